@@ -1,0 +1,148 @@
+/* The contract of a backend: the code that drives one kind of device.
+ *
+ * A backend is a table of functions. Shoal's own (`ref`, `cpu`, …) and a plug-in's are the same
+ * thing. `src/backend/null` is the commented skeleton to copy, `src/backend/ref` defines what every
+ * operation means, and the conformance suite (`test/conformance`) proves any backend against it.
+ *
+ * Threads: functions on one device are called by one thread at a time, except `fence` callbacks.
+ * Errors: a function that fails returns a status and leaves a message by `host->fail`.
+ * Order: `run` and `copy` may return before the work is done. They start it after all points in
+ * `wait` are reached and reach all points in `signal` when it is done, also when it failed.
+ * Ownership: `x_new` hands the object to the caller, who gives it back with `x_free`, never while
+ * work that uses it is under way. */
+#ifndef SHOAL_BACKEND_H
+#define SHOAL_BACKEND_H
+
+#include "shoal/ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SHOAL_BACKEND_ABI 1
+
+/* Capability bits of a device. */
+enum {
+    SHOAL_DEVICE_HOST_MEMORY = 1 << 0, /* map() is free: device memory is host memory */
+    SHOAL_DEVICE_ASYNC = 1 << 1,       /* run() and copy() return before the work is done */
+    SHOAL_DEVICE_IMPORT_HOST = 1 << 2, /* memory_import() takes host memory without copying */
+    SHOAL_DEVICE_IMPORT_FILE = 1 << 3, /* and mapped files */
+};
+
+typedef struct shoal_device_info {
+    char name[96];      /* "AMD EPYC 9654, 2 threads" */
+    uint64_t memory;    /* bytes that programs may use; 0: unknown */
+    uint32_t threads;   /* compute threads or units */
+    uint32_t flags;     /* SHOAL_DEVICE_* */
+    uint32_t alignment; /* of memory, in bytes: a power of two */
+} shoal_device_info;
+
+/* A fence counts upwards. A point is a value on it; it is reached once the fence is at or past
+ * that value. A NULL fence is always reached. */
+typedef struct shoal_fence shoal_fence;
+typedef struct shoal_point {
+    shoal_fence *fence;
+    uint64_t value;
+} shoal_point;
+
+/* What the host offers a backend, so that a plug-in links against nothing. */
+typedef struct shoal_host {
+    uint32_t abi; /* SHOAL_BACKEND_ABI */
+    uint32_t size;
+    /* Records the message of a failure on this thread and returns `status`. */
+    shoal_status (*fail)(shoal_status status, const char *format, ...) SHOAL_PRINTF(2, 3);
+    /* Reaches a point; `status` other than SHOAL_OK marks everything that waits on it as failed. */
+    void (*fence_signal)(shoal_point point, shoal_status status, const char *message);
+    /* Waits for a point at most timeout_ms; returns the status it was reached with, or TIMEOUT. */
+    shoal_status (*fence_wait)(shoal_point point, uint32_t timeout_ms);
+    const char *(*op_name)(uint16_t op);
+} shoal_host;
+
+typedef struct shoal_device shoal_device;         /* an opened device */
+typedef struct shoal_memory shoal_memory;         /* a block of device memory */
+typedef struct shoal_executable shoal_executable; /* a compiled graph */
+
+/* A value in device memory: dense, row-major. */
+typedef struct shoal_binding {
+    shoal_memory *memory;
+    size_t offset;
+} shoal_binding;
+
+typedef struct shoal_compile_options {
+    uint32_t size; /* of this structure, so that it can grow */
+    /* Inputs that keep the same bytes over many runs (weights): one flag per graph input, or NULL.
+     * A backend may pack them; it says so in shoal_compile_report.packed. */
+    const bool *frozen;
+} shoal_compile_options;
+
+typedef struct shoal_compile_report {
+    uint32_t size;
+    size_t workspace; /* peak bytes that one run needs beside its inputs and outputs */
+    size_t packed;    /* bytes kept for packed forms of frozen inputs */
+    /* in_place[o] = the input whose memory output o may take over, or -1. The caller provides
+     * n_outputs elements and may share memory between such a pair. */
+    int32_t *in_place;
+} shoal_compile_report;
+
+/* Where imported memory comes from. */
+typedef enum shoal_import_kind { SHOAL_IMPORT_HOST, SHOAL_IMPORT_FILE } shoal_import_kind;
+typedef struct shoal_import {
+    shoal_import_kind kind;
+    void *data; /* stays valid and in place until memory_free */
+    size_t bytes;
+    bool read_only;
+} shoal_import;
+
+/* A box of elements inside a dense row-major tensor. */
+typedef struct shoal_region {
+    int64_t dims[SHOAL_MAX_RANK];  /* of the whole tensor */
+    int64_t start[SHOAL_MAX_RANK]; /* of the box */
+} shoal_region;
+
+typedef struct shoal_backend {
+    uint32_t abi;  /* SHOAL_BACKEND_ABI */
+    uint32_t size; /* sizeof(shoal_backend) */
+    const char *name;
+    const char *summary; /* one line for `shoal doctor` */
+
+    /* The number of devices that can be opened here: 0 when there are none, with the reason left by
+     * host->fail. Must not take longer than it needs; loads nothing that it can avoid. */
+    uint32_t (*device_count)(const shoal_host *host);
+    shoal_status (*device_info)(const shoal_host *host, uint32_t index, shoal_device_info *out);
+    /* threads: how many compute threads the device may use; 0: all cores. */
+    shoal_status (*device_new)(const shoal_host *host, uint32_t index, uint32_t threads,
+                               shoal_device **out);
+    void (*device_free)(shoal_device *device);
+
+    /* Memory is uninitialised. bytes may be 0. */
+    shoal_status (*memory_new)(shoal_device *device, size_t bytes, shoal_memory **out);
+    shoal_status (*memory_import)(shoal_device *device, const shoal_import *from,
+                                  shoal_memory **out);
+    void (*memory_free)(shoal_device *device, shoal_memory *memory);
+    /* Host address of the memory, until unmap. Work on it must be done before. */
+    shoal_status (*memory_map)(shoal_device *device, shoal_memory *memory, void **out);
+    void (*memory_unmap)(shoal_device *device, shoal_memory *memory);
+
+    /* Copies a box between two tensors of one element size. Source and target do not overlap. */
+    shoal_status (*copy)(shoal_device *device, shoal_binding to, const shoal_region *to_region,
+                         shoal_binding from, const shoal_region *from_region, uint32_t rank,
+                         const int64_t *size, size_t element_bytes, const shoal_point *wait,
+                         size_t n_wait, const shoal_point *signal, size_t n_signal);
+
+    /* Whether compile() takes this node as it stands, with a kernel of its own. */
+    bool (*supports)(shoal_device *device, const shoal_graph *graph, const shoal_node *node);
+    /* Compiles a graph without exchange nodes. Fails with UNSUPPORTED, naming the operation. */
+    shoal_status (*compile)(shoal_device *device, const shoal_graph *graph,
+                            const shoal_compile_options *options, shoal_compile_report *report,
+                            shoal_executable **out);
+    void (*executable_free)(shoal_device *device, shoal_executable *executable);
+    /* buffers: the graph's inputs, then its outputs, in order. Outputs are memory of the caller. */
+    shoal_status (*run)(shoal_device *device, shoal_executable *executable,
+                        const shoal_binding *buffers, size_t n_buffers, const shoal_point *wait,
+                        size_t n_wait, const shoal_point *signal, size_t n_signal);
+} shoal_backend;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

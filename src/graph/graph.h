@@ -1,0 +1,165 @@
+/* Building, checking, printing and encoding graphs. The graph itself is pure data (shoal/ir.h).
+ *
+ * Reading order of this folder: ops.def (the table of operations), graph.c (the builder),
+ * infer.c (types), axes.c (which axes may be cut), verify.c, text.c, codec.c. */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "shoal/ir.h"
+
+/* ---- operations ---- */
+
+/* Numbers of the operations of ops.def: GRAPH_ADD, GRAPH_DOT_GENERAL, … Operations registered at
+ * run time follow GRAPH_OP_BUILT_IN. */
+enum {
+#define OP(name, NAME, ...) GRAPH_##NAME,
+#include "graph/ops.def"
+#undef OP
+    GRAPH_OP_BUILT_IN
+};
+
+/* What a node would be: the arguments of inference. */
+typedef struct graph_call {
+    uint16_t op;
+    uint32_t n_inputs;
+    const shoal_type *inputs; /* n_inputs types */
+    uint16_t n_attrs;
+    const shoal_attr *attrs; /* in rising order of key */
+    uint16_t n_regions;
+    const shoal_graph *const *regions;
+} graph_call;
+
+const shoal_attr *graph_call_attr(const graph_call *call, shoal_attr_key key);
+
+enum { GRAPH_MAX_LOOPS = 16, GRAPH_WHOLE = -1 };
+
+/* The axis rule of one node: its iteration space, and where each operand's and result's axes lie
+ * in it. Lowering reads only this. An axis of an operand that is GRAPH_WHOLE is needed in full by
+ * every part; an axis of a result is never GRAPH_WHOLE. A loop that no result axis maps to is
+ * contracted: parts along it give partial results, joined by `combine`. */
+typedef struct graph_axes {
+    uint32_t n_loops;
+    int64_t extent[GRAPH_MAX_LOOPS];
+    int64_t granule[GRAPH_MAX_LOOPS]; /* cuts must be multiples; 0: the loop must not be cut */
+    bool contracted[GRAPH_MAX_LOOPS];
+    uint16_t combine;                  /* GRAPH_ADD, …, when some loop is contracted */
+    int8_t (*inputs)[SHOAL_MAX_RANK];  /* [n_inputs][rank]: loop or GRAPH_WHOLE */
+    int8_t (*outputs)[SHOAL_MAX_RANK]; /* [n_outputs][rank] */
+} graph_axes;
+
+/* One row of the table. */
+typedef struct graph_op_def {
+    const char *name;
+    const char *summary;  /* one line, for documents and docstrings */
+    const char *category; /* "unary", "binary", "compare", "shape", "reduce", … */
+    uint32_t min_inputs, max_inputs;
+    uint64_t attrs_required; /* bits 1 << shoal_attr_key */
+    uint64_t attrs_optional;
+    uint16_t n_regions;
+    /* Types of the results from the call: fills outputs[0..*n_outputs-1], at most max_outputs.
+     * Fails with INVALID, naming operation, shapes and what would be right. Arity, attribute keys
+     * and input types have been checked before. */
+    shoal_status (*infer)(const graph_call *call, shoal_type *outputs, uint16_t max_outputs,
+                          uint16_t *n_outputs);
+    /* Fills the axis rule; arrays come from the arena. outputs: the inferred types. */
+    shoal_status (*axes)(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs,
+                         base_arena *arena, graph_axes *out);
+    /* The call for a part of the iteration space: adapts attributes to the box (shapes of iota and
+     * broadcast_in_dim, limits of slice). start and size are per loop. attrs has n_attrs elements,
+     * already copied. NULL: the attributes do not depend on the box. */
+    shoal_status (*localise)(const graph_call *call, const graph_axes *axes, const int64_t *start,
+                             const int64_t *size, base_arena *arena, shoal_attr *attrs);
+    /* Floating-point operations (or elements moved) of one run. NULL: elements of the results. */
+    double (*cost)(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
+} graph_op_def;
+
+/* The row of an operation; NULL for a number that is none. Valid for ever. */
+const graph_op_def *graph_op(uint16_t op);
+/* Adds an operation at run time; the row must stay valid. Fails with INVALID when the name is
+ * taken or a function is missing, with NO_MEMORY when the table is full (1024). Any thread. */
+shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) SHOAL_CHECK_RESULT;
+
+/* Checks arity, attributes and input types, then infers. The one gate for calls from outside. */
+shoal_status graph_infer(const graph_call *call, shoal_type *outputs, uint16_t max_outputs,
+                         uint16_t *n_outputs) SHOAL_CHECK_RESULT;
+double graph_cost(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
+shoal_status graph_axes_of(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs,
+                           base_arena *arena, graph_axes *out) SHOAL_CHECK_RESULT;
+
+/* ---- attributes ---- */
+
+shoal_attr graph_int(shoal_attr_key key, int64_t value);
+/* The array is borrowed; graph_add copies it. */
+shoal_attr graph_ints(shoal_attr_key key, const int64_t *values, size_t count);
+shoal_attr graph_string(shoal_attr_key key, const char *text);
+shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
+
+/* ---- the builder ---- */
+
+typedef struct graph graph;
+
+enum { GRAPH_MAX_OUTPUTS = 16, GRAPH_MAX_NODES = 1 << 20 };
+
+/* limit: most bytes the graph may take, for graphs from outside; 0 for none. */
+shoal_status graph_new(size_t limit, graph **out) SHOAL_CHECK_RESULT;
+void graph_destroy(graph **g);
+/* The graph as data; valid until the next change. */
+const shoal_graph *graph_data(const graph *g);
+/* Memory that lives as long as the graph. */
+base_arena *graph_arena(graph *g);
+
+shoal_status graph_add_input(graph *g, const shoal_type *type, uint32_t *value) SHOAL_CHECK_RESULT;
+/* Appends a node: infers its types, copies its attributes, keeps `regions` (which must live as
+ * long: build them with graph_add_region). attrs in any order. *first_output: its first result. */
+shoal_status graph_add(graph *g, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
+                       const shoal_attr *attrs, uint16_t n_attrs, const shoal_graph *const *regions,
+                       uint16_t n_regions, uint32_t *first_output) SHOAL_CHECK_RESULT;
+shoal_status graph_add_output(graph *g, uint32_t value) SHOAL_CHECK_RESULT;
+/* Forgets the outputs, so that others can be named. */
+void graph_clear_outputs(graph *g);
+/* A fresh graph owned by g, to be filled and used as a region of its nodes. */
+shoal_status graph_add_region(graph *g, graph **out) SHOAL_CHECK_RESULT;
+/* A body of two scalar inputs and one result that applies a binary operation: for reduce. */
+shoal_status graph_add_body(graph *g, uint16_t op, shoal_dtype dtype,
+                            const shoal_graph **out) SHOAL_CHECK_RESULT;
+/* If the body applies just one operation to its two inputs, returns that operation; else
+ * UINT16_MAX. */
+uint16_t graph_body_op(const shoal_graph *body);
+/* Location and scope of the nodes that follow; copied. NULL clears. */
+shoal_status graph_at(graph *g, const char *location, const char *scope) SHOAL_CHECK_RESULT;
+
+/* graph_call of a node that is in a graph; `types` has room for n_inputs. */
+graph_call graph_node_call(const shoal_graph *g, const shoal_node *node, shoal_type *types);
+/* Copies the subgraph that the given values depend on into `to`. inputs: values of `from` that
+ * become inputs of `to`, in that order; outputs likewise. Nodes that are not needed are left out.
+ */
+shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
+                           const uint32_t *outputs, uint32_t n_outputs,
+                           graph *to) SHOAL_CHECK_RESULT;
+
+/* Checks everything a graph from outside could break: order, numbers, types as inferred, regions,
+ * sizes. Fails with INVALID and names the node. */
+shoal_status graph_verify(const shoal_graph *g) SHOAL_CHECK_RESULT;
+
+/* ---- text ---- */
+
+/* StableHLO's own text (MLIR's generic form); Shoal's operations are in the dialect `shoal`.
+ * graph_parse(graph_print(g)) gives an equal graph. */
+shoal_status graph_print(const shoal_graph *g, base_str *out) SHOAL_CHECK_RESULT;
+/* Errors name line and column. limit: as graph_new. */
+shoal_status graph_parse(const char *text, size_t bytes, size_t limit,
+                         graph **out) SHOAL_CHECK_RESULT;
+
+/* ---- bytes ---- */
+
+/* The canonical encoding (graph.proto): equal graphs give equal bytes; locations are left out when
+ * `with_locations` is false, so that it serves as a cache key. */
+shoal_status graph_encode(const shoal_graph *g, bool with_locations,
+                          base_str *out) SHOAL_CHECK_RESULT;
+/* Decodes and verifies bytes from outside; what it allocates stays under `limit`. */
+shoal_status graph_decode(const void *data, size_t bytes, size_t limit,
+                          graph **out) SHOAL_CHECK_RESULT;
+
+#endif

@@ -1,0 +1,59 @@
+/* Lowering: one graph over the pool becomes one graph per slot, with exchange nodes between.
+ *
+ * For every node a division of its loops over slots is chosen (a plan_layout over the loops): the
+ * cheapest of those that follow from its operands' layouts, from a wanted layout of its results,
+ * from the pool's weights, and of one slot alone. Operands that lie otherwise are resharded. Only
+ * axis rules are read: no operation is named here, but `place` and `exchange`. */
+#ifndef PLAN_LOWER_H
+#define PLAN_LOWER_H
+
+#include "graph/graph.h"
+#include "plan/reshard.h"
+
+typedef struct plan_slot {
+    uint32_t slot; /* pool-wide number */
+    uint32_t peer;
+    bool compute;     /* false: memory of a client, holds inputs and results only */
+    double weight;    /* share when nothing else is said; 0 keeps work away */
+    double flops;     /* measured or assumed, per second */
+    uint64_t memory;  /* bytes; 0: unknown */
+    const char *name; /* "w1/cpu", for explain */
+} plan_slot;
+
+typedef struct plan_pool {
+    uint32_t n_slots;
+    const plan_slot *slots;
+    double link_bytes; /* bytes per second between peers, measured or assumed */
+    double link_delay; /* seconds per exchange between peers */
+} plan_pool;
+
+/* The program of one slot. Locals: inputs[i] is bound to input number input_of[i] of the whole
+ * graph, outputs likewise. */
+typedef struct plan_program {
+    uint32_t slot;
+    graph *graph;
+    uint32_t *input_of;
+    uint32_t *output_of;
+    uint64_t peak; /* bytes that one run needs at most beside its inputs, outputs included */
+    double flops;
+} plan_program;
+
+typedef struct plan_result {
+    base_arena arena;
+    uint32_t n_programs;
+    plan_program *programs;
+    plan_layout *outputs; /* per output of the graph: where it lies afterwards */
+    double seconds;       /* expected */
+    uint64_t bytes_moved; /* between slots */
+    char *explain;        /* text of several lines */
+    char *explain_json;
+} plan_result;
+
+/* inputs: the layout of each input of g. wanted: per output the layout it must have, or NULL (the
+ * array, or an entry: as it comes; partial results are then joined). Fails with INVALID, naming
+ * node and slot. The result is initialised on success only. */
+shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+                        const plan_layout *const *wanted, plan_result *out) SHOAL_CHECK_RESULT;
+void plan_result_fini(plan_result *result);
+
+#endif

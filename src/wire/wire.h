@@ -1,0 +1,132 @@
+/* This process's end of the exchange: links to other peers, messages and tensor data on them.
+ *
+ * A peer listens on addresses, connects to others, and hands what arrives to its handlers. All
+ * handlers run one after another under the pump: by the peer's own I/O thread, or by a thread that
+ * waits in wire_wait (it takes the pump over, so that no thread has to be woken). A handler never
+ * blocks and never computes. wire_send and wire_send_data may be called from any thread, handlers
+ * included; they never block and never call a handler.
+ *
+ * Transports sit behind wire_transport (transport.h): `inproc` (a link of the peer to itself),
+ * `shm` (rings in shared memory between processes of one machine), later `zmq` between machines.
+ *
+ * Addresses: "inproc", "shm:NAME" (a Unix socket called NAME in the user's runtime folder, where
+ * rings are agreed on and where the end of the other process shows), or "shm:/PATH". */
+#ifndef WIRE_WIRE_H
+#define WIRE_WIRE_H
+
+#include "base/status.h"
+#include "shoal.pb-c.h"
+
+#include <stddef.h>
+
+enum { WIRE_PROTOCOL = 1, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+
+typedef struct wire_peer wire_peer;
+typedef struct wire_link wire_link;
+
+/* A transfer: one box on its way. Who sends and who receives know it by these numbers. */
+typedef struct wire_transfer {
+    uint64_t instance;
+    uint32_t channel;
+    uint32_t ordinal;
+    uint64_t bytes; /* in all */
+} wire_transfer;
+
+typedef struct wire_handlers {
+    void *context;
+    /* A link is up: both sides have said hello and accepted each other. Return a failure to refuse
+     * the peer: it is told the message. `hello` is the other side's. On the side that connected,
+     * `welcome` is what the other answered; on the side that accepted it is to be filled (its
+     * strings and arrays are freed with protobuf-c's default allocator). */
+    shoal_status (*opened)(void *context, wire_link *link, const Shoal__Hello *hello,
+                           Shoal__Welcome *welcome, bool accepting);
+    /* A message; body is valid during the call. A failure closes the link with that message. */
+    shoal_status (*message)(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                            size_t bytes);
+    /* Bytes [offset, offset + n) of a transfer; valid during the call. Chunks of one transfer come
+     * in order. */
+    shoal_status (*data)(void *context, wire_link *link, const wire_transfer *transfer,
+                         uint64_t offset, const void *bytes, size_t n);
+    /* The link is gone, for the reason given (LOST: the process ended; CLOSED: by either side). Not
+     * called for a link that was never opened. The pointer is valid until this returns. */
+    void (*closed)(void *context, wire_link *link, shoal_status why, const char *message);
+    /* A connection attempt of wire_connect failed; `cookie` as given there. */
+    void (*connect_failed)(void *context, uint64_t cookie, shoal_status why, const char *message);
+} wire_handlers;
+
+/* hello: what this peer says of itself on every new link (copied; its addresses are filled in).
+ * At most two sets of handlers (a hub and a worker in one process); see wire_handle. */
+shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) SHOAL_CHECK_RESULT;
+/* Closes all links, stops the I/O thread, frees. Handlers are not called any more. */
+void wire_peer_destroy(wire_peer **peer);
+
+/* Who handles a message is decided by its kind: kinds below SHOAL__KIND__HUB_END go to the hub's
+ * handlers, those after to the worker's; data goes to the worker's. Both hear of opened and closed
+ * links: the hub's first. Call before wire_listen, wire_connect and wire_start. */
+typedef enum wire_part { WIRE_HUB, WIRE_WORKER, WIRE_PARTS } wire_part;
+void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers);
+
+/* Listens; fails with BUSY when another process holds the address. A socket file left behind by a
+ * dead process is taken over. */
+shoal_status wire_listen(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
+/* The address that others can reach this peer at; "" when it does not listen. */
+const char *wire_address(const wire_peer *peer);
+/* Starts the I/O thread. */
+shoal_status wire_start(wire_peer *peer) SHOAL_CHECK_RESULT;
+
+/* Connects. The outcome comes to `opened` (wire_link_cookie tells which it was) or to
+ * `connect_failed`, within deadline_ms. "inproc" links the peer with itself: `opened` is called
+ * twice, with accepting true and false, for the two ends. */
+shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
+                          uint32_t deadline_ms) SHOAL_CHECK_RESULT;
+
+/* Runs the pump until done(context) is true or the deadline (base_now time) has passed: TIMEOUT.
+ * done is asked after every batch of events, under the pump: it may read what handlers write. Not
+ * for use inside handlers. */
+shoal_status wire_wait(wire_peer *peer, bool (*done)(void *context), void *context,
+                       int64_t deadline) SHOAL_CHECK_RESULT;
+/* Runs `call` under the pump, as if it were a handler; waits its turn. Not from a handler. */
+void wire_call(wire_peer *peer, void (*call)(void *context), void *context);
+/* Asks the pump to run `call(context)` soon, from any thread, without waiting. Calls of one thread
+ * keep their order, also with its messages on inproc links. */
+shoal_status wire_post(wire_peer *peer, void (*call)(void *context),
+                       void *context) SHOAL_CHECK_RESULT;
+/* Calls `call` under the pump about every period_ms: heartbeats, deadlines. One per part. */
+void wire_tick(wire_peer *peer, wire_part part, uint32_t period_ms, void (*call)(void *context));
+
+/* Sends a message: `message` is packed at once. Messages on one link keep their order, and data
+ * sent later does not overtake them. Fails with CLOSED, INVALID (over WIRE_MAX_MESSAGE) or
+ * NO_MEMORY. */
+shoal_status wire_send(wire_link *link, Shoal__Kind kind,
+                       const ProtobufCMessage *message) SHOAL_CHECK_RESULT;
+
+/* Where the bytes of a transfer come from. */
+typedef struct wire_source {
+    void *context;
+    /* Writes bytes [offset, offset + n) to `to`. Called under the pump or by wire_send_data. */
+    void (*read)(void *context, uint64_t offset, void *to, size_t n);
+    /* Called once when no more will be read, whether all was sent or the link broke. */
+    void (*done)(void *context);
+} wire_source;
+
+/* Sends a transfer in chunks, interleaved with messages. On failure `done` has been called. */
+shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,
+                            const wire_source *source) SHOAL_CHECK_RESULT;
+
+/* Closes; the other side gets the message after all that was sent before. `closed` follows. */
+void wire_close(wire_link *link, shoal_status why, const char *message);
+
+/* A number given to the link when it was made: of wire_connect, else 0. */
+uint64_t wire_link_cookie(const wire_link *link);
+/* Free for the handlers' use, one per part. */
+void wire_link_set(wire_link *link, wire_part part, void *data);
+void *wire_link_get(const wire_link *link, wire_part part);
+/* "shm:hub-1000 (w1, pid 4711)", for messages. */
+const char *wire_link_name(const wire_link *link);
+/* Counters, for status. */
+typedef struct wire_count {
+    uint64_t messages_out, messages_in, bytes_out, bytes_in;
+} wire_count;
+wire_count wire_link_count(const wire_link *link);
+
+#endif
