@@ -113,10 +113,11 @@ SHOAL_API void shoal_tensor_free(shoal_tensor **tensor);
 SHOAL_API const shoal_type *shoal_tensor_type(const shoal_tensor *tensor);
 SHOAL_API shoal_session *shoal_tensor_session(const shoal_tensor *tensor);
 
-/* Computes the value and copies it out; bytes must be the tensor's size. */
+/* Computes the value and copies it out; bytes must be the tensor's size. Each read moves the value
+ * once; reading leaves it where it is. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read(shoal_tensor *tensor, void *data,
                                                      size_t bytes);
-/* Starts the work and returns; *done tells whether shoal_read would not wait for computing. */
+/* Starts the work on everything recorded and returns. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_start(shoal_tensor *tensor);
 
 /* What ran last, per slot: for reports. */

@@ -60,6 +60,11 @@ shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) SHOAL_CHE
 /* Closes all links, stops the I/O thread, frees. Handlers are not called any more. */
 void wire_peer_destroy(wire_peer **peer);
 
+/* The number that this peer has in the pool, for its hello on links made from now on. */
+void wire_set_number(wire_peer *peer, uint32_t number);
+/* The random number that tells this process's peer from all others: in its hello. */
+uint64_t wire_incarnation(const wire_peer *peer);
+
 /* Who handles a message is decided by its kind: kinds below SHOAL__KIND__HUB_END go to the hub's
  * handlers, those after to the worker's; data goes to the worker's. Both hear of opened and closed
  * links: the hub's first. Call before wire_listen, wire_connect and wire_start. */
