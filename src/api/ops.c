@@ -33,12 +33,15 @@ static shoal_status common_shape(const char *what, const shoal_type *a, const sh
     char x[BASE_TYPE_TEXT], y[BASE_TYPE_TEXT];
     *out = a->rank >= b->rank ? *a : *b;
     for (uint32_t i = 0; i < out->rank; i++) {
-        int64_t p = i < out->rank - a->rank ? 1 : a->dims[i - (out->rank - a->rank)];
-        int64_t q = i < out->rank - b->rank ? 1 : b->dims[i - (out->rank - b->rank)];
+        uint32_t before_a = (uint32_t)out->rank - a->rank, before_b = (uint32_t)out->rank - b->rank;
+        int64_t p = i < before_a ? 1 : a->dims[i - before_a];
+        int64_t q = i < before_b ? 1 : b->dims[i - before_b];
         if (p != q && p != 1 && q != 1)
-            return base_fail(SHOAL_INVALID, "%s: shapes of %s and %s do not broadcast: axis %u has "
-                                            "%lld and %lld", what, base_type_text(a, x),
-                             base_type_text(b, y), i, (long long)p, (long long)q);
+            return base_fail(SHOAL_INVALID,
+                             "%s: shapes of %s and %s do not broadcast: axis %u has "
+                             "%lld and %lld",
+                             what, base_type_text(a, x), base_type_text(b, y), i, (long long)p,
+                             (long long)q);
         out->dims[i] = p == 1 ? q : p;
     }
     return SHOAL_OK;
@@ -73,9 +76,9 @@ static shoal_status binary(uint16_t op, shoal_tensor *a, shoal_tensor *b, const 
     *out = NULL;
     char x[BASE_TYPE_TEXT], y[BASE_TYPE_TEXT];
     if (a->type.dtype != b->type.dtype)
-        return base_fail(SHOAL_INVALID, "%s: element types of %s and %s differ; convert one of them",
-                         shoal_op_name(op), base_type_text(&a->type, x),
-                         base_type_text(&b->type, y));
+        return base_fail(
+            SHOAL_INVALID, "%s: element types of %s and %s differ; convert one of them",
+            shoal_op_name(op), base_type_text(&a->type, x), base_type_text(&b->type, y));
     shoal_type shape;
     SHOAL_TRY(common_shape(shoal_op_name(op), &a->type, &b->type, &shape));
     shoal_tensor *operands[2] = {NULL, NULL};
@@ -94,7 +97,7 @@ static shoal_status binary(uint16_t op, shoal_tensor *a, shoal_tensor *b, const 
     shoal_status shoal_##name(shoal_tensor *x, shoal_tensor **out) {                               \
         uint16_t op;                                                                               \
         *out = NULL;                                                                               \
-        SHOAL_TRY(shoal_op_find(#name, &op));                                                              \
+        SHOAL_TRY(shoal_op_find(#name, &op));                                                      \
         return apply1(op, x, NULL, 0, out);                                                        \
     }
 SHOAL_UNARY_MAP(XX)
@@ -104,7 +107,7 @@ SHOAL_UNARY_MAP(XX)
     shoal_status shoal_##name(shoal_tensor *a, shoal_tensor *b, shoal_tensor **out) {              \
         uint16_t op;                                                                               \
         *out = NULL;                                                                               \
-        SHOAL_TRY(shoal_op_find(#name, &op));                                                              \
+        SHOAL_TRY(shoal_op_find(#name, &op));                                                      \
         return binary(op, a, b, NULL, 0, out);                                                     \
     }
 SHOAL_BINARY_MAP(XX)
@@ -200,16 +203,19 @@ shoal_status shoal_matmul(shoal_tensor *a, shoal_tensor *b, shoal_tensor **out) 
     base_type_text(&a->type, x);
     base_type_text(&b->type, y);
     if (!a->type.rank || !b->type.rank)
-        return base_fail(SHOAL_INVALID, "matmul: %s and %s: a scalar has no axis to contract; use *",
-                         x, y);
+        return base_fail(SHOAL_INVALID,
+                         "matmul: %s and %s: a scalar has no axis to contract; use *", x, y);
     if (a->type.dtype != b->type.dtype)
-        return base_fail(SHOAL_INVALID, "matmul: element types of %s and %s differ; convert one of "
-                                        "them", x, y);
+        return base_fail(SHOAL_INVALID,
+                         "matmul: element types of %s and %s differ; convert one of "
+                         "them",
+                         x, y);
     uint32_t inner = b->type.rank == 1 ? 0 : b->type.rank - 2u;
     if (a->type.dims[a->type.rank - 1] != b->type.dims[inner])
-        return base_fail(SHOAL_INVALID, "matmul: %s @ %s: the last axis of the first (%lld) must "
-                                        "equal axis %u of the second (%lld)", x, y,
-                         (long long)a->type.dims[a->type.rank - 1], inner,
+        return base_fail(SHOAL_INVALID,
+                         "matmul: %s @ %s: the last axis of the first (%lld) must "
+                         "equal axis %u of the second (%lld)",
+                         x, y, (long long)a->type.dims[a->type.rank - 1], inner,
                          (long long)b->type.dims[inner]);
     bool row = a->type.rank == 1, column = b->type.rank == 1;
     shoal_tensor *p = NULL, *q = NULL, *product = NULL;
@@ -310,8 +316,10 @@ static void identity(uint16_t op, shoal_dtype dtype, unsigned char out[8]) {
     bool least = op == GRAPH_MAXIMUM;
     if (op == GRAPH_MULTIPLY || kind == 'b') {
         static const unsigned char one[SHOAL_DTYPE_COUNT][8] = {
-            [SHOAL_F16] = {0, 0x3c},       [SHOAL_BF16] = {0x80, 0x3f},
-            [SHOAL_F32] = {0, 0, 0x80, 0x3f}, [SHOAL_F64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f}};
+            [SHOAL_F16] = {0, 0x3c},
+            [SHOAL_BF16] = {0x80, 0x3f},
+            [SHOAL_F32] = {0, 0, 0x80, 0x3f},
+            [SHOAL_F64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f}};
         if (kind == 'f')
             memcpy(out, one[dtype], 8);
         else
@@ -323,8 +331,10 @@ static void identity(uint16_t op, shoal_dtype dtype, unsigned char out[8]) {
         out[size - 1] = least ? 0x80 : 0x7f;
     } else { /* an infinity: the exponent's bits, and the sign for the least */
         static const unsigned char infinity[SHOAL_DTYPE_COUNT][8] = {
-            [SHOAL_F16] = {0, 0x7c},       [SHOAL_BF16] = {0x80, 0x7f},
-            [SHOAL_F32] = {0, 0, 0x80, 0x7f}, [SHOAL_F64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x7f}};
+            [SHOAL_F16] = {0, 0x7c},
+            [SHOAL_BF16] = {0x80, 0x7f},
+            [SHOAL_F32] = {0, 0, 0x80, 0x7f},
+            [SHOAL_F64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x7f}};
         memcpy(out, infinity[dtype], 8);
         if (least) out[size - 1] |= 0x80;
     }
@@ -334,8 +344,10 @@ static shoal_status reduce_op(const char *name, uint16_t *op) {
     SHOAL_TRY(shoal_op_find(name, op));
     if (*op == GRAPH_ADD || *op == GRAPH_MULTIPLY || *op == GRAPH_MAXIMUM || *op == GRAPH_MINIMUM)
         return SHOAL_OK;
-    return base_fail(SHOAL_INVALID, "reduce: '%s' joins nothing; known: add, multiply, maximum, "
-                                    "minimum", name);
+    return base_fail(SHOAL_INVALID,
+                     "reduce: '%s' joins nothing; known: add, multiply, maximum, "
+                     "minimum",
+                     name);
 }
 
 shoal_status shoal_reduce(shoal_tensor *x, const char *name, const int64_t *axes, uint32_t n_axes,

@@ -4,6 +4,7 @@
 #include "backend/registry.h"
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,8 +19,10 @@ static bool asked_to_stop(void *context) {
 shoal_status shoal_hub_run(const shoal_hub_options *given) {
     shoal_hub_options options = {0};
     if (!given->size || given->size > sizeof options)
-        return base_fail(SHOAL_INVALID, "shoal_hub_options.size is %zu; set it to "
-                                        "sizeof(shoal_hub_options)", given->size);
+        return base_fail(SHOAL_INVALID,
+                         "shoal_hub_options.size is %zu; set it to "
+                         "sizeof(shoal_hub_options)",
+                         given->size);
     memcpy(&options, given, given->size);
     wire_peer *wire = NULL;
     hub *h = NULL;
@@ -65,34 +68,34 @@ static bool ended(void *context) {
 shoal_status shoal_worker_run(const shoal_worker_options *given) {
     shoal_worker_options options = {0};
     if (!given->size || given->size > sizeof options)
-        return base_fail(SHOAL_INVALID, "shoal_worker_options.size is %zu; set it to "
-                                        "sizeof(shoal_worker_options)", given->size);
+        return base_fail(SHOAL_INVALID,
+                         "shoal_worker_options.size is %zu; set it to "
+                         "sizeof(shoal_worker_options)",
+                         given->size);
     memcpy(&options, given, given->size);
     if (!options.hub) options.hub = getenv("SHOAL_HUB");
     if (!options.hub || !*options.hub) options.hub = default_hub;
     worker_device device;
     SHOAL_TRY(worker_device_of(&options, &device));
-    worker_options w = {.name = options.name,
-                        .role = SHOAL__ROLE__WORKER,
-                        .devices = &device,
-                        .n_devices = 1};
-    worker *worker = NULL;
-    SHOAL_TRY(worker_new(&w, &worker));
-    wire_peer *wire = worker_wire(worker);
+    worker_options w = {
+        .name = options.name, .role = SHOAL__ROLE__WORKER, .devices = &device, .n_devices = 1};
+    worker *self = NULL;
+    SHOAL_TRY(worker_new(&w, &self));
+    wire_peer *wire = worker_wire(self);
     char address[64];
     snprintf(address, sizeof address, "shm:worker-%ld-%llx", (long)getpid(),
              (unsigned long long)wire_incarnation(wire));
     shoal_status status = wire_listen(wire, address);
     if (status == SHOAL_OK) status = wire_start(wire);
-    if (status == SHOAL_OK) status = worker_join(worker, options.hub, 5000);
-    if (status == SHOAL_OK && options.ready) options.ready(options.context, worker_name(worker));
-    ending e = {worker, options.stop};
+    if (status == SHOAL_OK) status = worker_join(self, options.hub, 5000);
+    if (status == SHOAL_OK && options.ready) options.ready(options.context, worker_name(self));
+    ending e = {self, options.stop};
     while (status == SHOAL_OK && !(options.stop && *options.stop)) {
         status = wire_wait(wire, ended, &e, base_now() + 100 * BASE_MS);
         if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
-        if (status == SHOAL_OK) status = worker_state(worker);
+        if (status == SHOAL_OK) status = worker_state(self);
     }
-    worker_destroy(&worker);
+    worker_destroy(&self);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/os.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,13 +53,11 @@ static void on_finished(shoal_session *session, const Shoal__Finished *finished)
 
 static shoal_status on_message(void *context, Shoal__Kind kind, const void *body, size_t bytes) {
     shoal_session *session = context;
-    const ProtobufCMessageDescriptor *type = kind == SHOAL__KIND__FINISHED
-                                                 ? &shoal__finished__descriptor
-                                             : kind == SHOAL__KIND__STATUS
-                                                 ? &shoal__status__descriptor
-                                             : kind == SHOAL__KIND__EXPLAINED
-                                                 ? &shoal__explained__descriptor
-                                                 : NULL;
+    const ProtobufCMessageDescriptor *type =
+        kind == SHOAL__KIND__FINISHED    ? &shoal__finished__descriptor
+        : kind == SHOAL__KIND__STATUS    ? &shoal__status__descriptor
+        : kind == SHOAL__KIND__EXPLAINED ? &shoal__explained__descriptor
+                                         : NULL;
     ProtobufCMessage *message = type ? protobuf_c_message_unpack(type, NULL, bytes, body) : NULL;
     if (!message) return base_fail(SHOAL_FORMAT, "a message of kind %d cannot be read", (int)kind);
     if (kind == SHOAL__KIND__FINISHED) {
@@ -115,8 +114,10 @@ static shoal_status settle_options(const shoal_options *given, shoal_options *ou
     *out = (shoal_options){.size = sizeof *out};
     if (given) {
         if (given->size == 0 || given->size > sizeof *out)
-            return base_fail(SHOAL_INVALID, "shoal_options.size is %zu; set it to "
-                                            "sizeof(shoal_options)", given->size);
+            return base_fail(SHOAL_INVALID,
+                             "shoal_options.size is %zu; set it to "
+                             "sizeof(shoal_options)",
+                             given->size);
         memcpy(out, given, given->size);
     }
     if (!out->hub) out->hub = getenv("SHOAL_HUB");
@@ -231,8 +232,7 @@ void api_session_release(shoal_session *session) {
     free(session->uploads);
     free(session->programs.data);
     free(session->first_failure.message);
-    if (session->answer.message)
-        protobuf_c_message_free_unpacked(session->answer.message, NULL);
+    if (session->answer.message) protobuf_c_message_free_unpacked(session->answer.message, NULL);
     pthread_mutex_destroy(&session->lock);
     pthread_mutex_destroy(&session->news);
     free(session);
@@ -266,8 +266,7 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
     Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
     ProtobufCMessage *answer;
     pthread_mutex_lock(&session->lock);
-    shoal_status status =
-        api_ask(session, SHOAL__KIND__STATUS_ASK, &ask.base, &ask.token, &answer);
+    shoal_status status = api_ask(session, SHOAL__KIND__STATUS_ASK, &ask.base, &ask.token, &answer);
     pthread_mutex_unlock(&session->lock);
     if (status != SHOAL_OK) return status;
     const Shoal__Status *s = (const Shoal__Status *)answer;

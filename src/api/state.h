@@ -71,7 +71,7 @@ struct shoal_session {
     struct api_upload {
         uint64_t value;
         shoal_type type;
-    } *uploads; /* values the hub has not heard of */
+    } * uploads; /* values the hub has not heard of */
     size_t n_uploads, room_uploads;
     BASE_VEC(api_program) programs;
     uint64_t clock;
@@ -79,7 +79,7 @@ struct shoal_session {
     /* Guarded by `news`, written under the pump. */
     pthread_mutex_t news;
     uint32_t outstanding;
-    base_map failures; /* value -> api_failure */
+    base_map failures;         /* value -> api_failure */
     api_failure first_failure; /* since the last sync */
     api_times times[8];
     uint64_t n_times;

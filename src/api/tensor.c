@@ -2,6 +2,7 @@
 #include "api/state.h"
 
 #include "base/clock.h"
+#include "plan/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,8 +131,7 @@ shoal_status shoal_sync(shoal_session *session) {
     if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&session->lock);
     if (status != SHOAL_OK) return status;
-    SHOAL_TRY(
-        wire_wait(worker_wire(session->worker), all_through, session, api_deadline(session)));
+    SHOAL_TRY(wire_wait(worker_wire(session->worker), all_through, session, api_deadline(session)));
     SHOAL_TRY(worker_state(session->worker));
     pthread_mutex_lock(&session->news);
     if (session->first_failure.message)
@@ -178,8 +178,7 @@ static shoal_status compute_slots(shoal_session *session, uint32_t **out, uint32
 
 /* Parts and cut points, as `place` takes them. */
 static shoal_status layout_cuts(const shoal_type *type, const shoal_layout *layout,
-                                base_arena *arena, int64_t **cuts, size_t *n_cuts,
-                                int64_t *boxes) {
+                                base_arena *arena, int64_t **cuts, size_t *n_cuts, int64_t *boxes) {
     size_t n = type->rank, given = 0;
     *boxes = 1;
     for (uint32_t a = 0; a < type->rank; a++) {
@@ -221,9 +220,10 @@ static shoal_status layout_slots(shoal_session *session, const shoal_layout *lay
     int64_t copies = layout->copies ? layout->copies : (boxes ? n / boxes : 0);
     shoal_status status = SHOAL_OK;
     if (!copies || boxes * copies > n)
-        status = base_fail(SHOAL_INVALID, "place: %lld parts of %lld copies each need %lld slots; "
-                                          "there are %u", (long long)boxes,
-                           (long long)(copies ? copies : 1),
+        status = base_fail(SHOAL_INVALID,
+                           "place: %lld parts of %lld copies each need %lld slots; "
+                           "there are %u",
+                           (long long)boxes, (long long)(copies ? copies : 1),
                            (long long)(boxes * (copies ? copies : 1)), n);
     if (status == SHOAL_OK) {
         *n_slots = (size_t)(boxes * copies);

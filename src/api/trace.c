@@ -207,7 +207,8 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, submis
     const shoal_graph *trace = graph_data(session->trace);
     shoal_status status = graph_new(0, &s->graph);
     if (status == SHOAL_OK)
-        status = graph_extract(trace, trace->inputs, trace->n_inputs, values, (uint32_t)n, s->graph);
+        status =
+            graph_extract(trace, trace->inputs, trace->n_inputs, values, (uint32_t)n, s->graph);
     free(values);
     s->message.outputs = s->outputs;
     s->message.n_outputs = n;
@@ -349,8 +350,8 @@ shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool 
         session->n_uploads = 0;
         const Shoal__Explained *explained = (const Shoal__Explained *)answer;
         if (explained->error)
-            status = base_fail((shoal_status)explained->error->status, "%s",
-                               explained->error->message);
+            status =
+                base_fail((shoal_status)explained->error->status, "%s", explained->error->message);
         else
             *out = strdup(json ? explained->json : explained->text);
         protobuf_c_message_free_unpacked(answer, NULL);

@@ -1,5 +1,5 @@
-/* The hub on the wire: messages become events, hub_apply changes the state, and what it leaves to be
- * told is sent. */
+/* The hub on the wire: messages become events, hub_apply changes the state, and what it leaves to
+ * be told is sent. */
 #include "hub/state.h"
 
 #include "base/clock.h"
@@ -249,8 +249,7 @@ static void on_closed(void *context, wire_link *link, shoal_status why, const ch
     wire_link_set(link, WIRE_HUB, NULL);
     peer->link = NULL;
     hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.reason = message};
-    if (hub_apply(h, &event) != SHOAL_OK)
-        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     hub_peer_free(peer);
 }
 
@@ -264,10 +263,8 @@ shoal_status hub_new(wire_peer *wire, hub **out) {
     /* Numbers that the hub gives to values lie above those of any session. */
     h->next_value = UINT64_C(0xFFFFFF) << 40;
     h->last = &h->first;
-    wire_handlers handlers = {.context = h,
-                              .opened = on_opened,
-                              .message = on_message,
-                              .closed = on_closed};
+    wire_handlers handlers = {
+        .context = h, .opened = on_opened, .message = on_message, .closed = on_closed};
     wire_handle(wire, WIRE_HUB, &handlers);
     *out = h;
     return SHOAL_OK;

@@ -1,5 +1,5 @@
-/* The hub: who is in the pool, where values lie, which program runs when. It plans programs, numbers
- * their instances and hands out the parts; tensor bytes never pass through it.
+/* The hub: who is in the pool, where values lie, which program runs when. It plans programs,
+ * numbers their instances and hands out the parts; tensor bytes never pass through it.
  *
  * Threads: everything happens under the pump of the wire it is attached to, so it has no lock. */
 #ifndef HUB_HUB_H

@@ -110,9 +110,10 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
         const plan_program *program = &plan->programs[i];
         hub_slot *slot = hub_slot_of(h, program->slot);
         if (!slot || slot->peer != peer) continue;
+        const shoal_graph *g = graph_data(program->graph);
         Shoal__SlotRun *part = base_arena_array(&arena, Shoal__SlotRun, 1);
-        uint64_t *inputs = base_arena_array(&arena, uint64_t, program->n_inputs);
-        uint64_t *outputs = base_arena_array(&arena, uint64_t, program->n_outputs);
+        uint64_t *inputs = base_arena_array(&arena, uint64_t, g->n_inputs);
+        uint64_t *outputs = base_arena_array(&arena, uint64_t, g->n_outputs);
         if (!part || !inputs || !outputs) {
             status = SHOAL_NO_MEMORY;
             break;
@@ -124,14 +125,14 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
             part->graph.data = (uint8_t *)variant->graphs[i].data;
             part->graph.len = variant->graphs[i].size;
         }
-        for (uint32_t k = 0; k < program->n_inputs; k++)
+        for (uint32_t k = 0; k < g->n_inputs; k++)
             inputs[k] = instance->input_ids[program->input_of[k]];
-        for (uint32_t k = 0; k < program->n_outputs; k++)
+        for (uint32_t k = 0; k < g->n_outputs; k++)
             outputs[k] = instance->output_ids[program->output_of[k]];
         part->inputs = inputs;
-        part->n_inputs = program->n_inputs;
+        part->n_inputs = g->n_inputs;
         part->outputs = outputs;
-        part->n_outputs = program->n_outputs;
+        part->n_outputs = g->n_outputs;
         run.slots[run.n_slots++] = part;
     }
     if (status == SHOAL_OK) status = wire_send(peer->link, SHOAL__KIND__RUN, &run.base);
@@ -166,12 +167,12 @@ static shoal_status admit(const hub *h, const hub_instance *instance, bool *yes)
         uint64_t need = plan->programs[i].peak;
         /* The results are in `used` already: values are laid out when they are planned. */
         if (slot->memory && slot->used + slot->reserved + need > slot->memory && !slot->in_flight)
-            return base_fail(SHOAL_NO_MEMORY,
-                             "%s has %llu MiB for values, of which %llu are in use; this needs %llu "
-                             "more: free some tensors, add a worker, or give it more with --memory",
-                             slot->label, (unsigned long long)(slot->memory >> 20),
-                             (unsigned long long)(slot->used >> 20),
-                             (unsigned long long)(need >> 20));
+            return base_fail(
+                SHOAL_NO_MEMORY,
+                "%s has %llu MiB for values, of which %llu are in use; this needs %llu "
+                "more: free some tensors, add a worker, or give it more with --memory",
+                slot->label, (unsigned long long)(slot->memory >> 20),
+                (unsigned long long)(slot->used >> 20), (unsigned long long)(need >> 20));
         if (slot->in_flight >= MAX_IN_FLIGHT ||
             (slot->memory && slot->used + slot->reserved + need > slot->memory))
             *yes = false;
@@ -285,7 +286,8 @@ static void move_back(hub *h, hub_instance *instance, uint32_t m) {
     value->stored = instance->moved_from[m];
     instance->moved_from[m] = 0;
     const uint32_t *home = &client->slots[client->n_slots - 1]->number;
-    if (plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole) != SHOAL_OK ||
+    if (plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole) !=
+            SHOAL_OK ||
         hub_value_layout(h, value, &whole) != SHOAL_OK)
         hub_value_poison(value, SHOAL_NO_MEMORY, shoal_error_message());
     base_arena_fini(&arena);

@@ -83,8 +83,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
 static void value_after_loss(hub *h, hub_value *value, const hub_peer *peer, const char *reason) {
     plan_layout *layout = &value->layout;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < layout->n_slots; i++)
-        kept += hub_slot_of(h, layout->slots[i]) != NULL;
+    for (uint32_t i = 0; i < layout->n_slots; i++) kept += hub_slot_of(h, layout->slots[i]) != NULL;
     if (kept == layout->n_slots) return;
     uint32_t *slots = base_arena_array(&value->arena, uint32_t, kept + 1);
     uint32_t *coords = base_arena_array(&value->arena, uint32_t, (kept + 1) * (layout->rank + 1));

@@ -86,7 +86,7 @@ typedef struct hub_instance {
     hub_variant *variant;
     uint32_t n_inputs, n_outputs;
     hub_value **inputs;
-    hub_value **outputs; /* of the program */
+    hub_value **outputs;  /* of the program */
     uint64_t *input_ids;  /* as stored when it was planned */
     uint64_t *output_ids; /* of the program and of what moves */
     uint64_t *moved_from; /* stored numbers to be freed in the client's memory afterwards */

@@ -77,8 +77,9 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
                          (unsigned long long)submit->program);
     const shoal_graph *g = graph_data(program->graph);
     if (submit->n_inputs != g->n_inputs || submit->n_outputs != program->n_outputs)
-        return base_fail(SHOAL_FORMAT, "a program of %u inputs and %u outputs was given %zu and %zu",
-                         g->n_inputs, program->n_outputs, submit->n_inputs, submit->n_outputs);
+        return base_fail(SHOAL_FORMAT,
+                         "a program of %u inputs and %u outputs was given %zu and %zu", g->n_inputs,
+                         program->n_outputs, submit->n_inputs, submit->n_outputs);
     *out = program;
     return SHOAL_OK;
 }
@@ -99,8 +100,7 @@ static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit)
         base_arena arena;
         base_arena_init(&arena, 0);
         plan_layout whole;
-        shoal_status status =
-            plan_layout_whole(&arena, type.rank, type.dims, &home, 1, &whole);
+        shoal_status status = plan_layout_whole(&arena, type.rank, type.dims, &home, 1, &whole);
         if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
         base_arena_fini(&arena);
         SHOAL_TRY(status);
@@ -138,8 +138,8 @@ static shoal_status instance_new(const Shoal__Submit *submit, uint32_t session,
     size_t most = submit->n_outputs + submit->n_inputs + 1;
     instance->output_ids = calloc(most, sizeof *instance->output_ids);
     instance->moved_from = calloc(submit->n_inputs + 1, sizeof *instance->moved_from);
-    if (!instance->inputs || !instance->outputs || !instance->input_ids ||
-        !instance->output_ids || !instance->moved_from) {
+    if (!instance->inputs || !instance->outputs || !instance->input_ids || !instance->output_ids ||
+        !instance->moved_from) {
         hub_instance_free(instance);
         return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     }

@@ -144,8 +144,7 @@ static shoal_status lower(hub *h, hub_program *program, const hub_value *const *
         base_arena_array(arena, plan_layout, graph_data(program->graph)->n_inputs);
     shoal_status status = layouts ? hub_pool(h, program->session, arena, &pool) : SHOAL_NO_MEMORY;
     if (status == SHOAL_OK) status = with_moves(h, program, &pool, inputs, variant, to);
-    if (status == SHOAL_OK)
-        status = wanted_layouts(&pool, program, graph_data(to), arena, &wanted);
+    if (status == SHOAL_OK) status = wanted_layouts(&pool, program, graph_data(to), arena, &wanted);
     for (uint32_t i = 0; status == SHOAL_OK && i < graph_data(to)->n_inputs; i++)
         layouts[i] = inputs[i]->layout;
     if (status == SHOAL_OK)
@@ -159,10 +158,8 @@ static shoal_status encode(hub_variant *variant) {
     variant->graphs = calloc(plan->n_programs + 1, sizeof *variant->graphs);
     variant->sent = calloc(plan->n_programs + 1, sizeof *variant->sent);
     if (!variant->graphs || !variant->sent) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
-    for (uint32_t i = 0; i < plan->n_programs; i++) {
+    for (uint32_t i = 0; i < plan->n_programs; i++)
         SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), false, &variant->graphs[i]));
-        graph_destroy(&plan->programs[i].graph);
-    }
     return SHOAL_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,9 @@ static int receive_order(const void *a, const void *b) {
 
 static worker_receive *receive_find(worker_task *task, uint32_t channel, uint32_t ordinal) {
     worker_receive key = {.channel = channel, .ordinal = ordinal};
-    return task->n_receives ? bsearch(&key, task->receives, task->n_receives, sizeof key,
-                                      receive_order)
-                            : NULL;
+    return task->n_receives
+               ? bsearch(&key, task->receives, task->n_receives, sizeof key, receive_order)
+               : NULL;
 }
 
 /* Memory for the results of an exchange step that come from elsewhere; what a client expects goes
@@ -404,8 +405,7 @@ void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const ch
         waiting.data[i].source.done(waiting.data[i].source.context);
         worker_instance_cancel(w, waiting.data[i].transfer.instance, why, text);
     }
-    for (size_t i = 0; i < stuck.count; i++)
-        worker_instance_cancel(w, stuck.data[i], why, text);
+    for (size_t i = 0; i < stuck.count; i++) worker_instance_cancel(w, stuck.data[i], why, text);
     free(waiting.data);
     free(stuck.data);
 }

@@ -310,8 +310,7 @@ static bool home_step(worker_task *task) {
         task->started = base_now();
         if (task->status == SHOAL_OK) status = bind(task);
     }
-    while (status == SHOAL_OK && task->status == SHOAL_OK &&
-           task->step < task->program->n_steps) {
+    while (status == SHOAL_OK && task->status == SHOAL_OK && task->step < task->program->n_steps) {
         const worker_step *step = &task->program->steps[task->step];
         if (!step->exchange) {
             status = base_fail(SHOAL_INTERNAL, "a client's memory cannot compute");

@@ -67,8 +67,7 @@ static shoal_status exchange_step(worker_program *program, const shoal_graph *g,
                          moves->count, width);
     step->n_moves = moves->count / width;
     step->moves = moves->u.ints;
-    for (uint32_t i = 0; i < step->n_moves; i++)
-        SHOAL_TRY(check_move(step, g, node, i, program));
+    for (uint32_t i = 0; i < step->n_moves; i++) SHOAL_TRY(check_move(step, g, node, i, program));
     return SHOAL_OK;
 }
 

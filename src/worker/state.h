@@ -91,7 +91,7 @@ typedef struct worker_task {
     worker_piece **inputs, **outputs;
     worker_buffer **values; /* per value of the program; only the thread that runs the task */
     uint32_t step;
-    bool sent; /* the current exchange's sends and copies are done */
+    bool sent;         /* the current exchange's sends and copies are done */
     uint32_t *waiting; /* per step: receives not complete */
     uint32_t n_receives;
     worker_receive *receives;
@@ -129,8 +129,8 @@ typedef struct worker_slot {
     worker_device device;
     shoal_device_info info;
     shoal_device *handle;
-    base_map pieces;   /* value -> worker_piece */
-    base_map programs; /* id -> worker_program */
+    base_map pieces;         /* value -> worker_piece */
+    base_map programs;       /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     bool advancing, again; /* home: some thread is at it */
@@ -174,10 +174,10 @@ struct worker {
     base_map instances; /* id -> worker_instance */
     base_map cancelled; /* id -> itself, for data that is still on its way */
     uint64_t staged_bytes;
-    base_map peers;     /* number -> worker_peer */
-    base_map peer_of;   /* slot + 1 -> worker_peer */
-    base_map expected;  /* value -> worker_expected */
-    shoal_status lost;  /* why the hub is gone */
+    base_map peers;    /* number -> worker_peer */
+    base_map peer_of;  /* slot + 1 -> worker_peer */
+    base_map expected; /* value -> worker_expected */
+    shoal_status lost; /* why the hub is gone */
     char *lost_message;
     bool joined, refused, stopping;
 };

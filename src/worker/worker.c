@@ -131,9 +131,7 @@ static void on_free(worker *w, const Shoal__Release *release) {
 static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *message) {
     switch (kind) {
     case SHOAL__KIND__RUN: return on_run(w, (const Shoal__Run *)message);
-    case SHOAL__KIND__PEERS:
-        worker_peers_update(w, (const Shoal__Peers *)message);
-        return SHOAL_OK;
+    case SHOAL__KIND__PEERS: worker_peers_update(w, (const Shoal__Peers *)message); return SHOAL_OK;
     case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
     default: {
         const Shoal__Failed *failed = (const Shoal__Failed *)message;
@@ -244,9 +242,10 @@ static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device 
     const shoal_backend *backend = device->backend;
     uint32_t count = backend->device_count(backend_host());
     if (device->index >= count)
-        return count ? base_fail(SHOAL_NOT_FOUND, "backend %s has %u devices; there is no number %u",
-                                 backend->name, count, device->index)
-                     : base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
+        return count
+                   ? base_fail(SHOAL_NOT_FOUND, "backend %s has %u devices; there is no number %u",
+                               backend->name, count, device->index)
+                   : base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
     SHOAL_TRY(backend->device_info(backend_host(), device->index, &slot->info));
     return backend->device_new(backend_host(), device->index, device->threads, &slot->handle);
 }
@@ -297,8 +296,7 @@ static shoal_status start(worker *w, const worker_options *options) {
     if (!w->slots) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     for (uint32_t i = 0; i < options->n_devices + client; i++) {
         w->n_slots++;
-        SHOAL_TRY(open_slot(w, &w->slots[i],
-                            i < options->n_devices ? &options->devices[i] : NULL));
+        SHOAL_TRY(open_slot(w, &w->slots[i], i < options->n_devices ? &options->devices[i] : NULL));
     }
     if (client) {
         /* The memory slot allocates as a CPU does; nothing runs there. */
@@ -429,8 +427,8 @@ shoal_status worker_join(worker *w, const char *address, uint32_t timeout_ms) {
 shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
                           void (*release)(void *context), void *context) {
     worker_buffer *buffer;
-    SHOAL_TRY(worker_buffer_wrap((void *)data, (size_t)base_type_bytes(type), release, context,
-                                 &buffer));
+    SHOAL_TRY(
+        worker_buffer_wrap((void *)data, (size_t)base_type_bytes(type), release, context, &buffer));
     pthread_mutex_lock(&w->lock);
     worker_piece *piece = worker_piece_add(&w->slots[w->n_slots - 1], value);
     if (piece) piece->buffer = buffer;
