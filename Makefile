@@ -26,7 +26,7 @@ install:
 
 build/build.ninja: | install
 	@echo "build: setting up build/"
-	@meson setup build --werror >build/setup.log || { cat build/setup.log; exit 1; }
+	@meson setup build --werror >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
 
 build: install build/build.ninja
 	@echo "build: compiling"
@@ -43,8 +43,7 @@ check: build
 
 bench: build
 	@tools/install.sh bench
-	@bench/run
-	@tools/bench_table.py
+	@bench/run; code=$$?; tools/bench_table.py && exit $$code
 
 soak: build
 	@tools/run_tests.sh build --no-suite check --repeat $(REPEAT) --timeout-multiplier 4

@@ -6,6 +6,7 @@ turning order; a figure is the median, and its spread is (slowest - fastest) / m
 import json
 import os
 import platform
+import re
 import signal
 import statistics
 import subprocess
@@ -166,7 +167,7 @@ class Pool:
         while True:
             done = subprocess.run([self.command, "status", "--hub", self.address],
                                   capture_output=True, text=True, env=environment(), check=False)
-            if done.returncode == 0 and all(name in done.stdout.split() for name in names):
+            if done.returncode == 0 and all(re.search(rf"\b{name}\b", done.stdout) for name in names):
                 return
             ended = [process for process in self.processes if process.poll() is not None]
             if ended or time.monotonic() > deadline:

@@ -18,7 +18,7 @@ def main():
                 run_all((batch[0], ["clang-format", *mode, *batch]) for batch in batches)
                 if done.returncode]
     if problems:
-        problems.append("format: `make fmt` puts it right")
+        problems[-1] += "\nformat: `make fmt` puts it right"
     return report("format", problems, len(sources))
 
 

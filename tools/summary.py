@@ -12,14 +12,15 @@ import sys
 PASSED = {"OK", "EXPECTEDFAIL"}
 
 
-def read(path):
+def read(path, several):
     """The (name, result, last line of output) of each test of a log."""
+    where = f" in {path.removesuffix('/meson-logs/testlog.json')}" if several else ""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             rows = [json.loads(line) for line in file if line.strip()]
         if not rows:
             return [(path, "FAIL", "no test ran")]
-        return [(row["name"], row["result"], reason(row)) for row in rows]
+        return [(row["name"] + where, row["result"], reason(row)) for row in rows]
     except OSError as error:
         return [(path, "FAIL", f"no log: {error.strerror}; the build or the run broke off")]
     except (ValueError, KeyError, TypeError):
@@ -32,7 +33,7 @@ def reason(row):
 
 
 def main(paths):
-    tests = [test for path in paths for test in read(path)]
+    tests = [test for path in paths for test in read(path, len(paths) > 1)]
     failed = [test for test in tests if test[1] not in PASSED and test[1] != "SKIP"]
     skipped = [test for test in tests if test[1] == "SKIP"]
     for title, some in (("skipped", skipped), ("failed", failed)):
