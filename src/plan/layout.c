@@ -95,14 +95,13 @@ shoal_status plan_layout_split(base_arena *arena, uint32_t rank, const int64_t *
     return plan_layout_verify(out, rank, dims);
 }
 
-/* Reads parts and cut points of `place`; *boxes: their product. */
+/* Reads parts and cut points of `place`; *boxes: 1, times the parts. */
 static shoal_status read_cuts(base_arena *arena, const int64_t *ints, size_t n_ints,
                               plan_layout *out, size_t *boxes) {
     size_t at = out->rank;
     if (n_ints < out->rank)
         return base_fail(SHOAL_INVALID, "cuts hold %zu numbers; a tensor of rank %u needs more",
                          n_ints, out->rank);
-    *boxes = 1;
     for (uint32_t a = 0; a < out->rank; a++) {
         if (ints[a] < 1 || ints[a] > PLAN_MAX_PARTS)
             return base_fail(SHOAL_INVALID, "axis %u cut into %" PRId64 " parts; 1 to %d are meant",
@@ -132,7 +131,7 @@ shoal_status plan_layout_from_ints(base_arena *arena, uint32_t rank, const int64
         return base_fail(SHOAL_INVALID, "a layout on %zu slots; there must be 1 to %d", n_slots,
                          PLAN_MAX_PARTS);
     SHOAL_TRY(start(arena, rank, dims, (uint32_t)n_slots, out, &owners, &coords));
-    size_t boxes;
+    size_t boxes = 1;
     SHOAL_TRY(read_cuts(arena, ints, n_ints, out, &boxes));
     if (n_slots % boxes)
         return base_fail(SHOAL_INVALID, "%zu slots for %zu boxes; give each box as many", n_slots,
