@@ -389,11 +389,9 @@ static shoal_status finish_compute(plan_draft *d, plan_step *step) {
     for (uint32_t i = 0; i < step->division.n_slots; i++) {
         for (uint32_t o = 0; o < node->n_outputs; o++) needed[i] |= step->outputs[o]->needed[i];
         step->live |= needed[i];
-        for (uint32_t o = 0; o < node->n_inputs && needed[i]; o++) {
-            /* A form that was there already may list the same slots in another order never: equal
-             * layouts list them alike. */
+        /* An operand's form lists the slots of the division in the same order: equal layouts do. */
+        for (uint32_t o = 0; o < node->n_inputs && needed[i]; o++)
             step->inputs[o]->needed[i] = true;
-        }
         for (uint32_t o = 0; o < node->n_outputs && needed[i]; o++)
             step->outputs[o]->needed[i] = true;
     }

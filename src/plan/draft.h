@@ -90,8 +90,8 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
                               plan_layout *out) SHOAL_CHECK_RESULT;
 /* Marks what the outputs depend on, and adds up what that costs. */
 shoal_status plan_draft_finish(plan_draft *d) SHOAL_CHECK_RESULT;
-/* The link's part of a set of moves: seconds, and bytes that leave their slot. A move is counted
- * when `needed` is NULL or true for its target. */
+/* The link's part of a set of moves: seconds, and bytes that leave their slot. to: the form they
+ * make, of which only the needed pieces count, or NULL to count all. */
 void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
                      size_t element_bytes, double *seconds, uint64_t *bytes);
 
@@ -127,8 +127,8 @@ double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t 
 
 /* Writes the programs of a finished draft; step forms get their local values. */
 shoal_status plan_emit(plan_draft *d, plan_result *out) SHOAL_CHECK_RESULT;
-/* Fills out->explain and out->explain_json. single: the slot that alone would take `alone` seconds;
- * pooled: the draft is not just that slot. */
+/* Fills out->explain and out->explain_json. single: the slot that alone would take `alone` seconds,
+ * where the pool takes `pooled`; NULL when there is nothing to compare. */
 shoal_status plan_explain(const plan_draft *d, const plan_slot *single, double alone, double pooled,
                           plan_result *out) SHOAL_CHECK_RESULT;
 

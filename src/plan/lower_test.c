@@ -55,7 +55,7 @@ static plan_pool make_pool(uint32_t compute, speed what) {
 
 /* ---- layouts to try on a tensor ---- */
 
-enum { ON_CLIENT, ON_ONE, ON_LAST, COPIES, GRID, AXIS };
+enum { ON_CLIENT, ON_ONE, ON_LAST, COPIES, GRID, SUMS, AXIS };
 
 /* Layout number `which` of a tensor; false when the tensor or pool has no such one. AXIS + a: axis
  * a cut over all slots by random weights, some parts empty. */
@@ -87,6 +87,17 @@ static bool make_layout(const shoal_type *type, uint32_t compute, uint32_t which
         OK(plan_layout_from_ints(&arena, type->rank, type->dims, ints, n, owners, 4, out));
         break;
     }
+    case SUMS: { /* a client may hold a summand, but it cannot add */
+        static uint32_t coords[2 * (SHOAL_MAX_RANK + 1)];
+        uint32_t both[] = {10, compute < 2 || rand() % 2 ? CLIENT : 11};
+        OK(plan_layout_whole(&arena, type->rank, type->dims, both, 2, out));
+        memset(coords, 0, sizeof coords);
+        coords[2 * type->rank + 1] = 1;
+        out->parts[type->rank] = 2;
+        out->combine = GRAPH_ADD;
+        out->coords = base_arena_copy(&arena, coords, sizeof coords);
+        break;
+    }
     default:
         if (which - AXIS >= type->rank || compute < 2) return false;
         OK(plan_layout_split(&arena, type->rank, type->dims, which - AXIS, 1, all, weights, compute,
@@ -113,6 +124,11 @@ static void compare(const shoal_graph *g, const plan_pool *pool, const plan_layo
     for (uint32_t i = 0; i < g->n_inputs; i++) fill(&in[i], &g->values[g->inputs[i]].type);
     sim_run(g, in, whole);
     OK(plan_lower(g, pool, inputs, wanted, &result));
+    for (uint32_t i = 0; i < result.n_programs; i++) { /* a client only sends and receives */
+        const shoal_graph *local = graph_data(result.programs[i].graph);
+        for (uint32_t n = 0; n < local->n_nodes && result.programs[i].slot == CLIENT; n++)
+            assert_int_equal(local->nodes[n].op, GRAPH_EXCHANGE);
+    }
     const char *problem = sim_run_pool(g, &result, inputs, in, pooled);
     if (problem) {
         fprintf(stderr, "%s\n", result.explain);
@@ -370,8 +386,9 @@ static void compare_all(size_t which, uint32_t compute, unsigned *pairs) {
             if (i == 1 && type->rank == 0) layout %= COPIES + 1;
             fine = make_layout(type, compute, layout, &inputs[i]);
         }
-        if (fine && rand() % 2 &&
-            make_layout(&data->values[out].type, compute, (uint32_t)rand() % LAYOUTS, &want))
+        uint32_t how = (uint32_t)rand() % LAYOUTS;
+        if (fine && rand() % 2 && how != SUMS &&
+            make_layout(&data->values[out].type, compute, how, &want))
             wanted = &want;
         if (fine) {
             plan_pool pool = make_pool(compute, rand() % 2 ? SLOW_SLOTS : SLOW_LINKS);
@@ -532,8 +549,9 @@ static void test_layers(void **state) {
             while (!make_layout(&data->values[data->inputs[i]].type, compute,
                                 (uint32_t)rand() % (AXIS + 2), &inputs[i]))
                 ;
-        if (rand() % 2 && make_layout(&data->values[data->outputs[1]].type, compute,
-                                      (uint32_t)rand() % (AXIS + 2), &want))
+        uint32_t how = (uint32_t)rand() % (AXIS + 2);
+        if (rand() % 2 && how != SUMS &&
+            make_layout(&data->values[data->outputs[1]].type, compute, how, &want))
             wanted[1] = &want;
         compare(data, &pool, inputs, wanted);
         graph_destroy(&g);

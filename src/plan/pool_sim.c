@@ -390,6 +390,7 @@ static void load(pool *p, const plan_result *result, const plan_layout *layouts,
             sim_array *to = &m->values[m->g->inputs[v]];
             sim_array_init(to, &m->g->values[m->g->inputs[v]].type);
             assert(base_type_count(&to->type) == base_box_count(&box));
+            if (plan_layout_summand(layout, (uint32_t)at) > 0) continue; /* all in the first */
             base_box_gather(to->data, inputs[which].data, inputs[which].type.dims, &box,
                             sizeof *to->data, 0, (size_t)base_box_count(&box) * sizeof *to->data);
         }
