@@ -40,7 +40,8 @@ static void draw_line(const cmd_progress *p, double fraction, const char *rate, 
         bar[width] = 0;
         snprintf(line + strlen(line), sizeof line - strlen(line), " [%s]", bar);
     }
-    snprintf(line + strlen(line), sizeof line - strlen(line), " %s  %s", rate, times);
+    if ((int)(strlen(line) + strlen(rate)) + 1 < room) strcat(strcat(line, " "), rate);
+    if ((int)(strlen(line) + strlen(times)) + 2 < room) strcat(strcat(line, "  "), times);
     fprintf(stderr, "\r\x1b[K%.*s", room, line);
     fflush(stderr);
 }
