@@ -44,7 +44,11 @@ typedef struct graph_axes {
     int64_t extent[GRAPH_MAX_LOOPS];
     int64_t granule[GRAPH_MAX_LOOPS]; /* cuts must be multiples; 0: the loop must not be cut */
     bool contracted[GRAPH_MAX_LOOPS];
-    uint16_t combine;                  /* GRAPH_ADD, …, when some loop is contracted */
+    uint16_t combine; /* GRAPH_ADD, …, when some loop is contracted */
+    /* The operand from which every part along a contracted loop starts, so that cutting would count
+     * it once per part: such a loop may be cut only if graph_is_identity holds for that operand.
+     * -1: there is none, or counting it often does no harm (maximum, minimum). */
+    int32_t initial;
     int8_t (*inputs)[SHOAL_MAX_RANK];  /* [n_inputs][rank]: loop or GRAPH_WHOLE */
     int8_t (*outputs)[SHOAL_MAX_RANK]; /* [n_outputs][rank] */
 } graph_axes;
@@ -67,10 +71,12 @@ typedef struct graph_op_def {
     shoal_status (*axes)(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs,
                          base_arena *arena, graph_axes *out);
     /* The call for a part of the iteration space: adapts attributes to the box (shapes of iota and
-     * broadcast_in_dim, limits of slice). start and size are per loop. attrs has n_attrs elements,
-     * already copied. NULL: the attributes do not depend on the box. */
+     * broadcast_in_dim, limits of slice). start and size are per loop. attrs has *n_attrs elements,
+     * already copied, and room for one more. NULL: the attributes do not depend on the box. Called
+     * by graph_localise only. */
     shoal_status (*localise)(const graph_call *call, const graph_axes *axes, const int64_t *start,
-                             const int64_t *size, base_arena *arena, shoal_attr *attrs);
+                             const int64_t *size, base_arena *arena, shoal_attr *attrs,
+                             uint16_t *n_attrs);
     /* Floating-point operations (or elements moved) of one run. NULL: elements of the results. */
     double (*cost)(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
 } graph_op_def;
@@ -87,9 +93,23 @@ shoal_status graph_infer(const graph_call *call, shoal_type *outputs, uint16_t m
 double graph_cost(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
 shoal_status graph_axes_of(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs,
                            base_arena *arena, graph_axes *out) SHOAL_CHECK_RESULT;
+/* The attributes of the call for a part of the iteration space, given by start and size per loop:
+ * allocated in the arena, in rising order of key. */
+shoal_status graph_localise(const graph_call *call, const graph_axes *axes, const int64_t *start,
+                            const int64_t *size, base_arena *arena, const shoal_attr **attrs,
+                            uint16_t *n_attrs) SHOAL_CHECK_RESULT;
+/* Whether a value is a constant whose elements are all the identity of `combine` (0 for add, 1 for
+ * multiply, the least for maximum, …). */
+bool graph_is_identity(const shoal_graph *g, uint32_t value, uint16_t combine);
 
 /* ---- attributes ---- */
 
+/* "broadcast_dimensions"; "?" for a number that is no key. */
+const char *graph_attr_name(uint16_t key);
+/* The kind that attributes of this key have; the key must exist. */
+shoal_attr_kind graph_attr_kind(uint16_t key);
+
+/* Attributes; kinds follow from the key. */
 shoal_attr graph_int(shoal_attr_key key, int64_t value);
 /* The array is borrowed; graph_add copies it. */
 shoal_attr graph_ints(shoal_attr_key key, const int64_t *values, size_t count);
@@ -100,7 +120,7 @@ shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
 
 typedef struct graph graph;
 
-enum { GRAPH_MAX_OUTPUTS = 16, GRAPH_MAX_NODES = 1 << 20 };
+enum { GRAPH_MAX_OUTPUTS = 64, GRAPH_MAX_NODES = 1 << 20, GRAPH_MAX_DEPTH = 8 };
 
 /* limit: most bytes the graph may take, for graphs from outside; 0 for none. */
 shoal_status graph_new(size_t limit, graph **out) SHOAL_CHECK_RESULT;

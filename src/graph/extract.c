@@ -1,0 +1,85 @@
+/* Copies of subgraphs. */
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What happens to each value of the source: its number in the copy, or one of these. */
+enum { NOT_NEEDED = UINT32_MAX, NEEDED = UINT32_MAX - 1 };
+
+static shoal_status copy_region(const shoal_graph *from, graph *to, const shoal_graph **out);
+
+static shoal_status copy_node(const shoal_graph *from, const shoal_node *node, uint32_t *map,
+                              graph *to) {
+    uint32_t few[8], first, *inputs = few;
+    if (node->n_inputs > 8 && !(inputs = malloc(node->n_inputs * sizeof *inputs)))
+        return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", node->n_inputs);
+    for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = map[node->inputs[i]];
+    const shoal_graph **regions =
+        base_arena_alloc_array(graph_arena(to), sizeof *regions, node->n_regions);
+    shoal_status status = regions ? graph_at(to, node->location, node->scope) : SHOAL_NO_MEMORY;
+    for (uint16_t i = 0; i < node->n_regions && status == SHOAL_OK; i++)
+        status = copy_region(node->regions[i], to, &regions[i]);
+    if (status == SHOAL_OK)
+        status = graph_add(to, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
+                           regions, node->n_regions, &first);
+    if (inputs != few) free(inputs);
+    if (status != SHOAL_OK) return status;
+    /* A result that was given as an input stays that input. */
+    for (uint16_t i = 0; i < node->n_outputs; i++)
+        if (map[node->first_output + i] >= NEEDED) map[node->first_output + i] = first + i;
+    return SHOAL_OK;
+}
+
+/* Marks what the wanted values depend on, from the last node to the first. */
+static void mark(const shoal_graph *from, uint32_t *map) {
+    for (uint32_t n = from->n_nodes; n-- > 0;) {
+        const shoal_node *node = &from->nodes[n];
+        bool needed = false;
+        for (uint16_t i = 0; i < node->n_outputs; i++)
+            needed = needed || map[node->first_output + i] == NEEDED;
+        for (uint32_t i = 0; needed && i < node->n_inputs; i++)
+            if (map[node->inputs[i]] == NOT_NEEDED) map[node->inputs[i]] = NEEDED;
+    }
+}
+
+static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
+                            const uint32_t *outputs, uint32_t n_outputs, uint32_t *map, graph *to) {
+    for (uint32_t i = 0; i < n_inputs; i++)
+        SHOAL_TRY(graph_add_input(to, &from->values[inputs[i]].type, &map[inputs[i]]));
+    for (uint32_t i = 0; i < n_outputs; i++)
+        if (map[outputs[i]] == NOT_NEEDED) map[outputs[i]] = NEEDED;
+    mark(from, map);
+    for (uint32_t i = 0; i < from->n_inputs; i++)
+        if (map[from->inputs[i]] == NEEDED)
+            return base_fail(SHOAL_INVALID, "the outputs depend on input %u, which is not given",
+                             i);
+    for (uint32_t n = 0; n < from->n_nodes; n++) {
+        const shoal_node *node = &from->nodes[n];
+        bool needed = false;
+        for (uint16_t i = 0; i < node->n_outputs; i++)
+            needed = needed || map[node->first_output + i] == NEEDED;
+        if (needed) SHOAL_TRY(copy_node(from, node, map, to));
+    }
+    for (uint32_t i = 0; i < n_outputs; i++) SHOAL_TRY(graph_add_output(to, map[outputs[i]]));
+    return SHOAL_OK;
+}
+
+shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
+                           const uint32_t *outputs, uint32_t n_outputs, graph *to) {
+    uint32_t *map = malloc((from->n_values + (size_t)1) * sizeof *map);
+    if (!map) return base_fail(SHOAL_NO_MEMORY, "no memory for %u values", from->n_values);
+    memset(map, 0xff, from->n_values * sizeof *map); /* NOT_NEEDED */
+    shoal_status status = extract(from, inputs, n_inputs, outputs, n_outputs, map, to);
+    free(map);
+    return status;
+}
+
+static shoal_status copy_region(const shoal_graph *from, graph *to, const shoal_graph **out) {
+    graph *region;
+    SHOAL_TRY(graph_add_region(to, &region));
+    SHOAL_TRY(
+        graph_extract(from, from->inputs, from->n_inputs, from->outputs, from->n_outputs, region));
+    *out = graph_data(region);
+    return SHOAL_OK;
+}

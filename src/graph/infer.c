@@ -1,0 +1,368 @@
+/* Shape rules: the types of a call's results, with the checks of the StableHLO specification. A
+ * message names the operation, the types and the axes that do not fit. */
+#include "graph/rules.h"
+
+#include <string.h>
+
+/* Texts of types, for messages: TEXT(&type) lives until the end of the block. */
+#define TEXT(type) base_type_text(type, (char[BASE_TYPE_TEXT]){0})
+
+static shoal_status one(shoal_type *outputs, uint16_t max, uint16_t *n, const shoal_type *type) {
+    if (!max) return base_fail(SHOAL_INVALID, "no room for a result");
+    outputs[0] = *type;
+    *n = 1;
+    return SHOAL_OK;
+}
+
+#define ONE(type) one(outputs, max_outputs, n_outputs, type)
+
+/* ---- elementwise ---- */
+
+static shoal_status same_inputs(const graph_call *call, uint32_t first) {
+    const shoal_type *in = call->inputs;
+    for (uint32_t i = first + 1; i < call->n_inputs; i++) {
+        if (in[i].dtype != in[first].dtype)
+            return base_fail(SHOAL_INVALID,
+                             "%s: element types differ: %s and %s; convert one of them",
+                             graph_call_name(call), TEXT(&in[first]), TEXT(&in[i]));
+        if (!base_type_equal(&in[first], &in[i]))
+            return base_fail(SHOAL_INVALID,
+                             "%s: shapes differ: %s and %s; broadcast_in_dim makes them equal",
+                             graph_call_name(call), TEXT(&in[first]), TEXT(&in[i]));
+    }
+    return SHOAL_OK;
+}
+
+static char kind_of(const shoal_type *type) { return shoal_dtype_kind((shoal_dtype)type->dtype); }
+
+/* All operands of one type, whose kind is one of `kinds`; the result too. */
+static shoal_status same(const graph_call *call, const char *kinds, const char *words,
+                         shoal_type *outputs, uint16_t max_outputs, uint16_t *n_outputs) {
+    SHOAL_TRY(same_inputs(call, 0));
+    if (!strchr(kinds, kind_of(&call->inputs[0])))
+        return base_fail(SHOAL_INVALID, "%s: works on %s, not on %s", graph_call_name(call), words,
+                         TEXT(&call->inputs[0]));
+    return ONE(&call->inputs[0]);
+}
+
+#define SAME(kinds, words) same(call, kinds, words, outputs, max_outputs, n_outputs)
+
+INFER(same) { return SAME("biuf", "any element type"); }
+INFER(same_number) { return SAME("iuf", "numbers"); }
+INFER(same_signed) { return SAME("if", "signed integers and floating-point numbers"); }
+INFER(same_float) { return SAME("f", "floating-point numbers"); }
+
+INFER(compare) {
+    static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+    const char *direction = graph_call_attr(call, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
+    unsigned i = 0;
+    while (i < 6 && strcmp(direction, directions[i])) i++;
+    if (i == 6)
+        return base_fail(SHOAL_INVALID,
+                         "compare: comparison_direction '%.32s' is none of EQ, NE, LT, LE, GT, GE",
+                         direction);
+    SHOAL_TRY(same_inputs(call, 0));
+    shoal_type type = call->inputs[0];
+    type.dtype = SHOAL_BOOL;
+    return ONE(&type);
+}
+
+INFER(select) {
+    const shoal_type *in = call->inputs;
+    SHOAL_TRY(same_inputs(call, 1));
+    shoal_type predicate = in[1];
+    predicate.dtype = SHOAL_BOOL;
+    if (in[0].dtype != SHOAL_BOOL || (in[0].rank && !base_type_equal(&in[0], &predicate)))
+        return base_fail(SHOAL_INVALID, "select: the predicate is %s; it must be %s or bool[]",
+                         TEXT(&in[0]), TEXT(&predicate));
+    return ONE(&in[1]);
+}
+
+static shoal_status get_dtype(const graph_call *call, shoal_type *type) {
+    int64_t dtype = graph_call_attr(call, SHOAL_ATTR_DTYPE)->u.i;
+    if (dtype < 0 || dtype >= SHOAL_DTYPE_COUNT)
+        return base_fail(SHOAL_INVALID, "%s: element type %lld does not exist",
+                         graph_call_name(call), (long long)dtype);
+    type->dtype = (uint8_t)dtype;
+    return SHOAL_OK;
+}
+
+INFER(convert) {
+    shoal_type type = call->inputs[0];
+    SHOAL_TRY(get_dtype(call, &type));
+    return ONE(&type);
+}
+
+/* ---- creation ---- */
+
+static shoal_status get_shape(const graph_call *call, shoal_type *type, int64_t *elements) {
+    uint32_t rank;
+    const int64_t *dims = graph_call_ints(call, SHOAL_ATTR_SHAPE, &rank);
+    if (rank > SHOAL_MAX_RANK)
+        return base_fail(SHOAL_INVALID, "%s: shape has rank %u; the limit is %d",
+                         graph_call_name(call), rank, SHOAL_MAX_RANK);
+    type->rank = (uint8_t)rank;
+    memset(type->dims, 0, sizeof type->dims);
+    for (uint32_t i = 0; i < rank; i++) type->dims[i] = dims[i];
+    shoal_status status = base_type_elements(type, elements);
+    return status ? base_fail_prefix(status, "%s: ", graph_call_name(call)) : SHOAL_OK;
+}
+
+INFER(constant) {
+    shoal_type type = {0};
+    int64_t elements;
+    SHOAL_TRY(get_dtype(call, &type));
+    SHOAL_TRY(get_shape(call, &type, &elements));
+    const shoal_attr *value = graph_call_attr(call, SHOAL_ATTR_VALUE);
+    int64_t size = (int64_t)shoal_dtype_size((shoal_dtype)type.dtype);
+    if (value->count != elements * size && value->count != size)
+        return base_fail(SHOAL_INVALID, "constant: %s takes %lld bytes, or %lld for all, not %u",
+                         TEXT(&type), (long long)(elements * size), (long long)size, value->count);
+    const unsigned char *bytes = value->u.bytes;
+    for (uint32_t i = 0; type.dtype == SHOAL_BOOL && i < value->count; i++)
+        if (bytes[i] > 1)
+            return base_fail(SHOAL_INVALID, "constant: byte %u of %s is %u; bool is 0 or 1", i,
+                             TEXT(&type), bytes[i]);
+    return ONE(&type);
+}
+
+/* A dimension number inside the rank. */
+static shoal_status check_axis(const graph_call *call, shoal_attr_key key, int64_t axis,
+                               const shoal_type *type) {
+    if (axis < 0 || axis >= type->rank)
+        return base_fail(SHOAL_INVALID, "%s: %s: axis %lld is not in %s", graph_call_name(call),
+                         graph_attr_name((uint16_t)key), (long long)axis, TEXT(type));
+    return SHOAL_OK;
+}
+
+/* A list of axes of a type, each at most once. */
+static shoal_status check_axes(const graph_call *call, shoal_attr_key key, const shoal_type *type,
+                               const int64_t **list, uint32_t *count) {
+    *list = graph_call_ints(call, key, count);
+    for (uint32_t i = 0; i < *count; i++) {
+        SHOAL_TRY(check_axis(call, key, (*list)[i], type));
+        if (graph_has(*list, i, (*list)[i]))
+            return base_fail(SHOAL_INVALID, "%s: %s: axis %lld is named twice",
+                             graph_call_name(call), graph_attr_name((uint16_t)key),
+                             (long long)(*list)[i]);
+    }
+    return SHOAL_OK;
+}
+
+INFER(iota) {
+    shoal_type type = {0};
+    int64_t elements;
+    SHOAL_TRY(get_dtype(call, &type));
+    SHOAL_TRY(get_shape(call, &type, &elements));
+    if (type.dtype == SHOAL_BOOL)
+        return base_fail(SHOAL_INVALID, "iota: makes numbers, not %s", TEXT(&type));
+    int64_t axis = graph_call_attr(call, SHOAL_ATTR_IOTA_DIMENSION)->u.i;
+    SHOAL_TRY(check_axis(call, SHOAL_ATTR_IOTA_DIMENSION, axis, &type));
+    const shoal_attr *start = graph_call_attr(call, SHOAL_ATTR_START_INDICES);
+    if (start && start->count != type.rank)
+        return base_fail(SHOAL_INVALID, "iota: start_indices has %u numbers; %s has %u axes",
+                         start->count, TEXT(&type), type.rank);
+    for (uint32_t i = 0; start && i < start->count; i++) {
+        int64_t end;
+        if (start->u.ints[i] < 0 || base_add_overflow(start->u.ints[i], type.dims[i], &end))
+            return base_fail(SHOAL_INVALID, "iota: start_indices: %lld is out of range",
+                             (long long)start->u.ints[i]);
+    }
+    return ONE(&type);
+}
+
+/* ---- shape ---- */
+
+INFER(broadcast_in_dim) {
+    const shoal_type *in = &call->inputs[0];
+    shoal_type type = {.dtype = in->dtype};
+    int64_t elements;
+    SHOAL_TRY(get_shape(call, &type, &elements));
+    const int64_t *axes;
+    uint32_t count;
+    SHOAL_TRY(check_axes(call, SHOAL_ATTR_BROADCAST_DIMENSIONS, &type, &axes, &count));
+    if (count != in->rank)
+        return base_fail(SHOAL_INVALID,
+                         "broadcast_in_dim: broadcast_dimensions names %u axes; %s has %u", count,
+                         TEXT(in), in->rank);
+    for (uint32_t i = 0; i < count; i++)
+        if (in->dims[i] != 1 && in->dims[i] != type.dims[axes[i]])
+            return base_fail(SHOAL_INVALID,
+                             "broadcast_in_dim: %s axis %u has %lld, %s axis %lld has %lld; it "
+                             "must be equal or 1",
+                             TEXT(in), i, (long long)in->dims[i], TEXT(&type), (long long)axes[i],
+                             (long long)type.dims[axes[i]]);
+    return ONE(&type);
+}
+
+INFER(reshape) {
+    shoal_type type = {.dtype = call->inputs[0].dtype};
+    int64_t elements, had = base_type_count(&call->inputs[0]);
+    SHOAL_TRY(get_shape(call, &type, &elements));
+    if (elements != had)
+        return base_fail(SHOAL_INVALID, "reshape: %s has %lld elements, %s has %lld",
+                         TEXT(&call->inputs[0]), (long long)had, TEXT(&type), (long long)elements);
+    return ONE(&type);
+}
+
+INFER(transpose) {
+    const shoal_type *in = &call->inputs[0];
+    const int64_t *axes;
+    uint32_t count;
+    SHOAL_TRY(check_axes(call, SHOAL_ATTR_PERMUTATION, in, &axes, &count));
+    if (count != in->rank)
+        return base_fail(SHOAL_INVALID, "transpose: permutation names %u axes; %s has %u", count,
+                         TEXT(in), in->rank);
+    shoal_type type = {.dtype = in->dtype, .rank = in->rank};
+    for (uint32_t i = 0; i < count; i++) type.dims[i] = in->dims[axes[i]];
+    return ONE(&type);
+}
+
+INFER(slice) {
+    static const shoal_attr_key lists[] = {SHOAL_ATTR_START_INDICES, SHOAL_ATTR_LIMIT_INDICES,
+                                           SHOAL_ATTR_STRIDES};
+    const shoal_type *in = &call->inputs[0];
+    const int64_t *range[3];
+    for (int i = 0; i < 3; i++) {
+        uint32_t count;
+        range[i] = graph_call_ints(call, lists[i], &count);
+        if (count != in->rank)
+            return base_fail(SHOAL_INVALID, "slice: %s has %u numbers; %s has %u axes",
+                             graph_attr_name((uint16_t)lists[i]), count, TEXT(in), in->rank);
+    }
+    shoal_type type = {.dtype = in->dtype, .rank = in->rank};
+    for (uint32_t i = 0; i < in->rank; i++) {
+        int64_t start = range[0][i], limit = range[1][i], stride = range[2][i];
+        if (start < 0 || start > limit || limit > in->dims[i])
+            return base_fail(SHOAL_INVALID, "slice: %lld:%lld is not a range of %s axis %u",
+                             (long long)start, (long long)limit, TEXT(in), i);
+        if (stride < 1)
+            return base_fail(SHOAL_INVALID, "slice: stride %lld of axis %u is not positive",
+                             (long long)stride, i);
+        type.dims[i] = limit == start ? 0 : 1 + (limit - start - 1) / stride;
+    }
+    return ONE(&type);
+}
+
+INFER(concatenate) {
+    const shoal_type *in = call->inputs;
+    int64_t axis = graph_call_attr(call, SHOAL_ATTR_DIMENSION)->u.i;
+    SHOAL_TRY(check_axis(call, SHOAL_ATTR_DIMENSION, axis, &in[0]));
+    shoal_type type = in[0];
+    for (uint32_t i = 1; i < call->n_inputs; i++) {
+        shoal_type other = in[i];
+        if (other.rank == type.rank) other.dims[axis] = in[0].dims[axis];
+        if (!base_type_equal(&other, &in[0]))
+            return base_fail(SHOAL_INVALID,
+                             "concatenate: operands 0 and %u differ in more than axis %lld: %s and "
+                             "%s",
+                             i, (long long)axis, TEXT(&in[0]), TEXT(&in[i]));
+        if (base_add_overflow(type.dims[axis], in[i].dims[axis], &type.dims[axis]))
+            return base_fail(SHOAL_INVALID, "concatenate: axis %lld is over 2^63", (long long)axis);
+    }
+    return ONE(&type);
+}
+
+/* ---- reduce and dot_general ---- */
+
+INFER(reduce) {
+    const shoal_type *in = call->inputs;
+    shoal_type scalar = {.dtype = in[0].dtype};
+    if (!base_type_equal(&in[1], &scalar))
+        return base_fail(SHOAL_INVALID, "reduce: the initial value of %s must be %s, not %s",
+                         TEXT(&in[0]), TEXT(&scalar), TEXT(&in[1]));
+    const int64_t *axes;
+    uint32_t count;
+    SHOAL_TRY(check_axes(call, SHOAL_ATTR_DIMENSIONS, &in[0], &axes, &count));
+    const shoal_graph *body = call->regions[0];
+    bool fits = body->n_inputs == 2 && body->n_outputs == 1 &&
+                base_type_equal(&body->values[body->inputs[0]].type, &scalar) &&
+                base_type_equal(&body->values[body->inputs[1]].type, &scalar) &&
+                base_type_equal(&body->values[body->outputs[0]].type, &scalar);
+    if (!fits)
+        return base_fail(SHOAL_INVALID, "reduce: the body must take two %s and return one",
+                         TEXT(&scalar));
+    shoal_type type = scalar;
+    for (uint32_t i = 0; i < in[0].rank; i++)
+        if (!graph_has(axes, count, i)) type.dims[type.rank++] = in[0].dims[i];
+    return ONE(&type);
+}
+
+/* Pairs of axes, one of each operand, that must have the same extent. */
+static shoal_status check_pairs(const graph_call *call, const char *what, shoal_attr_key lhs_key,
+                                shoal_attr_key rhs_key) {
+    const shoal_type *in = call->inputs;
+    const int64_t *lhs, *rhs;
+    uint32_t n_lhs, n_rhs;
+    SHOAL_TRY(check_axes(call, lhs_key, &in[0], &lhs, &n_lhs));
+    SHOAL_TRY(check_axes(call, rhs_key, &in[1], &rhs, &n_rhs));
+    if (n_lhs != n_rhs)
+        return base_fail(SHOAL_INVALID,
+                         "dot_general: %u lhs and %u rhs %s dimensions; they go in "
+                         "pairs",
+                         n_lhs, n_rhs, what);
+    for (uint32_t i = 0; i < n_lhs; i++)
+        if (in[0].dims[lhs[i]] != in[1].dims[rhs[i]])
+            return base_fail(SHOAL_INVALID,
+                             "dot_general: %s dimensions differ: %s axis %lld has %lld, %s axis "
+                             "%lld has %lld",
+                             what, TEXT(&in[0]), (long long)lhs[i], (long long)in[0].dims[lhs[i]],
+                             TEXT(&in[1]), (long long)rhs[i], (long long)in[1].dims[rhs[i]]);
+    return SHOAL_OK;
+}
+
+/* Appends the axes of an operand that are neither batching nor contracting. */
+static shoal_status add_free(const graph_call *call, uint32_t operand, shoal_attr_key batching,
+                             shoal_attr_key contracting, shoal_type *type) {
+    uint32_t n_batching, n_contracting;
+    const int64_t *b = graph_call_ints(call, batching, &n_batching);
+    const int64_t *c = graph_call_ints(call, contracting, &n_contracting);
+    const shoal_type *in = &call->inputs[operand];
+    for (uint32_t i = 0; i < n_contracting; i++)
+        if (graph_has(b, n_batching, c[i]))
+            return base_fail(SHOAL_INVALID,
+                             "dot_general: axis %lld of %s is both batching and "
+                             "contracting",
+                             (long long)c[i], TEXT(in));
+    for (uint32_t i = 0; i < in->rank; i++) {
+        if (graph_has(b, n_batching, i) || graph_has(c, n_contracting, i)) continue;
+        if (type->rank == SHOAL_MAX_RANK)
+            return base_fail(SHOAL_INVALID,
+                             "dot_general: the result of %s and %s has a rank over "
+                             "%d",
+                             TEXT(&call->inputs[0]), TEXT(&call->inputs[1]), SHOAL_MAX_RANK);
+        type->dims[type->rank++] = in->dims[i];
+    }
+    return SHOAL_OK;
+}
+
+INFER(dot_general) {
+    const shoal_type *in = call->inputs;
+    if (in[0].dtype != in[1].dtype)
+        return base_fail(SHOAL_INVALID,
+                         "dot_general: element types differ: %s and %s; convert one of them",
+                         TEXT(&in[0]), TEXT(&in[1]));
+    SHOAL_TRY(check_pairs(call, "batching", SHOAL_ATTR_LHS_BATCHING_DIMENSIONS,
+                          SHOAL_ATTR_RHS_BATCHING_DIMENSIONS));
+    SHOAL_TRY(check_pairs(call, "contracting", SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS,
+                          SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS));
+    shoal_type type = {.dtype = in[0].dtype};
+    uint32_t n;
+    const int64_t *batch = graph_call_ints(call, SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, &n);
+    for (uint32_t i = 0; i < n; i++) type.dims[type.rank++] = in[0].dims[batch[i]];
+    SHOAL_TRY(add_free(call, 0, SHOAL_ATTR_LHS_BATCHING_DIMENSIONS,
+                       SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &type));
+    SHOAL_TRY(add_free(call, 1, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS,
+                       SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &type));
+    return ONE(&type);
+}
+
+COST(reduce) { return (double)base_type_count(&call->inputs[0]); }
+
+COST(dot_general) {
+    uint32_t n;
+    const int64_t *contracted = graph_call_ints(call, SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &n);
+    double flops = 2 * (double)base_type_count(&outputs[0]);
+    for (uint32_t i = 0; i < n; i++) flops *= (double)call->inputs[0].dims[contracted[i]];
+    return flops;
+}

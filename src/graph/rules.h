@@ -1,0 +1,64 @@
+/* The rules that the rows of ops.def name. Only op.c puts them into rows. */
+#ifndef GRAPH_RULES_H
+#define GRAPH_RULES_H
+
+#include "graph/graph.h"
+
+/* What an operation is called in messages. */
+const char *graph_call_name(const graph_call *call);
+/* The numbers of an INTS attribute that is known to be there. */
+const int64_t *graph_call_ints(const graph_call *call, shoal_attr_key key, uint32_t *count);
+/* Whether the list holds the number. */
+bool graph_has(const int64_t *list, uint32_t count, int64_t number);
+
+#define INFER(name)                                                                                \
+    shoal_status graph_infer_##name(const graph_call *call, shoal_type *outputs,                   \
+                                    uint16_t max_outputs, uint16_t *n_outputs)
+INFER(same);        /* any element type */
+INFER(same_signed); /* signed and floating */
+INFER(same_float);  /* floating */
+INFER(same_number); /* all but bool */
+INFER(compare);
+INFER(select);
+INFER(convert);
+INFER(constant);
+INFER(iota);
+INFER(broadcast_in_dim);
+INFER(reshape);
+INFER(transpose);
+INFER(slice);
+INFER(concatenate);
+INFER(reduce);
+INFER(dot_general);
+INFER(place);
+INFER(exchange);
+
+#define AXES(name)                                                                                 \
+    shoal_status graph_axes_##name(const graph_call *call, const shoal_type *outputs,              \
+                                   uint16_t n_outputs, base_arena *arena, graph_axes *out)
+AXES(elementwise);
+AXES(select);
+AXES(create);
+AXES(broadcast_in_dim);
+AXES(reshape);
+AXES(transpose);
+AXES(slice);
+AXES(concatenate);
+AXES(reduce);
+AXES(dot_general);
+
+#define LOCALISE(name)                                                                             \
+    shoal_status graph_localise_##name(const graph_call *call, const graph_axes *axes,             \
+                                       const int64_t *start, const int64_t *size,                  \
+                                       base_arena *arena, shoal_attr *attrs, uint16_t *n_attrs)
+LOCALISE(constant);
+LOCALISE(iota);
+LOCALISE(shape); /* SHAPE becomes the part's */
+LOCALISE(slice);
+
+#define COST(name)                                                                                 \
+    double graph_cost_##name(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs)
+COST(reduce);
+COST(dot_general);
+
+#endif
