@@ -99,16 +99,18 @@ static void check_runtime_folder(cJSON *rows) {
 static void check_hub(cJSON *rows, const char *given) {
     const char *address = cmd_hub_address(given);
     bool asked = given != NULL || getenv("SHOAL_HUB") != NULL;
-    char detail[1024];
+    char detail[1024], advice[512];
     const shoal_options session = {
         .size = sizeof session, .hub = address, .timeout_ms = DOCTOR_TIMEOUT_MS};
     cmd_pool pool;
     shoal_status status = pool_open(&session, &pool);
     if (status != SHOAL_OK) {
         snprintf(detail, sizeof detail, "%s", shoal_error_message());
-        add(rows, "hub", asked ? "trouble" : "none", detail,
-            asked ? "start it: shoal hub --address ADDRESS"
-                  : "none needed on one machine; else start one: shoal hub");
+        snprintf(advice, sizeof advice,
+                 asked ? "start it: shoal hub --address %s"
+                       : "a program alone needs none; to pool processes: shoal hub --address %s",
+                 address);
+        add(rows, "hub", asked ? "trouble" : "none", detail, advice);
         return;
     }
     uint32_t workers = 0;

@@ -144,6 +144,7 @@ static cJSON *describe(const cmd_product *p) {
     cJSON_AddNumberToObject(root, "k", (double)p->k);
     cJSON_AddNumberToObject(root, "n", (double)p->n);
     cJSON_AddStringToObject(root, "dtype", shoal_dtype_name(p->dtype));
+    cJSON_AddStringToObject(root, "pool", p->pool.status.address);
     cJSON_AddStringToObject(root, "split", product_split_text(p, split));
     cJSON_AddNumberToObject(root, "panel_rows", (double)p->panel);
     return root;
@@ -189,7 +190,7 @@ static void report_text(const run *r) {
     char seconds[TEXT_ROOM], placing[TEXT_ROOM], size[TEXT_ROOM];
     double bytes = (double)p->m * (double)p->n * (double)shoal_dtype_size(p->result_dtype);
     print_shape(p);
-    putchar('\n');
+    printf(", pool %s\n", p->pool.status.address);
     cJSON *rows = list_workers(r);
     text_table(rows, columns, sizeof columns / sizeof *columns);
     cJSON_Delete(rows);

@@ -24,7 +24,9 @@ typedef struct input {
 
 static const struct argp_option options[] = {
     {"count", 'k', "K", 0, "How many tokens per word (default: 5)", 0},
-    {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else no hub: this process)", 0},
+    {"hub", 'H', "ADDRESS", 0,
+     "The pool's hub (default: SHOAL_HUB, else shm:hub if it runs, else a pool in this process)",
+     0},
     {"json", KEY_JSON, NULL, 0, "Print JSON", 0},
     CMD_OPTIONS_END};
 
@@ -258,10 +260,9 @@ static void report(const model *m, const result *r, cJSON *rows) {
 static int work(const input *in, model *m) {
     result r = {NULL, NULL};
     cmd_pool pool;
-    const shoal_options session = {.size = sizeof session, .hub = in->hub};
     int code = open_model(in, m);
     if (code != CMD_OK) return code;
-    if (cmd_try(pool_open(&session, &pool)) != CMD_OK) return CMD_FAILED;
+    if (pool_join(in->hub, 0, &pool) != CMD_OK) return CMD_FAILED;
     code = compute(m, &pool, &r);
     if (code == CMD_OK) {
         cJSON *rows = cJSON_CreateArray();

@@ -24,6 +24,20 @@ shoal_status pool_open(const shoal_options *options, cmd_pool *out) {
     return status;
 }
 
+int pool_join(const char *hub, uint32_t workers, cmd_pool *out) {
+    shoal_options options = {.size = sizeof options, .hub = hub, .workers = workers};
+    const char *variable = getenv("SHOAL_HUB");
+    bool named = hub != NULL || (variable != NULL && variable[0] != 0);
+    if (workers > 0) options.hub = "embedded";
+    if (workers == 0 && !named) {
+        options.hub = cmd_hub_address(NULL);
+        shoal_status status = pool_open(&options, out);
+        if (status != SHOAL_NOT_FOUND) return cmd_try(status);
+        options.hub = "embedded";
+    }
+    return cmd_try(pool_open(&options, out));
+}
+
 void pool_close(cmd_pool *pool) {
     if (pool->session != NULL) shoal_session_close(&pool->session);
     free(pool->slots);

@@ -28,7 +28,9 @@ const struct argp_option product_options[] = {
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "Compute in float16, bfloat16, float32 or float64 (default: the type of A and B)", 1},
     {NULL, 0, NULL, 0, "The pool", 2},
-    {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else no hub: this process)", 2},
+    {"hub", 'H', "ADDRESS", 0,
+     "The pool's hub (default: SHOAL_HUB, else shm:hub if it runs, else a pool in this process)",
+     2},
     {"workers", KEY_WORKERS, "N", 0, "Without a hub: so many workers in this process", 2},
     {"share", KEY_SHARE, "LIST", 0,
      "Shares of the workers in order of their slots, as 50,30,20 or 50%,30%,20% "
@@ -209,10 +211,7 @@ int product_open(const product_input *input, cmd_product *out) {
     if (code == CMD_OK) code = operand_open(input->b, input->rows_b, input->transpose_b, &out->b);
     if (code == CMD_OK) code = check_shapes(out);
     if (code != CMD_OK) return code;
-    const shoal_options session = {.size = sizeof session,
-                                   .hub = input->workers > 0 ? "embedded" : input->hub,
-                                   .workers = input->workers};
-    code = cmd_try(pool_open(&session, &out->pool));
+    code = pool_join(input->hub, input->workers, &out->pool);
     if (code == CMD_OK) code = choose_slots(out);
     if (code == CMD_OK) code = choose_split(out);
     if (code != CMD_OK) return code;

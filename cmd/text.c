@@ -125,7 +125,11 @@ void text_table(const cJSON *rows, const text_column *columns, int n_columns) {
         }
         total += widths[i] + (i > 0 ? 2 : 0);
     }
-    if (terminal > 0 && total > terminal) {
+    /* The last column may wrap when it is text and has some room. */
+    enum { LEAST_LAST = 24 };
+    int last = n_columns - 1;
+    int excess = right[last] || widths[last] < LEAST_LAST ? 0 : widths[last] - LEAST_LAST;
+    if (terminal > 0 && total - excess > terminal) {
         print_blocks(rows, columns, n_columns, widest_title);
         return;
     }

@@ -16,7 +16,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHOAL = os.environ.get("SHOAL", str(ROOT / "build/cmd/shoal"))
 COMMANDS = ["hub", "worker", "status", "doctor", "matmul", "explain", "nearest", "help", "version"]
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "SHOAL_HUB"}
+ENVIRONMENT = os.environ | {"SHOAL_HUB": "embedded"}
 RNG = np.random.default_rng(7)
 
 
@@ -288,7 +288,7 @@ def test_report_and_quiet(files, tmp_path):
     out, err = shoal(*args, "--check")
     assert err == ""
     lines = out.splitlines()
-    assert lines[0] == "700 x 60 times 60 x 90 in float32"
+    assert lines[0].startswith("700 x 60 times 60 x 90 in float32, pool ")
     assert lines[1].split() == ["WORKER", "SHARE", "ROWS", "COLUMNS", "INNER", "BUSY", "GFLOP/S"]
     assert "GFLOP/s (" in lines[4] and lines[5].startswith("check: ")
     assert lines[6] == f"{tmp_path}/c.npy: 246.1 KiB"
@@ -410,8 +410,7 @@ def test_status(pool):
         shoal("status", "--hub", pool.address)[0]
     pool.worker("fast", "--weight", "50", "--memory", "1G")
     pool.worker("slow", "--weight", "20")
-    out, _ = shoal("status", "--hub", pool.address)
-    assert out == shoal("status", SHOAL_HUB=pool.address)[0] or "fast" in out
+    out, _ = shoal("status", SHOAL_HUB=pool.address)
     assert "fast" in out and "slow" in out and "1.0 GiB" in out
     status = json.loads(shoal("status", "--hub", pool.address, "--json")[0])
     assert [s["worker"] for s in status["slots"]] == ["fast", "slow"]

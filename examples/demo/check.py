@@ -2,15 +2,15 @@
 
     check.py MODEL.gguf SCORES.npy
 
-Both compute in float32, so they differ by rounding: an element c of row a with column b must be
-within TOLERANCE * |a| * |b| of NumPy's.
+Both compute in float32, in different orders, so they differ by rounding: about sqrt(576) units of
+6e-8. An element of row a and column b must be within TOLERANCE * |a| * |b| of NumPy's.
 """
 import sys
 
 import gguf
 import numpy as np
 
-TOLERANCE = 2e-6
+TOLERANCE = 5e-6
 COLUMNS = 4096
 BLOCK = 4096
 

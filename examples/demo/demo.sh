@@ -91,6 +91,7 @@ report "$OUT/three.txt" \
 
 step "One worker, with everything"
 report "$OUT/one.txt" "$SHOAL" matmul "$@" --share 100,0,0 -o "$OUT/one.npy" --force
+rm "$OUT/one.npy"
 
 step "Side by side"
 echo "three workers  $(grep 'GFLOP/s (' "$OUT/three.txt")"
