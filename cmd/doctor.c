@@ -73,24 +73,34 @@ static void check_backends(cJSON *rows) {
             "install a build of Shoal for this machine: `cpu` needs no drivers");
 }
 
-/* Where sockets of this user live: $XDG_RUNTIME_DIR, else a folder in /tmp. */
+/* Where this user's sockets live: $XDG_RUNTIME_DIR/shoal, else /tmp/shoal-UID. The library makes
+ * the last part when it is first needed. */
 static void check_runtime_folder(cJSON *rows) {
-    const char *folder = getenv("XDG_RUNTIME_DIR");
-    bool named = folder != NULL && folder[0] != 0;
-    char detail[512];
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    bool named = base != NULL && base[0] == '/';
+    char folder[512], detail[1024];
     struct stat info;
-    if (!named) folder = "/tmp";
-    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        snprintf(detail, sizeof detail, "%s: %s", folder,
-                 errno != 0 ? strerror(errno) : "not a folder");
-        add(rows, "runtime folder", "trouble", detail,
-            named ? "unset XDG_RUNTIME_DIR, or make that folder" : "make /tmp");
-    } else if (access(folder, W_OK | X_OK) != 0) {
-        snprintf(detail, sizeof detail, "%s: %s", folder, strerror(errno));
-        add(rows, "runtime folder", "trouble", detail,
-            named ? "set XDG_RUNTIME_DIR to a folder of yours" : "make /tmp writable (mode 1777)");
+    if (!named) base = "/tmp";
+    if (named)
+        snprintf(folder, sizeof folder, "%s/shoal", base);
+    else
+        snprintf(folder, sizeof folder, "%s/shoal-%u", base, (unsigned)getuid());
+    const char *advice = named ? "set XDG_RUNTIME_DIR to a folder of yours, or unset it"
+                               : "set XDG_RUNTIME_DIR to a folder of yours";
+    bool made = lstat(folder, &info) == 0;
+    if (made && (!S_ISDIR(info.st_mode) || info.st_uid != getuid())) {
+        snprintf(detail, sizeof detail, "%s is not a folder of user %u", folder,
+                 (unsigned)getuid());
+        add(rows, "runtime folder", "trouble", detail, advice);
+    } else if (made && (info.st_mode & 077) != 0) {
+        snprintf(detail, sizeof detail, "%s is open to others (mode %03o)", folder,
+                 (unsigned)info.st_mode & 0777);
+        add(rows, "runtime folder", "trouble", detail, "chmod 700 it");
+    } else if (access(made ? folder : base, W_OK | X_OK) != 0) {
+        snprintf(detail, sizeof detail, "%s: %s", made ? folder : base, strerror(errno));
+        add(rows, "runtime folder", "trouble", detail, advice);
     } else {
-        snprintf(detail, sizeof detail, "%s%s", folder, named ? "" : " (XDG_RUNTIME_DIR is unset)");
+        snprintf(detail, sizeof detail, "%s%s", folder, made ? "" : ", made when needed");
         add(rows, "runtime folder", "ok", detail, NULL);
     }
 }

@@ -320,6 +320,20 @@ def test_doctor():
     assert {"what", "state", "detail", "advice"} == set(found["findings"][0])
 
 
+def test_doctor_names_a_bad_runtime_folder(tmp_path):
+    out, _ = shoal("doctor", code=1, XDG_RUNTIME_DIR=str(tmp_path / "no"))
+    assert f"{tmp_path}/no: No such file or directory" in out
+    assert "runtime folder: set XDG_RUNTIME_DIR to a folder of yours, or unset it\n" in out
+    (tmp_path / "shoal").write_text("in the way")
+    found = json.loads(shoal("doctor", "--json", code=1, XDG_RUNTIME_DIR=str(tmp_path))[0])
+    assert [f["detail"] for f in found["findings"] if f["what"] == "runtime folder"] == \
+        [f"{tmp_path}/shoal is not a folder of user {os.getuid()}"]
+    (tmp_path / "shoal").unlink()
+    (tmp_path / "shoal").mkdir(0o755)
+    out, _ = shoal("doctor", code=1, XDG_RUNTIME_DIR=str(tmp_path))
+    assert f"{tmp_path}/shoal is open to others (mode 755)" in out
+
+
 # ---- what needs the library: a hub and workers as processes ----
 
 class Pool:
