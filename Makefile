@@ -33,7 +33,7 @@ build: install build/build.ninja
 	@ninja -C build --quiet
 
 demo: build
-	@examples/demo
+	@examples/demo/demo.sh
 
 test: build
 	@tools/run_tests.sh build

@@ -42,8 +42,8 @@ typedef struct shoal_options {
     uint32_t workers;    /* embedded: how many workers (slots); 0: one */
     uint32_t threads;    /* embedded: compute threads in all; 0: the cores of this machine */
     const char *backend; /* embedded: "cpu" (default) or "ref" */
-    uint32_t timeout_ms; /* for connecting and for every wait; 0: 60 s. Waits end earlier when a
-                            peer is lost */
+    uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
+                            end at once when a peer is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */
 } shoal_options;
 

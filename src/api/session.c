@@ -107,7 +107,7 @@ shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage 
 
 /* ---- opening ---- */
 
-enum { DEFAULT_TIMEOUT_MS = 60000, MAX_WORKERS = 64 };
+enum { DEFAULT_TIMEOUT_MS = 600000, CONNECT_MS = 5000, MAX_WORKERS = 64 };
 
 /* The options that are given, over the defaults. */
 static shoal_status settle_options(const shoal_options *given, shoal_options *out) {
@@ -174,7 +174,7 @@ static shoal_status open_session(shoal_session *session, const shoal_options *op
     }
     SHOAL_TRY(wire_start(wire));
     SHOAL_TRY(worker_join(session->worker, embedded ? "inproc" : options->hub,
-                          options->timeout_ms < 5000 ? options->timeout_ms : 5000));
+                          options->timeout_ms < CONNECT_MS ? options->timeout_ms : CONNECT_MS));
     session->next_value = session->next_program = (uint64_t)worker_session(session->worker) << 40;
     session->next_value++; /* 0 is no value */
     return SHOAL_OK;

@@ -290,6 +290,8 @@ void *worker_executor(void *argument) {
         pthread_mutex_unlock(&w->lock);
         shoal_status status = run_task(task);
         pthread_mutex_lock(&w->lock);
+        if (status != SHOAL_OK && task->status == SHOAL_OK)
+            base_fail_prefix(status, "worker %s: ", w->name);
         if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
         slot->head = task->next;
         if (!slot->head) slot->tail = &slot->head;

@@ -495,7 +495,10 @@ static shoal_status redirect(worker *w, worker_buffer *from) {
 
 shoal_status worker_collect(worker *w, uint64_t value, int64_t deadline,
                             shoal_status (*stopped)(void *context), void *context) {
-    collecting c = {w, base_map_get(&w->expected, value), stopped, context, SHOAL_OK};
+    collecting c = {w, NULL, stopped, context, SHOAL_OK};
+    pthread_mutex_lock(&w->lock);
+    c.expected = base_map_get(&w->expected, value);
+    pthread_mutex_unlock(&w->lock);
     if (!c.expected) return base_fail(SHOAL_INTERNAL, "nothing is expected");
     shoal_status status = wire_wait(w->wire, collected, &c, deadline);
     if (status == SHOAL_OK) status = c.status;
