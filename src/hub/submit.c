@@ -167,9 +167,9 @@ static shoal_status lay_out(hub *h, hub_instance *instance) {
 shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     if (!peer->session) return base_fail(SHOAL_DENIED, "only clients submit programs");
     SHOAL_TRY(uploads(h, peer, submit));
-    hub_program *program;
+    hub_program *program = NULL;
     SHOAL_TRY(find_program(h, peer, submit, &program));
-    hub_instance *instance;
+    hub_instance *instance = NULL;
     SHOAL_TRY(instance_new(submit, peer->session, program, &instance));
     shoal_status status = input_values(h, peer, program, submit, instance->inputs);
     const shoal_graph *g = graph_data(program->graph);
@@ -205,7 +205,7 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
 shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
                          char **json) {
     SHOAL_TRY(uploads(h, peer, submit));
-    hub_program *program;
+    hub_program *program = NULL;
     SHOAL_TRY(program_new(submit, peer->session, &program));
     hub_value **inputs = calloc(submit->n_inputs + 1, sizeof *inputs);
     hub_variant *variant;

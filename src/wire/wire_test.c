@@ -82,7 +82,7 @@ static void send_number(side *s, Shoal__Kind kind, uint64_t number) {
 static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                                size_t bytes) {
     side *s = context;
-    if (kind == SHOAL__KIND__STOP_ASK) { /* send a big transfer back */
+    if (kind == SHOAL__KIND__RELEASE) { /* send a big transfer back */
         return send_pattern(link, 9, BIG);
     }
     Shoal__StatusAsk *ask = shoal__status_ask__unpack(NULL, bytes, body);
@@ -342,9 +342,9 @@ static void test_big_data(void **state) {
     side s;
     start(&s, "client", NULL);
     connect_to(&s, "shm:big");
-    Shoal__Empty empty = SHOAL__EMPTY__INIT;
+    Shoal__Release empty = SHOAL__RELEASE__INIT;
     assert_int_equal(send_pattern(s.link, 8, BIG), SHOAL_OK);
-    assert_int_equal(wire_send(s.link, SHOAL__KIND__STOP_ASK, &empty.base), SHOAL_OK);
+    assert_int_equal(wire_send(s.link, SHOAL__KIND__RELEASE, &empty.base), SHOAL_OK);
     int overtaken = 0;
     for (uint64_t i = 0; i < 20; i++) {
         send_number(&s, SHOAL__KIND__STATUS_ASK, i);
