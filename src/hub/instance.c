@@ -16,6 +16,7 @@ void hub_instance_free(hub_instance *instance) {
     free(instance->output_ids);
     free(instance->moved_from);
     free(instance->participants);
+    free(instance->times);
     free(instance->error);
     free(instance);
 }
@@ -51,29 +52,25 @@ static void tell_client(hub *h, hub_instance *instance) {
     error.message = instance->error;
     Shoal__Finished finished = SHOAL__FINISHED__INIT;
     finished.program = instance->program->id;
+    const plan_result *plan = instance->times ? &instance->variant->plan : NULL;
+    size_t n = plan ? plan->n_programs : 0;
     uint64_t *outputs = calloc(instance->n_outputs + 1, sizeof *outputs);
-    Shoal__SlotTime *times = calloc(instance->n_participants + 1, sizeof *times);
-    Shoal__SlotTime **pointers = calloc(instance->n_participants + 1, sizeof *pointers);
+    Shoal__SlotTime *times = calloc(n + 1, sizeof *times);
+    Shoal__SlotTime **pointers = calloc(n + 1, sizeof *pointers);
     if (outputs && times && pointers) {
         for (uint32_t o = 0; o < instance->n_outputs; o++) outputs[o] = instance->outputs[o]->id;
         finished.outputs = outputs;
         finished.n_outputs = instance->n_outputs;
         if (instance->status != SHOAL_OK) finished.error = &error;
-        const plan_result *plan = instance->variant ? &instance->variant->plan : NULL;
-        for (uint32_t i = 0; plan && instance->status == SHOAL_OK && i < plan->n_programs; i++) {
-            /* One per peer: the first slot of it that takes part stands for it. */
+        for (size_t i = 0; i < n && instance->status == SHOAL_OK; i++) {
             const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
-            for (uint32_t p = 0; slot && p < instance->n_participants; p++) {
-                const hub_participant *part = &instance->participants[p];
-                if (part->number != slot->peer->number || !slot->compute) continue;
-                Shoal__SlotTime *time = &times[finished.n_slots];
-                shoal__slot_time__init(time);
-                time->slot = slot->number;
-                time->nanoseconds = part->nanoseconds;
-                time->nodes = part->nodes;
-                pointers[finished.n_slots++] = time;
-                break;
-            }
+            if (!slot || !slot->compute) continue;
+            Shoal__SlotTime *time = &times[finished.n_slots];
+            shoal__slot_time__init(time);
+            time->slot = slot->number;
+            time->nanoseconds = instance->times[i].busy_ns;
+            time->nodes = instance->times[i].nodes;
+            pointers[finished.n_slots++] = time;
         }
         finished.slots = pointers;
         if (wire_send(client->link, SHOAL__KIND__FINISHED, &finished.base) != SHOAL_OK)
@@ -185,13 +182,14 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
     instance->dispatched = true;
     reserve(h, instance, 1);
     instance->participants = calloc(h->peers.count + 1, sizeof *instance->participants);
-    if (!instance->participants) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    instance->times = calloc(plan->n_programs + 1, sizeof *instance->times);
+    if (!instance->participants || !instance->times)
+        return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     for (size_t i = 0; i < h->peers.count; i++) {
         hub_peer *peer = h->peers.data[i];
         if (!takes_part(plan, h, peer)) continue;
         SHOAL_TRY(send_run(h, instance, peer));
-        instance->participants[instance->n_participants++] =
-            (hub_participant){.peer = peer, .number = peer->number};
+        instance->participants[instance->n_participants++] = peer;
         instance->n_waiting++;
     }
     return SHOAL_OK;
@@ -238,20 +236,26 @@ static void settle(hub *h, hub_instance *instance) {
     hub_instance_free(instance);
 }
 
+static void note_time(hub_instance *instance, const Shoal__SlotTime *time) {
+    const plan_result *plan = &instance->variant->plan;
+    for (uint32_t i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].slot == time->slot)
+            instance->times[i] = (shoal_slot_time){time->slot, time->nanoseconds, time->nodes};
+}
+
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
     hub_instance *instance = hub_instance_find(h, done->instance);
     if (!instance) return;
     for (uint32_t i = 0; i < instance->n_participants; i++) {
-        hub_participant *part = &instance->participants[i];
-        if (part->peer != peer) continue;
-        part->nanoseconds = done->nanoseconds;
-        part->nodes = done->nodes;
-        part->peer = NULL;
+        if (instance->participants[i] != peer) continue;
+        instance->participants[i] = NULL;
         instance->n_waiting--;
-        for (uint32_t s = 0; s < peer->n_slots; s++) {
-            if (!peer->slots[s]->compute) continue;
-            peer->slots[s]->instances++;
-            peer->slots[s]->busy_ns += done->nanoseconds;
+        for (size_t k = 0; k < done->n_slots; k++) {
+            hub_slot *slot = hub_slot_of(h, done->slots[k]->slot);
+            if (!slot || slot->peer != peer) continue;
+            slot->instances++;
+            slot->busy_ns += done->slots[k]->nanoseconds;
+            note_time(instance, done->slots[k]);
         }
     }
     if (!instance->n_waiting) settle(h, instance);
@@ -266,7 +270,7 @@ static void cancel(const hub_instance *instance) {
     failed.instance = instance->id;
     failed.error = &error;
     for (uint32_t i = 0; i < instance->n_participants; i++) {
-        hub_peer *peer = instance->participants[i].peer;
+        hub_peer *peer = instance->participants[i];
         if (peer && wire_send(peer->link, SHOAL__KIND__CANCEL, &failed.base) != SHOAL_OK)
             base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
     }
@@ -333,9 +337,9 @@ void hub_instance_leave(hub *h, hub_peer *peer, const char *reason) {
     for (hub_instance *i = h->first; i; i = i->next) {
         bool concerned = peer->session && i->session == peer->session;
         for (uint32_t p = 0; p < i->n_participants; p++) {
-            if (i->participants[p].peer != peer) continue;
+            if (i->participants[p] != peer) continue;
             concerned = true;
-            i->participants[p].peer = NULL;
+            i->participants[p] = NULL;
             i->n_waiting--;
         }
         for (uint32_t k = 0; k < i->n_inputs && i->status == SHOAL_OK; k++)

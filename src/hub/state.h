@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "hub/hub.h"
 #include "plan/lower.h"
+#include "shoal/shoal.h"
 
 /* A slot of a peer. Numbers are never used again. */
 typedef struct hub_slot {
@@ -72,12 +73,6 @@ typedef struct hub_program {
     bool released;
 } hub_program;
 
-typedef struct hub_participant {
-    hub_peer *peer; /* NULL: through, or gone */
-    uint32_t number;
-    uint64_t nanoseconds, nodes;
-} hub_participant;
-
 typedef struct hub_instance {
     struct hub_instance *next;
     uint64_t id;
@@ -92,7 +87,8 @@ typedef struct hub_instance {
     uint64_t *moved_from; /* stored numbers to be freed in the client's memory afterwards */
     bool dispatched, told;
     uint32_t n_participants, n_waiting;
-    hub_participant *participants;
+    hub_peer **participants; /* NULL: through, or gone */
+    shoal_slot_time *times;  /* per program of the plan */
     shoal_status status;
     char *error;
 } hub_instance;

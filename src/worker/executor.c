@@ -112,25 +112,38 @@ void worker_instance_free(worker *w, worker_instance *instance) {
     free(instance);
 }
 
+/* Tells the hub that this process's part of an instance is through. Lock held. */
+static void report_done(worker *w, const worker_instance *instance) {
+    Shoal__Done done = SHOAL__DONE__INIT;
+    Shoal__SlotTime *times = calloc(instance->n_tasks + 1, sizeof *times);
+    Shoal__SlotTime **pointers = calloc(instance->n_tasks + 1, sizeof *pointers);
+    done.instance = instance->id;
+    for (uint32_t i = 0; times && pointers && i < instance->n_tasks; i++) {
+        shoal__slot_time__init(&times[i]);
+        times[i].slot = instance->tasks[i].slot->number;
+        times[i].nanoseconds = instance->tasks[i].busy;
+        times[i].nodes = instance->tasks[i].program->n_nodes;
+        pointers[done.n_slots++] = &times[i];
+    }
+    done.slots = pointers;
+    if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done.base) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    free(times);
+    free(pointers);
+}
+
 /* A task is through, well or not. Lock held. */
 static void task_done(worker_task *task) {
     worker *w = task->slot->worker;
     worker_instance *instance = task->instance;
     task_outputs(task);
     task->state = TASK_DONE;
-    instance->nanoseconds += (uint64_t)(base_now() - task->started);
-    instance->nodes += task->program->n_nodes;
     if (++instance->n_done < instance->n_tasks) return;
-    Shoal__Done done = SHOAL__DONE__INIT;
-    done.instance = instance->id;
-    done.nanoseconds = instance->nanoseconds;
-    done.nodes = instance->nodes;
     if (instance->status != SHOAL_OK &&
         base_map_set(&w->cancelled, instance->id, instance) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
     base_map_remove(&w->instances, instance->id);
-    if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done.base) != SHOAL_OK)
-        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    report_done(w, instance);
     worker_instance_free(w, instance);
 }
 
@@ -249,14 +262,15 @@ static shoal_status run_task(worker_task *task) {
     worker *w = task->slot->worker;
     pthread_mutex_lock(&w->lock);
     task->state = TASK_RUNNING;
-    task->started = base_now();
     shoal_status status =
         task->status == SHOAL_OK ? bind(task) : base_fail(task->status, "%s", task->error);
     pthread_mutex_unlock(&w->lock);
     for (; status == SHOAL_OK && task->step < task->program->n_steps; task->step++) {
         worker_step *step = &task->program->steps[task->step];
         if (!step->exchange) {
+            int64_t from = base_now();
             status = compute(task, step);
+            task->busy += (uint64_t)(base_now() - from);
         } else {
             status = worker_exchange_send(task);
             pthread_mutex_lock(&w->lock);
@@ -309,7 +323,6 @@ static bool home_step(worker_task *task) {
     shoal_status status = SHOAL_OK;
     if (task->state == TASK_QUEUED) {
         task->state = TASK_RUNNING;
-        task->started = base_now();
         if (task->status == SHOAL_OK) status = bind(task);
     }
     while (status == SHOAL_OK && task->status == SHOAL_OK && task->step < task->program->n_steps) {

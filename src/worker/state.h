@@ -98,7 +98,7 @@ typedef struct worker_task {
     worker_task_state state;
     shoal_status status;
     char *error;
-    int64_t started;
+    uint64_t busy; /* nanoseconds of computing */
 } worker_task;
 
 /* Data that came before its program did. */
@@ -115,7 +115,6 @@ typedef struct worker_instance {
     uint32_t n_tasks, n_done;
     worker_task *tasks;
     worker_staged *staged;
-    uint64_t nanoseconds, nodes;
     shoal_status status; /* the first failure */
     char *error;
 } worker_instance;
