@@ -299,12 +299,23 @@ static bool nothing_to_do(const shoal_session *session, const shoal_tensor *home
     return true;
 }
 
+/* What was given back usually goes with the next program; without one it goes alone. */
+static shoal_status send_released(shoal_session *session) {
+    if (!session->released.count) return SHOAL_OK;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = session->released.data;
+    release.n_values = session->released.count;
+    SHOAL_TRY(wire_send(worker_hub(session->worker), SHOAL__KIND__RELEASE, &release.base));
+    session->released.count = 0;
+    return SHOAL_OK;
+}
+
 shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
                        uint64_t *home_value) {
     api_drain(session);
     if (nothing_to_do(session, home)) {
         clear_trace(session);
-        return SHOAL_OK;
+        return send_released(session);
     }
     submission s = {.message = SHOAL__SUBMIT__INIT};
     bool fresh = false;
