@@ -28,9 +28,9 @@ static char program[1024];
 /* One peer and what its handlers saw. Written under its pump; read there or after a wait. */
 typedef struct side {
     wire_peer *peer;
-    wire_link *link;
+    _Atomic(wire_link *) link;
     atomic_int opened, closed, failed, sources;
-    _Atomic uint64_t messages, next, wrong, bytes, finished;
+    _Atomic uint64_t cookie, messages, next, wrong, bytes, finished;
     _Atomic bool echo, refuse;
     uint8_t *take; /* data is copied here and not looked at */
     atomic_int why;
@@ -48,7 +48,10 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
     } else if (welcome->peer != 7) {
         s->wrong++;
     }
-    if (accepting == s->want_accepting) s->link = link;
+    if (accepting == s->want_accepting) {
+        s->link = link;
+        s->cookie = wire_link_cookie(link);
+    }
     s->opened++;
     return SHOAL_OK;
 }
@@ -184,7 +187,7 @@ static void connect_to(side *s, const char *address) {
     wait_count(s, &s->opened, (uint64_t)opened + 1);
     assert_int_equal(s->failed, failed);
     assert_non_null(s->link);
-    assert_int_equal(wire_link_cookie(s->link), 42);
+    assert_int_equal(s->cookie, 42);
 }
 
 static void connect_fails(side *s, const char *address, shoal_status why, const char *text) {
@@ -779,11 +782,13 @@ static void test_close_unread(void **state) {
     start(&s, "client", NULL);
     connect_to(&s, "shm:unread");
     kill(c.pid, SIGSTOP);
+    int64_t then = base_now();
     assert_int_equal(send_counted(&s, 64 << 20), SHOAL_OK);
     wire_close(s.link, SHOAL_CLOSED, "had enough");
     assert_int_equal(send_counted(&s, 8), SHOAL_CLOSED);
     assert_non_null(strstr(shoal_error_message(), "is closed: had enough"));
     wait_count(&s, &s.closed, 1);
+    assert_true(base_now() - then < 10 * BASE_SECOND);
     assert_int_equal(s.sources, 2);
     kill(c.pid, SIGCONT);
     wire_peer_destroy(&s.peer);
