@@ -80,7 +80,7 @@ static bool run_posts(wire_peer *peer) {
 }
 
 /* A link that was closed here ends once the other side has been told, or does not listen. */
-static void end_closing(wire_link *link, int64_t now) {
+static bool end_closing(wire_link *link, int64_t now) {
     uint64_t out = link->bytes_out;
     pthread_mutex_lock(&link->lock);
     bool closed = link->closed;
@@ -89,8 +89,9 @@ static void end_closing(wire_link *link, int64_t now) {
         link->close_by = now + CLOSE_PATIENCE;
         link->close_mark = out;
     }
-    if (closed || now >= link->close_by)
-        wire_link_finish(link, link->why, link->reason ? link->reason : "");
+    if (!closed && now < link->close_by) return false;
+    wire_link_finish(link, link->why, link->reason ? link->reason : "");
+    return true;
 }
 
 static bool run_links(wire_peer *peer) {
@@ -98,12 +99,13 @@ static bool run_links(wire_peer *peer) {
     for (size_t i = 0; i < peer->links.count; i++) {
         wire_link *link = peer->links.data[i];
         if (link->state == WIRE_OPEN && link->transport->progress(link)) did = true;
-        if (link->state == WIRE_OPEN && link->closing) end_closing(link, base_now());
+        if (link->state == WIRE_OPEN && link->closing) did |= end_closing(link, base_now());
     }
     return did;
 }
 
-static void run_tickers(wire_peer *peer, int64_t now) {
+static bool run_tickers(wire_peer *peer, int64_t now) {
+    bool did = false;
     for (int part = 0; part < WIRE_PARTS; part++) {
         wire_ticker *ticker = &peer->tickers[part];
         pthread_mutex_lock(&peer->queue_lock);
@@ -111,20 +113,25 @@ static void run_tickers(wire_peer *peer, int64_t now) {
         if (call) ticker->next = now + ticker->period;
         pthread_mutex_unlock(&peer->queue_lock);
         if (call && !peer->muted) call(peer->handlers[part].context);
+        did |= call != NULL;
     }
+    return did;
 }
 
 /* A callback may add and remove watches: then start over. */
-static void run_deadlines(wire_peer *peer, int64_t now) {
+static bool run_deadlines(wire_peer *peer, int64_t now) {
+    bool did = false;
     for (size_t i = 0; i < peer->watches.count;) {
         wire_watch *watch = peer->watches.data[i];
         uint64_t version = peer->version;
         if (watch->deadline && now >= watch->deadline) {
             watch->deadline = 0;
             watch->expired(watch);
+            did = true;
         }
         i = version == peer->version ? i + 1 : 0;
     }
+    return did;
 }
 
 static int64_t next_deadline(wire_peer *peer) {
@@ -248,14 +255,15 @@ static void let_in(wire_peer *peer) {
         pthread_cond_wait(&peer->yielded, &peer->pump);
 }
 
+/* After anything was called it returns at once: somebody may have waited for just that. */
 void wire_pump_once(wire_peer *peer, wire_poll_set *set, int64_t until) {
     if (peer->armed) set_sleep(peer, false);
     atomic_store(&peer->news, false);
     bool did = run_posts(peer);
     did |= run_links(peer);
     int64_t now = base_now();
-    run_tickers(peer, now);
-    run_deadlines(peer, now);
+    did |= run_tickers(peer, now);
+    did |= run_deadlines(peer, now);
     sweep(peer);
     if (did) {
         if (now - peer->polled >= LOOK_AT_DESCRIPTORS) poll_descriptors(peer, set, 0);

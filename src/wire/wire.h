@@ -57,7 +57,8 @@ typedef struct wire_handlers {
 /* hello: what this peer says of itself on every new link (copied; its addresses are filled in).
  * At most two sets of handlers (a hub and a worker in one process); see wire_handle. */
 shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) SHOAL_CHECK_RESULT;
-/* Closes all links, stops the I/O thread, frees. Handlers are not called any more. */
+/* Closes all links (what was sent goes out, for at most a second), stops the I/O thread, frees.
+ * Handlers are not called any more; calls posted before are. Not from a handler. */
 void wire_peer_destroy(wire_peer **peer);
 
 /* The number that this peer has in the pool, for its hello on links made from now on. */
@@ -72,7 +73,7 @@ typedef enum wire_part { WIRE_HUB, WIRE_WORKER, WIRE_PARTS } wire_part;
 void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers);
 
 /* Listens; fails with BUSY when another process holds the address. A socket file left behind by a
- * dead process is taken over. */
+ * dead process is taken over. Not from a handler. */
 shoal_status wire_listen(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
 /* The address that others can reach this peer at; "" when it does not listen. */
 const char *wire_address(const wire_peer *peer);
