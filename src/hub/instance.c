@@ -27,11 +27,10 @@ hub_instance *hub_instance_find(const hub *h, uint64_t id) {
     return NULL;
 }
 
-shoal_status hub_instance_add(hub *h, hub_instance *instance) {
+void hub_instance_add(hub *h, hub_instance *instance) {
     instance->id = h->next_instance++;
     *h->last = instance;
     h->last = &instance->next;
-    return SHOAL_OK;
 }
 
 static void unlink_instance(hub *h, hub_instance *instance) {

@@ -169,7 +169,7 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
 void hub_variant_free(hub_variant *variant);
 
 /* instance.c */
-shoal_status hub_instance_add(hub *h, hub_instance *instance);
+void hub_instance_add(hub *h, hub_instance *instance);
 /* Sends what fits, in order. */
 void hub_dispatch(hub *h);
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done);

@@ -195,8 +195,13 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
         status = hub_variant_find(h, program, (const hub_value *const *)instance->inputs,
                                   &instance->variant);
     if (status == SHOAL_OK) status = lay_out(h, instance);
-    SHOAL_TRY(hub_instance_add(h, instance));
+    hub_instance_add(h, instance);
     if (status != SHOAL_OK) hub_instance_fail(h, instance, status, shoal_error_message());
+    /* After its users were counted: what the client has let go may be what this program reads. */
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = submit->release;
+    release.n_values = submit->n_release;
+    hub_release(h, peer, &release);
     return SHOAL_OK;
 }
 
