@@ -45,6 +45,10 @@ typedef struct shoal_options {
     uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
                             end at once when a peer is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */
+    /* Asked about ten times a second by a thread that waits, on that thread; true ends the wait
+     * with INTERRUPTED (the work goes on). May be NULL. */
+    bool (*interrupted)(void *context);
+    void *context;
 } shoal_options;
 
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,

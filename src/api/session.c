@@ -13,8 +13,16 @@
 
 const char *shoal_version(void) { return SHOAL_PACKAGE_VERSION; }
 
-int64_t api_deadline(const shoal_session *session) {
-    return base_now() + (int64_t)session->timeout_ms * BASE_MS;
+shoal_status api_wait(const shoal_session *session, bool (*done)(void *context), void *context) {
+    wire_peer *wire = worker_wire(session->worker);
+    int64_t deadline = base_now() + (int64_t)session->timeout_ms * BASE_MS;
+    for (;;) {
+        int64_t slice = base_now() + 100 * BASE_MS;
+        shoal_status status = wire_wait(wire, done, context, slice < deadline ? slice : deadline);
+        if (status != SHOAL_TIMEOUT || base_now() >= deadline) return status;
+        if (session->interrupted && session->interrupted(session->context))
+            return base_fail(SHOAL_INTERRUPTED, "the wait was interrupted");
+    }
 }
 
 shoal_status api_check(shoal_session *session) {
@@ -25,16 +33,23 @@ shoal_status api_check(shoal_session *session) {
 /* ---- what the hub tells ---- */
 
 static void note_failure(shoal_session *session, uint64_t value, const Shoal__Error *error) {
+    if (!session->first_failure.message)
+        session->first_failure = (api_failure){(shoal_status)error->status, strdup(error->message)};
+    /* Only a reader asks; other values of a failed program are known to the hub as such. */
+    if (worker_expected_done(session->worker, value)) return;
     api_failure *failure = calloc(1, sizeof *failure);
-    if (!failure || base_map_get(&session->failures, value) ||
-        base_map_set(&session->failures, value, failure) != SHOAL_OK) {
+    if (failure && base_map_set(&session->failures, value, failure) == SHOAL_OK)
+        *failure = (api_failure){(shoal_status)error->status, strdup(error->message)};
+    else
         free(failure);
-        return;
-    }
-    failure->status = (shoal_status)error->status;
-    failure->message = strdup(error->message);
-    if (session->first_failure.message) return;
-    session->first_failure = (api_failure){failure->status, strdup(error->message)};
+}
+
+void api_failure_forget(shoal_session *session, uint64_t value) {
+    pthread_mutex_lock(&session->news);
+    api_failure *failure = base_map_remove(&session->failures, value);
+    pthread_mutex_unlock(&session->news);
+    if (failure) free(failure->message);
+    free(failure);
 }
 
 static void on_finished(shoal_session *session, const Shoal__Finished *finished) {
@@ -94,8 +109,7 @@ shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage 
     session->answer.there = false;
     pthread_mutex_unlock(&session->news);
     SHOAL_TRY(wire_send(worker_hub(session->worker), kind, question));
-    shoal_status status =
-        wire_wait(worker_wire(session->worker), answered, session, api_deadline(session));
+    shoal_status status = api_wait(session, answered, session);
     pthread_mutex_lock(&session->news);
     *answer = session->answer.there ? session->answer.message : NULL;
     session->answer = (api_answer){0};
@@ -190,6 +204,8 @@ shoal_status shoal_session_open(const shoal_options *given, shoal_session **out)
     pthread_mutex_init(&session->news, NULL);
     atomic_init(&session->refs, 1);
     session->timeout_ms = options.timeout_ms;
+    session->interrupted = options.interrupted;
+    session->context = options.context;
     shoal_status status = open_session(session, &options);
     if (status != SHOAL_OK)
         shoal_session_close(&session);

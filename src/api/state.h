@@ -34,7 +34,7 @@ typedef struct api_program {
     uint64_t used;
 } api_program;
 
-/* A submitted program that is not through, or has failed. */
+/* Why a program has failed. */
 typedef struct api_failure {
     shoal_status status;
     char *message;
@@ -60,6 +60,8 @@ struct shoal_session {
     worker *worker;
     hub *hub; /* of an embedded pool */
     uint32_t timeout_ms;
+    bool (*interrupted)(void *context);
+    void *context;
     uint64_t next_value, next_program;
     _Atomic(shoal_tensor *) freed;
 
@@ -90,7 +92,9 @@ struct shoal_session {
 /* session.c */
 shoal_status api_check(shoal_session *session);
 void api_session_release(shoal_session *session);
-int64_t api_deadline(const shoal_session *session);
+void api_failure_forget(shoal_session *session, uint64_t value);
+/* Waits until done(context), the session's timeout, or its interruption. */
+shoal_status api_wait(const shoal_session *session, bool (*done)(void *context), void *context);
 /* Asks the hub and waits for the answer, to be freed with protobuf_c_message_free_unpacked. */
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
                      uint64_t *token, ProtobufCMessage **answer);

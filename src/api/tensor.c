@@ -71,6 +71,7 @@ shoal_status shoal_tensor_new(shoal_session *session, shoal_dtype dtype, uint32_
 
 /* ---- reading ---- */
 
+/* Why the program that was to bring a value home has failed. */
 static shoal_status failure_of(shoal_session *session, uint64_t value) {
     pthread_mutex_lock(&session->news);
     const api_failure *failure = base_map_get(&session->failures, value);
@@ -82,12 +83,15 @@ static shoal_status failure_of(shoal_session *session, uint64_t value) {
 typedef struct reading {
     shoal_session *session;
     uint64_t value;
+    shoal_status status;
 } reading;
 
-static shoal_status read_stopped(void *context) {
-    const reading *r = context;
-    SHOAL_TRY(failure_of(r->session, r->value));
-    return worker_state(r->session->worker);
+static bool read_over(void *context) {
+    reading *r = context;
+    if (worker_expected_done(r->session->worker, r->value)) return true;
+    r->status = failure_of(r->session, r->value);
+    if (r->status == SHOAL_OK) r->status = worker_state(r->session->worker);
+    return r->status != SHOAL_OK;
 }
 
 shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
@@ -97,14 +101,18 @@ shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     if (bytes != want)
         return base_fail(SHOAL_INVALID, "read: %s has %zu bytes; room for %zu was given",
                          base_type_text(&tensor->type, text), want, bytes);
-    reading r = {session, API_NO_VALUE};
+    reading r = {session, API_NO_VALUE, SHOAL_OK};
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
     if (status == SHOAL_OK) status = api_flush(session, tensor, data, bytes, &r.value);
     pthread_mutex_unlock(&session->lock);
     if (status != SHOAL_OK) return status;
     /* The wait needs no lock: other threads go on. */
-    return worker_collect(session->worker, r.value, api_deadline(session), read_stopped, &r);
+    status = api_wait(session, read_over, &r);
+    if (status == SHOAL_OK) status = r.status;
+    status = worker_collect(session->worker, r.value, status);
+    api_failure_forget(session, r.value);
+    return status;
 }
 
 shoal_status shoal_start(shoal_tensor *tensor) {
@@ -131,7 +139,7 @@ shoal_status shoal_sync(shoal_session *session) {
     if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&session->lock);
     if (status != SHOAL_OK) return status;
-    SHOAL_TRY(wire_wait(worker_wire(session->worker), all_through, session, api_deadline(session)));
+    SHOAL_TRY(api_wait(session, all_through, session));
     SHOAL_TRY(worker_state(session->worker));
     pthread_mutex_lock(&session->news);
     if (session->first_failure.message)

@@ -274,9 +274,7 @@ static shoal_status submit(shoal_session *session, submission *s) {
     s->message.release = session->released.data;
     s->message.n_release = session->released.count;
     /* Back-pressure: at most so many programs are on their way. */
-    if (wire_wait(worker_wire(session->worker), room_for_more, session, api_deadline(session)))
-        return base_fail(SHOAL_TIMEOUT, "the pool took none of %d programs for %u ms",
-                         API_OUTSTANDING, session->timeout_ms);
+    SHOAL_TRY(api_wait(session, room_for_more, session));
     SHOAL_TRY(worker_state(session->worker));
     pthread_mutex_lock(&session->news);
     session->outstanding++;

@@ -451,21 +451,12 @@ shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) 
     return status;
 }
 
-typedef struct collecting {
-    worker *w;
-    worker_expected *expected;
-    shoal_status (*stopped)(void *context);
-    void *context;
-    shoal_status status;
-} collecting;
-
-static bool collected(void *context) {
-    collecting *c = context;
-    pthread_mutex_lock(&c->w->lock);
-    bool done = c->expected->done;
-    pthread_mutex_unlock(&c->w->lock);
-    if (!done && c->stopped) c->status = c->stopped(c->context);
-    return done || c->status != SHOAL_OK;
+bool worker_expected_done(worker *w, uint64_t value) {
+    pthread_mutex_lock(&w->lock);
+    const worker_expected *expected = base_map_get(&w->expected, value);
+    bool done = !expected || expected->done;
+    pthread_mutex_unlock(&w->lock);
+    return done;
 }
 
 /* The reader's memory is being taken back: what is still to come goes to memory of our own, so that
@@ -493,30 +484,24 @@ static shoal_status redirect(worker *w, worker_buffer *from) {
     return SHOAL_OK;
 }
 
-shoal_status worker_collect(worker *w, uint64_t value, int64_t deadline,
-                            shoal_status (*stopped)(void *context), void *context) {
-    collecting c = {w, NULL, stopped, context, SHOAL_OK};
+shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) {
+    shoal_status status = otherwise;
     pthread_mutex_lock(&w->lock);
-    c.expected = base_map_get(&w->expected, value);
-    pthread_mutex_unlock(&w->lock);
-    if (!c.expected) return base_fail(SHOAL_INTERNAL, "nothing is expected");
-    shoal_status status = wire_wait(w->wire, collected, &c, deadline);
-    if (status == SHOAL_OK) status = c.status;
-
-    worker_slot *home = &w->slots[w->n_slots - 1];
-    pthread_mutex_lock(&w->lock);
-    if (c.expected->done) {
-        status = c.expected->status == SHOAL_OK
-                     ? SHOAL_OK
-                     : base_fail(c.expected->status, "%s", c.expected->error);
-    } else if (redirect(w, c.expected->buffer) != SHOAL_OK) {
-        status = SHOAL_NO_MEMORY;
+    worker_expected *expected = base_map_remove(&w->expected, value);
+    if (!expected) {
+        status = base_fail(SHOAL_INTERNAL, "nothing is expected");
+    } else {
+        if (expected->done && expected->status == SHOAL_OK)
+            status = SHOAL_OK;
+        else if (expected->done)
+            status = base_fail(expected->status, "%s", expected->error);
+        else if (redirect(w, expected->buffer) != SHOAL_OK)
+            status = SHOAL_NO_MEMORY;
+        worker_piece_forget(&w->slots[w->n_slots - 1], value);
+        worker_buffer_release(expected->buffer);
+        free(expected->error);
+        free(expected);
     }
-    base_map_remove(&w->expected, value);
-    worker_piece_forget(home, value);
-    worker_buffer_release(c.expected->buffer);
-    free(c.expected->error);
-    free(c.expected);
     pthread_mutex_unlock(&w->lock);
     return status;
 }

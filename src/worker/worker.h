@@ -63,11 +63,11 @@ shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, con
 /* Says where a value that a program will bring home is to be written: `data` stays valid until
  * worker_collect. */
 shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) SHOAL_CHECK_RESULT;
-/* Waits until the expected value is there or has failed; after it returns, whatever it returns, the
- * memory is not written any more. deadline: base_now time. stopped(context), if given, ends the
- * wait early with the status it returns. */
-shoal_status worker_collect(worker *w, uint64_t value, int64_t deadline,
-                            shoal_status (*stopped)(void *context),
-                            void *context) SHOAL_CHECK_RESULT;
+/* Whether the expected value is there or has failed: for worker_collect not to wait. */
+bool worker_expected_done(worker *w, uint64_t value);
+/* Takes the expected value: SHOAL_OK when it is there, else why it failed; `otherwise`, with the
+ * message that this thread has, when it is neither. After it returns, whatever it returns, the
+ * memory is not written any more. */
+shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) SHOAL_CHECK_RESULT;
 
 #endif
