@@ -14,13 +14,19 @@ shoal_status backend_wait_all(const shoal_point *points, size_t n_points) SHOAL_
 /* Reaches all points with `status` (and, when it is none, this thread's message); returns it. */
 shoal_status backend_signal_all(const shoal_point *points, size_t n_points, shoal_status status);
 
-/* A value's bytes: base + offset, where the block has room for `bytes` there and the address suits
+/* A block of host memory and a place in it. */
+typedef struct backend_span {
+    void *data;
+    size_t size, offset;
+} backend_span;
+
+/* The address of a value of `bytes` bytes, where the block has room for it and the address suits
  * elements of `align` bytes. Fails with INVALID; `what` and `index` name the value. */
-shoal_status backend_bind(void *base, size_t size, size_t offset, size_t bytes, size_t align,
-                          const char *what, size_t index, void **out) SHOAL_CHECK_RESULT;
-/* Whether a box lies inside its tensor; *bytes becomes the tensor's size. Fails with INVALID. */
-shoal_status backend_check_region(const shoal_region *region, uint32_t rank, const int64_t *size,
-                                  size_t element_bytes, const char *what,
-                                  size_t *bytes) SHOAL_CHECK_RESULT;
+shoal_status backend_bind(backend_span span, size_t bytes, size_t align, const char *what,
+                          size_t index, void **out) SHOAL_CHECK_RESULT;
+/* The work of shoal_backend.copy on host memory. Fails with INVALID where a box is not inside. */
+shoal_status backend_copy_box(backend_span to, const shoal_region *to_region, backend_span from,
+                              const shoal_region *from_region, uint32_t rank, const int64_t *size,
+                              size_t element_bytes) SHOAL_CHECK_RESULT;
 
 #endif

@@ -31,7 +31,7 @@ static bool names(const shoal_attr *list, int64_t axis) {
     return false;
 }
 
-ref_dot ref_dot_of(const shoal_graph *graph, const shoal_node *node) {
+ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node) {
     static const shoal_attr_key keys[2][2] = {
         {SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS},
         {SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS}};
@@ -39,7 +39,7 @@ ref_dot ref_dot_of(const shoal_graph *graph, const shoal_node *node) {
     const shoal_attr *list[2][2];
     int64_t stride[2][SHOAL_MAX_RANK];
     for (int side = 0; side < 2; side++) {
-        type[side] = &graph->values[node->inputs[side]].type;
+        type[side] = &g->values[node->inputs[side]].type;
         ref_strides(type[side], stride[side]);
         for (int k = 0; k < 2; k++) list[side][k] = shoal_node_attr(node, keys[side][k]);
     }

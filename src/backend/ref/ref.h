@@ -27,9 +27,9 @@ bool ref_supports(const shoal_node *node);
 
 /* Runs whole graphs: memory for the values between inputs and outputs, reused from run to run. */
 typedef struct ref_frame ref_frame;
-shoal_status ref_frame_new(const shoal_graph *graph, ref_frame **out) SHOAL_CHECK_RESULT;
+shoal_status ref_frame_new(const shoal_graph *g, ref_frame **out) SHOAL_CHECK_RESULT;
 void ref_frame_destroy(ref_frame **frame);
-size_t ref_frame_bytes(const shoal_graph *graph);
+size_t ref_frame_bytes(const shoal_graph *g);
 /* The graph's inputs and outputs in order. */
 shoal_status ref_frame_run(ref_frame *frame, const void *const *inputs,
                            void *const *outputs) SHOAL_CHECK_RESULT;
@@ -68,7 +68,7 @@ typedef struct ref_view {
 void ref_copy_view(const ref_view *view, void *to, const void *from, size_t element_bytes);
 /* The view of a node that only moves elements: transpose, slice, broadcast_in_dim, reshape, place;
  * of concatenate for operand `input`. */
-ref_view ref_view_of(const shoal_graph *graph, const shoal_node *node, uint32_t input);
+ref_view ref_view_of(const shoal_graph *g, const shoal_node *node, uint32_t input);
 
 /* The axes of a dot_general: batching, free of either side, contracting, with the strides of both
  * operands. Rows of the result are laid out as batch, lhs_free, rhs_free. */
@@ -81,7 +81,7 @@ typedef struct ref_axes {
 typedef struct ref_dot {
     ref_axes batch, lhs_free, rhs_free, contracting;
 } ref_dot;
-ref_dot ref_dot_of(const shoal_graph *graph, const shoal_node *node);
+ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node);
 /* The offset of element number `index` of the axes, row-major, in operand `side`. */
 int64_t ref_axes_at(const ref_axes *axes, int64_t index, int side);
 

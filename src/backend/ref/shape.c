@@ -31,9 +31,9 @@ static const int64_t *ints(const shoal_node *node, shoal_attr_key key) {
     return shoal_node_attr(node, key)->u.ints;
 }
 
-ref_view ref_view_of(const shoal_graph *graph, const shoal_node *node, uint32_t input) {
-    const shoal_type *in = &graph->values[node->inputs[input]].type;
-    const shoal_type *out = &graph->values[node->first_output].type;
+ref_view ref_view_of(const shoal_graph *g, const shoal_node *node, uint32_t input) {
+    const shoal_type *in = &g->values[node->inputs[input]].type;
+    const shoal_type *out = &g->values[node->first_output].type;
     int64_t strides[SHOAL_MAX_RANK];
     ref_view v = {.rank = out->rank};
     memcpy(v.dims, out->dims, sizeof v.dims);
@@ -59,7 +59,7 @@ ref_view ref_view_of(const shoal_graph *graph, const shoal_node *node, uint32_t 
     case GRAPH_CONCATENATE: {
         int64_t axis = shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i;
         for (uint32_t i = 0; i < input; i++)
-            v.to_start += graph->values[node->inputs[i]].type.dims[axis] * v.to[axis];
+            v.to_start += g->values[node->inputs[i]].type.dims[axis] * v.to[axis];
         v.dims[axis] = in->dims[axis];
         memcpy(v.from, strides, sizeof v.from);
         break;
