@@ -23,10 +23,10 @@ static uint64_t next_random(void) {
 
 typedef enum fill { FILL_SPECIAL, FILL_TAME, FILL_INDEX } fill;
 
-static const double specials[] = {0.0,     -0.0,   NAN,    INFINITY, -INFINITY, 1,       -1,
-                                  0.5,     -2.5,   3,      1e-3,     FLT_MAX,   -FLT_MAX, 1e-45,
-                                  FLT_MIN, 65504,  -1e300, 1e300,    255.5,     -128.5,  2147483648.0,
-                                  1e-310,  65520,  0.1,    87.5,     -103.5,    9.3e18,  -9.3e18};
+static const double specials[] = {
+    0.0,          -0.0,    NAN,      INFINITY, -INFINITY, 1,      -1,     0.5,    -2.5,  3,
+    1e-3,         FLT_MAX, -FLT_MAX, 1e-45,    FLT_MIN,   65504,  -1e300, 1e300,  255.5, -128.5,
+    2147483648.0, 1e-310,  65520,    0.1,      87.5,      -103.5, 9.3e18, -9.3e18};
 enum { N_SPECIALS = sizeof specials / sizeof specials[0] };
 
 static void put_float(uint8_t dtype, void *to, int64_t at, double value) {
@@ -154,16 +154,25 @@ static const struct {
     int rank;
     int64_t dims[SHOAL_MAX_RANK];
 } shapes[] = {
-    {0, {0}},         {1, {1}},       {1, {0}},    {1, {7}},
-    {1, {1031}},      {2, {3, 5}},    {2, {1, 9}}, {2, {0, 4}},
-    {2, {33, 31}},    {3, {2, 3, 4}}, {4, {2, 0, 3, 1}}, {5, {2, 1, 3, 1, 2}},
+    {0, {0}},
+    {1, {1}},
+    {1, {0}},
+    {1, {7}},
+    {1, {1031}},
+    {2, {3, 5}},
+    {2, {1, 9}},
+    {2, {0, 4}},
+    {2, {33, 31}},
+    {3, {2, 3, 4}},
+    {4, {2, 0, 3, 1}},
+    {5, {2, 1, 3, 1, 2}},
     {8, {1, 2, 1, 2, 3, 1, 2, 1}},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static bool is_transcendental(uint16_t op) {
-    return op == GRAPH_EXPONENTIAL || op == GRAPH_LOG || op == GRAPH_TANH ||
-           op == GRAPH_LOGISTIC || op == GRAPH_POWER;
+    return op == GRAPH_EXPONENTIAL || op == GRAPH_LOG || op == GRAPH_TANH || op == GRAPH_LOGISTIC ||
+           op == GRAPH_POWER;
 }
 
 static void elementwise_cases(void) {
@@ -178,8 +187,7 @@ static void elementwise_cases(void) {
                          exact ? CLOSE_EXACT : CLOSE_ULPS, 0, FILL_SPECIAL);
             }
             for (int d = 0; d < 6; d++) {
-                shoal_attr direction =
-                    graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[d]);
+                shoal_attr direction = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[d]);
                 one_node(GRAPH_COMPARE, types, 2, &direction, 1, CLOSE_BITS, 0, FILL_SPECIAL);
             }
             types[0].dtype = SHOAL_BOOL;
@@ -253,8 +261,8 @@ static void movement_cases(uint8_t d) {
          INTS(STRIDES, 3));
     MOVE(GRAPH_SLICE, TYPE(d, 10), INTS(START_INDICES, 4), INTS(LIMIT_INDICES, 4),
          INTS(STRIDES, 1));
-    MOVE(GRAPH_SLICE, TYPE(d, 6, 7, 5), INTS(START_INDICES, 1, 2, 0),
-         INTS(LIMIT_INDICES, 6, 6, 5), INTS(STRIDES, 2, 1, 1));
+    MOVE(GRAPH_SLICE, TYPE(d, 6, 7, 5), INTS(START_INDICES, 1, 2, 0), INTS(LIMIT_INDICES, 6, 6, 5),
+         INTS(STRIDES, 2, 1, 1));
     MOVE(GRAPH_SLICE, TYPE(d, 6, 7), INTS(START_INDICES, 5, 0), INTS(LIMIT_INDICES, 6, 7),
          INTS(STRIDES, 1000, 2));
     shoal_attr axis0 = INT(DIMENSION, 0), axis1 = INT(DIMENSION, 1);
@@ -334,9 +342,9 @@ static void dot_one(shoal_type lhs, shoal_type rhs, shoal_attr lb, shoal_attr rb
     char kind = shoal_dtype_kind((shoal_dtype)lhs.dtype);
     int64_t terms = 1;
     for (uint32_t i = 0; i < lc.count; i++) terms *= lhs.dims[lc.u.ints[i]];
-    bool done = one_node(GRAPH_DOT_GENERAL, types, 2, attrs, 4,
-                         kind == 'f' ? CLOSE_SUM : CLOSE_EXACT, terms,
-                         kind == 'f' ? FILL_TAME : FILL_SPECIAL);
+    bool done =
+        one_node(GRAPH_DOT_GENERAL, types, 2, attrs, 4, kind == 'f' ? CLOSE_SUM : CLOSE_EXACT,
+                 terms, kind == 'f' ? FILL_TAME : FILL_SPECIAL);
     if (!done) must(base_fail(SHOAL_INTERNAL, "dot_general: %s", shoal_error_message()));
 }
 #define DOT(lhs, rhs, lb, rb, lc, rc)                                                              \
