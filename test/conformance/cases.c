@@ -124,7 +124,7 @@ static bool one_node(uint16_t op, const shoal_type *types, uint32_t n_inputs,
                      fill how) {
     graph_call call = {.op = op, .n_inputs = n_inputs, .inputs = types, .n_attrs = n_attrs};
     shoal_attr sorted[8];
-    memcpy(sorted, attrs, n_attrs * sizeof *attrs);
+    if (n_attrs) memcpy(sorted, attrs, n_attrs * sizeof *attrs);
     for (int i = 1; i < n_attrs; i++)
         for (int j = i; j > 0 && sorted[j].key < sorted[j - 1].key; j--) {
             shoal_attr swap = sorted[j];

@@ -63,7 +63,7 @@ static void device_free(shoal_device *device) { free(device); }
  * for reuse is worth it where fresh memory is slow. */
 static shoal_status memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
     shoal_memory *memory = malloc(sizeof *memory);
-    void *data = bytes > SIZE_MAX - 64 ? NULL : aligned_alloc(64, (bytes + 64) & ~(size_t)63);
+    void *data = bytes > PTRDIFF_MAX - 64 ? NULL : aligned_alloc(64, (bytes + 64) & ~(size_t)63);
     if (!memory || !data) {
         free(memory);
         free(data);

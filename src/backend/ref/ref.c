@@ -147,9 +147,8 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
 static void device_free(shoal_device *device) { free(device); }
 
 static shoal_status memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
-    size_t room;
     shoal_memory *memory = malloc(sizeof *memory);
-    void *data = base_add_overflow(bytes, 64, &room) ? NULL : aligned_alloc(64, room & ~(size_t)63);
+    void *data = bytes > PTRDIFF_MAX - 64 ? NULL : aligned_alloc(64, (bytes + 64) & ~(size_t)63);
     if (!memory || !data) {
         free(memory);
         free(data);
