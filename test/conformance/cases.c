@@ -467,6 +467,30 @@ static void aliasing_case(uint8_t dtype, int64_t rows, int64_t columns) {
     visit_and_free(&c);
 }
 
+/* x + (x with its first two axes exchanged): a view of all of x, in another order. */
+static void exchanged_case(uint8_t dtype, int64_t n) {
+    test_case c = {.close = CLOSE_SUM, .terms = 64};
+    const int64_t cube[] = {n, n, 5};
+    shoal_type type = type_of(dtype, 3, cube);
+    uint32_t x;
+    name_case(&c, "exchanged", &type, 1);
+    must(graph_new(0, &c.graph));
+    graph *g = c.graph;
+    must(graph_add_input(g, &type, &x));
+    c.inputs[0] = new_input(&type, FILL_TAME, 0);
+    uint32_t y = NODE(g, GRAPH_NEGATE, 1, x);
+    for (int i = 0; i < 2; i++) {
+        shoal_attr attrs[] = {INTS(BROADCAST_DIMENSIONS, 1, 0, 2),
+                              graph_ints(SHOAL_ATTR_SHAPE, cube, 3)};
+        uint32_t other = node(g, GRAPH_BROADCAST_IN_DIM, &y, 1, attrs, 2);
+        y = NODE(g, GRAPH_SUBTRACT, 2, y, other);
+        y = NODE(g, GRAPH_EXPONENTIAL, 1, y);
+        y = NODE(g, GRAPH_SQRT, 1, y);
+    }
+    must(graph_add_output(g, y));
+    visit_and_free(&c);
+}
+
 shoal_status each_case(case_visitor visit, void *context) {
     visitor = visit;
     visitor_context = context;
@@ -483,6 +507,8 @@ shoal_status each_case(case_visitor visit, void *context) {
         layers_case(d, 130, 300);
         layers_case(d, 1, 64);
         layers_case(d, 0, 8);
+        exchanged_case(d, 3);
+        exchanged_case(d, 90);
         aliasing_case(d, 7, 9);
         aliasing_case(d, 1, 9);
         aliasing_case(d, 300, 301);
