@@ -32,7 +32,7 @@ shoal_status backend_bind(backend_span span, size_t bytes, size_t align, const c
 
 /* Whether a box lies inside its tensor; *bytes becomes the size of the tensor. */
 static shoal_status check_region(const shoal_region *region, uint32_t rank, const int64_t *size,
-                                  size_t element_bytes, const char *what, size_t *bytes) {
+                                 size_t element_bytes, const char *what, size_t *bytes) {
     size_t total = element_bytes;
     if (rank > SHOAL_MAX_RANK)
         return base_fail(SHOAL_INVALID, "copy %s: rank %u is over the limit of %d", what, rank,

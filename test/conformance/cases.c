@@ -23,10 +23,10 @@ static uint64_t next_random(void) {
 
 typedef enum fill { FILL_SPECIAL, FILL_TAME, FILL_INDEX } fill;
 
-static const double specials[] = {0.0,     -0.0,   NAN,    INFINITY, -INFINITY, 1,       -1,
-                                  0.5,     -2.5,   3,      1e-3,     FLT_MAX,   -FLT_MAX, 1e-45,
-                                  FLT_MIN, 65504,  -1e300, 1e300,    255.5,     -128.5,  2147483648.0,
-                                  1e-310,  65520,  0.1,    87.5,     -103.5,    9.3e18,  -9.3e18};
+static const double specials[] = {
+    0.0,          -0.0,    NAN,      INFINITY, -INFINITY, 1,      -1,     0.5,    -2.5,  3,
+    1e-3,         FLT_MAX, -FLT_MAX, 1e-45,    FLT_MIN,   65504,  -1e300, 1e300,  255.5, -128.5,
+    2147483648.0, 1e-310,  65520,    0.1,      87.5,      -103.5, 9.3e18, -9.3e18};
 enum { N_SPECIALS = sizeof specials / sizeof specials[0] };
 
 static void put_float(uint8_t dtype, void *to, int64_t at, double value) {
@@ -124,7 +124,7 @@ static bool one_node(uint16_t op, const shoal_type *types, uint32_t n_inputs,
                      fill how) {
     graph_call call = {.op = op, .n_inputs = n_inputs, .inputs = types, .n_attrs = n_attrs};
     shoal_attr sorted[8];
-    memcpy(sorted, attrs, n_attrs * sizeof *attrs);
+    if (n_attrs) memcpy(sorted, attrs, n_attrs * sizeof *attrs);
     for (int i = 1; i < n_attrs; i++)
         for (int j = i; j > 0 && sorted[j].key < sorted[j - 1].key; j--) {
             shoal_attr swap = sorted[j];
@@ -154,16 +154,25 @@ static const struct {
     int rank;
     int64_t dims[SHOAL_MAX_RANK];
 } shapes[] = {
-    {0, {0}},         {1, {1}},       {1, {0}},    {1, {7}},
-    {1, {1031}},      {2, {3, 5}},    {2, {1, 9}}, {2, {0, 4}},
-    {2, {33, 31}},    {3, {2, 3, 4}}, {4, {2, 0, 3, 1}}, {5, {2, 1, 3, 1, 2}},
+    {0, {0}},
+    {1, {1}},
+    {1, {0}},
+    {1, {7}},
+    {1, {1031}},
+    {2, {3, 5}},
+    {2, {1, 9}},
+    {2, {0, 4}},
+    {2, {33, 31}},
+    {3, {2, 3, 4}},
+    {4, {2, 0, 3, 1}},
+    {5, {2, 1, 3, 1, 2}},
     {8, {1, 2, 1, 2, 3, 1, 2, 1}},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static bool is_transcendental(uint16_t op) {
-    return op == GRAPH_EXPONENTIAL || op == GRAPH_LOG || op == GRAPH_TANH ||
-           op == GRAPH_LOGISTIC || op == GRAPH_POWER;
+    return op == GRAPH_EXPONENTIAL || op == GRAPH_LOG || op == GRAPH_TANH || op == GRAPH_LOGISTIC ||
+           op == GRAPH_POWER;
 }
 
 static void elementwise_cases(void) {
@@ -178,8 +187,7 @@ static void elementwise_cases(void) {
                          exact ? CLOSE_EXACT : CLOSE_ULPS, 0, FILL_SPECIAL);
             }
             for (int d = 0; d < 6; d++) {
-                shoal_attr direction =
-                    graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[d]);
+                shoal_attr direction = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[d]);
                 one_node(GRAPH_COMPARE, types, 2, &direction, 1, CLOSE_BITS, 0, FILL_SPECIAL);
             }
             types[0].dtype = SHOAL_BOOL;
@@ -253,8 +261,8 @@ static void movement_cases(uint8_t d) {
          INTS(STRIDES, 3));
     MOVE(GRAPH_SLICE, TYPE(d, 10), INTS(START_INDICES, 4), INTS(LIMIT_INDICES, 4),
          INTS(STRIDES, 1));
-    MOVE(GRAPH_SLICE, TYPE(d, 6, 7, 5), INTS(START_INDICES, 1, 2, 0),
-         INTS(LIMIT_INDICES, 6, 6, 5), INTS(STRIDES, 2, 1, 1));
+    MOVE(GRAPH_SLICE, TYPE(d, 6, 7, 5), INTS(START_INDICES, 1, 2, 0), INTS(LIMIT_INDICES, 6, 6, 5),
+         INTS(STRIDES, 2, 1, 1));
     MOVE(GRAPH_SLICE, TYPE(d, 6, 7), INTS(START_INDICES, 5, 0), INTS(LIMIT_INDICES, 6, 7),
          INTS(STRIDES, 1000, 2));
     shoal_attr axis0 = INT(DIMENSION, 0), axis1 = INT(DIMENSION, 1);
@@ -334,9 +342,9 @@ static void dot_one(shoal_type lhs, shoal_type rhs, shoal_attr lb, shoal_attr rb
     char kind = shoal_dtype_kind((shoal_dtype)lhs.dtype);
     int64_t terms = 1;
     for (uint32_t i = 0; i < lc.count; i++) terms *= lhs.dims[lc.u.ints[i]];
-    bool done = one_node(GRAPH_DOT_GENERAL, types, 2, attrs, 4,
-                         kind == 'f' ? CLOSE_SUM : CLOSE_EXACT, terms,
-                         kind == 'f' ? FILL_TAME : FILL_SPECIAL);
+    bool done =
+        one_node(GRAPH_DOT_GENERAL, types, 2, attrs, 4, kind == 'f' ? CLOSE_SUM : CLOSE_EXACT,
+                 terms, kind == 'f' ? FILL_TAME : FILL_SPECIAL);
     if (!done) must(base_fail(SHOAL_INTERNAL, "dot_general: %s", shoal_error_message()));
 }
 #define DOT(lhs, rhs, lb, rb, lc, rc)                                                              \
@@ -459,6 +467,30 @@ static void aliasing_case(uint8_t dtype, int64_t rows, int64_t columns) {
     visit_and_free(&c);
 }
 
+/* x + (x with its first two axes exchanged): a view of all of x, in another order. */
+static void exchanged_case(uint8_t dtype, int64_t n) {
+    test_case c = {.close = CLOSE_SUM, .terms = 64};
+    const int64_t cube[] = {n, n, 5};
+    shoal_type type = type_of(dtype, 3, cube);
+    uint32_t x;
+    name_case(&c, "exchanged", &type, 1);
+    must(graph_new(0, &c.graph));
+    graph *g = c.graph;
+    must(graph_add_input(g, &type, &x));
+    c.inputs[0] = new_input(&type, FILL_TAME, 0);
+    uint32_t y = NODE(g, GRAPH_NEGATE, 1, x);
+    for (int i = 0; i < 2; i++) {
+        shoal_attr attrs[] = {INTS(BROADCAST_DIMENSIONS, 1, 0, 2),
+                              graph_ints(SHOAL_ATTR_SHAPE, cube, 3)};
+        uint32_t other = node(g, GRAPH_BROADCAST_IN_DIM, &y, 1, attrs, 2);
+        y = NODE(g, GRAPH_SUBTRACT, 2, y, other);
+        y = NODE(g, GRAPH_EXPONENTIAL, 1, y);
+        y = NODE(g, GRAPH_SQRT, 1, y);
+    }
+    must(graph_add_output(g, y));
+    visit_and_free(&c);
+}
+
 shoal_status each_case(case_visitor visit, void *context) {
     visitor = visit;
     visitor_context = context;
@@ -475,6 +507,8 @@ shoal_status each_case(case_visitor visit, void *context) {
         layers_case(d, 130, 300);
         layers_case(d, 1, 64);
         layers_case(d, 0, 8);
+        exchanged_case(d, 3);
+        exchanged_case(d, 90);
         aliasing_case(d, 7, 9);
         aliasing_case(d, 1, 9);
         aliasing_case(d, 300, 301);

@@ -8,18 +8,18 @@ enum { MAX_INPUTS = 4 };
 
 /* How closely results must agree. NaN agrees with any NaN, except in CLOSE_BITS. */
 typedef enum closeness {
-    CLOSE_BITS, /* moved, not computed: the same bytes */
+    CLOSE_BITS,  /* moved, not computed: the same bytes */
     CLOSE_EXACT, /* one rounding: the same numbers, zeros with their signs */
-    CLOSE_ULPS, /* transcendental: f32, f64: 4 units in the last place; f16, bf16: 1 */
-    CLOSE_SUM,  /* n terms of at most 1, in any order: n + 8 units in the last place of n */
+    CLOSE_ULPS,  /* transcendental: f32, f64: 4 units in the last place; f16, bf16: 1 */
+    CLOSE_SUM,   /* n terms of at most 1, in any order: n + 8 units in the last place of n */
 } closeness;
 
 typedef struct test_case {
     char name[160];
     graph *graph;
     closeness close;
-    int64_t terms;     /* of CLOSE_SUM */
-    const char *body;  /* of reduce */
+    int64_t terms;    /* of CLOSE_SUM */
+    const char *body; /* of reduce */
     void *inputs[MAX_INPUTS];
 } test_case;
 

@@ -129,10 +129,10 @@ static double number_at(uint8_t dtype, const void *data, int64_t i) {
 
 /* Distance of two numbers to its neighbour at `x`. */
 static double unit_at(uint8_t dtype, double x) {
-    static const int digits[] = {[SHOAL_F16] = 11, [SHOAL_BF16] = 8, [SHOAL_F32] = 24,
-                                 [SHOAL_F64] = 53};
-    static const int least[] = {[SHOAL_F16] = -24, [SHOAL_BF16] = -133, [SHOAL_F32] = -149,
-                                [SHOAL_F64] = -1074};
+    static const int digits[] = {
+        [SHOAL_F16] = 11, [SHOAL_BF16] = 8, [SHOAL_F32] = 24, [SHOAL_F64] = 53};
+    static const int least[] = {
+        [SHOAL_F16] = -24, [SHOAL_BF16] = -133, [SHOAL_F32] = -149, [SHOAL_F64] = -1074};
     int exponent;
     frexp(x, &exponent);
     exponent -= digits[dtype];
@@ -247,8 +247,9 @@ static void write_case(void *context, const test_case *c) {
     }
     base_str s;
     base_str_init(&s);
-    base_str_format(&s, "{\"name\": \"%s\", \"op\": \"%s\", \"body\": \"%s\", \"close\": %d, "
-                        "\"terms\": %lld, \"output\": ",
+    base_str_format(&s,
+                    "{\"name\": \"%s\", \"op\": \"%s\", \"body\": \"%s\", \"close\": %d, "
+                    "\"terms\": %lld, \"output\": ",
                     c->name, shoal_op_name(g->nodes[0].op), c->body ? c->body : "", (int)c->close,
                     (long long)c->terms);
     write_type(&s, out);
@@ -264,8 +265,7 @@ static void write_case(void *context, const test_case *c) {
     }
     base_str_text(&s, "}}\n");
     for (uint32_t i = 0; i < g->n_inputs; i++)
-        base_str_bytes(&s, c->inputs[i],
-                       (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+        base_str_bytes(&s, c->inputs[i], (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
     base_str_bytes(&s, result, output_bytes(g, 0));
     if (base_str_status(&s) || fwrite(s.data, 1, s.size, stdout) != s.size) exit(2);
     base_str_fini(&s);

@@ -96,17 +96,13 @@ def convert(x, source, target):
     if target == "bool":
         return x != 0
     if target in SMALL or target[0] == "f":
-        if x.dtype.kind in "iu" and target == "bfloat16":
-            # Through float64 a 64-bit integer would be rounded twice.
-            low = x & x.dtype.type(0x7FF)
+        if x.dtype.kind in "iu" and target in SMALL:
             if x.dtype.itemsize == 8:
-                big = np.abs(x.astype(np.float64)) >= 2.0**53
-                odd = ((x >> x.dtype.type(11)) << x.dtype.type(11)) | \
-                    np.where(low != 0, x.dtype.type(0x800), x.dtype.type(0))
-                x = np.where(big, odd, x)
-            return rounded(x.astype(np.float64), target)
-        if x.dtype.kind in "iu" and target == "float16":
-            return rounded(x.astype(np.float64), target)
+                # float64 would round first: keep that lower bits are set, but not which.
+                low, sticky = x.dtype.type(0x7FF), x.dtype.type(0x800)
+                kept = (x & ~low) | np.where(x & low, sticky, x.dtype.type(0))
+                x = np.where(np.abs(x.astype(np.float64)) >= 2.0**53, kept, x)
+            x = x.astype(np.float64)
         return rounded(x, target)
     if x.dtype.kind != "f":
         return x.astype(target)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
 static const char *const names[] = {
 #if defined(__x86_64__)
     "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas.so.0",
@@ -27,7 +26,7 @@ static cpu_blas blas;
 static base_dl *library;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* OpenBLAS 0.3.21 takes the kernels of 2004 for processors newer than itself, at a twentieth of the
+/* OpenBLAS 0.3.21 takes the kernels of 2004 for processors newer than itself, at a fifth of the
  * speed. The name of kernels that this processor runs better; NULL when its choice is fine. */
 static const char *better_core(void) {
     char *(*core_name)(void);
@@ -48,11 +47,11 @@ static const char *better_core(void) {
  * the host's environment under the feet of threads that read it, so the array is exchanged for a
  * copy instead; the copy stays, since such a thread may still hold it. */
 static void reopen(const char *core) {
-    static char setting[64];
+    static char setting[64], **with;
     size_t n = 0;
     char **before = environ;
     while (before && before[n]) n++;
-    char **with = calloc(n + 2, sizeof *with);
+    with = calloc(n + 2, sizeof *with);
     if (!with) return;
     for (size_t i = 0; i < n; i++) with[i + 1] = before[i];
     snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", core);

@@ -22,8 +22,8 @@ typedef void (*cpu_fold_kernel)(void *acc, const void *x, int64_t n);
 /* c[m][n] = sum over k of a * b, for matrices with any strides (in elements); c has unit stride
  * along n. */
 typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a,
-                                  const int64_t *a_strides, const void *b,
-                                  const int64_t *b_strides, void *c, int64_t c_stride);
+                                  const int64_t *a_strides, const void *b, const int64_t *b_strides,
+                                  void *c, int64_t c_stride);
 
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
@@ -114,15 +114,15 @@ typedef struct cpu_reduce {
     cpu_fold_kernel fold;
     cpu_map_kernel join;
     size_t bytes;
-    int64_t row;      /* the innermost merged axis, */
-    bool row_is_kept; /* and whether it survives */
+    int64_t row;            /* the innermost merged axis, */
+    bool row_is_kept;       /* and whether it survives */
     ref_axes kept, reduced; /* the other axes */
 } cpu_reduce;
 
 /* One operand of a matrix product, as a strided matrix per batch. */
 typedef struct cpu_matrix {
     int64_t row_stride, column_stride;
-    bool pack;     /* it is none: copied by `view` to `scratch` first */
+    bool pack; /* it is none: copied by `view` to `scratch` first */
     ref_view view;
     size_t scratch; /* offset in the workspace */
 } cpu_matrix;

@@ -192,8 +192,8 @@ static shoal_status copy(shoal_device *device, shoal_binding to, const shoal_reg
     backend_span target = {to.memory->data, to.memory->bytes, to.offset};
     backend_span source = {from.memory->data, from.memory->bytes, from.offset};
     if (!status)
-        status = backend_copy_box(target, to_region, source, from_region, rank, size,
-                                  element_bytes);
+        status =
+            backend_copy_box(target, to_region, source, from_region, rank, size, element_bytes);
     return backend_signal_all(signal, n_signal, status);
 }
 
@@ -234,12 +234,11 @@ static shoal_status run_program(shoal_device *device, const cpu_program *program
     for (size_t i = 0; !status && i < n_buffers; i++) {
         bool in = i < g->n_inputs;
         const shoal_memory *memory = buffers[i].memory;
-        const shoal_type *type =
-            &g->values[in ? g->inputs[i] : g->outputs[i - g->n_inputs]].type;
-        status = backend_bind((backend_span){memory->data, memory->bytes, buffers[i].offset},
-                              (size_t)base_type_bytes(type),
-                              shoal_dtype_size((shoal_dtype)type->dtype), in ? "input" : "output",
-                              in ? i : i - g->n_inputs, &at[i]);
+        const shoal_type *type = &g->values[in ? g->inputs[i] : g->outputs[i - g->n_inputs]].type;
+        status =
+            backend_bind((backend_span){memory->data, memory->bytes, buffers[i].offset},
+                         (size_t)base_type_bytes(type), shoal_dtype_size((shoal_dtype)type->dtype),
+                         in ? "input" : "output", in ? i : i - g->n_inputs, &at[i]);
     }
     if (!status) status = cpu_program_run(device, program, at);
     free(at);

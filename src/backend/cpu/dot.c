@@ -8,10 +8,10 @@
 
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 enum {
-    TINY = 4096,             /* multiplications below which BLAS is not worth its call */
-    SPLIT_MATRIX = 2000000,  /* multiplications from which on threads share the work, */
-    SPLIT_VECTOR = 1 << 17,  /* and with a vector, where memory is the limit */
-    SLAB = 16,               /* slabs are multiples of this */
+    TINY = 4096,            /* multiplications below which BLAS is not worth its call */
+    SPLIT_MATRIX = 2000000, /* multiplications from which on threads share the work, */
+    SPLIT_VECTOR = 1 << 17, /* and with a vector, where memory is the limit */
+    SLAB = 16,              /* slabs are multiples of this */
 };
 
 /* Whether axes are one axis to an operand; *stride is its stride, 0 for at most one element. */
@@ -45,8 +45,8 @@ static void add_axes(ref_view *view, const ref_axes *axes, int side) {
 static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
                        const ref_axes *columns, int side) {
     *x = (cpu_matrix){0};
-    bool strided = collapses(rows, side, &x->row_stride) &&
-                   collapses(columns, side, &x->column_stride);
+    bool strided =
+        collapses(rows, side, &x->row_stride) && collapses(columns, side, &x->column_stride);
     if (columns->count == 1) x->column_stride = 1;
     if (rows->count == 1) x->row_stride = x->column_stride == 1 ? columns->count : 1;
     if (columns->count == 1 && !x->row_stride) x->row_stride = 1;

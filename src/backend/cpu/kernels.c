@@ -1,6 +1,6 @@
 /* The inner loops of the cpu backend, in plain C that compilers turn into vector code. This file
- * is compiled once per instruction set, as SHOAL_CPU_TABLE. No operation is contracted or reordered by
- * the compiler, so all tables give the same bits, and add to sqrt give the reference's. */
+ * is compiled once per instruction set, as SHOAL_CPU_TABLE. No operation is contracted or reordered
+ * by the compiler, so all tables give the same bits, and add to sqrt give the reference's. */
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
@@ -65,9 +65,19 @@ INLINE float tanh_f32(float x) {
 /* ---- both types ---- */
 
 #define LARGER(x, y, sign_of)                                                                      \
-    ((x) != (x) ? (x) : (y) != (y) ? (y) : (x) > (y) ? (x) : (x) < (y) ? (y) : sign_of(x) ? (y) : (x))
+    ((x) != (x)   ? (x)                                                                            \
+     : (y) != (y) ? (y)                                                                            \
+     : (x) > (y)  ? (x)                                                                            \
+     : (x) < (y)  ? (y)                                                                            \
+     : sign_of(x) ? (y)                                                                            \
+                  : (x))
 #define SMALLER(x, y, sign_of)                                                                     \
-    ((x) != (x) ? (x) : (y) != (y) ? (y) : (x) < (y) ? (x) : (x) > (y) ? (y) : sign_of(x) ? (x) : (y))
+    ((x) != (x)   ? (x)                                                                            \
+     : (y) != (y) ? (y)                                                                            \
+     : (x) < (y)  ? (x)                                                                            \
+     : (x) > (y)  ? (y)                                                                            \
+     : sign_of(x) ? (x)                                                                            \
+                  : (y))
 INLINE bool sign_f32(float x) { return bits_of(x) >> 31; }
 INLINE bool sign_f64(double x) {
     uint64_t bits;
@@ -214,7 +224,8 @@ FOLD(minimum_f64, double, minimum_f64(x, y))
 MATMUL(matmul_f32, float)
 MATMUL(matmul_f64, double)
 
-#define BOTH(prefix, name) {prefix##_##name##_f32, prefix##_##name##_f64}
+#define BOTH(prefix, name)                                                                         \
+    { prefix##_##name##_f32, prefix##_##name##_f64 }
 
 const cpu_kernels SHOAL_CPU_TABLE = {
     .name = SHOAL_CPU_NAME,

@@ -48,8 +48,7 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
  * start threads and load kernels at their first use. */
 static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t threads,
                                shoal_device **out) {
-    if (index > 0)
-        return host->fail(SHOAL_NOT_FOUND, "null: there is no device %u, only 0", index);
+    if (index > 0) return host->fail(SHOAL_NOT_FOUND, "null: there is no device %u, only 0", index);
     *out = malloc(sizeof **out);
     if (!*out) return host->fail(SHOAL_NO_MEMORY, "null: no memory for a device");
     (*out)->host = host;
@@ -64,7 +63,7 @@ static void device_free(shoal_device *device) { free(device); }
  * for reuse is worth it where fresh memory is slow. */
 static shoal_status memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
     shoal_memory *memory = malloc(sizeof *memory);
-    void *data = bytes > SIZE_MAX - 64 ? NULL : aligned_alloc(64, (bytes + 64) & ~(size_t)63);
+    void *data = bytes > PTRDIFF_MAX - 64 ? NULL : aligned_alloc(64, (bytes + 64) & ~(size_t)63);
     if (!memory || !data) {
         free(memory);
         free(data);

@@ -106,8 +106,8 @@ typedef struct reduction {
 static shoal_status step(const reduction *r, void *acc, const void *element) {
     if (!r->binary) {
         _Alignas(8) char result[8];
-        SHOAL_TRY(ref_frame_run(r->frame, (const void *const[]){acc, element},
-                                (void *const[]){result}));
+        SHOAL_TRY(
+            ref_frame_run(r->frame, (const void *const[]){acc, element}, (void *const[]){result}));
         memcpy(acc, result, shoal_dtype_size((shoal_dtype)r->dtype));
         return SHOAL_OK;
     }

@@ -28,8 +28,13 @@ FLOATS_1(log, logf(x), log(x))
 FLOATS_1(sqrt, sqrtf(x), sqrt(x))
 FLOATS_1(tanh, tanhf(x), tanh(x))
 /* Two forms, so that neither overflows where the result would not. */
-FLOATS_1(logistic, x >= 0 ? 1 / (1 + expf(-x)) : x < 0 ? expf(x) / (1 + expf(x)) : x,
-         x >= 0 ? 1 / (1 + exp(-x)) : x < 0 ? exp(x) / (1 + exp(x)) : x)
+FLOATS_1(logistic,
+         x >= 0  ? 1 / (1 + expf(-x))
+         : x < 0 ? expf(x) / (1 + expf(x))
+                 : x,
+         x >= 0  ? 1 / (1 + exp(-x))
+         : x < 0 ? exp(x) / (1 + exp(x))
+                 : x)
 
 #define INTEGERS_2(name, signed_expression, unsigned_expression)                                   \
     static int64_t name##_i(int64_t x, int64_t y) { return signed_expression; }                    \
@@ -45,7 +50,10 @@ INTEGERS_2(subtract, WRAP(-), x - y)
 FLOATS_2(subtract, x - y, x - y)
 INTEGERS_2(multiply, WRAP(*), x *y)
 FLOATS_2(multiply, x *y, x *y)
-INTEGERS_2(divide, y == 0 ? -1 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y,
+INTEGERS_2(divide,
+           y == 0    ? -1
+           : y == -1 ? (int64_t)(0 - (uint64_t)x)
+                     : x / y,
            y == 0 ? UINT64_MAX : x / y)
 FLOATS_2(divide, x / y, x / y)
 INTEGERS_2(maximum, x > y ? x : y, x > y ? x : y)
@@ -78,11 +86,13 @@ typedef void (*unary)(ref_class class, const ref_chunk *a, ref_chunk *out, int64
 
 #define CHUNK_1_FLOATS(name)                                                                       \
     case REF_F: EACH(f, name##_f(a->f[k]));                                                        \
-    case REF_D: EACH(d, name##_d(a->d[k]));
+    case REF_D:                                                                                    \
+        EACH(d, name##_d(a->d[k]));
 #define CHUNK_1_ALL(name)                                                                          \
     CHUNK_1_FLOATS(name)                                                                           \
     case REF_I: EACH(i, name##_i(a->i[k]));                                                        \
-    case REF_U: EACH(u, name##_u(a->u[k]));
+    case REF_U:                                                                                    \
+        EACH(u, name##_u(a->u[k]));
 #define CHUNK_1(name, cases)                                                                       \
     static void name##_chunk(ref_class class, const ref_chunk *a, ref_chunk *out, int64_t n) {     \
         switch (class) { cases(name) default : break; }                                            \
@@ -146,9 +156,9 @@ CHUNK_2(power)
 
 ref_binary ref_binary_of(uint16_t op) {
     static const ref_binary table[GRAPH_OP_BUILT_IN] = {
-        [GRAPH_ADD] = add_chunk,         [GRAPH_SUBTRACT] = subtract_chunk,
+        [GRAPH_ADD] = add_chunk,           [GRAPH_SUBTRACT] = subtract_chunk,
         [GRAPH_MULTIPLY] = multiply_chunk, [GRAPH_DIVIDE] = divide_chunk,
-        [GRAPH_MAXIMUM] = maximum_chunk, [GRAPH_MINIMUM] = minimum_chunk,
+        [GRAPH_MAXIMUM] = maximum_chunk,   [GRAPH_MINIMUM] = minimum_chunk,
         [GRAPH_POWER] = power_chunk,
     };
     return op < GRAPH_OP_BUILT_IN ? table[op] : NULL;

@@ -128,8 +128,8 @@ static float odd_float(double value) {
 
 /* The same for a 64-bit magnitude, which double may not hold exactly. */
 static double odd_double(uint64_t magnitude) {
-    if (magnitude >> 53) magnitude = (magnitude & ~UINT64_C(0x7ff)) | 
-                                     ((magnitude & 0x7ff) ? UINT64_C(0x800) : 0);
+    if (magnitude >> 53)
+        magnitude = (magnitude & ~UINT64_C(0x7ff)) | ((magnitude & 0x7ff) ? UINT64_C(0x800) : 0);
     return (double)magnitude;
 }
 

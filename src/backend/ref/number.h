@@ -1,7 +1,8 @@
 /* Numbers of all element types, in the four classes in which the reference computes.
  *
  * Integers and bool widen to 64 bits and narrow back, so that overflow wraps; float16 and bfloat16
- * widen to float and are rounded once, to the nearest with ties to even, when a result is stored. */
+ * widen to float and are rounded once, to the nearest with ties to even, when a result is stored.
+ */
 #ifndef REF_NUMBER_H
 #define REF_NUMBER_H
 

@@ -147,9 +147,8 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
 static void device_free(shoal_device *device) { free(device); }
 
 static shoal_status memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
-    size_t room;
     shoal_memory *memory = malloc(sizeof *memory);
-    void *data = base_add_overflow(bytes, 64, &room) ? NULL : aligned_alloc(64, room & ~(size_t)63);
+    void *data = bytes > PTRDIFF_MAX - 64 ? NULL : aligned_alloc(64, (bytes + 64) & ~(size_t)63);
     if (!memory || !data) {
         free(memory);
         free(data);
@@ -188,8 +187,8 @@ static shoal_status copy(shoal_device *device, shoal_binding to, const shoal_reg
     backend_span target = {to.memory->data, to.memory->bytes, to.offset};
     backend_span source = {from.memory->data, from.memory->bytes, from.offset};
     if (!status)
-        status = backend_copy_box(target, to_region, source, from_region, rank, size,
-                                  element_bytes);
+        status =
+            backend_copy_box(target, to_region, source, from_region, rank, size, element_bytes);
     return backend_signal_all(signal, n_signal, status);
 }
 
@@ -208,8 +207,8 @@ static shoal_status compile(shoal_device *device, const shoal_graph *g,
     if (!executable) return base_fail(SHOAL_NO_MEMORY, "ref: no memory for a program");
     shoal_status status = graph_new(0, &executable->graph);
     if (!status)
-        status = graph_extract(g, g->inputs, g->n_inputs, g->outputs, g->n_outputs,
-                               executable->graph);
+        status =
+            graph_extract(g, g->inputs, g->n_inputs, g->outputs, g->n_outputs, executable->graph);
     if (status) {
         graph_destroy(&executable->graph);
         free(executable);
@@ -239,11 +238,10 @@ static shoal_status run_graph(const shoal_graph *g, const shoal_binding *buffers
         bool in = i < g->n_inputs;
         uint32_t value = in ? g->inputs[i] : g->outputs[i - g->n_inputs];
         const shoal_type *type = &g->values[value].type;
-        status = backend_bind((backend_span){buffers[i].memory->data, buffers[i].memory->bytes,
-                                             buffers[i].offset},
-                              (size_t)base_type_bytes(type),
-                              shoal_dtype_size((shoal_dtype)type->dtype), in ? "input" : "output",
-                              in ? i : i - g->n_inputs, &at[i]);
+        status = backend_bind(
+            (backend_span){buffers[i].memory->data, buffers[i].memory->bytes, buffers[i].offset},
+            (size_t)base_type_bytes(type), shoal_dtype_size((shoal_dtype)type->dtype),
+            in ? "input" : "output", in ? i : i - g->n_inputs, &at[i]);
     }
     if (!status) status = ref_frame_new(g, &frame);
     if (!status) status = ref_frame_run(frame, (const void *const *)at, at + g->n_inputs);

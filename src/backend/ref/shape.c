@@ -14,8 +14,8 @@ void ref_copy_view(const ref_view *v, void *to, const void *from, size_t element
     for (uint32_t i = 0; i < v->rank; i++) count *= v->dims[i];
     int64_t t = v->to_start, f = v->from_start;
     for (int64_t n = 0; n < count; n++) {
-        memcpy((char *)to + (size_t)t * element_bytes, (const char *)from + (size_t)f * element_bytes,
-               element_bytes);
+        memcpy((char *)to + (size_t)t * element_bytes,
+               (const char *)from + (size_t)f * element_bytes, element_bytes);
         for (uint32_t i = v->rank; i-- > 0;) {
             t += v->to[i];
             f += v->from[i];
@@ -106,8 +106,8 @@ shoal_status ref_iota(const ref_call *call) {
     for (int64_t at = 0; at < count; at += REF_CHUNK) {
         int64_t n = count - at < REF_CHUNK ? count - at : REF_CHUNK;
         for (int64_t i = 0; i < n; i++)
-            a.i[i] = (at + i) / strides[axis] % type->dims[axis] +
-                     (start ? start->u.ints[axis] : 0);
+            a.i[i] =
+                (at + i) / strides[axis] % type->dims[axis] + (start ? start->u.ints[axis] : 0);
         ref_convert_chunk(&a, REF_I, type->dtype, n);
         ref_store(&a, type->dtype, call->outputs[0], at, n);
     }
