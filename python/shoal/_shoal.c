@@ -9,23 +9,21 @@
 
 #include "shoal/shoal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct session_object {
-    PyObject_HEAD
-    shoal_session *session;
+    PyObject_HEAD shoal_session *session;
 } session_object;
 
 typedef struct tensor_object {
-    PyObject_HEAD
-    shoal_tensor *tensor;
+    PyObject_HEAD shoal_tensor *tensor;
     PyObject *session; /* keeps it open */
 } tensor_object;
 
 typedef struct file_object {
-    PyObject_HEAD
-    shoal_file *file;
+    PyObject_HEAD shoal_file *file;
 } file_object;
 
 static PyTypeObject *session_type, *tensor_type, *file_type;
@@ -61,7 +59,8 @@ static void note_location(void) {
         PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
         PyObject *name = PyObject_GetAttrString(code, "co_filename");
         const char *path = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        bool ours = path && package_folder && !strncmp(path, package_folder, strlen(package_folder));
+        bool ours =
+            path && package_folder && !strncmp(path, package_folder, strlen(package_folder));
         if (path && !ours) {
             const char *base = strrchr(path, '/');
             snprintf(text, sizeof text, "%s:%d", base ? base + 1 : path,
@@ -168,7 +167,8 @@ static int dtype_of(const Py_buffer *view, shoal_dtype *out) {
     PyErr_Format(errors[SHOAL_INVALID],
                  "a buffer of format '%s' has no element type here; convert it first (known: bool, "
                  "int8 to int64, uint8 to uint64, float16, float32, float64 in this machine's byte "
-                 "order)", view->format ? view->format : "B");
+                 "order)",
+                 view->format ? view->format : "B");
     return -1;
 }
 
@@ -211,8 +211,7 @@ static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
             goto out;
         }
         if (dense) {
-            Py_BEGIN_ALLOW_THREADS
-            memcpy(copy, view->buf, (size_t)view->len);
+            Py_BEGIN_ALLOW_THREADS memcpy(copy, view->buf, (size_t)view->len);
             Py_END_ALLOW_THREADS
         } else if (PyBuffer_ToContiguous(copy, view, view->len, 'C')) {
             free(copy);
@@ -268,10 +267,8 @@ static int session_init(PyObject *object, PyObject *args, PyObject *keywords) {
                                      &options.timeout_ms, &options.name))
         return -1;
     shoal_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_session_open(&options, &self->session);
-    Py_END_ALLOW_THREADS
-    if (status == SHOAL_OK) return 0;
+    Py_BEGIN_ALLOW_THREADS status = shoal_session_open(&options, &self->session);
+    Py_END_ALLOW_THREADS if (status == SHOAL_OK) return 0;
     raise(status);
     return -1;
 }
@@ -281,10 +278,8 @@ static PyObject *session_close(PyObject *object, PyObject *unused) {
     session_object *self = (session_object *)object;
     shoal_session *session = self->session;
     self->session = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    shoal_session_close(&session);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS shoal_session_close(&session);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static void session_dealloc(PyObject *object) {
@@ -299,10 +294,8 @@ static PyObject *session_sync(PyObject *self, PyObject *unused) {
     shoal_session *session = session_of(self);
     if (!session) return NULL;
     shoal_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_sync(session);
-    Py_END_ALLOW_THREADS
-    if (status != SHOAL_OK) return raise(status);
+    Py_BEGIN_ALLOW_THREADS status = shoal_sync(session);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
     Py_RETURN_NONE;
 }
 
@@ -315,10 +308,8 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     shoal_slot *slots = malloc(ROOM * sizeof *slots);
     if (!slots) return PyErr_NoMemory();
     shoal_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_status_of(session, &pool, slots, ROOM);
-    Py_END_ALLOW_THREADS
-    if (status != SHOAL_OK) {
+    Py_BEGIN_ALLOW_THREADS status = shoal_status_of(session, &pool, slots, ROOM);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) {
         free(slots);
         return raise(status);
     }
@@ -336,12 +327,11 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     }
     free(slots);
     if (!list) return NULL;
-    return Py_BuildValue("{sssssKsKsKsKsKsIsN}", "version", pool.version, "address", pool.address,
-                         "epoch", (unsigned long long)pool.epoch, "instances",
-                         (unsigned long long)pool.instances, "uptime_ms",
-                         (unsigned long long)pool.uptime_ms, "values",
-                         (unsigned long long)pool.values, "bytes", (unsigned long long)pool.bytes,
-                         "sessions", pool.sessions, "slots", list);
+    return Py_BuildValue(
+        "{sssssKsKsKsKsKsIsN}", "version", pool.version, "address", pool.address, "epoch",
+        (unsigned long long)pool.epoch, "instances", (unsigned long long)pool.instances,
+        "uptime_ms", (unsigned long long)pool.uptime_ms, "values", (unsigned long long)pool.values,
+        "bytes", (unsigned long long)pool.bytes, "sessions", pool.sessions, "slots", list);
 }
 
 /* ---- operations ---- */
@@ -477,12 +467,13 @@ static const struct {
 #define XX(name) {#name, shoal_##name},
     SHOAL_BINARY_MAP(XX)
 #undef XX
-    {"matmul", shoal_matmul},
+        {"matmul", shoal_matmul},
 };
 
-static PyObject *finish(shoal_status status, shoal_tensor *tensor, PyObject *like) {
+/* The result of a call that has filled *tensor. */
+static PyObject *finish(shoal_status status, shoal_tensor *const *tensor, PyObject *like) {
     if (status != SHOAL_OK) return raise(status);
-    return wrap(tensor, ((tensor_object *)like)->session);
+    return wrap(*tensor, ((tensor_object *)like)->session);
 }
 
 /* unary(number, x), binary(number, a, b): numbers from the lists of names. */
@@ -494,7 +485,7 @@ static PyObject *call_unary(PyObject *module, PyObject *const *args, Py_ssize_t 
     shoal_tensor *x = tensor_of(args[1]), *out;
     if (!x) return NULL;
     note_location();
-    return finish(unaries[number].call(x, &out), out, args[1]);
+    return finish(unaries[number].call(x, &out), &out, args[1]);
 }
 
 static PyObject *call_binary(PyObject *module, PyObject *const *args, Py_ssize_t n) {
@@ -505,7 +496,7 @@ static PyObject *call_binary(PyObject *module, PyObject *const *args, Py_ssize_t
     shoal_tensor *a = tensor_of(args[1]), *b = tensor_of(args[2]), *out;
     if (!a || !b) return NULL;
     note_location();
-    return finish(binaries[number].call(a, b, &out), out, args[1]);
+    return finish(binaries[number].call(a, b, &out), &out, args[1]);
 }
 
 static PyObject *call_compare(PyObject *module, PyObject *args) {
@@ -516,7 +507,7 @@ static PyObject *call_compare(PyObject *module, PyObject *args) {
     shoal_tensor *a = tensor_of(x), *b = tensor_of(y), *out;
     if (!a || !b) return NULL;
     note_location();
-    return finish(shoal_compare(a, b, direction, &out), out, x);
+    return finish(shoal_compare(a, b, direction, &out), &out, x);
 }
 
 static PyObject *call_select(PyObject *module, PyObject *args) {
@@ -526,7 +517,7 @@ static PyObject *call_select(PyObject *module, PyObject *args) {
     shoal_tensor *c = tensor_of(x), *a = tensor_of(y), *b = tensor_of(z), *out;
     if (!a || !b || !c) return NULL;
     note_location();
-    return finish(shoal_select(c, a, b, &out), out, y);
+    return finish(shoal_select(c, a, b, &out), &out, y);
 }
 
 static PyObject *call_reduce(PyObject *module, PyObject *args) {
@@ -540,7 +531,7 @@ static PyObject *call_reduce(PyObject *module, PyObject *args) {
     Py_ssize_t n = a ? ints_of(sequence, axes, SHOAL_MAX_RANK, "axis") : -1;
     if (n < 0) return NULL;
     note_location();
-    return finish(shoal_reduce(a, op, axes, (uint32_t)n, keep, &out), out, x);
+    return finish(shoal_reduce(a, op, axes, (uint32_t)n, keep, &out), &out, x);
 }
 
 static PyObject *call_broadcast(PyObject *module, PyObject *args) {
@@ -552,7 +543,7 @@ static PyObject *call_broadcast(PyObject *module, PyObject *args) {
     Py_ssize_t n = a ? ints_of(shape, dims, SHOAL_MAX_RANK, "shape") : -1;
     if (n < 0) return NULL;
     note_location();
-    return finish(shoal_broadcast(a, (uint32_t)n, dims, &out), out, x);
+    return finish(shoal_broadcast(a, (uint32_t)n, dims, &out), &out, x);
 }
 
 /* ---- tensors ---- */
@@ -591,10 +582,8 @@ static PyObject *tensor_read(PyObject *self, PyObject *target) {
     if (PyObject_GetBuffer(target, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)) return NULL;
     shoal_status status;
     shoal_tensor *tensor = ((tensor_object *)self)->tensor;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_read(tensor, view.buf, (size_t)view.len);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&view);
+    Py_BEGIN_ALLOW_THREADS status = shoal_read(tensor, view.buf, (size_t)view.len);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&view);
     if (status != SHOAL_OK) return raise(status);
     Py_RETURN_NONE;
 }
@@ -603,10 +592,8 @@ static PyObject *tensor_start(PyObject *self, PyObject *unused) {
     (void)unused;
     shoal_status status;
     shoal_tensor *tensor = ((tensor_object *)self)->tensor;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_start(tensor);
-    Py_END_ALLOW_THREADS
-    if (status != SHOAL_OK) return raise(status);
+    Py_BEGIN_ALLOW_THREADS status = shoal_start(tensor);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
     Py_RETURN_NONE;
 }
 
@@ -616,10 +603,8 @@ static PyObject *tensor_explain(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "p", &json)) return NULL;
     shoal_status status;
     shoal_tensor *tensor = ((tensor_object *)self)->tensor;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_explain(tensor, json, &text);
-    Py_END_ALLOW_THREADS
-    if (status != SHOAL_OK) return raise(status);
+    Py_BEGIN_ALLOW_THREADS status = shoal_explain(tensor, json, &text);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
     PyObject *result = PyUnicode_FromString(text);
     free(text);
     return result;
@@ -632,10 +617,8 @@ static PyObject *tensor_times(PyObject *self, PyObject *unused) {
     uint32_t n = ROOM;
     shoal_status status;
     shoal_tensor *tensor = ((tensor_object *)self)->tensor;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_tensor_times(tensor, times, &n);
-    Py_END_ALLOW_THREADS
-    if (status != SHOAL_OK) return raise(status);
+    Py_BEGIN_ALLOW_THREADS status = shoal_tensor_times(tensor, times, &n);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n; i++) {
         PyObject *row = Py_BuildValue("(IKK)", times[i].slot, (unsigned long long)times[i].busy_ns,
@@ -707,10 +690,8 @@ static PyObject *tensor_place(PyObject *self, PyObject *args) {
     note_location();
     shoal_tensor *tensor = ((tensor_object *)self)->tensor, *out;
     shoal_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_place(tensor, &layout, &out);
-    Py_END_ALLOW_THREADS
-    result = finish(status, out, self);
+    Py_BEGIN_ALLOW_THREADS status = shoal_place(tensor, &layout, &out);
+    Py_END_ALLOW_THREADS result = finish(status, &out, self);
 out:
     Py_XDECREF(fast);
     free(points);
@@ -731,10 +712,8 @@ static int file_init(PyObject *object, PyObject *args, PyObject *keywords) {
     shoal_status status;
     shoal_file *file;
     const char *name = PyBytes_AsString(path);
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_file_open(name, &file);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(path);
+    Py_BEGIN_ALLOW_THREADS status = shoal_file_open(name, &file);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
     if (status != SHOAL_OK) return raise(status), -1;
     ((file_object *)object)->file = file;
     return 0;
@@ -789,11 +768,9 @@ static PyObject *file_load(PyObject *self, PyObject *args) {
     shoal_tensor *tensor;
     uint64_t index;
     shoal_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = shoal_file_find(file, name, &index);
+    Py_BEGIN_ALLOW_THREADS status = shoal_file_find(file, name, &index);
     if (status == SHOAL_OK) status = shoal_file_load(file, index, session, &tensor);
-    Py_END_ALLOW_THREADS
-    return status == SHOAL_OK ? wrap(tensor, owner) : raise(status);
+    Py_END_ALLOW_THREADS return status == SHOAL_OK ? wrap(tensor, owner) : raise(status);
 }
 
 /* write_npy(path, dtype, shape, buffer) */
@@ -813,8 +790,7 @@ static PyObject *write_npy(PyObject *module, PyObject *args) {
     bool fits = want == (size_t)view.len;
     if (status == SHOAL_OK && fits) {
         const char *to = PyBytes_AsString(path);
-        Py_BEGIN_ALLOW_THREADS
-        status = shoal_npy_write(to, dtype, (uint32_t)rank, dims, view.buf);
+        Py_BEGIN_ALLOW_THREADS status = shoal_npy_write(to, dtype, (uint32_t)rank, dims, view.buf);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&view);
@@ -872,13 +848,13 @@ static PyType_Slot session_slots[] = {{Py_tp_init, session_init},
 static PyType_Spec session_spec = {"shoal._shoal.Session", sizeof(session_object), 0,
                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, session_slots};
 
-static PyMethodDef tensor_methods[] = {{"_read", tensor_read, METH_O, NULL},
-                                       {"start", tensor_start, METH_NOARGS,
-                                        "Starts the work on everything recorded, and returns."},
-                                       {"_explain", tensor_explain, METH_VARARGS, NULL},
-                                       {"_times", tensor_times, METH_NOARGS, NULL},
-                                       {"_place", tensor_place, METH_VARARGS, NULL},
-                                       {NULL, NULL, 0, NULL}};
+static PyMethodDef tensor_methods[] = {
+    {"_read", tensor_read, METH_O, NULL},
+    {"start", tensor_start, METH_NOARGS, "Starts the work on everything recorded, and returns."},
+    {"_explain", tensor_explain, METH_VARARGS, NULL},
+    {"_times", tensor_times, METH_NOARGS, NULL},
+    {"_place", tensor_place, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL}};
 static PyGetSetDef tensor_getters[] = {
     {"shape", tensor_shape, NULL, "The lengths of the axes, a tuple.", NULL},
     {"dtype", tensor_dtype, NULL, "The name of the element type, such as 'float32'.", NULL},
@@ -888,10 +864,9 @@ static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
                                      {Py_tp_methods, tensor_methods},
                                      {Py_tp_getset, tensor_getters},
                                      {0, NULL}};
-static PyType_Spec tensor_spec = {"shoal._shoal.Tensor", sizeof(tensor_object), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-                                      Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                  tensor_slots};
+static PyType_Spec tensor_spec = {
+    "shoal._shoal.Tensor", sizeof(tensor_object), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots};
 
 static PyMethodDef file_methods[] = {
     {"tensors", file_tensors, METH_NOARGS, "(name, shape, dtype, encoding) of each tensor."},
@@ -917,8 +892,8 @@ static PyMethodDef functions[] = {
     {"broadcast", call_broadcast, METH_VARARGS, NULL},
     {"write_npy", write_npy, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_shoal", NULL, -1, functions,
-                                 NULL,                  NULL,     NULL, NULL};
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_shoal", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__shoal(void);
 PyMODINIT_FUNC PyInit__shoal(void) {

@@ -57,7 +57,7 @@ static void on_finished(shoal_session *session, const Shoal__Finished *finished)
     if (session->outstanding) session->outstanding--;
     for (size_t i = 0; finished->error && i < finished->n_outputs; i++)
         note_failure(session, finished->outputs[i], finished->error);
-    api_times *times = &session->times[session->n_times++ % 8];
+    api_times *times = &session->times[session->n_times++ % API_TIMES];
     *times = (api_times){.program = finished->program};
     for (size_t i = 0; i < finished->n_slots && times->n < 64; i++)
         times->slots[times->n++] = (shoal_slot_time){.slot = finished->slots[i]->slot,

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { API_NO_VALUE = 0, API_TRACE_NODES = 4096, API_PROGRAMS = 256, API_OUTSTANDING = 64 };
+enum { API_NO_VALUE = 0, API_TRACE_NODES = 4096, API_PROGRAMS = 256, API_OUTSTANDING = 64, API_TIMES = 128 };
 
 /* A handle. The session's lock guards everything but refs and next_free. */
 struct shoal_tensor {
@@ -83,7 +83,7 @@ struct shoal_session {
     uint32_t outstanding;
     base_map failures;         /* value -> api_failure */
     api_failure first_failure; /* since the last sync */
-    api_times times[8];
+    api_times times[API_TIMES];
     uint64_t n_times;
     api_answer answer;
     uint64_t next_token;

@@ -150,22 +150,37 @@ shoal_status shoal_sync(shoal_session *session) {
     return status;
 }
 
+typedef struct timing {
+    shoal_session *session;
+    uint64_t program;
+    const api_times *found;
+} timing;
+
+/* The program's times are here, or will not come: nothing is on its way any more. */
+static bool times_known(void *context) {
+    timing *t = context;
+    pthread_mutex_lock(&t->session->news);
+    for (size_t i = 0; i < API_TIMES && t->program; i++)
+        if (t->session->times[i].program == t->program) t->found = &t->session->times[i];
+    bool known = t->found || !t->session->outstanding;
+    pthread_mutex_unlock(&t->session->news);
+    return known || !worker_hub(t->session->worker);
+}
+
 shoal_status shoal_tensor_times(shoal_tensor *tensor, shoal_slot_time *times, uint32_t *count) {
     shoal_session *session = tensor->session;
-    SHOAL_TRY(shoal_sync(session));
-    shoal_status status = base_fail(SHOAL_NOT_FOUND, "the times of this value are not known");
     uint32_t room = *count;
     *count = 0;
+    SHOAL_TRY(shoal_start(tensor));
+    timing t = {session, tensor->program, NULL};
+    SHOAL_TRY(api_wait(session, times_known, &t));
+    SHOAL_TRY(worker_state(session->worker));
+    if (!t.found) return base_fail(SHOAL_NOT_FOUND, "the times of this value are not known");
     pthread_mutex_lock(&session->news);
-    for (size_t i = 0; i < sizeof session->times / sizeof *session->times; i++) {
-        const api_times *t = &session->times[i];
-        if (!t->program || t->program != tensor->program) continue;
-        for (uint32_t k = 0; k < t->n && k < room; k++) times[k] = t->slots[k];
-        *count = t->n < room ? t->n : room;
-        status = SHOAL_OK;
-    }
+    *count = t.found->n < room ? t.found->n : room;
+    memcpy(times, t.found->slots, *count * sizeof *times);
     pthread_mutex_unlock(&session->news);
-    return status;
+    return SHOAL_OK;
 }
 
 /* ---- placing ---- */

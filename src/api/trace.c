@@ -334,7 +334,6 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
         session->released.count = 0;
         session->n_uploads = 0;
         if (home && !base_vec_push(&session->released, *home_value)) status = SHOAL_NO_MEMORY;
-        if (home) home->program = s.message.program;
         clear_trace(session);
     }
     submission_fini(&s);
