@@ -17,7 +17,7 @@ import pytest
 
 import shoal
 
-SHOAL = os.environ["SHOAL_COMMAND"]
+SHOAL = os.environ["SHOAL"]
 TOLERANCE = 1e-5  # of the largest sum of absolute products, f32
 
 
@@ -206,7 +206,7 @@ def test_port_in_use(three):
     second = subprocess.run([SHOAL, "hub", "--address", three.address], capture_output=True,
                             text=True, timeout=10)
     assert second.returncode == 1
-    assert three.address.split(":")[1] in second.stderr and "another" in second.stderr
+    assert three.address.split(":")[1] in second.stderr and "another address" in second.stderr
 
 
 def test_no_hub():

@@ -737,8 +737,11 @@ static PyObject *file_tensors(PyObject *self, PyObject *unused) {
             Py_DECREF(list);
             return raise(status);
         }
-        PyObject *row = Py_BuildValue("(sNss)", t.name, tuple_of(t.type.dims, t.type.rank),
-                                      shoal_dtype_name((shoal_dtype)t.type.dtype), t.encoding);
+        /* A name is whatever bytes the file has. */
+        PyObject *row = Py_BuildValue(
+            "(NNss)", PyUnicode_DecodeUTF8(t.name, (Py_ssize_t)strlen(t.name), "replace"),
+            tuple_of(t.type.dims, t.type.rank), shoal_dtype_name((shoal_dtype)t.type.dtype),
+            t.encoding);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }
