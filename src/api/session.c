@@ -220,7 +220,10 @@ void shoal_session_close(shoal_session **out) {
     if (!session) return;
     pthread_mutex_lock(&session->lock);
     session->closed = true;
-    worker_destroy(&session->worker);
+    /* Handlers of this session use the worker until it is gone. */
+    worker *ending = session->worker;
+    worker_destroy(&ending);
+    session->worker = NULL;
     hub_destroy(&session->hub);
     graph_destroy(&session->trace);
     pthread_mutex_unlock(&session->lock);

@@ -29,7 +29,7 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     hub_instance *instance;
     switch (event->kind) {
     case HUB_JOIN: status = hub_join(h, event->peer); break;
-    case HUB_LEAVE: hub_leave(h, event->peer, event->u.reason); break;
+    case HUB_LEAVE: hub_leave(h, event->peer, event->u.leave.why, event->u.leave.reason); break;
     case HUB_SUBMIT:
         status = hub_submit(h, event->peer, event->u.submit);
         if (status == SHOAL_OK) hub_dispatch(h);
@@ -244,11 +244,10 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
 static void on_closed(void *context, wire_link *link, shoal_status why, const char *message) {
     hub *h = context;
     hub_peer *peer = wire_link_get(link, WIRE_HUB);
-    (void)why;
     if (!peer) return;
     wire_link_set(link, WIRE_HUB, NULL);
     peer->link = NULL;
-    hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.reason = message};
+    hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.leave = {why, message}};
     if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     hub_peer_free(peer);
 }

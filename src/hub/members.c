@@ -127,7 +127,7 @@ static void session_end(hub *h, uint32_t session) {
     }
 }
 
-void hub_leave(hub *h, hub_peer *peer, const char *reason) {
+void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     bool computes = false;
     for (uint32_t i = 0; i < peer->n_slots; i++) {
         base_map_remove(&h->slots, (uint64_t)peer->slots[i]->number + 1);
@@ -136,7 +136,7 @@ void hub_leave(hub *h, hub_peer *peer, const char *reason) {
     for (size_t i = 0; i < h->peers.count; i++)
         if (h->peers.data[i] == peer) h->peers.data[i] = h->peers.data[--h->peers.count];
     if (peer->session) base_map_remove(&h->sessions, peer->session);
-    base_log(peer->role == SHOAL__ROLE__WORKER ? BASE_WARN : BASE_INFO, "hub",
+    base_log(why == SHOAL_LOST && computes ? BASE_WARN : BASE_INFO, "hub",
              "%s left (pid %u on %s): %s", peer->name, peer->pid, peer->host, reason);
 
     /* Values first, so that what waits for them fails with the right cause. */

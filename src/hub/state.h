@@ -126,7 +126,10 @@ typedef struct hub_event {
         const Shoal__Release *release;
         const Shoal__Done *done;
         const Shoal__Failed *failed;
-        const char *reason; /* HUB_LEAVE */
+        struct {
+            shoal_status why; /* CLOSED: it said goodbye */
+            const char *reason;
+        } leave;
     } u;
 } hub_event;
 
@@ -136,7 +139,7 @@ shoal_status hub_apply(hub *h, const hub_event *event);
 
 /* members.c */
 shoal_status hub_join(hub *h, hub_peer *peer);
-void hub_leave(hub *h, hub_peer *peer, const char *reason);
+void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
 void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
