@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* What happens to each value of the source: its number in the copy, or one of these. */
-enum { NOT_NEEDED = UINT32_MAX, NEEDED = UINT32_MAX - 1 };
+#define NOT_NEEDED UINT32_MAX
+#define NEEDED (UINT32_MAX - 1)
 
 static shoal_status copy_region(const shoal_graph *from, graph *to, const shoal_graph **out);
 

@@ -89,6 +89,11 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) {
     return status;
 }
 
+const char *graph_dialect(uint16_t op) {
+    bool own = op >= GRAPH_OP_BUILT_IN || !strcmp(built_in[op].category, "shoal");
+    return own ? "shoal" : "stablehlo";
+}
+
 /* ---- attributes ---- */
 
 static const struct {

@@ -1,9 +1,21 @@
-/* The rules that the rows of ops.def name. Only op.c puts them into rows. */
+/* What the files of this folder share: the rules that the rows of ops.def name (only op.c puts them
+ * into rows), and small questions about calls. */
 #ifndef GRAPH_RULES_H
 #define GRAPH_RULES_H
 
 #include "graph/graph.h"
 
+/* The prefix of the operation's name in text: "stablehlo" or "shoal". */
+const char *graph_dialect(uint16_t op);
+/* Keys that text leaves out, because the type of the results says them. */
+static inline bool graph_attr_implied(uint16_t key) {
+    return key == SHOAL_ATTR_SHAPE || key == SHOAL_ATTR_DTYPE || key == SHOAL_ATTR_TYPES;
+}
+/* Keys that text joins into dot_dimension_numbers; their numbers follow each other. */
+static inline bool graph_attr_of_dot(uint16_t key) {
+    return key >= SHOAL_ATTR_LHS_BATCHING_DIMENSIONS &&
+           key <= SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS;
+}
 /* What an operation is called in messages. */
 const char *graph_call_name(const graph_call *call);
 /* The numbers of an INTS attribute that is known to be there. */

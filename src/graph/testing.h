@@ -71,4 +71,134 @@ static inline uint32_t test_reduce(graph *g, uint16_t op, uint32_t x, uint32_t i
     return first;
 }
 
+/* Numbers that look random and are the same in every run (xorshift64*). */
+static inline uint64_t test_random(uint64_t *state) {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(0x2545F4914F6CDD1D);
+}
+
+/* Changes, removes, repeats or swaps some bytes; `data` has room for 2 * size. */
+static inline size_t test_mutate(char *data, size_t size, uint64_t *state) {
+    for (uint64_t n = 1 + test_random(state) % 4; n > 0 && size > 1; n--) {
+        size_t at = test_random(state) % size, other = test_random(state) % size;
+        size_t length = 1 + test_random(state) % 16;
+        if (length > size - at) length = size - at;
+        if (length > size - other) length = size - other;
+        switch (test_random(state) % 6) {
+        case 0: data[at] = (char)test_random(state); break;
+        case 1: data[at] ^= (char)(1 << test_random(state) % 8); break;
+        case 2: memmove(data + at, data + other, length); break;
+        case 3: data[at] = "0123456789-x<>(){}[]%#:,\"\\"[test_random(state) % 26]; break;
+        case 4: /* removes */
+            memmove(data + at, data + at + length, size - at - length);
+            size -= length;
+            break;
+        default: size = other + 1; /* cuts off */
+        }
+    }
+    return size;
+}
+
+static inline uint32_t test_constant(graph *g, shoal_type type, const void *data, size_t bytes) {
+    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, data, bytes),
+                                graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
+                                graph_int(SHOAL_ATTR_DTYPE, type.dtype)};
+    return test_add(g, GRAPH_CONSTANT, NULL, 0, attrs, 3);
+}
+
+static inline void test_shape_operations(graph *g, uint32_t x) {
+    uint32_t b = test_add(g, GRAPH_BROADCAST_IN_DIM, VALUES(x),
+                          ATTRS(INTS(BROADCAST_DIMENSIONS, 1, 2), INTS(SHAPE, 4, 2, 3)));
+    ok(graph_add_output(g, test_add(g, GRAPH_RESHAPE, VALUES(b), ATTRS(INTS(SHAPE, 4, 6)))));
+    uint32_t t = test_add(g, GRAPH_TRANSPOSE, VALUES(b), ATTRS(INTS(PERMUTATION, 2, 0, 1)));
+    uint32_t s = test_add(
+        g, GRAPH_SLICE, VALUES(t),
+        ATTRS(INTS(START_INDICES, 0, 1, 0), INTS(LIMIT_INDICES, 3, 4, 2), INTS(STRIDES, 1, 2, 1)));
+    uint32_t c =
+        test_add(g, GRAPH_CONCATENATE, VALUES(s, t, s), ATTRS(graph_int(SHOAL_ATTR_DIMENSION, 1)));
+    ok(graph_add_output(g, c));
+    uint32_t d =
+        test_add(g, GRAPH_DOT_GENERAL, VALUES(b, b),
+                 ATTRS(INTS(LHS_BATCHING_DIMENSIONS, 0), INTS(RHS_BATCHING_DIMENSIONS, 0),
+                       INTS(LHS_CONTRACTING_DIMENSIONS, 2), INTS(RHS_CONTRACTING_DIMENSIONS, 2)));
+    ok(graph_add_output(g, d));
+}
+
+static inline void test_constants(graph *g) {
+    static const uint32_t f32[] = {0x3dcccccd, 0x7f800000, 0xff800000, 0x7fc00001, 0x80000000, 1};
+    static const uint16_t f16[] = {0x3555, 0x7c00};
+    static const double f64[] = {0.1, 1e-320, 1.7976931348623157e308};
+    static const int8_t i8[] = {-128, 127, 0, 1};
+    static const uint64_t u64[] = {UINT64_MAX, 0};
+    static const int64_t i64[] = {INT64_MIN};
+    static const bool flags[] = {true, false, true};
+    ok(graph_add_output(g, test_constant(g, T(F32, 2, 3), f32, sizeof f32)));
+    ok(graph_add_output(g, test_constant(g, T(F16, 2), f16, sizeof f16)));
+    ok(graph_add_output(g, test_constant(g, T(BF16, 5, 5), f16, 2)));
+    ok(graph_add_output(g, test_constant(g, T(F64, 3), f64, sizeof f64)));
+    ok(graph_add_output(g, test_constant(g, T(I8, 2, 1, 2), i8, sizeof i8)));
+    ok(graph_add_output(g, test_constant(g, T(U64, 2), u64, sizeof u64)));
+    ok(graph_add_output(g, test_constant(g, SCALAR(I64), i64, sizeof i64)));
+    ok(graph_add_output(g, test_constant(g, T(BOOL, 3), flags, sizeof flags)));
+    ok(graph_add_output(g, test_constant(g, T(F32, 0, 7), NULL, 0)));
+    ok(graph_add_output(
+        g, test_add(g, GRAPH_IOTA, NULL, 0,
+                    ATTRS(graph_int(SHOAL_ATTR_IOTA_DIMENSION, 1), INTS(SHAPE, 2, 3),
+                          graph_int(SHOAL_ATTR_DTYPE, SHOAL_I32), INTS(START_INDICES, 4, 5)))));
+    ok(graph_add_output(g, test_add(g, GRAPH_IOTA, NULL, 0,
+                                    ATTRS(graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0), INTS(SHAPE, 0),
+                                          graph_int(SHOAL_ATTR_DTYPE, SHOAL_U8)))));
+}
+
+static inline void test_own_operations(graph *g, uint32_t x) {
+    ok(graph_add_output(g, test_add(g, GRAPH_PLACE, VALUES(x),
+                                    ATTRS(INTS(CUTS, 1, 2, 0, 2, 0, 1, 3), INTS(SLOTS, 7, 2)))));
+    /* Result 0 from the operand and from slot 3; result 1 from slot 4; and a box to slot 5. */
+    uint32_t e =
+        test_add(g, GRAPH_EXCHANGE, VALUES(x),
+                 ATTRS(graph_int(SHOAL_ATTR_CHANNEL, 9),
+                       INTS(MOVES, SHOAL_MOVE_LOCAL, 0, 0, 1, 0, 0, 0, 0, 2, 3, SHOAL_MOVE_RECEIVE,
+                            1, 0, 3, 0, 0, 2, 0, 1, 3, SHOAL_MOVE_RECEIVE, 2, 1, 4, 0, 0, 0, 0, 1,
+                            1, SHOAL_MOVE_SEND, 3, 0, 5, 1, 0, 0, 0, 1, 3),
+                       INTS(TYPES, SHOAL_F32, 2, 3, 3, SHOAL_F32, 2, 1, 1)));
+    ok(graph_add_output(g, e + 1));
+    ok(graph_add_output(g, e));
+    test_add(g, GRAPH_EXCHANGE, VALUES(x),
+             ATTRS(graph_int(SHOAL_ATTR_CHANNEL, 10),
+                   INTS(MOVES, SHOAL_MOVE_SEND, 0, 0, 1, 0, 0, 0, 0, 2, 3), NONE(TYPES)));
+}
+
+/* A graph that has every operation, an input between nodes, locations and scopes. */
+static inline graph *test_all_operations(void) {
+    graph *g;
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, T(F32, 2, 3)), last = x;
+    for (uint16_t op = GRAPH_NEGATE; op <= GRAPH_LOGISTIC; op++)
+        last = test_add(g, op, VALUES(last), NULL, 0);
+    ok(graph_at(g, "model.py:12", "layer1/\"attention\""));
+    uint32_t y = test_input(g, T(F32, 2, 3));
+    for (uint16_t op = GRAPH_ADD; op <= GRAPH_POWER; op++)
+        last = test_add(g, op, VALUES(last, y), NULL, 0);
+    ok(graph_at(g, "C:\\m\xc3\xb6.py:1", NULL));
+    uint32_t less = test_add(g, GRAPH_COMPARE, VALUES(last, y),
+                             ATTRS(graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT")));
+    ok(graph_at(g, NULL, NULL));
+    last = test_add(g, GRAPH_SELECT, VALUES(less, x, last), NULL, 0);
+    ok(graph_add_output(g, last));
+    ok(graph_add_output(g, x));
+    uint32_t half =
+        test_add(g, GRAPH_CONVERT, VALUES(last), ATTRS(graph_int(SHOAL_ATTR_DTYPE, SHOAL_BF16)));
+    ok(graph_add_output(g, half));
+    const float one = 1;
+    uint32_t initial = test_constant(g, SCALAR(F32), &one, sizeof one);
+    ok(graph_add_output(g, test_reduce(g, GRAPH_MULTIPLY, x, initial, LIST(1), 1)));
+    ok(graph_add_output(g, test_reduce(g, GRAPH_MAXIMUM, x, initial, NULL, 0)));
+    test_shape_operations(g, x);
+    test_constants(g);
+    test_own_operations(g, x);
+    return g;
+}
+
 #endif

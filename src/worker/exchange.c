@@ -380,7 +380,7 @@ void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const ch
     pthread_mutex_lock(&w->lock);
     peer->link = NULL;
     peer->connecting = false;
-    snprintf(text, sizeof text, "%s: %s", peer->name ? peer->name : "a peer", message);
+    snprintf(text, sizeof text, "%s was lost: %s", peer->name ? peer->name : "a peer", message);
     BASE_VEC(worker_outgoing) waiting;
     memcpy(&waiting, &peer->waiting, sizeof waiting);
     memset(&peer->waiting, 0, sizeof peer->waiting);
