@@ -33,9 +33,12 @@ class Pool:
                 self.start("worker", "--hub", self.address, "--name", f"w{i + 1}", "--threads", "1",
                            *extra))
         self.session = shoal.connect(self.address)
+        self.await_workers(workers)
+
+    def await_workers(self, workers):
         deadline = time.monotonic() + 10
-        while sum(s.compute for s in shoal.status().slots) < workers:
-            assert time.monotonic() < deadline, "workers did not join"
+        while self.session.compute_slots() != workers:
+            assert time.monotonic() < deadline, f"there are not {workers} workers"
             time.sleep(0.01)
 
     def start(self, *arguments):
@@ -150,6 +153,7 @@ def test_killed_worker_while_idle(three):
     text = expect_lost(lambda: (t + t).numpy())
     assert "w2" in text and "lost" in text, text
     # What did not lie there is not concerned, and two workers are left.
+    three.await_workers(2)
     b = random_array(rng, 200, 100)
     near((shoal.tensor(a) @ shoal.tensor(b)).numpy(), a, b)
 
