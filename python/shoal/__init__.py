@@ -20,7 +20,7 @@ from .errors import (BusyError, ClosedError, DeadlineError, DeniedError, FormatE
 from .errors import CLASSES as _CLASSES
 from .tensor import Tensor, dtype_name, from_data
 
-__version__, _statuses, _, _ = _shoal.names()
+__version__, _statuses, _ = _shoal.names()
 _shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor,
              os.path.dirname(os.path.abspath(__file__)))
 

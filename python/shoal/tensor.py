@@ -8,7 +8,7 @@ import struct
 
 from . import _shoal
 
-_, _, _UNARY, _BINARY = _shoal.names()
+_, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}
 _BINARY = {name: number for number, name in enumerate(_BINARY)}
 

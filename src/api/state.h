@@ -12,7 +12,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { API_NO_VALUE = 0, API_TRACE_NODES = 4096, API_PROGRAMS = 256, API_OUTSTANDING = 64, API_TIMES = 128 };
+enum {
+    API_NO_VALUE = 0,
+    API_TRACE_NODES = 4096,
+    API_PROGRAMS = 256,
+    API_OUTSTANDING = 64,
+    API_TIMES = 128
+};
 
 /* A handle. The session's lock guards everything but refs and next_free. */
 struct shoal_tensor {

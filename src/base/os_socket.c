@@ -36,7 +36,9 @@ static shoal_status lock_path(const char *path, int *lock) {
             close(fd);
             if (error == EINTR) continue;
             if (error != EWOULDBLOCK) return base_fail_errno(error, "locking %s", name);
-            return base_fail(SHOAL_BUSY, "%s is held by a running process: stop it, or choose another address", path);
+            return base_fail(SHOAL_BUSY,
+                             "%s is held by a running process: stop it, or choose another address",
+                             path);
         }
         struct stat here, there;
         if (!fstat(fd, &here) && !stat(name, &there) && here.st_ino == there.st_ino &&
