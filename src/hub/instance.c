@@ -333,18 +333,21 @@ void hub_instance_leave(hub *h, hub_peer *peer, const char *reason) {
     snprintf(text, sizeof text, "%s %s (pid %u on %s) was lost: %s",
              peer->role == SHOAL__ROLE__CLIENT ? "client" : "worker", peer->name, peer->pid,
              peer->host, reason);
+    /* Everywhere first, since failing one instance tells the participants of those behind it. */
     for (hub_instance *i = h->first; i; i = i->next) {
-        bool concerned = peer->session && i->session == peer->session;
+        i->concerned = peer->session && i->session == peer->session;
         for (uint32_t p = 0; p < i->n_participants; p++) {
             if (i->participants[p] != peer) continue;
-            concerned = true;
+            i->concerned = true;
             i->participants[p] = NULL;
             i->n_waiting--;
         }
+    }
+    for (hub_instance *i = h->first; i; i = i->next) {
         for (uint32_t k = 0; k < i->n_inputs && i->status == SHOAL_OK; k++)
             if (i->inputs[k]->status != SHOAL_OK)
                 hub_instance_fail(h, i, i->inputs[k]->status, i->inputs[k]->error);
-        if (concerned) hub_instance_fail(h, i, SHOAL_LOST, text);
+        if (i->concerned) hub_instance_fail(h, i, SHOAL_LOST, text);
     }
     for (hub_instance *i = h->first, *next; i; i = next) {
         next = i->next;

@@ -86,6 +86,7 @@ typedef struct hub_instance {
     uint64_t *output_ids; /* of the program and of what moves */
     uint64_t *moved_from; /* stored numbers to be freed in the client's memory afterwards */
     bool dispatched, told;
+    bool concerned; /* by the peer that leaves in this event */
     uint32_t n_participants, n_waiting;
     hub_peer **participants; /* NULL: through, or gone */
     shoal_slot_time *times;  /* per program of the plan */
