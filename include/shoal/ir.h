@@ -22,27 +22,27 @@ extern "C" {
 /* Attribute keys: XX(NAME, name in text, kind). The order is part of the wire format: append only.
  */
 #define SHOAL_ATTR_MAP(XX)                                                                         \
-    XX(VALUE, "value", BYTES)                   /* constant: elements, row-major, or one splat */  \
-    XX(DIMENSIONS, "dimensions", INTS)          /* reduce, reverse */                              \
+    XX(VALUE, "value", BYTES)          /* constant: elements, row-major, or one splat */           \
+    XX(DIMENSIONS, "dimensions", INTS) /* reduce, reverse */                                       \
     XX(BROADCAST_DIMENSIONS, "broadcast_dimensions", INTS)                                         \
     XX(PERMUTATION, "permutation", INTS)                                                           \
     XX(START_INDICES, "start_indices", INTS)                                                       \
     XX(LIMIT_INDICES, "limit_indices", INTS)                                                       \
     XX(STRIDES, "strides", INTS)                                                                   \
-    XX(DIMENSION, "dimension", INT)             /* concatenate */                                  \
+    XX(DIMENSION, "dimension", INT) /* concatenate */                                              \
     XX(IOTA_DIMENSION, "iota_dimension", INT)                                                      \
     XX(LHS_BATCHING_DIMENSIONS, "lhs_batching_dimensions", INTS)                                   \
     XX(RHS_BATCHING_DIMENSIONS, "rhs_batching_dimensions", INTS)                                   \
     XX(LHS_CONTRACTING_DIMENSIONS, "lhs_contracting_dimensions", INTS)                             \
     XX(RHS_CONTRACTING_DIMENSIONS, "rhs_contracting_dimensions", INTS)                             \
     XX(COMPARISON_DIRECTION, "comparison_direction", STRING)                                       \
-    XX(SHAPE, "shape", INTS)                    /* result shape of reshape, broadcast, iota */     \
-    XX(DTYPE, "dtype", INT)                     /* result element type of convert, iota, … */      \
-    XX(CUTS, "cuts", INTS)                      /* place: parts per axis, then cut points */       \
-    XX(SLOTS, "slots", INTS)                    /* place: owners, in order of the boxes */         \
-    XX(CHANNEL, "channel", INT)                 /* exchange: number inside its program */          \
-    XX(MOVES, "moves", INTS)                    /* exchange: see shoal_move */                     \
-    XX(TYPES, "types", INTS)                    /* exchange: per result: dtype, rank, dims */
+    XX(SHAPE, "shape", INTS)    /* result shape of reshape, broadcast, iota */                     \
+    XX(DTYPE, "dtype", INT)     /* result element type of convert, iota, … */                    \
+    XX(CUTS, "cuts", INTS)      /* place: parts per axis, then cut points */                       \
+    XX(SLOTS, "slots", INTS)    /* place: owners, in order of the boxes */                         \
+    XX(CHANNEL, "channel", INT) /* exchange: number inside its program */                          \
+    XX(MOVES, "moves", INTS)    /* exchange: see shoal_move */                                     \
+    XX(TYPES, "types", INTS)    /* exchange: per result: dtype, rank, dims */
 
 typedef enum shoal_attr_key {
 #define XX(name, text, kind) SHOAL_ATTR_##name,
@@ -60,8 +60,8 @@ typedef enum shoal_attr_kind {
 } shoal_attr_kind;
 
 typedef struct shoal_attr {
-    uint16_t key;  /* shoal_attr_key */
-    uint16_t kind; /* shoal_attr_kind, as the key's row says */
+    uint16_t key;   /* shoal_attr_key */
+    uint16_t kind;  /* shoal_attr_kind, as the key's row says */
     uint32_t count; /* ints: elements; string: characters without the final zero; bytes: bytes */
     union {
         int64_t i;
@@ -96,12 +96,12 @@ typedef struct shoal_node {
     uint16_t n_outputs;
     uint16_t n_regions;
     uint32_t n_inputs;
-    uint32_t first_output;           /* outputs are the values first_output + 0..n_outputs-1 */
-    const uint32_t *inputs;          /* value numbers */
-    const shoal_attr *attrs;         /* in rising order of key */
+    uint32_t first_output;             /* outputs are the values first_output + 0..n_outputs-1 */
+    const uint32_t *inputs;            /* value numbers */
+    const shoal_attr *attrs;           /* in rising order of key */
     const shoal_graph *const *regions; /* bodies: reduce, while, if; they capture nothing */
-    const char *location;            /* "file.py:12", or NULL */
-    const char *scope;               /* "layer1/attention", or NULL */
+    const char *location;              /* "file.py:12", or NULL */
+    const char *scope;                 /* "layer1/attention", or NULL */
 } shoal_node;
 
 typedef struct shoal_value {

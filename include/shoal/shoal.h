@@ -42,9 +42,13 @@ typedef struct shoal_options {
     uint32_t workers;    /* embedded: how many workers (slots); 0: one */
     uint32_t threads;    /* embedded: compute threads in all; 0: the cores of this machine */
     const char *backend; /* embedded: "cpu" (default) or "ref" */
-    uint32_t timeout_ms; /* for connecting and for every wait; 0: 60 s. Waits end earlier when a
-                            peer is lost */
+    uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
+                            end at once when a peer is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */
+    /* Asked about ten times a second by a thread that waits, on that thread; true ends the wait
+     * with INTERRUPTED (the work goes on). May be NULL. */
+    bool (*interrupted)(void *context);
+    void *context;
 } shoal_options;
 
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,
@@ -113,10 +117,11 @@ SHOAL_API void shoal_tensor_free(shoal_tensor **tensor);
 SHOAL_API const shoal_type *shoal_tensor_type(const shoal_tensor *tensor);
 SHOAL_API shoal_session *shoal_tensor_session(const shoal_tensor *tensor);
 
-/* Computes the value and copies it out; bytes must be the tensor's size. */
+/* Computes the value and copies it out; bytes must be the tensor's size. Each read moves the value
+ * once; reading leaves it where it is. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read(shoal_tensor *tensor, void *data,
                                                      size_t bytes);
-/* Starts the work and returns; *done tells whether shoal_read would not wait for computing. */
+/* Starts the work on everything recorded and returns. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_start(shoal_tensor *tensor);
 
 /* What ran last, per slot: for reports. */

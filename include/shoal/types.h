@@ -38,6 +38,7 @@ extern "C" {
     XX(VERSION, "the peer speaks another version")                                                 \
     XX(DENIED, "the peer is not allowed to do this")                                               \
     XX(BUSY, "the address or resource is in use")                                                  \
+    XX(INTERRUPTED, "the caller asked to stop waiting")                                            \
     XX(INTERNAL, "a defect in Shoal")
 
 typedef enum shoal_status {

@@ -2,7 +2,7 @@
  * and into the lists of a constant, and both have a limit. Everything is built through graph_add,
  * which checks it; the parser compares the types that the text states with the inferred ones. */
 #define _XOPEN_SOURCE 700
-#include "graph/element.h"
+#include "graph/parse.h"
 #include "graph/rules.h"
 
 #include "base/map.h"
@@ -11,11 +11,6 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct parser {
-    const char *text, *at, *end;
-    base_arena arena; /* what is needed until the graph is made */
-} parser;
 
 /* A function or region while it is read. */
 typedef struct scope {
@@ -31,18 +26,13 @@ typedef struct entry {
     uint32_t count; /* values that share the name */
 } entry;
 
-typedef struct numbers {
-    int64_t *data;
-    size_t count, room;
-} numbers;
-
 typedef struct operation {
     const char *result; /* its name, without % */
     size_t result_length;
     uint32_t n_named; /* results that the text names */
     const graph_op_def *def;
     uint16_t op;
-    numbers inputs;
+    parse_numbers inputs;
     uint16_t n_attrs, n_regions;
     shoal_attr attrs[SHOAL_ATTR_KEY_COUNT];
     const shoal_graph *regions[4];
@@ -50,221 +40,42 @@ typedef struct operation {
     const char *scope, *location;
 } operation;
 
-/* ---- tokens ---- */
-
-static void space(parser *p) {
-    while (p->at < p->end) {
-        if (isspace((unsigned char)*p->at)) {
-            p->at++;
-        } else if (p->end - p->at >= 2 && p->at[0] == '/' && p->at[1] == '/') {
-            while (p->at < p->end && *p->at != '\n') p->at++;
-        } else {
-            return;
-        }
-    }
-}
-
-/* "line 3, column 7: " before the recorded message. */
-static shoal_status at_place(const parser *p, const char *at, shoal_status status) {
-    size_t line = 1, column = 1;
-    for (const char *c = p->text; c < at; c++) {
-        column = *c == '\n' ? 1 : column + 1;
-        line += *c == '\n';
-    }
-    return base_fail_prefix(status, "line %zu, column %zu: ", line, column);
-}
-
-static shoal_status fail(const parser *p, const char *what) {
-    base_fail(SHOAL_FORMAT, "%s", what);
-    return at_place(p, p->at, SHOAL_FORMAT);
-}
-
-static bool take(parser *p, const char *token) {
-    size_t length = strlen(token);
-    space(p);
-    if ((size_t)(p->end - p->at) < length || memcmp(p->at, token, length)) return false;
-    p->at += length;
-    return true;
-}
-
-static shoal_status need(parser *p, const char *token) {
-    if (take(p, token)) return SHOAL_OK;
-    base_fail(SHOAL_FORMAT, "expected '%s'", token);
-    return at_place(p, p->at, SHOAL_FORMAT);
-}
-
-static bool ahead(parser *p, char c) {
-    space(p);
-    return p->at < p->end && *p->at == c;
-}
-
-/* Letters, digits and the given others, zero-terminated into `out` of 64 bytes. */
-static shoal_status word(parser *p, const char *others, char *out) {
-    size_t n = 0;
-    space(p);
-    const char *from = p->at;
-    while (p->at < p->end && (isalnum((unsigned char)*p->at) || (*p->at && strchr(others, *p->at))))
-        p->at++;
-    n = (size_t)(p->at - from);
-    if (n == 0 || n > GRAPH_MAX_ELEMENT_TEXT) {
-        p->at = from;
-        return fail(p, n ? "the word is too long" : "expected a word");
-    }
-    memcpy(out, from, n);
-    out[n] = 0;
-    return SHOAL_OK;
-}
-
-static shoal_status integer(parser *p, int64_t *out) {
-    space(p);
-    const char *from = p->at;
-    bool negative = take(p, "-");
-    if (p->at == p->end || !isdigit((unsigned char)*p->at)) return fail(p, "expected a number");
-    int64_t value = 0;
-    for (; p->at < p->end && isdigit((unsigned char)*p->at); p->at++) {
-        int digit = *p->at - '0';
-        /* Downwards, as the least number has no opposite. */
-        if (base_mul_overflow(value, 10, &value) || base_add_overflow(value, -digit, &value)) {
-            p->at = from;
-            return fail(p, "the number is over 64 bits");
-        }
-    }
-    if (!negative && value == INT64_MIN) return fail(p, "the number is over 64 bits");
-    *out = negative ? value : -value;
-    return SHOAL_OK;
-}
-
-static shoal_status push(parser *p, numbers *list, int64_t number) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 8;
-        int64_t *data = base_arena_array(&p->arena, int64_t, room);
-        if (!data) return SHOAL_NO_MEMORY;
-        if (list->count) memcpy(data, list->data, list->count * sizeof *data);
-        list->data = data;
-        list->room = room;
-    }
-    list->data[list->count++] = number;
-    return SHOAL_OK;
-}
-
-/* Numbers up to `close`. */
-static shoal_status integers(parser *p, const char *close, numbers *list) {
-    *list = (numbers){0};
-    if (take(p, close)) return SHOAL_OK;
-    do {
-        int64_t number;
-        SHOAL_TRY(integer(p, &number));
-        SHOAL_TRY(push(p, list, number));
-    } while (take(p, ","));
-    return need(p, close);
-}
-
-static int hex(const char *at) {
-    char digits[3] = {at[0], at[1], 0};
-    return strspn(digits, "0123456789abcdefABCDEF") == 2 ? (int)strtol(digits, NULL, 16) : -1;
-}
-
-/* A string in quotes, its escapes undone. */
-static shoal_status string(parser *p, const char **out) {
-    SHOAL_TRY(need(p, "\""));
-    const char *from = p->at;
-    for (; p->at < p->end && *p->at != '"'; p->at++)
-        if (*p->at == '\\' && p->end - p->at > 1) p->at++;
-    if (p->at >= p->end) {
-        p->at = from;
-        return fail(p, "the string does not end");
-    }
-    char *text = base_arena_alloc(&p->arena, (size_t)(p->at - from) + 1), *to = text;
-    if (!text) return SHOAL_NO_MEMORY;
-    const char *close = p->at;
-    for (const char *c = from; c < close; c++) {
-        int code = (unsigned char)*c;
-        if (*c == '\\') {
-            bool plain = c[1] == '"' || c[1] == '\\';
-            code = plain ? c[1] : close - c >= 3 ? hex(c + 1) : -1;
-            c += plain ? 1 : 2;
-        }
-        if (code <= 0) {
-            p->at = from;
-            return fail(p, "the string has a malformed escape or a zero byte");
-        }
-        *to++ = (char)code;
-    }
-    p->at++;
-    *out = text;
-    return SHOAL_OK;
-}
-
-/* ---- types ---- */
-
-static shoal_status dtype_of(parser *p, uint8_t *out) {
-    char name[GRAPH_MAX_ELEMENT_TEXT + 1];
-    const char *from = p->at;
-    SHOAL_TRY(word(p, "", name));
-    for (int i = 0; i < SHOAL_DTYPE_COUNT; i++)
-        if (!strcmp(name, base_dtype_mlir((shoal_dtype)i))) {
-            *out = (uint8_t)i;
-            return SHOAL_OK;
-        }
-    p->at = from;
-    base_fail(SHOAL_FORMAT, "element type '%s' is unknown", name);
-    return at_place(p, from, SHOAL_FORMAT);
-}
-
-static shoal_status type_of(parser *p, shoal_type *type) {
-    int64_t elements;
-    *type = (shoal_type){0};
-    space(p);
-    const char *from = p->at;
-    SHOAL_TRY(need(p, "tensor"));
-    SHOAL_TRY(need(p, "<"));
-    while (p->at < p->end && isdigit((unsigned char)*p->at)) {
-        if (type->rank == SHOAL_MAX_RANK) return fail(p, "the rank is over 8");
-        SHOAL_TRY(integer(p, &type->dims[type->rank++]));
-        if (p->at == p->end || *p->at++ != 'x') return fail(p, "expected 'x' after a dimension");
-    }
-    SHOAL_TRY(dtype_of(p, &type->dtype));
-    SHOAL_TRY(need(p, ">"));
-    shoal_status status = base_type_elements(type, &elements);
-    return status == SHOAL_OK ? SHOAL_OK : at_place(p, from, status);
-}
-
-static shoal_status differ(const parser *p, const char *at, const shoal_type *stated,
+static shoal_status differ(const parse_state *p, const char *at, const shoal_type *stated,
                            const shoal_type *is) {
     char a[BASE_TYPE_TEXT], b[BASE_TYPE_TEXT];
     base_fail(SHOAL_FORMAT, "the type is stated as %s, but is %s", base_type_text(stated, a),
               base_type_text(is, b));
-    return at_place(p, at, SHOAL_FORMAT);
+    return parse_at_place(p, at, SHOAL_FORMAT);
 }
 
 /* "(tensor<f32>, …)", compared with the types of values; only read when values is NULL. */
-static shoal_status types_of(parser *p, const scope *s, const uint32_t *values, size_t n) {
-    SHOAL_TRY(need(p, "("));
+static shoal_status types_of(parse_state *p, const scope *s, const uint32_t *values, size_t n) {
+    SHOAL_TRY(parse_need(p, "("));
     size_t i = 0;
-    if (!take(p, ")")) {
+    if (!parse_take(p, ")")) {
         do {
             shoal_type type;
-            space(p);
+            parse_space(p);
             const char *from = p->at;
-            SHOAL_TRY(type_of(p, &type));
+            SHOAL_TRY(parse_type_of(p, &type));
             if (!values) continue;
-            if (i == n) return fail(p, "more types than values");
+            if (i == n) return parse_fail(p, "more types than values");
             const shoal_type *is = &graph_data(s->g)->values[values[i++]].type;
             if (!base_type_equal(&type, is)) return differ(p, from, &type, is);
-        } while (take(p, ","));
-        SHOAL_TRY(need(p, ")"));
+        } while (parse_take(p, ","));
+        SHOAL_TRY(parse_need(p, ")"));
     }
-    return values && i < n ? fail(p, "fewer types than values") : SHOAL_OK;
+    return values && i < n ? parse_fail(p, "fewer types than values") : SHOAL_OK;
 }
 
 /* ---- names ---- */
 
-static shoal_status name_of(parser *p, const char **name, size_t *length) {
+static shoal_status name_of(parse_state *p, const char **name, size_t *length) {
     char ignored[GRAPH_MAX_ELEMENT_TEXT + 1];
-    SHOAL_TRY(need(p, "%"));
+    SHOAL_TRY(parse_need(p, "%"));
     *name = p->at;
-    if (p->at == p->end || isspace((unsigned char)*p->at)) return fail(p, "expected a name");
-    SHOAL_TRY(word(p, "_", ignored));
+    if (p->at == p->end || isspace((unsigned char)*p->at)) return parse_fail(p, "expected a name");
+    SHOAL_TRY(parse_word(p, "_", ignored));
     *length = (size_t)(p->at - *name);
     return SHOAL_OK;
 }
@@ -279,12 +90,12 @@ static entry *find(const scope *s, const char *name, size_t length, uint64_t *ke
     return e;
 }
 
-static shoal_status define(parser *p, scope *s, const char *name, size_t length, uint32_t first,
-                           uint32_t count) {
+static shoal_status define(parse_state *p, scope *s, const char *name, size_t length,
+                           uint32_t first, uint32_t count) {
     uint64_t key;
     if (find(s, name, length, &key)) {
         p->at = name;
-        return fail(p, "the name is defined twice");
+        return parse_fail(p, "the name is defined twice");
     }
     entry *e = base_arena_alloc(&p->arena, sizeof *e);
     if (!e) return SHOAL_NO_MEMORY;
@@ -293,7 +104,7 @@ static shoal_status define(parser *p, scope *s, const char *name, size_t length,
 }
 
 /* "%3" or "%3#1" */
-static shoal_status use(parser *p, const scope *s, uint32_t *value) {
+static shoal_status use(parse_state *p, const scope *s, uint32_t *value) {
     const char *name;
     size_t length;
     uint64_t key;
@@ -302,101 +113,102 @@ static shoal_status use(parser *p, const scope *s, uint32_t *value) {
     const entry *e = find(s, name, length, &key);
     if (!e) {
         p->at = name;
-        return fail(p, "the name is not defined");
+        return parse_fail(p, "the name is not defined");
     }
     if (p->at < p->end && *p->at == '#') {
         p->at++;
-        SHOAL_TRY(integer(p, &index));
+        SHOAL_TRY(parse_integer(p, &index));
     } else if (e->count != 1) {
-        return fail(p, "one of several results must be chosen with '#'");
+        return parse_fail(p, "one of several results must be chosen with '#'");
     }
-    if (index < 0 || index >= e->count) return fail(p, "there is no such result");
+    if (index < 0 || index >= e->count) return parse_fail(p, "there is no such result");
     *value = e->first + (uint32_t)index;
     return SHOAL_OK;
 }
 
 /* "(%0, %1)", as value numbers. */
-static shoal_status operands(parser *p, const scope *s, numbers *list) {
-    *list = (numbers){0};
-    SHOAL_TRY(need(p, "("));
-    if (take(p, ")")) return SHOAL_OK;
+static shoal_status operands(parse_state *p, const scope *s, parse_numbers *list) {
+    *list = (parse_numbers){0};
+    SHOAL_TRY(parse_need(p, "("));
+    if (parse_take(p, ")")) return SHOAL_OK;
     do {
         uint32_t value = 0;
         SHOAL_TRY(use(p, s, &value));
-        SHOAL_TRY(push(p, list, value));
-    } while (take(p, ","));
-    return need(p, ")");
+        SHOAL_TRY(parse_push(p, list, value));
+    } while (parse_take(p, ","));
+    return parse_need(p, ")");
 }
 
-static uint32_t *as_values(parser *p, const numbers *list) {
+static uint32_t *as_values(parse_state *p, const parse_numbers *list) {
     uint32_t *values = base_arena_array(&p->arena, uint32_t, list->count);
     for (size_t i = 0; values && i < list->count; i++) values[i] = (uint32_t)list->data[i];
     return values;
 }
 
 /* "(%0: tensor<f32>, …)" */
-static shoal_status parameters(parser *p, scope *s) {
-    SHOAL_TRY(need(p, "("));
-    if (take(p, ")")) return SHOAL_OK;
+static shoal_status parameters(parse_state *p, scope *s) {
+    SHOAL_TRY(parse_need(p, "("));
+    if (parse_take(p, ")")) return SHOAL_OK;
     do {
         const char *name;
         size_t length;
         shoal_type type;
         uint32_t value;
         SHOAL_TRY(name_of(p, &name, &length));
-        SHOAL_TRY(need(p, ":"));
-        SHOAL_TRY(type_of(p, &type));
+        SHOAL_TRY(parse_need(p, ":"));
+        SHOAL_TRY(parse_type_of(p, &type));
         SHOAL_TRY(graph_add_input(s->g, &type, &value));
         SHOAL_TRY(define(p, s, name, length, value, 1));
-    } while (take(p, ","));
-    return need(p, ")");
+    } while (parse_take(p, ","));
+    return parse_need(p, ")");
 }
 
 /* ---- constants ---- */
 
-static shoal_status element(parser *p, const shoal_type *type, char *to) {
+static shoal_status element(parse_state *p, const shoal_type *type, char *to) {
     char text[GRAPH_MAX_ELEMENT_TEXT + 1];
-    space(p);
+    parse_space(p);
     const char *from = p->at;
-    SHOAL_TRY(word(p, "+-.", text));
+    SHOAL_TRY(parse_word(p, "+-.", text));
     if (graph_element_parse((shoal_dtype)type->dtype, text, to)) return SHOAL_OK;
     p->at = from;
     base_fail(SHOAL_FORMAT, "'%s' is no %s", text, shoal_dtype_name((shoal_dtype)type->dtype));
-    return at_place(p, from, SHOAL_FORMAT);
+    return parse_at_place(p, from, SHOAL_FORMAT);
 }
 
 /* The lists of axis `axis` and, inside them, of those that follow. */
-static shoal_status elements(parser *p, const shoal_type *type, unsigned axis, char **to) {
+static shoal_status elements(parse_state *p, const shoal_type *type, unsigned axis, char **to) {
     if (axis == type->rank) {
         SHOAL_TRY(element(p, type, *to));
         *to += shoal_dtype_size((shoal_dtype)type->dtype);
         return SHOAL_OK;
     }
-    SHOAL_TRY(need(p, "["));
+    SHOAL_TRY(parse_need(p, "["));
     for (int64_t i = 0; i < type->dims[axis]; i++) {
-        if (i) SHOAL_TRY(need(p, ","));
+        if (i) SHOAL_TRY(parse_need(p, ","));
         SHOAL_TRY(elements(p, type, axis + 1, to));
     }
-    return need(p, "]");
+    return parse_need(p, "]");
 }
 
 /* "dense<…> : tensor<…>". The type is needed to read the elements before it. */
-static shoal_status dense(parser *p, shoal_type *type, shoal_attr *out) {
-    SHOAL_TRY(need(p, "dense"));
-    SHOAL_TRY(need(p, "<"));
-    space(p);
+static shoal_status dense(parse_state *p, shoal_type *type, shoal_attr *out) {
+    SHOAL_TRY(parse_need(p, "dense"));
+    SHOAL_TRY(parse_need(p, "<"));
+    parse_space(p);
     const char *body = p->at, *close = memchr(body, '>', (size_t)(p->end - body));
-    if (!close) return fail(p, "the constant does not end");
+    if (!close) return parse_fail(p, "the constant does not end");
     p->at = close + 1;
-    SHOAL_TRY(need(p, ":"));
-    SHOAL_TRY(type_of(p, type));
+    SHOAL_TRY(parse_need(p, ":"));
+    SHOAL_TRY(parse_type_of(p, type));
     const char *after = p->at;
     p->at = body;
     size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
     int64_t count = base_type_count(type);
     bool splat = *body != '[' && *body != '>';
     /* An element takes at least a byte of text: no memory for what is not there. */
-    if (!splat && count > close - body) return fail(p, "fewer elements than the type has");
+    if (!splat && count > close - body) return parse_fail(p, "fewer elements than the type has");
+    if (!splat && *body == '>' && count) return parse_fail(p, "the constant has no elements");
     size_t bytes = splat ? size : (size_t)count * size;
     char *data = base_arena_alloc(&p->arena, bytes + 8), *to = data;
     if (!data) return SHOAL_NO_MEMORY;
@@ -404,8 +216,8 @@ static shoal_status dense(parser *p, shoal_type *type, shoal_attr *out) {
         SHOAL_TRY(element(p, type, to));
     else if (*body == '[')
         SHOAL_TRY(elements(p, type, 0, &to));
-    space(p);
-    if (p->at != close) return fail(p, "expected '>'");
+    parse_space(p);
+    if (p->at != close) return parse_fail(p, "expected '>'");
     p->at = after;
     *out = graph_bytes(SHOAL_ATTR_VALUE, data, bytes);
     return SHOAL_OK;
@@ -413,43 +225,43 @@ static shoal_status dense(parser *p, shoal_type *type, shoal_attr *out) {
 
 /* ---- attributes ---- */
 
-static shoal_status add_attr(parser *p, operation *o, shoal_attr attr) {
-    if (o->n_attrs == SHOAL_ATTR_KEY_COUNT) return fail(p, "too many attributes");
+static shoal_status add_attr(parse_state *p, operation *o, shoal_attr attr) {
+    if (o->n_attrs == SHOAL_ATTR_KEY_COUNT) return parse_fail(p, "too many attributes");
     o->attrs[o->n_attrs++] = attr;
     return SHOAL_OK;
 }
 
-static shoal_status key_of(parser *p, const char *at, const char *name, shoal_attr_key *out) {
+static shoal_status key_of(parse_state *p, const char *at, const char *name, shoal_attr_key *out) {
     for (uint16_t key = 0; key < SHOAL_ATTR_KEY_COUNT; key++)
         if (!graph_attr_implied(key) && !strcmp(name, graph_attr_name(key))) {
             *out = (shoal_attr_key)key;
             return SHOAL_OK;
         }
     base_fail(SHOAL_FORMAT, "attribute '%s' is unknown", name);
-    return at_place(p, at, SHOAL_FORMAT);
+    return parse_at_place(p, at, SHOAL_FORMAT);
 }
 
 /* "#stablehlo.dot<lhs_batching_dimensions = [0], …>"; a list that is left out is empty. */
-static shoal_status dot(parser *p, operation *o) {
+static shoal_status dot(parse_state *p, operation *o) {
     uint32_t seen = 0;
-    SHOAL_TRY(need(p, "#stablehlo.dot<"));
-    while (!take(p, ">")) {
+    SHOAL_TRY(parse_need(p, "#stablehlo.dot<"));
+    while (!parse_take(p, ">")) {
         char name[GRAPH_MAX_ELEMENT_TEXT + 1];
         shoal_attr_key key;
-        numbers list;
-        if (seen) SHOAL_TRY(need(p, ","));
-        space(p);
+        parse_numbers list;
+        if (seen) SHOAL_TRY(parse_need(p, ","));
+        parse_space(p);
         const char *from = p->at;
-        SHOAL_TRY(word(p, "_", name));
+        SHOAL_TRY(parse_word(p, "_", name));
         SHOAL_TRY(key_of(p, from, name, &key));
         if (!graph_attr_of_dot((uint16_t)key) || seen >> key & 1) {
             p->at = from;
-            return fail(p, "this does not belong here, or is given twice");
+            return parse_fail(p, "this does not belong here, or is given twice");
         }
         seen |= UINT32_C(1) << key;
-        SHOAL_TRY(need(p, "="));
-        SHOAL_TRY(need(p, "["));
-        SHOAL_TRY(integers(p, "]", &list));
+        SHOAL_TRY(parse_need(p, "="));
+        SHOAL_TRY(parse_need(p, "["));
+        SHOAL_TRY(parse_integers(p, "]", &list));
         SHOAL_TRY(add_attr(p, o, graph_ints(key, list.data, list.count)));
     }
     for (uint16_t key = 0; key < SHOAL_ATTR_KEY_COUNT; key++)
@@ -458,35 +270,35 @@ static shoal_status dot(parser *p, operation *o) {
     return SHOAL_OK;
 }
 
-static shoal_status attr_value(parser *p, operation *o, shoal_attr_key key) {
+static shoal_status attr_value(parse_state *p, operation *o, shoal_attr_key key) {
     shoal_attr attr = {0};
-    numbers list;
+    parse_numbers list;
     int64_t number;
     char *text;
     switch (graph_attr_kind((uint16_t)key)) {
     case SHOAL_ATTR_KIND_INT:
-        SHOAL_TRY(integer(p, &number));
-        if (take(p, ":")) SHOAL_TRY(need(p, "i64"));
+        SHOAL_TRY(parse_integer(p, &number));
+        if (parse_take(p, ":")) SHOAL_TRY(parse_need(p, "i64"));
         attr = graph_int(key, number);
         break;
     case SHOAL_ATTR_KIND_INTS:
-        SHOAL_TRY(need(p, "array<i64"));
-        if (take(p, ":")) {
-            if (ahead(p, '>')) return fail(p, "expected a number");
-            SHOAL_TRY(integers(p, ">", &list));
+        SHOAL_TRY(parse_need(p, "array<i64"));
+        if (parse_take(p, ":")) {
+            if (parse_ahead(p, '>')) return parse_fail(p, "expected a number");
+            SHOAL_TRY(parse_integers(p, ">", &list));
         } else {
-            list = (numbers){0};
-            SHOAL_TRY(need(p, ">"));
+            list = (parse_numbers){0};
+            SHOAL_TRY(parse_need(p, ">"));
         }
         attr = graph_ints(key, list.data, list.count);
         break;
     case SHOAL_ATTR_KIND_STRING:
         text = base_arena_alloc(&p->arena, GRAPH_MAX_ELEMENT_TEXT + 1);
         if (!text) return SHOAL_NO_MEMORY;
-        SHOAL_TRY(need(p, "#stablehlo<"));
-        SHOAL_TRY(need(p, graph_attr_name((uint16_t)key)));
-        SHOAL_TRY(word(p, "_", text));
-        SHOAL_TRY(need(p, ">"));
+        SHOAL_TRY(parse_need(p, "#stablehlo<"));
+        SHOAL_TRY(parse_need(p, graph_attr_name((uint16_t)key)));
+        SHOAL_TRY(parse_word(p, "_", text));
+        SHOAL_TRY(parse_need(p, ">"));
         attr = graph_string(key, text);
         break;
     case SHOAL_ATTR_KIND_BYTES: SHOAL_TRY(dense(p, &o->constant, &attr)); break;
@@ -496,60 +308,60 @@ static shoal_status attr_value(parser *p, operation *o, shoal_attr_key key) {
 }
 
 /* "name = value, …" up to `close`. */
-static shoal_status attributes(parser *p, operation *o, const char *close) {
-    if (take(p, close)) return SHOAL_OK;
+static shoal_status attributes(parse_state *p, operation *o, const char *close) {
+    if (parse_take(p, close)) return SHOAL_OK;
     do {
         char name[GRAPH_MAX_ELEMENT_TEXT + 1];
-        space(p);
+        parse_space(p);
         const char *from = p->at;
-        SHOAL_TRY(word(p, "._", name));
-        SHOAL_TRY(need(p, "="));
+        SHOAL_TRY(parse_word(p, "._", name));
+        SHOAL_TRY(parse_need(p, "="));
         if (!strcmp(name, "dot_dimension_numbers")) {
             SHOAL_TRY(dot(p, o));
         } else if (!strcmp(name, "shoal.scope")) {
-            SHOAL_TRY(string(p, &o->scope));
+            SHOAL_TRY(parse_string(p, &o->scope));
         } else {
             shoal_attr_key key;
             SHOAL_TRY(key_of(p, from, name, &key));
             SHOAL_TRY(attr_value(p, o, key));
         }
-    } while (take(p, ","));
-    return need(p, close);
+    } while (parse_take(p, ","));
+    return parse_need(p, close);
 }
 
 /* SHAPE, DTYPE and TYPES, which the results' types say. */
-static shoal_status imply(parser *p, operation *o, const shoal_type *results, uint16_t n) {
+static shoal_status imply(parse_state *p, operation *o, const shoal_type *results, uint16_t n) {
     uint64_t has = o->def->attrs_required | o->def->attrs_optional;
     if (has >> SHOAL_ATTR_DTYPE & 1 && n)
         SHOAL_TRY(add_attr(p, o, graph_int(SHOAL_ATTR_DTYPE, results[0].dtype)));
     if (has >> SHOAL_ATTR_SHAPE & 1 && n)
         SHOAL_TRY(add_attr(p, o, graph_ints(SHOAL_ATTR_SHAPE, results[0].dims, results[0].rank)));
     if (!(has >> SHOAL_ATTR_TYPES & 1)) return SHOAL_OK;
-    numbers list = {0};
+    parse_numbers list = {0};
     for (uint16_t i = 0; i < n; i++) {
-        SHOAL_TRY(push(p, &list, results[i].dtype));
-        SHOAL_TRY(push(p, &list, results[i].rank));
+        SHOAL_TRY(parse_push(p, &list, results[i].dtype));
+        SHOAL_TRY(parse_push(p, &list, results[i].rank));
         for (unsigned k = 0; k < results[i].rank; k++)
-            SHOAL_TRY(push(p, &list, results[i].dims[k]));
+            SHOAL_TRY(parse_push(p, &list, results[i].dims[k]));
     }
     return add_attr(p, o, graph_ints(SHOAL_ATTR_TYPES, list.data, list.count));
 }
 
 /* ---- operations ---- */
 
-static shoal_status body_of(parser *p, scope *s);
+static shoal_status body_of(parse_state *p, scope *s);
 
 /* "{^bb0(%a: …): …}" */
-static shoal_status region(parser *p, scope *outer, const shoal_graph **out) {
+static shoal_status region(parse_state *p, scope *outer, const shoal_graph **out) {
     scope s = {.depth = outer->depth + 1};
-    if (s.depth > GRAPH_MAX_DEPTH) return fail(p, "regions are nested deeper than 8");
-    SHOAL_TRY(need(p, "{"));
+    if (s.depth > GRAPH_MAX_DEPTH) return parse_fail(p, "regions are nested deeper than 8");
+    SHOAL_TRY(parse_need(p, "{"));
     SHOAL_TRY(graph_add_region(outer->g, &s.g));
     base_map_init(&s.names);
     shoal_status status = SHOAL_OK;
-    if (take(p, "^bb0")) {
-        if (ahead(p, '(')) status = parameters(p, &s);
-        if (status == SHOAL_OK) status = need(p, ":");
+    if (parse_take(p, "^bb0")) {
+        if (parse_ahead(p, '(')) status = parameters(p, &s);
+        if (status == SHOAL_OK) status = parse_need(p, ":");
     }
     if (status == SHOAL_OK) status = body_of(p, &s);
     base_map_fini(&s.names);
@@ -557,22 +369,22 @@ static shoal_status region(parser *p, scope *outer, const shoal_graph **out) {
     return status;
 }
 
-static shoal_status result_types(parser *p, shoal_type *types, uint16_t *n) {
+static shoal_status result_types(parse_state *p, shoal_type *types, uint16_t *n) {
     *n = 0;
-    if (!take(p, "(")) {
+    if (!parse_take(p, "(")) {
         *n = 1;
-        return type_of(p, &types[0]);
+        return parse_type_of(p, &types[0]);
     }
-    if (take(p, ")")) return SHOAL_OK;
+    if (parse_take(p, ")")) return SHOAL_OK;
     do {
-        if (*n == GRAPH_MAX_OUTPUTS) return fail(p, "too many results");
-        SHOAL_TRY(type_of(p, &types[(*n)++]));
-    } while (take(p, ","));
-    return need(p, ")");
+        if (*n == GRAPH_MAX_OUTPUTS) return parse_fail(p, "too many results");
+        SHOAL_TRY(parse_type_of(p, &types[(*n)++]));
+    } while (parse_take(p, ","));
+    return parse_need(p, ")");
 }
 
 /* Appends the operation, now that all of it is read; `at` is where it begins. */
-static shoal_status finish(parser *p, scope *s, operation *o, const uint32_t *values,
+static shoal_status finish(parse_state *p, scope *s, operation *o, const uint32_t *values,
                            const shoal_type *results, uint16_t n, const char *at) {
     SHOAL_TRY(imply(p, o, results, n));
     if (o->constant.dtype < SHOAL_DTYPE_COUNT && (!n || !base_type_equal(&o->constant, results)))
@@ -581,12 +393,12 @@ static shoal_status finish(parser *p, scope *s, operation *o, const uint32_t *va
     uint32_t first;
     shoal_status status = graph_add(s->g, o->op, values, (uint32_t)o->inputs.count, o->attrs,
                                     o->n_attrs, o->regions, o->n_regions, &first);
-    if (status != SHOAL_OK) return at_place(p, at, status);
+    if (status != SHOAL_OK) return parse_at_place(p, at, status);
     const shoal_graph *g = graph_data(s->g);
     uint32_t count = g->n_values - first;
     p->at = o->result ? o->result : p->at;
-    if (count != n) return fail(p, "the operation has another number of results");
-    if (o->n_named != n) return fail(p, "the results are not all named");
+    if (count != n) return parse_fail(p, "the operation has another number of results");
+    if (o->n_named != n) return parse_fail(p, "the results are not all named");
     for (uint32_t i = 0; i < count; i++)
         if (!base_type_equal(&results[i], &g->values[first + i].type))
             return differ(p, at, &results[i], &g->values[first + i].type);
@@ -594,33 +406,34 @@ static shoal_status finish(parser *p, scope *s, operation *o, const uint32_t *va
 }
 
 /* What follows the operands, up to the colon. */
-static shoal_status middle(parser *p, scope *s, operation *o) {
-    if (take(p, "<{")) {
+static shoal_status middle(parse_state *p, scope *s, operation *o) {
+    if (parse_take(p, "<{")) {
         SHOAL_TRY(attributes(p, o, "}"));
-        SHOAL_TRY(need(p, ">"));
+        SHOAL_TRY(parse_need(p, ">"));
     }
-    if (take(p, "(")) {
+    if (parse_take(p, "(")) {
         do {
-            if (o->n_regions == 4) return fail(p, "too many regions");
+            if (o->n_regions == 4) return parse_fail(p, "too many regions");
             SHOAL_TRY(region(p, s, &o->regions[o->n_regions++]));
-        } while (take(p, ","));
-        SHOAL_TRY(need(p, ")"));
+        } while (parse_take(p, ","));
+        SHOAL_TRY(parse_need(p, ")"));
     }
-    if (take(p, "{")) SHOAL_TRY(attributes(p, o, "}"));
-    return need(p, ":");
+    if (parse_take(p, "{")) SHOAL_TRY(attributes(p, o, "}"));
+    return parse_need(p, ":");
 }
 
-static shoal_status result_name(parser *p, operation *o) {
-    if (!ahead(p, '%')) return SHOAL_OK;
+static shoal_status result_name(parse_state *p, operation *o) {
+    if (!parse_ahead(p, '%')) return SHOAL_OK;
     int64_t count = 1;
     SHOAL_TRY(name_of(p, &o->result, &o->result_length));
-    if (take(p, ":")) SHOAL_TRY(integer(p, &count));
-    if (count < 1 || count > GRAPH_MAX_OUTPUTS) return fail(p, "the number of results is wrong");
+    if (parse_take(p, ":")) SHOAL_TRY(parse_integer(p, &count));
+    if (count < 1 || count > GRAPH_MAX_OUTPUTS)
+        return parse_fail(p, "the number of results is wrong");
     o->n_named = (uint32_t)count;
-    return need(p, "=");
+    return parse_need(p, "=");
 }
 
-static shoal_status find_operation(parser *p, const char *at, const char *name, operation *o) {
+static shoal_status find_operation(parse_state *p, const char *at, const char *name, operation *o) {
     const char *dot_at = strchr(name, '.');
     shoal_status status = shoal_op_find(dot_at ? dot_at + 1 : name, &o->op);
     if (status == SHOAL_OK && dot_at && (size_t)(dot_at - name) == strlen(graph_dialect(o->op)) &&
@@ -629,47 +442,47 @@ static shoal_status find_operation(parser *p, const char *at, const char *name, 
         return SHOAL_OK;
     }
     base_fail(SHOAL_FORMAT, "there is no operation '%.64s'", name);
-    return at_place(p, at, SHOAL_FORMAT);
+    return parse_at_place(p, at, SHOAL_FORMAT);
 }
 
-static shoal_status finish_body(parser *p, scope *s) {
-    numbers list;
+static shoal_status finish_body(parse_state *p, scope *s) {
+    parse_numbers list;
     SHOAL_TRY(operands(p, s, &list));
     uint32_t *values = as_values(p, &list);
     if (!values) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(need(p, ":"));
+    SHOAL_TRY(parse_need(p, ":"));
     SHOAL_TRY(types_of(p, s, values, list.count));
-    SHOAL_TRY(need(p, "->"));
-    SHOAL_TRY(need(p, "("));
-    SHOAL_TRY(need(p, ")"));
+    SHOAL_TRY(parse_need(p, "->"));
+    SHOAL_TRY(parse_need(p, "("));
+    SHOAL_TRY(parse_need(p, ")"));
     for (size_t i = 0; i < list.count; i++) SHOAL_TRY(graph_add_output(s->g, values[i]));
-    return need(p, "}");
+    return parse_need(p, "}");
 }
 
 /* One operation; *done when it was the return that ends the body. */
-static shoal_status statement(parser *p, scope *s, bool *done) {
+static shoal_status statement(parse_state *p, scope *s, bool *done) {
     operation o = {.constant.dtype = SHOAL_DTYPE_COUNT};
     shoal_type results[GRAPH_MAX_OUTPUTS];
     uint16_t n;
     const char *name;
     SHOAL_TRY(result_name(p, &o));
-    space(p);
+    parse_space(p);
     const char *at = p->at;
-    SHOAL_TRY(string(p, &name));
+    SHOAL_TRY(parse_string(p, &name));
     *done = !strcmp(name, s->depth ? "stablehlo.return" : "func.return");
-    if (*done) return o.result ? fail(p, "a return has no results") : finish_body(p, s);
+    if (*done) return o.result ? parse_fail(p, "a return has no results") : finish_body(p, s);
     SHOAL_TRY(find_operation(p, at, name, &o));
     SHOAL_TRY(operands(p, s, &o.inputs));
     uint32_t *values = as_values(p, &o.inputs);
     if (!values) return SHOAL_NO_MEMORY;
     SHOAL_TRY(middle(p, s, &o));
     SHOAL_TRY(types_of(p, s, values, o.inputs.count));
-    SHOAL_TRY(need(p, "->"));
+    SHOAL_TRY(parse_need(p, "->"));
     SHOAL_TRY(result_types(p, results, &n));
-    if (take(p, "loc")) {
-        SHOAL_TRY(need(p, "("));
-        SHOAL_TRY(string(p, &o.location));
-        SHOAL_TRY(need(p, ")"));
+    if (parse_take(p, "loc")) {
+        SHOAL_TRY(parse_need(p, "("));
+        SHOAL_TRY(parse_string(p, &o.location));
+        SHOAL_TRY(parse_need(p, ")"));
     }
     const char *after = p->at;
     SHOAL_TRY(finish(p, s, &o, values, results, n, at));
@@ -678,23 +491,23 @@ static shoal_status statement(parser *p, scope *s, bool *done) {
 }
 
 /* Statements up to the return and the closing brace. */
-static shoal_status body_of(parser *p, scope *s) {
+static shoal_status body_of(parse_state *p, scope *s) {
     bool done = false;
     while (!done) SHOAL_TRY(statement(p, s, &done));
     return SHOAL_OK;
 }
 
-static shoal_status main_of(parser *p, scope *s) {
-    bool module = take(p, "module");
-    if (module) SHOAL_TRY(need(p, "{"));
-    SHOAL_TRY(need(p, "func.func"));
-    take(p, "public");
-    SHOAL_TRY(need(p, "@main"));
+static shoal_status main_of(parse_state *p, scope *s) {
+    bool module = parse_take(p, "module");
+    if (module) SHOAL_TRY(parse_need(p, "{"));
+    SHOAL_TRY(parse_need(p, "func.func"));
+    parse_take(p, "public");
+    SHOAL_TRY(parse_need(p, "@main"));
     SHOAL_TRY(parameters(p, s));
-    SHOAL_TRY(need(p, "->"));
+    SHOAL_TRY(parse_need(p, "->"));
     const char *declared = p->at;
     SHOAL_TRY(types_of(p, s, NULL, 0));
-    SHOAL_TRY(need(p, "{"));
+    SHOAL_TRY(parse_need(p, "{"));
     SHOAL_TRY(body_of(p, s));
     const char *after = p->at;
     p->at = declared; /* read once more, now that the outputs are known */
@@ -702,13 +515,13 @@ static shoal_status main_of(parser *p, scope *s) {
     const shoal_graph *g = graph_data(s->g);
     SHOAL_TRY(types_of(p, s, g->n_outputs ? g->outputs : &nothing, g->n_outputs));
     p->at = after;
-    if (module) SHOAL_TRY(need(p, "}"));
-    space(p);
-    return p->at < p->end ? fail(p, "expected the end") : SHOAL_OK;
+    if (module) SHOAL_TRY(parse_need(p, "}"));
+    parse_space(p);
+    return p->at < p->end ? parse_fail(p, "expected the end") : SHOAL_OK;
 }
 
 shoal_status graph_parse(const char *text, size_t bytes, size_t limit, graph **out) {
-    parser p = {.text = text, .at = text, .end = text + bytes};
+    parse_state p = {.text = text, .at = text, .end = text + bytes};
     scope s = {0};
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return base_fail(SHOAL_NO_MEMORY, "no memory for a locale");

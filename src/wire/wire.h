@@ -57,8 +57,14 @@ typedef struct wire_handlers {
 /* hello: what this peer says of itself on every new link (copied; its addresses are filled in).
  * At most two sets of handlers (a hub and a worker in one process); see wire_handle. */
 shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) SHOAL_CHECK_RESULT;
-/* Closes all links, stops the I/O thread, frees. Handlers are not called any more. */
+/* Closes all links (what was sent goes out, for at most a second), stops the I/O thread, frees.
+ * Handlers are not called any more; calls posted before are. Not from a handler. */
 void wire_peer_destroy(wire_peer **peer);
+
+/* The number that this peer has in the pool, for its hello on links made from now on. */
+void wire_set_number(wire_peer *peer, uint32_t number);
+/* The random number that tells this process's peer from all others: in its hello. */
+uint64_t wire_incarnation(const wire_peer *peer);
 
 /* Who handles a message is decided by its kind: kinds below SHOAL__KIND__HUB_END go to the hub's
  * handlers, those after to the worker's; data goes to the worker's. Both hear of opened and closed
@@ -67,7 +73,7 @@ typedef enum wire_part { WIRE_HUB, WIRE_WORKER, WIRE_PARTS } wire_part;
 void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers);
 
 /* Listens; fails with BUSY when another process holds the address. A socket file left behind by a
- * dead process is taken over. */
+ * dead process is taken over. Not from a handler. */
 shoal_status wire_listen(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
 /* The address that others can reach this peer at; "" when it does not listen. */
 const char *wire_address(const wire_peer *peer);

@@ -1,0 +1,64 @@
+/* What the files of the command `shoal` share: the table's row type, and the two ways to fail.
+ *
+ * A command is a row of the table in main.c. Its `run` parses its arguments with cmd_parse, works,
+ * and returns an exit code. The command sees the public headers only. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include "shoal/shoal.h"
+
+#include <argp.h>
+#include <stdio.h>
+
+/* Exit codes. */
+enum { CMD_OK, CMD_FAILED, CMD_USAGE };
+
+typedef struct cmd_command {
+    const char *name;
+    const char *args; /* its arguments in words: "A B" */
+    const char *summary;
+    const char *doc; /* more, below the options; may be NULL */
+    const struct argp_option *options;
+    /* Takes one option (its key) or argument (ARGP_KEY_ARG) into `input`; ends the process by
+     * cmd_usage when the value is wrong. */
+    void (*take)(void *input, int key, char *arg);
+    int (*run)(const struct cmd_command *self, int argc, char **argv);
+} cmd_command;
+
+/* The last rows of every table of options. */
+enum { CMD_KEY_HELP = 'h' };
+#define CMD_OPTIONS_END                                                                            \
+    {"help", CMD_KEY_HELP, NULL, 0, "Print this", -1}, { 0 }
+
+extern const cmd_command cmd_hub, cmd_worker, cmd_status, cmd_doctor, cmd_matmul, cmd_explain,
+    cmd_nearest;
+
+/* Parses argv[1..] for a command. Ends the process after --help (0) or a usage error (2). */
+void cmd_parse(const cmd_command *command, int argc, char **argv, void *input);
+
+/* "shoal: message", then the end of the process with CMD_USAGE. Only while arguments are read,
+ * when nothing is held yet. */
+_Noreturn void cmd_usage(const char *format, ...) SHOAL_PRINTF(1, 2);
+/* "shoal: message"; returns CMD_FAILED. */
+int cmd_fail(const char *format, ...) SHOAL_PRINTF(1, 2);
+/* CMD_OK for SHOAL_OK; else "shoal: " and the library's message for the call that just failed, and
+ * CMD_FAILED. */
+int cmd_try(shoal_status status);
+
+/* After the first SIGINT or SIGTERM *cmd_stop is the signal's number; a second one ends the process
+ * at once. */
+extern volatile int cmd_stop;
+void cmd_catch_signals(void);
+/* Ends the process by the signal that was caught, so that its caller sees why. Returns CMD_FAILED
+ * in case the signal is blocked. */
+int cmd_end_by_signal(void);
+
+/* Seconds of a clock that never jumps. */
+double cmd_now(void);
+/* Columns of the terminal behind a stream, or 0 when it is none. */
+int cmd_columns(FILE *stream);
+
+/* Where a pool is when the user named none: SHOAL_HUB, else "shm:hub". */
+const char *cmd_hub_address(const char *given);
+
+#endif

@@ -1,0 +1,242 @@
+/* The command `shoal`: the table of commands, help, dispatch. */
+#include "cmd.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+static const cmd_command help_command, version_command;
+
+/* The one list of commands, in the order in which help shows them. */
+static const cmd_command *const commands[] = {&cmd_hub,     &cmd_worker,   &cmd_status,
+                                              &cmd_doctor,  &cmd_matmul,   &cmd_explain,
+                                              &cmd_nearest, &help_command, &version_command};
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+volatile int cmd_stop;
+
+static void say(const char *format, va_list args) {
+    fputs("shoal: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void cmd_usage(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    exit(CMD_USAGE);
+}
+
+int cmd_fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return CMD_FAILED;
+}
+
+int cmd_try(shoal_status status) {
+    if (status == SHOAL_OK) return CMD_OK;
+    const char *message = shoal_error_message();
+    if (message[0] != 0) return cmd_fail("%s", message);
+    return cmd_fail("failed: %s", shoal_status_name(status));
+}
+
+static void catch_signal(int number) { cmd_stop = number; }
+
+void cmd_catch_signals(void) {
+    struct sigaction action = {.sa_handler = catch_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int cmd_end_by_signal(void) {
+    signal(cmd_stop, SIG_DFL);
+    raise(cmd_stop);
+    return CMD_FAILED;
+}
+
+double cmd_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+int cmd_columns(FILE *stream) {
+    struct winsize size;
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0) return 0;
+    return size.ws_col > 0 ? size.ws_col : 80;
+}
+
+const char *cmd_hub_address(const char *given) {
+    const char *variable = getenv("SHOAL_HUB");
+    if (given != NULL) return given;
+    return variable != NULL && variable[0] != 0 ? variable : "shm:hub";
+}
+
+/* ---- options ---- */
+
+typedef struct parse {
+    const cmd_command *command;
+    void *input;
+    const struct argp *argp;
+} parse;
+
+static _Noreturn void print_command_help(const struct argp *argp, const cmd_command *command) {
+    char name[64], format[64];
+    int columns = cmd_columns(stdout);
+    snprintf(name, sizeof name, "shoal %s", command->name);
+    snprintf(format, sizeof format, "no-dup-args-note,rmargin=%d",
+             columns >= 40 && columns <= 100 ? columns - 1 : 79);
+    setenv("ARGP_HELP_FMT", format, 0);
+    argp_help(argp, stdout,
+              ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC | ARGP_HELP_LONG | ARGP_HELP_POST_DOC,
+              name);
+    exit(CMD_OK);
+}
+
+static error_t take_key(int key, char *arg, struct argp_state *state) {
+    parse *p = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        /* getopt's own message is one line and says enough; argp would add a second one. */
+        state->err_stream = NULL;
+        return 0;
+    case ARGP_KEY_ARGS:
+    case ARGP_KEY_NO_ARGS:
+    case ARGP_KEY_END:
+    case ARGP_KEY_SUCCESS:
+    case ARGP_KEY_ERROR:
+    case ARGP_KEY_FINI: return ARGP_ERR_UNKNOWN;
+    case CMD_KEY_HELP: print_command_help(p->argp, p->command);
+    case ARGP_KEY_ARG:
+        if (p->command->args == NULL)
+            cmd_usage("%s takes no argument '%s'; see 'shoal %s --help'", p->command->name, arg,
+                      p->command->name);
+    }
+    p->command->take(p->input, key, arg);
+    return 0;
+}
+
+void cmd_parse(const cmd_command *command, int argc, char **argv, void *input) {
+    static char name[] = "shoal"; /* getopt puts it before its messages */
+    char doc[4096];
+    snprintf(doc, sizeof doc, "%s.%s%s", command->summary, command->doc == NULL ? "" : "\v",
+             command->doc == NULL ? "" : command->doc);
+    const struct argp argp = {
+        .options = command->options, .parser = take_key, .args_doc = command->args, .doc = doc};
+    parse p = {command, input, &argp};
+    argv[0] = name;
+    if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &p) != 0) exit(CMD_USAGE);
+}
+
+/* ---- the commands about commands ---- */
+
+static void print_help(FILE *stream) {
+    fputs("Usage: shoal COMMAND [OPTION...]\n"
+          "One tensor computer out of whatever machines you have.\n\n",
+          stream);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("\n'shoal COMMAND --help' tells the options of a command.\n"
+          "SHOAL_HUB is the address of the pool where --hub is not given.\n",
+          stream);
+}
+
+/* Edits (insert, delete, replace one letter) between two short words. */
+static int distance(const char *a, const char *b) {
+    int row[32];
+    int n = (int)strlen(b);
+    if (n >= 32) return 99;
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 0; a[i] != 0; i++) {
+        int diagonal = row[0];
+        row[0] = i + 1;
+        for (int j = 1; j <= n; j++) {
+            int replaced = diagonal + (a[i] != b[j - 1]);
+            int gap = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < gap ? replaced : gap;
+        }
+    }
+    return row[n];
+}
+
+/* The command of that name; a usage error that suggests the nearest one when there is none. */
+static const cmd_command *find_command(const char *name) {
+    const cmd_command *nearest = NULL;
+    int least = 3;
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        int edits = distance(name, commands[i]->name);
+        if (edits == 0) return commands[i];
+        if (edits < least) {
+            least = edits;
+            nearest = commands[i];
+        }
+    }
+    if (nearest != NULL)
+        cmd_usage("there is no command '%s'; did you mean '%s'?", name, nearest->name);
+    cmd_usage("there is no command '%s'; 'shoal --help' lists them", name);
+}
+
+static const struct argp_option no_options[] = {CMD_OPTIONS_END};
+
+static void take_word(void *input, int key, char *arg) {
+    const char **word = input;
+    if (key == ARGP_KEY_ARG) *word = arg;
+}
+
+static int run_help(const cmd_command *self, int argc, char **argv) {
+    const char *word = NULL;
+    cmd_parse(self, argc, argv, &word);
+    if (word == NULL) {
+        print_help(stdout);
+        return CMD_OK;
+    }
+    char option[] = "--help";
+    char *asked[] = {option, option, NULL};
+    const cmd_command *command = find_command(word);
+    return command->run(command, 2, asked);
+}
+
+static int run_version(const cmd_command *self, int argc, char **argv) {
+    cmd_parse(self, argc, argv, NULL);
+    printf("shoal %s\n", shoal_version());
+    return CMD_OK;
+}
+
+static const cmd_command help_command = {.name = "help",
+                                         .args = "[COMMAND]",
+                                         .summary = "Print this, or the help of a command",
+                                         .options = no_options,
+                                         .take = take_word,
+                                         .run = run_help};
+static const cmd_command version_command = {.name = "version",
+                                            .summary = "Print the version",
+                                            .options = no_options,
+                                            .take = take_word,
+                                            .run = run_version};
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return CMD_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+    if (strcmp(name, "--version") == 0) name = "version";
+    const cmd_command *command = find_command(name);
+    int code = command->run(command, argc - 1, argv + 1);
+    /* What did not reach its file or pipe is a failure too. */
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+        if (code == CMD_OK) code = cmd_fail("writing the output: %s", strerror(errno));
+    }
+    return code;
+}

@@ -1,0 +1,326 @@
+/* `shoal matmul`: multiplies two files over a pool, and `shoal explain`: how it would. */
+#include "check.h"
+#include "npy.h"
+#include "product.h"
+#include "progress.h"
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Panels that are submitted and not yet read: one computes, one is on its way here, one waits. */
+enum { MOST_IN_FLIGHT = 3 };
+
+typedef struct flight {
+    shoal_tensor *c;
+    int64_t first, rows;
+} flight;
+
+typedef struct run {
+    cmd_product product;
+    cmd_npy npy;
+    cmd_check check;
+    cmd_progress progress;
+    flight flights[MOST_IN_FLIGHT];
+    int64_t submitted, done, panels;
+    void *data; /* a panel of the result */
+    double place_seconds, seconds;
+    uint64_t busy_ns[ARGS_MOST_SLOTS];
+    double flops[ARGS_MOST_SLOTS];
+    product_part parts[ARGS_MOST_SLOTS]; /* rows summed over the panels */
+} run;
+
+static int place_b(run *r) {
+    cmd_product *p = &r->product;
+    double start = cmd_now();
+    progress_phase(&r->progress, "placing B");
+    int code = product_place(p);
+    if (code == CMD_OK) code = cmd_try(shoal_start(p->b_placed));
+    if (code == CMD_OK) code = cmd_try(shoal_sync(p->pool.session));
+    r->place_seconds = cmd_now() - start;
+    return code;
+}
+
+static int submit(run *r) {
+    cmd_product *p = &r->product;
+    flight *f = &r->flights[r->submitted % MOST_IN_FLIGHT];
+    f->first = r->submitted * p->panel;
+    f->rows = p->m - f->first < p->panel ? p->m - f->first : p->panel;
+    int code = product_panel(p, f->first, f->rows, &f->c);
+    if (code == CMD_OK) code = cmd_try(shoal_start(f->c));
+    r->submitted++;
+    return code;
+}
+
+/* Adds what each worker did for a panel. */
+static int count_work(run *r, const flight *f) {
+    const cmd_product *p = &r->product;
+    static shoal_slot_time times[ARGS_MOST_SLOTS];
+    uint32_t count = ARGS_MOST_SLOTS;
+    if (cmd_try(shoal_tensor_times(f->c, times, &count)) != CMD_OK) return CMD_FAILED;
+    if (count > ARGS_MOST_SLOTS) count = ARGS_MOST_SLOTS;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        product_part part = product_part_of(p, i, f->rows);
+        r->flops[i] += 2 * (double)part.rows * (double)part.columns * (double)part.inner;
+        r->parts[i].rows += part.rows;
+        r->parts[i].columns = part.columns;
+        r->parts[i].inner = part.inner;
+        for (uint32_t j = 0; j < count; j++)
+            if (times[j].slot == p->slots[i]->slot) r->busy_ns[i] += times[j].busy_ns;
+    }
+    return CMD_OK;
+}
+
+static int collect(run *r) {
+    const cmd_product *p = &r->product;
+    flight *f = &r->flights[r->done % MOST_IN_FLIGHT];
+    size_t bytes = (size_t)f->rows * (size_t)p->n * shoal_dtype_size(p->result_dtype);
+    int code = cmd_try(shoal_read(f->c, r->data, bytes));
+    if (code == CMD_OK) code = npy_append(&r->npy, r->data, bytes);
+    if (code == CMD_OK) code = count_work(r, f);
+    if (code == CMD_OK && p->input->check) check_take(&r->check, f->first, f->rows, r->data);
+    shoal_tensor_free(&f->c);
+    r->done++;
+    return code;
+}
+
+static int multiply(run *r) {
+    cmd_product *p = &r->product;
+    double start = cmd_now(), per_row = 2 * (double)p->k * (double)p->n;
+    int code = CMD_OK;
+    r->panels = p->m / p->panel + (p->m % p->panel != 0);
+    progress_phase(&r->progress, "multiplying");
+    while (code == CMD_OK && r->done < r->panels && cmd_stop == 0) {
+        if (r->submitted < r->panels && r->submitted - r->done < MOST_IN_FLIGHT) {
+            code = submit(r);
+            continue;
+        }
+        code = collect(r);
+        int64_t rows = r->done * p->panel;
+        if (rows > p->m) rows = p->m;
+        progress_update(&r->progress, (double)rows * per_row, (double)p->m * per_row);
+    }
+    r->seconds = cmd_now() - start;
+    return code;
+}
+
+/* ---- the report ---- */
+
+static double rate(double flops, double seconds) {
+    return seconds > 0 ? flops / seconds * 1e-9 : 0;
+}
+
+static cJSON *list_workers(const run *r) {
+    const cmd_product *p = &r->product;
+    cJSON *rows = cJSON_CreateArray();
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        double busy = (double)r->busy_ns[i] * 1e-9;
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "worker", p->slots[i]->worker);
+        cJSON_AddNumberToObject(row, "slot", p->slots[i]->slot);
+        cJSON_AddStringToObject(row, "backend", p->slots[i]->backend);
+        cJSON_AddNumberToObject(row, "share_percent", p->shares[i] * 100);
+        cJSON_AddNumberToObject(row, "rows", (double)r->parts[i].rows);
+        cJSON_AddNumberToObject(row, "columns", (double)r->parts[i].columns);
+        cJSON_AddNumberToObject(row, "inner", (double)r->parts[i].inner);
+        cJSON_AddNumberToObject(row, "busy_seconds", busy);
+        cJSON_AddNumberToObject(row, "gflops", rate(r->flops[i], busy));
+        cJSON_AddItemToArray(rows, row);
+    }
+    return rows;
+}
+
+static double all_flops(const cmd_product *p) {
+    return 2 * (double)p->m * (double)p->k * (double)p->n;
+}
+
+/* The head that both reports share. */
+static cJSON *describe(const cmd_product *p) {
+    char split[32];
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "a", p->input->a);
+    cJSON_AddStringToObject(root, "b", p->input->b);
+    cJSON_AddNumberToObject(root, "m", (double)p->m);
+    cJSON_AddNumberToObject(root, "k", (double)p->k);
+    cJSON_AddNumberToObject(root, "n", (double)p->n);
+    cJSON_AddStringToObject(root, "dtype", shoal_dtype_name(p->dtype));
+    cJSON_AddStringToObject(root, "pool", p->pool.status.address);
+    cJSON_AddStringToObject(root, "split", product_split_text(p, split));
+    cJSON_AddNumberToObject(root, "panel_rows", (double)p->panel);
+    return root;
+}
+
+static int report_json(const run *r) {
+    const cmd_product *p = &r->product;
+    cJSON *root = describe(p);
+    cJSON_AddStringToObject(root, "output", p->input->out);
+    cJSON_AddStringToObject(root, "output_dtype", shoal_dtype_name(p->result_dtype));
+    cJSON_AddNumberToObject(root, "place_seconds", r->place_seconds);
+    cJSON_AddNumberToObject(root, "seconds", r->seconds);
+    cJSON_AddNumberToObject(root, "gflops", rate(all_flops(p), r->seconds));
+    cJSON_AddItemToObject(root, "workers", list_workers(r));
+    if (p->input->check) {
+        cJSON *checked = cJSON_AddObjectToObject(root, "check");
+        cJSON_AddNumberToObject(checked, "rows", r->check.n_rows);
+        cJSON_AddNumberToObject(checked, "largest_error", r->check.error);
+        cJSON_AddNumberToObject(checked, "limit", r->check.limit);
+        cJSON_AddBoolToObject(checked, "ok", r->check.error <= r->check.limit);
+    }
+    return text_json(root);
+}
+
+/* "49,152 x 576 times 576 x 4,096 in float32" */
+static void print_shape(const cmd_product *p) {
+    char m[TEXT_ROOM], k[TEXT_ROOM], n[TEXT_ROOM];
+    text_count(p->m, m);
+    text_count(p->k, k);
+    text_count(p->n, n);
+    printf("%s x %s times %s x %s in %s", m, k, k, n, shoal_dtype_name(p->dtype));
+}
+
+static void report_text(const run *r) {
+    static const text_column columns[] = {{"worker", "WORKER", NULL},
+                                          {"share_percent", "SHARE", text_show_percent},
+                                          {"rows", "ROWS", text_show_count},
+                                          {"columns", "COLUMNS", text_show_count},
+                                          {"inner", "INNER", text_show_count},
+                                          {"busy_seconds", "BUSY", text_show_seconds},
+                                          {"gflops", "GFLOP/S", text_show_fixed}};
+    const cmd_product *p = &r->product;
+    char seconds[TEXT_ROOM], placing[TEXT_ROOM], size[TEXT_ROOM];
+    double bytes = (double)p->m * (double)p->n * (double)shoal_dtype_size(p->result_dtype);
+    print_shape(p);
+    printf(", pool %s\n", p->pool.status.address);
+    cJSON *rows = list_workers(r);
+    text_table(rows, columns, sizeof columns / sizeof *columns);
+    cJSON_Delete(rows);
+    printf("%s, %.1f GFLOP/s (%s before that to place B)\n", text_seconds(r->seconds, seconds),
+           rate(all_flops(p), r->seconds), text_seconds(r->place_seconds, placing));
+    if (p->input->check)
+        printf("check: %d rows recomputed in float64, largest relative error %.2g (limit %.2g)\n",
+               r->check.n_rows, r->check.error, r->check.limit);
+    printf("%s: %s\n", p->input->out, text_bytes((uint64_t)bytes, size));
+}
+
+static int finish(run *r) {
+    const cmd_product *p = &r->product;
+    int code = CMD_OK;
+    if (p->input->check) {
+        progress_phase(&r->progress, "checking");
+        progress_end(&r->progress);
+        code = check_finish(&r->check);
+        if (code == CMD_OK && !(r->check.error <= r->check.limit))
+            code = cmd_fail("check: the largest relative error is %.2g, more than %.2g; %s is not "
+                            "written",
+                            r->check.error, r->check.limit, p->input->out);
+    }
+    if (code == CMD_OK) code = npy_commit(&r->npy);
+    if (code != CMD_OK) return code;
+    if (p->input->json) return report_json(r);
+    if (!p->input->quiet) report_text(r);
+    return CMD_OK;
+}
+
+static int work(run *r) {
+    cmd_product *p = &r->product;
+    const product_input *in = p->input;
+    int code = npy_open(in->out, in->force, p->result_dtype, p->m, p->n, &r->npy);
+    if (code != CMD_OK) return code;
+    size_t row = (size_t)p->n * shoal_dtype_size(p->result_dtype);
+    r->data = calloc((size_t)p->panel, row > 0 ? row : 1);
+    if (r->data == NULL)
+        return cmd_fail("not enough memory for %lld rows of the result; give a smaller --panel",
+                        (long long)p->panel);
+    if (in->check) code = check_init(p, &r->check);
+    if (code == CMD_OK) code = place_b(r);
+    if (code == CMD_OK) code = multiply(r);
+    progress_end(&r->progress);
+    if (code == CMD_OK && r->done < r->panels)
+        return cmd_fail("stopped at row %lld of %lld; %s is not written",
+                        (long long)(r->done * p->panel), (long long)p->m, in->out);
+    return code == CMD_OK ? finish(r) : code;
+}
+
+static int run_matmul(const cmd_command *self, int argc, char **argv) {
+    static product_input in;
+    static run r;
+    product_parse(self, argc, argv, &in);
+    if (in.out == NULL) cmd_usage("matmul needs a file to write: -o FILE");
+    cmd_catch_signals();
+    r.npy.file = -1;
+    progress_begin(&r.progress, in.quiet);
+    int code = product_open(&in, &r.product);
+    if (code == CMD_OK) code = work(&r);
+    for (int i = 0; i < MOST_IN_FLIGHT; i++) shoal_tensor_free(&r.flights[i].c);
+    free(r.data);
+    check_fini(&r.check);
+    npy_close(&r.npy);
+    product_close(&r.product);
+    return cmd_stop != 0 && code != CMD_OK ? cmd_end_by_signal() : code;
+}
+
+const cmd_command cmd_matmul = {
+    .name = "matmul",
+    .args = "A B",
+    .summary = "Multiply two matrices in files over a pool",
+    .doc = "A and B are file.npy, file.gguf:tensor, or file.gguf with one tensor. The result is "
+           "computed in panels of rows, so it need not fit into memory; its file appears once it "
+           "is complete. A product in bfloat16 is written as float32, as NumPy has no bfloat16.\n\n"
+           "Shares are proportions; with percent signs they must add up to 100. In a grid the rows "
+           "are cut by the shares of the workers in each row of the grid, the columns likewise.",
+    .options = product_options,
+    .take = product_take,
+    .run = run_matmul};
+
+/* ---- explain ---- */
+
+static int explain_json(const cmd_product *p, const char *plan) {
+    cJSON *root = describe(p), *parsed = cJSON_Parse(plan);
+    if (parsed == NULL) {
+        cJSON_Delete(root);
+        return cmd_fail("the plan is no JSON: %.80s", plan);
+    }
+    cJSON_AddItemToObject(root, "plan", parsed);
+    return text_json(root);
+}
+
+static void explain_text(const cmd_product *p, const char *plan) {
+    char split[32], part[TEXT_ROOM];
+    int64_t panels = p->m / p->panel + (p->m % p->panel != 0);
+    print_shape(p);
+    printf(": split %s over %u worker%s, %lld panel%s of %s rows, at most %d in flight\n",
+           product_split_text(p, split), p->n_slots, p->n_slots == 1 ? "" : "s", (long long)panels,
+           panels == 1 ? "" : "s", text_count(p->panel, part), MOST_IN_FLIGHT);
+    printf("the plan of the first panel, with placing B:\n%s", plan);
+    size_t length = strlen(plan);
+    if (length == 0 || plan[length - 1] != '\n') putchar('\n');
+}
+
+static int run_explain(const cmd_command *self, int argc, char **argv) {
+    static product_input in;
+    static cmd_product p;
+    shoal_tensor *c = NULL;
+    char *plan = NULL;
+    product_parse(self, argc, argv, &in);
+    int code = product_open(&in, &p);
+    if (code == CMD_OK) code = product_place(&p);
+    if (code == CMD_OK) code = product_panel(&p, 0, p.m < p.panel ? p.m : p.panel, &c);
+    if (code == CMD_OK) code = cmd_try(shoal_explain(c, in.json, &plan));
+    if (code == CMD_OK && in.json)
+        code = explain_json(&p, plan);
+    else if (code == CMD_OK)
+        explain_text(&p, plan);
+    free(plan);
+    shoal_tensor_free(&c);
+    product_close(&p);
+    return code;
+}
+
+const cmd_command cmd_explain = {.name = "explain",
+                                 .args = "A B",
+                                 .summary =
+                                     "Show how matmul would compute a product, without running it",
+                                 .doc = "It takes the options of matmul.",
+                                 .options = product_options,
+                                 .take = product_take,
+                                 .run = run_explain};

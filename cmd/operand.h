@@ -1,0 +1,41 @@
+/* A factor of a product: a matrix in a file, read block by block.
+ *
+ * `rows` x `columns` is the matrix as it is multiplied: after the cut of its stored rows and after
+ * the transposition. */
+#ifndef CMD_OPERAND_H
+#define CMD_OPERAND_H
+
+#include "args.h"
+
+typedef struct cmd_operand {
+    const char *text; /* as the user wrote it */
+    shoal_file *file;
+    uint64_t index;
+    shoal_dtype dtype;
+    bool transposed;
+    bool whole;             /* all stored rows take part */
+    int64_t first_stored;   /* first stored row that takes part */
+    int64_t stored_columns; /* of the file's matrix */
+    int64_t rows, columns;
+} cmd_operand;
+
+/* text: "file.npy", "file.gguf:tensor", or "file.gguf" with one tensor. cut.last -1: all rows.
+ * On failure the message is printed, nothing is left to close, and an exit code returned. */
+int operand_open(const char *text, args_range cut, bool transposed, cmd_operand *out);
+void operand_close(cmd_operand *operand);
+
+/* These print their message and return an exit code. */
+
+/* Rows [first, first + count) of the matrix, as a tensor of `dtype`. */
+int operand_block(const cmd_operand *operand, int64_t first, int64_t count, shoal_dtype dtype,
+                  shoal_session *session, shoal_tensor **out);
+/* Row `row` of the stored matrix (counted from first_stored), as double. `room` holds a stored row
+ * as it is read. */
+int operand_stored_row(const cmd_operand *operand, int64_t row, void *room, double *out);
+/* Row `row` of the matrix as it is multiplied, as double; `room` as above. */
+int operand_row(const cmd_operand *operand, int64_t row, void *room, double *out);
+
+/* One floating element, as double. */
+double operand_element(shoal_dtype dtype, const void *data, int64_t index);
+
+#endif

@@ -1,0 +1,45 @@
+#include "pool.h"
+
+#include <stdlib.h>
+
+/* Workers may join between the two calls, hence the loop. */
+static shoal_status list_slots(cmd_pool *out) {
+    uint32_t room = 0;
+    while (true) {
+        out->status.size = sizeof out->status;
+        shoal_status status = shoal_status_of(out->session, &out->status, out->slots, room);
+        if (status != SHOAL_OK || out->status.n_slots <= room) return status;
+        room = out->status.n_slots + 8;
+        free(out->slots);
+        out->slots = calloc(room, sizeof *out->slots);
+        if (out->slots == NULL) return SHOAL_NO_MEMORY;
+    }
+}
+
+shoal_status pool_open(const shoal_options *options, cmd_pool *out) {
+    *out = (cmd_pool){0};
+    shoal_status status = shoal_session_open(options, &out->session);
+    if (status == SHOAL_OK) status = list_slots(out);
+    if (status != SHOAL_OK) pool_close(out);
+    return status;
+}
+
+int pool_join(const char *hub, uint32_t workers, cmd_pool *out) {
+    shoal_options options = {.size = sizeof options, .hub = hub, .workers = workers};
+    const char *variable = getenv("SHOAL_HUB");
+    bool named = hub != NULL || (variable != NULL && variable[0] != 0);
+    if (workers > 0) options.hub = "embedded";
+    if (workers == 0 && !named) {
+        options.hub = cmd_hub_address(NULL);
+        shoal_status status = pool_open(&options, out);
+        if (status != SHOAL_NOT_FOUND) return cmd_try(status);
+        options.hub = "embedded";
+    }
+    return cmd_try(pool_open(&options, out));
+}
+
+void pool_close(cmd_pool *pool) {
+    if (pool->session != NULL) shoal_session_close(&pool->session);
+    free(pool->slots);
+    pool->slots = NULL;
+}

@@ -1,0 +1,23 @@
+/* Telling on standard error how far long work is: one line that is drawn anew on a terminal, a
+ * line every few seconds elsewhere, nothing for work under a second. */
+#ifndef CMD_PROGRESS_H
+#define CMD_PROGRESS_H
+
+#include "cmd.h"
+
+typedef struct cmd_progress {
+    bool on, terminal, drawn;
+    const char *what; /* what goes on now */
+    double start;     /* of that */
+    double next;      /* when to draw again */
+} cmd_progress;
+
+void progress_begin(cmd_progress *p, bool quiet);
+/* Work of another kind begins. */
+void progress_phase(cmd_progress *p, const char *what);
+/* done of total floating operations are done. */
+void progress_update(cmd_progress *p, double done, double total);
+/* Clears the line. */
+void progress_end(cmd_progress *p);
+
+#endif

@@ -1,0 +1,115 @@
+/* `shoal status`: who is in a pool and what they hold. */
+#include "pool.h"
+#include "text.h"
+
+enum { KEY_JSON = 0x100, STATUS_TIMEOUT_MS = 5000 };
+
+typedef struct input {
+    const char *hub;
+    bool json;
+} input;
+
+static const struct argp_option options[] = {
+    {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
+    {"json", KEY_JSON, NULL, 0, "Print JSON", 0},
+    CMD_OPTIONS_END};
+
+static void take(void *to, int key, char *arg) {
+    input *in = to;
+    if (key == 'H') in->hub = arg;
+    if (key == KEY_JSON) in->json = true;
+}
+
+static const text_column columns[] = {
+    {"slot", "SLOT", NULL},
+    {"worker", "WORKER", NULL},
+    {"host", "HOST", NULL},
+    {"pid", "PID", NULL},
+    {"backend", "BACKEND", NULL},
+    {"device", "DEVICE", NULL},
+    {"threads", "THREADS", NULL},
+    {"weight", "WEIGHT", NULL},
+    {"bytes", "HELD", text_show_bytes},
+    {"memory", "LIMIT", text_show_bytes},
+    {"instances", "RUNS", text_show_count},
+    {"busy_seconds", "BUSY", text_show_seconds},
+};
+
+static void add_slot(cJSON *rows, const shoal_slot *slot) {
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddNumberToObject(row, "slot", slot->slot);
+    cJSON_AddStringToObject(row, "worker", slot->worker);
+    cJSON_AddStringToObject(row, "host", slot->host);
+    cJSON_AddNumberToObject(row, "pid", slot->pid);
+    cJSON_AddStringToObject(row, "backend", slot->backend);
+    cJSON_AddStringToObject(row, "device", slot->device);
+    cJSON_AddNumberToObject(row, "threads", slot->threads);
+    cJSON_AddNumberToObject(row, "weight", slot->weight);
+    cJSON_AddNumberToObject(row, "bytes", (double)slot->bytes);
+    if (slot->memory != 0)
+        cJSON_AddNumberToObject(row, "memory", (double)slot->memory);
+    else
+        cJSON_AddNullToObject(row, "memory");
+    cJSON_AddNumberToObject(row, "instances", (double)slot->instances);
+    cJSON_AddNumberToObject(row, "busy_seconds", (double)slot->busy_ns * 1e-9);
+    cJSON_AddItemToArray(rows, row);
+}
+
+/* A client's memory is a slot too, but nothing that anyone can use: the table leaves it out. */
+static cJSON *list_workers(const cmd_pool *pool) {
+    cJSON *rows = cJSON_CreateArray();
+    for (uint32_t i = 0; i < pool->status.n_slots; i++)
+        if (pool->slots[i].compute) add_slot(rows, &pool->slots[i]);
+    return rows;
+}
+
+static int print_json(const shoal_pool_status *status, cJSON *rows) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "address", status->address);
+    cJSON_AddStringToObject(root, "version", status->version);
+    cJSON_AddNumberToObject(root, "epoch", (double)status->epoch);
+    cJSON_AddNumberToObject(root, "uptime_seconds", (double)status->uptime_ms * 1e-3);
+    cJSON_AddNumberToObject(root, "sessions", status->sessions);
+    cJSON_AddNumberToObject(root, "instances", (double)status->instances);
+    cJSON_AddNumberToObject(root, "values", (double)status->values);
+    cJSON_AddNumberToObject(root, "bytes", (double)status->bytes);
+    cJSON_AddItemToObject(root, "slots", rows);
+    return text_json(root);
+}
+
+static void print_text(const shoal_pool_status *status, cJSON *rows) {
+    char uptime[TEXT_ROOM], values[TEXT_ROOM], bytes[TEXT_ROOM];
+    printf("pool %s: version %s, epoch %llu, up %s, %s values (%s), %u session%s\n",
+           status->address, status->version, (unsigned long long)status->epoch,
+           text_seconds((double)status->uptime_ms * 1e-3, uptime),
+           text_count((int64_t)status->values, values), text_bytes(status->bytes, bytes),
+           status->sessions, status->sessions == 1 ? "" : "s");
+    if (cJSON_GetArraySize(rows) == 0)
+        printf("no workers yet; start one with: shoal worker --hub %s\n", status->address);
+    else
+        text_table(rows, columns, sizeof columns / sizeof *columns);
+    cJSON_Delete(rows);
+}
+
+static int run(const cmd_command *self, int argc, char **argv) {
+    input in = {0};
+    cmd_parse(self, argc, argv, &in);
+    const shoal_options session = {
+        .size = sizeof session, .hub = cmd_hub_address(in.hub), .timeout_ms = STATUS_TIMEOUT_MS};
+    cmd_pool pool;
+    if (cmd_try(pool_open(&session, &pool)) != CMD_OK) return CMD_FAILED;
+    cJSON *rows = list_workers(&pool);
+    int code = CMD_OK;
+    if (in.json)
+        code = print_json(&pool.status, rows);
+    else
+        print_text(&pool.status, rows);
+    pool_close(&pool);
+    return code;
+}
+
+const cmd_command cmd_status = {.name = "status",
+                                .summary = "Show a pool's workers and what they hold",
+                                .options = options,
+                                .take = take,
+                                .run = run};

@@ -1,0 +1,193 @@
+/* The C half of the Python package: sessions, tensor handles and files over shoal.h.
+ *
+ * It is written against the limited API of Python 3.11, so that one build serves all later ones.
+ * Everything convenient (operators, NumPy, defaults) is in the Python half; what is here is what
+ * needs speed, the buffer protocol or the interpreter's lock. Every call that may wait gives the
+ * lock up. */
+#include "module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+PyTypeObject *session_type, *tensor_type, *file_type;
+PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
+PyObject *errors[SHOAL_STATUS_COUNT];
+char *package_folder; /* frames in here are not the user's */
+
+/* ---- errors ---- */
+
+PyObject *raise(shoal_status status) {
+    /* An interruption has its exception set already (KeyboardInterrupt). */
+    if (status == SHOAL_INTERRUPTED && PyErr_Occurred()) return NULL;
+    PyObject *class = (unsigned)status < SHOAL_STATUS_COUNT ? errors[status] : NULL;
+    PyErr_SetString(class ? class : PyExc_RuntimeError, shoal_error_message());
+    return NULL;
+}
+
+/* Asked by a waiting thread, which has given the interpreter's lock up. */
+bool interrupted(void *context) {
+    (void)context;
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool yes = PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return yes;
+}
+
+/* Tells the library the first line outside this package: part of its messages. */
+void note_location(void) {
+    PyObject *frame = (PyObject *)PyEval_GetFrame();
+    Py_XINCREF(frame);
+    char text[160] = "";
+    while (frame && frame != Py_None) {
+        PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+        PyObject *name = PyObject_GetAttrString(code, "co_filename");
+        const char *path = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+        bool ours =
+            path && package_folder && !strncmp(path, package_folder, strlen(package_folder));
+        if (path && !ours) {
+            const char *base = strrchr(path, '/');
+            snprintf(text, sizeof text, "%s:%d", base ? base + 1 : path,
+                     PyFrame_GetLineNumber((PyFrameObject *)frame));
+        }
+        PyObject *back = ours ? PyObject_GetAttrString(frame, "f_back") : NULL;
+        Py_XDECREF(name);
+        Py_DECREF(code);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    PyErr_Clear();
+    shoal_location(*text ? text : NULL);
+}
+
+/* ---- small conversions ---- */
+
+/* A sequence of integers; at most `room`. Returns their number, or -1 with an exception. */
+Py_ssize_t ints_of(PyObject *sequence, int64_t *out, Py_ssize_t room, const char *what) {
+    PyObject *fast = PySequence_Tuple(sequence);
+    if (!fast) return -1;
+    Py_ssize_t n = PyTuple_Size(fast);
+    if (n > room) {
+        PyErr_Format(errors[SHOAL_INVALID], "%s: %zd numbers; at most %zd", what, n, room);
+        n = -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *index = PyNumber_Index(PyTuple_GetItem(fast, i));
+        out[i] = index ? PyLong_AsLongLong(index) : -1;
+        Py_XDECREF(index);
+        if (PyErr_Occurred()) n = -1;
+    }
+    Py_DECREF(fast);
+    return n;
+}
+
+PyObject *tuple_of(const int64_t *values, uint32_t n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (uint32_t i = 0; tuple && i < n; i++) {
+        PyObject *number = PyLong_FromLongLong(values[i]);
+        if (!number || PyTuple_SetItem(tuple, i, number)) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}
+
+shoal_session *session_of(PyObject *object) {
+    if (!PyObject_TypeCheck(object, session_type)) {
+        PyErr_SetString(PyExc_TypeError, "a Session was expected");
+        return NULL;
+    }
+    shoal_session *session = ((session_object *)object)->session;
+    if (!session) PyErr_SetString(errors[SHOAL_CLOSED], "the session is closed");
+    return session;
+}
+
+shoal_tensor *tensor_of(PyObject *object) {
+    if (PyObject_TypeCheck(object, tensor_type)) return ((tensor_object *)object)->tensor;
+    PyErr_Format(PyExc_TypeError, "a Tensor was expected, not %R", (PyObject *)Py_TYPE(object));
+    return NULL;
+}
+
+/* Takes the handle over, also when it fails. */
+PyObject *wrap(shoal_tensor *tensor, PyObject *session) {
+    allocfunc alloc = (allocfunc)PyType_GetSlot(tensor_class, Py_tp_alloc);
+    tensor_object *self = (tensor_object *)alloc(tensor_class, 0);
+    if (!self) {
+        shoal_tensor_free(&tensor);
+        return NULL;
+    }
+    self->tensor = tensor;
+    self->session = session;
+    Py_INCREF(session);
+    return (PyObject *)self;
+}
+
+/* The result of a call that has filled *tensor. */
+PyObject *finish(shoal_status status, shoal_tensor *const *tensor, PyObject *like) {
+    if (status != SHOAL_OK) return raise(status);
+    return wrap(*tensor, ((tensor_object *)like)->session);
+}
+
+/* unary(number, x), binary(number, a, b): numbers from the lists of names. */
+
+/* ---- the module ---- */
+
+/* setup(errors, tensor class, folder): what the Python half brings. errors: per status a class. */
+static PyObject *setup(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *classes, *class;
+    const char *folder;
+    if (!PyArg_ParseTuple(args, "O!Os", &PyTuple_Type, &classes, &class, &folder)) return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(classes) && i < SHOAL_STATUS_COUNT; i++) {
+        Py_XDECREF(errors[i]);
+        errors[i] = PyTuple_GetItem(classes, i);
+        Py_INCREF(errors[i]);
+    }
+    Py_INCREF(class);
+    tensor_class = (PyTypeObject *)class;
+    free(package_folder);
+    package_folder = strdup(folder);
+    Py_RETURN_NONE;
+}
+
+static PyObject *names_of(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    PyObject *statuses = PyTuple_New(SHOAL_STATUS_COUNT), *operations = operation_names();
+    for (int i = 0; statuses && operations && i < SHOAL_STATUS_COUNT; i++)
+        if (PyTuple_SetItem(statuses, i, PyUnicode_FromString(shoal_status_name((shoal_status)i))))
+            Py_CLEAR(statuses);
+    if (statuses && operations)
+        return Py_BuildValue("(sNN)", shoal_version(), statuses, operations);
+    Py_XDECREF(statuses);
+    Py_XDECREF(operations);
+    return NULL;
+}
+
+static PyMethodDef functions[] = {{"setup", setup, METH_VARARGS, NULL},
+                                  {"names", names_of, METH_NOARGS, NULL},
+                                  {"write_npy", write_npy, METH_VARARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_shoal", NULL, -1, functions, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__shoal(void);
+PyMODINIT_FUNC PyInit__shoal(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (!module) return NULL;
+    session_type = (PyTypeObject *)PyType_FromSpec(&session_spec);
+    tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
+    file_type = (PyTypeObject *)PyType_FromSpec(&file_spec);
+    tensor_class = tensor_type;
+    if (!session_type || !tensor_type || !file_type ||
+        PyModule_AddFunctions(module, operation_functions) ||
+        PyModule_AddObjectRef(module, "Session", (PyObject *)session_type) ||
+        PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type) ||
+        PyModule_AddObjectRef(module, "File", (PyObject *)file_type)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,179 @@
+/* Tensor handles: what they are, reading, placing. */
+#include "module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tensors ---- */
+
+static void tensor_dealloc(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    tensor_object *self = (tensor_object *)object;
+    shoal_tensor_free(&self->tensor);
+    Py_XDECREF(self->session);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+static PyObject *tensor_shape(PyObject *self, void *unused) {
+    (void)unused;
+    const shoal_type *type = shoal_tensor_type(((tensor_object *)self)->tensor);
+    return tuple_of(type->dims, type->rank);
+}
+
+static PyObject *tensor_dtype(PyObject *self, void *unused) {
+    (void)unused;
+    const shoal_type *type = shoal_tensor_type(((tensor_object *)self)->tensor);
+    return PyUnicode_FromString(shoal_dtype_name((shoal_dtype)type->dtype));
+}
+
+static PyObject *tensor_session(PyObject *self, void *unused) {
+    (void)unused;
+    PyObject *session = ((tensor_object *)self)->session;
+    Py_INCREF(session);
+    return session;
+}
+
+/* read(buffer): computes and writes the elements into a writable buffer of the right size. */
+static PyObject *tensor_read(PyObject *self, PyObject *target) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(target, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)) return NULL;
+    shoal_status status;
+    shoal_tensor *tensor = ((tensor_object *)self)->tensor;
+    Py_BEGIN_ALLOW_THREADS status = shoal_read(tensor, view.buf, (size_t)view.len);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&view);
+    if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tensor_start(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_status status;
+    shoal_tensor *tensor = ((tensor_object *)self)->tensor;
+    Py_BEGIN_ALLOW_THREADS status = shoal_start(tensor);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tensor_explain(PyObject *self, PyObject *args) {
+    int json;
+    char *text;
+    if (!PyArg_ParseTuple(args, "p", &json)) return NULL;
+    shoal_status status;
+    shoal_tensor *tensor = ((tensor_object *)self)->tensor;
+    Py_BEGIN_ALLOW_THREADS status = shoal_explain(tensor, json, &text);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
+    PyObject *result = PyUnicode_FromString(text);
+    free(text);
+    return result;
+}
+
+static PyObject *tensor_times(PyObject *self, PyObject *unused) {
+    (void)unused;
+    enum { ROOM = 64 };
+    shoal_slot_time times[ROOM];
+    uint32_t n = ROOM;
+    shoal_status status;
+    shoal_tensor *tensor = ((tensor_object *)self)->tensor;
+    Py_BEGIN_ALLOW_THREADS status = shoal_tensor_times(tensor, times, &n);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *row = Py_BuildValue("(IKK)", times[i].slot, (unsigned long long)times[i].busy_ns,
+                                      (unsigned long long)times[i].nodes);
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* place(parts, weights or None, cuts or None, copies, slots or None) */
+static PyObject *tensor_place(PyObject *self, PyObject *args) {
+    enum { MOST = 8192 };
+    PyObject *parts, *weights, *cuts, *slots;
+    unsigned copies;
+    if (!PyArg_ParseTuple(args, "OOOIO", &parts, &weights, &cuts, &copies, &slots)) return NULL;
+    const shoal_type *type = shoal_tensor_type(((tensor_object *)self)->tensor);
+    int64_t numbers[SHOAL_MAX_RANK];
+    uint32_t counts[SHOAL_MAX_RANK];
+    Py_ssize_t n = ints_of(parts, numbers, SHOAL_MAX_RANK, "parts");
+    if (n < 0) return NULL;
+    if (n != type->rank)
+        return PyErr_Format(errors[SHOAL_INVALID], "place: %zd numbers of parts for rank %d", n,
+                            type->rank);
+    int64_t *points = malloc(2 * MOST * sizeof *points), *owners = points ? points + MOST : NULL;
+    double *shares = malloc(MOST * sizeof *shares);
+    uint32_t *ids = malloc(MOST * sizeof *ids);
+    PyObject *result = NULL, *fast = NULL;
+    shoal_layout layout = {.size = sizeof layout, .parts = counts, .copies = copies};
+    size_t need = 0;
+    if (!points || !shares || !ids) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        counts[i] = numbers[i] > 0 && numbers[i] < MOST ? (uint32_t)numbers[i] : 0;
+        need += counts[i];
+    }
+    if (weights != Py_None) {
+        fast = PySequence_Tuple(weights);
+        if (!fast) goto out;
+        if ((size_t)PyTuple_Size(fast) != need) {
+            PyErr_Format(errors[SHOAL_INVALID], "place: %zd shares for %zu parts",
+                         PyTuple_Size(fast), need);
+            goto out;
+        }
+        for (size_t i = 0; i < need; i++)
+            shares[i] = PyFloat_AsDouble(PyTuple_GetItem(fast, (Py_ssize_t)i));
+        if (PyErr_Occurred()) goto out;
+        layout.weights = shares;
+    }
+    if (cuts != Py_None) {
+        Py_ssize_t count = ints_of(cuts, points, MOST, "cuts");
+        if (count < 0) goto out;
+        if ((size_t)count != need + (size_t)n) {
+            PyErr_Format(errors[SHOAL_INVALID], "place: %zd cut points for %zu parts of %zd axes",
+                         count, need, n);
+            goto out;
+        }
+        layout.cuts = points;
+    }
+    if (slots != Py_None) {
+        Py_ssize_t count = ints_of(slots, owners, MOST, "slots");
+        if (count < 0) goto out;
+        for (Py_ssize_t i = 0; i < count; i++) ids[i] = (uint32_t)owners[i];
+        layout.slots = ids;
+        layout.n_slots = (uint32_t)count;
+    }
+    note_location();
+    shoal_tensor *tensor = ((tensor_object *)self)->tensor, *out;
+    shoal_status status;
+    Py_BEGIN_ALLOW_THREADS status = shoal_place(tensor, &layout, &out);
+    Py_END_ALLOW_THREADS result = finish(status, &out, self);
+out:
+    Py_XDECREF(fast);
+    free(points);
+    free(shares);
+    free(ids);
+    return result;
+}
+
+static PyMethodDef tensor_methods[] = {
+    {"_read", tensor_read, METH_O, NULL},
+    {"start", tensor_start, METH_NOARGS, "Starts the work on everything recorded, and returns."},
+    {"_explain", tensor_explain, METH_VARARGS, NULL},
+    {"_times", tensor_times, METH_NOARGS, NULL},
+    {"_place", tensor_place, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef tensor_getters[] = {
+    {"shape", tensor_shape, NULL, "The lengths of the axes, a tuple.", NULL},
+    {"dtype", tensor_dtype, NULL, "The name of the element type, such as 'float32'.", NULL},
+    {"session", tensor_session, NULL, "The session that the tensor belongs to.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
+                                     {Py_tp_methods, tensor_methods},
+                                     {Py_tp_getset, tensor_getters},
+                                     {0, NULL}};
+PyType_Spec tensor_spec = {
+    "shoal._shoal.Tensor", sizeof(tensor_object), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots};

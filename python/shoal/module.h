@@ -1,0 +1,53 @@
+/* What the files of the extension share. Every function is called with the interpreter's lock held,
+ * but for `interrupted`. */
+#ifndef SHOAL_PYTHON_MODULE_H
+#define SHOAL_PYTHON_MODULE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "shoal/shoal.h"
+
+typedef struct session_object {
+    PyObject_HEAD shoal_session *session;
+} session_object;
+
+typedef struct tensor_object {
+    PyObject_HEAD shoal_tensor *tensor;
+    PyObject *session; /* keeps it open */
+} tensor_object;
+
+typedef struct file_object {
+    PyObject_HEAD shoal_file *file;
+} file_object;
+
+extern PyTypeObject *session_type, *tensor_type, *file_type;
+extern PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
+extern PyObject *errors[SHOAL_STATUS_COUNT];
+extern char *package_folder; /* frames in here are not the user's */
+
+/* Sets the exception of a failed call and returns NULL. */
+PyObject *raise(shoal_status status);
+/* Asked by a waiting thread, which has given the interpreter's lock up. */
+bool interrupted(void *context);
+/* Tells the library the first line outside this package: part of its messages. */
+void note_location(void);
+
+/* A sequence of integers; at most `room`. Returns their number, or -1 with an exception. */
+Py_ssize_t ints_of(PyObject *sequence, int64_t *out, Py_ssize_t room, const char *what);
+PyObject *tuple_of(const int64_t *values, uint32_t n);
+/* The handle inside an object; NULL with an exception when it is of another type, or closed. */
+shoal_session *session_of(PyObject *object);
+shoal_tensor *tensor_of(PyObject *object);
+/* An object for a handle, which it takes over, also when it fails. */
+PyObject *wrap(shoal_tensor *tensor, PyObject *session);
+/* The result of a call that has filled *tensor. */
+PyObject *finish(shoal_status status, shoal_tensor *const *tensor, PyObject *like);
+
+/* The types, for the module to make; and the module's functions. */
+extern PyType_Spec session_spec, tensor_spec, file_spec;
+extern PyMethodDef operation_functions[];
+PyObject *operation_names(void); /* (unary names, binary names) */
+PyObject *write_npy(PyObject *module, PyObject *args);
+
+#endif

@@ -1,0 +1,213 @@
+/* Sessions, and tensors from what Python has in memory. */
+#include "module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- buffers in ---- */
+
+static const struct {
+    char format;
+    shoal_dtype dtype;
+} native[] = {
+    {'?', SHOAL_BOOL}, {'b', SHOAL_I8},  {'B', SHOAL_U8},  {'h', SHOAL_I16}, {'H', SHOAL_U16},
+    {'i', SHOAL_I32},  {'I', SHOAL_U32}, {'q', SHOAL_I64}, {'Q', SHOAL_U64}, {'l', SHOAL_I64},
+    {'L', SHOAL_U64},  {'e', SHOAL_F16}, {'f', SHOAL_F32}, {'d', SHOAL_F64},
+};
+
+static int dtype_of(const Py_buffer *view, shoal_dtype *out) {
+    const char *format = view->format ? view->format : "B";
+    bool swapped = *format == '>' || *format == '!';
+    if (strchr("<>=@!|", *format)) format++;
+    for (size_t i = 0; i < sizeof native / sizeof *native && format[0] && !format[1]; i++) {
+        if (native[i].format != *format) continue;
+        *out = native[i].dtype;
+        /* 'l' has 4 bytes where the platform says so. */
+        if ((*format == 'l' || *format == 'L') && view->itemsize == 4)
+            *out = *format == 'l' ? SHOAL_I32 : SHOAL_U32;
+        if (swapped && view->itemsize > 1) break;
+        if (shoal_dtype_size(*out) == (size_t)view->itemsize) return 0;
+    }
+    PyErr_Format(errors[SHOAL_INVALID],
+                 "a buffer of format '%s' has no element type here; convert it first (known: bool, "
+                 "int8 to int64, uint8 to uint64, float16, float32, float64 in this machine's byte "
+                 "order)",
+                 view->format ? view->format : "B");
+    return -1;
+}
+
+static void release_view(void *context) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyBuffer_Release(context);
+    PyGILState_Release(state);
+    free(context);
+}
+
+/* from_buffer(object, borrow): a tensor from anything with the buffer protocol. */
+static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
+    PyObject *object;
+    int borrow;
+    shoal_session *session = session_of(self);
+    if (!session || !PyArg_ParseTuple(args, "Op", &object, &borrow)) return NULL;
+    Py_buffer *view = calloc(1, sizeof *view);
+    if (!view) return PyErr_NoMemory();
+    if (PyObject_GetBuffer(object, view, PyBUF_STRIDES | PyBUF_FORMAT)) {
+        free(view);
+        return NULL;
+    }
+    shoal_dtype dtype = SHOAL_U8;
+    int64_t dims[SHOAL_MAX_RANK];
+    void *copy = NULL;
+    shoal_tensor *tensor = NULL;
+    PyObject *result = NULL;
+    bool dense = PyBuffer_IsContiguous(view, 'C');
+    if (dtype_of(view, &dtype)) goto out;
+    if (view->ndim > SHOAL_MAX_RANK) {
+        PyErr_Format(errors[SHOAL_INVALID], "rank %d is over the limit of %d", view->ndim,
+                     SHOAL_MAX_RANK);
+        goto out;
+    }
+    for (int i = 0; i < view->ndim; i++) dims[i] = view->shape[i];
+    if (!dense || !borrow) {
+        copy = malloc(view->len ? (size_t)view->len : 1);
+        if (!copy) {
+            PyErr_NoMemory();
+            goto out;
+        }
+        if (dense) {
+            Py_BEGIN_ALLOW_THREADS memcpy(copy, view->buf, (size_t)view->len);
+            Py_END_ALLOW_THREADS
+        } else if (PyBuffer_ToContiguous(copy, view, view->len, 'C')) {
+            free(copy);
+            goto out;
+        }
+    }
+    shoal_status status;
+    if (copy) {
+        status = shoal_tensor_borrow(session, dtype, (uint32_t)view->ndim, dims, copy, free, copy,
+                                     &tensor);
+    } else {
+        status = shoal_tensor_borrow(session, dtype, (uint32_t)view->ndim, dims, view->buf,
+                                     release_view, view, &tensor);
+        view = NULL; /* the library gives it back */
+    }
+    result = status == SHOAL_OK ? wrap(tensor, self) : raise(status);
+out:
+    if (view) PyBuffer_Release(view);
+    free(view);
+    return result;
+}
+
+/* from_bytes(bytes, dtype, shape) */
+static PyObject *session_from_bytes(PyObject *self, PyObject *args) {
+    const char *data, *name;
+    Py_ssize_t bytes;
+    PyObject *shape;
+    shoal_session *session = session_of(self);
+    if (!session || !PyArg_ParseTuple(args, "y#sO", &data, &bytes, &name, &shape)) return NULL;
+    int64_t dims[SHOAL_MAX_RANK];
+    Py_ssize_t rank = ints_of(shape, dims, SHOAL_MAX_RANK, "shape");
+    if (rank < 0) return NULL;
+    shoal_dtype dtype;
+    shoal_status status = shoal_dtype_find(name, &dtype);
+    if (status != SHOAL_OK) return raise(status);
+    size_t want = shoal_dtype_size(dtype);
+    for (Py_ssize_t i = 0; i < rank; i++) want *= (size_t)dims[i];
+    if (want != (size_t)bytes)
+        return PyErr_Format(errors[SHOAL_INVALID], "%zd bytes do not fit the shape", bytes);
+    shoal_tensor *tensor;
+    status = shoal_tensor_new(session, dtype, (uint32_t)rank, dims, data, &tensor);
+    return status == SHOAL_OK ? wrap(tensor, self) : raise(status);
+}
+
+/* ---- sessions ---- */
+
+static int session_init(PyObject *object, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"hub", "workers", "threads", "backend", "timeout_ms", "name", NULL};
+    session_object *self = (session_object *)object;
+    shoal_options options = {.size = sizeof options, .interrupted = interrupted};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|zIIzIz", names, &options.hub,
+                                     &options.workers, &options.threads, &options.backend,
+                                     &options.timeout_ms, &options.name))
+        return -1;
+    shoal_status status;
+    Py_BEGIN_ALLOW_THREADS status = shoal_session_open(&options, &self->session);
+    Py_END_ALLOW_THREADS if (status == SHOAL_OK) return 0;
+    raise(status);
+    return -1;
+}
+
+static PyObject *session_close(PyObject *object, PyObject *unused) {
+    (void)unused;
+    session_object *self = (session_object *)object;
+    shoal_session *session = self->session;
+    self->session = NULL;
+    Py_BEGIN_ALLOW_THREADS shoal_session_close(&session);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static void session_dealloc(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(session_close(object, NULL));
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+static PyObject *session_sync(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_session *session = session_of(self);
+    if (!session) return NULL;
+    shoal_status status;
+    Py_BEGIN_ALLOW_THREADS status = shoal_sync(session);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *session_status(PyObject *self, PyObject *unused) {
+    (void)unused;
+    enum { ROOM = 1024 };
+    shoal_session *session = session_of(self);
+    if (!session) return NULL;
+    shoal_pool_status pool = {.size = sizeof pool};
+    shoal_slot *slots = malloc(ROOM * sizeof *slots);
+    if (!slots) return PyErr_NoMemory();
+    shoal_status status;
+    Py_BEGIN_ALLOW_THREADS status = shoal_status_of(session, &pool, slots, ROOM);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) {
+        free(slots);
+        return raise(status);
+    }
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < pool.n_slots && i < ROOM; i++) {
+        const shoal_slot *s = &slots[i];
+        PyObject *row = Py_BuildValue(
+            "{sIsIsssssssssIsNsdsKsKsKsK}", "slot", s->slot, "pid", s->pid, "worker", s->worker,
+            "host", s->host, "backend", s->backend, "device", s->device, "threads", s->threads,
+            "compute", PyBool_FromLong(s->compute), "weight", s->weight, "memory",
+            (unsigned long long)s->memory, "bytes", (unsigned long long)s->bytes, "instances",
+            (unsigned long long)s->instances, "busy_ns", (unsigned long long)s->busy_ns);
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    free(slots);
+    if (!list) return NULL;
+    return Py_BuildValue(
+        "{sssssKsKsKsKsKsIsN}", "version", pool.version, "address", pool.address, "epoch",
+        (unsigned long long)pool.epoch, "instances", (unsigned long long)pool.instances,
+        "uptime_ms", (unsigned long long)pool.uptime_ms, "values", (unsigned long long)pool.values,
+        "bytes", (unsigned long long)pool.bytes, "sessions", pool.sessions, "slots", list);
+}
+
+static PyMethodDef session_methods[] = {
+    {"close", session_close, METH_NOARGS, "Ends the session."},
+    {"sync", session_sync, METH_NOARGS, "Waits until everything recorded has run."},
+    {"_status", session_status, METH_NOARGS, NULL},
+    {"_from_buffer", session_from_buffer, METH_VARARGS, NULL},
+    {"_from_bytes", session_from_bytes, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot session_slots[] = {{Py_tp_init, session_init},
+                                      {Py_tp_dealloc, session_dealloc},
+                                      {Py_tp_methods, session_methods},
+                                      {0, NULL}};
+PyType_Spec session_spec = {"shoal._shoal.Session", sizeof(session_object), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, session_slots};

@@ -1,0 +1,275 @@
+/* Sessions in this process: operations, layouts, errors, release. Numbers are checked against plain
+ * loops here, and against NumPy in test/python. */
+#include "shoal/shoal.h"
+
+#include "base/status.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+static void ok(shoal_status status) {
+    if (status != SHOAL_OK) fail_msg("%s: %s", shoal_status_name(status), shoal_error_message());
+}
+
+static void says(shoal_status status, shoal_status want, const char *part) {
+    assert_int_equal(status, want);
+    if (!strstr(shoal_error_message(), part))
+        fail_msg("'%s' is not in '%s'", part, shoal_error_message());
+}
+
+static shoal_session *open_pool(uint32_t workers) {
+    shoal_options options = {.size = sizeof options, .workers = workers, .threads = workers};
+    options.hub = "embedded";
+    options.timeout_ms = 20000;
+    shoal_session *session;
+    ok(shoal_session_open(&options, &session));
+    return session;
+}
+
+static shoal_tensor *numbers(shoal_session *s, int64_t rows, int64_t columns, float step) {
+    float *data = malloc((size_t)(rows * columns + 1) * sizeof *data);
+    for (int64_t i = 0; i < rows * columns; i++) data[i] = (float)(i % 23 - 11) * step;
+    shoal_tensor *t;
+    ok(shoal_tensor_new(s, SHOAL_F32, 2, (int64_t[]){rows, columns}, data, &t));
+    free(data);
+    return t;
+}
+
+static float *read_all(shoal_tensor *t) {
+    size_t bytes = (size_t)base_type_bytes(shoal_tensor_type(t));
+    float *data = malloc(bytes + 1);
+    ok(shoal_read(t, data, bytes));
+    return data;
+}
+
+static void check_product(shoal_session *s, int64_t m, int64_t k, int64_t n, const shoal_layout *la,
+                          const shoal_layout *lb) {
+    shoal_tensor *a = numbers(s, m, k, 0.25f), *b = numbers(s, k, n, 0.5f), *c;
+    float *x = read_all(a), *y = read_all(b);
+    shoal_tensor *p = NULL, *q = NULL;
+    if (la)
+        ok(shoal_place(a, la, &p));
+    else
+        p = shoal_tensor_retain(a);
+    if (lb)
+        ok(shoal_place(b, lb, &q));
+    else
+        q = shoal_tensor_retain(b);
+    ok(shoal_matmul(p, q, &c));
+    float *z = read_all(c);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t t = 0; t < k; t++) sum += (double)x[i * k + t] * y[t * n + j];
+            if (fabs(sum - z[i * n + j]) > 1e-3)
+                fail_msg("%lldx%lldx%lld at %lld, %lld: %g instead of %g", (long long)m,
+                         (long long)k, (long long)n, (long long)i, (long long)j,
+                         (double)z[i * n + j], sum);
+        }
+    free(x);
+    free(y);
+    free(z);
+    shoal_tensor_free(&a);
+    shoal_tensor_free(&b);
+    shoal_tensor_free(&c);
+    shoal_tensor_free(&p);
+    shoal_tensor_free(&q);
+}
+
+static void test_products(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 1, 1}, {7, 5, 3},    {64, 32, 48}, {0, 4, 5},
+                                        {5, 0, 4}, {33, 129, 2}, {2, 3, 0},    {300, 70, 41}};
+    for (uint32_t workers = 1; workers <= 5; workers++) {
+        shoal_session *s = open_pool(workers);
+        double weights[5] = {5, 3, 0.5, 2, 1};
+        uint32_t rows[2] = {workers, 1}, columns[2] = {1, workers};
+        shoal_layout by_rows = {.size = sizeof by_rows, .parts = rows};
+        shoal_layout by_columns = {.size = sizeof by_columns, .parts = columns};
+        shoal_layout everywhere = {.size = sizeof everywhere};
+        double uneven[6] = {0};
+        memcpy(uneven, weights, workers * sizeof *weights);
+        uneven[workers] = 1;
+        shoal_layout uneven_rows = {.size = sizeof by_rows, .parts = rows, .weights = uneven};
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            const int64_t *d = shapes[i];
+            check_product(s, d[0], d[1], d[2], NULL, NULL);
+            check_product(s, d[0], d[1], d[2], &by_rows, NULL);
+            check_product(s, d[0], d[1], d[2], &uneven_rows, &everywhere);
+            check_product(s, d[0], d[1], d[2], NULL, &by_columns);
+            check_product(s, d[0], d[1], d[2], &by_columns, &by_rows); /* the inner dimension */
+            check_product(s, d[0], d[1], d[2], &by_rows, &by_columns);
+        }
+        shoal_session_close(&s);
+    }
+}
+
+static void test_grid(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(4);
+    uint32_t rows[2] = {2, 1}, columns[2] = {1, 2};
+    uint32_t of_a[4], of_b[4];
+    shoal_slot slots[8];
+    shoal_pool_status pool = {.size = sizeof pool};
+    ok(shoal_status_of(s, &pool, slots, 8));
+    assert_int_equal(pool.n_slots, 5); /* four devices and the client's memory */
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t c = 0; c < 2; c++) {
+            of_a[r * 2 + c] = slots[r * 2 + c].slot;
+            of_b[c * 2 + r] = slots[r * 2 + c].slot;
+        }
+    shoal_layout a = {.size = sizeof a, .parts = rows, .copies = 2, .slots = of_a, .n_slots = 4};
+    shoal_layout b = {.size = sizeof b, .parts = columns, .copies = 2, .slots = of_b, .n_slots = 4};
+    check_product(s, 37, 19, 23, &a, &b);
+    shoal_session_close(&s);
+}
+
+static void test_operations(void **state) {
+    (void)state;
+    for (uint32_t workers = 1; workers <= 3; workers += 2) {
+        shoal_session *s = open_pool(workers);
+        shoal_tensor *x = numbers(s, 50, 6, 1), *row, *y, *z, *sum, *t;
+        float six[6] = {1, 2, 3, 4, 5, 6};
+        ok(shoal_tensor_new(s, SHOAL_F32, 1, (int64_t[]){6}, six, &row));
+        ok(shoal_add(x, row, &y));
+        ok(shoal_multiply(y, y, &z));
+        ok(shoal_reduce(z, "add", (int64_t[]){-1}, 1, false, &sum));
+        ok(shoal_transpose(y, NULL, &t));
+        float *xs = read_all(x), *sums = read_all(sum), *ts = read_all(t);
+        for (int i = 0; i < 50; i++) {
+            float want = 0;
+            for (int j = 0; j < 6; j++) {
+                float v = xs[i * 6 + j] + six[j];
+                want += v * v;
+                assert_true(ts[j * 50 + i] == v);
+            }
+            assert_true(fabsf(want - sums[i]) < 1e-3f);
+        }
+        shoal_tensor *max, *part, *both;
+        ok(shoal_reduce(x, "maximum", NULL, 0, true, &max));
+        assert_int_equal(shoal_tensor_type(max)->rank, 2);
+        ok(shoal_slice(x, (int64_t[]){1, 2}, (int64_t[]){49, 6}, (int64_t[]){3, 2}, &part));
+        ok(shoal_concatenate((shoal_tensor *[]){part, part}, 2, 1, &both));
+        float *most = read_all(max), *twice = read_all(both);
+        assert_true(most[0] == 11);
+        for (int i = 0; i < 16; i++)
+            for (int j = 0; j < 4; j++)
+                assert_true(twice[i * 4 + j] == xs[(1 + 3 * i) * 6 + 2 + 2 * (j % 2)]);
+        free(xs);
+        free(sums);
+        free(ts);
+        free(most);
+        free(twice);
+        shoal_tensor *all[] = {x, row, y, z, sum, t, max, part, both};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) shoal_tensor_free(&all[i]);
+        shoal_session_close(&s);
+    }
+}
+
+static void test_errors(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(1);
+    shoal_tensor *a = numbers(s, 3, 4, 1), *b = numbers(s, 3, 4, 1), *c = NULL;
+    says(shoal_matmul(a, b, &c), SHOAL_INVALID, "float32[3, 4] @ float32[3, 4]");
+    assert_null(c);
+    shoal_tensor *d;
+    ok(shoal_convert(a, SHOAL_I32, &d));
+    says(shoal_add(a, d, &c), SHOAL_INVALID, "int32[3, 4]");
+    says(shoal_reshape(a, 1, (int64_t[]){13}, &c), SHOAL_INVALID, "reshape");
+    says(shoal_reduce(a, "add", (int64_t[]){2}, 1, false, &c), SHOAL_INVALID, "no axis 2");
+    float few[2];
+    says(shoal_read(a, few, sizeof few), SHOAL_INVALID, "48 bytes");
+    uint32_t parts[2] = {3, 1};
+    shoal_layout layout = {.size = sizeof layout, .parts = parts};
+    says(shoal_place(a, &layout, &c), SHOAL_INVALID, "3 parts");
+    says(shoal_tensor_new(s, SHOAL_F32, 1, (int64_t[]){-1}, few, &c), SHOAL_INVALID, "negative");
+    /* Everything goes on after errors. */
+    ok(shoal_add(a, b, &c));
+    float *sum = read_all(c);
+    assert_true(sum[0] == -22);
+    free(sum);
+    shoal_tensor_free(&a);
+    shoal_tensor_free(&b);
+    shoal_tensor_free(&c);
+    shoal_tensor_free(&d);
+    shoal_session_close(&s);
+
+    shoal_options options = {.size = sizeof options, .hub = "shm:nobody-is-here"};
+    says(shoal_session_open(&options, &s), SHOAL_NOT_FOUND, "nobody-is-here");
+    assert_null(s);
+    options = (shoal_options){.size = sizeof options, .hub = "embedded", .backend = "quantum"};
+    says(shoal_session_open(&options, &s), SHOAL_NOT_FOUND, "quantum");
+}
+
+static void test_long_chains(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(2);
+    shoal_tensor *x = numbers(s, 10, 10, 1), *one = NULL;
+    float v = 1;
+    ok(shoal_full(s, SHOAL_F32, 2, (int64_t[]){10, 10}, &v, &one));
+    for (int i = 0; i < 10000; i++) {
+        shoal_tensor *next;
+        ok(shoal_add(x, one, &next));
+        shoal_tensor_free(&x);
+        x = next;
+    }
+    float *data = read_all(x);
+    assert_true(data[0] == 10000 - 11);
+    free(data);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&one);
+    ok(shoal_sync(s));
+    shoal_pool_status pool = {.size = sizeof pool};
+    ok(shoal_status_of(s, &pool, NULL, 0));
+    assert_true(pool.values <= 2);
+    shoal_session_close(&s);
+}
+
+static void test_handles_outlive_sessions(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(1);
+    shoal_tensor *a = numbers(s, 2, 2, 1), *b;
+    ok(shoal_add(a, a, &b));
+    shoal_session_close(&s);
+    float data[4];
+    says(shoal_read(b, data, sizeof data), SHOAL_CLOSED, "closed");
+    shoal_tensor_free(&a);
+    shoal_tensor_free(&b);
+}
+
+static void test_explain(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(2);
+    shoal_tensor *a = numbers(s, 600, 700, 1), *b = numbers(s, 700, 500, 1), *c;
+    ok(shoal_matmul(a, b, &c));
+    char *text, *json;
+    ok(shoal_explain(c, false, &text));
+    assert_non_null(strstr(text, "dot_general"));
+    ok(shoal_explain(c, true, &json));
+    assert_int_equal(json[0], '{');
+    free(text);
+    free(json);
+    float *data = read_all(c);
+    free(data);
+    shoal_tensor_free(&a);
+    shoal_tensor_free(&b);
+    shoal_tensor_free(&c);
+    shoal_session_close(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),    cmocka_unit_test(test_grid),
+        cmocka_unit_test(test_operations),  cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_long_chains), cmocka_unit_test(test_handles_outlive_sessions),
+        cmocka_unit_test(test_explain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

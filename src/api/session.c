@@ -1,0 +1,306 @@
+/* Sessions: a client's worker, the way to its hub, and what the hub has told. */
+#include "api/state.h"
+
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *shoal_version(void) { return SHOAL_PACKAGE_VERSION; }
+
+shoal_status api_wait(const shoal_session *session, bool (*done)(void *context), void *context) {
+    wire_peer *wire = worker_wire(session->worker);
+    int64_t deadline = base_now() + (int64_t)session->timeout_ms * BASE_MS;
+    for (;;) {
+        int64_t slice = base_now() + 100 * BASE_MS;
+        shoal_status status = wire_wait(wire, done, context, slice < deadline ? slice : deadline);
+        if (status != SHOAL_TIMEOUT || base_now() >= deadline) return status;
+        if (session->interrupted && session->interrupted(session->context))
+            return base_fail(SHOAL_INTERRUPTED, "the wait was interrupted");
+    }
+}
+
+shoal_status api_check(shoal_session *session) {
+    if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");
+    return worker_state(session->worker);
+}
+
+/* ---- what the hub tells ---- */
+
+static void note_failure(shoal_session *session, uint64_t value, const Shoal__Error *error) {
+    if (!session->first_failure.message)
+        session->first_failure = (api_failure){(shoal_status)error->status, strdup(error->message)};
+    /* Only a reader asks; other values of a failed program are known to the hub as such. */
+    if (worker_expected_done(session->worker, value)) return;
+    api_failure *failure = calloc(1, sizeof *failure);
+    if (failure && base_map_set(&session->failures, value, failure) == SHOAL_OK)
+        *failure = (api_failure){(shoal_status)error->status, strdup(error->message)};
+    else
+        free(failure);
+}
+
+void api_failure_forget(shoal_session *session, uint64_t value) {
+    pthread_mutex_lock(&session->news);
+    api_failure *failure = base_map_remove(&session->failures, value);
+    pthread_mutex_unlock(&session->news);
+    if (failure) free(failure->message);
+    free(failure);
+}
+
+static void on_finished(shoal_session *session, const Shoal__Finished *finished) {
+    pthread_mutex_lock(&session->news);
+    if (session->outstanding) session->outstanding--;
+    for (size_t i = 0; finished->error && i < finished->n_outputs; i++)
+        note_failure(session, finished->outputs[i], finished->error);
+    api_times *times = &session->times[session->n_times++ % API_TIMES];
+    *times = (api_times){.program = finished->program};
+    for (size_t i = 0; i < finished->n_slots && times->n < 64; i++)
+        times->slots[times->n++] = (shoal_slot_time){.slot = finished->slots[i]->slot,
+                                                     .busy_ns = finished->slots[i]->nanoseconds,
+                                                     .nodes = finished->slots[i]->nodes};
+    pthread_mutex_unlock(&session->news);
+}
+
+static shoal_status on_message(void *context, Shoal__Kind kind, const void *body, size_t bytes) {
+    shoal_session *session = context;
+    const ProtobufCMessageDescriptor *type =
+        kind == SHOAL__KIND__FINISHED    ? &shoal__finished__descriptor
+        : kind == SHOAL__KIND__STATUS    ? &shoal__status__descriptor
+        : kind == SHOAL__KIND__EXPLAINED ? &shoal__explained__descriptor
+                                         : NULL;
+    ProtobufCMessage *message = type ? protobuf_c_message_unpack(type, NULL, bytes, body) : NULL;
+    if (!message) return base_fail(SHOAL_FORMAT, "a message of kind %d cannot be read", (int)kind);
+    if (kind == SHOAL__KIND__FINISHED) {
+        on_finished(session, (const Shoal__Finished *)message);
+        protobuf_c_message_free_unpacked(message, NULL);
+        return SHOAL_OK;
+    }
+    uint64_t token = kind == SHOAL__KIND__STATUS ? ((const Shoal__Status *)message)->token
+                                                 : ((const Shoal__Explained *)message)->token;
+    pthread_mutex_lock(&session->news);
+    bool wanted = token == session->answer.token && !session->answer.there;
+    if (wanted) {
+        session->answer.message = message;
+        session->answer.there = true;
+    }
+    pthread_mutex_unlock(&session->news);
+    if (!wanted) protobuf_c_message_free_unpacked(message, NULL); /* its asker gave up */
+    return SHOAL_OK;
+}
+
+static bool answered(void *context) {
+    shoal_session *session = context;
+    pthread_mutex_lock(&session->news);
+    bool there = session->answer.there;
+    pthread_mutex_unlock(&session->news);
+    return there || !worker_hub(session->worker);
+}
+
+shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
+                     uint64_t *token, ProtobufCMessage **answer) {
+    SHOAL_TRY(api_check(session));
+    pthread_mutex_lock(&session->news);
+    *token = session->answer.token = ++session->next_token;
+    session->answer.there = false;
+    pthread_mutex_unlock(&session->news);
+    SHOAL_TRY(wire_send(worker_hub(session->worker), kind, question));
+    shoal_status status = api_wait(session, answered, session);
+    pthread_mutex_lock(&session->news);
+    *answer = session->answer.there ? session->answer.message : NULL;
+    session->answer = (api_answer){0};
+    pthread_mutex_unlock(&session->news);
+    if (*answer) return SHOAL_OK;
+    if (status == SHOAL_OK) status = worker_state(session->worker);
+    return base_fail_prefix(status, "asking the hub: ");
+}
+
+/* ---- opening ---- */
+
+enum { DEFAULT_TIMEOUT_MS = 600000, CONNECT_MS = 5000, MAX_WORKERS = 64 };
+
+/* The options that are given, over the defaults. */
+static shoal_status settle_options(const shoal_options *given, shoal_options *out) {
+    *out = (shoal_options){.size = sizeof *out};
+    if (given) {
+        if (given->size == 0 || given->size > sizeof *out)
+            return base_fail(SHOAL_INVALID,
+                             "shoal_options.size is %zu; set it to "
+                             "sizeof(shoal_options)",
+                             given->size);
+        memcpy(out, given, given->size);
+    }
+    if (!out->hub) out->hub = getenv("SHOAL_HUB");
+    if (!out->hub || !*out->hub) out->hub = "embedded";
+    if (!out->timeout_ms) out->timeout_ms = DEFAULT_TIMEOUT_MS;
+    if (!out->backend) out->backend = "cpu";
+    if (!out->workers) out->workers = 1;
+    if (out->workers > MAX_WORKERS)
+        return base_fail(SHOAL_INVALID, "%u embedded workers; the most is %d", out->workers,
+                         MAX_WORKERS);
+    return SHOAL_OK;
+}
+
+static shoal_status make_worker(shoal_session *session, const shoal_options *options,
+                                bool embedded) {
+    worker_device devices[MAX_WORKERS] = {{0}};
+    worker_options w = {.role = SHOAL__ROLE__CLIENT, .devices = devices};
+    char name[64];
+    base_os_process_name(name, sizeof name);
+    w.name = options->name ? options->name : name;
+    if (embedded) {
+        const shoal_backend *backend;
+        shoal_device_info info;
+        SHOAL_TRY(backend_find(options->backend, &backend));
+        if (!backend->device_count(backend_host()))
+            return base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
+        SHOAL_TRY(backend->device_info(backend_host(), 0, &info));
+        uint32_t threads = options->threads ? options->threads : info.threads;
+        w.n_devices = options->workers;
+        for (uint32_t i = 0; i < options->workers; i++) {
+            uint32_t part = threads / options->workers + (i < threads % options->workers);
+            devices[i] = (worker_device){.backend = backend,
+                                         .threads = part ? part : 1,
+                                         .memory = info.memory / 4 * 3 / options->workers};
+        }
+    }
+    return worker_new(&w, &session->worker);
+}
+
+static shoal_status open_session(shoal_session *session, const shoal_options *options) {
+    bool embedded = !strcmp(options->hub, "embedded");
+    SHOAL_TRY(make_worker(session, options, embedded));
+    worker_client client = {.context = session, .message = on_message};
+    worker_set_client(session->worker, &client);
+    wire_peer *wire = worker_wire(session->worker);
+    if (embedded) {
+        SHOAL_TRY(hub_new(wire, &session->hub));
+    } else {
+        /* Workers send results straight here. */
+        char address[64];
+        snprintf(address, sizeof address, "shm:client-%ld-%llx", (long)getpid(),
+                 (unsigned long long)wire_incarnation(wire));
+        SHOAL_TRY(wire_listen(wire, address));
+    }
+    SHOAL_TRY(wire_start(wire));
+    SHOAL_TRY(worker_join(session->worker, embedded ? "inproc" : options->hub,
+                          options->timeout_ms < CONNECT_MS ? options->timeout_ms : CONNECT_MS));
+    session->next_value = session->next_program = (uint64_t)worker_session(session->worker) << 40;
+    session->next_value++; /* 0 is no value */
+    return SHOAL_OK;
+}
+
+shoal_status shoal_session_open(const shoal_options *given, shoal_session **out) {
+    *out = NULL;
+    shoal_options options;
+    SHOAL_TRY(settle_options(given, &options));
+    shoal_session *session = calloc(1, sizeof *session);
+    if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
+    pthread_mutex_init(&session->lock, NULL);
+    pthread_mutex_init(&session->news, NULL);
+    atomic_init(&session->refs, 1);
+    session->timeout_ms = options.timeout_ms;
+    session->interrupted = options.interrupted;
+    session->context = options.context;
+    shoal_status status = open_session(session, &options);
+    if (status != SHOAL_OK)
+        shoal_session_close(&session);
+    else
+        *out = session;
+    return status;
+}
+
+void shoal_session_close(shoal_session **out) {
+    shoal_session *session = *out;
+    *out = NULL;
+    if (!session) return;
+    pthread_mutex_lock(&session->lock);
+    session->closed = true;
+    /* Handlers of this session use the worker until it is gone. */
+    worker *ending = session->worker;
+    worker_destroy(&ending);
+    session->worker = NULL;
+    hub_destroy(&session->hub);
+    graph_destroy(&session->trace);
+    pthread_mutex_unlock(&session->lock);
+    api_session_release(session);
+}
+
+void api_session_release(shoal_session *session) {
+    if (atomic_fetch_sub(&session->refs, 1) != 1) return;
+    session->pending.count = 0;
+    api_drain(session);
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&session->failures, &at, &key, &item)) {
+        free(((api_failure *)item)->message);
+        free(item);
+    }
+    for (size_t i = 0; i < session->programs.count; i++)
+        base_str_fini(&session->programs.data[i].key);
+    base_map_fini(&session->failures);
+    base_map_fini(&session->inputs);
+    free(session->input_values.data);
+    free(session->pending.data);
+    free(session->released.data);
+    free(session->uploads);
+    free(session->programs.data);
+    free(session->first_failure.message);
+    if (session->answer.message) protobuf_c_message_free_unpacked(session->answer.message, NULL);
+    pthread_mutex_destroy(&session->lock);
+    pthread_mutex_destroy(&session->news);
+    free(session);
+}
+
+/* ---- status ---- */
+
+static void copy_text(char *to, size_t room, const char *from) {
+    snprintf(to, room, "%s", from ? from : "");
+}
+
+static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
+    *to = (shoal_slot){.slot = from->slot,
+                       .pid = from->pid,
+                       .compute = from->compute,
+                       .bytes = from->bytes,
+                       .instances = from->instances,
+                       .busy_ns = from->busy_ns};
+    copy_text(to->worker, sizeof to->worker, from->peer_name);
+    copy_text(to->host, sizeof to->host, from->host);
+    if (!from->device) return;
+    copy_text(to->backend, sizeof to->backend, from->device->backend);
+    copy_text(to->device, sizeof to->device, from->device->name);
+    to->threads = from->device->threads;
+    to->weight = from->device->weight;
+    to->memory = from->device->memory;
+}
+
+shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, shoal_slot *slots,
+                             uint32_t room) {
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    ProtobufCMessage *answer;
+    pthread_mutex_lock(&session->lock);
+    shoal_status status = api_ask(session, SHOAL__KIND__STATUS_ASK, &ask.base, &ask.token, &answer);
+    pthread_mutex_unlock(&session->lock);
+    if (status != SHOAL_OK) return status;
+    const Shoal__Status *s = (const Shoal__Status *)answer;
+    shoal_pool_status pool = {.size = sizeof pool,
+                              .epoch = s->epoch,
+                              .instances = s->instances,
+                              .uptime_ms = s->uptime_ms,
+                              .values = s->values,
+                              .bytes = s->bytes,
+                              .sessions = s->sessions,
+                              .n_slots = (uint32_t)s->n_slots};
+    copy_text(pool.version, sizeof pool.version, s->version);
+    copy_text(pool.address, sizeof pool.address, *s->address ? s->address : "embedded");
+    memcpy(out, &pool, out->size < sizeof pool ? out->size : sizeof pool);
+    for (size_t i = 0; i < s->n_slots && i < room; i++) slot_out(s->slots[i], &slots[i]);
+    protobuf_c_message_free_unpacked(answer, NULL);
+    return SHOAL_OK;
+}

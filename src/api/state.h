@@ -1,0 +1,127 @@
+/* What the files of this folder share: the session, its trace, its tensors. */
+#ifndef API_STATE_H
+#define API_STATE_H
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "graph/graph.h"
+#include "hub/hub.h"
+#include "shoal/shoal.h"
+#include "worker/worker.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    API_NO_VALUE = 0,
+    API_TRACE_NODES = 4096,
+    API_PROGRAMS = 256,
+    API_OUTSTANDING = 64,
+    API_TIMES = 128
+};
+
+/* A handle. The session's lock guards everything but refs and next_free. */
+struct shoal_tensor {
+    atomic_int refs;
+    struct shoal_tensor *next_free; /* given back, to be drained by the next call */
+    shoal_session *session;
+    shoal_type type;
+    uint64_t value;   /* its number at the hub; API_NO_VALUE: it is in the trace */
+    uint32_t traced;  /* value in the trace */
+    size_t pending;   /* index in session->pending while it is in the trace */
+    uint64_t program; /* that computes it, for its times */
+};
+
+/* A program that the hub has been given. */
+typedef struct api_program {
+    uint64_t id;
+    uint64_t hash;
+    base_str key; /* graph and homes: compared in full */
+    uint64_t used;
+} api_program;
+
+/* Why a program has failed. */
+typedef struct api_failure {
+    shoal_status status;
+    char *message;
+} api_failure;
+
+typedef struct api_times {
+    uint64_t program;
+    uint32_t n;
+    shoal_slot_time slots[64];
+} api_times;
+
+/* The answer to a question. */
+typedef struct api_answer {
+    uint64_t token;
+    bool there;
+    ProtobufCMessage *message;
+} api_answer;
+
+struct shoal_session {
+    pthread_mutex_t lock;
+    atomic_int refs; /* the session itself and each tensor */
+    bool closed;
+    worker *worker;
+    hub *hub; /* of an embedded pool */
+    uint32_t timeout_ms;
+    bool (*interrupted)(void *context);
+    void *context;
+    uint64_t next_value, next_program;
+    _Atomic(shoal_tensor *) freed;
+
+    graph *trace;
+    base_map inputs;                  /* value -> input of the trace + 1 */
+    BASE_VEC(uint64_t) input_values;  /* per input of the trace */
+    BASE_VEC(shoal_tensor *) pending; /* handles to values of the trace, NULL when given back */
+    BASE_VEC(uint64_t) released;      /* values to be told with the next message */
+    struct api_upload {
+        uint64_t value;
+        shoal_type type;
+    } * uploads; /* values the hub has not heard of */
+    size_t n_uploads, room_uploads;
+    BASE_VEC(api_program) programs;
+    uint64_t clock;
+
+    /* Guarded by `news`, written under the pump. */
+    pthread_mutex_t news;
+    uint32_t outstanding;
+    base_map failures;         /* value -> api_failure */
+    api_failure first_failure; /* since the last sync */
+    api_times times[API_TIMES];
+    uint64_t n_times;
+    api_answer answer;
+    uint64_t next_token;
+};
+
+/* session.c */
+shoal_status api_check(shoal_session *session);
+void api_session_release(shoal_session *session);
+void api_failure_forget(shoal_session *session, uint64_t value);
+/* Waits until done(context), the session's timeout, or its interruption. */
+shoal_status api_wait(const shoal_session *session, bool (*done)(void *context), void *context);
+/* Asks the hub and waits for the answer, to be freed with protobuf_c_message_free_unpacked. */
+shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
+                     uint64_t *token, ProtobufCMessage **answer);
+
+/* trace.c: with the session's lock held. */
+void api_drain(shoal_session *session);
+shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value);
+/* A handle to a value of the trace. */
+shoal_status api_tensor_traced(shoal_session *session, uint32_t value, shoal_tensor **out);
+shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, shoal_tensor **out);
+/* Submits what is recorded. home: also brings this value into the client's memory, as value
+ * *home_value, at `data`. */
+shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
+                       uint64_t *home_value);
+/* The same, only planned. */
+shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool json, char **out);
+/* Calls between lock and unlock; *out NULL on failure. */
+shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                       uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                       const shoal_graph *const *regions, uint16_t n_regions,
+                       shoal_tensor **outputs, uint16_t n_outputs);
+const char *api_location(void);
+
+#endif

@@ -1,0 +1,369 @@
+/* The trace: operations recorded until something is read, and their way to the hub. */
+#include "api/state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char location[160];
+
+void shoal_location(const char *text) {
+    size_t n = text ? strlen(text) : 0;
+    if (n >= sizeof location) {
+        text += n - sizeof location + 1; /* the end of a path tells more than its beginning */
+        n = sizeof location - 1;
+    }
+    memcpy(location, n ? text : "", n);
+    location[n] = 0;
+}
+
+const char *api_location(void) { return *location ? location : NULL; }
+
+/* ---- handles ---- */
+
+shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, shoal_tensor **out) {
+    shoal_tensor *tensor = calloc(1, sizeof *tensor);
+    if (!tensor) return base_fail(SHOAL_NO_MEMORY, "no memory for a tensor");
+    atomic_init(&tensor->refs, 1);
+    atomic_fetch_add(&session->refs, 1);
+    tensor->session = session;
+    tensor->type = *type;
+    *out = tensor;
+    return SHOAL_OK;
+}
+
+shoal_status api_tensor_traced(shoal_session *session, uint32_t value, shoal_tensor **out) {
+    shoal_tensor *tensor;
+    SHOAL_TRY(api_tensor_alloc(session, &graph_data(session->trace)->values[value].type, &tensor));
+    tensor->traced = value;
+    tensor->pending = session->pending.count;
+    if (!base_vec_push(&session->pending, tensor)) {
+        api_session_release(session);
+        free(tensor);
+        return SHOAL_NO_MEMORY;
+    }
+    *out = tensor;
+    return SHOAL_OK;
+}
+
+shoal_tensor *shoal_tensor_retain(shoal_tensor *tensor) {
+    if (tensor) atomic_fetch_add(&tensor->refs, 1);
+    return tensor;
+}
+
+/* From any thread, garbage collectors' among them: the handle is only put on a list. */
+void shoal_tensor_free(shoal_tensor **out) {
+    shoal_tensor *tensor = *out;
+    *out = NULL;
+    if (!tensor || atomic_fetch_sub(&tensor->refs, 1) != 1) return;
+    shoal_session *session = tensor->session;
+    shoal_tensor *head = atomic_load(&session->freed);
+    do {
+        tensor->next_free = head;
+    } while (!atomic_compare_exchange_weak(&session->freed, &head, tensor));
+    /* After the session was closed nobody drains any more. */
+    api_session_release(session);
+}
+
+void api_drain(shoal_session *session) {
+    shoal_tensor *tensor = atomic_exchange(&session->freed, NULL);
+    while (tensor) {
+        shoal_tensor *next = tensor->next_free;
+        if (tensor->value != API_NO_VALUE) {
+            /* Without memory to note it, the hub keeps the value until the session ends. */
+            if (!base_vec_push(&session->released, tensor->value))
+                base_log(BASE_WARN, "client", "%s", shoal_error_message());
+        } else if (tensor->pending < session->pending.count &&
+                   session->pending.data[tensor->pending] == tensor) {
+            session->pending.data[tensor->pending] = NULL;
+        }
+        free(tensor);
+        tensor = next;
+    }
+}
+
+const shoal_type *shoal_tensor_type(const shoal_tensor *tensor) { return &tensor->type; }
+shoal_session *shoal_tensor_session(const shoal_tensor *tensor) { return tensor->session; }
+
+/* ---- recording ---- */
+
+shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
+    shoal_session *session = tensor->session;
+    if (!session->trace) SHOAL_TRY(graph_new(0, &session->trace));
+    if (tensor->value == API_NO_VALUE) {
+        *value = tensor->traced;
+        return SHOAL_OK;
+    }
+    uintptr_t known = (uintptr_t)base_map_get(&session->inputs, tensor->value);
+    if (known) {
+        *value = (uint32_t)(known - 1);
+        return SHOAL_OK;
+    }
+    SHOAL_TRY(graph_add_input(session->trace, &tensor->type, value));
+    if (!base_vec_push(&session->input_values, tensor->value)) return SHOAL_NO_MEMORY;
+    return base_map_set(&session->inputs, tensor->value, (void *)((uintptr_t)*value + 1));
+}
+
+shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                       uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                       const shoal_graph *const *regions, uint16_t n_regions,
+                       shoal_tensor **outputs, uint16_t n_outputs) {
+    uint32_t few[8], first;
+    uint32_t *values = n_inputs <= 8 ? few : malloc(n_inputs * sizeof *values);
+    if (!values) return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", n_inputs);
+    for (uint16_t o = 0; o < n_outputs; o++) outputs[o] = NULL;
+    shoal_status status = SHOAL_OK;
+    for (uint32_t i = 0; i < n_inputs && status == SHOAL_OK; i++) {
+        if (inputs[i]->session != session)
+            status = base_fail(SHOAL_INVALID, "%s: operand %u belongs to another session",
+                               shoal_op_name(op), i);
+        else
+            status = api_trace_value(inputs[i], &values[i]);
+    }
+    if (status == SHOAL_OK && !session->trace) status = graph_new(0, &session->trace);
+    if (status == SHOAL_OK) status = graph_at(session->trace, api_location(), NULL);
+    if (status == SHOAL_OK)
+        status = graph_add(session->trace, op, values, n_inputs, attrs, n_attrs, regions, n_regions,
+                           &first);
+    if (values != few) free(values);
+    for (uint16_t o = 0; o < n_outputs && status == SHOAL_OK; o++)
+        status = api_tensor_traced(session, first + o, &outputs[o]);
+    for (uint16_t o = 0; o < n_outputs && status != SHOAL_OK; o++) shoal_tensor_free(&outputs[o]);
+    return status;
+}
+
+/* ---- submitting ---- */
+
+/* A program as it goes to the hub. Arrays are freed by submission_fini. */
+typedef struct submission {
+    graph *graph;
+    Shoal__Submit message;
+    base_str key;
+    uint64_t *outputs;
+    shoal_tensor **handles; /* per output that a handle is for */
+    size_t n_handles;
+    uint32_t home[1];
+    Shoal__Upload *uploads;
+    Shoal__Upload **upload_pointers;
+} submission;
+
+static void submission_fini(submission *s) {
+    graph_destroy(&s->graph);
+    base_str_fini(&s->key);
+    free(s->outputs);
+    free(s->handles);
+    free(s->uploads);
+    free(s->upload_pointers);
+}
+
+static shoal_status list_uploads(shoal_session *session, submission *s) {
+    s->uploads = calloc(session->n_uploads + 1, sizeof *s->uploads);
+    s->upload_pointers = calloc(session->n_uploads + 1, sizeof *s->upload_pointers);
+    if (!s->uploads || !s->upload_pointers)
+        return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    for (size_t i = 0; i < session->n_uploads; i++) {
+        shoal__upload__init(&s->uploads[i]);
+        s->upload_pointers[i] = &s->uploads[i];
+        s->uploads[i].value = session->uploads[i].value;
+        s->uploads[i].dtype = session->uploads[i].type.dtype;
+        s->uploads[i].n_dims = session->uploads[i].type.rank;
+        s->uploads[i].dims = session->uploads[i].type.dims;
+    }
+    s->message.uploads = s->upload_pointers;
+    s->message.n_uploads = session->n_uploads;
+    return SHOAL_OK;
+}
+
+/* The part of the trace that live handles, and the value that is to come home, depend on. */
+static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, submission *s) {
+    uint32_t home_value = 0;
+    if (home) SHOAL_TRY(api_trace_value(home, &home_value));
+    size_t most = session->pending.count + 1;
+    uint32_t *values = calloc(most, sizeof *values);
+    s->outputs = calloc(most, sizeof *s->outputs);
+    s->handles = calloc(most, sizeof *s->handles);
+    if (!values || !s->outputs || !s->handles) {
+        free(values);
+        return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    }
+    for (size_t i = 0; i < session->pending.count; i++) {
+        shoal_tensor *tensor = session->pending.data[i];
+        /* A handle that only the reader holds is not worth keeping, but its holder may go on. */
+        if (!tensor || atomic_load(&tensor->refs) == 0) continue;
+        values[s->n_handles] = tensor->traced;
+        s->handles[s->n_handles] = tensor;
+        s->outputs[s->n_handles++] = session->next_value++;
+    }
+    size_t n = s->n_handles;
+    if (home) {
+        s->home[0] = (uint32_t)n;
+        s->message.home = s->home;
+        s->message.n_home = 1;
+        values[n] = home_value;
+        s->outputs[n++] = session->next_value++;
+    }
+    const shoal_graph *trace = graph_data(session->trace);
+    shoal_status status = graph_new(0, &s->graph);
+    if (status == SHOAL_OK)
+        status =
+            graph_extract(trace, trace->inputs, trace->n_inputs, values, (uint32_t)n, s->graph);
+    free(values);
+    s->message.outputs = s->outputs;
+    s->message.n_outputs = n;
+    s->message.inputs = session->input_values.data;
+    s->message.n_inputs = session->input_values.count;
+    return status;
+}
+
+/* Finds the program among those the hub knows, or gives it a number and encodes it. */
+static shoal_status number_program(shoal_session *session, submission *s, bool *fresh) {
+    SHOAL_TRY(graph_encode(graph_data(s->graph), true, &s->key));
+    size_t graph_bytes = s->key.size;
+    base_str_bytes(&s->key, s->home, s->message.n_home * sizeof *s->home);
+    SHOAL_TRY(base_str_status(&s->key));
+    s->message.graph.data = (uint8_t *)s->key.data;
+    uint64_t hash = base_hash(s->key.data, s->key.size);
+    size_t oldest = 0;
+    for (size_t i = 0; i < session->programs.count; i++) {
+        api_program *program = &session->programs.data[i];
+        if (program->used < session->programs.data[oldest].used) oldest = i;
+        if (program->hash != hash || program->key.size != s->key.size ||
+            memcmp(program->key.data, s->key.data, s->key.size))
+            continue;
+        program->used = ++session->clock;
+        s->message.program = program->id;
+        *fresh = false;
+        return SHOAL_OK;
+    }
+    *fresh = true;
+    s->message.program = session->next_program++;
+    s->message.graph.len = graph_bytes;
+    api_program program = {s->message.program, hash, {0}, ++session->clock};
+    base_str_bytes(&program.key, s->key.data, s->key.size);
+    SHOAL_TRY(base_str_status(&program.key));
+    if (session->programs.count < API_PROGRAMS)
+        return base_vec_push(&session->programs, program) ? SHOAL_OK : SHOAL_NO_MEMORY;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.n_programs = 1;
+    release.programs = &session->programs.data[oldest].id;
+    shoal_status status =
+        wire_send(worker_hub(session->worker), SHOAL__KIND__RELEASE, &release.base);
+    base_str_fini(&session->programs.data[oldest].key);
+    session->programs.data[oldest] = program;
+    return status;
+}
+
+static void clear_trace(shoal_session *session) {
+    graph_destroy(&session->trace);
+    base_map_fini(&session->inputs);
+    session->input_values.count = 0;
+    session->pending.count = 0;
+}
+
+static bool room_for_more(void *context) {
+    shoal_session *session = context;
+    pthread_mutex_lock(&session->news);
+    bool room = session->outstanding < API_OUTSTANDING;
+    pthread_mutex_unlock(&session->news);
+    return room || worker_hub(session->worker) == NULL;
+}
+
+static shoal_status submit(shoal_session *session, submission *s) {
+    s->message.release = session->released.data;
+    s->message.n_release = session->released.count;
+    /* Back-pressure: at most so many programs are on their way. */
+    SHOAL_TRY(api_wait(session, room_for_more, session));
+    SHOAL_TRY(worker_state(session->worker));
+    pthread_mutex_lock(&session->news);
+    session->outstanding++;
+    pthread_mutex_unlock(&session->news);
+    shoal_status status =
+        wire_send(worker_hub(session->worker), SHOAL__KIND__SUBMIT, &s->message.base);
+    if (status != SHOAL_OK) {
+        pthread_mutex_lock(&session->news);
+        session->outstanding--;
+        pthread_mutex_unlock(&session->news);
+    }
+    return status;
+}
+
+/* Before the handles that were given back: what is released must not be among the inputs. */
+static bool nothing_to_do(const shoal_session *session, const shoal_tensor *home) {
+    if (home) return false;
+    for (size_t i = 0; i < session->pending.count; i++)
+        if (session->pending.data[i]) return false;
+    return true;
+}
+
+/* What was given back usually goes with the next program; without one it goes alone. */
+static shoal_status send_released(shoal_session *session) {
+    if (!session->released.count) return SHOAL_OK;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = session->released.data;
+    release.n_values = session->released.count;
+    SHOAL_TRY(wire_send(worker_hub(session->worker), SHOAL__KIND__RELEASE, &release.base));
+    session->released.count = 0;
+    return SHOAL_OK;
+}
+
+shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
+                       uint64_t *home_value) {
+    api_drain(session);
+    if (nothing_to_do(session, home)) {
+        clear_trace(session);
+        return send_released(session);
+    }
+    submission s = {.message = SHOAL__SUBMIT__INIT};
+    bool fresh = false;
+    shoal_status status = cut_trace(session, home, &s);
+    if (status == SHOAL_OK) status = number_program(session, &s, &fresh);
+    if (status == SHOAL_OK) status = list_uploads(session, &s);
+    if (status == SHOAL_OK && home) {
+        *home_value = s.outputs[s.message.n_outputs - 1];
+        status = worker_expect(session->worker, *home_value, data, bytes);
+    }
+    if (status == SHOAL_OK) status = submit(session, &s);
+    if (status == SHOAL_OK) {
+        for (size_t i = 0; i < s.n_handles; i++) {
+            s.handles[i]->value = s.outputs[i];
+            s.handles[i]->program = s.message.program;
+        }
+        /* The copy at home is the reader's; the hub need not keep it. */
+        session->released.count = 0;
+        session->n_uploads = 0;
+        if (home && !base_vec_push(&session->released, *home_value)) status = SHOAL_NO_MEMORY;
+        clear_trace(session);
+    }
+    submission_fini(&s);
+    return status;
+}
+
+shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool json, char **out) {
+    api_drain(session);
+    submission s = {.message = SHOAL__SUBMIT__INIT};
+    Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
+    ProtobufCMessage *answer = NULL;
+    shoal_status status = cut_trace(session, home, &s);
+    if (status == SHOAL_OK) status = graph_encode(graph_data(s.graph), true, &s.key);
+    if (status == SHOAL_OK) status = list_uploads(session, &s);
+    if (status == SHOAL_OK) {
+        s.message.graph.data = (uint8_t *)s.key.data;
+        s.message.graph.len = s.key.size;
+        ask.submit = &s.message;
+        status = api_ask(session, SHOAL__KIND__EXPLAIN_ASK, &ask.base, &ask.token, &answer);
+    }
+    if (status == SHOAL_OK) {
+        session->n_uploads = 0;
+        const Shoal__Explained *explained = (const Shoal__Explained *)answer;
+        if (explained->error)
+            status =
+                base_fail((shoal_status)explained->error->status, "%s", explained->error->message);
+        else
+            *out = strdup(json ? explained->json : explained->text);
+        protobuf_c_message_free_unpacked(answer, NULL);
+    }
+    submission_fini(&s);
+    return status;
+}

@@ -1,0 +1,275 @@
+/* The cpu backend's table: devices, memory, copies. Work is done before run() and copy() return. */
+#include "backend/cpu/cpu.h"
+
+#include "backend/common.h"
+#include "base/clock.h"
+#include "base/os_cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- memory ---- */
+
+/* What the cache may hold, and for how long it keeps a block that nobody takes. */
+#define CACHE_BYTES ((size_t)1 << 30)
+#define CACHE_TIME (10 * BASE_SECOND)
+
+static void drop(cpu_cache *cache, size_t i) {
+    base_pages_free(cache->blocks[i].data, cache->blocks[i].room);
+    cache->bytes -= cache->blocks[i].room;
+    cache->n--;
+    memmove(&cache->blocks[i], &cache->blocks[i + 1], (cache->n - i) * sizeof cache->blocks[0]);
+}
+
+static void trim(cpu_cache *cache, size_t most, int64_t oldest) {
+    while (cache->n && (cache->bytes > most || cache->blocks[0].since < oldest)) drop(cache, 0);
+}
+
+/* The smallest kept block that is large enough, if at most a quarter of it would lie idle. */
+static void *take(cpu_cache *cache, size_t *room) {
+    size_t best = cache->n;
+    for (size_t i = 0; i < cache->n; i++) {
+        size_t has = cache->blocks[i].room;
+        if (has < *room || has - *room > has / 4) continue;
+        if (best == cache->n || has < cache->blocks[best].room) best = i;
+    }
+    if (best == cache->n) return NULL;
+    void *data = cache->blocks[best].data;
+    *room = cache->blocks[best].room;
+    cache->bytes -= *room;
+    cache->n--;
+    memmove(&cache->blocks[best], &cache->blocks[best + 1],
+            (cache->n - best) * sizeof cache->blocks[0]);
+    return data;
+}
+
+static void keep(cpu_cache *cache, void *data, size_t room) {
+    int64_t now = base_now();
+    if (room > CACHE_BYTES) {
+        base_pages_free(data, room);
+        return;
+    }
+    if (cache->n == CPU_KEPT_BLOCKS) drop(cache, 0);
+    cache->blocks[cache->n].data = data;
+    cache->blocks[cache->n].room = room;
+    cache->blocks[cache->n++].since = now;
+    cache->bytes += room;
+    trim(cache, CACHE_BYTES, now - CACHE_TIME);
+}
+
+static void *new_pages(cpu_cache *cache, size_t *room) {
+    void *data = take(cache, room);
+    if (!data) data = base_pages_new(*room);
+    if (!data && cache->n) {
+        trim(cache, 0, INT64_MAX);
+        data = base_pages_new(*room);
+    }
+    return data;
+}
+
+shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
+    size_t unit = bytes < BASE_PAGES_UNIT ? CPU_ALIGN : BASE_PAGES_UNIT, room;
+    if (base_add_overflow(bytes, unit - (bytes ? 1 : 0), &room))
+        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
+    room = room / unit * unit;
+    shoal_memory *memory = malloc(sizeof *memory);
+    bool is_large = bytes >= BASE_PAGES_UNIT;
+    void *data = !memory    ? NULL
+                 : is_large ? new_pages(&device->cache, &room)
+                            : aligned_alloc(CPU_ALIGN, room);
+    if (!data) {
+        free(memory);
+        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
+    }
+    *memory = (shoal_memory){.data = data, .bytes = bytes, .room = is_large ? room : 0};
+    *out = memory;
+    return SHOAL_OK;
+}
+
+void cpu_memory_free(shoal_device *device, shoal_memory *memory) {
+    if (!memory) return;
+    if (memory->room)
+        keep(&device->cache, memory->data, memory->room);
+    else if (!memory->imported)
+        free(memory->data);
+    free(memory);
+}
+
+static shoal_status memory_import(shoal_device *device, const shoal_import *from,
+                                  shoal_memory **out) {
+    *out = malloc(sizeof **out);
+    if (!*out) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to import a block");
+    **out = (shoal_memory){.data = from->data, .bytes = from->bytes, .imported = true};
+    return SHOAL_OK;
+}
+
+static shoal_status memory_map(shoal_device *device, shoal_memory *memory, void **out) {
+    *out = memory->data;
+    return SHOAL_OK;
+}
+
+static void memory_unmap(shoal_device *device, shoal_memory *memory) {}
+
+/* ---- devices ---- */
+
+static uint32_t device_count(const shoal_host *host) { return 1; }
+
+static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_device_info *out) {
+    char name[64];
+    base_cpu_name(name, sizeof name);
+    *out = (shoal_device_info){.memory = base_cpu_memory(),
+                               .threads = base_cpu_count(),
+                               .flags = SHOAL_DEVICE_HOST_MEMORY | SHOAL_DEVICE_IMPORT_HOST |
+                                        SHOAL_DEVICE_IMPORT_FILE,
+                               .alignment = CPU_ALIGN};
+    snprintf(out->name, sizeof out->name, "%s, %u thread%s", name, out->threads,
+             out->threads == 1 ? "" : "s");
+    return SHOAL_OK;
+}
+
+static const cpu_kernels *choose_kernels(void) {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return &cpu_kernels_avx512;
+    if (__builtin_cpu_supports("avx2")) return &cpu_kernels_avx2;
+#endif
+    return &cpu_kernels_base;
+}
+
+static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t threads,
+                               shoal_device **out) {
+    if (index > 0) return base_fail(SHOAL_NOT_FOUND, "cpu: there is no device %u, only 0", index);
+    shoal_device *device = calloc(1, sizeof *device);
+    if (!device) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for a device");
+    shoal_status status = base_pool_new(threads ? threads : base_cpu_count(), &device->pool);
+    if (status) {
+        free(device);
+        return status;
+    }
+    device->host = host;
+    device->kernels = choose_kernels();
+    *out = device;
+    return SHOAL_OK;
+}
+
+static void device_free(shoal_device *device) {
+    if (!device) return;
+    trim(&device->cache, 0, INT64_MAX);
+    base_pool_destroy(&device->pool);
+    free(device);
+}
+
+typedef struct range {
+    cpu_range work;
+    void *context;
+    int64_t count;
+    uint32_t parts;
+} range;
+
+static void run_part(void *context, uint32_t index) {
+    const range *r = context;
+    int64_t each = r->count / r->parts, rest = r->count % r->parts, i = index;
+    int64_t begin = each * i + (i < rest ? i : rest);
+    r->work(r->context, begin, begin + each + (i < rest));
+}
+
+void cpu_parallel(shoal_device *device, int64_t count, int64_t grain, cpu_range work,
+                  void *context) {
+    range r = {work, context, count, base_pool_threads(device->pool)};
+    if (grain < 1) grain = 1;
+    if (count / grain < r.parts) r.parts = count / grain > 1 ? (uint32_t)(count / grain) : 1;
+    base_pool_run(device->pool, r.parts, run_part, &r);
+}
+
+/* ---- programs ---- */
+
+static shoal_status copy(shoal_device *device, shoal_binding to, const shoal_region *to_region,
+                         shoal_binding from, const shoal_region *from_region, uint32_t rank,
+                         const int64_t *size, size_t element_bytes, const shoal_point *wait,
+                         size_t n_wait, const shoal_point *signal, size_t n_signal) {
+    shoal_status status = backend_wait_all(wait, n_wait);
+    backend_span target = {to.memory->data, to.memory->bytes, to.offset};
+    backend_span source = {from.memory->data, from.memory->bytes, from.offset};
+    if (!status)
+        status =
+            backend_copy_box(target, to_region, source, from_region, rank, size, element_bytes);
+    return backend_signal_all(signal, n_signal, status);
+}
+
+static bool supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
+    return ref_supports(node);
+}
+
+struct shoal_executable {
+    cpu_program *program;
+};
+
+static shoal_status compile(shoal_device *device, const shoal_graph *g,
+                            const shoal_compile_options *options, shoal_compile_report *report,
+                            shoal_executable **out) {
+    shoal_executable *executable = malloc(sizeof *executable);
+    if (!executable) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for a program");
+    shoal_status status = cpu_program_new(device, g, options, report, &executable->program);
+    if (status)
+        free(executable);
+    else
+        *out = executable;
+    return status;
+}
+
+static void executable_free(shoal_device *device, shoal_executable *executable) {
+    if (executable) cpu_program_destroy(&executable->program);
+    free(executable);
+}
+
+static shoal_status run_program(shoal_device *device, const cpu_program *program,
+                                const shoal_binding *buffers, size_t n_buffers) {
+    const shoal_graph *g = program->g;
+    if (n_buffers != (size_t)g->n_inputs + g->n_outputs)
+        return base_fail(SHOAL_INVALID, "cpu: %zu buffers for %u inputs and %u outputs", n_buffers,
+                         g->n_inputs, g->n_outputs);
+    void **at = calloc(n_buffers + 1, sizeof *at);
+    shoal_status status = at ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "cpu: no memory for a run");
+    for (size_t i = 0; !status && i < n_buffers; i++) {
+        bool in = i < g->n_inputs;
+        const shoal_memory *memory = buffers[i].memory;
+        const shoal_type *type = &g->values[in ? g->inputs[i] : g->outputs[i - g->n_inputs]].type;
+        status =
+            backend_bind((backend_span){memory->data, memory->bytes, buffers[i].offset},
+                         (size_t)base_type_bytes(type), shoal_dtype_size((shoal_dtype)type->dtype),
+                         in ? "input" : "output", in ? i : i - g->n_inputs, &at[i]);
+    }
+    if (!status) status = cpu_program_run(device, program, at);
+    free(at);
+    return status;
+}
+
+static shoal_status run(shoal_device *device, shoal_executable *executable,
+                        const shoal_binding *buffers, size_t n_buffers, const shoal_point *wait,
+                        size_t n_wait, const shoal_point *signal, size_t n_signal) {
+    shoal_status status = backend_wait_all(wait, n_wait);
+    if (!status) status = run_program(device, executable->program, buffers, n_buffers);
+    return backend_signal_all(signal, n_signal, status);
+}
+
+const shoal_backend backend_cpu = {
+    .abi = SHOAL_BACKEND_ABI,
+    .size = sizeof(shoal_backend),
+    .name = "cpu",
+    .summary = "the processor's cores: vector kernels, and OpenBLAS where it is installed",
+    .device_count = device_count,
+    .device_info = device_info,
+    .device_new = device_new,
+    .device_free = device_free,
+    .memory_new = cpu_memory_new,
+    .memory_import = memory_import,
+    .memory_free = cpu_memory_free,
+    .memory_map = memory_map,
+    .memory_unmap = memory_unmap,
+    .copy = copy,
+    .supports = supports,
+    .compile = compile,
+    .executable_free = executable_free,
+    .run = run,
+};

@@ -1,0 +1,258 @@
+/* The inner loops of the cpu backend, in plain C that compilers turn into vector code. This file
+ * is compiled once per instruction set, as SHOAL_CPU_TABLE. No operation is contracted or reordered
+ * by the compiler, so all tables give the same bits, and add to sqrt give the reference's. */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- functions of one element, f32 ---- */
+
+INLINE float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* e^x = 2^n e^r with |r| <= ln 2 / 2; e^r by its Taylor series, whose rest is below 2^-25. 2^n is
+ * applied in two halves, so that results below the normal range come out right. */
+INLINE float exp_f32(float x) {
+    const float magic = 12582912; /* 1.5 * 2^23: adding it rounds to an integer */
+    float clamped = x > 89 ? 89 : x < -104 ? -104 : x == x ? x : 0;
+    float shifted = clamped * 1.44269504f + magic;
+    int32_t n = (int32_t)(bits_of(shifted) - bits_of(magic));
+    float whole = shifted - magic;
+    float r = clamped - whole * 0.693359375f;
+    r = r - whole * -2.12194440e-4f;
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * (r * r) + r + 1;
+    int32_t half = n >> 1;
+    float result = p * float_of((uint32_t)(half + 127) << 23);
+    result = result * float_of((uint32_t)(n - half + 127) << 23);
+    return x == x ? result : x;
+}
+
+INLINE float logistic_f32(float x) {
+    float e = exp_f32(x > 0 ? -x : x);
+    return (x >= 0 ? 1 : e) / (1 + e);
+}
+
+/* tanh x = (1 - e^-2|x|) / (1 + e^-2|x|); near 0, where that cancels, a Taylor series. */
+INLINE float tanh_f32(float x) {
+    float a = fabsf(x), e = exp_f32(-2 * a), s = x * x;
+    float large = (1 - e) / (1 + e);
+    float p = 62.0f / 2835 - s * (1382.0f / 155925);
+    p = -17.0f / 315 + s * p;
+    p = 2.0f / 15 + s * p;
+    p = -1.0f / 3 + s * p;
+    float small = a + a * (s * p);
+    float result = a < 0.3f ? small : large;
+    return x == x ? float_of(bits_of(result) | (bits_of(x) & 0x80000000u)) : x;
+}
+
+/* ---- both types ---- */
+
+#define LARGER(x, y, sign_of)                                                                      \
+    ((x) != (x)   ? (x)                                                                            \
+     : (y) != (y) ? (y)                                                                            \
+     : (x) > (y)  ? (x)                                                                            \
+     : (x) < (y)  ? (y)                                                                            \
+     : sign_of(x) ? (y)                                                                            \
+                  : (x))
+#define SMALLER(x, y, sign_of)                                                                     \
+    ((x) != (x)   ? (x)                                                                            \
+     : (y) != (y) ? (y)                                                                            \
+     : (x) < (y)  ? (x)                                                                            \
+     : (x) > (y)  ? (y)                                                                            \
+     : sign_of(x) ? (x)                                                                            \
+                  : (y))
+INLINE bool sign_f32(float x) { return bits_of(x) >> 31; }
+INLINE bool sign_f64(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 63;
+}
+
+INLINE float maximum_f32(float x, float y) { return LARGER(x, y, sign_f32); }
+INLINE double maximum_f64(double x, double y) { return LARGER(x, y, sign_f64); }
+INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
+INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
+
+#define UNARY(name, type, expression)                                                              \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+        type *out = to;                                                                            \
+        const type *a = in[0];                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type x = a[i];                                                                         \
+            out[i] = expression;                                                                   \
+        }                                                                                          \
+    }
+#define UNARY_BOTH(name, single, twofold)                                                          \
+    UNARY(map_##name##_f32, float, single)                                                         \
+    UNARY(map_##name##_f64, double, twofold)
+
+UNARY_BOTH(negate, -x, -x)
+UNARY_BOTH(abs, fabsf(x), fabs(x))
+UNARY_BOTH(sqrt, sqrtf(x), sqrt(x))
+UNARY(map_exponential_f32, float, exp_f32(x))
+UNARY(map_tanh_f32, float, tanh_f32(x))
+UNARY(map_logistic_f32, float, logistic_f32(x))
+
+#define BINARY(name, type, result, expression)                                                     \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+        result *out = to;                                                                          \
+        const type *a = in[0], *b = in[1];                                                         \
+        if (scalars & 1) {                                                                         \
+            type x = *a, first = *b;                                                               \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type y = scalars & 2 ? first : b[i];                                               \
+                out[i] = expression;                                                               \
+            }                                                                                      \
+        } else if (scalars & 2) {                                                                  \
+            type y = *b;                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type x = a[i];                                                                     \
+                out[i] = expression;                                                               \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type x = a[i], y = b[i];                                                           \
+                out[i] = expression;                                                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define BINARY_BOTH(name, single, twofold)                                                         \
+    BINARY(map_##name##_f32, float, float, single)                                                 \
+    BINARY(map_##name##_f64, double, double, twofold)
+
+BINARY_BOTH(add, x + y, x + y)
+BINARY_BOTH(subtract, x - y, x - y)
+BINARY_BOTH(multiply, x *y, x *y)
+BINARY_BOTH(divide, x / y, x / y)
+BINARY_BOTH(maximum, maximum_f32(x, y), maximum_f64(x, y))
+BINARY_BOTH(minimum, minimum_f32(x, y), minimum_f64(x, y))
+
+#define COMPARE(name, operator)                                                                    \
+    BINARY(compare_##name##_f32, float, uint8_t, x operator y)                                     \
+    BINARY(compare_##name##_f64, double, uint8_t, x operator y)
+COMPARE(eq, ==)
+COMPARE(ne, !=)
+COMPARE(lt, <)
+COMPARE(le, <=)
+COMPARE(gt, >)
+COMPARE(ge, >=)
+
+#define SELECT(name, type)                                                                         \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+        type *out = to;                                                                            \
+        const uint8_t *p = in[0];                                                                  \
+        const type *a = in[1], *b = in[2];                                                         \
+        int64_t step_p = !(scalars & 1), step_a = !(scalars & 2), step_b = !(scalars & 4);         \
+        if (!scalars)                                                                              \
+            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? a[i] : b[i];                           \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = p[i * step_p] ? a[i * step_a] : b[i * step_b];                            \
+    }
+SELECT(select_4, uint32_t)
+SELECT(select_8, uint64_t)
+
+/* ---- folds: 16 partial results side by side, joined at the end ---- */
+
+enum { LANES = 16 };
+
+#define FOLD(name, type, expression)                                                               \
+    INLINE type join_##name(type x, type y) { return expression; }                                 \
+    static void fold_##name(void *acc, const void *from, int64_t n) {                              \
+        const type *x = from;                                                                      \
+        type result = *(type *)acc;                                                                \
+        int64_t i = 0;                                                                             \
+        if (n >= 2 * LANES) {                                                                      \
+            type lanes[LANES];                                                                     \
+            for (int k = 0; k < LANES; k++) lanes[k] = x[k];                                       \
+            for (i = LANES; i + LANES <= n; i += LANES)                                            \
+                for (int k = 0; k < LANES; k++) lanes[k] = join_##name(lanes[k], x[i + k]);        \
+            for (int k = 0; k < LANES; k++) result = join_##name(result, lanes[k]);                \
+        }                                                                                          \
+        for (; i < n; i++) result = join_##name(result, x[i]);                                     \
+        *(type *)acc = result;                                                                     \
+    }
+FOLD(add_f32, float, x + y)
+FOLD(add_f64, double, x + y)
+FOLD(multiply_f32, float, x *y)
+FOLD(multiply_f64, double, x *y)
+FOLD(maximum_f32, float, maximum_f32(x, y))
+FOLD(maximum_f64, double, maximum_f64(x, y))
+FOLD(minimum_f32, float, minimum_f32(x, y))
+FOLD(minimum_f64, double, minimum_f64(x, y))
+
+/* ---- matrix products without BLAS: blocks of k and n that stay in the cache ---- */
+
+#define MATMUL(name, type)                                                                         \
+    static void name(int64_t m, int64_t n, int64_t k, const void *a_data, const int64_t *as,       \
+                     const void *b_data, const int64_t *bs, void *c_data, int64_t c_stride) {      \
+        enum { BLOCK_K = 64, BLOCK_N = 512 };                                                      \
+        const type *a = a_data, *b = b_data;                                                       \
+        type *c = c_data;                                                                          \
+        for (int64_t i = 0; i < m; i++) memset(c + i * c_stride, 0, (size_t)n * sizeof *c);        \
+        for (int64_t n0 = 0; n0 < n; n0 += BLOCK_N)                                                \
+            for (int64_t k0 = 0; k0 < k; k0 += BLOCK_K)                                            \
+                for (int64_t i = 0; i < m; i++)                                                    \
+                    for (int64_t p = k0; p < k && p < k0 + BLOCK_K; p++) {                         \
+                        int64_t most = n - n0 < BLOCK_N ? n - n0 : BLOCK_N;                        \
+                        type x = a[i * as[0] + p * as[1]];                                         \
+                        const type *row = b + p * bs[0] + n0 * bs[1];                              \
+                        type *sums = c + i * c_stride + n0;                                        \
+                        if (bs[1] == 1)                                                            \
+                            for (int64_t j = 0; j < most; j++) sums[j] += x * row[j];              \
+                        else                                                                       \
+                            for (int64_t j = 0; j < most; j++) sums[j] += x * row[j * bs[1]];      \
+                    }                                                                              \
+    }
+MATMUL(matmul_f32, float)
+MATMUL(matmul_f64, double)
+
+#define BOTH(prefix, name)                                                                         \
+    { prefix##_##name##_f32, prefix##_##name##_f64 }
+
+const cpu_kernels SHOAL_CPU_TABLE = {
+    .name = SHOAL_CPU_NAME,
+    .map =
+        {
+            [GRAPH_NEGATE] = BOTH(map, negate),
+            [GRAPH_ABS] = BOTH(map, abs),
+            [GRAPH_SQRT] = BOTH(map, sqrt),
+            [GRAPH_EXPONENTIAL] = {map_exponential_f32},
+            [GRAPH_TANH] = {map_tanh_f32},
+            [GRAPH_LOGISTIC] = {map_logistic_f32},
+            [GRAPH_ADD] = BOTH(map, add),
+            [GRAPH_SUBTRACT] = BOTH(map, subtract),
+            [GRAPH_MULTIPLY] = BOTH(map, multiply),
+            [GRAPH_DIVIDE] = BOTH(map, divide),
+            [GRAPH_MAXIMUM] = BOTH(map, maximum),
+            [GRAPH_MINIMUM] = BOTH(map, minimum),
+        },
+    .compare = {BOTH(compare, eq), BOTH(compare, ne), BOTH(compare, lt), BOTH(compare, le),
+                BOTH(compare, gt), BOTH(compare, ge)},
+    .select = {select_4, select_8},
+    .fold =
+        {
+            [GRAPH_ADD] = BOTH(fold, add),
+            [GRAPH_MULTIPLY] = BOTH(fold, multiply),
+            [GRAPH_MAXIMUM] = BOTH(fold, maximum),
+            [GRAPH_MINIMUM] = BOTH(fold, minimum),
+        },
+    .matmul = {matmul_f32, matmul_f64},
+};

@@ -1,0 +1,143 @@
+/* Steps that only move elements. All are one strided copy; it is cut along its first axis over the
+ * threads, and where reading and writing run along different axes it goes in square blocks. */
+#include "backend/cpu/cpu.h"
+
+enum { BLOCK = 32, GRAIN_BYTES = 1 << 17 };
+
+bool cpu_is_move(uint16_t op) {
+    return op == GRAPH_TRANSPOSE || op == GRAPH_SLICE || op == GRAPH_BROADCAST_IN_DIM ||
+           op == GRAPH_CONCATENATE;
+}
+
+void cpu_merge_view(ref_view *v) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->rank; i++) {
+        if (v->dims[i] == 1) continue;
+        bool joins = n > 0 && v->to[n - 1] == v->to[i] * v->dims[i] &&
+                     v->from[n - 1] == v->from[i] * v->dims[i];
+        uint32_t at = joins ? n - 1 : n++;
+        v->dims[at] = joins ? v->dims[at] * v->dims[i] : v->dims[i];
+        v->to[at] = v->to[i];
+        v->from[at] = v->from[i];
+    }
+    v->rank = n;
+}
+
+/* A block of rows x columns elements, written along columns. */
+#define COPY_BLOCK(type)                                                                           \
+    for (int64_t r = 0; r < rows; r++) {                                                           \
+        type *to = (type *)to_bytes + r * to_row;                                                  \
+        const type *from = (const type *)from_bytes + r * from_row;                                \
+        for (int64_t c = 0; c < columns; c++) to[c * to_column] = from[c * from_column];           \
+    }                                                                                              \
+    break
+
+static void copy_block(char *to_bytes, const char *from_bytes, int64_t rows, int64_t columns,
+                       int64_t to_row, int64_t to_column, int64_t from_row, int64_t from_column,
+                       size_t bytes) {
+    if (to_column == 1 && from_column == 1) {
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to_bytes + (size_t)(r * to_row) * bytes,
+                   from_bytes + (size_t)(r * from_row) * bytes, (size_t)columns * bytes);
+        return;
+    }
+    switch (bytes) {
+    case 1: COPY_BLOCK(uint8_t);
+    case 2: COPY_BLOCK(uint16_t);
+    case 4: COPY_BLOCK(uint32_t);
+    default: COPY_BLOCK(uint64_t);
+    }
+}
+
+/* The two last axes. */
+static void copy_plane(const ref_view *v, char *to, const char *from, size_t bytes) {
+    uint32_t row = v->rank - 2, column = v->rank - 1;
+    int64_t step = v->from[column] > 1 ? BLOCK : INT64_MAX;
+    for (int64_t r = 0, rows; r < v->dims[row]; r += rows) {
+        rows = v->dims[row] - r < step ? v->dims[row] - r : step;
+        for (int64_t c = 0, columns; c < v->dims[column]; c += columns) {
+            columns = v->dims[column] - c < step ? v->dims[column] - c : step;
+            copy_block(to + (size_t)(r * v->to[row] + c * v->to[column]) * bytes,
+                       from + (size_t)(r * v->from[row] + c * v->from[column]) * bytes, rows,
+                       columns, v->to[row], v->to[column], v->from[row], v->from[column], bytes);
+        }
+    }
+}
+
+static void copy_axes(const ref_view *v, uint32_t axis, char *to, const char *from, size_t bytes) {
+    if (axis + 2 == v->rank) {
+        copy_plane(v, to, from, bytes);
+        return;
+    }
+    for (int64_t i = 0; i < v->dims[axis]; i++)
+        copy_axes(v, axis + 1, to + (size_t)(i * v->to[axis]) * bytes,
+                  from + (size_t)(i * v->from[axis]) * bytes, bytes);
+}
+
+typedef struct job {
+    ref_view view;
+    char *to;
+    const char *from;
+    size_t bytes;
+} job;
+
+static void copy_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    ref_view v = j->view;
+    v.dims[0] = end - begin;
+    copy_axes(&v, 0, j->to + (size_t)(begin * v.to[0]) * j->bytes,
+              j->from + (size_t)(begin * v.from[0]) * j->bytes, j->bytes);
+}
+
+static void swap_axes(ref_view *v, uint32_t a, uint32_t b) {
+    ref_view old = *v;
+    v->dims[a] = old.dims[b], v->dims[b] = old.dims[a];
+    v->to[a] = old.to[b], v->to[b] = old.to[a];
+    v->from[a] = old.from[b], v->from[b] = old.from[a];
+}
+
+void cpu_copy_view(shoal_device *device, const ref_view *view, void *to, const void *from,
+                   size_t element_bytes) {
+    job j = {.view = *view, .bytes = element_bytes};
+    ref_view *v = &j.view;
+    int64_t count = 1;
+    for (uint32_t i = 0; i < v->rank; i++) count *= v->dims[i];
+    if (!count) return;
+    j.to = (char *)to + (size_t)v->to_start * element_bytes;
+    j.from = (const char *)from + (size_t)v->from_start * element_bytes;
+    cpu_merge_view(v);
+    /* Blocks want the axis along which reading is dense beside the one for writing. */
+    for (uint32_t i = 0; i + 2 < v->rank; i++)
+        if (v->from[i] == 1) swap_axes(v, i, v->rank - 2);
+    if (v->rank == 1 && v->to[0] == 1 && v->from[0] == 1) {
+        /* A plain copy is cut into rows, so that threads share it. */
+        int64_t rows = v->dims[0] * (int64_t)element_bytes / GRAIN_BYTES;
+        if (rows > 1) {
+            int64_t row = v->dims[0] / rows, rest = v->dims[0] % rows;
+            memcpy(j.to + (size_t)(row * rows) * element_bytes,
+                   j.from + (size_t)(row * rows) * element_bytes, (size_t)rest * element_bytes);
+            *v = (ref_view){.rank = 2, .dims = {rows, row}, .to = {row, 1}, .from = {row, 1}};
+        }
+    }
+    while (v->rank < 2) { /* axes of size 1 in front */
+        memmove(&v->dims[1], &v->dims[0], v->rank * sizeof v->dims[0]);
+        memmove(&v->to[1], &v->to[0], v->rank * sizeof v->to[0]);
+        memmove(&v->from[1], &v->from[0], v->rank * sizeof v->from[0]);
+        v->dims[0] = 1, v->to[0] = 1, v->from[0] = 1;
+        v->rank++;
+    }
+    int64_t per_item = count / v->dims[0] * (int64_t)element_bytes;
+    cpu_parallel(device, v->dims[0], 1 + GRAIN_BYTES / per_item, copy_range, &j);
+}
+
+shoal_status cpu_move_run(const cpu_run *run, const cpu_step *step) {
+    const shoal_graph *g = run->program->g;
+    const shoal_node *node = step->node;
+    size_t bytes = shoal_dtype_size((shoal_dtype)g->values[node->first_output].type.dtype);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        ref_view view = ref_view_of(g, node, i);
+        cpu_copy_view(run->device, &view, run->at[node->first_output], run->at[node->inputs[i]],
+                      bytes);
+    }
+    return SHOAL_OK;
+}

@@ -1,0 +1,94 @@
+/* The reference: plain C that defines what every operation means. Other backends are proven
+ * against it, and may call its kernels for what they do not do themselves. */
+#ifndef REF_REF_H
+#define REF_REF_H
+
+#include "backend/ref/number.h"
+#include "base/status.h"
+#include "shoal/backend.h"
+
+extern const shoal_backend backend_ref;
+
+/* One node with the memory of its operands and results: dense, row-major, not overlapping. */
+typedef struct ref_call {
+    const shoal_graph *graph;
+    const shoal_node *node;
+    const void *const *inputs;
+    void *const *outputs;
+} ref_call;
+
+/* Computes a node that graph_verify accepts. Fails only for want of memory or with UNSUPPORTED. */
+typedef shoal_status (*ref_kernel)(const ref_call *call);
+
+/* The kernel of an operation; NULL when it has none. Any thread. */
+ref_kernel ref_kernel_of(uint16_t op);
+/* Whether the reference runs this node, bodies included. */
+bool ref_supports(const shoal_node *node);
+
+/* Runs whole graphs: memory for the values between inputs and outputs, reused from run to run. */
+typedef struct ref_frame ref_frame;
+shoal_status ref_frame_new(const shoal_graph *g, ref_frame **out) SHOAL_CHECK_RESULT;
+void ref_frame_destroy(ref_frame **frame);
+size_t ref_frame_bytes(const shoal_graph *g);
+/* The graph's inputs and outputs in order. */
+shoal_status ref_frame_run(ref_frame *frame, const void *const *inputs,
+                           void *const *outputs) SHOAL_CHECK_RESULT;
+
+/* ---- for kernels ---- */
+
+static inline const shoal_type *ref_input(const ref_call *call, uint32_t i) {
+    return &call->graph->values[call->node->inputs[i]].type;
+}
+
+static inline const shoal_type *ref_output(const ref_call *call) {
+    return &call->graph->values[call->node->first_output].type;
+}
+
+static inline const shoal_attr *ref_attr(const ref_call *call, shoal_attr_key key) {
+    return shoal_node_attr(call->node, key);
+}
+
+/* Computes n elements of a class: out = op(a, b). out may be a or b. */
+typedef void (*ref_binary)(ref_class class, const ref_chunk *a, const ref_chunk *b, ref_chunk *out,
+                           int64_t n);
+/* The function of a binary operation; NULL for any other operation. */
+ref_binary ref_binary_of(uint16_t op);
+
+/* Elements per step along each axis of a dense row-major tensor. */
+void ref_strides(const shoal_type *type, int64_t *strides);
+
+/* Copies elements between two strided views of one shape (in elements; 0 repeats an element). */
+typedef struct ref_view {
+    uint32_t rank;
+    int64_t dims[SHOAL_MAX_RANK];
+    int64_t to[SHOAL_MAX_RANK];
+    int64_t from[SHOAL_MAX_RANK];
+    int64_t to_start, from_start;
+} ref_view;
+void ref_copy_view(const ref_view *view, void *to, const void *from, size_t element_bytes);
+/* The view of a node that only moves elements: transpose, slice, broadcast_in_dim, reshape, place;
+ * of concatenate for operand `input`. */
+ref_view ref_view_of(const shoal_graph *g, const shoal_node *node, uint32_t input);
+
+/* The axes of a dot_general: batching, free of either side, contracting, with the strides of both
+ * operands. Rows of the result are laid out as batch, lhs_free, rhs_free. */
+typedef struct ref_axes {
+    uint32_t n;
+    int64_t size[SHOAL_MAX_RANK];
+    int64_t stride[2][SHOAL_MAX_RANK]; /* of lhs, rhs; 0 where it has no such axis */
+    int64_t count;                     /* product of the sizes */
+} ref_axes;
+typedef struct ref_dot {
+    ref_axes batch, lhs_free, rhs_free, contracting;
+} ref_dot;
+ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node);
+/* The offset of element number `index` of the axes, row-major, in operand `side`. */
+int64_t ref_axes_at(const ref_axes *axes, int64_t index, int side);
+
+#define OP(name, NAME, category, least, most, required, optional, regions, shape, rule, local,     \
+           cost, kernel, summary)                                                                  \
+    shoal_status ref_##kernel(const ref_call *call);
+#include "graph/ops.def"
+#undef OP
+
+#endif

@@ -1,0 +1,87 @@
+#include "backend/registry.h"
+
+#include "backend/cpu/cpu.h"
+#include "backend/null/null.h"
+#include "backend/ref/ref.h"
+#include "base/fence.h"
+#include "base/str.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MAX_BACKENDS = 64 };
+
+/* Entries are only ever appended, so that readers need no lock. */
+static const shoal_backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_ref, &backend_null};
+static atomic_size_t n_backends = 3;
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+
+static const shoal_host host = {
+    .abi = SHOAL_BACKEND_ABI,
+    .size = sizeof(shoal_host),
+    .fail = base_fail,
+    .fence_signal = base_fence_signal,
+    .fence_wait = base_fence_wait,
+    .op_name = shoal_op_name,
+};
+
+const shoal_host *backend_host(void) { return &host; }
+
+const shoal_backend *backend_at(size_t index) {
+    return index < atomic_load(&n_backends) ? backends[index] : NULL;
+}
+
+static const shoal_backend *find(const char *name) {
+    const shoal_backend *backend;
+    for (size_t i = 0; (backend = backend_at(i)); i++)
+        if (!strcmp(backend->name, name)) return backend;
+    return NULL;
+}
+
+shoal_status backend_find(const char *name, const shoal_backend **out) {
+    *out = find(name);
+    if (*out) return SHOAL_OK;
+    base_str known;
+    base_str_init(&known);
+    const shoal_backend *backend;
+    for (size_t i = 0; (backend = backend_at(i)); i++)
+        base_str_format(&known, "%s%s", i ? ", " : "", backend->name);
+    base_fail(SHOAL_NOT_FOUND, "unknown backend '%.64s'; known: %s", name,
+              known.data ? known.data : "none");
+    base_str_fini(&known);
+    return SHOAL_NOT_FOUND;
+}
+
+static bool is_complete(const shoal_backend *b) {
+    return b->name && b->summary && b->device_count && b->device_info && b->device_new &&
+           b->device_free && b->memory_new && b->memory_import && b->memory_free && b->memory_map &&
+           b->memory_unmap && b->copy && b->supports && b->compile && b->executable_free && b->run;
+}
+
+static shoal_status append(const shoal_backend *backend) {
+    size_t count = atomic_load(&n_backends);
+    if (find(backend->name))
+        return base_fail(SHOAL_INVALID, "backend '%.64s' exists already", backend->name);
+    if (count == MAX_BACKENDS)
+        return base_fail(SHOAL_NO_MEMORY, "backend '%.64s' is over the limit of %d backends",
+                         backend->name, MAX_BACKENDS);
+    backends[count] = backend;
+    atomic_store(&n_backends, count + 1);
+    return SHOAL_OK;
+}
+
+shoal_status backend_register(const shoal_backend *backend) {
+    if (backend->abi != SHOAL_BACKEND_ABI)
+        return base_fail(SHOAL_VERSION,
+                         "a backend speaks ABI %u, this Shoal %d: build it against the "
+                         "installed shoal/backend.h",
+                         backend->abi, SHOAL_BACKEND_ABI);
+    if (backend->size < sizeof *backend || !is_complete(backend))
+        return base_fail(SHOAL_INVALID, "backend '%.64s' lacks a function: fill its whole table",
+                         backend->name ? backend->name : "?");
+    pthread_mutex_lock(&registering);
+    shoal_status status = append(backend);
+    pthread_mutex_unlock(&registering);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* Fences (shoal/backend.h): a counter that rises as work is done, and that others wait for.
+ *
+ * The value only rises. A failed signal marks the points that it reaches, not later ones: work that
+ * was numbered 5 may fail while 6 succeeds. Any thread may do anything with a fence it holds. */
+#ifndef BASE_FENCE_H
+#define BASE_FENCE_H
+
+#include "base/status.h"
+#include "shoal/backend.h"
+
+/* A fence at value 0, held once. */
+shoal_status base_fence_new(shoal_fence **out) SHOAL_CHECK_RESULT;
+shoal_fence *base_fence_retain(shoal_fence *fence);
+/* Gives back one hold and clears the pointer; NULL is allowed. The last one frees: nobody may be
+ * waiting then. */
+void base_fence_release(shoal_fence **fence);
+
+/* Reaches a point and wakes who waits for it. A status other than OK fails all points after the
+ * present value up to this one; `message` says why. A point that is already reached stays as it is.
+ * A NULL fence is left alone. */
+void base_fence_signal(shoal_point point, shoal_status status, const char *message);
+/* Waits until a point is reached, at most timeout_ms (0: only looks). Returns the status it was
+ * reached with, with its message, or TIMEOUT. */
+shoal_status base_fence_wait(shoal_point point, uint32_t timeout_ms) SHOAL_CHECK_RESULT;
+
+#endif

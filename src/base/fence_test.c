@@ -1,0 +1,96 @@
+/* Fences: order, failures with their messages, deadlines, and waiting across threads. */
+#include "base/fence.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static shoal_fence *new_fence(void) {
+    shoal_fence *fence;
+    assert_int_equal(base_fence_new(&fence), SHOAL_OK);
+    return fence;
+}
+
+static void test_order(void **state) {
+    shoal_fence *f = new_fence();
+    assert_int_equal(base_fence_wait((shoal_point){f, 0}, 0), SHOAL_OK);
+    assert_int_equal(base_fence_wait((shoal_point){NULL, 7}, 0), SHOAL_OK);
+    assert_int_equal(base_fence_wait((shoal_point){f, 1}, 0), SHOAL_TIMEOUT);
+    base_fence_signal((shoal_point){f, 3}, SHOAL_OK, NULL);
+    assert_int_equal(base_fence_wait((shoal_point){f, 2}, 0), SHOAL_OK);
+    base_fence_signal((shoal_point){f, 2}, SHOAL_LOST, "too late to matter");
+    assert_int_equal(base_fence_wait((shoal_point){f, 2}, 0), SHOAL_OK);
+    assert_int_equal(base_fence_wait((shoal_point){f, 4}, 0), SHOAL_TIMEOUT);
+    assert_non_null(strstr(shoal_error_message(), "at 3, not at 4"));
+    base_fence_release(&f);
+    assert_null(f);
+}
+
+static void test_failure_marks_its_points_only(void **state) {
+    shoal_fence *f = new_fence();
+    base_fence_signal((shoal_point){f, 2}, SHOAL_OK, NULL);
+    base_fence_signal((shoal_point){f, 4}, SHOAL_LOST, "worker 2 died");
+    base_fence_signal((shoal_point){f, 5}, SHOAL_OK, NULL);
+    static const shoal_status expected[] = {SHOAL_OK,   SHOAL_OK,   SHOAL_OK,
+                                            SHOAL_LOST, SHOAL_LOST, SHOAL_OK};
+    for (uint64_t i = 0; i <= 5; i++)
+        assert_int_equal(base_fence_wait((shoal_point){f, i}, 0), expected[i]);
+    assert_int_equal(base_fence_wait((shoal_point){f, 4}, 1000), SHOAL_LOST);
+    assert_string_equal(shoal_error_message(), "worker 2 died");
+    base_fence_release(&f);
+}
+
+static void test_many_failures_stay_failed(void **state) {
+    shoal_fence *f = new_fence();
+    for (uint64_t i = 1; i <= 100; i++)
+        base_fence_signal((shoal_point){f, i}, SHOAL_IO, i == 100 ? "the last" : "earlier");
+    for (uint64_t i = 1; i <= 100; i++)
+        assert_int_equal(base_fence_wait((shoal_point){f, i}, 0), SHOAL_IO);
+    assert_string_equal(shoal_error_message(), "the last");
+    base_fence_release(&f);
+}
+
+static void test_deadline(void **state) {
+    shoal_fence *f = new_fence();
+    int64_t start = base_now();
+    assert_int_equal(base_fence_wait((shoal_point){f, 1}, 30), SHOAL_TIMEOUT);
+    int64_t took = base_now() - start;
+    assert_true(took >= 30 * BASE_MS && took < 5 * BASE_SECOND);
+    base_fence_release(&f);
+}
+
+static void *signal_later(void *argument) {
+    shoal_fence *f = argument;
+    base_fence_signal((shoal_point){f, 1}, SHOAL_OK, NULL);
+    base_fence_signal((shoal_point){f, 2}, SHOAL_CLOSED, "gone");
+    base_fence_release(&f);
+    return NULL;
+}
+
+static void test_across_threads(void **state) {
+    for (int i = 0; i < 200; i++) {
+        shoal_fence *f = new_fence();
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, signal_later, base_fence_retain(f)), 0);
+        assert_int_equal(base_fence_wait((shoal_point){f, 1}, 10000), SHOAL_OK);
+        assert_int_equal(base_fence_wait((shoal_point){f, 2}, 10000), SHOAL_CLOSED);
+        assert_string_equal(shoal_error_message(), "gone");
+        base_fence_release(&f);
+        pthread_join(thread, NULL);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_failure_marks_its_points_only),
+        cmocka_unit_test(test_many_failures_stay_failed),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_across_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* What the operating system gives beyond POSIX: shared memory, doorbells, local sockets that carry
+ * descriptors, names and folders. The only place for such code (os_*.c). Any thread. Every
+ * descriptor is close-on-exec; no function raises a signal. */
+#ifndef BASE_OS_H
+#define BASE_OS_H
+
+#include "base/status.h"
+
+#include <sys/types.h>
+
+/* ---- the machine and this process (os_process.c) ---- */
+
+/* The program's name ("python3"), "?" when unknown; returns `out`. */
+char *base_os_process_name(char *out, size_t room);
+/* Names the calling thread, for debuggers; at most 15 bytes count. */
+void base_os_thread_name(const char *name);
+/* Random bytes from the kernel. */
+shoal_status base_os_random(void *out, size_t bytes) SHOAL_CHECK_RESULT;
+/* The folder for this user's sockets: $XDG_RUNTIME_DIR/shoal, else /tmp/shoal-UID; made when
+ * `create`. Fails with DENIED when it is open to others or belongs to somebody else, NOT_FOUND when
+ * it does not exist. */
+shoal_status base_os_runtime_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
+
+/* ---- memory shared between processes, doorbells (os_shared.c) ---- */
+
+/* A new memory file of `bytes` zeros that nobody can shrink; to be closed with close(). */
+shoal_status base_os_shared_new(const char *name, size_t bytes, int *fd) SHOAL_CHECK_RESULT;
+/* Checks a memory file from elsewhere: of exactly this size and sealed, so that reading it can
+ * never raise a signal. Fails with FORMAT. */
+shoal_status base_os_shared_check(int fd, size_t bytes) SHOAL_CHECK_RESULT;
+/* Maps bytes [offset, offset + bytes), `times` times one after the other: with 2, what runs over
+ * the end of the first is the start of the second. All are multiples of 64 KiB. */
+shoal_status base_os_shared_map(int fd, size_t offset, size_t bytes, int times,
+                                void **out) SHOAL_CHECK_RESULT;
+/* Undoes a map; nothing for NULL. */
+void base_os_shared_unmap(void *at, size_t bytes, int times);
+
+/* A doorbell: becomes readable when rung, until drained. */
+shoal_status base_os_doorbell_new(int *fd) SHOAL_CHECK_RESULT;
+/* Checks that a descriptor from elsewhere is a doorbell: ringing it never blocks or raises a
+ * signal. Fails with FORMAT. */
+shoal_status base_os_doorbell_check(int fd) SHOAL_CHECK_RESULT;
+void base_os_doorbell_ring(int fd);
+void base_os_doorbell_drain(int fd);
+
+/* ---- local stream sockets, non-blocking (os_socket.c) ---- */
+
+enum { BASE_OS_MAX_FDS = 4 };
+
+/* Listens at a path. The lock file PATH.lock is held as long as *lock is open: BUSY when another
+ * process holds it; a socket left behind by a dead process is replaced. */
+shoal_status base_os_socket_listen(const char *path, int *fd, int *lock) SHOAL_CHECK_RESULT;
+/* Removes the socket and the lock file, and closes both. */
+void base_os_socket_unlisten(const char *path, int fd, int lock);
+/* *fd is -1 when nobody is waiting. */
+shoal_status base_os_socket_accept(int listener, int *fd) SHOAL_CHECK_RESULT;
+/* Fails with NOT_FOUND when nobody listens, BUSY when the listener's queue is full (try again). */
+shoal_status base_os_socket_connect(const char *path, int *fd) SHOAL_CHECK_RESULT;
+/* Whether the process at the other end runs as our user, and its number. */
+shoal_status base_os_socket_peer(int fd, bool *same_user, uint32_t *pid) SHOAL_CHECK_RESULT;
+/* Sends all the bytes, with descriptors that the receiver gets copies of. Short messages only: what
+ * does not fit the socket's buffer is a failure. */
+shoal_status base_os_socket_send(int fd, const void *bytes, size_t n, const int *fds,
+                                 size_t fd_count) SHOAL_CHECK_RESULT;
+/* Receives up to `room` bytes; *n is 0 when there is nothing yet. Descriptors are appended to fds
+ * (room for BASE_OS_MAX_FDS; more than that: FORMAT). Fails with LOST at the end. */
+shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n, int *fds,
+                                    size_t *fd_count) SHOAL_CHECK_RESULT;
+
+#endif

@@ -1,0 +1,59 @@
+#define _GNU_SOURCE
+#include "base/os_cpu.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+uint32_t base_cpu_count(void) {
+    cpu_set_t set;
+    if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
+        return (uint32_t)CPU_COUNT(&set);
+    /* More cores than a cpu_set_t holds. */
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (uint32_t)online : 1;
+}
+
+uint64_t base_cpu_memory(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
+}
+
+void base_cpu_name(char *out, size_t bytes) {
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, "model name", 10)) continue;
+        const char *name = colon + 1 + strspn(colon + 1, " \t");
+        snprintf(out, bytes, "%.*s", (int)strcspn(name, "\n"), name);
+        found = true;
+    }
+    if (file) fclose(file);
+    struct utsname host;
+    if (!found) snprintf(out, bytes, "%s processor", uname(&host) < 0 ? "unknown" : host.machine);
+}
+
+void *base_pages_new(size_t bytes) {
+    /* One unit more than asked, so that the block can begin on a huge page. */
+    size_t asked;
+    char *map = base_add_overflow(bytes, BASE_PAGES_UNIT, &asked)
+                    ? MAP_FAILED
+                    : mmap(NULL, asked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) {
+        base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
+        return NULL;
+    }
+    size_t before = (size_t)(-(uintptr_t)map & (BASE_PAGES_UNIT - 1));
+    if (before) munmap(map, before);
+    if (before < BASE_PAGES_UNIT) munmap(map + before + bytes, BASE_PAGES_UNIT - before);
+    madvise(map + before, bytes, MADV_HUGEPAGE);
+    return map + before;
+}
+
+void base_pages_free(void *pages, size_t bytes) { munmap(pages, bytes); }

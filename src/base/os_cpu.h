@@ -1,0 +1,21 @@
+/* What the processor offers this process. */
+#ifndef BASE_OS_CPU_H
+#define BASE_OS_CPU_H
+
+#include "base/status.h"
+
+/* Cores this process may run on: at least 1. Any thread. */
+uint32_t base_cpu_count(void);
+/* Bytes of memory of the machine; 0 when that is unknown. Any thread. */
+uint64_t base_cpu_memory(void);
+/* The processor's model in words ("AMD EPYC 9654"), cut to fit; reads a file, so not for start-up
+ * paths. Any thread. */
+void base_cpu_name(char *out, size_t bytes);
+
+/* Fresh zeroed pages, in huge pages where the system has them. `bytes` must be a multiple of
+ * BASE_PAGES_UNIT. NULL with a message when there is no memory. Any thread. */
+#define BASE_PAGES_UNIT ((size_t)2 << 20)
+void *base_pages_new(size_t bytes);
+void base_pages_free(void *pages, size_t bytes);
+
+#endif

@@ -1,0 +1,200 @@
+/* Local stream sockets: listening under a lock file, credentials, descriptors in messages. */
+#define _GNU_SOURCE
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static shoal_status name_path(const char *path, struct sockaddr_un *out) {
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t n = strlen(path);
+    if (n >= sizeof out->sun_path)
+        return base_fail(SHOAL_INVALID, "the socket path %s has %zu bytes, %zu fit: shorten it",
+                         path, n, sizeof out->sun_path - 1);
+    memcpy(out->sun_path, path, n + 1);
+    return SHOAL_OK;
+}
+
+/* Takes PATH.lock. Whoever lets go removes the file, so what was locked may no longer be what the
+ * path names: then try again. */
+static shoal_status lock_path(const char *path, int *lock) {
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s.lock", path);
+    for (int i = 0; i < 100; i++) {
+        int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0) return base_fail_errno(errno, "opening the lock file %s", name);
+        if (flock(fd, LOCK_EX | LOCK_NB)) {
+            int error = errno;
+            close(fd);
+            if (error == EINTR) continue;
+            if (error != EWOULDBLOCK) return base_fail_errno(error, "locking %s", name);
+            return base_fail(SHOAL_BUSY,
+                             "%s is held by a running process: stop it, or choose another address",
+                             path);
+        }
+        struct stat here, there;
+        if (!fstat(fd, &here) && !stat(name, &there) && here.st_ino == there.st_ino &&
+            here.st_dev == there.st_dev) {
+            *lock = fd;
+            return SHOAL_OK;
+        }
+        close(fd);
+    }
+    return base_fail(SHOAL_BUSY, "the lock file %s changes all the time", name);
+}
+
+static void unlock_path(const char *path, int lock) {
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s.lock", path);
+    unlink(name); /* while it is still ours */
+    close(lock);
+}
+
+static shoal_status bind_path(const char *path, const struct sockaddr_un *address, int *fd) {
+    struct stat st;
+    if (!lstat(path, &st)) {
+        if (!S_ISSOCK(st.st_mode))
+            return base_fail(SHOAL_BUSY, "%s exists and is no socket: choose another name", path);
+        unlink(path);
+    }
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) return base_fail_errno(errno, "making a socket");
+    if (bind(made, (const struct sockaddr *)address, sizeof *address) || chmod(path, 0600) ||
+        listen(made, SOMAXCONN)) {
+        int error = errno;
+        close(made);
+        return base_fail_errno(error, "listening at %s", path);
+    }
+    *fd = made;
+    return SHOAL_OK;
+}
+
+shoal_status base_os_socket_listen(const char *path, int *fd, int *lock) {
+    struct sockaddr_un address;
+    int held;
+    SHOAL_TRY(name_path(path, &address));
+    SHOAL_TRY(lock_path(path, &held));
+    shoal_status status = bind_path(path, &address, fd);
+    if (status != SHOAL_OK) {
+        unlock_path(path, held);
+        return status;
+    }
+    *lock = held;
+    return SHOAL_OK;
+}
+
+void base_os_socket_unlisten(const char *path, int fd, int lock) {
+    unlink(path);
+    close(fd);
+    unlock_path(path, lock);
+}
+
+shoal_status base_os_socket_accept(int listener, int *fd) {
+    *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (*fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return SHOAL_OK;
+    return base_fail_errno(errno, "accepting a connection");
+}
+
+shoal_status base_os_socket_connect(const char *path, int *fd) {
+    struct sockaddr_un address;
+    SHOAL_TRY(name_path(path, &address));
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) return base_fail_errno(errno, "making a socket");
+    if (connect(made, (const struct sockaddr *)&address, sizeof address)) {
+        int error = errno;
+        close(made);
+        if (error == EAGAIN || error == EINTR)
+            return base_fail(SHOAL_BUSY, "too many wait to be accepted at %s", path);
+        if (error == ENOENT || error == ECONNREFUSED || error == ENOTDIR)
+            return base_fail(SHOAL_NOT_FOUND, "nobody listens at %s", path);
+        return base_fail_errno(error, "connecting to %s", path);
+    }
+    *fd = made;
+    return SHOAL_OK;
+}
+
+shoal_status base_os_socket_peer(int fd, bool *same_user, uint32_t *pid) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+        return base_fail_errno(errno, "asking who is at the other end of a socket");
+    *same_user = peer.uid == geteuid();
+    *pid = (uint32_t)peer.pid;
+    return SHOAL_OK;
+}
+
+union control {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(BASE_OS_MAX_FDS * sizeof(int))];
+};
+
+shoal_status base_os_socket_send(int fd, const void *bytes, size_t n, const int *fds,
+                                 size_t fd_count) {
+    union control control = {0};
+    struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd_count) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
+    }
+    ssize_t sent;
+    do {
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0) return base_fail_errno(errno, "sending %zu bytes on a socket", n);
+    if ((size_t)sent != n)
+        return base_fail(SHOAL_IO, "a socket took %zd of %zu bytes only", sent, n);
+    return SHOAL_OK;
+}
+
+/* All descriptors are taken over at once, so that none can be lost on the way to an error. */
+static shoal_status take_fds(struct msghdr *message, int *fds, size_t *fd_count) {
+    bool fit = !(message->msg_flags & MSG_CTRUNC);
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h; h = CMSG_NXTHDR(message, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
+        size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int one;
+            memcpy(&one, CMSG_DATA(h) + i * sizeof one, sizeof one);
+            if (*fd_count < BASE_OS_MAX_FDS) {
+                fds[(*fd_count)++] = one;
+            } else {
+                close(one);
+                fit = false;
+            }
+        }
+    }
+    return fit ? SHOAL_OK : base_fail(SHOAL_FORMAT, "a message carries too many descriptors");
+}
+
+shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n, int *fds,
+                                    size_t *fd_count) {
+    union control control;
+    struct iovec part = {.iov_base = bytes, .iov_len = room};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    *n = 0;
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return SHOAL_OK;
+    if (got < 0 && errno == ECONNRESET) got = 0;
+    if (got < 0) return base_fail_errno(errno, "receiving on a socket");
+    SHOAL_TRY(take_fds(&message, fds, fd_count));
+    if (got == 0) return base_fail(SHOAL_LOST, "the other process has ended or hung up");
+    *n = (size_t)got;
+    return SHOAL_OK;
+}

@@ -1,0 +1,292 @@
+/* The hub on the wire: messages become events, hub_apply changes the state, and what it leaves to
+ * be told is sent. */
+#include "hub/state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Tells peers which local parts can go, once per event. */
+static void send_frees(hub *h) {
+    for (size_t i = 0; i < h->peers.count; i++) {
+        hub_peer *peer = h->peers.data[i];
+        if (!peer->free_values.count && !peer->free_programs.count) continue;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        release.values = peer->free_values.data;
+        release.n_values = peer->free_values.count;
+        release.programs = peer->free_programs.data;
+        release.n_programs = peer->free_programs.count;
+        if (wire_send(peer->link, SHOAL__KIND__FREE, &release.base) != SHOAL_OK)
+            base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+        peer->free_values.count = peer->free_programs.count = 0;
+    }
+}
+
+shoal_status hub_apply(hub *h, const hub_event *event) {
+    shoal_status status = SHOAL_OK;
+    hub_instance *instance;
+    switch (event->kind) {
+    case HUB_JOIN: status = hub_join(h, event->peer); break;
+    case HUB_LEAVE: hub_leave(h, event->peer, event->u.leave.why, event->u.leave.reason); break;
+    case HUB_SUBMIT:
+        status = hub_submit(h, event->peer, event->u.submit);
+        if (status == SHOAL_OK) hub_dispatch(h);
+        break;
+    case HUB_RELEASE:
+        hub_release(h, event->peer, event->u.release);
+        hub_dispatch(h); /* what was freed may be what the next one waits for */
+        break;
+    case HUB_DONE: hub_done(h, event->peer, event->u.done); break;
+    case HUB_FAILED:
+        instance = hub_instance_find(h, event->u.failed->instance);
+        if (instance && event->u.failed->error)
+            hub_instance_fail(h, instance, (shoal_status)event->u.failed->error->status,
+                              event->u.failed->error->message);
+        break;
+    }
+    send_frees(h);
+    return status;
+}
+
+/* ---- questions: they change nothing ---- */
+
+static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
+    Shoal__Status status = SHOAL__STATUS__INIT;
+    Shoal__SlotStatus *slots = calloc(h->slots.count + 1, sizeof *slots);
+    Shoal__SlotStatus **pointers = calloc(h->slots.count + 1, sizeof *pointers);
+    Shoal__Device *devices = calloc(h->slots.count + 1, sizeof *devices);
+    if (slots && pointers && devices) {
+        for (uint32_t number = 0; number < h->next_slot; number++) {
+            const hub_slot *slot = hub_slot_of(h, number);
+            if (!slot) continue;
+            size_t n = status.n_slots++;
+            shoal__slot_status__init(&slots[n]);
+            shoal__device__init(&devices[n]);
+            pointers[n] = &slots[n];
+            slots[n].slot = number;
+            slots[n].peer = slot->peer->number;
+            slots[n].peer_name = slot->peer->name;
+            slots[n].host = slot->peer->host;
+            slots[n].pid = slot->peer->pid;
+            slots[n].device = &devices[n];
+            slots[n].bytes = slot->used;
+            slots[n].instances = slot->instances;
+            slots[n].busy_ns = slot->busy_ns;
+            slots[n].compute = slot->compute;
+            devices[n].backend = slot->backend;
+            devices[n].name = slot->device;
+            devices[n].memory = slot->memory;
+            devices[n].threads = slot->threads;
+            devices[n].weight = slot->weight;
+            status.bytes += slot->used;
+        }
+        status.slots = pointers;
+    }
+    status.token = ask->token;
+    status.version = (char *)SHOAL_PACKAGE_VERSION;
+    status.epoch = h->epoch;
+    status.instances = h->next_instance - 1;
+    status.uptime_ms = (uint64_t)((base_now() - h->started) / BASE_MS);
+    status.sessions = (uint32_t)h->sessions.count;
+    status.address = (char *)wire_address(h->wire);
+    status.values = h->values.count;
+    if (wire_send(peer->link, SHOAL__KIND__STATUS, &status.base) != SHOAL_OK)
+        base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    free(slots);
+    free(pointers);
+    free(devices);
+}
+
+static void answer_explain(hub *h, hub_peer *peer, const Shoal__ExplainAsk *ask) {
+    Shoal__Explained answer = SHOAL__EXPLAINED__INIT;
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    char *text = NULL, *json = NULL;
+    shoal_status status = ask->submit ? hub_explain(h, peer, ask->submit, &text, &json)
+                                      : base_fail(SHOAL_FORMAT, "nothing to explain");
+    answer.token = ask->token;
+    if (status != SHOAL_OK) {
+        error.status = status;
+        error.message = (char *)shoal_error_message();
+        answer.error = &error;
+    }
+    if (text) answer.text = text;
+    if (json) answer.json = json;
+    if (wire_send(peer->link, SHOAL__KIND__EXPLAINED, &answer.base) != SHOAL_OK)
+        base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    free(text);
+    free(json);
+}
+
+/* ---- the wire ---- */
+
+static const struct {
+    Shoal__Kind kind;
+    const ProtobufCMessageDescriptor *type;
+} kinds[] = {
+    {SHOAL__KIND__SUBMIT, &shoal__submit__descriptor},
+    {SHOAL__KIND__RELEASE, &shoal__release__descriptor},
+    {SHOAL__KIND__DONE, &shoal__done__descriptor},
+    {SHOAL__KIND__FAILED, &shoal__failed__descriptor},
+    {SHOAL__KIND__STATUS_ASK, &shoal__status_ask__descriptor},
+    {SHOAL__KIND__EXPLAIN_ASK, &shoal__explain_ask__descriptor},
+};
+
+static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                               size_t bytes) {
+    hub *h = context;
+    hub_peer *peer = wire_link_get(link, WIRE_HUB);
+    if (!peer) return base_fail(SHOAL_DENIED, "this link is not of a member of the pool");
+    const ProtobufCMessageDescriptor *type = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].kind == kind) type = kinds[i].type;
+    ProtobufCMessage *message = type ? protobuf_c_message_unpack(type, NULL, bytes, body) : NULL;
+    if (!message) return base_fail(SHOAL_FORMAT, "a message of kind %d cannot be read", (int)kind);
+    hub_event event = {.peer = peer};
+    shoal_status status = SHOAL_OK;
+    switch (kind) {
+    case SHOAL__KIND__SUBMIT:
+        event.kind = HUB_SUBMIT;
+        event.u.submit = (const Shoal__Submit *)message;
+        break;
+    case SHOAL__KIND__RELEASE:
+        event.kind = HUB_RELEASE;
+        event.u.release = (const Shoal__Release *)message;
+        break;
+    case SHOAL__KIND__DONE:
+        event.kind = HUB_DONE;
+        event.u.done = (const Shoal__Done *)message;
+        break;
+    case SHOAL__KIND__FAILED:
+        event.kind = HUB_FAILED;
+        event.u.failed = (const Shoal__Failed *)message;
+        break;
+    case SHOAL__KIND__STATUS_ASK:
+        answer_status(h, peer, (const Shoal__StatusAsk *)message);
+        goto out;
+    default: answer_explain(h, peer, (const Shoal__ExplainAsk *)message); goto out;
+    }
+    status = hub_apply(h, &event);
+out:
+    protobuf_c_message_free_unpacked(message, NULL);
+    return status;
+}
+
+static hub_slot *slot_new(const Shoal__Device *device) {
+    hub_slot *slot = calloc(1, sizeof *slot);
+    if (!slot) return NULL;
+    slot->compute = device != NULL;
+    slot->backend = strdup(device ? device->backend : "memory");
+    slot->device = strdup(device ? device->name : "client memory");
+    slot->threads = device && device->threads ? device->threads : 1;
+    slot->weight = device ? (device->weight > 0 ? device->weight : 1) : 0;
+    slot->memory = device ? device->memory : 0;
+    return slot;
+}
+
+static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
+    hub_peer *peer = calloc(1, sizeof *peer);
+    if (!peer) return NULL;
+    bool client = hello->role == SHOAL__ROLE__CLIENT;
+    peer->link = link;
+    peer->role = hello->role;
+    peer->name = strdup(hello->name);
+    peer->host = strdup(hello->host);
+    peer->address = strdup(hello->n_addresses ? hello->addresses[0] : "");
+    peer->pid = hello->pid;
+    peer->slots = calloc(hello->n_devices + client + 1, sizeof *peer->slots);
+    for (size_t i = 0; peer->slots && i < hello->n_devices + client; i++) {
+        peer->slots[i] = slot_new(i < hello->n_devices ? hello->devices[i] : NULL);
+        if (!peer->slots[i]) break;
+        peer->n_slots++;
+    }
+    if (peer->name && peer->host && peer->address && peer->slots &&
+        peer->n_slots == hello->n_devices + client)
+        return peer;
+    hub_peer_free(peer);
+    return NULL;
+}
+
+static shoal_status fill_welcome(const hub *h, const hub_peer *peer, Shoal__Welcome *welcome) {
+    welcome->peer = peer->number;
+    welcome->epoch = h->epoch;
+    welcome->session = peer->session;
+    welcome->name = strdup(peer->name);
+    welcome->slots = malloc((peer->n_slots + 1) * sizeof *welcome->slots);
+    if (!welcome->name || !welcome->slots) return base_fail(SHOAL_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < peer->n_slots; i++) welcome->slots[i] = peer->slots[i]->number;
+    welcome->n_slots = peer->n_slots;
+    return SHOAL_OK;
+}
+
+static void told(void *context) {
+    hub *h = context;
+    hub_peers_send(h, NULL);
+}
+
+static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello *hello,
+                              Shoal__Welcome *welcome, bool accepting) {
+    hub *h = context;
+    /* A process that has a number is in the pool already: this link is between workers. */
+    if (!accepting || hello->peer) return SHOAL_OK;
+    hub_peer *peer = peer_new(link, hello);
+    if (!peer) return base_fail(SHOAL_NO_MEMORY, "no memory for a member");
+    hub_event event = {.kind = HUB_JOIN, .peer = peer};
+    shoal_status status = hub_apply(h, &event);
+    if (status == SHOAL_OK) status = fill_welcome(h, peer, welcome);
+    if (status == SHOAL_OK) wire_link_set(link, WIRE_HUB, peer);
+    /* The newcomer has to hear its own numbers before it hears of others. */
+    if (status == SHOAL_OK) status = wire_post(h->wire, told, h);
+    return status;
+}
+
+static void on_closed(void *context, wire_link *link, shoal_status why, const char *message) {
+    hub *h = context;
+    hub_peer *peer = wire_link_get(link, WIRE_HUB);
+    if (!peer) return;
+    wire_link_set(link, WIRE_HUB, NULL);
+    peer->link = NULL;
+    hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.leave = {why, message}};
+    if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    hub_peer_free(peer);
+}
+
+shoal_status hub_new(wire_peer *wire, hub **out) {
+    hub *h = calloc(1, sizeof *h);
+    if (!h) return base_fail(SHOAL_NO_MEMORY, "no memory for a hub");
+    h->wire = wire;
+    h->started = base_now();
+    h->next_peer = h->next_session = 1;
+    h->next_instance = h->next_variant = h->epoch = 1;
+    /* Numbers that the hub gives to values lie above those of any session. */
+    h->next_value = UINT64_C(0xFFFFFF) << 40;
+    h->last = &h->first;
+    wire_handlers handlers = {
+        .context = h, .opened = on_opened, .message = on_message, .closed = on_closed};
+    wire_handle(wire, WIRE_HUB, &handlers);
+    *out = h;
+    return SHOAL_OK;
+}
+
+void hub_destroy(hub **out) {
+    hub *h = *out;
+    *out = NULL;
+    if (!h) return;
+    for (hub_instance *i = h->first, *next; i; i = next) {
+        next = i->next;
+        hub_instance_free(i);
+    }
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&h->values, &at, &key, &item)) hub_value_free(item);
+    for (at = 0; base_map_next(&h->programs, &at, &key, &item);) hub_program_free(item);
+    for (size_t i = 0; i < h->peers.count; i++) hub_peer_free(h->peers.data[i]);
+    free(h->peers.data);
+    base_map_fini(&h->values);
+    base_map_fini(&h->programs);
+    base_map_fini(&h->slots);
+    base_map_fini(&h->sessions);
+    free(h);
+}

@@ -1,0 +1,17 @@
+/* The hub: who is in the pool, where values lie, which program runs when. It plans programs,
+ * numbers their instances and hands out the parts; tensor bytes never pass through it.
+ *
+ * Threads: everything happens under the pump of the wire it is attached to, so it has no lock. */
+#ifndef HUB_HUB_H
+#define HUB_HUB_H
+
+#include "wire/wire.h"
+
+typedef struct hub hub;
+
+/* Attaches a hub to a peer, as its WIRE_HUB part; call before the wire starts. */
+shoal_status hub_new(wire_peer *wire, hub **out) SHOAL_CHECK_RESULT;
+/* After the wire has been destroyed. */
+void hub_destroy(hub **h);
+
+#endif

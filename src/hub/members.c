@@ -1,0 +1,211 @@
+/* Who is in the pool. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+hub_slot *hub_slot_of(const hub *h, uint32_t number) {
+    return base_map_get(&h->slots, (uint64_t)number + 1);
+}
+
+void hub_peer_free(hub_peer *peer) {
+    for (uint32_t i = 0; i < peer->n_slots; i++) {
+        free(peer->slots[i]->backend);
+        free(peer->slots[i]->device);
+        free(peer->slots[i]->label);
+        free(peer->slots[i]);
+    }
+    free(peer->slots);
+    free(peer->name);
+    free(peer->host);
+    free(peer->address);
+    free(peer->free_values.data);
+    free(peer->free_programs.data);
+    free(peer);
+}
+
+static bool name_taken(const hub *h, const char *name) {
+    for (size_t i = 0; i < h->peers.count; i++)
+        if (!strcmp(h->peers.data[i]->name, name)) return true;
+    return false;
+}
+
+/* Names are unique: a second "w1" becomes "w1-2"; without a name, "w3" or "client-5". */
+static shoal_status name_peer(const hub *h, hub_peer *peer) {
+    base_str text;
+    base_str_init(&text);
+    const char *kind = peer->role == SHOAL__ROLE__CLIENT ? "client-" : "w";
+    if (peer->name && *peer->name)
+        base_str_text(&text, peer->name);
+    else
+        base_str_format(&text, "%s%u", kind, peer->number);
+    for (int n = 2; text.data && name_taken(h, text.data); n++) {
+        base_str_clear(&text);
+        if (peer->name && *peer->name)
+            base_str_format(&text, "%s-%d", peer->name, n);
+        else
+            base_str_format(&text, "%s%u-%d", kind, peer->number, n);
+    }
+    char *name = base_str_take(&text, NULL);
+    if (!name) return SHOAL_NO_MEMORY;
+    free(peer->name);
+    peer->name = name;
+    return SHOAL_OK;
+}
+
+shoal_status hub_join(hub *h, hub_peer *peer) {
+    peer->number = h->next_peer++;
+    if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
+    SHOAL_TRY(name_peer(h, peer));
+    for (uint32_t i = 0; i < peer->n_slots; i++) {
+        hub_slot *slot = peer->slots[i];
+        slot->number = h->next_slot++;
+        slot->peer = peer;
+        base_str label;
+        base_str_init(&label);
+        base_str_format(&label, "%s/%s", peer->name, slot->compute ? slot->backend : "memory");
+        if (peer->n_slots > 2) base_str_format(&label, "%u", i);
+        slot->label = base_str_take(&label, NULL);
+        if (!slot->label) return SHOAL_NO_MEMORY;
+        SHOAL_TRY(base_map_set(&h->slots, (uint64_t)slot->number + 1, slot));
+    }
+    if (peer->session) SHOAL_TRY(base_map_set(&h->sessions, peer->session, peer));
+    if (!base_vec_push(&h->peers, peer)) return SHOAL_NO_MEMORY;
+    /* New slots change every plan. */
+    if (peer->role == SHOAL__ROLE__WORKER) h->epoch++;
+    base_log(BASE_INFO, "hub", "%s joined (pid %u on %s)", peer->name, peer->pid, peer->host);
+    return SHOAL_OK;
+}
+
+/* A value that lay partly with a lost peer is lost, unless other copies hold all of it. */
+static void value_after_loss(hub *h, hub_value *value, const hub_peer *peer, const char *reason) {
+    plan_layout *layout = &value->layout;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < layout->n_slots; i++) kept += hub_slot_of(h, layout->slots[i]) != NULL;
+    if (kept == layout->n_slots) return;
+    uint32_t *slots = base_arena_array(&value->arena, uint32_t, kept + 1);
+    uint32_t *coords = base_arena_array(&value->arena, uint32_t, (kept + 1) * (layout->rank + 1));
+    uint32_t n = 0;
+    for (uint32_t i = 0; slots && coords && i < layout->n_slots; i++) {
+        if (!hub_slot_of(h, layout->slots[i])) continue;
+        slots[n] = layout->slots[i];
+        memcpy(coords + n * (layout->rank + 1), layout->coords + i * (layout->rank + 1),
+               (layout->rank + 1) * sizeof *coords);
+        n++;
+    }
+    char text[BASE_TYPE_TEXT];
+    plan_layout rest = *layout;
+    rest.n_slots = n;
+    rest.slots = slots;
+    rest.coords = coords;
+    *layout = rest;
+    if (!slots || !coords || !n ||
+        plan_layout_verify(&rest, value->type.rank, value->type.dims) != SHOAL_OK) {
+        base_fail(SHOAL_LOST, "%s was lost with worker %s (pid %u on %s): %s",
+                  base_type_text(&value->type, text), peer->name, peer->pid, peer->host, reason);
+        hub_value_poison(value, SHOAL_LOST, shoal_error_message());
+    }
+}
+
+static void session_end(hub *h, uint32_t session) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&h->values, &at, &key, &item)) {
+        hub_value *value = item;
+        if (value->session != session) continue;
+        value->released = true;
+        hub_value_settle(h, value);
+    }
+    for (at = 0; base_map_next(&h->programs, &at, &key, &item);) {
+        hub_program *program = item;
+        if (program->session != session) continue;
+        program->released = true;
+        hub_program_settle(h, program);
+    }
+}
+
+void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
+    bool computes = false;
+    for (uint32_t i = 0; i < peer->n_slots; i++) {
+        base_map_remove(&h->slots, (uint64_t)peer->slots[i]->number + 1);
+        computes |= peer->slots[i]->compute;
+    }
+    for (size_t i = 0; i < h->peers.count; i++)
+        if (h->peers.data[i] == peer) h->peers.data[i] = h->peers.data[--h->peers.count];
+    if (peer->session) base_map_remove(&h->sessions, peer->session);
+    base_log(why == SHOAL_LOST && computes ? BASE_WARN : BASE_INFO, "hub",
+             "%s left (pid %u on %s): %s", peer->name, peer->pid, peer->host, reason);
+
+    /* Values first, so that what waits for them fails with the right cause. */
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (computes && base_map_next(&h->values, &at, &key, &value))
+        value_after_loss(h, value, peer, reason);
+    hub_instance_leave(h, peer, reason);
+    if (peer->session) session_end(h, peer->session);
+    if (computes) h->epoch++;
+    hub_peers_send(h, NULL);
+    hub_dispatch(h);
+}
+
+void hub_peers_send(hub *h, hub_peer *only) {
+    size_t n = h->peers.count;
+    Shoal__PeerInfo *infos = calloc(n + 1, sizeof *infos);
+    Shoal__PeerInfo **pointers = calloc(n + 1, sizeof *pointers);
+    uint32_t *slots = calloc(h->slots.count + 1, sizeof *slots);
+    if (!infos || !pointers || !slots) {
+        base_log(BASE_ERROR, "hub", "no memory to tell who is in the pool");
+    } else {
+        uint32_t used = 0;
+        for (size_t i = 0; i < n; i++) {
+            const hub_peer *peer = h->peers.data[i];
+            shoal__peer_info__init(&infos[i]);
+            pointers[i] = &infos[i];
+            infos[i].peer = peer->number;
+            infos[i].name = peer->name;
+            infos[i].n_addresses = 1;
+            infos[i].addresses = (char **)&peer->address;
+            infos[i].slots = slots + used;
+            infos[i].n_slots = peer->n_slots;
+            for (uint32_t s = 0; s < peer->n_slots; s++) slots[used++] = peer->slots[s]->number;
+        }
+        Shoal__Peers message = SHOAL__PEERS__INIT;
+        message.epoch = h->epoch;
+        message.n_peers = n;
+        message.peers = pointers;
+        for (size_t i = 0; i < n; i++) {
+            hub_peer *peer = h->peers.data[i];
+            if ((only && peer != only) || !peer->link) continue;
+            if (wire_send(peer->link, SHOAL__KIND__PEERS, &message.base) != SHOAL_OK)
+                base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+        }
+    }
+    free(infos);
+    free(pointers);
+    free(slots);
+}
+
+shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out) {
+    /* Assumed until they are measured: one core and one link of an ordinary machine. */
+    enum { CORE_FLOPS = 500 * 1000 * 1000, LINK = 1000 * 1000 * 1000 };
+    plan_slot *slots = base_arena_array(arena, plan_slot, h->slots.count);
+    if (!slots) return SHOAL_NO_MEMORY;
+    *out = (plan_pool){.slots = slots, .link_bytes = 3.0 * LINK, .link_delay = 100e-6};
+    /* In the order of their numbers: peers are not. */
+    for (uint32_t number = 0; number < h->next_slot; number++) {
+        const hub_slot *slot = hub_slot_of(h, number);
+        if (!slot || (!slot->compute && slot->peer->session != session)) continue;
+        slots[out->n_slots++] = (plan_slot){.slot = number,
+                                            .peer = slot->peer->number,
+                                            .compute = slot->compute,
+                                            .weight = slot->weight,
+                                            .flops = 100.0 * CORE_FLOPS * slot->threads,
+                                            .memory = slot->memory,
+                                            .name = slot->label};
+    }
+    return SHOAL_OK;
+}

@@ -1,0 +1,186 @@
+/* The hub's state. It changes in hub_apply and nowhere else, from one event at a time, so that a
+ * journal of events is enough to rebuild it. */
+#ifndef HUB_STATE_H
+#define HUB_STATE_H
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "hub/hub.h"
+#include "plan/lower.h"
+#include "shoal/shoal.h"
+
+/* A slot of a peer. Numbers are never used again. */
+typedef struct hub_slot {
+    uint32_t number;
+    struct hub_peer *peer;
+    bool compute;
+    char *backend, *device;
+    char *label; /* "w1/cpu" */
+    uint32_t threads;
+    double weight;
+    uint64_t memory;   /* 0: no limit known */
+    uint64_t used;     /* by values */
+    uint64_t reserved; /* by instances on their way */
+    uint32_t in_flight;
+    uint64_t instances, busy_ns;
+} hub_slot;
+
+typedef struct hub_peer {
+    uint32_t number;
+    wire_link *link;
+    Shoal__Role role;
+    char *name, *host, *address;
+    uint32_t pid;
+    uint32_t session; /* of a client; 0: none */
+    uint32_t n_slots;
+    hub_slot **slots;
+    BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
+} hub_peer;
+
+/* A value of a session and where it lies. */
+typedef struct hub_value {
+    uint64_t id;
+    uint64_t stored; /* its number at the workers: another one after it has moved */
+    uint32_t session;
+    shoal_type type;
+    base_arena arena; /* of the layout */
+    plan_layout layout;
+    uint32_t users; /* instances that read or write it and are not through */
+    bool released;  /* the client has let go */
+    shoal_status status;
+    char *error;
+} hub_value;
+
+/* A program as lowered for given layouts of its inputs. */
+typedef struct hub_variant {
+    uint64_t number; /* of the lowered programs, at the workers */
+    base_str key;    /* epoch and input layouts: compared in full */
+    plan_result plan;
+    uint32_t n_moved; /* inputs that leave the client's memory: input and extra output */
+    uint32_t (*moved)[2];
+    base_str *graphs; /* encoded, per program of the plan; emptied once sent */
+    bool *sent;
+} hub_variant;
+
+typedef struct hub_program {
+    uint64_t id;
+    uint32_t session;
+    graph *graph;
+    uint32_t n_outputs;
+    bool *home;
+    BASE_VEC(hub_variant *) variants;
+    uint32_t users;
+    bool released;
+} hub_program;
+
+typedef struct hub_instance {
+    struct hub_instance *next;
+    uint64_t id;
+    uint32_t session;
+    hub_program *program;
+    hub_variant *variant;
+    uint32_t n_inputs, n_outputs;
+    hub_value **inputs;
+    hub_value **outputs;  /* of the program */
+    uint64_t *input_ids;  /* as stored when it was planned */
+    uint64_t *output_ids; /* of the program and of what moves */
+    uint64_t *moved_from; /* stored numbers to be freed in the client's memory afterwards */
+    bool dispatched, told;
+    bool concerned; /* by the peer that leaves in this event */
+    uint32_t n_participants, n_waiting;
+    hub_peer **participants; /* NULL: through, or gone */
+    shoal_slot_time *times;  /* per program of the plan */
+    shoal_status status;
+    char *error;
+} hub_instance;
+
+struct hub {
+    wire_peer *wire;
+    uint64_t epoch;
+    int64_t started;
+    uint32_t next_peer, next_slot, next_session;
+    uint64_t next_instance, next_variant, next_value;
+    BASE_VEC(hub_peer *) peers;
+    base_map slots;    /* number + 1 -> hub_slot */
+    base_map sessions; /* session -> hub_peer of the client */
+    base_map values;
+    base_map programs;
+    hub_instance *first, **last; /* in order of number: waiting and in flight */
+};
+
+/* ---- events ---- */
+
+typedef enum hub_event_kind {
+    HUB_JOIN,
+    HUB_LEAVE,
+    HUB_SUBMIT,
+    HUB_RELEASE,
+    HUB_DONE,
+    HUB_FAILED
+} hub_event_kind;
+
+typedef struct hub_event {
+    hub_event_kind kind;
+    hub_peer *peer; /* who it is about; for HUB_JOIN it has been filled in, but for its numbers */
+    union {
+        const Shoal__Submit *submit;
+        const Shoal__Release *release;
+        const Shoal__Done *done;
+        const Shoal__Failed *failed;
+        struct {
+            shoal_status why; /* CLOSED: it said goodbye */
+            const char *reason;
+        } leave;
+    } u;
+} hub_event;
+
+/* Applies an event and sends what follows from it. A failure is the peer's fault: its link is to be
+ * closed with the message. */
+shoal_status hub_apply(hub *h, const hub_event *event);
+
+/* members.c */
+shoal_status hub_join(hub *h, hub_peer *peer);
+void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
+void hub_peer_free(hub_peer *peer);
+void hub_peers_send(hub *h, hub_peer *only);
+hub_slot *hub_slot_of(const hub *h, uint32_t number);
+/* The pool as the planner sees it for one session. */
+shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out);
+
+/* values.c */
+shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
+                           hub_value **out);
+shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout);
+void hub_value_account(hub *h, const hub_value *value, int sign);
+void hub_value_poison(hub_value *value, shoal_status status, const char *message);
+/* Drops the value if nobody needs it any more. */
+void hub_value_settle(hub *h, hub_value *value);
+void hub_value_free(hub_value *value);
+void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored);
+void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release);
+
+/* submit.c */
+shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit);
+void hub_program_free(hub_program *program);
+void hub_program_settle(hub *h, hub_program *program);
+/* Plans a program without running it: text and JSON, to be freed by the caller. */
+shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
+                         char **json);
+
+/* variant.c */
+shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
+                              hub_variant **out);
+void hub_variant_free(hub_variant *variant);
+
+/* instance.c */
+void hub_instance_add(hub *h, hub_instance *instance);
+/* Sends what fits, in order. */
+void hub_dispatch(hub *h);
+void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done);
+/* Fails an instance and whatever in flight derives from it. */
+void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
+void hub_instance_leave(hub *h, hub_peer *peer, const char *reason);
+hub_instance *hub_instance_find(const hub *h, uint64_t id);
+void hub_instance_free(hub_instance *instance);
+
+#endif

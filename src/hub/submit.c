@@ -1,0 +1,234 @@
+/* Programs handed in by clients. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRAPH_LIMIT = 256 << 20 };
+
+void hub_program_free(hub_program *program) {
+    for (size_t i = 0; i < program->variants.count; i++)
+        hub_variant_free(program->variants.data[i]);
+    free(program->variants.data);
+    free(program->home);
+    graph_destroy(&program->graph);
+    free(program);
+}
+
+void hub_program_settle(hub *h, hub_program *program) {
+    if (!program->released || program->users) return;
+    base_map_remove(&h->programs, program->id);
+    for (size_t v = 0; v < program->variants.count; v++) {
+        const hub_variant *variant = program->variants.data[v];
+        for (uint32_t i = 0; i < variant->plan.n_programs; i++) {
+            hub_slot *slot = hub_slot_of(h, variant->plan.programs[i].slot);
+            if (slot && variant->sent[i] &&
+                !base_vec_push(&slot->peer->free_programs, variant->number))
+                base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+        }
+    }
+    hub_program_free(program);
+}
+
+static shoal_status program_new(const Shoal__Submit *submit, uint32_t session, hub_program **out) {
+    hub_program *program = calloc(1, sizeof *program);
+    if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    program->id = submit->program;
+    program->session = session;
+    shoal_status status =
+        graph_decode(submit->graph.data, submit->graph.len, GRAPH_LIMIT, &program->graph);
+    const shoal_graph *g = status == SHOAL_OK ? graph_data(program->graph) : NULL;
+    if (g) {
+        program->n_outputs = g->n_outputs;
+        program->home = calloc(g->n_outputs + 1, sizeof *program->home);
+        if (!program->home) status = base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    }
+    for (size_t i = 0; status == SHOAL_OK && i < submit->n_home; i++) {
+        if (submit->home[i] >= g->n_outputs)
+            status = base_fail(SHOAL_FORMAT, "output %u does not exist", submit->home[i]);
+        else
+            program->home[submit->home[i]] = true;
+    }
+    if (status != SHOAL_OK)
+        hub_program_free(program);
+    else
+        *out = program;
+    return status;
+}
+
+static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *submit,
+                                 hub_program **out) {
+    hub_program *program = base_map_get(&h->programs, submit->program);
+    if (!program && submit->graph.len) {
+        if (submit->program >> 40 != peer->session)
+            return base_fail(SHOAL_DENIED, "program %llx is not of this session",
+                             (unsigned long long)submit->program);
+        SHOAL_TRY(program_new(submit, peer->session, &program));
+        shoal_status status = base_map_set(&h->programs, submit->program, program);
+        if (status != SHOAL_OK) {
+            hub_program_free(program);
+            return status;
+        }
+    }
+    if (!program || program->session != peer->session)
+        return base_fail(SHOAL_FORMAT, "program %llx is unknown",
+                         (unsigned long long)submit->program);
+    const shoal_graph *g = graph_data(program->graph);
+    if (submit->n_inputs != g->n_inputs || submit->n_outputs != program->n_outputs)
+        return base_fail(SHOAL_FORMAT,
+                         "a program of %u inputs and %u outputs was given %zu and %zu", g->n_inputs,
+                         program->n_outputs, submit->n_inputs, submit->n_outputs);
+    *out = program;
+    return SHOAL_OK;
+}
+
+/* Values that a client holds in its memory and uses for the first time. */
+static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
+    uint32_t home = peer->slots[peer->n_slots - 1]->number;
+    for (size_t i = 0; i < submit->n_uploads; i++) {
+        const Shoal__Upload *upload = submit->uploads[i];
+        shoal_type type = {.dtype = (uint8_t)upload->dtype, .rank = (uint8_t)upload->n_dims};
+        if (upload->n_dims > SHOAL_MAX_RANK || upload->dtype >= SHOAL_DTYPE_COUNT)
+            return base_fail(SHOAL_FORMAT, "an upload has a type that does not exist");
+        memcpy(type.dims, upload->dims, upload->n_dims * sizeof *type.dims);
+        int64_t count;
+        SHOAL_TRY(base_type_elements(&type, &count));
+        hub_value *value;
+        SHOAL_TRY(hub_value_new(h, upload->value, peer->session, &type, &value));
+        base_arena arena;
+        base_arena_init(&arena, 0);
+        plan_layout whole;
+        shoal_status status = plan_layout_whole(&arena, type.rank, type.dims, &home, 1, &whole);
+        if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+        base_arena_fini(&arena);
+        SHOAL_TRY(status);
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status input_values(hub *h, hub_peer *peer, const hub_program *program,
+                                 const Shoal__Submit *submit, hub_value **out) {
+    const shoal_graph *g = graph_data(program->graph);
+    for (size_t i = 0; i < submit->n_inputs; i++) {
+        hub_value *value = base_map_get(&h->values, submit->inputs[i]);
+        if (!value || value->session != peer->session || value->released)
+            return base_fail(SHOAL_FORMAT, "value %llx is unknown",
+                             (unsigned long long)submit->inputs[i]);
+        if (!base_type_equal(&value->type, &g->values[g->inputs[i]].type))
+            return base_fail(SHOAL_FORMAT, "input %zu is not of the program's type", i);
+        out[i] = value;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status instance_new(const Shoal__Submit *submit, uint32_t session,
+                                 hub_program *program, hub_instance **out) {
+    hub_instance *instance = calloc(1, sizeof *instance);
+    if (!instance) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    instance->session = session;
+    instance->program = program;
+    instance->n_inputs = (uint32_t)submit->n_inputs;
+    instance->n_outputs = (uint32_t)submit->n_outputs;
+    instance->inputs = calloc(submit->n_inputs + 1, sizeof *instance->inputs);
+    instance->outputs = calloc(submit->n_outputs + 1, sizeof *instance->outputs);
+    instance->input_ids = calloc(submit->n_inputs + 1, sizeof *instance->input_ids);
+    /* Every input may move, and is an output more then. */
+    size_t most = submit->n_outputs + submit->n_inputs + 1;
+    instance->output_ids = calloc(most, sizeof *instance->output_ids);
+    instance->moved_from = calloc(submit->n_inputs + 1, sizeof *instance->moved_from);
+    if (!instance->inputs || !instance->outputs || !instance->input_ids || !instance->output_ids ||
+        !instance->moved_from) {
+        hub_instance_free(instance);
+        return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    }
+    *out = instance;
+    return SHOAL_OK;
+}
+
+/* Results are known, with their layout, before they are there: what uses them can be planned. */
+static shoal_status lay_out(hub *h, hub_instance *instance) {
+    const hub_variant *variant = instance->variant;
+    for (uint32_t o = 0; o < instance->n_outputs; o++) {
+        SHOAL_TRY(hub_value_layout(h, instance->outputs[o], &variant->plan.outputs[o]));
+        instance->output_ids[o] = instance->outputs[o]->stored;
+    }
+    for (uint32_t m = 0; m < variant->n_moved; m++) {
+        hub_value *value = instance->inputs[variant->moved[m][0]];
+        uint32_t output = variant->moved[m][1];
+        instance->moved_from[m] = value->stored;
+        value->stored = instance->output_ids[output] = h->next_value++;
+        SHOAL_TRY(hub_value_layout(h, value, &variant->plan.outputs[output]));
+    }
+    return SHOAL_OK;
+}
+
+shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
+    if (!peer->session) return base_fail(SHOAL_DENIED, "only clients submit programs");
+    SHOAL_TRY(uploads(h, peer, submit));
+    hub_program *program = NULL;
+    SHOAL_TRY(find_program(h, peer, submit, &program));
+    hub_instance *instance = NULL;
+    SHOAL_TRY(instance_new(submit, peer->session, program, &instance));
+    shoal_status status = input_values(h, peer, program, submit, instance->inputs);
+    const shoal_graph *g = graph_data(program->graph);
+    for (uint32_t o = 0; status == SHOAL_OK && o < instance->n_outputs; o++)
+        status = hub_value_new(h, submit->outputs[o], peer->session, &g->values[g->outputs[o]].type,
+                               &instance->outputs[o]);
+    if (status != SHOAL_OK) {
+        hub_instance_free(instance);
+        return status;
+    }
+    for (uint32_t i = 0; i < instance->n_inputs; i++) {
+        instance->inputs[i]->users++;
+        instance->input_ids[i] = instance->inputs[i]->stored;
+    }
+    for (uint32_t o = 0; o < instance->n_outputs; o++) instance->outputs[o]->users++;
+    program->users++;
+
+    /* From here on a failure is the program's: its results fail, the session goes on. */
+    for (uint32_t i = 0; i < instance->n_inputs && status == SHOAL_OK; i++)
+        if (instance->inputs[i]->status != SHOAL_OK)
+            status = base_fail(instance->inputs[i]->status, "%s", instance->inputs[i]->error);
+    if (status == SHOAL_OK)
+        status = hub_variant_find(h, program, (const hub_value *const *)instance->inputs,
+                                  &instance->variant);
+    if (status == SHOAL_OK) status = lay_out(h, instance);
+    hub_instance_add(h, instance);
+    if (status != SHOAL_OK) hub_instance_fail(h, instance, status, shoal_error_message());
+    /* After its users were counted: what the client has let go may be what this program reads. */
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = submit->release;
+    release.n_values = submit->n_release;
+    hub_release(h, peer, &release);
+    return SHOAL_OK;
+}
+
+/* ---- explain ---- */
+
+shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
+                         char **json) {
+    SHOAL_TRY(uploads(h, peer, submit));
+    hub_program *program = NULL;
+    SHOAL_TRY(program_new(submit, peer->session, &program));
+    hub_value **inputs = calloc(submit->n_inputs + 1, sizeof *inputs);
+    hub_variant *variant;
+    shoal_status status = SHOAL_OK;
+    if (!inputs) status = base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    if (status == SHOAL_OK && submit->n_inputs != graph_data(program->graph)->n_inputs)
+        status = base_fail(SHOAL_FORMAT, "the inputs do not fit the program");
+    if (status == SHOAL_OK) status = input_values(h, peer, program, submit, inputs);
+    for (size_t i = 0; status == SHOAL_OK && i < submit->n_inputs; i++)
+        if (inputs[i]->status != SHOAL_OK)
+            status = base_fail(inputs[i]->status, "%s", inputs[i]->error);
+    if (status == SHOAL_OK)
+        status = hub_variant_find(h, program, (const hub_value *const *)inputs, &variant);
+    if (status == SHOAL_OK) {
+        *text = strdup(variant->plan.explain ? variant->plan.explain : "");
+        *json = strdup(variant->plan.explain_json ? variant->plan.explain_json : "{}");
+    }
+    free(inputs);
+    hub_program_free(program);
+    return status;
+}

@@ -1,0 +1,103 @@
+/* Values: where they lie, what they weigh, and when they can go. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
+                           hub_value **out) {
+    if (id >> 40 != session || base_map_get(&h->values, id))
+        return base_fail(SHOAL_FORMAT, "value %llx is not a new one of session %u",
+                         (unsigned long long)id, session);
+    hub_value *value = calloc(1, sizeof *value);
+    if (!value) return base_fail(SHOAL_NO_MEMORY, "no memory for a value");
+    shoal_status status = base_map_set(&h->values, id, value);
+    if (status != SHOAL_OK) {
+        free(value);
+        return status;
+    }
+    value->id = value->stored = id;
+    value->session = session;
+    value->type = *type;
+    base_arena_init(&value->arena, 0);
+    *out = value;
+    return SHOAL_OK;
+}
+
+void hub_value_account(hub *h, const hub_value *value, int sign) {
+    for (uint32_t i = 0; i < value->layout.n_slots; i++) {
+        hub_slot *slot = hub_slot_of(h, value->layout.slots[i]);
+        shoal_type type = plan_layout_type(&value->layout, i, &value->type);
+        if (slot) slot->used += (uint64_t)(sign * base_type_bytes(&type));
+    }
+}
+
+shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout) {
+    base_str bytes;
+    base_str_init(&bytes);
+    base_arena arena;
+    base_arena_init(&arena, 0);
+    plan_layout copy;
+    shoal_status status = plan_layout_encode(layout, &bytes);
+    if (status == SHOAL_OK) status = plan_layout_decode(&arena, bytes.data, bytes.size, &copy);
+    base_str_fini(&bytes);
+    if (status != SHOAL_OK) {
+        base_arena_fini(&arena);
+        return status;
+    }
+    hub_value_account(h, value, -1);
+    base_arena_fini(&value->arena);
+    value->arena = arena;
+    value->layout = copy;
+    hub_value_account(h, value, 1);
+    return SHOAL_OK;
+}
+
+void hub_value_poison(hub_value *value, shoal_status status, const char *message) {
+    if (value->status != SHOAL_OK) return; /* the first cause stays */
+    value->status = status;
+    value->error = strdup(message);
+}
+
+void hub_value_free(hub_value *value) {
+    base_arena_fini(&value->arena);
+    free(value->error);
+    free(value);
+}
+
+void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored) {
+    for (uint32_t i = 0; i < layout->n_slots; i++) {
+        hub_slot *slot = hub_slot_of(h, layout->slots[i]);
+        if (!slot) continue;
+        hub_peer *peer = slot->peer;
+        size_t n = peer->free_values.count;
+        if (n && peer->free_values.data[n - 1] == stored) continue; /* another slot of the peer */
+        if (!base_vec_push(&peer->free_values, stored))
+            base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    }
+}
+
+void hub_value_settle(hub *h, hub_value *value) {
+    if (!value->released || value->users) return;
+    base_map_remove(&h->values, value->id);
+    hub_value_account(h, value, -1);
+    hub_free_stored(h, &value->layout, value->stored);
+    hub_value_free(value);
+}
+
+void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release) {
+    for (size_t i = 0; i < release->n_values; i++) {
+        hub_value *value = base_map_get(&h->values, release->values[i]);
+        if (!value || value->session != peer->session) continue;
+        value->released = true;
+        hub_value_settle(h, value);
+    }
+    for (size_t i = 0; i < release->n_programs; i++) {
+        hub_program *program = base_map_get(&h->programs, release->programs[i]);
+        if (!program || program->session != peer->session) continue;
+        program->released = true;
+        hub_program_settle(h, program);
+    }
+}

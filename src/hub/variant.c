@@ -1,0 +1,204 @@
+/* Variants: a program lowered for the layouts that its inputs have. */
+#include "hub/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPLICATE_BYTES = 256 << 10 };
+
+void hub_variant_free(hub_variant *variant) {
+    if (!variant) return;
+    for (uint32_t i = 0; variant->graphs && i < variant->plan.n_programs; i++)
+        base_str_fini(&variant->graphs[i]);
+    free(variant->graphs);
+    free(variant->sent);
+    free(variant->moved);
+    base_str_fini(&variant->key);
+    if (variant->plan.programs) plan_result_fini(&variant->plan);
+    free(variant);
+}
+
+/* A value that lies in a client's memory only. */
+static bool at_home(const hub *h, const hub_value *value) {
+    for (uint32_t i = 0; i < value->layout.n_slots; i++) {
+        const hub_slot *slot = hub_slot_of(h, value->layout.slots[i]);
+        if (!slot || slot->compute) return false;
+    }
+    return true;
+}
+
+/* Whether something computes with an input; `place` says itself where it is to go. */
+static bool computed_with(const shoal_graph *g, uint32_t value) {
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        for (uint32_t i = 0; g->nodes[n].op != GRAPH_PLACE && i < g->nodes[n].n_inputs; i++)
+            if (g->nodes[n].inputs[i] == value) return true;
+    return false;
+}
+
+/* Where a value from a client's memory is to live from its first use on: small ones on every
+ * device, others cut along their first axis in proportion to the weights. */
+static shoal_status settle_layout(const plan_pool *pool, const shoal_type *type, base_arena *arena,
+                                  plan_layout *out) {
+    uint32_t *slots = base_arena_array(arena, uint32_t, pool->n_slots);
+    double *weights = base_arena_array(arena, double, pool->n_slots);
+    if (!slots || !weights) return SHOAL_NO_MEMORY;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < pool->n_slots; i++) {
+        if (!pool->slots[i].compute || pool->slots[i].weight <= 0) continue;
+        slots[n] = pool->slots[i].slot;
+        weights[n++] = pool->slots[i].weight;
+    }
+    if (!n) return base_fail(SHOAL_LOST, "no worker is in the pool: start one with `shoal worker`");
+    if (base_type_bytes(type) <= REPLICATE_BYTES || !type->rank || type->dims[0] < n)
+        return plan_layout_whole(arena, type->rank, type->dims, slots, n, out);
+    return plan_layout_split(arena, type->rank, type->dims, 0, 1, slots, weights, n, out);
+}
+
+static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, shoal_attr attrs[2]) {
+    size_t n = layout->rank;
+    for (uint32_t a = 0; a < layout->rank; a++) n += layout->parts[a] + 1;
+    int64_t *cuts = base_arena_array(arena, int64_t, n);
+    int64_t *slots = base_arena_array(arena, int64_t, layout->n_slots);
+    if (!cuts || !slots) return SHOAL_NO_MEMORY;
+    size_t at = layout->rank;
+    for (uint32_t a = 0; a < layout->rank; a++) {
+        cuts[a] = layout->parts[a];
+        memcpy(cuts + at, layout->cuts[a], (layout->parts[a] + 1) * sizeof *cuts);
+        at += layout->parts[a] + 1;
+    }
+    for (uint32_t i = 0; i < layout->n_slots; i++) slots[i] = layout->slots[i];
+    attrs[0] = graph_ints(SHOAL_ATTR_CUTS, cuts, n);
+    attrs[1] = graph_ints(SHOAL_ATTR_SLOTS, slots, layout->n_slots);
+    return SHOAL_OK;
+}
+
+/* The program's graph with a `place` behind each input that moves in from a client, whose result is
+ * an output more. */
+static shoal_status with_moves(const hub *h, const hub_program *program, const plan_pool *pool,
+                               const hub_value *const *inputs, hub_variant *variant, graph *to) {
+    const shoal_graph *g = graph_data(program->graph);
+    base_arena *arena = graph_arena(to);
+    uint32_t *map = base_arena_array(arena, uint32_t, g->n_values);
+    variant->moved = calloc(g->n_inputs + 1, sizeof *variant->moved);
+    if (!map || !variant->moved) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        SHOAL_TRY(graph_add_input(to, &g->values[g->inputs[i]].type, &map[g->inputs[i]]));
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        uint32_t value = g->inputs[i];
+        if (!at_home(h, inputs[i]) || !computed_with(g, value)) continue;
+        plan_layout layout;
+        shoal_attr attrs[2];
+        SHOAL_TRY(settle_layout(pool, &g->values[value].type, arena, &layout));
+        SHOAL_TRY(place_attrs(arena, &layout, attrs));
+        SHOAL_TRY(graph_add(to, GRAPH_PLACE, &map[value], 1, attrs, 2, NULL, 0, &map[value]));
+        variant->moved[variant->n_moved][0] = i;
+        variant->moved[variant->n_moved++][1] = map[value];
+    }
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        uint32_t *operands = base_arena_array(arena, uint32_t, node->n_inputs), first;
+        if (!operands) return SHOAL_NO_MEMORY;
+        for (uint32_t i = 0; i < node->n_inputs; i++) operands[i] = map[node->inputs[i]];
+        SHOAL_TRY(graph_at(to, node->location, node->scope));
+        SHOAL_TRY(graph_add(to, node->op, operands, node->n_inputs, node->attrs, node->n_attrs,
+                            node->regions, node->n_regions, &first));
+        for (uint32_t o = 0; o < node->n_outputs; o++) map[node->first_output + o] = first + o;
+    }
+    for (uint32_t o = 0; o < g->n_outputs; o++) SHOAL_TRY(graph_add_output(to, map[g->outputs[o]]));
+    for (uint32_t m = 0; m < variant->n_moved; m++) {
+        SHOAL_TRY(graph_add_output(to, variant->moved[m][1]));
+        variant->moved[m][1] = g->n_outputs + m;
+    }
+    return SHOAL_OK;
+}
+
+/* What the outputs must be like: whole in the client's memory, or as they come. */
+static shoal_status wanted_layouts(const plan_pool *pool, const hub_program *program,
+                                   const shoal_graph *g, base_arena *arena,
+                                   const plan_layout ***out) {
+    const plan_layout **wanted = base_arena_array(arena, const plan_layout *, g->n_outputs);
+    plan_layout *layouts = base_arena_array(arena, plan_layout, g->n_outputs);
+    if (!wanted || !layouts) return SHOAL_NO_MEMORY;
+    const plan_slot *home = NULL;
+    for (uint32_t i = 0; i < pool->n_slots; i++)
+        if (!pool->slots[i].compute) home = &pool->slots[i];
+    for (uint32_t o = 0; o < program->n_outputs; o++) {
+        if (!program->home[o]) continue;
+        if (!home) return base_fail(SHOAL_FORMAT, "the client has no memory in the pool");
+        const shoal_type *type = &g->values[g->outputs[o]].type;
+        SHOAL_TRY(plan_layout_whole(arena, type->rank, type->dims, &home->slot, 1, &layouts[o]));
+        wanted[o] = &layouts[o];
+    }
+    *out = wanted;
+    return SHOAL_OK;
+}
+
+static shoal_status lower(hub *h, hub_program *program, const hub_value *const *inputs,
+                          hub_variant *variant) {
+    graph *to = NULL;
+    SHOAL_TRY(graph_new(0, &to));
+    base_arena *arena = graph_arena(to);
+    const plan_layout **wanted = NULL;
+    plan_pool pool;
+    plan_layout *layouts =
+        base_arena_array(arena, plan_layout, graph_data(program->graph)->n_inputs);
+    shoal_status status = layouts ? hub_pool(h, program->session, arena, &pool) : SHOAL_NO_MEMORY;
+    if (status == SHOAL_OK) status = with_moves(h, program, &pool, inputs, variant, to);
+    if (status == SHOAL_OK) status = wanted_layouts(&pool, program, graph_data(to), arena, &wanted);
+    for (uint32_t i = 0; status == SHOAL_OK && i < graph_data(to)->n_inputs; i++)
+        layouts[i] = inputs[i]->layout;
+    if (status == SHOAL_OK)
+        status = plan_lower(graph_data(to), &pool, layouts, wanted, &variant->plan);
+    graph_destroy(&to);
+    return status;
+}
+
+static shoal_status encode(hub_variant *variant) {
+    plan_result *plan = &variant->plan;
+    variant->graphs = calloc(plan->n_programs + 1, sizeof *variant->graphs);
+    variant->sent = calloc(plan->n_programs + 1, sizeof *variant->sent);
+    if (!variant->graphs || !variant->sent) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    for (uint32_t i = 0; i < plan->n_programs; i++)
+        SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), false, &variant->graphs[i]));
+    return SHOAL_OK;
+}
+
+shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
+                              hub_variant **out) {
+    base_str key;
+    base_str_init(&key);
+    base_str_bytes(&key, &h->epoch, sizeof h->epoch);
+    shoal_status status = SHOAL_OK;
+    uint32_t n_inputs = graph_data(program->graph)->n_inputs;
+    for (uint32_t i = 0; status == SHOAL_OK && i < n_inputs; i++)
+        status = plan_layout_encode(&inputs[i]->layout, &key);
+    if (status == SHOAL_OK) status = base_str_status(&key);
+    for (size_t i = 0; status == SHOAL_OK && i < program->variants.count; i++) {
+        hub_variant *variant = program->variants.data[i];
+        if (variant->key.size != key.size || memcmp(variant->key.data, key.data, key.size))
+            continue;
+        base_str_fini(&key);
+        *out = variant;
+        return SHOAL_OK;
+    }
+    hub_variant *variant = NULL;
+    if (status == SHOAL_OK) {
+        variant = calloc(1, sizeof *variant);
+        if (!variant) status = base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    }
+    if (variant) {
+        variant->key = key;
+        base_str_init(&key);
+        variant->number = h->next_variant++;
+        status = lower(h, program, inputs, variant);
+        if (status == SHOAL_OK) status = encode(variant);
+        if (status == SHOAL_OK && !base_vec_push(&program->variants, variant))
+            status = SHOAL_NO_MEMORY;
+    }
+    base_str_fini(&key);
+    if (status != SHOAL_OK)
+        hub_variant_free(variant);
+    else
+        *out = variant;
+    return status;
+}

@@ -1,0 +1,194 @@
+/* Opening files and reading what is in them, whatever their format. */
+#include "model/file.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static shoal_status map_file(shoal_file *file) {
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return base_fail_errno(errno, "opening %s", file->path);
+    struct stat st;
+    shoal_status status = SHOAL_OK;
+    if (fstat(fd, &st))
+        status = base_fail_errno(errno, "opening %s", file->path);
+    else if (!S_ISREG(st.st_mode))
+        status = base_fail(SHOAL_INVALID, "%s is not a file", file->path);
+    else if (!st.st_size)
+        status = base_fail(SHOAL_FORMAT, "%s is empty", file->path);
+    if (status == SHOAL_OK) {
+        file->bytes = (uint64_t)st.st_size;
+        void *data = mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            status = base_fail_errno(errno, "mapping %s", file->path);
+        else
+            file->data = data;
+    }
+    close(fd);
+    return status;
+}
+
+shoal_status shoal_file_open(const char *path, shoal_file **out) {
+    *out = NULL;
+    shoal_file *file = calloc(1, sizeof *file);
+    if (!file || !(file->path = strdup(path))) {
+        free(file);
+        return base_fail(SHOAL_NO_MEMORY, "no memory to open %s", path);
+    }
+    atomic_init(&file->refs, 1);
+    shoal_status status = map_file(file);
+    /* What is made of a file may be a few times as large as the file, and no larger. */
+    base_arena_init(&file->arena, file->bytes > SIZE_MAX / 16 ? 0 : 16 * file->bytes + (1 << 16));
+    if (status == SHOAL_OK && model_is_npy(file))
+        status = model_npy_open(file);
+    else if (status == SHOAL_OK && model_is_gguf(file))
+        status = model_gguf_open(file);
+    else if (status == SHOAL_OK)
+        status = base_fail(SHOAL_FORMAT, "%s is neither a .npy nor a .gguf file", path);
+    if (status != SHOAL_OK)
+        shoal_file_close(&file);
+    else
+        *out = file;
+    return status;
+}
+
+shoal_file *model_file_retain(shoal_file *file) {
+    atomic_fetch_add(&file->refs, 1);
+    return file;
+}
+
+void shoal_file_close(shoal_file **out) {
+    shoal_file *file = *out;
+    *out = NULL;
+    model_file_release(file);
+}
+
+void model_file_release(void *pointer) {
+    shoal_file *file = pointer;
+    if (!file || atomic_fetch_sub(&file->refs, 1) != 1) return;
+    if (file->data) munmap((void *)file->data, file->bytes);
+    base_arena_fini(&file->arena);
+    free(file->path);
+    free(file);
+}
+
+uint64_t shoal_file_count(const shoal_file *file) { return file->n_tensors; }
+
+shoal_status shoal_file_tensor_at(const shoal_file *file, uint64_t index, shoal_file_tensor *out) {
+    if (index >= file->n_tensors)
+        return base_fail(SHOAL_INVALID, "%s has %llu tensors; there is no number %llu", file->path,
+                         (unsigned long long)file->n_tensors, (unsigned long long)index);
+    const model_tensor *t = &file->tensors[index];
+    *out = (shoal_file_tensor){t->name, t->type, t->encoding->name, t->bytes};
+    return SHOAL_OK;
+}
+
+shoal_status shoal_file_find(const shoal_file *file, const char *name, uint64_t *index) {
+    bool only = !name || !*name;
+    for (uint64_t i = 0; i < file->n_tensors; i++)
+        if (only ? file->n_tensors == 1 : !strcmp(file->tensors[i].name, name)) {
+            *index = i;
+            return SHOAL_OK;
+        }
+    base_str some;
+    base_str_init(&some);
+    for (uint64_t i = 0; i < file->n_tensors && i < 5; i++)
+        base_str_format(&some, "%s%s", i ? ", " : "", file->tensors[i].name);
+    base_fail(SHOAL_NOT_FOUND,
+              only ? "%s has %llu tensors: name one%s of them (%s%s)"
+                   : "%s has no tensor among its %llu called '%s'; there are %s%s",
+              file->path, (unsigned long long)file->n_tensors, only ? "" : name,
+              some.data ? some.data : "", file->n_tensors > 5 ? ", …" : "");
+    base_str_fini(&some);
+    return SHOAL_NOT_FOUND;
+}
+
+const void *model_file_direct(const shoal_file *file, uint64_t index) {
+    const model_tensor *t = &file->tensors[index];
+    bool plain = t->encoding->block == 1 && !t->encoding->decode && !t->swapped && !t->fortran;
+    const uint8_t *at = file->data + t->offset;
+    return plain && (uintptr_t)at % t->encoding->bytes == 0 ? at : NULL;
+}
+
+/* Elements one by one, for what is stored in another order. */
+static void read_strange(const shoal_file *file, const model_tensor *t, uint64_t first,
+                         uint64_t count, uint8_t *out) {
+    size_t size = t->encoding->bytes;
+    const uint8_t *data = file->data + t->offset;
+    for (uint64_t i = 0; i < count; i++, out += size) {
+        uint64_t at = first + i;
+        if (t->fortran) {
+            uint64_t rest = at, stride = 1, axes[SHOAL_MAX_RANK];
+            for (unsigned a = t->type.rank; a-- > 0; rest /= (uint64_t)t->type.dims[a])
+                axes[a] = rest % (uint64_t)t->type.dims[a];
+            at = 0;
+            for (unsigned a = 0; a < t->type.rank; a++) {
+                at += axes[a] * stride;
+                stride *= (uint64_t)t->type.dims[a];
+            }
+        }
+        for (size_t b = 0; b < size; b++)
+            out[b] = data[at * size + (t->swapped ? size - 1 - b : b)];
+    }
+}
+
+/* Whole blocks through the encoding's decoder; the range may begin and end inside one. */
+static void read_blocks(const shoal_file *file, const model_tensor *t, uint64_t first,
+                        uint64_t count, void *data) {
+    const model_encoding *e = t->encoding;
+    size_t size = shoal_dtype_size(e->dtype);
+    _Alignas(16) uint8_t one[64 * 8];
+    const uint8_t *from = file->data + t->offset;
+    uint8_t *out = data;
+    while (count) {
+        uint64_t block = first / e->block, skip = first % e->block, n = e->block - skip;
+        if (skip == 0 && count >= e->block) {
+            n = count / e->block * e->block;
+            e->decode(from + block * e->bytes, out, n / e->block);
+        } else {
+            if (n > count) n = count;
+            e->decode(from + block * e->bytes, one, 1);
+            memcpy(out, one + skip * size, n * size);
+        }
+        first += n;
+        count -= n;
+        out += n * size;
+    }
+}
+
+shoal_status shoal_file_read(const shoal_file *file, uint64_t index, uint64_t first, uint64_t count,
+                             void *data) {
+    shoal_file_tensor info;
+    SHOAL_TRY(shoal_file_tensor_at(file, index, &info));
+    const model_tensor *t = &file->tensors[index];
+    uint64_t all = (uint64_t)base_type_count(&t->type);
+    if (first > all || count > all - first)
+        return base_fail(SHOAL_INVALID, "%s: elements %llu to %llu of '%s', which has %llu",
+                         file->path, (unsigned long long)first, (unsigned long long)(first + count),
+                         t->name, (unsigned long long)all);
+    if (!t->encoding->block)
+        return base_fail(SHOAL_UNSUPPORTED,
+                         "%s: '%s' is stored as %s, which is not read yet; float32, float16, "
+                         "bfloat16, float64, int8 to int64, q8_0, q4_0 and q4_1 are",
+                         file->path, t->name, t->encoding->name);
+    if (!count) return SHOAL_OK;
+    if (t->encoding->decode)
+        read_blocks(file, t, first, count, data);
+    else if (t->swapped || t->fortran)
+        read_strange(file, t, first, count, data);
+    else
+        memcpy(data, file->data + t->offset + first * t->encoding->bytes,
+               count * t->encoding->bytes);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_file_meta(const shoal_file *file, const char *key, uint64_t index, char **out) {
+    *out = NULL;
+    return model_gguf_meta(file, key, index, out);
+}

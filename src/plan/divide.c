@@ -1,0 +1,404 @@
+/* Choosing how the loops of a node are divided over slots.
+ *
+ * Candidates are divisions that follow from where the operands lie, from where the result is
+ * wanted, from the pool's weights, and each slot alone; the cheapest is taken. A layout becomes a
+ * division through the axis rule (lift), and a division becomes layouts the same way back
+ * (project). */
+#include "plan/draft.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_FOLLOWED = 8, MOST_ALONE = 16 };
+
+shoal_status plan_node_axes(plan_draft *d, uint32_t n, base_arena *arena, graph_axes *out) {
+    const shoal_node *node = &d->g->nodes[n];
+    shoal_type *types = base_arena_array(&d->scratch, shoal_type, node->n_inputs);
+    shoal_type *outputs = base_arena_array(&d->scratch, shoal_type, node->n_outputs);
+    if (!types || !outputs) return SHOAL_NO_MEMORY;
+    graph_call call = graph_node_call(d->g, node, types);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        outputs[i] = d->g->values[node->first_output + i].type;
+    return graph_axes_of(&call, outputs, node->n_outputs, arena, out);
+}
+
+shoal_status plan_node_flops(plan_draft *d, uint32_t n, double *out) {
+    const shoal_node *node = &d->g->nodes[n];
+    shoal_type *types = base_arena_array(&d->scratch, shoal_type, node->n_inputs);
+    shoal_type *outputs = base_arena_array(&d->scratch, shoal_type, node->n_outputs);
+    if (!types || !outputs) return SHOAL_NO_MEMORY;
+    graph_call call = graph_node_call(d->g, node, types);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        outputs[i] = d->g->values[node->first_output + i].type;
+    *out = graph_cost(&call, outputs, node->n_outputs);
+    return SHOAL_OK;
+}
+
+double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i) {
+    const uint32_t *at = division->coords + (size_t)i * (division->rank + 1);
+    double share = 1;
+    for (uint32_t l = 0; l < axes->n_loops; l++) {
+        if (axes->extent[l] == 0) return 0;
+        share *= (double)(division->cuts[l][at[l] + 1] - division->cuts[l][at[l]]) /
+                 (double)axes->extent[l];
+    }
+    return share;
+}
+
+double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
+                            const plan_layout *division, double flops, const bool *needed) {
+    double slowest = 0;
+    for (uint32_t i = 0; i < division->n_slots; i++) {
+        if (needed && !needed[i]) continue;
+        const plan_slot *slot = &d->pool->slots[plan_pool_index(d, division->slots[i])];
+        slowest = fmax(slowest, flops * plan_share(axes, division, i) / slot->flops);
+    }
+    return slowest;
+}
+
+/* ---- which loops may be cut ---- */
+
+/* Whether parts of the contracted loops may be joined by `combine`: each part starts from the
+ * initial operand, if there is one, so that only an identity leaves the result as it is. */
+static bool may_contract(const plan_draft *d, uint32_t n, const graph_axes *axes) {
+    return axes->initial < 0 ||
+           graph_is_identity(d->g, d->g->nodes[n].inputs[axes->initial], axes->combine);
+}
+
+/* ---- lift and project ---- */
+
+/* An empty division: every loop whole, no slots yet. */
+static shoal_status start(base_arena *arena, const graph_axes *axes, uint32_t room,
+                          plan_layout *out) {
+    *out = (plan_layout){.rank = axes->n_loops};
+    int64_t *ends = base_arena_array(arena, int64_t, 2 * (size_t)axes->n_loops);
+    out->slots = base_arena_array(arena, uint32_t, room);
+    out->coords = base_arena_array(arena, uint32_t, (size_t)room * (axes->n_loops + 1));
+    if (!ends || !out->slots || !out->coords) return SHOAL_NO_MEMORY;
+    for (uint32_t l = 0; l <= axes->n_loops; l++) out->parts[l] = 1;
+    for (uint32_t l = 0; l < axes->n_loops; l++) {
+        ends[2 * l + 1] = axes->extent[l];
+        out->cuts[l] = ends + 2 * (size_t)l;
+    }
+    return SHOAL_OK;
+}
+
+/* Whether every box of a division has an owner. */
+static bool covered(const plan_layout *division) {
+    unsigned char owned[PLAN_MAX_PARTS] = {0};
+    size_t boxes = 1, seen = 0;
+    for (uint32_t l = 0; l < division->rank; l++) {
+        boxes *= division->parts[l];
+        if (boxes > division->n_slots || boxes > PLAN_MAX_PARTS) return false;
+    }
+    for (uint32_t i = 0; i < division->n_slots; i++) {
+        size_t box = 0;
+        for (uint32_t l = 0; l < division->rank; l++)
+            box = box * division->parts[l] + division->coords[(size_t)i * (division->rank + 1) + l];
+        seen += !owned[box];
+        owned[box] = 1;
+    }
+    return division->n_slots > 0 && seen == boxes;
+}
+
+static bool may_cut(const graph_axes *axes, uint32_t loop, const int64_t *cuts, uint32_t parts) {
+    if (axes->granule[loop] < 1 || cuts[parts] != axes->extent[loop]) return false;
+    for (uint32_t i = 0; i <= parts; i++)
+        if (cuts[i] % axes->granule[loop]) return false;
+    return true;
+}
+
+shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
+                       const plan_layout *layout, const int8_t *map, plan_layout *out,
+                       bool *valid) {
+    SHOAL_TRY(start(arena, axes, layout->n_slots, out));
+    uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
+    int axis_of[GRAPH_MAX_LOOPS];
+    bool contract = may_contract(d, n, axes);
+    for (uint32_t l = 0; l < axes->n_loops; l++) axis_of[l] = -1;
+    for (uint32_t a = 0; a < layout->rank; a++) {
+        int loop = map[a];
+        if (loop == GRAPH_WHOLE || layout->parts[a] == 1) continue;
+        if (axes->contracted[loop] && !contract) continue;
+        if (!may_cut(axes, (uint32_t)loop, layout->cuts[a], layout->parts[a])) continue;
+        axis_of[loop] = (int)a;
+        out->parts[loop] = layout->parts[a];
+        out->cuts[loop] = layout->cuts[a];
+    }
+    for (uint32_t i = 0; i < layout->n_slots; i++) {
+        uint32_t at = plan_pool_index(d, layout->slots[i]);
+        if (!d->eligible[at]) continue;
+        slots[out->n_slots] = layout->slots[i];
+        for (uint32_t l = 0; l < axes->n_loops; l++)
+            if (axis_of[l] >= 0)
+                coords[(size_t)out->n_slots * (axes->n_loops + 1) + l] =
+                    layout->coords[(size_t)i * (layout->rank + 1) + (uint32_t)axis_of[l]];
+        out->n_slots++;
+    }
+    *valid = covered(out);
+    return SHOAL_OK;
+}
+
+shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_layout *division,
+                          const shoal_type *type, const int8_t *map, bool summands,
+                          plan_layout *out) {
+    uint32_t rank = type->rank, loops = axes->n_loops;
+    *out = (plan_layout){.rank = rank, .n_slots = division->n_slots, .slots = division->slots};
+    out->combine = summands ? axes->combine : 0;
+    int64_t *ends = base_arena_array(arena, int64_t, 2 * (size_t)rank);
+    uint32_t *coords = base_arena_array(arena, uint32_t, (size_t)out->n_slots * (rank + 1));
+    if (!ends || !coords) return SHOAL_NO_MEMORY;
+    for (uint32_t a = 0; a < rank; a++) {
+        bool cut = map[a] != GRAPH_WHOLE && division->parts[map[a]] > 1;
+        ends[2 * a + 1] = type->dims[a];
+        out->parts[a] = cut ? division->parts[map[a]] : 1;
+        out->cuts[a] = cut ? division->cuts[map[a]] : ends + 2 * (size_t)a;
+        for (uint32_t i = 0; i < out->n_slots && cut; i++)
+            coords[(size_t)i * (rank + 1) + a] =
+                division->coords[(size_t)i * (loops + 1) + (uint32_t)map[a]];
+    }
+    out->parts[rank] = 1;
+    for (uint32_t l = 0; l < loops && summands; l++) {
+        if (!axes->contracted[l] || division->parts[l] == 1) continue;
+        out->parts[rank] *= division->parts[l];
+        for (uint32_t i = 0; i < out->n_slots; i++) {
+            uint32_t *at = &coords[(size_t)i * (rank + 1) + rank];
+            *at = *at * division->parts[l] + division->coords[(size_t)i * (loops + 1) + l];
+        }
+    }
+    out->coords = coords;
+    return SHOAL_OK;
+}
+
+/* ---- candidates ---- */
+
+typedef struct candidates {
+    plan_layout lifts[MOST_FOLLOWED]; /* of operands, each another */
+    uint32_t n_lifts;
+    plan_layout best;
+    double seconds;
+    int64_t bytes;
+    bool found;
+} candidates;
+
+static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
+                                  const graph_axes *axes, candidates *c) {
+    const shoal_node *node = &d->g->nodes[n];
+    for (uint32_t o = 0; o < node->n_inputs && c->n_lifts < MOST_FOLLOWED; o++) {
+        plan_layout layout, *lift = &c->lifts[c->n_lifts];
+        bool found, valid;
+        SHOAL_TRY(plan_natural_layout(d, node->inputs[o], &layout, &found));
+        if (!found) continue;
+        SHOAL_TRY(plan_lift(d, arena, n, axes, &layout, axes->inputs[o], lift, &valid));
+        for (uint32_t i = 0; i < c->n_lifts && valid; i++)
+            valid = !plan_layout_equal(&c->lifts[i], lift);
+        c->n_lifts += valid;
+    }
+    return SHOAL_OK;
+}
+
+/* One division out of several: on each loop, the first that cuts it gives the cuts and the slots'
+ * coordinates. Its slots are those that all of them name. */
+static shoal_status join(const plan_draft *d, base_arena *arena, const graph_axes *axes,
+                         const candidates *c, plan_layout *out, bool *valid) {
+    uint32_t loops = axes->n_loops;
+    const plan_layout *cutting[MOST_FOLLOWED], *by[GRAPH_MAX_LOOPS] = {0};
+    uint32_t n = 0, *where[MOST_FOLLOWED], by_index[GRAPH_MAX_LOOPS] = {0};
+    *valid = false;
+    for (uint32_t i = 0; i < c->n_lifts; i++) {
+        bool cuts = false;
+        for (uint32_t l = 0; l < loops; l++) {
+            if (c->lifts[i].parts[l] == 1) continue;
+            cuts = true;
+            if (by[l]) continue;
+            by[l] = &c->lifts[i];
+            by_index[l] = n;
+        }
+        if (cuts) cutting[n++] = &c->lifts[i];
+    }
+    if (n < 2) return SHOAL_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        where[i] = base_arena_array(arena, uint32_t, d->pool->n_slots); /* index + 1 */
+        if (!where[i]) return SHOAL_NO_MEMORY;
+        for (uint32_t s = 0; s < cutting[i]->n_slots; s++)
+            where[i][plan_pool_index(d, cutting[i]->slots[s])] = s + 1;
+    }
+    SHOAL_TRY(start(arena, axes, cutting[0]->n_slots, out));
+    uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
+    for (uint32_t l = 0; l < loops; l++)
+        if (by[l]) {
+            out->parts[l] = by[l]->parts[l];
+            out->cuts[l] = by[l]->cuts[l];
+        }
+    for (uint32_t s = 0; s < cutting[0]->n_slots; s++) {
+        uint32_t at = plan_pool_index(d, cutting[0]->slots[s]);
+        bool everywhere = true;
+        for (uint32_t i = 0; i < n; i++) everywhere = everywhere && where[i][at];
+        if (!everywhere) continue;
+        for (uint32_t l = 0; l < loops; l++)
+            if (by[l])
+                coords[(size_t)out->n_slots * (loops + 1) + l] =
+                    by[l]->coords[(size_t)(where[by_index[l]][at] - 1) * (loops + 1) + l];
+        slots[out->n_slots++] = cutting[0]->slots[s];
+    }
+    *valid = covered(out);
+    return SHOAL_OK;
+}
+
+shoal_status plan_follow(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
+                         plan_layout *out, bool *valid) {
+    candidates c = {0};
+    SHOAL_TRY(collect_lifts(d, arena, n, axes, &c));
+    SHOAL_TRY(join(d, arena, axes, &c, out, valid));
+    if (*valid || c.n_lifts == 0) return SHOAL_OK;
+    *out = c.lifts[0];
+    *valid = true;
+    return SHOAL_OK;
+}
+
+/* What comes after the node: joining partial results, and going where the result is wanted. */
+static shoal_status add_result_cost(plan_draft *d, uint32_t value, const plan_layout *result,
+                                    double *seconds, int64_t *bytes) {
+    const plan_layout *want = d->values[value].want;
+    plan_layout joined = *result;
+    double more;
+    int64_t moved;
+    if (result->parts[result->rank] > 1) {
+        SHOAL_TRY(plan_join_layout(d, &d->scratch, result, &joined));
+        SHOAL_TRY(plan_move_cost(d, value, result, &joined, &more, &moved));
+        *seconds += more;
+        *bytes += moved;
+    }
+    if (!want) return SHOAL_OK;
+    SHOAL_TRY(plan_move_cost(d, value, &joined, want, &more, &moved));
+    *seconds += more;
+    *bytes += moved;
+    return SHOAL_OK;
+}
+
+static uint64_t summands_of(const graph_axes *axes, const plan_layout *division) {
+    uint64_t summands = 1;
+    for (uint32_t l = 0; l < axes->n_loops; l++)
+        if (axes->contracted[l]) summands *= division->parts[l];
+    return summands;
+}
+
+/* Keeps a division if it is the cheapest so far. extra: seconds charged beforehand. */
+static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, double flops,
+                          double extra, const plan_layout *division, candidates *c) {
+    const shoal_node *node = &d->g->nodes[n];
+    double seconds = extra + plan_compute_seconds(d, axes, division, flops, NULL), more;
+    int64_t bytes = 0, moved;
+    /* An exchange has a result per summand. */
+    if (summands_of(axes, division) > GRAPH_MAX_OUTPUTS) return SHOAL_OK;
+    for (uint32_t o = 0; o < node->n_inputs; o++) {
+        if (c->found && seconds > c->seconds) return SHOAL_OK;
+        plan_layout need;
+        uint32_t value = node->inputs[o];
+        bool again = false; /* the same operand twice is brought once */
+        for (uint32_t b = 0; b < o && b < MOST_FOLLOWED && !again; b++)
+            again = node->inputs[b] == value &&
+                    !memcmp(axes->inputs[b], axes->inputs[o], d->g->values[value].type.rank);
+        if (again) continue;
+        SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
+                               axes->inputs[o], false, &need));
+        SHOAL_TRY(plan_need_cost(d, value, &need, &more, &moved));
+        seconds += more;
+        bytes += moved;
+    }
+    for (uint32_t o = 0; o < node->n_outputs; o++) {
+        plan_layout result;
+        uint32_t value = node->first_output + o;
+        SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
+                               axes->outputs[o], true, &result));
+        SHOAL_TRY(add_result_cost(d, value, &result, &seconds, &bytes));
+    }
+    if (c->found && (seconds > c->seconds || (seconds == c->seconds && bytes >= c->bytes)))
+        return SHOAL_OK;
+    c->best = *division;
+    c->seconds = seconds;
+    c->bytes = bytes;
+    c->found = true;
+    return SHOAL_OK;
+}
+
+/* One loop cut over all slots that compute, by weight; slots that would get nothing are left out.
+ */
+static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, uint32_t loop,
+                             plan_layout *out) {
+    uint32_t n = 0, kept = 0;
+    SHOAL_TRY(start(&d->scratch, axes, d->pool->n_slots, out));
+    double *weights = base_arena_array(&d->scratch, double, d->pool->n_slots);
+    int64_t *cuts = base_arena_array(&d->scratch, int64_t, (size_t)d->pool->n_slots + 1);
+    if (!weights || !cuts) return SHOAL_NO_MEMORY;
+    uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
+    bool any = false;
+    for (uint32_t i = 0; i < d->pool->n_slots; i++) {
+        if (!d->eligible[i] || n == PLAN_MAX_PARTS) continue;
+        weights[n] = d->pool->slots[i].weight;
+        any |= weights[n] > 0;
+        slots[n++] = d->pool->slots[i].slot;
+    }
+    SHOAL_TRY(plan_cuts(axes->extent[loop], axes->granule[loop], any ? weights : NULL, n, cuts));
+    for (uint32_t i = 0; i < n; i++) {
+        if (cuts[i] == cuts[i + 1]) continue;
+        slots[kept] = slots[i];
+        coords[(size_t)kept * (axes->n_loops + 1) + loop] = kept;
+        cuts[++kept] = cuts[i + 1];
+    }
+    out->n_slots = out->parts[loop] = kept;
+    out->cuts[loop] = cuts;
+    return SHOAL_OK;
+}
+
+/* Cuts of the pool's own, and slots alone. They follow nothing, so that sooner or later something
+ * must be moved for them: each is charged one exchange, lest small work be scattered. */
+static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes, double flops,
+                              candidates *c) {
+    plan_layout division;
+    bool contract = may_contract(d, n, axes);
+    double charge = d->pool->link_delay;
+    for (uint32_t l = 0; l < axes->n_loops; l++) {
+        if (axes->granule[l] < 1 || axes->extent[l] <= axes->granule[l]) continue;
+        if (axes->contracted[l] && !contract) continue;
+        SHOAL_TRY(cut_loop(d, axes, l, &division));
+        SHOAL_TRY(offer(d, n, axes, flops, charge, &division, c));
+    }
+    uint32_t tried = 0;
+    double fastest = 0;
+    for (uint32_t i = 0; i < d->pool->n_slots; i++) {
+        const plan_slot *slot = &d->pool->slots[i];
+        /* In a large pool, after the first few only faster slots are worth a look. */
+        if (!d->eligible[i] || (tried >= MOST_ALONE && slot->flops <= fastest)) continue;
+        fastest = fmax(fastest, slot->flops);
+        tried++;
+        SHOAL_TRY(
+            plan_layout_whole(&d->scratch, axes->n_loops, axes->extent, &slot->slot, 1, &division));
+        SHOAL_TRY(offer(d, n, axes, flops, charge, &division, c));
+    }
+    return SHOAL_OK;
+}
+
+shoal_status plan_divide(plan_draft *d, uint32_t n, const graph_axes *axes, plan_layout *out) {
+    const shoal_node *node = &d->g->nodes[n];
+    candidates c = {0};
+    plan_layout division;
+    double flops;
+    bool valid, any = false;
+    for (uint32_t i = 0; i < d->pool->n_slots; i++) any |= d->eligible[i];
+    if (!any) return base_fail(SHOAL_INVALID, "no slot of the pool computes; add a worker to it");
+    SHOAL_TRY(plan_node_flops(d, n, &flops));
+    SHOAL_TRY(collect_lifts(d, &d->scratch, n, axes, &c));
+    for (uint32_t i = 0; i < c.n_lifts; i++)
+        SHOAL_TRY(offer(d, n, axes, flops, 0, &c.lifts[i], &c));
+    SHOAL_TRY(join(d, &d->scratch, axes, &c, &division, &valid));
+    if (valid) SHOAL_TRY(offer(d, n, axes, flops, 0, &division, &c));
+    for (uint32_t o = 0; o < node->n_outputs; o++) {
+        const plan_layout *want = d->values[node->first_output + o].want;
+        if (!want) continue;
+        SHOAL_TRY(plan_lift(d, &d->scratch, n, axes, want, axes->outputs[o], &division, &valid));
+        if (valid) SHOAL_TRY(offer(d, n, axes, flops, 0, &division, &c));
+    }
+    SHOAL_TRY(offer_own(d, n, axes, flops, &c));
+    return plan_layout_copy(&d->arena, &c.best, out);
+}

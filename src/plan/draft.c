@@ -1,0 +1,419 @@
+/* Forms of values, the cheapest route to a layout, and the steps along it. */
+#include "plan/draft.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Between slots of one peer: a copy in memory and a wake-up. */
+static const double NEAR_BYTES = 5e9, NEAR_DELAY = 5e-5;
+
+uint32_t plan_pool_index(const plan_draft *d, uint32_t slot) {
+    const plan_slot *found = base_map_get(&d->index, slot);
+    return found ? (uint32_t)(found - d->pool->slots) : UINT32_MAX;
+}
+
+static uint32_t peer_of(void *context, uint32_t slot) {
+    const plan_draft *d = context;
+    return d->pool->slots[plan_pool_index(d, slot)].peer;
+}
+
+static bool computes(const plan_draft *d, const plan_layout *layout) {
+    for (uint32_t i = 0; i < layout->n_slots; i++)
+        if (!d->pool->slots[plan_pool_index(d, layout->slots[i])].compute) return false;
+    return true;
+}
+
+static bool is_partial(const plan_layout *layout) { return layout->parts[layout->rank] > 1; }
+
+static size_t element_bytes(const plan_draft *d, uint32_t value) {
+    return shoal_dtype_size((shoal_dtype)d->g->values[value].type.dtype);
+}
+
+shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from, plan_layout *to) {
+    *to = *from;
+    for (uint32_t a = 0; a < from->rank; a++) {
+        to->cuts[a] =
+            base_arena_copy(arena, from->cuts[a], ((size_t)from->parts[a] + 1) * sizeof **to->cuts);
+        if (!to->cuts[a]) return SHOAL_NO_MEMORY;
+    }
+    to->slots = base_arena_copy(arena, from->slots, from->n_slots * sizeof *from->slots);
+    to->coords = base_arena_copy(arena, from->coords,
+                                 (size_t)from->n_slots * (from->rank + 1) * sizeof *from->coords);
+    return to->slots && to->coords ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
+                           plan_form **out) {
+    plan_form *form = base_arena_array(&d->arena, plan_form, 1);
+    plan_forms *cell = base_arena_array(&d->arena, plan_forms, 1);
+    if (!form || !cell) return SHOAL_NO_MEMORY;
+    *form = (plan_form){.layout = *layout, .value = value};
+    form->needed = base_arena_array(&d->arena, bool, layout->n_slots);
+    form->local = base_arena_array(&d->arena, uint32_t, layout->n_slots);
+    if (!form->needed || !form->local) return SHOAL_NO_MEMORY;
+    cell->form = form;
+    plan_forms **end = &d->values[value].forms;
+    while (*end) end = &(*end)->next;
+    *end = cell;
+    *out = form;
+    return SHOAL_OK;
+}
+
+/* ---- costs ---- */
+
+void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
+                     size_t bytes_each, double *seconds, uint64_t *bytes) {
+    double far = 0, near = 0;
+    bool any_far = false, any_near = false;
+    uint32_t at = 0, slot = UINT32_MAX;
+    bool counted = true;
+    for (size_t m = 0; m < moves->count; m++) {
+        const plan_move *move = &moves->moves[m];
+        if (to && (m == 0 || move->to != slot)) {
+            slot = move->to;
+            at = (uint32_t)plan_layout_find(&to->layout, slot);
+            counted = to->needed[at];
+        }
+        if (!counted || move->from == move->to) continue;
+        double size = (double)base_box_count(&move->box) * (double)bytes_each;
+        bool is_near = peer_of((void *)d, move->from) == peer_of((void *)d, move->to);
+        *(is_near ? &near : &far) += size;
+        any_near |= is_near;
+        any_far |= !is_near;
+    }
+    *bytes = (uint64_t)(far + near);
+    *seconds = far / d->pool->link_bytes + near / NEAR_BYTES;
+    if (any_far)
+        *seconds += d->pool->link_delay;
+    else if (any_near)
+        *seconds += fmin(NEAR_DELAY, d->pool->link_delay);
+}
+
+shoal_status plan_move_cost(plan_draft *d, uint32_t value, const plan_layout *from,
+                            const plan_layout *to, double *seconds, int64_t *bytes) {
+    plan_moves moves;
+    uint64_t moved;
+    SHOAL_TRY(plan_reshard(&d->scratch, from, to, peer_of, d, &moves));
+    plan_moves_cost(d, &moves, NULL, element_bytes(d, value), seconds, &moved);
+    *bytes = (int64_t)moved;
+    return SHOAL_OK;
+}
+
+/* ---- joining ---- */
+
+/* Gives each summand of a part its share of it, by the weights of those who hold it. */
+static shoal_status cut_again(const plan_draft *d, const plan_layout *partial, uint32_t axis,
+                              base_arena *arena, int64_t *cuts) {
+    uint32_t rank = partial->rank, summands = partial->parts[rank], parts = partial->parts[axis];
+    double *weights = base_arena_array(arena, double, (size_t)parts *summands);
+    if (!weights) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < partial->n_slots; i++) {
+        const uint32_t *at = partial->coords + (size_t)i * (rank + 1);
+        weights[at[axis] * summands + at[rank]] +=
+            d->pool->slots[plan_pool_index(d, partial->slots[i])].weight;
+    }
+    for (uint32_t p = 0; p < parts; p++) {
+        int64_t begin = partial->cuts[axis][p], size = partial->cuts[axis][p + 1] - begin;
+        double total = 0;
+        for (uint32_t s = 0; s < summands; s++) total += weights[p * summands + s];
+        int64_t *inner = cuts + (size_t)p * summands;
+        SHOAL_TRY(
+            plan_cuts(size, 1, total > 0 ? weights + (size_t)p * summands : NULL, summands, inner));
+        for (uint32_t s = 0; s <= summands; s++) inner[s] += begin;
+    }
+    return SHOAL_OK;
+}
+
+/* Keeps one summand's owners, as owners of the joined boxes. */
+static shoal_status keep_first_summand(base_arena *arena, const plan_layout *partial,
+                                       plan_layout *out) {
+    uint32_t rank = partial->rank, n = 0;
+    SHOAL_TRY(plan_layout_copy(arena, partial, out));
+    uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
+    for (uint32_t i = 0; i < partial->n_slots; i++) {
+        if (plan_layout_summand(partial, i) != 0) continue;
+        slots[n] = partial->slots[i];
+        memcpy(coords + (size_t)n++ * (rank + 1), partial->coords + (size_t)i * (rank + 1),
+               (rank + 1) * sizeof *coords);
+    }
+    out->n_slots = n;
+    out->parts[rank] = 1;
+    return SHOAL_OK;
+}
+
+shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layout *partial,
+                              plan_layout *out) {
+    uint32_t rank = partial->rank, summands = partial->parts[rank], axis = 0;
+    int64_t dims[SHOAL_MAX_RANK] = {0};
+    for (uint32_t a = 0; a < rank; a++) {
+        dims[a] = partial->cuts[a][partial->parts[a]];
+        if (dims[a] > dims[axis]) axis = a;
+    }
+    if (!computes(d, partial)) { /* a client cannot add: the first that may compute does */
+        uint32_t i = 0;
+        while (i < d->pool->n_slots && !d->eligible[i]) i++;
+        if (i == d->pool->n_slots)
+            return base_fail(SHOAL_INVALID, "no slot of the pool computes; partial results cannot "
+                                            "be joined");
+        return plan_layout_whole(arena, rank, dims, &d->pool->slots[i].slot, 1, out);
+    }
+    if (rank == 0 || dims[axis] < 2 || partial->parts[axis] * summands > PLAN_MAX_PARTS)
+        return keep_first_summand(arena, partial, out);
+    SHOAL_TRY(plan_layout_copy(arena, partial, out));
+    out->parts[axis] *= summands;
+    out->parts[rank] = 1;
+    int64_t *cuts = base_arena_array(arena, int64_t, (size_t)out->parts[axis] + 1);
+    if (!cuts) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(cut_again(d, partial, axis, arena, cuts));
+    out->cuts[axis] = cuts;
+    uint32_t *coords = (uint32_t *)out->coords;
+    for (uint32_t i = 0; i < out->n_slots; i++) {
+        uint32_t *at = coords + (size_t)i * (rank + 1);
+        at[axis] = at[axis] * summands + at[rank];
+        at[rank] = 0;
+    }
+    return SHOAL_OK;
+}
+
+shoal_status plan_natural_layout(plan_draft *d, uint32_t value, plan_layout *out, bool *found) {
+    const plan_held *held = &d->values[value];
+    *found = true;
+    if (held->forms) {
+        const plan_layout *layout = &held->forms->form->layout;
+        if (is_partial(layout)) return plan_join_layout(d, &d->scratch, layout, out);
+        *out = *layout;
+    } else if (held->has_hint) {
+        *out = held->hint;
+    } else {
+        *found = false;
+    }
+    return SHOAL_OK;
+}
+
+/* ---- routes ---- */
+
+typedef struct route {
+    enum { NONE, HAVE, MOVE, JOIN, COMPUTE } kind;
+    plan_form *from;
+    plan_layout via;      /* JOIN: joined in this layout first */
+    plan_layout division; /* COMPUTE */
+    graph_axes axes;
+    double seconds;
+    int64_t bytes;
+} route;
+
+static void offer(route *best, const route *r) {
+    if (best->kind == NONE || r->seconds < best->seconds ||
+        (r->seconds == best->seconds && r->bytes < best->bytes))
+        *best = *r;
+}
+
+static shoal_status offer_form(plan_draft *d, uint32_t value, const plan_layout *to,
+                               plan_form *form, route *best) {
+    route r = {.kind = MOVE, .from = form};
+    bool partial = is_partial(&form->layout);
+    if (!partial || computes(d, to)) {
+        SHOAL_TRY(plan_move_cost(d, value, &form->layout, to, &r.seconds, &r.bytes));
+        offer(best, &r);
+    }
+    if (!partial) return SHOAL_OK;
+    double seconds;
+    int64_t bytes;
+    r.kind = JOIN;
+    SHOAL_TRY(plan_join_layout(d, &d->scratch, &form->layout, &r.via));
+    SHOAL_TRY(plan_move_cost(d, value, &form->layout, &r.via, &r.seconds, &r.bytes));
+    SHOAL_TRY(plan_move_cost(d, value, &r.via, to, &seconds, &bytes));
+    r.seconds += seconds;
+    r.bytes += bytes;
+    offer(best, &r);
+    return SHOAL_OK;
+}
+
+/* Computing a deferred value where it is needed. */
+static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layout *to,
+                                  route *best) {
+    const shoal_value *v = &d->g->values[value];
+    const shoal_node *node = &d->g->nodes[v->node];
+    route r = {.kind = COMPUTE};
+    bool valid;
+    SHOAL_TRY(plan_node_axes(d, v->node, &d->scratch, &r.axes));
+    SHOAL_TRY(plan_lift(d, &d->scratch, v->node, &r.axes, to, r.axes.outputs[v->index], &r.division,
+                        &valid));
+    if (!valid || r.division.n_slots != to->n_slots) return SHOAL_OK;
+    double flops, seconds;
+    int64_t bytes;
+    SHOAL_TRY(plan_node_flops(d, v->node, &flops));
+    r.seconds = plan_compute_seconds(d, &r.axes, &r.division, flops, NULL);
+    for (uint32_t o = 0; o < node->n_inputs; o++) {
+        plan_layout need;
+        const shoal_type *type = &d->g->values[node->inputs[o]].type;
+        SHOAL_TRY(
+            plan_project(&d->scratch, &r.axes, &r.division, type, r.axes.inputs[o], false, &need));
+        SHOAL_TRY(plan_need_cost(d, node->inputs[o], &need, &seconds, &bytes));
+        r.seconds += seconds;
+        r.bytes += bytes;
+    }
+    offer(best, &r);
+    return SHOAL_OK;
+}
+
+static shoal_status find_route(plan_draft *d, uint32_t value, const plan_layout *to, route *best) {
+    const plan_held *held = &d->values[value];
+    *best = (route){.kind = NONE};
+    for (const plan_forms *f = held->forms; f; f = f->next)
+        if (plan_layout_equal(&f->form->layout, to)) {
+            *best = (route){.kind = HAVE, .from = f->form};
+            return SHOAL_OK;
+        }
+    for (const plan_forms *f = held->forms; f; f = f->next)
+        SHOAL_TRY(offer_form(d, value, to, f->form, best));
+    if (held->deferred) SHOAL_TRY(offer_compute(d, value, to, best));
+    return SHOAL_OK;
+}
+
+shoal_status plan_need_cost(plan_draft *d, uint32_t value, const plan_layout *to, double *seconds,
+                            int64_t *bytes) {
+    route r;
+    SHOAL_TRY(find_route(d, value, to, &r));
+    *seconds = r.seconds;
+    *bytes = r.bytes;
+    if (r.kind == NONE) { /* will be made somewhere else and sent here */
+        *bytes = base_type_bytes(&d->g->values[value].type);
+        *seconds = (double)*bytes / d->pool->link_bytes + d->pool->link_delay;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status add_step(plan_draft *d, plan_step **out) {
+    *out = base_arena_array(&d->arena, plan_step, 1);
+    if (!*out || !base_vec_push(&d->steps, *out)) return SHOAL_NO_MEMORY;
+    return SHOAL_OK;
+}
+
+static shoal_status add_exchange(plan_draft *d, plan_form *from, const plan_layout *to,
+                                 plan_form **out) {
+    plan_step *step;
+    plan_layout layout;
+    SHOAL_TRY(plan_layout_copy(&d->arena, to, &layout));
+    SHOAL_TRY(plan_add_form(d, from->value, &layout, out));
+    SHOAL_TRY(add_step(d, &step));
+    *step = (plan_step){.node = SHOAL_NO_NODE, .from = from, .to = *out};
+    return plan_reshard(&d->arena, &from->layout, &layout, peer_of, d, &step->moves);
+}
+
+shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
+                              const plan_layout *division) {
+    const shoal_node *node = &d->g->nodes[n];
+    plan_step made = {.node = n}, *step;
+    plan_layout layout;
+    /* The axes come again into the lasting arena: those at hand may lie in the scratch one. */
+    SHOAL_TRY(plan_node_axes(d, n, &d->arena, &made.axes));
+    SHOAL_TRY(plan_layout_copy(&d->arena, division, &made.division));
+    SHOAL_TRY(plan_node_flops(d, n, &made.flops));
+    made.inputs = base_arena_array(&d->arena, plan_form *, node->n_inputs);
+    made.outputs = base_arena_array(&d->arena, plan_form *, node->n_outputs);
+    if (!made.inputs || !made.outputs) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const shoal_type *type = &d->g->values[node->inputs[i]].type;
+        SHOAL_TRY(plan_project(&d->arena, &made.axes, &made.division, type, made.axes.inputs[i],
+                               false, &layout));
+        SHOAL_TRY(plan_need(d, node->inputs[i], &layout, &made.inputs[i]));
+    }
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        uint32_t value = node->first_output + i;
+        SHOAL_TRY(plan_project(&d->arena, &made.axes, &made.division, &d->g->values[value].type,
+                               made.axes.outputs[i], true, &layout));
+        SHOAL_TRY(plan_add_form(d, value, &layout, &made.outputs[i]));
+    }
+    SHOAL_TRY(add_step(d, &step));
+    *step = made;
+    return SHOAL_OK;
+}
+
+/* Computes a deferred value that cannot be computed where it is needed. */
+static shoal_status materialise(plan_draft *d, uint32_t n) {
+    graph_axes axes;
+    plan_layout division;
+    SHOAL_TRY(plan_node_axes(d, n, &d->arena, &axes));
+    SHOAL_TRY(plan_divide(d, n, &axes, &division));
+    return plan_add_compute(d, n, &axes, &division);
+}
+
+shoal_status plan_need(plan_draft *d, uint32_t value, const plan_layout *to, plan_form **out) {
+    route r;
+    SHOAL_TRY(find_route(d, value, to, &r));
+    switch (r.kind) {
+    case HAVE: *out = r.from; return SHOAL_OK;
+    case MOVE: return add_exchange(d, r.from, to, out);
+    case JOIN:
+        SHOAL_TRY(add_exchange(d, r.from, &r.via, out));
+        if (plan_layout_equal(&r.via, to)) return SHOAL_OK;
+        return add_exchange(d, *out, to, out);
+    case COMPUTE: {
+        const shoal_value *v = &d->g->values[value];
+        SHOAL_TRY(plan_add_compute(d, v->node, &r.axes, &r.division));
+        *out = d->steps.data[d->steps.count - 1]->outputs[v->index];
+        if (plan_layout_equal(&(*out)->layout, to)) return SHOAL_OK;
+        return add_exchange(d, *out, to, out); /* finer than its loops may be cut */
+    }
+    case NONE: break;
+    }
+    SHOAL_TRY(materialise(d, d->g->values[value].node));
+    return plan_need(d, value, to, out);
+}
+
+/* ---- what is needed ---- */
+
+/* Fills where[place in the pool] with the index in the layout. */
+static void index_slots(const plan_draft *d, const plan_layout *layout, uint32_t *where) {
+    for (uint32_t i = 0; i < layout->n_slots; i++) where[plan_pool_index(d, layout->slots[i])] = i;
+}
+
+static void finish_exchange(plan_draft *d, plan_step *step, uint32_t *from_at, uint32_t *to_at) {
+    index_slots(d, &step->from->layout, from_at);
+    index_slots(d, &step->to->layout, to_at);
+    for (uint32_t i = 0; i < step->to->layout.n_slots; i++) step->live |= step->to->needed[i];
+    for (size_t m = 0; m < step->moves.count; m++) {
+        const plan_move *move = &step->moves.moves[m];
+        if (!step->to->needed[to_at[plan_pool_index(d, move->to)]]) continue;
+        step->from->needed[from_at[plan_pool_index(d, move->from)]] = true;
+    }
+    plan_moves_cost(d, &step->moves, step->to, element_bytes(d, step->from->value), &step->seconds,
+                    &step->bytes);
+}
+
+static shoal_status finish_compute(plan_draft *d, plan_step *step) {
+    const shoal_node *node = &d->g->nodes[step->node];
+    bool *needed = base_arena_array(&d->arena, bool, step->division.n_slots);
+    if (!needed) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < step->division.n_slots; i++) {
+        for (uint32_t o = 0; o < node->n_outputs; o++) needed[i] |= step->outputs[o]->needed[i];
+        step->live |= needed[i];
+        /* An operand's form lists the slots of the division in the same order: equal layouts do. */
+        for (uint32_t o = 0; o < node->n_inputs && needed[i]; o++)
+            step->inputs[o]->needed[i] = true;
+        for (uint32_t o = 0; o < node->n_outputs && needed[i]; o++)
+            step->outputs[o]->needed[i] = true;
+    }
+    step->seconds = plan_compute_seconds(d, &step->axes, &step->division, step->flops, needed);
+    return SHOAL_OK;
+}
+
+shoal_status plan_draft_finish(plan_draft *d) {
+    uint32_t *from_at = base_arena_array(&d->arena, uint32_t, d->pool->n_slots);
+    uint32_t *to_at = base_arena_array(&d->arena, uint32_t, d->pool->n_slots);
+    if (!from_at || !to_at) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < d->g->n_outputs; i++)
+        for (uint32_t s = 0; s < d->outputs[i]->layout.n_slots; s++)
+            d->outputs[i]->needed[s] = true;
+    for (size_t i = d->steps.count; i-- > 0;) {
+        plan_step *step = d->steps.data[i];
+        if (step->node == SHOAL_NO_NODE)
+            finish_exchange(d, step, from_at, to_at);
+        else
+            SHOAL_TRY(finish_compute(d, step));
+        d->seconds += step->seconds;
+        d->bytes += step->bytes;
+    }
+    return SHOAL_OK;
+}

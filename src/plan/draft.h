@@ -1,0 +1,135 @@
+/* A draft of a plan: what lowering decides before it writes any program. Only lower.c, divide.c,
+ * draft.c, emit.c and explain.c include this.
+ *
+ * A value exists in one or more forms, each a layout. Steps make forms: a step computes one node,
+ * divided over slots, or exchanges one form into another. The steps stand in the order in which
+ * every program will run its part of them: this is the global schedule of exchanges. */
+#ifndef PLAN_DRAFT_H
+#define PLAN_DRAFT_H
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "plan/lower.h"
+
+typedef struct plan_form {
+    plan_layout layout;
+    uint32_t value;  /* of the whole graph */
+    bool *needed;    /* per slot of the layout: whether anything depends on the piece */
+    uint32_t *local; /* per slot of the layout: the value in that slot's program */
+} plan_form;
+
+/* The forms of a value, in order of their making; place shares them between two values. */
+typedef struct plan_forms {
+    plan_form *form;
+    struct plan_forms *next;
+} plan_forms;
+
+typedef struct plan_held {
+    plan_forms *forms;
+    const plan_layout *want; /* a layout it will be asked for, or NULL */
+    /* A deferred value is computed in each layout in which it is needed, not beforehand: its node
+     * makes more bytes than it reads, as constants and broadcasts do. */
+    bool deferred;
+    bool has_hint;
+    plan_layout hint; /* of a deferred value: the layout that follows from its operands */
+} plan_held;
+
+typedef struct plan_step {
+    uint32_t node;        /* SHOAL_NO_NODE: an exchange */
+    plan_layout division; /* of a computation: over the loops of `axes` */
+    graph_axes axes;
+    plan_form **inputs, **outputs;
+    double flops;         /* of the whole node */
+    plan_form *from, *to; /* of an exchange */
+    plan_moves moves;
+    bool live;      /* something depends on it */
+    double seconds; /* expected, of what is live */
+    uint64_t bytes; /* moved between slots, of what is live */
+} plan_step;
+
+typedef struct plan_draft {
+    const shoal_graph *g;
+    const plan_pool *pool;
+    base_map index; /* slot number -> &pool->slots[i] */
+    base_arena arena, scratch;
+    bool *eligible; /* per pool slot: may compute in this draft */
+    plan_held *values;
+    BASE_VEC(plan_step *) steps;
+    plan_form **outputs; /* per output of g */
+    double seconds;
+    uint64_t bytes;
+} plan_draft;
+
+/* ---- draft.c: forms, routes between them, and what they cost ---- */
+
+/* The place of a slot in the pool; UINT32_MAX when it is none of the pool's. */
+uint32_t plan_pool_index(const plan_draft *d, uint32_t slot);
+shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from,
+                              plan_layout *to) SHOAL_CHECK_RESULT;
+/* A new form of a value. The layout is taken as it is and lives in d->arena. */
+shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
+                           plan_form **out) SHOAL_CHECK_RESULT;
+/* The layout that operands of later nodes should follow; false when nothing speaks for one. */
+shoal_status plan_natural_layout(plan_draft *d, uint32_t value, plan_layout *out,
+                                 bool *found) SHOAL_CHECK_RESULT;
+/* Seconds and bytes to have a value in a layout, from the forms there are. */
+shoal_status plan_need_cost(plan_draft *d, uint32_t value, const plan_layout *to, double *seconds,
+                            int64_t *bytes) SHOAL_CHECK_RESULT;
+/* Seconds and bytes between two layouts of a value, without making anything. */
+shoal_status plan_move_cost(plan_draft *d, uint32_t value, const plan_layout *from,
+                            const plan_layout *to, double *seconds,
+                            int64_t *bytes) SHOAL_CHECK_RESULT;
+/* The form of a value in a layout, made by steps when there is none yet. */
+shoal_status plan_need(plan_draft *d, uint32_t value, const plan_layout *to,
+                       plan_form **out) SHOAL_CHECK_RESULT;
+/* Adds the step that computes a node, and those that bring its operands. */
+shoal_status plan_add_compute(plan_draft *d, uint32_t node, const graph_axes *axes,
+                              const plan_layout *division) SHOAL_CHECK_RESULT;
+/* Where partial results are joined: each summand's owner takes one part of its box. */
+shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layout *partial,
+                              plan_layout *out) SHOAL_CHECK_RESULT;
+/* Marks what the outputs depend on, and adds up what that costs. */
+shoal_status plan_draft_finish(plan_draft *d) SHOAL_CHECK_RESULT;
+/* The link's part of a set of moves: seconds, and bytes that leave their slot. to: the form they
+ * make, of which only the needed pieces count, or NULL to count all. */
+void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
+                     size_t element_bytes, double *seconds, uint64_t *bytes);
+
+/* ---- divide.c: the division of a node's loops ---- */
+
+shoal_status plan_node_axes(plan_draft *d, uint32_t node, base_arena *arena,
+                            graph_axes *out) SHOAL_CHECK_RESULT;
+/* Flops of the whole node. */
+shoal_status plan_node_flops(plan_draft *d, uint32_t node, double *out) SHOAL_CHECK_RESULT;
+/* A layout of a tensor as a division of loops, as far as they may be cut and its slots may compute;
+ * map: the loop of each axis. *valid is false when some box would have no owner. */
+shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t node, const graph_axes *axes,
+                       const plan_layout *layout, const int8_t *map, plan_layout *out,
+                       bool *valid) SHOAL_CHECK_RESULT;
+/* The layout of a tensor under a division. summands: it is a result, so that cut contracted loops
+ * make summands. */
+shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_layout *division,
+                          const shoal_type *type, const int8_t *map, bool summands,
+                          plan_layout *out) SHOAL_CHECK_RESULT;
+/* All operands' layouts lifted and joined, as far as that is valid. */
+shoal_status plan_follow(plan_draft *d, base_arena *arena, uint32_t node, const graph_axes *axes,
+                         plan_layout *out, bool *valid) SHOAL_CHECK_RESULT;
+/* The cheapest division of a node; lives in d->arena. */
+shoal_status plan_divide(plan_draft *d, uint32_t node, const graph_axes *axes,
+                         plan_layout *out) SHOAL_CHECK_RESULT;
+/* Expected seconds of the slowest slot. needed: per slot, or NULL for all. */
+double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
+                            const plan_layout *division, double flops, const bool *needed);
+/* The part of all iterations that the slot with index i does. */
+double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i);
+
+/* ---- emit.c, explain.c ---- */
+
+/* Writes the programs of a finished draft; step forms get their local values. */
+shoal_status plan_emit(plan_draft *d, plan_result *out) SHOAL_CHECK_RESULT;
+/* Fills out->explain and out->explain_json. single: the slot that alone would take `alone` seconds,
+ * where the pool takes `pooled`; NULL when there is nothing to compare. */
+shoal_status plan_explain(const plan_draft *d, const plan_slot *single, double alone, double pooled,
+                          plan_result *out) SHOAL_CHECK_RESULT;
+
+#endif

@@ -1,0 +1,291 @@
+/* Lowering: drafts the whole graph over the pool and on the best slot alone, and writes the
+ * programs of the cheaper. */
+#include "plan/draft.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- checks of the arguments ---- */
+
+static shoal_status check_pool(const plan_pool *pool) {
+    if (!(pool->link_bytes > 0) || !(pool->link_delay >= 0) || !isfinite(pool->link_delay))
+        return base_fail(SHOAL_INVALID,
+                         "links of %g bytes per second and %g seconds delay; give measured ones",
+                         pool->link_bytes, pool->link_delay);
+    for (uint32_t i = 0; i < pool->n_slots; i++) {
+        const plan_slot *slot = &pool->slots[i];
+        if (!isfinite(slot->weight) || slot->weight < 0)
+            return base_fail(SHOAL_INVALID, "slot %u has weight %g; weights are not negative",
+                             slot->slot, slot->weight);
+        if (slot->compute && !(slot->flops > 0))
+            return base_fail(SHOAL_INVALID,
+                             "slot %u does %g operations per second; give a measured speed",
+                             slot->slot, slot->flops);
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status check_layout(const plan_draft *d, const plan_layout *layout,
+                                 const shoal_type *type) {
+    SHOAL_TRY(plan_layout_verify(layout, type->rank, type->dims));
+    for (uint32_t i = 0; i < layout->n_slots; i++)
+        if (plan_pool_index(d, layout->slots[i]) == UINT32_MAX)
+            return base_fail(SHOAL_INVALID, "slot %u is not in the pool", layout->slots[i]);
+    return SHOAL_OK;
+}
+
+/* ---- a draft ---- */
+
+static void draft_fini(plan_draft *d) {
+    base_map_fini(&d->index);
+    base_arena_fini(&d->arena);
+    base_arena_fini(&d->scratch);
+    free(d->steps.data);
+    *d = (plan_draft){0};
+}
+
+/* only: the one slot that may compute, or NULL. A weight of 0 keeps work away, unless all are 0. */
+static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_pool *pool,
+                               const plan_slot *only) {
+    *d = (plan_draft){.g = g, .pool = pool};
+    base_arena_init(&d->arena, 0);
+    base_arena_init(&d->scratch, 0);
+    base_map_init(&d->index);
+    d->eligible = base_arena_array(&d->arena, bool, pool->n_slots);
+    d->values = base_arena_array(&d->arena, plan_held, g->n_values);
+    d->outputs = base_arena_array(&d->arena, plan_form *, g->n_outputs);
+    if (!d->eligible || !d->values || !d->outputs) return SHOAL_NO_MEMORY;
+    bool weighed = false;
+    for (uint32_t i = 0; i < pool->n_slots; i++)
+        weighed |= pool->slots[i].compute && pool->slots[i].weight > 0;
+    for (uint32_t i = 0; i < pool->n_slots; i++) {
+        const plan_slot *slot = &pool->slots[i];
+        if (base_map_get(&d->index, slot->slot))
+            return base_fail(SHOAL_INVALID, "slot %u is twice in the pool", slot->slot);
+        SHOAL_TRY(base_map_set(&d->index, slot->slot, (void *)slot));
+        d->eligible[i] = slot->compute && (slot->weight > 0 || !weighed) && (!only || only == slot);
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status place_layout(plan_draft *d, uint32_t n, plan_layout *out) {
+    const shoal_node *node = &d->g->nodes[n];
+    const shoal_type *type = &d->g->values[node->first_output].type;
+    const shoal_attr *cuts = shoal_node_attr(node, SHOAL_ATTR_CUTS);
+    const shoal_attr *slots = shoal_node_attr(node, SHOAL_ATTR_SLOTS);
+    shoal_status status = plan_layout_from_ints(&d->arena, type->rank, type->dims, cuts->u.ints,
+                                                cuts->count, slots->u.ints, slots->count, out);
+    if (status == SHOAL_OK) status = check_layout(d, out, type);
+    return status;
+}
+
+/* Finds which values are needed at all, and which will be asked for in a certain layout. */
+static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, bool *used) {
+    const shoal_graph *g = d->g;
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        used[g->outputs[i]] = true;
+        if (!wanted || !wanted[i]) continue;
+        shoal_status status = check_layout(d, wanted[i], &g->values[g->outputs[i]].type);
+        if (status == SHOAL_OK && wanted[i]->parts[wanted[i]->rank] > 1)
+            status = base_fail(SHOAL_INVALID, "an output cannot be wanted in summands");
+        if (status != SHOAL_OK) return base_fail_prefix(status, "wanted layout of output %u: ", i);
+        d->values[g->outputs[i]].want = wanted[i];
+    }
+    for (uint32_t n = g->n_nodes; n-- > 0;) {
+        const shoal_node *node = &g->nodes[n];
+        bool live = false;
+        for (uint32_t o = 0; o < node->n_outputs; o++) live |= used[node->first_output + o];
+        for (uint32_t i = 0; i < node->n_inputs && live; i++) used[node->inputs[i]] = true;
+        if (node->op != GRAPH_PLACE || !live) continue;
+        plan_layout *want = base_arena_array(&d->arena, plan_layout, 1);
+        if (!want) return SHOAL_NO_MEMORY;
+        shoal_status status = place_layout(d, n, want);
+        if (status != SHOAL_OK) return base_fail_prefix(status, "node %u (place): ", n);
+        d->values[node->first_output].want = want;
+        d->values[node->inputs[0]].want = want;
+    }
+    return SHOAL_OK;
+}
+
+/* A value that is larger than all that it is made of is made where it is needed. */
+static bool is_deferred(const plan_draft *d, const shoal_node *node, const graph_axes *axes) {
+    int64_t reads = 0;
+    if (node->n_outputs != 1) return false;
+    for (uint32_t l = 0; l < axes->n_loops; l++)
+        if (axes->contracted[l]) return false;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        reads += base_type_bytes(&d->g->values[node->inputs[i]].type);
+    return node->n_inputs == 0 || base_type_bytes(&d->g->values[node->first_output].type) > reads;
+}
+
+static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
+    plan_held *from = &d->values[node->inputs[0]], *to = &d->values[node->first_output];
+    plan_form *form;
+    SHOAL_TRY(plan_need(d, node->inputs[0], to->want, &form));
+    /* The placed form first: what follows follows it. The others are as good to read from. */
+    plan_forms **end = &to->forms;
+    for (const plan_forms *f = from->forms; f; f = f->next) {
+        plan_forms *cell = base_arena_array(&d->arena, plan_forms, 1);
+        if (!cell) return SHOAL_NO_MEMORY;
+        cell->form = f->form;
+        if (f->form == form) {
+            cell->next = to->forms;
+            to->forms = cell;
+            if (!cell->next) end = &cell->next;
+        } else {
+            *end = cell;
+            end = &cell->next;
+        }
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status visit(plan_draft *d, uint32_t n) {
+    const shoal_node *node = &d->g->nodes[n];
+    graph_axes axes;
+    plan_layout division;
+    if (node->op == GRAPH_PLACE) return visit_place(d, node);
+    if (node->op == GRAPH_EXCHANGE)
+        return base_fail(SHOAL_INVALID, "a graph for the pool holds no exchange; they are made by "
+                                        "lowering");
+    SHOAL_TRY(plan_node_axes(d, n, &d->arena, &axes));
+    plan_held *held = &d->values[node->first_output];
+    if (node->n_outputs && is_deferred(d, node, &axes)) {
+        bool valid;
+        held->deferred = true;
+        SHOAL_TRY(plan_follow(d, &d->scratch, n, &axes, &division, &valid));
+        if (!valid) return SHOAL_OK;
+        plan_layout hint;
+        SHOAL_TRY(plan_project(&d->scratch, &axes, &division,
+                               &d->g->values[node->first_output].type, axes.outputs[0], false,
+                               &hint));
+        held->has_hint = true;
+        return plan_layout_copy(&d->arena, &hint, &held->hint);
+    }
+    SHOAL_TRY(plan_divide(d, n, &axes, &division));
+    return plan_add_compute(d, n, &axes, &division);
+}
+
+/* The form in which an output leaves: as wanted, else as it comes, but never in summands. */
+static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout *wanted,
+                                plan_form **out) {
+    plan_held *held = &d->values[value];
+    if (wanted) return plan_need(d, value, wanted, out);
+    if (!held->forms) { /* deferred, and needed by nothing yet */
+        graph_axes axes;
+        plan_layout division;
+        uint32_t n = d->g->values[value].node;
+        SHOAL_TRY(plan_node_axes(d, n, &d->arena, &axes));
+        SHOAL_TRY(plan_divide(d, n, &axes, &division));
+        SHOAL_TRY(plan_add_compute(d, n, &axes, &division));
+    }
+    plan_layout joined;
+    bool found;
+    SHOAL_TRY(plan_natural_layout(d, value, &joined, &found));
+    return plan_need(d, value, &joined, out);
+}
+
+static shoal_status draft(plan_draft *d, const plan_layout *inputs,
+                          const plan_layout *const *wanted) {
+    const shoal_graph *g = d->g;
+    bool *used = base_arena_array(&d->arena, bool, g->n_values);
+    if (!used) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(look_ahead(d, wanted, used));
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        plan_form *form;
+        shoal_status status = check_layout(d, &inputs[i], &g->values[g->inputs[i]].type);
+        if (status != SHOAL_OK) return base_fail_prefix(status, "layout of input %u: ", i);
+        SHOAL_TRY(plan_add_form(d, g->inputs[i], &inputs[i], &form));
+    }
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        bool live = false;
+        for (uint32_t o = 0; o < node->n_outputs; o++) live |= used[node->first_output + o];
+        if (!live) continue;
+        shoal_status status = visit(d, n);
+        if (status != SHOAL_OK)
+            return base_fail_prefix(status, "node %u (%s)%s%s: ", n, shoal_op_name(node->op),
+                                    node->location ? " at " : "",
+                                    node->location ? node->location : "");
+        base_arena_fini(&d->scratch);
+    }
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        shoal_status status =
+            give_output(d, g->outputs[i], wanted ? wanted[i] : NULL, &d->outputs[i]);
+        if (status != SHOAL_OK) return base_fail_prefix(status, "output %u: ", i);
+        base_arena_fini(&d->scratch);
+    }
+    return plan_draft_finish(d);
+}
+
+/* ---- the pool against one slot ---- */
+
+/* The slot that would do everything soonest, counting what of the inputs it lacks; NULL when fewer
+ * than two slots compute. */
+static shoal_status best_alone(plan_draft *d, const plan_layout *inputs, const plan_slot **out) {
+    const plan_pool *pool = d->pool;
+    double total = 0, best = INFINITY;
+    uint32_t eligible = 0;
+    *out = NULL;
+    for (size_t i = 0; i < d->steps.count; i++)
+        if (d->steps.data[i]->node != SHOAL_NO_NODE) total += d->steps.data[i]->flops;
+    for (uint32_t i = 0; i < pool->n_slots; i++) {
+        const plan_slot *slot = &pool->slots[i];
+        if (!d->eligible[i]) continue;
+        eligible++;
+        double seconds = total / slot->flops;
+        for (uint32_t v = 0; v < d->g->n_inputs; v++) {
+            int at = plan_layout_find(&inputs[v], slot->slot);
+            const shoal_type *type = &d->g->values[d->g->inputs[v]].type;
+            double bytes = (double)base_type_bytes(type);
+            shoal_type held = *type;
+            if (at >= 0) held = plan_layout_type(&inputs[v], (uint32_t)at, type);
+            if (at >= 0) bytes -= (double)base_type_bytes(&held);
+            seconds += bytes / pool->link_bytes;
+        }
+        if (seconds < best) {
+            best = seconds;
+            *out = slot;
+        }
+    }
+    if (eligible < 2) *out = NULL;
+    return SHOAL_OK;
+}
+
+static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot *single,
+                          plan_result *out) {
+    plan_draft *chosen = single && alone->seconds < pooled->seconds ? alone : pooled;
+    *out = (plan_result){.seconds = chosen->seconds, .bytes_moved = chosen->bytes};
+    base_arena_init(&out->arena, 0);
+    shoal_status status = plan_emit(chosen, out);
+    if (status == SHOAL_OK)
+        status = plan_explain(chosen, single, alone->seconds, pooled->seconds, out);
+    if (status != SHOAL_OK) plan_result_fini(out);
+    return status;
+}
+
+shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+                        const plan_layout *const *wanted, plan_result *out) {
+    plan_draft pooled = {0}, alone = {0};
+    const plan_slot *single = NULL;
+    SHOAL_TRY(check_pool(pool));
+    shoal_status status = draft_init(&pooled, g, pool, NULL);
+    if (status == SHOAL_OK) status = draft(&pooled, inputs, wanted);
+    if (status == SHOAL_OK) status = best_alone(&pooled, inputs, &single);
+    if (status == SHOAL_OK && single) {
+        status = draft_init(&alone, g, pool, single);
+        if (status == SHOAL_OK) status = draft(&alone, inputs, wanted);
+    }
+    if (status == SHOAL_OK) status = write(&pooled, &alone, single, out);
+    draft_fini(&pooled);
+    draft_fini(&alone);
+    return status;
+}
+
+void plan_result_fini(plan_result *result) {
+    for (uint32_t i = 0; i < result->n_programs; i++) graph_destroy(&result->programs[i].graph);
+    base_arena_fini(&result->arena);
+    *result = (plan_result){0};
+}

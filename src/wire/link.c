@@ -1,0 +1,212 @@
+/* Links: what is common to all transports. */
+#include "wire/transport.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEEP_ASSEMBLY = 4 << 20 };
+
+shoal_status wire_link_add(wire_link *link, wire_peer *peer, const wire_transport *transport,
+                           uint64_t cookie) {
+    link->peer = peer;
+    link->transport = transport;
+    link->cookie = cookie;
+    if (pthread_mutex_init(&link->lock, NULL))
+        return base_fail(SHOAL_NO_MEMORY, "no memory for the lock of a link");
+    if (!base_vec_push(&peer->links, link)) {
+        pthread_mutex_destroy(&link->lock);
+        return SHOAL_NO_MEMORY;
+    }
+    return SHOAL_OK;
+}
+
+shoal_status wire_link_call(wire_link *link, const char *address, const Shoal__Hello *hello,
+                            uint32_t pid) {
+    base_str name = {0};
+    base_str_format(&name, "%s (%s, pid %u)", address, hello->name, pid);
+    free(link->name);
+    link->name = base_str_take(&name, NULL);
+    return link->name ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+void wire_link_free(wire_link *link) {
+    base_str_fini(&link->assembly);
+    pthread_mutex_destroy(&link->lock);
+    free(link->reason);
+    free(link->name);
+    free(link);
+}
+
+static void tell_closed(wire_link *link, shoal_status why, const char *message) {
+    wire_peer *peer = link->peer;
+    for (int part = 0; part < WIRE_PARTS; part++) {
+        if (!(link->opened & 1u << part)) continue;
+        link->opened &= ~(1u << part);
+        const wire_handlers *handlers = &peer->handlers[part];
+        if (!peer->muted && handlers->closed)
+            handlers->closed(handlers->context, link, why, message);
+    }
+}
+
+shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__Welcome *welcome,
+                            bool accepting) {
+    wire_peer *peer = link->peer;
+    if (peer->muted) return base_fail(SHOAL_CLOSED, "%s is ending", peer->hello->name);
+    link->state = WIRE_OPEN;
+    for (int part = 0; part < WIRE_PARTS; part++) {
+        const wire_handlers *handlers = &peer->handlers[part];
+        if (!peer->handled[part]) continue;
+        if (handlers->opened) {
+            shoal_status status =
+                handlers->opened(handlers->context, link, hello, welcome, accepting);
+            if (status != SHOAL_OK) {
+                char reason[WIRE_MAX_REASON];
+                snprintf(reason, sizeof reason, "%s", shoal_error_message());
+                tell_closed(link, status, reason);
+                return base_fail(status, "%s", reason);
+            }
+        }
+        link->opened |= 1u << part;
+    }
+    return SHOAL_OK;
+}
+
+void wire_link_deliver_message(wire_link *link, Shoal__Kind kind, const void *body, size_t bytes) {
+    wire_peer *peer = link->peer;
+    if (peer->muted || link->closing) return;
+    wire_part part = kind < SHOAL__KIND__HUB_END ? WIRE_HUB : WIRE_WORKER;
+    const wire_handlers *handlers = &peer->handlers[part];
+    atomic_fetch_add_explicit(&link->messages_in, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&link->bytes_in, bytes, memory_order_relaxed);
+    shoal_status status =
+        handlers->message
+            ? handlers->message(handlers->context, link, kind, body, bytes)
+            : base_fail(SHOAL_UNSUPPORTED, "%s is no %s: message of kind %d", peer->hello->name,
+                        part == WIRE_HUB ? "hub" : "worker", (int)kind);
+    if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
+}
+
+void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint64_t offset,
+                            const void *bytes, size_t n) {
+    wire_peer *peer = link->peer;
+    if (peer->muted || link->closing) return;
+    const wire_handlers *handlers = &peer->handlers[WIRE_WORKER];
+    atomic_fetch_add_explicit(&link->bytes_in, n, memory_order_relaxed);
+    shoal_status status = handlers->data
+                              ? handlers->data(handlers->context, link, transfer, offset, bytes, n)
+                              : base_fail(SHOAL_UNSUPPORTED, "%s takes no data", peer->hello->name);
+    if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
+}
+
+/* Messages are copied out before they are read: the other process could still change the ring. */
+static shoal_status take_message(wire_link *link, const wire_frame *frame, const void *bytes) {
+    base_str *all = &link->assembly;
+    if (frame->total > WIRE_MAX_MESSAGE || frame->offset != all->size ||
+        frame->bytes > frame->total - frame->offset)
+        return base_fail(SHOAL_FORMAT,
+                         "%s: bytes %llu + %u of a message of %llu bytes, after %zu of them",
+                         link->name, (unsigned long long)frame->offset, frame->bytes,
+                         (unsigned long long)frame->total, all->size);
+    if (frame->kind == SHOAL__KIND__NONE)
+        return base_fail(SHOAL_FORMAT, "%s: a message of no kind", link->name);
+    base_str_bytes(all, bytes, frame->bytes);
+    SHOAL_TRY(base_str_status(all));
+    if (all->size < frame->total) return SHOAL_OK;
+    wire_link_deliver_message(link, (Shoal__Kind)frame->kind, all->data, all->size);
+    if (all->room > KEEP_ASSEMBLY) base_str_fini(all);
+    base_str_clear(all);
+    return SHOAL_OK;
+}
+
+static shoal_status take_data(wire_link *link, const wire_frame *frame, const void *bytes) {
+    if (frame->offset > frame->total || frame->bytes > frame->total - frame->offset)
+        return base_fail(SHOAL_FORMAT, "%s: bytes %llu + %u of a transfer of %llu bytes",
+                         link->name, (unsigned long long)frame->offset, frame->bytes,
+                         (unsigned long long)frame->total);
+    wire_transfer transfer = {frame->instance, frame->channel, frame->ordinal, frame->total};
+    wire_link_deliver_data(link, &transfer, frame->offset, bytes, frame->bytes);
+    return SHOAL_OK;
+}
+
+static void take_close(wire_link *link, const wire_frame *frame, const void *bytes) {
+    char reason[WIRE_MAX_REASON + 1];
+    size_t n = frame->bytes < WIRE_MAX_REASON ? frame->bytes : WIRE_MAX_REASON;
+    memcpy(reason, bytes, n);
+    reason[n] = 0;
+    bool known = frame->kind != SHOAL_OK && frame->kind < SHOAL_STATUS_COUNT;
+    wire_link_finish(link, known ? (shoal_status)frame->kind : SHOAL_CLOSED, reason);
+}
+
+void wire_link_deliver(wire_link *link, const wire_frame *frame, const void *bytes) {
+    shoal_status status = SHOAL_OK;
+    switch (frame->type) {
+    case WIRE_FRAME_MESSAGE: status = take_message(link, frame, bytes); break;
+    case WIRE_FRAME_DATA: status = take_data(link, frame, bytes); break;
+    case WIRE_FRAME_CLOSE: take_close(link, frame, bytes); break;
+    default:
+        status = base_fail(SHOAL_FORMAT, "%s: a frame of unknown type %u", link->name, frame->type);
+    }
+    if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
+}
+
+void wire_link_finish(wire_link *link, shoal_status why, const char *message) {
+    if (link->state == WIRE_GONE) return;
+    link->state = WIRE_GONE;
+    pthread_mutex_lock(&link->lock);
+    if (!link->closing) {
+        link->why = why;
+        link->reason = strdup(message);
+        link->closing = true;
+    }
+    wire_list messages = link->messages, transfers = link->transfers;
+    link->messages = link->transfers = (wire_list){0};
+    link->queued = 0;
+    link->waiting = false;
+    pthread_mutex_unlock(&link->lock);
+    link->transport->shut(link);
+    for (wire_item *item; (item = wire_list_pop(&messages));) wire_item_free(item);
+    for (wire_item *item; (item = wire_list_pop(&transfers));) wire_item_free(item);
+    tell_closed(link, why, message);
+}
+
+shoal_status wire_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message) {
+    size_t bytes = protobuf_c_message_get_packed_size(message);
+    if (bytes > WIRE_MAX_MESSAGE)
+        return base_fail(SHOAL_INVALID, "%s: a message of %zu bytes, at most %d are allowed",
+                         link->name, bytes, (int)WIRE_MAX_MESSAGE);
+    return link->transport->send(link, kind, message, bytes);
+}
+
+shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,
+                            const wire_source *source) {
+    return link->transport->send_data(link, transfer, source);
+}
+
+void wire_close(wire_link *link, shoal_status why, const char *message) {
+    pthread_mutex_lock(&link->lock);
+    bool first = !link->closing;
+    if (first) {
+        link->why = why == SHOAL_OK ? SHOAL_CLOSED : why;
+        link->reason = strdup(message ? message : "");
+        link->waiting = true;
+        link->closing = true;
+    }
+    pthread_mutex_unlock(&link->lock);
+    if (first) wire_peer_wake(link->peer);
+}
+
+uint64_t wire_link_cookie(const wire_link *link) { return link->cookie; }
+
+void wire_link_set(wire_link *link, wire_part part, void *data) { link->data[part] = data; }
+
+void *wire_link_get(const wire_link *link, wire_part part) { return link->data[part]; }
+
+const char *wire_link_name(const wire_link *link) { return link->name ? link->name : ""; }
+
+wire_count wire_link_count(const wire_link *link) {
+    return (wire_count){link->messages_out, link->messages_in, link->bytes_out, link->bytes_in};
+}

@@ -1,0 +1,264 @@
+/* A peer: its making and end, listening and connecting. What runs it is pump.c. */
+#include "wire/transport.h"
+
+#include "base/clock.h"
+#include "base/os.h"
+#include "base/os_cpu.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define END_PATIENCE BASE_SECOND
+
+static const wire_transport *const transports[] = {&wire_inproc, &wire_shm};
+
+static const wire_transport *find_transport(const char *address) {
+    for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
+        size_t n = strlen(transports[i]->scheme);
+        if (!strncmp(address, transports[i]->scheme, n) && (!address[n] || address[n] == ':'))
+            return transports[i];
+    }
+    base_fail(SHOAL_INVALID, "the address '%s' is none: use inproc, shm:NAME or shm:/PATH",
+              address);
+    return NULL;
+}
+
+/* A deep copy: protobuf-c has none but by way of the wire. */
+static shoal_status copy_hello(const Shoal__Hello *hello, Shoal__Hello **out) {
+    Shoal__Hello own = *hello;
+    char host[256];
+    if (!own.protocol) own.protocol = WIRE_PROTOCOL;
+    if (!own.pid) own.pid = (uint32_t)getpid();
+    if (!*own.version) own.version = (char *)SHOAL_PACKAGE_VERSION;
+    if (!*own.host) {
+        if (gethostname(host, sizeof host)) memcpy(host, "?", 2);
+        host[sizeof host - 1] = 0;
+        own.host = host;
+    }
+    if (!own.incarnation) SHOAL_TRY(base_os_random(&own.incarnation, sizeof own.incarnation));
+    size_t bytes = shoal__hello__get_packed_size(&own);
+    if (bytes > WIRE_MAX_HELLO)
+        return base_fail(SHOAL_INVALID, "a Hello of %zu bytes, at most %d are allowed", bytes,
+                         (int)WIRE_MAX_HELLO);
+    uint8_t *packed = malloc(bytes ? bytes : 1);
+    if (packed) shoal__hello__pack(&own, packed);
+    *out = packed ? shoal__hello__unpack(NULL, bytes, packed) : NULL;
+    free(packed);
+    return *out ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a Hello");
+}
+
+static shoal_status init_locks(wire_peer *peer) {
+    pthread_condattr_t monotonic;
+    bool failed = pthread_condattr_init(&monotonic) ||
+                  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) ||
+                  pthread_mutex_init(&peer->pump, NULL) ||
+                  pthread_mutex_init(&peer->queue_lock, NULL) ||
+                  pthread_cond_init(&peer->turn, &monotonic) ||
+                  pthread_cond_init(&peer->idle, NULL) || pthread_cond_init(&peer->yielded, NULL);
+    pthread_condattr_destroy(&monotonic);
+    return failed ? base_fail(SHOAL_NO_MEMORY, "no memory for the locks of a peer") : SHOAL_OK;
+}
+
+static void free_peer(wire_peer *peer) {
+    if (peer->hello) shoal__hello__free_unpacked(peer->hello, NULL);
+    if (peer->doorbell >= 0) close(peer->doorbell);
+    for (int i = 0; i < 2; i++) {
+        free(peer->sets[i].fds);
+        free(peer->sets[i].watches);
+    }
+    free(peer->links.data);
+    free(peer->watches.data);
+    free(peer->listeners.data);
+    free(peer->scratch);
+    free(peer);
+}
+
+shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) {
+    *out = NULL;
+    wire_peer *peer = calloc(1, sizeof *peer);
+    if (!peer) return base_fail(SHOAL_NO_MEMORY, "no memory for a peer");
+    peer->doorbell = -1;
+    peer->cores = (int)base_cpu_count();
+    shoal_status status = copy_hello(hello, &peer->hello);
+    if (status == SHOAL_OK) status = base_os_doorbell_new(&peer->doorbell);
+    if (status == SHOAL_OK && !(peer->scratch = malloc(WIRE_CHUNK)))
+        status = base_fail(SHOAL_NO_MEMORY, "no memory for a peer");
+    if (status == SHOAL_OK) status = init_locks(peer);
+    if (status != SHOAL_OK) {
+        free_peer(peer);
+        return status;
+    }
+    *out = peer;
+    return SHOAL_OK;
+}
+
+void wire_set_number(wire_peer *peer, uint32_t number) { peer->hello->peer = number; }
+
+uint64_t wire_incarnation(const wire_peer *peer) { return peer->hello->incarnation; }
+
+/* Lets what has been sent go out, but not for ever. */
+static void end_links(wire_peer *peer) {
+    int64_t until = base_now() + END_PATIENCE;
+    base_str reason = {0};
+    base_str_format(&reason, "%s has ended", peer->hello->name);
+    for (size_t i = 0; i < peer->links.count; i++) {
+        wire_link *link = peer->links.data[i];
+        if (link->state == WIRE_OPEN)
+            wire_close(link, SHOAL_CLOSED, reason.data);
+        else
+            wire_link_finish(link, SHOAL_CLOSED, "");
+    }
+    base_str_fini(&reason);
+    while ((peer->links.count || peer->first) && base_now() < until)
+        wire_pump_once(peer, &peer->sets[1], until);
+    for (size_t i = 0; i < peer->links.count; i++)
+        wire_link_finish(peer->links.data[i], SHOAL_CLOSED, "");
+    while (peer->links.count || peer->first) wire_pump_once(peer, &peer->sets[1], 0);
+}
+
+void wire_peer_destroy(wire_peer **out) {
+    wire_peer *peer = *out;
+    if (!peer) return;
+    *out = NULL;
+    wire_pump_take(peer);
+    peer->muted = peer->stopping = true;
+    pthread_cond_signal(&peer->idle);
+    wire_pump_leave(peer);
+    base_os_doorbell_ring(peer->doorbell);
+    if (peer->started) pthread_join(peer->thread, NULL);
+    pthread_mutex_lock(&peer->pump);
+    for (size_t i = 0; i < peer->listeners.count; i++) {
+        wire_listener *listener = &peer->listeners.data[i];
+        listener->transport->unlisten(peer, listener->state);
+        free(listener->address);
+    }
+    peer->listeners.count = 0;
+    end_links(peer);
+    pthread_mutex_unlock(&peer->pump);
+    pthread_mutex_destroy(&peer->pump);
+    pthread_mutex_destroy(&peer->queue_lock);
+    pthread_cond_destroy(&peer->turn);
+    pthread_cond_destroy(&peer->idle);
+    pthread_cond_destroy(&peer->yielded);
+    free_peer(peer);
+}
+
+void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers) {
+    peer->handlers[part] = *handlers;
+    peer->handled[part] = true;
+}
+
+shoal_status wire_listen(wire_peer *peer, const char *address) {
+    const wire_transport *transport = find_transport(address);
+    if (!transport) return SHOAL_INVALID;
+    wire_pump_take(peer);
+    shoal_status status = transport->listen(peer, address);
+    wire_pump_leave(peer);
+    return status;
+}
+
+const char *wire_address(const wire_peer *peer) {
+    return peer->listeners.count ? peer->listeners.data[0].address : "";
+}
+
+/* Signals are the host's affair: the thread takes none. */
+shoal_status wire_start(wire_peer *peer) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&peer->thread, NULL, wire_pump_thread, peer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return base_fail_errno(error, "starting the I/O thread");
+    peer->started = true;
+    return SHOAL_OK;
+}
+
+typedef struct connect_job {
+    wire_post_item post;
+    wire_peer *peer;
+    const wire_transport *transport;
+    uint64_t cookie;
+    int64_t deadline;
+    char address[];
+} connect_job;
+
+static void run_connect(void *context) {
+    connect_job *job = context;
+    if (!job->peer->muted)
+        job->transport->connect(job->peer, job->address, job->cookie, job->deadline);
+    free(job);
+}
+
+shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
+                          uint32_t deadline_ms) {
+    const wire_transport *transport = find_transport(address);
+    if (!transport) return SHOAL_INVALID;
+    size_t bytes = strlen(address) + 1;
+    connect_job *job = malloc(sizeof *job + bytes);
+    if (!job) return base_fail(SHOAL_NO_MEMORY, "no memory to connect to %s", address);
+    *job = (connect_job){.post = {.call = run_connect, .context = job},
+                         .peer = peer,
+                         .transport = transport,
+                         .cookie = cookie,
+                         .deadline = base_now() + deadline_ms * BASE_MS};
+    memcpy(job->address, address, bytes);
+    wire_peer_post(peer, &job->post);
+    return SHOAL_OK;
+}
+
+void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why) {
+    char message[WIRE_MAX_REASON];
+    snprintf(message, sizeof message, "%s", shoal_error_message());
+    for (int part = 0; part < WIRE_PARTS && !peer->muted; part++) {
+        const wire_handlers *handlers = &peer->handlers[part];
+        if (handlers->connect_failed)
+            handlers->connect_failed(handlers->context, cookie, why, message);
+    }
+}
+
+shoal_status wire_peer_hello(wire_peer *peer, base_str *out) {
+    Shoal__Hello hello = *peer->hello;
+    char **addresses = calloc(peer->listeners.count + 1, sizeof *addresses);
+    if (!addresses) return base_fail(SHOAL_NO_MEMORY, "no memory for a Hello");
+    for (size_t i = 0; i < peer->listeners.count; i++)
+        addresses[i] = peer->listeners.data[i].address;
+    hello.addresses = addresses;
+    hello.n_addresses = peer->listeners.count;
+    ProtobufCBufferSimple buffer = PROTOBUF_C_BUFFER_SIMPLE_INIT((uint8_t[512]){0});
+    shoal__hello__pack_to_buffer(&hello, &buffer.base);
+    base_str_bytes(out, buffer.data, buffer.len);
+    PROTOBUF_C_BUFFER_SIMPLE_CLEAR(&buffer);
+    free(addresses);
+    return base_str_status(out);
+}
+
+typedef struct call_job {
+    wire_post_item post;
+    void (*call)(void *context);
+    void *context;
+} call_job;
+
+static void run_call(void *context) {
+    call_job job = *(call_job *)context;
+    free(context);
+    job.call(job.context);
+}
+
+shoal_status wire_post(wire_peer *peer, void (*call)(void *context), void *context) {
+    call_job *job = malloc(sizeof *job);
+    if (!job) return base_fail(SHOAL_NO_MEMORY, "no memory for a posted call");
+    *job = (call_job){.post = {.call = run_call, .context = job}, .call = call, .context = context};
+    wire_peer_post(peer, &job->post);
+    return SHOAL_OK;
+}
+
+void wire_tick(wire_peer *peer, wire_part part, uint32_t period_ms, void (*call)(void *context)) {
+    int64_t period = (period_ms ? period_ms : 1) * BASE_MS;
+    pthread_mutex_lock(&peer->queue_lock);
+    peer->tickers[part] = (wire_ticker){call, period, base_now() + period};
+    pthread_mutex_unlock(&peer->queue_lock);
+    wire_peer_wake(peer);
+}

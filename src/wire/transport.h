@@ -1,0 +1,258 @@
+/* What wire's own files share: the peer, its pump, links, and what a transport has to bring. Not
+ * for other folders.
+ *
+ * Locks, in the order they are taken: the pump (handlers, links, watches), a link's lock (sending),
+ * the peer's queue lock (posted calls). No handler and no `done` of a source is called with a
+ * link's lock or the queue lock held. */
+#ifndef WIRE_TRANSPORT_H
+#define WIRE_TRANSPORT_H
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "wire/wire.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    WIRE_MAX_HELLO = 64 << 10,  /* bytes of a Hello or Welcome */
+    WIRE_MAX_QUEUE = 256 << 20, /* bytes of messages that wait for a slow reader, per link */
+    WIRE_INLINE = 64 << 10,     /* transfers up to this are sent by the calling thread */
+    WIRE_MAX_REASON = 1024,     /* bytes of a closing message */
+};
+
+/* What stands before every piece on a link. Multiples of 8 bytes, so that headers stay aligned. */
+typedef enum wire_frame_type {
+    WIRE_FRAME_MESSAGE = 1,
+    WIRE_FRAME_DATA,
+    WIRE_FRAME_CLOSE
+} wire_frame_type;
+
+typedef struct wire_frame {
+    uint32_t bytes; /* of this piece, without header and padding; at most WIRE_CHUNK */
+    uint16_t type;  /* wire_frame_type */
+    uint16_t kind;  /* message: Shoal__Kind; close: shoal_status */
+    uint64_t offset;
+    uint64_t total; /* bytes of the whole message or transfer */
+    uint64_t instance;
+    uint32_t channel, ordinal;
+} wire_frame;
+
+/* Bytes that a piece takes on the wire. */
+static inline size_t wire_frame_bytes(size_t payload) {
+    return (sizeof(wire_frame) + payload + 7) & ~(size_t)7;
+}
+
+/* Something posted to the pump. */
+typedef struct wire_post_item {
+    struct wire_post_item *next;
+    void (*call)(void *context);
+    void *context;
+} wire_post_item;
+
+/* A message or a transfer that waits to be sent. */
+typedef struct wire_item {
+    wire_post_item post; /* for transports whose messages go through the peer's own queue */
+    struct wire_item *next;
+    wire_link *link;
+    wire_frame frame;   /* frame.offset: bytes sent so far */
+    wire_source source; /* of a transfer */
+    uint8_t body[];     /* of a message */
+} wire_item;
+
+typedef struct wire_list {
+    wire_item *first, *last;
+} wire_list;
+
+void wire_list_push(wire_list *list, wire_item *item);
+wire_item *wire_list_pop(wire_list *list);
+
+/* A descriptor or a deadline that the pump watches. The owner keeps it; -1: no descriptor. */
+typedef struct wire_watch {
+    int fd;
+    bool quiet;                                /* do not poll for now */
+    int64_t deadline;                          /* 0: none */
+    void (*ready)(struct wire_watch *watch);   /* readable, hung up or broken */
+    void (*expired)(struct wire_watch *watch); /* once; the deadline is 0 again */
+} wire_watch;
+
+/* A transport. listen and everything of a link is called under the pump, except send, which takes
+ * the link's lock itself. */
+typedef struct wire_transport {
+    const char *scheme; /* an address is the scheme, or starts with it and ':' */
+    shoal_status (*listen)(wire_peer *peer, const char *address);
+    /* Every outcome goes to wire_link_open or wire_peer_connect_failed. */
+    void (*connect)(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline);
+    /* Sends; or keeps the message or transfer and sends it in progress. For a transfer `message` is
+     * NULL, and its source is the transport's from then on, in success and failure. */
+    shoal_status (*send)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
+                         size_t bytes);
+    shoal_status (*send_data)(wire_link *link, const wire_transfer *transfer,
+                              const wire_source *source);
+    /* Receives and sends what is possible, up to a share; true when anything was done. */
+    bool (*progress)(wire_link *link);
+    /* Whether progress would do something. */
+    bool (*pending)(wire_link *link);
+    /* The pump is about to sleep: the other side must ring from now on; or is awake again. */
+    void (*sleep)(wire_link *link, bool sleeps);
+    /* Gives up what the link holds outside of its memory. No send is under way or comes later. */
+    void (*shut)(wire_link *link);
+    /* Of a listener: stop and free. */
+    void (*unlisten)(wire_peer *peer, void *listener);
+} wire_transport;
+
+extern const wire_transport wire_inproc, wire_shm;
+
+typedef enum wire_state { WIRE_OPENING, WIRE_OPEN, WIRE_GONE } wire_state;
+
+/* A transport's own link starts with this. */
+struct wire_link {
+    wire_peer *peer;
+    const wire_transport *transport;
+    char *name;
+    uint64_t cookie;
+    void *data[WIRE_PARTS];
+    _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in;
+    /* under the pump */
+    wire_state state;
+    unsigned opened;     /* bit per part that knows of it */
+    base_str assembly;   /* the message being received */
+    int64_t close_by;    /* once closing: the end of patience, when nothing goes out */
+    uint64_t close_mark; /* bytes_out at that time */
+    atomic_int pins;     /* items on their way that point here */
+    /* under lock */
+    pthread_mutex_t lock;
+    _Atomic bool closing; /* nothing more may be sent; set under the lock */
+    bool closed;          /* the closing frame is out */
+    shoal_status why;
+    char *reason;
+    wire_list messages, transfers;
+    size_t queued;        /* bytes in messages */
+    bool writing;         /* the pump is writing a chunk with the lock released */
+    _Atomic bool waiting; /* something is queued or to be closed */
+};
+
+/* ---- link.c: what all transports do alike ---- */
+
+/* Sets up a link's common part, known to the peer from now on; its memory (from calloc) is the
+ * peer's. On failure nothing is kept. */
+shoal_status wire_link_add(wire_link *link, wire_peer *peer, const wire_transport *transport,
+                           uint64_t cookie) SHOAL_CHECK_RESULT;
+/* Names it: "address (name, pid n)". */
+shoal_status wire_link_call(wire_link *link, const char *address, const Shoal__Hello *hello,
+                            uint32_t pid) SHOAL_CHECK_RESULT;
+/* Asks the handlers; on a refusal those asked before are told that it is closed. */
+shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__Welcome *welcome,
+                            bool accepting) SHOAL_CHECK_RESULT;
+/* A frame has come: checks it and calls handlers; on failure the link is closed. */
+void wire_link_deliver(wire_link *link, const wire_frame *frame, const void *bytes);
+void wire_link_deliver_message(wire_link *link, Shoal__Kind kind, const void *body, size_t bytes);
+void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint64_t offset,
+                            const void *bytes, size_t n);
+/* The end of a link, at once: handlers are told, queues freed, memory given to the peer. */
+void wire_link_finish(wire_link *link, shoal_status why, const char *message);
+/* The last: frees a link that is gone. */
+void wire_link_free(wire_link *link);
+
+/* ---- outbox.c: the queues of a link that writes frames ---- */
+
+/* How frames get out. reserve: room for a whole frame (header and padding) or NULL for now;
+ * commit: what was reserved has been filled. */
+typedef struct wire_writer {
+    void *(*reserve)(wire_link *link, size_t bytes);
+    void (*commit)(wire_link *link, size_t bytes);
+} wire_writer;
+
+shoal_status wire_outbox_send(wire_link *link, const wire_writer *writer, Shoal__Kind kind,
+                              const ProtobufCMessage *message, size_t bytes) SHOAL_CHECK_RESULT;
+shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
+                                   const wire_transfer *transfer,
+                                   const wire_source *source) SHOAL_CHECK_RESULT;
+/* Under the pump: writes what is queued, the closing frame last; true when anything went out. */
+bool wire_outbox_flush(wire_link *link, const wire_writer *writer);
+/* New items; NULL with a message. */
+wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
+                             size_t bytes);
+wire_item *wire_item_data(wire_link *link, const wire_transfer *transfer,
+                          const wire_source *source);
+/* Calls the source's done, frees. */
+void wire_item_free(wire_item *item);
+
+/* ---- peer.c and pump.c ---- */
+
+typedef struct wire_listener {
+    const wire_transport *transport;
+    void *state;
+    char *address;
+} wire_listener;
+
+/* A copy of what to poll, private to the thread that polls. */
+typedef struct wire_poll_set {
+    struct pollfd *fds;
+    wire_watch **watches;
+    size_t count, room;
+    uint64_t version; /* of peer->watches when it was copied */
+    int64_t until;    /* when it wakes at the latest */
+} wire_poll_set;
+
+typedef struct wire_ticker {
+    void (*call)(void *context);
+    int64_t period, next;
+} wire_ticker;
+
+struct wire_peer {
+    Shoal__Hello *hello;
+    wire_handlers handlers[WIRE_PARTS];
+    bool handled[WIRE_PARTS];
+    int doorbell;
+    int cores;
+    /* under the pump */
+    pthread_mutex_t pump;
+    pthread_cond_t turn;    /* waiters that do not pump: look again */
+    pthread_cond_t idle;    /* the I/O thread, while waiters pump */
+    pthread_cond_t yielded; /* a pumping thread that lets others in */
+    int waiters;
+    bool pumped;     /* a waiter pumps */
+    bool io_polling; /* the I/O thread is in poll with sets[0] */
+    bool muted;      /* handlers are not called any more */
+    bool stopping;
+    bool armed;     /* others have been told to ring */
+    uint64_t calls; /* of threads that wanted the pump and have had it */
+    int64_t polled; /* when descriptors were last looked at */
+    BASE_VEC(wire_link *) links;
+    BASE_VEC(wire_watch *) watches;
+    uint64_t version; /* of watches */
+    BASE_VEC(wire_listener) listeners;
+    wire_poll_set sets[2]; /* of the I/O thread, of the waiter that pumps */
+    void *scratch;         /* WIRE_CHUNK bytes, for transports that need them */
+    bool started;
+    pthread_t thread;
+    /* from any thread */
+    atomic_int wanted;     /* threads that want the pump */
+    _Atomic bool sleeping; /* the pump sleeps: ring */
+    _Atomic bool news;     /* something was posted or queued */
+    pthread_mutex_t queue_lock;
+    wire_post_item *first, *last;
+    wire_ticker tickers[WIRE_PARTS];
+};
+
+/* Adds or removes a watch (removing one that is not there is fine). */
+shoal_status wire_watch_add(wire_peer *peer, wire_watch *watch) SHOAL_CHECK_RESULT;
+void wire_watch_remove(wire_peer *peer, wire_watch *watch);
+/* Something is to be done that the pump may not see by itself. Any thread. */
+void wire_peer_wake(wire_peer *peer);
+/* Queues an item that its call frees. */
+void wire_peer_post(wire_peer *peer, wire_post_item *item);
+/* Tells the handlers (the message: the thread's last). */
+void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why);
+/* This peer's Hello, with its addresses, packed. */
+shoal_status wire_peer_hello(wire_peer *peer, base_str *out) SHOAL_CHECK_RESULT;
+
+/* pump.c: one turn, under the pump, until `until` at the latest (it sleeps with the pump open). */
+void wire_pump_once(wire_peer *peer, wire_poll_set *set, int64_t until);
+/* The pump, taken in turn with whoever pumps. */
+void wire_pump_take(wire_peer *peer);
+void wire_pump_leave(wire_peer *peer);
+void *wire_pump_thread(void *peer);
+
+#endif

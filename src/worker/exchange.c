@@ -1,0 +1,411 @@
+/* Exchanges: boxes that go to and come from other slots.
+ *
+ * A receive is made when its program arrives, so that data can go straight to its place; data that
+ * is faster than its program waits in a staged block. Sends never wait for the receiver. */
+#include "worker/state.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- receiving ---- */
+
+static int receive_order(const void *a, const void *b) {
+    const worker_receive *x = a, *y = b;
+    if (x->channel != y->channel) return x->channel < y->channel ? -1 : 1;
+    return (x->ordinal > y->ordinal) - (x->ordinal < y->ordinal);
+}
+
+static worker_receive *receive_find(worker_task *task, uint32_t channel, uint32_t ordinal) {
+    worker_receive key = {.channel = channel, .ordinal = ordinal};
+    return task->n_receives
+               ? bsearch(&key, task->receives, task->n_receives, sizeof key, receive_order)
+               : NULL;
+}
+
+/* Memory for the results of an exchange step that come from elsewhere; what a client expects goes
+ * straight to its place. */
+static shoal_status step_buffers(worker_task *task, const worker_step *step) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t o = 0; o < step->n_outputs; o++) {
+        uint32_t value = step->outputs[o];
+        size_t bytes = (size_t)base_type_bytes(&g->values[value].type);
+        for (uint32_t i = 0; i < g->n_outputs && task->slot->home && !task->values[value]; i++) {
+            worker_expected *expected =
+                g->outputs[i] == value
+                    ? base_map_get(&task->slot->worker->expected, task->outputs[i]->value)
+                    : NULL;
+            if (expected && expected->buffer && expected->buffer->bytes == bytes)
+                task->values[value] = worker_buffer_retain(expected->buffer);
+        }
+        if (!task->values[value])
+            SHOAL_TRY(worker_buffer_new(task->slot, bytes, &task->values[value]));
+    }
+    return SHOAL_OK;
+}
+
+shoal_status worker_receives_make(worker_task *task) {
+    worker_program *program = task->program;
+    const shoal_graph *g = graph_data(program->graph);
+    task->receives = calloc(program->n_receives ? program->n_receives : 1, sizeof *task->receives);
+    if (!task->receives) return base_fail(SHOAL_NO_MEMORY, "no memory for receives");
+    for (uint32_t s = 0; s < program->n_steps; s++) {
+        const worker_step *step = &program->steps[s];
+        if (!step->exchange) continue;
+        SHOAL_TRY(step_buffers(task, step));
+        for (uint32_t i = 0; i < step->n_moves; i++) {
+            shoal_move move = worker_move(step, i);
+            if (move.kind != SHOAL_MOVE_RECEIVE) continue;
+            const int64_t *box = worker_move_box(step, i);
+            uint32_t value = step->outputs[move.output];
+            const shoal_type *type = &g->values[value].type;
+            worker_receive *receive = &task->receives[task->n_receives++];
+            receive->channel = step->channel;
+            receive->ordinal = (uint32_t)move.ordinal;
+            receive->from = (uint32_t)move.slot;
+            receive->step = s;
+            receive->buffer = worker_buffer_retain(task->values[value]);
+            receive->element = shoal_dtype_size((shoal_dtype)type->dtype);
+            receive->box.rank = step->rank;
+            memcpy(receive->dims, type->dims, sizeof receive->dims);
+            memcpy(receive->box.start, box + step->rank, step->rank * sizeof *box);
+            memcpy(receive->box.size, box + 2 * step->rank, step->rank * sizeof *box);
+            receive->bytes = (uint64_t)base_box_count(&receive->box) * receive->element;
+            task->waiting[s]++;
+        }
+    }
+    qsort(task->receives, task->n_receives, sizeof *task->receives, receive_order);
+    return SHOAL_OK;
+}
+
+static worker_receive *instance_receive(worker_instance *instance, uint32_t channel,
+                                        uint32_t ordinal, worker_task **task) {
+    for (uint32_t i = 0; i < instance->n_tasks; i++) {
+        *task = &instance->tasks[i];
+        worker_receive *receive = receive_find(*task, channel, ordinal);
+        if (receive) return receive;
+    }
+    return NULL;
+}
+
+/* Bytes for a program that has not arrived: kept until it does. Lock held. */
+static shoal_status stage(worker *w, worker_instance *instance, const wire_transfer *transfer,
+                          uint64_t offset, const void *bytes, size_t n) {
+    worker_staged *staged = instance->staged;
+    while (staged && (staged->channel != transfer->channel || staged->ordinal != transfer->ordinal))
+        staged = staged->next;
+    if (!staged) {
+        if (transfer->bytes > WORKER_MAX_STAGED - w->staged_bytes)
+            return base_fail(SHOAL_NO_MEMORY, "more than %d MiB of data came before its program",
+                             WORKER_MAX_STAGED >> 20);
+        staged = malloc(sizeof *staged + transfer->bytes);
+        if (!staged) return base_fail(SHOAL_NO_MEMORY, "no memory for early data");
+        *staged = (worker_staged){.next = instance->staged,
+                                  .channel = transfer->channel,
+                                  .ordinal = transfer->ordinal,
+                                  .bytes = transfer->bytes};
+        instance->staged = staged;
+        w->staged_bytes += transfer->bytes;
+    }
+    if (staged->bytes != transfer->bytes || offset != staged->have || n > staged->bytes - offset)
+        return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
+                         (unsigned long long)transfer->instance);
+    memcpy(staged->data + offset, bytes, n);
+    staged->have += n;
+    return SHOAL_OK;
+}
+
+void worker_staged_apply(worker *w, worker_instance *instance) {
+    for (worker_staged *staged = instance->staged; staged;) {
+        worker_staged *next = staged->next;
+        worker_task *task;
+        worker_receive *receive =
+            instance_receive(instance, staged->channel, staged->ordinal, &task);
+        if (receive && receive->bytes == staged->bytes && task->state != TASK_DONE) {
+            base_box_scatter(receive->buffer->host, staged->data, receive->dims, &receive->box,
+                             receive->element, 0, staged->have);
+            receive->have = staged->have;
+            if (receive->have == receive->bytes) task->waiting[receive->step]--;
+        }
+        w->staged_bytes -= staged->bytes;
+        free(staged);
+        staged = next;
+    }
+    instance->staged = NULL;
+}
+
+shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
+                         uint64_t offset, const void *bytes, size_t n) {
+    (void)link;
+    worker *w = context;
+    worker_slot *home = NULL;
+    shoal_status status = SHOAL_OK;
+    pthread_mutex_lock(&w->lock);
+    worker_instance *instance = base_map_get(&w->instances, transfer->instance);
+    if (!instance && base_map_get(&w->cancelled, transfer->instance)) goto out;
+    if (!instance) {
+        instance = calloc(1, sizeof *instance);
+        status = instance ? base_map_set(&w->instances, transfer->instance, instance)
+                          : base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+        if (status != SHOAL_OK) {
+            free(instance);
+            goto out;
+        }
+        instance->id = transfer->instance;
+    }
+    if (!instance->known) {
+        status = stage(w, instance, transfer, offset, bytes, n);
+        goto out;
+    }
+    worker_task *task;
+    worker_receive *receive =
+        instance_receive(instance, transfer->channel, transfer->ordinal, &task);
+    if (!receive || task->state == TASK_DONE) goto out; /* given up meanwhile */
+    if (receive->bytes != transfer->bytes || offset != receive->have ||
+        n > receive->bytes - offset) {
+        status = base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
+                           (unsigned long long)transfer->bytes);
+        goto out;
+    }
+    /* The copy needs no lock: only the pump writes here, and the memory stays until it is done. */
+    receive->busy = true;
+    pthread_mutex_unlock(&w->lock);
+    base_box_scatter(receive->buffer->host, bytes, receive->dims, &receive->box, receive->element,
+                     offset, n);
+    pthread_mutex_lock(&w->lock);
+    receive->busy = false;
+    pthread_cond_broadcast(&w->changed);
+    receive->have += n;
+    if (receive->have == receive->bytes && task->state != TASK_DONE) {
+        task->waiting[receive->step]--;
+        if (task->slot->home) home = task->slot;
+    }
+out:
+    pthread_mutex_unlock(&w->lock);
+    if (home) worker_home_advance(home);
+    return status;
+}
+
+/* ---- sending ---- */
+
+typedef struct sending {
+    worker_buffer *buffer;
+    int64_t dims[SHOAL_MAX_RANK];
+    base_box box;
+    size_t element;
+} sending;
+
+static void sending_read(void *context, uint64_t offset, void *to, size_t n) {
+    sending *s = context;
+    base_box_gather(to, s->buffer->host, s->dims, &s->box, s->element, offset, n);
+}
+
+static void sending_done(void *context) {
+    sending *s = context;
+    worker_buffer_release(s->buffer);
+    free(s);
+}
+
+/* Sends on the peer's link, or keeps it until there is one. */
+static shoal_status peer_send(worker *w, uint32_t slot, const wire_transfer *transfer,
+                              const wire_source *source) {
+    pthread_mutex_lock(&w->lock);
+    worker_peer *peer = base_map_get(&w->peer_of, (uint64_t)slot + 1);
+    shoal_status status = SHOAL_OK;
+    if (!peer || peer->gone) {
+        status = base_fail(SHOAL_LOST, "slot %u has left the pool", slot);
+    } else if (!peer->link) {
+        worker_outgoing outgoing = {*transfer, *source};
+        if (!base_vec_push(&peer->waiting, outgoing)) status = SHOAL_NO_MEMORY;
+        if (status == SHOAL_OK && !peer->connecting) {
+            peer->connecting = true;
+            status = wire_connect(w->wire, peer->address, peer->number, 5000);
+            if (status != SHOAL_OK) {
+                peer->connecting = false;
+                peer->waiting.count--;
+            }
+        }
+    } else {
+        /* A failure has called `done` already. */
+        wire_link *link = peer->link;
+        pthread_mutex_unlock(&w->lock);
+        return wire_send_data(link, transfer, source);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (status != SHOAL_OK) source->done(source->context);
+    return status;
+}
+
+/* To a slot of this very process: the bytes go straight from memory to memory. */
+static shoal_status local_send(worker_task *task, worker_slot *to, const wire_transfer *transfer,
+                               worker_buffer *from, const int64_t *dims, const int64_t *start) {
+    worker *w = task->slot->worker;
+    worker_task *other;
+    pthread_mutex_lock(&w->lock);
+    worker_receive *receive =
+        instance_receive(task->instance, transfer->channel, transfer->ordinal, &other);
+    if (!receive || other->slot != to || other->state == TASK_DONE ||
+        receive->bytes != transfer->bytes) {
+        pthread_mutex_unlock(&w->lock);
+        return receive ? SHOAL_OK : base_fail(SHOAL_INTERNAL, "nobody expects this box");
+    }
+    receive->busy = true;
+    pthread_mutex_unlock(&w->lock);
+    base_box_copy(receive->buffer->host, receive->dims, receive->box.start, from->host, dims, start,
+                  receive->box.rank, receive->box.size, receive->element);
+    pthread_mutex_lock(&w->lock);
+    receive->busy = false;
+    receive->have = receive->bytes;
+    pthread_cond_broadcast(&w->changed);
+    bool going = other->state != TASK_DONE;
+    if (going) other->waiting[receive->step]--;
+    pthread_mutex_unlock(&w->lock);
+    if (going && to->home) worker_home_advance(to);
+    return SHOAL_OK;
+}
+
+static worker_slot *own_slot(worker *w, uint32_t number) {
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (w->slots[i].number == number) return &w->slots[i];
+    return NULL;
+}
+
+static shoal_status send_box(worker_task *task, const worker_step *step, uint32_t i,
+                             const shoal_move *move) {
+    worker *w = task->slot->worker;
+    const shoal_type *type = &graph_data(task->program->graph)->values[step->operand].type;
+    const int64_t *box = worker_move_box(step, i);
+    worker_buffer *from = task->values[step->operand];
+    sending s = {.buffer = from, .element = shoal_dtype_size((shoal_dtype)type->dtype)};
+    s.box.rank = step->rank;
+    memcpy(s.dims, type->dims, sizeof s.dims);
+    memcpy(s.box.start, box, step->rank * sizeof *box);
+    memcpy(s.box.size, box + 2 * step->rank, step->rank * sizeof *box);
+    wire_transfer transfer = {.instance = task->instance->id,
+                              .channel = step->channel,
+                              .ordinal = (uint32_t)move->ordinal,
+                              .bytes = (uint64_t)base_box_count(&s.box) * s.element};
+    worker_slot *own = own_slot(w, (uint32_t)move->slot);
+    if (own) return local_send(task, own, &transfer, from, s.dims, s.box.start);
+    sending *kept = malloc(sizeof *kept);
+    if (!kept) return base_fail(SHOAL_NO_MEMORY, "no memory to send a box");
+    *kept = s;
+    worker_buffer_retain(from);
+    wire_source source = {kept, sending_read, sending_done};
+    return peer_send(w, (uint32_t)move->slot, &transfer, &source);
+}
+
+shoal_status worker_exchange_send(worker_task *task) {
+    const worker_step *step = &task->program->steps[task->step];
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t i = 0; i < step->n_moves; i++) {
+        shoal_move move = worker_move(step, i);
+        if (move.kind == SHOAL_MOVE_SEND) SHOAL_TRY(send_box(task, step, i, &move));
+        if (move.kind != SHOAL_MOVE_LOCAL) continue;
+        const int64_t *box = worker_move_box(step, i);
+        const shoal_type *from = &g->values[step->operand].type;
+        const shoal_type *to = &g->values[step->outputs[move.output]].type;
+        base_box_copy(task->values[step->outputs[move.output]]->host, to->dims, box + step->rank,
+                      task->values[step->operand]->host, from->dims, box, step->rank,
+                      box + 2 * step->rank, shoal_dtype_size((shoal_dtype)from->dtype));
+    }
+    return SHOAL_OK;
+}
+
+/* ---- peers ---- */
+
+static worker_peer *peer_entry(worker *w, uint32_t number) {
+    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
+    if (peer) return peer;
+    peer = calloc(1, sizeof *peer);
+    if (peer && base_map_set(&w->peers, (uint64_t)number + 1, peer) == SHOAL_OK) {
+        peer->number = number;
+        return peer;
+    }
+    free(peer);
+    return NULL;
+}
+
+void worker_peers_update(worker *w, const Shoal__Peers *peers) {
+    pthread_mutex_lock(&w->lock);
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&w->peers, &at, &key, &value)) {
+        bool there = false;
+        for (size_t i = 0; i < peers->n_peers; i++) there |= peers->peers[i]->peer + 1 == key;
+        if (!there) ((worker_peer *)value)->gone = true;
+    }
+    for (size_t i = 0; i < peers->n_peers; i++) {
+        const Shoal__PeerInfo *info = peers->peers[i];
+        worker_peer *peer = info->peer == w->number ? NULL : peer_entry(w, info->peer);
+        if (!peer) continue;
+        peer->gone = false;
+        const char *address = info->n_addresses ? info->addresses[0] : "";
+        if (!peer->address || strcmp(peer->address, address)) {
+            free(peer->address);
+            peer->address = strdup(address);
+        }
+        if (!peer->name) peer->name = strdup(info->name);
+        for (size_t s = 0; s < info->n_slots; s++)
+            if (base_map_set(&w->peer_of, (uint64_t)info->slots[s] + 1, peer) != SHOAL_OK)
+                base_log(BASE_ERROR, "worker", "%s", shoal_error_message());
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, uint64_t cookie) {
+    pthread_mutex_lock(&w->lock);
+    worker_peer *peer = peer_entry(w, cookie ? (uint32_t)cookie : hello->peer);
+    BASE_VEC(worker_outgoing) waiting = {0};
+    if (peer) {
+        wire_link_set(link, WIRE_WORKER, peer);
+        peer->link = link;
+        peer->connecting = false;
+        memcpy(&waiting, &peer->waiting, sizeof waiting);
+        memset(&peer->waiting, 0, sizeof peer->waiting);
+    }
+    pthread_mutex_unlock(&w->lock);
+    for (size_t i = 0; i < waiting.count; i++)
+        if (wire_send_data(link, &waiting.data[i].transfer, &waiting.data[i].source) != SHOAL_OK)
+            worker_instance_cancel(w, waiting.data[i].transfer.instance, SHOAL_LOST,
+                                   shoal_error_message());
+    free(waiting.data);
+}
+
+void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const char *message) {
+    char text[512];
+    pthread_mutex_lock(&w->lock);
+    peer->link = NULL;
+    peer->connecting = false;
+    snprintf(text, sizeof text, "%s was lost: %s", peer->name ? peer->name : "a peer", message);
+    BASE_VEC(worker_outgoing) waiting;
+    memcpy(&waiting, &peer->waiting, sizeof waiting);
+    memset(&peer->waiting, 0, sizeof peer->waiting);
+    /* Instances that still expect something from it cannot end. */
+    BASE_VEC(uint64_t) stuck = {0};
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&w->instances, &at, &key, &value)) {
+        worker_instance *instance = value;
+        bool needs = false;
+        for (uint32_t t = 0; t < instance->n_tasks; t++) {
+            worker_task *task = &instance->tasks[t];
+            for (uint32_t r = 0; r < task->n_receives && task->state != TASK_DONE; r++)
+                needs |= task->receives[r].have < task->receives[r].bytes &&
+                         base_map_get(&w->peer_of, (uint64_t)task->receives[r].from + 1) == peer;
+        }
+        if (needs && !base_vec_push(&stuck, key)) break;
+    }
+    pthread_mutex_unlock(&w->lock);
+    for (size_t i = 0; i < waiting.count; i++) {
+        waiting.data[i].source.done(waiting.data[i].source.context);
+        worker_instance_cancel(w, waiting.data[i].transfer.instance, why, text);
+    }
+    for (size_t i = 0; i < stuck.count; i++) worker_instance_cancel(w, stuck.data[i], why, text);
+    free(waiting.data);
+    free(stuck.data);
+}

@@ -1,0 +1,378 @@
+/* Running instances: one thread per device takes its tasks in the hub's order; the memory slot's
+ * tasks, which only copy, are run by whichever thread brings the last thing they wait for. */
+#include "worker/state.h"
+
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "base/fence.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STALL_SECONDS = 60 };
+
+/* ---- the end of tasks ---- */
+
+static void report_failure(worker *w, uint64_t instance, shoal_status status, const char *message) {
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    error.status = status;
+    error.message = (char *)message;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    failed.instance = instance;
+    failed.error = &error;
+    if (w->hub && wire_send(w->hub, SHOAL__KIND__FAILED, &failed.base) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+}
+
+/* The first failure of an instance is told to the hub, and ends its other tasks here. Lock held. */
+static void instance_fail(worker *w, worker_instance *instance, shoal_status status,
+                          const char *message) {
+    if (instance->status != SHOAL_OK) return;
+    instance->status = status;
+    instance->error = strdup(message);
+    report_failure(w, instance->id, status, message);
+    for (uint32_t i = 0; i < instance->n_tasks; i++) {
+        worker_task *task = &instance->tasks[i];
+        if (task->state == TASK_DONE || task->status != SHOAL_OK) continue;
+        task->status = status;
+        task->error = strdup(message);
+    }
+    pthread_cond_broadcast(&w->changed);
+}
+
+void worker_task_fail(worker_task *task, shoal_status status, const char *message) {
+    if (task->status == SHOAL_OK) {
+        task->status = status;
+        task->error = strdup(message);
+    }
+    instance_fail(task->slot->worker, task->instance, status, message);
+}
+
+static void expected_done(worker *w, const worker_piece *piece) {
+    worker_expected *expected = base_map_get(&w->expected, piece->value);
+    if (!expected || expected->done) return;
+    expected->done = true;
+    expected->status = piece->status;
+    if (piece->status != SHOAL_OK)
+        expected->error = strdup(piece->error ? piece->error : "failed");
+    else if (piece->buffer != expected->buffer && expected->buffer &&
+             piece->buffer->bytes == expected->buffer->bytes)
+        /* The value was here already, or came by way of other memory. */
+        memcpy(expected->buffer->host, piece->buffer->host, piece->buffer->bytes);
+}
+
+/* Gives the outputs to their pieces. Lock held. */
+static void task_outputs(worker_task *task) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t o = 0; o < g->n_outputs; o++) {
+        worker_piece *piece = task->outputs[o];
+        if (task->status == SHOAL_OK) {
+            piece->buffer = worker_buffer_retain(task->values[g->outputs[o]]);
+        } else {
+            piece->status = task->status;
+            piece->error = task->error ? strdup(task->error) : NULL;
+        }
+        if (task->slot->home) expected_done(task->slot->worker, piece);
+    }
+}
+
+/* Frees what a task holds, but for the memory that somebody is writing at this moment. */
+static void task_fini(worker_task *task) {
+    worker *w = task->slot->worker;
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t i = 0; i < task->n_receives; i++) {
+        while (task->receives[i].busy) pthread_cond_wait(&w->changed, &w->lock);
+        worker_buffer_release(task->receives[i].buffer);
+    }
+    for (uint32_t i = 0; task->inputs && i < g->n_inputs; i++)
+        worker_piece_release(task->inputs[i]);
+    for (uint32_t i = 0; task->outputs && i < g->n_outputs; i++)
+        worker_piece_release(task->outputs[i]);
+    for (uint32_t i = 0; task->values && i < g->n_values; i++)
+        worker_buffer_release(task->values[i]);
+    free(task->inputs);
+    free(task->outputs);
+    free(task->values);
+    free(task->waiting);
+    free(task->receives);
+    free(task->error);
+}
+
+void worker_instance_free(worker *w, worker_instance *instance) {
+    for (uint32_t i = 0; i < instance->n_tasks; i++) task_fini(&instance->tasks[i]);
+    while (instance->staged) {
+        worker_staged *next = instance->staged->next;
+        w->staged_bytes -= instance->staged->bytes;
+        free(instance->staged);
+        instance->staged = next;
+    }
+    free(instance->tasks);
+    free(instance->error);
+    free(instance);
+}
+
+/* Tells the hub that this process's part of an instance is through. Lock held. */
+static void report_done(worker *w, const worker_instance *instance) {
+    Shoal__Done done = SHOAL__DONE__INIT;
+    Shoal__SlotTime *times = calloc(instance->n_tasks + 1, sizeof *times);
+    Shoal__SlotTime **pointers = calloc(instance->n_tasks + 1, sizeof *pointers);
+    done.instance = instance->id;
+    for (uint32_t i = 0; times && pointers && i < instance->n_tasks; i++) {
+        shoal__slot_time__init(&times[i]);
+        times[i].slot = instance->tasks[i].slot->number;
+        times[i].nanoseconds = instance->tasks[i].busy;
+        times[i].nodes = instance->tasks[i].program->n_nodes;
+        pointers[done.n_slots++] = &times[i];
+    }
+    done.slots = pointers;
+    if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done.base) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    free(times);
+    free(pointers);
+}
+
+/* A task is through, well or not. Lock held. */
+static void task_done(worker_task *task) {
+    worker *w = task->slot->worker;
+    worker_instance *instance = task->instance;
+    task_outputs(task);
+    task->state = TASK_DONE;
+    if (++instance->n_done < instance->n_tasks) return;
+    if (instance->status != SHOAL_OK &&
+        base_map_set(&w->cancelled, instance->id, instance) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    base_map_remove(&w->instances, instance->id);
+    report_done(w, instance);
+    worker_instance_free(w, instance);
+}
+
+void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message) {
+    worker_slot *home = NULL;
+    pthread_mutex_lock(&w->lock);
+    worker_instance *instance = base_map_get(&w->instances, id);
+    if (instance && instance->known) {
+        instance_fail(w, instance, status, message);
+        for (uint32_t i = 0; i < instance->n_tasks; i++)
+            if (instance->tasks[i].slot->home) home = instance->tasks[i].slot;
+    } else if (instance) {
+        base_map_remove(&w->instances, id);
+        worker_instance_free(w, instance);
+    }
+    if (!instance || !instance->known)
+        if (base_map_set(&w->cancelled, id, w) != SHOAL_OK)
+            base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    pthread_mutex_unlock(&w->lock);
+    if (home) worker_home_advance(home);
+}
+
+/* ---- steps ---- */
+
+static shoal_status compile(worker_task *task, worker_step *step) {
+    shoal_compile_options options = {.size = sizeof options};
+    shoal_compile_report report = {.size = sizeof report};
+    report.in_place = malloc((step->n_outputs + 1) * sizeof *report.in_place);
+    if (!report.in_place) return base_fail(SHOAL_NO_MEMORY, "no memory to compile");
+    shoal_status status = task->slot->device.backend->compile(
+        task->slot->handle, graph_data(step->graph), &options, &report, &step->executable);
+    free(report.in_place);
+    return status;
+}
+
+static shoal_status compute(worker_task *task, worker_step *step) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    if (!step->executable) SHOAL_TRY(compile(task, step));
+    for (uint32_t i = 0; i < step->n_outputs; i++) {
+        uint32_t value = step->outputs[i];
+        size_t bytes = (size_t)base_type_bytes(&g->values[value].type);
+        SHOAL_TRY(worker_buffer_new(task->slot, bytes, &task->values[value]));
+    }
+    size_t n = step->n_inputs + step->n_outputs;
+    shoal_binding *bindings = calloc(n + 1, sizeof *bindings);
+    if (!bindings) return base_fail(SHOAL_NO_MEMORY, "no memory to run");
+    for (size_t i = 0; i < n; i++) {
+        uint32_t value = i < step->n_inputs ? step->inputs[i] : step->outputs[i - step->n_inputs];
+        bindings[i].memory = task->values[value]->memory;
+    }
+    shoal_fence *fence = NULL;
+    shoal_status status = base_fence_new(&fence);
+    if (status == SHOAL_OK) {
+        shoal_point done = {fence, 1};
+        status = task->slot->device.backend->run(task->slot->handle, step->executable, bindings, n,
+                                                 NULL, 0, &done, 1);
+        if (status == SHOAL_OK) status = backend_host()->fence_wait(done, UINT32_MAX);
+    }
+    base_fence_release(&fence);
+    free(bindings);
+    return status;
+}
+
+/* Waits for the receives of the current exchange; gives up when nothing at all has come in for
+ * STALL_SECONDS. Lock held. */
+static shoal_status await(worker_task *task) {
+    worker *w = task->slot->worker;
+    uint64_t before = 0;
+    int64_t since = base_now();
+    while (task->waiting[task->step] && task->status == SHOAL_OK && !w->stopping) {
+        struct timespec until = base_timespec(base_now() + BASE_SECOND);
+        pthread_cond_timedwait(&w->changed, &w->lock, &until);
+        uint64_t have = 0, want = 0;
+        for (uint32_t i = 0; i < task->n_receives; i++) {
+            have += task->receives[i].have;
+            want += task->receives[i].bytes;
+        }
+        if (have != before) since = base_now();
+        before = have;
+        if (base_now() - since > STALL_SECONDS * BASE_SECOND)
+            return base_fail(SHOAL_TIMEOUT, "nothing came for %d s: %llu of %llu bytes are here",
+                             STALL_SECONDS, (unsigned long long)have, (unsigned long long)want);
+    }
+    if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
+    return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
+}
+
+/* Binds the inputs; by now everything before this task has run. Lock held. */
+static shoal_status bind(worker_task *task) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        worker_piece *piece = task->inputs[i];
+        uint32_t value = g->inputs[i];
+        if (piece->status != SHOAL_OK) return base_fail(piece->status, "%s", piece->error);
+        if (!piece->buffer)
+            return base_fail(SHOAL_INTERNAL, "value %llx is not on slot %u",
+                             (unsigned long long)piece->value, task->slot->number);
+        if (piece->buffer->bytes != (size_t)base_type_bytes(&g->values[value].type))
+            return base_fail(SHOAL_INTERNAL, "value %llx has %zu bytes on slot %u, not as planned",
+                             (unsigned long long)piece->value, piece->buffer->bytes,
+                             task->slot->number);
+        worker_buffer_release(task->values[value]);
+        task->values[value] = worker_buffer_retain(piece->buffer);
+    }
+    return SHOAL_OK;
+}
+
+static void bury(worker_task *task, const worker_step *step) {
+    for (uint32_t i = 0; i < step->n_dead; i++) {
+        worker_buffer_release(task->values[step->dead[i]]);
+        task->values[step->dead[i]] = NULL;
+    }
+}
+
+static shoal_status run_task(worker_task *task) {
+    worker *w = task->slot->worker;
+    pthread_mutex_lock(&w->lock);
+    task->state = TASK_RUNNING;
+    shoal_status status =
+        task->status == SHOAL_OK ? bind(task) : base_fail(task->status, "%s", task->error);
+    pthread_mutex_unlock(&w->lock);
+    for (; status == SHOAL_OK && task->step < task->program->n_steps; task->step++) {
+        worker_step *step = &task->program->steps[task->step];
+        if (!step->exchange) {
+            int64_t from = base_now();
+            status = compute(task, step);
+            task->busy += (uint64_t)(base_now() - from);
+        } else {
+            status = worker_exchange_send(task);
+            pthread_mutex_lock(&w->lock);
+            if (status == SHOAL_OK) status = await(task);
+            pthread_mutex_unlock(&w->lock);
+        }
+        bury(task, step);
+    }
+    return status;
+}
+
+void worker_collect_garbage(worker_slot *slot) {
+    while (slot->garbage) {
+        worker_program *program = slot->garbage;
+        slot->garbage = program->next;
+        worker_program_destroy(slot, &program);
+    }
+}
+
+void *worker_executor(void *argument) {
+    worker_slot *slot = argument;
+    worker *w = slot->worker;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping) {
+        worker_task *task = slot->head;
+        worker_collect_garbage(slot);
+        if (!task) {
+            pthread_cond_wait(&w->changed, &w->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&w->lock);
+        shoal_status status = run_task(task);
+        pthread_mutex_lock(&w->lock);
+        if (status != SHOAL_OK && task->status == SHOAL_OK)
+            base_fail_prefix(status, "worker %s: ", w->name);
+        if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
+        slot->head = task->next;
+        if (!slot->head) slot->tail = &slot->head;
+        task_done(task);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+/* ---- the memory slot ---- */
+
+/* One stretch of the first task: true when it is through. Lock held, but not while copying. */
+static bool home_step(worker_task *task) {
+    worker *w = task->slot->worker;
+    shoal_status status = SHOAL_OK;
+    if (task->state == TASK_QUEUED) {
+        task->state = TASK_RUNNING;
+        if (task->status == SHOAL_OK) status = bind(task);
+    }
+    while (status == SHOAL_OK && task->status == SHOAL_OK && task->step < task->program->n_steps) {
+        const worker_step *step = &task->program->steps[task->step];
+        if (!step->exchange) {
+            status = base_fail(SHOAL_INTERNAL, "a client's memory cannot compute");
+            break;
+        }
+        if (!task->sent) {
+            pthread_mutex_unlock(&w->lock);
+            status = worker_exchange_send(task);
+            pthread_mutex_lock(&w->lock);
+            task->sent = true;
+            continue;
+        }
+        if (task->waiting[task->step]) return false;
+        bury(task, step);
+        task->sent = false;
+        task->step++;
+    }
+    if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
+    return true;
+}
+
+static void nothing(void *context) { (void)context; }
+
+void worker_home_advance(worker_slot *slot) {
+    worker *w = slot->worker;
+    bool ended = false;
+    pthread_mutex_lock(&w->lock);
+    if (slot->advancing) {
+        slot->again = true;
+        pthread_mutex_unlock(&w->lock);
+        return;
+    }
+    slot->advancing = true;
+    do {
+        slot->again = false;
+        while (slot->head && home_step(slot->head)) {
+            worker_task *task = slot->head;
+            slot->head = task->next;
+            if (!slot->head) slot->tail = &slot->head;
+            task_done(task);
+            ended = true;
+        }
+    } while (slot->again);
+    slot->advancing = false;
+    pthread_cond_broadcast(&w->changed); /* see redirect */
+    pthread_mutex_unlock(&w->lock);
+    /* Whoever waits in worker_collect is to look again. */
+    if (ended && wire_post(w->wire, nothing, NULL) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+}

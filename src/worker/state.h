@@ -1,0 +1,230 @@
+/* What the files of this folder share. Everything here is guarded by worker->lock, but for what is
+ * said otherwise. */
+#ifndef WORKER_STATE_H
+#define WORKER_STATE_H
+
+#include "base/box.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "graph/graph.h"
+#include "worker/worker.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- buffers and pieces ---- */
+
+/* A counted block of device memory, or of a user's. The count may be changed without the lock. */
+typedef struct worker_buffer {
+    atomic_int refs;
+    const struct worker_slot *slot; /* whose device the memory is of; NULL: a user's */
+    shoal_memory *memory;
+    unsigned char *host; /* its address: every device so far shares memory with the host */
+    size_t bytes;
+    void (*release)(void *context);
+    void *context;
+} worker_buffer;
+
+/* The part of a value that a slot holds. */
+typedef struct worker_piece {
+    uint32_t refs;
+    uint64_t value;
+    worker_buffer *buffer; /* NULL until it is there */
+    shoal_status status;   /* of a failed one */
+    char *error;
+} worker_piece;
+
+/* ---- programs ---- */
+
+typedef struct worker_step {
+    bool exchange;
+    /* computing: a part of the graph without exchanges; compiled when it first runs */
+    graph *graph;
+    shoal_executable *executable;
+    uint32_t n_inputs, n_outputs;
+    const uint32_t *inputs;  /* values of the program */
+    const uint32_t *outputs; /* (of an exchange: its results) */
+    /* exchange */
+    uint32_t channel;
+    bool has_operand;
+    uint32_t operand;
+    uint32_t rank;
+    uint32_t n_moves;
+    const int64_t *moves; /* as the attribute lists them */
+    /* values that nothing needs after this step */
+    uint32_t n_dead;
+    const uint32_t *dead;
+} worker_step;
+
+typedef struct worker_program {
+    struct worker_program *next; /* among those to be freed */
+    uint64_t id;
+    graph *graph;
+    base_arena arena;
+    uint32_t n_steps, n_receives;
+    uint64_t n_nodes;
+    worker_step *steps;
+} worker_program;
+
+/* ---- instances ---- */
+
+typedef struct worker_receive {
+    uint32_t channel, ordinal; /* sorted by these */
+    uint32_t from;             /* slot */
+    uint32_t step;
+    worker_buffer *buffer;
+    int64_t dims[SHOAL_MAX_RANK];
+    base_box box;
+    size_t element;
+    uint64_t bytes, have;
+    bool busy; /* another slot's executor is writing */
+} worker_receive;
+
+typedef enum worker_task_state { TASK_QUEUED, TASK_RUNNING, TASK_DONE } worker_task_state;
+
+/* One slot's part of an instance. */
+typedef struct worker_task {
+    struct worker_instance *instance;
+    struct worker_slot *slot;
+    struct worker_task *next; /* in the slot's queue */
+    worker_program *program;
+    worker_piece **inputs, **outputs;
+    worker_buffer **values; /* per value of the program; only the thread that runs the task */
+    uint32_t step;
+    bool sent;         /* the current exchange's sends and copies are done */
+    uint32_t *waiting; /* per step: receives not complete */
+    uint32_t n_receives;
+    worker_receive *receives;
+    worker_task_state state;
+    shoal_status status;
+    char *error;
+    uint64_t busy; /* nanoseconds of computing */
+} worker_task;
+
+/* Data that came before its program did. */
+typedef struct worker_staged {
+    struct worker_staged *next;
+    uint32_t channel, ordinal;
+    uint64_t bytes, have;
+    unsigned char data[];
+} worker_staged;
+
+typedef struct worker_instance {
+    uint64_t id;
+    bool known; /* its program has arrived */
+    uint32_t n_tasks, n_done;
+    worker_task *tasks;
+    worker_staged *staged;
+    shoal_status status; /* the first failure */
+    char *error;
+} worker_instance;
+
+/* ---- the worker ---- */
+
+typedef struct worker_slot {
+    struct worker *worker;
+    uint32_t number;
+    bool home; /* the process's own memory: no device, no thread */
+    worker_device device;
+    shoal_device_info info;
+    shoal_device *handle;
+    base_map pieces;         /* value -> worker_piece */
+    base_map programs;       /* id -> worker_program */
+    worker_program *garbage; /* to be freed by the thread that runs programs */
+    worker_task *head, **tail;
+    bool advancing, again; /* home: some thread is at it */
+    pthread_t thread;
+    bool has_thread;
+} worker_slot;
+
+/* Another process of the pool. */
+typedef struct worker_peer {
+    uint32_t number;
+    char *name;
+    char *address;
+    wire_link *link;
+    bool connecting, gone;
+    BASE_VEC(struct worker_outgoing) waiting; /* until the link is there */
+} worker_peer;
+
+typedef struct worker_outgoing {
+    wire_transfer transfer;
+    wire_source source;
+} worker_outgoing;
+
+/* Where a read goes. */
+typedef struct worker_expected {
+    worker_buffer *buffer;
+    bool done;
+    shoal_status status;
+    char *error;
+} worker_expected;
+
+struct worker {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* receives complete, tasks queued, stop */
+    wire_peer *wire;
+    wire_link *hub;
+    worker_client client;
+    char *name;
+    uint32_t number, session;
+    uint32_t n_slots;
+    worker_slot *slots;
+    base_map instances; /* id -> worker_instance */
+    base_map cancelled; /* id -> itself, for data that is still on its way */
+    uint64_t staged_bytes;
+    base_map peers;    /* number -> worker_peer */
+    base_map peer_of;  /* slot + 1 -> worker_peer */
+    base_map expected; /* value -> worker_expected */
+    shoal_status lost; /* why the hub is gone */
+    char *lost_message;
+    bool joined, refused, stopping;
+};
+
+enum { WORKER_MAX_STAGED = 1 << 30, WORKER_GRAPH_LIMIT = 256 << 20 };
+
+/* buffer.c */
+shoal_status worker_buffer_new(const worker_slot *slot, size_t bytes, worker_buffer **out);
+shoal_status worker_buffer_wrap(void *data, size_t bytes, void (*release)(void *), void *context,
+                                worker_buffer **out);
+worker_buffer *worker_buffer_retain(worker_buffer *buffer);
+void worker_buffer_release(worker_buffer *buffer);
+/* Pieces; all with the lock held. */
+worker_piece *worker_piece_add(worker_slot *slot, uint64_t value);
+void worker_piece_release(worker_piece *piece);
+void worker_piece_forget(worker_slot *slot, uint64_t value);
+
+/* program.c: under the pump. */
+shoal_status worker_program_new(uint64_t id, const void *bytes, size_t n, worker_program **out);
+void worker_program_destroy(worker_slot *slot, worker_program **program);
+shoal_move worker_move(const worker_step *step, uint32_t i);
+/* start_in, start_out, size of move i: rank numbers each. */
+const int64_t *worker_move_box(const worker_step *step, uint32_t i);
+
+/* exchange.c */
+/* Makes the receives of a task; lock held. */
+shoal_status worker_receives_make(worker_task *task);
+/* Sends and copies of the task's current exchange; without the lock. */
+shoal_status worker_exchange_send(worker_task *task);
+shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
+                         uint64_t offset, const void *bytes, size_t n);
+/* What came early for an instance that is now known; lock held. */
+void worker_staged_apply(worker *w, worker_instance *instance);
+void worker_peers_update(worker *w, const Shoal__Peers *peers);
+void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, uint64_t cookie);
+/* A link to another worker ended or could not be made. */
+void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const char *message);
+
+/* executor.c */
+void *worker_executor(void *slot);
+/* Frees the programs that the hub has dropped; the executor, lock held. */
+void worker_collect_garbage(worker_slot *slot);
+/* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */
+void worker_home_advance(worker_slot *slot);
+/* Takes a finished or failed task off its instance; lock held. Returns the instance when it is
+ * complete: report and free it with worker_instance_finish, without the lock. */
+void worker_task_fail(worker_task *task, shoal_status status, const char *message);
+void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message);
+void worker_instance_free(worker *w, worker_instance *instance);
+
+#endif

@@ -1,0 +1,507 @@
+/* The worker: its slots, its handlers on the wire, and what a client asks of it. */
+#include "worker/state.h"
+
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- messages ---- */
+
+static worker_slot *slot_of(worker *w, uint32_t number) {
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (w->slots[i].number == number) return &w->slots[i];
+    return NULL;
+}
+
+static shoal_status program_of(worker_slot *slot, const Shoal__SlotRun *run, worker_program **out) {
+    *out = base_map_get(&slot->programs, run->program);
+    if (*out) return SHOAL_OK;
+    SHOAL_TRY(worker_program_new(run->program, run->graph.data, run->graph.len, out));
+    shoal_status status = base_map_set(&slot->programs, run->program, *out);
+    if (status != SHOAL_OK) worker_program_destroy(slot, out);
+    return status;
+}
+
+/* Lock held. On failure the task is as far as it got; it is run all the same, and fails. */
+static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
+    worker_slot *slot = task->slot;
+    const shoal_graph *g = graph_data(task->program->graph);
+    task->inputs = calloc(g->n_inputs + 1, sizeof *task->inputs);
+    task->outputs = calloc(g->n_outputs + 1, sizeof *task->outputs);
+    task->values = calloc(g->n_values + 1, sizeof *task->values);
+    task->waiting = calloc(task->program->n_steps + 1, sizeof *task->waiting);
+    if (!task->inputs || !task->outputs || !task->values || !task->waiting)
+        return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    if (run->n_inputs != g->n_inputs || run->n_outputs != g->n_outputs)
+        return base_fail(SHOAL_FORMAT, "program %llu takes %u values and makes %u, not %zu and %zu",
+                         (unsigned long long)run->program, g->n_inputs, g->n_outputs, run->n_inputs,
+                         run->n_outputs);
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        task->inputs[i] = base_map_get(&slot->pieces, run->inputs[i]);
+        if (!task->inputs[i])
+            return base_fail(SHOAL_INTERNAL, "value %llx is unknown on slot %u",
+                             (unsigned long long)run->inputs[i], slot->number);
+        task->inputs[i]->refs++;
+    }
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        task->outputs[i] = worker_piece_add(slot, run->outputs[i]);
+        if (!task->outputs[i]) return SHOAL_NO_MEMORY;
+        task->outputs[i]->refs++;
+    }
+    return worker_receives_make(task);
+}
+
+static void task_queue(worker_task *task) {
+    task->next = NULL;
+    *task->slot->tail = task;
+    task->slot->tail = &task->next;
+}
+
+static shoal_status on_run(worker *w, const Shoal__Run *run) {
+    worker_slot *home = NULL;
+    pthread_mutex_lock(&w->lock);
+    worker_instance *instance = base_map_get(&w->instances, run->instance);
+    shoal_status status = SHOAL_OK;
+    if (!instance) {
+        instance = calloc(1, sizeof *instance);
+        status = instance ? base_map_set(&w->instances, run->instance, instance)
+                          : base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+        if (status != SHOAL_OK) goto out;
+        instance->id = run->instance;
+    }
+    instance->tasks = calloc(run->n_slots + 1, sizeof *instance->tasks);
+    if (!instance->tasks) {
+        status = base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+        goto out;
+    }
+    for (size_t i = 0; i < run->n_slots; i++) {
+        worker_task *task = &instance->tasks[instance->n_tasks];
+        task->slot = slot_of(w, run->slots[i]->slot);
+        if (!task->slot) {
+            status = base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
+            goto out;
+        }
+        /* A program that cannot be read has no task to fail: the link is given up. */
+        status = program_of(task->slot, run->slots[i], &task->program);
+        if (status != SHOAL_OK) goto out;
+        task->instance = instance;
+        instance->n_tasks++;
+    }
+    instance->known = true;
+    for (uint32_t i = 0; i < instance->n_tasks; i++) {
+        worker_task *task = &instance->tasks[i];
+        if (task_make(task, run->slots[i]) != SHOAL_OK) {
+            task->status = SHOAL_INTERNAL;
+            task->error = strdup(shoal_error_message());
+        }
+        if (task->slot->home) home = task->slot;
+    }
+    worker_staged_apply(w, instance);
+    for (uint32_t i = 0; i < instance->n_tasks; i++) task_queue(&instance->tasks[i]);
+    pthread_cond_broadcast(&w->changed);
+out:
+    pthread_mutex_unlock(&w->lock);
+    if (home) worker_home_advance(home);
+    return status;
+}
+
+static void on_free(worker *w, const Shoal__Release *release) {
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = 0; i < release->n_values; i++)
+        for (uint32_t s = 0; s < w->n_slots; s++)
+            worker_piece_forget(&w->slots[s], release->values[i]);
+    /* The hub drops a program after its last instance; its executable is the executor's to free. */
+    for (size_t i = 0; i < release->n_programs; i++)
+        for (uint32_t s = 0; s < w->n_slots; s++) {
+            worker_slot *slot = &w->slots[s];
+            worker_program *program = base_map_remove(&slot->programs, release->programs[i]);
+            if (!program) continue;
+            program->next = slot->garbage;
+            slot->garbage = program;
+            if (slot->home) worker_collect_garbage(slot);
+        }
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *message) {
+    switch (kind) {
+    case SHOAL__KIND__RUN: return on_run(w, (const Shoal__Run *)message);
+    case SHOAL__KIND__PEERS: worker_peers_update(w, (const Shoal__Peers *)message); return SHOAL_OK;
+    case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
+    default: {
+        const Shoal__Failed *failed = (const Shoal__Failed *)message;
+        const Shoal__Error *error = failed->error;
+        worker_instance_cancel(w, failed->instance,
+                               error && error->status ? (shoal_status)error->status : SHOAL_LOST,
+                               error && error->message ? error->message : "cancelled");
+        return SHOAL_OK;
+    }
+    }
+}
+
+static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                               size_t bytes) {
+    worker *w = context;
+    if (link != w->hub) return base_fail(SHOAL_DENIED, "only the hub gives orders");
+    const ProtobufCMessageDescriptor *type = NULL;
+    switch (kind) {
+    case SHOAL__KIND__RUN: type = &shoal__run__descriptor; break;
+    case SHOAL__KIND__PEERS: type = &shoal__peers__descriptor; break;
+    case SHOAL__KIND__FREE: type = &shoal__release__descriptor; break;
+    case SHOAL__KIND__CANCEL: type = &shoal__failed__descriptor; break;
+    default:
+        if (w->client.message) return w->client.message(w->client.context, kind, body, bytes);
+        return base_fail(SHOAL_FORMAT, "a message of kind %d is not for a worker", (int)kind);
+    }
+    ProtobufCMessage *message = protobuf_c_message_unpack(type, NULL, bytes, body);
+    if (!message) return base_fail(SHOAL_FORMAT, "a message of kind %d cannot be read", (int)kind);
+    shoal_status status = handle(w, kind, message);
+    protobuf_c_message_free_unpacked(message, NULL);
+    return status;
+}
+
+/* ---- links ---- */
+
+enum { HUB_COOKIE = 0x7fffffff };
+
+/* What the hub answered: our numbers. */
+static shoal_status joined(worker *w, wire_link *link, const Shoal__Welcome *welcome) {
+    uint32_t expected = w->n_slots;
+    if (welcome->n_slots != expected)
+        return base_fail(SHOAL_FORMAT, "the hub numbered %zu slots of %u", welcome->n_slots,
+                         expected);
+    pthread_mutex_lock(&w->lock);
+    w->hub = link;
+    w->number = welcome->peer;
+    w->session = welcome->session;
+    for (uint32_t i = 0; i < w->n_slots; i++) w->slots[i].number = welcome->slots[i];
+    free(w->name);
+    w->name = strdup(welcome->name ? welcome->name : "");
+    w->joined = true;
+    pthread_mutex_unlock(&w->lock);
+    wire_set_number(w->wire, welcome->peer);
+    return SHOAL_OK;
+}
+
+static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello *hello,
+                              Shoal__Welcome *welcome, bool accepting) {
+    worker *w = context;
+    if (!accepting && wire_link_cookie(link) == HUB_COOKIE) return joined(w, link, welcome);
+    if (hello->role == SHOAL__ROLE__HUB) return SHOAL_OK;
+    /* In an embedded pool the accepting end of the link to oneself is the hub's. */
+    if (accepting && hello->incarnation == wire_incarnation(w->wire)) return SHOAL_OK;
+    if (accepting && !hello->peer) return SHOAL_OK; /* a newcomer, for the hub in this process */
+    worker_peer_opened(w, link, hello, accepting ? 0 : wire_link_cookie(link));
+    return SHOAL_OK;
+}
+
+static void hub_lost(worker *w, shoal_status why, const char *message) {
+    pthread_mutex_lock(&w->lock);
+    w->hub = NULL;
+    w->lost = why == SHOAL_OK ? SHOAL_CLOSED : why;
+    free(w->lost_message);
+    w->lost_message = strdup(message);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (w->client.lost) w->client.lost(w->client.context, w->lost, message);
+}
+
+static void on_closed(void *context, wire_link *link, shoal_status why, const char *message) {
+    worker *w = context;
+    worker_peer *peer = wire_link_get(link, WIRE_WORKER);
+    if (link == w->hub)
+        hub_lost(w, why, message);
+    else if (peer && peer->link == link)
+        worker_peer_closed(w, peer, why, message);
+}
+
+static void on_connect_failed(void *context, uint64_t cookie, shoal_status why,
+                              const char *message) {
+    worker *w = context;
+    worker_peer *peer = cookie == HUB_COOKIE ? NULL : base_map_get(&w->peers, cookie + 1);
+    if (peer)
+        worker_peer_closed(w, peer, why, message);
+    else if (cookie == HUB_COOKIE)
+        hub_lost(w, why, message);
+}
+
+/* ---- life ---- */
+
+static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device *device) {
+    slot->worker = w;
+    slot->tail = &slot->head;
+    slot->number = UINT32_MAX;
+    slot->home = !device;
+    if (!device) return SHOAL_OK;
+    slot->device = *device;
+    const shoal_backend *backend = device->backend;
+    uint32_t count = backend->device_count(backend_host());
+    if (device->index >= count)
+        return count
+                   ? base_fail(SHOAL_NOT_FOUND, "backend %s has %u devices; there is no number %u",
+                               backend->name, count, device->index)
+                   : base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
+    SHOAL_TRY(backend->device_info(backend_host(), device->index, &slot->info));
+    return backend->device_new(backend_host(), device->index, device->threads, &slot->handle);
+}
+
+/* Fills the hello; its strings belong to the caller's stack or the worker. */
+static shoal_status make_wire(worker *w, const worker_options *options) {
+    uint32_t n = options->n_devices;
+    Shoal__Device *devices = calloc(n + 1, sizeof *devices);
+    Shoal__Device **pointers = calloc(n + 1, sizeof *pointers);
+    if (!devices || !pointers) {
+        free(devices);
+        free(pointers);
+        return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const worker_slot *slot = &w->slots[i];
+        shoal__device__init(&devices[i]);
+        pointers[i] = &devices[i];
+        devices[i].backend = (char *)slot->device.backend->name;
+        devices[i].name = (char *)slot->info.name;
+        devices[i].memory = slot->device.memory ? slot->device.memory : slot->info.memory / 4 * 3;
+        devices[i].threads = slot->device.threads ? slot->device.threads : slot->info.threads;
+        devices[i].weight = slot->device.weight;
+    }
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    hello.role = options->role;
+    hello.name = (char *)(options->name ? options->name : "");
+    hello.n_devices = n;
+    hello.devices = pointers;
+    shoal_status status = wire_peer_new(&hello, &w->wire);
+    free(devices);
+    free(pointers);
+    if (status != SHOAL_OK) return status;
+    wire_handlers handlers = {w, on_opened, on_message, worker_data, on_closed, on_connect_failed};
+    wire_handle(w->wire, WIRE_WORKER, &handlers);
+    return SHOAL_OK;
+}
+
+static shoal_status start(worker *w, const worker_options *options) {
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    pthread_mutex_init(&w->lock, NULL);
+    bool client = options->role == SHOAL__ROLE__CLIENT;
+    w->slots = calloc(options->n_devices + 1, sizeof *w->slots);
+    if (!w->slots) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
+    for (uint32_t i = 0; i < options->n_devices + client; i++) {
+        w->n_slots++;
+        SHOAL_TRY(open_slot(w, &w->slots[i], i < options->n_devices ? &options->devices[i] : NULL));
+    }
+    if (client) {
+        /* The memory slot allocates as a CPU does; nothing runs there. */
+        worker_slot *home = &w->slots[w->n_slots - 1];
+        SHOAL_TRY(backend_find("cpu", &home->device.backend));
+        SHOAL_TRY(home->device.backend->device_info(backend_host(), 0, &home->info));
+        SHOAL_TRY(home->device.backend->device_new(backend_host(), 0, 1, &home->handle));
+    }
+    SHOAL_TRY(make_wire(w, options));
+    for (uint32_t i = 0; i < w->n_slots; i++) {
+        worker_slot *slot = &w->slots[i];
+        if (slot->home) continue;
+        int error = pthread_create(&slot->thread, NULL, worker_executor, slot);
+        if (error) return base_fail_errno(error, "starting an executor");
+        slot->has_thread = true;
+    }
+    return SHOAL_OK;
+}
+
+shoal_status worker_new(const worker_options *options, worker **out) {
+    worker *w = calloc(1, sizeof *w);
+    if (!w) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
+    w->name = strdup(options->name ? options->name : "");
+    shoal_status status = start(w, options);
+    if (status != SHOAL_OK)
+        worker_destroy(&w);
+    else
+        *out = w;
+    return status;
+}
+
+static void slot_fini(worker_slot *slot) {
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&slot->pieces, &at, &key, &value)) worker_piece_release(value);
+    for (at = 0; base_map_next(&slot->programs, &at, &key, &value);) {
+        worker_program *program = value;
+        worker_program_destroy(slot, &program);
+    }
+    worker_collect_garbage(slot);
+    base_map_fini(&slot->pieces);
+    base_map_fini(&slot->programs);
+}
+
+void worker_destroy(worker **out) {
+    worker *w = *out;
+    *out = NULL;
+    if (!w) return;
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (w->slots[i].has_thread) pthread_join(w->slots[i].thread, NULL);
+    wire_peer_destroy(&w->wire);
+    w->hub = NULL;
+
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    pthread_mutex_lock(&w->lock);
+    while (base_map_next(&w->instances, &at, &key, &value)) worker_instance_free(w, value);
+    for (at = 0; base_map_next(&w->expected, &at, &key, &value);) {
+        worker_expected *expected = value;
+        worker_buffer_release(expected->buffer);
+        free(expected->error);
+        free(expected);
+    }
+    for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
+    pthread_mutex_unlock(&w->lock);
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (w->slots[i].handle) w->slots[i].device.backend->device_free(w->slots[i].handle);
+    for (at = 0; base_map_next(&w->peers, &at, &key, &value);) {
+        worker_peer *peer = value;
+        free(peer->name);
+        free(peer->address);
+        free(peer->waiting.data);
+        free(peer);
+    }
+    base_map_fini(&w->instances);
+    base_map_fini(&w->cancelled);
+    base_map_fini(&w->expected);
+    base_map_fini(&w->peers);
+    base_map_fini(&w->peer_of);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w->slots);
+    free(w->lost_message);
+    free(w->name);
+    free(w);
+}
+
+wire_peer *worker_wire(worker *w) { return w->wire; }
+wire_link *worker_hub(worker *w) { return w->hub; }
+const char *worker_name(const worker *w) { return w->name; }
+uint32_t worker_session(const worker *w) { return w->session; }
+uint32_t worker_home(const worker *w) { return w->slots[w->n_slots - 1].number; }
+
+void worker_set_client(worker *w, const worker_client *client) { w->client = *client; }
+
+shoal_status worker_state(worker *w) {
+    pthread_mutex_lock(&w->lock);
+    shoal_status status =
+        w->lost == SHOAL_OK ? SHOAL_OK : base_fail(w->lost, "the hub is gone: %s", w->lost_message);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+static bool join_over(void *context) {
+    const worker *w = context;
+    return w->joined || w->lost != SHOAL_OK;
+}
+
+shoal_status worker_join(worker *w, const char *address, uint32_t timeout_ms) {
+    SHOAL_TRY(wire_connect(w->wire, address, HUB_COOKIE, timeout_ms));
+    shoal_status status =
+        wire_wait(w->wire, join_over, w, base_now() + (int64_t)timeout_ms * BASE_MS);
+    if (status != SHOAL_OK) return base_fail_prefix(status, "joining the pool at %s: ", address);
+    pthread_mutex_lock(&w->lock);
+    if (!w->joined) status = base_fail(w->lost, "%s", w->lost_message);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+/* ---- a client's values ---- */
+
+shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
+                          void (*release)(void *context), void *context) {
+    worker_buffer *buffer;
+    SHOAL_TRY(
+        worker_buffer_wrap((void *)data, (size_t)base_type_bytes(type), release, context, &buffer));
+    pthread_mutex_lock(&w->lock);
+    worker_piece *piece = worker_piece_add(&w->slots[w->n_slots - 1], value);
+    if (piece) piece->buffer = buffer;
+    pthread_mutex_unlock(&w->lock);
+    if (!piece) worker_buffer_release(buffer);
+    return piece ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) {
+    worker_expected *expected = calloc(1, sizeof *expected);
+    if (!expected) return base_fail(SHOAL_NO_MEMORY, "no memory to read a value");
+    shoal_status status = worker_buffer_wrap(data, bytes, NULL, NULL, &expected->buffer);
+    pthread_mutex_lock(&w->lock);
+    if (status == SHOAL_OK) status = base_map_set(&w->expected, value, expected);
+    pthread_mutex_unlock(&w->lock);
+    if (status != SHOAL_OK) {
+        worker_buffer_release(expected->buffer);
+        free(expected);
+    }
+    return status;
+}
+
+bool worker_expected_done(worker *w, uint64_t value) {
+    pthread_mutex_lock(&w->lock);
+    const worker_expected *expected = base_map_get(&w->expected, value);
+    bool done = !expected || expected->done;
+    pthread_mutex_unlock(&w->lock);
+    return done;
+}
+
+/* The reader's memory is being taken back: what is still to come goes to memory of our own, so that
+ * the instance, which others may need, ends as it would have. Lock held. */
+static shoal_status redirect(worker *w, worker_buffer *from) {
+    worker_slot *home = &w->slots[w->n_slots - 1];
+    while (home->advancing) pthread_cond_wait(&w->changed, &w->lock);
+    worker_buffer *to = NULL;
+    for (worker_task *task = home->head; task; task = task->next) {
+        for (uint32_t v = 0; v < graph_data(task->program->graph)->n_values; v++) {
+            if (!task->values || task->values[v] != from) continue;
+            if (!to) SHOAL_TRY(worker_buffer_new(home, from->bytes, &to));
+            worker_buffer_release(from);
+            task->values[v] = worker_buffer_retain(to);
+        }
+        for (uint32_t i = 0; i < task->n_receives; i++) {
+            worker_receive *receive = &task->receives[i];
+            while (receive->busy) pthread_cond_wait(&w->changed, &w->lock);
+            if (receive->buffer != from) continue;
+            worker_buffer_release(from);
+            receive->buffer = worker_buffer_retain(to);
+        }
+    }
+    worker_buffer_release(to);
+    return SHOAL_OK;
+}
+
+shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) {
+    shoal_status status = otherwise;
+    pthread_mutex_lock(&w->lock);
+    worker_expected *expected = base_map_remove(&w->expected, value);
+    if (!expected) {
+        status = base_fail(SHOAL_INTERNAL, "nothing is expected");
+    } else {
+        if (expected->done && expected->status == SHOAL_OK)
+            status = SHOAL_OK;
+        else if (expected->done)
+            status = base_fail(expected->status, "%s", expected->error);
+        else if (redirect(w, expected->buffer) != SHOAL_OK)
+            status = SHOAL_NO_MEMORY;
+        worker_piece_forget(&w->slots[w->n_slots - 1], value);
+        worker_buffer_release(expected->buffer);
+        free(expected->error);
+        free(expected);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}

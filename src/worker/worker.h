@@ -1,0 +1,73 @@
+/* A worker: tensor parts on the devices of one process, and the programs that run on them.
+ *
+ * Every process of a pool has one, a client too: a client's worker offers no device, only its
+ * memory, so that uploads and reads are exchanges like any other. In an embedded pool the client's
+ * worker has the devices as well.
+ *
+ * Threads: messages arrive under the pump of the wire; each device has an executor thread of its
+ * own that runs its instances in the order in which the hub sent them. The memory slot needs no
+ * thread: it only copies. */
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+#include "shoal/backend.h"
+#include "wire/wire.h"
+
+typedef struct worker worker;
+
+typedef struct worker_device {
+    const shoal_backend *backend;
+    uint32_t index;
+    uint32_t threads;
+    double weight;
+    uint64_t memory; /* most bytes for values; 0: the device's own */
+} worker_device;
+
+typedef struct worker_options {
+    const char *name; /* NULL: the hub gives one */
+    Shoal__Role role;
+    const worker_device *devices;
+    uint32_t n_devices;
+} worker_options;
+
+/* Opens the devices and makes the peer. On success the worker owns everything it made. */
+shoal_status worker_new(const worker_options *options, worker **out) SHOAL_CHECK_RESULT;
+/* Closes the links, ends the executors and frees everything. */
+void worker_destroy(worker **w);
+/* The peer of this process, for listening, waiting and, in an embedded pool, for the hub's part. */
+wire_peer *worker_wire(worker *w);
+/* Connects to the hub and waits until the pool has accepted this worker. */
+shoal_status worker_join(worker *w, const char *address, uint32_t timeout_ms) SHOAL_CHECK_RESULT;
+/* The link to the hub; NULL before worker_join and after the hub was lost. */
+wire_link *worker_hub(worker *w);
+/* SHOAL_OK while the hub is there; else why not, with the message left on this thread. */
+shoal_status worker_state(worker *w) SHOAL_CHECK_RESULT;
+const char *worker_name(const worker *w);
+uint32_t worker_session(const worker *w);
+/* The slot of the process's own memory. Clients only. */
+uint32_t worker_home(const worker *w);
+
+/* Messages of the hub that are not the worker's own business (FINISHED, STATUS, EXPLAINED) go here,
+ * under the pump; `lost` when the hub is gone. */
+typedef struct worker_client {
+    void *context;
+    shoal_status (*message)(void *context, Shoal__Kind kind, const void *body, size_t bytes);
+    void (*lost)(void *context, shoal_status why, const char *message);
+} worker_client;
+void worker_set_client(worker *w, const worker_client *client);
+
+/* Makes a value of this process's memory known, before a program that uses it is submitted. The
+ * memory stays in place until release(context) is called (once, on any thread, also on failure). */
+shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
+                          void (*release)(void *context), void *context) SHOAL_CHECK_RESULT;
+/* Says where a value that a program will bring home is to be written: `data` stays valid until
+ * worker_collect. */
+shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) SHOAL_CHECK_RESULT;
+/* Whether the expected value is there or has failed: for worker_collect not to wait. */
+bool worker_expected_done(worker *w, uint64_t value);
+/* Takes the expected value: SHOAL_OK when it is there, else why it failed; `otherwise`, with the
+ * message that this thread has, when it is neither. After it returns, whatever it returns, the
+ * memory is not written any more. */
+shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) SHOAL_CHECK_RESULT;
+
+#endif

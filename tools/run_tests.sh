@@ -1,0 +1,16 @@
+#!/bin/sh
+# Runs `meson test` in a build folder and sums up: the last line is `N passed, N failed`.
+#
+#   tools/run_tests.sh BUILD [options of meson test]
+set -u
+build=$1
+shift
+rm -f "$build/meson-logs/testlog.json"
+if [ -z "$(meson test -C "$build" --list "$@" 2>/dev/null | grep -v '^ninja:')" ]; then
+    echo "there are no such tests: $*"
+    echo "0 passed, 0 failed"
+    exit 1
+fi
+# Its own verdict is not used: the log tells more, and no log at all is a failure.
+meson test -C "$build" --print-errorlogs "$@" || true
+exec "$(dirname "$0")/summary.py" "$build/meson-logs/testlog.json"
