@@ -103,7 +103,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_new(shoal_session *sessio
                                                            const int64_t *dims, const void *data,
                                                            shoal_tensor **out);
 /* The same without a copy: the data must stay unchanged until `release(context)` is called, which
- * happens once, on any thread, also when this call fails. */
+ * happens once, on any thread, also when this call fails. The callback may neither wait nor call
+ * the library. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_borrow(shoal_session *session,
                                                               shoal_dtype dtype, uint32_t rank,
                                                               const int64_t *dims, const void *data,

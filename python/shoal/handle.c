@@ -10,6 +10,7 @@ static void tensor_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     tensor_object *self = (tensor_object *)object;
     shoal_tensor_free(&self->tensor);
+    release_buffers();
     Py_XDECREF(self->session);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);

@@ -44,6 +44,9 @@ PyObject *wrap(shoal_tensor *tensor, PyObject *session);
 /* The result of a call that has filled *tensor. */
 PyObject *finish(shoal_status status, shoal_tensor *const *tensor, PyObject *like);
 
+/* Releases the buffers that the library has given back since. */
+void release_buffers(void);
+
 /* The types, for the module to make; and the module's functions. */
 extern PyType_Spec session_spec, tensor_spec, file_spec;
 extern PyMethodDef operation_functions[];

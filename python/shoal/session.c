@@ -1,6 +1,7 @@
 /* Sessions, and tensors from what Python has in memory. */
 #include "module.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +37,30 @@ static int dtype_of(const Py_buffer *view, shoal_dtype *out) {
     return -1;
 }
 
+/* A borrowed buffer. The library gives it back on any thread and under locks of its own, where
+ * waiting for the interpreter could wait for ever: it is put on a list, for the next call. */
+typedef struct borrowed {
+    Py_buffer view;
+    struct borrowed *next;
+} borrowed;
+
+static _Atomic(borrowed *) given_back;
+
 static void release_view(void *context) {
-    PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(context);
-    PyGILState_Release(state);
-    free(context);
+    borrowed *buffer = context, *head = atomic_load(&given_back);
+    do {
+        buffer->next = head;
+    } while (!atomic_compare_exchange_weak(&given_back, &head, buffer));
+}
+
+void release_buffers(void) {
+    borrowed *buffer = atomic_exchange(&given_back, NULL);
+    while (buffer) {
+        borrowed *next = buffer->next;
+        PyBuffer_Release(&buffer->view);
+        free(buffer);
+        buffer = next;
+    }
 }
 
 /* from_buffer(object, borrow): a tensor from anything with the buffer protocol. */
@@ -49,10 +69,12 @@ static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
     int borrow;
     shoal_session *session = session_of(self);
     if (!session || !PyArg_ParseTuple(args, "Op", &object, &borrow)) return NULL;
-    Py_buffer *view = calloc(1, sizeof *view);
-    if (!view) return PyErr_NoMemory();
+    release_buffers();
+    borrowed *buffer = calloc(1, sizeof *buffer);
+    if (!buffer) return PyErr_NoMemory();
+    Py_buffer *view = &buffer->view;
     if (PyObject_GetBuffer(object, view, PyBUF_STRIDES | PyBUF_FORMAT)) {
-        free(view);
+        free(buffer);
         return NULL;
     }
     shoal_dtype dtype = SHOAL_U8;
@@ -88,13 +110,13 @@ static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
                                      &tensor);
     } else {
         status = shoal_tensor_borrow(session, dtype, (uint32_t)view->ndim, dims, view->buf,
-                                     release_view, view, &tensor);
-        view = NULL; /* the library gives it back */
+                                     release_view, buffer, &tensor);
+        buffer = NULL; /* the library gives it back */
     }
     result = status == SHOAL_OK ? wrap(tensor, self) : raise(status);
 out:
-    if (view) PyBuffer_Release(view);
-    free(view);
+    if (buffer) PyBuffer_Release(&buffer->view);
+    free(buffer);
     return result;
 }
 

@@ -98,7 +98,7 @@ static bool answered(void *context) {
     pthread_mutex_lock(&session->news);
     bool there = session->answer.there;
     pthread_mutex_unlock(&session->news);
-    return there || !worker_hub(session->worker);
+    return there || worker_state(session->worker) != SHOAL_OK;
 }
 
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
@@ -108,7 +108,7 @@ shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage 
     *token = session->answer.token = ++session->next_token;
     session->answer.there = false;
     pthread_mutex_unlock(&session->news);
-    SHOAL_TRY(wire_send(worker_hub(session->worker), kind, question));
+    SHOAL_TRY(worker_send(session->worker, kind, question));
     shoal_status status = api_wait(session, answered, session);
     pthread_mutex_lock(&session->news);
     *answer = session->answer.there ? session->answer.message : NULL;

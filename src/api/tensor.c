@@ -130,7 +130,7 @@ static bool all_through(void *context) {
     pthread_mutex_lock(&session->news);
     bool through = session->outstanding == 0;
     pthread_mutex_unlock(&session->news);
-    return through || !worker_hub(session->worker);
+    return through || worker_state(session->worker) != SHOAL_OK;
 }
 
 shoal_status shoal_sync(shoal_session *session) {
@@ -164,7 +164,7 @@ static bool times_known(void *context) {
         if (t->session->times[i].program == t->program) t->found = &t->session->times[i];
     bool known = t->found || !t->session->outstanding;
     pthread_mutex_unlock(&t->session->news);
-    return known || !worker_hub(t->session->worker);
+    return known || worker_state(t->session->worker) != SHOAL_OK;
 }
 
 shoal_status shoal_tensor_times(shoal_tensor *tensor, shoal_slot_time *times, uint32_t *count) {

@@ -248,8 +248,7 @@ static shoal_status number_program(shoal_session *session, submission *s, bool *
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.n_programs = 1;
     release.programs = &session->programs.data[oldest].id;
-    shoal_status status =
-        wire_send(worker_hub(session->worker), SHOAL__KIND__RELEASE, &release.base);
+    shoal_status status = worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base);
     base_str_fini(&session->programs.data[oldest].key);
     session->programs.data[oldest] = program;
     return status;
@@ -267,7 +266,7 @@ static bool room_for_more(void *context) {
     pthread_mutex_lock(&session->news);
     bool room = session->outstanding < API_OUTSTANDING;
     pthread_mutex_unlock(&session->news);
-    return room || worker_hub(session->worker) == NULL;
+    return room || worker_state(session->worker) != SHOAL_OK;
 }
 
 static shoal_status submit(shoal_session *session, submission *s) {
@@ -279,8 +278,7 @@ static shoal_status submit(shoal_session *session, submission *s) {
     pthread_mutex_lock(&session->news);
     session->outstanding++;
     pthread_mutex_unlock(&session->news);
-    shoal_status status =
-        wire_send(worker_hub(session->worker), SHOAL__KIND__SUBMIT, &s->message.base);
+    shoal_status status = worker_send(session->worker, SHOAL__KIND__SUBMIT, &s->message.base);
     if (status != SHOAL_OK) {
         pthread_mutex_lock(&session->news);
         session->outstanding--;
@@ -303,7 +301,7 @@ static shoal_status send_released(shoal_session *session) {
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.values = session->released.data;
     release.n_values = session->released.count;
-    SHOAL_TRY(wire_send(worker_hub(session->worker), SHOAL__KIND__RELEASE, &release.base));
+    SHOAL_TRY(worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base));
     session->released.count = 0;
     return SHOAL_OK;
 }

@@ -112,8 +112,11 @@ shoal_status wire_outbox_send(wire_link *link, const wire_writer *writer, Shoal_
             status = queue_message(link, kind, message, bytes);
         }
     }
+    /* Once unlocked, the link may be closed by what has just been sent. */
+    bool wake = link->waiting;
+    wire_peer *peer = link->peer;
     pthread_mutex_unlock(&link->lock);
-    if (link->waiting) wire_peer_wake(link->peer);
+    if (wake) wire_peer_wake(peer);
     return status;
 }
 
@@ -139,11 +142,12 @@ shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
             link->waiting = true;
         }
     }
+    wire_peer *peer = link->peer;
     pthread_mutex_unlock(&link->lock);
     if (status != SHOAL_OK || to)
         wire_item_free(item);
     else
-        wire_peer_wake(link->peer);
+        wire_peer_wake(peer);
     return status;
 }
 

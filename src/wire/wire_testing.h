@@ -109,6 +109,7 @@ static inline shoal_status on_message(void *context, wire_link *link, Shoal__Kin
 
 static inline shoal_status on_data(void *context, wire_link *link, const wire_transfer *transfer,
                                    uint64_t offset, const void *bytes, size_t n) {
+    (void)link;
     side *s = context;
     if (transfer->instance != 5 || transfer->channel != 1) s->wrong++;
     if (s->take) memcpy(s->take + offset, bytes, n);

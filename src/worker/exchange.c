@@ -228,10 +228,11 @@ static shoal_status peer_send(worker *w, uint32_t slot, const wire_transfer *tra
             }
         }
     } else {
-        /* A failure has called `done` already. */
-        wire_link *link = peer->link;
+        /* Under the lock, since the link lives until its `closed` handler had it. A failure has
+         * called `done` already. */
+        status = wire_send_data(peer->link, transfer, source);
         pthread_mutex_unlock(&w->lock);
-        return wire_send_data(link, transfer, source);
+        return status;
     }
     pthread_mutex_unlock(&w->lock);
     if (status != SHOAL_OK) source->done(source->context);

@@ -391,7 +391,6 @@ void worker_destroy(worker **out) {
 }
 
 wire_peer *worker_wire(worker *w) { return w->wire; }
-wire_link *worker_hub(worker *w) { return w->hub; }
 const char *worker_name(const worker *w) { return w->name; }
 uint32_t worker_session(const worker *w) { return w->session; }
 uint32_t worker_home(const worker *w) { return w->slots[w->n_slots - 1].number; }
@@ -402,6 +401,16 @@ shoal_status worker_state(worker *w) {
     pthread_mutex_lock(&w->lock);
     shoal_status status =
         w->lost == SHOAL_OK ? SHOAL_OK : base_fail(w->lost, "the hub is gone: %s", w->lost_message);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+shoal_status worker_send(worker *w, Shoal__Kind kind, const ProtobufCMessage *message) {
+    SHOAL_TRY(worker_state(w));
+    /* A link lives until its `closed` handler has run, and that one waits for the lock. */
+    pthread_mutex_lock(&w->lock);
+    shoal_status status = w->hub ? wire_send(w->hub, kind, message)
+                                 : base_fail(SHOAL_CLOSED, "the hub is not connected");
     pthread_mutex_unlock(&w->lock);
     return status;
 }
