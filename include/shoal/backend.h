@@ -4,7 +4,8 @@
  * thing. `src/backend/null` is the commented skeleton to copy, `src/backend/ref` defines what every
  * operation means, and the conformance suite (`test/conformance`) proves any backend against it.
  *
- * Threads: functions on one device are called by one thread at a time, except `fence` callbacks.
+ * Threads: the memory functions of a device may be called by any thread at any time; its other
+ * functions are called by one thread at a time.
  * Errors: a function that fails returns a status and leaves a message by `host->fail`.
  * Order: `run` and `copy` may return before the work is done. They start it after all points in
  * `wait` are reached and reach all points in `signal` when it is done, also when it failed.

@@ -173,6 +173,28 @@ static void test_operations(void **state) {
     }
 }
 
+/* Blocks large enough to be kept for reuse, wanted and given back by every thread there is. */
+static void test_large_values(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(3);
+    for (int round = 0; round < 6; round++) {
+        shoal_tensor *x = numbers(s, 1500, 1000, 0.5f), *row = NULL, *y, *z;
+        uint32_t parts[2] = {3, 1};
+        shoal_layout layout = {.size = sizeof layout, .parts = parts};
+        ok(shoal_place(x, &layout, &row));
+        ok(shoal_add(row, x, &y));
+        ok(shoal_transpose(y, NULL, &z));
+        float *a = read_all(x), *b = read_all(z);
+        for (int i = 0; i < 1500; i += 7)
+            for (int j = 0; j < 1000; j += 11) assert_true(b[j * 1500 + i] == 2 * a[i * 1000 + j]);
+        free(a);
+        free(b);
+        shoal_tensor *all[] = {x, row, y, z};
+        for (size_t i = 0; i < 4; i++) shoal_tensor_free(&all[i]);
+    }
+    shoal_session_close(&s);
+}
+
 static void test_errors(void **state) {
     (void)state;
     shoal_session *s = open_pool(1);
@@ -269,7 +291,7 @@ int main(void) {
         cmocka_unit_test(test_products),    cmocka_unit_test(test_grid),
         cmocka_unit_test(test_operations),  cmocka_unit_test(test_errors),
         cmocka_unit_test(test_long_chains), cmocka_unit_test(test_handles_outlive_sessions),
-        cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_explain),     cmocka_unit_test(test_large_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@
 #include "base/pool.h"
 #include "graph/graph.h"
 
+#include <pthread.h>
+
 extern const shoal_backend backend_cpu;
 
 /* ---- kernels.c ---- */
@@ -65,6 +67,7 @@ enum { CPU_KEPT_BLOCKS = 64 };
 
 /* Large blocks that were freed, kept because fresh pages are slow. */
 typedef struct cpu_cache {
+    pthread_mutex_t lock; /* memory comes and goes on any thread */
     size_t n, bytes;
     struct {
         void *data;

@@ -49,22 +49,26 @@ static void keep(cpu_cache *cache, void *data, size_t room) {
         base_pages_free(data, room);
         return;
     }
+    pthread_mutex_lock(&cache->lock);
     if (cache->n == CPU_KEPT_BLOCKS) drop(cache, 0);
     cache->blocks[cache->n].data = data;
     cache->blocks[cache->n].room = room;
     cache->blocks[cache->n++].since = now;
     cache->bytes += room;
     trim(cache, CACHE_BYTES, now - CACHE_TIME);
+    pthread_mutex_unlock(&cache->lock);
 }
 
 static void *new_pages(cpu_cache *cache, size_t *room) {
+    pthread_mutex_lock(&cache->lock);
     void *data = take(cache, room);
+    pthread_mutex_unlock(&cache->lock);
     if (!data) data = base_pages_new(*room);
-    if (!data && cache->n) {
-        trim(cache, 0, INT64_MAX);
-        data = base_pages_new(*room);
-    }
-    return data;
+    if (data) return data;
+    pthread_mutex_lock(&cache->lock);
+    trim(cache, 0, INT64_MAX);
+    pthread_mutex_unlock(&cache->lock);
+    return base_pages_new(*room);
 }
 
 shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
@@ -147,6 +151,7 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
         free(device);
         return status;
     }
+    pthread_mutex_init(&device->cache.lock, NULL);
     device->host = host;
     device->kernels = choose_kernels();
     *out = device;
@@ -157,6 +162,7 @@ static void device_free(shoal_device *device) {
     if (!device) return;
     trim(&device->cache, 0, INT64_MAX);
     base_pool_destroy(&device->pool);
+    pthread_mutex_destroy(&device->cache.lock);
     free(device);
 }
 
