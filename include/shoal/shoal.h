@@ -79,6 +79,7 @@ typedef struct shoal_slot {
     uint64_t bytes;  /* held by values */
     uint64_t instances;
     uint64_t busy_ns;
+    uint64_t nodes; /* operations executed */
 } shoal_slot;
 
 typedef struct shoal_pool_status {

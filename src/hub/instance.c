@@ -106,10 +106,9 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
         const plan_program *program = &plan->programs[i];
         hub_slot *slot = hub_slot_of(h, program->slot);
         if (!slot || slot->peer != peer) continue;
-        const shoal_graph *g = graph_data(program->graph);
         Shoal__SlotRun *part = base_arena_array(&arena, Shoal__SlotRun, 1);
-        uint64_t *inputs = base_arena_array(&arena, uint64_t, g->n_inputs);
-        uint64_t *outputs = base_arena_array(&arena, uint64_t, g->n_outputs);
+        uint64_t *inputs = base_arena_array(&arena, uint64_t, program->n_inputs);
+        uint64_t *outputs = base_arena_array(&arena, uint64_t, program->n_outputs);
         if (!part || !inputs || !outputs) {
             status = SHOAL_NO_MEMORY;
             break;
@@ -121,14 +120,14 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
             part->graph.data = (uint8_t *)variant->graphs[i].data;
             part->graph.len = variant->graphs[i].size;
         }
-        for (uint32_t k = 0; k < g->n_inputs; k++)
+        for (uint32_t k = 0; k < program->n_inputs; k++)
             inputs[k] = instance->input_ids[program->input_of[k]];
-        for (uint32_t k = 0; k < g->n_outputs; k++)
+        for (uint32_t k = 0; k < program->n_outputs; k++)
             outputs[k] = instance->output_ids[program->output_of[k]];
         part->inputs = inputs;
-        part->n_inputs = g->n_inputs;
+        part->n_inputs = program->n_inputs;
         part->outputs = outputs;
-        part->n_outputs = g->n_outputs;
+        part->n_outputs = program->n_outputs;
         run.slots[run.n_slots++] = part;
     }
     if (status == SHOAL_OK) status = wire_send(peer->link, SHOAL__KIND__RUN, &run.base);
@@ -254,6 +253,7 @@ void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
             if (!slot || slot->peer != peer) continue;
             slot->instances++;
             slot->busy_ns += done->slots[k]->nanoseconds;
+            slot->nodes += done->slots[k]->nodes;
             note_time(instance, done->slots[k]);
         }
     }

@@ -22,7 +22,7 @@ typedef struct hub_slot {
     uint64_t used;     /* by values */
     uint64_t reserved; /* by instances on their way */
     uint32_t in_flight;
-    uint64_t instances, busy_ns;
+    uint64_t instances, busy_ns, nodes;
 } hub_slot;
 
 typedef struct hub_peer {
@@ -36,6 +36,8 @@ typedef struct hub_peer {
     hub_slot **slots;
     BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
 } hub_peer;
+
+enum { HUB_GRAPH_LIMIT = 256 << 20 };
 
 /* A value of a session and where it lies. */
 typedef struct hub_value {
@@ -65,8 +67,11 @@ typedef struct hub_variant {
 typedef struct hub_program {
     uint64_t id;
     uint32_t session;
-    graph *graph;
-    uint32_t n_outputs;
+    base_str encoded; /* its graph */
+    graph *graph;     /* decoded: until it is lowered for the first time */
+    bool explained;   /* its variants tell what they do */
+    uint32_t n_inputs, n_outputs;
+    shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
     BASE_VEC(hub_variant *) variants;
     uint32_t users;

@@ -35,14 +35,10 @@ void hub_value_account(hub *h, const hub_value *value, int sign) {
 }
 
 shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout) {
-    base_str bytes;
-    base_str_init(&bytes);
     base_arena arena;
     base_arena_init(&arena, 0);
     plan_layout copy;
-    shoal_status status = plan_layout_encode(layout, &bytes);
-    if (status == SHOAL_OK) status = plan_layout_decode(&arena, bytes.data, bytes.size, &copy);
-    base_str_fini(&bytes);
+    shoal_status status = plan_layout_copy(&arena, layout, &copy);
     if (status != SHOAL_OK) {
         base_arena_fini(&arena);
         return status;

@@ -64,8 +64,6 @@ typedef struct plan_draft {
 
 /* The place of a slot in the pool; UINT32_MAX when it is none of the pool's. */
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot);
-shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from,
-                              plan_layout *to) SHOAL_CHECK_RESULT;
 /* A new form of a value. The layout is taken as it is and lives in d->arena. */
 shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
                            plan_form **out) SHOAL_CHECK_RESULT;

@@ -52,6 +52,10 @@ shoal_status plan_layout_encode(const plan_layout *layout, base_str *out) SHOAL_
 shoal_status plan_layout_decode(base_arena *arena, const void *data, size_t bytes,
                                 plan_layout *out) SHOAL_CHECK_RESULT;
 
+/* A copy of its own. */
+shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from,
+                              plan_layout *to) SHOAL_CHECK_RESULT;
+
 /* Checks a layout against a shape: cuts rise from 0 to the extents, coordinates in range, slots
  * distinct, every box owned, every summand of every box present. */
 shoal_status plan_layout_verify(const plan_layout *layout, uint32_t rank,

@@ -255,19 +255,19 @@ static shoal_status best_alone(plan_draft *d, const plan_layout *inputs, const p
 }
 
 static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot *single,
-                          plan_result *out) {
+                          bool explained, plan_result *out) {
     plan_draft *chosen = single && alone->seconds < pooled->seconds ? alone : pooled;
     *out = (plan_result){.seconds = chosen->seconds, .bytes_moved = chosen->bytes};
     base_arena_init(&out->arena, 0);
     shoal_status status = plan_emit(chosen, out);
-    if (status == SHOAL_OK)
+    if (status == SHOAL_OK && explained)
         status = plan_explain(chosen, single, alone->seconds, pooled->seconds, out);
     if (status != SHOAL_OK) plan_result_fini(out);
     return status;
 }
 
-shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
-                        const plan_layout *const *wanted, plan_result *out) {
+static shoal_status lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+                          const plan_layout *const *wanted, bool explained, plan_result *out) {
     plan_draft pooled = {0}, alone = {0};
     const plan_slot *single = NULL;
     SHOAL_TRY(check_pool(pool));
@@ -278,10 +278,21 @@ shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_
         status = draft_init(&alone, g, pool, single);
         if (status == SHOAL_OK) status = draft(&alone, inputs, wanted);
     }
-    if (status == SHOAL_OK) status = write(&pooled, &alone, single, out);
+    if (status == SHOAL_OK) status = write(&pooled, &alone, single, explained, out);
     draft_fini(&pooled);
     draft_fini(&alone);
     return status;
+}
+
+shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+                        const plan_layout *const *wanted, plan_result *out) {
+    return lower(g, pool, inputs, wanted, false, out);
+}
+
+shoal_status plan_lower_explained(const shoal_graph *g, const plan_pool *pool,
+                                  const plan_layout *inputs, const plan_layout *const *wanted,
+                                  plan_result *out) {
+    return lower(g, pool, inputs, wanted, true, out);
 }
 
 void plan_result_fini(plan_result *result) {

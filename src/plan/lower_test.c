@@ -123,7 +123,7 @@ static void compare(const shoal_graph *g, const plan_pool *pool, const plan_layo
     assert_true(g->n_inputs <= 8 && g->n_outputs <= 8);
     for (uint32_t i = 0; i < g->n_inputs; i++) fill(&in[i], &g->values[g->inputs[i]].type);
     sim_run(g, in, whole);
-    OK(plan_lower(g, pool, inputs, wanted, &result));
+    OK(plan_lower_explained(g, pool, inputs, wanted, &result));
     for (uint32_t i = 0; i < result.n_programs; i++) { /* a client only sends and receives */
         const shoal_graph *local = graph_data(result.programs[i].graph);
         for (uint32_t n = 0; n < local->n_nodes && result.programs[i].slot == CLIENT; n++)
@@ -480,7 +480,7 @@ static void test_weights(void **state) {
     make_layout(&g->values[1].type, 3, ON_CLIENT, &p.in[1]);
     plan_pool pool = make_pool(3, SLOW_SLOTS);
     plan_result result;
-    OK(plan_lower(g, &pool, p.in, NULL, &result));
+    OK(plan_lower_explained(g, &pool, p.in, NULL, &result));
     assert_int_equal(result.outputs[0].parts[0], 3);
     assert_int_equal(result.outputs[0].cuts[0][1], 300);
     assert_int_equal(result.outputs[0].cuts[0][2], 400);
@@ -492,11 +492,11 @@ static void test_weights(void **state) {
     assert_int_equal(result.n_programs, 4);
     plan_result_fini(&result);
     slots[1].weight = 0;
-    OK(plan_lower(g, &pool, p.in, NULL, &result));
+    OK(plan_lower_explained(g, &pool, p.in, NULL, &result));
     assert_int_equal(plan_layout_find(&result.outputs[0], 10), -1);
     plan_result_fini(&result);
     pool = make_pool(3, SLOW_LINKS); /* not worth it: everything on one slot */
-    OK(plan_lower(g, &pool, p.in, NULL, &result));
+    OK(plan_lower_explained(g, &pool, p.in, NULL, &result));
     assert_int_equal(result.outputs[0].n_slots, 1);
     assert_null(strstr(result.explain, "the pool is faster"));
     plan_result_fini(&result);

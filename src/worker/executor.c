@@ -176,6 +176,7 @@ static shoal_status compile(worker_task *task, worker_step *step) {
     shoal_status status = task->slot->device.backend->compile(
         task->slot->handle, graph_data(step->graph), &options, &report, &step->executable);
     free(report.in_place);
+    graph_destroy(&step->graph); /* the executable has what it needs */
     return status;
 }
 

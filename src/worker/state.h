@@ -62,7 +62,7 @@ typedef struct worker_program {
     graph *graph;
     base_arena arena;
     uint32_t n_steps, n_receives;
-    uint64_t n_nodes;
+    uint64_t n_nodes; /* that compute */
     worker_step *steps;
 } worker_program;
 
