@@ -207,8 +207,8 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
             "host", s->host, "backend", s->backend, "device", s->device, "threads", s->threads,
             "compute", PyBool_FromLong(s->compute), "weight", s->weight, "memory",
             (unsigned long long)s->memory, "bytes", (unsigned long long)s->bytes, "instances",
-            (unsigned long long)s->instances, "busy_ns", (unsigned long long)s->busy_ns,
-            "nodes", (unsigned long long)s->nodes);
+            (unsigned long long)s->instances, "busy_ns", (unsigned long long)s->busy_ns, "nodes",
+            (unsigned long long)s->nodes);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }

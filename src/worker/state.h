@@ -132,6 +132,7 @@ typedef struct worker_slot {
     base_map programs;       /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
+    atomic_bool queued;    /* there is a head: to be seen without the lock */
     bool advancing, again; /* home: some thread is at it */
     pthread_t thread;
     bool has_thread;

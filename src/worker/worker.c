@@ -58,6 +58,7 @@ static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
 static void task_queue(worker_task *task) {
     task->next = NULL;
     *task->slot->tail = task;
+    atomic_store(&task->slot->queued, true);
     task->slot->tail = &task->next;
 }
 
