@@ -42,7 +42,9 @@ extern "C" {
     XX(SLOTS, "slots", INTS)    /* place: owners, in order of the boxes */                         \
     XX(CHANNEL, "channel", INT) /* exchange: number inside its program */                          \
     XX(MOVES, "moves", INTS)    /* exchange: see shoal_move */                                     \
-    XX(TYPES, "types", INTS)    /* exchange: per result: dtype, rank, dims */
+    XX(TYPES, "types", INTS)    /* exchange: per result: dtype, rank, dims */                      \
+    XX(SUGGESTED, "suggested",                                                                     \
+       INT) /* place: 1 when nobody asked for it, so that it binds nothing */
 
 typedef enum shoal_attr_key {
 #define XX(name, text, kind) SHOAL_ATTR_##name,
