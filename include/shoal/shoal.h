@@ -218,7 +218,8 @@ typedef struct shoal_layout {
     uint32_t n_slots;
 } shoal_layout;
 
-/* The same value, spread so; what is computed from it follows where that is cheapest. */
+/* The same value, spread so. What is computed from it is divided in the same way; where operands
+ * were placed differently, as one of them, whichever is cheapest. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_place(shoal_tensor *x, const shoal_layout *layout,
                                                       shoal_tensor **out);
 

@@ -36,6 +36,8 @@ static int one_attr(attr_store *store, const char *name, PyObject *value) {
             attr->u.i = dtype;
         } else if (keys[k].kind == SHOAL_ATTR_KIND_INT) {
             attr->u.i = PyLong_AsLongLong(value);
+        } else if (keys[k].kind == SHOAL_ATTR_KIND_BOOL) {
+            attr->u.i = PyObject_IsTrue(value);
         } else if (keys[k].kind == SHOAL_ATTR_KIND_FLOAT) {
             attr->u.f = PyFloat_AsDouble(value);
         } else if (keys[k].kind == SHOAL_ATTR_KIND_INTS) {

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* One loop per axis of the result, which may be cut anywhere: what most operations have. */
-static void loops_of_result(const shoal_type *result, graph_axes *out) {
+void graph_loops_of_result(const shoal_type *result, graph_axes *out) {
     out->n_loops = result->rank;
     for (uint32_t i = 0; i < result->rank; i++) {
         out->extent[i] = result->dims[i];
@@ -15,13 +14,13 @@ static void loops_of_result(const shoal_type *result, graph_axes *out) {
     }
 }
 
-static void whole(const shoal_type *type, int8_t *map) {
+void graph_whole(const shoal_type *type, int8_t *map) {
     for (uint32_t i = 0; i < type->rank; i++) map[i] = GRAPH_WHOLE;
 }
 
 /* Operands have the result's shape, or are scalars (select's predicate): every axis is carried. */
 AXES(elementwise) {
-    loops_of_result(&outputs[0], out);
+    graph_loops_of_result(&outputs[0], out);
     for (uint32_t k = 0; k < call->n_inputs; k++)
         for (uint32_t i = 0; i < call->inputs[k].rank; i++) out->inputs[k][i] = (int8_t)i;
     return SHOAL_OK;
@@ -30,13 +29,13 @@ AXES(elementwise) {
 AXES(select) { return graph_axes_elementwise(call, outputs, n_outputs, arena, out); }
 
 AXES(create) {
-    loops_of_result(&outputs[0], out);
+    graph_loops_of_result(&outputs[0], out);
     return SHOAL_OK;
 }
 
 /* An operand axis that is repeated is needed by every part; others are carried. */
 AXES(broadcast_in_dim) {
-    loops_of_result(&outputs[0], out);
+    graph_loops_of_result(&outputs[0], out);
     uint32_t count;
     const int64_t *axes = graph_call_ints(call, SHOAL_ATTR_BROADCAST_DIMENSIONS, &count);
     for (uint32_t i = 0; i < count; i++)
@@ -50,8 +49,8 @@ AXES(broadcast_in_dim) {
  * split: the operand's are needed whole and the result's not cut. */
 AXES(reshape) {
     const shoal_type *in = &call->inputs[0], *result = &outputs[0];
-    loops_of_result(result, out);
-    whole(in, out->inputs[0]);
+    graph_loops_of_result(result, out);
+    graph_whole(in, out->inputs[0]);
     for (uint32_t i = 0; i < result->rank; i++) out->granule[i] = 0;
     int64_t before_in = 1, before_result = 1;
     for (uint32_t i = 0, k = 0; i < in->rank && k < result->rank;) {
@@ -70,7 +69,7 @@ AXES(reshape) {
 }
 
 AXES(transpose) {
-    loops_of_result(&outputs[0], out);
+    graph_loops_of_result(&outputs[0], out);
     uint32_t count;
     const int64_t *axes = graph_call_ints(call, SHOAL_ATTR_PERMUTATION, &count);
     for (uint32_t i = 0; i < count; i++) out->inputs[0][axes[i]] = (int8_t)i;
@@ -79,7 +78,7 @@ AXES(transpose) {
 
 /* An axis taken whole is carried. Of a range every part takes its own from the whole operand. */
 AXES(slice) {
-    loops_of_result(&outputs[0], out);
+    graph_loops_of_result(&outputs[0], out);
     uint32_t n;
     const int64_t *strides = graph_call_ints(call, SHOAL_ATTR_STRIDES, &n);
     for (uint32_t i = 0; i < n; i++)
@@ -91,7 +90,7 @@ AXES(slice) {
 
 /* The joined axis is not cut, for a part of it would be made of ranges of some operands only. */
 AXES(concatenate) {
-    loops_of_result(&outputs[0], out);
+    graph_loops_of_result(&outputs[0], out);
     int64_t axis = graph_call_attr(call, SHOAL_ATTR_DIMENSION)->u.i;
     out->granule[axis] = 0;
     for (uint32_t k = 0; k < call->n_inputs; k++)
@@ -134,7 +133,7 @@ AXES(dot_general) {
     const int64_t *contracted[2] = {
         graph_call_ints(call, SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &n_contracted),
         graph_call_ints(call, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &n_contracted)};
-    loops_of_result(&outputs[0], out);
+    graph_loops_of_result(&outputs[0], out);
     uint32_t free_loop = n_batch;
     for (uint32_t k = 0; k < 2; k++) {
         for (uint32_t i = 0; i < n_batch; i++) out->inputs[k][batch[k][i]] = (int8_t)i;
@@ -155,7 +154,7 @@ AXES(dot_general) {
 
 /* ---- attributes of a part ---- */
 
-static shoal_attr *find(shoal_attr *attrs, uint16_t n, shoal_attr_key key) {
+shoal_attr *graph_find_attr(shoal_attr *attrs, uint16_t n, shoal_attr_key key) {
     for (uint16_t i = 0; i < n; i++)
         if (attrs[i].key == key) return &attrs[i];
     return NULL;
@@ -171,7 +170,9 @@ static shoal_status set_sizes(shoal_attr *attr, const graph_axes *axes, const in
     return SHOAL_OK;
 }
 
-LOCALISE(shape) { return set_sizes(find(attrs, *n_attrs, SHOAL_ATTR_SHAPE), axes, size, arena); }
+LOCALISE(shape) {
+    return set_sizes(graph_find_attr(attrs, *n_attrs, SHOAL_ATTR_SHAPE), axes, size, arena);
+}
 
 /* Takes the box's elements out of a constant that has them all. */
 static shoal_status cut_elements(shoal_attr *value, const shoal_type *type, const int64_t *start,
@@ -193,7 +194,7 @@ LOCALISE(constant) {
     shoal_type type;
     uint16_t n;
     SHOAL_TRY(graph_infer_constant(call, &type, 1, &n));
-    shoal_attr *value = find(attrs, *n_attrs, SHOAL_ATTR_VALUE);
+    shoal_attr *value = graph_find_attr(attrs, *n_attrs, SHOAL_ATTR_VALUE);
     /* One element for all stays as it is, whatever the shape. */
     if (value->count != shoal_dtype_size((shoal_dtype)type.dtype))
         SHOAL_TRY(cut_elements(value, &type, start, size, arena));
@@ -207,7 +208,7 @@ LOCALISE(iota) {
     if (!from) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < rank; i++) from[i] = start[i] + (given ? given->u.ints[i] : 0);
     SHOAL_TRY(graph_localise_shape(call, axes, start, size, arena, attrs, n_attrs));
-    shoal_attr *old = find(attrs, *n_attrs, SHOAL_ATTR_START_INDICES);
+    shoal_attr *old = graph_find_attr(attrs, *n_attrs, SHOAL_ATTR_START_INDICES);
     if (old) {
         old->u.ints = from;
         return SHOAL_OK;
@@ -219,9 +220,9 @@ LOCALISE(iota) {
 }
 
 LOCALISE(slice) {
-    shoal_attr *starts = find(attrs, *n_attrs, SHOAL_ATTR_START_INDICES);
-    shoal_attr *limits = find(attrs, *n_attrs, SHOAL_ATTR_LIMIT_INDICES);
-    const int64_t *strides = find(attrs, *n_attrs, SHOAL_ATTR_STRIDES)->u.ints;
+    shoal_attr *starts = graph_find_attr(attrs, *n_attrs, SHOAL_ATTR_START_INDICES);
+    shoal_attr *limits = graph_find_attr(attrs, *n_attrs, SHOAL_ATTR_LIMIT_INDICES);
+    const int64_t *strides = graph_find_attr(attrs, *n_attrs, SHOAL_ATTR_STRIDES)->u.ints;
     uint32_t rank = starts->count;
     int64_t *from = base_arena_array(arena, int64_t, rank);
     int64_t *to = base_arena_array(arena, int64_t, rank);

@@ -36,7 +36,8 @@ static shoal_status read_attr(const Shoal__Ir__Attribute *from, shoal_attr *to) 
     case SHOAL_ATTR_KIND_INTS: *to = graph_ints(key, from->numbers, from->n_numbers); break;
     case SHOAL_ATTR_KIND_STRING: *to = graph_string(key, from->text); break;
     case SHOAL_ATTR_KIND_BYTES: *to = graph_bytes(key, from->data.data, from->data.len); break;
-    case SHOAL_ATTR_KIND_FLOAT: break; /* no key has this kind */
+    case SHOAL_ATTR_KIND_FLOAT: *to = graph_float(key, from->real); break;
+    case SHOAL_ATTR_KIND_BOOL: *to = graph_bool(key, from->number); break;
     }
     return SHOAL_OK;
 }

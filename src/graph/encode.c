@@ -65,7 +65,8 @@ static shoal_status string_number(encoder *e, const char *text, uint32_t *out) {
 static void fill_attribute(const shoal_attr *attr, Shoal__Ir__Attribute *out) {
     out->key = attr->key;
     switch (graph_attr_kind(attr->key)) {
-    case SHOAL_ATTR_KIND_INT: out->number = attr->u.i; break;
+    case SHOAL_ATTR_KIND_INT:
+    case SHOAL_ATTR_KIND_BOOL: out->number = attr->u.i; break;
     case SHOAL_ATTR_KIND_INTS:
         out->n_numbers = attr->count;
         out->numbers = (int64_t *)(uintptr_t)attr->u.ints;
@@ -74,7 +75,7 @@ static void fill_attribute(const shoal_attr *attr, Shoal__Ir__Attribute *out) {
     case SHOAL_ATTR_KIND_BYTES:
         out->data = (ProtobufCBinaryData){attr->count, (uint8_t *)(uintptr_t)attr->u.bytes};
         break;
-    case SHOAL_ATTR_KIND_FLOAT: break; /* no key has this kind */
+    case SHOAL_ATTR_KIND_FLOAT: out->real = attr->u.f; break;
     }
 }
 

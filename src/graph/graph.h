@@ -20,6 +20,11 @@ enum {
     GRAPH_OP_BUILT_IN
 };
 
+typedef struct graph graph;
+
+/* A set of attribute keys: bit k is key k. */
+__extension__ typedef unsigned __int128 graph_keys;
+
 /* What a node would be: the arguments of inference. */
 typedef struct graph_call {
     uint16_t op;
@@ -59,8 +64,8 @@ typedef struct graph_op_def {
     const char *summary;  /* one line, for documents and docstrings */
     const char *category; /* "unary", "binary", "compare", "shape", "reduce", … */
     uint32_t min_inputs, max_inputs;
-    uint64_t attrs_required; /* bits 1 << shoal_attr_key */
-    uint64_t attrs_optional;
+    graph_keys attrs_required;
+    graph_keys attrs_optional;
     uint16_t n_regions;
     /* Types of the results from the call: fills outputs[0..*n_outputs-1], at most max_outputs.
      * Fails with INVALID, naming operation, shapes and what would be right. Arity, attribute keys
@@ -79,6 +84,11 @@ typedef struct graph_op_def {
                              uint16_t *n_attrs);
     /* Floating-point operations (or elements moved) of one run. NULL: elements of the results. */
     double (*cost)(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
+    /* Of a composite, NULL for others: appends to `g` nodes that compute the call from the values
+     * `inputs` of g, and sets outputs[i] to the value of result i. This is what the composite
+     * means; a backend's own kernel agrees with it. */
+    shoal_status (*decompose)(const graph_call *call, graph *g, const uint32_t *inputs,
+                              uint32_t *outputs);
 } graph_op_def;
 
 /* The row of an operation; NULL for a number that is none. Valid for ever. */
@@ -111,14 +121,14 @@ shoal_attr_kind graph_attr_kind(uint16_t key);
 
 /* Attributes; kinds follow from the key. */
 shoal_attr graph_int(shoal_attr_key key, int64_t value);
+shoal_attr graph_float(shoal_attr_key key, double value);
+shoal_attr graph_bool(shoal_attr_key key, int64_t value);
 /* The array is borrowed; graph_add copies it. */
 shoal_attr graph_ints(shoal_attr_key key, const int64_t *values, size_t count);
 shoal_attr graph_string(shoal_attr_key key, const char *text);
 shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
 
 /* ---- the builder ---- */
-
-typedef struct graph graph;
 
 enum { GRAPH_MAX_OUTPUTS = 64, GRAPH_MAX_NODES = 1 << 20, GRAPH_MAX_DEPTH = 8 };
 
@@ -160,6 +170,16 @@ graph_call graph_node_call(const shoal_graph *g, const shoal_node *node, shoal_t
 shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
                            const uint32_t *outputs, uint32_t n_outputs,
                            graph *to) SHOAL_CHECK_RESULT;
+
+/* Whether a node may stay as it is: asked for each composite outside of bodies. */
+typedef bool (*graph_supports)(void *context, const shoal_graph *g, const shoal_node *node);
+/* Copies a graph into the empty graph `to`, with its inputs and outputs, and replaces each
+ * composite that `supports` does not take (NULL: each one), or that stands in a body, by its
+ * decomposition, again until none is left. */
+shoal_status graph_decompose(const shoal_graph *from, graph_supports supports, void *context,
+                             graph *to) SHOAL_CHECK_RESULT;
+/* Whether graph_decompose would change the graph. */
+bool graph_has_composites(const shoal_graph *g, graph_supports supports, void *context);
 
 /* Checks everything a graph from outside could break: order, numbers, types as inferred, regions,
  * sizes. Fails with INVALID and names the node. */

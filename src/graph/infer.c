@@ -4,45 +4,31 @@
 
 #include <string.h>
 
-/* Texts of types, for messages: TEXT(&type) lives until the end of the block. */
-#define TEXT(type) base_type_text(type, (char[BASE_TYPE_TEXT]){0})
-
-static shoal_status one(shoal_type *outputs, uint16_t max, uint16_t *n, const shoal_type *type) {
-    if (!max) return base_fail(SHOAL_INVALID, "no room for a result");
-    outputs[0] = *type;
-    *n = 1;
-    return SHOAL_OK;
-}
-
-#define ONE(type) one(outputs, max_outputs, n_outputs, type)
-
 /* ---- elementwise ---- */
 
-static shoal_status same_inputs(const graph_call *call, uint32_t first) {
+shoal_status graph_same_inputs(const graph_call *call, uint32_t first) {
     const shoal_type *in = call->inputs;
     for (uint32_t i = first + 1; i < call->n_inputs; i++) {
         if (in[i].dtype != in[first].dtype)
             return base_fail(SHOAL_INVALID,
                              "%s: element types differ: %s and %s; convert one of them",
-                             graph_call_name(call), TEXT(&in[first]), TEXT(&in[i]));
+                             graph_call_name(call), GRAPH_TEXT(&in[first]), GRAPH_TEXT(&in[i]));
         if (!base_type_equal(&in[first], &in[i]))
             return base_fail(SHOAL_INVALID,
                              "%s: shapes differ: %s and %s; broadcast_in_dim makes them equal",
-                             graph_call_name(call), TEXT(&in[first]), TEXT(&in[i]));
+                             graph_call_name(call), GRAPH_TEXT(&in[first]), GRAPH_TEXT(&in[i]));
     }
     return SHOAL_OK;
 }
 
-static char kind_of(const shoal_type *type) { return shoal_dtype_kind((shoal_dtype)type->dtype); }
-
 /* All operands of one type, whose kind is one of `kinds`; the result too. */
 static shoal_status same(const graph_call *call, const char *kinds, const char *words,
                          shoal_type *outputs, uint16_t max_outputs, uint16_t *n_outputs) {
-    SHOAL_TRY(same_inputs(call, 0));
-    if (!strchr(kinds, kind_of(&call->inputs[0])))
+    SHOAL_TRY(graph_same_inputs(call, 0));
+    if (!strchr(kinds, graph_kind(&call->inputs[0])))
         return base_fail(SHOAL_INVALID, "%s: works on %s, not on %s", graph_call_name(call), words,
-                         TEXT(&call->inputs[0]));
-    return ONE(&call->inputs[0]);
+                         GRAPH_TEXT(&call->inputs[0]));
+    return GRAPH_ONE(&call->inputs[0]);
 }
 
 #define SAME(kinds, words) same(call, kinds, words, outputs, max_outputs, n_outputs)
@@ -61,24 +47,24 @@ INFER(compare) {
         return base_fail(SHOAL_INVALID,
                          "compare: comparison_direction '%.32s' is none of EQ, NE, LT, LE, GT, GE",
                          direction);
-    SHOAL_TRY(same_inputs(call, 0));
+    SHOAL_TRY(graph_same_inputs(call, 0));
     shoal_type type = call->inputs[0];
     type.dtype = SHOAL_BOOL;
-    return ONE(&type);
+    return GRAPH_ONE(&type);
 }
 
 INFER(select) {
     const shoal_type *in = call->inputs;
-    SHOAL_TRY(same_inputs(call, 1));
+    SHOAL_TRY(graph_same_inputs(call, 1));
     shoal_type predicate = in[1];
     predicate.dtype = SHOAL_BOOL;
     if (in[0].dtype != SHOAL_BOOL || (in[0].rank && !base_type_equal(&in[0], &predicate)))
         return base_fail(SHOAL_INVALID, "select: the predicate is %s; it must be %s or bool[]",
-                         TEXT(&in[0]), TEXT(&predicate));
-    return ONE(&in[1]);
+                         GRAPH_TEXT(&in[0]), GRAPH_TEXT(&predicate));
+    return GRAPH_ONE(&in[1]);
 }
 
-static shoal_status get_dtype(const graph_call *call, shoal_type *type) {
+shoal_status graph_get_dtype(const graph_call *call, shoal_type *type) {
     int64_t dtype = graph_call_attr(call, SHOAL_ATTR_DTYPE)->u.i;
     if (dtype < 0 || dtype >= SHOAL_DTYPE_COUNT)
         return base_fail(SHOAL_INVALID, "%s: element type %lld does not exist",
@@ -89,13 +75,13 @@ static shoal_status get_dtype(const graph_call *call, shoal_type *type) {
 
 INFER(convert) {
     shoal_type type = call->inputs[0];
-    SHOAL_TRY(get_dtype(call, &type));
-    return ONE(&type);
+    SHOAL_TRY(graph_get_dtype(call, &type));
+    return GRAPH_ONE(&type);
 }
 
 /* ---- creation ---- */
 
-static shoal_status get_shape(const graph_call *call, shoal_type *type, int64_t *elements) {
+shoal_status graph_get_shape(const graph_call *call, shoal_type *type, int64_t *elements) {
     uint32_t rank;
     const int64_t *dims = graph_call_ints(call, SHOAL_ATTR_SHAPE, &rank);
     if (rank > SHOAL_MAX_RANK)
@@ -111,64 +97,42 @@ static shoal_status get_shape(const graph_call *call, shoal_type *type, int64_t 
 INFER(constant) {
     shoal_type type = {0};
     int64_t elements;
-    SHOAL_TRY(get_dtype(call, &type));
-    SHOAL_TRY(get_shape(call, &type, &elements));
+    SHOAL_TRY(graph_get_dtype(call, &type));
+    SHOAL_TRY(graph_get_shape(call, &type, &elements));
     const shoal_attr *value = graph_call_attr(call, SHOAL_ATTR_VALUE);
     int64_t size = (int64_t)shoal_dtype_size((shoal_dtype)type.dtype);
     if (value->count != elements * size && value->count != size)
         return base_fail(SHOAL_INVALID, "constant: %s takes %lld bytes, or %lld for all, not %u",
-                         TEXT(&type), (long long)(elements * size), (long long)size, value->count);
+                         GRAPH_TEXT(&type), (long long)(elements * size), (long long)size,
+                         value->count);
     const unsigned char *bytes = value->u.bytes;
     for (uint32_t i = 0; type.dtype == SHOAL_BOOL && i < value->count; i++)
         if (bytes[i] > 1)
             return base_fail(SHOAL_INVALID, "constant: byte %u of %s is %u; bool is 0 or 1", i,
-                             TEXT(&type), bytes[i]);
-    return ONE(&type);
-}
-
-/* A dimension number inside the rank. */
-static shoal_status check_axis(const graph_call *call, shoal_attr_key key, int64_t axis,
-                               const shoal_type *type) {
-    if (axis < 0 || axis >= type->rank)
-        return base_fail(SHOAL_INVALID, "%s: %s: axis %lld is not in %s", graph_call_name(call),
-                         graph_attr_name((uint16_t)key), (long long)axis, TEXT(type));
-    return SHOAL_OK;
-}
-
-/* A list of axes of a type, each at most once. */
-static shoal_status check_axes(const graph_call *call, shoal_attr_key key, const shoal_type *type,
-                               const int64_t **list, uint32_t *count) {
-    *list = graph_call_ints(call, key, count);
-    for (uint32_t i = 0; i < *count; i++) {
-        SHOAL_TRY(check_axis(call, key, (*list)[i], type));
-        if (graph_has(*list, i, (*list)[i]))
-            return base_fail(SHOAL_INVALID, "%s: %s: axis %lld is named twice",
-                             graph_call_name(call), graph_attr_name((uint16_t)key),
-                             (long long)(*list)[i]);
-    }
-    return SHOAL_OK;
+                             GRAPH_TEXT(&type), bytes[i]);
+    return GRAPH_ONE(&type);
 }
 
 INFER(iota) {
     shoal_type type = {0};
     int64_t elements;
-    SHOAL_TRY(get_dtype(call, &type));
-    SHOAL_TRY(get_shape(call, &type, &elements));
+    SHOAL_TRY(graph_get_dtype(call, &type));
+    SHOAL_TRY(graph_get_shape(call, &type, &elements));
     if (type.dtype == SHOAL_BOOL)
-        return base_fail(SHOAL_INVALID, "iota: makes numbers, not %s", TEXT(&type));
+        return base_fail(SHOAL_INVALID, "iota: makes numbers, not %s", GRAPH_TEXT(&type));
     int64_t axis = graph_call_attr(call, SHOAL_ATTR_IOTA_DIMENSION)->u.i;
-    SHOAL_TRY(check_axis(call, SHOAL_ATTR_IOTA_DIMENSION, axis, &type));
+    SHOAL_TRY(graph_check_axis(call, SHOAL_ATTR_IOTA_DIMENSION, axis, &type));
     const shoal_attr *start = graph_call_attr(call, SHOAL_ATTR_START_INDICES);
     if (start && start->count != type.rank)
         return base_fail(SHOAL_INVALID, "iota: start_indices has %u numbers; %s has %u axes",
-                         start->count, TEXT(&type), type.rank);
+                         start->count, GRAPH_TEXT(&type), type.rank);
     for (uint32_t i = 0; start && i < start->count; i++) {
         int64_t end;
         if (start->u.ints[i] < 0 || base_add_overflow(start->u.ints[i], type.dims[i], &end))
             return base_fail(SHOAL_INVALID, "iota: start_indices: %lld is out of range",
                              (long long)start->u.ints[i]);
     }
-    return ONE(&type);
+    return GRAPH_ONE(&type);
 }
 
 /* ---- shape ---- */
@@ -177,45 +141,46 @@ INFER(broadcast_in_dim) {
     const shoal_type *in = &call->inputs[0];
     shoal_type type = {.dtype = in->dtype};
     int64_t elements;
-    SHOAL_TRY(get_shape(call, &type, &elements));
+    SHOAL_TRY(graph_get_shape(call, &type, &elements));
     const int64_t *axes;
     uint32_t count;
-    SHOAL_TRY(check_axes(call, SHOAL_ATTR_BROADCAST_DIMENSIONS, &type, &axes, &count));
+    SHOAL_TRY(graph_check_axes(call, SHOAL_ATTR_BROADCAST_DIMENSIONS, &type, &axes, &count));
     if (count != in->rank)
         return base_fail(SHOAL_INVALID,
                          "broadcast_in_dim: broadcast_dimensions names %u axes; %s has %u", count,
-                         TEXT(in), in->rank);
+                         GRAPH_TEXT(in), in->rank);
     for (uint32_t i = 0; i < count; i++)
         if (in->dims[i] != 1 && in->dims[i] != type.dims[axes[i]])
             return base_fail(SHOAL_INVALID,
                              "broadcast_in_dim: %s axis %u has %lld, %s axis %lld has %lld; it "
                              "must be equal or 1",
-                             TEXT(in), i, (long long)in->dims[i], TEXT(&type), (long long)axes[i],
-                             (long long)type.dims[axes[i]]);
-    return ONE(&type);
+                             GRAPH_TEXT(in), i, (long long)in->dims[i], GRAPH_TEXT(&type),
+                             (long long)axes[i], (long long)type.dims[axes[i]]);
+    return GRAPH_ONE(&type);
 }
 
 INFER(reshape) {
     shoal_type type = {.dtype = call->inputs[0].dtype};
     int64_t elements, had = base_type_count(&call->inputs[0]);
-    SHOAL_TRY(get_shape(call, &type, &elements));
+    SHOAL_TRY(graph_get_shape(call, &type, &elements));
     if (elements != had)
         return base_fail(SHOAL_INVALID, "reshape: %s has %lld elements, %s has %lld",
-                         TEXT(&call->inputs[0]), (long long)had, TEXT(&type), (long long)elements);
-    return ONE(&type);
+                         GRAPH_TEXT(&call->inputs[0]), (long long)had, GRAPH_TEXT(&type),
+                         (long long)elements);
+    return GRAPH_ONE(&type);
 }
 
 INFER(transpose) {
     const shoal_type *in = &call->inputs[0];
     const int64_t *axes;
     uint32_t count;
-    SHOAL_TRY(check_axes(call, SHOAL_ATTR_PERMUTATION, in, &axes, &count));
+    SHOAL_TRY(graph_check_axes(call, SHOAL_ATTR_PERMUTATION, in, &axes, &count));
     if (count != in->rank)
         return base_fail(SHOAL_INVALID, "transpose: permutation names %u axes; %s has %u", count,
-                         TEXT(in), in->rank);
+                         GRAPH_TEXT(in), in->rank);
     shoal_type type = {.dtype = in->dtype, .rank = in->rank};
     for (uint32_t i = 0; i < count; i++) type.dims[i] = in->dims[axes[i]];
-    return ONE(&type);
+    return GRAPH_ONE(&type);
 }
 
 INFER(slice) {
@@ -228,26 +193,26 @@ INFER(slice) {
         range[i] = graph_call_ints(call, lists[i], &count);
         if (count != in->rank)
             return base_fail(SHOAL_INVALID, "slice: %s has %u numbers; %s has %u axes",
-                             graph_attr_name((uint16_t)lists[i]), count, TEXT(in), in->rank);
+                             graph_attr_name((uint16_t)lists[i]), count, GRAPH_TEXT(in), in->rank);
     }
     shoal_type type = {.dtype = in->dtype, .rank = in->rank};
     for (uint32_t i = 0; i < in->rank; i++) {
         int64_t start = range[0][i], limit = range[1][i], stride = range[2][i];
         if (start < 0 || start > limit || limit > in->dims[i])
             return base_fail(SHOAL_INVALID, "slice: %lld:%lld is not a range of %s axis %u",
-                             (long long)start, (long long)limit, TEXT(in), i);
+                             (long long)start, (long long)limit, GRAPH_TEXT(in), i);
         if (stride < 1)
             return base_fail(SHOAL_INVALID, "slice: stride %lld of axis %u is not positive",
                              (long long)stride, i);
         type.dims[i] = limit == start ? 0 : 1 + (limit - start - 1) / stride;
     }
-    return ONE(&type);
+    return GRAPH_ONE(&type);
 }
 
 INFER(concatenate) {
     const shoal_type *in = call->inputs;
     int64_t axis = graph_call_attr(call, SHOAL_ATTR_DIMENSION)->u.i;
-    SHOAL_TRY(check_axis(call, SHOAL_ATTR_DIMENSION, axis, &in[0]));
+    SHOAL_TRY(graph_check_axis(call, SHOAL_ATTR_DIMENSION, axis, &in[0]));
     shoal_type type = in[0];
     for (uint32_t i = 1; i < call->n_inputs; i++) {
         shoal_type other = in[i];
@@ -256,11 +221,11 @@ INFER(concatenate) {
             return base_fail(SHOAL_INVALID,
                              "concatenate: operands 0 and %u differ in more than axis %lld: %s and "
                              "%s",
-                             i, (long long)axis, TEXT(&in[0]), TEXT(&in[i]));
+                             i, (long long)axis, GRAPH_TEXT(&in[0]), GRAPH_TEXT(&in[i]));
         if (base_add_overflow(type.dims[axis], in[i].dims[axis], &type.dims[axis]))
             return base_fail(SHOAL_INVALID, "concatenate: axis %lld is over 2^63", (long long)axis);
     }
-    return ONE(&type);
+    return GRAPH_ONE(&type);
 }
 
 /* ---- reduce and dot_general ---- */
@@ -270,10 +235,10 @@ INFER(reduce) {
     shoal_type scalar = {.dtype = in[0].dtype};
     if (!base_type_equal(&in[1], &scalar))
         return base_fail(SHOAL_INVALID, "reduce: the initial value of %s must be %s, not %s",
-                         TEXT(&in[0]), TEXT(&scalar), TEXT(&in[1]));
+                         GRAPH_TEXT(&in[0]), GRAPH_TEXT(&scalar), GRAPH_TEXT(&in[1]));
     const int64_t *axes;
     uint32_t count;
-    SHOAL_TRY(check_axes(call, SHOAL_ATTR_DIMENSIONS, &in[0], &axes, &count));
+    SHOAL_TRY(graph_check_axes(call, SHOAL_ATTR_DIMENSIONS, &in[0], &axes, &count));
     const shoal_graph *body = call->regions[0];
     bool fits = body->n_inputs == 2 && body->n_outputs == 1 &&
                 base_type_equal(&body->values[body->inputs[0]].type, &scalar) &&
@@ -281,11 +246,11 @@ INFER(reduce) {
                 base_type_equal(&body->values[body->outputs[0]].type, &scalar);
     if (!fits)
         return base_fail(SHOAL_INVALID, "reduce: the body must take two %s and return one",
-                         TEXT(&scalar));
+                         GRAPH_TEXT(&scalar));
     shoal_type type = scalar;
     for (uint32_t i = 0; i < in[0].rank; i++)
         if (!graph_has(axes, count, i)) type.dims[type.rank++] = in[0].dims[i];
-    return ONE(&type);
+    return GRAPH_ONE(&type);
 }
 
 /* Pairs of axes, one of each operand, that must have the same extent. */
@@ -294,8 +259,8 @@ static shoal_status check_pairs(const graph_call *call, const char *what, shoal_
     const shoal_type *in = call->inputs;
     const int64_t *lhs, *rhs;
     uint32_t n_lhs, n_rhs;
-    SHOAL_TRY(check_axes(call, lhs_key, &in[0], &lhs, &n_lhs));
-    SHOAL_TRY(check_axes(call, rhs_key, &in[1], &rhs, &n_rhs));
+    SHOAL_TRY(graph_check_axes(call, lhs_key, &in[0], &lhs, &n_lhs));
+    SHOAL_TRY(graph_check_axes(call, rhs_key, &in[1], &rhs, &n_rhs));
     if (n_lhs != n_rhs)
         return base_fail(SHOAL_INVALID,
                          "dot_general: %u lhs and %u rhs %s dimensions; they go in "
@@ -306,8 +271,9 @@ static shoal_status check_pairs(const graph_call *call, const char *what, shoal_
             return base_fail(SHOAL_INVALID,
                              "dot_general: %s dimensions differ: %s axis %lld has %lld, %s axis "
                              "%lld has %lld",
-                             what, TEXT(&in[0]), (long long)lhs[i], (long long)in[0].dims[lhs[i]],
-                             TEXT(&in[1]), (long long)rhs[i], (long long)in[1].dims[rhs[i]]);
+                             what, GRAPH_TEXT(&in[0]), (long long)lhs[i],
+                             (long long)in[0].dims[lhs[i]], GRAPH_TEXT(&in[1]), (long long)rhs[i],
+                             (long long)in[1].dims[rhs[i]]);
     return SHOAL_OK;
 }
 
@@ -323,14 +289,15 @@ static shoal_status add_free(const graph_call *call, uint32_t operand, shoal_att
             return base_fail(SHOAL_INVALID,
                              "dot_general: axis %lld of %s is both batching and "
                              "contracting",
-                             (long long)c[i], TEXT(in));
+                             (long long)c[i], GRAPH_TEXT(in));
     for (uint32_t i = 0; i < in->rank; i++) {
         if (graph_has(b, n_batching, i) || graph_has(c, n_contracting, i)) continue;
         if (type->rank == SHOAL_MAX_RANK)
             return base_fail(SHOAL_INVALID,
                              "dot_general: the result of %s and %s has a rank over "
                              "%d",
-                             TEXT(&call->inputs[0]), TEXT(&call->inputs[1]), SHOAL_MAX_RANK);
+                             GRAPH_TEXT(&call->inputs[0]), GRAPH_TEXT(&call->inputs[1]),
+                             SHOAL_MAX_RANK);
         type->dims[type->rank++] = in->dims[i];
     }
     return SHOAL_OK;
@@ -341,7 +308,7 @@ INFER(dot_general) {
     if (in[0].dtype != in[1].dtype)
         return base_fail(SHOAL_INVALID,
                          "dot_general: element types differ: %s and %s; convert one of them",
-                         TEXT(&in[0]), TEXT(&in[1]));
+                         GRAPH_TEXT(&in[0]), GRAPH_TEXT(&in[1]));
     SHOAL_TRY(check_pairs(call, "batching", SHOAL_ATTR_LHS_BATCHING_DIMENSIONS,
                           SHOAL_ATTR_RHS_BATCHING_DIMENSIONS));
     SHOAL_TRY(check_pairs(call, "contracting", SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS,
@@ -354,7 +321,7 @@ INFER(dot_general) {
                        SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &type));
     SHOAL_TRY(add_free(call, 1, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS,
                        SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &type));
-    return ONE(&type);
+    return GRAPH_ONE(&type);
 }
 
 COST(reduce) { return (double)base_type_count(&call->inputs[0]); }

@@ -2,6 +2,7 @@
  * call before a row's rules see it; attributes. */
 #include "graph/rules.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -9,11 +10,11 @@
 #define graph_axes_none NULL
 #define graph_localise_none NULL
 #define graph_cost_none NULL
+#define graph_decompose_none NULL
 
-#define A(key) (UINT64_C(1) << SHOAL_ATTR_##key)
 static const graph_op_def built_in[] = {
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, axis, local,     \
-           cost, kernel, summary)                                                                  \
+           cost, kernel, decomposition, summary)                                                   \
     {#name,                                                                                        \
      summary,                                                                                      \
      category,                                                                                     \
@@ -25,7 +26,8 @@ static const graph_op_def built_in[] = {
      graph_infer_##shape,                                                                          \
      graph_axes_##axis,                                                                            \
      graph_localise_##local,                                                                       \
-     graph_cost_##cost},
+     graph_cost_##cost,                                                                            \
+     graph_decompose_##decomposition},
 #include "graph/ops.def"
 #undef OP
 };
@@ -90,7 +92,9 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) {
 }
 
 const char *graph_dialect(uint16_t op) {
-    bool own = op >= GRAPH_OP_BUILT_IN || !strcmp(built_in[op].category, "shoal");
+    if (op == GRAPH_ERF) return "chlo";
+    bool own = op >= GRAPH_OP_BUILT_IN || !strcmp(built_in[op].category, "shoal") ||
+               !strcmp(built_in[op].category, "composite");
     return own ? "shoal" : "stablehlo";
 }
 
@@ -117,6 +121,15 @@ shoal_attr graph_int(shoal_attr_key key, int64_t value) {
 
 shoal_attr graph_ints(shoal_attr_key key, const int64_t *values, size_t count) {
     return (shoal_attr){(uint16_t)key, SHOAL_ATTR_KIND_INTS, (uint32_t)count, .u.ints = values};
+}
+
+/* A number other than 0 and 1 stays, to be refused with the call. */
+shoal_attr graph_bool(shoal_attr_key key, int64_t value) {
+    return (shoal_attr){(uint16_t)key, SHOAL_ATTR_KIND_BOOL, 1, .u.i = value};
+}
+
+shoal_attr graph_float(shoal_attr_key key, double value) {
+    return (shoal_attr){(uint16_t)key, SHOAL_ATTR_KIND_FLOAT, 1, .u.f = value};
 }
 
 shoal_attr graph_string(shoal_attr_key key, const char *text) {
@@ -154,19 +167,47 @@ bool graph_has(const int64_t *list, uint32_t count, int64_t number) {
     return false;
 }
 
-/* ---- the gates ---- */
-
 const char *graph_call_name(const graph_call *call) { return graph_op(call->op)->name; }
 
+shoal_status graph_check_axis(const graph_call *call, shoal_attr_key key, int64_t axis,
+                              const shoal_type *type) {
+    if (axis < 0 || axis >= type->rank)
+        return base_fail(SHOAL_INVALID, "%s: %s: axis %lld is not in %s", graph_call_name(call),
+                         graph_attr_name((uint16_t)key), (long long)axis, GRAPH_TEXT(type));
+    return SHOAL_OK;
+}
+
+shoal_status graph_check_axes(const graph_call *call, shoal_attr_key key, const shoal_type *type,
+                              const int64_t **list, uint32_t *count) {
+    *list = graph_call_ints(call, key, count);
+    for (uint32_t i = 0; i < *count; i++) {
+        SHOAL_TRY(graph_check_axis(call, key, (*list)[i], type));
+        if (graph_has(*list, i, (*list)[i]))
+            return base_fail(SHOAL_INVALID, "%s: %s: axis %lld is named twice",
+                             graph_call_name(call), graph_attr_name((uint16_t)key),
+                             (long long)(*list)[i]);
+    }
+    return SHOAL_OK;
+}
+
+shoal_status graph_one(shoal_type *outputs, uint16_t max, uint16_t *n, const shoal_type *type) {
+    if (!max) return base_fail(SHOAL_INVALID, "no room for a result");
+    outputs[0] = *type;
+    *n = 1;
+    return SHOAL_OK;
+}
+
+/* ---- the gates ---- */
+
 static shoal_status check_attrs(const graph_call *call, const graph_op_def *def) {
-    uint64_t seen = 0;
+    graph_keys seen = 0;
     for (uint16_t i = 0; i < call->n_attrs; i++) {
         const shoal_attr *attr = &call->attrs[i];
         if (attr->key >= SHOAL_ATTR_KEY_COUNT)
             return base_fail(SHOAL_INVALID, "%s: attribute key %u does not exist", def->name,
                              attr->key);
         const char *name = keys[attr->key].name;
-        uint64_t bit = UINT64_C(1) << attr->key;
+        graph_keys bit = (graph_keys)1 << attr->key;
         if (!(bit & (def->attrs_required | def->attrs_optional)))
             return base_fail(SHOAL_INVALID, "%s: attribute %s does not belong to it", def->name,
                              name);
@@ -180,11 +221,16 @@ static shoal_status check_attrs(const graph_call *call, const graph_op_def *def)
         if (attr->kind == SHOAL_ATTR_KIND_STRING && strlen(attr->u.string) != attr->count)
             return base_fail(SHOAL_INVALID, "%s: attribute %s has a zero byte inside", def->name,
                              name);
+        if (attr->kind == SHOAL_ATTR_KIND_BOOL && attr->u.i != 0 && attr->u.i != 1)
+            return base_fail(SHOAL_INVALID, "%s: attribute %s is %lld; it is 0 or 1", def->name,
+                             name, (long long)attr->u.i);
+        if (attr->kind == SHOAL_ATTR_KIND_FLOAT && !isfinite(attr->u.f))
+            return base_fail(SHOAL_INVALID, "%s: attribute %s is not finite", def->name, name);
     }
-    uint64_t missing = def->attrs_required & ~seen;
-    if (missing)
-        return base_fail(SHOAL_INVALID, "%s: attribute %s is missing", def->name,
-                         keys[__builtin_ctzll(missing)].name);
+    for (uint16_t key = 0; key < SHOAL_ATTR_KEY_COUNT; key++)
+        if ((def->attrs_required & ~seen) >> key & 1)
+            return base_fail(SHOAL_INVALID, "%s: attribute %s is missing", def->name,
+                             keys[key].name);
     return SHOAL_OK;
 }
 

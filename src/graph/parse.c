@@ -302,7 +302,21 @@ static shoal_status attr_value(parse_state *p, operation *o, shoal_attr_key key)
         attr = graph_string(key, text);
         break;
     case SHOAL_ATTR_KIND_BYTES: SHOAL_TRY(dense(p, &o->constant, &attr)); break;
-    case SHOAL_ATTR_KIND_FLOAT: break; /* no key has this kind */
+    case SHOAL_ATTR_KIND_FLOAT: {
+        shoal_type real = {.dtype = SHOAL_F64};
+        double value;
+        SHOAL_TRY(element(p, &real, (char *)&value));
+        if (parse_take(p, ":")) SHOAL_TRY(parse_need(p, "f64"));
+        attr = graph_float(key, value);
+        break;
+    }
+    case SHOAL_ATTR_KIND_BOOL: {
+        shoal_type flag = {.dtype = SHOAL_BOOL};
+        char value;
+        SHOAL_TRY(element(p, &flag, &value));
+        attr = graph_bool(key, value);
+        break;
+    }
     }
     return add_attr(p, o, attr);
 }
@@ -331,7 +345,7 @@ static shoal_status attributes(parse_state *p, operation *o, const char *close) 
 
 /* SHAPE, DTYPE and TYPES, which the results' types say. */
 static shoal_status imply(parse_state *p, operation *o, const shoal_type *results, uint16_t n) {
-    uint64_t has = o->def->attrs_required | o->def->attrs_optional;
+    graph_keys has = o->def->attrs_required | o->def->attrs_optional;
     if (has >> SHOAL_ATTR_DTYPE & 1 && n)
         SHOAL_TRY(add_attr(p, o, graph_int(SHOAL_ATTR_DTYPE, results[0].dtype)));
     if (has >> SHOAL_ATTR_SHAPE & 1 && n)

@@ -23,6 +23,29 @@ const int64_t *graph_call_ints(const graph_call *call, shoal_attr_key key, uint3
 /* Whether the list holds the number. */
 bool graph_has(const int64_t *list, uint32_t count, int64_t number);
 
+enum { GRAPH_MAX_COMPOSITE_INPUTS = 8 };
+
+/* Texts of types, for messages: GRAPH_TEXT(&type) lives until the end of the block. */
+#define GRAPH_TEXT(type) base_type_text(type, (char[BASE_TYPE_TEXT]){0})
+
+/* The only result. */
+shoal_status graph_one(shoal_type *outputs, uint16_t max, uint16_t *n, const shoal_type *type);
+#define GRAPH_ONE(type) graph_one(outputs, max_outputs, n_outputs, type)
+
+static inline char graph_kind(const shoal_type *type) {
+    return shoal_dtype_kind((shoal_dtype)type->dtype);
+}
+/* A dimension number inside the rank. */
+shoal_status graph_check_axis(const graph_call *call, shoal_attr_key key, int64_t axis,
+                              const shoal_type *type);
+/* A list of axes of a type, each at most once. */
+shoal_status graph_check_axes(const graph_call *call, shoal_attr_key key, const shoal_type *type,
+                              const int64_t **list, uint32_t *count);
+/* The operands from number `first` on have one type. */
+shoal_status graph_same_inputs(const graph_call *call, uint32_t first);
+shoal_status graph_get_dtype(const graph_call *call, shoal_type *type);
+shoal_status graph_get_shape(const graph_call *call, shoal_type *type, int64_t *elements);
+
 #define INFER(name)                                                                                \
     shoal_status graph_infer_##name(const graph_call *call, shoal_type *outputs,                   \
                                     uint16_t max_outputs, uint16_t *n_outputs)
@@ -42,6 +65,12 @@ INFER(slice);
 INFER(concatenate);
 INFER(reduce);
 INFER(dot_general);
+INFER(gelu);
+INFER(softmax);
+INFER(norm);
+INFER(cross_entropy);
+INFER(attention);
+INFER(rope);
 INFER(place);
 INFER(exchange);
 
@@ -58,6 +87,15 @@ AXES(slice);
 AXES(concatenate);
 AXES(reduce);
 AXES(dot_general);
+AXES(along);
+AXES(cross_entropy);
+AXES(attention);
+AXES(rope);
+
+/* One loop per axis of the result, which may be cut anywhere: what most operations have. */
+void graph_loops_of_result(const shoal_type *result, graph_axes *out);
+/* All axes are needed whole. */
+void graph_whole(const shoal_type *type, int8_t *map);
 
 #define LOCALISE(name)                                                                             \
     shoal_status graph_localise_##name(const graph_call *call, const graph_axes *axes,             \
@@ -67,10 +105,28 @@ LOCALISE(constant);
 LOCALISE(iota);
 LOCALISE(shape); /* SHAPE becomes the part's */
 LOCALISE(slice);
+LOCALISE(attention);
+
+shoal_attr *graph_find_attr(shoal_attr *attrs, uint16_t n, shoal_attr_key key);
 
 #define COST(name)                                                                                 \
     double graph_cost_##name(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs)
 COST(reduce);
 COST(dot_general);
+COST(composite);
+COST(attention);
+
+#define DECOMPOSE(name)                                                                            \
+    shoal_status graph_decompose_##name(const graph_call *call, graph *g, const uint32_t *inputs,  \
+                                        uint32_t *outputs)
+DECOMPOSE(silu);
+DECOMPOSE(gelu);
+DECOMPOSE(softmax);
+DECOMPOSE(log_softmax);
+DECOMPOSE(rms_norm);
+DECOMPOSE(layer_norm);
+DECOMPOSE(cross_entropy);
+DECOMPOSE(attention);
+DECOMPOSE(rope);
 
 #endif

@@ -157,7 +157,11 @@ static void print_attr(const printer *p, const shoal_node *node, const shoal_att
     case SHOAL_ATTR_KIND_BYTES:
         print_dense(out, attr, &p->g->values[node->first_output].type);
         break;
-    case SHOAL_ATTR_KIND_FLOAT: break; /* no key has this kind */
+    case SHOAL_ATTR_KIND_FLOAT:
+        graph_element_print(SHOAL_F64, &attr->u.f, out);
+        base_str_text(out, " : f64");
+        break;
+    case SHOAL_ATTR_KIND_BOOL: base_str_text(out, attr->u.i ? "true" : "false"); break;
     }
 }
 

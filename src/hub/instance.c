@@ -90,6 +90,28 @@ static bool takes_part(const plan_result *plan, const hub *h, const hub_peer *pe
     return false;
 }
 
+/* The inputs that travel along. */
+static shoal_status add_smalls(const hub_instance *instance, const plan_program *program,
+                               base_arena *arena, Shoal__SlotRun *part) {
+    size_t n = 0;
+    for (uint32_t k = 0; k < program->n_inputs; k++)
+        n += instance->inputs[program->input_of[k]]->data.size != 0;
+    if (!n) return SHOAL_OK;
+    Shoal__Small *smalls = base_arena_array(arena, Shoal__Small, n);
+    part->smalls = base_arena_array(arena, Shoal__Small *, n);
+    if (!smalls || !part->smalls) return SHOAL_NO_MEMORY;
+    for (uint32_t k = 0; k < program->n_inputs; k++) {
+        const base_str *data = &instance->inputs[program->input_of[k]]->data;
+        if (!data->size) continue;
+        Shoal__Small *small = part->smalls[part->n_smalls] = &smalls[part->n_smalls];
+        shoal__small__init(small);
+        small->input = k;
+        small->data = (ProtobufCBinaryData){data->size, (uint8_t *)data->data};
+        part->n_smalls++;
+    }
+    return SHOAL_OK;
+}
+
 /* What one peer has to do. */
 static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
     hub_variant *variant = instance->variant;
@@ -124,6 +146,7 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
             inputs[k] = instance->input_ids[program->input_of[k]];
         for (uint32_t k = 0; k < program->n_outputs; k++)
             outputs[k] = instance->output_ids[program->output_of[k]];
+        status = add_smalls(instance, program, &arena, part);
         part->inputs = inputs;
         part->n_inputs = program->n_inputs;
         part->outputs = outputs;

@@ -47,6 +47,8 @@ typedef struct hub_value {
     shoal_type type;
     base_arena arena; /* of the layout */
     plan_layout layout;
+    base_str data;  /* of a small one, which lies on all devices: sent with each run that uses it */
+    uint64_t epoch; /* in which those devices were all there are */
     uint32_t users; /* instances that read or write it and are not through */
     bool released;  /* the client has let go */
     shoal_status status;
@@ -156,6 +158,9 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
                            hub_value **out);
 shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout);
+/* Lays a small value out on all devices of the pool, or in its client's memory while it has none.
+ */
+shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *value);
 void hub_value_account(hub *h, const hub_value *value, int sign);
 void hub_value_poison(hub_value *value, shoal_status status, const char *message);
 /* Drops the value if nobody needs it any more. */

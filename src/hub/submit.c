@@ -109,6 +109,15 @@ static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit)
         SHOAL_TRY(base_type_elements(&type, &count));
         hub_value *value;
         SHOAL_TRY(hub_value_new(h, upload->value, peer->session, &type, &value));
+        if (upload->data.len) {
+            if (upload->data.len > WIRE_SMALL || upload->data.len != (size_t)base_type_bytes(&type))
+                return base_fail(SHOAL_FORMAT, "an upload of %zu bytes is not what its type says",
+                                 upload->data.len);
+            base_str_bytes(&value->data, upload->data.data, upload->data.len);
+            SHOAL_TRY(base_str_status(&value->data));
+            SHOAL_TRY(hub_value_everywhere(h, peer, value));
+            continue;
+        }
         base_arena arena;
         base_arena_init(&arena, 0);
         plan_layout whole;
@@ -129,6 +138,8 @@ static shoal_status input_values(hub *h, hub_peer *peer, const hub_program *prog
                              (unsigned long long)submit->inputs[i]);
         if (!base_type_equal(&value->type, &program->types[i]))
             return base_fail(SHOAL_FORMAT, "input %zu is not of the program's type", i);
+        if (value->data.size && value->epoch != h->epoch)
+            SHOAL_TRY(hub_value_everywhere(h, peer, value));
         out[i] = value;
     }
     return SHOAL_OK;

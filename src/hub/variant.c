@@ -54,7 +54,7 @@ static shoal_status settle_layout(const plan_pool *pool, const shoal_type *type,
     return plan_layout_split(arena, type->rank, type->dims, 0, 1, slots, weights, n, out);
 }
 
-static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, shoal_attr attrs[2]) {
+static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, shoal_attr attrs[3]) {
     size_t n = layout->rank;
     for (uint32_t a = 0; a < layout->rank; a++) n += layout->parts[a] + 1;
     int64_t *cuts = base_arena_array(arena, int64_t, n);
@@ -69,6 +69,7 @@ static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, sh
     for (uint32_t i = 0; i < layout->n_slots; i++) slots[i] = layout->slots[i];
     attrs[0] = graph_ints(SHOAL_ATTR_CUTS, cuts, n);
     attrs[1] = graph_ints(SHOAL_ATTR_SLOTS, slots, layout->n_slots);
+    attrs[2] = graph_int(SHOAL_ATTR_SUGGESTED, 1);
     return SHOAL_OK;
 }
 
@@ -94,10 +95,10 @@ static shoal_status with_moves(const shoal_graph *g, const plan_pool *pool, hub_
     for (uint32_t m = 0; m < variant->n_moved; m++) {
         uint32_t value = g->inputs[variant->moved[m][0]];
         plan_layout layout;
-        shoal_attr attrs[2];
+        shoal_attr attrs[3];
         SHOAL_TRY(settle_layout(pool, &g->values[value].type, arena, &layout));
         SHOAL_TRY(place_attrs(arena, &layout, attrs));
-        SHOAL_TRY(graph_add(to, GRAPH_PLACE, &map[value], 1, attrs, 2, NULL, 0, &map[value]));
+        SHOAL_TRY(graph_add(to, GRAPH_PLACE, &map[value], 1, attrs, 3, NULL, 0, &map[value]));
         variant->moved[m][1] = map[value];
     }
     for (uint32_t n = 0; n < g->n_nodes; n++) {

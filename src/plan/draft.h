@@ -58,6 +58,7 @@ typedef struct plan_draft {
     plan_form **outputs; /* per output of g */
     double seconds;
     uint64_t bytes;
+    bool bound; /* some division follows a layout that a user gave */
 } plan_draft;
 
 /* ---- draft.c: forms, routes between them, and what they cost ---- */

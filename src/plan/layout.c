@@ -171,7 +171,7 @@ static void put(base_str *out, uint64_t value) {
 
 shoal_status plan_layout_encode(const plan_layout *layout, base_str *out) {
     put(out, layout->rank);
-    put(out, layout->combine);
+    put(out, layout->combine | (uint32_t)layout->given << 16);
     put(out, layout->n_slots);
     for (uint32_t a = 0; a <= layout->rank; a++) put(out, layout->parts[a]);
     for (uint32_t a = 0; a < layout->rank; a++)
@@ -218,10 +218,11 @@ shoal_status plan_layout_decode(base_arena *arena, const void *data, size_t byte
     uint32_t rank, combine, n_slots, *slots, *coords;
     int64_t dims[PLAN_MAX_AXES] = {0};
     SHOAL_TRY(get_u32s(&r, &rank, 1, PLAN_MAX_AXES - 1, "rank"));
-    SHOAL_TRY(get_u32s(&r, &combine, 1, UINT16_MAX, "combine"));
+    SHOAL_TRY(get_u32s(&r, &combine, 1, 2 * UINT16_MAX + 1, "combine"));
     SHOAL_TRY(get_u32s(&r, &n_slots, 1, PLAN_MAX_PARTS, "slot count"));
     SHOAL_TRY(start(arena, rank, dims, n_slots, out, &slots, &coords));
     out->combine = (uint16_t)combine;
+    out->given = combine >> 16;
     SHOAL_TRY(get_u32s(&r, out->parts, rank + 1, PLAN_MAX_PARTS, "parts"));
     for (uint32_t a = 0; a < rank; a++) {
         size_t points = (size_t)out->parts[a] + 1;

@@ -22,6 +22,7 @@ typedef struct plan_layout {
     const int64_t *cuts[PLAN_MAX_AXES]; /* parts + 1 points from 0 to the extent; none for summands
                                            (NULL) */
     uint16_t combine;                   /* operation that joins summands */
+    bool given; /* a user asked for it: what is computed from it follows it */
     uint32_t n_slots;
     const uint32_t *slots;  /* distinct slot numbers */
     const uint32_t *coords; /* [n_slots][rank + 1] */

@@ -78,6 +78,8 @@ static shoal_status place_layout(plan_draft *d, uint32_t n, plan_layout *out) {
     shoal_status status = plan_layout_from_ints(&d->arena, type->rank, type->dims, cuts->u.ints,
                                                 cuts->count, slots->u.ints, slots->count, out);
     if (status == SHOAL_OK) status = check_layout(d, out, type);
+    const shoal_attr *suggested = shoal_node_attr(node, SHOAL_ATTR_SUGGESTED);
+    out->given = !suggested || !suggested->u.i;
     return status;
 }
 
@@ -124,6 +126,7 @@ static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
     plan_held *from = &d->values[node->inputs[0]], *to = &d->values[node->first_output];
     plan_form *form;
     SHOAL_TRY(plan_need(d, node->inputs[0], to->want, &form));
+    form->layout.given = form->layout.given || to->want->given; /* also when it lay so before */
     /* The placed form first: what follows follows it. The others are as good to read from. */
     plan_forms **end = &to->forms;
     for (const plan_forms *f = from->forms; f; f = f->next) {
@@ -273,7 +276,7 @@ static shoal_status lower(const shoal_graph *g, const plan_pool *pool, const pla
     SHOAL_TRY(check_pool(pool));
     shoal_status status = draft_init(&pooled, g, pool, NULL);
     if (status == SHOAL_OK) status = draft(&pooled, inputs, wanted);
-    if (status == SHOAL_OK) status = best_alone(&pooled, inputs, &single);
+    if (status == SHOAL_OK && !pooled.bound) status = best_alone(&pooled, inputs, &single);
     if (status == SHOAL_OK && single) {
         status = draft_init(&alone, g, pool, single);
         if (status == SHOAL_OK) status = draft(&alone, inputs, wanted);

@@ -1,6 +1,7 @@
-/* See pool_sim.h: a small interpreter of operations, then the pool around it. */
+/* See pool_sim.h: a node is run by the reference's kernel; then the pool around it. */
 #include "plan/pool_sim.h"
 
+#include "backend/ref/ref.h"
 #include "base/vec.h"
 
 #include <assert.h>
@@ -28,12 +29,6 @@ static const int64_t *ints(const shoal_node *node, shoal_attr_key key, uint32_t 
     return attr ? attr->u.ints : NULL;
 }
 
-static bool has(const int64_t *list, uint32_t n, uint32_t number) {
-    for (uint32_t i = 0; i < n; i++)
-        if (list[i] == number) return true;
-    return false;
-}
-
 static void unravel(const shoal_type *type, int64_t index, int64_t *at) {
     for (uint32_t a = type->rank; a-- > 0; index /= type->dims[a]) at[a] = index % type->dims[a];
 }
@@ -44,151 +39,49 @@ static int64_t ravel(const shoal_type *type, const int64_t *at) {
     return index;
 }
 
-static double apply(uint16_t op, double x, double y) {
-    switch (op) {
-    case GRAPH_NEGATE: return -x;
-    case GRAPH_ABS: return fabs(x);
-    case GRAPH_EXPONENTIAL: return exp(x);
-    case GRAPH_LOG: return log(x);
-    case GRAPH_SQRT: return sqrt(x);
-    case GRAPH_TANH: return tanh(x);
-    case GRAPH_LOGISTIC: return 1 / (1 + exp(-x));
-    case GRAPH_ADD: return x + y;
-    case GRAPH_SUBTRACT: return x - y;
-    case GRAPH_MULTIPLY: return x * y;
-    case GRAPH_DIVIDE: return x / y;
-    case GRAPH_MAXIMUM: return x > y ? x : y;
-    case GRAPH_MINIMUM: return x < y ? x : y;
-    case GRAPH_POWER: return pow(x, y);
-    case GRAPH_CONVERT:
-    case GRAPH_RESHAPE:
-    case GRAPH_PLACE: return x;
-    default: assert(!"operation known to the interpreter"); return 0;
+/* Elements as their type has them; to be freed. */
+static void *to_bytes(const sim_array *array) {
+    int64_t n = base_type_count(&array->type);
+    char *bytes = calloc((size_t)n + 1, 8);
+    assert(bytes);
+    for (int64_t e = 0; e < n; e++) {
+        ref_chunk one = {.d = {array->data[e]}};
+        ref_convert_chunk(&one, REF_D, array->type.dtype, 1);
+        ref_store(&one, array->type.dtype, bytes, e, 1);
+    }
+    return bytes;
+}
+
+static void from_bytes(const void *bytes, sim_array *array) {
+    for (int64_t e = 0; e < base_type_count(&array->type); e++) {
+        ref_chunk one;
+        ref_load(&one, array->type.dtype, bytes, e, 1);
+        ref_convert_chunk(&one, ref_class_of(array->type.dtype), SHOAL_F64, 1);
+        array->data[e] = one.d[0];
     }
 }
 
-static double compare(const shoal_node *node, double x, double y) {
-    const char *how = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
-    return !strcmp(how, "LT") ? x < y : x >= y;
-}
-
-static double constant(const shoal_node *node, const sim_array *out, int64_t e) {
-    const shoal_attr *value = shoal_node_attr(node, SHOAL_ATTR_VALUE);
-    assert(out->type.dtype == SHOAL_F32);
-    return ((const float *)value->u.bytes)[value->count == sizeof(float) ? 0 : e];
-}
-
-static double iota(const shoal_node *node, const int64_t *at) {
-    int64_t axis = shoal_node_attr(node, SHOAL_ATTR_IOTA_DIMENSION)->u.i;
-    const int64_t *start = ints(node, SHOAL_ATTR_START_INDICES, NULL);
-    return (double)(at[axis] + (start ? start[axis] : 0));
-}
-
-/* Where an operation that only moves elements takes the element `at` from. */
-static void source_of(const shoal_node *node, const sim_array *in, const int64_t *at,
-                      int64_t *from) {
-    for (uint32_t a = 0; a < in->type.rank; a++) switch (node->op) {
-        case GRAPH_BROADCAST_IN_DIM:
-            from[a] = in->type.dims[a] == 1
-                          ? 0
-                          : at[ints(node, SHOAL_ATTR_BROADCAST_DIMENSIONS, NULL)[a]];
-            break;
-        case GRAPH_TRANSPOSE: from[ints(node, SHOAL_ATTR_PERMUTATION, NULL)[a]] = at[a]; break;
-        default:
-            from[a] = ints(node, SHOAL_ATTR_START_INDICES, NULL)[a] +
-                      at[a] * ints(node, SHOAL_ATTR_STRIDES, NULL)[a];
-        }
-}
-
-static double concatenate(const shoal_node *node, const sim_array *const *in, const int64_t *at) {
-    int64_t axis = shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i, from[SHOAL_MAX_RANK];
-    memcpy(from, at, sizeof from);
-    uint32_t i = 0;
-    while (from[axis] >= in[i]->type.dims[axis]) from[axis] -= in[i++]->type.dims[axis];
-    return in[i]->data[ravel(&in[i]->type, from)];
-}
-
-static void reduce(const shoal_node *node, const sim_array *const *in, sim_array *out) {
-    uint32_t n;
-    const int64_t *dimensions = ints(node, SHOAL_ATTR_DIMENSIONS, &n);
-    uint16_t op = graph_body_op(node->regions[0]);
-    for (int64_t e = 0; e < base_type_count(&out->type); e++) out->data[e] = in[1]->data[0];
-    for (int64_t e = 0; e < base_type_count(&in[0]->type); e++) {
-        int64_t at[SHOAL_MAX_RANK], kept[SHOAL_MAX_RANK];
-        uint32_t k = 0;
-        unravel(&in[0]->type, e, at);
-        for (uint32_t a = 0; a < in[0]->type.rank; a++)
-            if (!has(dimensions, n, a)) kept[k++] = at[a];
-        double *to = &out->data[ravel(&out->type, kept)];
-        *to = apply(op, *to, in[0]->data[e]);
-    }
-}
-
-/* Batch, then free axes of the left, then of the right: as the specification orders the result. */
-static void dot(const shoal_node *node, const sim_array *const *in, sim_array *out) {
-    uint32_t nb, nc;
-    const int64_t *lb = ints(node, SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, &nb);
-    const int64_t *rb = ints(node, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, &nb);
-    const int64_t *lc = ints(node, SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &nc);
-    const int64_t *rc = ints(node, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &nc);
-    const shoal_type *l = &in[0]->type, *r = &in[1]->type;
-    for (int64_t x = 0; x < base_type_count(l); x++)
-        for (int64_t y = 0; y < base_type_count(r); y++) {
-            int64_t a[SHOAL_MAX_RANK], b[SHOAL_MAX_RANK], at[2 * SHOAL_MAX_RANK];
-            uint32_t k = 0;
-            bool meet = true;
-            unravel(l, x, a);
-            unravel(r, y, b);
-            for (uint32_t i = 0; i < nb; i++) {
-                meet = meet && a[lb[i]] == b[rb[i]];
-                at[k++] = a[lb[i]];
-            }
-            for (uint32_t i = 0; i < nc; i++) meet = meet && a[lc[i]] == b[rc[i]];
-            if (!meet) continue;
-            for (uint32_t i = 0; i < l->rank; i++)
-                if (!has(lb, nb, i) && !has(lc, nc, i)) at[k++] = a[i];
-            for (uint32_t i = 0; i < r->rank; i++)
-                if (!has(rb, nb, i) && !has(rc, nc, i)) at[k++] = b[i];
-            out->data[ravel(&out->type, at)] += in[0]->data[x] * in[1]->data[y];
-        }
-}
-
-static void run_node(const shoal_node *node, const sim_array *const *in, sim_array *out) {
-    if (node->op == GRAPH_REDUCE) {
-        reduce(node, in, out);
-        return;
-    }
-    if (node->op == GRAPH_DOT_GENERAL) {
-        dot(node, in, out);
-        return;
-    }
-    for (int64_t e = 0; e < base_type_count(&out->type); e++) {
-        int64_t at[SHOAL_MAX_RANK] = {0}, from[SHOAL_MAX_RANK] = {0};
-        unravel(&out->type, e, at);
-        switch (node->op) {
-        case GRAPH_CONSTANT: out->data[e] = constant(node, out, e); break;
-        case GRAPH_IOTA: out->data[e] = iota(node, at); break;
-        case GRAPH_COMPARE: out->data[e] = compare(node, in[0]->data[e], in[1]->data[e]); break;
-        case GRAPH_SELECT: out->data[e] = in[in[0]->data[e] != 0 ? 1 : 2]->data[e]; break;
-        case GRAPH_CONCATENATE: out->data[e] = concatenate(node, in, at); break;
-        case GRAPH_BROADCAST_IN_DIM:
-        case GRAPH_TRANSPOSE:
-        case GRAPH_SLICE:
-            source_of(node, in[0], at, from);
-            out->data[e] = in[0]->data[ravel(&in[0]->type, from)];
-            break;
-        default:
-            out->data[e] = apply(node->op, in[0]->data[e], node->n_inputs > 1 ? in[1]->data[e] : 0);
-        }
-    }
-}
-
+/* One node, by the reference's kernel. */
 static void run_values(const shoal_graph *g, const shoal_node *node, sim_array *values) {
-    const sim_array *in[64] = {0};
-    assert(node->n_inputs <= 64 && node->n_outputs == 1);
-    for (uint32_t i = 0; i < node->n_inputs; i++) in[i] = &values[node->inputs[i]];
-    sim_array_init(&values[node->first_output], &g->values[node->first_output].type);
-    run_node(node, in, &values[node->first_output]);
+    void *in[64] = {0}, *out[8] = {0};
+    assert(node->n_inputs <= 64 && node->n_outputs <= 8);
+    for (uint32_t i = 0; i < node->n_inputs; i++) in[i] = to_bytes(&values[node->inputs[i]]);
+    for (uint32_t o = 0; o < node->n_outputs; o++) {
+        sim_array *array = &values[node->first_output + o];
+        sim_array_init(array, &g->values[node->first_output + o].type);
+        out[o] = calloc((size_t)base_type_count(&array->type) + 1, 8);
+        assert(out[o]);
+    }
+    ref_call call = {g, node, (const void *const *)in, out};
+    ref_kernel kernel = ref_kernel_of(node->op);
+    assert(kernel);
+    shoal_status status = kernel(&call);
+    assert(!status);
+    for (uint32_t o = 0; o < node->n_outputs && !status; o++) {
+        from_bytes(out[o], &values[node->first_output + o]);
+        free(out[o]);
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) free(in[i]);
 }
 
 static void copy_array(sim_array *to, const sim_array *from) {
@@ -196,7 +89,17 @@ static void copy_array(sim_array *to, const sim_array *from) {
     memcpy(to->data, from->data, (size_t)base_type_count(&from->type) * sizeof *to->data);
 }
 
-void sim_run(const shoal_graph *g, const sim_array *inputs, sim_array *outputs) {
+static graph *primitives(const shoal_graph *g) {
+    graph *out;
+    shoal_status status = graph_new(0, &out);
+    if (!status) status = graph_decompose(g, NULL, NULL, out);
+    assert(!status);
+    return out;
+}
+
+void sim_run(const shoal_graph *composite, const sim_array *inputs, sim_array *outputs) {
+    graph *own = primitives(composite);
+    const shoal_graph *g = graph_data(own);
     sim_array *values = calloc(g->n_values + 1, sizeof *values);
     assert(values);
     for (uint32_t i = 0; i < g->n_inputs; i++) copy_array(&values[g->inputs[i]], &inputs[i]);
@@ -204,6 +107,7 @@ void sim_run(const shoal_graph *g, const sim_array *inputs, sim_array *outputs) 
     for (uint32_t o = 0; o < g->n_outputs; o++) copy_array(&outputs[o], &values[g->outputs[o]]);
     for (uint32_t v = 0; v < g->n_values; v++) sim_array_fini(&values[v]);
     free(values);
+    graph_destroy(&own);
 }
 
 /* ---- the pool ---- */
@@ -218,6 +122,7 @@ typedef struct letter {
 
 typedef struct machine {
     const plan_program *program;
+    graph *own; /* the program's graph, without composites */
     const shoal_graph *g;
     sim_array *values;
     uint32_t at;  /* the next node */
@@ -378,7 +283,8 @@ static void load(pool *p, const plan_result *result, const plan_layout *layouts,
     for (uint32_t i = 0; i < p->n; i++) {
         machine *m = &p->machines[i];
         *m = (machine){.program = &result->programs[i], .last = -1};
-        m->g = graph_data(m->program->graph);
+        m->own = primitives(graph_data(m->program->graph));
+        m->g = graph_data(m->own);
         m->values = calloc(m->g->n_values + 1, sizeof *m->values);
         assert(m->values);
         for (uint32_t v = 0; v < m->g->n_inputs; v++) {
@@ -436,6 +342,7 @@ static void unload(pool *p) {
         for (uint32_t v = 0; v < p->machines[i].g->n_values; v++)
             sim_array_fini(&p->machines[i].values[v]);
         free(p->machines[i].values);
+        graph_destroy(&p->machines[i].own);
     }
     for (size_t i = 0; i < p->letters.count; i++) free(p->letters.data[i].data);
     free(p->letters.data);

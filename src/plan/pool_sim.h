@@ -1,5 +1,6 @@
-/* For tests: runs graphs, and the programs of a plan as a pool in one thread. Elements are doubles
- * whatever the type; the tests use numbers for which that is exact. Asserts, as tests may. */
+/* For tests: runs graphs, and the programs of a plan as a pool in one thread. Elements lie as
+ * doubles between nodes, whatever the type; the tests use numbers for which that is exact. Asserts,
+ * as tests may. */
 #ifndef PLAN_POOL_SIM_H
 #define PLAN_POOL_SIM_H
 

@@ -169,7 +169,24 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
 
 /* ---- steps ---- */
 
+static bool supports(void *context, const shoal_graph *g, const shoal_node *node) {
+    const worker_slot *slot = context;
+    return slot->device.backend->supports(slot->handle, g, node);
+}
+
+/* Puts primitives in the place of the composites for which the device has no kernel. */
+static shoal_status decompose(worker_slot *slot, worker_step *step) {
+    if (!graph_has_composites(graph_data(step->graph), supports, slot)) return SHOAL_OK;
+    graph *g;
+    SHOAL_TRY(graph_new(0, &g));
+    shoal_status status = graph_decompose(graph_data(step->graph), supports, slot, g);
+    graph_destroy(status == SHOAL_OK ? &step->graph : &g);
+    if (status == SHOAL_OK) step->graph = g;
+    return status;
+}
+
 static shoal_status compile(worker_task *task, worker_step *step) {
+    SHOAL_TRY(decompose(task->slot, step));
     shoal_compile_options options = {.size = sizeof options};
     shoal_compile_report report = {.size = sizeof report};
     report.in_place = malloc((step->n_outputs + 1) * sizeof *report.in_place);

@@ -26,6 +26,28 @@ static shoal_status program_of(worker_slot *slot, const Shoal__SlotRun *run, wor
     return status;
 }
 
+/* Inputs that came along, but for those that are here already. Lock held. */
+static shoal_status take_smalls(worker_slot *slot, const Shoal__SlotRun *run) {
+    for (size_t i = 0; i < run->n_smalls; i++) {
+        const Shoal__Small *small = run->smalls[i];
+        if (small->input >= run->n_inputs)
+            return base_fail(SHOAL_FORMAT, "a run brings input %u of %zu", small->input,
+                             run->n_inputs);
+        uint64_t value = run->inputs[small->input];
+        if (slot->home || base_map_get(&slot->pieces, value)) continue;
+        worker_buffer *buffer;
+        SHOAL_TRY(worker_buffer_new(slot, small->data.len, &buffer));
+        memcpy(buffer->host, small->data.data, small->data.len);
+        worker_piece *piece = worker_piece_add(slot, value);
+        if (!piece) {
+            worker_buffer_release(buffer);
+            return SHOAL_NO_MEMORY;
+        }
+        piece->buffer = buffer;
+    }
+    return SHOAL_OK;
+}
+
 /* Lock held. What a task has to have to be run, and be it only to fail. */
 static shoal_status task_begin(worker_task *task, const Shoal__SlotRun *run) {
     const shoal_graph *g = graph_data(task->program->graph);
@@ -50,6 +72,7 @@ static shoal_status task_begin(worker_task *task, const Shoal__SlotRun *run) {
 /* Lock held. On failure the task is run all the same, and fails. */
 static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
     worker_slot *slot = task->slot;
+    SHOAL_TRY(take_smalls(slot, run));
     for (size_t i = 0; i < run->n_inputs; i++) {
         task->inputs[i] = base_map_get(&slot->pieces, run->inputs[i]);
         if (!task->inputs[i])

@@ -1,152 +1,9 @@
 /* The cases: every operation with every element type that it takes, over odd, single-element and
  * empty shapes of rank 0 to 8, with special values among the elements. */
-#include "cases.h"
+#include "build.h"
 
-#include "backend/ref/number.h"
-
-#include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static case_visitor visitor;
-static void *visitor_context;
-static uint64_t random_state;
-
-static uint64_t next_random(void) {
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    uint64_t x = random_state ^ random_state >> 33;
-    return x * UINT64_C(0xff51afd7ed558ccd) ^ x >> 29;
-}
-
-/* ---- inputs ---- */
-
-typedef enum fill { FILL_SPECIAL, FILL_TAME, FILL_INDEX } fill;
-
-static const double specials[] = {
-    0.0,          -0.0,    NAN,      INFINITY, -INFINITY, 1,      -1,     0.5,    -2.5,  3,
-    1e-3,         FLT_MAX, -FLT_MAX, 1e-45,    FLT_MIN,   65504,  -1e300, 1e300,  255.5, -128.5,
-    2147483648.0, 1e-310,  65520,    0.1,      87.5,      -103.5, 9.3e18, -9.3e18};
-enum { N_SPECIALS = sizeof specials / sizeof specials[0] };
-
-static void put_float(uint8_t dtype, void *to, int64_t at, double value) {
-    switch (dtype) {
-    case SHOAL_F16: ((uint16_t *)to)[at] = ref_to_half(value); break;
-    case SHOAL_BF16: ((uint16_t *)to)[at] = ref_to_bfloat(value); break;
-    case SHOAL_F32: ((float *)to)[at] = (float)value; break;
-    default: ((double *)to)[at] = value; break;
-    }
-}
-
-static uint64_t special_integer(uint64_t which, int bits, bool has_sign) {
-    uint64_t most = UINT64_MAX >> (64 - bits);
-    switch (which % 8) {
-    case 0: return 0;
-    case 1: return 1;
-    case 2: return most; /* -1, or the largest */
-    case 3: return has_sign ? most >> 1 : most;
-    case 4: return has_sign ? (most >> 1) + 1 : most >> 1;
-    case 5: return 2;
-    case 6: return most - 1;
-    default: return next_random();
-    }
-}
-
-/* `turn` spreads the special values of operand 1 against those of operand 0. */
-static void *new_input(const shoal_type *type, fill how, uint64_t turn) {
-    int64_t count = base_type_count(type);
-    size_t bytes = shoal_dtype_size((shoal_dtype)type->dtype);
-    char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
-    char *data = aligned_alloc(64, ((size_t)count * bytes + 64) & ~(size_t)63);
-    if (!data) exit(2);
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t pick = turn ? (uint64_t)i / (kind == 'f' ? N_SPECIALS : 8) : (uint64_t)i;
-        double random = (double)(int64_t)(next_random() >> 12) * 0x1p-51 - 1;
-        bool special = how == FILL_SPECIAL && next_random() % 4;
-        if (kind == 'f') {
-            double value = how == FILL_INDEX ? (double)i : how == FILL_TAME ? random : random * 6;
-            put_float(type->dtype, data, i, special ? specials[pick % N_SPECIALS] : value);
-        } else if (kind == 'b') {
-            data[i] = (char)(next_random() & 1);
-        } else {
-            uint64_t value = how == FILL_INDEX ? (uint64_t)i : next_random() % 7;
-            if (special) value = special_integer(pick, 8 * (int)bytes, kind == 'i');
-            memcpy(data + (size_t)i * bytes, &value, bytes); /* the low bytes */
-        }
-    }
-    return data;
-}
-
-/* ---- building ---- */
-
-static shoal_type type_of(uint8_t dtype, int rank, const int64_t *dims) {
-    shoal_type type = {.dtype = dtype, .rank = (uint8_t)rank};
-    for (int i = 0; i < rank; i++) type.dims[i] = dims[i];
-    return type;
-}
-
-#define SHAPE(...)                                                                                 \
-    (const int64_t[]){0, __VA_ARGS__} + 1,                                                         \
-        (int)(sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1
-#define TYPE(dtype, ...) type_with(dtype, SHAPE(__VA_ARGS__))
-static shoal_type type_with(uint8_t dtype, const int64_t *dims, int rank) {
-    return type_of(dtype, rank, dims);
-}
-#define INTS(key, ...) ints_with(SHOAL_ATTR_##key, SHAPE(__VA_ARGS__))
-static shoal_attr ints_with(shoal_attr_key key, const int64_t *values, int count) {
-    return graph_ints(key, values, (size_t)count);
-}
-#define INT(key, value) graph_int(SHOAL_ATTR_##key, value)
-
-static void visit_and_free(test_case *c) {
-    visitor(visitor_context, c);
-    graph_destroy(&c->graph);
-    for (int i = 0; i < MAX_INPUTS; i++) free(c->inputs[i]);
-}
-
-static void name_case(test_case *c, const char *op, const shoal_type *types, uint32_t n) {
-    char text[BASE_TYPE_TEXT];
-    size_t used = (size_t)snprintf(c->name, sizeof c->name, "%s", op);
-    for (uint32_t i = 0; i < n && used < sizeof c->name; i++)
-        used += (size_t)snprintf(c->name + used, sizeof c->name - used, " %s",
-                                 base_type_text(&types[i], text));
-}
-
-static void must(shoal_status status) {
-    if (!status) return;
-    fprintf(stderr, "conformance: cannot build a case: %s\n", shoal_error_message());
-    exit(2);
-}
-
-/* One node; a combination that the operation does not take is left out. */
-static bool one_node(uint16_t op, const shoal_type *types, uint32_t n_inputs,
-                     const shoal_attr *attrs, uint16_t n_attrs, closeness close, int64_t terms,
-                     fill how) {
-    graph_call call = {.op = op, .n_inputs = n_inputs, .inputs = types, .n_attrs = n_attrs};
-    shoal_attr sorted[8];
-    if (n_attrs) memcpy(sorted, attrs, n_attrs * sizeof *attrs);
-    for (int i = 1; i < n_attrs; i++)
-        for (int j = i; j > 0 && sorted[j].key < sorted[j - 1].key; j--) {
-            shoal_attr swap = sorted[j];
-            sorted[j] = sorted[j - 1], sorted[j - 1] = swap;
-        }
-    call.attrs = sorted;
-    shoal_type out;
-    uint16_t n_out;
-    if (graph_infer(&call, &out, 1, &n_out)) return false;
-    test_case c = {.close = close, .terms = terms};
-    uint32_t values[MAX_INPUTS], result;
-    name_case(&c, shoal_op_name(op), types, n_inputs);
-    must(graph_new(0, &c.graph));
-    for (uint32_t i = 0; i < n_inputs; i++) {
-        must(graph_add_input(c.graph, &types[i], &values[i]));
-        c.inputs[i] = new_input(&types[i], how, i % 2);
-    }
-    must(graph_add(c.graph, op, values, n_inputs, sorted, n_attrs, NULL, 0, &result));
-    must(graph_add_output(c.graph, result));
-    visit_and_free(&c);
-    return true;
-}
 
 /* ---- elementwise ---- */
 
@@ -179,24 +36,24 @@ static void elementwise_cases(void) {
     static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     for (uint8_t dtype = 0; dtype < SHOAL_DTYPE_COUNT; dtype++)
         for (int s = 0; s < N_SHAPES; s++) {
-            shoal_type t = type_of(dtype, shapes[s].rank, shapes[s].dims);
+            shoal_type t = build_type(dtype, shapes[s].dims, shapes[s].rank);
             shoal_type types[3] = {t, t, t};
             for (uint16_t op = GRAPH_NEGATE; op <= GRAPH_POWER; op++) {
                 bool exact = !is_transcendental(op) || shoal_dtype_kind((shoal_dtype)dtype) != 'f';
-                one_node(op, types, op < GRAPH_ADD ? 1 : 2, NULL, 0,
-                         exact ? CLOSE_EXACT : CLOSE_ULPS, 0, FILL_SPECIAL);
+                build_node(op, types, op < GRAPH_ADD ? 1 : 2, NULL, 0,
+                           exact ? CLOSE_EXACT : CLOSE_ULPS, 0, FILL_SPECIAL);
             }
             for (int d = 0; d < 6; d++) {
                 shoal_attr direction = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[d]);
-                one_node(GRAPH_COMPARE, types, 2, &direction, 1, CLOSE_BITS, 0, FILL_SPECIAL);
+                build_node(GRAPH_COMPARE, types, 2, &direction, 1, CLOSE_BITS, 0, FILL_SPECIAL);
             }
             types[0].dtype = SHOAL_BOOL;
-            one_node(GRAPH_SELECT, types, 3, NULL, 0, CLOSE_BITS, 0, FILL_SPECIAL);
+            build_node(GRAPH_SELECT, types, 3, NULL, 0, CLOSE_BITS, 0, FILL_SPECIAL);
             types[0] = (shoal_type){.dtype = SHOAL_BOOL};
-            one_node(GRAPH_SELECT, types, 3, NULL, 0, CLOSE_BITS, 0, FILL_SPECIAL);
+            build_node(GRAPH_SELECT, types, 3, NULL, 0, CLOSE_BITS, 0, FILL_SPECIAL);
             for (uint8_t to = 0; to < SHOAL_DTYPE_COUNT; to++) {
                 shoal_attr attr = INT(DTYPE, to);
-                one_node(GRAPH_CONVERT, &t, 1, &attr, 1, CLOSE_EXACT, 0, FILL_SPECIAL);
+                build_node(GRAPH_CONVERT, &t, 1, &attr, 1, CLOSE_EXACT, 0, FILL_SPECIAL);
             }
         }
 }
@@ -205,32 +62,32 @@ static void elementwise_cases(void) {
 
 static void creation_cases(uint8_t dtype) {
     for (int s = 0; s < N_SHAPES; s++) {
-        shoal_type t = type_of(dtype, shapes[s].rank, shapes[s].dims);
+        shoal_type t = build_type(dtype, shapes[s].dims, shapes[s].rank);
         size_t size = shoal_dtype_size((shoal_dtype)dtype);
         size_t counts[2] = {size, (size_t)base_type_bytes(&t)};
         shoal_attr shape = graph_ints(SHOAL_ATTR_SHAPE, t.dims, t.rank);
         shoal_type room = t;
         if (!counts[1]) room = (shoal_type){.dtype = dtype};
-        void *data = new_input(&room, FILL_SPECIAL, 0);
+        void *data = build_input(&room, FILL_SPECIAL, 0);
         for (int k = 0; k < 2; k++) {
             shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, data, counts[k]), shape,
                                   INT(DTYPE, dtype)};
-            one_node(GRAPH_CONSTANT, NULL, 0, attrs, 3, CLOSE_BITS, 0, FILL_TAME);
+            build_node(GRAPH_CONSTANT, NULL, 0, attrs, 3, CLOSE_BITS, 0, FILL_TAME);
         }
         free(data);
         const int64_t start[SHOAL_MAX_RANK] = {3, 0, 7, 1, 2, 5, 4, 6};
         for (int axis = 0; axis < t.rank; axis++) {
             shoal_attr attrs[] = {INT(IOTA_DIMENSION, axis), shape, INT(DTYPE, dtype),
                                   graph_ints(SHOAL_ATTR_START_INDICES, start, t.rank)};
-            one_node(GRAPH_IOTA, NULL, 0, attrs, 3, CLOSE_BITS, 0, FILL_TAME);
-            one_node(GRAPH_IOTA, NULL, 0, attrs, 4, CLOSE_BITS, 0, FILL_TAME);
+            build_node(GRAPH_IOTA, NULL, 0, attrs, 3, CLOSE_BITS, 0, FILL_TAME);
+            build_node(GRAPH_IOTA, NULL, 0, attrs, 4, CLOSE_BITS, 0, FILL_TAME);
         }
     }
 }
 
 static void move_one(uint16_t op, shoal_type in, const shoal_attr *attrs, uint16_t n_attrs) {
-    if (one_node(op, &in, 1, attrs, n_attrs, CLOSE_BITS, 0, FILL_INDEX)) return;
-    must(base_fail(SHOAL_INTERNAL, "%s: %s", shoal_op_name(op), shoal_error_message()));
+    if (build_node(op, &in, 1, attrs, n_attrs, CLOSE_BITS, 0, FILL_INDEX)) return;
+    build_must(base_fail(SHOAL_INTERNAL, "%s: %s", shoal_op_name(op), shoal_error_message()));
 }
 #define MOVE(op, in, ...)                                                                          \
     move_one(op, in, (const shoal_attr[]){__VA_ARGS__},                                            \
@@ -268,9 +125,9 @@ static void movement_cases(uint8_t d) {
     shoal_attr axis0 = INT(DIMENSION, 0), axis1 = INT(DIMENSION, 1);
     shoal_type a[] = {TYPE(d, 2, 5), TYPE(d, 0, 5), TYPE(d, 3, 5)};
     shoal_type b[] = {TYPE(d, 4, 1, 3), TYPE(d, 4, 6, 3)};
-    one_node(GRAPH_CONCATENATE, a, 3, &axis0, 1, CLOSE_BITS, 0, FILL_SPECIAL);
-    one_node(GRAPH_CONCATENATE, a, 1, &axis1, 1, CLOSE_BITS, 0, FILL_SPECIAL);
-    one_node(GRAPH_CONCATENATE, b, 2, &axis1, 1, CLOSE_BITS, 0, FILL_SPECIAL);
+    build_node(GRAPH_CONCATENATE, a, 3, &axis0, 1, CLOSE_BITS, 0, FILL_SPECIAL);
+    build_node(GRAPH_CONCATENATE, a, 1, &axis1, 1, CLOSE_BITS, 0, FILL_SPECIAL);
+    build_node(GRAPH_CONCATENATE, b, 2, &axis1, 1, CLOSE_BITS, 0, FILL_SPECIAL);
 }
 
 /* ---- reduce and dot_general ---- */
@@ -280,12 +137,13 @@ static const shoal_graph *magnitude_body(graph *g, uint8_t dtype) {
     graph *body;
     uint32_t x, y, magnitude, result;
     shoal_type scalar = {.dtype = dtype};
-    must(graph_add_region(g, &body));
-    must(graph_add_input(body, &scalar, &x));
-    must(graph_add_input(body, &scalar, &y));
-    must(graph_add(body, GRAPH_ABS, &y, 1, NULL, 0, NULL, 0, &magnitude));
-    must(graph_add(body, GRAPH_MAXIMUM, (uint32_t[]){x, magnitude}, 2, NULL, 0, NULL, 0, &result));
-    must(graph_add_output(body, result));
+    build_must(graph_add_region(g, &body));
+    build_must(graph_add_input(body, &scalar, &x));
+    build_must(graph_add_input(body, &scalar, &y));
+    build_must(graph_add(body, GRAPH_ABS, &y, 1, NULL, 0, NULL, 0, &magnitude));
+    build_must(
+        graph_add(body, GRAPH_MAXIMUM, (uint32_t[]){x, magnitude}, 2, NULL, 0, NULL, 0, &result));
+    build_must(graph_add_output(body, result));
     return graph_data(body);
 }
 
@@ -299,21 +157,21 @@ static void reduce_one(shoal_type in, shoal_attr axes, uint16_t op) {
     c.body = composed ? "magnitude" : shoal_op_name(op);
     char name[40];
     snprintf(name, sizeof name, "reduce %s", c.body);
-    name_case(&c, name, types, 2);
-    must(graph_new(0, &c.graph));
+    build_name(&c, name, types, 2);
+    build_must(graph_new(0, &c.graph));
     uint32_t values[2], result;
     for (int i = 0; i < 2; i++) {
-        must(graph_add_input(c.graph, &types[i], &values[i]));
-        c.inputs[i] = new_input(&types[i], sums ? FILL_TAME : FILL_SPECIAL, 0);
+        build_must(graph_add_input(c.graph, &types[i], &values[i]));
+        c.inputs[i] = build_input(&types[i], sums ? FILL_TAME : FILL_SPECIAL, 0);
     }
     const shoal_graph *body;
     if (composed)
         body = magnitude_body(c.graph, in.dtype);
     else
-        must(graph_add_body(c.graph, op, (shoal_dtype)in.dtype, &body));
-    must(graph_add(c.graph, GRAPH_REDUCE, values, 2, &axes, 1, &body, 1, &result));
-    must(graph_add_output(c.graph, result));
-    visit_and_free(&c);
+        build_must(graph_add_body(c.graph, op, (shoal_dtype)in.dtype, &body));
+    build_must(graph_add(c.graph, GRAPH_REDUCE, values, 2, &axes, 1, &body, 1, &result));
+    build_must(graph_add_output(c.graph, result));
+    build_visit_and_free(&c);
 }
 
 static void reduce_cases(uint8_t d) {
@@ -343,9 +201,9 @@ static void dot_one(shoal_type lhs, shoal_type rhs, shoal_attr lb, shoal_attr rb
     int64_t terms = 1;
     for (uint32_t i = 0; i < lc.count; i++) terms *= lhs.dims[lc.u.ints[i]];
     bool done =
-        one_node(GRAPH_DOT_GENERAL, types, 2, attrs, 4, kind == 'f' ? CLOSE_SUM : CLOSE_EXACT,
-                 terms, kind == 'f' ? FILL_TAME : FILL_SPECIAL);
-    if (!done) must(base_fail(SHOAL_INTERNAL, "dot_general: %s", shoal_error_message()));
+        build_node(GRAPH_DOT_GENERAL, types, 2, attrs, 4, kind == 'f' ? CLOSE_SUM : CLOSE_EXACT,
+                   terms, kind == 'f' ? FILL_TAME : FILL_SPECIAL);
+    if (!done) build_must(base_fail(SHOAL_INTERNAL, "dot_general: %s", shoal_error_message()));
 }
 #define DOT(lhs, rhs, lb, rb, lc, rc)                                                              \
     dot_one(lhs, rhs, INTS(LHS_BATCHING_DIMENSIONS, lb), INTS(RHS_BATCHING_DIMENSIONS, rb),        \
@@ -384,7 +242,7 @@ static void dot_cases(uint8_t d) {
 static uint32_t node(graph *g, uint16_t op, const uint32_t *in, uint32_t n, const shoal_attr *attrs,
                      uint16_t n_attrs) {
     uint32_t value;
-    must(graph_add(g, op, in, n, attrs, n_attrs, NULL, 0, &value));
+    build_must(graph_add(g, op, in, n, attrs, n_attrs, NULL, 0, &value));
     return value;
 }
 #define NODE(g, op, n, ...) node(g, op, (const uint32_t[]){__VA_ARGS__}, n, NULL, 0)
@@ -400,15 +258,15 @@ static uint32_t broadcast(graph *g, uint32_t value, shoal_attr dimensions, int64
 static void layers_case(uint8_t dtype, int64_t rows, int64_t columns) {
     test_case c = {.close = CLOSE_SUM, .terms = columns + 64};
     const int64_t two[] = {rows, columns}, square[] = {columns, columns};
-    shoal_type types[] = {type_of(dtype, 2, two), type_of(dtype, 2, square),
-                          type_of(dtype, 1, &columns), type_of(dtype, 2, two)};
+    shoal_type types[] = {build_type(dtype, two, 2), build_type(dtype, square, 2),
+                          build_type(dtype, &columns, 1), build_type(dtype, two, 2)};
     uint32_t in[4];
-    name_case(&c, "layers", types, 1);
-    must(graph_new(0, &c.graph));
+    build_name(&c, "layers", types, 1);
+    build_must(graph_new(0, &c.graph));
     graph *g = c.graph;
     for (int i = 0; i < 4; i++) {
-        must(graph_add_input(g, &types[i], &in[i]));
-        c.inputs[i] = new_input(&types[i], FILL_TAME, 0);
+        build_must(graph_add_input(g, &types[i], &in[i]));
+        c.inputs[i] = build_input(&types[i], FILL_TAME, 0);
     }
     const uint64_t zero = 0;
     shoal_attr constant[] = {
@@ -428,9 +286,10 @@ static void layers_case(uint8_t dtype, int64_t rows, int64_t columns) {
     uint32_t bounded = NODE(g, GRAPH_TANH, 1, hidden);
     uint32_t power = NODE(g, GRAPH_EXPONENTIAL, 1, bounded);
     const shoal_graph *body;
-    must(graph_add_body(g, GRAPH_ADD, (shoal_dtype)dtype, &body));
+    build_must(graph_add_body(g, GRAPH_ADD, (shoal_dtype)dtype, &body));
     uint32_t total;
-    must(graph_add(g, GRAPH_REDUCE, (uint32_t[]){power, none}, 2, &last, 1, &body, 1, &total));
+    build_must(
+        graph_add(g, GRAPH_REDUCE, (uint32_t[]){power, none}, 2, &last, 1, &body, 1, &total));
     uint32_t totals = broadcast(g, total, INTS(BROADCAST_DIMENSIONS, 0), rows, columns);
     uint32_t shares = NODE(g, GRAPH_DIVIDE, 2, power, totals);
     uint32_t moved = NODE(g, GRAPH_SUBTRACT, 2, in[3], shares);
@@ -438,21 +297,21 @@ static void layers_case(uint8_t dtype, int64_t rows, int64_t columns) {
     shoal_attr shape = graph_ints(SHOAL_ATTR_SHAPE, flat_shape, 1);
     uint32_t flat = node(g, GRAPH_RESHAPE, &moved, 1, &shape, 1);
     const uint32_t outputs[] = {moved, shares, in[0], flat, moved, zeros, total};
-    for (int i = 0; i < 7; i++) must(graph_add_output(g, outputs[i]));
-    visit_and_free(&c);
+    for (int i = 0; i < 7; i++) build_must(graph_add_output(g, outputs[i]));
+    build_visit_and_free(&c);
 }
 
 /* x - (its first row), where the result may not take x's place; and a chain that may. */
 static void aliasing_case(uint8_t dtype, int64_t rows, int64_t columns) {
     test_case c = {.close = CLOSE_EXACT};
     const int64_t two[] = {rows, columns};
-    shoal_type type = type_of(dtype, 2, two);
+    shoal_type type = build_type(dtype, two, 2);
     uint32_t x;
-    name_case(&c, "aliasing", &type, 1);
-    must(graph_new(0, &c.graph));
+    build_name(&c, "aliasing", &type, 1);
+    build_must(graph_new(0, &c.graph));
     graph *g = c.graph;
-    must(graph_add_input(g, &type, &x));
-    c.inputs[0] = new_input(&type, FILL_TAME, 0);
+    build_must(graph_add_input(g, &type, &x));
+    c.inputs[0] = build_input(&type, FILL_TAME, 0);
     uint32_t y = NODE(g, GRAPH_NEGATE, 1, x);
     uint32_t z = NODE(g, GRAPH_MULTIPLY, 2, y, y);
     const int64_t limit[] = {1, columns}, start[] = {0, 0}, one[] = {1, 1};
@@ -463,21 +322,21 @@ static void aliasing_case(uint8_t dtype, int64_t rows, int64_t columns) {
     uint32_t first = broadcast(g, row, INTS(BROADCAST_DIMENSIONS, 0, 1), rows, columns);
     uint32_t result = NODE(g, GRAPH_SUBTRACT, 2, z, first);
     uint32_t absolute = NODE(g, GRAPH_ABS, 1, result);
-    must(graph_add_output(g, NODE(g, GRAPH_ADD, 2, absolute, x)));
-    visit_and_free(&c);
+    build_must(graph_add_output(g, NODE(g, GRAPH_ADD, 2, absolute, x)));
+    build_visit_and_free(&c);
 }
 
 /* x + (x with its first two axes exchanged): a view of all of x, in another order. */
 static void exchanged_case(uint8_t dtype, int64_t n) {
     test_case c = {.close = CLOSE_SUM, .terms = 64};
     const int64_t cube[] = {n, n, 5};
-    shoal_type type = type_of(dtype, 3, cube);
+    shoal_type type = build_type(dtype, cube, 3);
     uint32_t x;
-    name_case(&c, "exchanged", &type, 1);
-    must(graph_new(0, &c.graph));
+    build_name(&c, "exchanged", &type, 1);
+    build_must(graph_new(0, &c.graph));
     graph *g = c.graph;
-    must(graph_add_input(g, &type, &x));
-    c.inputs[0] = new_input(&type, FILL_TAME, 0);
+    build_must(graph_add_input(g, &type, &x));
+    c.inputs[0] = build_input(&type, FILL_TAME, 0);
     uint32_t y = NODE(g, GRAPH_NEGATE, 1, x);
     for (int i = 0; i < 2; i++) {
         shoal_attr attrs[] = {INTS(BROADCAST_DIMENSIONS, 1, 0, 2),
@@ -487,14 +346,11 @@ static void exchanged_case(uint8_t dtype, int64_t n) {
         y = NODE(g, GRAPH_EXPONENTIAL, 1, y);
         y = NODE(g, GRAPH_SQRT, 1, y);
     }
-    must(graph_add_output(g, y));
-    visit_and_free(&c);
+    build_must(graph_add_output(g, y));
+    build_visit_and_free(&c);
 }
 
-shoal_status each_case(case_visitor visit, void *context) {
-    visitor = visit;
-    visitor_context = context;
-    random_state = 20260101;
+void cases_basic(void) {
     elementwise_cases();
     for (uint8_t d = 0; d < SHOAL_DTYPE_COUNT; d++) {
         creation_cases(d);
@@ -513,5 +369,4 @@ shoal_status each_case(case_visitor visit, void *context) {
         aliasing_case(d, 1, 9);
         aliasing_case(d, 300, 301);
     }
-    return SHOAL_OK;
 }

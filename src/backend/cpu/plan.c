@@ -204,6 +204,8 @@ static bool take_over(cpu_program *p, uint32_t s, part_list *parts) {
     for (uint32_t k = 0; k < step->node->n_inputs; k++) {
         uint32_t root = p->values[step->node->inputs[k]].root;
         const cpu_value *in = &p->values[root];
+        /* A value of no bytes lies where another may begin. */
+        if (!bytes_of(p, root)) continue;
         if (in->kind != CPU_WORKSPACE || in->last != s || !may_overwrite(p, step, root)) continue;
         out->place = in->place;
         for (size_t i = 0; i < parts->count; i++)

@@ -27,6 +27,10 @@ FLOATS_1(exponential, expf(x), exp(x))
 FLOATS_1(log, logf(x), log(x))
 FLOATS_1(sqrt, sqrtf(x), sqrt(x))
 FLOATS_1(tanh, tanhf(x), tanh(x))
+FLOATS_1(erf, erff(x), erf(x))
+FLOATS_1(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
+FLOATS_1(cosine, cosf(x), cos(x))
+FLOATS_1(sine, sinf(x), sin(x))
 /* Two forms, so that neither overflows where the result would not. */
 FLOATS_1(logistic,
          x >= 0  ? 1 / (1 + expf(-x))
@@ -118,6 +122,10 @@ CHUNK_1(exponential, CHUNK_1_FLOATS)
 CHUNK_1(log, CHUNK_1_FLOATS)
 CHUNK_1(sqrt, CHUNK_1_FLOATS)
 CHUNK_1(tanh, CHUNK_1_FLOATS)
+CHUNK_1(erf, CHUNK_1_FLOATS)
+CHUNK_1(rsqrt, CHUNK_1_FLOATS)
+CHUNK_1(cosine, CHUNK_1_FLOATS)
+CHUNK_1(sine, CHUNK_1_FLOATS)
 CHUNK_1(logistic, CHUNK_1_FLOATS)
 
 static shoal_status run_binary(const ref_call *call, ref_binary op) {

@@ -1,0 +1,281 @@
+/* Each operation under pairs of layouts of its operands, on pools of 1 to 5 slots, gives what the
+ * whole graph gives. */
+#include "plan/lower_testing.h"
+
+static uint32_t unary(graph *g, uint16_t op) {
+    uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){extent(), extent()});
+    return add(g, op, &x, 1, NULL, 0);
+}
+
+static uint32_t binary(graph *g, uint16_t op) {
+    int64_t dims[] = {extent(), 1 + extent(), 2};
+    uint32_t in[] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_F32, 3, dims)};
+    shoal_attr attr = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT");
+    return add(g, op, in, 2, &attr, op == GRAPH_COMPARE);
+}
+
+static uint32_t build_select(graph *g) {
+    int64_t dims[] = {extent(), extent()};
+    uint32_t x = input(g, SHOAL_F32, 2, dims), y = input(g, SHOAL_F32, 2, dims);
+    shoal_attr attr = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "GE");
+    uint32_t which = add(g, GRAPH_COMPARE, (uint32_t[]){x, y}, 2, &attr, 1);
+    return add(g, GRAPH_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0);
+}
+
+static uint32_t build_convert(graph *g) {
+    uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){extent(), extent()});
+    shoal_attr attr = graph_int(SHOAL_ATTR_DTYPE, rand() % 2 ? SHOAL_F64 : SHOAL_I8);
+    return add(g, GRAPH_CONVERT, &x, 1, &attr, 1);
+}
+
+static uint32_t build_constant(graph *g) {
+    float numbers[64];
+    int64_t dims[] = {extent() % 8, 1 + extent() % 7};
+    bool splat = rand() % 2;
+    size_t n = splat ? 1 : (size_t)(dims[0] * dims[1]);
+    uint32_t x = input(g, SHOAL_F32, 2, dims);
+    for (int i = 0; i < 64; i++) numbers[i] = (float)(i % 13);
+    shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, numbers, n * sizeof *numbers),
+                          graph_ints(SHOAL_ATTR_SHAPE, dims, 2),
+                          graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32)};
+    uint32_t c = add(g, GRAPH_CONSTANT, NULL, 0, attrs, 3);
+    return rand() % 4 ? add(g, GRAPH_ADD, (uint32_t[]){x, c}, 2, NULL, 0) : c;
+}
+
+static uint32_t build_iota(graph *g) {
+    int64_t dims[] = {extent(), extent()};
+    uint32_t x = input(g, SHOAL_F32, 2, dims);
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, rand() % 2),
+                          graph_ints(SHOAL_ATTR_SHAPE, dims, 2),
+                          graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32)};
+    uint32_t i = add(g, GRAPH_IOTA, NULL, 0, attrs, 3);
+    return rand() % 4 ? add(g, GRAPH_MULTIPLY, (uint32_t[]){x, i}, 2, NULL, 0) : i;
+}
+
+static uint32_t build_broadcast(graph *g) {
+    int64_t n = extent(), m = extent(), to[] = {m, n, 3}, which[] = {1, 2};
+    uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){n, rand() % 2 ? 1 : 3});
+    uint32_t y = input(g, SHOAL_F32, 3, to);
+    shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, which, 2),
+                          graph_ints(SHOAL_ATTR_SHAPE, to, 3)};
+    uint32_t b = add(g, GRAPH_BROADCAST_IN_DIM, &x, 1, attrs, 2);
+    return rand() % 2 ? add(g, GRAPH_ADD, (uint32_t[]){b, y}, 2, NULL, 0) : b;
+}
+
+static uint32_t build_reshape(graph *g) {
+    int64_t n = extent(), m = 1 + extent();
+    int64_t from[][3] = {{n, 2 * m, 3}, {n, 2, 3 * m}, {2 * n, m, 1}, {4, 3 * n, 2}};
+    int64_t to[][4] = {{n, m, 2, 3}, {n, 6 * m, 1, 1}, {n, 2, 1, m}, {2, 2, n, 6}};
+    int which = rand() % 4;
+    uint32_t x = input(g, SHOAL_F32, 3, from[which]);
+    shoal_attr attr = graph_ints(SHOAL_ATTR_SHAPE, to[which], 4);
+    return add(g, GRAPH_RESHAPE, &x, 1, &attr, 1);
+}
+
+static uint32_t build_transpose(graph *g) {
+    uint32_t x = input(g, SHOAL_F32, 3, (int64_t[]){extent(), extent(), 1 + extent()});
+    shoal_attr attr = graph_ints(SHOAL_ATTR_PERMUTATION, (int64_t[]){2, 0, 1}, 3);
+    return add(g, GRAPH_TRANSPOSE, &x, 1, &attr, 1);
+}
+
+static uint32_t build_slice(graph *g) {
+    int64_t n = 4 + extent(), m = extent();
+    uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){n, m});
+    shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, (int64_t[]){1 + rand() % 3, 0}, 2),
+                          graph_ints(SHOAL_ATTR_LIMIT_INDICES, (int64_t[]){n - rand() % 2, m}, 2),
+                          graph_ints(SHOAL_ATTR_STRIDES, (int64_t[]){1 + rand() % 2, 1}, 2)};
+    return add(g, GRAPH_SLICE, &x, 1, attrs, 3);
+}
+
+static uint32_t build_concatenate(graph *g) {
+    int64_t n = extent(), axis = rand() % 2;
+    int64_t a[] = {n, n}, b[] = {n, n};
+    b[axis] = extent();
+    uint32_t in[] = {input(g, SHOAL_F32, 2, a), input(g, SHOAL_F32, 2, b)};
+    shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
+    return add(g, GRAPH_CONCATENATE, in, 2, &attr, 1);
+}
+
+/* Sums and largest elements, from an identity, from another number, and from an input. */
+static uint32_t build_reduce(graph *g) {
+    static const int64_t dimensions[][2] = {{0}, {1}, {0, 2}, {1, 2}};
+    static const size_t n[] = {1, 1, 2, 2};
+    int which = rand() % 4, from = rand() % 3;
+    uint32_t x = input(g, SHOAL_F32, 3, (int64_t[]){extent(), extent(), 1 + extent() / 3});
+    uint32_t initial = from == 0   ? scalar(g, 0)
+                       : from == 1 ? scalar(g, 2)
+                                   : input(g, SHOAL_F32, 0, NULL);
+    return reduce(g, x, initial, rand() % 3 ? GRAPH_ADD : GRAPH_MAXIMUM, dimensions[which],
+                  n[which]);
+}
+
+static uint32_t build_dot(graph *g) {
+    int64_t m = extent(), k = extent(), n = extent(), b = 1 + extent() / 3;
+    if (rand() % 2) {
+        uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){m, k});
+        return dot(g, x, input(g, SHOAL_F32, 2, (int64_t[]){k, n}), 1, 0, false);
+    }
+    uint32_t x = input(g, SHOAL_F32, 3, (int64_t[]){b, m, k});
+    return dot(g, x, input(g, SHOAL_F32, 3, (int64_t[]){b, n, k}), 2, 2, true);
+}
+
+/* A composite along one axis of a tensor: its operands and attributes by its name. */
+static uint32_t build_along(graph *g, uint16_t op) {
+    int64_t dims[] = {1 + extent() / 2, 1 + extent() / 2, 1 + extent() / 2}, axis = rand() % 3;
+    uint32_t n = op == GRAPH_LAYER_NORM ? 3 : op == GRAPH_RMS_NORM ? 2 : 1;
+    uint32_t in[3] = {input(g, SHOAL_F32, 3, dims)};
+    for (uint32_t i = 1; i < n; i++) in[i] = input(g, SHOAL_F32, 1, &dims[axis]);
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, axis),
+                          graph_float(SHOAL_ATTR_EPSILON, 0.5)};
+    return add(g, op, in, n, attrs, n > 1 ? 2 : 1);
+}
+static uint32_t build_softmax(graph *g) { return build_along(g, GRAPH_SOFTMAX); }
+static uint32_t build_log_softmax(graph *g) { return build_along(g, GRAPH_LOG_SOFTMAX); }
+static uint32_t build_rms_norm(graph *g) { return build_along(g, GRAPH_RMS_NORM); }
+static uint32_t build_layer_norm(graph *g) { return build_along(g, GRAPH_LAYER_NORM); }
+
+static uint32_t build_cross_entropy(graph *g) {
+    int64_t dims[] = {extent(), 4, 1 + extent() / 2};
+    uint32_t in[] = {input(g, SHOAL_F32, 3, dims),
+                     input(g, SHOAL_I32, 2, (int64_t[]){dims[0], dims[2]})};
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, 1),
+                          graph_int(SHOAL_ATTR_IGNORE_INDEX, -1)};
+    return add(g, GRAPH_CROSS_ENTROPY, in, 2, attrs, 2);
+}
+
+/* With heads, or a group of them; causal; a mask of which some axes are 1; a length. */
+static uint32_t build_attention(graph *g) {
+    int64_t b = 1 + extent() / 3, h = 1 + extent() / 3, s = extent(), t = 1 + extent();
+    bool group = rand() % 2, masked = rand() % 2;
+    int64_t q[] = {b, h, s, 4}, k[] = {b, h, t, 4}, mask[] = {rand() % 2 ? h : 1, s, t};
+    if (group) k[1] = t, k[2] = 4;
+    uint32_t in[5] = {input(g, SHOAL_F32, 4, q), input(g, SHOAL_F32, group ? 3 : 4, k), 0}, n = 3;
+    in[2] = input(g, SHOAL_F32, group ? 3 : 4, k);
+    if (masked) in[n++] = input(g, SHOAL_F32, 3, mask);
+    if (rand() % 2) in[n++] = input(g, SHOAL_I32, 0, NULL);
+    shoal_attr causal = graph_int(SHOAL_ATTR_CAUSAL, rand() % 3);
+    return add(g, GRAPH_ATTENTION, in, n, &causal, rand() % 2);
+}
+
+static uint32_t build_rope(graph *g) {
+    int64_t dims[] = {1 + extent() / 3, extent(), 6};
+    uint32_t in[] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_I32, 1, &dims[1])};
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, 1),
+                          graph_bool(SHOAL_ATTR_INTERLEAVED, rand() % 2)};
+    return add(g, GRAPH_ROPE, in, 2, attrs, 2);
+}
+
+/* x placed by rows over the first slot and as many more as there are, then used twice. */
+static uint32_t build_place(graph *g) {
+    int64_t n = 2 + extent(), m = extent();
+    uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){n, m});
+    shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_CUTS, (int64_t[]){1, 1, 0, n, 0, m}, 6),
+                          graph_ints(SHOAL_ATTR_SLOTS, (int64_t[]){10}, 1)};
+    uint32_t p = add(g, GRAPH_PLACE, &x, 1, attrs, 2);
+    return rand() % 2 ? p : add(g, GRAPH_MULTIPLY, (uint32_t[]){p, x}, 2, NULL, 0);
+}
+
+static const struct {
+    uint16_t op;
+    uint32_t (*build)(graph *g); /* NULL: unary or binary, by the arity */
+} cases[] = {
+    {GRAPH_NEGATE, NULL},
+    {GRAPH_ABS, NULL},
+    {GRAPH_EXPONENTIAL, NULL},
+    {GRAPH_LOG, NULL},
+    {GRAPH_SQRT, NULL},
+    {GRAPH_TANH, NULL},
+    {GRAPH_LOGISTIC, NULL},
+    {GRAPH_ADD, NULL},
+    {GRAPH_SUBTRACT, NULL},
+    {GRAPH_MULTIPLY, NULL},
+    {GRAPH_DIVIDE, NULL},
+    {GRAPH_MAXIMUM, NULL},
+    {GRAPH_MINIMUM, NULL},
+    {GRAPH_POWER, NULL},
+    {GRAPH_COMPARE, NULL},
+    {GRAPH_SELECT, build_select},
+    {GRAPH_CONVERT, build_convert},
+    {GRAPH_CONSTANT, build_constant},
+    {GRAPH_IOTA, build_iota},
+    {GRAPH_BROADCAST_IN_DIM, build_broadcast},
+    {GRAPH_RESHAPE, build_reshape},
+    {GRAPH_TRANSPOSE, build_transpose},
+    {GRAPH_SLICE, build_slice},
+    {GRAPH_CONCATENATE, build_concatenate},
+    {GRAPH_REDUCE, build_reduce},
+    {GRAPH_DOT_GENERAL, build_dot},
+    {GRAPH_PLACE, build_place},
+    {GRAPH_ERF, NULL},
+    {GRAPH_RSQRT, NULL},
+    {GRAPH_COSINE, NULL},
+    {GRAPH_SINE, NULL},
+    {GRAPH_SILU, NULL},
+    {GRAPH_GELU, NULL},
+    {GRAPH_SOFTMAX, build_softmax},
+    {GRAPH_LOG_SOFTMAX, build_log_softmax},
+    {GRAPH_RMS_NORM, build_rms_norm},
+    {GRAPH_LAYER_NORM, build_layer_norm},
+    {GRAPH_CROSS_ENTROPY, build_cross_entropy},
+    {GRAPH_ATTENTION, build_attention},
+    {GRAPH_ROPE, build_rope},
+};
+
+/* One operation under all pairs of layouts of its first two inputs; the rest at random. */
+static void compare_all(size_t which, uint32_t compute, unsigned *pairs) {
+    uint16_t op = cases[which].op;
+    enum { LAYOUTS = AXIS + 3 };
+    for (uint32_t pair = 0; pair < LAYOUTS * LAYOUTS; pair++) {
+        graph *g;
+        OK(graph_new(0, &g));
+        uint32_t out = cases[which].build              ? cases[which].build(g)
+                       : graph_op(op)->max_inputs == 1 ? unary(g, op)
+                                                       : binary(g, op);
+        OK(graph_add_output(g, out));
+        const shoal_graph *data = graph_data(g);
+        plan_layout inputs[8], want;
+        const plan_layout *wanted = NULL;
+        bool fine = data->n_inputs > 1 || pair < LAYOUTS;
+        for (uint32_t i = 0; i < data->n_inputs && fine; i++) {
+            uint32_t layout = i == 0   ? pair % LAYOUTS
+                              : i == 1 ? pair / LAYOUTS
+                                       : (uint32_t)rand() % COPIES;
+            const shoal_type *type = &data->values[data->inputs[i]].type;
+            if (i == 1 && type->rank == 0) layout %= COPIES + 1;
+            fine = make_layout(type, compute, layout, &inputs[i]);
+        }
+        uint32_t how = (uint32_t)rand() % LAYOUTS;
+        if (fine && rand() % 2 && how != SUMS &&
+            make_layout(&data->values[out].type, compute, how, &want))
+            wanted = &want;
+        if (fine) {
+            plan_pool pool = make_pool(compute, rand() % 2 ? SLOW_SLOTS : SLOW_LINKS);
+            compare(data, &pool, inputs, &wanted);
+            ++*pairs;
+        }
+        graph_destroy(&g);
+    }
+    base_arena_fini(&arena);
+}
+
+static void test_operations(void **state) {
+    bool covered[GRAPH_OP_BUILT_IN] = {0};
+    unsigned pairs = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        covered[cases[i].op] = true;
+        for (uint32_t compute = 1; compute <= MOST_COMPUTE; compute++)
+            compare_all(i, compute, &pairs);
+    }
+    for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++)
+        if (!covered[op] && op != GRAPH_EXCHANGE) fail_msg("%s is not tested", shoal_op_name(op));
+    print_message("%u (operation, layouts) pairs over 1 to %d slots\n", pairs, MOST_COMPUTE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_operations, fresh, finish),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    printf("%llu lowered graphs compared with the whole graph\n", (unsigned long long)compared);
+    return failed;
+}

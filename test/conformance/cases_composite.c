@@ -1,0 +1,97 @@
+/* The composites: every element type, odd and empty shapes, each axis, each attribute. */
+#include "build.h"
+
+#include <stdio.h>
+
+#define FLOAT(key, value) graph_float(SHOAL_ATTR_##key, value)
+#define RUN(op, types, n, terms, how, ...)                                                         \
+    run(op, types, n, (const shoal_attr[]){__VA_ARGS__},                                           \
+        sizeof((const shoal_attr[]){__VA_ARGS__}) / sizeof(shoal_attr), terms, how)
+
+static void run(uint16_t op, const shoal_type *types, uint32_t n, const shoal_attr *attrs,
+                size_t n_attrs, int64_t terms, fill how) {
+    if (build_node(op, types, n, attrs, (uint16_t)n_attrs, CLOSE_UNITS, terms, how)) return;
+    build_must(base_fail(SHOAL_INTERNAL, "%s: %s", shoal_op_name(op), shoal_error_message()));
+}
+
+static void along_cases(uint8_t d, shoal_type x) {
+    static const fill fills[] = {FILL_TAME, FILL_SPECIAL};
+    for (int axis = 0; axis < x.rank; axis++) {
+        shoal_attr along = INT(DIMENSION, axis);
+        shoal_type row = TYPE(d, x.dims[axis]), types[] = {x, row, row};
+        shoal_type labels = {.dtype = SHOAL_I32};
+        for (int i = 0; i < x.rank; i++)
+            if (i != axis) labels.dims[labels.rank++] = x.dims[i];
+        shoal_type entropy[] = {x, labels};
+        int64_t terms = 8 + x.dims[axis] / 8;
+        for (int f = 0; f < 2; f++) {
+            RUN(GRAPH_SOFTMAX, types, 1, terms, fills[f], along);
+            RUN(GRAPH_LOG_SOFTMAX, types, 1, terms, fills[f], along);
+        }
+        for (uint32_t n = 1; n <= 3; n++) {
+            if (n < 3) RUN(GRAPH_RMS_NORM, types, n, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-3));
+            RUN(GRAPH_LAYER_NORM, types, n, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-2));
+        }
+        RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, FILL_TAME, along);
+        RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, FILL_TAME, along, INT(IGNORE_INDEX, 2));
+    }
+}
+
+static void attention_cases(uint8_t d) {
+    shoal_type plain[] = {TYPE(d, 5, 8), TYPE(d, 7, 8), TYPE(d, 7, 3)};
+    shoal_type heads[] = {TYPE(d, 2, 3, 5, 8), TYPE(d, 2, 3, 5, 8), TYPE(d, 2, 3, 5, 8)};
+    shoal_type groups[] = {TYPE(d, 2, 3, 4, 8), TYPE(d, 2, 6, 8), TYPE(d, 2, 6, 8),
+                           TYPE(SHOAL_BOOL, 2, 1, 4, 6)};
+    shoal_type added[] = {TYPE(d, 2, 3, 4, 8), TYPE(d, 2, 3, 6, 8), TYPE(d, 2, 3, 6, 5),
+                          TYPE(d, 4, 6), TYPE(SHOAL_I32, )};
+    shoal_type length[] = {added[0], added[1], added[2], TYPE(SHOAL_I64, )};
+    shoal_type none[] = {TYPE(d, 0, 8), TYPE(d, 7, 8), TYPE(d, 7, 3)};
+    build_node(GRAPH_ATTENTION, plain, 3, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
+    build_node(GRAPH_ATTENTION, none, 3, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
+    build_node(GRAPH_ATTENTION, heads, 3, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
+    build_node(GRAPH_ATTENTION, groups, 4, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
+    build_node(GRAPH_ATTENTION, added, 4, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
+    build_node(GRAPH_ATTENTION, added, 5, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
+    build_node(GRAPH_ATTENTION, length, 4, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
+    RUN(GRAPH_ATTENTION, heads, 3, 16, FILL_TAME, INT(CAUSAL, 0));
+    RUN(GRAPH_ATTENTION, plain, 3, 16, FILL_TAME, INT(CAUSAL, 0), FLOAT(SCALE, 0.25));
+    RUN(GRAPH_ATTENTION, heads, 3, 16, FILL_TAME, INT(CAUSAL, -2));
+    RUN(GRAPH_ATTENTION, length, 4, 16, FILL_TAME, INT(CAUSAL, 1));
+}
+
+static void rope_cases(uint8_t d) {
+    shoal_type two[] = {TYPE(d, 5, 8), TYPE(SHOAL_I32, 5), TYPE(SHOAL_F32, 4)};
+    shoal_type heads[] = {TYPE(d, 2, 3, 5, 6), TYPE(SHOAL_I64, 3)};
+    shoal_type none[] = {TYPE(d, 3, 0), TYPE(SHOAL_I32, 3)};
+    for (int turns = 0; turns < 2; turns++) {
+        shoal_attr flag = graph_bool(SHOAL_ATTR_INTERLEAVED, turns);
+        RUN(GRAPH_ROPE, two, 2, 32, FILL_TAME, INT(DIMENSION, 0), flag);
+        RUN(GRAPH_ROPE, two, 3, 32, FILL_TAME, INT(DIMENSION, 0), flag);
+        RUN(GRAPH_ROPE, heads, 2, 32, FILL_TAME, INT(DIMENSION, 1), flag, FLOAT(THETA, 500));
+        RUN(GRAPH_ROPE, none, 2, 32, FILL_TAME, INT(DIMENSION, 0), flag);
+    }
+}
+
+void cases_composite(void) {
+    static const uint8_t floats[] = {SHOAL_F16, SHOAL_BF16, SHOAL_F32, SHOAL_F64};
+    for (int i = 0; i < 4; i++) {
+        uint8_t d = floats[i];
+        shoal_type shapes[] = {
+            TYPE(d, ),     TYPE(d, 1),      TYPE(d, 0),       TYPE(d, 67),
+            TYPE(d, 3, 5), TYPE(d, 33, 31), TYPE(d, 2, 0, 3), TYPE(d, 2, 3, 1, 2, 1, 2, 3, 1)};
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            for (int f = 0; f < 2; f++) {
+                fill how = f ? FILL_SPECIAL : FILL_TAME;
+                shoal_attr kinds[] = {graph_string(SHOAL_ATTR_APPROXIMATE, "none"),
+                                      graph_string(SHOAL_ATTR_APPROXIMATE, "tanh")};
+                build_node(GRAPH_SILU, &shapes[s], 1, NULL, 0, CLOSE_UNITS, 8, how);
+                build_node(GRAPH_GELU, &shapes[s], 1, NULL, 0, CLOSE_UNITS, 8, how);
+                RUN(GRAPH_GELU, &shapes[s], 1, 8, how, kinds[0]);
+                RUN(GRAPH_GELU, &shapes[s], 1, 8, how, kinds[1]);
+            }
+            along_cases(d, shapes[s]);
+        }
+        attention_cases(d);
+        rope_cases(d);
+    }
+}
