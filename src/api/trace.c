@@ -246,8 +246,11 @@ static shoal_status number_program(shoal_session *session, submission *s, bool *
     api_program program = {s->message.program, hash, {0}, ++session->clock};
     base_str_bytes(&program.key, s->key.data, s->key.size);
     SHOAL_TRY(base_str_status(&program.key));
-    if (session->programs.count < API_PROGRAMS)
-        return base_vec_push(&session->programs, program) ? SHOAL_OK : SHOAL_NO_MEMORY;
+    if (session->programs.count < API_PROGRAMS) {
+        if (base_vec_push(&session->programs, program)) return SHOAL_OK;
+        base_str_fini(&program.key);
+        return SHOAL_NO_MEMORY;
+    }
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.n_programs = 1;
     release.programs = &session->programs.data[oldest].id;
