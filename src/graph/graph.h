@@ -38,7 +38,7 @@ typedef struct graph_call {
 
 const shoal_attr *graph_call_attr(const graph_call *call, shoal_attr_key key);
 
-enum { GRAPH_MAX_LOOPS = 16, GRAPH_WHOLE = -1 };
+enum { GRAPH_MAX_LOOPS = 16, GRAPH_WHOLE = -1, GRAPH_ANY_REGIONS = 0xffff };
 
 /* The axis rule of one node: its iteration space, and where each operand's and result's axes lie
  * in it. Lowering reads only this. An axis of an operand that is GRAPH_WHOLE is needed in full by
@@ -66,7 +66,7 @@ typedef struct graph_op_def {
     uint32_t min_inputs, max_inputs;
     graph_keys attrs_required;
     graph_keys attrs_optional;
-    uint16_t n_regions;
+    uint16_t n_regions; /* or GRAPH_ANY_REGIONS: one or more */
     /* Types of the results from the call: fills outputs[0..*n_outputs-1], at most max_outputs.
      * Fails with INVALID, naming operation, shapes and what would be right. Arity, attribute keys
      * and input types have been checked before. */
@@ -77,7 +77,7 @@ typedef struct graph_op_def {
                          base_arena *arena, graph_axes *out);
     /* The call for a part of the iteration space: adapts attributes to the box (shapes of iota and
      * broadcast_in_dim, limits of slice). start and size are per loop. attrs has *n_attrs elements,
-     * already copied, and room for one more. NULL: the attributes do not depend on the box. Called
+     * already copied, and room for two more. NULL: the attributes do not depend on the box. Called
      * by graph_localise only. */
     shoal_status (*localise)(const graph_call *call, const graph_axes *axes, const int64_t *start,
                              const int64_t *size, base_arena *arena, shoal_attr *attrs,

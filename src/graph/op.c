@@ -92,9 +92,10 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) {
 }
 
 const char *graph_dialect(uint16_t op) {
-    if (op == GRAPH_ERF) return "chlo";
+    if (op == GRAPH_ERF || op == GRAPH_TOP_K) return "chlo";
     bool own = op >= GRAPH_OP_BUILT_IN || !strcmp(built_in[op].category, "shoal") ||
-               !strcmp(built_in[op].category, "composite");
+               !strcmp(built_in[op].category, "composite") || op == GRAPH_ARGMAX ||
+               op == GRAPH_ARGMIN || op == GRAPH_CUMULATE || op == GRAPH_RANDOM;
     return own ? "shoal" : "stablehlo";
 }
 
@@ -244,7 +245,9 @@ static shoal_status check_call(const graph_call *call) {
         return base_fail(SHOAL_INVALID, "%s: takes %u to %u operands, not %u", def->name,
                          def->min_inputs, def->max_inputs, call->n_inputs);
     }
-    if (call->n_regions != def->n_regions)
+    if (def->n_regions == GRAPH_ANY_REGIONS && !call->n_regions)
+        return base_fail(SHOAL_INVALID, "%s: takes one or more regions", def->name);
+    if (def->n_regions != GRAPH_ANY_REGIONS && call->n_regions != def->n_regions)
         return base_fail(SHOAL_INVALID, "%s: takes %u regions, not %u", def->name, def->n_regions,
                          call->n_regions);
     for (uint32_t i = 0; i < call->n_inputs; i++) {
@@ -291,7 +294,7 @@ shoal_status graph_localise(const graph_call *call, const graph_axes *axes, cons
                             const int64_t *size, base_arena *arena, const shoal_attr **attrs,
                             uint16_t *n_attrs) {
     const graph_op_def *def = graph_op(call->op);
-    shoal_attr *copy = base_arena_array(arena, shoal_attr, (size_t)call->n_attrs + 1);
+    shoal_attr *copy = base_arena_array(arena, shoal_attr, (size_t)call->n_attrs + 2);
     if (!copy) return SHOAL_NO_MEMORY;
     if (call->n_attrs) memcpy(copy, call->attrs, call->n_attrs * sizeof *copy);
     *attrs = copy;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_REGIONS = 64 };
+
 /* A function or region while it is read. */
 typedef struct scope {
     graph *g;
@@ -35,7 +37,7 @@ typedef struct operation {
     parse_numbers inputs;
     uint16_t n_attrs, n_regions;
     shoal_attr attrs[SHOAL_ATTR_KEY_COUNT];
-    const shoal_graph *regions[4];
+    const shoal_graph *regions[MAX_REGIONS];
     shoal_type constant; /* the type that the elements of VALUE are of */
     const char *scope, *location;
 } operation;
@@ -427,7 +429,7 @@ static shoal_status middle(parse_state *p, scope *s, operation *o) {
     }
     if (parse_take(p, "(")) {
         do {
-            if (o->n_regions == 4) return parse_fail(p, "too many regions");
+            if (o->n_regions == MAX_REGIONS) return parse_fail(p, "too many regions");
             SHOAL_TRY(region(p, s, &o->regions[o->n_regions++]));
         } while (parse_take(p, ","));
         SHOAL_TRY(parse_need(p, ")"));

@@ -79,10 +79,14 @@ static bool share(cpu_program *p, const shoal_node *node) {
 /* ---- steps ---- */
 
 static shoal_status run_reference(const cpu_run *run, const cpu_step *step) {
-    const void *inputs[CPU_MAX_OPERANDS];
+    const void *few[8], **inputs = few;
+    if (step->node->n_inputs > 8 && !(inputs = malloc(step->node->n_inputs * sizeof *inputs)))
+        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %u operands", step->node->n_inputs);
     for (uint32_t k = 0; k < step->node->n_inputs; k++) inputs[k] = run->at[step->node->inputs[k]];
     ref_call call = {run->program->g, step->node, inputs, &run->at[step->node->first_output]};
-    return ref_kernel_of(step->node->op)(&call);
+    shoal_status status = ref_kernel_of(step->node->op)(&call);
+    if (inputs != few) free(inputs);
+    return status;
 }
 
 static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
@@ -94,7 +98,7 @@ static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
     return SHOAL_OK;
 }
 
-static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const shoal_node *node) {
+static void add_step(const cpu_kernels *kernels, cpu_program *p, const shoal_node *node) {
     cpu_step *step = &p->steps[p->n_steps++];
     step->node = node;
     cpu_map_kernel kernel = cpu_map_kernel_of(kernels, p->g, node);
@@ -106,15 +110,11 @@ static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const s
         step->run = run_fill;
     } else if (!(node->op == GRAPH_DOT_GENERAL && cpu_dot_prepare(p, step)) &&
                !(node->op == GRAPH_REDUCE && cpu_reduce_prepare(kernels, p, step))) {
-        if (node->n_inputs > CPU_MAX_OPERANDS)
-            return base_fail(SHOAL_UNSUPPORTED, "cpu: operation '%s' with %u operands",
-                             shoal_op_name(node->op), node->n_inputs);
         step->run = run_reference;
     }
-    return SHOAL_OK;
 }
 
-static shoal_status add_steps(const cpu_kernels *kernels, cpu_program *p) {
+static void add_steps(const cpu_kernels *kernels, cpu_program *p) {
     for (uint32_t v = 0; v < p->g->n_values; v++) p->values[v].root = v;
     for (uint32_t i = 0; i < p->g->n_inputs; i++) {
         cpu_value *value = &p->values[p->g->inputs[i]];
@@ -123,8 +123,7 @@ static shoal_status add_steps(const cpu_kernels *kernels, cpu_program *p) {
     }
     mark_dense(kernels, p);
     for (uint32_t i = 0; i < p->g->n_nodes; i++)
-        if (!share(p, &p->g->nodes[i])) SHOAL_TRY(add_step(kernels, p, &p->g->nodes[i]));
-    return SHOAL_OK;
+        if (!share(p, &p->g->nodes[i])) add_step(kernels, p, &p->g->nodes[i]);
 }
 
 /* ---- where values lie ---- */
@@ -132,7 +131,7 @@ static shoal_status add_steps(const cpu_kernels *kernels, cpu_program *p) {
 static void find_last_uses(cpu_program *p) {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const shoal_node *node = p->steps[s].node;
-        p->values[node->first_output].last = s;
+        for (uint16_t o = 0; o < node->n_outputs; o++) p->values[node->first_output + o].last = s;
         for (uint32_t k = 0; k < node->n_inputs; k++)
             p->values[p->values[node->inputs[k]].root].last = s;
     }
@@ -218,10 +217,12 @@ static bool take_over(cpu_program *p, uint32_t s, part_list *parts) {
 
 static shoal_status place_step(cpu_program *p, uint32_t s, part_list *parts) {
     cpu_step *step = &p->steps[s];
-    uint32_t v = step->node->first_output;
-    if (p->values[v].kind == CPU_NOWHERE) {
+    for (uint16_t o = 0; o < step->node->n_outputs; o++) {
+        uint32_t v = step->node->first_output + o;
+        if (p->values[v].kind != CPU_NOWHERE) continue;
         p->values[v].kind = CPU_WORKSPACE;
-        if (!take_over(p, s, parts))
+        /* What has several results has no fast step, and takes over nothing. */
+        if (step->node->n_outputs > 1 || !take_over(p, s, parts))
             SHOAL_TRY(take(p, parts, bytes_of(p, v), p->values[v].last, &p->values[v].place));
     }
     if (step->run == cpu_dot_run)
@@ -259,7 +260,7 @@ static shoal_status report_in_place(const cpu_program *p, const bool *frozen, in
     for (uint32_t o = 0; o < p->g->n_outputs; o++) in_place[o] = -1;
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const cpu_value *value = &p->values[p->steps[s].node->first_output];
-        if (value->kind != CPU_OUTPUT) continue;
+        if (value->kind != CPU_OUTPUT || p->steps[s].node->n_outputs > 1) continue;
         uint32_t o = (uint32_t)value->place;
         for (uint32_t i = 0; i < p->g->n_inputs && in_place[o] < 0; i++)
             if (!taken[i] && !(frozen && frozen[i]) && may_share(p, o, s, i)) {
@@ -288,7 +289,7 @@ static shoal_status build(shoal_device *device, const shoal_graph *g,
     p->steps = calloc((size_t)p->g->n_nodes + 1, sizeof *p->steps);
     if (!p->values || !p->at || !p->steps)
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %u steps", p->g->n_nodes);
-    SHOAL_TRY(add_steps(device->kernels, p));
+    add_steps(device->kernels, p);
     SHOAL_TRY(place_values(p));
     report->workspace = p->workspace;
     report->packed = 0;
