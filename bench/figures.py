@@ -90,6 +90,61 @@ def transfers():
                        times["copy"], {"value": 3.0}) for name in ("up", "down")]
 
 
+CHAIN, ROUNDS = 1000, 200  # as in ops.c: operations of a chain, chains of a run
+
+
+def small(name, mode, bar, *, address=None):
+    """A row of bench/ops.c; without an address against a hub and a worker of one thread."""
+    with Pool(1) as pool, Peer([lib.program("ops"), address or pool.address, mode]) as ops:
+        times = race({"ops": ops}, warm=2)["ops"]
+    if mode != "latency":
+        return [lib.against_rate(name, CHAIN * ROUNDS, "op/s", times, bar)]
+    seconds = lib.against_bar(name, times, bar / 1e3)
+    return [dict(seconds, value=1e3 * seconds["value"], unit="us", peer=f"at most {bar} us")]
+
+
+def ops_c():
+    """Adds of 10 x 10, distinct operands, replayed from C; the worker is another process."""
+    return small("ops.c", "replayed", 1_000_000)
+
+
+def ops_fresh():
+    """The same, but every program is one that was never seen before."""
+    return small("ops.fresh", "fresh", 200_000)
+
+
+def ops_latency():
+    """One small operation and reading it back, hub and worker in the client's process."""
+    return small("ops.latency_us", "latency", 60, address="embedded")
+
+
+def ops_latency3():
+    """One small operation and reading it back; client, hub and worker are three processes."""
+    return small("ops.latency3_us", "latency", 90)
+
+
+def ops_python():
+    """Adds of 10 x 10, distinct operands, replayed from Python; the worker is another process."""
+    shoal = lib.product()
+    with Pool(1) as pool:
+        shoal.connect(pool.address)
+        operands = [shoal.from_numpy(np.full((10, 10), i % 7, np.float32)) for i in range(CHAIN)]
+        zero, last = shoal.from_numpy(np.zeros((10, 10), np.float32)), []
+
+        def chains():
+            for _ in range(ROUNDS // 4):
+                x = zero
+                for operand in operands:
+                    x = x + operand
+                x.start()
+            shoal.sync()
+            last[:] = [x]
+        times = race({"ops": timed(chains)}, warm=2)["ops"]
+        if not (last[0].numpy() == sum(i % 7 for i in range(CHAIN))).all():
+            raise BenchError("the sum is wrong")
+    return [lib.against_rate("ops.python", CHAIN * (ROUNDS // 4), "op/s", times, 300_000)]
+
+
 def start(name, command, bar_ms):
     def run():
         done = subprocess.run(command, env=lib.environment(), capture_output=True, text=True,
@@ -120,6 +175,11 @@ TABLE = [
     (["pool.matmul.vs_dask"], matmul_dask),
     (["pool.table.50_50", "pool.table.70_30"], table),
     (["bytes.up", "bytes.down"], transfers),
+    (["ops.c"], ops_c),
+    (["ops.python"], ops_python),
+    (["ops.fresh"], ops_fresh),
+    (["ops.latency_us"], ops_latency),
+    (["ops.latency3_us"], ops_latency3),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
 ]

@@ -87,6 +87,12 @@ def against_bar(name, seconds, bar_ms):
     return row(name, value, "ms", f"at most {bar_ms} ms", bar_ms / value, seconds, {"ratio": 1.0})
 
 
+def against_rate(name, work, unit, seconds, bar):
+    """A row for a rate that is to stay above a bar; ratio: rate / bar."""
+    value = work / median(seconds)
+    return row(name, value, unit, f"at least {bar:,}", value / bar, seconds, {"ratio": 1.0})
+
+
 # ---- processes ----
 
 def environment(**more):
@@ -124,12 +130,15 @@ class Peer:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failed, *_):
         self.process.stdin.close()
         try:
-            self.process.wait(SECONDS)
+            code = self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            code = "none: killed"
+        if code and not failed:
+            raise BenchError(f"{self.name}: ended with code {code}")
 
 
 class Pool:

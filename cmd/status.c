@@ -52,6 +52,7 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
         cJSON_AddNullToObject(row, "memory");
     cJSON_AddNumberToObject(row, "instances", (double)slot->instances);
     cJSON_AddNumberToObject(row, "busy_seconds", (double)slot->busy_ns * 1e-9);
+    cJSON_AddNumberToObject(row, "nodes", (double)slot->nodes);
     cJSON_AddItemToArray(rows, row);
 }
 

@@ -3,6 +3,7 @@
 Products and operations by every layout over 1 to 5 workers equal NumPy's; a worker that is killed
 is a clear error in seconds; several clients work at once; the errors of joining are clear.
 """
+import json
 import os
 import pathlib
 import random
@@ -222,3 +223,27 @@ def test_no_hub():
 
 if __name__ == "__main__":
     sys.exit(pytest.main([str(pathlib.Path(__file__)), "-q", *sys.argv[1:]]))
+
+
+def shares_of(value):
+    plan = json.loads(value.explain(json=True))
+    return {slot["name"]: round(slot["share"], 3) for slot in plan["slots"] if slot["share"]}
+
+
+def test_given_shares_bind(three):
+    rng = np.random.default_rng(5)
+    a, b = random_array(rng, 1000, 400), random_array(rng, 400, 300)
+    x, y = shoal.tensor(a), shoal.tensor(b)
+    rows = x.place(axis=0, shares=[70, 30, 0])
+    assert shares_of(rows @ y) == {"w1/cpu": 0.7, "w2/cpu": 0.3}
+    near((rows @ y).numpy(), a, b)
+    inner = x.place(axis=1, shares=[10, 40, 50])
+    assert shares_of(inner @ y) == {"w1/cpu": 0.1, "w2/cpu": 0.4, "w3/cpu": 0.5}
+    near((inner @ y).numpy(), a, b)
+    assert shares_of(x.place(slots=[1]) @ y) == {"w2/cpu": 1}
+    # Where every operand was placed, the result is: the next operation follows, too.
+    both = rows + rows
+    assert shares_of(both @ y)["w1/cpu"] == pytest.approx(0.7, abs=0.005)
+    near((both @ y).numpy(), 2 * a, b)
+    # Placed evenly by nobody but the hub, nothing is bound.
+    assert shares_of(x @ y) != {"w1/cpu": 0.7, "w2/cpu": 0.3}

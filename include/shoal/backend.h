@@ -132,7 +132,8 @@ typedef struct shoal_backend {
 
     /* Whether compile() takes this node as it stands, with a kernel of its own. */
     bool (*supports)(shoal_device *device, const shoal_graph *graph, const shoal_node *node);
-    /* Compiles a graph without exchange nodes. Fails with UNSUPPORTED, naming the operation. */
+    /* Compiles a graph without exchange nodes. The graph may go afterwards. Fails with
+     * UNSUPPORTED, naming the operation. */
     shoal_status (*compile)(shoal_device *device, const shoal_graph *graph,
                             const shoal_compile_options *options, shoal_compile_report *report,
                             shoal_executable **out);

@@ -36,13 +36,14 @@ extern "C" {
     XX(LHS_CONTRACTING_DIMENSIONS, "lhs_contracting_dimensions", INTS)                             \
     XX(RHS_CONTRACTING_DIMENSIONS, "rhs_contracting_dimensions", INTS)                             \
     XX(COMPARISON_DIRECTION, "comparison_direction", STRING)                                       \
-    XX(SHAPE, "shape", INTS)    /* result shape of reshape, broadcast, iota */                     \
-    XX(DTYPE, "dtype", INT)     /* result element type of convert, iota, … */                    \
-    XX(CUTS, "cuts", INTS)      /* place: parts per axis, then cut points */                       \
-    XX(SLOTS, "slots", INTS)    /* place: owners, in order of the boxes */                         \
-    XX(CHANNEL, "channel", INT) /* exchange: number inside its program */                          \
-    XX(MOVES, "moves", INTS)    /* exchange: see shoal_move */                                     \
-    XX(TYPES, "types", INTS)    /* exchange: per result: dtype, rank, dims */                      \
+    XX(SHAPE, "shape", INTS)        /* result shape of reshape, broadcast, iota */                 \
+    XX(DTYPE, "dtype", INT)         /* result element type of convert, iota, … */                \
+    XX(CUTS, "cuts", INTS)          /* place: parts per axis, then cut points */                   \
+    XX(SLOTS, "slots", INTS)        /* place: owners, in order of the boxes */                     \
+    XX(CHANNEL, "channel", INT)     /* exchange: number inside its program */                      \
+    XX(MOVES, "moves", INTS)        /* exchange: see shoal_move */                                 \
+    XX(TYPES, "types", INTS)        /* exchange: per result: dtype, rank, dims */                  \
+    XX(SUGGESTED, "suggested", INT) /* place: 1: nobody asked for it, and it binds nothing */      \
     XX(EPSILON, "epsilon", FLOAT)                                                                  \
     XX(APPROXIMATE, "approximate", STRING) /* gelu: "none" or "tanh" */                            \
     XX(SCALE, "scale", FLOAT)              /* attention: 1 / sqrt(depth) when absent */            \

@@ -79,6 +79,7 @@ typedef struct shoal_slot {
     uint64_t bytes;  /* held by values */
     uint64_t instances;
     uint64_t busy_ns;
+    uint64_t nodes; /* operations executed */
 } shoal_slot;
 
 typedef struct shoal_pool_status {
@@ -217,7 +218,8 @@ typedef struct shoal_layout {
     uint32_t n_slots;
 } shoal_layout;
 
-/* The same value, spread so; what is computed from it follows where that is cheapest. */
+/* The same value, spread so. What is computed from it is divided in the same way; where operands
+ * were placed differently, as one of them, whichever is cheapest. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_place(shoal_tensor *x, const shoal_layout *layout,
                                                       shoal_tensor **out);
 

@@ -50,6 +50,7 @@ class Slot:
     bytes: int
     instances: int
     busy_ns: int
+    nodes: int
 
 
 @dataclass(frozen=True)

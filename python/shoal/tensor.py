@@ -229,8 +229,8 @@ class Tensor(_shoal.Tensor):
                 raise _shoal_error("INVALID", f"{other!r} with {self.dtype}: convert the tensor "
                                    "with astype('float32') first")
             value = other if self.dtype.startswith(("float", "bfloat")) else int(other)
-            return _shoal.apply(self.session, "constant", (), {
-                "value": _pack([value], self.dtype), "shape": (), "dtype": self.dtype}, 1)[0]
+            # An input, not a constant: a step that is repeated with another number is the same.
+            return self.session._from_bytes(_pack([value], self.dtype), self.dtype, ())
         if isinstance(other, (list, tuple)) or hasattr(other, "__array__") or _has_buffer(other):
             return from_data(self.session, other,
                              self.dtype if isinstance(other, (list, tuple)) else None)

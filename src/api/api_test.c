@@ -1,6 +1,6 @@
 /* Sessions in this process: operations, layouts, errors, release. Numbers are checked against plain
  * loops here, and against NumPy in test/python. */
-#include "shoal/shoal.h"
+#include "api/state.h"
 
 #include "base/status.h"
 
@@ -286,12 +286,59 @@ static void test_explain(void **state) {
     shoal_session_close(&s);
 }
 
+/* Numbers are inputs: a step that repeats with others is the program that the hub knows. */
+static void test_numbers_are_inputs(void **state) {
+    shoal_session *s = open_pool(3);
+    shoal_tensor *x = numbers(s, 7, 5, 1);
+    size_t programs = 0;
+    for (int step = 0; step < 5; step++) {
+        float rate = 0.5f * (float)(step + 1);
+        shoal_tensor *scalar, *y;
+        ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &rate, &scalar));
+        ok(shoal_multiply(x, scalar, &y));
+        shoal_tensor_free(&scalar);
+        float *got = read_all(y);
+        for (int i = 0; i < 35; i++) assert_float_equal(got[i], (float)(i % 23 - 11) * rate, 0);
+        free(got);
+        shoal_tensor_free(&y);
+        if (step == 1) programs = s->programs.count; /* the first also moved x to the workers */
+    }
+    assert_int_equal(s->programs.count, programs);
+    shoal_tensor_free(&x);
+    shoal_session_close(&s);
+}
+
+/* A small value lies on every device, and is read, placed and used again like any other. */
+static void test_small_values(void **state) {
+    shoal_session *s = open_pool(3);
+    shoal_tensor *x = numbers(s, 3, 4, 1), *placed, *sum;
+    float *got = read_all(x);
+    for (int i = 0; i < 12; i++) assert_float_equal(got[i], (float)(i % 23 - 11), 0);
+    free(got);
+    const shoal_layout rows = {.size = sizeof rows, .parts = (uint32_t[]){3, 1}};
+    ok(shoal_place(x, &rows, &placed));
+    ok(shoal_add(placed, x, &sum));
+    got = read_all(sum);
+    for (int i = 0; i < 12; i++) assert_float_equal(got[i], 2 * (float)(i % 23 - 11), 0);
+    free(got);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&placed);
+    shoal_tensor_free(&sum);
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_grid),
-        cmocka_unit_test(test_operations),  cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_long_chains), cmocka_unit_test(test_handles_outlive_sessions),
-        cmocka_unit_test(test_explain),     cmocka_unit_test(test_large_values),
+        cmocka_unit_test(test_numbers_are_inputs),
+        cmocka_unit_test(test_small_values),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_grid),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_long_chains),
+        cmocka_unit_test(test_handles_outlive_sessions),
+        cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_large_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

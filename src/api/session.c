@@ -269,7 +269,8 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .compute = from->compute,
                        .bytes = from->bytes,
                        .instances = from->instances,
-                       .busy_ns = from->busy_ns};
+                       .busy_ns = from->busy_ns,
+                       .nodes = from->nodes};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;

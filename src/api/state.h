@@ -79,7 +79,8 @@ struct shoal_session {
     struct api_upload {
         uint64_t value;
         shoal_type type;
-    } * uploads; /* values the hub has not heard of */
+        const void *data; /* in place until the value is released */
+    } * uploads;          /* values the hub has not heard of */
     size_t n_uploads, room_uploads;
     BASE_VEC(api_program) programs;
     uint64_t clock;

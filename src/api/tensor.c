@@ -21,12 +21,13 @@ static shoal_status make_type(shoal_dtype dtype, uint32_t rank, const int64_t *d
     return base_type_elements(out, &count);
 }
 
-static shoal_status note_upload(shoal_session *session, uint64_t value, const shoal_type *type) {
+static shoal_status note_upload(shoal_session *session, uint64_t value, const shoal_type *type,
+                                const void *data) {
     if (session->n_uploads == session->room_uploads &&
         !base_vec_grow((void **)&session->uploads, &session->room_uploads,
                        sizeof *session->uploads))
         return SHOAL_NO_MEMORY;
-    session->uploads[session->n_uploads++] = (struct api_upload){value, *type};
+    session->uploads[session->n_uploads++] = (struct api_upload){value, *type, data};
     return SHOAL_OK;
 }
 
@@ -43,7 +44,7 @@ shoal_status shoal_tensor_borrow(shoal_session *session, shoal_dtype dtype, uint
     if (status == SHOAL_OK) status = api_tensor_alloc(session, &type, &tensor);
     if (status == SHOAL_OK) {
         tensor->value = session->next_value++;
-        status = note_upload(session, tensor->value, &type);
+        status = note_upload(session, tensor->value, &type, data);
     }
     if (status == SHOAL_OK)
         status = worker_offer(session->worker, tensor->value, &type, data, release, context);

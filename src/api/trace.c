@@ -170,6 +170,9 @@ static shoal_status list_uploads(shoal_session *session, submission *s) {
         s->uploads[i].dtype = session->uploads[i].type.dtype;
         s->uploads[i].n_dims = session->uploads[i].type.rank;
         s->uploads[i].dims = session->uploads[i].type.dims;
+        size_t bytes = (size_t)base_type_bytes(&session->uploads[i].type);
+        if (bytes <= WIRE_SMALL)
+            s->uploads[i].data = (ProtobufCBinaryData){bytes, (void *)session->uploads[i].data};
     }
     s->message.uploads = s->upload_pointers;
     s->message.n_uploads = session->n_uploads;

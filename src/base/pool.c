@@ -6,25 +6,20 @@
  * run with an earlier run's arguments nor be waited for: a run ends when its tasks have ended, not
  * when every thread has looked.
  *
- * Waking a sleeping thread takes some 40 us, so threads (and the caller, at the end) spin for a
- * little first; but only where each has a core of its own, since otherwise spinning keeps others
- * from working. */
+ * Threads, and the caller at the end, spin for a little before they sleep (spin.h). */
 #include "base/pool.h"
 
-#include "base/clock.h"
-#include "base/os_cpu.h"
+#include "base/spin.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SPIN_NS = 20000 };
 #define LEFT UINT64_C(0xffffffff)
 
 struct base_pool {
     uint32_t threads;
-    bool spins;
     bool started;
     uint32_t n_started;
     pthread_t *handles;
@@ -40,14 +35,6 @@ struct base_pool {
     uint32_t sleepers;
     bool stop;
 };
-
-static void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
 
 /* Does tasks until none are left of the run that is going on. */
 static void work(base_pool *pool) {
@@ -66,23 +53,21 @@ static void work(base_pool *pool) {
     }
 }
 
-static bool spin_for_work(base_pool *pool) {
-    if (!pool->spins) return false;
-    int64_t end = base_now() + SPIN_NS;
-    do {
-        for (int i = 0; i < 32; i++) {
-            if (atomic_load_explicit(&pool->ticket, memory_order_relaxed) & LEFT) return true;
-            pause_briefly();
-        }
-    } while (base_now() < end);
-    return false;
+static bool has_tasks(void *context) {
+    base_pool *pool = context;
+    return atomic_load_explicit(&pool->ticket, memory_order_relaxed) & LEFT;
+}
+
+static bool has_ended(void *context) {
+    base_pool *pool = context;
+    return !atomic_load(&pool->unfinished);
 }
 
 static void *thread_main(void *argument) {
     base_pool *pool = argument;
     for (;;) {
         work(pool);
-        if (spin_for_work(pool)) continue;
+        if (base_spin(has_tasks, pool)) continue;
         pthread_mutex_lock(&pool->lock);
         pool->sleepers++;
         while (!pool->stop && !(atomic_load(&pool->ticket) & LEFT))
@@ -131,7 +116,6 @@ uint32_t base_pool_threads(const base_pool *pool) { return pool->threads; }
 
 static void start(base_pool *pool) {
     pool->started = true;
-    pool->spins = pool->threads <= base_cpu_count();
     /* The host's signals are not for our threads. */
     sigset_t all, before;
     sigfillset(&all);
@@ -143,15 +127,7 @@ static void start(base_pool *pool) {
 }
 
 static void wait_for_end(base_pool *pool) {
-    if (pool->spins) {
-        int64_t end = base_now() + SPIN_NS;
-        do {
-            for (int i = 0; i < 32; i++) {
-                if (!atomic_load(&pool->unfinished)) return;
-                pause_briefly();
-            }
-        } while (base_now() < end);
-    }
+    if (base_spin(has_ended, pool)) return;
     pthread_mutex_lock(&pool->lock);
     while (atomic_load(&pool->unfinished)) pthread_cond_wait(&pool->finished, &pool->lock);
     pthread_mutex_unlock(&pool->lock);

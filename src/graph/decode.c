@@ -87,6 +87,7 @@ static shoal_status read_node(decoder *d, uint32_t function, const Shoal__Ir__No
 
 static shoal_status read_function(decoder *d, uint32_t index, graph *to) {
     const Shoal__Ir__Function *f = d->module->functions[index];
+    SHOAL_TRY(graph_reserve(to, f->n_nodes, f->n_inputs + f->n_nodes));
     for (size_t i = 0; i < f->n_inputs; i++) {
         shoal_type type;
         uint32_t value;

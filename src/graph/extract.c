@@ -32,8 +32,10 @@ static shoal_status copy_node(const shoal_graph *from, const shoal_node *node, u
     return SHOAL_OK;
 }
 
-/* Marks what the wanted values depend on, from the last node to the first. */
-static void mark(const shoal_graph *from, uint32_t *map) {
+/* Marks what the wanted values depend on, from the last node to the first; returns how many nodes
+ * that are. */
+static uint32_t mark(const shoal_graph *from, uint32_t *map) {
+    uint32_t nodes = 0;
     for (uint32_t n = from->n_nodes; n-- > 0;) {
         const shoal_node *node = &from->nodes[n];
         bool needed = false;
@@ -41,7 +43,9 @@ static void mark(const shoal_graph *from, uint32_t *map) {
             needed = needed || map[node->first_output + i] == NEEDED;
         for (uint32_t i = 0; needed && i < node->n_inputs; i++)
             if (map[node->inputs[i]] == NOT_NEEDED) map[node->inputs[i]] = NEEDED;
+        nodes += needed;
     }
+    return nodes;
 }
 
 static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
@@ -50,7 +54,8 @@ static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uin
         SHOAL_TRY(graph_add_input(to, &from->values[inputs[i]].type, &map[inputs[i]]));
     for (uint32_t i = 0; i < n_outputs; i++)
         if (map[outputs[i]] == NOT_NEEDED) map[outputs[i]] = NEEDED;
-    mark(from, map);
+    uint32_t nodes = mark(from, map);
+    SHOAL_TRY(graph_reserve(to, nodes, nodes));
     for (uint32_t i = 0; i < from->n_inputs; i++)
         if (map[from->inputs[i]] == NEEDED)
             return base_fail(SHOAL_INVALID, "the outputs depend on input %u, which is not given",

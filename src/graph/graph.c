@@ -58,6 +58,14 @@ static shoal_status reserve_values(graph *g, size_t more) {
     return SHOAL_OK;
 }
 
+shoal_status graph_reserve(graph *g, size_t nodes, size_t values) {
+    SHOAL_TRY(reserve_values(g, values));
+    SHOAL_TRY(
+        reserve(g, (void **)&g->nodes, &g->node_room, g->data.n_nodes, nodes, sizeof *g->nodes));
+    g->data.nodes = g->nodes;
+    return SHOAL_OK;
+}
+
 static shoal_status push_number(graph *g, uint32_t **list, size_t *room, uint32_t *count,
                                 uint32_t number) {
     if (*count == GRAPH_MAX_NODES)

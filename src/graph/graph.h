@@ -140,6 +140,8 @@ const shoal_graph *graph_data(const graph *g);
 /* Memory that lives as long as the graph. */
 base_arena *graph_arena(graph *g);
 
+/* Room for so many nodes and values, so that growing wastes none. */
+shoal_status graph_reserve(graph *g, size_t nodes, size_t values) SHOAL_CHECK_RESULT;
 shoal_status graph_add_input(graph *g, const shoal_type *type, uint32_t *value) SHOAL_CHECK_RESULT;
 /* Appends a node: infers its types, copies its attributes, keeps `regions` (which must live as
  * long: build them with graph_add_region). attrs in any order. *first_output: its first result. */

@@ -74,6 +74,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].bytes = slot->used;
             slots[n].instances = slot->instances;
             slots[n].busy_ns = slot->busy_ns;
+            slots[n].nodes = slot->nodes;
             slots[n].compute = slot->compute;
             devices[n].backend = slot->backend;
             devices[n].name = slot->device;

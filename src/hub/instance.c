@@ -90,6 +90,28 @@ static bool takes_part(const plan_result *plan, const hub *h, const hub_peer *pe
     return false;
 }
 
+/* The inputs that travel along. */
+static shoal_status add_smalls(const hub_instance *instance, const plan_program *program,
+                               base_arena *arena, Shoal__SlotRun *part) {
+    size_t n = 0;
+    for (uint32_t k = 0; k < program->n_inputs; k++)
+        n += instance->inputs[program->input_of[k]]->data.size != 0;
+    if (!n) return SHOAL_OK;
+    Shoal__Small *smalls = base_arena_array(arena, Shoal__Small, n);
+    part->smalls = base_arena_array(arena, Shoal__Small *, n);
+    if (!smalls || !part->smalls) return SHOAL_NO_MEMORY;
+    for (uint32_t k = 0; k < program->n_inputs; k++) {
+        const base_str *data = &instance->inputs[program->input_of[k]]->data;
+        if (!data->size) continue;
+        Shoal__Small *small = part->smalls[part->n_smalls] = &smalls[part->n_smalls];
+        shoal__small__init(small);
+        small->input = k;
+        small->data = (ProtobufCBinaryData){data->size, (uint8_t *)data->data};
+        part->n_smalls++;
+    }
+    return SHOAL_OK;
+}
+
 /* What one peer has to do. */
 static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
     hub_variant *variant = instance->variant;
@@ -106,10 +128,9 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
         const plan_program *program = &plan->programs[i];
         hub_slot *slot = hub_slot_of(h, program->slot);
         if (!slot || slot->peer != peer) continue;
-        const shoal_graph *g = graph_data(program->graph);
         Shoal__SlotRun *part = base_arena_array(&arena, Shoal__SlotRun, 1);
-        uint64_t *inputs = base_arena_array(&arena, uint64_t, g->n_inputs);
-        uint64_t *outputs = base_arena_array(&arena, uint64_t, g->n_outputs);
+        uint64_t *inputs = base_arena_array(&arena, uint64_t, program->n_inputs);
+        uint64_t *outputs = base_arena_array(&arena, uint64_t, program->n_outputs);
         if (!part || !inputs || !outputs) {
             status = SHOAL_NO_MEMORY;
             break;
@@ -121,14 +142,15 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
             part->graph.data = (uint8_t *)variant->graphs[i].data;
             part->graph.len = variant->graphs[i].size;
         }
-        for (uint32_t k = 0; k < g->n_inputs; k++)
+        for (uint32_t k = 0; k < program->n_inputs; k++)
             inputs[k] = instance->input_ids[program->input_of[k]];
-        for (uint32_t k = 0; k < g->n_outputs; k++)
+        for (uint32_t k = 0; k < program->n_outputs; k++)
             outputs[k] = instance->output_ids[program->output_of[k]];
+        status = add_smalls(instance, program, &arena, part);
         part->inputs = inputs;
-        part->n_inputs = g->n_inputs;
+        part->n_inputs = program->n_inputs;
         part->outputs = outputs;
-        part->n_outputs = g->n_outputs;
+        part->n_outputs = program->n_outputs;
         run.slots[run.n_slots++] = part;
     }
     if (status == SHOAL_OK) status = wire_send(peer->link, SHOAL__KIND__RUN, &run.base);
@@ -254,6 +276,7 @@ void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
             if (!slot || slot->peer != peer) continue;
             slot->instances++;
             slot->busy_ns += done->slots[k]->nanoseconds;
+            slot->nodes += done->slots[k]->nodes;
             note_time(instance, done->slots[k]);
         }
     }

@@ -81,6 +81,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
 
 /* A value that lay partly with a lost peer is lost, unless other copies hold all of it. */
 static void value_after_loss(hub *h, hub_value *value, const hub_peer *peer, const char *reason) {
+    if (value->data.size) return; /* it is laid out anew when it is next used */
     plan_layout *layout = &value->layout;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < layout->n_slots; i++) kept += hub_slot_of(h, layout->slots[i]) != NULL;

@@ -22,7 +22,7 @@ typedef struct hub_slot {
     uint64_t used;     /* by values */
     uint64_t reserved; /* by instances on their way */
     uint32_t in_flight;
-    uint64_t instances, busy_ns;
+    uint64_t instances, busy_ns, nodes;
 } hub_slot;
 
 typedef struct hub_peer {
@@ -37,6 +37,8 @@ typedef struct hub_peer {
     BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
 } hub_peer;
 
+enum { HUB_GRAPH_LIMIT = 256 << 20 };
+
 /* A value of a session and where it lies. */
 typedef struct hub_value {
     uint64_t id;
@@ -45,6 +47,8 @@ typedef struct hub_value {
     shoal_type type;
     base_arena arena; /* of the layout */
     plan_layout layout;
+    base_str data;  /* of a small one, which lies on all devices: sent with each run that uses it */
+    uint64_t epoch; /* in which those devices were all there are */
     uint32_t users; /* instances that read or write it and are not through */
     bool released;  /* the client has let go */
     shoal_status status;
@@ -65,8 +69,11 @@ typedef struct hub_variant {
 typedef struct hub_program {
     uint64_t id;
     uint32_t session;
-    graph *graph;
-    uint32_t n_outputs;
+    base_str encoded; /* its graph */
+    graph *graph;     /* decoded: until it is lowered for the first time */
+    bool explained;   /* its variants tell what they do */
+    uint32_t n_inputs, n_outputs;
+    shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
     BASE_VEC(hub_variant *) variants;
     uint32_t users;
@@ -151,6 +158,9 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
                            hub_value **out);
 shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout);
+/* Lays a small value out on all devices of the pool, or in its client's memory while it has none.
+ */
+shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *value);
 void hub_value_account(hub *h, const hub_value *value, int sign);
 void hub_value_poison(hub_value *value, shoal_status status, const char *message);
 /* Drops the value if nobody needs it any more. */

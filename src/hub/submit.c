@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAPH_LIMIT = 256 << 20 };
-
 void hub_program_free(hub_program *program) {
     for (size_t i = 0; i < program->variants.count; i++)
         hub_variant_free(program->variants.data[i]);
     free(program->variants.data);
     free(program->home);
     graph_destroy(&program->graph);
+    free(program->types);
+    base_str_fini(&program->encoded);
     free(program);
 }
 
@@ -32,25 +32,38 @@ void hub_program_settle(hub *h, hub_program *program) {
     hub_program_free(program);
 }
 
-static shoal_status program_new(const Shoal__Submit *submit, uint32_t session, hub_program **out) {
+/* Reads what is asked of every program: types of inputs and outputs, and which come home. */
+static shoal_status read_program(const Shoal__Submit *submit, const shoal_graph *g,
+                                 hub_program *program) {
+    program->n_inputs = g->n_inputs;
+    program->n_outputs = g->n_outputs;
+    program->types = calloc((size_t)g->n_inputs + g->n_outputs + 1, sizeof *program->types);
+    program->home = calloc((size_t)g->n_outputs + 1, sizeof *program->home);
+    if (!program->types || !program->home)
+        return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t i = 0; i < g->n_inputs; i++) program->types[i] = g->values[g->inputs[i]].type;
+    for (uint32_t o = 0; o < g->n_outputs; o++)
+        program->types[g->n_inputs + o] = g->values[g->outputs[o]].type;
+    for (size_t i = 0; i < submit->n_home; i++) {
+        if (submit->home[i] >= g->n_outputs)
+            return base_fail(SHOAL_FORMAT, "output %u does not exist", submit->home[i]);
+        program->home[submit->home[i]] = true;
+    }
+    base_str_bytes(&program->encoded, submit->graph.data, submit->graph.len);
+    return base_str_status(&program->encoded);
+}
+
+static shoal_status program_new(const Shoal__Submit *submit, uint32_t session, bool explained,
+                                hub_program **out) {
     hub_program *program = calloc(1, sizeof *program);
     if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
     program->id = submit->program;
     program->session = session;
+    program->explained = explained;
+    base_str_init(&program->encoded);
     shoal_status status =
-        graph_decode(submit->graph.data, submit->graph.len, GRAPH_LIMIT, &program->graph);
-    const shoal_graph *g = status == SHOAL_OK ? graph_data(program->graph) : NULL;
-    if (g) {
-        program->n_outputs = g->n_outputs;
-        program->home = calloc(g->n_outputs + 1, sizeof *program->home);
-        if (!program->home) status = base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    }
-    for (size_t i = 0; status == SHOAL_OK && i < submit->n_home; i++) {
-        if (submit->home[i] >= g->n_outputs)
-            status = base_fail(SHOAL_FORMAT, "output %u does not exist", submit->home[i]);
-        else
-            program->home[submit->home[i]] = true;
-    }
+        graph_decode(submit->graph.data, submit->graph.len, HUB_GRAPH_LIMIT, &program->graph);
+    if (status == SHOAL_OK) status = read_program(submit, graph_data(program->graph), program);
     if (status != SHOAL_OK)
         hub_program_free(program);
     else
@@ -65,7 +78,7 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
         if (submit->program >> 40 != peer->session)
             return base_fail(SHOAL_DENIED, "program %llx is not of this session",
                              (unsigned long long)submit->program);
-        SHOAL_TRY(program_new(submit, peer->session, &program));
+        SHOAL_TRY(program_new(submit, peer->session, false, &program));
         shoal_status status = base_map_set(&h->programs, submit->program, program);
         if (status != SHOAL_OK) {
             hub_program_free(program);
@@ -75,11 +88,10 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
     if (!program || program->session != peer->session)
         return base_fail(SHOAL_FORMAT, "program %llx is unknown",
                          (unsigned long long)submit->program);
-    const shoal_graph *g = graph_data(program->graph);
-    if (submit->n_inputs != g->n_inputs || submit->n_outputs != program->n_outputs)
-        return base_fail(SHOAL_FORMAT,
-                         "a program of %u inputs and %u outputs was given %zu and %zu", g->n_inputs,
-                         program->n_outputs, submit->n_inputs, submit->n_outputs);
+    if (submit->n_inputs != program->n_inputs || submit->n_outputs != program->n_outputs)
+        return base_fail(
+            SHOAL_FORMAT, "a program of %u inputs and %u outputs was given %zu and %zu",
+            program->n_inputs, program->n_outputs, submit->n_inputs, submit->n_outputs);
     *out = program;
     return SHOAL_OK;
 }
@@ -97,6 +109,15 @@ static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit)
         SHOAL_TRY(base_type_elements(&type, &count));
         hub_value *value;
         SHOAL_TRY(hub_value_new(h, upload->value, peer->session, &type, &value));
+        if (upload->data.len) {
+            if (upload->data.len > WIRE_SMALL || upload->data.len != (size_t)base_type_bytes(&type))
+                return base_fail(SHOAL_FORMAT, "an upload of %zu bytes is not what its type says",
+                                 upload->data.len);
+            base_str_bytes(&value->data, upload->data.data, upload->data.len);
+            SHOAL_TRY(base_str_status(&value->data));
+            SHOAL_TRY(hub_value_everywhere(h, peer, value));
+            continue;
+        }
         base_arena arena;
         base_arena_init(&arena, 0);
         plan_layout whole;
@@ -110,14 +131,15 @@ static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit)
 
 static shoal_status input_values(hub *h, hub_peer *peer, const hub_program *program,
                                  const Shoal__Submit *submit, hub_value **out) {
-    const shoal_graph *g = graph_data(program->graph);
     for (size_t i = 0; i < submit->n_inputs; i++) {
         hub_value *value = base_map_get(&h->values, submit->inputs[i]);
         if (!value || value->session != peer->session || value->released)
             return base_fail(SHOAL_FORMAT, "value %llx is unknown",
                              (unsigned long long)submit->inputs[i]);
-        if (!base_type_equal(&value->type, &g->values[g->inputs[i]].type))
+        if (!base_type_equal(&value->type, &program->types[i]))
             return base_fail(SHOAL_FORMAT, "input %zu is not of the program's type", i);
+        if (value->data.size && value->epoch != h->epoch)
+            SHOAL_TRY(hub_value_everywhere(h, peer, value));
         out[i] = value;
     }
     return SHOAL_OK;
@@ -172,10 +194,9 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     hub_instance *instance = NULL;
     SHOAL_TRY(instance_new(submit, peer->session, program, &instance));
     shoal_status status = input_values(h, peer, program, submit, instance->inputs);
-    const shoal_graph *g = graph_data(program->graph);
     for (uint32_t o = 0; status == SHOAL_OK && o < instance->n_outputs; o++)
-        status = hub_value_new(h, submit->outputs[o], peer->session, &g->values[g->outputs[o]].type,
-                               &instance->outputs[o]);
+        status = hub_value_new(h, submit->outputs[o], peer->session,
+                               &program->types[program->n_inputs + o], &instance->outputs[o]);
     if (status != SHOAL_OK) {
         hub_instance_free(instance);
         return status;
@@ -211,12 +232,12 @@ shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, ch
                          char **json) {
     SHOAL_TRY(uploads(h, peer, submit));
     hub_program *program = NULL;
-    SHOAL_TRY(program_new(submit, peer->session, &program));
+    SHOAL_TRY(program_new(submit, peer->session, true, &program));
     hub_value **inputs = calloc(submit->n_inputs + 1, sizeof *inputs);
     hub_variant *variant;
     shoal_status status = SHOAL_OK;
     if (!inputs) status = base_fail(SHOAL_NO_MEMORY, "no memory to plan");
-    if (status == SHOAL_OK && submit->n_inputs != graph_data(program->graph)->n_inputs)
+    if (status == SHOAL_OK && submit->n_inputs != program->n_inputs)
         status = base_fail(SHOAL_FORMAT, "the inputs do not fit the program");
     if (status == SHOAL_OK) status = input_values(h, peer, program, submit, inputs);
     for (size_t i = 0; status == SHOAL_OK && i < submit->n_inputs; i++)

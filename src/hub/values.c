@@ -22,6 +22,7 @@ shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_ty
     value->session = session;
     value->type = *type;
     base_arena_init(&value->arena, 0);
+    base_str_init(&value->data);
     *out = value;
     return SHOAL_OK;
 }
@@ -35,14 +36,10 @@ void hub_value_account(hub *h, const hub_value *value, int sign) {
 }
 
 shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout) {
-    base_str bytes;
-    base_str_init(&bytes);
     base_arena arena;
     base_arena_init(&arena, 0);
     plan_layout copy;
-    shoal_status status = plan_layout_encode(layout, &bytes);
-    if (status == SHOAL_OK) status = plan_layout_decode(&arena, bytes.data, bytes.size, &copy);
-    base_str_fini(&bytes);
+    shoal_status status = plan_layout_copy(&arena, layout, &copy);
     if (status != SHOAL_OK) {
         base_arena_fini(&arena);
         return status;
@@ -55,6 +52,25 @@ shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layou
     return SHOAL_OK;
 }
 
+shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *value) {
+    base_arena arena;
+    base_arena_init(&arena, 0);
+    uint32_t n = 0, *slots = base_arena_array(&arena, uint32_t, h->slots.count + 1);
+    for (size_t p = 0; slots && p < h->peers.count; p++)
+        for (uint32_t i = 0; i < h->peers.data[p]->n_slots; i++)
+            if (h->peers.data[p]->slots[i]->compute)
+                slots[n++] = h->peers.data[p]->slots[i]->number;
+    if (slots && !n) slots[n++] = client->slots[client->n_slots - 1]->number;
+    plan_layout whole;
+    shoal_status status = slots ? SHOAL_OK : SHOAL_NO_MEMORY;
+    if (status == SHOAL_OK)
+        status = plan_layout_whole(&arena, value->type.rank, value->type.dims, slots, n, &whole);
+    if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    base_arena_fini(&arena);
+    value->epoch = h->epoch;
+    return status;
+}
+
 void hub_value_poison(hub_value *value, shoal_status status, const char *message) {
     if (value->status != SHOAL_OK) return; /* the first cause stays */
     value->status = status;
@@ -63,6 +79,7 @@ void hub_value_poison(hub_value *value, shoal_status status, const char *message
 
 void hub_value_free(hub_value *value) {
     base_arena_fini(&value->arena);
+    base_str_fini(&value->data);
     free(value->error);
     free(value);
 }
@@ -84,6 +101,10 @@ void hub_value_settle(hub *h, hub_value *value) {
     base_map_remove(&h->values, value->id);
     hub_value_account(h, value, -1);
     hub_free_stored(h, &value->layout, value->stored);
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    /* Its client has a copy of a small one. */
+    if (value->data.size && client && !base_vec_push(&client->free_values, value->stored))
+        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     hub_value_free(value);
 }
 

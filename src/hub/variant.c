@@ -54,7 +54,7 @@ static shoal_status settle_layout(const plan_pool *pool, const shoal_type *type,
     return plan_layout_split(arena, type->rank, type->dims, 0, 1, slots, weights, n, out);
 }
 
-static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, shoal_attr attrs[2]) {
+static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, shoal_attr attrs[3]) {
     size_t n = layout->rank;
     for (uint32_t a = 0; a < layout->rank; a++) n += layout->parts[a] + 1;
     int64_t *cuts = base_arena_array(arena, int64_t, n);
@@ -69,30 +69,37 @@ static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, sh
     for (uint32_t i = 0; i < layout->n_slots; i++) slots[i] = layout->slots[i];
     attrs[0] = graph_ints(SHOAL_ATTR_CUTS, cuts, n);
     attrs[1] = graph_ints(SHOAL_ATTR_SLOTS, slots, layout->n_slots);
+    attrs[2] = graph_int(SHOAL_ATTR_SUGGESTED, 1);
     return SHOAL_OK;
 }
 
-/* The program's graph with a `place` behind each input that moves in from a client, whose result is
- * an output more. */
-static shoal_status with_moves(const hub *h, const hub_program *program, const plan_pool *pool,
-                               const hub_value *const *inputs, hub_variant *variant, graph *to) {
-    const shoal_graph *g = graph_data(program->graph);
+/* Lists the inputs that move in from a client. */
+static shoal_status find_moves(const hub *h, const shoal_graph *g, const hub_value *const *inputs,
+                               hub_variant *variant) {
+    variant->moved = calloc((size_t)g->n_inputs + 1, sizeof *variant->moved);
+    if (!variant->moved) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        if (at_home(h, inputs[i]) && computed_with(g, g->inputs[i]))
+            variant->moved[variant->n_moved++][0] = i;
+    return SHOAL_OK;
+}
+
+/* The graph with a `place` behind each input that moves, whose result is an output more. */
+static shoal_status with_moves(const shoal_graph *g, const plan_pool *pool, hub_variant *variant,
+                               graph *to) {
     base_arena *arena = graph_arena(to);
     uint32_t *map = base_arena_array(arena, uint32_t, g->n_values);
-    variant->moved = calloc(g->n_inputs + 1, sizeof *variant->moved);
-    if (!map || !variant->moved) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    if (!map) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++)
         SHOAL_TRY(graph_add_input(to, &g->values[g->inputs[i]].type, &map[g->inputs[i]]));
-    for (uint32_t i = 0; i < g->n_inputs; i++) {
-        uint32_t value = g->inputs[i];
-        if (!at_home(h, inputs[i]) || !computed_with(g, value)) continue;
+    for (uint32_t m = 0; m < variant->n_moved; m++) {
+        uint32_t value = g->inputs[variant->moved[m][0]];
         plan_layout layout;
-        shoal_attr attrs[2];
+        shoal_attr attrs[3];
         SHOAL_TRY(settle_layout(pool, &g->values[value].type, arena, &layout));
         SHOAL_TRY(place_attrs(arena, &layout, attrs));
-        SHOAL_TRY(graph_add(to, GRAPH_PLACE, &map[value], 1, attrs, 2, NULL, 0, &map[value]));
-        variant->moved[variant->n_moved][0] = i;
-        variant->moved[variant->n_moved++][1] = map[value];
+        SHOAL_TRY(graph_add(to, GRAPH_PLACE, &map[value], 1, attrs, 3, NULL, 0, &map[value]));
+        variant->moved[m][1] = map[value];
     }
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
@@ -133,23 +140,43 @@ static shoal_status wanted_layouts(const plan_pool *pool, const hub_program *pro
     return SHOAL_OK;
 }
 
-static shoal_status lower(hub *h, hub_program *program, const hub_value *const *inputs,
-                          hub_variant *variant) {
-    graph *to = NULL;
-    SHOAL_TRY(graph_new(0, &to));
-    base_arena *arena = graph_arena(to);
+static shoal_status lower(hub *h, const hub_program *program, const shoal_graph *g,
+                          const hub_value *const *inputs, hub_variant *variant, base_arena *arena) {
     const plan_layout **wanted = NULL;
     plan_pool pool;
-    plan_layout *layouts =
-        base_arena_array(arena, plan_layout, graph_data(program->graph)->n_inputs);
-    shoal_status status = layouts ? hub_pool(h, program->session, arena, &pool) : SHOAL_NO_MEMORY;
-    if (status == SHOAL_OK) status = with_moves(h, program, &pool, inputs, variant, to);
-    if (status == SHOAL_OK) status = wanted_layouts(&pool, program, graph_data(to), arena, &wanted);
-    for (uint32_t i = 0; status == SHOAL_OK && i < graph_data(to)->n_inputs; i++)
-        layouts[i] = inputs[i]->layout;
+    graph *moving = NULL;
+    plan_layout *layouts = base_arena_array(arena, plan_layout, g->n_inputs);
+    if (!layouts) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < g->n_inputs; i++) layouts[i] = inputs[i]->layout;
+    SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
+    SHOAL_TRY(find_moves(h, g, inputs, variant));
+    shoal_status status = SHOAL_OK;
+    if (variant->n_moved) {
+        status = graph_new(0, &moving);
+        if (status == SHOAL_OK) status = with_moves(g, &pool, variant, moving);
+        if (status == SHOAL_OK) g = graph_data(moving);
+    }
+    if (status == SHOAL_OK) status = wanted_layouts(&pool, program, g, arena, &wanted);
     if (status == SHOAL_OK)
-        status = plan_lower(graph_data(to), &pool, layouts, wanted, &variant->plan);
-    graph_destroy(&to);
+        status = (program->explained ? plan_lower_explained : plan_lower)(g, &pool, layouts, wanted,
+                                                                          &variant->plan);
+    graph_destroy(&moving);
+    return status;
+}
+
+/* Lowers a program. Its graph is large and not needed again until it is to be lowered otherwise. */
+static shoal_status lower_program(hub *h, hub_program *program, const hub_value *const *inputs,
+                                  hub_variant *variant) {
+    base_arena arena;
+    base_arena_init(&arena, 0);
+    shoal_status status = SHOAL_OK;
+    if (!program->graph)
+        status = graph_decode(program->encoded.data, program->encoded.size, HUB_GRAPH_LIMIT,
+                              &program->graph);
+    if (status == SHOAL_OK)
+        status = lower(h, program, graph_data(program->graph), inputs, variant, &arena);
+    graph_destroy(&program->graph);
+    base_arena_fini(&arena);
     return status;
 }
 
@@ -160,6 +187,7 @@ static shoal_status encode(hub_variant *variant) {
     if (!variant->graphs || !variant->sent) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
     for (uint32_t i = 0; i < plan->n_programs; i++)
         SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), false, &variant->graphs[i]));
+    for (uint32_t i = 0; i < plan->n_programs; i++) graph_destroy(&plan->programs[i].graph);
     return SHOAL_OK;
 }
 
@@ -169,7 +197,7 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
     base_str_init(&key);
     base_str_bytes(&key, &h->epoch, sizeof h->epoch);
     shoal_status status = SHOAL_OK;
-    uint32_t n_inputs = graph_data(program->graph)->n_inputs;
+    uint32_t n_inputs = program->n_inputs;
     for (uint32_t i = 0; status == SHOAL_OK && i < n_inputs; i++)
         status = plan_layout_encode(&inputs[i]->layout, &key);
     if (status == SHOAL_OK) status = base_str_status(&key);
@@ -190,7 +218,7 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
         variant->key = key;
         base_str_init(&key);
         variant->number = h->next_variant++;
-        status = lower(h, program, inputs, variant);
+        status = lower_program(h, program, inputs, variant);
         if (status == SHOAL_OK) status = encode(variant);
         if (status == SHOAL_OK && !base_vec_push(&program->variants, variant))
             status = SHOAL_NO_MEMORY;

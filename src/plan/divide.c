@@ -85,12 +85,13 @@ static shoal_status start(base_arena *arena, const graph_axes *axes, uint32_t ro
 
 /* Whether every box of a division has an owner. */
 static bool covered(const plan_layout *division) {
-    unsigned char owned[PLAN_MAX_PARTS] = {0};
+    unsigned char owned[PLAN_MAX_PARTS];
     size_t boxes = 1, seen = 0;
     for (uint32_t l = 0; l < division->rank; l++) {
         boxes *= division->parts[l];
         if (boxes > division->n_slots || boxes > PLAN_MAX_PARTS) return false;
     }
+    memset(owned, 0, boxes);
     for (uint32_t i = 0; i < division->n_slots; i++) {
         size_t box = 0;
         for (uint32_t l = 0; l < division->rank; l++)
@@ -124,7 +125,9 @@ shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph
         axis_of[loop] = (int)a;
         out->parts[loop] = layout->parts[a];
         out->cuts[loop] = layout->cuts[a];
+        out->given = layout->given;
     }
+    if (layout->n_slots == 1) out->given = layout->given;
     for (uint32_t i = 0; i < layout->n_slots; i++) {
         uint32_t at = plan_pool_index(d, layout->slots[i]);
         if (!d->eligible[at]) continue;
@@ -144,6 +147,7 @@ shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_
                           plan_layout *out) {
     uint32_t rank = type->rank, loops = axes->n_loops;
     *out = (plan_layout){.rank = rank, .n_slots = division->n_slots, .slots = division->slots};
+    out->given = division->given;
     out->combine = summands ? axes->combine : 0;
     int64_t *ends = base_arena_array(arena, int64_t, 2 * (size_t)rank);
     uint32_t *coords = base_arena_array(arena, uint32_t, (size_t)out->n_slots * (rank + 1));
@@ -179,6 +183,7 @@ typedef struct candidates {
     double seconds;
     int64_t bytes;
     bool found;
+    bool bound; /* to follow what a user asked for */
 } candidates;
 
 static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
@@ -195,6 +200,24 @@ static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
         c->n_lifts += valid;
     }
     return SHOAL_OK;
+}
+
+/* Where a user placed an operand, the work follows; other candidates are dropped then. The results
+ * are placed by the user, too, when all operands that have axes were. */
+static void bind(plan_draft *d, const shoal_node *node, candidates *c) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_lifts; i++)
+        if (c->lifts[i].given) c->lifts[n++] = c->lifts[i];
+    if (!n) return;
+    d->bound = c->bound = true;
+    c->n_lifts = n;
+    bool all = true;
+    for (uint32_t o = 0; o < node->n_inputs; o++) {
+        const plan_held *held = &d->values[node->inputs[o]];
+        if (d->g->values[node->inputs[o]].type.rank)
+            all = all && held->forms && held->forms->form->layout.given;
+    }
+    for (uint32_t i = 0; i < n; i++) c->lifts[i].given = all;
 }
 
 /* One division out of several: on each loop, the first that cuts it gives the cuts and the slots'
@@ -230,6 +253,7 @@ static shoal_status join(const plan_draft *d, base_arena *arena, const graph_axe
             out->parts[l] = by[l]->parts[l];
             out->cuts[l] = by[l]->cuts[l];
         }
+    out->given = cutting[0]->given;
     for (uint32_t s = 0; s < cutting[0]->n_slots; s++) {
         uint32_t at = plan_pool_index(d, cutting[0]->slots[s]);
         bool everywhere = true;
@@ -389,10 +413,12 @@ shoal_status plan_divide(plan_draft *d, uint32_t n, const graph_axes *axes, plan
     if (!any) return base_fail(SHOAL_INVALID, "no slot of the pool computes; add a worker to it");
     SHOAL_TRY(plan_node_flops(d, n, &flops));
     SHOAL_TRY(collect_lifts(d, &d->scratch, n, axes, &c));
+    bind(d, node, &c);
     for (uint32_t i = 0; i < c.n_lifts; i++)
         SHOAL_TRY(offer(d, n, axes, flops, 0, &c.lifts[i], &c));
     SHOAL_TRY(join(d, &d->scratch, axes, &c, &division, &valid));
     if (valid) SHOAL_TRY(offer(d, n, axes, flops, 0, &division, &c));
+    if (c.bound && c.found) return plan_layout_copy(&d->arena, &c.best, out);
     for (uint32_t o = 0; o < node->n_outputs; o++) {
         const plan_layout *want = d->values[node->first_output + o].want;
         if (!want) continue;

@@ -29,19 +29,6 @@ static size_t element_bytes(const plan_draft *d, uint32_t value) {
     return shoal_dtype_size((shoal_dtype)d->g->values[value].type.dtype);
 }
 
-shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from, plan_layout *to) {
-    *to = *from;
-    for (uint32_t a = 0; a < from->rank; a++) {
-        to->cuts[a] =
-            base_arena_copy(arena, from->cuts[a], ((size_t)from->parts[a] + 1) * sizeof **to->cuts);
-        if (!to->cuts[a]) return SHOAL_NO_MEMORY;
-    }
-    to->slots = base_arena_copy(arena, from->slots, from->n_slots * sizeof *from->slots);
-    to->coords = base_arena_copy(arena, from->coords,
-                                 (size_t)from->n_slots * (from->rank + 1) * sizeof *from->coords);
-    return to->slots && to->coords ? SHOAL_OK : SHOAL_NO_MEMORY;
-}
-
 shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
                            plan_form **out) {
     plan_form *form = base_arena_array(&d->arena, plan_form, 1);

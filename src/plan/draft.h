@@ -58,14 +58,13 @@ typedef struct plan_draft {
     plan_form **outputs; /* per output of g */
     double seconds;
     uint64_t bytes;
+    bool bound; /* some division follows a layout that a user gave */
 } plan_draft;
 
 /* ---- draft.c: forms, routes between them, and what they cost ---- */
 
 /* The place of a slot in the pool; UINT32_MAX when it is none of the pool's. */
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot);
-shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from,
-                              plan_layout *to) SHOAL_CHECK_RESULT;
 /* A new form of a value. The layout is taken as it is and lives in d->arena. */
 shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
                            plan_form **out) SHOAL_CHECK_RESULT;

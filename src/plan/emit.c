@@ -334,6 +334,8 @@ static shoal_status collect(emitter *e, plan_result *out) {
                                              p->output_of.count * sizeof *p->output_of.data);
         if (!program->input_of || !program->output_of) return SHOAL_NO_MEMORY;
         SHOAL_TRY(measure_peak(graph_data(p->graph), &e->scratch, &program->peak));
+        program->n_inputs = (uint32_t)p->input_of.count;
+        program->n_outputs = (uint32_t)p->output_of.count;
         program->graph = p->graph;
         p->graph = NULL;
         out->n_programs++;

@@ -148,6 +148,19 @@ shoal_status plan_layout_from_ints(base_arena *arena, uint32_t rank, const int64
     return plan_layout_verify(out, rank, dims);
 }
 
+shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from, plan_layout *to) {
+    *to = *from;
+    for (uint32_t a = 0; a < from->rank; a++) {
+        to->cuts[a] =
+            base_arena_copy(arena, from->cuts[a], ((size_t)from->parts[a] + 1) * sizeof **to->cuts);
+        if (!to->cuts[a]) return SHOAL_NO_MEMORY;
+    }
+    to->slots = base_arena_copy(arena, from->slots, from->n_slots * sizeof *from->slots);
+    to->coords = base_arena_copy(arena, from->coords,
+                                 (size_t)from->n_slots * (from->rank + 1) * sizeof *from->coords);
+    return to->slots && to->coords ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
 /* ---- the flat form: little-endian 64-bit numbers, as ENCODED lists them ---- */
 
 static void put(base_str *out, uint64_t value) {
@@ -158,7 +171,7 @@ static void put(base_str *out, uint64_t value) {
 
 shoal_status plan_layout_encode(const plan_layout *layout, base_str *out) {
     put(out, layout->rank);
-    put(out, layout->combine);
+    put(out, layout->combine | (uint32_t)layout->given << 16);
     put(out, layout->n_slots);
     for (uint32_t a = 0; a <= layout->rank; a++) put(out, layout->parts[a]);
     for (uint32_t a = 0; a < layout->rank; a++)
@@ -205,10 +218,11 @@ shoal_status plan_layout_decode(base_arena *arena, const void *data, size_t byte
     uint32_t rank, combine, n_slots, *slots, *coords;
     int64_t dims[PLAN_MAX_AXES] = {0};
     SHOAL_TRY(get_u32s(&r, &rank, 1, PLAN_MAX_AXES - 1, "rank"));
-    SHOAL_TRY(get_u32s(&r, &combine, 1, UINT16_MAX, "combine"));
+    SHOAL_TRY(get_u32s(&r, &combine, 1, 2 * UINT16_MAX + 1, "combine"));
     SHOAL_TRY(get_u32s(&r, &n_slots, 1, PLAN_MAX_PARTS, "slot count"));
     SHOAL_TRY(start(arena, rank, dims, n_slots, out, &slots, &coords));
     out->combine = (uint16_t)combine;
+    out->given = combine >> 16;
     SHOAL_TRY(get_u32s(&r, out->parts, rank + 1, PLAN_MAX_PARTS, "parts"));
     for (uint32_t a = 0; a < rank; a++) {
         size_t points = (size_t)out->parts[a] + 1;
@@ -283,7 +297,8 @@ shoal_status plan_layout_verify(const plan_layout *layout, uint32_t rank, const 
             return base_fail(SHOAL_INVALID, "%u slots cannot own %zu boxes; name a slot for each",
                              layout->n_slots, boxes);
     }
-    unsigned char owned[PLAN_MAX_PARTS] = {0};
+    unsigned char owned[PLAN_MAX_PARTS];
+    memset(owned, 0, boxes);
     for (uint32_t i = 0; i < layout->n_slots; i++) {
         size_t box = 0;
         for (uint32_t a = 0; a <= rank; a++) {

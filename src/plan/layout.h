@@ -22,6 +22,7 @@ typedef struct plan_layout {
     const int64_t *cuts[PLAN_MAX_AXES]; /* parts + 1 points from 0 to the extent; none for summands
                                            (NULL) */
     uint16_t combine;                   /* operation that joins summands */
+    bool given; /* a user asked for it: what is computed from it follows it */
     uint32_t n_slots;
     const uint32_t *slots;  /* distinct slot numbers */
     const uint32_t *coords; /* [n_slots][rank + 1] */
@@ -51,6 +52,10 @@ shoal_status plan_layout_from_ints(base_arena *arena, uint32_t rank, const int64
 shoal_status plan_layout_encode(const plan_layout *layout, base_str *out) SHOAL_CHECK_RESULT;
 shoal_status plan_layout_decode(base_arena *arena, const void *data, size_t bytes,
                                 plan_layout *out) SHOAL_CHECK_RESULT;
+
+/* A copy of its own. */
+shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from,
+                              plan_layout *to) SHOAL_CHECK_RESULT;
 
 /* Checks a layout against a shape: cuts rise from 0 to the extents, coordinates in range, slots
  * distinct, every box owned, every summand of every box present. */

@@ -78,6 +78,8 @@ static shoal_status place_layout(plan_draft *d, uint32_t n, plan_layout *out) {
     shoal_status status = plan_layout_from_ints(&d->arena, type->rank, type->dims, cuts->u.ints,
                                                 cuts->count, slots->u.ints, slots->count, out);
     if (status == SHOAL_OK) status = check_layout(d, out, type);
+    const shoal_attr *suggested = shoal_node_attr(node, SHOAL_ATTR_SUGGESTED);
+    out->given = !suggested || !suggested->u.i;
     return status;
 }
 
@@ -124,6 +126,7 @@ static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
     plan_held *from = &d->values[node->inputs[0]], *to = &d->values[node->first_output];
     plan_form *form;
     SHOAL_TRY(plan_need(d, node->inputs[0], to->want, &form));
+    form->layout.given = form->layout.given || to->want->given; /* also when it lay so before */
     /* The placed form first: what follows follows it. The others are as good to read from. */
     plan_forms **end = &to->forms;
     for (const plan_forms *f = from->forms; f; f = f->next) {
@@ -255,33 +258,44 @@ static shoal_status best_alone(plan_draft *d, const plan_layout *inputs, const p
 }
 
 static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot *single,
-                          plan_result *out) {
+                          bool explained, plan_result *out) {
     plan_draft *chosen = single && alone->seconds < pooled->seconds ? alone : pooled;
     *out = (plan_result){.seconds = chosen->seconds, .bytes_moved = chosen->bytes};
     base_arena_init(&out->arena, 0);
     shoal_status status = plan_emit(chosen, out);
-    if (status == SHOAL_OK)
+    if (status == SHOAL_OK && explained)
         status = plan_explain(chosen, single, alone->seconds, pooled->seconds, out);
     if (status != SHOAL_OK) plan_result_fini(out);
     return status;
 }
 
-shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
-                        const plan_layout *const *wanted, plan_result *out) {
+static shoal_status lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+                          const plan_layout *const *wanted, bool explained, plan_result *out) {
     plan_draft pooled = {0}, alone = {0};
     const plan_slot *single = NULL;
     SHOAL_TRY(check_pool(pool));
     shoal_status status = draft_init(&pooled, g, pool, NULL);
     if (status == SHOAL_OK) status = draft(&pooled, inputs, wanted);
-    if (status == SHOAL_OK) status = best_alone(&pooled, inputs, &single);
+    if (status == SHOAL_OK && !pooled.bound) status = best_alone(&pooled, inputs, &single);
     if (status == SHOAL_OK && single) {
         status = draft_init(&alone, g, pool, single);
         if (status == SHOAL_OK) status = draft(&alone, inputs, wanted);
     }
-    if (status == SHOAL_OK) status = write(&pooled, &alone, single, out);
+    if (status == SHOAL_OK) status = write(&pooled, &alone, single, explained, out);
     draft_fini(&pooled);
     draft_fini(&alone);
     return status;
+}
+
+shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+                        const plan_layout *const *wanted, plan_result *out) {
+    return lower(g, pool, inputs, wanted, false, out);
+}
+
+shoal_status plan_lower_explained(const shoal_graph *g, const plan_pool *pool,
+                                  const plan_layout *inputs, const plan_layout *const *wanted,
+                                  plan_result *out) {
+    return lower(g, pool, inputs, wanted, true, out);
 }
 
 void plan_result_fini(plan_result *result) {

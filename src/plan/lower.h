@@ -32,6 +32,7 @@ typedef struct plan_pool {
 typedef struct plan_program {
     uint32_t slot;
     graph *graph;
+    uint32_t n_inputs, n_outputs; /* of the graph */
     uint32_t *input_of;
     uint32_t *output_of;
     uint64_t peak; /* bytes that one run needs at most beside its inputs, outputs included */
@@ -45,7 +46,7 @@ typedef struct plan_result {
     plan_layout *outputs; /* per output of the graph: where it lies afterwards */
     double seconds;       /* expected */
     uint64_t bytes_moved; /* between slots */
-    char *explain;        /* text of several lines */
+    char *explain;        /* text of several lines; NULL unless asked for */
     char *explain_json;
 } plan_result;
 
@@ -54,6 +55,10 @@ typedef struct plan_result {
  * node and slot. The result is initialised on success only. */
 shoal_status plan_lower(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
                         const plan_layout *const *wanted, plan_result *out) SHOAL_CHECK_RESULT;
+/* The same, and fills explain and explain_json, which takes longer than the plan itself. */
+shoal_status plan_lower_explained(const shoal_graph *g, const plan_pool *pool,
+                                  const plan_layout *inputs, const plan_layout *const *wanted,
+                                  plan_result *out) SHOAL_CHECK_RESULT;
 void plan_result_fini(plan_result *result);
 
 #endif

@@ -69,7 +69,7 @@ static void test_weights(void **state) {
     make_layout(&g->values[1].type, 3, ON_CLIENT, &p.in[1]);
     plan_pool pool = make_pool(3, SLOW_SLOTS);
     plan_result result;
-    OK(plan_lower(g, &pool, p.in, NULL, &result));
+    OK(plan_lower_explained(g, &pool, p.in, NULL, &result));
     assert_int_equal(result.outputs[0].parts[0], 3);
     assert_int_equal(result.outputs[0].cuts[0][1], 300);
     assert_int_equal(result.outputs[0].cuts[0][2], 400);
@@ -81,11 +81,11 @@ static void test_weights(void **state) {
     assert_int_equal(result.n_programs, 4);
     plan_result_fini(&result);
     slots[1].weight = 0;
-    OK(plan_lower(g, &pool, p.in, NULL, &result));
+    OK(plan_lower_explained(g, &pool, p.in, NULL, &result));
     assert_int_equal(plan_layout_find(&result.outputs[0], 10), -1);
     plan_result_fini(&result);
     pool = make_pool(3, SLOW_LINKS); /* not worth it: everything on one slot */
-    OK(plan_lower(g, &pool, p.in, NULL, &result));
+    OK(plan_lower_explained(g, &pool, p.in, NULL, &result));
     assert_int_equal(result.outputs[0].n_slots, 1);
     assert_null(strstr(result.explain, "the pool is faster"));
     plan_result_fini(&result);

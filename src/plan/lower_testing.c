@@ -100,7 +100,7 @@ void compare(const shoal_graph *g, const plan_pool *pool, const plan_layout *inp
     assert_true(g->n_inputs <= 8 && g->n_outputs <= 8);
     for (uint32_t i = 0; i < g->n_inputs; i++) fill(&in[i], &g->values[g->inputs[i]].type);
     sim_run(g, in, whole);
-    OK(plan_lower(g, pool, inputs, wanted, &result));
+    OK(plan_lower_explained(g, pool, inputs, wanted, &result));
     for (uint32_t i = 0; i < result.n_programs; i++) { /* a client only sends and receives */
         const shoal_graph *local = graph_data(result.programs[i].graph);
         for (uint32_t n = 0; n < local->n_nodes && result.programs[i].slot == CLIENT; n++)

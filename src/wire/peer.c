@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/os.h"
-#include "base/os_cpu.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -81,7 +80,6 @@ shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) {
     wire_peer *peer = calloc(1, sizeof *peer);
     if (!peer) return base_fail(SHOAL_NO_MEMORY, "no memory for a peer");
     peer->doorbell = -1;
-    peer->cores = (int)base_cpu_count();
     shoal_status status = copy_hello(hello, &peer->hello);
     if (status == SHOAL_OK) status = base_os_doorbell_new(&peer->doorbell);
     if (status == SHOAL_OK && !(peer->scratch = malloc(WIRE_CHUNK)))

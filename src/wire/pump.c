@@ -4,31 +4,20 @@
  * a thread in wire_wait takes over while the I/O thread still sleeps; that one, once woken, sees
  * `waiters` and steps back until they have left. Only the thread that pumps drains the doorbell, so
  * a ring that wakes both is never lost. The last waiter leaves the I/O thread asleep if its poll is
- * still good: same descriptors, everyone told to ring again, nothing come in between.
- *
- * Before it sleeps the pump spins for a while: waking a thread costs some 40 us, most answers come
- * sooner. */
+ * still good: same descriptors, everyone told to ring again, nothing come in between. */
 #include "wire/transport.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/spin.h"
 
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 
-#define SPIN (20 * (BASE_MS / 1000))
 #define LOOK_AT_DESCRIPTORS BASE_MS
 #define CLOSE_PATIENCE (2 * BASE_SECOND)
-
-static inline void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 shoal_status wire_watch_add(wire_peer *peer, wire_watch *watch) {
     if (!base_vec_push(&peer->watches, watch)) return SHOAL_NO_MEMORY;
@@ -192,15 +181,10 @@ static bool arm(wire_peer *peer) {
     return false;
 }
 
-static bool spin(wire_peer *peer) {
-    if (peer->cores < 2) return false;
-    int64_t end = base_now() + SPIN;
-    do {
-        if (pending(peer)) return true;
-        if (atomic_load(&peer->wanted)) return false;
-        relax();
-    } while (base_now() < end);
-    return false;
+/* Something has come, or somebody wants in. */
+static bool spun(void *context) {
+    wire_peer *peer = context;
+    return pending(peer) || atomic_load(&peer->wanted);
 }
 
 static bool refresh(wire_peer *peer, wire_poll_set *set) {
@@ -267,7 +251,7 @@ void wire_pump_once(wire_peer *peer, wire_poll_set *set, int64_t until) {
     sweep(peer);
     if (did) {
         if (now - peer->polled >= LOOK_AT_DESCRIPTORS) poll_descriptors(peer, set, 0);
-    } else if (!spin(peer) && arm(peer)) {
+    } else if ((!base_spin(spun, peer) || !pending(peer)) && arm(peer)) {
         int64_t next = next_deadline(peer);
         poll_descriptors(peer, set, until < next ? until : next);
     }

@@ -205,7 +205,6 @@ struct wire_peer {
     wire_handlers handlers[WIRE_PARTS];
     bool handled[WIRE_PARTS];
     int doorbell;
-    int cores;
     /* under the pump */
     pthread_mutex_t pump;
     pthread_cond_t turn;    /* waiters that do not pump: look again */

@@ -19,7 +19,10 @@
 
 #include <stddef.h>
 
-enum { WIRE_PROTOCOL = 1, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+enum { WIRE_PROTOCOL = 2, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+/* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
+ * with every step, cost no exchange. */
+enum { WIRE_SMALL = 256 };
 
 typedef struct wire_peer wire_peer;
 typedef struct wire_link wire_link;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fence.h"
 #include "base/log.h"
+#include "base/spin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +194,7 @@ static shoal_status compile(worker_task *task, worker_step *step) {
     shoal_status status = task->slot->device.backend->compile(
         task->slot->handle, graph_data(step->graph), &options, &report, &step->executable);
     free(report.in_place);
+    graph_destroy(&step->graph); /* the executable has what it needs */
     return status;
 }
 
@@ -307,6 +309,11 @@ void worker_collect_garbage(worker_slot *slot) {
     }
 }
 
+static bool has_work(void *context) {
+    worker_slot *slot = context;
+    return atomic_load_explicit(&slot->queued, memory_order_relaxed);
+}
+
 void *worker_executor(void *argument) {
     worker_slot *slot = argument;
     worker *w = slot->worker;
@@ -315,7 +322,11 @@ void *worker_executor(void *argument) {
         worker_task *task = slot->head;
         worker_collect_garbage(slot);
         if (!task) {
-            pthread_cond_wait(&w->changed, &w->lock);
+            pthread_mutex_unlock(&w->lock);
+            bool more = base_spin(has_work, slot);
+            pthread_mutex_lock(&w->lock);
+            if (!more && !slot->head && !slot->garbage && !w->stopping)
+                pthread_cond_wait(&w->changed, &w->lock);
             continue;
         }
         pthread_mutex_unlock(&w->lock);
@@ -325,7 +336,10 @@ void *worker_executor(void *argument) {
             base_fail_prefix(status, "worker %s: ", w->name);
         if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
         slot->head = task->next;
-        if (!slot->head) slot->tail = &slot->head;
+        if (!slot->head) {
+            slot->tail = &slot->head;
+            atomic_store(&slot->queued, false);
+        }
         task_done(task);
     }
     pthread_mutex_unlock(&w->lock);

@@ -150,6 +150,7 @@ static shoal_status split(worker_program *program, const shoal_graph *g) {
         } else {
             while (n < g->n_nodes && g->nodes[n].op != GRAPH_EXCHANGE) n++;
             SHOAL_TRY(compute_step(program, g, first, n, last_use, step));
+            program->n_nodes += n - first;
         }
         for (uint32_t i = first; i < n; i++) step_of[i] = program->n_steps;
         program->n_steps++;
@@ -164,7 +165,6 @@ shoal_status worker_program_new(uint64_t id, const void *bytes, size_t n, worker
     program->id = id;
     shoal_status status = graph_decode(bytes, n, WORKER_GRAPH_LIMIT, &program->graph);
     if (status == SHOAL_OK) {
-        program->n_nodes = graph_data(program->graph)->n_nodes;
         status = split(program, graph_data(program->graph));
     }
     if (status != SHOAL_OK)

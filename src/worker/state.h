@@ -62,7 +62,7 @@ typedef struct worker_program {
     graph *graph;
     base_arena arena;
     uint32_t n_steps, n_receives;
-    uint64_t n_nodes;
+    uint64_t n_nodes; /* that compute */
     worker_step *steps;
 } worker_program;
 
@@ -132,6 +132,7 @@ typedef struct worker_slot {
     base_map programs;       /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
+    atomic_bool queued;    /* there is a head: to be seen without the lock */
     bool advancing, again; /* home: some thread is at it */
     pthread_t thread;
     bool has_thread;

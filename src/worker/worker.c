@@ -26,6 +26,28 @@ static shoal_status program_of(worker_slot *slot, const Shoal__SlotRun *run, wor
     return status;
 }
 
+/* Inputs that came along, but for those that are here already. Lock held. */
+static shoal_status take_smalls(worker_slot *slot, const Shoal__SlotRun *run) {
+    for (size_t i = 0; i < run->n_smalls; i++) {
+        const Shoal__Small *small = run->smalls[i];
+        if (small->input >= run->n_inputs)
+            return base_fail(SHOAL_FORMAT, "a run brings input %u of %zu", small->input,
+                             run->n_inputs);
+        uint64_t value = run->inputs[small->input];
+        if (slot->home || base_map_get(&slot->pieces, value)) continue;
+        worker_buffer *buffer;
+        SHOAL_TRY(worker_buffer_new(slot, small->data.len, &buffer));
+        memcpy(buffer->host, small->data.data, small->data.len);
+        worker_piece *piece = worker_piece_add(slot, value);
+        if (!piece) {
+            worker_buffer_release(buffer);
+            return SHOAL_NO_MEMORY;
+        }
+        piece->buffer = buffer;
+    }
+    return SHOAL_OK;
+}
+
 /* Lock held. On failure the task is as far as it got; it is run all the same, and fails. */
 static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
     worker_slot *slot = task->slot;
@@ -40,6 +62,7 @@ static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
         return base_fail(SHOAL_FORMAT, "program %llu takes %u values and makes %u, not %zu and %zu",
                          (unsigned long long)run->program, g->n_inputs, g->n_outputs, run->n_inputs,
                          run->n_outputs);
+    SHOAL_TRY(take_smalls(slot, run));
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         task->inputs[i] = base_map_get(&slot->pieces, run->inputs[i]);
         if (!task->inputs[i])
@@ -58,6 +81,7 @@ static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
 static void task_queue(worker_task *task) {
     task->next = NULL;
     *task->slot->tail = task;
+    atomic_store(&task->slot->queued, true);
     task->slot->tail = &task->next;
 }
 
