@@ -93,6 +93,8 @@ typedef struct graph_op_def {
 
 /* The row of an operation; NULL for a number that is none. Valid for ever. */
 const graph_op_def *graph_op(uint16_t op);
+/* Whether an operation is one of StableHLO or CHLO, not Shoal's own. */
+bool graph_op_is_standard(uint16_t op);
 /* Adds an operation at run time; the row must stay valid. Fails with INVALID when the name is
  * taken or a function is missing, with NO_MEMORY when the table is full (1024). Any thread. */
 shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) SHOAL_CHECK_RESULT;

@@ -91,12 +91,16 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) {
     return status;
 }
 
+bool graph_op_is_standard(uint16_t op) { return strcmp(graph_dialect(op), "shoal") != 0; }
+
 const char *graph_dialect(uint16_t op) {
+    static const uint16_t own[] = {GRAPH_ARGMAX, GRAPH_ARGMIN, GRAPH_CUMULATE, GRAPH_RANDOM};
+    if (op >= GRAPH_OP_BUILT_IN) return "shoal";
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (op == own[i]) return "shoal";
     if (op == GRAPH_ERF || op == GRAPH_TOP_K) return "chlo";
-    bool own = op >= GRAPH_OP_BUILT_IN || !strcmp(built_in[op].category, "shoal") ||
-               !strcmp(built_in[op].category, "composite") || op == GRAPH_ARGMAX ||
-               op == GRAPH_ARGMIN || op == GRAPH_CUMULATE || op == GRAPH_RANDOM;
-    return own ? "shoal" : "stablehlo";
+    bool ours = built_in[op].decompose || !strcmp(built_in[op].category, "shoal");
+    return ours ? "shoal" : "stablehlo";
 }
 
 /* ---- attributes ---- */
@@ -115,6 +119,25 @@ const char *graph_attr_name(uint16_t key) {
 }
 
 shoal_attr_kind graph_attr_kind(uint16_t key) { return keys[key].kind; }
+
+static const graph_key_group groups[] = {
+    {"dot_dimension_numbers", "dot", SHOAL_ATTR_LHS_BATCHING_DIMENSIONS,
+     SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, false},
+    {"dimension_numbers", "gather", SHOAL_ATTR_OFFSET_DIMS, SHOAL_ATTR_START_INDEX_MAP, true},
+    {"scatter_dimension_numbers", "scatter", SHOAL_ATTR_UPDATE_WINDOW_DIMS,
+     SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, true},
+};
+
+const graph_key_group *graph_group_of(const graph_op_def *def) {
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (def->attrs_required >> groups[i].first & 1) return &groups[i];
+    return NULL;
+}
+
+bool graph_group_has(const graph_key_group *group, uint16_t key) {
+    return group && ((key >= group->first && key <= group->last) ||
+                     (group->has_vector && key == SHOAL_ATTR_INDEX_VECTOR_DIM));
+}
 
 shoal_attr graph_int(shoal_attr_key key, int64_t value) {
     return (shoal_attr){(uint16_t)key, SHOAL_ATTR_KIND_INT, 1, .u.i = value};

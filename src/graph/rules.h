@@ -11,11 +11,16 @@ const char *graph_dialect(uint16_t op);
 static inline bool graph_attr_implied(uint16_t key) {
     return key == SHOAL_ATTR_SHAPE || key == SHOAL_ATTR_DTYPE || key == SHOAL_ATTR_TYPES;
 }
-/* Keys that text joins into dot_dimension_numbers; their numbers follow each other. */
-static inline bool graph_attr_of_dot(uint16_t key) {
-    return key >= SHOAL_ATTR_LHS_BATCHING_DIMENSIONS &&
-           key <= SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS;
-}
+/* Keys that text joins into one attribute: their numbers are those from `first` to `last`, and
+ * INDEX_VECTOR_DIM where `has_vector`. */
+typedef struct graph_key_group {
+    const char *attribute, *type; /* dot_dimension_numbers = #stablehlo.dot<…> */
+    uint16_t first, last;
+    bool has_vector;
+} graph_key_group;
+/* The group of an operation's attributes; NULL when it has none. */
+const graph_key_group *graph_group_of(const graph_op_def *def);
+bool graph_group_has(const graph_key_group *group, uint16_t key);
 /* What an operation is called in messages. */
 const char *graph_call_name(const graph_call *call);
 /* The numbers of an INTS attribute that is known to be there. */
