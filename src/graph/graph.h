@@ -183,6 +183,15 @@ shoal_status graph_decompose(const shoal_graph *from, graph_supports supports, v
 /* Whether graph_decompose would change the graph. */
 bool graph_has_composites(const shoal_graph *g, graph_supports supports, void *context);
 
+/* Computes a graph of one node: inputs and outputs are dense, in order. */
+typedef shoal_status (*graph_evaluate)(void *context, const shoal_graph *g,
+                                       const void *const *inputs, void *const *outputs);
+/* Copies a graph into the empty graph `to`, simplified: no dead nodes, none twice, small constants
+ * computed by `evaluate` (NULL: not), x + 0, x * 1, views of views and the like taken away. Inputs
+ * stay, used or not. Results are the same but for the sign of a zero. */
+shoal_status graph_rewrite(const shoal_graph *from, graph_evaluate evaluate, void *context,
+                           graph *to) SHOAL_CHECK_RESULT;
+
 /* Checks everything a graph from outside could break: order, numbers, types as inferred, regions,
  * sizes. Fails with INVALID and names the node. */
 shoal_status graph_verify(const shoal_graph *g) SHOAL_CHECK_RESULT;
