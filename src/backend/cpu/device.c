@@ -177,7 +177,7 @@ static void run_part(void *context, uint32_t index) {
     const range *r = context;
     int64_t each = r->count / r->parts, rest = r->count % r->parts, i = index;
     int64_t begin = each * i + (i < rest ? i : rest);
-    r->work(r->context, begin, begin + each + (i < rest));
+    r->work(r->context, index, begin, begin + each + (i < rest));
 }
 
 void cpu_parallel(shoal_device *device, int64_t count, int64_t grain, cpu_range work,
@@ -204,7 +204,7 @@ static shoal_status copy(shoal_device *device, shoal_binding to, const shoal_reg
 }
 
 static bool supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
-    return ref_supports(node);
+    return cpu_supports(device->kernels, g, node);
 }
 
 struct shoal_executable {
