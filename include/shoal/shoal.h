@@ -137,6 +137,18 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_times(shoal_tensor *tenso
                                                              shoal_slot_time *times,
                                                              uint32_t *count);
 
+/* What went from one slot to another while a value was computed, and how long it was on its way,
+ * from the first byte to the last. */
+typedef struct shoal_link_time {
+    uint32_t from, to; /* slots */
+    uint64_t bytes;
+    uint64_t ns;
+} shoal_link_time;
+/* Transfers of the program that computed this value; waits for it. *count: in: room, out: pairs. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_links(shoal_tensor *tensor,
+                                                             shoal_link_time *links,
+                                                             uint32_t *count);
+
 /* ---- operations ---- */
 
 /* Applies any operation of the table (shoal_op_find). attrs in any order; regions for operations
