@@ -6,6 +6,7 @@ pool inside the process, or a hub and workers at an address of this test's own.
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
