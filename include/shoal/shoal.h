@@ -147,18 +147,17 @@ shoal_apply(shoal_session *session, uint16_t op, shoal_tensor *const *inputs, ui
             uint16_t n_regions, shoal_tensor **outputs, uint16_t n_outputs);
 
 /* Element by element, with NumPy's broadcasting between shapes; element types must be equal. */
+/* clang-format off */
 #define SHOAL_UNARY_MAP(XX)                                                                        \
-    XX(negate)                                                                                     \
-    XX(exponential)                                                                                \
-    XX(log) XX(sqrt) XX(tanh) XX(logistic) XX(abs) XX(erf) XX(rsqrt) XX(cosine) XX(sine) XX(tan)   \
-        XX(cbrt) XX(ceil) XX(floor) XX(exponential_minus_one) XX(log_plus_one)                     \
-            XX(round_nearest_afz) XX(round_nearest_even) XX(sign) XX(not ) XX(popcnt)              \
-                XX(count_leading_zeros) XX(is_finite) XX(silu)
+    XX(negate) XX(exponential) XX(log) XX(sqrt) XX(tanh) XX(logistic) XX(abs) XX(erf) XX(rsqrt)    \
+    XX(cosine) XX(sine) XX(tan) XX(cbrt) XX(ceil) XX(floor) XX(exponential_minus_one)              \
+    XX(log_plus_one) XX(round_nearest_afz) XX(round_nearest_even) XX(sign) XX(not) XX(popcnt)      \
+    XX(count_leading_zeros) XX(is_finite) XX(silu)
 #define SHOAL_BINARY_MAP(XX)                                                                       \
-    XX(add)                                                                                        \
-    XX(subtract)                                                                                   \
-    XX(multiply) XX(divide) XX(maximum) XX(minimum) XX(power) XX(and) XX(or) XX(xor) XX(atan2)     \
-        XX(remainder) XX(shift_left) XX(shift_right_arithmetic) XX(shift_right_logical)
+    XX(add) XX(subtract) XX(multiply) XX(divide) XX(maximum) XX(minimum) XX(power) XX(and) XX(or)  \
+    XX(xor) XX(atan2) XX(remainder) XX(shift_left) XX(shift_right_arithmetic)                      \
+    XX(shift_right_logical)
+/* clang-format on */
 #define XX(name)                                                                                   \
     SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_##name(shoal_tensor *x, shoal_tensor **out);
 SHOAL_UNARY_MAP(XX)
