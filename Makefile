@@ -5,8 +5,9 @@
 #   make build    the library, the command and the Python package, in build/
 #   make check    only the checks of the house: includes, headers, format, symbols, warnings, docs
 #   make bench    every benchmark, then the tables of BENCHMARKS.md; bench/run NAME runs one
-#   make soak     every test many times over (REPEAT=20)
-#   make fuzz     the fuzzers, for SECONDS=60 each
+#   make soak     every test many times over (REPEAT=20), a million mutated inputs per decoder,
+#                 each allocation failing once
+#   make fuzz     libFuzzer on every decoder, for SECONDS=60 each
 #   make fmt      formats the C files
 #   make docs     runs the programs in the documents
 #   make clean    removes what was built; the Python environment stays
@@ -46,10 +47,20 @@ bench: build
 	@bench/run; code=$$?; tools/bench_table.py && exit $$code
 
 soak: build
-	@tools/run_tests.sh build --no-suite check --repeat $(REPEAT) --timeout-multiplier 4
+	@SHOAL_FUZZ_COUNT=1000000 SHOAL_FAILING_SECONDS=3600 tools/run_tests.sh build --suite fuzz \
+		--timeout-multiplier 0
+	@tools/run_tests.sh build --no-suite check --no-suite fuzz --repeat $(REPEAT) \
+		--timeout-multiplier 4
 
-fuzz: build
-	@SHOAL_FUZZ_SECONDS=$(SECONDS) tools/run_tests.sh build --suite fuzz --timeout-multiplier 0
+build/fuzz/build.ninja: | install
+	@CC=clang meson setup build/fuzz -Dfuzz=true -Dpython=false -Db_sanitize=address,undefined \
+		-Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link >build/fuzz.log 2>&1 || \
+		{ cat build/fuzz.log; exit 1; }
+
+fuzz: install build/fuzz/build.ninja
+	@ninja -C build/fuzz --quiet
+	@SHOAL_FUZZ_SECONDS=$(SECONDS) tools/run_tests.sh build/fuzz --suite fuzz \
+		--timeout-multiplier 0 --num-processes 2
 
 fmt: install
 	@tools/format.py --fix

@@ -73,11 +73,12 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
         : kind == SHOAL__KIND__STATUS    ? &shoal__status__descriptor
         : kind == SHOAL__KIND__EXPLAINED ? &shoal__explained__descriptor
                                          : NULL;
-    ProtobufCMessage *message = type ? protobuf_c_message_unpack(type, NULL, bytes, body) : NULL;
-    if (!message) return base_fail(SHOAL_FORMAT, "a message of kind %d cannot be read", (int)kind);
+    if (!type) return base_fail(SHOAL_FORMAT, "a message of kind %d is not for us", (int)kind);
+    ProtobufCMessage *message;
+    SHOAL_TRY(wire_unpack(type, body, bytes, &message));
     if (kind == SHOAL__KIND__FINISHED) {
         on_finished(session, (const Shoal__Finished *)message);
-        protobuf_c_message_free_unpacked(message, NULL);
+        wire_unpacked_free(message);
         return SHOAL_OK;
     }
     uint64_t token = kind == SHOAL__KIND__STATUS ? ((const Shoal__Status *)message)->token
@@ -89,7 +90,7 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
         session->answer.there = true;
     }
     pthread_mutex_unlock(&session->news);
-    if (!wanted) protobuf_c_message_free_unpacked(message, NULL); /* its asker gave up */
+    if (!wanted) wire_unpacked_free(message); /* its asker gave up */
     return SHOAL_OK;
 }
 
@@ -251,7 +252,7 @@ void api_session_release(shoal_session *session) {
     free(session->uploads);
     free(session->programs.data);
     free(session->first_failure.message);
-    if (session->answer.message) protobuf_c_message_free_unpacked(session->answer.message, NULL);
+    wire_unpacked_free(session->answer.message);
     pthread_mutex_destroy(&session->lock);
     pthread_mutex_destroy(&session->news);
     free(session);
@@ -302,6 +303,6 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
     copy_text(pool.address, sizeof pool.address, *s->address ? s->address : "embedded");
     memcpy(out, &pool, out->size < sizeof pool ? out->size : sizeof pool);
     for (size_t i = 0; i < s->n_slots && i < room; i++) slot_out(s->slots[i], &slots[i]);
-    protobuf_c_message_free_unpacked(answer, NULL);
+    wire_unpacked_free(answer);
     return SHOAL_OK;
 }

@@ -196,7 +196,7 @@ static shoal_status compute_slots(shoal_session *session, uint32_t **out, uint32
     *out = calloc(status->n_slots + 1, sizeof **out);
     for (size_t i = 0; *out && i < status->n_slots; i++)
         if (status->slots[i]->compute) (*out)[(*n)++] = status->slots[i]->slot;
-    protobuf_c_message_free_unpacked(answer, NULL);
+    wire_unpacked_free(answer);
     return *out ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a layout");
 }
 

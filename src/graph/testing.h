@@ -79,28 +79,6 @@ static inline uint64_t test_random(uint64_t *state) {
     return *state * UINT64_C(0x2545F4914F6CDD1D);
 }
 
-/* Changes, removes, repeats or swaps some bytes; `data` has room for 2 * size. */
-static inline size_t test_mutate(char *data, size_t size, uint64_t *state) {
-    for (uint64_t n = 1 + test_random(state) % 4; n > 0 && size > 1; n--) {
-        size_t at = test_random(state) % size, other = test_random(state) % size;
-        size_t length = 1 + test_random(state) % 16;
-        if (length > size - at) length = size - at;
-        if (length > size - other) length = size - other;
-        switch (test_random(state) % 6) {
-        case 0: data[at] = (char)test_random(state); break;
-        case 1: data[at] ^= (char)(1 << test_random(state) % 8); break;
-        case 2: memmove(data + at, data + other, length); break;
-        case 3: data[at] = "0123456789-x<>(){}[]%#:,\"\\"[test_random(state) % 26]; break;
-        case 4: /* removes */
-            memmove(data + at, data + at + length, size - at - length);
-            size -= length;
-            break;
-        default: size = other + 1; /* cuts off */
-        }
-    }
-    return size;
-}
-
 static inline uint32_t test_constant(graph *g, shoal_type type, const void *data, size_t bytes) {
     const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, data, bytes),
                                 graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),

@@ -202,32 +202,6 @@ static void deep_regions(void **state) {
     base_str_fini(&s);
 }
 
-static void mutated_text(void **state) {
-    graph *g = test_all_operations();
-    base_str s = printed(graph_data(g));
-    char *data = malloc(2 * s.size);
-    uint64_t random = 3;
-    unsigned accepted = 0;
-    for (int i = 0; i < 20000; i++) {
-        memcpy(data, s.data, s.size);
-        size_t size = test_mutate(data, s.size, &random);
-        /* At the end of an allocation of its own, so that a read past it shows. */
-        char *exact = malloc(size);
-        memcpy(exact, data, size);
-        graph *back;
-        if (graph_parse(exact, size, 1 << 18, &back) == SHOAL_OK) {
-            accepted++;
-            ok(graph_verify(graph_data(back)));
-            graph_destroy(&back);
-        }
-        free(exact);
-    }
-    assert_in_range(accepted, 10, 19900); /* else the mutations try nothing */
-    free(data);
-    base_str_fini(&s);
-    graph_destroy(&g);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden),
@@ -238,7 +212,6 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(malformed_constants),
         cmocka_unit_test(deep_regions),
-        cmocka_unit_test(mutated_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

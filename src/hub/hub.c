@@ -142,8 +142,9 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     const ProtobufCMessageDescriptor *type = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].kind == kind) type = kinds[i].type;
-    ProtobufCMessage *message = type ? protobuf_c_message_unpack(type, NULL, bytes, body) : NULL;
-    if (!message) return base_fail(SHOAL_FORMAT, "a message of kind %d cannot be read", (int)kind);
+    if (!type) return base_fail(SHOAL_FORMAT, "a message of kind %d is not for a hub", (int)kind);
+    ProtobufCMessage *message;
+    SHOAL_TRY(wire_unpack(type, body, bytes, &message));
     hub_event event = {.peer = peer};
     shoal_status status = SHOAL_OK;
     switch (kind) {
@@ -170,7 +171,7 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     }
     status = hub_apply(h, &event);
 out:
-    protobuf_c_message_free_unpacked(message, NULL);
+    wire_unpacked_free(message);
     return status;
 }
 
@@ -226,6 +227,14 @@ static void told(void *context) {
     hub_peers_send(h, NULL);
 }
 
+/* A member is gone, or has not got in after all. */
+static void leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
+    peer->link = NULL;
+    hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.leave = {why, reason}};
+    if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    hub_peer_free(peer);
+}
+
 static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello *hello,
                               Shoal__Welcome *welcome, bool accepting) {
     hub *h = context;
@@ -235,10 +244,17 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
     if (!peer) return base_fail(SHOAL_NO_MEMORY, "no memory for a member");
     hub_event event = {.kind = HUB_JOIN, .peer = peer};
     shoal_status status = hub_apply(h, &event);
-    if (status == SHOAL_OK) status = fill_welcome(h, peer, welcome);
-    if (status == SHOAL_OK) wire_link_set(link, WIRE_HUB, peer);
+    if (status != SHOAL_OK) {
+        hub_peer_free(peer);
+        return status;
+    }
+    status = fill_welcome(h, peer, welcome);
     /* The newcomer has to hear its own numbers before it hears of others. */
     if (status == SHOAL_OK) status = wire_post(h->wire, told, h);
+    if (status == SHOAL_OK)
+        wire_link_set(link, WIRE_HUB, peer);
+    else
+        leave(h, peer, status, shoal_error_message());
     return status;
 }
 
@@ -247,10 +263,7 @@ static void on_closed(void *context, wire_link *link, shoal_status why, const ch
     hub_peer *peer = wire_link_get(link, WIRE_HUB);
     if (!peer) return;
     wire_link_set(link, WIRE_HUB, NULL);
-    peer->link = NULL;
-    hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.leave = {why, message}};
-    if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-    hub_peer_free(peer);
+    leave(h, peer, why, message);
 }
 
 shoal_status hub_new(wire_peer *wire, hub **out) {

@@ -55,10 +55,13 @@ static shoal_status name_peer(const hub *h, hub_peer *peer) {
     return SHOAL_OK;
 }
 
-shoal_status hub_join(hub *h, hub_peer *peer) {
-    peer->number = h->next_peer++;
-    if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
-    SHOAL_TRY(name_peer(h, peer));
+static void drop_slots(hub *h, hub_peer *peer) {
+    for (uint32_t i = 0; i < peer->n_slots; i++)
+        base_map_remove(&h->slots, (uint64_t)peer->slots[i]->number + 1);
+    if (peer->session) base_map_remove(&h->sessions, peer->session);
+}
+
+static shoal_status add_slots(hub *h, hub_peer *peer) {
     for (uint32_t i = 0; i < peer->n_slots; i++) {
         hub_slot *slot = peer->slots[i];
         slot->number = h->next_slot++;
@@ -72,7 +75,19 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
         SHOAL_TRY(base_map_set(&h->slots, (uint64_t)slot->number + 1, slot));
     }
     if (peer->session) SHOAL_TRY(base_map_set(&h->sessions, peer->session, peer));
-    if (!base_vec_push(&h->peers, peer)) return SHOAL_NO_MEMORY;
+    return base_vec_push(&h->peers, peer) ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+shoal_status hub_join(hub *h, hub_peer *peer) {
+    for (uint32_t i = 0; i < peer->n_slots; i++) peer->slots[i]->number = UINT32_MAX; /* none yet */
+    peer->number = h->next_peer++;
+    if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
+    SHOAL_TRY(name_peer(h, peer));
+    shoal_status status = add_slots(h, peer);
+    if (status != SHOAL_OK) {
+        drop_slots(h, peer);
+        return status;
+    }
     /* New slots change every plan. */
     if (peer->role == SHOAL__ROLE__WORKER) h->epoch++;
     base_log(BASE_INFO, "hub", "%s joined (pid %u on %s)", peer->name, peer->pid, peer->host);
@@ -130,13 +145,10 @@ static void session_end(hub *h, uint32_t session) {
 
 void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     bool computes = false;
-    for (uint32_t i = 0; i < peer->n_slots; i++) {
-        base_map_remove(&h->slots, (uint64_t)peer->slots[i]->number + 1);
-        computes |= peer->slots[i]->compute;
-    }
+    for (uint32_t i = 0; i < peer->n_slots; i++) computes |= peer->slots[i]->compute;
+    drop_slots(h, peer);
     for (size_t i = 0; i < h->peers.count; i++)
         if (h->peers.data[i] == peer) h->peers.data[i] = h->peers.data[--h->peers.count];
-    if (peer->session) base_map_remove(&h->sessions, peer->session);
     base_log(why == SHOAL_LOST && computes ? BASE_WARN : BASE_INFO, "hub",
              "%s left (pid %u on %s): %s", peer->name, peer->pid, peer->host, reason);
 

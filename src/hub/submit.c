@@ -104,7 +104,7 @@ static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit)
         shoal_type type = {.dtype = (uint8_t)upload->dtype, .rank = (uint8_t)upload->n_dims};
         if (upload->n_dims > SHOAL_MAX_RANK || upload->dtype >= SHOAL_DTYPE_COUNT)
             return base_fail(SHOAL_FORMAT, "an upload has a type that does not exist");
-        memcpy(type.dims, upload->dims, upload->n_dims * sizeof *type.dims);
+        if (upload->n_dims) memcpy(type.dims, upload->dims, upload->n_dims * sizeof *type.dims);
         int64_t count;
         SHOAL_TRY(base_type_elements(&type, &count));
         hub_value *value;

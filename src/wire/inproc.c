@@ -188,7 +188,7 @@ static shoal_status open_ends(wire_peer *peer, inproc_link *a, inproc_link *b) {
         status = wire_link_open(&b->base, peer->hello, welcome, false);
         if (status != SHOAL_OK) wire_link_finish(&a->base, status, shoal_error_message());
     }
-    shoal__welcome__free_unpacked(welcome, NULL);
+    wire_unpacked_free(&welcome->base);
     return status;
 }
 

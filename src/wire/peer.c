@@ -62,7 +62,7 @@ static shoal_status init_locks(wire_peer *peer) {
 }
 
 static void free_peer(wire_peer *peer) {
-    if (peer->hello) shoal__hello__free_unpacked(peer->hello, NULL);
+    if (peer->hello) wire_unpacked_free(&peer->hello->base);
     if (peer->doorbell >= 0) close(peer->doorbell);
     for (int i = 0; i < 2; i++) {
         free(peer->sets[i].fds);
@@ -120,13 +120,13 @@ static void end_links(wire_peer *peer) {
 void wire_peer_destroy(wire_peer **out) {
     wire_peer *peer = *out;
     if (!peer) return;
-    *out = NULL;
     wire_pump_take(peer);
     peer->muted = peer->stopping = true;
     pthread_cond_signal(&peer->idle);
     wire_pump_leave(peer);
     base_os_doorbell_ring(peer->doorbell);
     if (peer->started) pthread_join(peer->thread, NULL);
+    *out = NULL; /* not before: a handler that is under way may still look there */
     pthread_mutex_lock(&peer->pump);
     for (size_t i = 0; i < peer->listeners.count; i++) {
         wire_listener *listener = &peer->listeners.data[i];

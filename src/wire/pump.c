@@ -188,7 +188,7 @@ static bool spun(void *context) {
 }
 
 static bool refresh(wire_peer *peer, wire_poll_set *set) {
-    if (set->fds && set->version == peer->version) return true;
+    if (set->count && set->version == peer->version) return true;
     size_t need = peer->watches.count + 1;
     if (need > set->room) {
         struct pollfd *fds = realloc(set->fds, need * sizeof *fds);

@@ -199,7 +199,7 @@ static void welcome_guest(shm_link *own) {
         snprintf(reason, sizeof reason, "%s", shoal_error_message());
         wire_link_finish(&own->base, SHOAL_LOST, reason);
     }
-    if (welcome) shoal__welcome__free_unpacked(welcome, NULL);
+    if (welcome) wire_unpacked_free(&welcome->base);
 }
 
 /* ---- the connecting side ---- */
@@ -221,9 +221,11 @@ static shoal_status enter(shm_link *own, const Shoal__Welcome *welcome) {
 }
 
 static void take_welcome(shm_link *own, const uint8_t *bytes, size_t n) {
-    Shoal__Welcome *welcome = shoal__welcome__unpack(NULL, n, bytes);
-    shoal_status status = welcome ? enter(own, welcome)
-                                  : base_fail(SHOAL_FORMAT, "%s: a broken Welcome", own->address);
+    ProtobufCMessage *message;
+    shoal_status status = wire_unpack(&shoal__welcome__descriptor, bytes, n, &message);
+    Shoal__Welcome *welcome = (Shoal__Welcome *)message;
+    status =
+        status == SHOAL_OK ? enter(own, welcome) : base_fail_prefix(status, "%s: ", own->address);
     if (status != SHOAL_OK) {
         give_up(own, status);
     } else {
@@ -231,7 +233,7 @@ static void take_welcome(shm_link *own, const uint8_t *bytes, size_t n) {
         status = wire_link_open(&own->base, own->hello, welcome, false);
         if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
     }
-    if (welcome) shoal__welcome__free_unpacked(welcome, NULL);
+    wire_unpacked_free(message);
 }
 
 static shoal_status introduce(shm_link *own) {
@@ -281,9 +283,11 @@ static void take_record(shm_link *own, const uint8_t *bytes, size_t n) {
         take_welcome(own, bytes, n);
         return;
     }
-    own->hello = shoal__hello__unpack(NULL, n, bytes);
-    if (!own->hello)
-        give_up(own, base_fail(SHOAL_FORMAT, "%s: a broken Hello", own->address));
+    ProtobufCMessage *message;
+    shoal_status status = wire_unpack(&shoal__hello__descriptor, bytes, n, &message);
+    own->hello = (Shoal__Hello *)message;
+    if (status != SHOAL_OK)
+        give_up(own, base_fail_prefix(status, "%s: ", own->address));
     else if (own->accepting)
         welcome_guest(own);
     else

@@ -113,7 +113,7 @@ void wire_shm_shut(wire_link *link) {
     wire_ring_fini(&own->out);
     wire_ring_fini(&own->ring);
     base_str_fini(&own->in);
-    if (own->hello) shoal__hello__free_unpacked(own->hello, NULL);
+    if (own->hello) wire_unpacked_free(&own->hello->base);
     free(own->address);
     free(own->path);
     own->watch.fd = own->doorbell = -1;

@@ -15,10 +15,12 @@
 #include <stdatomic.h>
 
 enum {
-    WIRE_MAX_HELLO = 64 << 10,  /* bytes of a Hello or Welcome */
-    WIRE_MAX_QUEUE = 256 << 20, /* bytes of messages that wait for a slow reader, per link */
-    WIRE_INLINE = 64 << 10,     /* transfers up to this are sent by the calling thread */
-    WIRE_MAX_REASON = 1024,     /* bytes of a closing message */
+    WIRE_MAX_HELLO = 64 << 10,    /* bytes of a Hello or Welcome */
+    WIRE_MAX_QUEUE = 256 << 20,   /* bytes of messages that wait for a slow reader, per link */
+    WIRE_INLINE = 64 << 10,       /* transfers up to this are sent by the calling thread */
+    WIRE_MAX_REASON = 1024,       /* bytes of a closing message */
+    WIRE_UNPACK_FACTOR = 16,      /* bytes of an unpacked message per byte on the wire, */
+    WIRE_UNPACK_LEAST = 16 << 10, /* and more than that */
 };
 
 /* What stands before every piece on a link. Multiples of 8 bytes, so that headers stay aligned. */

@@ -122,6 +122,12 @@ typedef struct wire_source {
 shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,
                             const wire_source *source) SHOAL_CHECK_RESULT;
 
+/* Unpacks bytes from outside; what that takes is limited by their number. Fails with FORMAT. The
+ * message is freed by wire_unpacked_free, which takes NULL, too. */
+shoal_status wire_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t n,
+                         ProtobufCMessage **out) SHOAL_CHECK_RESULT;
+void wire_unpacked_free(ProtobufCMessage *message);
+
 /* Closes; the other side gets the message after all that was sent before. `closed` follows. */
 void wire_close(wire_link *link, shoal_status why, const char *message);
 

@@ -104,7 +104,10 @@ static shoal_status compute_step(worker_program *program, const shoal_graph *g, 
     step->inputs = inputs;
     step->outputs = outputs;
     SHOAL_TRY(graph_new(0, &step->graph));
-    return graph_extract(g, inputs, step->n_inputs, outputs, step->n_outputs, step->graph);
+    shoal_status status =
+        graph_extract(g, inputs, step->n_inputs, outputs, step->n_outputs, step->graph);
+    if (status != SHOAL_OK) graph_destroy(&step->graph);
+    return status;
 }
 
 /* For every step the values that die with it, from last_use in nodes and the step of each node. */

@@ -48,32 +48,37 @@ static shoal_status take_smalls(worker_slot *slot, const Shoal__SlotRun *run) {
     return SHOAL_OK;
 }
 
-/* Lock held. On failure the task is as far as it got; it is run all the same, and fails. */
-static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
-    worker_slot *slot = task->slot;
+/* Lock held. What a task has to have to be run, and be it only to fail. */
+static shoal_status task_begin(worker_task *task, const Shoal__SlotRun *run) {
     const shoal_graph *g = graph_data(task->program->graph);
+    if (run->n_inputs != g->n_inputs || run->n_outputs != g->n_outputs)
+        return base_fail(SHOAL_FORMAT, "program %llu takes %u values and makes %u, not %zu and %zu",
+                         (unsigned long long)run->program, g->n_inputs, g->n_outputs, run->n_inputs,
+                         run->n_outputs);
     task->inputs = calloc(g->n_inputs + 1, sizeof *task->inputs);
     task->outputs = calloc(g->n_outputs + 1, sizeof *task->outputs);
     task->values = calloc(g->n_values + 1, sizeof *task->values);
     task->waiting = calloc(task->program->n_steps + 1, sizeof *task->waiting);
     if (!task->inputs || !task->outputs || !task->values || !task->waiting)
         return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-    if (run->n_inputs != g->n_inputs || run->n_outputs != g->n_outputs)
-        return base_fail(SHOAL_FORMAT, "program %llu takes %u values and makes %u, not %zu and %zu",
-                         (unsigned long long)run->program, g->n_inputs, g->n_outputs, run->n_inputs,
-                         run->n_outputs);
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        task->outputs[i] = worker_piece_add(task->slot, run->outputs[i]);
+        if (!task->outputs[i]) return SHOAL_NO_MEMORY;
+        task->outputs[i]->refs++;
+    }
+    return SHOAL_OK;
+}
+
+/* Lock held. On failure the task is run all the same, and fails. */
+static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
+    worker_slot *slot = task->slot;
     SHOAL_TRY(take_smalls(slot, run));
-    for (uint32_t i = 0; i < g->n_inputs; i++) {
+    for (size_t i = 0; i < run->n_inputs; i++) {
         task->inputs[i] = base_map_get(&slot->pieces, run->inputs[i]);
         if (!task->inputs[i])
             return base_fail(SHOAL_INTERNAL, "value %llx is unknown on slot %u",
                              (unsigned long long)run->inputs[i], slot->number);
         task->inputs[i]->refs++;
-    }
-    for (uint32_t i = 0; i < g->n_outputs; i++) {
-        task->outputs[i] = worker_piece_add(slot, run->outputs[i]);
-        if (!task->outputs[i]) return SHOAL_NO_MEMORY;
-        task->outputs[i]->refs++;
     }
     return worker_receives_make(task);
 }
@@ -94,7 +99,10 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
         instance = calloc(1, sizeof *instance);
         status = instance ? base_map_set(&w->instances, run->instance, instance)
                           : base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-        if (status != SHOAL_OK) goto out;
+        if (status != SHOAL_OK) {
+            free(instance);
+            goto out;
+        }
         instance->id = run->instance;
     }
     instance->tasks = calloc(run->n_slots + 1, sizeof *instance->tasks);
@@ -114,6 +122,8 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
         if (status != SHOAL_OK) goto out;
         task->instance = instance;
         instance->n_tasks++;
+        status = task_begin(task, run->slots[i]);
+        if (status != SHOAL_OK) goto out;
     }
     instance->known = true;
     for (uint32_t i = 0; i < instance->n_tasks; i++) {
@@ -182,10 +192,10 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
         if (w->client.message) return w->client.message(w->client.context, kind, body, bytes);
         return base_fail(SHOAL_FORMAT, "a message of kind %d is not for a worker", (int)kind);
     }
-    ProtobufCMessage *message = protobuf_c_message_unpack(type, NULL, bytes, body);
-    if (!message) return base_fail(SHOAL_FORMAT, "a message of kind %d cannot be read", (int)kind);
+    ProtobufCMessage *message;
+    SHOAL_TRY(wire_unpack(type, body, bytes, &message));
     shoal_status status = handle(w, kind, message);
-    protobuf_c_message_free_unpacked(message, NULL);
+    wire_unpacked_free(message);
     return status;
 }
 
@@ -392,15 +402,19 @@ void worker_destroy(worker **out) {
     }
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
     pthread_mutex_unlock(&w->lock);
-    for (uint32_t i = 0; i < w->n_slots; i++)
-        if (w->slots[i].handle) w->slots[i].device.backend->device_free(w->slots[i].handle);
     for (at = 0; base_map_next(&w->peers, &at, &key, &value);) {
         worker_peer *peer = value;
+        for (size_t i = 0; i < peer->waiting.count; i++) {
+            const wire_source *source = &peer->waiting.data[i].source;
+            source->done(source->context);
+        }
         free(peer->name);
         free(peer->address);
         free(peer->waiting.data);
         free(peer);
     }
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (w->slots[i].handle) w->slots[i].device.backend->device_free(w->slots[i].handle);
     base_map_fini(&w->instances);
     base_map_fini(&w->cancelled);
     base_map_fini(&w->expected);

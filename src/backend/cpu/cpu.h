@@ -18,8 +18,10 @@ extern const shoal_backend backend_cpu;
 /* ---- kernels.c ---- */
 
 /* n elements: out = op(in...). Bit i of `scalars`: operand i is one element for all. out may be an
- * operand. */
-typedef void (*cpu_map_kernel)(void *out, const void *const *in, int64_t n, unsigned scalars);
+ * operand. ahead: n times 4 bytes that will be read soon, or NULL; kernels that compute for long
+ * ask for them meanwhile. */
+typedef void (*cpu_map_kernel)(void *out, const void *const *in, int64_t n, unsigned scalars,
+                               const char *ahead);
 /* *acc = op(*acc, x[0], …, x[n-1]) in an order of the kernel's own. */
 typedef void (*cpu_fold_kernel)(void *acc, const void *x, int64_t n);
 /* c[m][n] = sum over k of a * b, for matrices with any strides (in elements); c has unit stride
@@ -41,8 +43,10 @@ typedef struct cpu_kernels {
     cpu_map_kernel select[CPU_FLOATS];                 /* any elements of 4 and of 8 bytes */
     cpu_fold_kernel fold[GRAPH_OP_BUILT_IN][CPU_FLOATS];
     cpu_matmul_kernel matmul[CPU_FLOATS];
+    cpu_map_kernel multiply_add[CPU_FLOATS]; /* of three operands, two roundings */
     cpu_map_kernel gelu_tanh[CPU_FLOATS];
-    cpu_row_kernel row[GRAPH_OP_BUILT_IN]; /* of f32, along the last axis */
+    bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
+    cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
     void (*stream)(void *to, const void *from, size_t bytes);
     void (*fence)(void);
@@ -140,6 +144,7 @@ typedef struct cpu_result {
 typedef struct cpu_region {
     uint32_t rank, n_sources, n_operations, n_results, n_registers;
     int64_t dims[SHOAL_MAX_RANK];
+    int carrier;  /* operation that asks for the next tile of the first source, or -1 */
     bool by_rows; /* tiles end where rows of the innermost axis do */
     cpu_source *sources;
     cpu_operation *operations;

@@ -119,11 +119,22 @@ INLINE float gelu_tanh_f32(float x) {
     return x * logistic_f32(1.5957691216f * (x + 0.044715f * (x * x * x)));
 }
 
+enum { BLOCK = 64 };
+
 #define MAP(name, expression)                                                                      \
-    void CPU_OF_SET(name)(void *to, const void *const *in, int64_t n, unsigned scalars) {          \
+    void CPU_OF_SET(name)(void *to, const void *const *in, int64_t n, unsigned scalars,            \
+                          const char *ahead) {                                                     \
         float *out = to;                                                                           \
         const float *a = in[0];                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + BLOCK <= n; i += BLOCK) {                                                       \
+            for (int k = 0; ahead && k < BLOCK; k += 16) __builtin_prefetch(ahead + (i + k) * 4);  \
+            for (int k = 0; k < BLOCK; k++) {                                                      \
+                float x = a[i + k];                                                                \
+                out[i + k] = expression;                                                           \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
             float x = a[i];                                                                        \
             out[i] = expression;                                                                   \
         }                                                                                          \

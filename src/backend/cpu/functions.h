@@ -13,7 +13,8 @@
 #define CPU_FUNCTION_MAP(XX)                                                                       \
     XX(exponential) XX(log) XX(tanh) XX(logistic) XX(silu) XX(gelu) XX(gelu_tanh)
 #define XX(name)                                                                                   \
-    void CPU_OF_SET(name)(void *out, const void *const *in, int64_t n, unsigned scalars);
+    void CPU_OF_SET(name)(void *out, const void *const *in, int64_t n, unsigned scalars,           \
+                          const char *ahead);
 CPU_FUNCTION_MAP(XX)
 #undef XX
 

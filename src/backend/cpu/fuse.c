@@ -47,6 +47,13 @@ typedef struct builder {
     const uint32_t *nodes;
     uint32_t n_nodes;
     bool busy[CPU_OPERATIONS]; /* per register */
+    struct made {
+        uint8_t to;
+        uint32_t reads, last; /* by nodes of the region, and the last of them */
+        uint32_t product;     /* of a sum: the node whose product it adds + 1, */
+        uint8_t side;         /* and which operand that is */
+        bool within;          /* of such a product: it has no operation of its own */
+    } made[CPU_OPERATIONS];   /* per node */
 } builder;
 
 static size_t element_bytes(const cpu_program *p, uint32_t value) {
@@ -82,17 +89,6 @@ static uint8_t source_of(builder *b, uint32_t value) {
     return (uint8_t)r->n_sources++;
 }
 
-/* Frees the registers of operands that operation i is the last to read. */
-static void free_operands(builder *b, uint32_t i, const uint32_t *last) {
-    const shoal_node *node = &b->p->g->nodes[b->nodes[i]];
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-        uint32_t made = maker(b, node->inputs[k]);
-        if (!made || last[made - 1] != i) continue;
-        uint8_t to = b->region->operations[made - 1].to;
-        if (to >= CPU_AT_REGISTER && to < CPU_AT_RESULT) b->busy[to - CPU_AT_REGISTER] = false;
-    }
-}
-
 static uint8_t take_register(builder *b) {
     uint32_t i = 0;
     while (b->busy[i]) i++;
@@ -101,8 +97,8 @@ static uint8_t take_register(builder *b) {
     return (uint8_t)(CPU_AT_REGISTER + i);
 }
 
-/* Where operation i writes. */
-static uint8_t target_of(builder *b, uint32_t i, uint32_t *last) {
+/* Where node i writes. */
+static uint8_t target_of(builder *b, uint32_t i) {
     cpu_region *r = b->region;
     uint32_t value = b->p->g->nodes[b->nodes[i]].first_output;
     if (!b->used[value]) return take_register(b);
@@ -112,36 +108,75 @@ static uint8_t target_of(builder *b, uint32_t i, uint32_t *last) {
         return (uint8_t)(CPU_AT_RESULT + r->n_results - 1);
     uint8_t at = take_register(b);
     result->from = at - CPU_AT_REGISTER;
-    last[i] = UINT32_MAX; /* to the end of the tile */
+    b->made[i].last = UINT32_MAX; /* to the end of the tile */
     return at;
 }
 
-static void add_operations(builder *b, const cpu_kernels *kernels) {
+/* Finds who reads what, and products that only one sum reads: both are one operation. */
+static void find_reads(builder *b) {
     const shoal_graph *g = b->p->g;
-    uint32_t last[CPU_OPERATIONS];
-    for (uint32_t i = 0; i < b->n_nodes; i++) last[i] = i;
     for (uint32_t i = 0; i < b->n_nodes; i++) {
         const shoal_node *node = &g->nodes[b->nodes[i]];
         for (uint32_t k = 0; k < node->n_inputs; k++) {
-            uint32_t made = maker(b, node->inputs[k]);
-            if (made) last[made - 1] = i;
+            uint32_t from = maker(b, node->inputs[k]);
+            if (!from) continue;
+            b->made[from - 1].last = i;
+            b->made[from - 1].reads++;
         }
     }
     for (uint32_t i = 0; i < b->n_nodes; i++) {
         const shoal_node *node = &g->nodes[b->nodes[i]];
-        cpu_operation *op = &b->region->operations[i];
-        *op = (cpu_operation){.kernel = cpu_map_kernel_of(kernels, g, node),
-                              .n_operands = (uint8_t)node->n_inputs};
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            uint32_t made = maker(b, node->inputs[k]);
-            op->operands[k] =
-                made ? b->region->operations[made - 1].to : source_of(b, node->inputs[k]);
+        for (uint32_t k = 0; node->op == GRAPH_ADD && k < 2 && !b->made[i].product; k++) {
+            uint32_t from = maker(b, node->inputs[k]);
+            const shoal_node *factor = from ? &g->nodes[b->nodes[from - 1]] : NULL;
+            if (!factor || factor->op != GRAPH_MULTIPLY || b->made[from - 1].reads > 1 ||
+                b->used[factor->first_output])
+                continue;
+            b->made[i].product = from;
+            b->made[i].side = (uint8_t)k;
+            b->made[from - 1].within = true;
+            /* What the product is made of is read here, and not before. */
+            for (uint32_t f = 0; f < 2; f++) {
+                uint32_t of = maker(b, factor->inputs[f]);
+                if (of && b->made[of - 1].last < i) b->made[of - 1].last = i;
+            }
         }
-        /* Operands first: a kernel may write over what it reads. */
-        free_operands(b, i, last);
-        op->to = target_of(b, i, last);
-        if (last[i] == i && op->to < CPU_AT_RESULT) b->busy[op->to - CPU_AT_REGISTER] = false;
     }
+}
+
+/* The values that node i's operation reads, those of a product within it first. */
+static uint32_t operands_of(const builder *b, uint32_t i, uint32_t out[CPU_MAX_OPERANDS]) {
+    const shoal_node *node = &b->p->g->nodes[b->nodes[i]];
+    if (!b->made[i].product) {
+        memcpy(out, node->inputs, node->n_inputs * sizeof *out);
+        return node->n_inputs;
+    }
+    const shoal_node *factor = &b->p->g->nodes[b->nodes[b->made[i].product - 1]];
+    out[0] = factor->inputs[0];
+    out[1] = factor->inputs[1];
+    out[2] = node->inputs[1 - b->made[i].side];
+    return 3;
+}
+
+static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
+    const shoal_graph *g = b->p->g;
+    const shoal_node *node = &g->nodes[b->nodes[i]];
+    uint32_t operands[CPU_MAX_OPERANDS], n = operands_of(b, i, operands);
+    cpu_operation *op = &b->region->operations[b->region->n_operations++];
+    *op = (cpu_operation){.kernel = cpu_map_kernel_of(kernels, g, node), .n_operands = (uint8_t)n};
+    if (b->made[i].product)
+        op->kernel = kernels->multiply_add[float_of(g->values[node->first_output].type.dtype)];
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = maker(b, operands[k]);
+        op->operands[k] = from ? b->made[from - 1].to : source_of(b, operands[k]);
+    }
+    /* Operands' registers are free first: a kernel may write over what it reads. */
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = maker(b, operands[k]);
+        if (from && b->made[from - 1].last <= i && b->made[from - 1].to < CPU_AT_RESULT)
+            b->busy[b->made[from - 1].to - CPU_AT_REGISTER] = false;
+    }
+    op->to = b->made[i].to = target_of(b, i);
 }
 
 static bool merges(const cpu_region *r, uint32_t outer, uint32_t inner) {
@@ -175,6 +210,20 @@ static void merge_axes(cpu_region *r) {
     }
 }
 
+/* The processor's own prefetching starts anew with every tile, so that short operations which read
+ * memory wait for it. A later one that computes for long can ask for the next tile meanwhile; when
+ * it is the first to read, there is nothing to gain. */
+static int find_carrier(const cpu_region *r, const cpu_kernels *kernels) {
+    bool waits = false;
+    if (!r->sources[0].dense || r->sources[0].bytes != 4) return -1;
+    for (uint32_t i = 0; i < r->n_operations; i++) {
+        const cpu_operation *op = &r->operations[i];
+        if (waits && kernels->computes_long(op->kernel)) return (int)i;
+        for (uint32_t k = 0; k < op->n_operands; k++) waits |= op->operands[k] == 0;
+    }
+    return -1;
+}
+
 /* What the step reads and writes, for those who place values. */
 static shoal_status list_values(cpu_program *p, const cpu_region *r, cpu_step *step) {
     uint32_t *reads = base_arena_array(&p->arena, uint32_t, r->n_sources);
@@ -200,9 +249,11 @@ shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, cons
     memcpy(r->dims, type->dims, type->rank * sizeof *type->dims);
     r->operations = base_arena_array(&p->arena, cpu_operation, n_nodes);
     if (!r->operations) return SHOAL_NO_MEMORY;
-    r->n_operations = n_nodes;
-    add_operations(&b, kernels);
+    find_reads(&b);
+    for (uint32_t i = 0; i < n_nodes; i++)
+        if (!b.made[i].within) add_operation(&b, kernels, i);
     merge_axes(r);
+    r->carrier = find_carrier(r, kernels);
     r->sources = base_arena_copy(&p->arena, sources, r->n_sources * sizeof *sources);
     r->results = base_arena_copy(&p->arena, results, r->n_results * sizeof *results);
     if (!r->sources || !r->results) return SHOAL_NO_MEMORY;
@@ -309,6 +360,7 @@ static void run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
     for (uint32_t i = 0; i < r->n_results; i++)
         where[CPU_AT_RESULT + i] =
             (char *)j->run->at[r->results[i].value] + (size_t)at * r->results[i].bytes;
+    const char *ahead = at + 2 * n <= j->count ? where[0] + (size_t)n * r->sources[0].bytes : NULL;
     for (uint32_t i = 0; i < r->n_operations; i++) {
         const cpu_operation *op = &r->operations[i];
         const void *in[CPU_MAX_OPERANDS];
@@ -318,7 +370,7 @@ static void run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
             in[k] = where[from];
             scalars |= (unsigned)(from < CPU_AT_REGISTER && single >> from & 1) << k;
         }
-        op->kernel(where[op->to], in, n, scalars);
+        op->kernel(where[op->to], in, n, scalars, (int)i == r->carrier ? ahead : NULL);
     }
     for (uint32_t i = 0; i < r->n_results; i++)
         if (r->results[i].from >= 0)

@@ -43,7 +43,8 @@ INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
 INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
 
 #define UNARY(name, type, expression)                                                              \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
         type *out = to;                                                                            \
         const type *a = in[0];                                                                     \
         for (int64_t i = 0; i < n; i++) {                                                          \
@@ -60,7 +61,8 @@ UNARY_BOTH(abs, fabsf(x), fabs(x))
 UNARY_BOTH(sqrt, sqrtf(x), sqrt(x))
 
 #define BINARY(name, type, result, expression)                                                     \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
         result *out = to;                                                                          \
         const type *a = in[0], *b = in[1];                                                         \
         if (scalars & 1) {                                                                         \
@@ -93,6 +95,33 @@ BINARY_BOTH(divide, x / y, x / y)
 BINARY_BOTH(maximum, maximum_f32(x, y), maximum_f64(x, y))
 BINARY_BOTH(minimum, minimum_f32(x, y), minimum_f64(x, y))
 
+/* x * y + z, each rounded. */
+#define MULTIPLY_ADD(name, type)                                                                   \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
+        type *out = to;                                                                            \
+        const type *a = in[0], *b = in[1], *c = in[2];                                             \
+        switch (scalars) {                                                                         \
+            CASE(0, type)                                                                          \
+            CASE(1, type)                                                                          \
+            CASE(2, type)                                                                          \
+            CASE(3, type)                                                                          \
+            CASE(4, type)                                                                          \
+            CASE(5, type)                                                                          \
+            CASE(6, type)                                                                          \
+            CASE(7, type)                                                                          \
+        }                                                                                          \
+    }
+#define CASE(bits, type)                                                                           \
+    case bits: {                                                                                   \
+        type x = *a, y = *b, z = *c;                                                               \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            out[i] = ((bits)&1 ? x : a[i]) * ((bits)&2 ? y : b[i]) + ((bits)&4 ? z : c[i]);        \
+        break;                                                                                     \
+    }
+MULTIPLY_ADD(multiply_add_f32, float)
+MULTIPLY_ADD(multiply_add_f64, double)
+
 #define COMPARE(name, operator)                                                                    \
     BINARY(compare_##name##_f32, float, uint8_t, x operator y)                                     \
     BINARY(compare_##name##_f64, double, uint8_t, x operator y)
@@ -104,7 +133,8 @@ COMPARE(gt, >)
 COMPARE(ge, >=)
 
 #define SELECT(name, type)                                                                         \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
         type *out = to;                                                                            \
         const uint8_t *p = in[0];                                                                  \
         const type *a = in[1], *b = in[2];                                                         \
@@ -212,6 +242,12 @@ MATMUL(matmul_f64, double)
 #define BOTH(prefix, name)                                                                         \
     { prefix##_##name##_f32, prefix##_##name##_f64 }
 
+static bool computes_long(cpu_map_kernel kernel) {
+#define XX(name) kernel == CPU_OF_SET(name) ||
+    return CPU_FUNCTION_MAP(XX) false;
+#undef XX
+}
+
 #define TEXT(name) #name
 #define TEXT_OF(name) TEXT(name)
 
@@ -246,6 +282,7 @@ const cpu_kernels CPU_OF_SET(kernels) = {
             [GRAPH_MINIMUM] = BOTH(fold, minimum),
         },
     .matmul = {matmul_f32, matmul_f64},
+    .multiply_add = {multiply_add_f32, multiply_add_f64},
     .gelu_tanh = {CPU_OF_SET(gelu_tanh)},
     .row =
         {
@@ -254,6 +291,7 @@ const cpu_kernels CPU_OF_SET(kernels) = {
             [GRAPH_RMS_NORM] = CPU_OF_SET(rms_norm),
             [GRAPH_LAYER_NORM] = CPU_OF_SET(layer_norm),
         },
+    .computes_long = computes_long,
     .stream = stream,
     .fence = fence,
 };

@@ -52,8 +52,8 @@ static void check(int type, cpu_map_kernel kernel, cpu_map_kernel base, int64_t 
         operands[k] = type == CPU_F32 ? (const void *)in.f[k] : (const void *)in.d[k];
     memset(is, 0xee, sizeof is);
     memset(must, 0xee, sizeof must);
-    kernel(is, operands, n, scalars);
-    base(must, operands, n, scalars);
+    kernel(is, operands, n, scalars, NULL);
+    base(must, operands, n, scalars, NULL);
     assert_memory_equal(is, must, sizeof is);
 }
 
@@ -87,7 +87,8 @@ static void test_functions(void **state) {
             float out[MOST];
             fill(CPU_F32);
             for (int64_t n = 0; n < MOST; n += 23) {
-                tables[t]->map[f->op][CPU_F32](out, (const void *const[]){in.f[0]}, n, 0);
+                tables[t]->map[f->op][CPU_F32](out, (const void *const[]){in.f[0]}, n, 0,
+                                               (const char *)in.f[1]);
                 for (int64_t k = 0; k < n; k++) {
                     double x = (double)in.f[0][k], must = f->exact(x), is = (double)out[k];
                     double scale = fmax(fmax(fabs(must), 0x1p-126), f->floor * fabs(x));

@@ -82,7 +82,7 @@ static void join_rows(void *context, uint32_t part, int64_t begin, int64_t end) 
         int64_t first = ref_axes_at(&r->kept, begin / r->row, 0) + inside;
         for (int64_t k = 0; k < r->reduced.count; k++) {
             int64_t at = first + ref_axes_at(&r->reduced, k, 0);
-            r->join(acc, (const void *const[]){acc, j->in + (size_t)at * r->bytes}, n, 0);
+            r->join(acc, (const void *const[]){acc, j->in + (size_t)at * r->bytes}, n, 0, NULL);
         }
     }
 }

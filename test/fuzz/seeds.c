@@ -1,0 +1,299 @@
+/* Writes the corpora of the fuzz targets: seeds FOLDER. Small inputs, each of a kind that a decoder
+ * takes; .gguf, .npy and options need no code of ours and are written by hand. */
+#include "graph/testing.h"
+#include "hub/hub.h"
+#include "plan/layout.h"
+#include "wire/transport.h"
+
+#include <sys/stat.h>
+
+static const char *folder;
+
+static void put(const char *target, const char *name, const void *data, size_t bytes) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, target);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%s", folder, target, name);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) abort();
+}
+
+static graph *small(void) {
+    graph *g;
+    ok(graph_new(0, &g));
+    uint32_t a = test_input(g, T(F32, 4, 6)), b = test_input(g, T(F32, 6, 5));
+    uint32_t c =
+        test_add(g, GRAPH_DOT_GENERAL, VALUES(a, b),
+                 ATTRS(NONE(LHS_BATCHING_DIMENSIONS), NONE(RHS_BATCHING_DIMENSIONS),
+                       INTS(LHS_CONTRACTING_DIMENSIONS, 1), INTS(RHS_CONTRACTING_DIMENSIONS, 0)));
+    ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(c, c), NULL, 0)));
+    return g;
+}
+
+static void put_graph(graph *g, const char *name) {
+    base_str bytes = {0}, text = {0};
+    ok(graph_encode(graph_data(g), true, &bytes));
+    put("graph", name, bytes.data, bytes.size);
+    ok(graph_print(graph_data(g), &text));
+    put("text", name, text.data, text.size);
+    base_str_fini(&bytes);
+    base_str_fini(&text);
+    graph_destroy(&g);
+}
+
+static void layouts(void) {
+    static const int64_t dims[] = {4, 6, 5}, ints[] = {2, 1, 3, 0, 1, 4, 0, 6, 0, 2, 3, 5},
+                         slots[] = {0, 1, 2, 3, 4, 5};
+    static const uint32_t two[] = {3, 9};
+    base_arena arena;
+    plan_layout layout;
+    base_str bytes = {0};
+    base_arena_init(&arena, 0);
+    ok(plan_layout_whole(&arena, 3, dims, two, 2, &layout));
+    ok(plan_layout_encode(&layout, &bytes));
+    put("layout", "whole", bytes.data, bytes.size);
+    base_str_clear(&bytes);
+    ok(plan_layout_from_ints(&arena, 3, dims, ints, 12, slots, 6, &layout));
+    ok(plan_layout_encode(&layout, &bytes));
+    put("layout", "grid", bytes.data, bytes.size);
+    base_str_fini(&bytes);
+    base_arena_fini(&arena);
+}
+
+/* Appends a packed message after a byte of kind, and two of length if wanted. */
+static void pack(base_str *out, int kind, bool length, const ProtobufCMessage *message) {
+    size_t n = protobuf_c_message_get_packed_size(message);
+    uint8_t *body = malloc(n + 1);
+    protobuf_c_message_pack(message, body);
+    const uint8_t head[] = {(uint8_t)kind, (uint8_t)n, (uint8_t)(n >> 8)};
+    base_str_bytes(out, head, length ? 3 : 1);
+    base_str_bytes(out, body, n);
+    free(body);
+}
+
+/* A message of each type, with something in every field that says how much follows. */
+static void messages(void) {
+    Shoal__Device device = SHOAL__DEVICE__INIT, *devices[] = {&device};
+    char *addresses[] = {(char *)"shm:worker-1", (char *)"tcp://127.0.0.1:7001"};
+    uint32_t slots[] = {0, 7};
+    uint64_t values[] = {(uint64_t)1 << 40 | 1, 3};
+    int64_t dims[] = {4, 6};
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    error.status = SHOAL_LOST;
+    error.message = (char *)"gone";
+    Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time, &time};
+    time.nanoseconds = 12345;
+    base_str out = {0};
+    device.backend = (char *)"cpu";
+
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    hello.protocol = WIRE_PROTOCOL;
+    hello.version = (char *)"0.1.0";
+    hello.name = (char *)"w1";
+    hello.incarnation = 99;
+    hello.n_addresses = 2;
+    hello.addresses = addresses;
+    hello.n_devices = 1;
+    hello.devices = devices;
+    pack(&out, 0, false, &hello.base);
+    put("message", "hello", out.data, out.size);
+    /* The same as a record on the socket of a link. */
+    uint32_t size = (uint32_t)out.size - 1;
+    base_str record = {0};
+    base_str_bytes(&record, &size, 4);
+    base_str_bytes(&record, out.data + 1, size);
+    put("handshake", "hello", record.data, record.size);
+    base_str_fini(&record);
+    base_str_clear(&out);
+
+    Shoal__Welcome welcome = SHOAL__WELCOME__INIT;
+    welcome.error = &error;
+    welcome.n_slots = 2;
+    welcome.slots = slots;
+    pack(&out, 1, false, &welcome.base);
+    put("message", "welcome", out.data, out.size);
+    base_str_clear(&out);
+
+    Shoal__PeerInfo info = SHOAL__PEER_INFO__INIT, *infos[] = {&info};
+    Shoal__Peers peers = SHOAL__PEERS__INIT;
+    info.n_addresses = 2;
+    info.addresses = addresses;
+    info.n_slots = 2;
+    info.slots = slots;
+    peers.n_peers = 1;
+    peers.peers = infos;
+    pack(&out, 2, false, &peers.base);
+    put("message", "peers", out.data, out.size);
+    base_str_clear(&out);
+
+    Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    upload.value = values[0];
+    upload.dtype = SHOAL_F32;
+    upload.n_dims = 2;
+    upload.dims = dims;
+    submit.program = (uint64_t)1 << 40;
+    submit.n_inputs = submit.n_outputs = 2;
+    submit.inputs = submit.outputs = values;
+    submit.n_uploads = 1;
+    submit.uploads = uploads;
+    pack(&out, 3, false, &submit.base);
+    put("message", "submit", out.data, out.size);
+    base_str_clear(&out);
+
+    Shoal__SlotRun slot = SHOAL__SLOT_RUN__INIT, *runs[] = {&slot};
+    Shoal__Run run = SHOAL__RUN__INIT;
+    slot.program = 5;
+    slot.n_inputs = 2;
+    slot.inputs = values;
+    run.instance = 9;
+    run.n_slots = 1;
+    run.slots = runs;
+    pack(&out, 5, false, &run.base);
+    put("message", "run", out.data, out.size);
+    base_str_clear(&out);
+
+    Shoal__Finished finished = SHOAL__FINISHED__INIT;
+    finished.error = &error;
+    finished.n_slots = 2;
+    finished.slots = times;
+    pack(&out, 8, false, &finished.base);
+    put("message", "finished", out.data, out.size);
+    base_str_clear(&out);
+
+    Shoal__SlotStatus status = SHOAL__SLOT_STATUS__INIT, *statuses[] = {&status};
+    Shoal__Status all = SHOAL__STATUS__INIT;
+    status.peer_name = (char *)"w1";
+    status.device = &device;
+    all.n_slots = 1;
+    all.slots = statuses;
+    pack(&out, 10, false, &all.base);
+    put("message", "status", out.data, out.size);
+    base_str_fini(&out);
+}
+
+/* A session of a client that uploads, multiplies and frees, and a participant that is done. */
+static void hub_session(void) {
+    graph *g = small();
+    base_str bytes = {0}, out = {0};
+    ok(graph_encode(graph_data(g), true, &bytes));
+    graph_destroy(&g);
+    uint64_t session = (uint64_t)1 << 40, inputs[] = {session | 1, session | 2},
+             outputs[] = {session | 3};
+    int64_t dims[2][2] = {{4, 6}, {6, 5}};
+    Shoal__Upload upload[2], *uploads[] = {&upload[0], &upload[1]};
+    for (int i = 0; i < 2; i++) {
+        shoal__upload__init(&upload[i]);
+        upload[i].value = inputs[i];
+        upload[i].dtype = SHOAL_F32;
+        upload[i].n_dims = 2;
+        upload[i].dims = dims[i];
+    }
+    uint32_t home = 0;
+    ProtobufCBinaryData none = {0};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    submit.program = session | 1;
+    submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
+    submit.n_inputs = 2;
+    submit.inputs = inputs;
+    submit.n_outputs = 1;
+    submit.outputs = outputs;
+    submit.n_wanted = 1;
+    submit.wanted = &none;
+    submit.n_home = 1;
+    submit.home = &home;
+    submit.n_uploads = 2;
+    submit.uploads = uploads;
+    Shoal__ExplainAsk explain = SHOAL__EXPLAIN_ASK__INIT;
+    explain.submit = &submit;
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
+    Shoal__Done done = SHOAL__DONE__INIT;
+    done.instance = 1;
+    done.n_slots = 1;
+    done.slots = times;
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    error.status = SHOAL_LOST;
+    error.message = (char *)"gone";
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    failed.instance = 2;
+    failed.error = &error;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.n_values = 1;
+    release.values = outputs;
+    release.n_programs = 1;
+    release.programs = &submit.program;
+
+    pack(&out, SHOAL__KIND__SUBMIT, true, &submit.base);
+    pack(&out, SHOAL__KIND__DONE, true, &done.base);
+    pack(&out, SHOAL__KIND__STATUS_ASK, true, &ask.base);
+    pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
+    put("hub", "done", out.data, out.size);
+    base_str_clear(&out);
+    pack(&out, SHOAL__KIND__EXPLAIN_ASK, true, &explain.base);
+    pack(&out, SHOAL__KIND__SUBMIT, true, &submit.base);
+    submit.graph.len = 0;
+    submit.n_uploads = submit.n_wanted = submit.n_home = 0;
+    outputs[0]++;
+    pack(&out, SHOAL__KIND__SUBMIT, true, &submit.base);
+    pack(&out, SHOAL__KIND__FAILED, true, &failed.base);
+    pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
+    put("hub", "failed", out.data, out.size);
+    base_str_fini(&out);
+    base_str_fini(&bytes);
+}
+
+static void frames(void) {
+    base_str out = {0};
+    static const char body[64] = "the body of a message, or a part of a transfer";
+    wire_frame frame = {.type = WIRE_FRAME_MESSAGE, .kind = 70, .bytes = 16, .total = 48};
+    for (; frame.offset < 48; frame.offset += 16) {
+        base_str_bytes(&out, &frame, sizeof frame);
+        base_str_bytes(&out, body, 16);
+    }
+    frame = (wire_frame){.type = WIRE_FRAME_DATA, .bytes = 64, .total = 128, .instance = 3};
+    for (; frame.offset < 128; frame.offset += 64) {
+        base_str_bytes(&out, &frame, sizeof frame);
+        base_str_bytes(&out, body, 64);
+    }
+    frame = (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_LOST, .bytes = 8};
+    base_str_bytes(&out, &frame, sizeof frame);
+    base_str_bytes(&out, body, 8);
+    put("frame", "all", out.data, out.size);
+    base_str_fini(&out);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    folder = argv[1];
+    put_graph(small(), "product");
+    put_graph(test_all_operations(), "all");
+    layouts();
+    messages();
+    hub_session();
+    frames();
+    static const char *const options[] = {"\0"
+                                          "42",
+                                          "\1"
+                                          "1.5",
+                                          "\2"
+                                          "1.5GiB",
+                                          "\2"
+                                          "512M",
+                                          "\3"
+                                          "10:4096",
+                                          "\4"
+                                          "50%,30%,20%",
+                                          "\4"
+                                          "5,3,0.5",
+                                          "\5"
+                                          "2x3",
+                                          "\5"
+                                          "columns"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%zu", i);
+        put("args", name, options[i], 1 + strlen(options[i] + 1));
+    }
+    return 0;
+}
