@@ -177,7 +177,7 @@ static void welcome_guest(shm_link *own) {
     if (status == SHOAL_OK && !welcome) status = base_fail(SHOAL_NO_MEMORY, "no memory");
     if (welcome) shoal__welcome__init(welcome);
     if (status == SHOAL_OK) {
-        own->watch.deadline = 0;
+        wire_shm_look(own);
         status = wire_link_open(&own->base, own->hello, welcome, true);
     }
     if (status != SHOAL_OK) {
@@ -217,7 +217,7 @@ static void take_welcome(shm_link *own, const uint8_t *bytes, size_t n) {
     if (status != SHOAL_OK) {
         give_up(own, status);
     } else {
-        own->watch.deadline = 0;
+        wire_shm_look(own);
         status = wire_link_open(&own->base, own->hello, welcome, false);
         if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
     }
@@ -308,6 +308,10 @@ static void socket_ready(wire_watch *watch) {
 
 static void socket_expired(wire_watch *watch) {
     shm_link *own = (shm_link *)((char *)watch - offsetof(shm_link, watch));
+    if (own->base.state == WIRE_OPEN) {
+        wire_shm_look(own);
+        return;
+    }
     if (watch->fd < 0 && base_now() < own->give_up)
         try_connect(own);
     else

@@ -380,6 +380,28 @@ static void test_close_unread(void **state) {
     end_child(&c);
 }
 
+/* A process that is stopped is lost, soon; one that only computes is not. */
+static void test_stopped(void **state) {
+    child c = start_child("shm:stopped");
+    side s;
+    start(&s, "client", NULL);
+    connect_to(&s, "shm:stopped");
+    until forever = {.count = &s.closed, .least = 1};
+    assert_int_equal(wire_wait(s.peer, reached, &forever, base_now() + 2 * BASE_SECOND),
+                     SHOAL_TIMEOUT);
+    kill(c.pid, SIGSTOP);
+    int64_t then = base_now();
+    wait_count(&s, &s.closed, 1);
+    assert_true(base_now() - then < 2 * BASE_SECOND);
+    assert_int_equal(s.why, SHOAL_LOST);
+    assert_non_null(strstr(s.text, "the process is stopped"));
+    assert_non_null(strstr(s.text, "shm:stopped (server, pid "));
+    kill(c.pid, SIGKILL);
+    waitpid(c.pid, NULL, 0);
+    close(c.in);
+    wire_peer_destroy(&s.peer);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
@@ -388,6 +410,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_garbage_on_the_socket),
         cmocka_unit_test(test_garbage_in_the_ring),
         cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_destroy_with_pending),
         cmocka_unit_test(test_close_unread),
     };

@@ -249,7 +249,7 @@ static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_
     uint8_t key[WIRE_KEY];
     wire_peer *peer = listener->end.peer;
     bool draining = listener->end.draining;
-    listener->end.draining = true; /* no deeper */
+    listener->end.draining = true;   /* no deeper */
     wire_zmq_events(&listener->end); /* the number of a connection that is gone is used again */
     listener->end.draining = draining;
     const char *user = zmq_msg_gets(body, "User-Id");

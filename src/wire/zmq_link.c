@@ -144,8 +144,7 @@ void wire_zmq_shut(wire_link *link) {
     if (own->listener) {
         if (own->route) base_map_remove(&own->listener->members, own->route);
         /* There is no other way to end one of a router's connections. */
-        if (own->fd >= 0 && link->why != SHOAL_CLOSED && !link->closed)
-            shutdown(own->fd, SHUT_RDWR);
+        if (own->fd >= 0 && link->why == SHOAL_LOST) shutdown(own->fd, SHUT_RDWR);
     }
     wire_zmq_close(&own->end, link->closed ? WIRE_ZMQ_LINGER_MS : 0);
     if (own->hello) wire_unpacked_free(&own->hello->base);
