@@ -300,11 +300,13 @@ static int run_really(shoal_tensor *c, real *out) {
     return code;
 }
 
-/* The name of a slot of the workers; the client's memory has none. */
-static const char *slot_name(const cmd_product *p, uint32_t slot) {
+/* "w1 (slot 0)"; the client's memory is no worker's. */
+static const char *slot_name(const cmd_product *p, uint32_t slot, char out[TEXT_ROOM]) {
+    const char *name = "client";
     for (uint32_t i = 0; i < p->n_slots; i++)
-        if (p->slots[i]->slot == slot) return p->slots[i]->worker;
-    return "client";
+        if (p->slots[i]->slot == slot) name = p->slots[i]->worker;
+    snprintf(out, TEXT_ROOM, "%.24s (slot %u)", name, slot);
+    return out;
 }
 
 static cJSON *really_json(const cmd_product *p, const real *r) {
@@ -315,7 +317,6 @@ static cJSON *really_json(const cmd_product *p, const real *r) {
     for (uint32_t i = 0; i < r->n_times; i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddNumberToObject(row, "slot", r->times[i].slot);
-        cJSON_AddStringToObject(row, "worker", slot_name(p, r->times[i].slot));
         cJSON_AddNumberToObject(row, "seconds", (double)r->times[i].busy_ns * 1e-9);
         cJSON_AddItemToArray(slots, row);
     }
@@ -331,13 +332,14 @@ static cJSON *really_json(const cmd_product *p, const real *r) {
 }
 
 static void really_text(const cmd_product *p, const real *r) {
+    char from[TEXT_ROOM], to[TEXT_ROOM];
     printf("it took %.2f ms, computing and moving:\n", r->seconds * 1e3);
     for (uint32_t i = 0; i < r->n_times; i++)
-        printf("%-32s %14.2f ms\n", slot_name(p, r->times[i].slot),
+        printf("%-40s %12.2f ms\n", slot_name(p, r->times[i].slot, from),
                (double)r->times[i].busy_ns * 1e-6);
     for (uint32_t i = 0; i < r->n_links; i++)
-        printf("%-14s to %-14s %14.2f ms %17llu bytes\n", slot_name(p, r->links[i].from),
-               slot_name(p, r->links[i].to), (double)r->links[i].ns * 1e-6,
+        printf("%-18s to %-18s %12.2f ms %17llu bytes\n", slot_name(p, r->links[i].from, from),
+               slot_name(p, r->links[i].to, to), (double)r->links[i].ns * 1e-6,
                (unsigned long long)r->links[i].bytes);
 }
 
