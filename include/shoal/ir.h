@@ -167,6 +167,10 @@ SHOAL_API const char *shoal_op_name(uint16_t op);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_op_find(const char *name, uint16_t *out);
 /* The number of operations known to this process; their numbers are 0..count-1. */
 SHOAL_API uint16_t shoal_op_count(void);
+/* What it does, in one line, and what it is like: "unary", "shape", "composite", …; NULL for a
+ * number that is none. */
+SHOAL_API const char *shoal_op_summary(uint16_t op);
+SHOAL_API const char *shoal_op_category(uint16_t op);
 /* A node's attribute, or NULL when it has none of that key. */
 SHOAL_API const shoal_attr *shoal_node_attr(const shoal_node *node, shoal_attr_key key);
 

@@ -20,6 +20,11 @@ shoal_status base_os_random(void *out, size_t bytes) SHOAL_CHECK_RESULT;
  * `create`. Fails with DENIED when it is open to others or belongs to somebody else, NOT_FOUND when
  * it does not exist. */
 shoal_status base_os_runtime_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
+/* The same for what is kept: $XDG_CONFIG_HOME/shoal, else ~/.config/shoal. */
+shoal_status base_os_config_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
+/* Whether a process of this machine is stopped (SIGSTOP, a debugger); false when that cannot be
+ * told. */
+bool base_os_process_stopped(uint32_t pid);
 
 /* ---- memory shared between processes, doorbells (os_shared.c) ---- */
 
@@ -66,5 +71,7 @@ shoal_status base_os_socket_send(int fd, const void *bytes, size_t n, const int 
  * (room for BASE_OS_MAX_FDS; more than that: FORMAT). Fails with LOST at the end. */
 shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n, int *fds,
                                     size_t *fd_count) SHOAL_CHECK_RESULT;
+/* Milliseconds since bytes last came on a TCP connection; -1 when that cannot be told. */
+int64_t base_os_socket_silence(int fd);
 
 #endif

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -197,4 +199,11 @@ shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n,
     if (got == 0) return base_fail(SHOAL_LOST, "the other process has ended or hung up");
     *n = (size_t)got;
     return SHOAL_OK;
+}
+
+int64_t base_os_socket_silence(int fd) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size)) return -1;
+    return info.tcpi_last_data_recv;
 }

@@ -53,6 +53,16 @@ const char *shoal_op_name(uint16_t op) {
     return def ? def->name : NULL;
 }
 
+const char *shoal_op_summary(uint16_t op) {
+    const graph_op_def *def = graph_op(op);
+    return def ? def->summary : NULL;
+}
+
+const char *shoal_op_category(uint16_t op) {
+    const graph_op_def *def = graph_op(op);
+    return def ? def->category : NULL;
+}
+
 /* The number of the operation with that name, or the count of operations. */
 static uint16_t find(const char *name) {
     uint16_t count = shoal_op_count(), op = 0;

@@ -33,6 +33,17 @@ shoal_status wire_link_call(wire_link *link, const char *address, const Shoal__H
     return link->name ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
+shoal_status wire_hello_check(const wire_peer *peer, const Shoal__Hello *hello, bool accepting,
+                              const char *address) {
+    if (hello->protocol == WIRE_PROTOCOL) return SHOAL_OK;
+    return base_fail(SHOAL_VERSION,
+                     "%s runs Shoal %.32s (protocol %u), %s runs Shoal %s (protocol %d): install "
+                     "the same version for both",
+                     accepting ? "the connecting process" : address, hello->version,
+                     hello->protocol, accepting ? address : "this process", peer->hello->version,
+                     (int)WIRE_PROTOCOL);
+}
+
 void wire_link_free(wire_link *link) {
     base_str_fini(&link->assembly);
     pthread_mutex_destroy(&link->lock);

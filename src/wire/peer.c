@@ -1,5 +1,5 @@
 /* A peer: its making and end, listening and connecting. What runs it is pump.c. */
-#include "wire/transport.h"
+#include "wire/zmq_link.h"
 
 #include "base/clock.h"
 #include "base/os.h"
@@ -12,15 +12,24 @@
 
 #define END_PATIENCE BASE_SECOND
 
-static const wire_transport *const transports[] = {&wire_inproc, &wire_shm};
+static const wire_transport *const transports[] = {&wire_inproc, &wire_shm, &wire_zmq_transport};
+
+/* SHOAL_TRANSPORT=zmq: encrypted links also between processes of one machine. */
+static bool always_encrypted(void) {
+    const char *transport = getenv("SHOAL_TRANSPORT");
+    return transport && !strcmp(transport, "zmq");
+}
 
 static const wire_transport *find_transport(const char *address) {
     for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
         size_t n = strlen(transports[i]->scheme);
         if (!strncmp(address, transports[i]->scheme, n) && (!address[n] || address[n] == ':'))
-            return transports[i];
+            return transports[i] == &wire_shm && always_encrypted() ? &wire_zmq_transport
+                                                                    : transports[i];
     }
-    base_fail(SHOAL_INVALID, "the address '%s' is none: use inproc, shm:NAME or shm:/PATH",
+    base_fail(SHOAL_INVALID,
+              "the address '%s' is none: use inproc, shm:NAME, shm:/PATH or "
+              "tcp://HOST:PORT",
               address);
     return NULL;
 }
@@ -62,6 +71,7 @@ static shoal_status init_locks(wire_peer *peer) {
 }
 
 static void free_peer(wire_peer *peer) {
+    wire_zmq_end(peer);
     if (peer->hello) wire_unpacked_free(&peer->hello->base);
     if (peer->doorbell >= 0) close(peer->doorbell);
     for (int i = 0; i < 2; i++) {

@@ -93,6 +93,21 @@ static bool run_links(wire_peer *peer) {
     return did;
 }
 
+/* A callback may add and remove watches: then start over. */
+static bool run_watches(wire_peer *peer) {
+    bool did = false;
+    for (size_t i = 0; i < peer->watches.count;) {
+        wire_watch *watch = peer->watches.data[i];
+        uint64_t version = peer->version;
+        if (watch->pending && watch->pending(watch)) {
+            watch->ready(watch);
+            did = true;
+        }
+        i = version == peer->version ? i + 1 : 0;
+    }
+    return did;
+}
+
 static bool run_tickers(wire_peer *peer, int64_t now) {
     bool did = false;
     for (int part = 0; part < WIRE_PARTS; part++) {
@@ -157,6 +172,10 @@ static void sweep(wire_peer *peer) {
 
 static bool pending(wire_peer *peer) {
     if (atomic_load(&peer->news)) return true;
+    for (size_t i = 0; i < peer->watches.count; i++) {
+        wire_watch *watch = peer->watches.data[i];
+        if (watch->pending && watch->pending(watch)) return true;
+    }
     for (size_t i = 0; i < peer->links.count; i++) {
         wire_link *link = peer->links.data[i];
         if (link->state == WIRE_OPEN && link->transport->pending(link)) return true;
@@ -244,6 +263,7 @@ void wire_pump_once(wire_peer *peer, wire_poll_set *set, int64_t until) {
     if (peer->armed) set_sleep(peer, false);
     atomic_store(&peer->news, false);
     bool did = run_posts(peer);
+    did |= run_watches(peer);
     did |= run_links(peer);
     int64_t now = base_now();
     did |= run_tickers(peer, now);

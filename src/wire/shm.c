@@ -28,8 +28,7 @@ typedef struct shm_listener {
     int fd, lock;
 } shm_listener;
 
-/* The path of a socket, to be freed; NULL with a message. */
-static char *find_path(const char *address, bool create, shoal_status *status) {
+char *wire_shm_path(const char *address, bool create, shoal_status *status) {
     const char *name = address + strlen("shm:");
     char folder[PATH_MAX] = "";
     *status = SHOAL_INVALID;
@@ -101,17 +100,6 @@ static void drop_record(base_str *in, size_t n) {
     in->size -= gone;
 }
 
-static shoal_status check_version(const shm_link *own) {
-    const Shoal__Hello *hello = own->hello;
-    if (hello->protocol == WIRE_PROTOCOL) return SHOAL_OK;
-    return base_fail(SHOAL_VERSION,
-                     "%s runs Shoal %.32s (protocol %u), %s runs Shoal %s (protocol %d): install "
-                     "the same version for both",
-                     own->accepting ? "the connecting process" : own->address, hello->version,
-                     hello->protocol, own->accepting ? own->address : "this process",
-                     own->base.peer->hello->version, (int)WIRE_PROTOCOL);
-}
-
 /* Of the descriptors that came, the last is the other side's doorbell; the rest has served. */
 static void keep_doorbell(shm_link *own) {
     own->doorbell = own->fds[--own->fd_count];
@@ -162,7 +150,7 @@ static shoal_status check_guest(shm_link *own) {
     if (!own->same_user)
         return base_fail(SHOAL_DENIED, "%s serves its own user only: connect as that user",
                          own->address);
-    SHOAL_TRY(check_version(own));
+    SHOAL_TRY(wire_hello_check(own->base.peer, own->hello, own->accepting, own->address));
     if (own->fd_count != 2)
         return base_fail(SHOAL_FORMAT, "a Hello with %zu descriptors, not 2", own->fd_count);
     SHOAL_TRY(base_os_shared_check(own->fds[0], WIRE_RING_FILE));
@@ -189,7 +177,7 @@ static void welcome_guest(shm_link *own) {
     if (status == SHOAL_OK && !welcome) status = base_fail(SHOAL_NO_MEMORY, "no memory");
     if (welcome) shoal__welcome__init(welcome);
     if (status == SHOAL_OK) {
-        own->watch.deadline = 0;
+        wire_shm_look(own);
         status = wire_link_open(&own->base, own->hello, welcome, true);
     }
     if (status != SHOAL_OK) {
@@ -211,7 +199,7 @@ static shoal_status enter(shm_link *own, const Shoal__Welcome *welcome) {
         return base_fail(known ? (shoal_status)status : SHOAL_DENIED, "%s refuses: %s",
                          own->address, welcome->error->message);
     }
-    SHOAL_TRY(check_version(own));
+    SHOAL_TRY(wire_hello_check(own->base.peer, own->hello, own->accepting, own->address));
     if (own->fd_count != 1)
         return base_fail(SHOAL_FORMAT, "%s: a Hello with %zu descriptors, not 1", own->address,
                          own->fd_count);
@@ -229,7 +217,7 @@ static void take_welcome(shm_link *own, const uint8_t *bytes, size_t n) {
     if (status != SHOAL_OK) {
         give_up(own, status);
     } else {
-        own->watch.deadline = 0;
+        wire_shm_look(own);
         status = wire_link_open(&own->base, own->hello, welcome, false);
         if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
     }
@@ -263,7 +251,7 @@ static shoal_status explain(shm_link *own, shoal_status status) {
 static void try_connect(shm_link *own) {
     int fd = -1;
     shoal_status status = SHOAL_OK;
-    if (!own->path) own->path = find_path(own->address, false, &status);
+    if (!own->path) own->path = wire_shm_path(own->address, false, &status);
     if (status == SHOAL_OK) status = base_os_socket_connect(own->path, &fd);
     if (status == SHOAL_BUSY && base_now() + TRY_AGAIN < own->give_up) {
         own->watch.deadline = base_now() + TRY_AGAIN;
@@ -320,6 +308,10 @@ static void socket_ready(wire_watch *watch) {
 
 static void socket_expired(wire_watch *watch) {
     shm_link *own = (shm_link *)((char *)watch - offsetof(shm_link, watch));
+    if (own->base.state == WIRE_OPEN) {
+        wire_shm_look(own);
+        return;
+    }
     if (watch->fd < 0 && base_now() < own->give_up)
         try_connect(own);
     else
@@ -402,7 +394,7 @@ static void free_listener(shm_listener *listener) {
 static shoal_status start_listening(shm_listener *listener, const char *address) {
     wire_peer *peer = listener->peer;
     shoal_status status;
-    listener->path = find_path(address, true, &status);
+    listener->path = wire_shm_path(address, true, &status);
     if (!listener->path) return status;
     listener->address = strdup(address);
     char *copy = strdup(address);

@@ -1,11 +1,15 @@
 /* Running a link over shared memory: frames in two rings, the socket only tells the end. */
 #include "wire/shm_link.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define LOOK_EVERY (300 * BASE_MS)
+enum { LOOKS = 5 }; /* 1.2 to 1.5 s */
 enum { FRAMES_PER_TURN = 1024, BYTES_PER_TURN = 4 << 20 };
 
 static void *reserve(wire_link *link, size_t bytes) {
@@ -102,6 +106,18 @@ void wire_shm_hung_up(shm_link *own) {
     snprintf(reason, sizeof reason, "%s", shoal_error_message());
     while (link->state == WIRE_OPEN && receive(own)) continue;
     wire_link_finish(link, status, reason);
+}
+
+/* The system knows whether a process of this machine is stopped, so no load makes a false alarm. A
+ * process that is stopped for less than a second (a debugger attaches) is left alone. */
+void wire_shm_look(shm_link *own) {
+    wire_link *link = &own->base;
+    own->watch.deadline = base_now() + LOOK_EVERY;
+    own->stopped = base_os_process_stopped(own->pid) ? own->stopped + 1 : 0;
+    if (own->stopped < LOOKS) return;
+    char reason[WIRE_MAX_REASON];
+    snprintf(reason, sizeof reason, "%s: the process is stopped", link->name);
+    wire_link_finish(link, SHOAL_LOST, reason);
 }
 
 void wire_shm_shut(wire_link *link) {

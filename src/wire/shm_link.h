@@ -19,10 +19,13 @@ typedef struct shm_link {
     Shoal__Hello *hello; /* the other side's, once it has come */
     int fds[BASE_OS_MAX_FDS];
     size_t fd_count;
+    int stopped;         /* looks in a row at which the other process was stopped */
     int doorbell;        /* the other side's; -1 */
     wire_ring out, ring; /* to write and to read */
 } shm_link;
 
+/* The path of the socket of "shm:NAME", to be freed; NULL with a status and a message. */
+char *wire_shm_path(const char *address, bool create, shoal_status *status);
 shoal_status wire_shm_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
                            size_t bytes) SHOAL_CHECK_RESULT;
 shoal_status wire_shm_send_data(wire_link *link, const wire_transfer *transfer,
@@ -33,5 +36,7 @@ void wire_shm_sleep(wire_link *link, bool sleeps);
 void wire_shm_shut(wire_link *link);
 /* The socket of an open link has become readable: the end of the other process. */
 void wire_shm_hung_up(shm_link *link);
+/* Looks, now and again, whether the other process has been stopped. */
+void wire_shm_look(shm_link *link);
 
 #endif

@@ -76,6 +76,9 @@ typedef struct wire_watch {
     int64_t deadline;                          /* 0: none */
     void (*ready)(struct wire_watch *watch);   /* readable, hung up or broken */
     void (*expired)(struct wire_watch *watch); /* once; the deadline is 0 again */
+    /* Whether it is ready although its descriptor may not show it. NULL: the descriptor tells. */
+    bool (*pending)(struct wire_watch *watch);
+    void *context; /* the owner's */
 } wire_watch;
 
 /* A transport. listen and everything of a link is called under the pump, except send, which takes
@@ -103,7 +106,7 @@ typedef struct wire_transport {
     void (*unlisten)(wire_peer *peer, void *listener);
 } wire_transport;
 
-extern const wire_transport wire_inproc, wire_shm;
+extern const wire_transport wire_inproc, wire_shm, wire_zmq_transport;
 
 typedef enum wire_state { WIRE_OPENING, WIRE_OPEN, WIRE_GONE } wire_state;
 
@@ -151,6 +154,9 @@ void wire_link_deliver(wire_link *link, const wire_frame *frame, const void *byt
 void wire_link_deliver_message(wire_link *link, Shoal__Kind kind, const void *body, size_t bytes);
 void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint64_t offset,
                             const void *bytes, size_t n);
+/* Checks the version in the other side's Hello. */
+shoal_status wire_hello_check(const wire_peer *peer, const Shoal__Hello *hello, bool accepting,
+                              const char *address) SHOAL_CHECK_RESULT;
 /* The end of a link, at once: handlers are told, queues freed, memory given to the peer. */
 void wire_link_finish(wire_link *link, shoal_status why, const char *message);
 /* The last: frees a link that is gone. */
@@ -235,6 +241,7 @@ struct wire_peer {
     pthread_mutex_t queue_lock;
     wire_post_item *first, *last;
     wire_ticker tickers[WIRE_PARTS];
+    struct wire_zmq *zmq; /* of encrypted links; NULL until there is one */
 };
 
 /* Adds or removes a watch (removing one that is not there is fine). */

@@ -7,10 +7,12 @@
  * included; they never block and never call a handler.
  *
  * Transports sit behind wire_transport (transport.h): `inproc` (a link of the peer to itself),
- * `shm` (rings in shared memory between processes of one machine), later `zmq` between machines.
+ * `shm` (rings in shared memory between processes of one machine), `zmq` (encrypted TCP, between
+ * machines, and everywhere with SHOAL_TRANSPORT=zmq).
  *
  * Addresses: "inproc", "shm:NAME" (a Unix socket called NAME in the user's runtime folder, where
- * rings are agreed on and where the end of the other process shows), or "shm:/PATH". */
+ * rings are agreed on and where the end of the other process shows), or "shm:/PATH",
+ * or "tcp://HOST:PORT", or "tcp://HOST:PORT/KEY" with the public key of who listens. */
 #ifndef WIRE_WIRE_H
 #define WIRE_WIRE_H
 
@@ -80,6 +82,9 @@ void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers)
 shoal_status wire_listen(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
 /* The address that others can reach this peer at; "" when it does not listen. */
 const char *wire_address(const wire_peer *peer);
+/* Lets in who has a key that these addresses name ("tcp://HOST:PORT/KEY", with commas between
+ * them): members of the pool, as the hub tells of them. Under the pump. */
+void wire_trust(wire_peer *peer, const char *addresses);
 /* Starts the I/O thread. */
 shoal_status wire_start(wire_peer *peer) SHOAL_CHECK_RESULT;
 

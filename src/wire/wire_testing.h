@@ -274,6 +274,7 @@ static inline int test_main(int argc, char **argv, const struct CMUnitTest *test
     snprintf(folder, sizeof folder, "/tmp/shoal-test-XXXXXX");
     if (n < 0 || !mkdtemp(folder)) return 1;
     setenv("XDG_RUNTIME_DIR", folder, 1);
+    setenv("XDG_CONFIG_HOME", folder, 1); /* sockets and keys in one folder */
     setenv("SHOAL_LOG", "error", 1);
     int failed = _cmocka_run_group_tests("wire", tests, count, NULL, NULL);
     char path[512];
@@ -282,6 +283,11 @@ static inline int test_main(int argc, char **argv, const struct CMUnitTest *test
     unlink(path_of("killed.lock", path, sizeof path));
     unlink(path_of("pending", path, sizeof path));
     unlink(path_of("pending.lock", path, sizeof path));
+    static const char *const left[] = {"killed.zmq",  "pending.zmq", "stopped", "stopped.lock",
+                                       "stopped.zmq", "key",         "lock",    "peers",
+                                       "tokens",      "hubs"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        unlink(path_of(left[i], path, sizeof path));
     rmdir(path_of("", path, sizeof path));
     rmdir(folder);
     return failed;

@@ -4,7 +4,7 @@
  * inputs and of the outputs. */
 #include "cases.h"
 
-#include "backend/ref/number.h"
+#include "backend/ref/ref.h"
 #include "backend/registry.h"
 #include "base/fence.h"
 #include "base/str.h"
@@ -25,6 +25,7 @@ typedef struct target {
 typedef struct tally {
     target reference, tested;
     uint32_t passed, failed;
+    bool seen[GRAPH_OP_BUILT_IN]; /* operations that a case has */
 } tally;
 
 static void fail(const test_case *c, tally *t, const char *what, const char *why) {
@@ -193,9 +194,23 @@ static void compare(tally *t, const test_case *c, const char *how, void *const *
     t->passed++;
 }
 
+/* Every operation that has a kernel or a decomposition must have a case; place moves nothing. */
+static void report_coverage(tally *t) {
+    uint32_t covered = 0;
+    for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+        covered += t->seen[op];
+        if (t->seen[op] || op == GRAPH_PLACE) continue;
+        if (!ref_kernel_of(op) && !graph_op(op)->decompose) continue;
+        t->failed++;
+        printf("FAILED %s: has no case\n", shoal_op_name(op));
+    }
+    printf("cases of %u operations\n", covered);
+}
+
 static void test_one(void *context, const test_case *c) {
     tally *t = context;
     const shoal_graph *g = graph_data(c->graph);
+    for (uint32_t i = 0; i < g->n_nodes; i++) t->seen[g->nodes[i].op] = true;
     void *must[MOST_OUTPUTS], *is[MOST_OUTPUTS];
     bool shared = false;
     for (uint32_t i = 0; i < g->n_outputs; i++) {
@@ -314,6 +329,7 @@ int main(int argc, char **argv) {
     }
     status = each_case(writes ? write_case : test_one, &t);
     if (!writes) {
+        report_coverage(&t);
         printf("conformance %s: %u comparisons with ref\n", argv[1], t.passed + t.failed);
         printf("%u passed, %u failed\n", t.passed, t.failed);
         t.tested.backend->device_free(t.tested.device);

@@ -1,0 +1,538 @@
+/* Making encrypted links: addresses, listening, connecting, and the handshake.
+ *
+ *   connecting side                      accepting side
+ *   CURVE: who are you, who am I   <->   the door lets the key in (zmq_socket.c)
+ *   HELLO                           ->
+ *                                   <-   WELCOME, or WELCOME with an error
+ *
+ * "tcp://HOST:PORT/KEY" names a socket and whose it is; without a key it is that of a hub that was
+ * joined there, else our own. With SHOAL_TRANSPORT=zmq the names of shm serve as well: the socket's
+ * address is then in a file of that name in the user's runtime folder. */
+#include "wire/zmq_link.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "wire/shm_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HANDSHAKE_PATIENCE (2 * BASE_SECOND)
+#define LINK_OF(watch_) ((zmq_link *)((char *)(watch_)-offsetof(zmq_link, timer)))
+
+/* ---- addresses ---- */
+
+static bool is_name(const char *address) { return strncmp(address, "tcp://", 6) != 0; }
+
+/* The file with the address of a name. */
+static char *name_file(const char *address, bool create, shoal_status *status) {
+    char *path = wire_shm_path(address, create, status);
+    if (!path) return NULL;
+    base_str text = {0};
+    base_str_format(&text, "%s.zmq", path);
+    free(path);
+    char *file = base_str_take(&text, NULL);
+    if (!file) *status = SHOAL_NO_MEMORY;
+    return file;
+}
+
+static shoal_status read_name(const char *address, char *out, size_t room) {
+    shoal_status status;
+    char *path = name_file(address, false, &status);
+    if (!path) return status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
+    if (fd >= 0) close(fd);
+    free(path);
+    if (n <= 0) return base_fail(SHOAL_NOT_FOUND, "nobody listens there");
+    out[n] = 0;
+    return SHOAL_OK;
+}
+
+/* Cuts "/KEY" off an address of TCP; the key of a hub that was joined, or our own, when it has
+ * none. */
+static shoal_status split_key(wire_peer *peer, const char *address, char *text, uint8_t *key) {
+    char *slash = strchr(text + 6, '/');
+    if (slash) {
+        *slash = 0;
+        if (strlen(slash + 1) != WIRE_KEY_TEXT - 1 || !wire_key_parse(slash + 1, key))
+            return base_fail(SHOAL_INVALID, "the address '%s' has no key after its '/'", address);
+    } else if (!wire_keys_hub(text, key)) {
+        memcpy(key, peer->zmq->own.public, WIRE_KEY);
+    }
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    unsigned long port = colon && colon > text + 6 ? strtoul(colon + 1, &end, 10) : 0;
+    if (!end || *end || end == colon + 1 || port < 1 || port > 65535)
+        return base_fail(SHOAL_INVALID, "the address '%s' is none: use tcp://HOST:PORT", address);
+    return SHOAL_OK;
+}
+
+static void show(const char *address, char *out, size_t room) {
+    snprintf(out, room, "%s", address);
+    char *slash = is_name(out) ? NULL : strchr(out + 6, '/');
+    if (slash) *slash = 0;
+}
+
+/* ---- both sides ---- */
+
+static void give_up(zmq_link *own, shoal_status why) {
+    if (own->accepting)
+        base_log(why == SHOAL_LOST ? BASE_DEBUG : BASE_WARN, own->address, "refused: %s",
+                 shoal_error_message());
+    else
+        wire_peer_connect_failed(own->base.peer, own->base.cookie, why);
+    wire_link_finish(&own->base, why, "");
+}
+
+static shoal_status nobody(const zmq_link *own) {
+    return base_fail(SHOAL_NOT_FOUND,
+                     "no hub answers at %s: start one with `shoal hub`, or check the address",
+                     own->address);
+}
+
+static void timer_expired(wire_watch *watch) {
+    zmq_link *own = LINK_OF(watch);
+    if (own->base.state == WIRE_OPEN)
+        wire_zmq_look(own);
+    else if (own->base.state == WIRE_OPENING)
+        give_up(own, own->connected || own->accepting
+                         ? base_fail(SHOAL_TIMEOUT, "%s has not answered in time", own->address)
+                         : nobody(own));
+}
+
+static void timer_ready(wire_watch *watch) {}
+
+static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
+    zmq_link *own = calloc(1, sizeof *own);
+    char shown[512];
+    show(address, shown, sizeof shown);
+    char *copy = strdup(shown);
+    if (!own || !copy || wire_link_add(&own->base, peer, &wire_zmq_transport, cookie) != SHOAL_OK) {
+        free(own);
+        free(copy);
+        base_fail(SHOAL_NO_MEMORY, "no memory for a link");
+        return NULL;
+    }
+    own->address = copy;
+    own->fd = -1;
+    own->give_up = deadline;
+    own->timer = (wire_watch){
+        .fd = -1, .deadline = deadline, .ready = timer_ready, .expired = timer_expired};
+    if (wire_watch_add(peer, &own->timer) == SHOAL_OK) return own;
+    wire_link_finish(&own->base, SHOAL_NO_MEMORY, "");
+    return NULL;
+}
+
+static void begin(zmq_link *own) {
+    own->heard = own->ticked = base_now();
+    own->timer.deadline = own->heard + WIRE_ZMQ_BEAT_MS * BASE_MS;
+}
+
+/* Reads the header of a message; false when it is no frame. */
+static bool read_frame(zmq_msg_t *body, wire_frame *frame, const uint8_t **payload) {
+    size_t n = zmq_msg_size(body);
+    if (n < sizeof *frame) return false;
+    memcpy(frame, zmq_msg_data(body), sizeof *frame);
+    *payload = (const uint8_t *)zmq_msg_data(body) + sizeof *frame;
+    return frame->bytes <= WIRE_CHUNK && wire_frame_bytes(frame->bytes) == n;
+}
+
+static shoal_status send_hello(zmq_link *own, const Shoal__Welcome *welcome) {
+    base_str text = {0};
+    shoal_status status = wire_peer_hello(own->base.peer, &text);
+    wire_frame frame = {.type = WIRE_FRAME_HELLO, .offset = text.size};
+    if (status == SHOAL_OK && welcome) {
+        size_t n = shoal__welcome__get_packed_size(welcome);
+        uint8_t *packed = n <= WIRE_MAX_HELLO ? malloc(n + 1) : NULL;
+        if (packed) base_str_bytes(&text, packed, shoal__welcome__pack(welcome, packed));
+        status = packed ? base_str_status(&text)
+                        : base_fail(SHOAL_NO_MEMORY, "no memory for a Welcome of %zu bytes", n);
+        free(packed);
+        frame.type = WIRE_FRAME_WELCOME;
+    }
+    frame.bytes = (uint32_t)text.size;
+    if (status == SHOAL_OK) status = wire_zmq_put(own, &frame, text.data);
+    base_str_fini(&text);
+    return status;
+}
+
+static shoal_status take_hello(zmq_link *own, const uint8_t *bytes, size_t n) {
+    if (n > WIRE_MAX_HELLO) return base_fail(SHOAL_FORMAT, "a Hello of %zu bytes", n);
+    ProtobufCMessage *message;
+    SHOAL_TRY(wire_unpack(&shoal__hello__descriptor, bytes, n, &message));
+    own->hello = (Shoal__Hello *)message;
+    return wire_hello_check(own->base.peer, own->hello, own->accepting, own->address);
+}
+
+/* ---- the accepting side ---- */
+
+static void refuse(zmq_link *own, shoal_status why) {
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Welcome welcome = SHOAL__WELCOME__INIT;
+    char message[WIRE_MAX_REASON];
+    snprintf(message, sizeof message, "%s", shoal_error_message());
+    error.status = why;
+    error.message = message;
+    welcome.error = &error;
+    if (send_hello(own, &welcome) != SHOAL_OK)
+        base_log(BASE_DEBUG, own->address, "telling of a refusal: %s", shoal_error_message());
+    base_fail(why, "%s", message);
+    give_up(own, why);
+}
+
+static void welcome_guest(zmq_link *own, const uint8_t *bytes, size_t n) {
+    Shoal__Welcome *welcome = malloc(sizeof *welcome);
+    shoal_status status = take_hello(own, bytes, n);
+    if (status == SHOAL_OK && !welcome) status = base_fail(SHOAL_NO_MEMORY, "no memory");
+    if (welcome) shoal__welcome__init(welcome);
+    if (status == SHOAL_OK)
+        status = wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
+    if (status == SHOAL_OK) status = wire_link_open(&own->base, own->hello, welcome, true);
+    if (status != SHOAL_OK) {
+        refuse(own, status);
+    } else if ((status = send_hello(own, welcome)) != SHOAL_OK) {
+        char reason[WIRE_MAX_REASON];
+        snprintf(reason, sizeof reason, "%s", shoal_error_message());
+        wire_link_finish(&own->base, SHOAL_LOST, reason);
+    } else {
+        begin(own);
+    }
+    if (welcome) wire_unpacked_free(&welcome->base);
+}
+
+/* Somebody with a token: gives its own key and a name, and is done. */
+static void enrol(zmq_listener *listener, zmq_msg_t *id, const uint8_t *token,
+                  const wire_frame *asked, const uint8_t *payload) {
+    char name[WIRE_MAX_NAME + 1] = "";
+    shoal_status status = SHOAL_OK;
+    if (asked->type != WIRE_FRAME_ENROL || asked->bytes < WIRE_KEY ||
+        asked->bytes > WIRE_KEY + WIRE_MAX_NAME)
+        status = base_fail(SHOAL_DENIED, "a token is good for enrolling only");
+    if (status == SHOAL_OK) {
+        memcpy(name, payload + WIRE_KEY, asked->bytes - WIRE_KEY);
+        name[asked->bytes - WIRE_KEY] = 0;
+        status = wire_keys_enrol(token, payload, name);
+    }
+    const char *text = status == SHOAL_OK ? name : shoal_error_message();
+    if (status == SHOAL_OK)
+        base_log(BASE_INFO, listener->address, "%s has enrolled", name);
+    else
+        base_log(BASE_WARN, listener->address, "refused to enrol: %s", text);
+    struct {
+        wire_frame frame;
+        char text[WIRE_MAX_REASON];
+    } back = {.frame = {.type = WIRE_FRAME_ENROLLED, .kind = (uint16_t)status}};
+    back.frame.bytes = (uint32_t)snprintf(back.text, sizeof back.text, "%s", text);
+    if (back.frame.bytes >= sizeof back.text) back.frame.bytes = sizeof back.text - 1;
+    zmq_send(listener->end.socket, zmq_msg_data(id), zmq_msg_size(id), ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    zmq_send(listener->end.socket, &back, wire_frame_bytes(back.frame.bytes), ZMQ_DONTWAIT);
+}
+
+/* The routing number of a router's guest, from 1; 0: none of ours. */
+static uint64_t route_of(zmq_msg_t *id) {
+    const uint8_t *bytes = zmq_msg_data(id);
+    if (zmq_msg_size(id) != 5 || bytes[0]) return 0;
+    return 1 + ((uint64_t)bytes[1] << 24 | (uint64_t)bytes[2] << 16 | (uint64_t)bytes[3] << 8 |
+                bytes[4]);
+}
+
+static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_msg_t *body,
+                     const wire_frame *frame, const uint8_t *payload) {
+    char name[WIRE_MAX_NAME + 1];
+    uint8_t key[WIRE_KEY];
+    wire_peer *peer = listener->end.peer;
+    bool draining = listener->end.draining;
+    listener->end.draining = true;   /* no deeper */
+    wire_zmq_events(&listener->end); /* the number of a connection that is gone is used again */
+    listener->end.draining = draining;
+    const char *user = zmq_msg_gets(body, "User-Id");
+    if (!user || strlen(user) != WIRE_KEY_TEXT - 1 || !wire_key_parse(user, key)) return;
+    wire_guest guest = wire_zmq_who(peer, key, name);
+    if (guest == WIRE_GUEST_TOKEN || frame->type == WIRE_FRAME_ENROL) {
+        enrol(listener, id, key, frame, payload);
+        return;
+    }
+    if (guest == WIRE_GUEST_STRANGER || frame->type != WIRE_FRAME_HELLO) return;
+    zmq_link *own = listener->members.count < WIRE_ZMQ_LINKS
+                        ? new_link(peer, listener->address, 0, base_now() + HANDSHAKE_PATIENCE)
+                        : NULL;
+    if (!own) {
+        base_log(BASE_WARN, listener->address, "no room for another link");
+        return;
+    }
+    own->accepting = true;
+    own->listener = listener;
+    own->own_key = !memcmp(key, peer->zmq->own.public, WIRE_KEY);
+    own->fd = zmq_msg_get(body, ZMQ_SRCFD);
+    memcpy(own->key, key, WIRE_KEY);
+    memcpy(own->id, zmq_msg_data(id), sizeof own->id);
+    if (base_map_set(&listener->members, route, own) != SHOAL_OK) {
+        give_up(own, SHOAL_NO_MEMORY);
+        return;
+    }
+    own->route = route;
+    welcome_guest(own, payload, frame->bytes);
+}
+
+static void router_message(zmq_end *end, zmq_msg_t *id, zmq_msg_t *body) {
+    zmq_listener *listener = (zmq_listener *)end;
+    wire_frame frame;
+    const uint8_t *payload;
+    uint64_t route = route_of(id);
+    if (!route) return;
+    zmq_link *own = base_map_get(&listener->members, route);
+    bool read = read_frame(body, &frame, &payload);
+    if (own && !read)
+        wire_close(&own->base, SHOAL_FORMAT, "what came is no frame");
+    else if (own && own->base.state == WIRE_OPEN)
+        wire_zmq_take(own, &frame, payload);
+    else if (!own && read)
+        newcomer(listener, route, id, body, &frame, payload);
+}
+
+static void lost(zmq_link *own) {
+    char reason[WIRE_MAX_REASON];
+    snprintf(reason, sizeof reason, "%s: the process has ended, or the connection was cut",
+             own->base.name ? own->base.name : own->address);
+    wire_link_finish(&own->base, SHOAL_LOST, reason);
+}
+
+static void router_event(zmq_end *end, uint16_t event, uint32_t value) {
+    zmq_listener *listener = (zmq_listener *)end;
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    if (event != ZMQ_EVENT_DISCONNECTED) return;
+    while (base_map_next(&listener->members, &at, &key, &item)) {
+        zmq_link *own = item;
+        if (own->fd != (int)value) continue;
+        own->fd = -1;
+        wire_zmq_drain(end);
+        lost(own);
+        return;
+    }
+}
+
+/* ---- the connecting side ---- */
+
+static shoal_status enter(zmq_link *own, const Shoal__Welcome *welcome) {
+    if (!welcome->error)
+        return wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
+    uint32_t status = welcome->error->status;
+    bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
+    return base_fail(known ? (shoal_status)status : SHOAL_DENIED, "%s refuses: %s", own->address,
+                     welcome->error->message);
+}
+
+static void take_welcome(zmq_link *own, const wire_frame *frame, const uint8_t *payload) {
+    ProtobufCMessage *message = NULL;
+    shoal_status status = SHOAL_OK;
+    if (frame->type != WIRE_FRAME_WELCOME || frame->offset > frame->bytes)
+        status = base_fail(SHOAL_FORMAT, "%s: a broken Welcome", own->address);
+    size_t hello = (size_t)frame->offset;
+    if (status == SHOAL_OK)
+        status = wire_unpack(&shoal__welcome__descriptor, payload + hello, frame->bytes - hello,
+                             &message);
+    const Shoal__Welcome *welcome = (const Shoal__Welcome *)message;
+    /* Why it refuses says more than that its version is another. */
+    if (status == SHOAL_OK && !welcome->error) status = take_hello(own, payload, hello);
+    if (status == SHOAL_OK) status = enter(own, welcome);
+    if (status != SHOAL_OK) {
+        give_up(own, status);
+    } else {
+        begin(own);
+        status = wire_link_open(&own->base, own->hello, (Shoal__Welcome *)message, false);
+        if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
+    }
+    wire_unpacked_free(message);
+}
+
+static void dealer_message(zmq_end *end, zmq_msg_t *id, zmq_msg_t *body) {
+    zmq_link *own = (zmq_link *)((char *)end - offsetof(zmq_link, end));
+    wire_frame frame;
+    const uint8_t *payload;
+    bool read = read_frame(body, &frame, &payload);
+    if (own->base.state == WIRE_OPENING && !read)
+        give_up(own, base_fail(SHOAL_FORMAT, "%s: what came is no Welcome", own->address));
+    else if (own->base.state == WIRE_OPENING)
+        take_welcome(own, &frame, payload);
+    else if (own->base.state == WIRE_OPEN && !read)
+        wire_close(&own->base, SHOAL_FORMAT, "what came is no frame");
+    else if (own->base.state == WIRE_OPEN)
+        wire_zmq_take(own, &frame, payload);
+}
+
+static shoal_status not_let_in(const zmq_link *own) {
+    return base_fail(
+        SHOAL_DENIED,
+        "%s refuses the key of this user: it never enrolled there, or was revoked; ask "
+        "for a token and run `shoal join TOKEN`",
+        own->address);
+}
+
+static shoal_status not_trusted(const zmq_link *own) {
+    return base_fail(SHOAL_DENIED,
+                     "%s is no hub with the key that was expected: check the address, or join it "
+                     "anew with `shoal join TOKEN`",
+                     own->address);
+}
+
+static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
+    zmq_link *own = (zmq_link *)((char *)end - offsetof(zmq_link, end));
+    bool opening = own->base.state == WIRE_OPENING;
+    if (own->base.state == WIRE_GONE) return;
+    switch (event) {
+    case ZMQ_EVENT_CONNECTED:
+        own->connected = true;
+        own->fd = (int)value;
+        break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: give_up(own, not_let_in(own)); break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: give_up(own, not_trusted(own)); break;
+    case ZMQ_EVENT_CLOSED:
+        if (opening) give_up(own, own->connected ? not_trusted(own) : nobody(own));
+        break;
+    case ZMQ_EVENT_DISCONNECTED:
+        own->fd = -1;
+        wire_zmq_drain(end);
+        if (own->base.state == WIRE_OPENING)
+            give_up(own, not_trusted(own));
+        else
+            lost(own);
+    }
+}
+
+static shoal_status dial(zmq_link *own, const char *address) {
+    char text[512];
+    uint8_t key[WIRE_KEY];
+    wire_peer *peer = own->base.peer;
+    SHOAL_TRY(wire_zmq_start(peer));
+    if (is_name(address)) {
+        shoal_status status = read_name(address, text, sizeof text);
+        if (status == SHOAL_NOT_FOUND) return nobody(own);
+        SHOAL_TRY(status);
+    } else {
+        snprintf(text, sizeof text, "%s", address);
+    }
+    SHOAL_TRY(split_key(peer, address, text, key));
+    own->end.message = dealer_message;
+    own->end.event = dealer_event;
+    SHOAL_TRY(wire_zmq_open(&own->end, peer, key, &peer->zmq->own));
+    if (zmq_connect(own->end.socket, text)) return wire_zmq_fail(own->address);
+    return send_hello(own, NULL);
+}
+
+static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
+    zmq_link *own = new_link(peer, address, cookie, deadline);
+    if (!own) {
+        wire_peer_connect_failed(peer, cookie, SHOAL_NO_MEMORY);
+        return;
+    }
+    shoal_status status = dial(own, address);
+    if (status != SHOAL_OK) give_up(own, status);
+}
+
+/* ---- listening ---- */
+
+static void free_name(zmq_listener *listener) {
+    if (!listener->path) return;
+    unlink(listener->path);
+    listener->path[strlen(listener->path) - strlen(".zmq")] = 0;
+    if (listener->fd >= 0) base_os_socket_unlisten(listener->path, listener->fd, listener->lock);
+    free(listener->path);
+    listener->path = NULL;
+}
+
+void wire_zmq_free_listener(zmq_listener *listener) {
+    wire_zmq_close(&listener->end, WIRE_ZMQ_LINGER_MS);
+    free_name(listener);
+    base_map_fini(&listener->members);
+    free(listener->address);
+    free(listener);
+}
+
+/* Holds the name, so that nobody else takes it. */
+static shoal_status hold_name(zmq_listener *listener) {
+    shoal_status status;
+    char *path = wire_shm_path(listener->address, true, &status);
+    if (path) status = base_os_socket_listen(path, &listener->fd, &listener->lock);
+    free(path);
+    if (status == SHOAL_OK) listener->path = name_file(listener->address, true, &status);
+    return status;
+}
+
+static shoal_status write_name(const zmq_listener *listener, const char *endpoint) {
+    int fd = open(listener->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    size_t n = strlen(endpoint);
+    bool written = fd >= 0 && write(fd, endpoint, n) == (ssize_t)n;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    return written ? SHOAL_OK : base_fail_errno(error, "writing %s", listener->path);
+}
+
+static shoal_status bind_listener(zmq_listener *listener, char *endpoint, size_t room) {
+    wire_peer *peer = listener->end.peer;
+    bool name = is_name(listener->address);
+    char key[WIRE_KEY_TEXT];
+    if (name) SHOAL_TRY(hold_name(listener));
+    SHOAL_TRY(wire_zmq_open(&listener->end, peer, NULL, &peer->zmq->own));
+    if (zmq_bind(listener->end.socket, name ? "tcp://127.0.0.1:*" : listener->address))
+        return wire_zmq_fail("listening");
+    size_t used = room;
+    if (zmq_getsockopt(listener->end.socket, ZMQ_LAST_ENDPOINT, endpoint, &used))
+        return wire_zmq_fail("listening");
+    used = strlen(endpoint);
+    snprintf(endpoint + used, room - used, "/%s", wire_key_text(peer->zmq->own.public, key));
+    return name ? write_name(listener, endpoint) : SHOAL_OK;
+}
+
+static shoal_status listen_zmq(wire_peer *peer, const char *address) {
+    char endpoint[512];
+    SHOAL_TRY(wire_zmq_start(peer));
+    zmq_listener *listener = calloc(1, sizeof *listener);
+    if (!listener) return base_fail(SHOAL_NO_MEMORY, "no memory to listen at %s", address);
+    listener->fd = listener->lock = -1;
+    listener->end = (zmq_end){.peer = peer, .message = router_message, .event = router_event};
+    listener->address = strdup(address);
+    char *told = NULL;
+    shoal_status status = listener->address && base_vec_reserve(&peer->listeners)
+                              ? bind_listener(listener, endpoint, sizeof endpoint)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory");
+    if (status == SHOAL_OK && !(told = strdup(is_name(address) ? address : endpoint)))
+        status = base_fail(SHOAL_NO_MEMORY, "no memory");
+    if (status != SHOAL_OK) {
+        wire_zmq_free_listener(listener);
+        return base_fail_prefix(status, "%s: ", address);
+    }
+    peer->listeners.data[peer->listeners.count++] =
+        (wire_listener){&wire_zmq_transport, listener, told};
+    return SHOAL_OK;
+}
+
+/* The links that were accepted need the socket until they end: it is freed with the context. */
+static void unlisten_zmq(wire_peer *peer, void *state) {
+    zmq_listener *listener = state;
+    free_name(listener);
+    listener->next = peer->zmq->ended;
+    peer->zmq->ended = listener;
+}
+
+const wire_transport wire_zmq_transport = {
+    .scheme = "tcp",
+    .listen = listen_zmq,
+    .connect = connect_zmq,
+    .send = wire_zmq_send,
+    .send_data = wire_zmq_send_data,
+    .progress = wire_zmq_progress,
+    .pending = wire_zmq_pending,
+    .sleep = wire_zmq_sleep,
+    .shut = wire_zmq_shut,
+    .unlisten = unlisten_zmq,
+};

@@ -1,0 +1,128 @@
+/* Encrypted links: what their parts share. zmq.c makes links (addresses, handshake), zmq_link.c
+ * runs them, zmq_socket.c has the sockets and who may come in. All of it under the pump. */
+#ifndef WIRE_ZMQ_LINK_H
+#define WIRE_ZMQ_LINK_H
+
+#include "base/map.h"
+#include "wire/keys.h"
+#include "wire/transport.h"
+
+#include <zmq.h>
+
+enum {
+    WIRE_ZMQ_WINDOW = 8 << 20, /* bytes under way per link and direction */
+    WIRE_ZMQ_LINKS = 1024,     /* accepted at one address */
+    WIRE_ZMQ_MESSAGE = WIRE_CHUNK + sizeof(wire_frame) + 128, /* with what CURVE adds */
+    WIRE_ZMQ_HANDSHAKE_MS = 1500,
+    WIRE_ZMQ_LINGER_MS = 1000,
+};
+/* The other process lives when bytes come: both sides send some every WIRE_ZMQ_BEAT. */
+#define WIRE_ZMQ_BEAT_MS 300
+#define WIRE_ZMQ_SILENCE_MS 1500
+
+/* Frames of the handshake and of flow control, beside those that all links have. */
+enum {
+    WIRE_FRAME_HELLO = 16, /* Hello */
+    WIRE_FRAME_WELCOME,    /* Hello, of frame.offset bytes, then Welcome */
+    WIRE_FRAME_CREDIT,     /* frame.total: bytes ever consumed */
+    WIRE_FRAME_ENROL,      /* public key, then name; with a token */
+    WIRE_FRAME_ENROLLED,   /* the name; frame.kind: shoal_status, then the message */
+};
+
+/* What a peer has once it uses encrypted links: a context with its own thread for connections and
+ * encryption, and the socket that ØMQ asks who may come in. */
+typedef struct wire_zmq {
+    void *context;
+    void *asked;
+    wire_watch watch;
+    wire_key_pair own;
+    uint64_t monitors; /* made so far */
+    int64_t warned;
+    BASE_VEC(uint8_t *) trusted; /* keys of members, from the hub */
+    struct zmq_listener *ended;
+} wire_zmq;
+
+/* A socket and its monitor. */
+typedef struct zmq_end {
+    wire_peer *peer;
+    void *socket, *monitor;
+    wire_watch watch, monitor_watch;
+    bool router;
+    bool draining;
+    /* A message: `id` is NULL but for a router. */
+    void (*message)(struct zmq_end *end, zmq_msg_t *id, zmq_msg_t *body);
+    void (*event)(struct zmq_end *end, uint16_t event, uint32_t value);
+} zmq_end;
+
+typedef struct zmq_listener {
+    zmq_end end;
+    struct zmq_listener *next;
+    char *address;    /* as given */
+    char *path;       /* of a name: where it is written down, else NULL */
+    int fd, lock;     /* of the name */
+    base_map members; /* by routing number: zmq_link */
+} zmq_listener;
+
+typedef struct zmq_link {
+    wire_link base;
+    zmq_end end;            /* of a link that connects */
+    zmq_listener *listener; /* of a link that was accepted */
+    wire_watch timer;
+    char *address; /* as given */
+    uint64_t route;
+    uint8_t id[5];
+    int fd; /* of the connection: ØMQ's, only to be asked */
+    bool accepting, connected, own_key;
+    uint8_t key[WIRE_KEY]; /* of the other side; accepted links */
+    int64_t give_up;
+    Shoal__Hello *hello;
+    int64_t heard, ticked;
+    uint64_t sent, consumed_there, received, told; /* bytes of frames that count */
+    bool blocked;
+    zmq_msg_t draft;
+} zmq_link;
+
+/* ---- zmq_socket.c ---- */
+
+/* The peer's context, made when there is none. */
+shoal_status wire_zmq_start(wire_peer *peer) SHOAL_CHECK_RESULT;
+/* Waits for what still goes out, frees. NULL is fine. */
+void wire_zmq_end(wire_peer *peer);
+/* Opens a socket with keys, limits, monitor and watches; server_key NULL: a router that accepts.
+ * On failure nothing is kept. */
+shoal_status wire_zmq_open(zmq_end *end, wire_peer *peer, const uint8_t *server_key,
+                           const wire_key_pair *own) SHOAL_CHECK_RESULT;
+/* linger_ms: what is on its way may still go out. */
+void wire_zmq_close(zmq_end *end, int linger_ms);
+/* Takes all messages that have come: what was complete before the end of a connection counts. */
+void wire_zmq_drain(zmq_end *end);
+/* Reads the monitor until there is nothing left. */
+void wire_zmq_events(zmq_end *end);
+/* Whether a key may have a link; with the name, or why not. */
+wire_guest wire_zmq_who(wire_peer *peer, const uint8_t *key, char name[WIRE_MAX_NAME + 1]);
+/* Fails with the errno of ØMQ. */
+shoal_status wire_zmq_fail(const char *what);
+
+/* ---- zmq.c ---- */
+
+void wire_zmq_free_listener(zmq_listener *listener);
+
+/* ---- zmq_link.c ---- */
+
+shoal_status wire_zmq_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
+                           size_t bytes) SHOAL_CHECK_RESULT;
+shoal_status wire_zmq_send_data(wire_link *link, const wire_transfer *transfer,
+                                const wire_source *source) SHOAL_CHECK_RESULT;
+bool wire_zmq_progress(wire_link *link);
+bool wire_zmq_pending(wire_link *link);
+void wire_zmq_sleep(wire_link *link, bool sleeps);
+void wire_zmq_shut(wire_link *link);
+/* Sends one frame at once, past the queues; its payload may be NULL. */
+shoal_status wire_zmq_put(zmq_link *own, const wire_frame *frame,
+                          const void *payload) SHOAL_CHECK_RESULT;
+/* A frame has come on an open link. */
+void wire_zmq_take(zmq_link *own, const wire_frame *frame, const void *payload);
+/* The timer of an open link. */
+void wire_zmq_look(zmq_link *own);
+
+#endif

@@ -1,0 +1,333 @@
+/* The sockets of encrypted links: options, monitors, watches; and the door.
+ *
+ * The pump sees a socket as a descriptor that becomes readable once when something happens, so it
+ * also asks the socket itself (`pending`) before it sleeps. Every handshake is put to the door
+ * (ZAP): a key gets in that is our own, that has enrolled here, that the hub has named as a
+ * member's, or that is an unused token's. All others hear no more than "no". */
+#include "wire/zmq_link.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAMES_PER_TURN = 256, BYTES_PER_TURN = 4 << 20, RECEIVE_MOST = 256 };
+
+#define END_OF(watch_, field) ((zmq_end *)((char *)(watch_)-offsetof(zmq_end, field)))
+
+shoal_status wire_zmq_fail(const char *what) {
+    int error = zmq_errno();
+    shoal_status status = error == EADDRINUSE ? SHOAL_BUSY
+                          : error == ENOMEM   ? SHOAL_NO_MEMORY
+                          : error == EINVAL   ? SHOAL_INVALID
+                                              : SHOAL_IO;
+    return base_fail(status, "%s: %s", what, zmq_strerror(error));
+}
+
+/* ---- the door ---- */
+
+void wire_trust(wire_peer *peer, const char *addresses) {
+    uint8_t key[WIRE_KEY];
+    for (const char *at = addresses; peer->zmq && (at = strstr(at, "tcp://"));) {
+        const char *slash = strchr(at += 6, '/');
+        if (!slash || strcspn(at, ",") < (size_t)(slash - at) ||
+            strlen(slash + 1) < WIRE_KEY_TEXT - 1)
+            continue;
+        if (!wire_key_parse(slash + 1, key)) continue;
+        bool known = false;
+        for (size_t i = 0; i < peer->zmq->trusted.count; i++)
+            known |= !memcmp(peer->zmq->trusted.data[i], key, WIRE_KEY);
+        uint8_t *copy = known ? NULL : malloc(WIRE_KEY);
+        if (!copy) continue;
+        memcpy(copy, key, WIRE_KEY);
+        if (!base_vec_push(&peer->zmq->trusted, copy)) free(copy);
+    }
+}
+
+wire_guest wire_zmq_who(wire_peer *peer, const uint8_t *key, char name[WIRE_MAX_NAME + 1]) {
+    if (!memcmp(key, peer->zmq->own.public, WIRE_KEY)) {
+        snprintf(name, WIRE_MAX_NAME + 1, "this user");
+        return WIRE_GUEST_ENROLLED;
+    }
+    for (size_t i = 0; i < peer->zmq->trusted.count; i++)
+        if (!memcmp(key, peer->zmq->trusted.data[i], WIRE_KEY)) {
+            snprintf(name, WIRE_MAX_NAME + 1, "a member");
+            return WIRE_GUEST_ENROLLED;
+        }
+    return wire_keys_who(key, name);
+}
+
+/* Strangers must not fill the log. */
+static void warn(wire_peer *peer, const char *format, const char *a, const char *b) {
+    int64_t now = base_now();
+    bool often = peer->zmq->warned && now - peer->zmq->warned < BASE_SECOND / 5;
+    if (!often) peer->zmq->warned = now;
+    base_log(often ? BASE_DEBUG : BASE_WARN, peer->hello->name, format, a, b);
+}
+
+enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, KEY, PARTS };
+
+typedef struct question {
+    char parts[PARTS][256];
+    size_t sizes[PARTS];
+    int count;
+} question;
+
+/* One question of ØMQ's; false when there is none. */
+static bool next_question(void *socket, question *q) {
+    int more = 1;
+    q->count = 0;
+    while (more) {
+        zmq_msg_t part;
+        zmq_msg_init(&part);
+        if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(&part);
+            return false;
+        }
+        size_t n = zmq_msg_size(&part);
+        if (q->count < PARTS && n < sizeof q->parts[0]) {
+            memcpy(q->parts[q->count], zmq_msg_data(&part), n);
+            q->parts[q->count][n] = 0;
+            q->sizes[q->count++] = n;
+        }
+        more = zmq_msg_more(&part);
+        zmq_msg_close(&part);
+    }
+    return true;
+}
+
+static void answer(void *socket, const question *q, bool let_in, const char *user) {
+    const char *parts[] = {
+        "1.0", q->parts[REQUEST], let_in ? "200" : "400", let_in ? "OK" : "no", user, ""};
+    for (int i = 0; i < 6; i++) {
+        size_t n = i == 1 ? q->sizes[REQUEST] : strlen(parts[i]);
+        zmq_send(socket, parts[i], n, ZMQ_DONTWAIT | (i < 5 ? ZMQ_SNDMORE : 0));
+    }
+}
+
+static void door_ready(wire_watch *watch) {
+    wire_zmq *zmq = (wire_zmq *)((char *)watch - offsetof(wire_zmq, watch));
+    wire_peer *peer = watch->context;
+    question q;
+    while (next_question(zmq->asked, &q)) {
+        char name[WIRE_MAX_NAME + 1] = "no key", text[WIRE_KEY_TEXT] = "";
+        bool let_in = false;
+        if (q.count == PARTS && q.sizes[KEY] == WIRE_KEY && !strcmp(q.parts[MECHANISM], "CURVE")) {
+            const uint8_t *key = (const uint8_t *)q.parts[KEY];
+            let_in = wire_zmq_who(peer, key, name) != WIRE_GUEST_STRANGER;
+            wire_key_text(key, text);
+        }
+        if (!let_in) warn(peer, "refused a connection from %s: %s", q.parts[ADDRESS], name);
+        answer(zmq->asked, &q, let_in, text);
+    }
+}
+
+static bool readable(void *socket) {
+    int events = 0;
+    size_t size = sizeof events;
+    return !zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) && events & ZMQ_POLLIN;
+}
+
+static bool door_pending(wire_watch *watch) {
+    return readable(((wire_zmq *)((char *)watch - offsetof(wire_zmq, watch)))->asked);
+}
+
+static void no_deadline(wire_watch *watch) {}
+
+/* ---- the context ---- */
+
+static int descriptor_of(void *socket) {
+    int fd = -1;
+    size_t size = sizeof fd;
+    return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) ? -1 : fd;
+}
+
+static shoal_status start(wire_peer *peer, wire_zmq *zmq) {
+    SHOAL_TRY(wire_keys_own(&zmq->own));
+    zmq->context = zmq_ctx_new();
+    if (!zmq->context) return wire_zmq_fail("starting ØMQ");
+    zmq->asked = zmq_socket(zmq->context, ZMQ_REP);
+    if (!zmq->asked || zmq_bind(zmq->asked, "inproc://zeromq.zap.01"))
+        return wire_zmq_fail("starting ØMQ");
+    zmq->watch = (wire_watch){.fd = descriptor_of(zmq->asked),
+                              .ready = door_ready,
+                              .pending = door_pending,
+                              .expired = no_deadline,
+                              .context = peer};
+    return wire_watch_add(peer, &zmq->watch);
+}
+
+shoal_status wire_zmq_start(wire_peer *peer) {
+    if (peer->zmq) return SHOAL_OK;
+    wire_zmq *zmq = calloc(1, sizeof *zmq);
+    if (!zmq) return base_fail(SHOAL_NO_MEMORY, "no memory for encrypted links");
+    shoal_status status = start(peer, zmq);
+    peer->zmq = zmq;
+    if (status != SHOAL_OK) wire_zmq_end(peer);
+    return status;
+}
+
+void wire_zmq_end(wire_peer *peer) {
+    wire_zmq *zmq = peer->zmq;
+    if (!zmq) return;
+    while (zmq->ended) {
+        zmq_listener *listener = zmq->ended;
+        zmq->ended = listener->next;
+        wire_zmq_free_listener(listener);
+    }
+    wire_watch_remove(peer, &zmq->watch);
+    if (zmq->asked) {
+        int none = 0;
+        zmq_setsockopt(zmq->asked, ZMQ_LINGER, &none, sizeof none);
+        zmq_close(zmq->asked);
+    }
+    if (zmq->context)
+        while (zmq_ctx_term(zmq->context) && zmq_errno() == EINTR) continue;
+    for (size_t i = 0; i < zmq->trusted.count; i++) free(zmq->trusted.data[i]);
+    free(zmq->trusted.data);
+    free(zmq);
+    peer->zmq = NULL;
+}
+
+/* ---- sockets ---- */
+
+/* One message; false when there is none. */
+static bool take_message(zmq_end *end, size_t *taken) {
+    zmq_msg_t id, body;
+    zmq_msg_init(&id);
+    zmq_msg_init(&body);
+    bool got = !end->router || zmq_msg_recv(&id, end->socket, ZMQ_DONTWAIT) >= 0;
+    if (got && (!end->router || zmq_msg_more(&id)))
+        got = zmq_msg_recv(&body, end->socket, ZMQ_DONTWAIT) >= 0;
+    if (got) {
+        int more = zmq_msg_more(&body);
+        while (more) { /* ours have one part: the rest is nobody's */
+            zmq_msg_t rest;
+            zmq_msg_init(&rest);
+            more = zmq_msg_recv(&rest, end->socket, ZMQ_DONTWAIT) >= 0 && zmq_msg_more(&rest);
+            zmq_msg_close(&rest);
+        }
+        *taken += zmq_msg_size(&body);
+        end->message(end, end->router ? &id : NULL, &body);
+    }
+    zmq_msg_close(&id);
+    zmq_msg_close(&body);
+    return got;
+}
+
+/* The end may be closed by what comes. */
+static void end_ready(wire_watch *watch) {
+    zmq_end *end = END_OF(watch, watch);
+    size_t taken = 0;
+    for (int i = 0; i < FRAMES_PER_TURN && taken < BYTES_PER_TURN && end->socket; i++)
+        if (!take_message(end, &taken)) break;
+}
+
+void wire_zmq_drain(zmq_end *end) {
+    size_t taken = 0;
+    if (end->draining) return;
+    end->draining = true;
+    while (end->socket && take_message(end, &taken)) continue;
+    end->draining = false;
+}
+
+static bool end_pending(wire_watch *watch) { return readable(END_OF(watch, watch)->socket); }
+
+static bool monitor_pending(wire_watch *watch) {
+    return readable(END_OF(watch, monitor_watch)->monitor);
+}
+
+static void monitor_ready(wire_watch *watch) { wire_zmq_events(END_OF(watch, monitor_watch)); }
+
+void wire_zmq_events(zmq_end *end) {
+    while (end->monitor) {
+        uint8_t bytes[6];
+        char rest[256];
+        int n = zmq_recv(end->monitor, bytes, sizeof bytes, ZMQ_DONTWAIT);
+        if (n < 0) return;
+        (void)!zmq_recv(end->monitor, rest, sizeof rest, ZMQ_DONTWAIT); /* the address */
+        if (n != sizeof bytes) continue;
+        uint16_t event;
+        uint32_t value;
+        memcpy(&event, bytes, sizeof event);
+        memcpy(&value, bytes + 2, sizeof value);
+        if (end->router && (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+                            event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL))
+            warn(end->peer, "refused a connection: %s%s",
+                 "what came is no handshake with the right keys", "");
+        end->event(end, event, value);
+    }
+}
+
+static bool set_int(void *socket, int option, int value) {
+    return !zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+/* Everything before bind or connect. */
+static bool set_options(zmq_end *end, const uint8_t *server_key, const wire_key_pair *own) {
+    void *s = end->socket;
+    int64_t most = WIRE_ZMQ_MESSAGE;
+    bool right = set_int(s, ZMQ_LINGER, 0) && set_int(s, ZMQ_SNDHWM, 0) &&
+                 set_int(s, ZMQ_RCVHWM, RECEIVE_MOST) && set_int(s, ZMQ_RECONNECT_IVL, -1) &&
+                 set_int(s, ZMQ_HANDSHAKE_IVL, WIRE_ZMQ_HANDSHAKE_MS) &&
+                 set_int(s, ZMQ_HEARTBEAT_IVL, WIRE_ZMQ_BEAT_MS) &&
+                 set_int(s, ZMQ_HEARTBEAT_TIMEOUT, 0) && set_int(s, ZMQ_IPV6, 1) &&
+                 !zmq_setsockopt(s, ZMQ_MAXMSGSIZE, &most, sizeof most) &&
+                 !zmq_setsockopt(s, ZMQ_ZAP_DOMAIN, "shoal", 5) &&
+                 !zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, own->secret, WIRE_KEY);
+    if (!right) return false;
+    if (!server_key) return set_int(s, ZMQ_CURVE_SERVER, 1) && set_int(s, ZMQ_ROUTER_MANDATORY, 1);
+    return !zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, own->public, WIRE_KEY) &&
+           !zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, server_key, WIRE_KEY);
+}
+
+/* Failures of a handshake show nowhere else, so it listens before anything is connected. */
+static bool open_monitor(zmq_end *end) {
+    char name[64];
+    snprintf(name, sizeof name, "inproc://monitor-%llu",
+             (unsigned long long)end->peer->zmq->monitors++);
+    int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
+                 ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    if (zmq_socket_monitor(end->socket, name, events)) return false;
+    end->monitor = zmq_socket(end->peer->zmq->context, ZMQ_PAIR);
+    return end->monitor && set_int(end->monitor, ZMQ_LINGER, 0) &&
+           set_int(end->monitor, ZMQ_RCVHWM, 0) && !zmq_connect(end->monitor, name);
+}
+
+shoal_status wire_zmq_open(zmq_end *end, wire_peer *peer, const uint8_t *server_key,
+                           const wire_key_pair *own) {
+    end->peer = peer;
+    end->router = !server_key;
+    end->socket = zmq_socket(peer->zmq->context, server_key ? ZMQ_DEALER : ZMQ_ROUTER);
+    shoal_status status = SHOAL_OK;
+    if (!end->socket || !set_options(end, server_key, own) || !open_monitor(end))
+        status = wire_zmq_fail("making a socket");
+    end->watch = (wire_watch){.fd = end->socket ? descriptor_of(end->socket) : -1,
+                              .ready = end_ready,
+                              .pending = end_pending,
+                              .expired = no_deadline};
+    end->monitor_watch = (wire_watch){.fd = end->monitor ? descriptor_of(end->monitor) : -1,
+                                      .ready = monitor_ready,
+                                      .pending = monitor_pending,
+                                      .expired = no_deadline};
+    /* The monitor first: who is gone must be known before who comes. */
+    if (status == SHOAL_OK) status = wire_watch_add(peer, &end->monitor_watch);
+    if (status == SHOAL_OK) status = wire_watch_add(peer, &end->watch);
+    if (status != SHOAL_OK) wire_zmq_close(end, 0);
+    return status;
+}
+
+void wire_zmq_close(zmq_end *end, int linger_ms) {
+    if (!end->socket) return;
+    wire_watch_remove(end->peer, &end->watch);
+    wire_watch_remove(end->peer, &end->monitor_watch);
+    zmq_socket_monitor(end->socket, NULL, 0);
+    if (end->monitor) zmq_close(end->monitor);
+    set_int(end->socket, ZMQ_LINGER, linger_ms);
+    zmq_close(end->socket);
+    end->socket = end->monitor = NULL;
+}
