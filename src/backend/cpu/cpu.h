@@ -36,15 +36,22 @@ typedef void (*cpu_row_kernel)(void *out, const void *x, const void *scale, cons
 
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
+/* Maps by the element type of the last operand; NULL: none. */
+typedef struct cpu_maps {
+    cpu_map_kernel map[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
+    cpu_map_kernel compare[6][SHOAL_DTYPE_COUNT]; /* EQ, NE, LT, LE, GT, GE */
+    cpu_map_kernel gelu_tanh[SHOAL_DTYPE_COUNT];
+} cpu_maps;
+
+enum { CPU_MAPS = 3 };
+
 typedef struct cpu_kernels {
     const char *name;
-    cpu_map_kernel map[GRAPH_OP_BUILT_IN][CPU_FLOATS]; /* NULL: none */
-    cpu_map_kernel compare[6][CPU_FLOATS];             /* EQ, NE, LT, LE, GT, GE */
-    cpu_map_kernel select[CPU_FLOATS];                 /* any elements of 4 and of 8 bytes */
+    const cpu_maps *maps[CPU_MAPS];                     /* of kernels.c, integers.c, halves.c */
+    const cpu_map_kernel (*convert)[SHOAL_DTYPE_COUNT]; /* [from][to]; NULL: none */
     cpu_fold_kernel fold[GRAPH_OP_BUILT_IN][CPU_FLOATS];
-    cpu_matmul_kernel matmul[CPU_FLOATS];
-    cpu_map_kernel multiply_add[CPU_FLOATS]; /* of three operands, two roundings */
-    cpu_map_kernel gelu_tanh[CPU_FLOATS];
+    cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];  /* NULL: none */
+    cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
     cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
@@ -164,16 +171,22 @@ typedef struct cpu_reduce {
 /* One operand of a matrix product, as a strided matrix per batch. */
 typedef struct cpu_matrix {
     int64_t row_stride, column_stride;
-    bool pack; /* it is none: copied by `view` to `scratch` first */
+    bool pack;     /* copied by `view` to `scratch` first: it is no matrix, or has to be widened */
+    bool is_dense; /* and `view` would copy it as it lies */
     ref_view view;
-    size_t scratch; /* offset in the workspace */
+    int64_t count;        /* elements to copy */
+    cpu_map_kernel widen; /* NULL: no conversion */
+    size_t scratch; /* offset in the workspace: the copy, or the wide form and then the copy */
+    size_t scratch_bytes;
 } cpu_matrix;
 
 typedef struct cpu_dot {
-    uint8_t dtype;
+    uint8_t dtype; /* in which it is computed */
     int64_t m, n, k;
     ref_axes batch;
-    cpu_matrix lhs, rhs; /* m x k, k x n */
+    cpu_matrix lhs, rhs;   /* m x k, k x n */
+    cpu_map_kernel narrow; /* NULL: no conversion */
+    size_t wide;           /* offset of the result before it is narrowed */
 } cpu_dot;
 
 /* A composite along the rows of a dense tensor. */
@@ -212,12 +225,13 @@ typedef enum cpu_kind { CPU_NOWHERE, CPU_INPUT, CPU_OUTPUT, CPU_CONSTANT, CPU_WO
 typedef struct cpu_value {
     uint32_t root;    /* the value whose memory it shares; itself for most */
     bool is_view;     /* shares it by `strides`, not element by element */
-    bool needs_dense; /* some user cannot read a view */
+    bool needs_dense; /* some user cannot read a view, */
+    bool needs_near;  /* or none whose last axis is neither dense nor repeated */
     uint32_t last;    /* for roots: number of the last step that reads it */
     cpu_kind kind;
     size_t place; /* input, output number or offset in the workspace */
     const void *constant;
-    int64_t strides[SHOAL_MAX_RANK]; /* of a view */
+    int64_t start, strides[SHOAL_MAX_RANK]; /* of a view, in elements */
 } cpu_value;
 
 struct cpu_program {
@@ -277,7 +291,8 @@ shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
 bool cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step);
 
-bool cpu_dot_prepare(const cpu_program *program, cpu_step *step);
+bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
 
 /* Transposes, slices, broadcasts, concatenations. */
@@ -285,6 +300,10 @@ bool cpu_is_move(uint16_t op);
 shoal_status cpu_move_run(const cpu_run *run, const cpu_step *step);
 void cpu_copy_view(shoal_device *device, const ref_view *view, void *to, const void *from,
                    size_t element_bytes);
+/* A value as it lies in memory: `from` are its strides. */
+ref_view cpu_view_of(const cpu_program *program, uint32_t value);
+/* The view of an operand from which a node that only moves elements takes its result. */
+ref_view cpu_moved_view(const cpu_program *program, const shoal_node *node, uint32_t input);
 /* Drops axes of size 1 and joins neighbours that are one axis to `to` and `from` alike. */
 void cpu_merge_view(ref_view *view);
 

@@ -19,23 +19,29 @@ static int float_of(uint8_t dtype) {
     return dtype == SHOAL_F32 ? CPU_F32 : dtype == SHOAL_F64 ? CPU_F64 : CPU_FLOATS;
 }
 
-cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
-                                 const shoal_node *node) {
+/* Of a node's operation for elements of type `type`, in one table. */
+static cpu_map_kernel find_map(const cpu_maps *maps, const shoal_node *node, uint8_t type) {
     static const char directions[6][3] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
-    if (node->op >= GRAPH_OP_BUILT_IN || !node->n_inputs) return NULL;
-    size_t bytes = shoal_dtype_size((shoal_dtype)g->values[node->first_output].type.dtype);
-    if (node->op == GRAPH_SELECT)
-        return bytes == 4 ? kernels->select[0] : bytes == 8 ? kernels->select[1] : NULL;
-    int type = float_of(g->values[node->inputs[0]].type.dtype);
-    if (type == CPU_FLOATS) return NULL;
     const shoal_attr *form = shoal_node_attr(node, SHOAL_ATTR_APPROXIMATE);
     if (node->op == GRAPH_GELU && form && !strcmp(form->u.string, "tanh"))
-        return kernels->gelu_tanh[type];
-    if (node->op != GRAPH_COMPARE) return kernels->map[node->op][type];
+        return maps->gelu_tanh[type];
+    if (node->op != GRAPH_COMPARE) return maps->map[node->op][type];
     const char *direction = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
     for (int i = 0; i < 6; i++)
-        if (!strcmp(direction, directions[i])) return kernels->compare[i][type];
+        if (!strcmp(direction, directions[i])) return maps->compare[i][type];
     return NULL;
+}
+
+cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
+                                 const shoal_node *node) {
+    if (node->op >= GRAPH_OP_BUILT_IN || !node->n_inputs || node->n_inputs > CPU_MAX_OPERANDS)
+        return NULL;
+    uint8_t type = g->values[node->inputs[node->n_inputs - 1]].type.dtype;
+    if (node->op == GRAPH_CONVERT)
+        return kernels->convert[type][g->values[node->first_output].type.dtype];
+    cpu_map_kernel kernel = NULL;
+    for (int i = 0; i < CPU_MAPS && !kernel; i++) kernel = find_map(kernels->maps[i], node, type);
+    return kernel;
 }
 
 /* ---- building ---- */
@@ -158,6 +164,18 @@ static uint32_t operands_of(const builder *b, uint32_t i, uint32_t out[CPU_MAX_O
     return 3;
 }
 
+/* Frees the registers that operation i reads last, of elements at least as wide as `width` or of
+ * narrower ones. */
+static void free_registers(builder *b, uint32_t i, const uint32_t *operands, uint32_t n,
+                           size_t width, bool at_least) {
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = maker(b, operands[k]);
+        if (!from || b->made[from - 1].last > i || b->made[from - 1].to >= CPU_AT_RESULT) continue;
+        if ((element_bytes(b->p, operands[k]) >= width) != at_least) continue;
+        b->busy[b->made[from - 1].to - CPU_AT_REGISTER] = false;
+    }
+}
+
 static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
     const shoal_graph *g = b->p->g;
     const shoal_node *node = &g->nodes[b->nodes[i]];
@@ -170,13 +188,12 @@ static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
         uint32_t from = maker(b, operands[k]);
         op->operands[k] = from ? b->made[from - 1].to : source_of(b, operands[k]);
     }
-    /* Operands' registers are free first: a kernel may write over what it reads. */
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t from = maker(b, operands[k]);
-        if (from && b->made[from - 1].last <= i && b->made[from - 1].to < CPU_AT_RESULT)
-            b->busy[b->made[from - 1].to - CPU_AT_REGISTER] = false;
-    }
+    /* A kernel may write over what it reads, unless it writes wider elements than it reads: these
+     * would run ahead. */
+    size_t width = element_bytes(b->p, node->first_output);
+    free_registers(b, i, operands, n, width, true);
     op->to = b->made[i].to = target_of(b, i);
+    free_registers(b, i, operands, n, width, false);
 }
 
 static bool merges(const cpu_region *r, uint32_t outer, uint32_t inner) {

@@ -97,8 +97,10 @@ static shoal_status place_scratch(cpu_program *p, uint32_t s, part_list *parts) 
                     &step->u.row.scratch);
     for (int side = 0; step->run == cpu_dot_run && side < 2; side++) {
         cpu_matrix *x = side ? &step->u.dot.rhs : &step->u.dot.lhs;
-        if (x->pack) SHOAL_TRY(take(p, parts, bytes_of(p, step->reads[side]), s, &x->scratch));
+        if (x->pack) SHOAL_TRY(take(p, parts, x->scratch_bytes, s, &x->scratch));
     }
+    if (step->run == cpu_dot_run && step->u.dot.narrow)
+        return take(p, parts, 2 * bytes_of(p, step->writes[0]), s, &step->u.dot.wide);
     return SHOAL_OK;
 }
 

@@ -1,8 +1,8 @@
 /* From a graph to a program: which step runs each node.
  *
  * Values that are another value's elements in the same order (reshape and the like) share its
- * memory; broadcasts that only elementwise steps read stay views. Elementwise nodes become regions;
- * every other node is a step of its own. */
+ * memory; broadcasts, slices and transposes stay views where all who read them can. Elementwise
+ * nodes become regions; every other node is a step of its own. */
 #include "backend/cpu/cpu.h"
 
 #include "base/vec.h"
@@ -19,59 +19,65 @@ static size_t bytes_of(const cpu_program *p, uint32_t value) {
 
 /* ---- values that need no memory of their own ---- */
 
-static void mark_dense(const cpu_kernels *kernels, cpu_program *p) {
+/* Regions read views whose last axis is dense or repeated, products and copies read any. */
+static void mark_users(const cpu_kernels *kernels, cpu_program *p) {
     for (uint32_t i = 0; i < p->g->n_nodes; i++) {
         const shoal_node *node = &p->g->nodes[i];
-        bool reads_views = node->n_inputs > 1 && cpu_map_kernel_of(kernels, p->g, node);
-        for (uint32_t k = 0; !reads_views && k < node->n_inputs; k++)
-            p->values[node->inputs[k]].needs_dense = true;
+        bool near = node->n_inputs > 1 && cpu_map_kernel_of(kernels, p->g, node);
+        bool any = cpu_is_move(node->op) || cpu_dot_fits(kernels, p->g, node);
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            p->values[node->inputs[k]].needs_near |= near;
+            p->values[node->inputs[k]].needs_dense |= !near && !any;
+        }
     }
     for (uint32_t i = 0; i < p->g->n_outputs; i++) p->values[p->g->outputs[i]].needs_dense = true;
 }
 
 /* Whether a copy would leave the elements in order, so that it need not be made. */
-static bool is_identity(const cpu_program *p, const shoal_node *node) {
-    if (node->n_inputs != 1 || count_of(p, node->inputs[0]) != count_of(p, node->first_output))
+static bool is_identity(const cpu_program *p, const shoal_node *node, const ref_view *moved) {
+    if (node->n_inputs != 1 || count_of(p, node->inputs[0]) != count_of(p, node->first_output) ||
+        p->values[node->inputs[0]].is_view)
         return false;
-    if (node->op == GRAPH_RESHAPE || node->op == GRAPH_PLACE) return true;
-    if (!cpu_is_move(node->op)) return false;
-    ref_view view = ref_view_of(p->g, node, 0);
+    ref_view view = *moved;
     cpu_merge_view(&view);
     return view.from_start == 0 && (!view.rank || (view.rank == 1 && view.from[0] == 1));
 }
 
-/* Whether map steps can read a broadcast in place: its innermost axis is dense or repeated. */
-static bool is_readable_view(const ref_view *view) {
+static bool is_near(const ref_view *view) {
     for (uint32_t i = view->rank; i-- > 0;)
         if (view->dims[i] != 1) return view->from[i] == 0 || view->from[i] == 1;
     return true;
 }
 
+static bool share_constant(cpu_program *p, const shoal_node *node) {
+    cpu_value *value = &p->values[node->first_output];
+    const shoal_attr *data = shoal_node_attr(node, SHOAL_ATTR_VALUE);
+    value->constant = data->u.bytes;
+    value->is_view = data->count != bytes_of(p, node->first_output); /* a splat: strides are 0 */
+    if (value->is_view && value->needs_dense) {
+        value->is_view = false;
+        return false;
+    }
+    value->kind = CPU_CONSTANT;
+    return true;
+}
+
 /* Settles a node without a step, if that is possible. */
 static bool share(cpu_program *p, const shoal_node *node) {
-    uint32_t v = node->first_output;
-    cpu_value *value = &p->values[v];
-    if (node->op == GRAPH_CONSTANT) {
-        const shoal_attr *data = shoal_node_attr(node, SHOAL_ATTR_VALUE);
-        value->constant = data->u.bytes;
-        value->is_view = data->count != bytes_of(p, v); /* a splat: all strides are 0 */
-        if (value->is_view && value->needs_dense) {
-            value->is_view = false;
-            return false;
-        }
-        value->kind = CPU_CONSTANT;
-        return true;
+    cpu_value *value = &p->values[node->first_output];
+    if (node->op == GRAPH_CONSTANT) return share_constant(p, node);
+    bool alias = node->op == GRAPH_RESHAPE || node->op == GRAPH_PLACE;
+    if (!alias && (!cpu_is_move(node->op) || node->op == GRAPH_CONCATENATE)) return false;
+    const cpu_value *in = &p->values[node->inputs[0]];
+    if (!alias) {
+        ref_view view = cpu_moved_view(p, node, 0);
+        alias = is_identity(p, node, &view);
+        if (!alias && (value->needs_dense || (value->needs_near && !is_near(&view)))) return false;
+        value->is_view = !alias;
+        value->start = in->start + view.from_start;
+        memcpy(value->strides, view.from, sizeof value->strides);
     }
-    if (is_identity(p, node)) {
-        value->root = p->values[node->inputs[0]].root;
-        return true;
-    }
-    if (node->op != GRAPH_BROADCAST_IN_DIM || value->needs_dense) return false;
-    ref_view view = ref_view_of(p->g, node, 0);
-    if (!is_readable_view(&view)) return false;
-    value->root = p->values[node->inputs[0]].root;
-    value->is_view = true;
-    memcpy(value->strides, view.from, sizeof value->strides);
+    value->root = in->root;
     return true;
 }
 
@@ -111,8 +117,9 @@ static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const s
         step->run = cpu_move_run;
     else if (node->op == GRAPH_CONSTANT)
         step->run = run_fill;
-    else if (!(node->op == GRAPH_DOT_GENERAL && cpu_dot_prepare(p, step)) &&
-             !(node->op == GRAPH_REDUCE && cpu_reduce_prepare(kernels, p, step)) &&
+    else if (cpu_dot_fits(kernels, p->g, node))
+        cpu_dot_prepare(kernels, p, step);
+    else if (!(node->op == GRAPH_REDUCE && cpu_reduce_prepare(kernels, p, step)) &&
              !cpu_row_prepare(kernels, p, step))
         step->run = run_reference;
     return SHOAL_OK;
@@ -286,7 +293,7 @@ static shoal_status add_steps(const cpu_kernels *kernels, cpu_program *p) {
         p->values[g->inputs[i]].kind = CPU_INPUT;
         p->values[g->inputs[i]].place = i;
     }
-    mark_dense(kernels, p);
+    mark_users(kernels, p);
     f.region_of = calloc(g->n_values + (size_t)1, sizeof *f.region_of);
     f.reads = calloc(g->n_values + (size_t)1, sizeof *f.reads);
     f.inside = calloc(g->n_values + (size_t)1, sizeof *f.inside);
@@ -382,8 +389,14 @@ shoal_status cpu_program_run(shoal_device *device, const cpu_program *p, void *c
     shoal_memory *memory;
     SHOAL_TRY(cpu_memory_new(device, p->workspace, &memory));
     cpu_run run = {device, p, p->at, memory->data};
-    for (uint32_t v = 0; v < g->n_values; v++)
-        run.at[v] = address(p, &p->values[p->values[v].root], buffers, run.workspace);
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        const cpu_value *value = &p->values[v];
+        run.at[v] = address(p, &p->values[value->root], buffers, run.workspace);
+        if (value->start) {
+            size_t bytes = shoal_dtype_size((shoal_dtype)g->values[v].type.dtype);
+            run.at[v] = (char *)run.at[v] + (size_t)value->start * bytes;
+        }
+    }
     shoal_status status = SHOAL_OK;
     for (uint32_t s = 0; !status && s < p->n_steps; s++)
         status = p->steps[s].run(&run, &p->steps[s]);

@@ -18,7 +18,7 @@ bool cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program, 
     int type = in->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64;
     cpu_reduce *r = &step->u.reduce;
     *r = (cpu_reduce){.fold = kernels->fold[op][type],
-                      .join = kernels->map[op][type],
+                      .join = kernels->maps[0]->map[op][in->dtype],
                       .bytes = shoal_dtype_size((shoal_dtype)in->dtype),
                       .row = 1,
                       .row_is_kept = true,

@@ -1,0 +1,46 @@
+/* The loops around functions of one element, which compilers turn into vector code; what it takes
+ * is in kernels.c, integers.c and converts.c, each compiled once per instruction set. */
+#ifndef CPU_LOOPS_H
+#define CPU_LOOPS_H
+
+#include "backend/cpu/functions.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define UNARY(name, type, result, expression)                                                      \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
+        result *out = to;                                                                          \
+        const type *a = in[0];                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type x = a[i];                                                                         \
+            out[i] = (result)(expression);                                                         \
+        }                                                                                          \
+    }
+
+#define BINARY(name, type, result, expression)                                                     \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
+        result *out = to;                                                                          \
+        const type *a = in[0], *b = in[1];                                                         \
+        if (scalars & 1) {                                                                         \
+            type x = *a, first = *b;                                                               \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type y = scalars & 2 ? first : b[i];                                               \
+                out[i] = (result)(expression);                                                     \
+            }                                                                                      \
+        } else if (scalars & 2) {                                                                  \
+            type y = *b;                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type x = a[i];                                                                     \
+                out[i] = (result)(expression);                                                     \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type x = a[i], y = b[i];                                                           \
+                out[i] = (result)(expression);                                                     \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+#endif
