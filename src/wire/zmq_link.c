@@ -149,6 +149,8 @@ void wire_zmq_shut(wire_link *link) {
     wire_zmq_close(&own->end, link->closed ? WIRE_ZMQ_LINGER_MS : 0);
     if (own->hello) wire_unpacked_free(&own->hello->base);
     free(own->address);
+    free(own->dialled);
+    own->dialled = NULL;
     own->hello = NULL;
     own->address = NULL;
     own->fd = -1;

@@ -68,13 +68,16 @@ typedef struct zmq_link {
     zmq_end end;            /* of a link that connects */
     zmq_listener *listener; /* of a link that was accepted */
     wire_watch timer;
-    char *address; /* as given */
+    char *address; /* as given, without its key */
+    char *dialled; /* as given; links that connect */
     uint64_t route;
     uint8_t id[5];
     int fd; /* of the connection: ØMQ's, only to be asked */
     bool accepting, connected, own_key;
+    bool guessed;          /* the other side's key: our own, for want of a better */
     uint8_t key[WIRE_KEY]; /* of the other side; accepted links */
     int64_t give_up;
+    int64_t redial_until; /* refused by a member that may not have heard of us yet */
     Shoal__Hello *hello;
     int64_t heard, ticked;
     uint64_t sent, consumed_there, received, told; /* bytes of frames that count */

@@ -31,7 +31,9 @@ shoal_status wire_zmq_fail(const char *what) {
 
 void wire_trust(wire_peer *peer, const char *addresses) {
     uint8_t key[WIRE_KEY];
-    for (const char *at = addresses; peer->zmq && (at = strstr(at, "tcp://"));) {
+    if (!peer->zmq) return;
+    while (peer->zmq->trusted.count) free(peer->zmq->trusted.data[--peer->zmq->trusted.count]);
+    for (const char *at = addresses; (at = strstr(at, "tcp://"));) {
         const char *slash = strchr(at += 6, '/');
         if (!slash || strcspn(at, ",") < (size_t)(slash - at) ||
             strlen(slash + 1) < WIRE_KEY_TEXT - 1)
@@ -274,7 +276,7 @@ static bool set_options(zmq_end *end, const uint8_t *server_key, const wire_key_
                  set_int(s, ZMQ_RCVHWM, RECEIVE_MOST) && set_int(s, ZMQ_RECONNECT_IVL, -1) &&
                  set_int(s, ZMQ_HANDSHAKE_IVL, WIRE_ZMQ_HANDSHAKE_MS) &&
                  set_int(s, ZMQ_HEARTBEAT_IVL, WIRE_ZMQ_BEAT_MS) &&
-                 set_int(s, ZMQ_HEARTBEAT_TIMEOUT, 0) && set_int(s, ZMQ_IPV6, 1) &&
+                 set_int(s, ZMQ_HEARTBEAT_TIMEOUT, 0) &&
                  !zmq_setsockopt(s, ZMQ_MAXMSGSIZE, &most, sizeof most) &&
                  !zmq_setsockopt(s, ZMQ_ZAP_DOMAIN, "shoal", 5) &&
                  !zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, own->secret, WIRE_KEY);
