@@ -174,6 +174,37 @@ def kernel_gelu():
     return kernel("gelu", "kernel.gelu", 0.55, numpy_gelu, ERF_TANH)
 
 
+FORMS = ["nn", "nt", "tn", "tt"]
+# Shapes of products m x k x n, and the forms in which each is measured (t: transposed in memory).
+GEMMS = {"256x256x256": FORMS, "512x512x512": ["nn"], "1024x1024x1024": FORMS,
+         "2048x2048x2048": ["nn"], "4096x4096x4096": ["nn"], "768x128x128": FORMS,
+         "768x128x384": FORMS, "768x128x512": FORMS, "64x784x256": FORMS,
+         "1x4096x4096": ["nn", "nt"]}
+
+
+def gemm_name(shape, form):
+    return f"gemm.{shape}{'' if form == 'nn' else '_' + form}.vs_blas"
+
+
+def gemm(shape, form):
+    """A row: one f32 product on two threads, against OpenBLAS on as many."""
+    size = [lib.scaled(int(side)) for side in shape.split("x")]
+    arguments = [2, *size, form]
+    with Peer([lib.program("gemm"), "ours", *arguments]) as ours, \
+            Peer([lib.program("gemm"), lib.openblas(), *arguments]) as theirs:
+        times = race({"ours": ours, "blas": theirs}, runs=None if lib.QUICK else 3 * lib.RUNS)
+    m, k, n = size
+    return lib.versus(gemm_name(shape, form), 2e-9 * m * k * n, "GFLOP/s", "OpenBLAS, 2 threads",
+                      times["ours"], times["blas"], {"ratio": 0.97})
+
+
+def gemm_forms(shape):
+    def run():
+        return [gemm(shape, form) for form in GEMMS[shape]]
+    run.__doc__ = f"f32 product {shape} on two threads, as it lies and transposed, against OpenBLAS."
+    return run
+
+
 CHAIN, ROUNDS = 1000, 200  # as in ops.c: operations of a chain, chains of a run
 
 
@@ -263,6 +294,8 @@ TABLE = [
     *((([f"kernel.{name}.share", f"kernel.{name}.vs_numpy"]), function) for name, function in
       {"rms_norm": kernel_rms_norm, "softmax": kernel_softmax, "silu": kernel_silu,
        "gelu": kernel_gelu}.items()),
+    *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
+      for shape, forms in GEMMS.items()),
     (["ops.c"], ops_c),
     (["ops.python"], ops_python),
     (["ops.fresh"], ops_fresh),
