@@ -90,6 +90,121 @@ def transfers():
                        times["copy"], {"value": 3.0}) for name in ("up", "down")]
 
 
+SIDE = 4096
+ERF_TANH = "NumPy, the tanh form of gelu in place, as it has no erf"
+
+
+def numpy_softmax(x, out):
+    np.subtract(x, x.max(axis=1, keepdims=True), out=out)
+    np.exp(out, out=out)
+    np.divide(out, out.sum(axis=1, keepdims=True), out=out)
+
+
+def numpy_rms_norm(x, out, scale):
+    square = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[1]) + np.float32(1e-6)
+    np.multiply(x, (1 / np.sqrt(square))[:, None], out=out)
+    np.multiply(out, scale, out=out)
+
+
+def numpy_silu(x, out):
+    np.negative(x, out=out)
+    np.exp(out, out=out)
+    np.add(out, np.float32(1), out=out)
+    np.divide(x, out, out=out)
+
+
+def numpy_gelu(x, out):
+    np.multiply(x, x, out=out)
+    np.multiply(out, np.float32(0.044715 * 0.7978845608), out=out)
+    np.add(out, np.float32(0.7978845608), out=out)
+    np.multiply(out, x, out=out)
+    np.tanh(out, out=out)
+    np.add(out, np.float32(1), out=out)
+    np.multiply(out, x, out=out)
+    np.multiply(out, np.float32(0.5), out=out)
+
+
+def kernel(name, figure, bar, expression, said, bars=None):
+    """Rows of bench/kernels.c: share of memcpy on as many threads, and the ratio to NumPy."""
+    side = lib.scaled(SIDE)
+    x = np.random.default_rng(1).standard_normal((side, side), dtype=np.float32)
+    out = np.empty_like(x)
+    program = lib.program("kernels")
+    with Peer([program, name, side, 2]) as ours, Peer([program, "memcpy", side, 2]) as copy:
+        times = race({"ours": ours, "copy": copy, "numpy": timed(lambda: expression(x, out))},
+                     runs=3 * lib.RUNS, warm=2)
+    work = 2e-9 * x.nbytes
+    return [lib.versus(f"{figure}.share", work, "GB/s", "memcpy, 2 threads", times["ours"],
+                       times["copy"], {"ratio": bar}),
+            lib.versus(f"{figure}.vs_numpy", work, "GB/s", said, times["ours"], times["numpy"],
+                       bars or {})]
+
+
+def fused():
+    """gelu(x * w + b) on 4096 x 4096 f32 as one pass, against memcpy and NumPy."""
+    w, b = np.ones(lib.scaled(SIDE), np.float32), np.ones(lib.scaled(SIDE), np.float32)
+    both = np.empty((len(w), len(w)), np.float32)
+
+    def expression(x, out):
+        np.multiply(x, w, out=both)
+        np.add(both, b, out=both)
+        numpy_gelu(both, out)
+    return kernel("fused", "fused", 0.55, expression, ERF_TANH, {"ratio": 6})
+
+
+def kernel_rms_norm():
+    """rms_norm of 4096 x 4096 f32 along rows, with a scale, against memcpy and NumPy."""
+    scale = np.ones(lib.scaled(SIDE), np.float32)
+    return kernel("rms_norm", "kernel.rms_norm", 0.7,
+                  lambda x, out: numpy_rms_norm(x, out, scale), "NumPy, einsum and in place")
+
+
+def kernel_softmax():
+    """softmax of 4096 x 4096 f32 along rows, against memcpy and NumPy."""
+    return kernel("softmax", "kernel.softmax", 0.6, numpy_softmax, "NumPy, in place")
+
+
+def kernel_silu():
+    """silu of 4096 x 4096 f32, against memcpy and NumPy."""
+    return kernel("silu", "kernel.silu", 0.6, numpy_silu, "NumPy, in place")
+
+
+def kernel_gelu():
+    """gelu (by erf) of 4096 x 4096 f32, against memcpy and NumPy."""
+    return kernel("gelu", "kernel.gelu", 0.55, numpy_gelu, ERF_TANH)
+
+
+FORMS = ["nn", "nt", "tn", "tt"]
+# Shapes of products m x k x n, and the forms in which each is measured (t: transposed in memory).
+GEMMS = {"256x256x256": FORMS, "512x512x512": ["nn"], "1024x1024x1024": FORMS,
+         "2048x2048x2048": ["nn"], "4096x4096x4096": ["nn"], "768x128x128": FORMS,
+         "768x128x384": FORMS, "768x128x512": FORMS, "64x784x256": FORMS,
+         "1x4096x4096": ["nn", "nt"]}
+
+
+def gemm_name(shape, form):
+    return f"gemm.{shape}{'' if form == 'nn' else '_' + form}.vs_blas"
+
+
+def gemm(shape, form):
+    """A row: one f32 product on two threads, against OpenBLAS on as many."""
+    size = [lib.scaled(int(side)) for side in shape.split("x")]
+    arguments = [2, *size, form]
+    with Peer([lib.program("gemm"), "ours", *arguments]) as ours, \
+            Peer([lib.program("gemm"), lib.openblas(), *arguments]) as theirs:
+        times = race({"ours": ours, "blas": theirs}, runs=None if lib.QUICK else 3 * lib.RUNS)
+    m, k, n = size
+    return lib.versus(gemm_name(shape, form), 2e-9 * m * k * n, "GFLOP/s", "OpenBLAS, 2 threads",
+                      times["ours"], times["blas"], {"ratio": 0.97})
+
+
+def gemm_forms(shape):
+    def run():
+        return [gemm(shape, form) for form in GEMMS[shape]]
+    run.__doc__ = f"f32 product {shape} on two threads, as it lies and transposed, against OpenBLAS."
+    return run
+
+
 CHAIN, ROUNDS = 1000, 200  # as in ops.c: operations of a chain, chains of a run
 
 
@@ -175,6 +290,12 @@ TABLE = [
     (["pool.matmul.vs_dask"], matmul_dask),
     (["pool.table.50_50", "pool.table.70_30"], table),
     (["bytes.up", "bytes.down"], transfers),
+    (["fused.share", "fused.vs_numpy"], fused),
+    *((([f"kernel.{name}.share", f"kernel.{name}.vs_numpy"]), function) for name, function in
+      {"rms_norm": kernel_rms_norm, "softmax": kernel_softmax, "silu": kernel_silu,
+       "gelu": kernel_gelu}.items()),
+    *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
+      for shape, forms in GEMMS.items()),
     (["ops.c"], ops_c),
     (["ops.python"], ops_python),
     (["ops.fresh"], ops_fresh),

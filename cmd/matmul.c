@@ -274,17 +274,87 @@ const cmd_command cmd_matmul = {
 
 /* ---- explain ---- */
 
-static int explain_json(const cmd_product *p, const char *plan) {
+/* What the first panel really took. */
+typedef struct real {
+    double seconds;
+    uint32_t n_times, n_links;
+    shoal_slot_time times[ARGS_MOST_SLOTS];
+    shoal_link_time links[4 * ARGS_MOST_SLOTS];
+} real;
+
+static int run_really(shoal_tensor *c, real *out) {
+    const shoal_type *type = shoal_tensor_type(c);
+    size_t bytes =
+        (size_t)(type->dims[0] * type->dims[1]) * shoal_dtype_size((shoal_dtype)type->dtype);
+    void *data = malloc(bytes + 1);
+    if (!data) return cmd_fail("no memory for a panel of %zu bytes", bytes);
+    out->n_times = ARGS_MOST_SLOTS;
+    out->n_links = 4 * ARGS_MOST_SLOTS;
+    double from = cmd_now();
+    int code = cmd_try(shoal_start(c));
+    if (code == CMD_OK) code = cmd_try(shoal_tensor_times(c, out->times, &out->n_times));
+    if (code == CMD_OK) code = cmd_try(shoal_tensor_links(c, out->links, &out->n_links));
+    if (code == CMD_OK) code = cmd_try(shoal_read(c, data, bytes));
+    out->seconds = cmd_now() - from;
+    free(data);
+    return code;
+}
+
+/* "w1 (slot 0)"; the client's memory is no worker's. */
+static const char *slot_name(const cmd_product *p, uint32_t slot, char out[TEXT_ROOM]) {
+    const char *name = "client";
+    for (uint32_t i = 0; i < p->n_slots; i++)
+        if (p->slots[i]->slot == slot) name = p->slots[i]->worker;
+    snprintf(out, TEXT_ROOM, "%.24s (slot %u)", name, slot);
+    return out;
+}
+
+static cJSON *really_json(const cmd_product *p, const real *r) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON *slots = cJSON_AddArrayToObject(root, "slots");
+    cJSON *links = cJSON_AddArrayToObject(root, "links");
+    cJSON_AddNumberToObject(root, "seconds", r->seconds);
+    for (uint32_t i = 0; i < r->n_times; i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddNumberToObject(row, "slot", r->times[i].slot);
+        cJSON_AddNumberToObject(row, "seconds", (double)r->times[i].busy_ns * 1e-9);
+        cJSON_AddItemToArray(slots, row);
+    }
+    for (uint32_t i = 0; i < r->n_links; i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddNumberToObject(row, "from", r->links[i].from);
+        cJSON_AddNumberToObject(row, "to", r->links[i].to);
+        cJSON_AddNumberToObject(row, "bytes", (double)r->links[i].bytes);
+        cJSON_AddNumberToObject(row, "seconds", (double)r->links[i].ns * 1e-9);
+        cJSON_AddItemToArray(links, row);
+    }
+    return root;
+}
+
+static void really_text(const cmd_product *p, const real *r) {
+    char from[TEXT_ROOM], to[TEXT_ROOM];
+    printf("it took %.2f ms, computing and moving:\n", r->seconds * 1e3);
+    for (uint32_t i = 0; i < r->n_times; i++)
+        printf("%-40s %12.2f ms\n", slot_name(p, r->times[i].slot, from),
+               (double)r->times[i].busy_ns * 1e-6);
+    for (uint32_t i = 0; i < r->n_links; i++)
+        printf("%-18s to %-18s %12.2f ms %17llu bytes\n", slot_name(p, r->links[i].from, from),
+               slot_name(p, r->links[i].to, to), (double)r->links[i].ns * 1e-6,
+               (unsigned long long)r->links[i].bytes);
+}
+
+static int explain_json(const cmd_product *p, const char *plan, const real *really) {
     cJSON *root = describe(p), *parsed = cJSON_Parse(plan);
     if (parsed == NULL) {
         cJSON_Delete(root);
         return cmd_fail("the plan is no JSON: %.80s", plan);
     }
     cJSON_AddItemToObject(root, "plan", parsed);
+    if (really) cJSON_AddItemToObject(root, "real", really_json(p, really));
     return text_json(root);
 }
 
-static void explain_text(const cmd_product *p, const char *plan) {
+static void explain_text(const cmd_product *p, const char *plan, const real *really) {
     char split[32], part[TEXT_ROOM];
     int64_t panels = p->m / p->panel + (p->m % p->panel != 0);
     print_shape(p);
@@ -294,11 +364,13 @@ static void explain_text(const cmd_product *p, const char *plan) {
     printf("the plan of the first panel, with placing B:\n%s", plan);
     size_t length = strlen(plan);
     if (length == 0 || plan[length - 1] != '\n') putchar('\n');
+    if (really) really_text(p, really);
 }
 
 static int run_explain(const cmd_command *self, int argc, char **argv) {
     static product_input in;
     static cmd_product p;
+    static real really;
     shoal_tensor *c = NULL;
     char *plan = NULL;
     product_parse(self, argc, argv, &in);
@@ -306,21 +378,23 @@ static int run_explain(const cmd_command *self, int argc, char **argv) {
     if (code == CMD_OK) code = product_place(&p);
     if (code == CMD_OK) code = product_panel(&p, 0, p.m < p.panel ? p.m : p.panel, &c);
     if (code == CMD_OK) code = cmd_try(shoal_explain(c, in.json, &plan));
+    if (code == CMD_OK && in.run) code = run_really(c, &really);
     if (code == CMD_OK && in.json)
-        code = explain_json(&p, plan);
+        code = explain_json(&p, plan, in.run ? &really : NULL);
     else if (code == CMD_OK)
-        explain_text(&p, plan);
+        explain_text(&p, plan, in.run ? &really : NULL);
     free(plan);
     shoal_tensor_free(&c);
     product_close(&p);
     return code;
 }
 
-const cmd_command cmd_explain = {.name = "explain",
-                                 .args = "A B",
-                                 .summary =
-                                     "Show how matmul would compute a product, without running it",
-                                 .doc = "It takes the options of matmul.",
-                                 .options = product_options,
-                                 .take = product_take,
-                                 .run = run_explain};
+const cmd_command cmd_explain = {
+    .name = "explain",
+    .args = "A B",
+    .summary = "Show how matmul would compute a product, and with --run how it did",
+    .doc = "It takes the options of matmul. With --run the first panel is computed, and what it "
+           "really took and moved is told beside the plan.",
+    .options = product_options,
+    .take = product_take,
+    .run = run_explain};

@@ -9,6 +9,7 @@ enum {
     KEY_CHECK = 0x100,
     KEY_DTYPE,
     KEY_FORCE,
+    KEY_RUN,
     KEY_JSON,
     KEY_PANEL,
     KEY_ROWS_B,
@@ -44,6 +45,7 @@ const struct argp_option product_options[] = {
     {NULL, 0, NULL, 0, "The report", 3},
     {"check", KEY_CHECK, NULL, 0, "Recompute some rows in float64 here; fail when they differ", 3},
     {"force", KEY_FORCE, NULL, 0, "Overwrite the output file", 3},
+    {"run", KEY_RUN, NULL, 0, "With explain: compute the first panel, and tell what it took", 3},
     {"json", KEY_JSON, NULL, 0, "Print JSON", 3},
     {"quiet", 'q', NULL, 0, "Print no progress and no summary", 3},
     CMD_OPTIONS_END};
@@ -67,6 +69,7 @@ void product_take(void *input, int key, char *arg) {
     case KEY_CHECK: in->check = true; break;
     case KEY_DTYPE: take_dtype(in, arg); break;
     case KEY_FORCE: in->force = true; break;
+    case KEY_RUN: in->run = true; break;
     case KEY_JSON: in->json = true; break;
     case KEY_PANEL: in->panel = args_count("--panel", arg, 1, INT32_MAX); break;
     case KEY_ROWS_B: in->rows_b = args_rows("--rows-b", arg); break;

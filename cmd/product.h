@@ -15,7 +15,7 @@
 typedef struct product_input {
     const char *a, *b, *out, *hub;
     uint32_t workers; /* 0: not given */
-    bool transpose_a, transpose_b, check, json, quiet, force;
+    bool transpose_a, transpose_b, check, json, quiet, force, run;
     bool typed; /* dtype is given */
     shoal_dtype dtype;
     int64_t panel; /* 0: not given */

@@ -6,6 +6,7 @@ pool inside the process, or a hub and workers at an address of this test's own.
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -308,7 +309,18 @@ def test_explain(files):
     assert out.startswith("700 x 60 times 60 x 90 in float32: split rows over 3 workers, 3 panels "
                           "of 300 rows, at most 3 in flight\n")
     plan = json.loads(shoal("explain", files("a"), files("b"), "--workers", "3", "--json")[0])
-    assert plan["split"] == "rows" and plan["plan"]
+    assert plan["split"] == "rows" and plan["plan"] and "real" not in plan
+
+
+def test_explain_run(files):
+    out, _ = shoal("explain", files("a"), files("b"), "--workers", "2", "--run")
+    took = out[out.index("it took "):]
+    assert len(re.findall(r"^shoal \(slot [01]\) +\d+\.\d\d ms$", took, re.M)) == 2
+    told = json.loads(shoal("explain", files("a"), files("b"), "--workers", "2", "--run",
+                            "--json")[0])
+    real = told["real"]
+    assert {slot["slot"] for slot in real["slots"]} == {0, 1}
+    assert 0 < max(slot["seconds"] for slot in real["slots"]) < real["seconds"]
 
 
 def test_doctor():

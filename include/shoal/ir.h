@@ -50,7 +50,41 @@ extern "C" {
     XX(CAUSAL, "causal", INT)              /* attention: see graph/composite.c */                  \
     XX(THETA, "theta", FLOAT)              /* rope: base of the frequencies, 10000 if absent */    \
     XX(INTERLEAVED, "interleaved", BOOL)   /* rope: pairs are neighbours, not halves */            \
-    XX(IGNORE_INDEX, "ignore_index", INT)  /* cross_entropy: the label whose loss is 0 */
+    XX(IGNORE_INDEX, "ignore_index", INT)  /* cross_entropy: the label whose loss is 0 */          \
+    XX(EDGE_PADDING_LOW, "edge_padding_low", INTS)                                                 \
+    XX(EDGE_PADDING_HIGH, "edge_padding_high", INTS)                                               \
+    XX(INTERIOR_PADDING, "interior_padding", INTS)                                                 \
+    XX(SLICE_SIZES, "slice_sizes", INTS)                                                           \
+    XX(OFFSET_DIMS, "offset_dims", INTS)                                                           \
+    XX(COLLAPSED_SLICE_DIMS, "collapsed_slice_dims", INTS)                                         \
+    XX(OPERAND_BATCHING_DIMS, "operand_batching_dims", INTS)                                       \
+    XX(START_INDICES_BATCHING_DIMS, "start_indices_batching_dims", INTS)                           \
+    XX(START_INDEX_MAP, "start_index_map", INTS)                                                   \
+    XX(UPDATE_WINDOW_DIMS, "update_window_dims", INTS)                                             \
+    XX(INSERTED_WINDOW_DIMS, "inserted_window_dims", INTS)                                         \
+    XX(INPUT_BATCHING_DIMS, "input_batching_dims", INTS)                                           \
+    XX(SCATTER_INDICES_BATCHING_DIMS, "scatter_indices_batching_dims", INTS)                       \
+    XX(SCATTER_DIMS_TO_OPERAND_DIMS, "scatter_dims_to_operand_dims", INTS)                         \
+    XX(INDEX_VECTOR_DIM, "index_vector_dim", INT)                                                  \
+    XX(INDICES_ARE_SORTED, "indices_are_sorted", BOOL)                                             \
+    XX(UNIQUE_INDICES, "unique_indices", BOOL)                                                     \
+    XX(IS_STABLE, "is_stable", BOOL)                                                               \
+    XX(K, "k", INT) /* top_k */                                                                    \
+    XX(EXPONENT_BITS, "exponent_bits", INT)                                                        \
+    XX(MANTISSA_BITS, "mantissa_bits", INT)                                                        \
+    XX(RNG_DISTRIBUTION, "rng_distribution", STRING) /* UNIFORM, NORMAL, BITS */                   \
+    XX(WHOLE_SHAPE, "whole_shape", INTS) /* random: of the tensor that this is a part of */        \
+    XX(WINDOW_DIMENSIONS, "window_dimensions", INTS)                                               \
+    XX(WINDOW_STRIDES, "window_strides", INTS)                                                     \
+    XX(PADDING, "padding", INTS) /* low, high per axis */                                          \
+    XX(BASE_DILATIONS, "base_dilations", INTS)                                                     \
+    XX(WINDOW_DILATIONS, "window_dilations", INTS)                                                 \
+    XX(LHS_DILATION, "lhs_dilation", INTS)                                                         \
+    XX(RHS_DILATION, "rhs_dilation", INTS)                                                         \
+    XX(WINDOW_REVERSAL, "window_reversal", INTS)               /* 0 or 1 per axis */               \
+    XX(CONVOLUTION_DIMENSIONS, "convolution_dimensions", INTS) /* see graph/ops.def */             \
+    XX(FEATURE_GROUP_COUNT, "feature_group_count", INT)                                            \
+    XX(BATCH_GROUP_COUNT, "batch_group_count", INT)
 
 typedef enum shoal_attr_key {
 #define XX(name, text, kind) SHOAL_ATTR_##name,
@@ -133,6 +167,10 @@ SHOAL_API const char *shoal_op_name(uint16_t op);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_op_find(const char *name, uint16_t *out);
 /* The number of operations known to this process; their numbers are 0..count-1. */
 SHOAL_API uint16_t shoal_op_count(void);
+/* What it does, in one line, and what it is like: "unary", "shape", "composite", …; NULL for a
+ * number that is none. */
+SHOAL_API const char *shoal_op_summary(uint16_t op);
+SHOAL_API const char *shoal_op_category(uint16_t op);
 /* A node's attribute, or NULL when it has none of that key. */
 SHOAL_API const shoal_attr *shoal_node_attr(const shoal_node *node, shoal_attr_key key);
 

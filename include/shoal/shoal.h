@@ -137,6 +137,18 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_times(shoal_tensor *tenso
                                                              shoal_slot_time *times,
                                                              uint32_t *count);
 
+/* What went from one slot to another while a value was computed, and how long it was on its way,
+ * from the first byte to the last. */
+typedef struct shoal_link_time {
+    uint32_t from, to; /* slots */
+    uint64_t bytes;
+    uint64_t ns;
+} shoal_link_time;
+/* Transfers of the program that computed this value; waits for it. *count: in: room, out: pairs. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_links(shoal_tensor *tensor,
+                                                             shoal_link_time *links,
+                                                             uint32_t *count);
+
 /* ---- operations ---- */
 
 /* Applies any operation of the table (shoal_op_find). attrs in any order; regions for operations
@@ -147,10 +159,17 @@ shoal_apply(shoal_session *session, uint16_t op, shoal_tensor *const *inputs, ui
             uint16_t n_regions, shoal_tensor **outputs, uint16_t n_outputs);
 
 /* Element by element, with NumPy's broadcasting between shapes; element types must be equal. */
+/* clang-format off */
 #define SHOAL_UNARY_MAP(XX)                                                                        \
-    XX(negate) XX(exponential) XX(log) XX(sqrt) XX(tanh) XX(logistic) XX(abs)
+    XX(negate) XX(exponential) XX(log) XX(sqrt) XX(tanh) XX(logistic) XX(abs) XX(erf) XX(rsqrt)    \
+    XX(cosine) XX(sine) XX(tan) XX(cbrt) XX(ceil) XX(floor) XX(exponential_minus_one)              \
+    XX(log_plus_one) XX(round_nearest_afz) XX(round_nearest_even) XX(sign) XX(not) XX(popcnt)      \
+    XX(count_leading_zeros) XX(is_finite) XX(silu)
 #define SHOAL_BINARY_MAP(XX)                                                                       \
-    XX(add) XX(subtract) XX(multiply) XX(divide) XX(maximum) XX(minimum) XX(power)
+    XX(add) XX(subtract) XX(multiply) XX(divide) XX(maximum) XX(minimum) XX(power) XX(and) XX(or)  \
+    XX(xor) XX(atan2) XX(remainder) XX(shift_left) XX(shift_right_arithmetic)                      \
+    XX(shift_right_logical)
+/* clang-format on */
 #define XX(name)                                                                                   \
     SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_##name(shoal_tensor *x, shoal_tensor **out);
 SHOAL_UNARY_MAP(XX)
@@ -201,6 +220,113 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_iota(shoal_session *session, sho
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_full(shoal_session *session, shoal_dtype dtype,
                                                      uint32_t rank, const int64_t *dims,
                                                      const void *value, shoal_tensor **out);
+
+/* least <= x <= most, element by element; the bounds are scalars or broadcast to x's shape. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_clamp(shoal_tensor *x, shoal_tensor *least,
+                                                      shoal_tensor *most, shoal_tensor **out);
+/* The same bytes as another element type; a smaller one adds a last axis, a larger one takes it. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_bitcast(shoal_tensor *x, shoal_dtype dtype,
+                                                        shoal_tensor **out);
+/* Rounded to a floating-point format of so many bits. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reduce_precision(shoal_tensor *x, int exponent_bits,
+                                                                 int mantissa_bits,
+                                                                 shoal_tensor **out);
+/* value: a scalar of x's type. low, high: elements added per axis, or removed when negative;
+ * interior (NULL: none): added between two elements. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_pad(shoal_tensor *x, shoal_tensor *value,
+                                                    const int64_t *low, const int64_t *high,
+                                                    const int64_t *interior, shoal_tensor **out);
+/* Axes from their end to their beginning. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reverse(shoal_tensor *x, const int64_t *axes,
+                                                        uint32_t n_axes, shoal_tensor **out);
+/* A box of `sizes` that begins at `starts`, one integer scalar per axis, all of one type; it is
+ * moved so that it lies inside. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dynamic_slice(shoal_tensor *x,
+                                                              shoal_tensor *const *starts,
+                                                              const int64_t *sizes,
+                                                              shoal_tensor **out);
+/* x with `update` in the place of such a box. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dynamic_update_slice(shoal_tensor *x,
+                                                                     shoal_tensor *update,
+                                                                     shoal_tensor *const *starts,
+                                                                     shoal_tensor **out);
+/* NumPy's take: what lies at integer indices along an axis, whose place the indices' axes take.
+ * Indices outside are moved inside. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_take(shoal_tensor *x, shoal_tensor *indices,
+                                                     int64_t axis, shoal_tensor **out);
+/* x with updates joined in at indices, a vector, along an axis. op: "add", "multiply", "maximum",
+ * "minimum" or "set". Indices outside are left out; of equal indices the last one is set. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter(shoal_tensor *x, shoal_tensor *indices,
+                                                        shoal_tensor *updates, int64_t axis,
+                                                        const char *op, shoal_tensor **out);
+/* Along an axis, stable, NaN as the largest. indices (may be NULL): where each was, int64. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_sort(shoal_tensor *x, int64_t axis, bool falling,
+                                                     shoal_tensor **values, shoal_tensor **indices);
+/* The largest k along the last axis, falling, and where they were (int32). */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_top_k(shoal_tensor *x, int64_t k,
+                                                      shoal_tensor **values,
+                                                      shoal_tensor **indices);
+/* The index, int64, of the largest or smallest along an axis; the first of equals, and of NaN. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_argmax(shoal_tensor *x, int64_t axis,
+                                                       shoal_tensor **out);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_argmin(shoal_tensor *x, int64_t axis,
+                                                       shoal_tensor **out);
+/* All elements up to each, joined along an axis: "add" gives cumulative sums; ops as shoal_reduce.
+ */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_cumulate(shoal_tensor *x, const char *op,
+                                                         int64_t axis, shoal_tensor **out);
+/* distribution: "UNIFORM" in [0, 1), "NORMAL", or "BITS" of integers and bool. seed and stream
+ * (may be NULL) are integer scalars; equal ones give equal numbers, however they are spread. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_random(shoal_tensor *seed, shoal_tensor *stream,
+                                                       const char *distribution, shoal_dtype dtype,
+                                                       uint32_t rank, const int64_t *dims,
+                                                       shoal_tensor **out);
+
+/* ---- composites: floating-point types; float16 and bfloat16 are computed in float32 ---- */
+
+/* x Phi(x); tanh: the formula with tanh. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gelu(shoal_tensor *x, bool tanh,
+                                                     shoal_tensor **out);
+/* Along an axis, which may be negative. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_softmax(shoal_tensor *x, int64_t axis,
+                                                        shoal_tensor **out);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_log_softmax(shoal_tensor *x, int64_t axis,
+                                                            shoal_tensor **out);
+/* scale and bias have one axis, as long as the normalised one; NULL: none (a bias needs a scale).
+ */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rms_norm(shoal_tensor *x, shoal_tensor *scale,
+                                                         int64_t axis, double epsilon,
+                                                         shoal_tensor **out);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_layer_norm(shoal_tensor *x, shoal_tensor *scale,
+                                                           shoal_tensor *bias, int64_t axis,
+                                                           double epsilon, shoal_tensor **out);
+/* -log_softmax of the logits at the labels, integers of the shape without the axis: one loss each.
+ * ignored (may be NULL): the label whose loss is 0; any other that is no class gives NaN. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_cross_entropy(shoal_tensor *logits,
+                                                              shoal_tensor *labels, int64_t axis,
+                                                              const int64_t *ignored,
+                                                              shoal_tensor **out);
+typedef struct shoal_attention_options {
+    size_t size;          /* sizeof(shoal_attention_options) */
+    shoal_tensor *mask;   /* bool: true is seen; or of q's type: added. Its axes are the last of
+                             [..., S, T], or 1. May be NULL */
+    shoal_tensor *length; /* integer scalar: keys from there on are hidden. May be NULL */
+    bool causal;          /* query i sees keys up to i + (length or T) - S */
+    double scale;         /* 0: 1 / sqrt(D) */
+} shoal_attention_options;
+/* softmax(scale q k^T) v for q [..., S, D], k [..., T, D], v [..., T, E]; q may have one axis more
+ * before S, heads that share k and v. options may be NULL. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_attention(shoal_tensor *q, shoal_tensor *k,
+                                                          shoal_tensor *v,
+                                                          const shoal_attention_options *options,
+                                                          shoal_tensor **out);
+/* Turns the pairs of the last axis by position * frequency. positions: one integer per index of
+ * `axis`. frequencies: float32, one per pair; NULL: theta^(-2i/D), with theta 0: 10000.
+ * interleaved: pairs are neighbours, not halves. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rope(shoal_tensor *x, shoal_tensor *positions,
+                                                     shoal_tensor *frequencies, int64_t axis,
+                                                     double theta, bool interleaved,
+                                                     shoal_tensor **out);
 
 /* ---- where tensors lie ---- */
 

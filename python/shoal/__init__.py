@@ -19,6 +19,7 @@ from .errors import (BusyError, ClosedError, DeadlineError, DeniedError, FormatE
                      OutOfMemoryError, ShoalError, UnsupportedError, VersionError)
 from .errors import CLASSES as _CLASSES
 from .tensor import Tensor, dtype_name, from_data
+from . import methods as _methods
 
 __version__, _statuses, _ = _shoal.names()
 _shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor,
@@ -26,8 +27,10 @@ _shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor,
 
 __all__ = [
     "Session", "Tensor", "File", "Slot", "Pool", "arange", "cat", "connect", "disconnect",
-    "explain", "from_dlpack", "from_numpy", "full", "init", "load", "maximum", "matmul", "minimum",
-    "ones", "save", "session", "status", "sync", "tensor", "where", "zeros", "ShoalError",
+    "embedding", "explain", "eye", "from_dlpack", "from_numpy", "full", "full_like", "init",
+    "linspace", "load", "matmul", "ones", "ones_like", "operations", "rand", "randbits", "randint", "randn",
+    "save", "session", "stack", "status", "sync", "tensor", "tril", "triu",
+    "where", "zeros", "zeros_like", "ShoalError",
     "InvalidError", "UnsupportedError", "OutOfMemoryError", "NotFoundError", "FormatError",
     "IOFailedError", "DeadlineError", "LostError", "ClosedError", "VersionError", "DeniedError",
     "BusyError", "InternalError",
@@ -171,9 +174,13 @@ def from_numpy(array):
 
 
 def from_dlpack(data):
-    """A tensor from anything with `__dlpack__` on the CPU."""
+    """A tensor from anything with `__dlpack__` on the CPU (torch, JAX, NumPy, …).
+
+    The memory is shared: leave it unchanged until the tensor has been used.
+    """
     import numpy
-    return tensor(numpy.from_dlpack(data))
+    array = numpy.from_dlpack(data)
+    return session().from_numpy(numpy.ascontiguousarray(array))
 
 
 def full(shape, value, dtype="float32"):
@@ -207,6 +214,98 @@ def cat(tensors, axis=0):
     return _shoal.apply(first.session, "concatenate", tensors, {"dimension": axis}, 1)[0]
 
 
+def stack(tensors, axis=0):
+    """Tensors of one shape along a new axis."""
+    return cat([t.unsqueeze(axis) for t in tensors], axis)
+
+
+def zeros_like(x, dtype=None):
+    """Zeros of x's shape, and of its element type unless another is given."""
+    return x.session.full(x.shape, 0, dtype or x.dtype)
+
+
+def ones_like(x, dtype=None):
+    """Ones of x's shape, and of its element type unless another is given."""
+    return x.session.full(x.shape, 1, dtype or x.dtype)
+
+
+def full_like(x, value, dtype=None):
+    """One value in x's shape, and of its element type unless another is given."""
+    return x.session.full(x.shape, value, dtype or x.dtype)
+
+
+def _iota(shape, axis):
+    return _shoal.apply(session(), "iota", (), {"shape": shape, "iota_dimension": axis,
+                                                "dtype": "int64"}, 1)[0]
+
+
+def eye(n, m=None, dtype="float32"):
+    """Ones on the diagonal of an n by m (None: n) matrix of zeros."""
+    shape = (n, n if m is None else m)
+    return (_iota(shape, 0) == _iota(shape, 1)).astype(dtype)
+
+
+def linspace(start, stop, n, dtype="float32"):
+    """n numbers from start to stop, both included, at equal distances."""
+    step = (stop - start) / (n - 1) if n > 1 else 0.0
+    return arange(n, dtype) * step + start
+
+
+def _triangle(x, diagonal, lower):
+    shape = x.shape[-2:]
+    distance = _iota(shape, 1) - _iota(shape, 0)
+    keep = distance <= diagonal if lower else distance >= diagonal
+    return _shoal.select(keep, x, x._coerce(0))
+
+
+def tril(x, diagonal=0):
+    """The last two axes' lower triangle, up to a diagonal; zeros above."""
+    return _triangle(x, diagonal, True)
+
+
+def triu(x, diagonal=0):
+    """The last two axes' upper triangle, from a diagonal on; zeros below."""
+    return _triangle(x, diagonal, False)
+
+
+def embedding(indices, weight):
+    """Rows of `weight` at integer `indices`: the shape of the indices, then the row's length."""
+    return weight.take(indices, 0)
+
+
+def rand(*shape, dtype="float32", seed=0, stream=0):
+    """Numbers evenly spread over [0, 1): rand(2, 3, seed=7) or rand((2, 3), seed=7).
+
+    They depend on seed, stream (integers or integer scalars) and an element's place alone: not on
+    how the tensor is spread. Philox4x32-10 (Salmon et al., 2011).
+    """
+    shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    return _methods.random(session(), shape, "UNIFORM", dtype_name(dtype), seed, stream)
+
+
+def randn(*shape, dtype="float32", seed=0, stream=0):
+    """Numbers of the normal distribution with mean 0 and variance 1; as `rand`."""
+    shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    return _methods.random(session(), shape, "NORMAL", dtype_name(dtype), seed, stream)
+
+
+def randbits(*shape, dtype="uint32", seed=0, stream=0):
+    """Integers or bools of random bits; as `rand`."""
+    shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    return _methods.random(session(), shape, "BITS", dtype_name(dtype), seed, stream)
+
+
+def randint(low, high, shape, dtype="int64", seed=0, stream=0):
+    """Integers from low to high - 1; as `rand`. The remainder of 64 bits: nearly even."""
+    bits = _methods.random(session(), shape, "BITS", "uint64", seed, stream)
+    return bits.fmod(high - low).astype(dtype) + low
+
+
+def operations():
+    """The table of operations: (name, category, summary) of each."""
+    return _shoal.operations()
+
+
 def where(condition, yes, no):
     """`yes` where the condition is true, else `no`; broadcast."""
     like = yes if isinstance(yes, Tensor) else no
@@ -218,16 +317,6 @@ def where(condition, yes, no):
 def matmul(a, b):
     """NumPy's matmul."""
     return a @ b
-
-
-def maximum(a, b):
-    """The larger of two, element by element."""
-    return a.maximum(b)
-
-
-def minimum(a, b):
-    """The smaller of two, element by element."""
-    return a.minimum(b)
 
 
 def sync():
@@ -255,3 +344,8 @@ def save(path, value):
     data = bytearray(value.nbytes)
     value._read(data)
     _shoal.write_npy(path, value.dtype, value.shape, data)
+
+
+for _name in _methods.FUNCTIONS:
+    globals()[_name] = _methods.function_of(_name)
+__all__ += _methods.FUNCTIONS

@@ -211,6 +211,75 @@ static PyObject *call_broadcast(PyObject *module, PyObject *args) {
     return finish(shoal_broadcast(a, (uint32_t)n, dims, &out), &out, x);
 }
 
+/* sort(x, axis, falling) -> (values, indices) */
+static PyObject *call_sort(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x;
+    long long axis;
+    int falling;
+    if (!PyArg_ParseTuple(args, "OLp", &x, &axis, &falling)) return NULL;
+    shoal_tensor *a = tensor_of(x), *values, *indices;
+    if (!a) return NULL;
+    note_location();
+    shoal_status status = shoal_sort(a, axis, falling, &values, &indices);
+    if (status != SHOAL_OK) return raise(status);
+    PyObject *owner = ((tensor_object *)x)->session;
+    PyObject *first = wrap(values, owner), *second = wrap(indices, owner);
+    return Py_BuildValue("(NN)", first, second);
+}
+
+/* cumulate(x, op, axis) */
+static PyObject *call_cumulate(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x;
+    const char *op;
+    long long axis;
+    if (!PyArg_ParseTuple(args, "OsL", &x, &op, &axis)) return NULL;
+    shoal_tensor *a = tensor_of(x), *out;
+    if (!a) return NULL;
+    note_location();
+    return finish(shoal_cumulate(a, op, axis, &out), &out, x);
+}
+
+/* take(x, indices, axis) */
+static PyObject *call_take(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x, *y;
+    long long axis;
+    if (!PyArg_ParseTuple(args, "OOL", &x, &y, &axis)) return NULL;
+    shoal_tensor *a = tensor_of(x), *indices = tensor_of(y), *out;
+    if (!a || !indices) return NULL;
+    note_location();
+    return finish(shoal_take(a, indices, axis, &out), &out, x);
+}
+
+/* scatter(x, indices, updates, axis, op) */
+static PyObject *call_scatter(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x, *y, *z;
+    const char *op;
+    long long axis;
+    if (!PyArg_ParseTuple(args, "OOOLs", &x, &y, &z, &axis, &op)) return NULL;
+    shoal_tensor *a = tensor_of(x), *indices = tensor_of(y), *updates = tensor_of(z), *out;
+    if (!a || !indices || !updates) return NULL;
+    note_location();
+    return finish(shoal_scatter(a, indices, updates, axis, op, &out), &out, x);
+}
+
+/* operations() -> [(name, category, summary)], the whole table */
+static PyObject *list_operations(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    for (uint16_t op = 0; list && op < shoal_op_count(); op++) {
+        PyObject *row =
+            Py_BuildValue("(sss)", shoal_op_name(op), shoal_op_category(op), shoal_op_summary(op));
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
 static PyObject *names(const char *const *first, size_t count, size_t step) {
     PyObject *tuple = PyTuple_New((Py_ssize_t)count);
     for (size_t i = 0; tuple && i < count; i++) {
@@ -233,5 +302,10 @@ PyMethodDef operation_functions[] = {
     {"compare", call_compare, METH_VARARGS, NULL},
     {"select", call_select, METH_VARARGS, NULL},
     {"reduce", call_reduce, METH_VARARGS, NULL},
+    {"sort", call_sort, METH_VARARGS, NULL},
+    {"cumulate", call_cumulate, METH_VARARGS, NULL},
+    {"take", call_take, METH_VARARGS, NULL},
+    {"scatter", call_scatter, METH_VARARGS, NULL},
+    {"operations", list_operations, METH_NOARGS, NULL},
     {"broadcast", call_broadcast, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

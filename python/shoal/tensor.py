@@ -4,9 +4,11 @@ An operation checks shapes and element types at once and records itself; work st
 read (`numpy`, `tolist`, `item`, printing), or at `shoal.sync`.
 """
 import math
+import re
 import struct
 
 from . import _shoal
+from .methods import Operations
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}
@@ -82,6 +84,8 @@ def from_data(session, data, dtype=None, borrow=False):
     """A tensor in `session` from an array, another buffer, nested lists or a number."""
     if isinstance(data, Tensor):
         return data if dtype is None else data.astype(dtype)
+    if isinstance(data, range):
+        data = list(data)
     if isinstance(data, (bool, int, float, list, tuple)):
         shape, flat = _flatten(data)
         if dtype is None:
@@ -111,7 +115,7 @@ def _has_buffer(data):
         return False
 
 
-class Tensor(_shoal.Tensor):
+class Tensor(Operations, _shoal.Tensor):
     """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
 
     __slots__ = ()
@@ -152,8 +156,7 @@ class Tensor(_shoal.Tensor):
         if self.size <= 1000:
             values = repr(self.numpy())
             inside = values[values.index("(") + 1:values.rindex(")")]
-            for note in (", dtype=",):
-                inside = inside.split(note)[0]
+            inside = re.split(r",\s+(dtype|shape)=", inside)[0]
             return f"tensor({inside}, dtype={self.dtype})"
         return f"<tensor {self.dtype}[{shape}]>"
 
@@ -175,11 +178,24 @@ class Tensor(_shoal.Tensor):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def __dlpack__(self, **keywords):
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A DLPack capsule of a copy of the elements in this process's memory.
+
+        Raises BufferError for another device than the CPU, for copy=False, and for bfloat16, which
+        NumPy has not.
+        """
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"a tensor is exported to the CPU, (1, 0), not to {dl_device}")
+        if copy is False:
+            raise BufferError("a tensor lies in a pool: it can only be exported as a copy")
+        if self.dtype == "bfloat16":
+            raise BufferError("bfloat16 cannot be exported; astype('float32') can")
+        keywords = {} if max_version is None else {"max_version": max_version}
         return self.numpy().__dlpack__(**keywords)
 
     def __dlpack_device__(self):
-        return (1, 0)  # kDLCPU
+        """(1, 0): the CPU."""
+        return (1, 0)
 
     def _flat(self):
         source = self.astype("float32") if self.dtype == "bfloat16" else self
@@ -313,26 +329,6 @@ class Tensor(_shoal.Tensor):
     def __ge__(self, other):
         return self._compare("GE", other)
 
-    def exp(self):
-        """e to the power of each element; floating types."""
-        return _shoal.unary(_UNARY["exponential"], self)
-
-    def log(self):
-        """The natural logarithm of each element; floating types."""
-        return _shoal.unary(_UNARY["log"], self)
-
-    def sqrt(self):
-        """The square root of each element; floating types."""
-        return _shoal.unary(_UNARY["sqrt"], self)
-
-    def tanh(self):
-        """The hyperbolic tangent of each element; floating types."""
-        return _shoal.unary(_UNARY["tanh"], self)
-
-    def sigmoid(self):
-        """1 / (1 + e^-x) of each element; floating types."""
-        return _shoal.unary(_UNARY["logistic"], self)
-
     def abs(self):
         """The absolute value of each element; signed and floating types."""
         return abs(self)
@@ -340,14 +336,6 @@ class Tensor(_shoal.Tensor):
     def relu(self):
         """The larger of each element and 0."""
         return self.maximum(0)
-
-    def maximum(self, other):
-        """The larger of two, element by element, broadcast; NaN if either is."""
-        return self._binary("maximum", other)
-
-    def minimum(self, other):
-        """The smaller of two, element by element, broadcast; NaN if either is."""
-        return self._binary("minimum", other)
 
     def matmul(self, other):
         """NumPy's matmul: the last axis of this against the last but one of `other`."""
@@ -461,14 +449,19 @@ class Tensor(_shoal.Tensor):
         return _shoal.broadcast(self, shape)
 
     def __getitem__(self, key):
-        """Basic indexing: integers, slices with steps over 0, `...` and None."""
+        """Basic indexing (integers, slices, `...`, None), or a tensor of integers: `take`.
+
+        A slice may go backwards. Only a tensor alone is taken, along the first axis.
+        """
+        if isinstance(key, Tensor):
+            return self.take(key, 0)
         keys = key if isinstance(key, tuple) else (key,)
         named = sum(k is not None and k is not Ellipsis for k in keys)
         if named > self.ndim:
             raise IndexError(f"{named} indices for {self.dtype}{list(self.shape)}")
         if Ellipsis not in [k for k in keys if not isinstance(k, Tensor)]:
             keys += (Ellipsis,)
-        start, limit, stride, shape, axis = [], [], [], [], 0
+        start, limit, stride, shape, axis, flipped = [], [], [], [], 0, []
         for k in keys:
             if k is None:
                 shape.append(1)
@@ -477,12 +470,13 @@ class Tensor(_shoal.Tensor):
                     start.append(0), limit.append(n), stride.append(1), shape.append(n)
                 axis += self.ndim - named
             elif isinstance(k, slice):
-                first, last, step = k.indices(self.shape[axis])
-                if step < 1:
-                    raise IndexError(f"a slice with step {step}; steps must be over 0")
-                count = len(range(first, last, step))
-                start.append(first if count else 0), stride.append(step)
-                limit.append(last if count else 0), shape.append(count)
+                places = range(*k.indices(self.shape[axis]))
+                if places.step < 0:
+                    places = places[::-1]
+                    flipped.append(axis)
+                count = len(places)
+                start.append(places[0] if count else 0), stride.append(places.step)
+                limit.append(places[-1] + 1 if count else 0), shape.append(count)
                 axis += 1
             elif hasattr(k, "__index__"):
                 n, at = self.shape[axis], k.__index__()
@@ -496,6 +490,8 @@ class Tensor(_shoal.Tensor):
                                 "Ellipsis, None")
         part = _shoal.apply(self.session, "slice", (self,), {
             "start_indices": start, "limit_indices": limit, "strides": stride}, 1)[0]
+        if flipped:
+            part = part.flip(tuple(flipped))
         return part if part.shape == tuple(shape) else part.reshape(tuple(shape))
 
     # ---- where it lies ----

@@ -1,5 +1,5 @@
 /* The operations of shoal.h: NumPy's broadcasting and defaults over the table of operations. */
-#include "api/state.h"
+#include "api/ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ shoal_status shoal_apply(shoal_session *session, uint16_t op, shoal_tensor *cons
     return status;
 }
 
-static shoal_status apply1(uint16_t op, shoal_tensor *x, const shoal_attr *attrs, uint16_t n_attrs,
-                           shoal_tensor **out) {
+shoal_status api_apply1(uint16_t op, shoal_tensor *x, const shoal_attr *attrs, uint16_t n_attrs,
+                        shoal_tensor **out) {
     *out = NULL;
     return shoal_apply(x->session, op, &x, 1, attrs, n_attrs, NULL, 0, out, 1);
 }
@@ -47,8 +47,7 @@ static shoal_status common_shape(const char *what, const shoal_type *a, const sh
     return SHOAL_OK;
 }
 
-/* x in the given shape: a new handle, or another one to x itself. */
-static shoal_status stretch(shoal_tensor *x, const shoal_type *shape, shoal_tensor **out) {
+shoal_status api_stretch(shoal_tensor *x, const shoal_type *shape, shoal_tensor **out) {
     if (x->type.rank == shape->rank &&
         !memcmp(x->type.dims, shape->dims, shape->rank * sizeof *shape->dims)) {
         *out = shoal_tensor_retain(x);
@@ -68,7 +67,7 @@ shoal_status shoal_broadcast(shoal_tensor *x, uint32_t rank, const int64_t *dims
     for (uint32_t i = 0; i < x->type.rank; i++) axes[i] = i + (rank - x->type.rank);
     shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, axes, x->type.rank),
                           graph_ints(SHOAL_ATTR_SHAPE, dims, rank)};
-    return apply1(GRAPH_BROADCAST_IN_DIM, x, attrs, 2, out);
+    return api_apply1(GRAPH_BROADCAST_IN_DIM, x, attrs, 2, out);
 }
 
 static shoal_status binary(uint16_t op, shoal_tensor *a, shoal_tensor *b, const shoal_attr *attrs,
@@ -82,8 +81,8 @@ static shoal_status binary(uint16_t op, shoal_tensor *a, shoal_tensor *b, const 
     shoal_type shape;
     SHOAL_TRY(common_shape(shoal_op_name(op), &a->type, &b->type, &shape));
     shoal_tensor *operands[2] = {NULL, NULL};
-    shoal_status status = stretch(a, &shape, &operands[0]);
-    if (status == SHOAL_OK) status = stretch(b, &shape, &operands[1]);
+    shoal_status status = api_stretch(a, &shape, &operands[0]);
+    if (status == SHOAL_OK) status = api_stretch(b, &shape, &operands[1]);
     if (status == SHOAL_OK)
         status = shoal_apply(a->session, op, operands, 2, attrs, n_attrs, NULL, 0, out, 1);
     shoal_tensor_free(&operands[0]);
@@ -93,22 +92,23 @@ static shoal_status binary(uint16_t op, shoal_tensor *a, shoal_tensor *b, const 
 
 /* ---- element by element ---- */
 
+/* Numbers of operations by their names in lower case, as the maps of shoal.h have them. */
+enum {
+#define OP(name, NAME, ...) op_##name = GRAPH_##NAME,
+#include "graph/ops.def"
+#undef OP
+};
+
 #define XX(name)                                                                                   \
     shoal_status shoal_##name(shoal_tensor *x, shoal_tensor **out) {                               \
-        uint16_t op;                                                                               \
-        *out = NULL;                                                                               \
-        SHOAL_TRY(shoal_op_find(#name, &op));                                                      \
-        return apply1(op, x, NULL, 0, out);                                                        \
+        return api_apply1(op_##name, x, NULL, 0, out);                                             \
     }
 SHOAL_UNARY_MAP(XX)
 #undef XX
 
 #define XX(name)                                                                                   \
     shoal_status shoal_##name(shoal_tensor *a, shoal_tensor *b, shoal_tensor **out) {              \
-        uint16_t op;                                                                               \
-        *out = NULL;                                                                               \
-        SHOAL_TRY(shoal_op_find(#name, &op));                                                      \
-        return binary(op, a, b, NULL, 0, out);                                                     \
+        return binary(op_##name, a, b, NULL, 0, out);                                              \
     }
 SHOAL_BINARY_MAP(XX)
 #undef XX
@@ -128,7 +128,7 @@ shoal_status shoal_select(shoal_tensor *condition, shoal_tensor *yes, shoal_tens
     shoal_tensor *operands[3] = {NULL, NULL, NULL}, *const given[3] = {condition, yes, no};
     shoal_status status = SHOAL_OK;
     for (int i = 0; i < 3 && status == SHOAL_OK; i++)
-        status = stretch(given[i], &shape, &operands[i]);
+        status = api_stretch(given[i], &shape, &operands[i]);
     if (status == SHOAL_OK)
         status = shoal_apply(yes->session, GRAPH_SELECT, operands, 3, NULL, 0, NULL, 0, out, 1);
     for (int i = 0; i < 3; i++) shoal_tensor_free(&operands[i]);
@@ -137,7 +137,7 @@ shoal_status shoal_select(shoal_tensor *condition, shoal_tensor *yes, shoal_tens
 
 shoal_status shoal_convert(shoal_tensor *x, shoal_dtype dtype, shoal_tensor **out) {
     shoal_attr attr = graph_int(SHOAL_ATTR_DTYPE, (int64_t)dtype);
-    return apply1(GRAPH_CONVERT, x, &attr, 1, out);
+    return api_apply1(GRAPH_CONVERT, x, &attr, 1, out);
 }
 
 /* ---- products ---- */
@@ -150,7 +150,7 @@ static shoal_status stretch_batch(shoal_tensor *x, const int64_t *batch, uint32_
     for (uint32_t i = 0; i < n; i++) shape.dims[i] = batch[i];
     shape.dims[n] = x->type.dims[x->type.rank - 2];
     shape.dims[n + 1] = x->type.dims[x->type.rank - 1];
-    return stretch(x, &shape, out);
+    return api_stretch(x, &shape, out);
 }
 
 static shoal_status dot(shoal_tensor *a, shoal_tensor *b, uint32_t n_batch, int64_t a_contract,
@@ -246,13 +246,13 @@ shoal_status shoal_transpose(shoal_tensor *x, const int64_t *permutation, shoal_
     for (uint32_t i = 0; i < x->type.rank; i++) reversed[i] = x->type.rank - 1 - i;
     shoal_attr attr =
         graph_ints(SHOAL_ATTR_PERMUTATION, permutation ? permutation : reversed, x->type.rank);
-    return apply1(GRAPH_TRANSPOSE, x, &attr, 1, out);
+    return api_apply1(GRAPH_TRANSPOSE, x, &attr, 1, out);
 }
 
 shoal_status shoal_reshape(shoal_tensor *x, uint32_t rank, const int64_t *dims,
                            shoal_tensor **out) {
     shoal_attr attr = graph_ints(SHOAL_ATTR_SHAPE, dims, rank);
-    return apply1(GRAPH_RESHAPE, x, &attr, 1, out);
+    return api_apply1(GRAPH_RESHAPE, x, &attr, 1, out);
 }
 
 shoal_status shoal_slice(shoal_tensor *x, const int64_t *start, const int64_t *limit,
@@ -262,12 +262,10 @@ shoal_status shoal_slice(shoal_tensor *x, const int64_t *start, const int64_t *l
     shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, start, rank),
                           graph_ints(SHOAL_ATTR_LIMIT_INDICES, limit, rank),
                           graph_ints(SHOAL_ATTR_STRIDES, stride ? stride : ones, rank)};
-    return apply1(GRAPH_SLICE, x, attrs, 3, out);
+    return api_apply1(GRAPH_SLICE, x, attrs, 3, out);
 }
 
-/* An axis counted from the end when negative. */
-static shoal_status find_axis(const char *what, const shoal_type *type, int64_t axis,
-                              int64_t *out) {
+shoal_status api_find_axis(const char *what, const shoal_type *type, int64_t axis, int64_t *out) {
     char text[BASE_TYPE_TEXT];
     *out = axis < 0 ? axis + type->rank : axis;
     if (*out >= 0 && *out < type->rank) return SHOAL_OK;
@@ -279,7 +277,7 @@ shoal_status shoal_concatenate(shoal_tensor *const *inputs, uint32_t n_inputs, i
                                shoal_tensor **out) {
     *out = NULL;
     if (!n_inputs) return base_fail(SHOAL_INVALID, "concatenate: no tensors were given");
-    SHOAL_TRY(find_axis("concatenate", &inputs[0]->type, axis, &axis));
+    SHOAL_TRY(api_find_axis("concatenate", &inputs[0]->type, axis, &axis));
     shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
     return shoal_apply(inputs[0]->session, GRAPH_CONCATENATE, inputs, n_inputs, &attr, 1, NULL, 0,
                        out, 1);
@@ -303,94 +301,4 @@ shoal_status shoal_full(shoal_session *session, shoal_dtype dtype, uint32_t rank
                           graph_ints(SHOAL_ATTR_SHAPE, dims, rank),
                           graph_int(SHOAL_ATTR_DTYPE, (int64_t)dtype)};
     return shoal_apply(session, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, out, 1);
-}
-
-/* ---- reductions ---- */
-
-/* The element that changes nothing, as bytes of the type. */
-static void identity(uint16_t op, shoal_dtype dtype, unsigned char out[8]) {
-    char kind = shoal_dtype_kind(dtype);
-    size_t size = shoal_dtype_size(dtype);
-    memset(out, 0, 8);
-    if (op == GRAPH_ADD) return;
-    bool least = op == GRAPH_MAXIMUM;
-    if (op == GRAPH_MULTIPLY || kind == 'b') {
-        static const unsigned char one[SHOAL_DTYPE_COUNT][8] = {
-            [SHOAL_F16] = {0, 0x3c},
-            [SHOAL_BF16] = {0x80, 0x3f},
-            [SHOAL_F32] = {0, 0, 0x80, 0x3f},
-            [SHOAL_F64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f}};
-        if (kind == 'f')
-            memcpy(out, one[dtype], 8);
-        else
-            out[0] = !(kind == 'b' && least);
-    } else if (kind == 'u') {
-        memset(out, least ? 0 : 0xff, size);
-    } else if (kind == 'i') {
-        memset(out, least ? 0 : 0xff, size);
-        out[size - 1] = least ? 0x80 : 0x7f;
-    } else { /* an infinity: the exponent's bits, and the sign for the least */
-        static const unsigned char infinity[SHOAL_DTYPE_COUNT][8] = {
-            [SHOAL_F16] = {0, 0x7c},
-            [SHOAL_BF16] = {0x80, 0x7f},
-            [SHOAL_F32] = {0, 0, 0x80, 0x7f},
-            [SHOAL_F64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x7f}};
-        memcpy(out, infinity[dtype], 8);
-        if (least) out[size - 1] |= 0x80;
-    }
-}
-
-static shoal_status reduce_op(const char *name, uint16_t *op) {
-    SHOAL_TRY(shoal_op_find(name, op));
-    if (*op == GRAPH_ADD || *op == GRAPH_MULTIPLY || *op == GRAPH_MAXIMUM || *op == GRAPH_MINIMUM)
-        return SHOAL_OK;
-    return base_fail(SHOAL_INVALID,
-                     "reduce: '%s' joins nothing; known: add, multiply, maximum, "
-                     "minimum",
-                     name);
-}
-
-shoal_status shoal_reduce(shoal_tensor *x, const char *name, const int64_t *axes, uint32_t n_axes,
-                          bool keep_axes, shoal_tensor **out) {
-    *out = NULL;
-    uint16_t op;
-    SHOAL_TRY(reduce_op(name, &op));
-    bool reduced[SHOAL_MAX_RANK] = {false};
-    for (uint32_t i = 0; i < n_axes; i++) {
-        int64_t axis;
-        SHOAL_TRY(find_axis("reduce", &x->type, axes[i], &axis));
-        if (reduced[axis])
-            return base_fail(SHOAL_INVALID, "reduce: axis %lld is named twice", (long long)axes[i]);
-        reduced[axis] = true;
-    }
-    int64_t dimensions[SHOAL_MAX_RANK], kept[SHOAL_MAX_RANK];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < x->type.rank; i++) {
-        bool gone = n_axes ? reduced[i] : true;
-        if (gone) dimensions[n++] = i;
-        kept[i] = gone ? 1 : x->type.dims[i];
-    }
-    shoal_session *session = x->session;
-    unsigned char start[8];
-    identity(op, (shoal_dtype)x->type.dtype, start);
-    shoal_tensor *init = NULL, *result = NULL;
-    SHOAL_TRY(shoal_full(session, (shoal_dtype)x->type.dtype, 0, NULL, start, &init));
-    const shoal_graph *body = NULL;
-    shoal_tensor *operands[2] = {x, init};
-    shoal_attr attr = graph_ints(SHOAL_ATTR_DIMENSIONS, dimensions, n);
-    pthread_mutex_lock(&session->lock);
-    shoal_status status = api_check(session);
-    if (status == SHOAL_OK && !session->trace) status = graph_new(0, &session->trace);
-    if (status == SHOAL_OK)
-        status = graph_add_body(session->trace, op, (shoal_dtype)x->type.dtype, &body);
-    if (status == SHOAL_OK)
-        status = api_apply(session, GRAPH_REDUCE, operands, 2, &attr, 1, &body, 1, &result, 1);
-    pthread_mutex_unlock(&session->lock);
-    if (status == SHOAL_OK && keep_axes)
-        status = shoal_reshape(result, x->type.rank, kept, out);
-    else if (status == SHOAL_OK)
-        *out = shoal_tensor_retain(result);
-    shoal_tensor_free(&init);
-    shoal_tensor_free(&result);
-    return status;
 }

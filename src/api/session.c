@@ -63,6 +63,11 @@ static void on_finished(shoal_session *session, const Shoal__Finished *finished)
         times->slots[times->n++] = (shoal_slot_time){.slot = finished->slots[i]->slot,
                                                      .busy_ns = finished->slots[i]->nanoseconds,
                                                      .nodes = finished->slots[i]->nodes};
+    for (size_t i = 0; i < finished->n_traffic && times->n_links < 64; i++)
+        times->links[times->n_links++] = (shoal_link_time){.from = finished->traffic[i]->from,
+                                                           .to = finished->traffic[i]->to,
+                                                           .bytes = finished->traffic[i]->bytes,
+                                                           .ns = finished->traffic[i]->nanoseconds};
     pthread_mutex_unlock(&session->news);
 }
 

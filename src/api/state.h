@@ -48,8 +48,9 @@ typedef struct api_failure {
 
 typedef struct api_times {
     uint64_t program;
-    uint32_t n;
+    uint32_t n, n_links;
     shoal_slot_time slots[64];
+    shoal_link_time links[64];
 } api_times;
 
 /* The answer to a question. */

@@ -168,19 +168,37 @@ static bool times_known(void *context) {
     return known || worker_state(t->session->worker) != SHOAL_OK;
 }
 
-shoal_status shoal_tensor_times(shoal_tensor *tensor, shoal_slot_time *times, uint32_t *count) {
+/* Waits until the program that computes a value is through, and copies what is known of it. */
+static shoal_status times_of(shoal_tensor *tensor, api_times *out) {
     shoal_session *session = tensor->session;
-    uint32_t room = *count;
-    *count = 0;
     SHOAL_TRY(shoal_start(tensor));
     timing t = {session, tensor->program, NULL};
     SHOAL_TRY(api_wait(session, times_known, &t));
     SHOAL_TRY(worker_state(session->worker));
     if (!t.found) return base_fail(SHOAL_NOT_FOUND, "the times of this value are not known");
     pthread_mutex_lock(&session->news);
-    *count = t.found->n < room ? t.found->n : room;
-    memcpy(times, t.found->slots, *count * sizeof *times);
+    *out = *t.found;
     pthread_mutex_unlock(&session->news);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_tensor_times(shoal_tensor *tensor, shoal_slot_time *times, uint32_t *count) {
+    uint32_t room = *count;
+    api_times found;
+    *count = 0;
+    SHOAL_TRY(times_of(tensor, &found));
+    *count = found.n < room ? found.n : room;
+    memcpy(times, found.slots, *count * sizeof *times);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_tensor_links(shoal_tensor *tensor, shoal_link_time *links, uint32_t *count) {
+    uint32_t room = *count;
+    api_times found;
+    *count = 0;
+    SHOAL_TRY(times_of(tensor, &found));
+    *count = found.n_links < room ? found.n_links : room;
+    memcpy(links, found.links, *count * sizeof *links);
     return SHOAL_OK;
 }
 

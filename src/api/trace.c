@@ -1,6 +1,7 @@
 /* The trace: operations recorded until something is read, and their way to the hub. */
 #include "api/state.h"
 
+#include "backend/ref/ref.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -141,6 +142,7 @@ typedef struct submission {
     graph *graph;
     Shoal__Submit message;
     base_str key;
+    base_str simplified; /* the graph of a program that is new */
     uint64_t *outputs;
     shoal_tensor **handles; /* per output that a handle is for */
     size_t n_handles;
@@ -152,6 +154,7 @@ typedef struct submission {
 static void submission_fini(submission *s) {
     graph_destroy(&s->graph);
     base_str_fini(&s->key);
+    base_str_fini(&s->simplified);
     free(s->outputs);
     free(s->handles);
     free(s->uploads);
@@ -220,13 +223,22 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, submis
     return status;
 }
 
+/* The graph as the hub gets it: simplified. That is done for new programs only; those that repeat
+ * are known by what was recorded. */
+static shoal_status simplify(const submission *s, base_str *out) {
+    graph *g;
+    SHOAL_TRY(graph_new(0, &g));
+    shoal_status status = graph_rewrite(graph_data(s->graph), ref_evaluate, NULL, g);
+    if (status == SHOAL_OK) status = graph_encode(graph_data(g), true, out);
+    graph_destroy(&g);
+    return status;
+}
+
 /* Finds the program among those the hub knows, or gives it a number and encodes it. */
 static shoal_status number_program(shoal_session *session, submission *s, bool *fresh) {
     SHOAL_TRY(graph_encode(graph_data(s->graph), true, &s->key));
-    size_t graph_bytes = s->key.size;
     base_str_bytes(&s->key, s->home, s->message.n_home * sizeof *s->home);
     SHOAL_TRY(base_str_status(&s->key));
-    s->message.graph.data = (uint8_t *)s->key.data;
     uint64_t hash = base_hash(s->key.data, s->key.size);
     size_t oldest = 0;
     for (size_t i = 0; i < session->programs.count; i++) {
@@ -242,7 +254,8 @@ static shoal_status number_program(shoal_session *session, submission *s, bool *
     }
     *fresh = true;
     s->message.program = session->next_program++;
-    s->message.graph.len = graph_bytes;
+    SHOAL_TRY(simplify(s, &s->simplified));
+    s->message.graph = (ProtobufCBinaryData){s->simplified.size, (uint8_t *)s->simplified.data};
     api_program program = {s->message.program, hash, {0}, ++session->clock};
     base_str_bytes(&program.key, s->key.data, s->key.size);
     SHOAL_TRY(base_str_status(&program.key));
@@ -350,11 +363,10 @@ shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool 
     Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
     ProtobufCMessage *answer = NULL;
     shoal_status status = cut_trace(session, home, &s);
-    if (status == SHOAL_OK) status = graph_encode(graph_data(s.graph), true, &s.key);
+    if (status == SHOAL_OK) status = simplify(&s, &s.simplified);
     if (status == SHOAL_OK) status = list_uploads(session, &s);
     if (status == SHOAL_OK) {
-        s.message.graph.data = (uint8_t *)s.key.data;
-        s.message.graph.len = s.key.size;
+        s.message.graph = (ProtobufCBinaryData){s.simplified.size, (uint8_t *)s.simplified.data};
         ask.submit = &s.message;
         status = api_ask(session, SHOAL__KIND__EXPLAIN_ASK, &ask.base, &ask.token, &answer);
     }

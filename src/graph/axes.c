@@ -108,7 +108,7 @@ AXES(reduce) {
     uint32_t count, kept = 0;
     const int64_t *axes = graph_call_ints(call, SHOAL_ATTR_DIMENSIONS, &count);
     const shoal_type *in = &call->inputs[0];
-    uint16_t body = graph_body_op(call->regions[0]);
+    uint16_t body = n_outputs == 1 ? graph_body_op(call->regions[0]) : UINT16_MAX;
     bool sums = body == GRAPH_ADD || body == GRAPH_MULTIPLY;
     bool joins = sums || body == GRAPH_MAXIMUM || body == GRAPH_MINIMUM;
     out->n_loops = in->rank;
@@ -116,8 +116,11 @@ AXES(reduce) {
         out->extent[i] = in->dims[i];
         out->contracted[i] = graph_has(axes, count, i);
         out->granule[i] = !out->contracted[i] || joins;
-        out->inputs[0][i] = (int8_t)i;
-        if (!out->contracted[i]) out->outputs[0][kept++] = (int8_t)i;
+        for (uint32_t k = 0; k < n_outputs; k++) {
+            out->inputs[k][i] = (int8_t)i;
+            if (!out->contracted[i]) out->outputs[k][kept] = (int8_t)i;
+        }
+        kept += !out->contracted[i];
     }
     out->combine = joins ? body : GRAPH_ADD;
     out->initial = sums && in->dtype != SHOAL_BOOL ? 1 : -1;
@@ -158,6 +161,12 @@ shoal_attr *graph_find_attr(shoal_attr *attrs, uint16_t n, shoal_attr_key key) {
     for (uint16_t i = 0; i < n; i++)
         if (attrs[i].key == key) return &attrs[i];
     return NULL;
+}
+
+void graph_insert_attr(shoal_attr *attrs, uint16_t *n, shoal_attr attr) {
+    uint16_t at = (*n)++;
+    for (; at && attrs[at - 1].key > attr.key; at--) attrs[at] = attrs[at - 1];
+    attrs[at] = attr;
 }
 
 /* The part's extents along the axes of result 0, which must be n. */
@@ -213,9 +222,7 @@ LOCALISE(iota) {
         old->u.ints = from;
         return SHOAL_OK;
     }
-    uint16_t at = (*n_attrs)++;
-    for (; at && attrs[at - 1].key > SHOAL_ATTR_START_INDICES; at--) attrs[at] = attrs[at - 1];
-    attrs[at] = graph_ints(SHOAL_ATTR_START_INDICES, from, rank);
+    graph_insert_attr(attrs, n_attrs, graph_ints(SHOAL_ATTR_START_INDICES, from, rank));
     return SHOAL_OK;
 }
 

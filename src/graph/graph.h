@@ -38,7 +38,7 @@ typedef struct graph_call {
 
 const shoal_attr *graph_call_attr(const graph_call *call, shoal_attr_key key);
 
-enum { GRAPH_MAX_LOOPS = 16, GRAPH_WHOLE = -1 };
+enum { GRAPH_MAX_LOOPS = 16, GRAPH_WHOLE = -1, GRAPH_ANY_REGIONS = 0xffff };
 
 /* The axis rule of one node: its iteration space, and where each operand's and result's axes lie
  * in it. Lowering reads only this. An axis of an operand that is GRAPH_WHOLE is needed in full by
@@ -66,7 +66,7 @@ typedef struct graph_op_def {
     uint32_t min_inputs, max_inputs;
     graph_keys attrs_required;
     graph_keys attrs_optional;
-    uint16_t n_regions;
+    uint16_t n_regions; /* or GRAPH_ANY_REGIONS: one or more */
     /* Types of the results from the call: fills outputs[0..*n_outputs-1], at most max_outputs.
      * Fails with INVALID, naming operation, shapes and what would be right. Arity, attribute keys
      * and input types have been checked before. */
@@ -77,7 +77,7 @@ typedef struct graph_op_def {
                          base_arena *arena, graph_axes *out);
     /* The call for a part of the iteration space: adapts attributes to the box (shapes of iota and
      * broadcast_in_dim, limits of slice). start and size are per loop. attrs has *n_attrs elements,
-     * already copied, and room for one more. NULL: the attributes do not depend on the box. Called
+     * already copied, and room for two more. NULL: the attributes do not depend on the box. Called
      * by graph_localise only. */
     shoal_status (*localise)(const graph_call *call, const graph_axes *axes, const int64_t *start,
                              const int64_t *size, base_arena *arena, shoal_attr *attrs,
@@ -93,6 +93,8 @@ typedef struct graph_op_def {
 
 /* The row of an operation; NULL for a number that is none. Valid for ever. */
 const graph_op_def *graph_op(uint16_t op);
+/* Whether an operation is one of StableHLO or CHLO, not Shoal's own. */
+bool graph_op_is_standard(uint16_t op);
 /* Adds an operation at run time; the row must stay valid. Fails with INVALID when the name is
  * taken or a function is missing, with NO_MEMORY when the table is full (1024). Any thread. */
 shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) SHOAL_CHECK_RESULT;
@@ -180,6 +182,15 @@ shoal_status graph_decompose(const shoal_graph *from, graph_supports supports, v
                              graph *to) SHOAL_CHECK_RESULT;
 /* Whether graph_decompose would change the graph. */
 bool graph_has_composites(const shoal_graph *g, graph_supports supports, void *context);
+
+/* Computes a graph of one node: inputs and outputs are dense, in order. */
+typedef shoal_status (*graph_evaluate)(void *context, const shoal_graph *g,
+                                       const void *const *inputs, void *const *outputs);
+/* Copies a graph into the empty graph `to`, simplified: no dead nodes, none twice, small constants
+ * computed by `evaluate` (NULL: not), x + 0, x * 1, views of views and the like taken away. Inputs
+ * stay, used or not. Results are the same but for the sign of a zero. */
+shoal_status graph_rewrite(const shoal_graph *from, graph_evaluate evaluate, void *context,
+                           graph *to) SHOAL_CHECK_RESULT;
 
 /* Checks everything a graph from outside could break: order, numbers, types as inferred, regions,
  * sizes. Fails with INVALID and names the node. */

@@ -38,6 +38,65 @@ INFER(same_number) { return SAME("iuf", "numbers"); }
 INFER(same_signed) { return SAME("if", "signed integers and floating-point numbers"); }
 INFER(same_float) { return SAME("f", "floating-point numbers"); }
 
+INFER(same_bits) { return SAME("biu", "bool and integers"); }
+INFER(same_integer) { return SAME("iu", "integers"); }
+
+INFER(is_finite) {
+    shoal_type type = call->inputs[0];
+    if (graph_kind(&type) != 'f')
+        return base_fail(SHOAL_INVALID, "is_finite: works on floating-point numbers, not on %s",
+                         GRAPH_TEXT(&type));
+    type.dtype = SHOAL_BOOL;
+    return GRAPH_ONE(&type);
+}
+
+/* The bounds have the operand's type, or are scalars. */
+INFER(clamp) {
+    const shoal_type *in = call->inputs;
+    shoal_type scalar = {.dtype = in[1].dtype};
+    for (int i = 0; i < 3; i += 2)
+        if (!base_type_equal(&in[i], &in[1]) && !base_type_equal(&in[i], &scalar))
+            return base_fail(SHOAL_INVALID, "clamp: the %s is %s; it must be %s or %s",
+                             i ? "maximum" : "minimum", GRAPH_TEXT(&in[i]), GRAPH_TEXT(&in[1]),
+                             GRAPH_TEXT(&scalar));
+    return GRAPH_ONE(&in[1]);
+}
+
+/* A smaller element type adds an axis for the parts of an element; a larger one takes it away. */
+INFER(bitcast_convert) {
+    const shoal_type *in = &call->inputs[0];
+    shoal_type type = *in;
+    SHOAL_TRY(graph_get_dtype(call, &type));
+    int64_t from = (int64_t)shoal_dtype_size((shoal_dtype)in->dtype);
+    int64_t to = (int64_t)shoal_dtype_size((shoal_dtype)type.dtype);
+    if (in->dtype != type.dtype && (in->dtype == SHOAL_BOOL || type.dtype == SHOAL_BOOL))
+        return base_fail(SHOAL_INVALID, "bitcast_convert: bool has no bytes to be read as others");
+    if (to < from) {
+        if (type.rank == SHOAL_MAX_RANK)
+            return base_fail(SHOAL_INVALID, "bitcast_convert: %s has no room for one more axis",
+                             GRAPH_TEXT(in));
+        type.dims[type.rank++] = from / to;
+    } else if (to > from) {
+        if (!type.rank || type.dims[type.rank - 1] != to / from)
+            return base_fail(
+                SHOAL_INVALID, "bitcast_convert: the last axis of %s must have %lld for %s",
+                GRAPH_TEXT(in), (long long)(to / from), shoal_dtype_name((shoal_dtype)type.dtype));
+        type.dims[--type.rank] = 0;
+    }
+    return GRAPH_ONE(&type);
+}
+
+INFER(reduce_precision) {
+    int64_t exponent = graph_call_attr(call, SHOAL_ATTR_EXPONENT_BITS)->u.i;
+    int64_t mantissa = graph_call_attr(call, SHOAL_ATTR_MANTISSA_BITS)->u.i;
+    if (exponent < 1 || mantissa < 0)
+        return base_fail(SHOAL_INVALID,
+                         "reduce_precision: %lld bits of exponent and %lld of mantissa; at least 1 "
+                         "and 0",
+                         (long long)exponent, (long long)mantissa);
+    return graph_infer_same_float(call, outputs, max_outputs, n_outputs);
+}
+
 INFER(compare) {
     static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     const char *direction = graph_call_attr(call, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
@@ -228,30 +287,7 @@ INFER(concatenate) {
     return GRAPH_ONE(&type);
 }
 
-/* ---- reduce and dot_general ---- */
-
-INFER(reduce) {
-    const shoal_type *in = call->inputs;
-    shoal_type scalar = {.dtype = in[0].dtype};
-    if (!base_type_equal(&in[1], &scalar))
-        return base_fail(SHOAL_INVALID, "reduce: the initial value of %s must be %s, not %s",
-                         GRAPH_TEXT(&in[0]), GRAPH_TEXT(&scalar), GRAPH_TEXT(&in[1]));
-    const int64_t *axes;
-    uint32_t count;
-    SHOAL_TRY(graph_check_axes(call, SHOAL_ATTR_DIMENSIONS, &in[0], &axes, &count));
-    const shoal_graph *body = call->regions[0];
-    bool fits = body->n_inputs == 2 && body->n_outputs == 1 &&
-                base_type_equal(&body->values[body->inputs[0]].type, &scalar) &&
-                base_type_equal(&body->values[body->inputs[1]].type, &scalar) &&
-                base_type_equal(&body->values[body->outputs[0]].type, &scalar);
-    if (!fits)
-        return base_fail(SHOAL_INVALID, "reduce: the body must take two %s and return one",
-                         GRAPH_TEXT(&scalar));
-    shoal_type type = scalar;
-    for (uint32_t i = 0; i < in[0].rank; i++)
-        if (!graph_has(axes, count, i)) type.dims[type.rank++] = in[0].dims[i];
-    return GRAPH_ONE(&type);
-}
+/* ---- dot_general ---- */
 
 /* Pairs of axes, one of each operand, that must have the same extent. */
 static shoal_status check_pairs(const graph_call *call, const char *what, shoal_attr_key lhs_key,

@@ -53,6 +53,16 @@ const char *shoal_op_name(uint16_t op) {
     return def ? def->name : NULL;
 }
 
+const char *shoal_op_summary(uint16_t op) {
+    const graph_op_def *def = graph_op(op);
+    return def ? def->summary : NULL;
+}
+
+const char *shoal_op_category(uint16_t op) {
+    const graph_op_def *def = graph_op(op);
+    return def ? def->category : NULL;
+}
+
 /* The number of the operation with that name, or the count of operations. */
 static uint16_t find(const char *name) {
     uint16_t count = shoal_op_count(), op = 0;
@@ -91,11 +101,16 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) {
     return status;
 }
 
+bool graph_op_is_standard(uint16_t op) { return strcmp(graph_dialect(op), "shoal") != 0; }
+
 const char *graph_dialect(uint16_t op) {
-    if (op == GRAPH_ERF) return "chlo";
-    bool own = op >= GRAPH_OP_BUILT_IN || !strcmp(built_in[op].category, "shoal") ||
-               !strcmp(built_in[op].category, "composite");
-    return own ? "shoal" : "stablehlo";
+    static const uint16_t own[] = {GRAPH_ARGMAX, GRAPH_ARGMIN, GRAPH_CUMULATE, GRAPH_RANDOM};
+    if (op >= GRAPH_OP_BUILT_IN) return "shoal";
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (op == own[i]) return "shoal";
+    if (op == GRAPH_ERF || op == GRAPH_TOP_K) return "chlo";
+    bool ours = built_in[op].decompose || !strcmp(built_in[op].category, "shoal");
+    return ours ? "shoal" : "stablehlo";
 }
 
 /* ---- attributes ---- */
@@ -114,6 +129,25 @@ const char *graph_attr_name(uint16_t key) {
 }
 
 shoal_attr_kind graph_attr_kind(uint16_t key) { return keys[key].kind; }
+
+static const graph_key_group groups[] = {
+    {"dot_dimension_numbers", "dot", SHOAL_ATTR_LHS_BATCHING_DIMENSIONS,
+     SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, false},
+    {"dimension_numbers", "gather", SHOAL_ATTR_OFFSET_DIMS, SHOAL_ATTR_START_INDEX_MAP, true},
+    {"scatter_dimension_numbers", "scatter", SHOAL_ATTR_UPDATE_WINDOW_DIMS,
+     SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, true},
+};
+
+const graph_key_group *graph_group_of(const graph_op_def *def) {
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (def->attrs_required >> groups[i].first & 1) return &groups[i];
+    return NULL;
+}
+
+bool graph_group_has(const graph_key_group *group, uint16_t key) {
+    return group && ((key >= group->first && key <= group->last) ||
+                     (group->has_vector && key == SHOAL_ATTR_INDEX_VECTOR_DIM));
+}
 
 shoal_attr graph_int(shoal_attr_key key, int64_t value) {
     return (shoal_attr){(uint16_t)key, SHOAL_ATTR_KIND_INT, 1, .u.i = value};
@@ -244,7 +278,9 @@ static shoal_status check_call(const graph_call *call) {
         return base_fail(SHOAL_INVALID, "%s: takes %u to %u operands, not %u", def->name,
                          def->min_inputs, def->max_inputs, call->n_inputs);
     }
-    if (call->n_regions != def->n_regions)
+    if (def->n_regions == GRAPH_ANY_REGIONS && !call->n_regions)
+        return base_fail(SHOAL_INVALID, "%s: takes one or more regions", def->name);
+    if (def->n_regions != GRAPH_ANY_REGIONS && call->n_regions != def->n_regions)
         return base_fail(SHOAL_INVALID, "%s: takes %u regions, not %u", def->name, def->n_regions,
                          call->n_regions);
     for (uint32_t i = 0; i < call->n_inputs; i++) {
@@ -291,7 +327,7 @@ shoal_status graph_localise(const graph_call *call, const graph_axes *axes, cons
                             const int64_t *size, base_arena *arena, const shoal_attr **attrs,
                             uint16_t *n_attrs) {
     const graph_op_def *def = graph_op(call->op);
-    shoal_attr *copy = base_arena_array(arena, shoal_attr, (size_t)call->n_attrs + 1);
+    shoal_attr *copy = base_arena_array(arena, shoal_attr, (size_t)call->n_attrs + 2);
     if (!copy) return SHOAL_NO_MEMORY;
     if (call->n_attrs) memcpy(copy, call->attrs, call->n_attrs * sizeof *copy);
     *attrs = copy;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_REGIONS = 64 };
+
 /* A function or region while it is read. */
 typedef struct scope {
     graph *g;
@@ -35,7 +37,7 @@ typedef struct operation {
     parse_numbers inputs;
     uint16_t n_attrs, n_regions;
     shoal_attr attrs[SHOAL_ATTR_KEY_COUNT];
-    const shoal_graph *regions[4];
+    const shoal_graph *regions[MAX_REGIONS];
     shoal_type constant; /* the type that the elements of VALUE are of */
     const char *scope, *location;
 } operation;
@@ -241,32 +243,44 @@ static shoal_status key_of(parse_state *p, const char *at, const char *name, sho
     return parse_at_place(p, at, SHOAL_FORMAT);
 }
 
-/* "#stablehlo.dot<lhs_batching_dimensions = [0], …>"; a list that is left out is empty. */
-static shoal_status dot(parse_state *p, operation *o) {
-    uint32_t seen = 0;
-    SHOAL_TRY(parse_need(p, "#stablehlo.dot<"));
+/* "#stablehlo.dot<lhs_batching_dimensions = [0], …>"; what is left out is empty, or 0. */
+static shoal_status group_of(parse_state *p, operation *o, const graph_key_group *group) {
+    graph_keys seen = 0;
+    SHOAL_TRY(parse_need(p, "#stablehlo."));
+    SHOAL_TRY(parse_need(p, group->type));
+    SHOAL_TRY(parse_need(p, "<"));
     while (!parse_take(p, ">")) {
         char name[GRAPH_MAX_ELEMENT_TEXT + 1];
         shoal_attr_key key;
         parse_numbers list;
+        int64_t number;
         if (seen) SHOAL_TRY(parse_need(p, ","));
         parse_space(p);
         const char *from = p->at;
         SHOAL_TRY(parse_word(p, "_", name));
         SHOAL_TRY(key_of(p, from, name, &key));
-        if (!graph_attr_of_dot((uint16_t)key) || seen >> key & 1) {
+        if (!graph_group_has(group, (uint16_t)key) || seen >> key & 1) {
             p->at = from;
             return parse_fail(p, "this does not belong here, or is given twice");
         }
-        seen |= UINT32_C(1) << key;
+        seen |= (graph_keys)1 << key;
         SHOAL_TRY(parse_need(p, "="));
+        if (graph_attr_kind((uint16_t)key) == SHOAL_ATTR_KIND_INT) {
+            SHOAL_TRY(parse_integer(p, &number));
+            SHOAL_TRY(add_attr(p, o, graph_int(key, number)));
+            continue;
+        }
         SHOAL_TRY(parse_need(p, "["));
         SHOAL_TRY(parse_integers(p, "]", &list));
         SHOAL_TRY(add_attr(p, o, graph_ints(key, list.data, list.count)));
     }
-    for (uint16_t key = 0; key < SHOAL_ATTR_KEY_COUNT; key++)
-        if (graph_attr_of_dot(key) && !(seen >> key & 1))
-            SHOAL_TRY(add_attr(p, o, graph_ints((shoal_attr_key)key, NULL, 0)));
+    for (uint16_t key = 0; key < SHOAL_ATTR_KEY_COUNT; key++) {
+        if (!graph_group_has(group, key) || seen >> key & 1) continue;
+        bool is_number = graph_attr_kind(key) == SHOAL_ATTR_KIND_INT;
+        SHOAL_TRY(add_attr(p, o,
+                           is_number ? graph_int((shoal_attr_key)key, 0)
+                                     : graph_ints((shoal_attr_key)key, NULL, 0)));
+    }
     return SHOAL_OK;
 }
 
@@ -330,8 +344,9 @@ static shoal_status attributes(parse_state *p, operation *o, const char *close) 
         const char *from = p->at;
         SHOAL_TRY(parse_word(p, "._", name));
         SHOAL_TRY(parse_need(p, "="));
-        if (!strcmp(name, "dot_dimension_numbers")) {
-            SHOAL_TRY(dot(p, o));
+        const graph_key_group *group = graph_group_of(o->def);
+        if (group && !strcmp(name, group->attribute)) {
+            SHOAL_TRY(group_of(p, o, group));
         } else if (!strcmp(name, "shoal.scope")) {
             SHOAL_TRY(parse_string(p, &o->scope));
         } else {
@@ -427,7 +442,7 @@ static shoal_status middle(parse_state *p, scope *s, operation *o) {
     }
     if (parse_take(p, "(")) {
         do {
-            if (o->n_regions == 4) return parse_fail(p, "too many regions");
+            if (o->n_regions == MAX_REGIONS) return parse_fail(p, "too many regions");
             SHOAL_TRY(region(p, s, &o->regions[o->n_regions++]));
         } while (parse_take(p, ","));
         SHOAL_TRY(parse_need(p, ")"));

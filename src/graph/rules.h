@@ -11,11 +11,16 @@ const char *graph_dialect(uint16_t op);
 static inline bool graph_attr_implied(uint16_t key) {
     return key == SHOAL_ATTR_SHAPE || key == SHOAL_ATTR_DTYPE || key == SHOAL_ATTR_TYPES;
 }
-/* Keys that text joins into dot_dimension_numbers; their numbers follow each other. */
-static inline bool graph_attr_of_dot(uint16_t key) {
-    return key >= SHOAL_ATTR_LHS_BATCHING_DIMENSIONS &&
-           key <= SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS;
-}
+/* Keys that text joins into one attribute: their numbers are those from `first` to `last`, and
+ * INDEX_VECTOR_DIM where `has_vector`. */
+typedef struct graph_key_group {
+    const char *attribute, *type; /* dot_dimension_numbers = #stablehlo.dot<…> */
+    uint16_t first, last;
+    bool has_vector;
+} graph_key_group;
+/* The group of an operation's attributes; NULL when it has none. */
+const graph_key_group *graph_group_of(const graph_op_def *def);
+bool graph_group_has(const graph_key_group *group, uint16_t key);
 /* What an operation is called in messages. */
 const char *graph_call_name(const graph_call *call);
 /* The numbers of an INTS attribute that is known to be there. */
@@ -27,6 +32,13 @@ enum { GRAPH_MAX_COMPOSITE_INPUTS = 8 };
 
 /* Texts of types, for messages: GRAPH_TEXT(&type) lives until the end of the block. */
 #define GRAPH_TEXT(type) base_type_text(type, (char[BASE_TYPE_TEXT]){0})
+
+/* Whether a body takes and returns scalars: two arguments of each of these element types, all of
+ * the left and then all of the right side when `pairs`, else side by side, and one result of each,
+ * or
+ * (`predicate`) one of bool. */
+bool graph_body_fits(const shoal_graph *body, const shoal_type *types, uint32_t n, bool pairs,
+                     bool predicate);
 
 /* The only result. */
 shoal_status graph_one(shoal_type *outputs, uint16_t max, uint16_t *n, const shoal_type *type);
@@ -65,6 +77,29 @@ INFER(slice);
 INFER(concatenate);
 INFER(reduce);
 INFER(dot_general);
+INFER(same_bits);    /* bool and integers */
+INFER(same_integer); /* integers */
+INFER(is_finite);
+INFER(clamp);
+INFER(bitcast_convert);
+INFER(reduce_precision);
+INFER(pad);
+INFER(reverse);
+INFER(dynamic_slice);
+INFER(dynamic_update_slice);
+INFER(gather);
+INFER(scatter);
+INFER(sort);
+INFER(top_k);
+INFER(argmax);
+INFER(cumulate);
+INFER(random);
+INFER(while);
+INFER(if);
+INFER(case);
+INFER(convolution);
+INFER(reduce_window);
+INFER(select_and_scatter);
 INFER(gelu);
 INFER(softmax);
 INFER(norm);
@@ -87,6 +122,18 @@ AXES(slice);
 AXES(concatenate);
 AXES(reduce);
 AXES(dot_general);
+AXES(bitcast_convert);
+AXES(pad);
+AXES(reverse);
+AXES(dynamic_slice);
+AXES(dynamic_update_slice);
+AXES(gather);
+AXES(scatter);
+AXES(sort);
+AXES(top_k);
+AXES(argmax);
+AXES(random);
+AXES(later); /* fails: what no device runs need not be divided */
 AXES(along);
 AXES(cross_entropy);
 AXES(attention);
@@ -106,13 +153,21 @@ LOCALISE(iota);
 LOCALISE(shape); /* SHAPE becomes the part's */
 LOCALISE(slice);
 LOCALISE(attention);
+LOCALISE(pad);
+LOCALISE(dynamic_slice);
+LOCALISE(gather);
+LOCALISE(random);
 
 shoal_attr *graph_find_attr(shoal_attr *attrs, uint16_t n, shoal_attr_key key);
+/* Adds an attribute of a new key; there is room for it. */
+void graph_insert_attr(shoal_attr *attrs, uint16_t *n, shoal_attr attr);
 
 #define COST(name)                                                                                 \
     double graph_cost_##name(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs)
 COST(reduce);
 COST(dot_general);
+COST(scatter);
+COST(sort);
 COST(composite);
 COST(attention);
 

@@ -148,7 +148,40 @@ static inline void test_own_operations(graph *g, uint32_t x) {
                    INTS(MOVES, SHOAL_MOVE_SEND, 0, 0, 1, 0, 0, 0, 0, 2, 3), NONE(TYPES)));
 }
 
-/* A graph that has every operation, an input between nodes, locations and scopes. */
+/* Operations of Shoal's own: attributes of every kind. */
+static inline void test_composites(graph *g, uint32_t x) {
+    const float zero = 0;
+    uint32_t seed = test_input(g, SCALAR(I64)), places = test_input(g, T(I32, 2));
+    uint32_t four = test_input(g, T(F32, 2, 4));
+    shoal_attr axis = graph_int(SHOAL_ATTR_DIMENSION, 1);
+    ok(graph_add_output(g, test_add(g, GRAPH_LAYER_NORM, VALUES(x),
+                                    ATTRS(axis, graph_float(SHOAL_ATTR_EPSILON, 1e-5)))));
+    ok(graph_add_output(g, test_add(g, GRAPH_GELU, VALUES(x),
+                                    ATTRS(graph_string(SHOAL_ATTR_APPROXIMATE, "tanh")))));
+    ok(graph_add_output(g, test_add(g, GRAPH_ATTENTION, VALUES(x, x, x),
+                                    ATTRS(graph_float(SHOAL_ATTR_SCALE, -0.125),
+                                          graph_int(SHOAL_ATTR_CAUSAL, 0)))));
+    ok(graph_add_output(
+        g, test_add(g, GRAPH_ROPE, VALUES(four, places),
+                    ATTRS(graph_int(SHOAL_ATTR_DIMENSION, 0), graph_float(SHOAL_ATTR_THETA, 500000),
+                          graph_bool(SHOAL_ATTR_INTERLEAVED, 1)))));
+    ok(graph_add_output(g, test_add(g, GRAPH_CROSS_ENTROPY, VALUES(x, places),
+                                    ATTRS(axis, graph_int(SHOAL_ATTR_IGNORE_INDEX, -100)))));
+    ok(graph_add_output(g, test_add(g, GRAPH_ARGMAX, VALUES(x),
+                                    ATTRS(axis, graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)))));
+    ok(graph_add_output(
+        g, test_add(g, GRAPH_RANDOM, VALUES(seed),
+                    ATTRS(graph_string(SHOAL_ATTR_RNG_DISTRIBUTION, "NORMAL"), INTS(SHAPE, 2, 3),
+                          INTS(START_INDICES, 1, 0), INTS(WHOLE_SHAPE, 3, 3),
+                          graph_int(SHOAL_ATTR_DTYPE, SHOAL_F16)))));
+    const shoal_graph *body;
+    uint32_t first, initial = test_constant(g, SCALAR(F32), &zero, sizeof zero);
+    ok(graph_add_body(g, GRAPH_ADD, SHOAL_F32, &body));
+    ok(graph_add(g, GRAPH_CUMULATE, (uint32_t[]){x, initial}, 2, &axis, 1, &body, 1, &first));
+    ok(graph_add_output(g, first));
+}
+
+/* A graph that has operations of every form, an input between nodes, locations and scopes. */
 static inline graph *test_all_operations(void) {
     graph *g;
     ok(graph_new(0, &g));
@@ -175,6 +208,7 @@ static inline graph *test_all_operations(void) {
     ok(graph_add_output(g, test_reduce(g, GRAPH_MAXIMUM, x, initial, NULL, 0)));
     test_shape_operations(g, x);
     test_constants(g);
+    test_composites(g, x);
     test_own_operations(g, x);
     return g;
 }

@@ -124,14 +124,19 @@ static void print_dense(base_str *out, const shoal_attr *value, const shoal_type
     print_type(out, type);
 }
 
-/* The four lists of dot_general are one attribute in text. */
-static void print_dot(base_str *out, const shoal_node *node) {
-    base_str_text(out, "dot_dimension_numbers = #stablehlo.dot<");
+/* Empty lists, and the number 0, are left out. */
+static void print_group(base_str *out, const shoal_node *node, const graph_key_group *group) {
+    base_str_format(out, "%s = #stablehlo.%s<", group->attribute, group->type);
     const char *separator = "";
     for (uint16_t i = 0; i < node->n_attrs; i++) {
-        if (!graph_attr_of_dot(node->attrs[i].key)) continue;
-        base_str_format(out, "%s%s = [", separator, graph_attr_name(node->attrs[i].key));
-        print_numbers(out, &node->attrs[i], "", "]");
+        const shoal_attr *attr = &node->attrs[i];
+        bool is_list = attr->kind == SHOAL_ATTR_KIND_INTS;
+        if (!graph_group_has(group, attr->key) || !(is_list ? attr->count : attr->u.i)) continue;
+        base_str_format(out, "%s%s = ", separator, graph_attr_name(attr->key));
+        if (is_list)
+            print_numbers(out, attr, "[", "]");
+        else
+            base_str_format(out, "%lld", (long long)attr->u.i);
         separator = ", ";
     }
     base_str_text(out, ">");
@@ -140,10 +145,6 @@ static void print_dot(base_str *out, const shoal_node *node) {
 static void print_attr(const printer *p, const shoal_node *node, const shoal_attr *attr) {
     base_str *out = p->out;
     const char *name = graph_attr_name(attr->key);
-    if (graph_attr_of_dot(attr->key)) {
-        print_dot(out, node);
-        return;
-    }
     base_str_format(out, "%s = ", name);
     switch (graph_attr_kind(attr->key)) {
     case SHOAL_ATTR_KIND_INT: base_str_format(out, "%lld : i64", (long long)attr->u.i); break;
@@ -167,10 +168,15 @@ static void print_attr(const printer *p, const shoal_node *node, const shoal_att
 
 static void print_attrs(const printer *p, const shoal_node *node) {
     const char *separator = " {";
+    const graph_key_group *group = graph_group_of(graph_op(node->op));
+    if (group) {
+        base_str_text(p->out, separator);
+        print_group(p->out, node, group);
+        separator = ", ";
+    }
     for (uint16_t i = 0; i < node->n_attrs; i++) {
         uint16_t key = node->attrs[i].key;
-        bool printed = graph_attr_of_dot(key) && key != SHOAL_ATTR_LHS_BATCHING_DIMENSIONS;
-        if (graph_attr_implied(key) || printed) continue;
+        if (graph_attr_implied(key) || graph_group_has(group, key)) continue;
         base_str_text(p->out, separator);
         print_attr(p, node, &node->attrs[i]);
         separator = ", ";

@@ -40,6 +40,7 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
         hub_dispatch(h); /* what was freed may be what the next one waits for */
         break;
     case HUB_DONE: hub_done(h, event->peer, event->u.done); break;
+    case HUB_SPEED: hub_speed(h, event->peer, event->u.speed); break;
     case HUB_FAILED:
         instance = hub_instance_find(h, event->u.failed->instance);
         if (instance && event->u.failed->error)
@@ -81,7 +82,9 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             devices[n].name = slot->device;
             devices[n].memory = slot->memory;
             devices[n].threads = slot->threads;
-            devices[n].weight = slot->weight;
+            devices[n].weight = hub_weight(h, slot);
+            devices[n].flops = slot->flops;
+            devices[n].stream = slot->stream;
             status.bytes += slot->used;
         }
         status.slots = pointers;
@@ -131,6 +134,7 @@ static const struct {
     {SHOAL__KIND__RELEASE, &shoal__release__descriptor},
     {SHOAL__KIND__DONE, &shoal__done__descriptor},
     {SHOAL__KIND__FAILED, &shoal__failed__descriptor},
+    {SHOAL__KIND__SPEED, &shoal__speed__descriptor},
     {SHOAL__KIND__STATUS_ASK, &shoal__status_ask__descriptor},
     {SHOAL__KIND__EXPLAIN_ASK, &shoal__explain_ask__descriptor},
 };
@@ -165,6 +169,10 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
         event.kind = HUB_FAILED;
         event.u.failed = (const Shoal__Failed *)message;
         break;
+    case SHOAL__KIND__SPEED:
+        event.kind = HUB_SPEED;
+        event.u.speed = (const Shoal__Speed *)message;
+        break;
     case SHOAL__KIND__STATUS_ASK:
         answer_status(h, peer, (const Shoal__StatusAsk *)message);
         goto out;
@@ -183,7 +191,9 @@ static hub_slot *slot_new(const Shoal__Device *device) {
     slot->backend = strdup(device ? device->backend : "memory");
     slot->device = strdup(device ? device->name : "client memory");
     slot->threads = device && device->threads ? device->threads : 1;
-    slot->weight = device ? (device->weight > 0 ? device->weight : 1) : 0;
+    slot->weight = device ? device->weight : 0;
+    slot->flops = device ? device->flops : 0;
+    slot->stream = device ? device->stream : 0;
     slot->memory = device ? device->memory : 0;
     return slot;
 }
@@ -302,6 +312,7 @@ void hub_destroy(hub **out) {
     size_t at = 0;
     uint64_t key;
     void *item;
+    hub_links_fini(h);
     while (base_map_next(&h->values, &at, &key, &item)) hub_value_free(item);
     for (at = 0; base_map_next(&h->programs, &at, &key, &item);) hub_program_free(item);
     for (size_t i = 0; i < h->peers.count; i++) hub_peer_free(h->peers.data[i]);

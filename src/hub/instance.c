@@ -17,6 +17,7 @@ void hub_instance_free(hub_instance *instance) {
     free(instance->moved_from);
     free(instance->participants);
     free(instance->times);
+    free(instance->traffic.data);
     free(instance->error);
     free(instance);
 }
@@ -56,7 +57,21 @@ static void tell_client(hub *h, hub_instance *instance) {
     uint64_t *outputs = calloc(instance->n_outputs + 1, sizeof *outputs);
     Shoal__SlotTime *times = calloc(n + 1, sizeof *times);
     Shoal__SlotTime **pointers = calloc(n + 1, sizeof *pointers);
-    if (outputs && times && pointers) {
+    size_t n_traffic = instance->status == SHOAL_OK ? instance->traffic.count : 0;
+    Shoal__Traffic *traffic = calloc(n_traffic + 1, sizeof *traffic);
+    Shoal__Traffic **ways = calloc(n_traffic + 1, sizeof *ways);
+    if (outputs && times && pointers && traffic && ways) {
+        for (size_t i = 0; i < n_traffic; i++) {
+            const hub_traffic *t = &instance->traffic.data[i];
+            shoal__traffic__init(&traffic[i]);
+            traffic[i].from = t->from;
+            traffic[i].to = t->to;
+            traffic[i].bytes = t->bytes;
+            traffic[i].nanoseconds = t->ns;
+            ways[i] = &traffic[i];
+        }
+        finished.traffic = ways;
+        finished.n_traffic = n_traffic;
         for (uint32_t o = 0; o < instance->n_outputs; o++) outputs[o] = instance->outputs[o]->id;
         finished.outputs = outputs;
         finished.n_outputs = instance->n_outputs;
@@ -78,6 +93,8 @@ static void tell_client(hub *h, hub_instance *instance) {
     free(outputs);
     free(times);
     free(pointers);
+    free(traffic);
+    free(ways);
 }
 
 /* ---- handing out ---- */
@@ -278,6 +295,13 @@ void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
             slot->busy_ns += done->slots[k]->nanoseconds;
             slot->nodes += done->slots[k]->nodes;
             note_time(instance, done->slots[k]);
+        }
+        for (size_t k = 0; k < done->n_traffic; k++) {
+            const Shoal__Traffic *t = done->traffic[k];
+            hub_traffic traffic = {t->from, t->to, t->bytes, t->nanoseconds};
+            if (!base_vec_push(&instance->traffic, traffic))
+                base_log(BASE_WARN, "hub", "%s", shoal_error_message());
+            hub_learn(h, &traffic);
         }
     }
     if (!instance->n_waiting) settle(h, instance);

@@ -201,24 +201,3 @@ void hub_peers_send(hub *h, hub_peer *only) {
     free(pointers);
     free(slots);
 }
-
-shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out) {
-    /* Assumed until they are measured: one core and one link of an ordinary machine. */
-    enum { CORE_FLOPS = 500 * 1000 * 1000, LINK = 1000 * 1000 * 1000 };
-    plan_slot *slots = base_arena_array(arena, plan_slot, h->slots.count);
-    if (!slots) return SHOAL_NO_MEMORY;
-    *out = (plan_pool){.slots = slots, .link_bytes = 3.0 * LINK, .link_delay = 100e-6};
-    /* In the order of their numbers: peers are not. */
-    for (uint32_t number = 0; number < h->next_slot; number++) {
-        const hub_slot *slot = hub_slot_of(h, number);
-        if (!slot || (!slot->compute && slot->peer->session != session)) continue;
-        slots[out->n_slots++] = (plan_slot){.slot = number,
-                                            .peer = slot->peer->number,
-                                            .compute = slot->compute,
-                                            .weight = slot->weight,
-                                            .flops = 100.0 * CORE_FLOPS * slot->threads,
-                                            .memory = slot->memory,
-                                            .name = slot->label};
-    }
-    return SHOAL_OK;
-}

@@ -17,10 +17,12 @@ typedef struct hub_slot {
     char *backend, *device;
     char *label; /* "w1/cpu" */
     uint32_t threads;
-    double weight;
-    uint64_t memory;   /* 0: no limit known */
-    uint64_t used;     /* by values */
-    uint64_t reserved; /* by instances on their way */
+    double weight;        /* given; 0: by its speed */
+    double flops, stream; /* measured, per second: operations, bytes of memory; 0: not yet */
+    bool asked;           /* to measure */
+    uint64_t memory;      /* 0: no limit known */
+    uint64_t used;        /* by values */
+    uint64_t reserved;    /* by instances on their way */
     uint32_t in_flight;
     uint64_t instances, busy_ns, nodes;
 } hub_slot;
@@ -80,6 +82,12 @@ typedef struct hub_program {
     bool released;
 } hub_program;
 
+/* What went from one slot to another. */
+typedef struct hub_traffic {
+    uint32_t from, to;
+    uint64_t bytes, ns;
+} hub_traffic;
+
 typedef struct hub_instance {
     struct hub_instance *next;
     uint64_t id;
@@ -97,9 +105,17 @@ typedef struct hub_instance {
     uint32_t n_participants, n_waiting;
     hub_peer **participants; /* NULL: through, or gone */
     shoal_slot_time *times;  /* per program of the plan */
+    BASE_VEC(hub_traffic) traffic;
     shoal_status status;
     char *error;
 } hub_instance;
+
+/* The way from one peer to another, as transfers have shown it. */
+typedef struct hub_link {
+    uint32_t from, to;
+    double bytes;   /* per second, lately */
+    double planned; /* what plans are made with */
+} hub_link;
 
 struct hub {
     wire_peer *wire;
@@ -110,6 +126,8 @@ struct hub {
     BASE_VEC(hub_peer *) peers;
     base_map slots;    /* number + 1 -> hub_slot */
     base_map sessions; /* session -> hub_peer of the client */
+    base_map links;    /* from peer << 32 | to peer -> hub_link */
+    uint64_t speeds;   /* counts what was learnt of speeds: plans made before are made anew */
     base_map values;
     base_map programs;
     hub_instance *first, **last; /* in order of number: waiting and in flight */
@@ -123,7 +141,8 @@ typedef enum hub_event_kind {
     HUB_SUBMIT,
     HUB_RELEASE,
     HUB_DONE,
-    HUB_FAILED
+    HUB_FAILED,
+    HUB_SPEED
 } hub_event_kind;
 
 typedef struct hub_event {
@@ -134,6 +153,7 @@ typedef struct hub_event {
         const Shoal__Release *release;
         const Shoal__Done *done;
         const Shoal__Failed *failed;
+        const Shoal__Speed *speed;
         struct {
             shoal_status why; /* CLOSED: it said goodbye */
             const char *reason;
@@ -145,14 +165,24 @@ typedef struct hub_event {
  * closed with the message. */
 shoal_status hub_apply(hub *h, const hub_event *event);
 
+/* speed.c */
+/* Asks the devices of the pool that were not measured yet. */
+void hub_measure(hub *h);
+void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
+/* Learns from what an instance has moved. */
+void hub_learn(hub *h, const hub_traffic *traffic);
+void hub_links_fini(hub *h);
+/* The share of a slot where none is said: given, or by its speed. */
+double hub_weight(const hub *h, const hub_slot *slot);
+/* The pool as the planner sees it for one session. */
+shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out);
+
 /* members.c */
 shoal_status hub_join(hub *h, hub_peer *peer);
 void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
 void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
-/* The pool as the planner sees it for one session. */
-shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out);
 
 /* values.c */
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { REPLICATE_BYTES = 256 << 10 };
+static const double WORTH_MEASURING = 5e-3; /* seconds that a plan takes */
 
 void hub_variant_free(hub_variant *variant) {
     if (!variant) return;
@@ -160,6 +161,12 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     if (status == SHOAL_OK)
         status = (program->explained ? plan_lower_explained : plan_lower)(g, &pool, layouts, wanted,
                                                                           &variant->plan);
+    uint32_t devices = 0;
+    for (uint32_t i = 0; i < pool.n_slots; i++) devices += pool.slots[i].compute;
+    /* Where nothing is to be chosen, or little is at stake, speeds are not worth their measuring.
+     */
+    if (status == SHOAL_OK && devices > 1 && variant->plan.seconds > WORTH_MEASURING)
+        hub_measure(h);
     graph_destroy(&moving);
     return status;
 }
@@ -196,6 +203,7 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
     base_str key;
     base_str_init(&key);
     base_str_bytes(&key, &h->epoch, sizeof h->epoch);
+    base_str_bytes(&key, &h->speeds, sizeof h->speeds);
     shoal_status status = SHOAL_OK;
     uint32_t n_inputs = program->n_inputs;
     for (uint32_t i = 0; status == SHOAL_OK && i < n_inputs; i++)

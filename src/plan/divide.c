@@ -22,7 +22,7 @@ shoal_status plan_node_axes(plan_draft *d, uint32_t n, base_arena *arena, graph_
     return graph_axes_of(&call, outputs, node->n_outputs, arena, out);
 }
 
-shoal_status plan_node_flops(plan_draft *d, uint32_t n, double *out) {
+shoal_status plan_node_work(plan_draft *d, uint32_t n, plan_work *out) {
     const shoal_node *node = &d->g->nodes[n];
     shoal_type *types = base_arena_array(&d->scratch, shoal_type, node->n_inputs);
     shoal_type *outputs = base_arena_array(&d->scratch, shoal_type, node->n_outputs);
@@ -30,7 +30,10 @@ shoal_status plan_node_flops(plan_draft *d, uint32_t n, double *out) {
     graph_call call = graph_node_call(d->g, node, types);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         outputs[i] = d->g->values[node->first_output + i].type;
-    *out = graph_cost(&call, outputs, node->n_outputs);
+    *out = (plan_work){.flops = graph_cost(&call, outputs, node->n_outputs)};
+    for (uint32_t i = 0; i < node->n_inputs; i++) out->bytes += (double)base_type_bytes(&types[i]);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        out->bytes += (double)base_type_bytes(&outputs[i]);
     return SHOAL_OK;
 }
 
@@ -45,13 +48,19 @@ double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t 
     return share;
 }
 
+double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share) {
+    double memory = slot->stream > 0 ? work->bytes / slot->stream : 0;
+    return share * fmax(work->flops / slot->flops, memory);
+}
+
 double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
-                            const plan_layout *division, double flops, const bool *needed) {
+                            const plan_layout *division, const plan_work *work,
+                            const bool *needed) {
     double slowest = 0;
     for (uint32_t i = 0; i < division->n_slots; i++) {
         if (needed && !needed[i]) continue;
         const plan_slot *slot = &d->pool->slots[plan_pool_index(d, division->slots[i])];
-        slowest = fmax(slowest, flops * plan_share(axes, division, i) / slot->flops);
+        slowest = fmax(slowest, plan_work_seconds(slot, work, plan_share(axes, division, i)));
     }
     return slowest;
 }
@@ -308,10 +317,10 @@ static uint64_t summands_of(const graph_axes *axes, const plan_layout *division)
 }
 
 /* Keeps a division if it is the cheapest so far. extra: seconds charged beforehand. */
-static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, double flops,
+static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, const plan_work *work,
                           double extra, const plan_layout *division, candidates *c) {
     const shoal_node *node = &d->g->nodes[n];
-    double seconds = extra + plan_compute_seconds(d, axes, division, flops, NULL), more;
+    double seconds = extra + plan_compute_seconds(d, axes, division, work, NULL), more;
     int64_t bytes = 0, moved;
     /* An exchange has a result per summand. */
     if (summands_of(axes, division) > GRAPH_MAX_OUTPUTS) return SHOAL_OK;
@@ -377,8 +386,8 @@ static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, uint32_t loo
 
 /* Cuts of the pool's own, and slots alone. They follow nothing, so that sooner or later something
  * must be moved for them: each is charged one exchange, lest small work be scattered. */
-static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes, double flops,
-                              candidates *c) {
+static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
+                              const plan_work *work, candidates *c) {
     plan_layout division;
     bool contract = may_contract(d, n, axes);
     double charge = d->pool->link_delay;
@@ -386,7 +395,7 @@ static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
         if (axes->granule[l] < 1 || axes->extent[l] <= axes->granule[l]) continue;
         if (axes->contracted[l] && !contract) continue;
         SHOAL_TRY(cut_loop(d, axes, l, &division));
-        SHOAL_TRY(offer(d, n, axes, flops, charge, &division, c));
+        SHOAL_TRY(offer(d, n, axes, work, charge, &division, c));
     }
     uint32_t tried = 0;
     double fastest = 0;
@@ -398,7 +407,7 @@ static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
         tried++;
         SHOAL_TRY(
             plan_layout_whole(&d->scratch, axes->n_loops, axes->extent, &slot->slot, 1, &division));
-        SHOAL_TRY(offer(d, n, axes, flops, charge, &division, c));
+        SHOAL_TRY(offer(d, n, axes, work, charge, &division, c));
     }
     return SHOAL_OK;
 }
@@ -407,24 +416,24 @@ shoal_status plan_divide(plan_draft *d, uint32_t n, const graph_axes *axes, plan
     const shoal_node *node = &d->g->nodes[n];
     candidates c = {0};
     plan_layout division;
-    double flops;
+    plan_work work;
     bool valid, any = false;
     for (uint32_t i = 0; i < d->pool->n_slots; i++) any |= d->eligible[i];
     if (!any) return base_fail(SHOAL_INVALID, "no slot of the pool computes; add a worker to it");
-    SHOAL_TRY(plan_node_flops(d, n, &flops));
+    SHOAL_TRY(plan_node_work(d, n, &work));
     SHOAL_TRY(collect_lifts(d, &d->scratch, n, axes, &c));
     bind(d, node, &c);
     for (uint32_t i = 0; i < c.n_lifts; i++)
-        SHOAL_TRY(offer(d, n, axes, flops, 0, &c.lifts[i], &c));
+        SHOAL_TRY(offer(d, n, axes, &work, 0, &c.lifts[i], &c));
     SHOAL_TRY(join(d, &d->scratch, axes, &c, &division, &valid));
-    if (valid) SHOAL_TRY(offer(d, n, axes, flops, 0, &division, &c));
+    if (valid) SHOAL_TRY(offer(d, n, axes, &work, 0, &division, &c));
     if (c.bound && c.found) return plan_layout_copy(&d->arena, &c.best, out);
     for (uint32_t o = 0; o < node->n_outputs; o++) {
         const plan_layout *want = d->values[node->first_output + o].want;
         if (!want) continue;
         SHOAL_TRY(plan_lift(d, &d->scratch, n, axes, want, axes->outputs[o], &division, &valid));
-        if (valid) SHOAL_TRY(offer(d, n, axes, flops, 0, &division, &c));
+        if (valid) SHOAL_TRY(offer(d, n, axes, &work, 0, &division, &c));
     }
-    SHOAL_TRY(offer_own(d, n, axes, flops, &c));
+    SHOAL_TRY(offer_own(d, n, axes, &work, &c));
     return plan_layout_copy(&d->arena, &c.best, out);
 }

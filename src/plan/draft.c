@@ -48,12 +48,31 @@ shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *lay
 
 /* ---- costs ---- */
 
+/* Bytes per second from one peer to another. */
+static double link_bytes(const plan_draft *d, uint32_t from, uint32_t to) {
+    const plan_link *link = base_map_get(&d->links, ((uint64_t)from << 32 | to) + 1);
+    return link ? link->bytes : d->pool->link_bytes;
+}
+
+/* The place in the pool of the first slot of a slot's peer. */
+static uint32_t first_slot(const plan_draft *d, uint32_t slot) {
+    uint32_t at = plan_pool_index(d, slot), peer = d->pool->slots[at].peer;
+    while (at && d->pool->slots[at - 1].peer == peer) at--;
+    return at;
+}
+
 void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
                      size_t bytes_each, double *seconds, uint64_t *bytes) {
-    double far = 0, near = 0;
-    bool any_far = false, any_near = false;
+    bool any_far = false, any_near = false, counted = true;
     uint32_t at = 0, slot = UINT32_MAX;
-    bool counted = true;
+    uint64_t total = 0;
+    *seconds = 0;
+    *bytes = 0;
+    if (!moves->count) return;
+    /* Each peer sends on its links one after another, and receives likewise; peers work at once. */
+    double *out = base_arena_array((base_arena *)&d->scratch, double, d->pool->n_slots);
+    double *in = base_arena_array((base_arena *)&d->scratch, double, d->pool->n_slots);
+    if (!out || !in) return;
     for (size_t m = 0; m < moves->count; m++) {
         const plan_move *move = &moves->moves[m];
         if (to && (m == 0 || move->to != slot)) {
@@ -62,14 +81,18 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
             counted = to->needed[at];
         }
         if (!counted || move->from == move->to) continue;
-        double size = (double)base_box_count(&move->box) * (double)bytes_each;
-        bool is_near = peer_of((void *)d, move->from) == peer_of((void *)d, move->to);
-        *(is_near ? &near : &far) += size;
+        uint64_t size = (uint64_t)base_box_count(&move->box) * bytes_each;
+        uint32_t from_peer = peer_of((void *)d, move->from), to_peer = peer_of((void *)d, move->to);
+        bool is_near = from_peer == to_peer;
+        double took = (double)size / (is_near ? NEAR_BYTES : link_bytes(d, from_peer, to_peer));
+        out[first_slot(d, move->from)] += took;
+        in[first_slot(d, move->to)] += took;
+        total += size;
         any_near |= is_near;
         any_far |= !is_near;
     }
-    *bytes = (uint64_t)(far + near);
-    *seconds = far / d->pool->link_bytes + near / NEAR_BYTES;
+    for (uint32_t i = 0; i < d->pool->n_slots; i++) *seconds = fmax(*seconds, fmax(out[i], in[i]));
+    *bytes = total;
     if (any_far)
         *seconds += d->pool->link_delay;
     else if (any_near)
@@ -227,10 +250,11 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
     SHOAL_TRY(plan_lift(d, &d->scratch, v->node, &r.axes, to, r.axes.outputs[v->index], &r.division,
                         &valid));
     if (!valid || r.division.n_slots != to->n_slots) return SHOAL_OK;
-    double flops, seconds;
+    plan_work work;
+    double seconds;
     int64_t bytes;
-    SHOAL_TRY(plan_node_flops(d, v->node, &flops));
-    r.seconds = plan_compute_seconds(d, &r.axes, &r.division, flops, NULL);
+    SHOAL_TRY(plan_node_work(d, v->node, &work));
+    r.seconds = plan_compute_seconds(d, &r.axes, &r.division, &work, NULL);
     for (uint32_t o = 0; o < node->n_inputs; o++) {
         plan_layout need;
         const shoal_type *type = &d->g->values[node->inputs[o]].type;
@@ -296,7 +320,7 @@ shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
     /* The axes come again into the lasting arena: those at hand may lie in the scratch one. */
     SHOAL_TRY(plan_node_axes(d, n, &d->arena, &made.axes));
     SHOAL_TRY(plan_layout_copy(&d->arena, division, &made.division));
-    SHOAL_TRY(plan_node_flops(d, n, &made.flops));
+    SHOAL_TRY(plan_node_work(d, n, &made.work));
     made.inputs = base_arena_array(&d->arena, plan_form *, node->n_inputs);
     made.outputs = base_arena_array(&d->arena, plan_form *, node->n_outputs);
     if (!made.inputs || !made.outputs) return SHOAL_NO_MEMORY;
@@ -382,7 +406,7 @@ static shoal_status finish_compute(plan_draft *d, plan_step *step) {
         for (uint32_t o = 0; o < node->n_outputs && needed[i]; o++)
             step->outputs[o]->needed[i] = true;
     }
-    step->seconds = plan_compute_seconds(d, &step->axes, &step->division, step->flops, needed);
+    step->seconds = plan_compute_seconds(d, &step->axes, &step->division, &step->work, needed);
     return SHOAL_OK;
 }
 

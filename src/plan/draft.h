@@ -34,12 +34,17 @@ typedef struct plan_held {
     plan_layout hint; /* of a deferred value: the layout that follows from its operands */
 } plan_held;
 
+/* What there is to do: floating-point operations, and bytes read and written. */
+typedef struct plan_work {
+    double flops, bytes;
+} plan_work;
+
 typedef struct plan_step {
     uint32_t node;        /* SHOAL_NO_NODE: an exchange */
     plan_layout division; /* of a computation: over the loops of `axes` */
     graph_axes axes;
     plan_form **inputs, **outputs;
-    double flops;         /* of the whole node */
+    plan_work work;       /* of the whole node */
     plan_form *from, *to; /* of an exchange */
     plan_moves moves;
     bool live;      /* something depends on it */
@@ -51,6 +56,7 @@ typedef struct plan_draft {
     const shoal_graph *g;
     const plan_pool *pool;
     base_map index; /* slot number -> &pool->slots[i] */
+    base_map links; /* from << 32 | to + 1 -> &pool->links[i] */
     base_arena arena, scratch;
     bool *eligible; /* per pool slot: may compute in this draft */
     plan_held *values;
@@ -98,8 +104,9 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
 
 shoal_status plan_node_axes(plan_draft *d, uint32_t node, base_arena *arena,
                             graph_axes *out) SHOAL_CHECK_RESULT;
-/* Flops of the whole node. */
-shoal_status plan_node_flops(plan_draft *d, uint32_t node, double *out) SHOAL_CHECK_RESULT;
+shoal_status plan_node_work(plan_draft *d, uint32_t node, plan_work *out) SHOAL_CHECK_RESULT;
+/* Seconds that a slot takes for a share of some work: what takes longer, computing or memory. */
+double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share);
 /* A layout of a tensor as a division of loops, as far as they may be cut and its slots may compute;
  * map: the loop of each axis. *valid is false when some box would have no owner. */
 shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t node, const graph_axes *axes,
@@ -118,7 +125,7 @@ shoal_status plan_divide(plan_draft *d, uint32_t node, const graph_axes *axes,
                          plan_layout *out) SHOAL_CHECK_RESULT;
 /* Expected seconds of the slowest slot. needed: per slot, or NULL for all. */
 double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
-                            const plan_layout *division, double flops, const bool *needed);
+                            const plan_layout *division, const plan_work *work, const bool *needed);
 /* The part of all iterations that the slot with index i does. */
 double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i);
 

@@ -8,7 +8,7 @@
 typedef struct part {
     graph *graph; /* NULL until something is in it */
     BASE_VEC(uint32_t) input_of, output_of;
-    double flops;
+    double flops, seconds;
     /* Of the exchange that is being written: */
     bool takes_part;
     bool sends; /* or copies within the slot: the operand is needed */
@@ -101,7 +101,13 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     graph_call call = graph_node_call(data, &data->nodes[data->n_nodes - 1], types);
     shoal_type outputs[GRAPH_MAX_OUTPUTS];
     for (uint32_t o = 0; o < node->n_outputs; o++) outputs[o] = data->values[first + o].type;
-    p->flops += graph_cost(&call, outputs, node->n_outputs);
+    plan_work work = {.flops = graph_cost(&call, outputs, node->n_outputs)};
+    for (uint32_t k = 0; k < node->n_inputs; k++) work.bytes += (double)base_type_bytes(&types[k]);
+    for (uint32_t o = 0; o < node->n_outputs; o++)
+        work.bytes += (double)base_type_bytes(&outputs[o]);
+    const plan_slot *slot = &e->d->pool->slots[plan_pool_index(e->d, step->division.slots[i])];
+    p->flops += work.flops;
+    p->seconds += plan_work_seconds(slot, &work, 1);
     return SHOAL_OK;
 }
 
@@ -328,6 +334,7 @@ static shoal_status collect(emitter *e, plan_result *out) {
         plan_program *program = &out->programs[out->n_programs];
         program->slot = pool->slots[i].slot;
         program->flops = p->flops;
+        program->seconds = p->seconds;
         program->input_of = base_arena_copy(&out->arena, p->input_of.data,
                                             p->input_of.count * sizeof *p->input_of.data);
         program->output_of = base_arena_copy(&out->arena, p->output_of.data,

@@ -22,7 +22,8 @@ typedef struct traffic {
 typedef struct teller {
     const plan_draft *d;
     base_arena arena;
-    traffic *traffic; /* per pool slot */
+    traffic *traffic;     /* per pool slot */
+    BASE_VEC(pair) links; /* of the whole plan, each once */
     base_str text;
     cJSON *json, *steps;
 } teller;
@@ -58,6 +59,15 @@ static int by_ends(const void *a, const void *b) {
     return (x->from > y->from) - (x->from < y->from);
 }
 
+static bool add_link(teller *t, const pair *p) {
+    for (size_t i = 0; i < t->links.count; i++)
+        if (by_ends(&t->links.data[i], p) == 0) {
+            t->links.data[i].bytes += p->bytes;
+            return true;
+        }
+    return base_vec_push(&t->links, *p);
+}
+
 /* The pairs of an exchange's live moves between slots, each once. */
 static shoal_status collect_pairs(teller *t, const plan_step *step, pair **out, size_t *count) {
     const shoal_type *type = &t->d->g->values[step->from->value].type;
@@ -81,6 +91,8 @@ static shoal_status collect_pairs(teller *t, const plan_step *step, pair **out, 
         t->traffic[plan_pool_index(t->d, pairs[i].from)].out += pairs[i].bytes;
         t->traffic[plan_pool_index(t->d, pairs[i].to)].in += pairs[i].bytes;
     }
+    for (size_t i = 0; i < *count; i++)
+        if (!add_link(t, &pairs[i])) return SHOAL_NO_MEMORY;
     *out = pairs;
     return SHOAL_OK;
 }
@@ -172,10 +184,26 @@ static void tell_slots(teller *t, const plan_result *result) {
         cJSON_AddStringToObject(object, "name", name_of(slot));
         cJSON_AddNumberToObject(object, "share", share);
         cJSON_AddNumberToObject(object, "flops", program->flops);
+        cJSON_AddNumberToObject(object, "seconds", program->seconds);
         cJSON_AddNumberToObject(object, "bytes_in", (double)bytes->in);
         cJSON_AddNumberToObject(object, "bytes_out", (double)bytes->out);
         cJSON_AddNumberToObject(object, "peak", (double)program->peak);
         cJSON_AddItemToArray(slots, object);
+    }
+}
+
+static void tell_links(teller *t) {
+    cJSON *links = cJSON_AddArrayToObject(t->json, "links");
+    if (t->links.count) base_str_format(&t->text, "%-32s %17s\n", "link", "bytes");
+    for (size_t i = 0; i < t->links.count; i++) {
+        const pair *link = &t->links.data[i];
+        base_str_format(&t->text, "%-14s to %-14s %17" PRIu64 "\n", name_of(slot_of(t, link->from)),
+                        name_of(slot_of(t, link->to)), link->bytes);
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddNumberToObject(object, "from", link->from);
+        cJSON_AddNumberToObject(object, "to", link->to);
+        cJSON_AddNumberToObject(object, "bytes", (double)link->bytes);
+        cJSON_AddItemToArray(links, object);
     }
 }
 
@@ -217,6 +245,7 @@ static shoal_status tell(teller *t, const plan_slot *single, double alone, doubl
         SHOAL_TRY(step->node == SHOAL_NO_NODE ? tell_exchange(t, step) : tell_compute(t, step));
     }
     tell_slots(t, out);
+    tell_links(t);
     tell_totals(t, single, alone, pooled, out);
     SHOAL_TRY(base_str_status(&t->text));
     out->explain = base_arena_string(&out->arena, t->text.data);
@@ -235,6 +264,7 @@ shoal_status plan_explain(const plan_draft *d, const plan_slot *single, double a
     shoal_status status = tell(&t, single, alone, pooled, out);
     cJSON_Delete(t.json);
     base_str_fini(&t.text);
+    free(t.links.data);
     base_arena_fini(&t.arena);
     return status;
 }

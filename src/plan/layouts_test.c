@@ -2,14 +2,23 @@
  * whole graph gives. */
 #include "plan/lower_testing.h"
 
+/* float32, or int32 where the operation does not take that. */
+static shoal_dtype dtype_of(uint16_t op) {
+    shoal_type types[] = {{.dtype = SHOAL_F32}, {.dtype = SHOAL_F32}}, out;
+    uint16_t n;
+    shoal_attr attr = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT");
+    graph_call call = {op, graph_op(op)->max_inputs, types, op == GRAPH_COMPARE, &attr, 0, NULL};
+    return graph_infer(&call, &out, 1, &n) ? SHOAL_I32 : SHOAL_F32;
+}
+
 static uint32_t unary(graph *g, uint16_t op) {
-    uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){extent(), extent()});
+    uint32_t x = input(g, dtype_of(op), 2, (int64_t[]){extent(), extent()});
     return add(g, op, &x, 1, NULL, 0);
 }
 
 static uint32_t binary(graph *g, uint16_t op) {
     int64_t dims[] = {extent(), 1 + extent(), 2};
-    uint32_t in[] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_F32, 3, dims)};
+    uint32_t in[] = {input(g, dtype_of(op), 3, dims), input(g, dtype_of(op), 3, dims)};
     shoal_attr attr = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT");
     return add(g, op, in, 2, &attr, op == GRAPH_COMPARE);
 }
@@ -175,25 +184,7 @@ static uint32_t build_place(graph *g) {
     return rand() % 2 ? p : add(g, GRAPH_MULTIPLY, (uint32_t[]){p, x}, 2, NULL, 0);
 }
 
-static const struct {
-    uint16_t op;
-    uint32_t (*build)(graph *g); /* NULL: unary or binary, by the arity */
-} cases[] = {
-    {GRAPH_NEGATE, NULL},
-    {GRAPH_ABS, NULL},
-    {GRAPH_EXPONENTIAL, NULL},
-    {GRAPH_LOG, NULL},
-    {GRAPH_SQRT, NULL},
-    {GRAPH_TANH, NULL},
-    {GRAPH_LOGISTIC, NULL},
-    {GRAPH_ADD, NULL},
-    {GRAPH_SUBTRACT, NULL},
-    {GRAPH_MULTIPLY, NULL},
-    {GRAPH_DIVIDE, NULL},
-    {GRAPH_MAXIMUM, NULL},
-    {GRAPH_MINIMUM, NULL},
-    {GRAPH_POWER, NULL},
-    {GRAPH_COMPARE, NULL},
+static const layouts_case cases[] = {
     {GRAPH_SELECT, build_select},
     {GRAPH_CONVERT, build_convert},
     {GRAPH_CONSTANT, build_constant},
@@ -206,12 +197,6 @@ static const struct {
     {GRAPH_REDUCE, build_reduce},
     {GRAPH_DOT_GENERAL, build_dot},
     {GRAPH_PLACE, build_place},
-    {GRAPH_ERF, NULL},
-    {GRAPH_RSQRT, NULL},
-    {GRAPH_COSINE, NULL},
-    {GRAPH_SINE, NULL},
-    {GRAPH_SILU, NULL},
-    {GRAPH_GELU, NULL},
     {GRAPH_SOFTMAX, build_softmax},
     {GRAPH_LOG_SOFTMAX, build_log_softmax},
     {GRAPH_RMS_NORM, build_rms_norm},
@@ -219,22 +204,28 @@ static const struct {
     {GRAPH_CROSS_ENTROPY, build_cross_entropy},
     {GRAPH_ATTENTION, build_attention},
     {GRAPH_ROPE, build_rope},
+    {0, NULL},
 };
 
+static uint32_t build(graph *g, uint16_t op, uint32_t (*own)(graph *g)) {
+    return own ? own(g) : graph_op(op)->max_inputs == 1 ? unary(g, op) : binary(g, op);
+}
+
+/* How often each layout of the first operand was tried with each operation. */
+enum { LAYOUTS = AXIS + 3 };
+static unsigned tried[GRAPH_OP_BUILT_IN][LAYOUTS];
+
 /* One operation under all pairs of layouts of its first two inputs; the rest at random. */
-static void compare_all(size_t which, uint32_t compute, unsigned *pairs) {
-    uint16_t op = cases[which].op;
-    enum { LAYOUTS = AXIS + 3 };
+static void compare_all(uint16_t op, uint32_t (*own)(graph *g), uint32_t compute) {
     for (uint32_t pair = 0; pair < LAYOUTS * LAYOUTS; pair++) {
         graph *g;
         OK(graph_new(0, &g));
-        uint32_t out = cases[which].build              ? cases[which].build(g)
-                       : graph_op(op)->max_inputs == 1 ? unary(g, op)
-                                                       : binary(g, op);
-        OK(graph_add_output(g, out));
+        uint32_t out = build(g, op, own);
         const shoal_graph *data = graph_data(g);
+        const shoal_node *node = &data->nodes[data->values[out].node];
+        for (uint16_t o = 0; o < node->n_outputs; o++) OK(graph_add_output(g, out + o));
         plan_layout inputs[8], want;
-        const plan_layout *wanted = NULL;
+        const plan_layout *wanted[8] = {NULL};
         bool fine = data->n_inputs > 1 || pair < LAYOUTS;
         for (uint32_t i = 0; i < data->n_inputs && fine; i++) {
             uint32_t layout = i == 0   ? pair % LAYOUTS
@@ -247,33 +238,77 @@ static void compare_all(size_t which, uint32_t compute, unsigned *pairs) {
         uint32_t how = (uint32_t)rand() % LAYOUTS;
         if (fine && rand() % 2 && how != SUMS &&
             make_layout(&data->values[out].type, compute, how, &want))
-            wanted = &want;
+            wanted[0] = &want;
         if (fine) {
             plan_pool pool = make_pool(compute, rand() % 2 ? SLOW_SLOTS : SLOW_LINKS);
-            compare(data, &pool, inputs, &wanted);
-            ++*pairs;
+            compare(data, &pool, inputs, wanted);
+            tried[op][pair % LAYOUTS]++;
         }
         graph_destroy(&g);
     }
     base_arena_fini(&arena);
 }
 
-static void test_operations(void **state) {
-    bool covered[GRAPH_OP_BUILT_IN] = {0};
-    unsigned pairs = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        covered[cases[i].op] = true;
-        for (uint32_t compute = 1; compute <= MOST_COMPUTE; compute++)
-            compare_all(i, compute, &pairs);
+static void print_coverage(void) {
+    static const char *const names[LAYOUTS] = {"client", "one",    "last",   "copies", "grid",
+                                               "sums",   "axis 0", "axis 1", "axis 2"};
+    for (uint32_t l = 0; l < LAYOUTS; l++) {
+        unsigned operations = 0, times = 0;
+        for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+            operations += tried[op][l] > 0;
+            times += tried[op][l];
+        }
+        print_message("first operand %-7s %3u operations, %u times\n", names[l], operations, times);
     }
-    for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++)
-        if (!covered[op] && op != GRAPH_EXCHANGE) fail_msg("%s is not tested", shoal_op_name(op));
-    print_message("%u (operation, layouts) pairs over 1 to %d slots\n", pairs, MOST_COMPUTE);
+}
+
+/* Every operation that a device runs has its graphs; what none runs is refused by name. */
+static void test_operations(void **state) {
+    for (uint32_t compute = 1; compute <= MOST_COMPUTE; compute++) {
+        for (const layouts_case *c = cases; c->build; c++) compare_all(c->op, c->build, compute);
+        for (const layouts_case *c = layouts_index; c->build; c++)
+            compare_all(c->op, c->build, compute);
+    }
+    for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+        const char *category = graph_op(op)->category;
+        bool plain = !strcmp(category, "unary") || !strcmp(category, "binary") ||
+                     !strcmp(category, "compare") || op == GRAPH_SILU || op == GRAPH_GELU;
+        for (uint32_t compute = 1; compute <= MOST_COMPUTE && plain; compute++)
+            compare_all(op, NULL, compute);
+        bool runs =
+            strcmp(category, "control") && strcmp(category, "window") && op != GRAPH_EXCHANGE;
+        unsigned times = 0;
+        for (uint32_t l = 0; l < LAYOUTS; l++) times += tried[op][l];
+        if (runs && !times) fail_msg("%s is not tested", shoal_op_name(op));
+    }
+    print_coverage();
+}
+
+static void test_refused(void **state) {
+    graph *g, *body;
+    uint32_t out;
+    OK(graph_new(0, &g));
+    uint32_t x = input(g, SHOAL_F32, 1, (int64_t[]){4});
+    uint32_t which = input(g, SHOAL_I32, 0, NULL);
+    OK(graph_add_region(g, &body));
+    OK(graph_add_output(body, input(body, SHOAL_F32, 1, (int64_t[]){4})));
+    const shoal_graph *branches[] = {graph_data(body), graph_data(body)};
+    OK(graph_add(g, GRAPH_CASE, (uint32_t[]){which, x}, 2, NULL, 0, branches, 2, &out));
+    OK(graph_add_output(g, out));
+    plan_layout inputs[2];
+    for (int i = 0; i < 2; i++)
+        make_layout(&graph_data(g)->values[i ? which : x].type, 2, ON_ONE, &inputs[i]);
+    plan_pool pool = make_pool(2, SLOW_LINKS);
+    plan_result result;
+    assert_int_equal(plan_lower(graph_data(g), &pool, inputs, NULL, &result), SHOAL_UNSUPPORTED);
+    assert_non_null(strstr(shoal_error_message(), "case: no device runs this operation yet"));
+    graph_destroy(&g);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_operations, fresh, finish),
+        cmocka_unit_test_setup_teardown(test_refused, fresh, finish),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     printf("%llu lowered graphs compared with the whole graph\n", (unsigned long long)compared);

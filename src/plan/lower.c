@@ -40,6 +40,7 @@ static shoal_status check_layout(const plan_draft *d, const plan_layout *layout,
 
 static void draft_fini(plan_draft *d) {
     base_map_fini(&d->index);
+    base_map_fini(&d->links);
     base_arena_fini(&d->arena);
     base_arena_fini(&d->scratch);
     free(d->steps.data);
@@ -53,6 +54,7 @@ static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_p
     base_arena_init(&d->arena, 0);
     base_arena_init(&d->scratch, 0);
     base_map_init(&d->index);
+    base_map_init(&d->links);
     d->eligible = base_arena_array(&d->arena, bool, pool->n_slots);
     d->values = base_arena_array(&d->arena, plan_held, g->n_values);
     d->outputs = base_arena_array(&d->arena, plan_form *, g->n_outputs);
@@ -66,6 +68,15 @@ static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_p
             return base_fail(SHOAL_INVALID, "slot %u is twice in the pool", slot->slot);
         SHOAL_TRY(base_map_set(&d->index, slot->slot, (void *)slot));
         d->eligible[i] = slot->compute && (slot->weight > 0 || !weighed) && (!only || only == slot);
+    }
+    for (uint32_t i = 0; i < pool->n_links; i++) {
+        const plan_link *link = &pool->links[i];
+        if (!(link->bytes > 0))
+            return base_fail(SHOAL_INVALID,
+                             "the link from peer %u to %u carries %g bytes per second", link->from,
+                             link->to, link->bytes);
+        SHOAL_TRY(
+            base_map_set(&d->links, ((uint64_t)link->from << 32 | link->to) + 1, (void *)link));
     }
     return SHOAL_OK;
 }
@@ -229,16 +240,17 @@ static shoal_status draft(plan_draft *d, const plan_layout *inputs,
  * than two slots compute. */
 static shoal_status best_alone(plan_draft *d, const plan_layout *inputs, const plan_slot **out) {
     const plan_pool *pool = d->pool;
-    double total = 0, best = INFINITY;
+    double best = INFINITY;
     uint32_t eligible = 0;
     *out = NULL;
-    for (size_t i = 0; i < d->steps.count; i++)
-        if (d->steps.data[i]->node != SHOAL_NO_NODE) total += d->steps.data[i]->flops;
     for (uint32_t i = 0; i < pool->n_slots; i++) {
         const plan_slot *slot = &pool->slots[i];
+        double seconds = 0;
         if (!d->eligible[i]) continue;
         eligible++;
-        double seconds = total / slot->flops;
+        for (size_t s = 0; s < d->steps.count; s++)
+            if (d->steps.data[s]->node != SHOAL_NO_NODE)
+                seconds += plan_work_seconds(slot, &d->steps.data[s]->work, 1);
         for (uint32_t v = 0; v < d->g->n_inputs; v++) {
             int at = plan_layout_find(&inputs[v], slot->slot);
             const shoal_type *type = &d->g->values[d->g->inputs[v]].type;

@@ -16,15 +16,24 @@ typedef struct plan_slot {
     bool compute;     /* false: memory of a client, holds inputs and results only */
     double weight;    /* share when nothing else is said; 0 keeps work away */
     double flops;     /* measured or assumed, per second */
+    double stream;    /* bytes of memory per second; 0: not counted */
     uint64_t memory;  /* bytes; 0: unknown */
     const char *name; /* "w1/cpu", for explain */
 } plan_slot;
 
+/* What was measured of the way from one peer to another. */
+typedef struct plan_link {
+    uint32_t from, to; /* peers */
+    double bytes;      /* per second */
+} plan_link;
+
 typedef struct plan_pool {
     uint32_t n_slots;
     const plan_slot *slots;
-    double link_bytes; /* bytes per second between peers, measured or assumed */
+    double link_bytes; /* bytes per second between peers that are not in `links` */
     double link_delay; /* seconds per exchange between peers */
+    uint32_t n_links;
+    const plan_link *links;
 } plan_pool;
 
 /* The program of one slot. Locals: inputs[i] is bound to input number input_of[i] of the whole
@@ -37,6 +46,7 @@ typedef struct plan_program {
     uint32_t *output_of;
     uint64_t peak; /* bytes that one run needs at most beside its inputs, outputs included */
     double flops;
+    double seconds; /* expected, of computing */
 } plan_program;
 
 typedef struct plan_result {

@@ -51,4 +51,11 @@ uint32_t dot(graph *g, uint32_t a, uint32_t b, int64_t lhs, int64_t rhs, bool ba
 uint32_t reduce(graph *g, uint32_t value, uint32_t initial, uint16_t op, const int64_t *dimensions,
                 size_t n);
 
+/* A way to build a graph of one operation; returns its first result. Lists end with NULL. */
+typedef struct layouts_case {
+    uint16_t op;
+    uint32_t (*build)(graph *g);
+} layouts_case;
+extern const layouts_case layouts_index[];
+
 #endif

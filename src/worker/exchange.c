@@ -4,6 +4,7 @@
  * is faster than its program waits in a staged block. Sends never wait for the receiver. */
 #include "worker/state.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -171,6 +172,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     }
     /* The copy needs no lock: only the pump writes here, and the memory stays until it is done. */
     receive->busy = true;
+    if (!receive->began) receive->began = base_now();
     pthread_mutex_unlock(&w->lock);
     base_box_scatter(receive->buffer->host, bytes, receive->dims, &receive->box, receive->element,
                      offset, n);
@@ -178,6 +180,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     receive->busy = false;
     pthread_cond_broadcast(&w->changed);
     receive->have += n;
+    receive->ended = base_now();
     if (receive->have == receive->bytes && task->state != TASK_DONE) {
         task->waiting[receive->step]--;
         if (task->slot->home) home = task->slot;

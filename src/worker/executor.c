@@ -113,6 +113,36 @@ void worker_instance_free(worker *w, worker_instance *instance) {
     free(instance);
 }
 
+/* What came over links, per pair of slots; nothing without memory, as it is not worth a failure. */
+static void count_traffic(const worker_instance *instance, Shoal__Traffic **out,
+                          Shoal__Traffic ***pointers, size_t *count) {
+    size_t most = 0, n = 0;
+    for (uint32_t t = 0; t < instance->n_tasks; t++) most += instance->tasks[t].n_receives;
+    if (!most) return;
+    Shoal__Traffic *traffic = *out = calloc(most, sizeof *traffic);
+    *pointers = calloc(most, sizeof **pointers);
+    if (!traffic || !*pointers) return;
+    for (uint32_t t = 0; t < instance->n_tasks; t++) {
+        const worker_task *task = &instance->tasks[t];
+        size_t first = n;
+        for (uint32_t i = 0; i < task->n_receives; i++) {
+            const worker_receive *receive = &task->receives[i];
+            if (!receive->ended) continue; /* from a slot of this process */
+            size_t at = first;
+            while (at < n && traffic[at].from != receive->from) at++;
+            if (at == n) {
+                shoal__traffic__init(&traffic[n]);
+                (*pointers)[n] = &traffic[n];
+                traffic[n].from = receive->from;
+                traffic[n++].to = task->slot->number;
+            }
+            traffic[at].bytes += receive->bytes;
+            traffic[at].nanoseconds += (uint64_t)(receive->ended - receive->began);
+        }
+    }
+    *count = n;
+}
+
 /* Tells the hub that this process's part of an instance is through. Lock held. */
 static void report_done(worker *w, const worker_instance *instance) {
     Shoal__Done done = SHOAL__DONE__INIT;
@@ -127,10 +157,15 @@ static void report_done(worker *w, const worker_instance *instance) {
         pointers[done.n_slots++] = &times[i];
     }
     done.slots = pointers;
+    Shoal__Traffic *traffic = NULL, **ways = NULL;
+    count_traffic(instance, &traffic, &ways, &done.n_traffic);
+    done.traffic = ways;
     if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done.base) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
     free(times);
     free(pointers);
+    free(traffic);
+    free(ways);
 }
 
 /* A task is through, well or not. Lock held. */
@@ -185,27 +220,46 @@ static shoal_status decompose(worker_slot *slot, worker_step *step) {
     return status;
 }
 
+static bool dies(const worker_step *step, uint32_t value) {
+    for (uint32_t i = 0; i < step->n_dead; i++)
+        if (step->dead[i] == value) return true;
+    return false;
+}
+
 static shoal_status compile(worker_task *task, worker_step *step) {
     SHOAL_TRY(decompose(task->slot, step));
     shoal_compile_options options = {.size = sizeof options};
     shoal_compile_report report = {.size = sizeof report};
-    report.in_place = malloc((step->n_outputs + 1) * sizeof *report.in_place);
-    if (!report.in_place) return base_fail(SHOAL_NO_MEMORY, "no memory to compile");
+    step->in_place = base_arena_array(&task->program->arena, int32_t, step->n_outputs);
+    if (!step->in_place) return SHOAL_NO_MEMORY;
+    report.in_place = step->in_place;
     shoal_status status = task->slot->device.backend->compile(
         task->slot->handle, graph_data(step->graph), &options, &report, &step->executable);
-    free(report.in_place);
+    for (uint32_t o = 0; status == SHOAL_OK && o < step->n_outputs; o++)
+        if (step->in_place[o] >= 0 && !dies(step, step->inputs[step->in_place[o]]))
+            step->in_place[o] = -1;
     graph_destroy(&step->graph); /* the executable has what it needs */
     return status;
 }
 
-static shoal_status compute(worker_task *task, worker_step *step) {
-    const shoal_graph *g = graph_data(task->program->graph);
-    if (!step->executable) SHOAL_TRY(compile(task, step));
-    for (uint32_t i = 0; i < step->n_outputs; i++) {
-        uint32_t value = step->outputs[i];
-        size_t bytes = (size_t)base_type_bytes(&g->values[value].type);
-        SHOAL_TRY(worker_buffer_new(task->slot, bytes, &task->values[value]));
+/* The memory of output o: that of an input which ends here and nobody else holds, or fresh. */
+static shoal_status output_buffer(worker_task *task, const worker_step *step, uint32_t o) {
+    uint32_t value = step->outputs[o];
+    size_t bytes = (size_t)base_type_bytes(&graph_data(task->program->graph)->values[value].type);
+    if (step->in_place[o] >= 0) {
+        uint32_t input = step->inputs[step->in_place[o]];
+        worker_buffer *old = task->values[input];
+        if (atomic_load(&old->refs) == 1 && old->bytes == bytes) {
+            task->values[value] = worker_buffer_retain(old);
+            return SHOAL_OK;
+        }
     }
+    return worker_buffer_new(task->slot, bytes, &task->values[value]);
+}
+
+static shoal_status compute(worker_task *task, worker_step *step) {
+    if (!step->executable) SHOAL_TRY(compile(task, step));
+    for (uint32_t o = 0; o < step->n_outputs; o++) SHOAL_TRY(output_buffer(task, step, o));
     size_t n = step->n_inputs + step->n_outputs;
     shoal_binding *bindings = calloc(n + 1, sizeof *bindings);
     if (!bindings) return base_fail(SHOAL_NO_MEMORY, "no memory to run");
@@ -309,6 +363,22 @@ void worker_collect_garbage(worker_slot *slot) {
     }
 }
 
+/* Measures and tells. Lock held, but not while measuring. */
+static void measure(worker_slot *slot) {
+    worker *w = slot->worker;
+    worker_speed speed;
+    slot->measure = false;
+    pthread_mutex_unlock(&w->lock);
+    shoal_status status = worker_speed_measure(slot, &speed);
+    pthread_mutex_lock(&w->lock);
+    Shoal__Speed message = SHOAL__SPEED__INIT;
+    message.slot = slot->number;
+    message.flops = speed.flops;
+    message.stream = speed.stream;
+    if (status == SHOAL_OK && w->hub) status = wire_send(w->hub, SHOAL__KIND__SPEED, &message.base);
+    if (status != SHOAL_OK) base_log(BASE_WARN, w->name, "measuring: %s", shoal_error_message());
+}
+
 static bool has_work(void *context) {
     worker_slot *slot = context;
     return atomic_load_explicit(&slot->queued, memory_order_relaxed);
@@ -319,13 +389,14 @@ void *worker_executor(void *argument) {
     worker *w = slot->worker;
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
-        worker_task *task = slot->head;
         worker_collect_garbage(slot);
+        if (slot->measure) measure(slot);
+        worker_task *task = slot->head;
         if (!task) {
             pthread_mutex_unlock(&w->lock);
             bool more = base_spin(has_work, slot);
             pthread_mutex_lock(&w->lock);
-            if (!more && !slot->head && !slot->garbage && !w->stopping)
+            if (!more && !slot->head && !slot->garbage && !slot->measure && !w->stopping)
                 pthread_cond_wait(&w->changed, &w->lock);
             continue;
         }

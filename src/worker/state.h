@@ -44,6 +44,8 @@ typedef struct worker_step {
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;  /* values of the program */
     const uint32_t *outputs; /* (of an exchange: its results) */
+    int32_t
+        *in_place; /* per output: the input that ends here and whose memory it may take, or -1 */
     /* exchange */
     uint32_t channel;
     bool has_operand;
@@ -77,7 +79,8 @@ typedef struct worker_receive {
     base_box box;
     size_t element;
     uint64_t bytes, have;
-    bool busy; /* another slot's executor is writing */
+    int64_t began, ended; /* when the first and the last byte came */
+    bool busy;            /* another slot's executor is writing */
 } worker_receive;
 
 typedef enum worker_task_state { TASK_QUEUED, TASK_RUNNING, TASK_DONE } worker_task_state;
@@ -133,6 +136,7 @@ typedef struct worker_slot {
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     atomic_bool queued;    /* there is a head: to be seen without the lock */
+    bool measure;          /* the hub wants to know how fast it is */
     bool advancing, again; /* home: some thread is at it */
     pthread_t thread;
     bool has_thread;
@@ -215,6 +219,15 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers);
 void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, uint64_t cookie);
 /* A link to another worker ended or could not be made. */
 void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const char *message);
+
+/* measure.c */
+typedef struct worker_speed {
+    double flops, stream; /* per second: operations, and bytes of memory */
+} worker_speed;
+/* What was measured by an earlier process; false when nothing was. */
+bool worker_speed_kept(const worker_slot *slot, worker_speed *out);
+/* Measures, and keeps it. Only the thread that runs programs. */
+shoal_status worker_speed_measure(worker_slot *slot, worker_speed *out);
 
 /* executor.c */
 void *worker_executor(void *slot);

@@ -163,6 +163,17 @@ static void on_free(worker *w, const Shoal__Release *release) {
     pthread_mutex_unlock(&w->lock);
 }
 
+/* The executor does it before its next task. */
+static void on_measure(worker *w, const Shoal__Measure *measure) {
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = 0; i < measure->n_slots; i++) {
+        worker_slot *slot = slot_of(w, measure->slots[i]);
+        if (slot && !slot->home) slot->measure = true;
+    }
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* Members let each other in. */
 static void trust(worker *w, const Shoal__Peers *peers) {
     base_str list = {0};
@@ -181,6 +192,7 @@ static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *
         worker_peers_update(w, (const Shoal__Peers *)message);
         return SHOAL_OK;
     case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
+    case SHOAL__KIND__MEASURE: on_measure(w, (const Shoal__Measure *)message); return SHOAL_OK;
     default: {
         const Shoal__Failed *failed = (const Shoal__Failed *)message;
         const Shoal__Error *error = failed->error;
@@ -201,6 +213,7 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__RUN: type = &shoal__run__descriptor; break;
     case SHOAL__KIND__PEERS: type = &shoal__peers__descriptor; break;
     case SHOAL__KIND__FREE: type = &shoal__release__descriptor; break;
+    case SHOAL__KIND__MEASURE: type = &shoal__measure__descriptor; break;
     case SHOAL__KIND__CANCEL: type = &shoal__failed__descriptor; break;
     default:
         if (w->client.message) return w->client.message(w->client.context, kind, body, bytes);
@@ -317,6 +330,11 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
         devices[i].memory = slot->device.memory ? slot->device.memory : slot->info.memory / 4 * 3;
         devices[i].threads = slot->device.threads ? slot->device.threads : slot->info.threads;
         devices[i].weight = slot->device.weight;
+        worker_speed speed;
+        if (options->role == SHOAL__ROLE__WORKER && worker_speed_kept(slot, &speed)) {
+            devices[i].flops = speed.flops;
+            devices[i].stream = speed.stream;
+        }
     }
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.role = options->role;

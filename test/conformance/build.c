@@ -143,5 +143,6 @@ shoal_status each_case(case_visitor visit, void *context) {
     build_begin(visit, context);
     cases_basic();
     cases_composite();
+    cases_index();
     return SHOAL_OK;
 }

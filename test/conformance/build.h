@@ -5,13 +5,13 @@
 
 #include "cases.h"
 
-typedef enum fill { FILL_SPECIAL, FILL_TAME, FILL_INDEX, FILL_SMALL } fill;
+typedef enum fill { FILL_SPECIAL, FILL_TAME, FILL_INDEX } fill;
 
 /* Begins again with the numbers that look random; each case goes to `visit`. */
 void build_begin(case_visitor visit, void *context);
 uint64_t build_random(void);
 /* Elements for an input, to be freed. `turn` spreads the special values of operand 1 against those
- * of operand 0. FILL_SMALL: integers 0 to 6, numbers of magnitude 6. */
+ * of operand 0. */
 void *build_input(const shoal_type *type, fill how, uint64_t turn);
 void build_put_float(uint8_t dtype, void *to, int64_t at, double value);
 void build_visit_and_free(test_case *c);
@@ -34,5 +34,6 @@ shoal_attr build_ints(shoal_attr_key key, const int64_t *values, int count);
 /* The lists of cases; they use what build_begin set. */
 void cases_basic(void);
 void cases_composite(void);
+void cases_index(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- elementwise ---- */
 
@@ -28,8 +29,16 @@ static const struct {
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static bool is_transcendental(uint16_t op) {
-    return op == GRAPH_EXPONENTIAL || op == GRAPH_LOG || op == GRAPH_TANH || op == GRAPH_LOGISTIC ||
-           op == GRAPH_POWER;
+    static const uint16_t ops[] = {GRAPH_EXPONENTIAL,  GRAPH_LOG,
+                                   GRAPH_TANH,         GRAPH_LOGISTIC,
+                                   GRAPH_POWER,        GRAPH_ERF,
+                                   GRAPH_COSINE,       GRAPH_SINE,
+                                   GRAPH_TAN,          GRAPH_CBRT,
+                                   GRAPH_RSQRT,        GRAPH_ATAN2,
+                                   GRAPH_LOG_PLUS_ONE, GRAPH_EXPONENTIAL_MINUS_ONE};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (op == ops[i]) return true;
+    return false;
 }
 
 static void elementwise_cases(void) {
@@ -38,10 +47,13 @@ static void elementwise_cases(void) {
         for (int s = 0; s < N_SHAPES; s++) {
             shoal_type t = build_type(dtype, shapes[s].dims, shapes[s].rank);
             shoal_type types[3] = {t, t, t};
-            for (uint16_t op = GRAPH_NEGATE; op <= GRAPH_POWER; op++) {
+            for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+                const char *category = graph_op(op)->category;
+                bool one = !strcmp(category, "unary");
+                if (!one && strcmp(category, "binary")) continue;
                 bool exact = !is_transcendental(op) || shoal_dtype_kind((shoal_dtype)dtype) != 'f';
-                build_node(op, types, op < GRAPH_ADD ? 1 : 2, NULL, 0,
-                           exact ? CLOSE_EXACT : CLOSE_ULPS, 0, FILL_SPECIAL);
+                build_node(op, types, one ? 1 : 2, NULL, 0, exact ? CLOSE_EXACT : CLOSE_ULPS, 0,
+                           FILL_SPECIAL);
             }
             for (int d = 0; d < 6; d++) {
                 shoal_attr direction = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[d]);

@@ -1,10 +1,10 @@
 /* conformance BACKEND: runs every case on a backend and compares the results with the reference's.
  * conformance --cases: writes the cases with the reference's results to standard output, for
  * golden.py, which compares them with NumPy's: per case one line of JSON, then the bytes of the
- * inputs and of the output. */
+ * inputs and of the outputs. */
 #include "cases.h"
 
-#include "backend/ref/number.h"
+#include "backend/ref/ref.h"
 #include "backend/registry.h"
 #include "base/fence.h"
 #include "base/str.h"
@@ -25,6 +25,7 @@ typedef struct target {
 typedef struct tally {
     target reference, tested;
     uint32_t passed, failed;
+    bool seen[GRAPH_OP_BUILT_IN]; /* operations that a case has */
 } tally;
 
 static void fail(const test_case *c, tally *t, const char *what, const char *why) {
@@ -193,9 +194,23 @@ static void compare(tally *t, const test_case *c, const char *how, void *const *
     t->passed++;
 }
 
+/* Every operation that has a kernel or a decomposition must have a case; place moves nothing. */
+static void report_coverage(tally *t) {
+    uint32_t covered = 0;
+    for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+        covered += t->seen[op];
+        if (t->seen[op] || op == GRAPH_PLACE) continue;
+        if (!ref_kernel_of(op) && !graph_op(op)->decompose) continue;
+        t->failed++;
+        printf("FAILED %s: has no case\n", shoal_op_name(op));
+    }
+    printf("cases of %u operations\n", covered);
+}
+
 static void test_one(void *context, const test_case *c) {
     tally *t = context;
     const shoal_graph *g = graph_data(c->graph);
+    for (uint32_t i = 0; i < g->n_nodes; i++) t->seen[g->nodes[i].op] = true;
     void *must[MOST_OUTPUTS], *is[MOST_OUTPUTS];
     bool shared = false;
     for (uint32_t i = 0; i < g->n_outputs; i++) {
@@ -251,14 +266,25 @@ static void write_attr(base_str *s, const shoal_attr *attr) {
     }
 }
 
+static void write_types(base_str *s, const char *name, const shoal_graph *g, const uint32_t *values,
+                        uint32_t n) {
+    base_str_format(s, ", \"%s\": [", name);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i) base_str_text(s, ", ");
+        write_type(s, &g->values[values[i]].type);
+    }
+    base_str_text(s, "]");
+}
+
 static void write_case(void *context, const test_case *c) {
     tally *t = context;
     const shoal_graph *g = graph_data(c->graph);
     if (g->n_nodes != 1) return; /* graphs are compared with the reference alone */
-    const shoal_type *out = &g->values[g->outputs[0]].type;
-    void *result = malloc(output_bytes(g, 0) + 1);
-    bool shared;
-    if (!result || run_case(&t->reference, c, false, &result, &shared)) {
+    void *results[MOST_OUTPUTS] = {0};
+    bool shared, fine = true;
+    for (uint32_t i = 0; i < g->n_outputs; i++)
+        fine = fine && (results[i] = malloc(output_bytes(g, i) + 1));
+    if (!fine || run_case(&t->reference, c, false, results, &shared)) {
         fprintf(stderr, "%s: %s\n", c->name, shoal_error_message());
         exit(2);
     }
@@ -266,16 +292,12 @@ static void write_case(void *context, const test_case *c) {
     base_str_init(&s);
     base_str_format(&s,
                     "{\"name\": \"%s\", \"op\": \"%s\", \"body\": \"%s\", \"close\": %d, "
-                    "\"terms\": %lld, \"output\": ",
+                    "\"terms\": %lld",
                     c->name, shoal_op_name(g->nodes[0].op), c->body ? c->body : "", (int)c->close,
                     (long long)c->terms);
-    write_type(&s, out);
-    base_str_text(&s, ", \"inputs\": [");
-    for (uint32_t i = 0; i < g->n_inputs; i++) {
-        if (i) base_str_text(&s, ", ");
-        write_type(&s, &g->values[g->inputs[i]].type);
-    }
-    base_str_text(&s, "], \"attrs\": {");
+    write_types(&s, "outputs", g, g->outputs, g->n_outputs);
+    write_types(&s, "inputs", g, g->inputs, g->n_inputs);
+    base_str_text(&s, ", \"attrs\": {");
     for (uint16_t i = 0; i < g->nodes[0].n_attrs; i++) {
         if (i) base_str_text(&s, ", ");
         write_attr(&s, &g->nodes[0].attrs[i]);
@@ -283,10 +305,12 @@ static void write_case(void *context, const test_case *c) {
     base_str_text(&s, "}}\n");
     for (uint32_t i = 0; i < g->n_inputs; i++)
         base_str_bytes(&s, c->inputs[i], (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
-    base_str_bytes(&s, result, output_bytes(g, 0));
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        base_str_bytes(&s, results[i], output_bytes(g, i));
+        free(results[i]);
+    }
     if (base_str_status(&s) || fwrite(s.data, 1, s.size, stdout) != s.size) exit(2);
     base_str_fini(&s);
-    free(result);
     t->passed++;
 }
 
@@ -305,6 +329,7 @@ int main(int argc, char **argv) {
     }
     status = each_case(writes ? write_case : test_one, &t);
     if (!writes) {
+        report_coverage(&t);
         printf("conformance %s: %u comparisons with ref\n", argv[1], t.passed + t.failed);
         printf("%u passed, %u failed\n", t.passed, t.failed);
         t.tested.backend->device_free(t.tested.device);

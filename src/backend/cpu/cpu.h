@@ -1,8 +1,9 @@
 /* The cpu backend: compiles a graph to a list of steps and runs them on a pool of threads.
  *
- * Reading order: device.c (the table, memory), plan.c (from graph to steps, and where values lie),
- * then the steps: map.c (elementwise), move.c (copies), reduce.c, dot.c with blas.c. kernels.c is
- * compiled once per instruction set. What has no fast step runs by the reference's kernel. */
+ * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
+ * lie), then the steps: fuse.c (regions of elementwise operations), row.c (composites along rows),
+ * move.c (copies), reduce.c, dot.c with blas.c. kernels.c is compiled once per instruction set.
+ * What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
@@ -17,8 +18,10 @@ extern const shoal_backend backend_cpu;
 /* ---- kernels.c ---- */
 
 /* n elements: out = op(in...). Bit i of `scalars`: operand i is one element for all. out may be an
- * operand. */
-typedef void (*cpu_map_kernel)(void *out, const void *const *in, int64_t n, unsigned scalars);
+ * operand. ahead: n times 4 bytes that will be read soon, or NULL; kernels that compute for long
+ * ask for them meanwhile. */
+typedef void (*cpu_map_kernel)(void *out, const void *const *in, int64_t n, unsigned scalars,
+                               const char *ahead);
 /* *acc = op(*acc, x[0], …, x[n-1]) in an order of the kernel's own. */
 typedef void (*cpu_fold_kernel)(void *acc, const void *x, int64_t n);
 /* c[m][n] = sum over k of a * b, for matrices with any strides (in elements); c has unit stride
@@ -26,6 +29,10 @@ typedef void (*cpu_fold_kernel)(void *acc, const void *x, int64_t n);
 typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a,
                                   const int64_t *a_strides, const void *b, const int64_t *b_strides,
                                   void *c, int64_t c_stride);
+
+/* One row of n elements; scale, bias: of the row's length, or NULL. out may be x. */
+typedef void (*cpu_row_kernel)(void *out, const void *x, const void *scale, const void *bias,
+                               int64_t n, double epsilon);
 
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
@@ -36,6 +43,13 @@ typedef struct cpu_kernels {
     cpu_map_kernel select[CPU_FLOATS];                 /* any elements of 4 and of 8 bytes */
     cpu_fold_kernel fold[GRAPH_OP_BUILT_IN][CPU_FLOATS];
     cpu_matmul_kernel matmul[CPU_FLOATS];
+    cpu_map_kernel multiply_add[CPU_FLOATS]; /* of three operands, two roundings */
+    cpu_map_kernel gelu_tanh[CPU_FLOATS];
+    bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
+    cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
+    /* memcpy past the caches, for what is not read again soon; then `fence`. */
+    void (*stream)(void *to, const void *from, size_t bytes);
+    void (*fence)(void);
 } cpu_kernels;
 
 extern const cpu_kernels cpu_kernels_base;
@@ -94,9 +108,9 @@ shoal_status cpu_memory_new(shoal_device *device, size_t bytes,
                             shoal_memory **out) SHOAL_CHECK_RESULT;
 void cpu_memory_free(shoal_device *device, shoal_memory *memory);
 
-/* Calls work(context, begin, end) for parts of 0..count-1, on several threads where there are at
- * least two parts of `grain`. */
-typedef void (*cpu_range)(void *context, int64_t begin, int64_t end);
+/* Calls work(context, part, begin, end) for parts of 0..count-1, on several threads where there are
+ * at least two parts of `grain`. part counts from 0 and is below the number of threads. */
+typedef void (*cpu_range)(void *context, uint32_t part, int64_t begin, int64_t end);
 void cpu_parallel(shoal_device *device, int64_t count, int64_t grain, cpu_range work,
                   void *context);
 
@@ -104,14 +118,39 @@ void cpu_parallel(shoal_device *device, int64_t count, int64_t grain, cpu_range 
 
 enum { CPU_ALIGN = 64, CPU_MAX_OPERANDS = 3 };
 
-/* An elementwise step over merged axes; operand strides are in elements, 0 repeats. */
-typedef struct cpu_map {
+/* Tiles are so many elements; a register holds one tile of elements of up to 8 bytes. */
+enum { CPU_TILE = 1024, CPU_REGISTER = CPU_TILE * 8 };
+/* Most operations and sources of a region. What an operation reads or writes is a number: a source,
+ * or from these on a register, or a result. */
+enum { CPU_OPERATIONS = 64, CPU_SOURCES = 40, CPU_AT_REGISTER = 64, CPU_AT_RESULT = 128 };
+
+/* A region: elementwise operations over one shape, done tile by tile. Operands that come from
+ * memory are sources, what stays within a tile is in registers, what leaves it is a result. */
+typedef struct cpu_source {
+    uint32_t value;
+    size_t bytes;                    /* of an element */
+    int64_t strides[SHOAL_MAX_RANK]; /* over the region's axes, in elements; 0 repeats */
+    bool dense, scalar;              /* else a broadcast along some axes */
+} cpu_source;
+typedef struct cpu_operation {
     cpu_map_kernel kernel;
-    uint32_t rank, n_operands;
+    uint8_t n_operands, operands[CPU_MAX_OPERANDS], to;
+} cpu_operation;
+typedef struct cpu_result {
+    uint32_t value;
+    size_t bytes;
+    int from; /* register that is streamed to memory; -1: its operation writes there */
+} cpu_result;
+typedef struct cpu_region {
+    uint32_t rank, n_sources, n_operations, n_results, n_registers;
     int64_t dims[SHOAL_MAX_RANK];
-    int64_t strides[CPU_MAX_OPERANDS][SHOAL_MAX_RANK];
-    size_t bytes[CPU_MAX_OPERANDS], out_bytes; /* of an element */
-} cpu_map;
+    int carrier;  /* operation that asks for the next tile of the first source, or -1 */
+    bool by_rows; /* tiles end where rows of the innermost axis do */
+    cpu_source *sources;
+    cpu_operation *operations;
+    cpu_result *results;
+    size_t scratch; /* offset in the workspace of the registers, thread after thread */
+} cpu_region;
 
 typedef struct cpu_reduce {
     cpu_fold_kernel fold;
@@ -137,6 +176,14 @@ typedef struct cpu_dot {
     cpu_matrix lhs, rhs; /* m x k, k x n */
 } cpu_dot;
 
+/* A composite along the rows of a dense tensor. */
+typedef struct cpu_row {
+    cpu_row_kernel kernel;
+    int64_t rows, n;
+    double epsilon;
+    size_t scratch; /* offset in the workspace of one row per thread */
+} cpu_row;
+
 typedef struct cpu_program cpu_program;
 typedef struct cpu_step cpu_step;
 
@@ -149,9 +196,12 @@ typedef struct cpu_run {
 
 struct cpu_step {
     shoal_status (*run)(const cpu_run *run, const cpu_step *step);
-    const shoal_node *node;
+    const shoal_node *node; /* NULL: a region */
+    uint32_t n_reads, n_writes;
+    const uint32_t *reads, *writes; /* values */
     union {
-        cpu_map map;
+        cpu_region region;
+        cpu_row row;
         cpu_reduce reduce;
         cpu_dot dot;
     } u;
@@ -173,13 +223,18 @@ typedef struct cpu_value {
 struct cpu_program {
     graph *graph; /* a copy: the caller's may go */
     const shoal_graph *g;
+    base_arena arena;
     cpu_value *values;
     void **at; /* of the run that is going on: per value, its address */
     cpu_step *steps;
     uint32_t n_steps;
+    uint32_t threads;
     size_t workspace;
 };
 
+/* Whether a node runs here: primitives at least by the reference's kernel, composites only by one
+ * of our own. */
+bool cpu_supports(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 shoal_status cpu_program_new(shoal_device *device, const shoal_graph *g,
                              const shoal_compile_options *options, shoal_compile_report *report,
                              cpu_program **out) SHOAL_CHECK_RESULT;
@@ -188,13 +243,36 @@ void cpu_program_destroy(cpu_program **program);
 shoal_status cpu_program_run(shoal_device *device, const cpu_program *program,
                              void *const *buffers) SHOAL_CHECK_RESULT;
 
-/* ---- steps: what prepares them (false: no fast step) and what runs them ---- */
+/* ---- place.c ---- */
 
-/* Whether a node has a map kernel; operands may then be views. */
+/* Gives every value its memory, and steps their part of the workspace. */
+shoal_status cpu_place_values(cpu_program *program) SHOAL_CHECK_RESULT;
+/* in_place[o]: the input whose memory output o may take over, or -1. frozen: inputs that may not
+ * be written, or NULL. */
+shoal_status cpu_report_in_place(const cpu_program *program, const bool *frozen,
+                                 int32_t *in_place) SHOAL_CHECK_RESULT;
+
+/* ---- fuse.c ---- */
+
+/* Whether a node is elementwise with a kernel; its operands may then be views. */
 cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
                                  const shoal_node *node);
-void cpu_map_prepare(const cpu_program *program, cpu_map_kernel kernel, cpu_step *step);
-shoal_status cpu_map_run(const cpu_run *run, const cpu_step *step);
+/* Makes a step of nodes, in rising order, over one shape. used[v]: somebody else reads value v. */
+shoal_status cpu_region_prepare(cpu_program *program, const cpu_kernels *kernels,
+                                const uint32_t *nodes, uint32_t n_nodes, const bool *used,
+                                cpu_step *step) SHOAL_CHECK_RESULT;
+/* Bytes of one thread's registers. */
+size_t cpu_region_scratch(const cpu_region *region);
+/* Whether result number `result` may be written over the memory of value `root`: each element of
+ * that is read before the same element is written. */
+bool cpu_region_may_overwrite(const cpu_program *program, const cpu_region *region, uint32_t result,
+                              uint32_t root);
+shoal_status cpu_region_run(const cpu_run *run, const cpu_step *step);
+
+/* ---- steps: what prepares them (false: no fast step) and what runs them ---- */
+
+bool cpu_row_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
+shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step);

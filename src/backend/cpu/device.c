@@ -4,6 +4,7 @@
 #include "backend/common.h"
 #include "base/clock.h"
 #include "base/os_cpu.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,14 +132,34 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
     return SHOAL_OK;
 }
 
-static const cpu_kernels *choose_kernels(void) {
+/* The best that the processor has, or the one that SHOAL_CPU names. */
+static shoal_status choose_kernels(const cpu_kernels **out) {
+    const cpu_kernels *sets[] = {&cpu_kernels_base, NULL, NULL};
+    size_t n = 1;
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        sets[n++] = &cpu_kernels_avx2;
+    if (n == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        return &cpu_kernels_avx512;
-    if (__builtin_cpu_supports("avx2")) return &cpu_kernels_avx2;
+        sets[n++] = &cpu_kernels_avx512;
 #endif
-    return &cpu_kernels_base;
+    *out = sets[n - 1];
+    const char *name = getenv("SHOAL_CPU");
+    if (!name || !*name) return SHOAL_OK;
+    base_str known;
+    base_str_init(&known);
+    for (size_t i = 0; i < n; i++) {
+        *out = sets[i];
+        if (!strcmp(sets[i]->name, name)) break;
+        base_str_format(&known, "%s%s", i ? ", " : "", sets[i]->name);
+        *out = NULL;
+    }
+    shoal_status status = SHOAL_OK;
+    if (!*out)
+        status = base_fail(SHOAL_INVALID, "SHOAL_CPU is '%s'; this processor has: %s", name,
+                           known.data ? known.data : "");
+    base_str_fini(&known);
+    return status;
 }
 
 static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t threads,
@@ -146,14 +167,14 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
     if (index > 0) return base_fail(SHOAL_NOT_FOUND, "cpu: there is no device %u, only 0", index);
     shoal_device *device = calloc(1, sizeof *device);
     if (!device) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for a device");
-    shoal_status status = base_pool_new(threads ? threads : base_cpu_count(), &device->pool);
+    shoal_status status = choose_kernels(&device->kernels);
+    if (!status) status = base_pool_new(threads ? threads : base_cpu_count(), &device->pool);
     if (status) {
         free(device);
         return status;
     }
     pthread_mutex_init(&device->cache.lock, NULL);
     device->host = host;
-    device->kernels = choose_kernels();
     *out = device;
     return SHOAL_OK;
 }
@@ -177,7 +198,7 @@ static void run_part(void *context, uint32_t index) {
     const range *r = context;
     int64_t each = r->count / r->parts, rest = r->count % r->parts, i = index;
     int64_t begin = each * i + (i < rest ? i : rest);
-    r->work(r->context, begin, begin + each + (i < rest));
+    r->work(r->context, index, begin, begin + each + (i < rest));
 }
 
 void cpu_parallel(shoal_device *device, int64_t count, int64_t grain, cpu_range work,
@@ -204,7 +225,7 @@ static shoal_status copy(shoal_device *device, shoal_binding to, const shoal_reg
 }
 
 static bool supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
-    return ref_supports(node);
+    return cpu_supports(device->kernels, g, node);
 }
 
 struct shoal_executable {

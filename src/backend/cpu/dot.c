@@ -130,7 +130,7 @@ static void multiply(const job *j, const char *a, const char *b, char *c, int64_
     }
 }
 
-static void multiply_range(void *context, int64_t begin, int64_t end) {
+static void multiply_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_dot *dot = j->dot;
     for (int64_t i = begin; i < end; i++) {

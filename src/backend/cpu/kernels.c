@@ -1,65 +1,17 @@
-/* The inner loops of the cpu backend, in plain C that compilers turn into vector code. This file
- * is compiled once per instruction set, as SHOAL_CPU_TABLE. No operation is contracted or reordered
- * by the compiler, so all tables give the same bits, and add to sqrt give the reference's. */
-#include "backend/cpu/cpu.h"
+/* The inner loops of the cpu backend, in plain C that compilers turn into vector code, and the
+ * table of all kernels of an instruction set. This file is compiled once per set. Nothing in it is
+ * contracted or reordered by the compiler, so all sets give the same bits, and those of the
+ * reference; what is allowed to differ is in functions.c. */
+#include "backend/cpu/functions.h"
 
 #include <math.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- functions of one element, f32 ---- */
-
-INLINE float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 INLINE uint32_t bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
-}
-
-/* e^x = 2^n e^r with |r| <= ln 2 / 2; e^r by its Taylor series, whose rest is below 2^-25. 2^n is
- * applied in two halves, so that results below the normal range come out right. */
-INLINE float exp_f32(float x) {
-    const float magic = 12582912; /* 1.5 * 2^23: adding it rounds to an integer */
-    float clamped = x > 89 ? 89 : x < -104 ? -104 : x == x ? x : 0;
-    float shifted = clamped * 1.44269504f + magic;
-    int32_t n = (int32_t)(bits_of(shifted) - bits_of(magic));
-    float whole = shifted - magic;
-    float r = clamped - whole * 0.693359375f;
-    r = r - whole * -2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * (r * r) + r + 1;
-    int32_t half = n >> 1;
-    float result = p * float_of((uint32_t)(half + 127) << 23);
-    result = result * float_of((uint32_t)(n - half + 127) << 23);
-    return x == x ? result : x;
-}
-
-INLINE float logistic_f32(float x) {
-    float e = exp_f32(x > 0 ? -x : x);
-    return (x >= 0 ? 1 : e) / (1 + e);
-}
-
-/* tanh x = (1 - e^-2|x|) / (1 + e^-2|x|); near 0, where that cancels, a Taylor series. */
-INLINE float tanh_f32(float x) {
-    float a = fabsf(x), e = exp_f32(-2 * a), s = x * x;
-    float large = (1 - e) / (1 + e);
-    float p = 62.0f / 2835 - s * (1382.0f / 155925);
-    p = -17.0f / 315 + s * p;
-    p = 2.0f / 15 + s * p;
-    p = -1.0f / 3 + s * p;
-    float small = a + a * (s * p);
-    float result = a < 0.3f ? small : large;
-    return x == x ? float_of(bits_of(result) | (bits_of(x) & 0x80000000u)) : x;
 }
 
 /* ---- both types ---- */
@@ -91,7 +43,8 @@ INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
 INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
 
 #define UNARY(name, type, expression)                                                              \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
         type *out = to;                                                                            \
         const type *a = in[0];                                                                     \
         for (int64_t i = 0; i < n; i++) {                                                          \
@@ -106,12 +59,10 @@ INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); 
 UNARY_BOTH(negate, -x, -x)
 UNARY_BOTH(abs, fabsf(x), fabs(x))
 UNARY_BOTH(sqrt, sqrtf(x), sqrt(x))
-UNARY(map_exponential_f32, float, exp_f32(x))
-UNARY(map_tanh_f32, float, tanh_f32(x))
-UNARY(map_logistic_f32, float, logistic_f32(x))
 
 #define BINARY(name, type, result, expression)                                                     \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
         result *out = to;                                                                          \
         const type *a = in[0], *b = in[1];                                                         \
         if (scalars & 1) {                                                                         \
@@ -144,6 +95,33 @@ BINARY_BOTH(divide, x / y, x / y)
 BINARY_BOTH(maximum, maximum_f32(x, y), maximum_f64(x, y))
 BINARY_BOTH(minimum, minimum_f32(x, y), minimum_f64(x, y))
 
+/* x * y + z, each rounded. */
+#define MULTIPLY_ADD(name, type)                                                                   \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
+        type *out = to;                                                                            \
+        const type *a = in[0], *b = in[1], *c = in[2];                                             \
+        switch (scalars) {                                                                         \
+            CASE(0, type)                                                                          \
+            CASE(1, type)                                                                          \
+            CASE(2, type)                                                                          \
+            CASE(3, type)                                                                          \
+            CASE(4, type)                                                                          \
+            CASE(5, type)                                                                          \
+            CASE(6, type)                                                                          \
+            CASE(7, type)                                                                          \
+        }                                                                                          \
+    }
+#define CASE(bits, type)                                                                           \
+    case bits: {                                                                                   \
+        type x = *a, y = *b, z = *c;                                                               \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            out[i] = ((bits)&1 ? x : a[i]) * ((bits)&2 ? y : b[i]) + ((bits)&4 ? z : c[i]);        \
+        break;                                                                                     \
+    }
+MULTIPLY_ADD(multiply_add_f32, float)
+MULTIPLY_ADD(multiply_add_f64, double)
+
 #define COMPARE(name, operator)                                                                    \
     BINARY(compare_##name##_f32, float, uint8_t, x operator y)                                     \
     BINARY(compare_##name##_f64, double, uint8_t, x operator y)
@@ -155,7 +133,8 @@ COMPARE(gt, >)
 COMPARE(ge, >=)
 
 #define SELECT(name, type)                                                                         \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars) {               \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
         type *out = to;                                                                            \
         const uint8_t *p = in[0];                                                                  \
         const type *a = in[1], *b = in[2];                                                         \
@@ -198,6 +177,42 @@ FOLD(maximum_f64, double, maximum_f64(x, y))
 FOLD(minimum_f32, float, minimum_f32(x, y))
 FOLD(minimum_f64, double, minimum_f64(x, y))
 
+/* ---- past the caches ---- */
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+typedef __m512i wide;
+#define LOAD_WIDE(p) _mm512_loadu_si512(p)
+#define STREAM_WIDE(p, x) _mm512_stream_si512((void *)(p), x)
+#elif defined(__AVX2__)
+#include <immintrin.h>
+typedef __m256i wide;
+#define LOAD_WIDE(p) _mm256_loadu_si256((const __m256i *)(p))
+#define STREAM_WIDE(p, x) _mm256_stream_si256((__m256i *)(p), x)
+#endif
+
+static void stream(void *to, const void *from, size_t bytes) {
+#ifdef STREAM_WIDE
+    char *target = to;
+    const char *source = from;
+    size_t head = -(uintptr_t)target % sizeof(wide);
+    if (head > bytes) head = bytes;
+    memcpy(target, source, head);
+    size_t at = head;
+    for (; at + sizeof(wide) <= bytes; at += sizeof(wide))
+        STREAM_WIDE(target + at, LOAD_WIDE(source + at));
+    memcpy(target + at, source + at, bytes - at);
+#else
+    memcpy(to, from, bytes);
+#endif
+}
+
+static void fence(void) {
+#ifdef STREAM_WIDE
+    _mm_sfence();
+#endif
+}
+
 /* ---- matrix products without BLAS: blocks of k and n that stay in the cache ---- */
 
 #define MATMUL(name, type)                                                                         \
@@ -227,16 +242,28 @@ MATMUL(matmul_f64, double)
 #define BOTH(prefix, name)                                                                         \
     { prefix##_##name##_f32, prefix##_##name##_f64 }
 
-const cpu_kernels SHOAL_CPU_TABLE = {
-    .name = SHOAL_CPU_NAME,
+static bool computes_long(cpu_map_kernel kernel) {
+#define XX(name) kernel == CPU_OF_SET(name) ||
+    return CPU_FUNCTION_MAP(XX) false;
+#undef XX
+}
+
+#define TEXT(name) #name
+#define TEXT_OF(name) TEXT(name)
+
+const cpu_kernels CPU_OF_SET(kernels) = {
+    .name = TEXT_OF(SHOAL_CPU_SET),
     .map =
         {
             [GRAPH_NEGATE] = BOTH(map, negate),
             [GRAPH_ABS] = BOTH(map, abs),
             [GRAPH_SQRT] = BOTH(map, sqrt),
-            [GRAPH_EXPONENTIAL] = {map_exponential_f32},
-            [GRAPH_TANH] = {map_tanh_f32},
-            [GRAPH_LOGISTIC] = {map_logistic_f32},
+            [GRAPH_EXPONENTIAL] = {CPU_OF_SET(exponential)},
+            [GRAPH_LOG] = {CPU_OF_SET(log)},
+            [GRAPH_TANH] = {CPU_OF_SET(tanh)},
+            [GRAPH_LOGISTIC] = {CPU_OF_SET(logistic)},
+            [GRAPH_SILU] = {CPU_OF_SET(silu)},
+            [GRAPH_GELU] = {CPU_OF_SET(gelu)},
             [GRAPH_ADD] = BOTH(map, add),
             [GRAPH_SUBTRACT] = BOTH(map, subtract),
             [GRAPH_MULTIPLY] = BOTH(map, multiply),
@@ -255,4 +282,16 @@ const cpu_kernels SHOAL_CPU_TABLE = {
             [GRAPH_MINIMUM] = BOTH(fold, minimum),
         },
     .matmul = {matmul_f32, matmul_f64},
+    .multiply_add = {multiply_add_f32, multiply_add_f64},
+    .gelu_tanh = {CPU_OF_SET(gelu_tanh)},
+    .row =
+        {
+            [GRAPH_SOFTMAX] = CPU_OF_SET(softmax),
+            [GRAPH_LOG_SOFTMAX] = CPU_OF_SET(log_softmax),
+            [GRAPH_RMS_NORM] = CPU_OF_SET(rms_norm),
+            [GRAPH_LAYER_NORM] = CPU_OF_SET(layer_norm),
+        },
+    .computes_long = computes_long,
+    .stream = stream,
+    .fence = fence,
 };

@@ -81,7 +81,7 @@ typedef struct job {
     size_t bytes;
 } job;
 
-static void copy_range(void *context, int64_t begin, int64_t end) {
+static void copy_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     ref_view v = j->view;
     v.dims[0] = end - begin;

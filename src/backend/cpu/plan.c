@@ -1,9 +1,8 @@
-/* From a graph to a program: which step runs each node, and where each value lies.
+/* From a graph to a program: which step runs each node.
  *
  * Values that are another value's elements in the same order (reshape and the like) share its
- * memory; broadcasts that only elementwise steps read stay views. What remains lies in the
- * caller's outputs or in one workspace, whose parts are reused as soon as their value was read for
- * the last time. */
+ * memory; broadcasts that only elementwise steps read stay views. Elementwise nodes become regions;
+ * every other node is a step of its own. */
 #include "backend/cpu/cpu.h"
 
 #include "base/vec.h"
@@ -76,13 +75,17 @@ static bool share(cpu_program *p, const shoal_node *node) {
     return true;
 }
 
-/* ---- steps ---- */
+/* ---- steps that are one node ---- */
 
 static shoal_status run_reference(const cpu_run *run, const cpu_step *step) {
-    const void *inputs[CPU_MAX_OPERANDS];
-    for (uint32_t k = 0; k < step->node->n_inputs; k++) inputs[k] = run->at[step->node->inputs[k]];
+    const void *few[8], **inputs = few;
+    if (step->n_reads > 8 && !(inputs = malloc(step->n_reads * sizeof *inputs)))
+        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %u operands", step->n_reads);
+    for (uint32_t k = 0; k < step->n_reads; k++) inputs[k] = run->at[step->reads[k]];
     ref_call call = {run->program->g, step->node, inputs, &run->at[step->node->first_output]};
-    return ref_kernel_of(step->node->op)(&call);
+    shoal_status status = ref_kernel_of(step->node->op)(&call);
+    if (inputs != few) free(inputs);
+    return status;
 }
 
 static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
@@ -96,188 +99,231 @@ static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
 
 static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const shoal_node *node) {
     cpu_step *step = &p->steps[p->n_steps++];
+    uint32_t *writes = base_arena_array(&p->arena, uint32_t, node->n_outputs);
+    if (!writes) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < node->n_outputs; i++) writes[i] = node->first_output + i;
     step->node = node;
-    cpu_map_kernel kernel = cpu_map_kernel_of(kernels, p->g, node);
-    if (kernel) {
-        cpu_map_prepare(p, kernel, step);
-    } else if (cpu_is_move(node->op)) {
+    step->n_reads = node->n_inputs;
+    step->reads = node->inputs;
+    step->n_writes = node->n_outputs;
+    step->writes = writes;
+    if (cpu_is_move(node->op))
         step->run = cpu_move_run;
-    } else if (node->op == GRAPH_CONSTANT) {
+    else if (node->op == GRAPH_CONSTANT)
         step->run = run_fill;
-    } else if (!(node->op == GRAPH_DOT_GENERAL && cpu_dot_prepare(p, step)) &&
-               !(node->op == GRAPH_REDUCE && cpu_reduce_prepare(kernels, p, step))) {
-        if (node->n_inputs > CPU_MAX_OPERANDS)
-            return base_fail(SHOAL_UNSUPPORTED, "cpu: operation '%s' with %u operands",
-                             shoal_op_name(node->op), node->n_inputs);
+    else if (!(node->op == GRAPH_DOT_GENERAL && cpu_dot_prepare(p, step)) &&
+             !(node->op == GRAPH_REDUCE && cpu_reduce_prepare(kernels, p, step)) &&
+             !cpu_row_prepare(kernels, p, step))
         step->run = run_reference;
+    return SHOAL_OK;
+}
+
+/* ---- regions ----
+ *
+ * A region gathers elementwise nodes over one shape until something else reads one of its values,
+ * or nothing more can; then it becomes a step. A node that reads several joins them. So regions
+ * that are open never depend on each other. */
+
+typedef struct region {
+    BASE_VEC(uint32_t) nodes;
+    uint32_t sources; /* at most */
+    int64_t pending;  /* reads of its values that are still to come */
+    bool open;
+} region;
+
+typedef struct fuser {
+    cpu_program *p;
+    const cpu_kernels *kernels;
+    BASE_VEC(region) regions;
+    uint32_t *region_of; /* per value: number of its region + 1 */
+    uint32_t *reads;     /* per value: operands of nodes that it is */
+    uint32_t *inside;    /* of these, nodes of its own region */
+    bool *output;        /* per value: it is one */
+    bool *used;          /* scratch of close_region */
+} fuser;
+
+static int ascending(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static shoal_status close_region(fuser *f, region *r) {
+    const shoal_graph *g = f->p->g;
+    cpu_step *step = &f->p->steps[f->p->n_steps++];
+    r->open = false;
+    qsort(r->nodes.data, r->nodes.count, sizeof *r->nodes.data, ascending);
+    for (size_t i = 0; i < r->nodes.count; i++) {
+        uint32_t v = g->nodes[r->nodes.data[i]].first_output;
+        f->used[v] = f->output[v] || f->reads[v] > f->inside[v];
     }
+    shoal_status status = cpu_region_prepare(f->p, f->kernels, r->nodes.data,
+                                             (uint32_t)r->nodes.count, f->used, step);
+    free(r->nodes.data);
+    r->nodes.data = NULL;
+    return status;
+}
+
+/* The region, if it is open, that makes what an operand is made of. */
+static region *maker_of(fuser *f, uint32_t operand) {
+    uint32_t number = f->region_of[f->p->values[operand].root];
+    return number && f->regions.data[number - 1].open ? &f->regions.data[number - 1] : NULL;
+}
+
+static bool same_shape(const shoal_graph *g, uint32_t a, uint32_t b) {
+    const shoal_type *x = &g->values[a].type, *y = &g->values[b].type;
+    return x->rank == y->rank && !memcmp(x->dims, y->dims, x->rank * sizeof *x->dims);
+}
+
+static shoal_status absorb(fuser *f, region *into, region *from) {
+    for (size_t i = 0; i < from->nodes.count; i++) {
+        uint32_t node = from->nodes.data[i];
+        if (!base_vec_push(&into->nodes, node)) return SHOAL_NO_MEMORY;
+        f->region_of[f->p->g->nodes[node].first_output] = (uint32_t)(into - f->regions.data) + 1;
+    }
+    into->sources += from->sources;
+    into->pending += from->pending;
+    from->open = false;
+    free(from->nodes.data);
+    from->nodes.data = NULL;
+    return SHOAL_OK;
+}
+
+/* The region that a node joins, which may be a new one; those it cannot join but reads are closed.
+ */
+static shoal_status find_region(fuser *f, const shoal_node *node, uint32_t *out) {
+    region *home = NULL;
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+        uint32_t operand = node->inputs[k];
+        region *r = maker_of(f, operand);
+        if (!r || r == home) continue;
+        bool direct = !f->p->values[operand].is_view &&
+                      same_shape(f->p->g, operand, node->first_output) &&
+                      same_shape(f->p->g, f->p->values[operand].root, node->first_output);
+        size_t nodes = r->nodes.count + (home ? home->nodes.count : 0) + 1;
+        uint32_t sources = r->sources + (home ? home->sources : 0) + node->n_inputs;
+        if (!direct || nodes > CPU_OPERATIONS || sources > CPU_SOURCES)
+            SHOAL_TRY(close_region(f, r));
+        else if (!home)
+            home = r;
+        else
+            SHOAL_TRY(absorb(f, home, r));
+    }
+    /* A view of the home's own values needs them whole. */
+    for (uint32_t k = 0; home && k < node->n_inputs; k++)
+        if (maker_of(f, node->inputs[k]) == home && f->p->values[node->inputs[k]].is_view) {
+            SHOAL_TRY(close_region(f, home));
+            home = NULL;
+        }
+    if (!home) {
+        region fresh = {.open = true};
+        if (!base_vec_push(&f->regions, fresh)) return SHOAL_NO_MEMORY;
+        home = &f->regions.data[f->regions.count - 1];
+    }
+    *out = (uint32_t)(home - f->regions.data);
+    return SHOAL_OK;
+}
+
+static shoal_status join_region(fuser *f, uint32_t n) {
+    const shoal_node *node = &f->p->g->nodes[n];
+    uint32_t number;
+    SHOAL_TRY(find_region(f, node, &number));
+    region *r = &f->regions.data[number];
+    if (!base_vec_push(&r->nodes, n)) return SHOAL_NO_MEMORY;
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+        uint32_t root = f->p->values[node->inputs[k]].root;
+        if (f->region_of[root] == number + 1) {
+            f->inside[root]++;
+            r->pending--;
+        } else {
+            r->sources++;
+        }
+    }
+    f->region_of[node->first_output] = number + 1;
+    r->pending += f->reads[node->first_output];
+    return r->pending > 0 ? SHOAL_OK : close_region(f, r);
+}
+
+/* Everything that a node reads is to be there. */
+static shoal_status close_operands(fuser *f, const shoal_node *node) {
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+        region *r = maker_of(f, node->inputs[k]);
+        if (r) SHOAL_TRY(close_region(f, r));
+    }
+    return SHOAL_OK;
+}
+
+/* A node without a step has read its operand, too. */
+static shoal_status note_view(fuser *f, const shoal_node *node) {
+    region *r = node->n_inputs ? maker_of(f, node->inputs[0]) : NULL;
+    return r && --r->pending <= 0 ? close_region(f, r) : SHOAL_OK;
+}
+
+static shoal_status fuse(fuser *f) {
+    cpu_program *p = f->p;
+    for (uint32_t n = 0; n < p->g->n_nodes; n++) {
+        const shoal_node *node = &p->g->nodes[n];
+        if (share(p, node)) {
+            SHOAL_TRY(note_view(f, node));
+            continue;
+        }
+        if (cpu_map_kernel_of(f->kernels, p->g, node)) {
+            SHOAL_TRY(join_region(f, n));
+        } else {
+            SHOAL_TRY(close_operands(f, node));
+            SHOAL_TRY(add_step(f->kernels, p, node));
+        }
+    }
+    for (size_t i = 0; i < f->regions.count; i++)
+        if (f->regions.data[i].open) SHOAL_TRY(close_region(f, &f->regions.data[i]));
     return SHOAL_OK;
 }
 
 static shoal_status add_steps(const cpu_kernels *kernels, cpu_program *p) {
-    for (uint32_t v = 0; v < p->g->n_values; v++) p->values[v].root = v;
-    for (uint32_t i = 0; i < p->g->n_inputs; i++) {
-        cpu_value *value = &p->values[p->g->inputs[i]];
-        value->kind = CPU_INPUT;
-        value->place = i;
+    const shoal_graph *g = p->g;
+    fuser f = {.p = p, .kernels = kernels};
+    for (uint32_t v = 0; v < g->n_values; v++) p->values[v].root = v;
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        p->values[g->inputs[i]].kind = CPU_INPUT;
+        p->values[g->inputs[i]].place = i;
     }
     mark_dense(kernels, p);
-    for (uint32_t i = 0; i < p->g->n_nodes; i++)
-        if (!share(p, &p->g->nodes[i])) SHOAL_TRY(add_step(kernels, p, &p->g->nodes[i]));
-    return SHOAL_OK;
-}
-
-/* ---- where values lie ---- */
-
-static void find_last_uses(cpu_program *p) {
-    for (uint32_t s = 0; s < p->n_steps; s++) {
-        const shoal_node *node = p->steps[s].node;
-        p->values[node->first_output].last = s;
-        for (uint32_t k = 0; k < node->n_inputs; k++)
-            p->values[p->values[node->inputs[k]].root].last = s;
-    }
-    for (uint32_t i = 0; i < p->g->n_outputs; i++)
-        p->values[p->values[p->g->outputs[i]].root].last = p->n_steps;
-}
-
-/* A value that a step computes goes straight to the first output that wants it. */
-static void place_outputs(cpu_program *p) {
-    for (uint32_t i = 0; i < p->g->n_outputs; i++) {
-        cpu_value *root = &p->values[p->values[p->g->outputs[i]].root];
-        if (root->kind != CPU_NOWHERE) continue;
-        root->kind = CPU_OUTPUT;
-        root->place = i;
-    }
-}
-
-/* Whether a step may write its result over the memory of value `root`: it reads each element of it
- * only to compute the same element. */
-static bool may_overwrite(const cpu_program *p, const cpu_step *step, uint32_t root) {
-    const shoal_node *node = step->node;
-    const shoal_type *out = &p->g->values[node->first_output].type;
-    if (step->run != cpu_map_run || bytes_of(p, root) != bytes_of(p, node->first_output))
-        return false;
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-        uint32_t in = node->inputs[k];
-        if (p->values[in].root != root) continue;
-        const shoal_type *type = &p->g->values[in].type;
-        bool same = shoal_dtype_size((shoal_dtype)type->dtype) ==
-                        shoal_dtype_size((shoal_dtype)out->dtype) &&
-                    count_of(p, in) == count_of(p, node->first_output);
-        if (p->values[in].is_view || !same) return false;
-    }
-    return true;
-}
-
-/* A part of the workspace that is taken. */
-typedef struct part {
-    size_t from, to;
-    uint32_t last; /* step after which it is free */
-} part;
-typedef BASE_VEC(part) part_list; /* in rising order */
-
-static shoal_status take(cpu_program *p, part_list *parts, size_t bytes, uint32_t last,
-                         size_t *from) {
-    size_t at = 0, i = 0;
-    bytes = (bytes + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
-    while (i < parts->count && parts->data[i].from - at < bytes) at = parts->data[i++].to;
-    if (!base_vec_reserve(parts)) return SHOAL_NO_MEMORY;
-    memmove(&parts->data[i + 1], &parts->data[i], (parts->count - i) * sizeof parts->data[0]);
-    parts->data[i] = (part){at, at + bytes, last};
-    parts->count++;
-    if (at + bytes > p->workspace) p->workspace = at + bytes;
-    *from = at;
-    return SHOAL_OK;
-}
-
-static void release(part_list *parts, uint32_t step) {
-    size_t kept = 0;
-    for (size_t i = 0; i < parts->count; i++)
-        if (parts->data[i].last > step) parts->data[kept++] = parts->data[i];
-    parts->count = kept;
-}
-
-/* Gives the step's result the memory of an operand that ends here. */
-static bool take_over(cpu_program *p, uint32_t s, part_list *parts) {
-    const cpu_step *step = &p->steps[s];
-    cpu_value *out = &p->values[step->node->first_output];
-    for (uint32_t k = 0; k < step->node->n_inputs; k++) {
-        uint32_t root = p->values[step->node->inputs[k]].root;
-        const cpu_value *in = &p->values[root];
-        /* A value of no bytes lies where another may begin. */
-        if (!bytes_of(p, root)) continue;
-        if (in->kind != CPU_WORKSPACE || in->last != s || !may_overwrite(p, step, root)) continue;
-        out->place = in->place;
-        for (size_t i = 0; i < parts->count; i++)
-            if (parts->data[i].from == in->place && parts->data[i].to > in->place)
-                parts->data[i].last = out->last;
-        return true;
-    }
-    return false;
-}
-
-static shoal_status place_step(cpu_program *p, uint32_t s, part_list *parts) {
-    cpu_step *step = &p->steps[s];
-    uint32_t v = step->node->first_output;
-    if (p->values[v].kind == CPU_NOWHERE) {
-        p->values[v].kind = CPU_WORKSPACE;
-        if (!take_over(p, s, parts))
-            SHOAL_TRY(take(p, parts, bytes_of(p, v), p->values[v].last, &p->values[v].place));
-    }
-    if (step->run == cpu_dot_run)
-        for (int side = 0; side < 2; side++) {
-            cpu_matrix *x = side ? &step->u.dot.rhs : &step->u.dot.lhs;
-            size_t bytes = bytes_of(p, step->node->inputs[side]);
-            if (x->pack) SHOAL_TRY(take(p, parts, bytes, s, &x->scratch));
-        }
-    release(parts, s);
-    return SHOAL_OK;
-}
-
-static shoal_status place_values(cpu_program *p) {
-    part_list parts = {0};
+    f.region_of = calloc(g->n_values + (size_t)1, sizeof *f.region_of);
+    f.reads = calloc(g->n_values + (size_t)1, sizeof *f.reads);
+    f.inside = calloc(g->n_values + (size_t)1, sizeof *f.inside);
+    f.output = calloc(g->n_values + (size_t)1, sizeof *f.output);
+    f.used = calloc(g->n_values + (size_t)1, sizeof *f.used);
     shoal_status status = SHOAL_OK;
-    find_last_uses(p);
-    place_outputs(p);
-    for (uint32_t s = 0; !status && s < p->n_steps; s++) status = place_step(p, s, &parts);
-    free(parts.data);
+    if (!f.region_of || !f.reads || !f.inside || !f.output || !f.used)
+        status = base_fail(SHOAL_NO_MEMORY, "cpu: no memory to compile");
+    for (uint32_t n = 0; status == SHOAL_OK && n < g->n_nodes; n++)
+        for (uint32_t k = 0; k < g->nodes[n].n_inputs; k++) f.reads[g->nodes[n].inputs[k]]++;
+    for (uint32_t i = 0; status == SHOAL_OK && i < g->n_outputs; i++)
+        f.output[g->outputs[i]] = true;
+    if (status == SHOAL_OK) status = fuse(&f);
+    for (size_t i = 0; i < f.regions.count; i++) free(f.regions.data[i].nodes.data);
+    free(f.regions.data);
+    free(f.region_of);
+    free(f.reads);
+    free(f.inside);
+    free(f.output);
+    free(f.used);
     return status;
 }
 
-/* ---- outputs in place of inputs ---- */
-
-static bool may_share(const cpu_program *p, uint32_t output, uint32_t step, uint32_t input) {
-    uint32_t v = p->g->inputs[input];
-    if (bytes_of(p, v) != bytes_of(p, p->g->outputs[output])) return false;
-    uint32_t last = p->values[v].last;
-    return last < step || (last == step && may_overwrite(p, &p->steps[step], v));
-}
-
-static shoal_status report_in_place(const cpu_program *p, const bool *frozen, int32_t *in_place) {
-    bool *taken = calloc((size_t)p->g->n_inputs + 1, sizeof *taken);
-    if (!taken) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to compile");
-    for (uint32_t o = 0; o < p->g->n_outputs; o++) in_place[o] = -1;
-    for (uint32_t s = 0; s < p->n_steps; s++) {
-        const cpu_value *value = &p->values[p->steps[s].node->first_output];
-        if (value->kind != CPU_OUTPUT) continue;
-        uint32_t o = (uint32_t)value->place;
-        for (uint32_t i = 0; i < p->g->n_inputs && in_place[o] < 0; i++)
-            if (!taken[i] && !(frozen && frozen[i]) && may_share(p, o, s, i)) {
-                in_place[o] = (int32_t)i;
-                taken[i] = true;
-            }
-    }
-    free(taken);
-    return SHOAL_OK;
-}
-
 /* ---- programs ---- */
+
+bool cpu_supports(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node) {
+    if (!graph_op(node->op)->decompose) return ref_supports(node);
+    const cpu_program program = {.g = g};
+    cpu_step step = {.node = node};
+    return cpu_map_kernel_of(kernels, g, node) || cpu_row_prepare(kernels, &program, &step);
+}
 
 static shoal_status build(shoal_device *device, const shoal_graph *g,
                           const shoal_compile_options *options, shoal_compile_report *report,
                           cpu_program *p) {
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (!ref_supports(&g->nodes[i]))
+        if (!cpu_supports(device->kernels, g, &g->nodes[i]))
             return base_fail(SHOAL_UNSUPPORTED, "cpu: cannot run operation '%s'",
                              shoal_op_name(g->nodes[i].op));
     SHOAL_TRY(graph_new(0, &p->graph));
@@ -288,12 +334,13 @@ static shoal_status build(shoal_device *device, const shoal_graph *g,
     p->steps = calloc((size_t)p->g->n_nodes + 1, sizeof *p->steps);
     if (!p->values || !p->at || !p->steps)
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %u steps", p->g->n_nodes);
+    p->threads = base_pool_threads(device->pool);
     SHOAL_TRY(add_steps(device->kernels, p));
-    SHOAL_TRY(place_values(p));
+    SHOAL_TRY(cpu_place_values(p));
     report->workspace = p->workspace;
     report->packed = 0;
     const bool *frozen = options ? options->frozen : NULL;
-    return report->in_place ? report_in_place(p, frozen, report->in_place) : SHOAL_OK;
+    return report->in_place ? cpu_report_in_place(p, frozen, report->in_place) : SHOAL_OK;
 }
 
 shoal_status cpu_program_new(shoal_device *device, const shoal_graph *g,
@@ -301,6 +348,7 @@ shoal_status cpu_program_new(shoal_device *device, const shoal_graph *g,
                              cpu_program **out) {
     *out = calloc(1, sizeof **out);
     if (!*out) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for a program");
+    base_arena_init(&(*out)->arena, 0);
     shoal_status status = build(device, g, options, report, *out);
     if (status) cpu_program_destroy(out);
     return status;
@@ -311,6 +359,7 @@ void cpu_program_destroy(cpu_program **program) {
     *program = NULL;
     if (!p) return;
     graph_destroy(&p->graph);
+    base_arena_fini(&p->arena);
     free(p->values);
     free(p->at);
     free(p->steps);

@@ -57,7 +57,7 @@ typedef struct job {
     const char *in, *initial;
 } job;
 
-static void fold_rows(void *context, int64_t begin, int64_t end) {
+static void fold_rows(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_reduce *r = j->r;
     for (int64_t i = begin; i < end; i++) {
@@ -71,7 +71,7 @@ static void fold_rows(void *context, int64_t begin, int64_t end) {
 }
 
 /* Items are elements of the result; a part of a row is a shorter row. */
-static void join_rows(void *context, int64_t begin, int64_t end) {
+static void join_rows(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_reduce *r = j->r;
     for (int64_t n; begin < end; begin += n) {
@@ -82,7 +82,7 @@ static void join_rows(void *context, int64_t begin, int64_t end) {
         int64_t first = ref_axes_at(&r->kept, begin / r->row, 0) + inside;
         for (int64_t k = 0; k < r->reduced.count; k++) {
             int64_t at = first + ref_axes_at(&r->reduced, k, 0);
-            r->join(acc, (const void *const[]){acc, j->in + (size_t)at * r->bytes}, n, 0);
+            r->join(acc, (const void *const[]){acc, j->in + (size_t)at * r->bytes}, n, 0, NULL);
         }
     }
 }

@@ -96,40 +96,54 @@ shoal_status ref_dot_general(const ref_call *call) {
 /* ---- reduce ---- */
 
 typedef struct reduction {
-    uint8_t dtype;
+    const ref_call *call;
+    uint32_t n;        /* operands */
     ref_binary binary; /* a body that is one operation, or */
     ref_frame *frame;  /* any other */
     ref_axes kept, reduced;
 } reduction;
 
-/* acc = body(acc, element), rounded as a stored value is. */
-static shoal_status step(const reduction *r, void *acc, const void *element) {
-    if (!r->binary) {
-        _Alignas(8) char result[8];
-        SHOAL_TRY(
-            ref_frame_run(r->frame, (const void *const[]){acc, element}, (void *const[]){result}));
-        memcpy(acc, result, shoal_dtype_size((shoal_dtype)r->dtype));
+static size_t bytes_of(const reduction *r, uint32_t k) {
+    return shoal_dtype_size((shoal_dtype)ref_input(r->call, k)->dtype);
+}
+
+/* so_far = body(so_far, elements), rounded as stored values are. */
+static shoal_status step(const reduction *r, uint64_t *so_far, int64_t at) {
+    const ref_call *call = r->call;
+    if (r->binary) {
+        uint8_t dtype = ref_input(call, 0)->dtype;
+        ref_chunk a, b;
+        ref_load(&a, dtype, so_far, 0, 1);
+        ref_load(&b, dtype, call->inputs[0], at, 1);
+        r->binary(ref_class_of(dtype), &a, &b, &a, 1);
+        ref_store(&a, dtype, so_far, 0, 1);
         return SHOAL_OK;
     }
-    ref_chunk a, b;
-    ref_load(&a, r->dtype, acc, 0, 1);
-    ref_load(&b, r->dtype, element, 0, 1);
-    r->binary(ref_class_of(r->dtype), &a, &b, &a, 1);
-    ref_store(&a, r->dtype, acc, 0, 1);
+    const void *in[2 * GRAPH_MAX_OUTPUTS];
+    void *out[GRAPH_MAX_OUTPUTS];
+    uint64_t results[GRAPH_MAX_OUTPUTS];
+    for (uint32_t k = 0; k < r->n; k++) {
+        in[k] = &so_far[k];
+        in[r->n + k] = (const char *)call->inputs[k] + (size_t)at * bytes_of(r, k);
+        out[k] = &results[k];
+    }
+    SHOAL_TRY(ref_frame_run(r->frame, in, out));
+    memcpy(so_far, results, r->n * sizeof *so_far);
     return SHOAL_OK;
 }
 
-static shoal_status reduce(const ref_call *call, const reduction *r) {
-    size_t bytes = shoal_dtype_size((shoal_dtype)r->dtype);
+static shoal_status reduce(const reduction *r) {
+    const ref_call *call = r->call;
     for (int64_t i = 0; i < r->kept.count; i++) {
-        _Alignas(8) char acc[8];
-        memcpy(acc, call->inputs[1], bytes);
+        uint64_t so_far[GRAPH_MAX_OUTPUTS] = {0};
+        for (uint32_t k = 0; k < r->n; k++)
+            memcpy(&so_far[k], call->inputs[r->n + k], bytes_of(r, k));
         int64_t first = ref_axes_at(&r->kept, i, 0);
-        for (int64_t j = 0; j < r->reduced.count; j++) {
-            int64_t at = first + ref_axes_at(&r->reduced, j, 0);
-            SHOAL_TRY(step(r, acc, (const char *)call->inputs[0] + (size_t)at * bytes));
-        }
-        memcpy((char *)call->outputs[0] + (size_t)i * bytes, acc, bytes);
+        for (int64_t j = 0; j < r->reduced.count; j++)
+            SHOAL_TRY(step(r, so_far, first + ref_axes_at(&r->reduced, j, 0)));
+        for (uint32_t k = 0; k < r->n; k++)
+            memcpy((char *)call->outputs[k] + (size_t)i * bytes_of(r, k), &so_far[k],
+                   bytes_of(r, k));
     }
     return SHOAL_OK;
 }
@@ -140,12 +154,15 @@ shoal_status ref_reduce(const ref_call *call) {
     const shoal_attr *axes = ref_attr(call, SHOAL_ATTR_DIMENSIONS);
     int64_t strides[SHOAL_MAX_RANK];
     ref_strides(in, strides);
-    reduction r = {.dtype = in->dtype, .kept.count = 1, .reduced.count = 1};
+    reduction r = {.call = call,
+                   .n = call->node->n_inputs / 2,
+                   .kept.count = 1,
+                   .reduced.count = 1,
+                   .binary = ref_binary_of(graph_body_op(body))};
     for (uint32_t i = 0; i < in->rank; i++)
         add_axis(names(axes, i) ? &r.reduced : &r.kept, in->dims[i], strides[i], 0);
-    r.binary = ref_binary_of(graph_body_op(body));
     if (!r.binary) SHOAL_TRY(ref_frame_new(body, &r.frame));
-    shoal_status status = reduce(call, &r);
+    shoal_status status = reduce(&r);
     ref_frame_destroy(&r.frame);
     return status;
 }

@@ -31,6 +31,16 @@ FLOATS_1(erf, erff(x), erf(x))
 FLOATS_1(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
 FLOATS_1(cosine, cosf(x), cos(x))
 FLOATS_1(sine, sinf(x), sin(x))
+FLOATS_1(tan, tanf(x), tan(x))
+FLOATS_1(cbrt, cbrtf(x), cbrt(x))
+FLOATS_1(ceil, ceilf(x), ceil(x))
+FLOATS_1(floor, floorf(x), floor(x))
+FLOATS_1(exponential_minus_one, expm1f(x), expm1(x))
+FLOATS_1(log_plus_one, log1pf(x), log1p(x))
+FLOATS_1(round_nearest_afz, roundf(x), round(x))
+FLOATS_1(round_nearest_even, nearbyintf(x), nearbyint(x))
+INTEGERS_1(sign, (x > 0) - (x < 0), x > 0)
+FLOATS_1(sign, x > 0 ? 1 : x < 0 ? -1 : x, x > 0 ? 1 : x < 0 ? -1 : x)
 /* Two forms, so that neither overflows where the result would not. */
 FLOATS_1(logistic,
          x >= 0  ? 1 / (1 + expf(-x))
@@ -79,6 +89,12 @@ static int64_t power_i(int64_t x, int64_t y) {
     return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
 }
 FLOATS_2(power, powf(x, y), pow(x, y))
+INTEGERS_2(remainder, y == 0 ? x : y == -1 ? 0 : x % y, y == 0 ? x : x % y)
+FLOATS_2(remainder, fmodf(x, y), fmod(x, y))
+FLOATS_2(atan2, atan2f(x, y), atan2(x, y))
+INTEGERS_2(and, x &y, x &y)
+INTEGERS_2(or, x | y, x | y)
+INTEGERS_2(xor, x ^ y, x ^ y)
 
 /* ---- loops over chunks ---- */
 
@@ -126,6 +142,15 @@ CHUNK_1(erf, CHUNK_1_FLOATS)
 CHUNK_1(rsqrt, CHUNK_1_FLOATS)
 CHUNK_1(cosine, CHUNK_1_FLOATS)
 CHUNK_1(sine, CHUNK_1_FLOATS)
+CHUNK_1(tan, CHUNK_1_FLOATS)
+CHUNK_1(cbrt, CHUNK_1_FLOATS)
+CHUNK_1(ceil, CHUNK_1_FLOATS)
+CHUNK_1(floor, CHUNK_1_FLOATS)
+CHUNK_1(exponential_minus_one, CHUNK_1_FLOATS)
+CHUNK_1(log_plus_one, CHUNK_1_FLOATS)
+CHUNK_1(round_nearest_afz, CHUNK_1_FLOATS)
+CHUNK_1(round_nearest_even, CHUNK_1_FLOATS)
+CHUNK_1(sign, CHUNK_1_ALL)
 CHUNK_1(logistic, CHUNK_1_FLOATS)
 
 static shoal_status run_binary(const ref_call *call, ref_binary op) {
@@ -142,32 +167,49 @@ static shoal_status run_binary(const ref_call *call, ref_binary op) {
     return SHOAL_OK;
 }
 
-#define CHUNK_2(name)                                                                              \
+/* clang-format off */
+#define CHUNK_2_INTEGERS(name)                                                                     \
+    case REF_I: EACH(i, name##_i(a->i[k], b->i[k]));                                               \
+    case REF_U: EACH(u, name##_u(a->u[k], b->u[k]));
+#define CHUNK_2_FLOATS(name)                                                                       \
+    case REF_F: EACH(f, name##_f(a->f[k], b->f[k]));                                               \
+    case REF_D: EACH(d, name##_d(a->d[k], b->d[k]));
+/* clang-format on */
+#define CHUNK_2_ALL(name) CHUNK_2_INTEGERS(name) CHUNK_2_FLOATS(name)
+#define CHUNK_2(name, cases)                                                                       \
     static void name##_chunk(ref_class class, const ref_chunk *a, const ref_chunk *b,              \
                              ref_chunk *out, int64_t n) {                                          \
-        switch (class) {                                                                           \
-        case REF_I: EACH(i, name##_i(a->i[k], b->i[k]));                                           \
-        case REF_U: EACH(u, name##_u(a->u[k], b->u[k]));                                           \
-        case REF_F: EACH(f, name##_f(a->f[k], b->f[k]));                                           \
-        case REF_D: EACH(d, name##_d(a->d[k], b->d[k]));                                           \
-        }                                                                                          \
+        switch (class) { cases(name) default : break; }                                            \
     }                                                                                              \
     shoal_status ref_##name(const ref_call *call) { return run_binary(call, name##_chunk); }
 
-CHUNK_2(add)
-CHUNK_2(subtract)
-CHUNK_2(multiply)
-CHUNK_2(divide)
-CHUNK_2(maximum)
-CHUNK_2(minimum)
-CHUNK_2(power)
+CHUNK_2(add, CHUNK_2_ALL)
+CHUNK_2(subtract, CHUNK_2_ALL)
+CHUNK_2(multiply, CHUNK_2_ALL)
+CHUNK_2(divide, CHUNK_2_ALL)
+CHUNK_2(maximum, CHUNK_2_ALL)
+CHUNK_2(minimum, CHUNK_2_ALL)
+CHUNK_2(power, CHUNK_2_ALL)
+CHUNK_2(remainder, CHUNK_2_ALL)
+CHUNK_2(atan2, CHUNK_2_FLOATS)
+CHUNK_2(and, CHUNK_2_INTEGERS)
+CHUNK_2(or, CHUNK_2_INTEGERS)
+CHUNK_2(xor, CHUNK_2_INTEGERS)
 
 ref_binary ref_binary_of(uint16_t op) {
     static const ref_binary table[GRAPH_OP_BUILT_IN] = {
-        [GRAPH_ADD] = add_chunk,           [GRAPH_SUBTRACT] = subtract_chunk,
-        [GRAPH_MULTIPLY] = multiply_chunk, [GRAPH_DIVIDE] = divide_chunk,
-        [GRAPH_MAXIMUM] = maximum_chunk,   [GRAPH_MINIMUM] = minimum_chunk,
+        [GRAPH_ADD] = add_chunk,
+        [GRAPH_SUBTRACT] = subtract_chunk,
+        [GRAPH_MULTIPLY] = multiply_chunk,
+        [GRAPH_DIVIDE] = divide_chunk,
+        [GRAPH_MAXIMUM] = maximum_chunk,
+        [GRAPH_MINIMUM] = minimum_chunk,
         [GRAPH_POWER] = power_chunk,
+        [GRAPH_REMAINDER] = remainder_chunk,
+        [GRAPH_ATAN2] = atan2_chunk,
+        [GRAPH_AND] = and_chunk,
+        [GRAPH_OR] = or_chunk,
+        [GRAPH_XOR] = xor_chunk,
     };
     return op < GRAPH_OP_BUILT_IN ? table[op] : NULL;
 }
@@ -221,6 +263,24 @@ shoal_status ref_select(const ref_call *call) {
     for (int64_t i = 0; i < count; i++) {
         const char *from = call->inputs[predicate[scalar ? 0 : i] ? 1 : 2];
         memcpy((char *)call->outputs[0] + (size_t)i * bytes, from + (size_t)i * bytes, bytes);
+    }
+    return SHOAL_OK;
+}
+
+/* The smaller of the maximum and the larger of the minimum and x. */
+shoal_status ref_clamp(const ref_call *call) {
+    const shoal_type *type = ref_output(call);
+    ref_class class = ref_class_of(type->dtype);
+    bool one_least = !ref_input(call, 0)->rank, one_most = !ref_input(call, 2)->rank;
+    int64_t count = base_type_count(type);
+    for (int64_t i = 0; i < count; i++) {
+        ref_chunk least, x, most;
+        ref_load(&least, type->dtype, call->inputs[0], one_least ? 0 : i, 1);
+        ref_load(&x, type->dtype, call->inputs[1], i, 1);
+        ref_load(&most, type->dtype, call->inputs[2], one_most ? 0 : i, 1);
+        maximum_chunk(class, &x, &least, &x, 1);
+        minimum_chunk(class, &x, &most, &x, 1);
+        ref_store(&x, type->dtype, call->outputs[0], i, 1);
     }
     return SHOAL_OK;
 }

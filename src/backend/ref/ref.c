@@ -107,6 +107,15 @@ shoal_status ref_frame_run(ref_frame *frame, const void *const *inputs, void *co
     return SHOAL_OK;
 }
 
+shoal_status ref_evaluate(void *context, const shoal_graph *g, const void *const *inputs,
+                          void *const *outputs) {
+    ref_frame *frame;
+    SHOAL_TRY(ref_frame_new(g, &frame));
+    shoal_status status = ref_frame_run(frame, inputs, outputs);
+    ref_frame_destroy(&frame);
+    return status;
+}
+
 /* ---- the device ---- */
 
 struct shoal_device {

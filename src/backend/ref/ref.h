@@ -34,6 +34,10 @@ size_t ref_frame_bytes(const shoal_graph *g);
 shoal_status ref_frame_run(ref_frame *frame, const void *const *inputs,
                            void *const *outputs) SHOAL_CHECK_RESULT;
 
+/* Computes a graph once: a graph_evaluate of graph/graph.h, for constant folding. */
+shoal_status ref_evaluate(void *context, const shoal_graph *g, const void *const *inputs,
+                          void *const *outputs) SHOAL_CHECK_RESULT;
+
 /* ---- for kernels ---- */
 
 static inline const shoal_type *ref_input(const ref_call *call, uint32_t i) {

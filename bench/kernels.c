@@ -1,0 +1,185 @@
+/* One operation on a square f32 matrix that lies on the device, over an embedded pool of one
+ * worker; and memcpy of as many bytes on as many threads, to compare with.
+ *
+ *     kernels fused|rms_norm|softmax|silu|gelu|memcpy SIDE THREADS
+ *
+ * Speaks the protocol of lib.Peer. What is timed is the operation, its result left where it was
+ * computed. The first result is checked against the same formula in double, at some elements. */
+#define _GNU_SOURCE
+#include "shoal/shoal.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { MOST_THREADS = 64 };
+
+static shoal_session *session;
+static shoal_tensor *x, *w, *b;
+static int64_t side;
+static float *data;
+
+static void check(shoal_status status) {
+    if (status == SHOAL_OK) return;
+    fprintf(stderr, "kernels: %s\n", shoal_error_message());
+    exit(1);
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- memcpy ---- */
+
+static int threads;
+static char *source, *target;
+static size_t bytes;
+static pthread_barrier_t barrier;
+
+static void *copy_part(void *context) {
+    size_t part = (size_t)context, each = bytes / (size_t)threads;
+    for (;;) {
+        pthread_barrier_wait(&barrier);
+        memcpy(target + part * each, source + part * each, each);
+        pthread_barrier_wait(&barrier);
+    }
+    return NULL;
+}
+
+static double run_memcpy(void) {
+    double from = seconds();
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return seconds() - from;
+}
+
+static void start_memcpy(void) {
+    bytes = (size_t)(side * side) * sizeof(float);
+    source = aligned_alloc((size_t)2 << 20, bytes);
+    target = aligned_alloc((size_t)2 << 20, bytes);
+    if (!source || !target) exit(1);
+    /* In huge pages, where the system has them: as ours lie. */
+    madvise(source, bytes, MADV_HUGEPAGE);
+    madvise(target, bytes, MADV_HUGEPAGE);
+    memset(source, 1, bytes);
+    memset(target, 2, bytes);
+    pthread_barrier_init(&barrier, NULL, (unsigned)threads + 1);
+    for (size_t i = 0; i < (size_t)threads; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, copy_part, (void *)i)) exit(1);
+    }
+}
+
+/* ---- ours ---- */
+
+static shoal_tensor *apply(const char *name, shoal_tensor *const *inputs, uint32_t n,
+                           const shoal_attr *attrs, uint16_t n_attrs) {
+    uint16_t op;
+    shoal_tensor *out;
+    check(shoal_op_find(name, &op));
+    check(shoal_apply(session, op, inputs, n, attrs, n_attrs, NULL, 0, &out, 1));
+    return out;
+}
+
+static shoal_tensor *call(const char *name) {
+    shoal_attr along = {.key = SHOAL_ATTR_DIMENSION, .kind = SHOAL_ATTR_KIND_INT, .u.i = 1};
+    shoal_attr epsilon = {.key = SHOAL_ATTR_EPSILON, .kind = SHOAL_ATTR_KIND_FLOAT, .u.f = 1e-6};
+    if (!strcmp(name, "softmax")) return apply("softmax", &x, 1, &along, 1);
+    if (!strcmp(name, "rms_norm"))
+        return apply("rms_norm", (shoal_tensor *const[]){x, w}, 2,
+                     (const shoal_attr[]){along, epsilon}, 2);
+    if (strcmp(name, "fused")) return apply(name, &x, 1, NULL, 0);
+    shoal_tensor *product, *sum, *out;
+    check(shoal_multiply(x, w, &product));
+    check(shoal_add(product, b, &sum));
+    out = apply("gelu", &sum, 1, NULL, 0);
+    shoal_tensor_free(&product);
+    shoal_tensor_free(&sum);
+    return out;
+}
+
+static double gelu(double v) { return v * 0.5 * erfc(-v * sqrt(0.5)); }
+
+static double expected(const char *name, int64_t row, int64_t column) {
+    const float *r = data + row * side;
+    double v = (double)r[column], most = -INFINITY, sum = 0, squares = 0;
+    for (int64_t i = 0; i < side; i++) most = fmax(most, (double)r[i]);
+    for (int64_t i = 0; i < side; i++) {
+        sum += exp((double)r[i] - most);
+        squares += (double)r[i] * (double)r[i];
+    }
+    double weight = 1 + (double)(column % 3);
+    if (!strcmp(name, "softmax")) return exp(v - most) / sum;
+    if (!strcmp(name, "rms_norm")) return v / sqrt(squares / (double)side + 1e-6) * weight;
+    if (!strcmp(name, "silu")) return v / (1 + exp(-v));
+    if (!strcmp(name, "gelu")) return gelu(v);
+    return gelu(v * weight + 0.25);
+}
+
+static void start_ours(const char *name) {
+    const shoal_options options = {
+        .size = sizeof options, .hub = "embedded", .workers = 1, .threads = (uint32_t)threads};
+    size_t count = (size_t)(side * side);
+    data = malloc(count * sizeof *data);
+    float *result = malloc(count * sizeof *result), *row = malloc((size_t)side * sizeof *row);
+    if (!data || !result || !row) exit(1);
+    for (size_t i = 0; i < count; i++) data[i] = (float)((i * 2654435761u >> 7) % 8192) / 1024 - 4;
+    check(shoal_session_open(&options, &session));
+    check(shoal_tensor_new(session, SHOAL_F32, 2, (const int64_t[]){side, side}, data, &x));
+    for (int64_t i = 0; i < side; i++) row[i] = 1 + (float)(i % 3);
+    check(shoal_tensor_new(session, SHOAL_F32, 1, &side, row, &w));
+    for (int64_t i = 0; i < side; i++) row[i] = 0.25f;
+    check(shoal_tensor_new(session, SHOAL_F32, 1, &side, row, &b));
+    shoal_tensor *out = call(name);
+    check(shoal_read(out, result, count * sizeof *result));
+    shoal_tensor_free(&out);
+    for (int64_t i = 0; i < side; i += 37) {
+        int64_t column = i * 101 % side;
+        double want = expected(name, i, column), got = (double)result[i * side + column];
+        if (fabs(got - want) <= 1e-6 + 1e-5 * fabs(want)) continue;
+        fprintf(stderr, "kernels: %s at %lld, %lld is %g, not %g\n", name, (long long)i,
+                (long long)column, got, want);
+        exit(1);
+    }
+    free(result);
+    free(row);
+}
+
+static double run_ours(const char *name) {
+    double from = seconds();
+    shoal_tensor *out = call(name);
+    check(shoal_sync(session));
+    double took = seconds() - from;
+    shoal_tensor_free(&out);
+    return took;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: kernels fused|rms_norm|softmax|silu|gelu|memcpy SIDE THREADS\n");
+        return 2;
+    }
+    bool copies = !strcmp(argv[1], "memcpy");
+    side = atoll(argv[2]);
+    threads = atoi(argv[3]);
+    if (side < 1 || threads < 1 || threads > MOST_THREADS) return 2;
+    if (copies)
+        start_memcpy();
+    else
+        start_ours(argv[1]);
+    printf("ready\n");
+    fflush(stdout);
+    char line[64];
+    while (fgets(line, sizeof line, stdin)) {
+        printf("%.9f\n", copies ? run_memcpy() : run_ours(argv[1]));
+        fflush(stdout);
+    }
+    exit(0); /* with the threads that copy */
+}

@@ -1,0 +1,408 @@
+/* Regions: elementwise operations over one shape, done together in tiles that stay in the first
+ * cache. Each operation is one call of its kernel per tile, so that fusing changes no bit.
+ *
+ * Axes that all sources step through alike are merged. Tiles end with the rows of the innermost
+ * axis where these are long; else they run across rows, and sources that repeat are spread out
+ * first. Results that are larger than the caches go to memory past them: nothing is read for what
+ * is overwritten anyway. */
+#include "backend/cpu/cpu.h"
+
+#include <stdlib.h>
+
+enum {
+    LONG_ROW = CPU_TILE / 4,
+    STREAMED = 8 << 20, /* bytes of a result from which on it is streamed */
+    GRAIN = 1 << 15,    /* elements: some 10 us of work, less than waking a thread twice */
+};
+
+static int float_of(uint8_t dtype) {
+    return dtype == SHOAL_F32 ? CPU_F32 : dtype == SHOAL_F64 ? CPU_F64 : CPU_FLOATS;
+}
+
+cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
+                                 const shoal_node *node) {
+    static const char directions[6][3] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+    if (node->op >= GRAPH_OP_BUILT_IN || !node->n_inputs) return NULL;
+    size_t bytes = shoal_dtype_size((shoal_dtype)g->values[node->first_output].type.dtype);
+    if (node->op == GRAPH_SELECT)
+        return bytes == 4 ? kernels->select[0] : bytes == 8 ? kernels->select[1] : NULL;
+    int type = float_of(g->values[node->inputs[0]].type.dtype);
+    if (type == CPU_FLOATS) return NULL;
+    const shoal_attr *form = shoal_node_attr(node, SHOAL_ATTR_APPROXIMATE);
+    if (node->op == GRAPH_GELU && form && !strcmp(form->u.string, "tanh"))
+        return kernels->gelu_tanh[type];
+    if (node->op != GRAPH_COMPARE) return kernels->map[node->op][type];
+    const char *direction = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
+    for (int i = 0; i < 6; i++)
+        if (!strcmp(direction, directions[i])) return kernels->compare[i][type];
+    return NULL;
+}
+
+/* ---- building ---- */
+
+typedef struct builder {
+    cpu_program *p;
+    cpu_region *region;
+    const bool *used;
+    const uint32_t *nodes;
+    uint32_t n_nodes;
+    bool busy[CPU_OPERATIONS]; /* per register */
+    struct made {
+        uint8_t to;
+        uint32_t reads, last; /* by nodes of the region, and the last of them */
+        uint32_t product;     /* of a sum: the node whose product it adds + 1, */
+        uint8_t side;         /* and which operand that is */
+        bool within;          /* of such a product: it has no operation of its own */
+    } made[CPU_OPERATIONS];   /* per node */
+} builder;
+
+static size_t element_bytes(const cpu_program *p, uint32_t value) {
+    return shoal_dtype_size((shoal_dtype)p->g->values[value].type.dtype);
+}
+
+/* The operation of the region that makes a value, counted from 1; 0 when none does. */
+static uint32_t maker(const builder *b, uint32_t value) {
+    const cpu_value *v = &b->p->values[value];
+    uint32_t root = v->is_view ? value : v->root, node = b->p->g->values[root].node, low = 0;
+    for (uint32_t high = b->n_nodes; low < high;) {
+        uint32_t middle = (low + high) / 2;
+        if (b->nodes[middle] < node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < b->n_nodes && b->nodes[low] == node ? low + 1 : 0;
+}
+
+static uint8_t source_of(builder *b, uint32_t value) {
+    cpu_region *r = b->region;
+    for (uint32_t i = 0; i < r->n_sources; i++)
+        if (r->sources[i].value == value) return (uint8_t)i;
+    cpu_source *source = &r->sources[r->n_sources];
+    const cpu_value *v = &b->p->values[value];
+    const shoal_type *type = &b->p->g->values[value].type;
+    *source = (cpu_source){.value = value, .bytes = element_bytes(b->p, value)};
+    if (v->is_view)
+        memcpy(source->strides, v->strides, sizeof v->strides);
+    else if (type->rank == r->rank) /* else the scalar predicate of select: all 0 */
+        ref_strides(type, source->strides);
+    return (uint8_t)r->n_sources++;
+}
+
+static uint8_t take_register(builder *b) {
+    uint32_t i = 0;
+    while (b->busy[i]) i++;
+    b->busy[i] = true;
+    if (i >= b->region->n_registers) b->region->n_registers = i + 1;
+    return (uint8_t)(CPU_AT_REGISTER + i);
+}
+
+/* Where node i writes. */
+static uint8_t target_of(builder *b, uint32_t i) {
+    cpu_region *r = b->region;
+    uint32_t value = b->p->g->nodes[b->nodes[i]].first_output;
+    if (!b->used[value]) return take_register(b);
+    cpu_result *result = &r->results[r->n_results++];
+    *result = (cpu_result){.value = value, .bytes = element_bytes(b->p, value), .from = -1};
+    if (base_type_bytes(&b->p->g->values[value].type) < STREAMED)
+        return (uint8_t)(CPU_AT_RESULT + r->n_results - 1);
+    uint8_t at = take_register(b);
+    result->from = at - CPU_AT_REGISTER;
+    b->made[i].last = UINT32_MAX; /* to the end of the tile */
+    return at;
+}
+
+/* Finds who reads what, and products that only one sum reads: both are one operation. */
+static void find_reads(builder *b) {
+    const shoal_graph *g = b->p->g;
+    for (uint32_t i = 0; i < b->n_nodes; i++) {
+        const shoal_node *node = &g->nodes[b->nodes[i]];
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            uint32_t from = maker(b, node->inputs[k]);
+            if (!from) continue;
+            b->made[from - 1].last = i;
+            b->made[from - 1].reads++;
+        }
+    }
+    for (uint32_t i = 0; i < b->n_nodes; i++) {
+        const shoal_node *node = &g->nodes[b->nodes[i]];
+        for (uint32_t k = 0; node->op == GRAPH_ADD && k < 2 && !b->made[i].product; k++) {
+            uint32_t from = maker(b, node->inputs[k]);
+            const shoal_node *factor = from ? &g->nodes[b->nodes[from - 1]] : NULL;
+            if (!factor || factor->op != GRAPH_MULTIPLY || b->made[from - 1].reads > 1 ||
+                b->used[factor->first_output])
+                continue;
+            b->made[i].product = from;
+            b->made[i].side = (uint8_t)k;
+            b->made[from - 1].within = true;
+            /* What the product is made of is read here, and not before. */
+            for (uint32_t f = 0; f < 2; f++) {
+                uint32_t of = maker(b, factor->inputs[f]);
+                if (of && b->made[of - 1].last < i) b->made[of - 1].last = i;
+            }
+        }
+    }
+}
+
+/* The values that node i's operation reads, those of a product within it first. */
+static uint32_t operands_of(const builder *b, uint32_t i, uint32_t out[CPU_MAX_OPERANDS]) {
+    const shoal_node *node = &b->p->g->nodes[b->nodes[i]];
+    if (!b->made[i].product) {
+        memcpy(out, node->inputs, node->n_inputs * sizeof *out);
+        return node->n_inputs;
+    }
+    const shoal_node *factor = &b->p->g->nodes[b->nodes[b->made[i].product - 1]];
+    out[0] = factor->inputs[0];
+    out[1] = factor->inputs[1];
+    out[2] = node->inputs[1 - b->made[i].side];
+    return 3;
+}
+
+static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
+    const shoal_graph *g = b->p->g;
+    const shoal_node *node = &g->nodes[b->nodes[i]];
+    uint32_t operands[CPU_MAX_OPERANDS], n = operands_of(b, i, operands);
+    cpu_operation *op = &b->region->operations[b->region->n_operations++];
+    *op = (cpu_operation){.kernel = cpu_map_kernel_of(kernels, g, node), .n_operands = (uint8_t)n};
+    if (b->made[i].product)
+        op->kernel = kernels->multiply_add[float_of(g->values[node->first_output].type.dtype)];
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = maker(b, operands[k]);
+        op->operands[k] = from ? b->made[from - 1].to : source_of(b, operands[k]);
+    }
+    /* Operands' registers are free first: a kernel may write over what it reads. */
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = maker(b, operands[k]);
+        if (from && b->made[from - 1].last <= i && b->made[from - 1].to < CPU_AT_RESULT)
+            b->busy[b->made[from - 1].to - CPU_AT_REGISTER] = false;
+    }
+    op->to = b->made[i].to = target_of(b, i);
+}
+
+static bool merges(const cpu_region *r, uint32_t outer, uint32_t inner) {
+    for (uint32_t k = 0; k < r->n_sources; k++) {
+        const int64_t *strides = r->sources[k].strides;
+        if (strides[outer] != strides[inner] * r->dims[inner]) return false;
+    }
+    return true;
+}
+
+static void merge_axes(cpu_region *r) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->rank; i++) {
+        if (r->dims[i] == 1) continue;
+        bool joined = n > 0 && merges(r, n - 1, i);
+        uint32_t to = joined ? n - 1 : n++;
+        r->dims[to] = joined ? r->dims[to] * r->dims[i] : r->dims[i];
+        for (uint32_t k = 0; k < r->n_sources; k++)
+            r->sources[k].strides[to] = r->sources[k].strides[i];
+    }
+    r->rank = n;
+    r->by_rows = !n || n == 1 || r->dims[n - 1] >= LONG_ROW;
+    for (uint32_t k = 0; k < r->n_sources; k++) {
+        cpu_source *source = &r->sources[k];
+        int64_t stride = 1;
+        source->dense = source->scalar = true;
+        for (uint32_t i = n; i-- > 0; stride *= r->dims[i]) {
+            source->dense &= source->strides[i] == stride;
+            source->scalar &= source->strides[i] == 0;
+        }
+    }
+}
+
+/* The processor's own prefetching starts anew with every tile, so that short operations which read
+ * memory wait for it. A later one that computes for long can ask for the next tile meanwhile; when
+ * it is the first to read, there is nothing to gain. */
+static int find_carrier(const cpu_region *r, const cpu_kernels *kernels) {
+    bool waits = false;
+    if (!r->sources[0].dense || r->sources[0].bytes != 4) return -1;
+    for (uint32_t i = 0; i < r->n_operations; i++) {
+        const cpu_operation *op = &r->operations[i];
+        if (waits && kernels->computes_long(op->kernel)) return (int)i;
+        for (uint32_t k = 0; k < op->n_operands; k++) waits |= op->operands[k] == 0;
+    }
+    return -1;
+}
+
+/* What the step reads and writes, for those who place values. */
+static shoal_status list_values(cpu_program *p, const cpu_region *r, cpu_step *step) {
+    uint32_t *reads = base_arena_array(&p->arena, uint32_t, r->n_sources);
+    uint32_t *writes = base_arena_array(&p->arena, uint32_t, r->n_results);
+    if (!reads || !writes) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < r->n_sources; i++) reads[i] = r->sources[i].value;
+    for (uint32_t i = 0; i < r->n_results; i++) writes[i] = r->results[i].value;
+    step->reads = reads;
+    step->n_reads = r->n_sources;
+    step->writes = writes;
+    step->n_writes = r->n_results;
+    return SHOAL_OK;
+}
+
+shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
+                                uint32_t n_nodes, const bool *used, cpu_step *step) {
+    cpu_region *r = &step->u.region;
+    const shoal_type *type = &p->g->values[p->g->nodes[nodes[0]].first_output].type;
+    cpu_source sources[CPU_SOURCES];
+    cpu_result results[CPU_OPERATIONS];
+    builder b = {.p = p, .region = r, .used = used, .nodes = nodes, .n_nodes = n_nodes};
+    *r = (cpu_region){.rank = type->rank, .sources = sources, .results = results};
+    memcpy(r->dims, type->dims, type->rank * sizeof *type->dims);
+    r->operations = base_arena_array(&p->arena, cpu_operation, n_nodes);
+    if (!r->operations) return SHOAL_NO_MEMORY;
+    find_reads(&b);
+    for (uint32_t i = 0; i < n_nodes; i++)
+        if (!b.made[i].within) add_operation(&b, kernels, i);
+    merge_axes(r);
+    r->carrier = find_carrier(r, kernels);
+    r->sources = base_arena_copy(&p->arena, sources, r->n_sources * sizeof *sources);
+    r->results = base_arena_copy(&p->arena, results, r->n_results * sizeof *results);
+    if (!r->sources || !r->results) return SHOAL_NO_MEMORY;
+    step->run = cpu_region_run;
+    return list_values(p, r, step);
+}
+
+/* Sources that are spread out have a register of their own behind the others. */
+static bool is_spread(const cpu_region *r, const cpu_source *source) {
+    return !r->by_rows && !source->dense && !source->scalar;
+}
+
+size_t cpu_region_scratch(const cpu_region *r) {
+    size_t registers = r->n_registers;
+    for (uint32_t k = 0; k < r->n_sources; k++) registers += is_spread(r, &r->sources[k]);
+    return registers * CPU_REGISTER;
+}
+
+bool cpu_region_may_overwrite(const cpu_program *p, const cpu_region *r, uint32_t result,
+                              uint32_t root) {
+    const cpu_result *to = &r->results[result];
+    uint32_t writer = 0;
+    while (to->from < 0 && r->operations[writer].to != CPU_AT_RESULT + result) writer++;
+    for (uint32_t k = 0; k < r->n_sources; k++) {
+        const cpu_source *source = &r->sources[k];
+        if (p->values[source->value].root != root) continue;
+        if (!source->dense || source->bytes != to->bytes) return false;
+        for (uint32_t i = writer + 1; i < r->n_operations && to->from < 0; i++)
+            for (uint32_t o = 0; o < r->operations[i].n_operands; o++)
+                if (r->operations[i].operands[o] == k) return false;
+    }
+    return true;
+}
+
+/* ---- running ---- */
+
+typedef struct job {
+    const cpu_run *run;
+    const cpu_region *region;
+    int64_t count, row, tiles_per_row; /* elements; of a row, or of all; tiles of one */
+    char *scratch;
+    size_t scratch_each;
+} job;
+
+/* Where the row that element `at` lies in begins in a source. */
+static int64_t row_offset(const cpu_region *r, const cpu_source *source, int64_t at) {
+    int64_t offset = 0, rest = at / (r->rank ? r->dims[r->rank - 1] : 1);
+    for (uint32_t i = r->rank; i-- > 1; rest /= r->dims[i - 1])
+        offset += rest % r->dims[i - 1] * source->strides[i - 1];
+    return offset;
+}
+
+/* Elements [at, at + n) of a source that repeats, one after another. */
+static void spread(const cpu_region *r, const cpu_source *source, const char *from, int64_t at,
+                   int64_t n, char *to) {
+    int64_t row = r->dims[r->rank - 1], inner = source->strides[r->rank - 1];
+    size_t bytes = source->bytes;
+    for (int64_t end = at + n; at < end;) {
+        int64_t inside = at % row, some = row - inside < end - at ? row - inside : end - at;
+        const char *begin = from + (size_t)(row_offset(r, source, at) + inside * inner) * bytes;
+        if (inner == 1)
+            memcpy(to, begin, (size_t)some * bytes);
+        else
+            for (int64_t i = 0; i < some; i++) memcpy(to + (size_t)i * bytes, begin, bytes);
+        to += (size_t)some * bytes;
+        at += some;
+    }
+}
+
+/* Points the sources at elements [at, at + n); returns the bits of those that are one element. */
+static uint64_t aim_sources(const job *j, int64_t at, int64_t n, char *spare, char **where) {
+    const cpu_region *r = j->region;
+    uint64_t scalars = 0;
+    for (uint32_t k = 0; k < r->n_sources; k++) {
+        const cpu_source *source = &r->sources[k];
+        char *data = j->run->at[source->value];
+        if (source->dense) {
+            where[k] = data + (size_t)at * source->bytes;
+        } else if (source->scalar) {
+            where[k] = data;
+            scalars |= UINT64_C(1) << k;
+        } else if (r->by_rows) {
+            int64_t inner = source->strides[r->rank - 1];
+            where[k] =
+                data + (size_t)(row_offset(r, source, at) + at % r->dims[r->rank - 1] * inner) *
+                           source->bytes;
+            if (!inner) scalars |= UINT64_C(1) << k;
+        } else {
+            spread(r, source, data, at, n, spare);
+            where[k] = spare;
+            spare += CPU_REGISTER;
+        }
+    }
+    /* One element is no reason for the slower loops. */
+    return n == 1 ? 0 : scalars;
+}
+
+static void run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
+    const cpu_region *r = j->region;
+    char *where[CPU_AT_RESULT + CPU_OPERATIONS];
+    for (uint32_t i = 0; i < r->n_registers; i++)
+        where[CPU_AT_REGISTER + i] = scratch + (size_t)i * CPU_REGISTER;
+    uint64_t single = aim_sources(j, at, n, scratch + (size_t)r->n_registers * CPU_REGISTER, where);
+    for (uint32_t i = 0; i < r->n_results; i++)
+        where[CPU_AT_RESULT + i] =
+            (char *)j->run->at[r->results[i].value] + (size_t)at * r->results[i].bytes;
+    const char *ahead = at + 2 * n <= j->count ? where[0] + (size_t)n * r->sources[0].bytes : NULL;
+    for (uint32_t i = 0; i < r->n_operations; i++) {
+        const cpu_operation *op = &r->operations[i];
+        const void *in[CPU_MAX_OPERANDS];
+        unsigned scalars = 0;
+        for (uint32_t k = 0; k < op->n_operands; k++) {
+            uint8_t from = op->operands[k];
+            in[k] = where[from];
+            scalars |= (unsigned)(from < CPU_AT_REGISTER && single >> from & 1) << k;
+        }
+        op->kernel(where[op->to], in, n, scalars, (int)i == r->carrier ? ahead : NULL);
+    }
+    for (uint32_t i = 0; i < r->n_results; i++)
+        if (r->results[i].from >= 0)
+            j->run->device->kernels->stream(where[CPU_AT_RESULT + i],
+                                            where[CPU_AT_REGISTER + r->results[i].from],
+                                            (size_t)n * r->results[i].bytes);
+}
+
+static void run_tiles(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    char *scratch = j->scratch + part * j->scratch_each;
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t inside = tile % j->tiles_per_row * CPU_TILE;
+        int64_t at = tile / j->tiles_per_row * j->row + inside;
+        run_tile(j, at, j->row - inside < CPU_TILE ? j->row - inside : CPU_TILE, scratch);
+    }
+    j->run->device->kernels->fence();
+}
+
+shoal_status cpu_region_run(const cpu_run *run, const cpu_step *step) {
+    const cpu_region *r = &step->u.region;
+    job j = {.run = run,
+             .region = r,
+             .count = 1,
+             .scratch = run->workspace + r->scratch,
+             .scratch_each = cpu_region_scratch(r)};
+    for (uint32_t i = 0; i < r->rank; i++) j.count *= r->dims[i];
+    if (!j.count) return SHOAL_OK;
+    j.row = r->by_rows && r->rank ? r->dims[r->rank - 1] : j.count;
+    j.tiles_per_row = (j.row + CPU_TILE - 1) / CPU_TILE;
+    int64_t tiles = j.count / j.row * j.tiles_per_row;
+    cpu_parallel(run->device, tiles, 1 + GRAIN / CPU_TILE / (int64_t)r->n_operations, run_tiles,
+                 &j);
+    return SHOAL_OK;
+}
