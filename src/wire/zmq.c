@@ -396,7 +396,13 @@ static shoal_status not_let_in(const zmq_link *own) {
         own->address);
 }
 
+/* The connection ended in the handshake. Of a member whose key the hub has told that means most
+ * likely that it has just died. */
 static shoal_status not_trusted(const zmq_link *own) {
+    if (own->base.peer->hello->peer)
+        return base_fail(SHOAL_LOST,
+                         "%s: the process has ended, or its key is not the one that the hub told",
+                         own->address);
     if (own->guessed)
         return base_fail(
             SHOAL_DENIED,
