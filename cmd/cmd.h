@@ -31,7 +31,7 @@ enum { CMD_KEY_HELP = 'h' };
     {"help", CMD_KEY_HELP, NULL, 0, "Print this", -1}, { 0 }
 
 extern const cmd_command cmd_hub, cmd_worker, cmd_status, cmd_doctor, cmd_matmul, cmd_explain,
-    cmd_nearest;
+    cmd_nearest, cmd_join, cmd_invite, cmd_peers, cmd_revoke;
 
 /* Parses argv[1..] for a command. Ends the process after --help (0) or a usage error (2). */
 void cmd_parse(const cmd_command *command, int argc, char **argv, void *input);

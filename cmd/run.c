@@ -15,28 +15,39 @@ static void set_log(const char *text) {
     cmd_usage("--log '%s': must be error, warn, info or debug", text);
 }
 
-enum { KEY_LOG = 0x100, KEY_DEVICE, KEY_MEMORY };
+enum { KEY_LOG = 0x100, KEY_DEVICE, KEY_MEMORY, KEY_LISTEN, TOKEN_SECONDS = 3600 };
 
 /* ---- hub ---- */
 
 static const struct argp_option hub_options[] = {
     {"address", 'a', "ADDRESS", 0, "Where to listen (default: SHOAL_HUB, else shm:hub)", 0},
+    {"listen", KEY_LISTEN, "HOST:PORT", 0,
+     "Let other machines in, too, at this interface: encrypted, and only who has enrolled", 0},
     {"log", KEY_LOG, "LEVEL", 0, "error, warn (default), info or debug", 0},
     CMD_OPTIONS_END};
 
 static void take_hub(void *input, int key, char *arg) {
     shoal_hub_options *options = input;
     if (key == 'a') options->address = arg;
+    if (key == KEY_LISTEN) options->listen = arg;
     if (key == KEY_LOG) set_log(arg);
 }
 
-static void hub_ready(void *context, const char *address) {
-    printf("hub: listening at %s\n", address);
+static void hub_ready(void *context, const char *addresses) {
+    const shoal_hub_options *options = context;
+    char *token = NULL;
+    printf("hub: listening at %s\n", addresses);
+    if (options->listen) {
+        if (cmd_try(shoal_invite(TOKEN_SECONDS, &token)) == CMD_OK)
+            printf("hub: on another machine, within the hour:  shoal join %s\n", token);
+        free(token);
+    }
     fflush(stdout);
 }
 
 static int run_hub(const cmd_command *self, int argc, char **argv) {
-    shoal_hub_options options = {.size = sizeof options, .ready = hub_ready, .stop = &cmd_stop};
+    shoal_hub_options options = {
+        .size = sizeof options, .ready = hub_ready, .context = &options, .stop = &cmd_stop};
     cmd_parse(self, argc, argv, &options);
     options.address = cmd_hub_address(options.address);
     cmd_catch_signals();
@@ -65,6 +76,9 @@ static const struct argp_option worker_options[] = {
     {"weight", 'w', "W", 0, "Share of the work where no shares are given (default: 1)", 0},
     {"memory", KEY_MEMORY, "SIZE", 0,
      "Most memory for values, as 8G (default: three quarters of the machine's)", 0},
+    {"listen", KEY_LISTEN, "HOST", 0,
+     "Where others reach this worker when the hub is on another machine (default: SHOAL_LISTEN)",
+     0},
     {"log", KEY_LOG, "LEVEL", 0, "error, warn (default), info or debug", 0},
     CMD_OPTIONS_END};
 
@@ -82,6 +96,7 @@ static void take_worker(void *input, int key, char *arg) {
     case 't': options->threads = (uint32_t)args_count("--threads", arg, 1, 4096); break;
     case 'w': options->weight = args_positive("--weight", arg); break;
     case KEY_MEMORY: options->memory = args_size("--memory", arg); break;
+    case KEY_LISTEN: options->listen = arg; break;
     case KEY_LOG: set_log(arg); break;
     }
 }

@@ -397,10 +397,14 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_npy_write(const char *path, shoa
 typedef struct shoal_hub_options {
     size_t size;
     const char *address; /* NULL: "shm:hub" */
-    /* Called once the address is held, before the call blocks; may be NULL. */
-    void (*ready)(void *context, const char *address);
+    /* Called once the addresses are held, before the call blocks; may be NULL. They are a list with
+     * commas between them, which serves as an address of the hub. */
+    void (*ready)(void *context, const char *addresses);
     void *context;
     const volatile int *stop; /* the call returns soon after *stop becomes non-zero */
+    /* NULL: this machine only. "HOST:PORT" of one of its interfaces, which may be open to a
+     * network: it listens there, too, encrypted, for who has enrolled. PORT may be 0: any. */
+    const char *listen;
 } shoal_hub_options;
 /* Runs a hub in this thread until stopped. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_hub_run(const shoal_hub_options *options);
@@ -417,9 +421,30 @@ typedef struct shoal_worker_options {
     void (*ready)(void *context, const char *name);
     void *context;
     const volatile int *stop;
+    /* The interface ("HOST" or "HOST:PORT") at which others of the pool may reach this worker when
+     * the hub is on another machine. NULL: SHOAL_LISTEN, else it only reaches out. */
+    const char *listen;
 } shoal_worker_options;
 /* Runs a worker in this thread until stopped, or until the hub is gone (LOST). */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_worker_run(const shoal_worker_options *options);
+
+/* ---- enrolment: who may come in from other machines ----
+ *
+ * Keys lie in $XDG_CONFIG_HOME/shoal (~/.config/shoal), for this user alone. */
+
+/* A token for one user on one machine, good for so many seconds, at the hub that this user runs
+ * here with `listen`; to be freed with free(). Fails with NOT_FOUND when there was none. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_invite(uint32_t seconds, char **token);
+/* Enrols this user at the token's hub, under a name (NULL: USER.HOST). The hub's addresses, for the
+ * options above, are written to `hub`, of `room` bytes. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_join(const char *token, const char *name, char *hub,
+                                                     size_t room);
+/* Who has enrolled at this user's hub: name and public key (64 hexadecimal digits). */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_peers(void (*each)(void *context, const char *name,
+                                                                   const char *key),
+                                                      void *context);
+/* Shuts somebody out; links that are there end within a second. Fails with NOT_FOUND. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_revoke(const char *name);
 
 /* Backends of this build and the devices they find: for `doctor`. Calls back per device, and once
  * with device NULL and the reason for a backend that finds none. */

@@ -3,6 +3,9 @@
 
 #include "backend/registry.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "wire/keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +17,35 @@ static const char *const default_hub = "shm:hub";
 static bool asked_to_stop(void *context) {
     const volatile int *stop = *(const volatile int *const *)context;
     return stop && *stop;
+}
+
+/* For other machines: says so in the user's configuration, for tokens. */
+static shoal_status listen_wide(wire_peer *wire, const char *listen) {
+    base_str address = {0};
+    const char *port = strrchr(listen, ':');
+    if (!port || !strncmp(listen, "0.0.0.0", 7) || *listen == '*')
+        return base_fail(SHOAL_INVALID,
+                         "listening at '%s': name one interface and a port, as "
+                         "192.168.1.5:7400",
+                         listen);
+    base_str_format(&address, "tcp://%.*s:%s", (int)(port - listen), listen,
+                    strcmp(port + 1, "0") ? port + 1 : "*");
+    shoal_status status = base_str_status(&address);
+    if (status == SHOAL_OK) status = wire_listen_wide(wire, address.data);
+    base_str_fini(&address);
+    SHOAL_TRY(status);
+    char *all = wire_addresses(wire);
+    status = all ? wire_keys_set_listening(all) : SHOAL_NO_MEMORY;
+    free(all);
+    return status;
+}
+
+static shoal_status tell_ready(const wire_peer *wire, const shoal_hub_options *options) {
+    char *all = wire_addresses(wire);
+    if (!all) return SHOAL_NO_MEMORY;
+    options->ready(options->context, all);
+    free(all);
+    return SHOAL_OK;
 }
 
 shoal_status shoal_hub_run(const shoal_hub_options *given) {
@@ -33,14 +65,17 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     shoal_status status = hub_new(wire, &h);
     if (status == SHOAL_OK)
         status = wire_listen(wire, options.address ? options.address : default_hub);
+    if (status == SHOAL_OK && options.listen) status = listen_wide(wire, options.listen);
     if (status == SHOAL_OK) status = wire_start(wire);
-    if (status == SHOAL_OK && options.ready) options.ready(options.context, wire_address(wire));
+    if (status == SHOAL_OK && options.ready) status = tell_ready(wire, &options);
     while (status == SHOAL_OK && !(options.stop && *options.stop)) {
         status = wire_wait(wire, asked_to_stop, (void *)&options.stop, base_now() + 100 * BASE_MS);
         if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
     }
     wire_peer_destroy(&wire);
     hub_destroy(&h);
+    if (options.listen && wire_keys_set_listening("") != SHOAL_OK)
+        base_log(BASE_WARN, "hub", "%s", shoal_error_message());
     return status;
 }
 
@@ -85,7 +120,9 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
     char address[64];
     snprintf(address, sizeof address, "shm:worker-%ld-%llx", (long)getpid(),
              (unsigned long long)wire_incarnation(wire));
+    const char *listen = options.listen ? options.listen : getenv("SHOAL_LISTEN");
     shoal_status status = wire_listen(wire, address);
+    if (status == SHOAL_OK) status = wire_listen_for(wire, options.hub, listen);
     if (status == SHOAL_OK) status = wire_start(wire);
     if (status == SHOAL_OK) status = worker_join(self, options.hub, 5000);
     if (status == SHOAL_OK && options.ready) options.ready(options.context, worker_name(self));

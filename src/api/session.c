@@ -191,6 +191,7 @@ static shoal_status open_session(shoal_session *session, const shoal_options *op
         snprintf(address, sizeof address, "shm:client-%ld-%llx", (long)getpid(),
                  (unsigned long long)wire_incarnation(wire));
         SHOAL_TRY(wire_listen(wire, address));
+        SHOAL_TRY(wire_listen_for(wire, options->hub, getenv("SHOAL_LISTEN")));
     }
     SHOAL_TRY(wire_start(wire));
     SHOAL_TRY(worker_join(session->worker, embedded ? "inproc" : options->hub,

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,13 @@ static hub_slot *slot_new(const Shoal__Device *device) {
     return slot;
 }
 
+/* A list with commas; NULL with a message. */
+static char *join(char *const *texts, size_t n) {
+    base_str list = {0};
+    for (size_t i = 0; i < n; i++) base_str_format(&list, "%s%s", i ? "," : "", texts[i]);
+    return base_str_take(&list, NULL);
+}
+
 static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
     hub_peer *peer = calloc(1, sizeof *peer);
     if (!peer) return NULL;
@@ -205,7 +213,7 @@ static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
     peer->role = hello->role;
     peer->name = strdup(hello->name);
     peer->host = strdup(hello->host);
-    peer->address = strdup(hello->n_addresses ? hello->addresses[0] : "");
+    peer->address = join(hello->addresses, hello->n_addresses);
     peer->pid = hello->pid;
     peer->slots = calloc(hello->n_devices + client + 1, sizeof *peer->slots);
     for (size_t i = 0; peer->slots && i < hello->n_devices + client; i++) {

@@ -370,11 +370,21 @@ bool wire_keys_hub(const char *address, uint8_t *out) {
     return found;
 }
 
-void wire_keys_last_hub(char *out, size_t room) {
+shoal_status wire_keys_set_listening(const char *addresses) {
+    base_str text = {0};
+    base_str_format(&text, "%s\n", addresses);
+    int lock = lock_folder();
+    shoal_status status = lock < 0 ? SHOAL_IO : write_lines("hub", &text);
+    if (lock >= 0) close(lock);
+    base_str_fini(&text);
+    return status;
+}
+
+void wire_keys_listening(char *out, size_t room) {
     base_str text = {0};
     char *words[3];
     *out = 0;
-    if (read_lines("hubs", &text) == SHOAL_OK)
-        for (char *at = text.data; next_line(&at, words) == 2;) snprintf(out, room, "%s", words[0]);
+    if (read_lines("hub", &text) == SHOAL_OK)
+        for (char *at = text.data; next_line(&at, words) == 1;) snprintf(out, room, "%s", words[0]);
     base_str_fini(&text);
 }

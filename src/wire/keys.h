@@ -4,6 +4,7 @@
  *   key     the key pair of this user on this machine, made when first needed
  *   peers   at a hub: the name and public key of each user that has enrolled
  *   tokens  at a hub: public keys of tokens, when each expires, whether it was used
+ *   hub     at a hub: its addresses, for tokens
  *   hubs    elsewhere: address and public key of each hub that this user has joined
  *
  * A token is a key pair of its own: whoever connects with it may enrol a key, once, and nothing
@@ -51,6 +52,11 @@ shoal_status wire_keys_revoke(const char *name) SHOAL_CHECK_RESULT;
 shoal_status wire_keys_each(void (*each)(void *context, const char *name, const char *key),
                             void *context) SHOAL_CHECK_RESULT;
 
+/* Addresses that this user's hub is reached at from elsewhere, for tokens; "" when there is none.
+ */
+shoal_status wire_keys_set_listening(const char *addresses) SHOAL_CHECK_RESULT;
+void wire_keys_listening(char *out, size_t room);
+
 /* ---- tokens (token.c) ---- */
 
 typedef struct wire_token {
@@ -75,7 +81,5 @@ shoal_status wire_keys_add_token(const uint8_t *key, uint64_t expires) SHOAL_CHE
 shoal_status wire_keys_add_hub(const char *addresses, const uint8_t *key) SHOAL_CHECK_RESULT;
 /* The key of the hub at an address; false when this user has not joined there. */
 bool wire_keys_hub(const char *address, uint8_t *out);
-/* Addresses of the hub that was joined last; "" when there is none. */
-void wire_keys_last_hub(char *out, size_t room);
 
 #endif

@@ -68,6 +68,7 @@ shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__W
     wire_peer *peer = link->peer;
     if (peer->muted) return base_fail(SHOAL_CLOSED, "%s is ending", peer->hello->name);
     link->state = WIRE_OPEN;
+    if (!accepting) wire_peer_connected(peer, link->cookie);
     for (int part = 0; part < WIRE_PARTS; part++) {
         const wire_handlers *handlers = &peer->handlers[part];
         if (!peer->handled[part]) continue;

@@ -78,6 +78,8 @@ static void free_peer(wire_peer *peer) {
         free(peer->sets[i].fds);
         free(peer->sets[i].watches);
     }
+    while (peer->attempts.count) free(peer->attempts.data[--peer->attempts.count]);
+    free(peer->attempts.data);
     free(peer->links.data);
     free(peer->watches.data);
     free(peer->listeners.data);
@@ -159,7 +161,21 @@ void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers)
     peer->handled[part] = true;
 }
 
+static bool on_loopback(const char *address) {
+    static const char *const starts[] = {"tcp://127.", "tcp://localhost:", "tcp://[::1]:"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (!strncmp(address, starts[i], strlen(starts[i]))) return true;
+    return strncmp(address, "tcp:", 4) != 0;
+}
+
 shoal_status wire_listen(wire_peer *peer, const char *address) {
+    if (!on_loopback(address))
+        return base_fail(SHOAL_DENIED, "%s is open to a network: that takes `--listen HOST:PORT`",
+                         address);
+    return wire_listen_wide(peer, address);
+}
+
+shoal_status wire_listen_wide(wire_peer *peer, const char *address) {
     const wire_transport *transport = find_transport(address);
     if (!transport) return SHOAL_INVALID;
     wire_pump_take(peer);
@@ -184,47 +200,124 @@ shoal_status wire_start(wire_peer *peer) {
     return SHOAL_OK;
 }
 
-typedef struct connect_job {
+/* An attempt to connect: to one address of a list after the other. */
+typedef struct wire_attempt {
     wire_post_item post;
     wire_peer *peer;
-    const wire_transport *transport;
     uint64_t cookie;
     int64_t deadline;
-    char address[];
-} connect_job;
+    char *next; /* the addresses not tried yet; NULL: none */
+    char addresses[];
+} wire_attempt;
 
-static void run_connect(void *context) {
-    connect_job *job = context;
-    if (!job->peer->muted)
-        job->transport->connect(job->peer, job->address, job->cookie, job->deadline);
-    free(job);
+static void forget_attempt(wire_peer *peer, uint64_t cookie) {
+    for (size_t i = 0; i < peer->attempts.count; i++) {
+        if (peer->attempts.data[i]->cookie != cookie) continue;
+        free(peer->attempts.data[i]);
+        peer->attempts.data[i] = peer->attempts.data[--peer->attempts.count];
+        return;
+    }
+}
+
+static void run_attempt(void *context) {
+    wire_attempt *attempt = context;
+    wire_peer *peer = attempt->peer;
+    char *address = attempt->next, *comma = strchr(address, ',');
+    if (comma) *comma = 0;
+    attempt->next = comma ? comma + 1 : NULL;
+    if (peer->muted) {
+        forget_attempt(peer, attempt->cookie);
+        return;
+    }
+    const wire_transport *transport = find_transport(address);
+    if (transport)
+        transport->connect(peer, address, attempt->cookie, attempt->deadline);
+    else
+        wire_peer_connect_failed(peer, attempt->cookie, SHOAL_INVALID);
+}
+
+static void begin_attempt(void *context) {
+    wire_attempt *attempt = context;
+    if (base_vec_push(&attempt->peer->attempts, attempt)) {
+        run_attempt(attempt);
+        return;
+    }
+    wire_peer_connect_failed(attempt->peer, attempt->cookie, SHOAL_NO_MEMORY);
+    free(attempt);
 }
 
 shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
                           uint32_t deadline_ms) {
-    const wire_transport *transport = find_transport(address);
-    if (!transport) return SHOAL_INVALID;
+    if (!strchr(address, ',') && !find_transport(address)) return SHOAL_INVALID;
     size_t bytes = strlen(address) + 1;
-    connect_job *job = malloc(sizeof *job + bytes);
-    if (!job) return base_fail(SHOAL_NO_MEMORY, "no memory to connect to %s", address);
-    *job = (connect_job){.post = {.call = run_connect, .context = job},
-                         .peer = peer,
-                         .transport = transport,
-                         .cookie = cookie,
-                         .deadline = base_now() + deadline_ms * BASE_MS};
-    memcpy(job->address, address, bytes);
-    wire_peer_post(peer, &job->post);
+    wire_attempt *attempt = malloc(sizeof *attempt + bytes);
+    if (!attempt) return base_fail(SHOAL_NO_MEMORY, "no memory to connect to %s", address);
+    *attempt = (wire_attempt){.post = {.call = begin_attempt, .context = attempt},
+                              .peer = peer,
+                              .cookie = cookie,
+                              .deadline = base_now() + deadline_ms * BASE_MS,
+                              .next = attempt->addresses};
+    memcpy(attempt->addresses, address, bytes);
+    wire_peer_post(peer, &attempt->post);
     return SHOAL_OK;
 }
+
+void wire_peer_connected(wire_peer *peer, uint64_t cookie) { forget_attempt(peer, cookie); }
 
 void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why) {
     char message[WIRE_MAX_REASON];
     snprintf(message, sizeof message, "%s", shoal_error_message());
+    for (size_t i = 0; i < peer->attempts.count; i++) {
+        wire_attempt *attempt = peer->attempts.data[i];
+        if (attempt->cookie != cookie || !attempt->next || base_now() >= attempt->deadline)
+            continue;
+        attempt->post.call = run_attempt;
+        wire_peer_post(peer, &attempt->post);
+        return;
+    }
+    forget_attempt(peer, cookie);
     for (int part = 0; part < WIRE_PARTS && !peer->muted; part++) {
         const wire_handlers *handlers = &peer->handlers[part];
         if (handlers->connect_failed)
             handlers->connect_failed(handlers->context, cookie, why, message);
     }
+}
+
+char *wire_addresses(const wire_peer *peer) {
+    base_str text = {0};
+    for (size_t i = 0; i < peer->listeners.count; i++) {
+        const char *address = peer->listeners.data[i].address;
+        bool tcp = !strncmp(address, "tcp://", 6);
+        size_t n = tcp ? 6 + strcspn(address + 6, "/") : strlen(address);
+        if (i) base_str_text(&text, ",");
+        base_str_bytes(&text, address, n);
+    }
+    return base_str_take(&text, NULL);
+}
+
+/* The host in "tcp://HOST:PORT", with a port that is free. */
+static shoal_status listen_beside(wire_peer *peer, const char *tcp) {
+    char address[512];
+    int host = (int)(strrchr(tcp, ':') - tcp);
+    snprintf(address, sizeof address, "%.*s:*", host < 400 ? host : 400, tcp);
+    return wire_listen_wide(peer, address);
+}
+
+shoal_status wire_listen_for(wire_peer *peer, const char *hub, const char *listen) {
+    const char *tcp = strstr(hub, "tcp://");
+    char address[1024];
+    if (listen) {
+        snprintf(address, sizeof address, "tcp://%.400s%s", listen,
+                 strchr(listen, ':') ? "" : ":*");
+        return wire_listen_wide(peer, address);
+    }
+    if (tcp) return on_loopback(tcp) ? wire_listen(peer, "tcp://127.0.0.1:*") : SHOAL_OK;
+    /* A hub of this user on this machine, which lets others in: so do we, where it does. */
+    wire_keys_listening(address, sizeof address);
+    size_t n = strlen(hub);
+    bool this = !strncmp(address, hub, n) && address[n] == ',';
+    tcp = this ? strstr(address, "tcp://") : NULL;
+    return tcp ? listen_beside(peer, tcp) : SHOAL_OK;
 }
 
 shoal_status wire_peer_hello(wire_peer *peer, base_str *out) {

@@ -43,7 +43,7 @@ static size_t decode(const char *text, uint8_t *out, size_t room) {
         count -= 8;
         out[n++] = (uint8_t)(bits >> count);
     }
-    return n;
+    return count < 6 && !(bits & ((1u << count) - 1)) ? n : 0;
 }
 
 /* For mistakes in copying; CURVE sees to the rest. */
@@ -85,7 +85,8 @@ static shoal_status read_token(const char *text, wire_token *out) {
     size_t n = prefix ? decode(text + strlen(PREFIX), bytes, sizeof bytes) : 0;
     if (n <= HEAD || n - HEAD >= sizeof out->addresses)
         return base_fail(SHOAL_FORMAT,
-                         "this is no token: it starts with '" PREFIX "' and was printed "
+                         "this is no token, or not all of one: it starts with '" PREFIX
+                         "' and was printed "
                          "by `shoal hub`");
     memcpy(&check, bytes + CHECK, 4);
     if (check != checksum(bytes, n))

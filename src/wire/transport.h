@@ -228,7 +228,8 @@ struct wire_peer {
     int64_t polled; /* when descriptors were last looked at */
     BASE_VEC(wire_link *) links;
     BASE_VEC(wire_watch *) watches;
-    uint64_t version; /* of watches */
+    BASE_VEC(struct wire_attempt *) attempts; /* to connect */
+    uint64_t version;                         /* of watches */
     BASE_VEC(wire_listener) listeners;
     wire_poll_set sets[2]; /* of the I/O thread, of the waiter that pumps */
     void *scratch;         /* WIRE_CHUNK bytes, for transports that need them */
@@ -251,7 +252,9 @@ void wire_watch_remove(wire_peer *peer, wire_watch *watch);
 void wire_peer_wake(wire_peer *peer);
 /* Queues an item that its call frees. */
 void wire_peer_post(wire_peer *peer, wire_post_item *item);
-/* Tells the handlers (the message: the thread's last). */
+/* Of transports: an attempt has led to a link. */
+void wire_peer_connected(wire_peer *peer, uint64_t cookie);
+/* It has not: tries the next address, or tells the handlers (the message: the thread's last). */
 void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why);
 /* This peer's Hello, with its addresses, packed. */
 shoal_status wire_peer_hello(wire_peer *peer, base_str *out) SHOAL_CHECK_RESULT;

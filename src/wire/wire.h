@@ -80,17 +80,29 @@ void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers)
 /* Listens; fails with BUSY when another process holds the address. A socket file left behind by a
  * dead process is taken over. Not from a handler. */
 shoal_status wire_listen(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
-/* The address that others can reach this peer at; "" when it does not listen. */
+/* The same, also at an address that others than this machine can reach; wire_listen fails with
+ * DENIED for those, so that nothing is ever open to a network unless somebody asked for it. */
+shoal_status wire_listen_wide(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
+/* The address that others can reach this peer at, the first; "" when it does not listen. */
 const char *wire_address(const wire_peer *peer);
+/* All of them, without keys, with commas between them; to be freed, NULL with a message. */
+char *wire_addresses(const wire_peer *peer);
+/* Listens on TCP when members of the pool of the hub at `hub` may need it: at the interface
+ * `listen`
+ * ("HOST" or "HOST:PORT"), else on loopback for a hub there, else where a hub of this user on this
+ * machine lets others in. Does nothing otherwise. */
+shoal_status wire_listen_for(wire_peer *peer, const char *hub,
+                             const char *listen) SHOAL_CHECK_RESULT;
 /* Lets in who has a key that these addresses name ("tcp://HOST:PORT/KEY", with commas between
  * them): members of the pool, as the hub tells of them. Under the pump. */
 void wire_trust(wire_peer *peer, const char *addresses);
 /* Starts the I/O thread. */
 shoal_status wire_start(wire_peer *peer) SHOAL_CHECK_RESULT;
 
-/* Connects. The outcome comes to `opened` (wire_link_cookie tells which it was) or to
- * `connect_failed`, within deadline_ms. "inproc" links the peer with itself: `opened` is called
- * twice, with accepting true and false, for the two ends. */
+/* Connects to an address, or to the first that answers of a list with commas. The outcome comes to
+ * `opened` (wire_link_cookie tells which it was) or to `connect_failed`, within deadline_ms.
+ * "inproc" links the peer with itself: `opened` is called twice, with accepting true and false, for
+ * the two ends. */
 shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
                           uint32_t deadline_ms) SHOAL_CHECK_RESULT;
 

@@ -24,6 +24,8 @@
 #include <unistd.h>
 
 #define HANDSHAKE_PATIENCE (2 * BASE_SECOND)
+#define REDIAL_FOR BASE_SECOND
+#define REDIAL (30 * BASE_MS)
 #define LINK_OF(watch_) ((zmq_link *)((char *)(watch_)-offsetof(zmq_link, timer)))
 
 /* ---- addresses ---- */
@@ -57,13 +59,16 @@ static shoal_status read_name(const char *address, char *out, size_t room) {
 
 /* Cuts "/KEY" off an address of TCP; the key of a hub that was joined, or our own, when it has
  * none. */
-static shoal_status split_key(wire_peer *peer, const char *address, char *text, uint8_t *key) {
+static shoal_status split_key(wire_peer *peer, const char *address, char *text, uint8_t *key,
+                              bool *guessed) {
+    *guessed = false;
     char *slash = strchr(text + 6, '/');
     if (slash) {
         *slash = 0;
         if (strlen(slash + 1) != WIRE_KEY_TEXT - 1 || !wire_key_parse(slash + 1, key))
             return base_fail(SHOAL_INVALID, "the address '%s' has no key after its '/'", address);
     } else if (!wire_keys_hub(text, key)) {
+        *guessed = true;
         memcpy(key, peer->zmq->own.public, WIRE_KEY);
     }
     const char *colon = strrchr(text, ':');
@@ -72,6 +77,12 @@ static shoal_status split_key(wire_peer *peer, const char *address, char *text, 
     if (!end || *end || end == colon + 1 || port < 1 || port > 65535)
         return base_fail(SHOAL_INVALID, "the address '%s' is none: use tcp://HOST:PORT", address);
     return SHOAL_OK;
+}
+
+/* Only where it is written: else addresses of IPv4 come back in the form of IPv6. */
+static void allow_ipv6(void *socket, const char *address) {
+    int yes = strchr(address, '[') != NULL;
+    zmq_setsockopt(socket, ZMQ_IPV6, &yes, sizeof yes);
 }
 
 static void show(const char *address, char *out, size_t room) {
@@ -97,10 +108,14 @@ static shoal_status nobody(const zmq_link *own) {
                      own->address);
 }
 
+static void try_dial(zmq_link *own);
+
 static void timer_expired(wire_watch *watch) {
     zmq_link *own = LINK_OF(watch);
     if (own->base.state == WIRE_OPEN)
         wire_zmq_look(own);
+    else if (own->base.state == WIRE_OPENING && own->dialled && !own->end.socket)
+        try_dial(own);
     else if (own->base.state == WIRE_OPENING)
         give_up(own, own->connected || own->accepting
                          ? base_fail(SHOAL_TIMEOUT, "%s has not answered in time", own->address)
@@ -122,7 +137,6 @@ static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie,
     }
     own->address = copy;
     own->fd = -1;
-    own->give_up = deadline;
     own->timer = (wire_watch){
         .fd = -1, .deadline = deadline, .ready = timer_ready, .expired = timer_expired};
     if (wire_watch_add(peer, &own->timer) == SHOAL_OK) return own;
@@ -131,6 +145,8 @@ static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie,
 }
 
 static void begin(zmq_link *own) {
+    if (wire_zmq_beats_add(own) != SHOAL_OK)
+        base_log(BASE_WARN, own->address, "no memory for heartbeats");
     own->heard = own->ticked = base_now();
     own->timer.deadline = own->heard + WIRE_ZMQ_BEAT_MS * BASE_MS;
 }
@@ -231,8 +247,11 @@ static void enrol(zmq_listener *listener, zmq_msg_t *id, const uint8_t *token,
     } back = {.frame = {.type = WIRE_FRAME_ENROLLED, .kind = (uint16_t)status}};
     back.frame.bytes = (uint32_t)snprintf(back.text, sizeof back.text, "%s", text);
     if (back.frame.bytes >= sizeof back.text) back.frame.bytes = sizeof back.text - 1;
+    pthread_mutex_t *use = &listener->end.peer->zmq->use;
+    pthread_mutex_lock(use);
     zmq_send(listener->end.socket, zmq_msg_data(id), zmq_msg_size(id), ZMQ_SNDMORE | ZMQ_DONTWAIT);
     zmq_send(listener->end.socket, &back, wire_frame_bytes(back.frame.bytes), ZMQ_DONTWAIT);
+    pthread_mutex_unlock(use);
 }
 
 /* The routing number of a router's guest, from 1; 0: none of ours. */
@@ -377,11 +396,30 @@ static shoal_status not_let_in(const zmq_link *own) {
         own->address);
 }
 
+/* The connection ended in the handshake. Of a member whose key the hub has told that means most
+ * likely that it has just died. */
 static shoal_status not_trusted(const zmq_link *own) {
+    if (own->base.peer->hello->peer)
+        return base_fail(SHOAL_LOST,
+                         "%s: the process has ended, or its key is not the one that the hub told",
+                         own->address);
+    if (own->guessed)
+        return base_fail(
+            SHOAL_DENIED,
+            "%s is no hub of this user's, nor has this user joined it: ask there for a "
+            "token and run `shoal join TOKEN`",
+            own->address);
     return base_fail(SHOAL_DENIED,
                      "%s is no hub with the key that was expected: check the address, or join it "
                      "anew with `shoal join TOKEN`",
                      own->address);
+}
+
+/* Another member lets us in once the hub has told it of us, which may be a moment later. */
+static void redial(zmq_link *own) {
+    wire_zmq_close(&own->end, 0);
+    own->connected = false;
+    own->timer.deadline = base_now() + REDIAL;
 }
 
 static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
@@ -393,7 +431,12 @@ static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
         own->connected = true;
         own->fd = (int)value;
         break;
-    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: give_up(own, not_let_in(own)); break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        if (base_now() < own->redial_until)
+            redial(own);
+        else
+            give_up(own, not_let_in(own));
+        break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: give_up(own, not_trusted(own)); break;
     case ZMQ_EVENT_CLOSED:
@@ -421,22 +464,34 @@ static shoal_status dial(zmq_link *own, const char *address) {
     } else {
         snprintf(text, sizeof text, "%s", address);
     }
-    SHOAL_TRY(split_key(peer, address, text, key));
+    SHOAL_TRY(split_key(peer, address, text, key, &own->guessed));
     own->end.message = dealer_message;
     own->end.event = dealer_event;
     SHOAL_TRY(wire_zmq_open(&own->end, peer, key, &peer->zmq->own));
+    allow_ipv6(own->end.socket, text);
     if (zmq_connect(own->end.socket, text)) return wire_zmq_fail(own->address);
     return send_hello(own, NULL);
 }
 
+static void try_dial(zmq_link *own) {
+    own->timer.deadline = own->give_up;
+    shoal_status status = dial(own, own->dialled);
+    if (status != SHOAL_OK) give_up(own, status);
+}
+
 static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
     zmq_link *own = new_link(peer, address, cookie, deadline);
-    if (!own) {
+    char *copy = strdup(address);
+    if (!own || !copy) {
+        if (own) wire_link_finish(&own->base, SHOAL_NO_MEMORY, "");
+        free(copy);
         wire_peer_connect_failed(peer, cookie, SHOAL_NO_MEMORY);
         return;
     }
-    shoal_status status = dial(own, address);
-    if (status != SHOAL_OK) give_up(own, status);
+    own->dialled = copy;
+    own->give_up = deadline;
+    if (peer->hello->peer) own->redial_until = base_now() + REDIAL_FOR;
+    try_dial(own);
 }
 
 /* ---- listening ---- */
@@ -483,6 +538,7 @@ static shoal_status bind_listener(zmq_listener *listener, char *endpoint, size_t
     char key[WIRE_KEY_TEXT];
     if (name) SHOAL_TRY(hold_name(listener));
     SHOAL_TRY(wire_zmq_open(&listener->end, peer, NULL, &peer->zmq->own));
+    if (!name) allow_ipv6(listener->end.socket, listener->address);
     if (zmq_bind(listener->end.socket, name ? "tcp://127.0.0.1:*" : listener->address))
         return wire_zmq_fail("listening");
     size_t used = room;

@@ -220,27 +220,46 @@ static shoal_status decompose(worker_slot *slot, worker_step *step) {
     return status;
 }
 
+static bool dies(const worker_step *step, uint32_t value) {
+    for (uint32_t i = 0; i < step->n_dead; i++)
+        if (step->dead[i] == value) return true;
+    return false;
+}
+
 static shoal_status compile(worker_task *task, worker_step *step) {
     SHOAL_TRY(decompose(task->slot, step));
     shoal_compile_options options = {.size = sizeof options};
     shoal_compile_report report = {.size = sizeof report};
-    report.in_place = malloc((step->n_outputs + 1) * sizeof *report.in_place);
-    if (!report.in_place) return base_fail(SHOAL_NO_MEMORY, "no memory to compile");
+    step->in_place = base_arena_array(&task->program->arena, int32_t, step->n_outputs);
+    if (!step->in_place) return SHOAL_NO_MEMORY;
+    report.in_place = step->in_place;
     shoal_status status = task->slot->device.backend->compile(
         task->slot->handle, graph_data(step->graph), &options, &report, &step->executable);
-    free(report.in_place);
+    for (uint32_t o = 0; status == SHOAL_OK && o < step->n_outputs; o++)
+        if (step->in_place[o] >= 0 && !dies(step, step->inputs[step->in_place[o]]))
+            step->in_place[o] = -1;
     graph_destroy(&step->graph); /* the executable has what it needs */
     return status;
 }
 
-static shoal_status compute(worker_task *task, worker_step *step) {
-    const shoal_graph *g = graph_data(task->program->graph);
-    if (!step->executable) SHOAL_TRY(compile(task, step));
-    for (uint32_t i = 0; i < step->n_outputs; i++) {
-        uint32_t value = step->outputs[i];
-        size_t bytes = (size_t)base_type_bytes(&g->values[value].type);
-        SHOAL_TRY(worker_buffer_new(task->slot, bytes, &task->values[value]));
+/* The memory of output o: that of an input which ends here and nobody else holds, or fresh. */
+static shoal_status output_buffer(worker_task *task, const worker_step *step, uint32_t o) {
+    uint32_t value = step->outputs[o];
+    size_t bytes = (size_t)base_type_bytes(&graph_data(task->program->graph)->values[value].type);
+    if (step->in_place[o] >= 0) {
+        uint32_t input = step->inputs[step->in_place[o]];
+        worker_buffer *old = task->values[input];
+        if (atomic_load(&old->refs) == 1 && old->bytes == bytes) {
+            task->values[value] = worker_buffer_retain(old);
+            return SHOAL_OK;
+        }
     }
+    return worker_buffer_new(task->slot, bytes, &task->values[value]);
+}
+
+static shoal_status compute(worker_task *task, worker_step *step) {
+    if (!step->executable) SHOAL_TRY(compile(task, step));
+    for (uint32_t o = 0; o < step->n_outputs; o++) SHOAL_TRY(output_buffer(task, step, o));
     size_t n = step->n_inputs + step->n_outputs;
     shoal_binding *bindings = calloc(n + 1, sizeof *bindings);
     if (!bindings) return base_fail(SHOAL_NO_MEMORY, "no memory to run");

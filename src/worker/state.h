@@ -44,6 +44,8 @@ typedef struct worker_step {
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;  /* values of the program */
     const uint32_t *outputs; /* (of an exchange: its results) */
+    int32_t
+        *in_place; /* per output: the input that ends here and whose memory it may take, or -1 */
     /* exchange */
     uint32_t channel;
     bool has_operand;

@@ -4,6 +4,7 @@
 #include "backend/registry.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -173,10 +174,23 @@ static void on_measure(worker *w, const Shoal__Measure *measure) {
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Members let each other in. */
+static void trust(worker *w, const Shoal__Peers *peers) {
+    base_str list = {0};
+    for (size_t i = 0; i < peers->n_peers; i++)
+        for (size_t a = 0; a < peers->peers[i]->n_addresses; a++)
+            base_str_format(&list, "%s,", peers->peers[i]->addresses[a]);
+    if (list.data) wire_trust(w->wire, list.data);
+    base_str_fini(&list);
+}
+
 static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *message) {
     switch (kind) {
     case SHOAL__KIND__RUN: return on_run(w, (const Shoal__Run *)message);
-    case SHOAL__KIND__PEERS: worker_peers_update(w, (const Shoal__Peers *)message); return SHOAL_OK;
+    case SHOAL__KIND__PEERS:
+        trust(w, (const Shoal__Peers *)message);
+        worker_peers_update(w, (const Shoal__Peers *)message);
+        return SHOAL_OK;
     case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
     case SHOAL__KIND__MEASURE: on_measure(w, (const Shoal__Measure *)message); return SHOAL_OK;
     default: {
