@@ -64,7 +64,9 @@ class Pool:
                 process.kill()
                 raise AssertionError(f"{process.args} did not end") from None
             process.stdout.close()
+            log = self.log(process)
             process.log.close()
+            assert "Sanitizer" not in log and "runtime error" not in log, log
 
 
 def near(got, a, b):

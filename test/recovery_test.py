@@ -223,10 +223,7 @@ class Chaos:
         worker.send_signal(signal.SIGCONT)
         worker.terminate()
         worker.wait(10)
-        worker.stdout.close()
-        worker.log.close()
         self.workers.remove(worker)
-        self.pool.processes.remove(worker)
         if worker in self.proxies:
             self.proxies.pop(worker).close()
         self.start()
