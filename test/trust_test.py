@@ -176,7 +176,9 @@ def site():
     root = tempfile.mkdtemp(prefix="shoal-trust-")
     s = Site(root)
     yield s
+    ended = s.hub.poll()
     s.close()
+    assert ended in (None, -signal.SIGKILL), "nothing that a peer does ends the hub"
     shutil.rmtree(root)
 
 

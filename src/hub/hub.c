@@ -139,6 +139,14 @@ static const struct {
     {SHOAL__KIND__EXPLAIN_ASK, &shoal__explain_ask__descriptor},
 };
 
+/* Everyone hears of newcomers: soon, and before anything that a newcomer asks for is handed out. */
+static void tell_of_newcomers(void *context) {
+    hub *h = context;
+    if (!h->newcomers) return;
+    h->newcomers = false;
+    hub_peers_send(h, NULL);
+}
+
 static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                                size_t bytes) {
     hub *h = context;
@@ -152,6 +160,7 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     SHOAL_TRY(wire_unpack(type, body, bytes, &message));
     hub_event event = {.peer = peer};
     shoal_status status = SHOAL_OK;
+    tell_of_newcomers(h);
     switch (kind) {
     case SHOAL__KIND__SUBMIT:
         event.kind = HUB_SUBMIT;
@@ -240,11 +249,6 @@ static shoal_status fill_welcome(const hub *h, const hub_peer *peer, Shoal__Welc
     return SHOAL_OK;
 }
 
-static void told(void *context) {
-    hub *h = context;
-    hub_peers_send(h, NULL);
-}
-
 /* A member is gone, or has not got in after all. */
 static void leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     peer->link = NULL;
@@ -268,7 +272,8 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
     }
     status = fill_welcome(h, peer, welcome);
     /* The newcomer has to hear its own numbers before it hears of others. */
-    if (status == SHOAL_OK) status = wire_post(h->wire, told, h);
+    h->newcomers = true;
+    if (status == SHOAL_OK) status = wire_post(h->wire, tell_of_newcomers, h);
     if (status == SHOAL_OK)
         wire_link_set(link, WIRE_HUB, peer);
     else

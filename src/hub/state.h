@@ -124,6 +124,7 @@ struct hub {
     uint32_t next_peer, next_slot, next_session;
     uint64_t next_instance, next_variant, next_value;
     BASE_VEC(hub_peer *) peers;
+    bool newcomers;    /* that not everyone has heard of */
     base_map slots;    /* number + 1 -> hub_slot */
     base_map sessions; /* session -> hub_peer of the client */
     base_map links;    /* from peer << 32 | to peer -> hub_link */
