@@ -259,6 +259,20 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_take(shoal_tensor *x, shoal_tens
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter(shoal_tensor *x, shoal_tensor *indices,
                                                         shoal_tensor *updates, int64_t axis,
                                                         const char *op, shoal_tensor **out);
+/* NumPy's put_along_axis: indices and updates have x's shape but for the length of the axis; each
+ * update is joined in at its index along the axis. As shoal_scatter otherwise. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter_along(shoal_tensor *x,
+                                                              shoal_tensor *indices,
+                                                              shoal_tensor *updates, int64_t axis,
+                                                              const char *op, shoal_tensor **out);
+/* Joined in at points: the last axis of the indices has one number per named axis of x; updates
+ * have the other axes of the indices, then those of x that are not named. As shoal_scatter
+ * otherwise. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter_points(shoal_tensor *x, const int64_t *axes,
+                                                               uint32_t n_axes,
+                                                               shoal_tensor *indices,
+                                                               shoal_tensor *updates,
+                                                               const char *op, shoal_tensor **out);
 /* Along an axis, stable, NaN as the largest. indices (may be NULL): where each was, int64. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_sort(shoal_tensor *x, int64_t axis, bool falling,
                                                      shoal_tensor **values, shoal_tensor **indices);
