@@ -233,6 +233,9 @@ void shoal_session_close(shoal_session **out) {
     session->worker = NULL;
     hub_destroy(&session->hub);
     graph_destroy(&session->trace);
+    /* What the tape holds would hold the session. */
+    for (api_origin *origin = session->origins; origin; origin = origin->next)
+        api_origin_spend(origin);
     pthread_mutex_unlock(&session->lock);
     api_session_release(session);
 }
