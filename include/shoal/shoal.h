@@ -344,9 +344,9 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rope(shoal_tensor *x, shoal_tens
 
 /* ---- gradients ----
  *
- * Tensors for which it was asked, and results of operations on them, know how they came to be, until
- * they are freed or a gradient has been taken. Reverse mode: shoal_gradients records operations that
- * compute gradients; nothing that has been computed is computed again. */
+ * Tensors for which it was asked, and results of operations on them, know how they came to be,
+ * until they are freed or a gradient has been taken. Reverse mode: shoal_gradients records
+ * operations that compute gradients; nothing that has been computed is computed again. */
 
 /* Whether operations on this thread are noted for gradients. AGAIN: they are, but their results are
  * not kept for that; they are computed a second time when they are needed, which costs time and
@@ -393,10 +393,12 @@ typedef struct shoal_gradient_options {
  * output's type; NULL, and seeds NULL: 1, for an output of one element. options may be NULL. Fails
  * with UNSUPPORTED where an operation has no gradient, with INVALID where outputs derive from
  * nothing that requires gradients, or what they need was given back. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status
-shoal_gradients(shoal_tensor *const *outputs, shoal_tensor *const *seeds, uint32_t n_outputs,
-                shoal_tensor *const *wrt, uint32_t n_wrt, const shoal_gradient_options *options,
-                shoal_tensor **gradients);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gradients(shoal_tensor *const *outputs,
+                                                          shoal_tensor *const *seeds,
+                                                          uint32_t n_outputs,
+                                                          shoal_tensor *const *wrt, uint32_t n_wrt,
+                                                          const shoal_gradient_options *options,
+                                                          shoal_tensor **gradients);
 /* The leaves that outputs derive from, and the results that are watched, in the order in which they
  * came to be. *count: in: room, out: how many there are. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gradient_targets(shoal_tensor *const *outputs,

@@ -25,6 +25,8 @@ _shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor,
 
 from .pool import (Pool, Session, Slot, connect, disconnect, explain, init, operations, session,
                    status, sync)
+from .autograd import (backward, checkpoint, enable_grad, grad, inference_mode, is_grad_enabled, no_grad,
+                       set_grad_enabled)
 from .creation import (arange, as_tensor, broadcast_tensors, cat, concat, embedding, empty,
                        empty_like, eye, from_dlpack, from_numpy, full, full_like, hstack, linspace,
                        matmul, meshgrid, ones, ones_like, stack, tensor, vstack, where, zeros,
@@ -51,7 +53,8 @@ __all__ = [
     "status", "sync", "tensor", "vstack", "where", "zeros", "zeros_like", "ShoalError",
     "InvalidError", "UnsupportedError", "OutOfMemoryError", "NotFoundError", "FormatError",
     "IOFailedError", "DeadlineError", "LostError", "ClosedError", "VersionError", "DeniedError",
-    "BusyError", "InternalError",
+    "BusyError", "InternalError", "backward", "checkpoint", "enable_grad", "grad", "inference_mode",
+    "is_grad_enabled", "no_grad", "set_grad_enabled",
 ]
 
 for _name in _methods.FUNCTIONS:

@@ -8,6 +8,7 @@ import math
 import struct
 
 from . import _shoal
+from .autograd import Gradients
 from .indexing import Indexing
 from .methods import Operations
 from .reductions import Reductions
@@ -103,10 +104,10 @@ def _has_buffer(data):
         return False
 
 
-class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
+class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
     """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
 
-    __slots__ = ()
+    __slots__ = ("_grad", "__weakref__")
     __array_ufunc__ = None  # an ndarray on the left leaves operators to us
     __array_priority__ = 1000
 
@@ -155,7 +156,9 @@ class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
         return f"tensor({values}{'' if plain else f', dtype={self.dtype}'}{self._remark()})"
 
     def _remark(self):
-        return ""
+        if self.is_leaf:
+            return ", requires_grad=True" if self.requires_grad else ""
+        return f", grad_fn={self.grad_fn}"
 
     def __format__(self, form):
         return format(self.item() if form and self.size == 1 else str(self), form)
@@ -506,10 +509,6 @@ class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
 
     def contiguous(self):
         """Itself: a tensor has no strides."""
-        return self
-
-    def detach(self):
-        """The same value, which no gradient flows through."""
         return self
 
     def dim(self):

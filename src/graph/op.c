@@ -15,7 +15,7 @@
 
 static const graph_op_def built_in[] = {
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, axis, local,     \
-           cost, kernel, decomposition, derivative, reads, summary)                                                   \
+           cost, kernel, decomposition, derivative, reads, summary)                                \
     {#name,                                                                                        \
      summary,                                                                                      \
      category,                                                                                     \
