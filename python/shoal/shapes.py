@@ -320,7 +320,7 @@ class Shapes:
             "shape": shape, "iota_dimension": a, "dtype": "int64"}, 1)[0] for a in (0, 1))
         distance = column - row
         keep = distance <= diagonal if lower else distance >= diagonal
-        return _shoal.select(keep, self, self._coerce(0))
+        return _shoal.select(keep, self, self._coerce(0).astype(self.dtype))
 
 
 def _cat(tensors, axis):

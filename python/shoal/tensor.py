@@ -271,12 +271,13 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         return self.astype(common), other.astype(common)
 
     def _binary(self, name, other, reflected=False):
-        other = self._coerce(other)
-        if other is None:
-            return NotImplemented
-        a, b = self._alike(other)
-        return _shoal.binary(_BINARY[name], b, a) if reflected else \
-            _shoal.binary(_BINARY[name], a, b)
+        if other.__class__ is not Tensor:
+            other = self._coerce(other)
+            if other is None:
+                return NotImplemented
+        a, b = (other, self) if reflected else (self, other)
+        made = _shoal.binary(_BINARY[name], a, b)
+        return _shoal.binary(_BINARY[name], *a._alike(b)) if made is None else made
 
     def __add__(self, other):
         return self._binary("add", other)

@@ -288,6 +288,7 @@ def test_shapes():
         same(x[0, 0].diag(k), np.diag(a[0, 0], k))
         same(x.tril(k), np.tril(a, k))
         same(x.triu(k), np.triu(a, k))
+        same((x > 9).triu(k), np.triu(a > 9, k))
     same(x[0].trace(), np.trace(a[0]))
     same(x.unfold(2, 3, 1), np.lib.stride_tricks.sliding_window_view(a, 3, 2))
     same(shoal.einsum("iij->ij", shoal.tensor(a[:, :2])), np.einsum("iij->ij", a[:, :2]))
