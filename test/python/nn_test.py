@@ -1,4 +1,5 @@
 """shoal.nn and shoal.optim: modules, states, layers, optimizers and schedules, against PyTorch."""
+import copy
 import math
 
 import numpy as np
@@ -143,6 +144,18 @@ def test_state(tmp_path):
     found = other.load_state_dict(state, strict=False)
     assert (found.missing_keys, found.unexpected_keys) == (["scale"], ["extra"])
     near(other.first.bias, state["first.bias"], 0)
+
+
+def test_deepcopy():
+    net = Net().eval()
+    other = copy.deepcopy(net)
+    assert isinstance(other.scale, nn.Parameter) and other.scale.requires_grad
+    x = shoal.tensor(normal(5, 4))
+    want = net(x).numpy()
+    with shoal.no_grad():
+        for p in net.parameters():
+            p += 1
+    near(other(x), want, 0)
 
 
 def test_containers():
