@@ -35,6 +35,7 @@ from .einsum import einsum
 from .files import File, load, save
 from .random import (Generator, bernoulli, get_rng_state, manual_seed, multinomial, normal, rand,
                      rand_like, randbits, randint, randn, randn_like, randperm, set_rng_state)
+from . import functional, nn, optim
 from . import methods as _methods
 
 # Element types go by their names; these are for those who write shoal.float32.

@@ -271,12 +271,13 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         return self.astype(common), other.astype(common)
 
     def _binary(self, name, other, reflected=False):
-        other = self._coerce(other)
-        if other is None:
-            return NotImplemented
-        a, b = self._alike(other)
-        return _shoal.binary(_BINARY[name], b, a) if reflected else \
-            _shoal.binary(_BINARY[name], a, b)
+        if other.__class__ is not Tensor:
+            other = self._coerce(other)
+            if other is None:
+                return NotImplemented
+        a, b = (other, self) if reflected else (self, other)
+        made = _shoal.binary(_BINARY[name], a, b)
+        return _shoal.binary(_BINARY[name], *a._alike(b)) if made is None else made
 
     def __add__(self, other):
         return self._binary("add", other)
@@ -327,7 +328,7 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         return _shoal.unary(_UNARY["negate"], self)
 
     def __pos__(self):
-        return self
+        return self.clone()
 
     def __abs__(self):
         return _shoal.unary(_UNARY["abs"], self)
@@ -504,8 +505,28 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         return self.astype(other.dtype)
 
     def clone(self):
-        """Another handle to the same value."""
-        return self.reshape(self.shape) if self.shape else self + 0
+        """Another object for the same value, which changes in place do not reach."""
+        return self.reshape(self.shape)
+
+    def __copy__(self):
+        return self.clone()
+
+    def __deepcopy__(self, memo):
+        """A leaf like this one, of the same class; results are not copied, as in torch."""
+        if not self.is_leaf:
+            raise invalid(f"deepcopy: {self._text()} is a result that gradients pass through; copy "
+                          "its detach()")
+        made = self.detach()
+        made.__class__ = type(self)
+        if self.requires_grad:
+            made.requires_grad_()
+        if self.grad is not None:
+            made.grad = self.grad.detach()
+        memo[id(self)] = made
+        return made
+
+    def __reduce__(self):
+        raise TypeError("tensors are not pickled; shoal.save writes them, and dicts of them")
 
     def contiguous(self):
         """Itself: a tensor has no strides."""
