@@ -160,16 +160,27 @@ out:
 }
 
 static PyMethodDef tensor_methods[] = {
+    {"_rebind", tensor_rebind, METH_O, NULL},
     {"_read", tensor_read, METH_O, NULL},
     {"start", tensor_start, METH_NOARGS, "Starts the work on everything recorded, and returns."},
     {"_explain", tensor_explain, METH_VARARGS, NULL},
     {"_times", tensor_times, METH_NOARGS, NULL},
     {"_place", tensor_place, METH_VARARGS, NULL},
+    {"_require", tensor_require, METH_O, NULL},
+    {"_watch", tensor_watch, METH_NOARGS, NULL},
+    {"detach", tensor_detach, METH_NOARGS, "The same value, through which no gradients pass."},
+    {"detach_", tensor_detach_self, METH_NOARGS,
+     "In place: no gradients pass through this object from now on; a leaf is none any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef tensor_getters[] = {
     {"shape", tensor_shape, NULL, "The lengths of the axes, a tuple.", NULL},
     {"dtype", tensor_dtype, NULL, "The name of the element type, such as 'float32'.", NULL},
     {"session", tensor_session, NULL, "The session that the tensor belongs to.", NULL},
+    {"_requires", tensor_requires_grad, NULL, NULL, NULL},
+    {"is_leaf", tensor_is_leaf, NULL,
+     "Whether this is no result of an operation that gradients pass through.", NULL},
+    {"_origin", tensor_origin, NULL, NULL, NULL},
+    {"_identity", tensor_identity, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
                                      {Py_tp_methods, tensor_methods},

@@ -79,6 +79,9 @@ static shoal_status add_slots(hub *h, hub_peer *peer) {
 }
 
 shoal_status hub_join(hub *h, hub_peer *peer) {
+    if (h->peers.count >= HUB_MAX_MEMBERS)
+        return base_fail(SHOAL_BUSY, "the pool has %d members, the most that it takes",
+                         HUB_MAX_MEMBERS);
     for (uint32_t i = 0; i < peer->n_slots; i++) peer->slots[i]->number = UINT32_MAX; /* none yet */
     peer->number = h->next_peer++;
     if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
@@ -94,38 +97,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     return SHOAL_OK;
 }
 
-/* A value that lay partly with a lost peer is lost, unless other copies hold all of it. */
-static void value_after_loss(hub *h, hub_value *value, const hub_peer *peer, const char *reason) {
-    if (value->data.size) return; /* it is laid out anew when it is next used */
-    plan_layout *layout = &value->layout;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < layout->n_slots; i++) kept += hub_slot_of(h, layout->slots[i]) != NULL;
-    if (kept == layout->n_slots) return;
-    uint32_t *slots = base_arena_array(&value->arena, uint32_t, kept + 1);
-    uint32_t *coords = base_arena_array(&value->arena, uint32_t, (kept + 1) * (layout->rank + 1));
-    uint32_t n = 0;
-    for (uint32_t i = 0; slots && coords && i < layout->n_slots; i++) {
-        if (!hub_slot_of(h, layout->slots[i])) continue;
-        slots[n] = layout->slots[i];
-        memcpy(coords + n * (layout->rank + 1), layout->coords + i * (layout->rank + 1),
-               (layout->rank + 1) * sizeof *coords);
-        n++;
-    }
-    char text[BASE_TYPE_TEXT];
-    plan_layout rest = *layout;
-    rest.n_slots = n;
-    rest.slots = slots;
-    rest.coords = coords;
-    *layout = rest;
-    if (!slots || !coords || !n ||
-        plan_layout_verify(&rest, value->type.rank, value->type.dims) != SHOAL_OK) {
-        base_fail(SHOAL_LOST, "%s was lost with worker %s (pid %u on %s): %s",
-                  base_type_text(&value->type, text), peer->name, peer->pid, peer->host, reason);
-        hub_value_poison(value, SHOAL_LOST, shoal_error_message());
-    }
-}
-
-static void session_end(hub *h, uint32_t session) {
+void hub_session_end(hub *h, uint32_t session) {
     size_t at = 0;
     uint64_t key;
     void *item;
@@ -151,18 +123,18 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
         if (h->peers.data[i] == peer) h->peers.data[i] = h->peers.data[--h->peers.count];
     base_log(why == SHOAL_LOST && computes ? BASE_WARN : BASE_INFO, "hub",
              "%s left (pid %u on %s): %s", peer->name, peer->pid, peer->host, reason);
-
-    /* Values first, so that what waits for them fails with the right cause. */
-    size_t at = 0;
-    uint64_t key;
-    void *value;
-    while (computes && base_map_next(&h->values, &at, &key, &value))
-        value_after_loss(h, value, peer, reason);
-    hub_instance_leave(h, peer, reason);
-    if (peer->session) session_end(h, peer->session);
     if (computes) h->epoch++;
+    /* Everyone drops it before hearing what is to be done without it. */
     hub_peers_send(h, NULL);
+    hub_lose(h, peer, reason);
+    if (peer->session) hub_session_end(h, peer->session);
     hub_dispatch(h);
+}
+
+void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message) {
+    if (!peer->link || wire_send(peer->link, kind, message) == SHOAL_OK) return;
+    base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
 }
 
 void hub_peers_send(hub *h, hub_peer *only) {
@@ -193,8 +165,7 @@ void hub_peers_send(hub *h, hub_peer *only) {
         for (size_t i = 0; i < n; i++) {
             hub_peer *peer = h->peers.data[i];
             if ((only && peer != only) || !peer->link) continue;
-            if (wire_send(peer->link, SHOAL__KIND__PEERS, &message.base) != SHOAL_OK)
-                base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+            hub_send(peer, SHOAL__KIND__PEERS, &message.base);
         }
     }
     free(infos);

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
-                           hub_value **out) {
-    if (id >> 40 != session || base_map_get(&h->values, id))
-        return base_fail(SHOAL_FORMAT, "value %llx is not a new one of session %u",
-                         (unsigned long long)id, session);
+static shoal_status value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
+                              hub_value **out) {
+    hub_peer *client = base_map_get(&h->sessions, session);
+    if (client && client->values >= HUB_MAX_VALUES)
+        return base_fail(SHOAL_BUSY, "%s holds %d tensors, the most of a session: free some",
+                         client->name, HUB_MAX_VALUES);
     hub_value *value = calloc(1, sizeof *value);
     if (!value) return base_fail(SHOAL_NO_MEMORY, "no memory for a value");
     shoal_status status = base_map_set(&h->values, id, value);
@@ -23,16 +24,51 @@ shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_ty
     value->type = *type;
     base_arena_init(&value->arena, 0);
     base_str_init(&value->data);
+    value->absent = true;
+    if (client) client->values++;
     *out = value;
     return SHOAL_OK;
 }
 
-void hub_value_account(hub *h, const hub_value *value, int sign) {
+shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
+                           hub_value **out) {
+    if (id >> 40 != session || base_map_get(&h->values, id))
+        return base_fail(SHOAL_FORMAT, "value %llx is not a new one of session %u",
+                         (unsigned long long)id, session);
+    return value_new(h, id, session, type, out);
+}
+
+shoal_status hub_value_scratch(hub *h, uint32_t session, const shoal_type *type, hub_value **out) {
+    SHOAL_TRY(value_new(h, h->next_value++, session, type, out));
+    (*out)->released = true;
+    return SHOAL_OK;
+}
+
+static void account(hub *h, const hub_value *value, int sign) {
     for (uint32_t i = 0; i < value->layout.n_slots; i++) {
         hub_slot *slot = hub_slot_of(h, value->layout.slots[i]);
         shoal_type type = plan_layout_type(&value->layout, i, &value->type);
         if (slot) slot->used += (uint64_t)(sign * base_type_bytes(&type));
     }
+}
+
+void hub_value_count(hub *h, hub_value *value) {
+    if (value->counted || value->absent) return;
+    value->counted = true;
+    account(h, value, 1);
+}
+
+void hub_value_uncount(hub *h, hub_value *value) {
+    if (value->counted) account(h, value, -1);
+    value->counted = false;
+}
+
+void hub_value_nowhere(hub *h, hub_value *value) {
+    hub_value_uncount(h, value);
+    base_arena_fini(&value->arena);
+    base_arena_init(&value->arena, 0);
+    value->layout = (plan_layout){0};
+    value->absent = true;
 }
 
 shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout) {
@@ -44,11 +80,11 @@ shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layou
         base_arena_fini(&arena);
         return status;
     }
-    hub_value_account(h, value, -1);
+    hub_value_uncount(h, value);
     base_arena_fini(&value->arena);
     value->arena = arena;
     value->layout = copy;
-    hub_value_account(h, value, 1);
+    value->absent = false;
     return SHOAL_OK;
 }
 
@@ -66,6 +102,7 @@ shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *val
     if (status == SHOAL_OK)
         status = plan_layout_whole(&arena, value->type.rank, value->type.dims, slots, n, &whole);
     if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    if (status == SHOAL_OK) hub_value_count(h, value);
     base_arena_fini(&arena);
     value->epoch = h->epoch;
     return status;
@@ -96,15 +133,78 @@ void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored) {
     }
 }
 
-void hub_value_settle(hub *h, hub_value *value) {
-    if (!value->released || value->users) return;
-    base_map_remove(&h->values, value->id);
-    hub_value_account(h, value, -1);
-    hub_free_stored(h, &value->layout, value->stored);
+/* ---- copies in the client's memory ---- */
+
+static bool at_client(const hub_peer *client, const hub_value *value) {
+    return value->layout.n_slots == 1 &&
+           value->layout.slots[0] == client->slots[client->n_slots - 1]->number;
+}
+
+void hub_value_keep(hub *h, hub_value *value, uint64_t stored) {
     hub_peer *client = base_map_get(&h->sessions, value->session);
+    value->kept = stored;
+    if (client) client->kept += base_type_bytes(&value->type);
+}
+
+/* The copy is not one beside the value any more. */
+static uint64_t take_kept(hub *h, hub_value *value) {
+    uint64_t kept = value->kept;
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    value->kept = 0;
+    if (client && kept) client->kept -= base_type_bytes(&value->type);
+    return kept;
+}
+
+void hub_value_unkeep(hub *h, hub_value *value) {
+    uint64_t kept = take_kept(h, value);
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (client && kept && !base_vec_push(&client->free_values, kept))
+        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+}
+
+shoal_status hub_value_home(hub *h, hub_value *value) {
+    const hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (!client) return base_fail(SHOAL_CLOSED, "the client is gone");
+    if (!value->absent) hub_free_stored(h, &value->layout, value->stored);
+    value->stored = take_kept(h, value);
+    const uint32_t *home = &client->slots[client->n_slots - 1]->number;
+    base_arena arena;
+    base_arena_init(&arena, 0);
+    plan_layout whole;
+    shoal_status status =
+        plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole);
+    if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    if (status == SHOAL_OK) hub_value_count(h, value);
+    base_arena_fini(&arena);
+    if (status != SHOAL_OK) hub_value_poison(value, status, shoal_error_message());
+    return status;
+}
+
+/* ---- the end ---- */
+
+void hub_value_drop(hub *h, hub_value *value) {
+    if (value->absent) return;
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (value->holds && client && !value->data.size && !value->kept && at_client(client, value) &&
+        client->kept + base_type_bytes(&value->type) <= client->spare)
+        hub_value_keep(h, value, value->stored);
+    else
+        hub_free_stored(h, &value->layout, value->stored);
     /* Its client has a copy of a small one. */
     if (value->data.size && client && !base_vec_push(&client->free_values, value->stored))
         base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    hub_value_nowhere(h, value);
+}
+
+void hub_value_settle(hub *h, hub_value *value) {
+    if (!value->released || value->users) return;
+    hub_value_drop(h, value);
+    if (value->holds) return;
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (client) client->values--;
+    base_map_remove(&h->values, value->id);
+    hub_value_unkeep(h, value);
+    hub_value_disown(h, value);
     hub_value_free(value);
 }
 

@@ -142,7 +142,8 @@ static void find_reads(builder *b) {
             uint32_t from = maker(b, node->inputs[k]);
             const shoal_node *factor = from ? &g->nodes[b->nodes[from - 1]] : NULL;
             if (!factor || factor->op != GRAPH_MULTIPLY || b->made[from - 1].reads > 1 ||
-                b->used[factor->first_output])
+                b->used[factor->first_output] ||
+                float_of(g->values[node->first_output].type.dtype) == CPU_FLOATS)
                 continue;
             b->made[i].product = from;
             b->made[i].side = (uint8_t)k;
