@@ -31,6 +31,8 @@ class Slot:
     instances: int
     busy_ns: int
     nodes: int
+    sent: int
+    received: int
 
 @dataclass(frozen=True)
 class Pool:
