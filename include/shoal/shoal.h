@@ -43,12 +43,15 @@ typedef struct shoal_options {
     uint32_t threads;    /* embedded: compute threads in all; 0: the cores of this machine */
     const char *backend; /* embedded: "cpu" (default) or "ref" */
     uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
-                            end at once when a peer is lost */
+                            end within 3 s when the hub is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */
     /* Asked about ten times a second by a thread that waits, on that thread; true ends the wait
      * with INTERRUPTED (the work goes on). May be NULL. */
     bool (*interrupted)(void *context);
     void *context;
+    /* Most bytes of this process's memory for copies of what workers hold, so that the session
+     * survives their loss; 0: a quarter of the machine's. */
+    uint64_t spare;
 } shoal_options;
 
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,
@@ -90,6 +93,8 @@ typedef struct shoal_pool_status {
     uint64_t epoch, instances, uptime_ms, values, bytes;
     uint32_t sessions;
     uint32_t n_slots; /* in the pool; the call fills at most `room` of them */
+    uint64_t losses;  /* workers that left */
+    uint64_t reruns;  /* programs that were run again because of that */
     uint64_t unix_ms; /* the hub's time of day: milliseconds since 1970 */
 } shoal_pool_status;
 
@@ -261,6 +266,20 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_take(shoal_tensor *x, shoal_tens
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter(shoal_tensor *x, shoal_tensor *indices,
                                                         shoal_tensor *updates, int64_t axis,
                                                         const char *op, shoal_tensor **out);
+/* NumPy's put_along_axis: indices and updates have x's shape but for the length of the axis; each
+ * update is joined in at its index along the axis. As shoal_scatter otherwise. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter_along(shoal_tensor *x,
+                                                              shoal_tensor *indices,
+                                                              shoal_tensor *updates, int64_t axis,
+                                                              const char *op, shoal_tensor **out);
+/* Joined in at points: the last axis of the indices has one number per named axis of x; updates
+ * have the other axes of the indices, then those of x that are not named. As shoal_scatter
+ * otherwise. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter_points(shoal_tensor *x, const int64_t *axes,
+                                                               uint32_t n_axes,
+                                                               shoal_tensor *indices,
+                                                               shoal_tensor *updates,
+                                                               const char *op, shoal_tensor **out);
 /* Along an axis, stable, NaN as the largest. indices (may be NULL): where each was, int64. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_sort(shoal_tensor *x, int64_t axis, bool falling,
                                                      shoal_tensor **values, shoal_tensor **indices);
@@ -329,6 +348,70 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rope(shoal_tensor *x, shoal_tens
                                                      shoal_tensor *frequencies, int64_t axis,
                                                      double theta, bool interleaved,
                                                      shoal_tensor **out);
+
+/* ---- gradients ----
+ *
+ * Tensors for which it was asked, and results of operations on them, know how they came to be,
+ * until they are freed or a gradient has been taken. Reverse mode: shoal_gradients records
+ * operations that compute gradients; nothing that has been computed is computed again. */
+
+/* Whether operations on this thread are noted for gradients. AGAIN: they are, but their results are
+ * not kept for that; they are computed a second time when they are needed, which costs time and
+ * saves memory. */
+typedef enum shoal_gradient_mode {
+    SHOAL_GRADIENTS_OFF,
+    SHOAL_GRADIENTS_ON, /* at first */
+    SHOAL_GRADIENTS_AGAIN,
+} shoal_gradient_mode;
+/* Returns what it was. */
+SHOAL_API shoal_gradient_mode shoal_set_gradients(shoal_gradient_mode mode);
+SHOAL_API shoal_gradient_mode shoal_gradients_mode(void);
+
+/* Asks for gradients with respect to x, of a floating-point type; x becomes a leaf. Fails with
+ * INVALID for integers and bool, and when it is to be taken away from a result. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_require_gradient(shoal_tensor *x,
+                                                                        bool required);
+/* Whether x is such a tensor or derives from one. */
+SHOAL_API bool shoal_tensor_requires_gradient(const shoal_tensor *x);
+/* Whether x is no result of an operation that gradients pass through. */
+SHOAL_API bool shoal_tensor_is_leaf(const shoal_tensor *x);
+/* The name of that operation; NULL for a leaf. */
+SHOAL_API const char *shoal_tensor_origin(const shoal_tensor *x);
+/* A number that is the same for handles to the same leaf, also after it was changed in place, or to
+ * the same result; 0 for what does not require gradients. */
+SHOAL_API uint64_t shoal_tensor_identity(const shoal_tensor *x);
+/* A result becomes one of those that shoal_gradient_targets lists. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_watch_gradient(shoal_tensor *x);
+
+/* Another handle to the value of x, through which no gradients pass. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_detach(shoal_tensor *x, shoal_tensor **out);
+/* Gives *x another value of the same type, in place: the handle is freed and replaced by one to
+ * `value`. A leaf stays that leaf, and may be changed only while gradients are off. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_assign(shoal_tensor **x,
+                                                              shoal_tensor *value);
+
+typedef struct shoal_gradient_options {
+    size_t size;       /* sizeof(shoal_gradient_options) */
+    bool retain_graph; /* gradients may be taken again; else what they need is given back */
+    bool create_graph; /* gradients of gradients may be taken; includes retain_graph */
+    bool allow_unused; /* gradients[i] is NULL where nothing derives from wrt[i]; else that fails */
+} shoal_gradient_options;
+/* The gradients of the sum of outputs[i] * seeds[i] with respect to n_wrt tensors. A seed has the
+ * output's type; NULL, and seeds NULL: 1, for an output of one element. options may be NULL. Fails
+ * with UNSUPPORTED where an operation has no gradient, with INVALID where outputs derive from
+ * nothing that requires gradients, or what they need was given back. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gradients(shoal_tensor *const *outputs,
+                                                          shoal_tensor *const *seeds,
+                                                          uint32_t n_outputs,
+                                                          shoal_tensor *const *wrt, uint32_t n_wrt,
+                                                          const shoal_gradient_options *options,
+                                                          shoal_tensor **gradients);
+/* The leaves that outputs derive from, and the results that are watched, in the order in which they
+ * came to be. *count: in: room, out: how many there are. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gradient_targets(shoal_tensor *const *outputs,
+                                                                 uint32_t n_outputs,
+                                                                 shoal_tensor **targets,
+                                                                 uint32_t *count);
 
 /* ---- where tensors lie ---- */
 

@@ -159,7 +159,24 @@ out:
     return result;
 }
 
+/* rebind(other): from now on this object stands for the other's value, of the same type. */
+static PyObject *tensor_rebind(PyObject *object, PyObject *other) {
+    shoal_tensor *value = tensor_of(other);
+    if (!value) return NULL;
+    tensor_object *self = (tensor_object *)object;
+    const shoal_type *from = shoal_tensor_type(value), *to = shoal_tensor_type(self->tensor);
+    if (from->dtype != to->dtype || from->rank != to->rank ||
+        memcmp(from->dims, to->dims, from->rank * sizeof *from->dims))
+        return PyErr_Format(errors[SHOAL_INVALID],
+                            "a change in place keeps shape and element type");
+    shoal_tensor *old = self->tensor;
+    self->tensor = shoal_tensor_retain(value);
+    shoal_tensor_free(&old);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef tensor_methods[] = {
+    {"_rebind", tensor_rebind, METH_O, NULL},
     {"_read", tensor_read, METH_O, NULL},
     {"start", tensor_start, METH_NOARGS, "Starts the work on everything recorded, and returns."},
     {"_explain", tensor_explain, METH_VARARGS, NULL},

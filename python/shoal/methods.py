@@ -4,7 +4,11 @@ Each method has a function of the same name in `shoal`: `x.softmax(-1)` is `shoa
 "floating" means float16, bfloat16, float32, float64; an error is a `shoal.ShoalError` that names the
 operation, the shapes and what would be right, and it is raised at the call.
 """
+import math
+
 from . import _shoal
+from .words import axis_of as _axis
+from .words import dtype_name, invalid, is_floating, torch_words
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _NUMBERS = {name: number for number, name in enumerate(_UNARY)}
@@ -49,10 +53,6 @@ def _binary_method(op, name, summary):
     return method
 
 
-def _axis(axis, rank):
-    return axis + rank if axis < 0 else axis
-
-
 class Operations:
     """What `Tensor` has from here."""
 
@@ -85,33 +85,255 @@ class Operations:
     def __lshift__(self, other):
         return self._binary("shift_left", other)
 
+    def __rlshift__(self, other):
+        return self._binary("shift_left", other, True)
+
     def __rshift__(self, other):
-        unsigned = self.dtype.startswith("u")
-        return self._binary("shift_right_logical" if unsigned else "shift_right_arithmetic", other)
+        return self._binary(self._shift_right(), other)
+
+    def __rrshift__(self, other):
+        return self._binary(self._shift_right(), other, True)
+
+    def _shift_right(self):
+        return "shift_right_logical" if self.dtype.startswith("u") else "shift_right_arithmetic"
 
     def __invert__(self):
         return _shoal.unary(_NUMBERS["not"], self)
 
     def __floordiv__(self, other):
         """The quotient rounded down, as Python does; integers and floating types."""
-        if self.dtype.startswith(("float", "bfloat")):
-            return (self / other).floor()
         other = self._coerce(other)
         if other is None:
             return NotImplemented
-        quotient = self._binary("divide", other)
-        rest = self._binary("remainder", other)
-        wrong = (rest != 0) & ((rest < 0) != (other < 0))
-        return quotient - wrong.astype(self.dtype)
+        x, y = self._alike(other)
+        if is_floating(x.dtype):
+            return (x / y).floor()
+        quotient = x._binary("divide", y)
+        rest = x._binary("remainder", y)
+        wrong = (rest != 0) & ((rest < 0) != (y < 0))
+        return quotient - wrong.astype(x.dtype)
+
+    def __rfloordiv__(self, other):
+        other = self._coerce(other)
+        return NotImplemented if other is None else other // self
 
     def __mod__(self, other):
         """What the quotient rounded down leaves, with the sign of `other`, as Python does."""
         other = self._coerce(other)
         if other is None:
             return NotImplemented
-        rest = self._binary("remainder", other)
-        wrong = (rest != 0) & ((rest < 0) != (other < 0))
-        return _shoal.select(wrong, rest + other, rest)
+        x, y = self._alike(other)
+        rest = x._binary("remainder", y)
+        wrong = (rest != 0) & ((rest < 0) != (y < 0))
+        return _shoal.select(wrong, rest + y, rest)
+
+    def __rmod__(self, other):
+        other = self._coerce(other)
+        return NotImplemented if other is None else other % self
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    # ---- arithmetic under torch's names ----
+
+    def add(self, other, alpha=1):
+        """x + alpha y."""
+        return self + (other if alpha == 1 else self._coerce(other) * alpha)
+
+    def sub(self, other, alpha=1):
+        """x - alpha y."""
+        return self - (other if alpha == 1 else self._coerce(other) * alpha)
+
+    def mul(self, other):
+        """x y."""
+        return self * other
+
+    def div(self, other, rounding_mode=None):
+        """x / y; rounding_mode "floor" or "trunc" rounds the quotient."""
+        if rounding_mode is None:
+            return self / other
+        if rounding_mode == "floor":
+            return self // other
+        if rounding_mode != "trunc":
+            raise invalid(f"div: rounding_mode '{rounding_mode}' is none of None, floor, trunc")
+        other = self._coerce(other)
+        x, y = self._alike(other)
+        quotient = x._binary("divide", y)
+        return quotient.trunc() if is_floating(quotient.dtype) else quotient
+
+    def floor_divide(self, other):
+        """x // y."""
+        return self // other
+
+    def remainder(self, other):
+        """x % y, with the sign of y."""
+        return self % other
+
+    def neg(self):
+        """-x; signed and floating types."""
+        return -self
+
+    def abs(self):
+        """The absolute value of each element; signed and floating types."""
+        return abs(self)
+
+    def relu(self):
+        """The larger of each element and 0."""
+        return self.maximum(0)
+
+    def square(self):
+        """x x."""
+        return self * self
+
+    def reciprocal(self):
+        """1 / x."""
+        return 1 / self
+
+    def trunc(self):
+        """The whole part, towards 0. Floating types."""
+        return _shoal.select(self < 0, self.ceil(), self.floor())
+
+    def frac(self):
+        """What `trunc` takes off."""
+        return self - self.trunc()
+
+    def log2(self):
+        """The logarithm to base 2."""
+        return self._floating().log() * (1 / math.log(2))
+
+    def log10(self):
+        """The logarithm to base 10."""
+        return self._floating().log() * (1 / math.log(10))
+
+    def exp2(self):
+        """2 to the power x."""
+        return (self._floating() * math.log(2)).exp()
+
+    def sinh(self):
+        """The hyperbolic sine."""
+        grown = self._floating().expm1()
+        return (grown + grown / (grown + 1)) * 0.5
+
+    def cosh(self):
+        """The hyperbolic cosine."""
+        grown = abs(self._floating()).exp()
+        return (grown + 1 / grown) * 0.5
+
+    def arctan(self):
+        """The angle whose tangent is x."""
+        return self.arctan2(1)
+
+    def lerp(self, end, weight):
+        """x + weight (end - x)."""
+        return self + (self._coerce(end) - self) * weight
+
+    def addcmul(self, a, b, value=1):
+        """x + value a b."""
+        return self + (a * b if value == 1 else a * b * value)
+
+    def addcdiv(self, a, b, value=1):
+        """x + value a / b."""
+        return self + (a / b if value == 1 else a / b * value)
+
+    def logaddexp(self, other):
+        """log(e^x + e^y), where e^x itself may overflow."""
+        other = self._coerce(other)
+        return self.maximum(other) + (-abs(self - other)).exp().log1p()
+
+    # ---- products ----
+
+    def matmul(self, other):
+        """NumPy's matmul: the last axis of this against the last but one of `other`."""
+        return self @ other
+
+    def mm(self, other):
+        """The product of two matrices."""
+        return self._ranked("mm", other, 2, 2)
+
+    def bmm(self, other):
+        """The products of two equally long rows of matrices."""
+        return self._ranked("bmm", other, 3, 3)
+
+    def mv(self, vector):
+        """A matrix by a vector."""
+        return self._ranked("mv", vector, 2, 1)
+
+    def dot(self, other):
+        """The sum of the products of two vectors."""
+        return self._ranked("dot", other, 1, 1)
+
+    def _ranked(self, name, other, mine, its):
+        if (self.ndim, other.ndim) != (mine, its):
+            raise invalid(f"{name}: {self._text()} and {other._text()}; {mine} and {its} axes are "
+                          "needed (matmul takes any)")
+        return self @ other
+
+    def outer(self, other):
+        """The products of all elements of a vector with all of another."""
+        return self.unsqueeze(1) * other.unsqueeze(0)
+
+    def addmm(self, a, b, beta=1, alpha=1):
+        """beta x + alpha a @ b."""
+        product = a @ b
+        return (self if beta == 1 else self * beta) + (product if alpha == 1 else product * alpha)
+
+    # ---- comparison under torch's names ----
+
+    def eq(self, other):
+        """x == y, element by element."""
+        return self == other
+
+    def ne(self, other):
+        """x != y, element by element."""
+        return self != other
+
+    def lt(self, other):
+        """x < y, element by element."""
+        return self < other
+
+    def le(self, other):
+        """x <= y, element by element."""
+        return self <= other
+
+    def gt(self, other):
+        """x > y, element by element."""
+        return self > other
+
+    def ge(self, other):
+        """x >= y, element by element."""
+        return self >= other
+
+    def logical_not(self):
+        """Whether an element is 0."""
+        return ~self.astype("bool")
+
+    def logical_and(self, other):
+        """Whether both are not 0."""
+        return self.astype("bool") & self._coerce(other).astype("bool")
+
+    def logical_or(self, other):
+        """Whether either is not 0."""
+        return self.astype("bool") | self._coerce(other).astype("bool")
+
+    def logical_xor(self, other):
+        """Whether just one is not 0."""
+        return self.astype("bool") ^ self._coerce(other).astype("bool")
+
+    def isclose(self, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+        """Whether |x - y| <= atol + rtol |y|, element by element."""
+        x, y = self._floating()._alike(self._coerce(other)._floating())
+        close = (x == y) | (abs(x - y) <= atol + rtol * abs(y)) & y.isfinite() & x.isfinite()
+        return close | x.isnan() & y.isnan() if equal_nan else close
+
+    def allclose(self, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+        """Whether `isclose` holds everywhere, as a Python bool."""
+        return self.isclose(other, rtol, atol, equal_nan).all().item()
+
+    def equal(self, other):
+        """Whether shape and all elements are equal, as a Python bool."""
+        return self.shape == other.shape and (self == other).all().item()
+
+    # ---- bits of numbers ----
 
     def bitcast(self, dtype):
         """The same bytes as another element type (torch's view(dtype)).
@@ -119,7 +341,6 @@ class Operations:
         A smaller type adds a last axis for the parts of an element; a larger one takes the last axis,
         which must have just as many. Not for bool.
         """
-        from .tensor import dtype_name
         return self._apply("bitcast_convert", dtype=dtype_name(dtype))
 
     def reduce_precision(self, exponent_bits, mantissa_bits):
@@ -144,126 +365,16 @@ class Operations:
 
     clip = clamp
 
-    # ---- places ----
-
-    def flip(self, axis=None):
-        """The axes (an int, a tuple, None: all) from their end to their beginning."""
-        axes = tuple(_axis(a, self.ndim) for a in self._axes(axis))
-        return self._apply("reverse", dimensions=axes)
-
-    def pad(self, low, high, value=0, interior=None):
+    def pad(self, low, high=None, value=0, interior=None):
         """More elements of `value` at the edges, fewer where negative, and between elements.
 
         low, high, interior: one number per axis.
         """
         interior = (0,) * self.ndim if interior is None else interior
-        return self._apply("pad", (self._coerce(value),), edge_padding_low=low,
-                           edge_padding_high=high, interior_padding=interior)
-
-    def dynamic_slice(self, starts, sizes):
-        """A box of `sizes` at `starts` (per axis a number or an integer scalar), moved inside."""
-        return self._apply("dynamic_slice", self._starts(starts), slice_sizes=sizes)
-
-    def dynamic_update_slice(self, update, starts):
-        """A copy with `update`, of this element type, at `starts`; the box is moved inside."""
-        return self._apply("dynamic_update_slice", (update, *self._starts(starts)))
-
-    def _starts(self, starts):
-        return tuple(s if hasattr(s, "shape") else self.session.tensor(int(s), "int64")
-                     for s in starts)
-
-    def take(self, indices, axis=None):
-        """What lies at integer `indices` along an axis (None: of all elements in order).
-
-        The indices' axes take the axis' place. Indices outside are moved inside.
-        """
-        if axis is None:
-            return self.flatten().take(indices, 0)
-        if not hasattr(indices, "session"):
-            indices = self.session.tensor(indices, "int64")
-        return _shoal.take(self, indices, axis)
-
-    def index_select(self, axis, index):
-        """torch's order of arguments for `take`."""
-        return self.take(index, axis)
-
-    def scatter(self, indices, updates, axis=0, op="set"):
-        """A copy with `updates` joined in at `indices`, a vector, along an axis.
-
-        op: "set", "add", "multiply", "maximum", "minimum". Indices outside are left out.
-        """
-        if not hasattr(indices, "session"):
-            indices = self.session.tensor(indices, "int64")
-        return _shoal.scatter(self, indices, self._coerce(updates), axis, op)
-
-    def index_add(self, axis, index, source):
-        """torch's index_add: rows of `source` added at `index` along an axis."""
-        return self.scatter(index, source, axis, "add")
-
-    # ---- order ----
-
-    def sort(self, axis=-1, descending=False):
-        """(values, indices) along an axis; stable, NaN as the largest; indices are int64."""
-        return _shoal.sort(self, axis, descending)
-
-    def argsort(self, axis=-1, descending=False):
-        """The indices, int64, that `sort` gives."""
-        return _shoal.sort(self, axis, descending)[1]
-
-    def topk(self, k):
-        """(values, indices) of the largest k along the last axis, falling; indices are int32."""
-        return self._apply("top_k", n_outputs=2, k=k)
-
-    def argmax(self, axis=None):
-        """The index, int64, of the largest along an axis (None: of all); NaN is the largest."""
-        return self._arg("argmax", axis)
-
-    def argmin(self, axis=None):
-        """The index, int64, of the smallest along an axis (None: of all); NaN is the smallest."""
-        return self._arg("argmin", axis)
-
-    def _arg(self, op, axis):
-        if axis is None:
-            return self.flatten()._arg(op, 0)
-        return self._apply(op, dimension=_axis(axis, self.ndim), dtype="int64")
-
-    def cumsum(self, axis):
-        """Sums of all elements up to each, along an axis."""
-        return _shoal.cumulate(self, "add", axis)
-
-    def cumprod(self, axis):
-        """Products of all elements up to each, along an axis."""
-        return _shoal.cumulate(self, "multiply", axis)
-
-    def cummax(self, axis):
-        """The largest of all elements up to each, along an axis (values alone)."""
-        return _shoal.cumulate(self, "maximum", axis)
-
-    def cummin(self, axis):
-        """The smallest of all elements up to each, along an axis (values alone)."""
-        return _shoal.cumulate(self, "minimum", axis)
-
-    # ---- reductions ----
-
-    def all(self, axis=None, keepdims=False):
-        """Whether all elements are true (not 0), over axes."""
-        return self.astype("bool")._reduce("multiply", axis, keepdims)
-
-    def any(self, axis=None, keepdims=False):
-        """Whether an element is true (not 0), over axes."""
-        return self.astype("bool")._reduce("add", axis, keepdims)
-
-    def var(self, axis=None, keepdims=False, correction=0):
-        """Variances over axes, dividing by the count less `correction` (NumPy's 0; torch has 1)."""
-        x = self._floating()
-        moved = x - x.mean(axis, True)
-        total = (moved * moved).sum(axis, keepdims)
-        count = x.size // (total.size or 1)
-        return total / float(count - correction)
-
-    def std(self, axis=None, keepdims=False, correction=0):
-        """Standard deviations over axes: roots of `var`."""
-        return self.var(axis, keepdims, correction).sqrt()
+        value = self._coerce(value).astype(self.dtype)
+        return self._apply("pad", (value,), edge_padding_low=low,
+                           edge_padding_high=low if high is None else high,
+                           interior_padding=interior)
 
     # ---- composites ----
 
@@ -271,19 +382,23 @@ class Operations:
         """x Phi(x); approximate="tanh" takes the formula with tanh. Floating types."""
         return self._apply("gelu", approximate=approximate)
 
+    @torch_words
     def softmax(self, axis=-1):
         """e^x over its sum along an axis. Floating types; the shape stays."""
         return self._apply("softmax", dimension=_axis(axis, self.ndim))
 
+    @torch_words
     def log_softmax(self, axis=-1):
         """The logarithm of softmax along an axis. Floating types; the shape stays."""
         return self._apply("log_softmax", dimension=_axis(axis, self.ndim))
 
+    @torch_words
     def rms_norm(self, scale=None, axis=-1, epsilon=1e-6):
         """x / sqrt(mean(x^2) + epsilon) along an axis, times `scale`, a vector along it."""
         return self._apply("rms_norm", () if scale is None else (scale,),
                            dimension=_axis(axis, self.ndim), epsilon=epsilon)
 
+    @torch_words
     def layer_norm(self, scale=None, bias=None, axis=-1, epsilon=1e-5):
         """(x - mean) / sqrt(variance + epsilon) along an axis, times `scale`, plus `bias`."""
         if bias is not None and scale is None:
@@ -292,6 +407,7 @@ class Operations:
         return self._apply("layer_norm", others, dimension=_axis(axis, self.ndim),
                            epsilon=epsilon)
 
+    @torch_words
     def cross_entropy(self, labels, axis=-1, ignore_index=None, reduction="mean"):
         """-log_softmax of these logits at integer labels, of the shape without the axis.
 
@@ -305,8 +421,7 @@ class Operations:
         if reduction == "sum":
             return loss.sum()
         if reduction != "mean":
-            from .tensor import _shoal_error
-            raise _shoal_error("INVALID", f"cross_entropy: reduction '{reduction}' is none of "
+            raise invalid(f"cross_entropy: reduction '{reduction}' is none of "
                                "none, sum, mean")
         if ignore_index is None:
             return loss.mean()
@@ -348,17 +463,25 @@ for _op, _name in BINARY_METHODS.items():
     setattr(Operations, _name, _binary_method(_op, _name, _SUMMARIES[_op]))
 
 # Methods that are functions of `shoal`, too.
-FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + (
-    "bitcast", "reduce_precision", "isnan", "isinf", "clamp", "clip", "flip", "pad",
-    "dynamic_slice", "dynamic_update_slice", "take", "index_select", "scatter", "index_add", "sort",
-    "argsort", "topk", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "all", "any",
-    "var", "std", "gelu", "softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy",
-    "attention", "rope")
+FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + tuple("""
+    bitcast reduce_precision isnan isinf clamp clip pad add sub mul div floor_divide remainder neg abs
+    relu square reciprocal trunc frac log2 log10 exp2 sinh cosh arctan lerp addcmul addcdiv logaddexp
+    mm bmm mv dot outer addmm eq ne lt le gt ge logical_not logical_and logical_or logical_xor isclose
+    allclose equal
+    sum prod mean max min amax amin all any count_nonzero var std logsumexp norm argmax argmin cumsum
+    cumprod cummax cummin sort argsort topk median
+    dynamic_slice dynamic_update_slice take index_select take_along gather scatter scatter_add index_put
+    index_add index_copy index_fill masked_fill masked_select nonzero
+    reshape flatten ravel unflatten transpose swapaxes permute movedim moveaxis squeeze unsqueeze
+    expand_dims broadcast_to tile repeat_interleave flip roll narrow select split chunk unbind diagonal
+    diag trace tril triu
+    gelu softmax log_softmax rms_norm layer_norm cross_entropy attention rope""".split())
 
 
 def function_of(name):
     """The function that calls the method of that name."""
-    method = getattr(Operations, name)
+    from .tensor import Tensor
+    method = getattr(Tensor, name)
 
     def function(x, *args, **keywords):
         return getattr(x, name)(*args, **keywords)
@@ -366,11 +489,3 @@ def function_of(name):
     function.__doc__ = method.__doc__
     function.__wrapped__ = method
     return function
-
-
-def random(session, shape, distribution, dtype, seed, stream=0):
-    """A tensor of random numbers; see `shoal.rand`."""
-    scalars = tuple(s if hasattr(s, "shape") else session.tensor(s, "int64")
-                    for s in (seed, stream))
-    return _shoal.apply(session, "random", scalars, {
-        "shape": shape, "dtype": dtype, "rng_distribution": distribution}, 1)[0]

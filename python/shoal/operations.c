@@ -266,6 +266,33 @@ static PyObject *call_scatter(PyObject *module, PyObject *args) {
     return finish(shoal_scatter(a, indices, updates, axis, op, &out), &out, x);
 }
 
+/* scatter_along(x, indices, updates, axis, op) */
+static PyObject *call_scatter_along(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x, *y, *z;
+    const char *op;
+    long long axis;
+    if (!PyArg_ParseTuple(args, "OOOLs", &x, &y, &z, &axis, &op)) return NULL;
+    shoal_tensor *a = tensor_of(x), *indices = tensor_of(y), *updates = tensor_of(z), *out;
+    if (!a || !indices || !updates) return NULL;
+    note_location();
+    return finish(shoal_scatter_along(a, indices, updates, axis, op, &out), &out, x);
+}
+
+/* scatter_points(x, axes, indices, updates, op) */
+static PyObject *call_scatter_points(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x, *sequence, *y, *z;
+    const char *op;
+    int64_t axes[SHOAL_MAX_RANK];
+    if (!PyArg_ParseTuple(args, "OOOOs", &x, &sequence, &y, &z, &op)) return NULL;
+    shoal_tensor *a = tensor_of(x), *indices = tensor_of(y), *updates = tensor_of(z), *out;
+    Py_ssize_t n = a && indices && updates ? ints_of(sequence, axes, SHOAL_MAX_RANK, "axes") : -1;
+    if (n < 0) return NULL;
+    note_location();
+    return finish(shoal_scatter_points(a, axes, (uint32_t)n, indices, updates, op, &out), &out, x);
+}
+
 /* operations() -> [(name, category, summary)], the whole table */
 static PyObject *list_operations(PyObject *module, PyObject *unused) {
     (void)module;
@@ -306,6 +333,8 @@ PyMethodDef operation_functions[] = {
     {"cumulate", call_cumulate, METH_VARARGS, NULL},
     {"take", call_take, METH_VARARGS, NULL},
     {"scatter", call_scatter, METH_VARARGS, NULL},
+    {"scatter_along", call_scatter_along, METH_VARARGS, NULL},
+    {"scatter_points", call_scatter_points, METH_VARARGS, NULL},
     {"operations", list_operations, METH_NOARGS, NULL},
     {"broadcast", call_broadcast, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

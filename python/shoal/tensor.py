@@ -1,14 +1,18 @@
-"""Tensors: handles to values in a pool, with NumPy's operators and torch's defaults.
+"""Tensors: handles to values in a pool, with NumPy's operators and torch's methods.
 
 An operation checks shapes and element types at once and records itself; work starts when a value is
-read (`numpy`, `tolist`, `item`, printing), or at `shoal.sync`.
+read (`numpy`, `tolist`, `item`, printing), or at `shoal.sync`. A value never changes: `x += y` computes
+a new one, for which the object x stands from then on.
 """
 import math
-import re
 import struct
 
 from . import _shoal
+from .indexing import Indexing
 from .methods import Operations
+from .reductions import Reductions
+from .shapes import Shapes
+from .words import dtype_name, invalid, is_floating, promoted
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}
@@ -21,17 +25,6 @@ _FORMATS = {
 }
 
 
-def dtype_name(dtype):
-    """The name of an element type given as a name, a NumPy dtype or a Python type."""
-    if isinstance(dtype, str):
-        return dtype
-    plain = {float: "float32", int: "int64", bool: "bool"}.get(dtype)
-    if plain:
-        return plain
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
-    return name or str(dtype)
-
-
 def _pack(flat, dtype):
     if dtype == "bfloat16":
         words = struct.unpack(f"={len(flat)}I", struct.pack(f"={len(flat)}f", *flat))
@@ -40,17 +33,12 @@ def _pack(flat, dtype):
         return struct.pack(f"={len(flat)}H", *rounded)
     code = _FORMATS.get(dtype)
     if code is None:
-        raise _shoal_error("INVALID", f"unknown element type '{dtype}'; known: bfloat16, "
+        raise invalid(f"unknown element type '{dtype}'; known: bfloat16, "
                            + ", ".join(_FORMATS))
     try:
         return struct.pack(f"={len(flat)}{code}", *flat)
     except (struct.error, OverflowError) as error:
-        raise _shoal_error("INVALID", f"a value does not fit {dtype}: {error}") from None
-
-
-def _shoal_error(status, text):
-    from .errors import CLASSES
-    return CLASSES[status](text)
+        raise invalid(f"a value does not fit {dtype}: {error}") from None
 
 
 def _flatten(data):
@@ -67,11 +55,11 @@ def _flatten(data):
     def walk(item, depth):
         if depth == len(shape):
             if isinstance(item, (list, tuple)):
-                raise _shoal_error("INVALID", f"nested lists are ragged at depth {depth}")
+                raise invalid(f"nested lists are ragged at depth {depth}")
             flat.append(item)
             return
         if not isinstance(item, (list, tuple)) or len(item) != shape[depth]:
-            raise _shoal_error("INVALID", f"nested lists are ragged at depth {depth}: "
+            raise invalid(f"nested lists are ragged at depth {depth}: "
                                f"{shape[depth]} items were expected")
         for inner in item:
             walk(inner, depth + 1)
@@ -99,7 +87,7 @@ def from_data(session, data, dtype=None, borrow=False):
         if dtype.startswith(("int", "uint")):
             wrong = [x for x in flat if not isinstance(x, int)]
             if wrong:
-                raise _shoal_error("INVALID", f"{wrong[0]!r} is not an integer, for {dtype}")
+                raise invalid(f"{wrong[0]!r} is not an integer, for {dtype}")
         return session._from_bytes(_pack(flat, dtype), dtype, shape)
     if not _has_buffer(data) and hasattr(data, "__array__"):
         data = data.__array__()
@@ -115,11 +103,12 @@ def _has_buffer(data):
         return False
 
 
-class Tensor(Operations, _shoal.Tensor):
+class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
     """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
 
     __slots__ = ()
     __array_ufunc__ = None  # an ndarray on the left leaves operators to us
+    __array_priority__ = 1000
 
     # ---- what it is ----
 
@@ -152,13 +141,24 @@ class Tensor(Operations, _shoal.Tensor):
         return id(self)
 
     def __repr__(self):
-        shape = ", ".join(map(str, self.shape))
-        if self.size <= 1000:
-            values = repr(self.numpy())
-            inside = values[values.index("(") + 1:values.rindex(")")]
-            inside = re.split(r",\s+(dtype|shape)=", inside)[0]
-            return f"tensor({inside}, dtype={self.dtype})"
-        return f"<tensor {self.dtype}[{shape}]>"
+        """torch's form; of a long axis the first and last three, and only these are read."""
+        import numpy
+        shown = self.detach()
+        if self.size > 1000:
+            for axis, n in enumerate(self.shape):
+                if n > 7:
+                    shown = shown.take([0, 1, 2, 3, n - 3, n - 2, n - 1], axis)
+        limit = 0 if self.size > 1000 else 1001
+        values = numpy.array2string(shown.numpy(), separator=", ", precision=4, prefix="tensor(",
+                                    threshold=limit, edgeitems=3)
+        plain = self.dtype in ("float32", "int64", "bool") and self.size
+        return f"tensor({values}{'' if plain else f', dtype={self.dtype}'}{self._remark()})"
+
+    def _remark(self):
+        return ""
+
+    def __format__(self, form):
+        return format(self.item() if form and self.size == 1 else str(self), form)
 
     # ---- its elements ----
 
@@ -169,7 +169,7 @@ class Tensor(Operations, _shoal.Tensor):
         if out is None:
             out = numpy.empty(source.shape, source.dtype)
         elif out.shape != source.shape or out.dtype != source.dtype:
-            raise _shoal_error("INVALID", f"out is {out.dtype}{list(out.shape)}; "
+            raise invalid(f"out is {out.dtype}{list(out.shape)}; "
                                f"{source.dtype}{list(source.shape)} is needed")
         source._read(out)
         return out
@@ -218,7 +218,7 @@ class Tensor(Operations, _shoal.Tensor):
     def item(self):
         """The only element as a Python number. ValueError when there is not just one."""
         if self.size != 1:
-            raise _shoal_error("INVALID", f"item: {self.dtype}{list(self.shape)} has {self.size} "
+            raise invalid(f"item: {self.dtype}{list(self.shape)} has {self.size} "
                                "elements, not one")
         return self._flat()[0]
 
@@ -237,27 +237,43 @@ class Tensor(Operations, _shoal.Tensor):
     # ---- arithmetic ----
 
     def _coerce(self, other):
-        """`other` as a tensor of this one's session; a Python number takes this element type."""
+        """`other` as a tensor of this one's session, or None.
+
+        A Python number takes this element type, if that can hold a number of its kind.
+        """
         if isinstance(other, Tensor):
             return other
+        if hasattr(other, "item") and getattr(other, "shape", None) == ():
+            other = other.item()  # NumPy's scalars are numbers
         if isinstance(other, (bool, int, float)):
-            if isinstance(other, float) and not self.dtype.startswith(("float", "bfloat")):
-                raise _shoal_error("INVALID", f"{other!r} with {self.dtype}: convert the tensor "
-                                   "with astype('float32') first")
-            value = other if self.dtype.startswith(("float", "bfloat")) else int(other)
+            dtype = self.dtype
+            if isinstance(other, float) and not is_floating(dtype):
+                dtype = "float32"
+            elif dtype == "bool" and not isinstance(other, bool):
+                dtype = "int64"
             # An input, not a constant: a step that is repeated with another number is the same.
-            return self.session._from_bytes(_pack([value], self.dtype), self.dtype, ())
+            return self.session._from_bytes(
+                _pack([other if is_floating(dtype) else int(other)], dtype), dtype, ())
         if isinstance(other, (list, tuple)) or hasattr(other, "__array__") or _has_buffer(other):
             return from_data(self.session, other,
                              self.dtype if isinstance(other, (list, tuple)) else None)
         return None
 
+    def _alike(self, other):
+        """This and another tensor, both of the element type they become together."""
+        mine, its = self.dtype, other.dtype
+        if mine == its:
+            return self, other
+        common = promoted(mine, its)
+        return self.astype(common), other.astype(common)
+
     def _binary(self, name, other, reflected=False):
         other = self._coerce(other)
         if other is None:
             return NotImplemented
-        a, b = (other, self) if reflected else (self, other)
-        return _shoal.binary(_BINARY[name], a, b)
+        a, b = self._alike(other)
+        return _shoal.binary(_BINARY[name], b, a) if reflected else \
+            _shoal.binary(_BINARY[name], a, b)
 
     def __add__(self, other):
         return self._binary("add", other)
@@ -284,16 +300,25 @@ class Tensor(Operations, _shoal.Tensor):
         return self._floating()._binary("divide", other, True)
 
     def __pow__(self, other):
+        if isinstance(other, (int, float)) and not isinstance(other, bool) and other in (1, 2, 3):
+            return self if other == 1 else self * self if other == 2 else self * self * self
         return self._binary("power", other)
 
     def __rpow__(self, other):
         return self._binary("power", other, True)
 
     def __matmul__(self, other):
-        return self._binary("matmul", other)
+        return self._product(other, False)
 
     def __rmatmul__(self, other):
-        return self._binary("matmul", other, True)
+        return self._product(other, True)
+
+    def _product(self, other, reflected):
+        other = self._coerce(other)  # no conversion: a product is too dear to guess
+        if other is None:
+            return NotImplemented
+        a, b = (other, self) if reflected else (self, other)
+        return _shoal.binary(_BINARY["matmul"], a, b)
 
     def __neg__(self):
         return _shoal.unary(_UNARY["negate"], self)
@@ -305,11 +330,14 @@ class Tensor(Operations, _shoal.Tensor):
         return _shoal.unary(_UNARY["abs"], self)
 
     def _floating(self):
-        return self if self.dtype.startswith(("float", "bfloat")) else self.astype("float32")
+        return self if is_floating(self.dtype) else self.astype("float32")
 
     def _compare(self, direction, other):
         other = self._coerce(other)
-        return NotImplemented if other is None else _shoal.compare(self, other, direction)
+        if other is None:
+            return NotImplemented
+        a, b = self._alike(other)
+        return _shoal.compare(a, b, direction)
 
     def __eq__(self, other):
         return self._compare("EQ", other)
@@ -329,18 +357,6 @@ class Tensor(Operations, _shoal.Tensor):
     def __ge__(self, other):
         return self._compare("GE", other)
 
-    def abs(self):
-        """The absolute value of each element; signed and floating types."""
-        return abs(self)
-
-    def relu(self):
-        """The larger of each element and 0."""
-        return self.maximum(0)
-
-    def matmul(self, other):
-        """NumPy's matmul: the last axis of this against the last but one of `other`."""
-        return self @ other
-
     def astype(self, dtype):
         """The elements as another type; itself when it is of that type."""
         dtype = dtype_name(dtype)
@@ -348,151 +364,34 @@ class Tensor(Operations, _shoal.Tensor):
             return self
         return _shoal.apply(self.session, "convert", (self,), {"dtype": dtype}, 1)[0]
 
-    # ---- reductions ----
+    # ---- in place ----
 
-    def _axes(self, axis):
-        if axis is None:
-            return tuple(range(self.ndim))
-        return (axis,) if isinstance(axis, int) else tuple(axis)
+    def _become(self, value, what):
+        """This object stands for another value from now on, of the same shape and element type."""
+        if value is NotImplemented:
+            return value
+        if value.shape != self.shape:
+            raise invalid(f"{what}: in place, {self._text()} cannot become {value._text()}")
+        if value.dtype != self.dtype:
+            if promoted(value.dtype, self.dtype) != self.dtype and not is_floating(self.dtype):
+                raise invalid(f"{what}: in place, {self._text()} cannot hold {value.dtype}; convert "
+                              "it first")
+            value = value.astype(self.dtype)
+        self._rebind(value)
+        return self
 
-    def _reduce(self, op, axis, keepdims):
-        axes = self._axes(axis)
-        if not axes:
-            return self  # an empty tuple reduces nothing
-        return _shoal.reduce(self, op, axes, keepdims)
+    def copy_(self, source):
+        """In place: the source's values, broadcast and converted."""
+        value = self._coerce(source).astype(self.dtype)
+        return self._become(value.broadcast_to(self.shape), "copy_")
 
-    def sum(self, axis=None, keepdims=False):
-        """Sums over axes (None: all; an int or a tuple). bool counts, as int64."""
-        source = self.astype("int64") if self.dtype == "bool" else self
-        return source._reduce("add", axis, keepdims)
+    def fill_(self, value):
+        """In place: one number everywhere."""
+        return self.copy_(value)
 
-    def prod(self, axis=None, keepdims=False):
-        """Products over axes."""
-        return self._reduce("multiply", axis, keepdims)
-
-    def max(self, axis=None, keepdims=False):
-        """The largest over axes; an error when there are no elements."""
-        return self._extreme("maximum", axis, keepdims)
-
-    def min(self, axis=None, keepdims=False):
-        """The smallest over axes; an error when there are no elements."""
-        return self._extreme("minimum", axis, keepdims)
-
-    def _extreme(self, op, axis, keepdims):
-        if any(self.shape[a] == 0 for a in self._axes(axis) if -self.ndim <= a < self.ndim):
-            raise _shoal_error("INVALID", f"{op} over no elements: {self.dtype}{list(self.shape)}")
-        return self._reduce(op, axis, keepdims)
-
-    def mean(self, axis=None, keepdims=False):
-        """Means over axes; floating types, others as float32."""
-        source = self._floating()
-        total = source._reduce("add", axis, keepdims)
-        count = source.size // (total.size or 1) if total.size else 1
-        return total / float(count) if count else total / total
-
-    # ---- shapes ----
-
-    def reshape(self, *shape):
-        """The same elements in another shape; one length may be -1."""
-        shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        if shape.count(-1) == 1:
-            known = -math.prod(shape)
-            if not known or self.size % known:
-                raise _shoal_error("INVALID", f"reshape: {self.dtype}{list(self.shape)} does not "
-                                   f"fit {list(shape)}")
-            shape = tuple(self.size // known if n == -1 else n for n in shape)
-        return _shoal.apply(self.session, "reshape", (self,), {"shape": shape}, 1)[0]
-
-    view = reshape
-
-    def flatten(self):
-        """All elements along one axis."""
-        return self.reshape(self.size)
-
-    @property
-    def T(self):
-        """The axes in reverse order."""
-        return self.permute(*reversed(range(self.ndim)))
-
-    def transpose(self, a=None, b=None):
-        """Two axes swapped; without arguments, all reversed."""
-        if a is None:
-            return self.T
-        order = list(range(self.ndim))
-        order[a], order[b] = order[b], order[a]
-        return self.permute(*order)
-
-    def permute(self, *axes):
-        """The axes in the given order; negative ones count from the end."""
-        axes = tuple(axes[0]) if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        axes = tuple(a + self.ndim if a < 0 else a for a in axes)
-        return _shoal.apply(self.session, "transpose", (self,), {"permutation": axes}, 1)[0]
-
-    def squeeze(self, axis=None):
-        """Without the axes of length 1, or without the given one."""
-        if axis is None:
-            return self.reshape(tuple(n for n in self.shape if n != 1))
-        axis = axis + self.ndim if axis < 0 else axis
-        if not 0 <= axis < self.ndim or self.shape[axis] != 1:
-            raise _shoal_error("INVALID", f"squeeze: axis {axis} of {self.dtype}"
-                               f"{list(self.shape)} is not of length 1")
-        return self.reshape(self.shape[:axis] + self.shape[axis + 1:])
-
-    def unsqueeze(self, axis):
-        """With a new axis of length 1 before the given one."""
-        axis = axis + self.ndim + 1 if axis < 0 else axis
-        return self.reshape(self.shape[:axis] + (1,) + self.shape[axis:])
-
-    def broadcast_to(self, *shape):
-        """Repeated to a shape by NumPy's rules."""
-        shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return _shoal.broadcast(self, shape)
-
-    def __getitem__(self, key):
-        """Basic indexing (integers, slices, `...`, None), or a tensor of integers: `take`.
-
-        A slice may go backwards. Only a tensor alone is taken, along the first axis.
-        """
-        if isinstance(key, Tensor):
-            return self.take(key, 0)
-        keys = key if isinstance(key, tuple) else (key,)
-        named = sum(k is not None and k is not Ellipsis for k in keys)
-        if named > self.ndim:
-            raise IndexError(f"{named} indices for {self.dtype}{list(self.shape)}")
-        if Ellipsis not in [k for k in keys if not isinstance(k, Tensor)]:
-            keys += (Ellipsis,)
-        start, limit, stride, shape, axis, flipped = [], [], [], [], 0, []
-        for k in keys:
-            if k is None:
-                shape.append(1)
-            elif k is Ellipsis:
-                for n in self.shape[axis:axis + self.ndim - named]:
-                    start.append(0), limit.append(n), stride.append(1), shape.append(n)
-                axis += self.ndim - named
-            elif isinstance(k, slice):
-                places = range(*k.indices(self.shape[axis]))
-                if places.step < 0:
-                    places = places[::-1]
-                    flipped.append(axis)
-                count = len(places)
-                start.append(places[0] if count else 0), stride.append(places.step)
-                limit.append(places[-1] + 1 if count else 0), shape.append(count)
-                axis += 1
-            elif hasattr(k, "__index__"):
-                n, at = self.shape[axis], k.__index__()
-                if not -n <= at < n:
-                    raise IndexError(f"index {at} is out of range for axis {axis} of "
-                                     f"{self.dtype}{list(self.shape)}")
-                start.append(at % n), limit.append(at % n + 1), stride.append(1)
-                axis += 1
-            else:
-                raise TypeError(f"an index of type {type(k).__name__}; known: int, slice, "
-                                "Ellipsis, None")
-        part = _shoal.apply(self.session, "slice", (self,), {
-            "start_indices": start, "limit_indices": limit, "strides": stride}, 1)[0]
-        if flipped:
-            part = part.flip(tuple(flipped))
-        return part if part.shape == tuple(shape) else part.reshape(tuple(shape))
+    def zero_(self):
+        """In place: zeros."""
+        return self.copy_(0)
 
     # ---- where it lies ----
 
@@ -507,7 +406,7 @@ class Tensor(Operations, _shoal.Tensor):
         if axis is not None:
             axis = axis + self.ndim if axis < 0 else axis
             if not 0 <= axis < self.ndim:
-                raise _shoal_error("INVALID", f"place: {self.dtype}{list(self.shape)} has no axis "
+                raise invalid(f"place: {self.dtype}{list(self.shape)} has no axis "
                                    f"{axis}")
             n = len(shares) if shares is not None else (
                 len(slots) if slots is not None else self.session.compute_slots())
@@ -530,3 +429,118 @@ class Tensor(Operations, _shoal.Tensor):
     def times(self):
         """(slot, nanoseconds, nodes) of the program that computed the value; waits for it."""
         return self._times()
+
+    # ---- conversions by name ----
+
+    def to(self, *targets):
+        """As another element type, or whole on another device; several one after another.
+
+        A target is an element type; a tensor, whose element type is taken; a `Slot` or the number of
+        one; or "BACKEND" or "BACKEND:N", the N-th slot of the pool (from 0) with that backend.
+        "pool" leaves it to the planner.
+        """
+        x = self
+        for target in targets:
+            if isinstance(target, Tensor):
+                x = x.astype(target.dtype)
+            elif hasattr(target, "slot"):
+                x = x.replicate([target.slot])
+            elif isinstance(target, int) and not isinstance(target, bool):
+                x = x.replicate([target])
+            elif isinstance(target, str) and target not in _FORMATS and target != "bfloat16":
+                x = x._to_device(target)
+            elif target is not None:
+                x = x.astype(target)
+        return x
+
+    def _to_device(self, name):
+        if name == "pool":
+            return self
+        backend, _, number = name.partition(":")
+        slots = [s for s in self.session.status().slots if s.compute]
+        known = [s.slot for s in slots if s.backend == backend]
+        if (number and not number.isdigit()) or int(number or 0) >= len(known):
+            raise invalid(f"to: '{name}' is neither an element type nor a device; devices here: "
+                          + ", ".join(sorted({f"{s.backend} (slot {s.slot})" for s in slots})))
+        return self.replicate([known[int(number or 0)]])
+
+    def cpu(self):
+        """Itself: a value can be read wherever it lies."""
+        return self
+
+    def float(self):
+        """As float32."""
+        return self.astype("float32")
+
+    def double(self):
+        """As float64."""
+        return self.astype("float64")
+
+    def half(self):
+        """As float16."""
+        return self.astype("float16")
+
+    def bfloat16(self):
+        """As bfloat16."""
+        return self.astype("bfloat16")
+
+    def int(self):
+        """As int32."""
+        return self.astype("int32")
+
+    def long(self):
+        """As int64."""
+        return self.astype("int64")
+
+    def bool(self):
+        """As bool: whether an element is not 0."""
+        return self.astype("bool")
+
+    def type_as(self, other):
+        """As the other's element type."""
+        return self.astype(other.dtype)
+
+    def clone(self):
+        """Another handle to the same value."""
+        return self.reshape(self.shape) if self.shape else self + 0
+
+    def contiguous(self):
+        """Itself: a tensor has no strides."""
+        return self
+
+    def detach(self):
+        """The same value, which no gradient flows through."""
+        return self
+
+    def dim(self):
+        """The number of axes."""
+        return self.ndim
+
+    def numel(self):
+        """The number of elements."""
+        return self.size
+
+    def is_floating_point(self):
+        """Whether the elements are of a floating type."""
+        return is_floating(self.dtype)
+
+
+def _in_place(name, of):
+    def method(self, *args, **keywords):
+        return self._become(getattr(self, of)(*args, **keywords), name)
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"`{of.strip('_')}` in place: this object stands for the result then."
+    return method
+
+
+# The operators and methods that change a tensor in place, and what they compute.
+IN_PLACE = {f"__i{_op}__": f"__{_op}__" for _op in (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
+    "lshift", "rshift")}
+IN_PLACE |= {"add_": "add", "sub_": "sub", "mul_": "mul", "div_": "div", "pow_": "pow"}
+IN_PLACE |= {f"{_name}_": _name for _name in (
+    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "relu", "abs", "neg", "floor", "ceil", "round",
+    "clamp", "masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
+    "index_put", "lerp", "addcmul", "addcdiv", "tril", "triu")}
+for _name, _of in IN_PLACE.items():
+    setattr(Tensor, _name, _in_place(_name, _of))

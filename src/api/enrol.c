@@ -4,17 +4,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 shoal_status shoal_invite(uint32_t seconds, char **token) {
     char addresses[1024];
     *token = NULL;
     wire_keys_listening(addresses, sizeof addresses);
-    if (!*addresses)
+    const char *tcp = strstr(addresses, "tcp://");
+    if (!tcp)
         return base_fail(SHOAL_NOT_FOUND,
                          "no hub of this user listens for other machines: start one "
                          "with `shoal hub --listen HOST:PORT`");
-    return wire_token_new(addresses, seconds, token);
+    return wire_token_new(tcp, seconds, token);
 }
 
 shoal_status shoal_join(const char *token, const char *name, char *hub, size_t room) {

@@ -122,9 +122,9 @@ shoal_status shoal_compare(shoal_tensor *a, shoal_tensor *b, const char *directi
 shoal_status shoal_select(shoal_tensor *condition, shoal_tensor *yes, shoal_tensor *no,
                           shoal_tensor **out) {
     *out = NULL;
-    shoal_type shape;
-    SHOAL_TRY(common_shape("select", &yes->type, &no->type, &shape));
-    SHOAL_TRY(common_shape("select", &condition->type, &shape, &shape));
+    shoal_type values, shape;
+    SHOAL_TRY(common_shape("select", &yes->type, &no->type, &values));
+    SHOAL_TRY(common_shape("select", &condition->type, &values, &shape));
     shoal_tensor *operands[3] = {NULL, NULL, NULL}, *const given[3] = {condition, yes, no};
     shoal_status status = SHOAL_OK;
     for (int i = 0; i < 3 && status == SHOAL_OK; i++)

@@ -204,27 +204,85 @@ static shoal_status scatter_body(graph *g, const void *context, const shoal_grap
     return SHOAL_OK;
 }
 
+typedef struct scattering {
+    int64_t window[SHOAL_MAX_RANK], inserted[SHOAL_MAX_RANK], batch[SHOAL_MAX_RANK];
+    const int64_t *axes; /* that the parts of an index are for */
+    uint32_t n_window, n_inserted, n_batch, n_axes;
+    int64_t vector;
+} scattering;
+
+static shoal_status scatter(const char *what, shoal_tensor *x, shoal_tensor *indices,
+                            shoal_tensor *updates, const char *name, const scattering *how,
+                            shoal_tensor **out) {
+    joining join = {GRAPH_OP_BUILT_IN, (shoal_dtype)x->type.dtype};
+    if (strcmp(name, "set")) SHOAL_TRY(reduce_op(what, name, &join.op));
+    const shoal_attr attrs[] = {
+        graph_ints(SHOAL_ATTR_UPDATE_WINDOW_DIMS, how->window, how->n_window),
+        graph_ints(SHOAL_ATTR_INSERTED_WINDOW_DIMS, how->inserted, how->n_inserted),
+        graph_ints(SHOAL_ATTR_INPUT_BATCHING_DIMS, how->batch, how->n_batch),
+        graph_ints(SHOAL_ATTR_SCATTER_INDICES_BATCHING_DIMS, how->batch, how->n_batch),
+        graph_ints(SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, how->axes, how->n_axes),
+        graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, how->vector)};
+    shoal_tensor *operands[3] = {x, indices, updates};
+    return api_apply_body(x->session, GRAPH_SCATTER, operands, 3, attrs, 6, scatter_body, &join,
+                          out, 1);
+}
+
 shoal_status shoal_scatter(shoal_tensor *x, shoal_tensor *indices, shoal_tensor *updates,
-                           int64_t axis, const char *name, shoal_tensor **out) {
+                           int64_t axis, const char *op, shoal_tensor **out) {
     *out = NULL;
-    joining how = {GRAPH_OP_BUILT_IN, (shoal_dtype)x->type.dtype};
     char text[BASE_TYPE_TEXT];
-    if (strcmp(name, "set")) SHOAL_TRY(reduce_op("scatter", name, &how.op));
     SHOAL_TRY(api_find_axis("scatter", &x->type, axis, &axis));
     if (indices->type.rank != 1)
         return base_fail(SHOAL_INVALID, "scatter: the indices are %s; they must be a vector",
                          base_type_text(&indices->type, text));
-    int64_t window[SHOAL_MAX_RANK];
-    uint32_t n = 0;
+    scattering how = {.axes = &axis, .n_axes = 1, .inserted = {axis}, .n_inserted = 1, .vector = 1};
     for (uint32_t i = 0; i < x->type.rank; i++)
-        if (i != axis) window[n++] = i;
-    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_UPDATE_WINDOW_DIMS, window, n),
-                                graph_ints(SHOAL_ATTR_INSERTED_WINDOW_DIMS, &axis, 1),
-                                graph_ints(SHOAL_ATTR_INPUT_BATCHING_DIMS, NULL, 0),
-                                graph_ints(SHOAL_ATTR_SCATTER_INDICES_BATCHING_DIMS, NULL, 0),
-                                graph_ints(SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &axis, 1),
-                                graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 1)};
-    shoal_tensor *operands[3] = {x, indices, updates};
-    return api_apply_body(x->session, GRAPH_SCATTER, operands, 3, attrs, 6, scatter_body, &how, out,
-                          1);
+        if (i != axis) how.window[how.n_window++] = i;
+    return scatter("scatter", x, indices, updates, op, &how, out);
+}
+
+shoal_status shoal_scatter_along(shoal_tensor *x, shoal_tensor *indices, shoal_tensor *updates,
+                                 int64_t axis, const char *op, shoal_tensor **out) {
+    *out = NULL;
+    SHOAL_TRY(api_find_axis("scatter_along", &x->type, axis, &axis));
+    /* All other axes go along with those of the indices. */
+    scattering how = {.axes = &axis,
+                      .n_axes = 1,
+                      .inserted = {axis},
+                      .n_inserted = 1,
+                      .vector = indices->type.rank};
+    for (uint32_t i = 0; i < x->type.rank; i++)
+        if (i != axis) how.batch[how.n_batch++] = i;
+    return scatter("scatter_along", x, indices, updates, op, &how, out);
+}
+
+shoal_status shoal_scatter_points(shoal_tensor *x, const int64_t *axes, uint32_t n_axes,
+                                  shoal_tensor *indices, shoal_tensor *updates, const char *op,
+                                  shoal_tensor **out) {
+    *out = NULL;
+    char text[BASE_TYPE_TEXT];
+    bool named[SHOAL_MAX_RANK] = {false};
+    int64_t found[SHOAL_MAX_RANK];
+    if (n_axes > x->type.rank || !indices->type.rank ||
+        indices->type.dims[indices->type.rank - 1] != n_axes)
+        return base_fail(SHOAL_INVALID,
+                         "scatter_points: the indices are %s; their last axis must be as long as "
+                         "there are axes, %u",
+                         base_type_text(&indices->type, text), n_axes);
+    for (uint32_t i = 0; i < n_axes; i++) {
+        SHOAL_TRY(api_find_axis("scatter_points", &x->type, axes[i], &found[i]));
+        if (named[found[i]])
+            return base_fail(SHOAL_INVALID, "scatter_points: axis %lld is named twice",
+                             (long long)axes[i]);
+        named[found[i]] = true;
+    }
+    scattering how = {.axes = found, .n_axes = n_axes, .vector = indices->type.rank - 1};
+    uint32_t at = indices->type.rank - 1u;
+    for (uint32_t i = 0; i < x->type.rank; i++)
+        if (named[i])
+            how.inserted[how.n_inserted++] = i;
+        else
+            how.window[how.n_window++] = at++;
+    return scatter("scatter_points", x, indices, updates, op, &how, out);
 }

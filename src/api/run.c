@@ -32,12 +32,11 @@ static shoal_status listen_wide(wire_peer *wire, const char *listen) {
     base_str_format(&address, "tcp://%.*s:%s", (int)(port - listen), listen,
                     strcmp(port + 1, "0") ? port + 1 : "*");
     shoal_status status = base_str_status(&address);
-    if (status == SHOAL_OK) status = wire_listen(wire, address.data);
+    if (status == SHOAL_OK) status = wire_listen_wide(wire, address.data);
     base_str_fini(&address);
     SHOAL_TRY(status);
     char *all = wire_addresses(wire);
-    const char *tcp = all ? strstr(all, "tcp://") : NULL;
-    status = tcp ? wire_keys_set_listening(tcp) : SHOAL_NO_MEMORY;
+    status = all ? wire_keys_set_listening(all) : SHOAL_NO_MEMORY;
     free(all);
     return status;
 }
@@ -78,6 +77,8 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     if (status == SHOAL_OK) base_log(BASE_INFO, "hub", "ends, as it was asked to");
     wire_peer_destroy(&wire);
     hub_destroy(&h);
+    if (options.listen && wire_keys_set_listening("") != SHOAL_OK)
+        base_log(BASE_WARN, "hub", "%s", shoal_error_message());
     return status;
 }
 

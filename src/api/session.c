@@ -154,7 +154,7 @@ static shoal_status settle_options(const shoal_options *given, shoal_options *ou
 static shoal_status make_worker(shoal_session *session, const shoal_options *options,
                                 bool embedded) {
     worker_device devices[MAX_WORKERS] = {{0}};
-    worker_options w = {.role = SHOAL__ROLE__CLIENT, .devices = devices};
+    worker_options w = {.role = SHOAL__ROLE__CLIENT, .devices = devices, .spare = options->spare};
     char name[64];
     base_os_process_name(name, sizeof name);
     w.name = options->name ? options->name : name;
@@ -233,6 +233,9 @@ void shoal_session_close(shoal_session **out) {
     session->worker = NULL;
     hub_destroy(&session->hub);
     graph_destroy(&session->trace);
+    /* What the tape holds would hold the session. */
+    for (api_origin *origin = session->origins; origin; origin = origin->next)
+        api_origin_spend(origin);
     pthread_mutex_unlock(&session->lock);
     api_session_release(session);
 }
@@ -306,6 +309,8 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
                               .values = s->values,
                               .bytes = s->bytes,
                               .sessions = s->sessions,
+                              .losses = s->losses,
+                              .reruns = s->reruns,
                               .n_slots = (uint32_t)s->n_slots,
                               .unix_ms = s->unix_ms};
     copy_text(pool.version, sizeof pool.version, s->version);

@@ -20,9 +20,41 @@ enum {
     API_TIMES = 128
 };
 
+/* How a tensor came to be, kept for gradients: an operation with its operands, or nothing but a
+ * name (a leaf: a tensor that gradients are asked for). Handles to its floating-point results hold
+ * it; it holds its operands. All origins together are the tape. Guarded by the session's lock. */
+typedef struct api_origin {
+    struct api_origin *next, *previous; /* all of the session */
+    uint32_t refs;
+    uint64_t number; /* later ones have higher ones */
+    uint16_t op, n_outputs, n_attrs, n_regions;
+    uint32_t n_inputs;
+    bool leaf;
+    bool again; /* results are computed again rather than kept */
+    bool spent; /* its operands have been given back */
+    shoal_tensor **inputs;
+    shoal_tensor **outputs; /* not held, NULL when gone; of integers and bool: held */
+    uint64_t links;         /* operands (63: and behind) that are held for their origins alone */
+    uint64_t watched;       /* results whose gradients are asked for */
+    const shoal_attr *attrs;
+    graph **bodies; /* per region */
+    const char *location;
+    /* Of the gradient at hand. */
+    uint64_t mark;
+    uint32_t first;    /* its first result, or the first use of a leaf + 1 */
+    shoal_tensor *via; /* by which it was found */
+} api_origin;
+
 /* A handle. The session's lock guards everything but refs and next_free. */
 struct shoal_tensor {
     atomic_int refs;
+    uint16_t result; /* which one of its origin's */
+    bool saved;      /* the gradient of its origin reads it */
+    bool gone;       /* was not kept when the trace went to the hub */
+    uint32_t links;  /* of refs, those of origins that can do without the value */
+    struct shoal_tensor
+        *base;          /* another handle, which has the value; held. NULL: this one has it */
+    api_origin *origin; /* NULL: gradients do not pass through it */
     struct shoal_tensor *next_free; /* given back, to be drained by the next call */
     shoal_session *session;
     shoal_type type;
@@ -73,6 +105,8 @@ struct shoal_session {
     _Atomic(shoal_tensor *) freed;
 
     graph *trace;
+    api_origin *origins;
+    uint64_t next_origin, mark;
     base_map inputs;                  /* value -> input of the trace + 1 */
     BASE_VEC(uint64_t) input_values;  /* per input of the trace */
     BASE_VEC(shoal_tensor *) pending; /* handles to values of the trace, NULL when given back */
@@ -107,6 +141,27 @@ shoal_status api_wait(const shoal_session *session, bool (*done)(void *context),
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
                      uint64_t *token, ProtobufCMessage **answer);
 
+/* tape.c: with the session's lock held. */
+
+static inline shoal_tensor *api_base(shoal_tensor *tensor) {
+    return tensor->base ? tensor->base : tensor;
+}
+/* Whether operations of this thread are noted. */
+int *api_mode(void);
+/* Notes an operation that has been recorded, if gradients pass through it. */
+shoal_status api_note(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                      uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                      const shoal_graph *const *regions, uint16_t n_regions,
+                      shoal_tensor *const *outputs, uint16_t n_outputs);
+/* A handle gives its origin up. */
+void api_origin_release(shoal_session *session, shoal_tensor *tensor);
+/* Gives the operands back: gradients no longer pass through it. */
+void api_origin_spend(api_origin *origin);
+/* Another handle to the value of x, without an origin. */
+shoal_status api_alias(shoal_tensor *x, shoal_tensor **out);
+/* A leaf for the handle. */
+shoal_status api_origin_leaf(shoal_session *session, shoal_tensor *tensor);
+
 /* trace.c: with the session's lock held. */
 void api_drain(shoal_session *session);
 shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value);
@@ -125,5 +180,10 @@ shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const 
                        const shoal_graph *const *regions, uint16_t n_regions,
                        shoal_tensor **outputs, uint16_t n_outputs);
 const char *api_location(void);
+/* The same with a location and a scope of its own. */
+shoal_status api_apply_at(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                          uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                          const shoal_graph *const *regions, uint16_t n_regions, const char *at,
+                          const char *scope, shoal_tensor **outputs, uint16_t n_outputs);
 
 #endif

@@ -120,7 +120,7 @@ shoal_status shoal_start(shoal_tensor *tensor) {
     shoal_session *session = tensor->session;
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
-    if (status == SHOAL_OK && tensor->value == API_NO_VALUE)
+    if (status == SHOAL_OK && api_base(tensor)->value == API_NO_VALUE)
         status = api_flush(session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&session->lock);
     return status;
@@ -172,7 +172,7 @@ static bool times_known(void *context) {
 static shoal_status times_of(shoal_tensor *tensor, api_times *out) {
     shoal_session *session = tensor->session;
     SHOAL_TRY(shoal_start(tensor));
-    timing t = {session, tensor->program, NULL};
+    timing t = {session, api_base(tensor)->program, NULL};
     SHOAL_TRY(api_wait(session, times_known, &t));
     SHOAL_TRY(worker_state(session->worker));
     if (!t.found) return base_fail(SHOAL_NOT_FOUND, "the times of this value are not known");

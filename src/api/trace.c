@@ -60,6 +60,7 @@ void shoal_tensor_free(shoal_tensor **out) {
     *out = NULL;
     if (!tensor || atomic_fetch_sub(&tensor->refs, 1) != 1) return;
     shoal_session *session = tensor->session;
+    shoal_tensor_free(&tensor->base);
     shoal_tensor *head = atomic_load(&session->freed);
     do {
         tensor->next_free = head;
@@ -68,21 +69,28 @@ void shoal_tensor_free(shoal_tensor **out) {
     api_session_release(session);
 }
 
-void api_drain(shoal_session *session) {
-    shoal_tensor *tensor = atomic_exchange(&session->freed, NULL);
-    while (tensor) {
-        shoal_tensor *next = tensor->next_free;
-        if (tensor->value != API_NO_VALUE) {
-            /* Without memory to note it, the hub keeps the value until the session ends. */
-            if (!base_vec_push(&session->released, tensor->value))
-                base_log(BASE_WARN, "client", "%s", shoal_error_message());
-        } else if (tensor->pending < session->pending.count &&
-                   session->pending.data[tensor->pending] == tensor) {
-            session->pending.data[tensor->pending] = NULL;
-        }
-        free(tensor);
-        tensor = next;
+static void drain_one(shoal_session *session, shoal_tensor *tensor) {
+    if (tensor->value != API_NO_VALUE) {
+        /* Without memory to note it, the hub keeps the value until the session ends. */
+        if (!base_vec_push(&session->released, tensor->value))
+            base_log(BASE_WARN, "client", "%s", shoal_error_message());
+    } else if (tensor->pending < session->pending.count &&
+               session->pending.data[tensor->pending] == tensor) {
+        session->pending.data[tensor->pending] = NULL;
     }
+    if (tensor->origin) api_origin_release(session, tensor);
+    free(tensor);
+}
+
+/* An origin that goes with its last handle gives handles back in turn, which come onto the list. */
+void api_drain(shoal_session *session) {
+    shoal_tensor *tensor;
+    while ((tensor = atomic_exchange(&session->freed, NULL)))
+        while (tensor) {
+            shoal_tensor *next = tensor->next_free;
+            drain_one(session, tensor);
+            tensor = next;
+        }
 }
 
 const shoal_type *shoal_tensor_type(const shoal_tensor *tensor) { return &tensor->type; }
@@ -92,6 +100,7 @@ shoal_session *shoal_tensor_session(const shoal_tensor *tensor) { return tensor-
 
 shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
     shoal_session *session = tensor->session;
+    tensor = api_base(tensor);
     if (!session->trace) SHOAL_TRY(graph_new(0, &session->trace));
     if (tensor->value == API_NO_VALUE) {
         *value = tensor->traced;
@@ -111,6 +120,14 @@ shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const 
                        uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
                        const shoal_graph *const *regions, uint16_t n_regions,
                        shoal_tensor **outputs, uint16_t n_outputs) {
+    return api_apply_at(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
+                        api_location(), NULL, outputs, n_outputs);
+}
+
+shoal_status api_apply_at(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                          uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                          const shoal_graph *const *regions, uint16_t n_regions, const char *at,
+                          const char *scope, shoal_tensor **outputs, uint16_t n_outputs) {
     uint32_t few[8], first;
     uint32_t *values = n_inputs <= 8 ? few : malloc(n_inputs * sizeof *values);
     if (!values) return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", n_inputs);
@@ -124,13 +141,19 @@ shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const 
             status = api_trace_value(inputs[i], &values[i]);
     }
     if (status == SHOAL_OK && !session->trace) status = graph_new(0, &session->trace);
-    if (status == SHOAL_OK) status = graph_at(session->trace, api_location(), NULL);
+    if (status == SHOAL_OK) status = graph_at(session->trace, at, scope);
     if (status == SHOAL_OK)
         status = graph_add(session->trace, op, values, n_inputs, attrs, n_attrs, regions, n_regions,
                            &first);
     if (values != few) free(values);
     for (uint16_t o = 0; o < n_outputs && status == SHOAL_OK; o++)
         status = api_tensor_traced(session, first + o, &outputs[o]);
+    bool noted = false;
+    for (uint32_t i = 0; i < n_inputs && status == SHOAL_OK; i++)
+        noted |= inputs[i]->origin != NULL;
+    if (noted)
+        status = api_note(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
+                          outputs, n_outputs);
     for (uint16_t o = 0; o < n_outputs && status != SHOAL_OK; o++) shoal_tensor_free(&outputs[o]);
     return status;
 }
@@ -196,8 +219,10 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, submis
     }
     for (size_t i = 0; i < session->pending.count; i++) {
         shoal_tensor *tensor = session->pending.data[i];
-        /* A handle that only the reader holds is not worth keeping, but its holder may go on. */
-        if (!tensor || atomic_load(&tensor->refs) == 0) continue;
+        /* A handle that only the reader holds is not worth keeping, but its holder may go on; nor
+         * is one that gradients only pass through. */
+        uint32_t refs = tensor ? (uint32_t)atomic_load(&tensor->refs) : 0;
+        if (!refs || (refs == tensor->links && !tensor->saved)) continue;
         values[s->n_handles] = tensor->traced;
         s->handles[s->n_handles] = tensor;
         s->outputs[s->n_handles++] = session->next_value++;
@@ -346,6 +371,10 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
         for (size_t i = 0; i < s.n_handles; i++) {
             s.handles[i]->value = s.outputs[i];
             s.handles[i]->program = s.message.program;
+        }
+        for (size_t i = 0; i < session->pending.count; i++) {
+            shoal_tensor *tensor = session->pending.data[i];
+            if (tensor) tensor->gone = tensor->value == API_NO_VALUE;
         }
         /* The copy at home is the reader's; the hub need not keep it. */
         session->released.count = 0;

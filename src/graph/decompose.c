@@ -1,128 +1,12 @@
 /* What composites mean: each as primitives, and the pass that puts these in their place.
  *
  * float16 and bfloat16 are computed in float32 and rounded once, at the end. */
+#include "graph/maker.h"
 #include "graph/rules.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- writing nodes: the first failure stays, and what follows does nothing ---- */
-
-typedef struct maker {
-    graph *g;
-    shoal_status status;
-} maker;
-
-static const shoal_type *type_of(const maker *m, uint32_t x) {
-    return &graph_data(m->g)->values[x].type;
-}
-
-static uint32_t node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
-                     const shoal_attr *attrs, uint16_t n_attrs, const shoal_graph *body) {
-    uint32_t out = 0;
-    if (!m->status)
-        m->status =
-            graph_add(m->g, op, inputs, n_inputs, attrs, n_attrs, &body, body ? 1 : 0, &out);
-    return out;
-}
-
-static uint32_t one(maker *m, uint16_t op, uint32_t x) { return node(m, op, &x, 1, NULL, 0, NULL); }
-
-static uint32_t two(maker *m, uint16_t op, uint32_t x, uint32_t y) {
-    return node(m, op, (uint32_t[]){x, y}, 2, NULL, 0, NULL);
-}
-
-static uint32_t choose(maker *m, uint32_t when, uint32_t x, uint32_t y) {
-    return node(m, GRAPH_SELECT, (uint32_t[]){when, x, y}, 3, NULL, 0, NULL);
-}
-
-static uint32_t compare(maker *m, const char *direction, uint32_t x, uint32_t y) {
-    shoal_attr attr = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, direction);
-    return node(m, GRAPH_COMPARE, (uint32_t[]){x, y}, 2, &attr, 1, NULL);
-}
-
-/* A value of type `type` that is one number, of float32, float64 or int64. */
-static uint32_t splat(maker *m, shoal_type type, double value) {
-    float single = (float)value;
-    int64_t whole = type.dtype == SHOAL_I64 ? (int64_t)value : 0;
-    const void *bytes = type.dtype == SHOAL_F32   ? (const void *)&single
-                        : type.dtype == SHOAL_F64 ? (const void *)&value
-                                                  : (const void *)&whole;
-    const shoal_attr attrs[] = {
-        graph_bytes(SHOAL_ATTR_VALUE, bytes, shoal_dtype_size((shoal_dtype)type.dtype)),
-        graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
-        graph_int(SHOAL_ATTR_DTYPE, type.dtype)};
-    return node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL);
-}
-
-static uint32_t like(maker *m, uint32_t x, double value) { return splat(m, *type_of(m, x), value); }
-
-static uint32_t times(maker *m, uint32_t x, double factor) {
-    return two(m, GRAPH_MULTIPLY, x, like(m, x, factor));
-}
-
-static uint32_t plus(maker *m, uint32_t x, double term) {
-    return two(m, GRAPH_ADD, x, like(m, x, term));
-}
-
-static uint32_t convert(maker *m, uint32_t x, uint8_t dtype) {
-    if (m->status || type_of(m, x)->dtype == dtype) return x;
-    shoal_attr attr = graph_int(SHOAL_ATTR_DTYPE, dtype);
-    return node(m, GRAPH_CONVERT, &x, 1, &attr, 1, NULL);
-}
-
-/* The element type in which a composite on `dtype` is computed. */
-static uint8_t wide(uint8_t dtype) { return dtype == SHOAL_F64 ? SHOAL_F64 : SHOAL_F32; }
-
-static uint32_t widen(maker *m, uint32_t x) { return convert(m, x, wide(type_of(m, x)->dtype)); }
-
-/* x's axis i becomes axis axes[i] of `shape`. */
-static uint32_t spread(maker *m, uint32_t x, const shoal_type *shape, const int64_t *axes) {
-    const shoal_attr attrs[] = {
-        graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, axes, type_of(m, x)->rank),
-        graph_ints(SHOAL_ATTR_SHAPE, shape->dims, shape->rank)};
-    return node(m, GRAPH_BROADCAST_IN_DIM, &x, 1, attrs, 2, NULL);
-}
-
-/* x, whose axes are the last of `shape` or 1. */
-static uint32_t spread_last(maker *m, uint32_t x, const shoal_type *shape) {
-    int64_t axes[SHOAL_MAX_RANK];
-    uint32_t rank = type_of(m, x)->rank;
-    for (uint32_t i = 0; i < rank; i++) axes[i] = shape->rank - rank + i;
-    return spread(m, x, shape, axes);
-}
-
-/* x, which is `shape` without axis `axis`. */
-static uint32_t spread_without(maker *m, uint32_t x, const shoal_type *shape, int64_t axis) {
-    int64_t axes[SHOAL_MAX_RANK];
-    for (int64_t i = 0, n = 0; i < shape->rank; i++)
-        if (i != axis) axes[n++] = i;
-    return spread(m, x, shape, axes);
-}
-
-/* Joins an axis by maximum or add. */
-static uint32_t join(maker *m, uint16_t op, uint32_t x, int64_t axis) {
-    const shoal_graph *body = NULL;
-    uint8_t dtype = type_of(m, x)->dtype;
-    uint32_t initial = splat(m, (shoal_type){.dtype = dtype}, op == GRAPH_MAXIMUM ? -INFINITY : 0);
-    shoal_attr attr = graph_ints(SHOAL_ATTR_DIMENSIONS, &axis, 1);
-    if (!m->status) m->status = graph_add_body(m->g, op, (shoal_dtype)dtype, &body);
-    return node(m, GRAPH_REDUCE, (uint32_t[]){x, initial}, 2, &attr, 1, body);
-}
-
-/* The same, with the result repeated along the axis. */
-static uint32_t join_like(maker *m, uint16_t op, uint32_t x, int64_t axis) {
-    shoal_type shape = *type_of(m, x);
-    return spread_without(m, join(m, op, x, axis), &shape, axis);
-}
-
-static uint32_t numbers(maker *m, const shoal_type *shape, int64_t axis) {
-    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, axis),
-                                graph_ints(SHOAL_ATTR_SHAPE, shape->dims, shape->rank),
-                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
-    return node(m, GRAPH_IOTA, NULL, 0, attrs, 3, NULL);
-}
 
 static shoal_status finish(maker *m, uint32_t x, const graph_call *call, uint32_t *outputs) {
     outputs[0] = convert(m, x, call->inputs[0].dtype);
@@ -242,17 +126,6 @@ DECOMPOSE(cross_entropy) {
 
 /* ---- attention ---- */
 
-/* Sums of products over axis `lhs` of x and axis `rhs` of y, for each index of the first axes. */
-static uint32_t product(maker *m, uint32_t x, uint32_t y, uint32_t batch, int64_t lhs,
-                        int64_t rhs) {
-    static const int64_t first[] = {0, 1, 2, 3, 4, 5, 6, 7};
-    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, first, batch),
-                                graph_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, first, batch),
-                                graph_ints(SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &lhs, 1),
-                                graph_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &rhs, 1)};
-    return node(m, GRAPH_DOT_GENERAL, (uint32_t[]){x, y}, 2, attrs, 4, NULL);
-}
-
 /* Where a key is not seen its score becomes -infinity. */
 static uint32_t hide(maker *m, uint32_t seen, uint32_t scores) {
     return choose(m, seen, scores, like(m, scores, -INFINITY));
@@ -312,11 +185,6 @@ static uint32_t part(maker *m, uint32_t x, int64_t from, int64_t to, int64_t ste
                                 graph_ints(SHOAL_ATTR_LIMIT_INDICES, type.dims, type.rank),
                                 graph_ints(SHOAL_ATTR_STRIDES, stride, type.rank)};
     return node(m, GRAPH_SLICE, &x, 1, attrs, 3, NULL);
-}
-
-static uint32_t reshape(maker *m, uint32_t x, const shoal_type *shape) {
-    shoal_attr attr = graph_ints(SHOAL_ATTR_SHAPE, shape->dims, shape->rank);
-    return node(m, GRAPH_RESHAPE, &x, 1, &attr, 1, NULL);
 }
 
 /* x and y one after the other along the last axis, or by turns. */

@@ -8,8 +8,6 @@
 #define NOT_NEEDED UINT32_MAX
 #define NEEDED (UINT32_MAX - 1)
 
-static shoal_status copy_region(const shoal_graph *from, graph *to, const shoal_graph **out);
-
 static shoal_status copy_node(const shoal_graph *from, const shoal_node *node, uint32_t *map,
                               graph *to) {
     uint32_t few[8], first, *inputs = few;
@@ -20,7 +18,7 @@ static shoal_status copy_node(const shoal_graph *from, const shoal_node *node, u
         base_arena_alloc_array(graph_arena(to), sizeof *regions, node->n_regions);
     shoal_status status = regions ? graph_at(to, node->location, node->scope) : SHOAL_NO_MEMORY;
     for (uint16_t i = 0; i < node->n_regions && status == SHOAL_OK; i++)
-        status = copy_region(node->regions[i], to, &regions[i]);
+        status = graph_copy_body(to, node->regions[i], &regions[i]);
     if (status == SHOAL_OK)
         status = graph_add(to, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
                            regions, node->n_regions, &first);
@@ -81,7 +79,7 @@ shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint
     return status;
 }
 
-static shoal_status copy_region(const shoal_graph *from, graph *to, const shoal_graph **out) {
+shoal_status graph_copy_body(graph *to, const shoal_graph *from, const shoal_graph **out) {
     graph *region;
     SHOAL_TRY(graph_add_region(to, &region));
     SHOAL_TRY(

@@ -58,6 +58,23 @@ typedef struct graph_axes {
     int8_t (*outputs)[SHOAL_MAX_RANK]; /* [n_outputs][rank] */
 } graph_axes;
 
+/* What a rule of a gradient works with: a node, the gradients of its results, and the graph that it
+ * appends to. Values are values of `g`. */
+typedef struct graph_backward {
+    graph *g;
+    const graph_call *call;
+    const uint32_t *inputs;  /* the operands */
+    const uint32_t *outputs; /* the results */
+    const uint32_t *seeds; /* the gradient of each result; GRAPH_NO_VALUE: nothing depends on it */
+    const bool *wanted;    /* per operand: whether its gradient is asked for */
+    uint32_t *gradients;   /* to be set for operands that are wanted; GRAPH_NO_VALUE: zero */
+} graph_backward;
+
+#define GRAPH_NO_VALUE UINT32_MAX
+/* Bits of graph_op_def.reads: operand i (30 and those behind it share one), and the results. */
+#define GRAPH_READS(input) (UINT32_C(1) << ((input) < 30 ? (input) : 30))
+#define GRAPH_READS_RESULTS (UINT32_C(1) << 31)
+
 /* One row of the table. */
 typedef struct graph_op_def {
     const char *name;
@@ -89,6 +106,10 @@ typedef struct graph_op_def {
      * means; a backend's own kernel agrees with it. */
     shoal_status (*decompose)(const graph_call *call, graph *g, const uint32_t *inputs,
                               uint32_t *outputs);
+    /* The gradient, written in nodes; NULL: there is none, and asking for it is an error. */
+    shoal_status (*gradient)(const graph_backward *b);
+    /* The operands and results that `gradient` may read: GRAPH_READS. */
+    uint32_t reads;
 } graph_op_def;
 
 /* The row of an operation; NULL for a number that is none. Valid for ever. */
@@ -158,6 +179,9 @@ shoal_status graph_add_region(graph *g, graph **out) SHOAL_CHECK_RESULT;
 /* A body of two scalar inputs and one result that applies a binary operation: for reduce. */
 shoal_status graph_add_body(graph *g, uint16_t op, shoal_dtype dtype,
                             const shoal_graph **out) SHOAL_CHECK_RESULT;
+/* A copy of a body, owned by g. */
+shoal_status graph_copy_body(graph *g, const shoal_graph *body,
+                             const shoal_graph **out) SHOAL_CHECK_RESULT;
 /* If the body applies just one operation to its two inputs, returns that operation; else
  * UINT16_MAX. */
 uint16_t graph_body_op(const shoal_graph *body);
@@ -191,6 +215,26 @@ typedef shoal_status (*graph_evaluate)(void *context, const shoal_graph *g,
  * stay, used or not. Results are the same but for the sign of a zero. */
 shoal_status graph_rewrite(const shoal_graph *from, graph_evaluate evaluate, void *context,
                            graph *to) SHOAL_CHECK_RESULT;
+
+/* ---- gradients ---- */
+
+/* Whether results of a call depend on its operands in a way that has gradients: not when they are
+ * integers or bool, nor for operations that are flat between steps. */
+bool graph_is_smooth(uint16_t op);
+/* The operands and results whose values the gradient of a call may read: bits as GRAPH_READS. */
+uint32_t graph_reads_of(const graph_call *call);
+
+/* Reverse mode. Appends to `g` what computes the gradients of `outputs`, weighted by `seeds`
+ * (values of the same types), with respect to the values `wrt`; gradients[i] becomes the value for
+ * wrt[i], or GRAPH_NO_VALUE where no output depends on it. `g` may be the body of a node. Results
+ * of nodes may be among `wrt`. Fails with UNSUPPORTED, naming operation and place, where a gradient
+ * is missing; with INVALID for types that have none.
+ *
+ * kept: NULL, or per value of `g` whether what follows may read it; others are computed again from
+ * those, in nodes of a scope of their own, so that nothing joins them with the first ones. */
+shoal_status graph_differentiate(graph *g, const uint32_t *outputs, const uint32_t *seeds,
+                                 uint32_t n_outputs, const uint32_t *wrt, uint32_t n_wrt,
+                                 const bool *kept, uint32_t *gradients) SHOAL_CHECK_RESULT;
 
 /* Checks everything a graph from outside could break: order, numbers, types as inferred, regions,
  * sizes. Fails with INVALID and names the node. */

@@ -11,10 +11,11 @@
 #define graph_localise_none NULL
 #define graph_cost_none NULL
 #define graph_decompose_none NULL
+#define graph_gradient_none NULL
 
 static const graph_op_def built_in[] = {
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, axis, local,     \
-           cost, kernel, decomposition, summary)                                                   \
+           cost, kernel, decomposition, derivative, reads, summary)                                \
     {#name,                                                                                        \
      summary,                                                                                      \
      category,                                                                                     \
@@ -27,7 +28,9 @@ static const graph_op_def built_in[] = {
      graph_axes_##axis,                                                                            \
      graph_localise_##local,                                                                       \
      graph_cost_##cost,                                                                            \
-     graph_decompose_##decomposition},
+     graph_decompose_##decomposition,                                                              \
+     graph_gradient_##derivative,                                                                  \
+     reads},
 #include "graph/ops.def"
 #undef OP
 };

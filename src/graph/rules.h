@@ -184,4 +184,69 @@ DECOMPOSE(cross_entropy);
 DECOMPOSE(attention);
 DECOMPOSE(rope);
 
+/* graph_differentiate of the nodes from `first_node` on. */
+shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint32_t *outputs,
+                                      const uint32_t *seeds, uint32_t n_outputs,
+                                      const uint32_t *wrt, uint32_t n_wrt, const bool *kept,
+                                      uint32_t *gradients);
+
+struct maker;
+/* x with updates added at indices along an axis, all of the shape of the updates but x along the
+ * axis. */
+uint32_t graph_add_along(struct maker *m, uint32_t x, uint32_t indices, uint32_t updates,
+                         int64_t axis);
+
+#define GRADIENT(name) shoal_status graph_gradient_##name(const graph_backward *b)
+GRADIENT(zero);
+GRADIENT(composite);
+GRADIENT(negate);
+GRADIENT(abs);
+GRADIENT(exponential);
+GRADIENT(log);
+GRADIENT(sqrt);
+GRADIENT(tanh);
+GRADIENT(logistic);
+GRADIENT(add);
+GRADIENT(subtract);
+GRADIENT(multiply);
+GRADIENT(divide);
+GRADIENT(maximum);
+GRADIENT(minimum);
+GRADIENT(power);
+GRADIENT(select);
+GRADIENT(convert);
+GRADIENT(broadcast_in_dim);
+GRADIENT(reshape);
+GRADIENT(transpose);
+GRADIENT(slice);
+GRADIENT(concatenate);
+GRADIENT(reduce);
+GRADIENT(dot_general);
+GRADIENT(place);
+GRADIENT(erf);
+GRADIENT(rsqrt);
+GRADIENT(cosine);
+GRADIENT(sine);
+GRADIENT(softmax);
+GRADIENT(log_softmax);
+GRADIENT(cross_entropy);
+GRADIENT(cbrt);
+GRADIENT(tan);
+GRADIENT(exponential_minus_one);
+GRADIENT(log_plus_one);
+GRADIENT(atan2);
+GRADIENT(remainder);
+GRADIENT(clamp);
+GRADIENT(reduce_precision);
+GRADIENT(pad);
+GRADIENT(reverse);
+GRADIENT(dynamic_slice);
+GRADIENT(dynamic_update_slice);
+GRADIENT(gather);
+GRADIENT(scatter);
+GRADIENT(sort);
+GRADIENT(top_k);
+GRADIENT(cumulate);
+GRADIENT(if);
+
 #endif

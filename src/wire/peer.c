@@ -161,7 +161,21 @@ void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers)
     peer->handled[part] = true;
 }
 
+static bool on_loopback(const char *address) {
+    static const char *const starts[] = {"tcp://127.", "tcp://localhost:", "tcp://[::1]:"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (!strncmp(address, starts[i], strlen(starts[i]))) return true;
+    return strncmp(address, "tcp:", 4) != 0;
+}
+
 shoal_status wire_listen(wire_peer *peer, const char *address) {
+    if (!on_loopback(address))
+        return base_fail(SHOAL_DENIED, "%s is open to a network: that takes `--listen HOST:PORT`",
+                         address);
+    return wire_listen_wide(peer, address);
+}
+
+shoal_status wire_listen_wide(wire_peer *peer, const char *address) {
     const wire_transport *transport = find_transport(address);
     if (!transport) return SHOAL_INVALID;
     wire_pump_take(peer);
@@ -281,16 +295,29 @@ char *wire_addresses(const wire_peer *peer) {
     return base_str_take(&text, NULL);
 }
 
+/* The host in "tcp://HOST:PORT", with a port that is free. */
+static shoal_status listen_beside(wire_peer *peer, const char *tcp) {
+    char address[512];
+    int host = (int)(strrchr(tcp, ':') - tcp);
+    snprintf(address, sizeof address, "%.*s:*", host < 400 ? host : 400, tcp);
+    return wire_listen_wide(peer, address);
+}
+
 shoal_status wire_listen_for(wire_peer *peer, const char *hub, const char *listen) {
     const char *tcp = strstr(hub, "tcp://");
-    char address[512];
-    if (!tcp) return SHOAL_OK;
-    tcp += strlen("tcp://");
-    bool loopback = !strncmp(tcp, "127.", 4) || !strncmp(tcp, "localhost:", 10);
-    if (!listen && !loopback) return SHOAL_OK;
-    if (!listen) listen = "127.0.0.1";
-    snprintf(address, sizeof address, "tcp://%.400s%s", listen, strchr(listen, ':') ? "" : ":*");
-    return wire_listen(peer, address);
+    char address[1024];
+    if (listen) {
+        snprintf(address, sizeof address, "tcp://%.400s%s", listen,
+                 strchr(listen, ':') ? "" : ":*");
+        return wire_listen_wide(peer, address);
+    }
+    if (tcp) return on_loopback(tcp) ? wire_listen(peer, "tcp://127.0.0.1:*") : SHOAL_OK;
+    /* A hub of this user on this machine, which lets others in: so do we, where it does. */
+    wire_keys_listening(address, sizeof address);
+    size_t n = strlen(hub);
+    bool this = !strncmp(address, hub, n) && address[n] == ',';
+    tcp = this ? strstr(address, "tcp://") : NULL;
+    return tcp ? listen_beside(peer, tcp) : SHOAL_OK;
 }
 
 shoal_status wire_peer_hello(wire_peer *peer, base_str *out) {

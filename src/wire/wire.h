@@ -21,7 +21,7 @@
 
 #include <stddef.h>
 
-enum { WIRE_PROTOCOL = 2, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+enum { WIRE_PROTOCOL = 3, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };
@@ -80,13 +80,17 @@ void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers)
 /* Listens; fails with BUSY when another process holds the address. A socket file left behind by a
  * dead process is taken over. Not from a handler. */
 shoal_status wire_listen(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
+/* The same, also at an address that others than this machine can reach; wire_listen fails with
+ * DENIED for those, so that nothing is ever open to a network unless somebody asked for it. */
+shoal_status wire_listen_wide(wire_peer *peer, const char *address) SHOAL_CHECK_RESULT;
 /* The address that others can reach this peer at, the first; "" when it does not listen. */
 const char *wire_address(const wire_peer *peer);
 /* All of them, without keys, with commas between them; to be freed, NULL with a message. */
 char *wire_addresses(const wire_peer *peer);
-/* Listens for a hub at `hub` on another transport than shared memory when that needs it: on
- * loopback for a hub there, else at the interface `listen` ("HOST" or "HOST:PORT"; NULL: not at
- * all). */
+/* Listens on TCP when members of the pool of the hub at `hub` may need it: at the interface
+ * `listen`
+ * ("HOST" or "HOST:PORT"), else on loopback for a hub there, else where a hub of this user on this
+ * machine lets others in. Does nothing otherwise. */
 shoal_status wire_listen_for(wire_peer *peer, const char *hub,
                              const char *listen) SHOAL_CHECK_RESULT;
 /* Lets in who has a key that these addresses name ("tcp://HOST:PORT/KEY", with commas between

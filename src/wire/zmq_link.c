@@ -1,7 +1,8 @@
 /* Running an encrypted link: frames are messages of ØMQ, sent under the pump alone. Bytes under way
  * are limited by our own window: what the other side has consumed it tells, a quarter of the window
- * at a time. ØMQ's thread sends a heartbeat whatever this process computes, so a link on which no
- * byte comes for WIRE_ZMQ_SILENCE_MS has lost its other side. */
+ * at a time. Heartbeats come whatever the other process does (zmq_beat.c), so a link on which no
+ * byte comes for WIRE_ZMQ_SILENCE_MS has lost its other side. Bytes, not frames, since one frame
+ * may take seconds on a slow link; that they make no frame for long is noticed, too. */
 #include "wire/zmq_link.h"
 
 #include "base/clock.h"
@@ -15,12 +16,15 @@
 /* ---- sending ---- */
 
 static shoal_status send_message(zmq_link *own, zmq_msg_t *message) {
+    pthread_mutex_t *use = &own->base.peer->zmq->use;
     void *socket = own->listener ? own->listener->end.socket : own->end.socket;
-    if (own->listener && zmq_send(socket, own->id, sizeof own->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
-        return wire_zmq_fail(own->base.name ? own->base.name : own->address);
-    if (zmq_msg_send(message, socket, ZMQ_DONTWAIT) < 0)
-        return wire_zmq_fail(own->base.name ? own->base.name : own->address);
-    return SHOAL_OK;
+    pthread_mutex_lock(use);
+    bool sent = !own->listener ||
+                zmq_send(socket, own->id, sizeof own->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+    sent = sent && zmq_msg_send(message, socket, ZMQ_DONTWAIT) >= 0;
+    own->spoke = base_now();
+    pthread_mutex_unlock(use);
+    return sent ? SHOAL_OK : wire_zmq_fail(own->base.name ? own->base.name : own->address);
 }
 
 shoal_status wire_zmq_put(zmq_link *own, const wire_frame *frame, const void *payload) {
@@ -96,6 +100,7 @@ static void take_credit(zmq_link *own, uint64_t consumed) {
 
 void wire_zmq_take(zmq_link *own, const wire_frame *frame, const void *payload) {
     own->heard = base_now();
+    if (frame->type == WIRE_FRAME_BEAT) return;
     if (frame->type == WIRE_FRAME_CREDIT) {
         take_credit(own, frame->total);
         return;
@@ -130,16 +135,22 @@ void wire_zmq_look(zmq_link *own) {
     if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) return;
     int64_t silence = base_os_socket_silence(own->fd), unheard = (now - own->heard) / BASE_MS;
     if (silence < 0 || silence > unheard) silence = unheard;
-    if (silence < WIRE_ZMQ_SILENCE_MS) return;
+    if (silence < WIRE_ZMQ_SILENCE_MS && unheard < WIRE_ZMQ_GARBLED_MS) return;
     char reason[WIRE_MAX_REASON];
-    snprintf(reason, sizeof reason,
-             "%s: nothing was heard for %.1f s: the process is stopped, or the connection is cut",
-             own->base.name, (double)silence / 1000);
+    if (silence < WIRE_ZMQ_SILENCE_MS)
+        snprintf(reason, sizeof reason, "%s: for %.0f s came nothing that makes sense",
+                 own->base.name, (double)unheard / 1000);
+    else
+        snprintf(
+            reason, sizeof reason,
+            "%s: nothing was heard for %.1f s: the process is stopped, or the connection is cut",
+            own->base.name, (double)silence / 1000);
     wire_link_finish(&own->base, SHOAL_LOST, reason);
 }
 
 void wire_zmq_shut(wire_link *link) {
     zmq_link *own = (zmq_link *)link;
+    wire_zmq_beats_remove(own);
     wire_watch_remove(link->peer, &own->timer);
     if (own->listener) {
         if (own->route) base_map_remove(&own->listener->members, own->route);

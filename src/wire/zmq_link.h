@@ -13,18 +13,21 @@ enum {
     WIRE_ZMQ_WINDOW = 8 << 20, /* bytes under way per link and direction */
     WIRE_ZMQ_LINKS = 1024,     /* accepted at one address */
     WIRE_ZMQ_MESSAGE = WIRE_CHUNK + sizeof(wire_frame) + 128, /* with what CURVE adds */
-    WIRE_ZMQ_HANDSHAKE_MS = 1500,
+    WIRE_ZMQ_HANDSHAKE_MS = 1900,
     WIRE_ZMQ_LINGER_MS = 1000,
 };
 /* The other process lives when bytes come: both sides send some every WIRE_ZMQ_BEAT. */
 #define WIRE_ZMQ_BEAT_MS 300
 #define WIRE_ZMQ_SILENCE_MS 1500
+/* And when they make sense: no whole frame for so long, though bytes come, is the end, too. */
+#define WIRE_ZMQ_GARBLED_MS 15000
 
 /* Frames of the handshake and of flow control, beside those that all links have. */
 enum {
     WIRE_FRAME_HELLO = 16, /* Hello */
     WIRE_FRAME_WELCOME,    /* Hello, of frame.offset bytes, then Welcome */
     WIRE_FRAME_CREDIT,     /* frame.total: bytes ever consumed */
+    WIRE_FRAME_BEAT,       /* nothing: the process lives */
     WIRE_FRAME_ENROL,      /* public key, then name; with a token */
     WIRE_FRAME_ENROLLED,   /* the name; frame.kind: shoal_status, then the message */
 };
@@ -40,6 +43,12 @@ typedef struct wire_zmq {
     int64_t warned;
     BASE_VEC(uint8_t *) trusted; /* keys of members, from the hub */
     struct zmq_listener *ended;
+    /* heartbeats: see zmq_beat.c */
+    pthread_mutex_t use; /* of all sockets */
+    pthread_cond_t stop;
+    bool beats, stopping;
+    pthread_t thread;
+    BASE_VEC(struct zmq_link *) beating; /* under use */
 } wire_zmq;
 
 /* A socket and its monitor. */
@@ -79,6 +88,7 @@ typedef struct zmq_link {
     int64_t give_up;
     int64_t redial_until; /* refused by a member that may not have heard of us yet */
     Shoal__Hello *hello;
+    int64_t spoke; /* under use */
     int64_t heard, ticked;
     uint64_t sent, consumed_there, received, told; /* bytes of frames that count */
     bool blocked;
@@ -105,6 +115,14 @@ void wire_zmq_events(zmq_end *end);
 wire_guest wire_zmq_who(wire_peer *peer, const uint8_t *key, char name[WIRE_MAX_NAME + 1]);
 /* Fails with the errno of ØMQ. */
 shoal_status wire_zmq_fail(const char *what);
+
+/* ---- zmq_beat.c ---- */
+
+shoal_status wire_zmq_beats_start(wire_zmq *zmq) SHOAL_CHECK_RESULT;
+void wire_zmq_beats_end(wire_zmq *zmq);
+/* From here on the link's other side hears of us; removing one that is not there is fine. */
+shoal_status wire_zmq_beats_add(zmq_link *link) SHOAL_CHECK_RESULT;
+void wire_zmq_beats_remove(zmq_link *link);
 
 /* ---- zmq.c ---- */
 

@@ -127,14 +127,25 @@ static void door_ready(wire_watch *watch) {
     }
 }
 
-static bool readable(void *socket) {
+static bool readable(wire_peer *peer, void *socket) {
     int events = 0;
     size_t size = sizeof events;
-    return !zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) && events & ZMQ_POLLIN;
+    pthread_mutex_lock(&peer->zmq->use);
+    bool asked = !zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size);
+    pthread_mutex_unlock(&peer->zmq->use);
+    return asked && events & ZMQ_POLLIN;
+}
+
+static bool receive(const zmq_end *end, zmq_msg_t *part) {
+    pthread_mutex_lock(&end->peer->zmq->use);
+    bool got = zmq_msg_recv(part, end->socket, ZMQ_DONTWAIT) >= 0;
+    pthread_mutex_unlock(&end->peer->zmq->use);
+    return got;
 }
 
 static bool door_pending(wire_watch *watch) {
-    return readable(((wire_zmq *)((char *)watch - offsetof(wire_zmq, watch)))->asked);
+    wire_peer *peer = watch->context;
+    return readable(peer, peer->zmq->asked);
 }
 
 static void no_deadline(wire_watch *watch) {}
@@ -166,7 +177,8 @@ shoal_status wire_zmq_start(wire_peer *peer) {
     if (peer->zmq) return SHOAL_OK;
     wire_zmq *zmq = calloc(1, sizeof *zmq);
     if (!zmq) return base_fail(SHOAL_NO_MEMORY, "no memory for encrypted links");
-    shoal_status status = start(peer, zmq);
+    shoal_status status = wire_zmq_beats_start(zmq);
+    if (status == SHOAL_OK) status = start(peer, zmq);
     peer->zmq = zmq;
     if (status != SHOAL_OK) wire_zmq_end(peer);
     return status;
@@ -180,6 +192,7 @@ void wire_zmq_end(wire_peer *peer) {
         zmq->ended = listener->next;
         wire_zmq_free_listener(listener);
     }
+    wire_zmq_beats_end(zmq);
     wire_watch_remove(peer, &zmq->watch);
     if (zmq->asked) {
         int none = 0;
@@ -201,15 +214,14 @@ static bool take_message(zmq_end *end, size_t *taken) {
     zmq_msg_t id, body;
     zmq_msg_init(&id);
     zmq_msg_init(&body);
-    bool got = !end->router || zmq_msg_recv(&id, end->socket, ZMQ_DONTWAIT) >= 0;
-    if (got && (!end->router || zmq_msg_more(&id)))
-        got = zmq_msg_recv(&body, end->socket, ZMQ_DONTWAIT) >= 0;
+    bool got = !end->router || receive(end, &id);
+    if (got && (!end->router || zmq_msg_more(&id))) got = receive(end, &body);
     if (got) {
         int more = zmq_msg_more(&body);
         while (more) { /* ours have one part: the rest is nobody's */
             zmq_msg_t rest;
             zmq_msg_init(&rest);
-            more = zmq_msg_recv(&rest, end->socket, ZMQ_DONTWAIT) >= 0 && zmq_msg_more(&rest);
+            more = receive(end, &rest) && zmq_msg_more(&rest);
             zmq_msg_close(&rest);
         }
         *taken += zmq_msg_size(&body);
@@ -236,10 +248,14 @@ void wire_zmq_drain(zmq_end *end) {
     end->draining = false;
 }
 
-static bool end_pending(wire_watch *watch) { return readable(END_OF(watch, watch)->socket); }
+static bool end_pending(wire_watch *watch) {
+    const zmq_end *end = END_OF(watch, watch);
+    return readable(end->peer, end->socket);
+}
 
 static bool monitor_pending(wire_watch *watch) {
-    return readable(END_OF(watch, monitor_watch)->monitor);
+    const zmq_end *end = END_OF(watch, monitor_watch);
+    return readable(end->peer, end->monitor);
 }
 
 static void monitor_ready(wire_watch *watch) { wire_zmq_events(END_OF(watch, monitor_watch)); }
@@ -275,8 +291,7 @@ static bool set_options(zmq_end *end, const uint8_t *server_key, const wire_key_
     bool right = set_int(s, ZMQ_LINGER, 0) && set_int(s, ZMQ_SNDHWM, 0) &&
                  set_int(s, ZMQ_RCVHWM, RECEIVE_MOST) && set_int(s, ZMQ_RECONNECT_IVL, -1) &&
                  set_int(s, ZMQ_HANDSHAKE_IVL, WIRE_ZMQ_HANDSHAKE_MS) &&
-                 set_int(s, ZMQ_HEARTBEAT_IVL, WIRE_ZMQ_BEAT_MS) &&
-                 set_int(s, ZMQ_HEARTBEAT_TIMEOUT, 0) &&
+
                  !zmq_setsockopt(s, ZMQ_MAXMSGSIZE, &most, sizeof most) &&
                  !zmq_setsockopt(s, ZMQ_ZAP_DOMAIN, "shoal", 5) &&
                  !zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, own->secret, WIRE_KEY);
@@ -327,9 +342,11 @@ void wire_zmq_close(zmq_end *end, int linger_ms) {
     if (!end->socket) return;
     wire_watch_remove(end->peer, &end->watch);
     wire_watch_remove(end->peer, &end->monitor_watch);
+    pthread_mutex_lock(&end->peer->zmq->use);
     zmq_socket_monitor(end->socket, NULL, 0);
     if (end->monitor) zmq_close(end->monitor);
     set_int(end->socket, ZMQ_LINGER, linger_ms);
     zmq_close(end->socket);
     end->socket = end->monitor = NULL;
+    pthread_mutex_unlock(&end->peer->zmq->use);
 }

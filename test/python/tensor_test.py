@@ -169,7 +169,7 @@ def test_errors_name_what_is_wrong():
     for call, words in [
             (lambda: x + y, r"float32\[2, 3\] and float32\[4, 5\] do not broadcast"),
             (lambda: x @ y, r"float32\[2, 3\] @ float32\[4, 5\]"),
-            (lambda: x + x.astype("int32"), r"int32\[2, 3\]"),
+            (lambda: x @ x.T.astype("int32"), r"int32\[3, 2\]"),
             (lambda: x.reshape(7), "reshape"),
             (lambda: x.sum(5), "no axis 5"),
             (lambda: x.astype("float31"), "float31"),

@@ -12,17 +12,20 @@ enum {
     SPLIT_MATRIX = 2000000, /* multiplications from which on threads share the work, */
     SPLIT_VECTOR = 1 << 17, /* and with a vector, where memory is the limit */
     SLAB = 16,              /* slabs are multiples of this */
+    GRAIN = 1 << 15,        /* elements to convert */
 };
 
 /* Whether axes are one axis to an operand; *stride is its stride, 0 for at most one element. */
 static bool collapses(const ref_axes *axes, int side, int64_t *stride) {
+    bool found = false;
     int64_t next = 0;
     *stride = 0;
     for (uint32_t i = axes->n; i-- > 0;) {
         if (axes->size[i] == 1) continue;
-        if (*stride && axes->stride[side][i] != next) return false;
-        if (!*stride) *stride = axes->stride[side][i];
+        if (found && axes->stride[side][i] != next) return false;
+        if (!found) *stride = axes->stride[side][i];
         next = axes->stride[side][i] * axes->size[i];
+        found = true;
     }
     return true;
 }
@@ -35,6 +38,52 @@ static bool is_transposed(const cpu_matrix *x, int64_t rows) {
     return x->row_stride == 1 && x->column_stride >= rows;
 }
 
+/* ---- preparing ---- */
+
+static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
+
+bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node) {
+    if (node->op != GRAPH_DOT_GENERAL) return false;
+    uint8_t dtype = g->values[node->first_output].type.dtype;
+    return is_half(dtype) || kernels->matmul[dtype];
+}
+
+static bool names(const shoal_attr *list, int64_t axis) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->u.ints[i] == axis) return true;
+    return false;
+}
+
+static void add_axis(ref_axes *axes, int64_t size, int64_t lhs, int64_t rhs) {
+    axes->size[axes->n] = size;
+    axes->stride[0][axes->n] = lhs;
+    axes->stride[1][axes->n++] = rhs;
+    axes->count *= size;
+}
+
+/* As ref_dot_of, but with the strides of operands that are views. */
+static ref_dot axes_of(const shoal_node *node, const ref_view *lhs, const ref_view *rhs) {
+    static const shoal_attr_key keys[2][2] = {
+        {SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS},
+        {SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS}};
+    ref_dot dot = {{.count = 1}, {.count = 1}, {.count = 1}, {.count = 1}};
+    const shoal_attr *list[2][2];
+    for (int k = 0; k < 2; k++)
+        for (int side = 0; side < 2; side++) list[k][side] = shoal_node_attr(node, keys[k][side]);
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < list[k][0]->count; i++) {
+            int64_t l = list[k][0]->u.ints[i], r = list[k][1]->u.ints[i];
+            add_axis(k ? &dot.contracting : &dot.batch, lhs->dims[l], lhs->from[l], rhs->from[r]);
+        }
+    for (uint32_t i = 0; i < lhs->rank; i++)
+        if (!names(list[0][0], i) && !names(list[1][0], i))
+            add_axis(&dot.lhs_free, lhs->dims[i], lhs->from[i], 0);
+    for (uint32_t i = 0; i < rhs->rank; i++)
+        if (!names(list[0][1], i) && !names(list[1][1], i))
+            add_axis(&dot.rhs_free, rhs->dims[i], 0, rhs->from[i]);
+    return dot;
+}
+
 static void add_axes(ref_view *view, const ref_axes *axes, int side) {
     for (uint32_t i = 0; i < axes->n; i++) {
         view->dims[view->rank] = axes->size[i];
@@ -42,15 +91,9 @@ static void add_axes(ref_view *view, const ref_axes *axes, int side) {
     }
 }
 
-static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
-                       const ref_axes *columns, int side) {
-    *x = (cpu_matrix){0};
-    bool strided =
-        collapses(rows, side, &x->row_stride) && collapses(columns, side, &x->column_stride);
-    if (columns->count == 1) x->column_stride = 1;
-    if (rows->count == 1) x->row_stride = x->column_stride == 1 ? columns->count : 1;
-    if (columns->count == 1 && !x->row_stride) x->row_stride = 1;
-    if (strided && (is_plain(x, columns->count) || is_transposed(x, rows->count))) return;
+/* Makes the operand a dense copy of itself, batch by batch, `columns` being its last axis. */
+static void pack(cpu_matrix *x, ref_axes *batch, const ref_axes *rows, const ref_axes *columns,
+                 int side) {
     x->pack = true;
     add_axes(&x->view, batch, side);
     add_axes(&x->view, rows, side);
@@ -60,25 +103,59 @@ static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
     for (uint32_t i = 0; i < batch->n; i++) batch->stride[side][i] = x->view.to[i];
     x->row_stride = columns->count;
     x->column_stride = 1;
+    x->count = stride;
 }
 
-bool cpu_dot_prepare(const cpu_program *program, cpu_step *step) {
-    const shoal_graph *g = program->g;
-    uint8_t dtype = g->values[step->node->first_output].type.dtype;
-    if (dtype != SHOAL_F32 && dtype != SHOAL_F64) return false;
-    ref_dot axes = ref_dot_of(g, step->node);
+static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
+                       const ref_axes *columns, int side, bool any_strides) {
+    bool strided =
+        collapses(rows, side, &x->row_stride) && collapses(columns, side, &x->column_stride);
+    if (columns->count == 1) x->column_stride = 1;
+    if (rows->count == 1) x->row_stride = x->column_stride == 1 ? columns->count : 1;
+    if (columns->count == 1 && !x->row_stride) x->row_stride = 1;
+    if (!strided || !(any_strides || is_plain(x, columns->count) || is_transposed(x, rows->count)))
+        pack(x, batch, rows, columns, side);
+}
+
+/* An operand of 16-bit numbers is converted as a whole: first made dense, if it is not. */
+static void widen(const cpu_kernels *kernels, cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
+                  const ref_axes *columns, int side, uint8_t dtype) {
+    if (!x->pack) pack(x, batch, rows, columns, side);
+    ref_view view = x->view;
+    cpu_merge_view(&view);
+    x->is_dense = !view.rank || (view.rank == 1 && view.from[0] == 1);
+    x->widen = kernels->convert[dtype][SHOAL_F32];
+}
+
+void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *p, cpu_step *step) {
+    const shoal_node *node = step->node;
+    uint8_t dtype = p->g->values[node->first_output].type.dtype;
+    const ref_view views[2] = {cpu_view_of(p, node->inputs[0]), cpu_view_of(p, node->inputs[1])};
+    ref_dot axes = axes_of(node, &views[0], &views[1]);
+    bool floats = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
     cpu_dot *dot = &step->u.dot;
-    *dot = (cpu_dot){.dtype = dtype,
+    *dot = (cpu_dot){.dtype = is_half(dtype) ? SHOAL_F32 : dtype,
                      .m = axes.lhs_free.count,
                      .n = axes.rhs_free.count,
                      .k = axes.contracting.count,
                      .batch = axes.batch};
     step->run = cpu_dot_run;
-    if (!dot->m || !dot->n || !dot->k || !dot->batch.count) return true;
-    set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0);
-    set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1);
-    return true;
+    if (!dot->m || !dot->n || !dot->k || !dot->batch.count) return;
+    set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, !floats);
+    set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, !floats);
+    if (is_half(dtype)) {
+        widen(kernels, &dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, dtype);
+        widen(kernels, &dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, dtype);
+        dot->narrow = kernels->convert[SHOAL_F32][dtype];
+    }
+    for (int side = 0; side < 2; side++) {
+        cpu_matrix *x = side ? &dot->rhs : &dot->lhs;
+        size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+        x->scratch_bytes = (size_t)x->count * (bytes + (x->widen ? sizeof(float) : 0));
+    }
 }
+
+/* ---- running ---- */
 
 typedef struct job {
     const cpu_dot *dot;
@@ -147,10 +224,28 @@ static void multiply_range(void *context, uint32_t part, int64_t begin, int64_t 
     }
 }
 
-static const char *packed(const cpu_run *run, const cpu_matrix *x, const void *data, size_t bytes) {
+typedef struct conversion {
+    cpu_map_kernel kernel;
+    const char *from;
+    char *to;
+    size_t from_bytes, to_bytes;
+} conversion;
+
+static void convert_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const conversion *c = context;
+    c->kernel(c->to + (size_t)begin * c->to_bytes,
+              (const void *const[]){c->from + (size_t)begin * c->from_bytes}, end - begin, 0, NULL);
+}
+
+/* An operand as the product wants it; `bytes` are those of its elements in memory. */
+static const char *packed(const cpu_run *run, const cpu_matrix *x, const char *data, size_t bytes) {
     if (!x->pack) return data;
     char *to = run->workspace + x->scratch;
-    cpu_copy_view(run->device, &x->view, to, data, bytes);
+    char *copy = x->widen ? to + (size_t)x->count * sizeof(float) : to;
+    bool copies = !(x->widen && x->is_dense);
+    if (copies) cpu_copy_view(run->device, &x->view, copy, data, bytes);
+    conversion c = {x->widen, copies ? copy : data, to, bytes, sizeof(float)};
+    if (x->widen) cpu_parallel(run->device, x->count, GRAIN, convert_range, &c);
     return to;
 }
 
@@ -172,18 +267,22 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
     const cpu_dot *dot = &step->u.dot;
     const shoal_node *node = step->node;
     job j = {.dot = dot,
-             .loop = run->device->kernels->matmul[dot->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64],
+             .loop = run->device->kernels->matmul[dot->dtype],
              .c = run->at[node->first_output],
              .bytes = shoal_dtype_size((shoal_dtype)dot->dtype)};
+    char *out = j.c;
     int64_t results = dot->batch.count * dot->m * dot->n;
     if (!results || !dot->k) {
-        memset(j.c, 0, (size_t)results * j.bytes);
+        memset(out, 0, (size_t)base_type_bytes(&run->program->g->values[node->first_output].type));
         return SHOAL_OK;
     }
+    if (dot->narrow) j.c = run->workspace + dot->wide;
     double work = (double)dot->m * (double)dot->n * (double)dot->k;
-    if (work > TINY && fits_blas(dot)) j.blas = cpu_blas_get();
-    j.a = packed(run, &dot->lhs, run->at[node->inputs[0]], j.bytes);
-    j.b = packed(run, &dot->rhs, run->at[node->inputs[1]], j.bytes);
+    bool floats = dot->dtype == SHOAL_F32 || dot->dtype == SHOAL_F64;
+    if (floats && work > TINY && fits_blas(dot)) j.blas = cpu_blas_get();
+    size_t bytes = dot->narrow ? 2 : j.bytes;
+    j.a = packed(run, &dot->lhs, run->at[node->inputs[0]], bytes);
+    j.b = packed(run, &dot->rhs, run->at[node->inputs[1]], bytes);
     uint32_t threads = base_pool_threads(run->device->pool);
     bool is_vector = dot->m == 1 || dot->n == 1;
     bool split = work * (double)dot->batch.count >= (is_vector ? SPLIT_VECTOR : SPLIT_MATRIX);
@@ -193,5 +292,7 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
     j.n_slabs = (side + j.slab - 1) / j.slab;
     int64_t tasks = dot->batch.count * j.n_slabs;
     cpu_parallel(run->device, tasks, split ? 1 : tasks, multiply_range, &j);
+    conversion c = {dot->narrow, j.c, out, sizeof(float), 2};
+    if (dot->narrow) cpu_parallel(run->device, results, GRAIN, convert_range, &c);
     return SHOAL_OK;
 }

@@ -19,23 +19,35 @@ static int float_of(uint8_t dtype) {
     return dtype == SHOAL_F32 ? CPU_F32 : dtype == SHOAL_F64 ? CPU_F64 : CPU_FLOATS;
 }
 
-cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
-                                 const shoal_node *node) {
+/* Of a node's operation for elements of type `type`, in one table. */
+static cpu_map_kernel find_map(const cpu_maps *maps, const shoal_node *node, uint8_t type) {
     static const char directions[6][3] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
-    if (node->op >= GRAPH_OP_BUILT_IN || !node->n_inputs) return NULL;
-    size_t bytes = shoal_dtype_size((shoal_dtype)g->values[node->first_output].type.dtype);
-    if (node->op == GRAPH_SELECT)
-        return bytes == 4 ? kernels->select[0] : bytes == 8 ? kernels->select[1] : NULL;
-    int type = float_of(g->values[node->inputs[0]].type.dtype);
-    if (type == CPU_FLOATS) return NULL;
     const shoal_attr *form = shoal_node_attr(node, SHOAL_ATTR_APPROXIMATE);
     if (node->op == GRAPH_GELU && form && !strcmp(form->u.string, "tanh"))
-        return kernels->gelu_tanh[type];
-    if (node->op != GRAPH_COMPARE) return kernels->map[node->op][type];
+        return maps->gelu_tanh[type];
+    if (node->op != GRAPH_COMPARE) return maps->map[node->op][type];
     const char *direction = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
     for (int i = 0; i < 6; i++)
-        if (!strcmp(direction, directions[i])) return kernels->compare[i][type];
+        if (!strcmp(direction, directions[i])) return maps->compare[i][type];
     return NULL;
+}
+
+cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
+                                 const shoal_node *node) {
+    if (node->op >= GRAPH_OP_BUILT_IN || !node->n_inputs || node->n_inputs > CPU_MAX_OPERANDS)
+        return NULL;
+    uint8_t type = g->values[node->inputs[node->n_inputs - 1]].type.dtype;
+    if (node->op == GRAPH_CONVERT)
+        return kernels->convert[type][g->values[node->first_output].type.dtype];
+    cpu_map_kernel kernel = NULL;
+    for (int i = 0; i < CPU_MAPS && !kernel; i++) kernel = find_map(kernels->maps[i], node, type);
+    return kernel;
+}
+
+cpu_map_kernel cpu_find_map(const cpu_kernels *kernels, uint16_t op, uint8_t dtype) {
+    cpu_map_kernel kernel = NULL;
+    for (int i = 0; i < CPU_MAPS && !kernel; i++) kernel = kernels->maps[i]->map[op][dtype];
+    return kernel;
 }
 
 /* ---- building ---- */
@@ -130,7 +142,8 @@ static void find_reads(builder *b) {
             uint32_t from = maker(b, node->inputs[k]);
             const shoal_node *factor = from ? &g->nodes[b->nodes[from - 1]] : NULL;
             if (!factor || factor->op != GRAPH_MULTIPLY || b->made[from - 1].reads > 1 ||
-                b->used[factor->first_output])
+                b->used[factor->first_output] ||
+                float_of(g->values[node->first_output].type.dtype) == CPU_FLOATS)
                 continue;
             b->made[i].product = from;
             b->made[i].side = (uint8_t)k;
@@ -158,6 +171,18 @@ static uint32_t operands_of(const builder *b, uint32_t i, uint32_t out[CPU_MAX_O
     return 3;
 }
 
+/* Frees the registers that operation i reads last, of elements at least as wide as `width` or of
+ * narrower ones. */
+static void free_registers(builder *b, uint32_t i, const uint32_t *operands, uint32_t n,
+                           size_t width, bool at_least) {
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = maker(b, operands[k]);
+        if (!from || b->made[from - 1].last > i || b->made[from - 1].to >= CPU_AT_RESULT) continue;
+        if ((element_bytes(b->p, operands[k]) >= width) != at_least) continue;
+        b->busy[b->made[from - 1].to - CPU_AT_REGISTER] = false;
+    }
+}
+
 static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
     const shoal_graph *g = b->p->g;
     const shoal_node *node = &g->nodes[b->nodes[i]];
@@ -170,13 +195,12 @@ static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
         uint32_t from = maker(b, operands[k]);
         op->operands[k] = from ? b->made[from - 1].to : source_of(b, operands[k]);
     }
-    /* Operands' registers are free first: a kernel may write over what it reads. */
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t from = maker(b, operands[k]);
-        if (from && b->made[from - 1].last <= i && b->made[from - 1].to < CPU_AT_RESULT)
-            b->busy[b->made[from - 1].to - CPU_AT_REGISTER] = false;
-    }
+    /* A kernel may write over what it reads, unless it writes wider elements than it reads: these
+     * would run ahead. */
+    size_t width = element_bytes(b->p, node->first_output);
+    free_registers(b, i, operands, n, width, true);
     op->to = b->made[i].to = target_of(b, i);
+    free_registers(b, i, operands, n, width, false);
 }
 
 static bool merges(const cpu_region *r, uint32_t outer, uint32_t inner) {
@@ -238,9 +262,8 @@ static shoal_status list_values(cpu_program *p, const cpu_region *r, cpu_step *s
     return SHOAL_OK;
 }
 
-shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
-                                uint32_t n_nodes, const bool *used, cpu_step *step) {
-    cpu_region *r = &step->u.region;
+static shoal_status build(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
+                          uint32_t n_nodes, const bool *used, cpu_region *r) {
     const shoal_type *type = &p->g->values[p->g->nodes[nodes[0]].first_output].type;
     cpu_source sources[CPU_SOURCES];
     cpu_result results[CPU_OPERATIONS];
@@ -256,9 +279,22 @@ shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, cons
     r->carrier = find_carrier(r, kernels);
     r->sources = base_arena_copy(&p->arena, sources, r->n_sources * sizeof *sources);
     r->results = base_arena_copy(&p->arena, results, r->n_results * sizeof *results);
-    if (!r->sources || !r->results) return SHOAL_NO_MEMORY;
+    return r->sources && r->results ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
+                                uint32_t n_nodes, const bool *used, cpu_step *step) {
+    SHOAL_TRY(build(p, kernels, nodes, n_nodes, used, &step->u.region));
     step->run = cpu_region_run;
-    return list_values(p, r, step);
+    return list_values(p, &step->u.region, step);
+}
+
+shoal_status cpu_region_embed(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
+                              uint32_t n_nodes, const bool *used, cpu_region *r) {
+    SHOAL_TRY(build(p, kernels, nodes, n_nodes, used, r));
+    /* Pieces of a reduction are cut as it needs them, not where rows end. */
+    r->by_rows = r->rank <= 1;
+    return SHOAL_OK;
 }
 
 /* Sources that are spread out have a register of their own behind the others. */
@@ -351,7 +387,8 @@ static uint64_t aim_sources(const job *j, int64_t at, int64_t n, char *spare, ch
     return n == 1 ? 0 : scalars;
 }
 
-static void run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
+/* Returns where the last operation wrote. */
+static char *run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
     const cpu_region *r = j->region;
     char *where[CPU_AT_RESULT + CPU_OPERATIONS];
     for (uint32_t i = 0; i < r->n_registers; i++)
@@ -377,6 +414,14 @@ static void run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
             j->run->device->kernels->stream(where[CPU_AT_RESULT + i],
                                             where[CPU_AT_REGISTER + r->results[i].from],
                                             (size_t)n * r->results[i].bytes);
+    return where[r->operations[r->n_operations - 1].to];
+}
+
+const char *cpu_region_tile(const cpu_run *run, const cpu_region *r, int64_t at, int64_t n,
+                            char *scratch) {
+    job j = {.run = run, .region = r, .count = 1};
+    for (uint32_t i = 0; i < r->rank; i++) j.count *= r->dims[i];
+    return run_tile(&j, at, n, scratch);
 }
 
 static void run_tiles(void *context, uint32_t part, int64_t begin, int64_t end) {

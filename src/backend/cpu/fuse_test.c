@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 /* cmocka wants the headers above first. */
 #include <cmocka.h>
@@ -127,35 +128,234 @@ static void run(const char *name, uint32_t threads, const shoal_graph *g, float 
     backend->device_free(device);
 }
 
+/* Runs a graph of f32 inputs and any outputs on cpu and on ref: the bits must be the same. */
+static void compare(const char *what, graph *built) {
+    const shoal_graph *g = graph_data(built);
+    float *in[16], *is[32], *must[32];
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        int64_t count = base_type_count(&g->values[g->inputs[i]].type);
+        in[i] = malloc((size_t)count * sizeof **in + 1);
+        for (int64_t k = 0; k < count; k++) in[i][k] = (float)(rand() % 4001 - 2000) / 1024;
+    }
+    run("cpu", 1 + below(2), g, in, is);
+    run("ref", 1, g, in, must);
+    for (uint32_t o = 0; o < g->n_outputs; o++) {
+        const shoal_type *type = &g->values[g->outputs[o]].type;
+        size_t bytes = shoal_dtype_size((shoal_dtype)type->dtype);
+        for (int64_t k = 0; k < base_type_count(type); k++) {
+            const char *x = (const char *)is[o] + (size_t)k * bytes;
+            const char *y = (const char *)must[o] + (size_t)k * bytes;
+            bool nan = type->dtype == SHOAL_F32 && is[o][k] != is[o][k] && must[o][k] != must[o][k];
+            if (memcmp(x, y, bytes) && !nan)
+                fail_msg("%s: output %u (%s), element %lld differs", what, o,
+                         shoal_dtype_name((shoal_dtype)type->dtype), (long long)k);
+        }
+        free(is[o]);
+        free(must[o]);
+    }
+    for (uint32_t i = 0; i < g->n_inputs; i++) free(in[i]);
+    graph_destroy(&built);
+}
+
 static void test_random_graphs(void **state) {
     for (unsigned seed = 1; seed <= GRAPHS; seed++) {
+        char name[32];
         srand(seed);
-        graph *built = random_graph();
-        const shoal_graph *g = graph_data(built);
-        float *in[16], *is[32], *must[32];
-        for (uint32_t i = 0; i < g->n_inputs; i++) {
-            int64_t count = base_type_count(&g->values[g->inputs[i]].type);
-            in[i] = malloc((size_t)count * sizeof **in + 1);
-            for (int64_t k = 0; k < count; k++) in[i][k] = (float)(rand() % 4001 - 2000) / 1024;
+        snprintf(name, sizeof name, "graph %u", seed);
+        compare(name, random_graph());
+    }
+}
+
+static uint32_t node(graph *g, uint16_t op, const uint32_t *in, uint32_t n, const shoal_attr *attrs,
+                     uint16_t n_attrs) {
+    uint32_t out;
+    OK(graph_add(g, op, in, n, attrs, n_attrs, NULL, 0, &out));
+    return out;
+}
+
+static uint32_t to_type(graph *g, uint32_t x, shoal_dtype dtype) {
+    shoal_attr attr = graph_int(SHOAL_ATTR_DTYPE, dtype);
+    return node(g, GRAPH_CONVERT, &x, 1, &attr, 1);
+}
+
+/* Chains whose elements grow and shrink from 1 to 8 bytes within one region. */
+static void test_widths(void **state) {
+    static const shoal_dtype types[] = {SHOAL_BOOL, SHOAL_I8,  SHOAL_F16, SHOAL_I16, SHOAL_BF16,
+                                        SHOAL_I32,  SHOAL_U32, SHOAL_F32, SHOAL_I64, SHOAL_F64};
+    for (unsigned seed = 1; seed <= 60; seed++) {
+        graph *g;
+        uint32_t x, y;
+        shoal_type type = {.dtype = SHOAL_F32, .rank = 1, .dims = {seed * 57}};
+        srand(seed);
+        OK(graph_new(0, &g));
+        OK(graph_add_input(g, &type, &x));
+        OK(graph_add_input(g, &type, &y));
+        for (int i = 0; i < 12; i++) {
+            shoal_dtype to = types[below(10)];
+            shoal_attr less = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, below(2) ? "LT" : "NE");
+            uint32_t a = to_type(g, x, to), b = to_type(g, y, to);
+            uint32_t p = node(g, GRAPH_COMPARE, (uint32_t[]){a, b}, 2, &less, 1);
+            uint32_t sum = node(g, GRAPH_ADD, (uint32_t[]){a, b}, 2, NULL, 0);
+            x = node(g, GRAPH_SELECT, (uint32_t[]){p, sum, a}, 3, NULL, 0);
+            y = to_type(g, node(g, GRAPH_MAXIMUM, (uint32_t[]){b, x}, 2, NULL, 0),
+                        types[below(10)]);
+            y = to_type(g, y, SHOAL_F32);
+            x = to_type(g, x, SHOAL_F32);
         }
-        run("cpu", 1 + below(2), g, in, is);
-        run("ref", 1, g, in, must);
-        for (uint32_t o = 0; o < g->n_outputs; o++) {
-            int64_t count = base_type_count(&g->values[g->outputs[o]].type);
-            for (int64_t k = 0; k < count; k++)
-                if (memcmp(&is[o][k], &must[o][k], sizeof is[o][k]) &&
-                    !(is[o][k] != is[o][k] && must[o][k] != must[o][k]))
-                    fail_msg("graph %u: output %u, element %lld is %g, not %g", seed, o,
-                             (long long)k, (double)is[o][k], (double)must[o][k]);
-            free(is[o]);
-            free(must[o]);
+        OK(graph_add_output(g, x));
+        OK(graph_add_output(g, y));
+        char name[32];
+        snprintf(name, sizeof name, "widths %u", seed);
+        compare(name, g);
+    }
+}
+
+static uint32_t part(graph *g, uint32_t x, int64_t row, int64_t column, int64_t rows,
+                     int64_t columns, int64_t step) {
+    const int64_t start[] = {row, column}, stride[] = {1, step};
+    const int64_t limit[] = {row + rows, column + (columns - 1) * step + 1};
+    shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, start, 2),
+                          graph_ints(SHOAL_ATTR_LIMIT_INDICES, limit, 2),
+                          graph_ints(SHOAL_ATTR_STRIDES, stride, 2)};
+    return node(g, GRAPH_SLICE, &x, 1, attrs, 3);
+}
+
+static uint32_t turned(graph *g, uint32_t x) {
+    shoal_attr turn = graph_ints(SHOAL_ATTR_PERMUTATION, (int64_t[]){1, 0}, 2);
+    return node(g, GRAPH_TRANSPOSE, &x, 1, &turn, 1);
+}
+
+static uint32_t spread(graph *g, uint32_t x, int64_t rows, int64_t columns) {
+    const int64_t axes[] = {0, 1}, shape[] = {rows, columns};
+    shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, axes, 2),
+                          graph_ints(SHOAL_ATTR_SHAPE, shape, 2)};
+    return node(g, GRAPH_BROADCAST_IN_DIM, &x, 1, attrs, 2);
+}
+
+static uint32_t product(graph *g, uint32_t x, uint32_t y) {
+    const int64_t one = 1, zero = 0;
+    shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, NULL, 0),
+                          graph_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, NULL, 0),
+                          graph_ints(SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &one, 1),
+                          graph_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &zero, 1)};
+    return node(g, GRAPH_DOT_GENERAL, (uint32_t[]){x, y}, 2, attrs, 4);
+}
+
+/* Views of views, read by regions, products and copies. Products are of small integers, which are
+ * exact in any order of sums, and in every type. */
+static void test_views(void **state) {
+    static const shoal_dtype types[] = {SHOAL_F32, SHOAL_F64, SHOAL_I8,
+                                        SHOAL_I32, SHOAL_F16, SHOAL_BF16};
+    for (int t = 0; t < 12; t++) {
+        graph *g;
+        uint32_t x, in;
+        int64_t n = t < 6 ? 9 : 70;
+        shoal_type type = {.dtype = SHOAL_F32, .rank = 2, .dims = {n + 5, 2 * n + 3}};
+        OK(graph_new(0, &g));
+        OK(graph_add_input(g, &type, &in));
+        x = to_type(g, to_type(g, in, SHOAL_I8), types[t % 6]); /* -1, 0 and 1 */
+        uint32_t inner = part(g, x, 2, 1, n, n, 1), every = part(g, x, 1, 0, n, n, 2);
+        uint32_t row = spread(g, part(g, x, 3, 2, 1, n, 1), n, n);
+        uint32_t column = spread(g, part(g, x, 1, 4, n, 1, 1), n, n);
+        const uint32_t views[] = {inner,
+                                  every,
+                                  row,
+                                  column,
+                                  turned(g, inner),
+                                  turned(g, row),
+                                  part(g, turned(g, x), 1, 1, n, n, 1)};
+        for (int i = 0; i < 7; i++)
+            for (int k = 0; k < 7; k++) {
+                if ((i + 2 * k + t) % 4) continue;
+                OK(graph_add_output(g, product(g, views[i], views[k])));
+                uint32_t both[] = {views[i], views[k]};
+                OK(graph_add_output(g, node(g, GRAPH_ADD, both, 2, NULL, 0)));
+            }
+        shoal_attr axis = graph_int(SHOAL_ATTR_DIMENSION, 1);
+        OK(graph_add_output(g, node(g, GRAPH_CONCATENATE, views, 7, &axis, 1)));
+        char name[32];
+        snprintf(name, sizeof name, "views %d", t);
+        compare(name, g);
+    }
+}
+
+/* sum(x * row) along `axes`; with `stored`, the product is a result too, so that it is not fused.
+ */
+static graph *sums(const shoal_type *type, const int64_t *axes, uint32_t n_axes, bool stored) {
+    graph *g;
+    uint32_t in[2], zero, out;
+    shoal_type row = {.dtype = SHOAL_F32, .rank = 1, .dims = {type->dims[type->rank - 1]}};
+    const int64_t last = type->rank - 1;
+    const float none = 0;
+    OK(graph_new(0, &g));
+    OK(graph_add_input(g, type, &in[0]));
+    OK(graph_add_input(g, &row, &in[1]));
+    shoal_attr spread_row[] = {graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, &last, 1),
+                               graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank)};
+    shoal_attr constant[] = {graph_bytes(SHOAL_ATTR_VALUE, &none, sizeof none),
+                             graph_ints(SHOAL_ATTR_SHAPE, NULL, 0),
+                             graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32)};
+    const shoal_graph *body;
+    OK(graph_add_body(g, GRAPH_ADD, SHOAL_F32, &body));
+    shoal_attr along = graph_ints(SHOAL_ATTR_DIMENSIONS, axes, n_axes);
+    uint32_t rows = node(g, GRAPH_BROADCAST_IN_DIM, &in[1], 1, spread_row, 2);
+    uint32_t x = node(g, GRAPH_MULTIPLY, (uint32_t[]){in[0], rows}, 2, NULL, 0);
+    zero = node(g, GRAPH_CONSTANT, NULL, 0, constant, 3);
+    OK(graph_add(g, GRAPH_REDUCE, (uint32_t[]){x, zero}, 2, &along, 1, &body, 1, &out));
+    OK(graph_add_output(g, out));
+    if (stored) OK(graph_add_output(g, x));
+    return g;
+}
+
+/* One way to sum: fused or not, on one thread or three, the bits are the same; and they are close
+ * to sums in double, which the reference's one by one are not. */
+static void test_reductions(void **state) {
+    static const struct {
+        shoal_type type;
+        uint32_t n;
+        int64_t axes[3];
+    } cases[] = {
+        {{SHOAL_F32, 1, {300007}}, 1, {0}},        {{SHOAL_F32, 2, {517, 1031}}, 1, {1}},
+        {{SHOAL_F32, 2, {3001, 70}}, 1, {0}},      {{SHOAL_F32, 2, {3001, 70}}, 2, {0, 1}},
+        {{SHOAL_F32, 3, {5, 700, 33}}, 1, {1}},    {{SHOAL_F32, 3, {50, 7, 333}}, 2, {0, 2}},
+        {{SHOAL_F32, 2, {4, 100000}}, 1, {1}},     {{SHOAL_F32, 2, {700, 3000}}, 1, {0}},
+        {{SHOAL_F32, 3, {6, 5, 4000}}, 2, {0, 1}}, {{SHOAL_F32, 2, {40000, 3}}, 1, {1}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const shoal_type *type = &cases[c].type;
+        int64_t count = base_type_count(type), row = type->dims[type->rank - 1];
+        float *in[2] = {malloc((size_t)count * sizeof(float)), malloc((size_t)row * sizeof(float))};
+        for (int64_t i = 0; i < count; i++) in[0][i] = (float)(rand() % 4001) / 1024;
+        for (int64_t i = 0; i < row; i++) in[1][i] = (float)(rand() % 4001) / 1024;
+        float *first = NULL;
+        for (uint32_t way = 0; way < 6; way++) {
+            graph *g = sums(type, cases[c].axes, cases[c].n, way % 2);
+            int64_t n = base_type_count(&graph_data(g)->values[graph_data(g)->outputs[0]].type);
+            float *out[2] = {NULL, NULL};
+            run("cpu", 1 + way / 2, graph_data(g), in, out);
+            if (way == 0) {
+                double is = 0, must = 0;
+                for (int64_t i = 0; i < n; i++) is += (double)out[0][i];
+                for (int64_t i = 0; i < count; i++) must += (double)(in[0][i] * in[1][i % row]);
+                if (!(is >= must * (1 - 1e-6) && is <= must * (1 + 1e-6)))
+                    fail_msg("case %zu: the sum of all is %.9g, not %.9g", c, is, must);
+                first = out[0];
+            } else {
+                if (memcmp(first, out[0], (size_t)n * sizeof *first))
+                    fail_msg("case %zu: way %u differs", c, way);
+                free(out[0]);
+            }
+            free(out[1]);
+            graph_destroy(&g);
         }
-        for (uint32_t i = 0; i < g->n_inputs; i++) free(in[i]);
-        graph_destroy(&built);
+        free(first);
+        free(in[0]);
+        free(in[1]);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs),
+                                       cmocka_unit_test(test_widths), cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,88 +2,19 @@
  * table of all kernels of an instruction set. This file is compiled once per set. Nothing in it is
  * contracted or reordered by the compiler, so all sets give the same bits, and those of the
  * reference; what is allowed to differ is in functions.c. */
-#include "backend/cpu/functions.h"
+#include "backend/cpu/loops.h"
 
 #include <math.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* ---- both types ---- */
-
-#define LARGER(x, y, sign_of)                                                                      \
-    ((x) != (x)   ? (x)                                                                            \
-     : (y) != (y) ? (y)                                                                            \
-     : (x) > (y)  ? (x)                                                                            \
-     : (x) < (y)  ? (y)                                                                            \
-     : sign_of(x) ? (y)                                                                            \
-                  : (x))
-#define SMALLER(x, y, sign_of)                                                                     \
-    ((x) != (x)   ? (x)                                                                            \
-     : (y) != (y) ? (y)                                                                            \
-     : (x) < (y)  ? (x)                                                                            \
-     : (x) > (y)  ? (y)                                                                            \
-     : sign_of(x) ? (x)                                                                            \
-                  : (y))
-INLINE bool sign_f32(float x) { return bits_of(x) >> 31; }
-INLINE bool sign_f64(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 63;
-}
-
-INLINE float maximum_f32(float x, float y) { return LARGER(x, y, sign_f32); }
-INLINE double maximum_f64(double x, double y) { return LARGER(x, y, sign_f64); }
-INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
-INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
-
-#define UNARY(name, type, expression)                                                              \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
-                     const char *ahead) {                                                          \
-        type *out = to;                                                                            \
-        const type *a = in[0];                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            type x = a[i];                                                                         \
-            out[i] = expression;                                                                   \
-        }                                                                                          \
-    }
 #define UNARY_BOTH(name, single, twofold)                                                          \
-    UNARY(map_##name##_f32, float, single)                                                         \
-    UNARY(map_##name##_f64, double, twofold)
+    UNARY(map_##name##_f32, float, float, single)                                                  \
+    UNARY(map_##name##_f64, double, double, twofold)
 
 UNARY_BOTH(negate, -x, -x)
 UNARY_BOTH(abs, fabsf(x), fabs(x))
 UNARY_BOTH(sqrt, sqrtf(x), sqrt(x))
+UNARY_BOTH(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
 
-#define BINARY(name, type, result, expression)                                                     \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
-                     const char *ahead) {                                                          \
-        result *out = to;                                                                          \
-        const type *a = in[0], *b = in[1];                                                         \
-        if (scalars & 1) {                                                                         \
-            type x = *a, first = *b;                                                               \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                type y = scalars & 2 ? first : b[i];                                               \
-                out[i] = expression;                                                               \
-            }                                                                                      \
-        } else if (scalars & 2) {                                                                  \
-            type y = *b;                                                                           \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                type x = a[i];                                                                     \
-                out[i] = expression;                                                               \
-            }                                                                                      \
-        } else {                                                                                   \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                type x = a[i], y = b[i];                                                           \
-                out[i] = expression;                                                               \
-            }                                                                                      \
-        }                                                                                          \
-    }
 #define BINARY_BOTH(name, single, twofold)                                                         \
     BINARY(map_##name##_f32, float, float, single)                                                 \
     BINARY(map_##name##_f64, double, double, twofold)
@@ -132,51 +63,6 @@ COMPARE(le, <=)
 COMPARE(gt, >)
 COMPARE(ge, >=)
 
-#define SELECT(name, type)                                                                         \
-    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
-                     const char *ahead) {                                                          \
-        type *out = to;                                                                            \
-        const uint8_t *p = in[0];                                                                  \
-        const type *a = in[1], *b = in[2];                                                         \
-        int64_t step_p = !(scalars & 1), step_a = !(scalars & 2), step_b = !(scalars & 4);         \
-        if (!scalars)                                                                              \
-            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? a[i] : b[i];                           \
-        else                                                                                       \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                out[i] = p[i * step_p] ? a[i * step_a] : b[i * step_b];                            \
-    }
-SELECT(select_4, uint32_t)
-SELECT(select_8, uint64_t)
-
-/* ---- folds: 16 partial results side by side, joined at the end ---- */
-
-enum { LANES = 16 };
-
-#define FOLD(name, type, expression)                                                               \
-    INLINE type join_##name(type x, type y) { return expression; }                                 \
-    static void fold_##name(void *acc, const void *from, int64_t n) {                              \
-        const type *x = from;                                                                      \
-        type result = *(type *)acc;                                                                \
-        int64_t i = 0;                                                                             \
-        if (n >= 2 * LANES) {                                                                      \
-            type lanes[LANES];                                                                     \
-            for (int k = 0; k < LANES; k++) lanes[k] = x[k];                                       \
-            for (i = LANES; i + LANES <= n; i += LANES)                                            \
-                for (int k = 0; k < LANES; k++) lanes[k] = join_##name(lanes[k], x[i + k]);        \
-            for (int k = 0; k < LANES; k++) result = join_##name(result, lanes[k]);                \
-        }                                                                                          \
-        for (; i < n; i++) result = join_##name(result, x[i]);                                     \
-        *(type *)acc = result;                                                                     \
-    }
-FOLD(add_f32, float, x + y)
-FOLD(add_f64, double, x + y)
-FOLD(multiply_f32, float, x *y)
-FOLD(multiply_f64, double, x *y)
-FOLD(maximum_f32, float, maximum_f32(x, y))
-FOLD(maximum_f64, double, maximum_f64(x, y))
-FOLD(minimum_f32, float, minimum_f32(x, y))
-FOLD(minimum_f64, double, minimum_f64(x, y))
-
 /* ---- past the caches ---- */
 
 #ifdef __AVX512F__
@@ -215,7 +101,7 @@ static void fence(void) {
 
 /* ---- matrix products without BLAS: blocks of k and n that stay in the cache ---- */
 
-#define MATMUL(name, type)                                                                         \
+#define MATMUL(name, type, wide)                                                                   \
     static void name(int64_t m, int64_t n, int64_t k, const void *a_data, const int64_t *as,       \
                      const void *b_data, const int64_t *bs, void *c_data, int64_t c_stride) {      \
         enum { BLOCK_K = 64, BLOCK_N = 512 };                                                      \
@@ -227,20 +113,25 @@ static void fence(void) {
                 for (int64_t i = 0; i < m; i++)                                                    \
                     for (int64_t p = k0; p < k && p < k0 + BLOCK_K; p++) {                         \
                         int64_t most = n - n0 < BLOCK_N ? n - n0 : BLOCK_N;                        \
-                        type x = a[i * as[0] + p * as[1]];                                         \
+                        wide x = (wide)a[i * as[0] + p * as[1]];                                   \
                         const type *row = b + p * bs[0] + n0 * bs[1];                              \
                         type *sums = c + i * c_stride + n0;                                        \
-                        if (bs[1] == 1)                                                            \
-                            for (int64_t j = 0; j < most; j++) sums[j] += x * row[j];              \
-                        else                                                                       \
-                            for (int64_t j = 0; j < most; j++) sums[j] += x * row[j * bs[1]];      \
+                        if (bs[1] == 1) {                                                          \
+                            for (int64_t j = 0; j < most; j++)                                     \
+                                sums[j] = (type)((wide)sums[j] + x * (wide)row[j]);                \
+                        } else {                                                                   \
+                            for (int64_t j = 0; j < most; j++)                                     \
+                                sums[j] = (type)((wide)sums[j] + x * (wide)row[j * bs[1]]);        \
+                        }                                                                          \
                     }                                                                              \
     }
-MATMUL(matmul_f32, float)
-MATMUL(matmul_f64, double)
-
-#define BOTH(prefix, name)                                                                         \
-    { prefix##_##name##_f32, prefix##_##name##_f64 }
+MATMUL(matmul_f32, float, float)
+MATMUL(matmul_f64, double, double)
+/* Sums wrap, so that signed and unsigned are the same. */
+MATMUL(matmul_8, uint8_t, uint32_t)
+MATMUL(matmul_16, uint16_t, uint32_t)
+MATMUL(matmul_32, uint32_t, uint32_t)
+MATMUL(matmul_64, uint64_t, uint64_t)
 
 static bool computes_long(cpu_map_kernel kernel) {
 #define XX(name) kernel == CPU_OF_SET(name) ||
@@ -251,39 +142,60 @@ static bool computes_long(cpu_map_kernel kernel) {
 #define TEXT(name) #name
 #define TEXT_OF(name) TEXT(name)
 
-const cpu_kernels CPU_OF_SET(kernels) = {
-    .name = TEXT_OF(SHOAL_CPU_SET),
+#define FLOATS(prefix, name)                                                                       \
+    { [SHOAL_F32] = prefix##_##name##_f32, [SHOAL_F64] = prefix##_##name##_f64 }
+#define SINGLE(name)                                                                               \
+    { [SHOAL_F32] = CPU_OF_SET(name) }
+#define FUNCTION(name)                                                                             \
+    { [SHOAL_F32] = CPU_OF_SET(name), [SHOAL_F64] = CPU_OF_SET(name##_f64) }
+#define PAIR(prefix, name)                                                                         \
+    { prefix##_##name##_f32, prefix##_##name##_f64 }
+
+const cpu_maps CPU_OF_SET(float_maps) = {
     .map =
         {
-            [GRAPH_NEGATE] = BOTH(map, negate),
-            [GRAPH_ABS] = BOTH(map, abs),
-            [GRAPH_SQRT] = BOTH(map, sqrt),
-            [GRAPH_EXPONENTIAL] = {CPU_OF_SET(exponential)},
-            [GRAPH_LOG] = {CPU_OF_SET(log)},
-            [GRAPH_TANH] = {CPU_OF_SET(tanh)},
-            [GRAPH_LOGISTIC] = {CPU_OF_SET(logistic)},
-            [GRAPH_SILU] = {CPU_OF_SET(silu)},
-            [GRAPH_GELU] = {CPU_OF_SET(gelu)},
-            [GRAPH_ADD] = BOTH(map, add),
-            [GRAPH_SUBTRACT] = BOTH(map, subtract),
-            [GRAPH_MULTIPLY] = BOTH(map, multiply),
-            [GRAPH_DIVIDE] = BOTH(map, divide),
-            [GRAPH_MAXIMUM] = BOTH(map, maximum),
-            [GRAPH_MINIMUM] = BOTH(map, minimum),
+            [GRAPH_NEGATE] = FLOATS(map, negate),
+            [GRAPH_ABS] = FLOATS(map, abs),
+            [GRAPH_SQRT] = FLOATS(map, sqrt),
+            [GRAPH_RSQRT] = FLOATS(map, rsqrt),
+            [GRAPH_EXPONENTIAL] = FUNCTION(exponential),
+            [GRAPH_LOG] = FUNCTION(log),
+            [GRAPH_TANH] = FUNCTION(tanh),
+            [GRAPH_LOGISTIC] = FUNCTION(logistic),
+            [GRAPH_ERF] = SINGLE(erf),
+            [GRAPH_SINE] = SINGLE(sine),
+            [GRAPH_COSINE] = SINGLE(cosine),
+            [GRAPH_SILU] = SINGLE(silu),
+            [GRAPH_GELU] = SINGLE(gelu),
+            [GRAPH_ADD] = FLOATS(map, add),
+            [GRAPH_SUBTRACT] = FLOATS(map, subtract),
+            [GRAPH_MULTIPLY] = FLOATS(map, multiply),
+            [GRAPH_DIVIDE] = FLOATS(map, divide),
+            [GRAPH_MAXIMUM] = FLOATS(map, maximum),
+            [GRAPH_MINIMUM] = FLOATS(map, minimum),
+            [GRAPH_POWER] = SINGLE(power),
         },
-    .compare = {BOTH(compare, eq), BOTH(compare, ne), BOTH(compare, lt), BOTH(compare, le),
-                BOTH(compare, gt), BOTH(compare, ge)},
-    .select = {select_4, select_8},
-    .fold =
-        {
-            [GRAPH_ADD] = BOTH(fold, add),
-            [GRAPH_MULTIPLY] = BOTH(fold, multiply),
-            [GRAPH_MAXIMUM] = BOTH(fold, maximum),
-            [GRAPH_MINIMUM] = BOTH(fold, minimum),
-        },
-    .matmul = {matmul_f32, matmul_f64},
+    .compare = {FLOATS(compare, eq), FLOATS(compare, ne), FLOATS(compare, lt), FLOATS(compare, le),
+                FLOATS(compare, gt), FLOATS(compare, ge)},
+    .gelu_tanh = SINGLE(gelu_tanh),
+};
+
+const cpu_kernels CPU_OF_SET(kernels) = {
+    .name = TEXT_OF(SHOAL_CPU_SET),
+    .maps = {&CPU_OF_SET(float_maps), &CPU_OF_SET(integer_maps), &CPU_OF_SET(half_maps)},
+    .convert = CPU_OF_SET(converts),
+    .fold = CPU_OF_SET(folds),
+    .matmul = {[SHOAL_I8] = matmul_8,
+               [SHOAL_U8] = matmul_8,
+               [SHOAL_I16] = matmul_16,
+               [SHOAL_U16] = matmul_16,
+               [SHOAL_I32] = matmul_32,
+               [SHOAL_U32] = matmul_32,
+               [SHOAL_I64] = matmul_64,
+               [SHOAL_U64] = matmul_64,
+               [SHOAL_F32] = matmul_f32,
+               [SHOAL_F64] = matmul_f64},
     .multiply_add = {multiply_add_f32, multiply_add_f64},
-    .gelu_tanh = {CPU_OF_SET(gelu_tanh)},
     .row =
         {
             [GRAPH_SOFTMAX] = CPU_OF_SET(softmax),

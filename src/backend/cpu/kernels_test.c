@@ -23,38 +23,47 @@ static void find_tables(void) {
 #endif
 }
 
-static union {
-    float f[3][MOST];
-    double d[3][MOST];
-    uint8_t bytes[3][MOST * 8];
-} in;
+static uint8_t in[3][MOST * 8]; /* three operands of any type */
 
-static void fill(int type) {
+static void set(uint8_t dtype, int k, int i, double value) {
+    float single = (float)value;
+    const void *from = dtype == SHOAL_F64 ? (const void *)&value : (const void *)&single;
+    size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+    uint16_t half = dtype == SHOAL_F16 ? ref_to_half(value) : ref_to_bfloat(value);
+    memcpy(in[k] + (size_t)i * bytes, bytes == 2 ? &half : from, bytes);
+}
+
+/* Numbers with special ones among them; integers of all sizes. */
+static void fill(uint8_t dtype) {
     static const double specials[] = {0.0,    -0.0,  NAN, INFINITY, -INFINITY,
                                       1e-310, 1e-42, -88, 88.8};
-    uint32_t random = 1;
+    size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+    uint64_t random = 1;
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < MOST; i++) {
-            random = random * 1664525 + 1013904223;
-            double value = random % 5 == 0 ? specials[random / 5 % 9] : (int32_t)random * 0x1p-28;
-            if (type == CPU_F32)
-                in.f[k][i] = (float)value;
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            uint64_t word = random >> 33, all = word % 3 ? random : word % 7 - 3;
+            if (word % 11 == 0) all = UINT64_C(1) << (8 * bytes - 1); /* the least of signed ones */
+            double value = word % 5 == 0 ? specials[word / 5 % 9] : (int32_t)(word << 1) * 0x1p-28;
+            if (shoal_dtype_kind((shoal_dtype)dtype) == 'f')
+                set(dtype, k, i, value);
+            else if (dtype == SHOAL_BOOL)
+                in[k][i] = word % 3 == 0;
             else
-                in.d[k][i] = value;
+                memcpy(in[k] + (size_t)i * bytes, &all, bytes);
         }
 }
 
-static void check(int type, cpu_map_kernel kernel, cpu_map_kernel base, int64_t n,
-                  unsigned scalars) {
+static void check(cpu_map_kernel kernel, cpu_map_kernel base, int64_t n, unsigned scalars,
+                  const char *what, uint8_t dtype) {
     static uint8_t is[MOST * 8], must[MOST * 8];
-    const void *operands[3];
-    for (int k = 0; k < 3; k++)
-        operands[k] = type == CPU_F32 ? (const void *)in.f[k] : (const void *)in.d[k];
     memset(is, 0xee, sizeof is);
     memset(must, 0xee, sizeof must);
-    kernel(is, operands, n, scalars, NULL);
-    base(must, operands, n, scalars, NULL);
-    assert_memory_equal(is, must, sizeof is);
+    kernel(is, (const void *const[]){in[0], in[1], in[2]}, n, scalars, NULL);
+    base(must, (const void *const[]){in[0], in[1], in[2]}, n, scalars, NULL);
+    if (memcmp(is, must, sizeof is))
+        fail_msg("%s of %s, %d elements, scalars %u", what, shoal_dtype_name((shoal_dtype)dtype),
+                 (int)n, scalars);
 }
 
 /* ---- functions.c ---- */
@@ -62,6 +71,7 @@ static void check(int type, cpu_map_kernel kernel, cpu_map_kernel base, int64_t 
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
 static double silu(double x) { return x * logistic(x); }
 static double gelu(double x) { return x * 0.5 * erfc(-x * sqrt(0.5)); }
+static double half_power(double x) { return pow(x, 2.5); }
 
 /* loose: what the result may be off, in units of 2^-23 of the largest of itself, the least normal
  * number and, for those that cancel, `floor` of its argument. */
@@ -72,6 +82,8 @@ static const struct function {
 } functions[] = {
     {GRAPH_EXPONENTIAL, exp, 2, 0},   {GRAPH_LOG, log, 2, 0},   {GRAPH_TANH, tanh, 3, 0},
     {GRAPH_LOGISTIC, logistic, 4, 0}, {GRAPH_SILU, silu, 5, 0}, {GRAPH_GELU, gelu, 6, 0.5},
+    {GRAPH_ERF, erf, 3, 0},           {GRAPH_SINE, sin, 2, 0},  {GRAPH_COSINE, cos, 2, 0},
+    {GRAPH_POWER, half_power, 2, 0},
 };
 
 static const struct function *function_of(int op) {
@@ -80,61 +92,134 @@ static const struct function *function_of(int op) {
     return NULL;
 }
 
+static void test_function(const cpu_kernels *table, const struct function *f, uint8_t dtype) {
+    bool wide = dtype == SHOAL_F64;
+    cpu_map_kernel kernel = table->maps[0]->map[f->op][dtype];
+    static double out[MOST];
+    const double y = 2.5, unit = wide ? 0x1p-52 : 0x1p-23, least = wide ? 0x1p-1022 : 0x1p-126;
+    const float single = 2.5f;
+    const void *exponent = wide ? (const void *)&y : (const void *)&single;
+    if (!kernel) return;
+    fill(dtype);
+    for (int i = 0; i < 60; i++) set(dtype, 0, 5 * i, i < 40 ? (i - 20) * 4.17 : (i - 50) * 1e4);
+    for (int64_t n = 0; n < MOST; n += 23) {
+        kernel(out, (const void *const[]){in[0], exponent}, n, f->op == GRAPH_POWER ? 2 : 0, NULL);
+        for (int64_t k = 0; k < n; k++) {
+            double x = wide ? ((double *)(void *)in[0])[k] : (double)((float *)(void *)in[0])[k];
+            double is = wide ? out[k] : (double)((float *)(void *)out)[k], must = f->exact(x);
+            double scale = fmax(fmax(fabs(must), least), f->floor * fabs(x));
+            if (is == must || (isnan(is) && isnan(must))) continue;
+            if (!wide && (double)(float)must == is) continue;
+            if (isnan(is) || !(fabs(is - must) <= f->loose * scale * unit))
+                fail_msg("%s: %s(%.17g) is %.17g, not %.17g", table->name, shoal_op_name(f->op), x,
+                         is, must);
+        }
+    }
+}
+
 static void test_functions(void **state) {
     for (int t = 0; t < n_tables; t++)
         for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-            const struct function *f = &functions[i];
-            float out[MOST];
-            fill(CPU_F32);
-            for (int64_t n = 0; n < MOST; n += 23) {
-                tables[t]->map[f->op][CPU_F32](out, (const void *const[]){in.f[0]}, n, 0,
-                                               (const char *)in.f[1]);
-                for (int64_t k = 0; k < n; k++) {
-                    double x = (double)in.f[0][k], must = f->exact(x), is = (double)out[k];
-                    double scale = fmax(fmax(fabs(must), 0x1p-126), f->floor * fabs(x));
-                    if (is == must || (isnan(is) && isnan(must)) || (float)must == out[k]) continue;
-                    if (isnan(is) || fabs(is - must) > f->loose * scale * 0x1p-23)
-                        fail_msg("%s: %s(%g) is %.9g, not %.9g", tables[t]->name,
-                                 shoal_op_name(f->op), x, is, must);
+            test_function(tables[t], &functions[i], SHOAL_F32);
+            test_function(tables[t], &functions[i], SHOAL_F64);
+        }
+}
+
+/* ---- the others ---- */
+
+static void test_maps(void **state) {
+    static const int64_t lengths[] = {0, 1, 3, 8, 15, 16, 17, 63, 64, 65, 299};
+    int checked = 0;
+    for (int t = 1; t < n_tables; t++)
+        for (uint8_t dtype = 0; dtype < SHOAL_DTYPE_COUNT; dtype++) {
+            fill(dtype);
+            for (int l = 0; l < 11 * 4 * CPU_MAPS; l++) {
+                int64_t n = lengths[l % 11];
+                unsigned scalars = (unsigned)l / 11 % 4;
+                const cpu_maps *maps = tables[t]->maps[l / 44], *base = tables[0]->maps[l / 44];
+                for (int op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+                    cpu_map_kernel kernel = maps->map[op][dtype];
+                    /* Select's predicate is bool, which the other operands' bytes serve as. */
+                    if (!kernel || function_of(op)) continue;
+                    check(kernel, base->map[op][dtype], n, scalars, shoal_op_name((uint16_t)op),
+                          dtype);
+                    checked++;
                 }
+                for (int c = 0; c < 6; c++)
+                    if (maps->compare[c][dtype])
+                        check(maps->compare[c][dtype], base->compare[c][dtype], n, scalars,
+                              "compare", dtype);
+            }
+        }
+    assert_true(n_tables == 1 || checked > 1000);
+}
+
+static void test_converts(void **state) {
+    for (int t = 1; t < n_tables; t++)
+        for (uint8_t from = 0; from < SHOAL_DTYPE_COUNT; from++) {
+            fill(from);
+            for (uint8_t to = 0; to < SHOAL_DTYPE_COUNT; to++)
+                for (int64_t n = 0; n < 40 && tables[t]->convert[from][to]; n++)
+                    check(tables[t]->convert[from][to], tables[0]->convert[from][to], n, 0,
+                          shoal_dtype_name((shoal_dtype)to), from);
+        }
+}
+
+/* Every float16 and bfloat16 there is, there and back. */
+static void test_halves(void **state) {
+    static const uint8_t types[] = {SHOAL_F16, SHOAL_BF16};
+    static uint16_t all[65536], back[65536];
+    static float wide[65536];
+    for (uint32_t i = 0; i < 65536; i++) all[i] = (uint16_t)i;
+    for (int t = 0; t < n_tables; t++)
+        for (int k = 0; k < 2; k++) {
+            const cpu_map_kernel(*convert)[SHOAL_DTYPE_COUNT] = tables[t]->convert;
+            convert[types[k]][SHOAL_F32](wide, (const void *const[]){all}, 65536, 0, NULL);
+            for (uint32_t i = 0; i < 65536; i++) {
+                float must = k ? ref_from_bfloat(all[i]) : ref_from_half(all[i]);
+                assert_true(must == wide[i] || (isnan(must) && isnan(wide[i])));
+                /* Between two neighbours, to one side or on the tie. */
+                wide[i] +=
+                    (float)((int)(i % 5) - 2) * 0.25f * fabsf(wide[i]) * (k ? 0x1p-7f : 0x1p-10f);
+            }
+            convert[SHOAL_F32][types[k]](back, (const void *const[]){wide}, 65536, 0, NULL);
+            for (uint32_t i = 0; i < 65536; i++) {
+                uint16_t must = k ? ref_to_bfloat((double)wide[i]) : ref_to_half((double)wide[i]);
+                if (back[i] != must && !isnan(wide[i]))
+                    fail_msg("%s: %a is %04x, not %04x", tables[t]->name, (double)wide[i], back[i],
+                             must);
             }
         }
 }
 
-static void test_maps(void **state) {
-    static const int64_t lengths[] = {0, 1, 3, 8, 15, 16, 17, 63, 64, 65, 299};
-    for (int t = 1; t < n_tables; t++)
-        for (int type = 0; type < CPU_FLOATS; type++) {
-            fill(type);
-            for (int l = 0; l < 11; l++)
-                for (unsigned scalars = 0; scalars < 4; scalars++) {
-                    for (int op = 0; op < GRAPH_OP_BUILT_IN; op++)
-                        if (tables[t]->map[op][type] && !function_of(op))
-                            check(type, tables[t]->map[op][type], tables[0]->map[op][type],
-                                  lengths[l], scalars);
-                    for (int c = 0; c < 6; c++)
-                        check(type, tables[t]->compare[c][type], tables[0]->compare[c][type],
-                              lengths[l], scalars);
-                }
-        }
-}
-
+/* All sets agree bit for bit, and calls over whole blocks with one call over all. */
 static void test_folds(void **state) {
-    for (int t = 1; t < n_tables; t++)
-        for (int type = 0; type < CPU_FLOATS; type++)
-            for (int op = 0; op < GRAPH_OP_BUILT_IN; op++)
-                for (int64_t n = 0; n < MOST && tables[t]->fold[op][type]; n += 7) {
-                    double is = 0, must = 0;
-                    fill(type);
-                    tables[t]->fold[op][type](&is, &in, n);
-                    tables[0]->fold[op][type](&must, &in, n);
-                    assert_true(!memcmp(&is, &must, sizeof is) || (isnan(is) && isnan(must)) ||
-                                type == CPU_F32);
-                    float a, b;
-                    memcpy(&a, &is, sizeof a);
-                    memcpy(&b, &must, sizeof b);
-                    if (type == CPU_F32) assert_true(!memcmp(&a, &b, 4) || (isnan(a) && isnan(b)));
+    static _Alignas(8) char x[1300 * 8];
+    for (int t = 0; t < n_tables; t++)
+        for (uint8_t dtype = 0; dtype < SHOAL_DTYPE_COUNT; dtype++)
+            for (int op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+                cpu_fold_kernel fold = tables[t]->fold[op][dtype],
+                                base = tables[0]->fold[op][dtype];
+                size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+                fill(dtype);
+                for (size_t i = 0; i < 1300; i++)
+                    memcpy(x + i * bytes, in[0] + i % MOST * bytes, bytes);
+                for (int64_t n = 1; n < 1300 && fold; n += n < 70 ? 1 : 61) {
+                    char is[8] = {0}, must[8] = {0}, parts[8] = {0};
+                    fold(is, x, n, false);
+                    base(must, x, n, false);
+                    for (int64_t at = 0; at < n; at += CPU_FOLD_BLOCK)
+                        fold(parts, x + (size_t)at * bytes,
+                             n - at < CPU_FOLD_BLOCK ? n - at : CPU_FOLD_BLOCK, at > 0);
+                    assert_memory_equal(is, parts, 8);
+                    double a = 0, b = 0;
+                    if (dtype == SHOAL_F32) a = (double)*(float *)is, b = (double)*(float *)must;
+                    if (dtype == SHOAL_F64) a = *(double *)is, b = *(double *)must;
+                    if (memcmp(is, must, 8) && !(isnan(a) && isnan(b)))
+                        fail_msg("%s: %s of %d %s", tables[t]->name, shoal_op_name((uint16_t)op),
+                                 (int)n, shoal_dtype_name((shoal_dtype)dtype));
                 }
+            }
 }
 
 static void test_matmul(void **state) {
@@ -146,7 +231,7 @@ static void test_matmul(void **state) {
         for (int transposed = 0; transposed < 2; transposed++) {
             const int64_t as[] = {K, 1}, bs[] = {transposed ? 1 : N, transposed ? K : 1};
             memset(c, 0xff, sizeof c);
-            tables[t]->matmul[CPU_F32](M, N, K, a, as, b, bs, c, N);
+            tables[t]->matmul[SHOAL_F32](M, N, K, a, as, b, bs, c, N);
             for (int m = 0; m < M; m++)
                 for (int n = 0; n < N; n++) {
                     double sum = 0; /* small integers: exact in float too */
@@ -159,10 +244,9 @@ static void test_matmul(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_folds),
-        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_maps),     cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_converts), cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_folds),    cmocka_unit_test(test_matmul),
     };
     find_tables();
     return cmocka_run_group_tests(tests, NULL, NULL);

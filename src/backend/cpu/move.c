@@ -130,12 +130,45 @@ void cpu_copy_view(shoal_device *device, const ref_view *view, void *to, const v
     cpu_parallel(device, v->dims[0], 1 + GRAIN_BYTES / per_item, copy_range, &j);
 }
 
+ref_view cpu_view_of(const cpu_program *p, uint32_t value) {
+    const shoal_type *type = &p->g->values[value].type;
+    ref_view view = {.rank = type->rank};
+    memcpy(view.dims, type->dims, sizeof view.dims);
+    ref_strides(type, view.to);
+    memcpy(view.from, p->values[value].is_view ? p->values[value].strides : view.to,
+           sizeof view.from);
+    return view;
+}
+
+ref_view cpu_moved_view(const cpu_program *p, const shoal_node *node, uint32_t input) {
+    ref_view view = ref_view_of(p->g, node, input), in = cpu_view_of(p, node->inputs[input]);
+    if (!p->values[node->inputs[input]].is_view) return view;
+    /* The same, with the strides of the operand as it lies. */
+    const shoal_attr_key keys[] = {SHOAL_ATTR_PERMUTATION, SHOAL_ATTR_BROADCAST_DIMENSIONS};
+    memset(view.from, 0, sizeof view.from);
+    view.from_start = 0;
+    for (uint32_t i = 0; i < in.rank; i++)
+        if (node->op == GRAPH_TRANSPOSE) {
+            view.from[i] = in.from[shoal_node_attr(node, keys[0])->u.ints[i]];
+        } else if (node->op == GRAPH_BROADCAST_IN_DIM) {
+            if (in.dims[i] != 1) view.from[shoal_node_attr(node, keys[1])->u.ints[i]] = in.from[i];
+        } else if (node->op == GRAPH_SLICE) {
+            view.from_start +=
+                shoal_node_attr(node, SHOAL_ATTR_START_INDICES)->u.ints[i] * in.from[i];
+            if (view.dims[i] > 1)
+                view.from[i] = shoal_node_attr(node, SHOAL_ATTR_STRIDES)->u.ints[i] * in.from[i];
+        } else {
+            view.from[i] = in.from[i];
+        }
+    return view;
+}
+
 shoal_status cpu_move_run(const cpu_run *run, const cpu_step *step) {
-    const shoal_graph *g = run->program->g;
     const shoal_node *node = step->node;
-    size_t bytes = shoal_dtype_size((shoal_dtype)g->values[node->first_output].type.dtype);
+    size_t bytes =
+        shoal_dtype_size((shoal_dtype)run->program->g->values[node->first_output].type.dtype);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        ref_view view = ref_view_of(g, node, i);
+        ref_view view = cpu_moved_view(run->program, node, i);
         cpu_copy_view(run->device, &view, run->at[node->first_output], run->at[node->inputs[i]],
                       bytes);
     }

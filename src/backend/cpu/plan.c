@@ -1,8 +1,8 @@
 /* From a graph to a program: which step runs each node.
  *
  * Values that are another value's elements in the same order (reshape and the like) share its
- * memory; broadcasts that only elementwise steps read stay views. Elementwise nodes become regions;
- * every other node is a step of its own. */
+ * memory; broadcasts, slices and transposes stay views where all who read them can. Elementwise
+ * nodes become regions; every other node is a step of its own. */
 #include "backend/cpu/cpu.h"
 
 #include "base/vec.h"
@@ -19,59 +19,65 @@ static size_t bytes_of(const cpu_program *p, uint32_t value) {
 
 /* ---- values that need no memory of their own ---- */
 
-static void mark_dense(const cpu_kernels *kernels, cpu_program *p) {
+/* Regions read views whose last axis is dense or repeated, products and copies read any. */
+static void mark_users(const cpu_kernels *kernels, cpu_program *p) {
     for (uint32_t i = 0; i < p->g->n_nodes; i++) {
         const shoal_node *node = &p->g->nodes[i];
-        bool reads_views = node->n_inputs > 1 && cpu_map_kernel_of(kernels, p->g, node);
-        for (uint32_t k = 0; !reads_views && k < node->n_inputs; k++)
-            p->values[node->inputs[k]].needs_dense = true;
+        bool near = node->n_inputs > 1 && cpu_map_kernel_of(kernels, p->g, node);
+        bool any = cpu_is_move(node->op) || cpu_dot_fits(kernels, p->g, node);
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            p->values[node->inputs[k]].needs_near |= near;
+            p->values[node->inputs[k]].needs_dense |= !near && !any;
+        }
     }
     for (uint32_t i = 0; i < p->g->n_outputs; i++) p->values[p->g->outputs[i]].needs_dense = true;
 }
 
 /* Whether a copy would leave the elements in order, so that it need not be made. */
-static bool is_identity(const cpu_program *p, const shoal_node *node) {
-    if (node->n_inputs != 1 || count_of(p, node->inputs[0]) != count_of(p, node->first_output))
+static bool is_identity(const cpu_program *p, const shoal_node *node, const ref_view *moved) {
+    if (node->n_inputs != 1 || count_of(p, node->inputs[0]) != count_of(p, node->first_output) ||
+        p->values[node->inputs[0]].is_view)
         return false;
-    if (node->op == GRAPH_RESHAPE || node->op == GRAPH_PLACE) return true;
-    if (!cpu_is_move(node->op)) return false;
-    ref_view view = ref_view_of(p->g, node, 0);
+    ref_view view = *moved;
     cpu_merge_view(&view);
     return view.from_start == 0 && (!view.rank || (view.rank == 1 && view.from[0] == 1));
 }
 
-/* Whether map steps can read a broadcast in place: its innermost axis is dense or repeated. */
-static bool is_readable_view(const ref_view *view) {
+static bool is_near(const ref_view *view) {
     for (uint32_t i = view->rank; i-- > 0;)
         if (view->dims[i] != 1) return view->from[i] == 0 || view->from[i] == 1;
     return true;
 }
 
+static bool share_constant(cpu_program *p, const shoal_node *node) {
+    cpu_value *value = &p->values[node->first_output];
+    const shoal_attr *data = shoal_node_attr(node, SHOAL_ATTR_VALUE);
+    value->constant = data->u.bytes;
+    value->is_view = data->count != bytes_of(p, node->first_output); /* a splat: strides are 0 */
+    if (value->is_view && value->needs_dense) {
+        value->is_view = false;
+        return false;
+    }
+    value->kind = CPU_CONSTANT;
+    return true;
+}
+
 /* Settles a node without a step, if that is possible. */
 static bool share(cpu_program *p, const shoal_node *node) {
-    uint32_t v = node->first_output;
-    cpu_value *value = &p->values[v];
-    if (node->op == GRAPH_CONSTANT) {
-        const shoal_attr *data = shoal_node_attr(node, SHOAL_ATTR_VALUE);
-        value->constant = data->u.bytes;
-        value->is_view = data->count != bytes_of(p, v); /* a splat: all strides are 0 */
-        if (value->is_view && value->needs_dense) {
-            value->is_view = false;
-            return false;
-        }
-        value->kind = CPU_CONSTANT;
-        return true;
+    cpu_value *value = &p->values[node->first_output];
+    if (node->op == GRAPH_CONSTANT) return share_constant(p, node);
+    bool alias = node->op == GRAPH_RESHAPE || node->op == GRAPH_PLACE;
+    if (!alias && (!cpu_is_move(node->op) || node->op == GRAPH_CONCATENATE)) return false;
+    const cpu_value *in = &p->values[node->inputs[0]];
+    if (!alias) {
+        ref_view view = cpu_moved_view(p, node, 0);
+        alias = is_identity(p, node, &view);
+        if (!alias && (value->needs_dense || (value->needs_near && !is_near(&view)))) return false;
+        value->is_view = !alias;
+        value->start = in->start + view.from_start;
+        memcpy(value->strides, view.from, sizeof value->strides);
     }
-    if (is_identity(p, node)) {
-        value->root = p->values[node->inputs[0]].root;
-        return true;
-    }
-    if (node->op != GRAPH_BROADCAST_IN_DIM || value->needs_dense) return false;
-    ref_view view = ref_view_of(p->g, node, 0);
-    if (!is_readable_view(&view)) return false;
-    value->root = p->values[node->inputs[0]].root;
-    value->is_view = true;
-    memcpy(value->strides, view.from, sizeof value->strides);
+    value->root = in->root;
     return true;
 }
 
@@ -111,9 +117,11 @@ static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const s
         step->run = cpu_move_run;
     else if (node->op == GRAPH_CONSTANT)
         step->run = run_fill;
-    else if (!(node->op == GRAPH_DOT_GENERAL && cpu_dot_prepare(p, step)) &&
-             !(node->op == GRAPH_REDUCE && cpu_reduce_prepare(kernels, p, step)) &&
-             !cpu_row_prepare(kernels, p, step))
+    else if (cpu_dot_fits(kernels, p->g, node))
+        cpu_dot_prepare(kernels, p, step);
+    else if (cpu_reduce_fits(kernels, p->g, node))
+        cpu_reduce_prepare(kernels, p, node, NULL, step);
+    else if (!cpu_row_prepare(kernels, p, step))
         step->run = run_reference;
     return SHOAL_OK;
 }
@@ -252,6 +260,48 @@ static shoal_status close_operands(fuser *f, const shoal_node *node) {
     return SHOAL_OK;
 }
 
+/* The open region whose last value nobody reads but this reduction, and that has no other results;
+ * NULL: none. */
+static region *sole_maker(fuser *f, const shoal_node *node) {
+    uint32_t v = node->inputs[0];
+    region *r = f->p->values[v].root == v ? maker_of(f, v) : NULL;
+    if (!r || r->pending != 1 || f->reads[v] != 1 || maker_of(f, node->inputs[1]) == r) return NULL;
+    uint32_t last = 0;
+    for (size_t i = 0; i < r->nodes.count; i++) {
+        uint32_t n = r->nodes.data[i], out = f->p->g->nodes[n].first_output;
+        if (n > last) last = n;
+        if (f->output[out] || (out != v && f->reads[out] > f->inside[out])) return NULL;
+    }
+    return f->p->g->nodes[last].first_output == v ? r : NULL;
+}
+
+/* A reduction that takes its operand from the region which computes it. */
+static shoal_status add_fused_reduce(fuser *f, const shoal_node *node, region *r) {
+    cpu_program *p = f->p;
+    cpu_region *inside = base_arena_alloc(&p->arena, sizeof *inside);
+    uint32_t *writes = base_arena_array(&p->arena, uint32_t, 1), n = (uint32_t)r->nodes.count;
+    if (!inside || !writes) return SHOAL_NO_MEMORY;
+    qsort(r->nodes.data, n, sizeof *r->nodes.data, ascending);
+    for (uint32_t i = 0; i < n; i++) f->used[p->g->nodes[r->nodes.data[i]].first_output] = false;
+    r->open = false;
+    SHOAL_TRY(cpu_region_embed(p, f->kernels, r->nodes.data, n, f->used, inside));
+    free(r->nodes.data);
+    r->nodes.data = NULL;
+    uint32_t *reads = base_arena_array(&p->arena, uint32_t, inside->n_sources + 1);
+    if (!reads) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < inside->n_sources; i++) reads[i] = inside->sources[i].value;
+    reads[inside->n_sources] = node->inputs[1];
+    writes[0] = node->first_output;
+    cpu_step *step = &p->steps[p->n_steps++];
+    *step = (cpu_step){.node = node,
+                       .n_reads = inside->n_sources + 1,
+                       .reads = reads,
+                       .n_writes = 1,
+                       .writes = writes};
+    cpu_reduce_prepare(f->kernels, p, node, inside, step);
+    return SHOAL_OK;
+}
+
 /* A node without a step has read its operand, too. */
 static shoal_status note_view(fuser *f, const shoal_node *node) {
     region *r = node->n_inputs ? maker_of(f, node->inputs[0]) : NULL;
@@ -266,8 +316,13 @@ static shoal_status fuse(fuser *f) {
             SHOAL_TRY(note_view(f, node));
             continue;
         }
+        region *whole = cpu_reduce_fits(f->kernels, p->g, node) ? sole_maker(f, node) : NULL;
         if (cpu_map_kernel_of(f->kernels, p->g, node)) {
             SHOAL_TRY(join_region(f, n));
+        } else if (whole) {
+            region *initial = maker_of(f, node->inputs[1]);
+            if (initial) SHOAL_TRY(close_region(f, initial));
+            SHOAL_TRY(add_fused_reduce(f, node, whole));
         } else {
             SHOAL_TRY(close_operands(f, node));
             SHOAL_TRY(add_step(f->kernels, p, node));
@@ -286,7 +341,7 @@ static shoal_status add_steps(const cpu_kernels *kernels, cpu_program *p) {
         p->values[g->inputs[i]].kind = CPU_INPUT;
         p->values[g->inputs[i]].place = i;
     }
-    mark_dense(kernels, p);
+    mark_users(kernels, p);
     f.region_of = calloc(g->n_values + (size_t)1, sizeof *f.region_of);
     f.reads = calloc(g->n_values + (size_t)1, sizeof *f.reads);
     f.inside = calloc(g->n_values + (size_t)1, sizeof *f.inside);
@@ -382,8 +437,14 @@ shoal_status cpu_program_run(shoal_device *device, const cpu_program *p, void *c
     shoal_memory *memory;
     SHOAL_TRY(cpu_memory_new(device, p->workspace, &memory));
     cpu_run run = {device, p, p->at, memory->data};
-    for (uint32_t v = 0; v < g->n_values; v++)
-        run.at[v] = address(p, &p->values[p->values[v].root], buffers, run.workspace);
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        const cpu_value *value = &p->values[v];
+        run.at[v] = address(p, &p->values[value->root], buffers, run.workspace);
+        if (value->start) {
+            size_t bytes = shoal_dtype_size((shoal_dtype)g->values[v].type.dtype);
+            run.at[v] = (char *)run.at[v] + (size_t)value->start * bytes;
+        }
+    }
     shoal_status status = SHOAL_OK;
     for (uint32_t s = 0; !status && s < p->n_steps; s++)
         status = p->steps[s].run(&run, &p->steps[s]);

@@ -90,7 +90,7 @@ ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node);
 int64_t ref_axes_at(const ref_axes *axes, int64_t index, int side);
 
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, rule, local,     \
-           cost, kernel, decomposition, summary)                                                   \
+           cost, kernel, decomposition, derivative, reads, summary)                                \
     shoal_status ref_##kernel(const ref_call *call);
 #include "graph/ops.def"
 #undef OP

@@ -1,0 +1,459 @@
+"""Indexing: what `x[key]` and `x[key] = value` mean, and the operations that pick by indices.
+
+A key is NumPy's: integers, slices, `...`, None, and integer or bool arrays, lists and tensors. Integers,
+slices and None become one slice and a reshape; arrays of indices one gather, or one scatter. What is
+known here (lists, arrays) is checked here: an index out of range is an error. The values of a tensor
+are not known: an index out of range is moved inside when reading and left out when writing. A bool
+tensor is read first, since the result's shape depends on it; but not in `x[mask] = value` where the
+value is repeated over the places.
+"""
+from . import _shoal
+from .words import axis_of, invalid, torch_words
+
+
+class Key:
+    """A key taken apart, for a tensor x of a certain shape.
+
+    start, limit, stride, flipped: one slice of every axis, first. items: what becomes of the axes
+    of that slice, in order: ("axis", a) kept, ("drop", a) of length 1 and dropped, ("new",) a new
+    axis, ("index", a, tensor) picked from by indices.
+    """
+
+    def __init__(self, x, key):
+        self.x = x
+        self.start, self.limit, self.stride = [], [], []
+        self.items, self.flipped = [], []
+        keys = _expanded(x, key if isinstance(key, tuple) else (key,))
+        if any(kind == "array" for kind, _ in keys):
+            # NumPy: an integer beside arrays is an array without axes.
+            keys = [("array", _index_array(value)) if kind == "int" else (kind, value)
+                    for kind, value in keys]
+        for kind, value in keys:
+            getattr(self, "_" + kind)(value)
+
+    def _axis(self, start, limit, stride=1):
+        self.start.append(start)
+        self.limit.append(limit)
+        self.stride.append(stride)
+        return len(self.start) - 1
+
+    def _new(self, _):
+        self.items.append(("new",))
+
+    def _int(self, value):
+        at = _checked(self.x, len(self.start), value)
+        self.items.append(("drop", self._axis(at, at + 1)))
+
+    def _slice(self, value):
+        axis = len(self.start)
+        places = range(*value.indices(self.x.shape[axis]))
+        if places.step < 0:
+            places = places[::-1]
+            self.flipped.append(axis)
+        count = len(places)
+        self._axis(places[0] if count else 0, places[-1] + 1 if count else 0, places.step)
+        self.items.append(("axis", axis))
+
+    def _array(self, value):
+        axis = len(self.start)
+        n = self.x.shape[axis]
+        self._axis(0, n)
+        self.items.append(("index", axis, _indices(self.x, axis, value)))
+
+    @property
+    def box(self):
+        """The shape of the slice."""
+        return tuple(len(range(*part)) for part in zip(self.start, self.limit, self.stride))
+
+    @property
+    def whole(self):
+        """Whether the slice is everything."""
+        return self.box == self.x.shape and not self.flipped
+
+    def sliced(self):
+        """The slice, with all its axes."""
+        part = self.x
+        if self.box != self.x.shape:
+            part = _shoal.apply(self.x.session, "slice", (self.x,), {
+                "start_indices": self.start, "limit_indices": self.limit,
+                "strides": self.stride}, 1)[0]
+        return part.flip(tuple(self.flipped)) if self.flipped else part
+
+    # ---- arrays of indices ----
+
+    @property
+    def picks(self):
+        """(axis, indices) of each axis that is picked from."""
+        return [(item[1], item[2]) for item in self.items if item[0] == "index"]
+
+    def points(self):
+        """The indices as one tensor, a point along its last axis; and the shape without it."""
+        tensors = [indices for _, indices in self.picks]
+        shape = _common_shape([t.shape for t in tensors])
+        columns = [t.broadcast_to(shape).unsqueeze(-1) for t in tensors]
+        return (columns[0] if len(columns) == 1 else _shoal.apply(
+            self.x.session, "concatenate", columns, {"dimension": len(shape)}, 1)[0]), shape
+
+    def order(self):
+        """How the result's axes stand: (items before the picked axes, items after them)."""
+        at = [i for i, item in enumerate(self.items) if item[0] == "index"]
+        rest = [item for item in self.items if item[0] != "index"]
+        together = at == list(range(at[0], at[0] + len(at)))
+        return (rest[:at[0]], rest[at[0]:]) if together else ([], rest)
+
+    def shape(self):
+        """The result's shape."""
+        box = self.box
+
+        def lengths(items):
+            return tuple(1 if item[0] == "new" else box[item[1]]
+                         for item in items if item[0] != "drop")
+        if not self.picks:
+            return lengths(self.items)
+        picked = _common_shape([t.shape for _, t in self.picks])
+        before, after = self.order()
+        return lengths(before) + picked + lengths(after)
+
+
+def _expanded(x, keys):
+    """(kind, value) of each part of a key, with the ellipsis and bool arrays written out."""
+    parts, named, dots = [], 0, None
+    for k in keys:
+        if k is None:
+            parts.append(("new", None))
+        elif k is Ellipsis:
+            if dots is not None:
+                raise IndexError("an index can only have one ellipsis (...)")
+            dots = len(parts)
+        elif isinstance(k, slice):
+            parts.append(("slice", k))
+            named += 1
+        elif isinstance(k, bool):
+            raise TypeError("an index is a single bool; use where, or a bool tensor")
+        elif hasattr(k, "__index__") and not hasattr(k, "shape"):
+            parts.append(("int", k.__index__()))
+            named += 1
+        elif hasattr(k, "shape") or isinstance(k, (list, range)):
+            arrays = _arrays(x, k, named)
+            parts += [("array", array) for array in arrays]
+            named += len(arrays)
+        else:
+            raise TypeError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, "
+                            "None, and lists, arrays and tensors of integers or bools")
+    if named > x.ndim:
+        raise IndexError(f"{named} indices for {x.dtype}{list(x.shape)}")
+    dots = len(parts) if dots is None else dots
+    return parts[:dots] + [("slice", slice(None))] * (x.ndim - named) + parts[dots:]
+
+
+def _index_array(value):
+    import numpy
+    return numpy.asarray(value, "int64")
+
+
+def _arrays(x, k, axis):
+    """An array in a key as arrays of indices: one, or for bools one per axis of theirs."""
+    import numpy
+    if hasattr(k, "session"):
+        if k.dtype != "bool":
+            if not k.dtype.startswith(("int", "uint")):
+                raise IndexError(f"an index of {k.dtype}{list(k.shape)}; integers or bools pick "
+                                 "elements")
+            return [k]
+        k = k.numpy()
+    k = numpy.asarray(k)
+    if not k.size and not isinstance(k.dtype.type(0), numpy.integer):
+        k = k.astype("int64") if k.dtype != bool else k
+    if k.dtype == bool:
+        if k.shape != x.shape[axis:axis + k.ndim] or not k.ndim:
+            raise IndexError(f"a mask of shape {list(k.shape)} does not fit axes {axis} and up of "
+                             f"{x.dtype}{list(x.shape)}")
+        return list(k.nonzero())
+    if k.dtype.kind not in "iu":
+        raise IndexError(f"an index of {k.dtype}{list(k.shape)}; integers or bools pick elements")
+    return [k.astype("int64")]
+
+
+def _checked(x, axis, at):
+    n = x.shape[axis]
+    if not -n <= at < n:
+        raise IndexError(f"index {at} is out of range for axis {axis} of {x.dtype}"
+                         f"{list(x.shape)}")
+    return at % n
+
+
+def _indices(x, axis, value):
+    """Indices along an axis as a tensor of numbers from 0 on."""
+    n = x.shape[axis]
+    if hasattr(value, "session"):
+        return from_the_front(value, n)
+    if value.size:
+        _checked(x, axis, int(value.min()))
+        _checked(x, axis, int(value.max()))
+    return x.session.tensor(value % n if n else value)
+
+
+def from_the_front(indices, n):
+    """Indices of which negative ones count from the end, as numbers from 0 on."""
+    if indices.dtype.startswith("uint"):
+        return indices
+    return _shoal.select(indices < 0, indices + n, indices)
+
+
+def _common_shape(shapes):
+    rank = max(len(s) for s in shapes)
+    shapes = [(1,) * (rank - len(s)) + s for s in shapes]
+    common = tuple(next((n for n in column if n != 1), 1) for column in zip(*shapes))
+    if any(n not in (1, c) for s in shapes for n, c in zip(s, common)):
+        raise IndexError("the shapes of the indices do not broadcast: "
+                         + ", ".join(str(list(s)) for s in shapes))
+    return common
+
+
+# ---- reading ----
+
+def get(x, key):
+    """x[key]"""
+    key = Key(x, key)
+    part = key.sliced()
+    picks = key.picks
+    if picks:
+        points, picked = key.points()
+        axes = [axis for axis, _ in picks]
+        before, after = key.order()
+        kept = [item[1] for item in before + after if item[0] == "axis"]
+        lead = sum(item[0] == "axis" for item in before)
+        offset = list(range(lead)) + [i + len(picked) for i in range(lead, len(kept))]
+        part = _shoal.apply(x.session, "gather", (part, points), {
+            "offset_dims": offset, "collapsed_slice_dims": axes, "operand_batching_dims": (),
+            "start_indices_batching_dims": (), "start_index_map": axes,
+            "index_vector_dim": len(picked),
+            "slice_sizes": [1 if a in axes else n for a, n in enumerate(part.shape)]}, 1)[0]
+    return part.reshape(key.shape())
+
+
+# ---- writing ----
+
+def put(x, key, value, op="set"):
+    """x with what `x[key]` names replaced by a value that broadcasts to it; or joined with it."""
+    if op == "set" and _is_mask(key):
+        covered = _masked(x, key, value)
+        if covered is not None:
+            return covered
+    key = Key(x, key)
+    shape = key.shape()
+    value = x._coerce(value)
+    if value.dtype != x.dtype:
+        value = value.astype(x.dtype)
+    if value.ndim > len(shape) and all(n == 1 for n in value.shape[:value.ndim - len(shape)]):
+        value = value.reshape(value.shape[value.ndim - len(shape):])
+    try:
+        value = value.broadcast_to(shape)
+    except ValueError as error:
+        raise invalid(f"assignment: {value.dtype}{list(value.shape)} does not broadcast to "
+                      f"{list(shape)}, which the index names of {x._text()}") from error
+    if 0 in shape:
+        return x
+    part = key.sliced()
+    if key.picks:
+        points, picked = key.points()
+        before, after = key.order()
+        lead = sum(item[0] != "drop" for item in before)
+        # The picked axes go to the front, the new ones are dropped.
+        order = (*range(lead, lead + len(picked)), *range(lead),
+                 *range(lead + len(picked), value.ndim))
+        box = tuple(key.box[item[1]] for item in before + after if item[0] == "axis")
+        updates = value.permute(*order).reshape(picked + box)
+        part = _shoal.scatter_points(part, [a for a, _ in key.picks], points, updates, op)
+    else:
+        value = value.reshape(key.box)
+        part = value if op == "set" else part._binary(op, value)
+    if key.whole:
+        return part
+    return _with_box(x, key, part.flip(tuple(key.flipped)) if key.flipped else part)
+
+
+def _is_mask(key):
+    return getattr(key, "dtype", None) == "bool" and hasattr(key, "session")
+
+
+def _masked(x, mask, value):
+    """x with a value at a mask's places, if it is repeated over them, else None."""
+    if mask.shape != x.shape[:mask.ndim]:
+        raise IndexError(f"a mask of shape {list(mask.shape)} does not fit {x._text()}")
+    value = x._coerce(value)
+    rest = x.shape[mask.ndim:]
+    if value.ndim > len(rest) or any(
+            n not in (1, m) for n, m in zip(value.shape[::-1], rest[::-1])):
+        return None
+    mask = mask.reshape(mask.shape + (1,) * len(rest))
+    return _shoal.select(mask, value.astype(x.dtype), x)
+
+
+def _with_box(x, key, part):
+    """x with the slice of a key replaced."""
+    if all(s == 1 for s in key.stride):
+        return x.dynamic_update_slice(part, key.start)
+    # Spread over x's shape, under a mask that is spread alike.
+    low = key.start
+    inner = [s - 1 for s in key.stride]
+    high = [n - (start + (count - 1) * stride + 1) for n, start, count, stride in
+            zip(x.shape, key.start, key.box, key.stride)]
+    mask = x.session.full(key.box, True, "bool").pad(low, high, False, inner)
+    return _shoal.select(mask, part.pad(low, high, 0, inner), x)
+
+
+# ---- methods ----
+
+class Indexing:
+    """What `Tensor` has from here."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key):
+        """NumPy's indexing: integers, slices, `...`, None, and lists, arrays and tensors of integers or
+        bools. A slice may go backwards."""
+        return get(self, key)
+
+    def __setitem__(self, key, value):
+        """Replaces what the key names; this object stands for the new value then."""
+        self._become(put(self, key, value), "x[...] = value")
+
+    def _index(self, indices):
+        return indices if hasattr(indices, "session") else self.session.tensor(indices, "int64")
+
+    @torch_words
+    def take(self, indices, axis=None):
+        """What lies at integer `indices` along an axis (None: of all elements in order).
+
+        The indices' axes take the axis' place. Indices outside are moved inside.
+        """
+        if axis is None:
+            return self.ravel().take(indices, 0)
+        return _shoal.take(self, self._index(indices), axis)
+
+    @torch_words
+    def index_select(self, axis, index):
+        """torch's order of arguments for `take`."""
+        return self.take(index, axis)
+
+    @torch_words
+    def take_along(self, indices, axis=None):
+        """What lies at integer `indices`, of the same rank, along an axis (NumPy's take_along_axis).
+
+        The other axes of both broadcast. None: of all elements in order, at a vector of indices.
+        """
+        if axis is None:
+            return self.ravel().take_along(self._index(indices).ravel(), 0)
+        axis = axis_of(axis, self.ndim, "take_along")
+        x, at = self, self._index(indices)
+        if at.ndim != x.ndim:
+            raise invalid(f"take_along: the indices are {at._text()}; they must have "
+                          f"{x._text()}'s number of axes")
+        common = _common_shape([s[:axis] + (1,) + s[axis + 1:] for s in (x.shape, at.shape)])
+        x = x.broadcast_to(common[:axis] + x.shape[axis:axis + 1] + common[axis + 1:])
+        at = at.broadcast_to(common[:axis] + at.shape[axis:axis + 1] + common[axis + 1:])
+        others = [a for a in range(x.ndim) if a != axis]
+        return x._apply("gather", (from_the_front(at, x.shape[axis]),), offset_dims=(),
+                        collapsed_slice_dims=(axis,), operand_batching_dims=others,
+                        start_indices_batching_dims=others, start_index_map=(axis,),
+                        index_vector_dim=x.ndim, slice_sizes=(1,) * x.ndim)
+
+    @torch_words
+    def gather(self, axis, index):
+        """torch's gather: `take_along`, where the index may be shorter along the other axes."""
+        axis, index = axis_of(axis, self.ndim, "gather"), self._index(index)
+        return self._covered(axis, index, "gather").take_along(index, axis)
+
+    def _covered(self, axis, index, what):
+        """The part whose other axes are as long as those of an index."""
+        if index.ndim != self.ndim or any(
+                n > m for a, (n, m) in enumerate(zip(index.shape, self.shape)) if a != axis):
+            raise invalid(f"{what}: an index of {index._text()} does not lie within "
+                          f"{self._text()} beside axis {axis}")
+        return self[tuple(slice(None) if a == axis else slice(n)
+                          for a, n in enumerate(index.shape))]
+
+    @torch_words
+    def scatter(self, axis, index, source, reduce=None):
+        """A copy with `source` (a tensor or a number) put at `index` along an axis, as torch.
+
+        reduce: None to replace (of equal indices the last one counts), "add", "multiply",
+        "maximum" or "minimum" to join. Indices outside are left out.
+        """
+        axis, index = axis_of(axis, self.ndim, "scatter"), self._index(index)
+        op = reduce or "set"
+        if not hasattr(source, "session"):
+            source = self._coerce(source)
+        if not source.ndim:
+            source = source.broadcast_to(index.shape)
+        if source.shape != index.shape:
+            source = source._covered(-1, index, "scatter")
+        part = self._covered(axis, index, "scatter")
+        at = from_the_front(index, self.shape[axis])
+        made = _shoal.scatter_along(part, at, source.astype(self.dtype), axis, op)
+        if made.shape == self.shape:
+            return made
+        return self.dynamic_update_slice(made, (0,) * self.ndim)
+
+    @torch_words
+    def scatter_add(self, axis, index, source):
+        """A copy with `source` added at `index` along an axis, as torch."""
+        return self.scatter(axis, index, source, "add")
+
+    @torch_words
+    def index_put(self, index, values, axis=0, op="set"):
+        """A copy with rows, `values`, joined in at `index`, a vector, along an axis.
+
+        op: "set", "add", "multiply", "maximum", "minimum". Indices outside are left out.
+        """
+        return _shoal.scatter(self, self._index(index), self._coerce(values), axis, op)
+
+    @torch_words
+    def index_add(self, axis, index, source):
+        """A copy with rows of `source` added at `index` along an axis, as torch."""
+        return self.index_put(index, source, axis, "add")
+
+    @torch_words
+    def index_copy(self, axis, index, source):
+        """A copy with rows of `source` put at `index` along an axis, as torch."""
+        return self.index_put(index, source, axis)
+
+    @torch_words
+    def index_fill(self, axis, index, value):
+        """A copy with rows at `index` along an axis filled with a number, as torch."""
+        axis, index = axis_of(axis, self.ndim, "index_fill"), self._index(index)
+        shape = self.shape[:axis] + index.shape + self.shape[axis + 1:]
+        return self.index_put(index, self._coerce(value).broadcast_to(shape), axis)
+
+    def masked_fill(self, mask, value):
+        """A copy with `value`, a number or a scalar, where the mask (bool, broadcast) is true."""
+        return _shoal.select(self._coerce(mask), self._coerce(value).astype(self.dtype), self)
+
+    def masked_select(self, mask):
+        """The elements where the mask (bool, broadcast) is true, in order; reads the mask."""
+        return self.broadcast_to(_common_shape([self.shape, mask.shape]))[
+            mask.broadcast_to(_common_shape([self.shape, mask.shape]))]
+
+    def where(self, condition, other):
+        """This where the condition is true, else `other`; broadcast."""
+        condition, other = self._coerce(condition), self._coerce(other)
+        a, b = self._alike(other)
+        return _shoal.select(condition, a, b)
+
+    def nonzero(self):
+        """The indices of the elements that are not 0, one row each; reads the tensor."""
+        import numpy
+        return self.session.tensor(numpy.argwhere(self.numpy()).astype("int64"))
+
+    def dynamic_slice(self, starts, sizes):
+        """A box of `sizes` at `starts` (per axis a number or an integer scalar), moved inside."""
+        return self._apply("dynamic_slice", self._starts(starts), slice_sizes=sizes)
+
+    def dynamic_update_slice(self, update, starts):
+        """A copy with `update`, of this element type, at `starts`; the box is moved inside."""
+        return self._apply("dynamic_update_slice", (update, *self._starts(starts)))
+
+    def _starts(self, starts):
+        return tuple(s if hasattr(s, "shape") else self.session.tensor(int(s), "int64")
+                     for s in starts)

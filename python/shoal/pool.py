@@ -1,0 +1,153 @@
+"""Sessions: connections to a pool, at an address or inside this process, and what a pool tells."""
+import atexit
+import weakref
+from dataclasses import dataclass, field
+
+from . import _shoal
+from .tensor import from_data
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A device that can hold parts of tensors; `compute` is false for a client's memory."""
+    slot: int
+    pid: int
+    worker: str
+    host: str
+    backend: str
+    device: str
+    threads: int
+    compute: bool
+    weight: float
+    memory: int
+    bytes: int
+    instances: int
+    busy_ns: int
+    nodes: int
+    sent: int  # bytes that went to other slots, and came from them
+    received: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The state of a pool."""
+    version: str
+    address: str
+    epoch: int
+    instances: int
+    uptime_ms: int
+    values: int
+    bytes: int
+    sessions: int
+    losses: int
+    reruns: int
+    slots: list = field(default_factory=list)
+
+
+_open_sessions = weakref.WeakSet()
+
+
+class Session(_shoal.Session):
+    """A connection to a pool: at an address, or of its own inside this process.
+
+    hub: the address; None: the variable SHOAL_HUB, else embedded. workers, threads, backend: of an
+    embedded pool. timeout_ms: of every wait. spare: most bytes of this process's memory for copies
+    of what workers hold, so that losing one loses nothing; 0: a quarter of the machine's. Raises
+    NotFoundError when no hub answers.
+    """
+
+    def __init__(self, hub=None, workers=0, threads=0, backend=None, timeout_ms=0, name=None,
+                 spare=0):
+        super().__init__(hub=hub, workers=workers, threads=threads, backend=backend,
+                         timeout_ms=timeout_ms, name=name, spare=spare)
+        _open_sessions.add(self)
+
+    def tensor(self, data, dtype=None):
+        """A tensor from an array, any buffer, nested lists or a number; the data is copied."""
+        return from_data(self, data, dtype)
+
+    def from_numpy(self, array):
+        """A tensor that shares the array's memory.
+
+        Leave the array unchanged while the tensor lives, or what was computed from it: should a
+        worker be lost, that is computed from the array again.
+        """
+        return from_data(self, array, borrow=True)
+
+    def full(self, shape, value, dtype="float32"):
+        """A tensor of one value."""
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        scalar = from_data(self, value, dtype)
+        return scalar.broadcast_to(shape) if shape else scalar
+
+    def status(self):
+        """The state of the pool and its slots."""
+        rows = self._status()
+        rows["slots"] = [Slot(**row) for row in rows["slots"]]
+        return Pool(**rows)
+
+    def compute_slots(self):
+        """The number of slots that compute."""
+        return sum(slot.compute for slot in self.status().slots)
+
+
+_default = None
+
+
+def session():
+    """The default session, opened when it is first needed."""
+    global _default
+    if _default is None:
+        _default = Session()
+    return _default
+
+
+def connect(address, timeout_ms=0, name=None, spare=0):
+    """Makes the pool at `address` the default; see `Session`."""
+    global _default
+    disconnect()
+    _default = Session(hub=address, timeout_ms=timeout_ms, name=name, spare=spare)
+    return _default
+
+
+def init(workers=0, threads=0, backend=None):
+    """Makes a pool inside this process the default."""
+    global _default
+    disconnect()
+    _default = Session(hub="embedded", workers=workers, threads=threads, backend=backend)
+    return _default
+
+
+def disconnect():
+    """Closes the default session; its tensors can no longer be read."""
+    global _default
+    if _default is not None:
+        _default.close()
+        _default = None
+
+
+@atexit.register
+def _close_all():
+    # Buffers that sessions borrow are given back while there is an interpreter to do it.
+    for open_session in list(_open_sessions):
+        open_session.close()
+
+
+def sync():
+    """Waits until everything recorded has run; raises the first failure since the last sync."""
+    session().sync()
+
+
+def status():
+    """The state of the pool and its slots."""
+    return session().status()
+
+
+def explain(value, json=False):
+    """The plan for computing and reading a value; nothing runs."""
+    return value.explain(json)
+
+
+def operations():
+    """The table of operations: (name, category, summary) of each."""
+    return _shoal.operations()

@@ -1,0 +1,90 @@
+"""What the modules of this package share: errors, names of element types, axes, torch's words."""
+import functools
+import inspect
+
+from .errors import CLASSES
+
+_PLAIN = {float: "float32", int: "int64", bool: "bool"}
+FLOATING = ("float", "bfloat")
+# Which element type two of a kind become; a later kind takes over.
+_KINDS = ("bool", "uint", "int", "bfloat", "float")
+
+
+def invalid(text):
+    """The error of an argument with a wrong value, shape or type."""
+    return CLASSES["INVALID"](text)
+
+
+def dtype_name(dtype):
+    """The name of an element type given as a name, a NumPy dtype or a Python type."""
+    if isinstance(dtype, str):
+        return dtype
+    plain = _PLAIN.get(dtype)
+    if plain:
+        return plain
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+    return name or str(dtype)
+
+
+def is_floating(dtype):
+    """Whether an element type, given by its name, is float16, bfloat16, float32 or float64."""
+    return dtype.startswith(FLOATING)
+
+
+def _bits(dtype):
+    return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz") or 0)
+
+
+def promoted(a, b):
+    """The element type that two become together, by torch's rules.
+
+    A floating type takes over from integers, integers from bool; of a kind the wider one. float16
+    with bfloat16 gives float32; signed with unsigned the signed type that holds both, at most int64.
+    """
+    if a == b:
+        return a
+    kind_a, kind_b = (d.rstrip("0123456789") for d in (a, b))
+    if kind_a == kind_b:
+        return a if _bits(a) >= _bits(b) else b
+    if is_floating(a) and is_floating(b):
+        wider = a if _bits(a) > _bits(b) else b
+        return wider if _bits(wider) > 16 else "float32"
+    low, high = sorted((a, b), key=lambda d: _KINDS.index(d.rstrip("0123456789")))
+    if low == "bool" or is_floating(high):
+        return high
+    return f"int{min(64, max(_bits(high), 2 * _bits(low)))}"  # uint with int
+
+
+def axis_of(axis, rank, what="an axis"):
+    """An axis counted from 0; negative ones count from the end."""
+    found = axis + rank if axis < 0 else axis
+    if not 0 <= found < rank:
+        raise invalid(f"{what}: there is no axis {axis} among {rank}")
+    return found
+
+
+def shape_of(lengths):
+    """A shape given as numbers or as one sequence of them."""
+    if len(lengths) == 1 and not hasattr(lengths[0], "__index__"):
+        return tuple(lengths[0])
+    return tuple(lengths)
+
+
+def torch_words(function):
+    """Lets a function take torch's `dim` and `keepdim` for `axis` and `keepdims`."""
+    signature = inspect.signature(function)
+    words = {new: old for new, old in (("dim", "axis"), ("keepdim", "keepdims"))
+             if old in signature.parameters and new not in signature.parameters}
+
+    @functools.wraps(function)
+    def either(*args, **keywords):
+        for new, old in words.items():
+            if new in keywords:
+                if old in keywords:
+                    raise TypeError(f"{function.__name__}: {new} and {old} are the same")
+                keywords[old] = keywords.pop(new)
+        return function(*args, **keywords)
+    more = [inspect.Parameter(new, inspect.Parameter.KEYWORD_ONLY, default=None) for new in words]
+    either.__signature__ = signature.replace(
+        parameters=[*signature.parameters.values(), *more])
+    return either

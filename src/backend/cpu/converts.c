@@ -1,0 +1,174 @@
+/* Conversions between element types. What has none here (some to float16 and bfloat16, where going
+ * by float would round twice) runs by the reference's kernel. */
+#include "backend/cpu/loops.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+INLINE float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* ---- float16 and bfloat16 ---- */
+
+INLINE float widen_half(uint16_t half) {
+    uint32_t bits = half & 0x7fffu, sign = (uint32_t)(half & 0x8000u) << 16;
+    /* A half read as float is 2^112 too small, subnormal or not. */
+    uint32_t finite = bits_of(float_of(bits << 13) * 0x1p112f);
+    return float_of((bits >= 0x7c00 ? 0x7f800000u | bits << 13 : finite) | sign);
+}
+
+/* To the nearest, ties to even. NaN keeps the upper bits of its payload and becomes quiet. */
+INLINE uint16_t narrow_half(float x) {
+    uint32_t bits = bits_of(x) & 0x7fffffffu, sign = (bits_of(x) >> 16) & 0x8000u;
+    /* Below 2^-14 the unit is fixed: adding 1/2 as a float rounds there. */
+    uint32_t small = bits_of(float_of(bits) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1)) >> 13;
+    uint32_t result = bits < 0x38800000u ? small : normal;
+    result = bits >= 0x477ff000u ? 0x7c00u : result;
+    result = bits > 0x7f800000u ? 0x7e00u | (bits >> 13 & 0x3ffu) : result;
+    return (uint16_t)(result | sign);
+}
+
+INLINE float widen_bfloat(uint16_t x) { return float_of((uint32_t)x << 16); }
+
+INLINE uint16_t narrow_bfloat(float x) {
+    uint32_t bits = bits_of(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
+    uint32_t nan = bits | 0x400000;
+    return (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded) >> 16);
+}
+
+#ifdef __F16C__
+/* The processor's own, which does the same. */
+static void f16_to_f32(void *to, const void *const *in, int64_t n, unsigned scalars,
+                       const char *ahead) {
+    const uint16_t *from = in[0];
+    float *out = to;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + i))));
+    for (; i < n; i++) out[i] = widen_half(from[i]);
+}
+
+static void f32_to_f16(void *to, const void *const *in, int64_t n, unsigned scalars,
+                       const char *ahead) {
+    const float *from = in[0];
+    uint16_t *out = to;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((void *)(out + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++) out[i] = narrow_half(from[i]);
+}
+#else
+UNARY(f16_to_f32, uint16_t, float, widen_half(x))
+UNARY(f32_to_f16, float, uint16_t, narrow_half(x))
+#endif
+UNARY(bf16_to_f32, uint16_t, float, widen_bfloat(x))
+UNARY(f32_to_bf16, float, uint16_t, narrow_bfloat(x))
+UNARY(f16_to_f64, uint16_t, double, widen_half(x))
+UNARY(bf16_to_f64, uint16_t, double, widen_bfloat(x))
+UNARY(f16_to_bf16, uint16_t, uint16_t, narrow_bfloat(widen_half(x)))
+UNARY(bf16_to_f16, uint16_t, uint16_t, narrow_half(widen_bfloat(x)))
+UNARY(f16_to_bool, uint16_t, uint8_t, (x & 0x7fff) != 0)
+UNARY(f32_to_bool, float, uint8_t, x != 0)
+UNARY(f64_to_bool, double, uint8_t, x != 0)
+UNARY(f32_to_f64, float, double, x)
+UNARY(f64_to_f32, double, float, x)
+
+/* ---- integers: wrap; bool is x != 0 ---- */
+
+/* INTEGERS may not stand inside itself, so the types to convert from have a list of their own. */
+#define SOURCES(XX)                                                                                \
+    XX(i8, int8_t)                                                                                 \
+    XX(i16, int16_t)                                                                               \
+    XX(i32, int32_t)                                                                               \
+    XX(i64, int64_t)                                                                               \
+    XX(u8, uint8_t)                                                                                \
+    XX(u16, uint16_t)                                                                              \
+    XX(u32, uint32_t)                                                                              \
+    XX(u64, uint64_t)
+#define INTEGERS(XX, from, type)                                                                   \
+    XX(from, type, i8, int8_t)                                                                     \
+    XX(from, type, i16, int16_t)                                                                   \
+    XX(from, type, i32, int32_t)                                                                   \
+    XX(from, type, i64, int64_t)                                                                   \
+    XX(from, type, u8, uint8_t)                                                                    \
+    XX(from, type, u16, uint16_t)                                                                  \
+    XX(from, type, u32, uint32_t)                                                                  \
+    XX(from, type, u64, uint64_t)
+#define CAST(from, type, name, result) UNARY(from##_to_##name, type, result, x)
+#define FROM_INTEGER(from, type)                                                                   \
+    INTEGERS(CAST, from, type)                                                                     \
+    UNARY(from##_to_bool, type, uint8_t, x != 0)                                                   \
+    UNARY(from##_to_f32, type, float, x)                                                           \
+    UNARY(from##_to_f64, type, double, x)
+SOURCES(FROM_INTEGER)
+
+/* These fit float without rounding. */
+#define TO_SMALL(from, type)                                                                       \
+    UNARY(from##_to_f16, type, uint16_t, narrow_half((float)x))                                    \
+    UNARY(from##_to_bf16, type, uint16_t, narrow_bfloat((float)x))
+TO_SMALL(i8, int8_t)
+TO_SMALL(i16, int16_t)
+TO_SMALL(u8, uint8_t)
+TO_SMALL(u16, uint16_t)
+
+/* ---- from bool ---- */
+
+#define FROM_BOOL(name, type) UNARY(bool_to_##name, uint8_t, type, x != 0)
+SOURCES(FROM_BOOL)
+UNARY(bool_to_bool, uint8_t, uint8_t, x != 0)
+UNARY(bool_to_f32, uint8_t, float, x != 0)
+UNARY(bool_to_f64, uint8_t, double, x != 0)
+UNARY(bool_to_f16, uint8_t, uint16_t, x ? 0x3c00 : 0)
+UNARY(bool_to_bf16, uint8_t, uint16_t, x ? 0x3f80 : 0)
+
+/* ---- from floating point: towards zero, saturating; NaN becomes 0 ---- */
+
+/* The largest float of a type is what it holds of the bound below the power of two. */
+#define SATURATE(from, type, name, result, by, least, above, most)                                 \
+    UNARY(from##_to_##name, type, result,                                                          \
+          x != x         ? (result)0                                                               \
+          : x <= (least) ? (result)(least)                                                         \
+          : x >= (above) ? (result)(most)                                                          \
+                         : (result)(by)x)
+#define FROM_FLOAT(from, type)                                                                     \
+    SATURATE(from, type, i8, int8_t, int32_t, -128, 128, INT8_MAX)                                 \
+    SATURATE(from, type, i16, int16_t, int32_t, -32768, 32768, INT16_MAX)                          \
+    SATURATE(from, type, i32, int32_t, int32_t, -0x1p31f, 0x1p31f, INT32_MAX)                      \
+    SATURATE(from, type, i64, int64_t, int64_t, -0x1p63f, 0x1p63f, INT64_MAX)                      \
+    SATURATE(from, type, u8, uint8_t, int32_t, 0, 256, UINT8_MAX)                                  \
+    SATURATE(from, type, u16, uint16_t, int32_t, 0, 65536, UINT16_MAX)                             \
+    SATURATE(from, type, u32, uint32_t, int64_t, 0, 0x1p32f, UINT32_MAX)                           \
+    SATURATE(from, type, u64, uint64_t, uint64_t, 0, 0x1p64f, UINT64_MAX)
+FROM_FLOAT(f32, float)
+FROM_FLOAT(f64, double)
+
+/* ---- the table ---- */
+
+#define TO_INTEGERS(from)                                                                          \
+    [SHOAL_I8] = from##_to_i8, [SHOAL_I16] = from##_to_i16, [SHOAL_I32] = from##_to_i32,           \
+    [SHOAL_I64] = from##_to_i64, [SHOAL_U8] = from##_to_u8, [SHOAL_U16] = from##_to_u16,           \
+    [SHOAL_U32] = from##_to_u32, [SHOAL_U64] = from##_to_u64, [SHOAL_BOOL] = from##_to_bool
+#define TO_FLOATS(from) [SHOAL_F32] = from##_to_f32, [SHOAL_F64] = from##_to_f64
+#define TO_HALVES(from) [SHOAL_F16] = from##_to_f16, [SHOAL_BF16] = from##_to_bf16
+
+const cpu_map_kernel CPU_OF_SET(converts)[SHOAL_DTYPE_COUNT][SHOAL_DTYPE_COUNT] = {
+    [SHOAL_BOOL] = {TO_INTEGERS(bool), TO_FLOATS(bool), TO_HALVES(bool)},
+    [SHOAL_I8] = {TO_INTEGERS(i8), TO_FLOATS(i8), TO_HALVES(i8)},
+    [SHOAL_I16] = {TO_INTEGERS(i16), TO_FLOATS(i16), TO_HALVES(i16)},
+    [SHOAL_I32] = {TO_INTEGERS(i32), TO_FLOATS(i32)},
+    [SHOAL_I64] = {TO_INTEGERS(i64), TO_FLOATS(i64)},
+    [SHOAL_U8] = {TO_INTEGERS(u8), TO_FLOATS(u8), TO_HALVES(u8)},
+    [SHOAL_U16] = {TO_INTEGERS(u16), TO_FLOATS(u16), TO_HALVES(u16)},
+    [SHOAL_U32] = {TO_INTEGERS(u32), TO_FLOATS(u32)},
+    [SHOAL_U64] = {TO_INTEGERS(u64), TO_FLOATS(u64)},
+    [SHOAL_F16] = {TO_FLOATS(f16), [SHOAL_BF16] = f16_to_bf16, [SHOAL_BOOL] = f16_to_bool},
+    [SHOAL_BF16] = {TO_FLOATS(bf16), [SHOAL_F16] = bf16_to_f16, [SHOAL_BOOL] = f16_to_bool},
+    [SHOAL_F32] = {TO_INTEGERS(f32), TO_HALVES(f32), [SHOAL_F64] = f32_to_f64},
+    [SHOAL_F64] = {TO_INTEGERS(f64), [SHOAL_F32] = f64_to_f32},
+};

@@ -1,0 +1,128 @@
+/* Maps over the integers and bool, and select, which moves elements of any type. Results wrap, by
+ * way of unsigned arithmetic. All sets give the reference's bits. */
+#include "backend/cpu/loops.h"
+
+/* ---- all integer types: XX(name, type, unsigned type that holds products) ---- */
+
+#define SIGNED(XX)                                                                                 \
+    XX(i8, int8_t, uint32_t)                                                                       \
+    XX(i16, int16_t, uint32_t)                                                                     \
+    XX(i32, int32_t, uint32_t)                                                                     \
+    XX(i64, int64_t, uint64_t)
+#define UNSIGNED(XX)                                                                               \
+    XX(u8, uint8_t, uint32_t)                                                                      \
+    XX(u16, uint16_t, uint32_t)                                                                    \
+    XX(u32, uint32_t, uint32_t)                                                                    \
+    XX(u64, uint64_t, uint64_t)
+
+#define ALL_INTEGERS(name, type, wide)                                                             \
+    BINARY(add_##name, type, type, (wide)x + (wide)y)                                              \
+    BINARY(subtract_##name, type, type, (wide)x - (wide)y)                                         \
+    BINARY(multiply_##name, type, type, (wide)x *(wide)y)                                          \
+    BINARY(and_##name, type, type, x &y)                                                           \
+    BINARY(or_##name, type, type, x | y)                                                           \
+    BINARY(xor_##name, type, type, x ^ y)                                                          \
+    UNARY(not_##name, type, type, ~x)                                                              \
+    BINARY(maximum_##name, type, type, x > y ? x : y)                                              \
+    BINARY(minimum_##name, type, type, x < y ? x : y)                                              \
+    BINARY(equal_##name, type, uint8_t, x == y)                                                    \
+    BINARY(unequal_##name, type, uint8_t, x != y)                                                  \
+    BINARY(less_##name, type, uint8_t, x < y)                                                      \
+    BINARY(at_most_##name, type, uint8_t, x <= y)                                                  \
+    BINARY(greater_##name, type, uint8_t, x > y)                                                   \
+    BINARY(at_least_##name, type, uint8_t, x >= y)
+SIGNED(ALL_INTEGERS)
+UNSIGNED(ALL_INTEGERS)
+
+/* By zero: all bits set; the least number by -1: itself. */
+#define SIGNED_ONLY(name, type, wide)                                                              \
+    UNARY(negate_##name, type, type, 0 - (wide)x)                                                  \
+    UNARY(absolute_##name, type, type, x < 0 ? 0 - (wide)x : (wide)x)                              \
+    BINARY(divide_##name, type, type, y == 0 ? (wide)-1 : y == -1 ? 0 - (wide)x : (wide)(x / y))
+SIGNED(SIGNED_ONLY)
+#define UNSIGNED_ONLY(name, type, wide)                                                            \
+    BINARY(divide_##name, type, type, y == 0 ? (type)-1 : (type)(x / y))
+UNSIGNED(UNSIGNED_ONLY)
+
+/* ---- bool: any byte but 0 is true ---- */
+
+BINARY(or_bool, uint8_t, uint8_t, (x | y) != 0)
+BINARY(and_bool, uint8_t, uint8_t, (x != 0) & (y != 0))
+BINARY(xor_bool, uint8_t, uint8_t, (x != 0) != (y != 0))
+UNARY(not_bool, uint8_t, uint8_t, x == 0)
+BINARY(equal_bool, uint8_t, uint8_t, (x != 0) == (y != 0))
+BINARY(unequal_bool, uint8_t, uint8_t, (x != 0) != (y != 0))
+BINARY(less_bool, uint8_t, uint8_t, (x == 0) & (y != 0))
+BINARY(at_most_bool, uint8_t, uint8_t, (x == 0) | (y != 0))
+BINARY(greater_bool, uint8_t, uint8_t, (x != 0) & (y == 0))
+BINARY(at_least_bool, uint8_t, uint8_t, (x != 0) | (y == 0))
+
+/* ---- select, by size of element ---- */
+
+#define SELECT(name, type)                                                                         \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
+        type *out = to;                                                                            \
+        const uint8_t *p = in[0];                                                                  \
+        const type *a = in[1], *b = in[2];                                                         \
+        if (!scalars) {                                                                            \
+            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? a[i] : b[i];                           \
+        } else if (scalars == 4) {                                                                 \
+            type y = *b;                                                                           \
+            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? a[i] : y;                              \
+        } else if (scalars == 2) {                                                                 \
+            type x = *a;                                                                           \
+            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? x : b[i];                              \
+        } else {                                                                                   \
+            int64_t step_p = !(scalars & 1), step_a = !(scalars & 2), step_b = !(scalars & 4);     \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = p[i * step_p] ? a[i * step_a] : b[i * step_b];                            \
+        }                                                                                          \
+    }
+SELECT(select_1, uint8_t)
+SELECT(select_2, uint16_t)
+SELECT(select_4, uint32_t)
+SELECT(select_8, uint64_t)
+
+/* ---- the table ---- */
+
+#define SIGNED_ROW(k)                                                                              \
+    [SHOAL_I8] = k##_i8, [SHOAL_I16] = k##_i16, [SHOAL_I32] = k##_i32, [SHOAL_I64] = k##_i64
+#define UNSIGNED_ROW(k)                                                                            \
+    [SHOAL_U8] = k##_u8, [SHOAL_U16] = k##_u16, [SHOAL_U32] = k##_u32, [SHOAL_U64] = k##_u64
+#define ROW(k, of_bool)                                                                            \
+    { [SHOAL_BOOL] = of_bool, SIGNED_ROW(k), UNSIGNED_ROW(k) }
+
+const cpu_maps CPU_OF_SET(integer_maps) = {
+    .map =
+        {
+            [GRAPH_NEGATE] = {SIGNED_ROW(negate)},
+            [GRAPH_ABS] = {SIGNED_ROW(absolute)},
+            [GRAPH_NOT] = ROW(not, not_bool),
+            [GRAPH_AND] = ROW(and, and_bool),
+            [GRAPH_OR] = ROW(or, or_bool),
+            [GRAPH_XOR] = ROW(xor, xor_bool),
+            [GRAPH_ADD] = ROW(add, or_bool),
+            [GRAPH_SUBTRACT] = ROW(subtract, NULL),
+            [GRAPH_MULTIPLY] = ROW(multiply, and_bool),
+            [GRAPH_DIVIDE] = ROW(divide, NULL),
+            [GRAPH_MAXIMUM] = ROW(maximum, or_bool),
+            [GRAPH_MINIMUM] = ROW(minimum, and_bool),
+            [GRAPH_SELECT] = {[SHOAL_BOOL] = select_1,
+                              [SHOAL_I8] = select_1,
+                              [SHOAL_U8] = select_1,
+                              [SHOAL_I16] = select_2,
+                              [SHOAL_U16] = select_2,
+                              [SHOAL_F16] = select_2,
+                              [SHOAL_BF16] = select_2,
+                              [SHOAL_I32] = select_4,
+                              [SHOAL_U32] = select_4,
+                              [SHOAL_F32] = select_4,
+                              [SHOAL_I64] = select_8,
+                              [SHOAL_U64] = select_8,
+                              [SHOAL_F64] = select_8},
+        },
+    .compare = {ROW(equal, equal_bool), ROW(unequal, unequal_bool), ROW(less, less_bool),
+                ROW(at_most, at_most_bool), ROW(greater, greater_bool),
+                ROW(at_least, at_least_bool)},
+};

@@ -1,0 +1,294 @@
+/* Reverse mode, graph to graph: from the last node to the first, each node whose results have a
+ * gradient hands gradients to its operands, by the rule of its row. What several nodes hand to one
+ * value is added. Nodes that no asked-for value leads to are never looked at.
+ *
+ * A rule reads the values of the forward pass. Those that are not kept are computed again, from
+ * values that are, just before the rule that reads them. */
+#include "graph/maker.h"
+#include "graph/rules.h"
+
+#include <stdlib.h>
+
+/* The walk through one graph. The arrays have an element per value that was there at its start. */
+typedef struct walk {
+    maker m;
+    uint32_t first_node, n_values;
+    bool *depends;  /* on a value whose gradient is asked for */
+    uint32_t *sums; /* the gradient so far */
+    const bool *kept;
+    uint32_t *again; /* the copy of a value that is not kept */
+    bool *missing;   /* while copies are made: whether the value needs one */
+} walk;
+
+GRADIENT(zero) { return SHOAL_OK; }
+
+bool graph_is_smooth(uint16_t op) { return graph_op(op)->gradient != graph_gradient_zero; }
+
+/* What joins by adding is linear: its gradient reads indices alone. */
+uint32_t graph_reads_of(const graph_call *call) {
+    const graph_op_def *def = graph_op(call->op);
+    bool adds = call->n_regions == 1 && graph_body_op(call->regions[0]) == GRAPH_ADD;
+    return adds ? 0 : def->reads;
+}
+
+static const shoal_node *node_of(const walk *w, uint32_t n) {
+    return &graph_data(w->m.g)->nodes[n];
+}
+
+static bool is_float(const walk *w, uint32_t value) {
+    return graph_kind(type_of(&w->m, value)) == 'f';
+}
+
+static void add_to(walk *w, uint32_t value, uint32_t gradient) {
+    uint32_t *sum = &w->sums[value];
+    *sum = *sum == GRAPH_NO_VALUE ? gradient : two(&w->m, GRAPH_ADD, *sum, gradient);
+}
+
+/* ---- values that are computed again ---- */
+
+static bool needs_copy(const walk *w, uint32_t value) {
+    return value < w->n_values && !w->kept[value] && w->again[value] == GRAPH_NO_VALUE &&
+           graph_data(w->m.g)->values[value].node != SHOAL_NO_NODE;
+}
+
+static uint32_t latest(const walk *w, uint32_t value) {
+    return value < w->n_values && w->again[value] != GRAPH_NO_VALUE ? w->again[value] : value;
+}
+
+/* A scope that no node of the forward pass has: else the first one would be found and taken. */
+static shoal_status enter_again(walk *w, const shoal_node *node) {
+    base_str scope = {0};
+    base_str_format(&scope, "%s%sagain", node->scope ? node->scope : "", node->scope ? "/" : "");
+    shoal_status status = base_str_status(&scope);
+    if (!status) status = graph_at(w->m.g, node->location, scope.data);
+    base_str_fini(&scope);
+    return status;
+}
+
+static shoal_status copy_node(walk *w, uint32_t n) {
+    graph *g = w->m.g;
+    const shoal_node *node = node_of(w, n);
+    uint32_t first, *inputs = base_arena_array(graph_arena(g), uint32_t, node->n_inputs);
+    if (!inputs) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = latest(w, node->inputs[i]);
+    SHOAL_TRY(enter_again(w, node));
+    SHOAL_TRY(graph_add(g, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
+                        node->regions, node->n_regions, &first));
+    for (uint16_t i = 0; i < node->n_outputs; i++) {
+        w->again[node->first_output + i] = first + i;
+        w->missing[node->first_output + i] = false;
+    }
+    return SHOAL_OK;
+}
+
+/* The value, or its copy, which is made with all that it depends on. */
+static shoal_status recall(walk *w, uint32_t *value) {
+    if (!w->kept || !needs_copy(w, *value)) {
+        if (w->kept) *value = latest(w, *value);
+        return SHOAL_OK;
+    }
+    const shoal_graph *data = graph_data(w->m.g);
+    uint32_t last = data->values[*value].node, first = last, waiting = 1;
+    w->missing[*value] = true;
+    for (uint32_t n = last + 1; n-- > 0 && waiting;) {
+        const shoal_node *node = node_of(w, n);
+        bool wanted = false;
+        for (uint16_t i = 0; i < node->n_outputs; i++) {
+            bool missing = w->missing[node->first_output + i];
+            waiting -= missing;
+            wanted = wanted || missing;
+        }
+        for (uint32_t i = 0; wanted && i < node->n_inputs; i++)
+            if (needs_copy(w, node->inputs[i]) && !w->missing[node->inputs[i]]) {
+                w->missing[node->inputs[i]] = true;
+                waiting++;
+            }
+        if (wanted) first = n;
+    }
+    for (uint32_t n = first; n <= last; n++) {
+        bool wanted = false;
+        for (uint16_t i = 0; i < node_of(w, n)->n_outputs; i++)
+            wanted = wanted || w->missing[node_of(w, n)->first_output + i];
+        if (wanted) SHOAL_TRY(copy_node(w, n));
+    }
+    *value = w->again[*value];
+    return SHOAL_OK;
+}
+
+/* The operands and results that the rule reads are there. */
+static shoal_status recall_all(walk *w, const graph_call *call, uint32_t *inputs, uint32_t *outputs,
+                               uint16_t n_outputs) {
+    uint32_t reads = graph_reads_of(call);
+    if (!w->kept) return SHOAL_OK;
+    for (uint32_t i = 0; i < call->n_inputs; i++)
+        if ((reads & GRAPH_READS(i)) || graph_kind(&call->inputs[i]) != 'f')
+            SHOAL_TRY(recall(w, &inputs[i]));
+    for (uint16_t i = 0; i < n_outputs; i++)
+        if ((reads & GRAPH_READS_RESULTS) || !is_float(w, outputs[i]))
+            SHOAL_TRY(recall(w, &outputs[i]));
+    return SHOAL_OK;
+}
+
+/* ---- one node ---- */
+
+static shoal_status no_gradient(const shoal_node *node) {
+    return base_fail(SHOAL_UNSUPPORTED, "%s%s%s%s has no gradient", shoal_op_name(node->op),
+                     node->location ? " (" : "", node->location ? node->location : "",
+                     node->location ? ")" : "");
+}
+
+/* Arrays of one node: what its rule is given, and fills. */
+static shoal_status apply_rule(walk *w, uint32_t n, graph_backward *b, shoal_type *types,
+                               uint32_t *inputs, uint32_t *outputs, bool *wanted) {
+    shoal_node node = *node_of(w, n);
+    const graph_op_def *def = graph_op(node.op);
+    if (!def->gradient && !def->decompose) return no_gradient(&node);
+    graph_call call = graph_node_call(graph_data(w->m.g), &node, types);
+    for (uint32_t i = 0; i < node.n_inputs; i++) {
+        inputs[i] = node.inputs[i];
+        wanted[i] = w->depends[node.inputs[i]];
+        b->gradients[i] = GRAPH_NO_VALUE;
+    }
+    for (uint16_t i = 0; i < node.n_outputs; i++) outputs[i] = node.first_output + i;
+    SHOAL_TRY(recall_all(w, &call, inputs, outputs, node.n_outputs));
+    SHOAL_TRY(graph_at(w->m.g, node.location, node.scope));
+    b->g = w->m.g;
+    b->call = &call;
+    b->inputs = inputs;
+    b->outputs = outputs;
+    b->seeds = w->sums + node.first_output;
+    b->wanted = wanted;
+    shoal_status status = (def->gradient ? def->gradient : graph_gradient_composite)(b);
+    if (status) return base_fail_prefix(status, "the gradient of %s: ", def->name);
+    for (uint32_t i = 0; i < node.n_inputs; i++) {
+        if (!wanted[i] || b->gradients[i] == GRAPH_NO_VALUE) continue;
+        if (!base_type_equal(type_of(&w->m, b->gradients[i]), &types[i]))
+            return base_fail(SHOAL_INTERNAL, "the gradient of %s for operand %u is %s, not %s",
+                             def->name, i, GRAPH_TEXT(type_of(&w->m, b->gradients[i])),
+                             GRAPH_TEXT(&types[i]));
+        add_to(w, node.inputs[i], b->gradients[i]);
+    }
+    return w->m.status;
+}
+
+static shoal_status visit(walk *w, uint32_t n) {
+    const shoal_node *node = node_of(w, n);
+    bool reached = false, leads = false;
+    for (uint16_t i = 0; i < node->n_outputs; i++)
+        reached = reached || w->sums[node->first_output + i] != GRAPH_NO_VALUE;
+    for (uint32_t i = 0; i < node->n_inputs; i++) leads = leads || w->depends[node->inputs[i]];
+    if (!reached || !leads || !graph_is_smooth(node->op)) return SHOAL_OK;
+    /* Most nodes have few operands. */
+    enum { FEW = 8 };
+    shoal_type few_types[FEW];
+    uint32_t few[2 * FEW], outputs[GRAPH_MAX_OUTPUTS];
+    bool few_wanted[FEW];
+    if (node->n_inputs <= FEW) {
+        graph_backward b = {.gradients = few + FEW};
+        return apply_rule(w, n, &b, few_types, few, outputs, few_wanted);
+    }
+    size_t count = node->n_inputs;
+    shoal_type *types = malloc(count * sizeof *types);
+    uint32_t *values = malloc(2 * count * sizeof *values);
+    bool *wanted = malloc(count);
+    graph_backward b = {.gradients = values + count};
+    shoal_status status = types && values && wanted
+                              ? apply_rule(w, n, &b, types, values, outputs, wanted)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for %zu operands", count);
+    free(types);
+    free(values);
+    free(wanted);
+    return status;
+}
+
+/* ---- the walk ---- */
+
+static shoal_status begin(walk *w, const uint32_t *outputs, const uint32_t *seeds,
+                          uint32_t n_outputs, const uint32_t *wrt, uint32_t n_wrt) {
+    for (uint32_t i = 0; i < n_wrt; i++) {
+        if (wrt[i] >= w->n_values)
+            return base_fail(SHOAL_INVALID, "gradient: there is no value %u", wrt[i]);
+        if (!is_float(w, wrt[i]))
+            return base_fail(SHOAL_INVALID, "gradient: %s has none; only floating-point types do",
+                             GRAPH_TEXT(type_of(&w->m, wrt[i])));
+        w->depends[wrt[i]] = true;
+    }
+    uint32_t n_nodes = graph_data(w->m.g)->n_nodes;
+    for (uint32_t n = w->first_node; n < n_nodes; n++) {
+        const shoal_node *node = node_of(w, n);
+        bool leads = false;
+        for (uint32_t i = 0; i < node->n_inputs; i++) leads = leads || w->depends[node->inputs[i]];
+        if (!leads || !graph_is_smooth(node->op)) continue;
+        for (uint16_t i = 0; i < node->n_outputs; i++)
+            if (is_float(w, node->first_output + i)) w->depends[node->first_output + i] = true;
+    }
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        if (outputs[i] >= w->n_values || seeds[i] >= w->n_values)
+            return base_fail(SHOAL_INVALID, "gradient: there is no output or seed %u", i);
+        if (!base_type_equal(type_of(&w->m, outputs[i]), type_of(&w->m, seeds[i])))
+            return base_fail(SHOAL_INVALID, "gradient: the seed of output %u is %s; the output %s",
+                             i, GRAPH_TEXT(type_of(&w->m, seeds[i])),
+                             GRAPH_TEXT(type_of(&w->m, outputs[i])));
+        if (w->depends[outputs[i]]) add_to(w, outputs[i], seeds[i]);
+    }
+    return w->m.status;
+}
+
+shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint32_t *outputs,
+                                      const uint32_t *seeds, uint32_t n_outputs,
+                                      const uint32_t *wrt, uint32_t n_wrt, const bool *kept,
+                                      uint32_t *gradients) {
+    size_t n = graph_data(g)->n_values;
+    uint32_t n_nodes = graph_data(g)->n_nodes;
+    walk w = {{g, SHOAL_OK}, first_node, (uint32_t)n, .kept = kept};
+    w.depends = calloc(2 * n + 1, sizeof *w.depends);
+    w.sums = malloc((2 * n + 1) * sizeof *w.sums);
+    shoal_status status = w.depends && w.sums
+                              ? SHOAL_OK
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for %zu gradients", n);
+    if (!status) {
+        memset(w.sums, 0xff, 2 * n * sizeof *w.sums); /* GRAPH_NO_VALUE */
+        w.again = w.sums + n;
+        w.missing = w.depends + n;
+        status = begin(&w, outputs, seeds, n_outputs, wrt, n_wrt);
+    }
+    for (uint32_t at = n_nodes; at-- > first_node && !status;) status = visit(&w, at);
+    for (uint32_t i = 0; i < n_wrt && !status; i++) gradients[i] = w.sums[wrt[i]];
+    if (!status) status = graph_at(g, NULL, NULL);
+    free(w.depends);
+    free(w.sums);
+    return status;
+}
+
+shoal_status graph_differentiate(graph *g, const uint32_t *outputs, const uint32_t *seeds,
+                                 uint32_t n_outputs, const uint32_t *wrt, uint32_t n_wrt,
+                                 const bool *kept, uint32_t *gradients) {
+    return graph_differentiate_from(g, 0, outputs, seeds, n_outputs, wrt, n_wrt, kept, gradients);
+}
+
+/* ---- composites ---- */
+
+/* What a composite means is written behind the graph, from the operands on, and that is
+ * differentiated. All composites have one result. An operand that is given twice gets the gradient
+ * of both places at once, in the first. */
+GRADIENT(composite) {
+    const graph_call *call = b->call;
+    uint32_t outputs[GRAPH_MAX_OUTPUTS], n_wrt = 0, first = graph_data(b->g)->n_nodes;
+    uint32_t wrt[GRAPH_MAX_COMPOSITE_INPUTS] = {0}, gradients[GRAPH_MAX_COMPOSITE_INPUTS];
+    uint32_t of[GRAPH_MAX_COMPOSITE_INPUTS];
+    if (call->n_inputs > GRAPH_MAX_COMPOSITE_INPUTS)
+        return base_fail(SHOAL_INVALID, "a composite has at most %d operands",
+                         GRAPH_MAX_COMPOSITE_INPUTS);
+    SHOAL_TRY(graph_op(call->op)->decompose(call, b->g, b->inputs, outputs));
+    for (uint32_t i = 0; i < call->n_inputs; i++) {
+        bool twice = false;
+        for (uint32_t k = 0; k < n_wrt; k++) twice = twice || wrt[k] == b->inputs[i];
+        if (!b->wanted[i] || twice) continue;
+        of[n_wrt] = i;
+        wrt[n_wrt++] = b->inputs[i];
+    }
+    SHOAL_TRY(
+        graph_differentiate_from(b->g, first, outputs, b->seeds, 1, wrt, n_wrt, NULL, gradients));
+    for (uint32_t k = 0; k < n_wrt; k++) b->gradients[of[k]] = gradients[k];
+    return SHOAL_OK;
+}

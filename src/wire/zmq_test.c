@@ -1,0 +1,196 @@
+/* Encrypted links from the outside: what somebody with a good key says by hand. */
+#include "wire/wire_testing.h"
+#include "wire/zmq_link.h"
+
+/* A guest with the user's own key. */
+typedef struct guest {
+    void *context, *socket;
+} guest;
+
+static guest enter(const side *host) {
+    guest g = {.context = zmq_ctx_new()};
+    const wire_key_pair *own = &host->peer->zmq->own;
+    char address[512];
+    int none = 0;
+    snprintf(address, sizeof address, "%s", wire_address(host->peer));
+    *strrchr(address, '/') = 0;
+    g.socket = zmq_socket(g.context, ZMQ_DEALER);
+    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_LINGER, &none, sizeof none), 0);
+    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_SERVERKEY, own->public, WIRE_KEY), 0);
+    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_PUBLICKEY, own->public, WIRE_KEY), 0);
+    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_SECRETKEY, own->secret, WIRE_KEY), 0);
+    assert_int_equal(zmq_connect(g.socket, address), 0);
+    return g;
+}
+
+static void leave(guest *g) {
+    zmq_close(g->socket);
+    zmq_ctx_term(g->context);
+}
+
+/* A frame with as many bytes as it says, but for `more`. */
+static void say(guest *g, wire_frame frame, const void *payload, int more) {
+    static uint8_t bytes[2 << 20];
+    size_t n = wire_frame_bytes(frame.bytes);
+    memset(bytes, 0, n);
+    memcpy(bytes, &frame, sizeof frame);
+    if (payload) memcpy(bytes + sizeof frame, payload, frame.bytes);
+    assert_true(zmq_send(g->socket, bytes, n + (size_t)more, 0) > 0);
+}
+
+static void say_hello(guest *g, uint32_t protocol) {
+    uint8_t packed[256];
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    hello.protocol = protocol;
+    hello.version = (char *)"0.0.9";
+    wire_frame frame = {.type = WIRE_FRAME_HELLO,
+                        .bytes = (uint32_t)shoal__hello__pack(&hello, packed)};
+    say(g, frame, packed, 0);
+}
+
+/* Waits for an answer of this type that has the text in it; beats and credits are passed over. */
+static void hears(guest *g, int type, const char *text) {
+    int64_t end = SOON;
+    while (base_now() < end) {
+        char bytes[4096];
+        zmq_pollitem_t item = {g->socket, 0, ZMQ_POLLIN, 0};
+        if (zmq_poll(&item, 1, 100) <= 0) continue;
+        int n = zmq_recv(g->socket, bytes, sizeof bytes - 1, ZMQ_DONTWAIT);
+        wire_frame frame;
+        if (n < (int)sizeof frame) continue;
+        memcpy(&frame, bytes, sizeof frame);
+        if (frame.type != type) continue;
+        for (int i = 0; i < n; i++)
+            if (!bytes[i]) bytes[i] = ' ';
+        bytes[n] = 0;
+        if (!strstr(bytes + sizeof frame, text)) fail_msg("'%s' lacks '%s'", bytes, text);
+        return;
+    }
+    fail_msg("no frame of type %d came", type);
+}
+
+static void test_other_version(void **state) {
+    side a;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    int64_t then = base_now();
+    guest g = enter(&a);
+    say_hello(&g, 99);
+    hears(&g, WIRE_FRAME_WELCOME, "the connecting process runs Shoal 0.0.9 (protocol 99)");
+    assert_true(base_now() - then < 2 * BASE_SECOND);
+    assert_int_equal(a.opened, 0);
+    leave(&g);
+    wire_peer_destroy(&a.peer);
+}
+
+static void test_before_hello(void **state) {
+    static const uint8_t noise[100000];
+    side a, b;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    guest g = enter(&a);
+    say(&g, (wire_frame){.type = WIRE_FRAME_DATA, .bytes = 64, .total = 64}, noise, 0);
+    say(&g, (wire_frame){.type = WIRE_FRAME_CREDIT, .total = UINT64_MAX}, NULL, 0);
+    say(&g, (wire_frame){.type = 77}, NULL, 0);
+    say(&g, (wire_frame){.type = WIRE_FRAME_WELCOME, .offset = 1 << 30}, NULL, 0);
+    assert_true(zmq_send(g.socket, noise, 5, 0) > 0);
+    assert_true(zmq_send(g.socket, noise, sizeof noise, 0) > 0);
+    say(&g, (wire_frame){.type = WIRE_FRAME_HELLO, .bytes = sizeof noise}, noise, 0);
+    hears(&g, WIRE_FRAME_WELCOME, "a Hello of 100000 bytes");
+    say(&g, (wire_frame){.type = WIRE_FRAME_HELLO, .bytes = 50}, noise + 1, 0);
+    hears(&g, WIRE_FRAME_WELCOME, "are no Hello");
+    assert_int_equal(a.opened, 0);
+    start(&b, "b", NULL);
+    connect_to(&b, wire_address(a.peer)); /* it still serves */
+    leave(&g);
+    wire_peer_destroy(&b.peer);
+    wire_peer_destroy(&a.peer);
+}
+
+static void test_lies(void **state) {
+    static const uint8_t bytes[WIRE_CHUNK];
+    static const struct {
+        wire_frame frame;
+        int more;
+        const char *text;
+    } cases[] = {
+        {{.type = 77}, 0, "unknown type 77"},
+        {{.type = WIRE_FRAME_CREDIT, .total = 1 << 30}, 0, "are said to be read"},
+        {{.type = WIRE_FRAME_MESSAGE, .kind = 70, .bytes = 8, .total = 4}, 0, "of a message of 4"},
+        {{.type = WIRE_FRAME_MESSAGE, .kind = 70, .total = UINT64_MAX}, 0, "of a message of"},
+        {{.type = WIRE_FRAME_MESSAGE}, 0, "of no kind"},
+        {{.type = WIRE_FRAME_DATA, .offset = UINT64_MAX, .bytes = 8, .total = 8},
+         0,
+         "of a transfer"},
+        {{.type = WIRE_FRAME_DATA, .bytes = 8, .total = 8}, 8, "is no frame"},
+    };
+    side a;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        guest g = enter(&a);
+        say_hello(&g, WIRE_PROTOCOL);
+        hears(&g, WIRE_FRAME_WELCOME, "guest");
+        say(&g, cases[i].frame, bytes, cases[i].more);
+        wait_count(&a, &a.closed, i + 1);
+        if (!strstr(a.text, cases[i].text)) fail_msg("'%s' lacks '%s'", a.text, cases[i].text);
+        hears(&g, WIRE_FRAME_CLOSE, cases[i].text);
+        leave(&g);
+    }
+    /* A message over the limit ends the connection before it is read. */
+    guest g = enter(&a);
+    say_hello(&g, WIRE_PROTOCOL);
+    hears(&g, WIRE_FRAME_WELCOME, "guest");
+    int before = a.closed;
+    say(&g, (wire_frame){.type = WIRE_FRAME_DATA, .bytes = WIRE_CHUNK, .total = 1 << 30}, NULL,
+        4096);
+    wait_count(&a, &a.closed, (uint64_t)before + 1);
+    assert_int_equal(a.why, SHOAL_LOST);
+    leave(&g);
+    wire_peer_destroy(&a.peer);
+}
+
+/* A guest that goes without a word, and one that says nothing any more. */
+static void test_gone_and_silent(void **state) {
+    side a;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    guest g = enter(&a), silent = enter(&a);
+    say_hello(&g, WIRE_PROTOCOL);
+    hears(&g, WIRE_FRAME_WELCOME, "guest");
+    leave(&g);
+    wait_count(&a, &a.closed, 1);
+    assert_non_null(strstr(a.text, "the process has ended, or the connection was cut"));
+    say_hello(&silent, WIRE_PROTOCOL);
+    hears(&silent, WIRE_FRAME_WELCOME, "guest");
+    int64_t then = base_now();
+    wait_count(&a, &a.closed, 2);
+    assert_true(base_now() - then < 2 * BASE_SECOND);
+    assert_non_null(strstr(a.text, "nothing was heard for 1."));
+    leave(&silent);
+    wire_peer_destroy(&a.peer);
+}
+
+/* Several addresses: the first that answers. */
+static void test_list(void **state) {
+    side a, b;
+    char list[600];
+    start(&a, "a", "tcp://127.0.0.1:*");
+    start(&b, "b", NULL);
+    snprintf(list, sizeof list, "shm:nobody,tcp://127.0.0.1:1,%s", wire_address(a.peer));
+    connect_to(&b, list);
+    connect_fails(&b, "shm:nobody,tcp://127.0.0.1:1", SHOAL_NOT_FOUND,
+                  "no hub answers at tcp://127.0.0.1:1");
+    connect_fails(&b, "shm:nobody,udp:1", SHOAL_INVALID, "'udp:1' is none");
+    connect_fails(&b, "tcp://127.0.0.1:99999", SHOAL_INVALID, "use tcp://HOST:PORT");
+    connect_fails(&b, "tcp://127.0.0.1:80/abc", SHOAL_INVALID, "no key after its '/'");
+    assert_int_equal(wire_listen(b.peer, "tcp://0.0.0.0:*"), SHOAL_DENIED);
+    assert_non_null(strstr(shoal_error_message(), "--listen HOST:PORT"));
+    wire_peer_destroy(&b.peer);
+    wire_peer_destroy(&a.peer);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_version), cmocka_unit_test(test_before_hello),
+        cmocka_unit_test(test_lies),          cmocka_unit_test(test_gone_and_silent),
+        cmocka_unit_test(test_list),
+    };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,393 @@
+"""Who gets in, and what happens to links: enrolment, refusals, stopped and cut-off peers, over real
+processes with configuration folders of their own. All addresses are on loopback.
+"""
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from proxy import Proxy
+
+SHOAL = os.environ["SHOAL"]
+SOON = 2.0   # a refusal, a lost peer
+GONE = 3.0   # a hub that is gone
+
+
+class Machine:
+    """A user on a machine: folders of its own, so that nothing is shared but the network."""
+
+    def __init__(self, root, name):
+        self.root, self.name = pathlib.Path(root) / name, name
+        for part in ("run", "config"):
+            (self.root / part).mkdir(parents=True, mode=0o700)
+        self.environment = dict(os.environ, XDG_RUNTIME_DIR=str(self.root / "run"),
+                                XDG_CONFIG_HOME=str(self.root / "config"), USER=name)
+        for variable in ("SHOAL_TRANSPORT", "SHOAL_HUB", "SHOAL_LISTEN"):
+            self.environment.pop(variable, None)
+        self.processes = []
+
+    def run(self, *arguments, code=0):
+        """(output, seconds)"""
+        start = time.monotonic()
+        done = subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=20,
+                              env=self.environment)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr, time.monotonic() - start
+
+    def start(self, *arguments):
+        log = open(self.root / f"log-{len(self.processes)}", "w+", encoding="utf-8")
+        process = subprocess.Popen([SHOAL, *arguments, "--log", "info"], stdout=subprocess.PIPE,
+                                   stderr=log, text=True, env=self.environment)
+        process.log = log
+        process.first = process.stdout.readline()
+        self.processes.append(process)
+        assert process.first, self.log(process)
+        return process
+
+    def log(self, process):
+        process.log.flush()
+        return pathlib.Path(process.log.name).read_text(encoding="utf-8")
+
+    def file(self, name):
+        return self.root / "config" / "shoal" / name
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            finally:
+                process.kill()
+                process.stdout.close()
+                process.log.close()
+
+
+def await_true(condition, seconds, what):
+    """Seconds that it took."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < seconds, what() if callable(what) else what
+        time.sleep(0.01)
+    return time.monotonic() - start
+
+
+class Site:
+    """A hub that listens on TCP, and other machines."""
+
+    def __init__(self, root):
+        self.root, self.machines = root, {}
+        self.hub_machine = self.machine("home")
+        self.hub = self.hub_machine.start("hub", "--listen", "127.0.0.1:0")
+        self.address = re.search(r"tcp://127\.0\.0\.1:(\d+)", self.hub.first)[0]
+        self.port = int(self.address.rsplit(":", 1)[1])
+        self.token = re.search(r"shoal join (\S+)", self.hub.stdout.readline())[1]
+
+    def machine(self, name):
+        self.machines[name] = Machine(self.root, name)
+        return self.machines[name]
+
+    def joined(self, name):
+        machine = self.machine(name)
+        token, _ = self.hub_machine.run("invite")
+        machine.run("join", token.strip(), "--name", name)
+        return machine
+
+    def key(self):
+        machine = next(m for m in self.machines.values() if m.file("hubs").exists())
+        return machine.file("hubs").read_text().split()[1]
+
+    def hub_log(self):
+        return self.hub_machine.log(self.hub)
+
+    def workers(self):
+        return self.hub_machine.run("status")[0]
+
+    def close(self):
+        for machine in reversed(list(self.machines.values())):
+            machine.close()
+
+
+@pytest.fixture
+def site():
+    root = tempfile.mkdtemp(prefix="shoal-trust-")
+    s = Site(root)
+    yield s
+    ended = s.hub.poll()
+    s.close()
+    assert ended in (None, -signal.SIGKILL), "nothing that a peer does ends the hub"
+    shutil.rmtree(root)
+
+
+# ---- enrolment ----
+
+def test_join_and_work(site):
+    ann = site.machine("ann")
+    out, _ = ann.run("join", site.token, "--name", "ann's laptop")
+    assert site.address in out
+    worker = ann.start("worker", "--hub", site.address, "--name", "w1", "--threads", "1")
+    assert "w1 joined" in worker.first
+    assert "w1" in site.workers()
+    assert "ann-s-laptop" in site.hub_machine.run("peers")[0]
+    for name, mode in (("", 0o700), ("key", 0o600), ("hubs", 0o600)):
+        assert ann.file(name).stat().st_mode & 0o777 == mode
+    for name in ("peers", "tokens", "hub", "key"):
+        assert site.hub_machine.file(name).stat().st_mode & 0o777 == 0o600
+
+
+def test_two_users_exchange(site):
+    """Workers of two users and a client of a third: keys reach members by way of the hub."""
+    numpy = pytest.importorskip("numpy")
+    for name in ("ann", "bob"):
+        site.joined(name).start("worker", "--hub", site.address, "--name", name, "--threads", "1")
+    eve = site.joined("eve")
+    a = numpy.random.default_rng(1).random((300, 300), numpy.float32)
+    numpy.save(eve.root / "a.npy", a)
+    path = str(eve.root / "a.npy")
+    for split in ("rows", "inner", "columns"):
+        out = str(eve.root / "c.npy")
+        eve.run("matmul", path, path, "-o", out, "--force", "--hub", site.address, "--split", split)
+        assert numpy.abs(numpy.load(out) - a @ a).max() < 1e-2
+
+
+def test_token_once(site):
+    ann, bob = site.machine("ann"), site.machine("bob")
+    ann.run("join", site.token)
+    text, seconds = bob.run("join", site.token, code=1)
+    assert "refuses the token: it has been used or has expired" in text and seconds < SOON
+    await_true(lambda: "a token that has been used" in site.hub_log(), SOON, site.hub_log)
+    assert not bob.file("hubs").exists()
+
+
+def test_token_expired(site):
+    tokens = site.hub_machine.file("tokens")
+    key, _, state = tokens.read_text().split()
+    tokens.write_text(f"{key} 1000 {state}\n")
+    text, seconds = site.machine("ann").run("join", site.token, code=1)
+    assert "refuses the token" in text and seconds < SOON
+    await_true(lambda: "an expired token" in site.hub_log(), SOON, site.hub_log)
+
+
+def test_token_wrong(site):
+    ann = site.machine("ann")
+    middle = site.token[20:30]
+    for token in (site.token[:-1], site.token + "A", site.token.replace(middle, middle[::-1]),
+                  "shoal-", "x", site.token.upper()):
+        text, seconds = ann.run("join", token, code=1)
+        assert "token" in text and seconds < SOON, text
+    # The token of another hub, whose key this one does not have.
+    other = Site(site.root + "/other")
+    try:
+        other.hub.kill()
+        other.hub.wait()
+        tokens = site.token
+        text, seconds = ann.run("join", other.token, code=1)
+        assert "no hub answers" in text and seconds < SOON
+        assert tokens
+    finally:
+        other.close()
+
+
+def test_never_joined(site):
+    text, seconds = site.machine("eve").run("worker", "--hub", site.address, code=1)
+    assert "run `shoal join TOKEN`" in text and seconds < SOON
+    await_true(lambda: "refused a connection" in site.hub_log(), SOON, site.hub_log)
+
+
+def test_unknown_key(site):
+    """The hub's key is known, but not ours."""
+    site.joined("ann")
+    text, seconds = site.machine("eve").run("worker", "--hub", f"{site.address}/{site.key()}", code=1)
+    assert "refuses the key of this user" in text and seconds < SOON
+    await_true(lambda: "127.0.0.1: unknown key" in site.hub_log(), SOON, site.hub_log)
+
+
+def test_wrong_hub_key(site):
+    ann = site.joined("ann")
+    wrong = site.key()[:-2] + ("00" if site.key()[-2:] != "00" else "11")
+    text, seconds = ann.run("worker", "--hub", f"{site.address}/{wrong}", code=1)
+    assert "is no hub with the key that was expected" in text and seconds < SOON
+    await_true(lambda: "no handshake with the right keys" in site.hub_log(), SOON, site.hub_log)
+
+
+def test_revoked(site):
+    ann = site.joined("ann")
+    worker = ann.start("worker", "--hub", site.address, "--name", "w1", "--threads", "1")
+    assert "nobody called 'bob'" in site.hub_machine.run("revoke", "bob", code=1)[0]
+    site.hub_machine.run("revoke", "ann")
+    start = time.monotonic()
+    assert worker.wait(SOON) == 1
+    assert time.monotonic() - start < SOON
+    assert "the key of this user was revoked" in ann.log(worker)
+    await_true(lambda: "w1 left" in site.hub_log(), SOON, site.hub_log)
+    text, seconds = ann.run("worker", "--hub", site.address, code=1)
+    assert "refuses the key of this user" in text and seconds < SOON
+
+
+def test_files_open_to_others(site):
+    ann = site.joined("ann")
+    ann.file("key").chmod(0o644)
+    assert "open to others (mode 644): chmod 600" in ann.run(
+        "worker", "--hub", site.address, code=1)[0]
+    ann.file("key").chmod(0o600)
+    ann.file("").chmod(0o755)
+    assert "chmod 700" in ann.run("worker", "--hub", site.address, code=1)[0]
+    ann.file("").chmod(0o700)
+
+
+def test_beyond_loopback_by_flag_only(site):
+    text, _ = site.machine("ann").run("hub", "--address", "tcp://0.0.0.0:0", code=1)
+    assert "--listen" in text
+    text, _ = site.machine("bob").run("hub", "--listen", "0.0.0.0:7400", code=1)
+    assert "name one interface" in text
+
+
+def memory_of(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
+
+
+def test_plain_bytes(site):
+    """Strangers on TCP: turned away in time, with little memory, and the hub serves on."""
+    # A greeting of ZMTP 3.1 with CURVE, then a command that claims 1 MiB; others claim more.
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
+    claims = [b"\x06" + size.to_bytes(8, "big") for size in (1 << 20, 1 << 30, 1 << 62)]
+    inputs = [b"GET / HTTP/1.1\r\n\r\n", b"\0" * 100, random.randbytes(5000), b"\xff", b"",
+              *[greeting + claim + random.randbytes(2000) for claim in claims]]
+    before = memory_of(site.hub.pid)
+    for _ in range(8):
+        sockets = []
+        for data in inputs:
+            end = socket.create_connection(("127.0.0.1", site.port))
+            end.sendall(data)
+            sockets.append(end)
+        assert memory_of(site.hub.pid) - before < 16 << 20
+    start = time.monotonic()
+    for end in sockets:
+        end.settimeout(5)
+        try:
+            while end.recv(4096):
+                pass
+        except ConnectionError:
+            pass
+        end.close()
+    assert time.monotonic() - start < SOON
+    assert "refused a connection" in site.hub_log()
+    ann = site.joined("ann")
+    assert "w1 joined" in ann.start("worker", "--hub", site.address, "--name", "w1").first
+
+
+# ---- peers that are lost ----
+
+def lost_in(site, name, seconds=SOON):
+    return await_true(lambda: f"{name} left" in site.hub_log(), seconds, site.hub_log)
+
+
+@pytest.mark.parametrize("transport", ["shm", "zmq"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_worker_lost(site, transport, number):
+    machine = site.hub_machine if transport == "shm" else site.joined("ann")
+    hub = "shm:hub" if transport == "shm" else site.address
+    worker = machine.start("worker", "--hub", hub, "--name", "w1", "--threads", "1")
+    time.sleep(0.5)
+    worker.send_signal(number)
+    lost_in(site, "w1")
+    if number == signal.SIGSTOP:  # what wakes again does no harm, and says what happened
+        worker.send_signal(signal.SIGCONT)
+        assert worker.wait(GONE) == 1
+        assert "the hub is gone" in machine.log(worker)
+
+
+@pytest.mark.parametrize("transport", ["shm", "zmq"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_hub_lost(site, transport, number):
+    machine = site.hub_machine if transport == "shm" else site.joined("ann")
+    hub = "shm:hub" if transport == "shm" else site.address
+    worker = machine.start("worker", "--hub", hub, "--name", "w1", "--threads", "1")
+    start = time.monotonic()
+    site.hub.send_signal(number)
+    assert worker.wait(GONE) == 1
+    assert time.monotonic() - start < GONE
+    assert "the hub is gone" in machine.log(worker)
+
+
+def behind_proxy(site):
+    ann = site.joined("ann")
+    proxy = Proxy(site.port)
+    hub = f"tcp://127.0.0.1:{proxy.port}/{site.key()}"
+    worker = ann.start("worker", "--hub", hub, "--name", "w1", "--threads", "1")
+    time.sleep(0.5)
+    return ann, proxy, worker
+
+
+@pytest.mark.parametrize("fault", ["drop", "cut", "flip"])
+def test_link_fails(site, fault):
+    """A link that is silent, cut or changed on its way: both sides know in time, and say so."""
+    ann, proxy, worker = behind_proxy(site)
+    try:
+        if fault == "cut":
+            proxy.cut()
+        else:
+            setattr(proxy, fault, True)
+        # Garbled bytes may look like the start of a long frame for a while.
+        lost_in(site, "w1", 20 if fault == "flip" else SOON)
+        assert worker.wait(20 if fault == "flip" else SOON) == 1
+        assert "the hub is gone" in ann.log(worker)
+    finally:
+        proxy.close()
+
+
+@pytest.mark.parametrize("fault", [("delay", 0.1), ("rate", 200_000)])
+def test_slow_link_stays(site, fault):
+    """A slow link is no dead one, though seconds' worth of bytes are on their way."""
+    numpy = pytest.importorskip("numpy")
+    ann = site.joined("ann")
+    worker = ann.start("worker", "--hub", site.address, "--name", "w1", "--threads", "1", "--listen",
+                       "127.0.0.1:0")
+    a = numpy.random.default_rng(1).random((500, 500), numpy.float32)
+    path = str(site.hub_machine.root / "a.npy")
+    numpy.save(path, a)
+    proxy = Proxy(site.port)
+    try:
+        setattr(proxy, *fault)
+        eve = site.joined("eve")
+        hub = f"tcp://127.0.0.1:{proxy.port}/{site.key()}"
+        slow = eve.start("worker", "--hub", hub, "--name", "w2", "--threads", "1")
+        time.sleep(4)
+        assert worker.poll() is None and slow.poll() is None
+        assert "left" not in site.hub_log()
+    finally:
+        proxy.close()
+
+
+def test_load_is_no_death(site):
+    """Both cores busy twice over, and products that take a while: nobody is declared dead."""
+    numpy = pytest.importorskip("numpy")
+    ann = site.joined("ann")
+    workers = [ann.start("worker", "--hub", site.address, "--name", "w1"),
+               site.hub_machine.start("worker", "--name", "w2")]
+    a = numpy.random.default_rng(1).random((1500, 1500), numpy.float32)
+    path = str(site.hub_machine.root / "a.npy")
+    numpy.save(path, a)
+    spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
+                for _ in range(2 * len(os.sched_getaffinity(0)))]
+    try:
+        end = time.monotonic() + float(os.environ.get("SHOAL_LOAD_SECONDS", "8"))
+        while time.monotonic() < end:
+            subprocess.run([SHOAL, "matmul", path, path, "-o", path.replace("a.", "c."), "--force"],
+                           check=True, capture_output=True, timeout=120,
+                           env=site.hub_machine.environment)
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+    assert all(worker.poll() is None for worker in workers)
+    assert "w1 left" not in site.hub_log() and "w2 left" not in site.hub_log()
