@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,8 +147,26 @@ static int become_daemon(int parent) {
     return chdir("/") == 0 ? CMD_OK : cmd_fail("going to /: %s", strerror(errno));
 }
 
+/* Services of systemd that wait for this one wait for these words (sd_notify(3)). */
+static void tell_systemd(void) {
+    static const char words[] = "READY=1";
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    const char *path = getenv("NOTIFY_SOCKET");
+    size_t length = path != NULL ? strlen(path) : 0;
+    if (length < 2 || length >= sizeof to.sun_path) return;
+    memcpy(to.sun_path, path, length);
+    if (path[0] == '@') to.sun_path[0] = 0; /* a name that is no file */
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    if (fd >= 0 && sendto(fd, words, sizeof words - 1, MSG_NOSIGNAL | MSG_DONTWAIT,
+                          (const struct sockaddr *)&to, size) < 0)
+        cmd_fail("telling systemd at %s: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+}
+
 void daemon_ready(void) {
     char word = 'r';
+    tell_systemd();
     if (!self.started || self.parent < 0) return;
     fflush(stdout);
     open_log(true);

@@ -18,7 +18,8 @@ void daemon_identify(const char *command, const char *name, char id[DAEMON_ID]);
  * parent waits for daemon_ready and ends the process, with the child's exit code when that fails.
  * Until then standard output, and the messages of cmd_fail, are the parent's. */
 int daemon_start(const char *id);
-/* Lets the parent go. From here on all output goes to the log. Nothing where none was started. */
+/* Lets the parent go: from here on all output goes to the log; nothing where none was started. A
+ * service of systemd is told to be ready. */
 void daemon_ready(void);
 /* Gives up the lock. */
 void daemon_end(void);

@@ -21,6 +21,7 @@ class Home:
         self.folder = folder
         self.runtime = folder / "shoal"
         self.logs = folder / ".local/state/shoal"
+        self.processes = []
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in ("SHOAL_HUB", "SHOAL_LOG", "XDG_STATE_HOME")}
         self.environment |= {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)}
@@ -49,6 +50,9 @@ def home(tmp_path):
     made = Home(folder)
     yield made
     made.shoal("stop")
+    for process in reversed(made.processes):
+        process.terminate()
+        process.wait(20)
     subprocess.run(["rm", "-rf", folder], check=True)
 
 

@@ -23,6 +23,8 @@ typedef struct device_metric {
 static double epoch(const pool *p) { return (double)p->status->epoch; }
 static double uptime(const pool *p) { return (double)p->status->uptime_ms * 1e-3; }
 static double instances(const pool *p) { return (double)p->status->instances; }
+static double losses(const pool *p) { return (double)p->status->losses; }
+static double reruns(const pool *p) { return (double)p->status->reruns; }
 static double values(const pool *p) { return (double)p->status->values; }
 static double bytes(const pool *p) { return (double)p->status->bytes; }
 
@@ -57,6 +59,8 @@ static const pool_metric pool_metrics[] = {
     {"shoal_values", "gauge", "Values that are held.", values},
     {"shoal_value_bytes", "gauge", "Bytes of values, in clients' memory too.", bytes},
     {"shoal_instances_total", "counter", "Runs of programs that were numbered.", instances},
+    {"shoal_losses_total", "counter", "Workers that left.", losses},
+    {"shoal_reruns_total", "counter", "Programs run again because of that.", reruns},
 };
 
 static double one(const shoal_slot *s) { return 1; }

@@ -32,7 +32,9 @@ static void test_pool(void **state) {
                                       .instances = UINT64_C(9007199254740991),
                                       .values = 7,
                                       .bytes = 4096,
-                                      .sessions = 3};
+                                      .sessions = 3,
+                                      .losses = 5,
+                                      .reruns = 6};
     const shoal_slot slots[] = {
         {.slot = 0, .compute = true, .worker = "a", .busy_ns = 1234567891, .nodes = 12},
         {.slot = 1, .compute = true, .worker = "a", .sent = 100, .received = 50},
@@ -49,6 +51,8 @@ static void test_pool(void **state) {
     has(text, "shoal_sessions 2"); /* the watcher's own is not counted */
     has(text, "# TYPE shoal_instances_total counter");
     has(text, "shoal_instances_total 9007199254740991");
+    has(text, "shoal_losses_total 5");
+    has(text, "shoal_reruns_total 6");
     has(text, "shoal_device_busy_seconds_total{slot=\"0\",worker=\"a\"} 1.234567891");
     has(text, "shoal_device_sent_bytes_total{slot=\"1\",worker=\"a\"} 100");
     has(text, "shoal_device_memory_bytes{slot=\"3\",worker=\"b\"} 1099511627776");
