@@ -57,6 +57,7 @@ RETURNS = {
     "list[tuple[str, str, str]]": "operations",
     "Session": "session connect init",
     "Pool": "status",
+    "Counts": "counts",
     "Generator": "manual_seed",
 }
 PARAMETER = {name: kind for kind, names in PARAMETERS.items() for name in names.split()}
@@ -101,8 +102,9 @@ def function_stub(name, function, method, indent, returns=None):
     line = f"{head}{', '.join(parts)}) -> {returns or RETURN.get(name, 'Tensor')}: ...\n"
     if len(line) <= 101:
         return line
-    inner = textwrap.fill(", ".join(parts), 99, initial_indent=indent + "    ",
-                          subsequent_indent=indent + "    ", break_long_words=False)
+    kept = ", ".join(part.replace(" ", "\0") for part in parts)  # no line ends within a parameter
+    inner = textwrap.fill(kept, 99, initial_indent=indent + "    ", break_long_words=False,
+                          subsequent_indent=indent + "    ").replace("\0", " ")
     return f"{head}\n{inner}\n{indent}) -> {returns or RETURN.get(name, 'Tensor')}: ...\n"
 
 
@@ -197,13 +199,38 @@ def plain_module(name, imports):
     return text
 
 
+def folder_module(name):
+    """The stub of a package: where what it offers comes from."""
+    module = importlib.import_module(f"shoal.{name}")
+    text = f'"""Types of `shoal.{name}`. Written by tools/stubs.py."""\n'
+    for key in sorted(module.__all__):
+        value = getattr(module, key)
+        if inspect.ismodule(value):
+            home, own = value.__name__.rpartition(".")[::2]
+            there = "." if home == module.__name__ else ".."
+            text += f"from {there} import {own} as {key}\n"
+        else:
+            depth = value.__module__.removeprefix(f"shoal.{name}.")
+            there = f".{depth}" if depth != value.__module__ else \
+                value.__module__.replace("shoal.", "..", 1)
+            text += f"from {there} import {key} as {key}\n"
+    return text + "\n__all__: list[str]\n"
+
+
 TENSOR = "from {dots}tensor import Axes, DType, Operand, Shape, Sorted, Tensor\n"
 MODULES = {  # beside tensor and the package itself: what each imports
     "pool": TENSOR.format(dots="."),
     "files": "from .pool import Session\n" + TENSOR.format(dots="."),
     "random": TENSOR.format(dots="."),
     "functional": TENSOR.format(dots="."),
-    "optim": TENSOR.format(dots="."),
+    "autograd": TENSOR.format(dots="."),
+    "nn.module": TENSOR.format(dots=".."),
+    "nn.layers": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.functions": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.init": TENSOR.format(dots=".."),
+    "nn.utils": TENSOR.format(dots=".."),
+    "optim.optimizer": TENSOR.format(dots=".."),
+    "optim.lr_scheduler": "from .optimizer import Optimizer\n",
 }
 
 
@@ -214,8 +241,9 @@ def main():
     shoal = importlib.import_module("shoal")
     made = {"tensor.pyi": tensor_module(shoal), "__init__.pyi": package_module(shoal)}
     for name, imports in MODULES.items():
-        if (PACKAGE / f"{name}.py").is_file():
-            made[f"{name}.pyi"] = plain_module(name, imports)
+        made[f"{name.replace('.', '/')}.pyi"] = plain_module(name, imports)
+    for name in ("nn", "optim"):
+        made[f"{name}/__init__.pyi"] = folder_module(name)
     problems = []
     for name, text in made.items():
         path = PACKAGE / name

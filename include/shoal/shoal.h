@@ -63,6 +63,14 @@ SHOAL_API void shoal_session_close(shoal_session **session);
 /* Waits until everything recorded has run. Returns the first failure since the last sync. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_sync(shoal_session *session);
 
+/* What a session has sent since it was opened. */
+typedef struct shoal_counts {
+    size_t size;       /* sizeof(shoal_counts) */
+    uint64_t programs; /* programs run */
+    uint64_t fresh;    /* of these, sent in full; the others repeated one, by its number */
+} shoal_counts;
+SHOAL_API void shoal_session_counts(shoal_session *session, shoal_counts *out);
+
 /* Notes where in the user's program the following operations of this thread come from
  * ("train.py:12"); part of error messages. The text is copied. NULL: unknown. */
 SHOAL_API void shoal_location(const char *location);

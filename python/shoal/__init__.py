@@ -25,6 +25,8 @@ _shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor,
 
 from .pool import (Pool, Session, Slot, connect, disconnect, explain, init, operations, session,
                    status, sync)
+from .autograd import (backward, checkpoint, enable_grad, grad, inference_mode, is_grad_enabled, no_grad,
+                       set_grad_enabled)
 from .creation import (arange, as_tensor, broadcast_tensors, cat, concat, embedding, empty,
                        empty_like, eye, from_dlpack, from_numpy, full, full_like, hstack, linspace,
                        matmul, meshgrid, ones, ones_like, stack, tensor, vstack, where, zeros,
@@ -33,6 +35,7 @@ from .einsum import einsum
 from .files import File, load, save
 from .random import (Generator, bernoulli, get_rng_state, manual_seed, multinomial, normal, rand,
                      rand_like, randbits, randint, randn, randn_like, randperm, set_rng_state)
+from . import functional, nn, optim
 from . import methods as _methods
 
 # Element types go by their names; these are for those who write shoal.float32.
@@ -51,7 +54,8 @@ __all__ = [
     "status", "sync", "tensor", "vstack", "where", "zeros", "zeros_like", "ShoalError",
     "InvalidError", "UnsupportedError", "OutOfMemoryError", "NotFoundError", "FormatError",
     "IOFailedError", "DeadlineError", "LostError", "ClosedError", "VersionError", "DeniedError",
-    "BusyError", "InternalError",
+    "BusyError", "InternalError", "backward", "checkpoint", "enable_grad", "grad", "inference_mode",
+    "is_grad_enabled", "no_grad", "set_grad_enabled",
 ]
 
 for _name in _methods.FUNCTIONS:

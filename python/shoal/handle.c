@@ -159,22 +159,6 @@ out:
     return result;
 }
 
-/* rebind(other): from now on this object stands for the other's value, of the same type. */
-static PyObject *tensor_rebind(PyObject *object, PyObject *other) {
-    shoal_tensor *value = tensor_of(other);
-    if (!value) return NULL;
-    tensor_object *self = (tensor_object *)object;
-    const shoal_type *from = shoal_tensor_type(value), *to = shoal_tensor_type(self->tensor);
-    if (from->dtype != to->dtype || from->rank != to->rank ||
-        memcmp(from->dims, to->dims, from->rank * sizeof *from->dims))
-        return PyErr_Format(errors[SHOAL_INVALID],
-                            "a change in place keeps shape and element type");
-    shoal_tensor *old = self->tensor;
-    self->tensor = shoal_tensor_retain(value);
-    shoal_tensor_free(&old);
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef tensor_methods[] = {
     {"_rebind", tensor_rebind, METH_O, NULL},
     {"_read", tensor_read, METH_O, NULL},
@@ -182,11 +166,21 @@ static PyMethodDef tensor_methods[] = {
     {"_explain", tensor_explain, METH_VARARGS, NULL},
     {"_times", tensor_times, METH_NOARGS, NULL},
     {"_place", tensor_place, METH_VARARGS, NULL},
+    {"_require", tensor_require, METH_O, NULL},
+    {"_watch", tensor_watch, METH_NOARGS, NULL},
+    {"detach", tensor_detach, METH_NOARGS, "The same value, through which no gradients pass."},
+    {"detach_", tensor_detach_self, METH_NOARGS,
+     "In place: no gradients pass through this object from now on; a leaf is none any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef tensor_getters[] = {
     {"shape", tensor_shape, NULL, "The lengths of the axes, a tuple.", NULL},
     {"dtype", tensor_dtype, NULL, "The name of the element type, such as 'float32'.", NULL},
     {"session", tensor_session, NULL, "The session that the tensor belongs to.", NULL},
+    {"_requires", tensor_requires_grad, NULL, NULL, NULL},
+    {"is_leaf", tensor_is_leaf, NULL,
+     "Whether this is no result of an operation that gradients pass through.", NULL},
+    {"_origin", tensor_origin, NULL, NULL, NULL},
+    {"_identity", tensor_identity, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
                                      {Py_tp_methods, tensor_methods},

@@ -49,7 +49,16 @@ void release_buffers(void);
 
 /* The types, for the module to make; and the module's functions. */
 extern PyType_Spec session_spec, tensor_spec, file_spec;
-extern PyMethodDef operation_functions[];
+extern PyMethodDef operation_functions[], gradient_functions[];
+PyObject *tensor_requires_grad(PyObject *self, void *unused);
+PyObject *tensor_is_leaf(PyObject *self, void *unused);
+PyObject *tensor_origin(PyObject *self, void *unused);
+PyObject *tensor_identity(PyObject *self, void *unused);
+PyObject *tensor_require(PyObject *self, PyObject *required);
+PyObject *tensor_watch(PyObject *self, PyObject *unused);
+PyObject *tensor_detach(PyObject *self, PyObject *unused);
+PyObject *tensor_detach_self(PyObject *self, PyObject *unused);
+PyObject *tensor_rebind(PyObject *self, PyObject *other);
 PyObject *operation_names(void); /* (unary names, binary names) */
 PyObject *write_npy(PyObject *module, PyObject *args);
 

@@ -153,6 +153,7 @@ static PyObject *call_unary(PyObject *module, PyObject *const *args, Py_ssize_t 
     return finish(unaries[number].call(x, &out), &out, args[1]);
 }
 
+/* None: the element types differ, and the caller is to make them alike. */
 static PyObject *call_binary(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     (void)module;
     size_t number = n == 3 ? PyLong_AsSize_t(args[0]) : SIZE_MAX;
@@ -160,6 +161,9 @@ static PyObject *call_binary(PyObject *module, PyObject *const *args, Py_ssize_t
         return PyErr_Format(PyExc_TypeError, "binary(number, tensor, tensor)");
     shoal_tensor *a = tensor_of(args[1]), *b = tensor_of(args[2]), *out;
     if (!a || !b) return NULL;
+    if (shoal_tensor_type(a)->dtype != shoal_tensor_type(b)->dtype &&
+        binaries[number].call != shoal_matmul)
+        Py_RETURN_NONE;
     note_location();
     return finish(binaries[number].call(a, b, &out), &out, args[1]);
 }

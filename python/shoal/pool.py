@@ -44,6 +44,13 @@ class Pool:
     slots: list = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What a session has sent: programs run, and how many of these were new, not replayed."""
+    programs: int
+    fresh: int
+
+
 _open_sessions = weakref.WeakSet()
 
 
@@ -85,6 +92,10 @@ class Session(_shoal.Session):
         rows = self._status()
         rows["slots"] = [Slot(**row) for row in rows["slots"]]
         return Pool(**rows)
+
+    def counts(self):
+        """What has been sent since the session was opened."""
+        return Counts(*self._counts())
 
     def compute_slots(self):
         """The number of slots that compute."""

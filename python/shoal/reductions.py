@@ -156,7 +156,10 @@ class Reductions:
         if p == 1:
             return abs(x).sum(axis, keepdims)
         if p == 2:
-            return (x * x).sum(axis, keepdims).sqrt()
+            total = (x * x).sum(axis, keepdims)
+            some = total > 0  # at 0 the gradient is 0
+            root = _shoal.select(some, total, total._coerce(1)).sqrt()
+            return _shoal.select(some, root, total)
         return abs(x).pow(float(p)).sum(axis, keepdims).pow(1.0 / p)
 
     @torch_words

@@ -188,6 +188,16 @@ static PyObject *session_sync(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+static PyObject *session_counts(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_session *session = session_of(self);
+    if (!session) return NULL;
+    shoal_counts counts = {.size = sizeof counts};
+    shoal_session_counts(session, &counts);
+    return Py_BuildValue("(KK)", (unsigned long long)counts.programs,
+                         (unsigned long long)counts.fresh);
+}
+
 static PyObject *session_status(PyObject *self, PyObject *unused) {
     (void)unused;
     enum { ROOM = 1024 };
@@ -229,6 +239,7 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
 static PyMethodDef session_methods[] = {
     {"close", session_close, METH_NOARGS, "Ends the session."},
     {"sync", session_sync, METH_NOARGS, "Waits until everything recorded has run."},
+    {"_counts", session_counts, METH_NOARGS, NULL},
     {"_status", session_status, METH_NOARGS, NULL},
     {"_from_buffer", session_from_buffer, METH_VARARGS, NULL},
     {"_from_bytes", session_from_bytes, METH_VARARGS, NULL},

@@ -25,8 +25,6 @@ class Shapes:
             if not known or self.size % known:
                 raise invalid(f"reshape: {self._text()} does not fit {list(shape)}")
             shape = tuple(self.size // known if n == -1 else n for n in shape)
-        if shape == self.shape:
-            return self
         return _shoal.apply(self.session, "reshape", (self,), {"shape": shape}, 1)[0]
 
     def view(self, *shape):
@@ -99,8 +97,6 @@ class Shapes:
     def permute(self, *axes):
         """The axes in the given order; negative ones count from the end."""
         axes = tuple(a + self.ndim if a < 0 else a for a in shape_of(axes))
-        if axes == tuple(range(self.ndim)):
-            return self
         return _shoal.apply(self.session, "transpose", (self,), {"permutation": axes}, 1)[0]
 
     def movedim(self, source, destination):
@@ -139,8 +135,7 @@ class Shapes:
 
     def broadcast_to(self, *shape):
         """Repeated to a shape by NumPy's rules."""
-        shape = shape_of(shape)
-        return self if shape == self.shape else _shoal.broadcast(self, shape)
+        return _shoal.broadcast(self, shape_of(shape))
 
     def expand(self, *shape):
         """Repeated to a shape by NumPy's rules; -1 keeps a length."""
@@ -189,7 +184,7 @@ class Shapes:
     def flip(self, axis=None):
         """The axes (an int, a tuple, None: all) from their end to their beginning."""
         axes = tuple(axis_of(a, self.ndim, "flip") for a in self._axes(axis))
-        return self._apply("reverse", dimensions=axes) if axes else self
+        return self._apply("reverse", dimensions=axes)
 
     @torch_words
     def roll(self, shifts, axis=None):
@@ -320,7 +315,7 @@ class Shapes:
             "shape": shape, "iota_dimension": a, "dtype": "int64"}, 1)[0] for a in (0, 1))
         distance = column - row
         keep = distance <= diagonal if lower else distance >= diagonal
-        return _shoal.select(keep, self, self._coerce(0))
+        return _shoal.select(keep, self, self._coerce(0).astype(self.dtype))
 
 
 def _cat(tensors, axis):

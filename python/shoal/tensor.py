@@ -8,6 +8,7 @@ import math
 import struct
 
 from . import _shoal
+from .autograd import Gradients
 from .indexing import Indexing
 from .methods import Operations
 from .reductions import Reductions
@@ -103,10 +104,10 @@ def _has_buffer(data):
         return False
 
 
-class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
+class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
     """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
 
-    __slots__ = ()
+    __slots__ = ("_grad", "__weakref__")
     __array_ufunc__ = None  # an ndarray on the left leaves operators to us
     __array_priority__ = 1000
 
@@ -155,7 +156,9 @@ class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
         return f"tensor({values}{'' if plain else f', dtype={self.dtype}'}{self._remark()})"
 
     def _remark(self):
-        return ""
+        if self.is_leaf:
+            return ", requires_grad=True" if self.requires_grad else ""
+        return f", grad_fn={self.grad_fn}"
 
     def __format__(self, form):
         return format(self.item() if form and self.size == 1 else str(self), form)
@@ -268,12 +271,13 @@ class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
         return self.astype(common), other.astype(common)
 
     def _binary(self, name, other, reflected=False):
-        other = self._coerce(other)
-        if other is None:
-            return NotImplemented
-        a, b = self._alike(other)
-        return _shoal.binary(_BINARY[name], b, a) if reflected else \
-            _shoal.binary(_BINARY[name], a, b)
+        if other.__class__ is not Tensor:
+            other = self._coerce(other)
+            if other is None:
+                return NotImplemented
+        a, b = (other, self) if reflected else (self, other)
+        made = _shoal.binary(_BINARY[name], a, b)
+        return _shoal.binary(_BINARY[name], *a._alike(b)) if made is None else made
 
     def __add__(self, other):
         return self._binary("add", other)
@@ -324,7 +328,7 @@ class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
         return _shoal.unary(_UNARY["negate"], self)
 
     def __pos__(self):
-        return self
+        return self.clone()
 
     def __abs__(self):
         return _shoal.unary(_UNARY["abs"], self)
@@ -501,15 +505,31 @@ class Tensor(Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
         return self.astype(other.dtype)
 
     def clone(self):
-        """Another handle to the same value."""
-        return self.reshape(self.shape) if self.shape else self + 0
+        """Another object for the same value, which changes in place do not reach."""
+        return self.reshape(self.shape)
+
+    def __copy__(self):
+        return self.clone()
+
+    def __deepcopy__(self, memo):
+        """A leaf like this one, of the same class; results are not copied, as in torch."""
+        if not self.is_leaf:
+            raise invalid(f"deepcopy: {self._text()} is a result that gradients pass through; copy "
+                          "its detach()")
+        made = self.detach()
+        made.__class__ = type(self)
+        if self.requires_grad:
+            made.requires_grad_()
+        if self.grad is not None:
+            made.grad = self.grad.detach()
+        memo[id(self)] = made
+        return made
+
+    def __reduce__(self):
+        raise TypeError("tensors are not pickled; shoal.save writes them, and dicts of them")
 
     def contiguous(self):
         """Itself: a tensor has no strides."""
-        return self
-
-    def detach(self):
-        """The same value, which no gradient flows through."""
         return self
 
     def dim(self):

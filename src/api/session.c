@@ -293,6 +293,15 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
     to->memory = from->device->memory;
 }
 
+void shoal_session_counts(shoal_session *session, shoal_counts *out) {
+    pthread_mutex_lock(&session->lock);
+    shoal_counts counts = {.size = sizeof counts,
+                           .programs = session->clock,
+                           .fresh = session->next_program & ((UINT64_C(1) << 40) - 1)};
+    pthread_mutex_unlock(&session->lock);
+    memcpy(out, &counts, out->size < sizeof counts ? out->size : sizeof counts);
+}
+
 shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, shoal_slot *slots,
                              uint32_t room) {
     Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;

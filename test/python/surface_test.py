@@ -3,6 +3,7 @@ random numbers, files. With SHOAL_HUB set, on a pool."""
 import copy
 import math
 import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -103,6 +104,17 @@ def test_in_place():
     whole = shoal.tensor([1, 2])
     with pytest.raises(shoal.InvalidError, match="cannot hold float32"):
         whole += 0.5
+
+
+def test_nothing_is_a_view():
+    x = shoal.tensor([1.0, 2.0])
+    for y in (x.clone(), x[:], x.reshape(2), +x, x.T, x.permute(0), x.broadcast_to(2), copy.copy(x),
+              copy.deepcopy(x), x.detach(), x.flip(())):
+        y += 1
+        same(y, np.array([2, 3], "float32"))
+    same(x, np.array([1, 2], "float32"))
+    with pytest.raises(TypeError, match="shoal.save writes them"):
+        pickle.dumps(x)
 
 
 def test_names_of_torch():
@@ -288,6 +300,7 @@ def test_shapes():
         same(x[0, 0].diag(k), np.diag(a[0, 0], k))
         same(x.tril(k), np.tril(a, k))
         same(x.triu(k), np.triu(a, k))
+        same((x > 9).triu(k), np.triu(a > 9, k))
     same(x[0].trace(), np.trace(a[0]))
     same(x.unfold(2, 3, 1), np.lib.stride_tricks.sliding_window_view(a, 3, 2))
     same(shoal.einsum("iij->ij", shoal.tensor(a[:, :2])), np.einsum("iij->ij", a[:, :2]))

@@ -1,0 +1,235 @@
+"""Gradients, as torch has them: `requires_grad`, `backward`, `grad`, `no_grad`.
+
+A tensor that requires gradients is a leaf; results of operations on it remember how they were made.
+`loss.backward()` adds the gradient of a loss to the `.grad` of each leaf. Gradients are recorded like
+any operation and run when something is read: forward, backward and update of a step of training are
+one program.
+"""
+import functools
+import weakref
+
+from . import _shoal
+from .words import invalid
+
+_OFF, _ON, _AGAIN = range(3)
+
+# The object that shows each leaf, and each result that keeps its gradient, by identity.
+_shown = weakref.WeakValueDictionary()
+
+
+class GradFn:
+    """What made a tensor: `x.grad_fn`."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name):
+        self._name = name
+
+    def name(self):
+        """The operation's name."""
+        return self._name
+
+    def __repr__(self):
+        return f"<{self._name}>"
+
+
+class Gradients:
+    """What `Tensor` has from here. `is_leaf`, `detach` and `detach_` come with the handle."""
+
+    __slots__ = ()
+
+    @property
+    def requires_grad(self):
+        """Whether gradients are asked for with respect to this tensor, or one it derives from."""
+        return self._requires
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad):
+        self.requires_grad_(requires_grad)
+
+    def requires_grad_(self, requires_grad=True):
+        """In place: asks for gradients with respect to this tensor, which must be of a floating type.
+
+        It can be taken away from leaves alone.
+        """
+        self._require(requires_grad)
+        if requires_grad:
+            _shown[self._identity] = self
+        return self
+
+    @property
+    def grad(self):
+        """The sum of gradients that `backward` has brought here, or None; assign None to forget it."""
+        return getattr(self, "_grad", None)
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
+            raise invalid(f"grad: {value.dtype}{list(value.shape)} for {self.dtype}"
+                          f"{list(self.shape)}")
+        self._grad = value
+
+    @grad.deleter
+    def grad(self):
+        self._grad = None
+
+    @property
+    def grad_fn(self):
+        """What made this tensor; None for a leaf."""
+        name = self._origin
+        return None if name is None else GradFn(name)
+
+    def retain_grad(self):
+        """Keeps the gradient of this result, too, in `.grad`."""
+        self._watch()
+        _shown[self._identity] = self
+
+    @property
+    def retains_grad(self):
+        """Whether this is a result whose gradient is kept."""
+        return not self.is_leaf and _shown.get(self._identity) is self
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Adds the gradients of this tensor to the `.grad` of the leaves that it derives from.
+
+        gradient: weights of this tensor's shape; not needed for one number. retain_graph: what the
+        tape holds stays, for another backward. create_graph: gradients have gradients themselves.
+        inputs: the leaves that are meant, None for all. Raises UnsupportedError, with the operation's
+        name and the line it came from, where an operation has no gradient.
+        """
+        backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph,
+                 inputs)
+
+    @property
+    def data(self):
+        """The value, which no gradient flows through. Assigning to it changes the value in place."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value):
+        with no_grad():
+            self.copy_(value)
+
+
+def _tuple(tensors):
+    return tuple(tensors) if isinstance(tensors, (tuple, list)) else (tensors,)
+
+
+def _seeds(tensors, seeds):
+    if seeds is None:
+        return None
+    seeds = _tuple(seeds)
+    if len(seeds) != len(tensors):
+        raise invalid(f"gradient: {len(seeds)} gradients for {len(tensors)} outputs")
+    return tuple(None if s is None else t._coerce(s) for s, t in zip(seeds, tensors))
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+    """`Tensor.backward` of several tensors at once: the gradients of all are added."""
+    tensors = _tuple(tensors)
+    wanted = list(_tuple(inputs)) if inputs is not None else []
+    if inputs is None:
+        for handle in _shoal.targets(tensors):
+            shown = _shown.get(handle._identity)
+            if shown is not None:
+                wanted.append(shown)
+    found = _shoal.gradients(tensors, _seeds(tensors, grad_tensors), wanted,
+                             bool(create_graph if retain_graph is None else retain_graph),
+                             create_graph, True)
+    was = _shoal.set_gradients(_ON if create_graph else _OFF)
+    try:
+        for leaf, gradient in zip(wanted, found):
+            before = getattr(leaf, "_grad", None)
+            if gradient is None:
+                continue
+            if before is None:
+                leaf._grad = gradient
+            elif create_graph:
+                leaf._grad = before + gradient
+            else:
+                before._rebind(before + gradient)  # whoever holds .grad sees the sum
+    finally:
+        _shoal.set_gradients(was)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
+         allow_unused=False):
+    """The gradients of outputs with respect to inputs, a tuple; no `.grad` changes.
+
+    grad_outputs: weights of the outputs, not needed for single numbers. allow_unused: None comes back
+    for an input that no output derives from, which is an error otherwise.
+    """
+    outputs, inputs = _tuple(outputs), _tuple(inputs)
+    return tuple(_shoal.gradients(outputs, _seeds(outputs, grad_outputs), inputs,
+                                  bool(create_graph if retain_graph is None else retain_graph),
+                                  create_graph, allow_unused))
+
+
+# ---- modes ----
+
+class _Mode:
+    """A mode of this thread, as a context or a decorator."""
+
+    def __init__(self, mode):
+        self._to, self._was = mode, []
+
+    def __enter__(self):
+        self._was.append(_shoal.set_gradients(self._to))
+        return self
+
+    def __exit__(self, *error):
+        _shoal.set_gradients(self._was.pop())
+        return False
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def inside(*args, **keywords):
+            was = _shoal.set_gradients(self._to)
+            try:
+                return function(*args, **keywords)
+            finally:
+                _shoal.set_gradients(was)
+        return inside
+
+
+def _mode(mode, function):
+    made = _Mode(mode)
+    return made if function is None else made(function)
+
+
+def no_grad(function=None):
+    """A context, or a decorator, in which operations are not noted for gradients (this thread)."""
+    return _mode(_OFF, function)
+
+
+def enable_grad(function=None):
+    """A context, or a decorator, in which they are, inside of `no_grad`."""
+    return _mode(_ON, function)
+
+
+inference_mode = no_grad
+
+
+class set_grad_enabled(_Mode):
+    """Switches on or off at once; as a context, until its end."""
+
+    def __init__(self, mode):
+        super().__init__(_ON if mode else _OFF)
+        self._was.append(_shoal.set_gradients(self._to))
+
+    def __enter__(self):
+        return self
+
+
+def is_grad_enabled():
+    """Whether operations of this thread are noted for gradients."""
+    return _shoal.gradients_mode() != _OFF
+
+
+def checkpoint(function, *args, **keywords):
+    """function(*args, **keywords), of which backward keeps the arguments alone.
+
+    What it computes on the way is computed again when gradients need it: less memory, more time.
+    """
+    with _Mode(_AGAIN if is_grad_enabled() else _OFF):
+        return function(*args, **keywords)

@@ -1,0 +1,200 @@
+/* Gradients: what tensors say about how they came to be, and asking for them. */
+#include "module.h"
+
+#include <stdlib.h>
+
+/* ---- tensors ---- */
+
+PyObject *tensor_requires_grad(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(shoal_tensor_requires_gradient(((tensor_object *)self)->tensor));
+}
+
+PyObject *tensor_is_leaf(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(shoal_tensor_is_leaf(((tensor_object *)self)->tensor));
+}
+
+/* The name of the operation that a tensor is a result of, or None. */
+PyObject *tensor_origin(PyObject *self, void *unused) {
+    (void)unused;
+    const char *name = shoal_tensor_origin(((tensor_object *)self)->tensor);
+    if (name) return PyUnicode_FromString(name);
+    Py_RETURN_NONE;
+}
+
+PyObject *tensor_identity(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(shoal_tensor_identity(((tensor_object *)self)->tensor));
+}
+
+/* _require(bool) */
+PyObject *tensor_require(PyObject *self, PyObject *required) {
+    int yes = PyObject_IsTrue(required);
+    if (yes < 0) return NULL;
+    shoal_status status = shoal_tensor_require_gradient(((tensor_object *)self)->tensor, yes != 0);
+    if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
+PyObject *tensor_watch(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_status status = shoal_tensor_watch_gradient(((tensor_object *)self)->tensor);
+    if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
+PyObject *tensor_detach(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_tensor *out;
+    return finish(shoal_detach(((tensor_object *)self)->tensor, &out), &out, self);
+}
+
+PyObject *tensor_detach_self(PyObject *object, PyObject *unused) {
+    (void)unused;
+    tensor_object *self = (tensor_object *)object;
+    shoal_tensor *out, *was = self->tensor;
+    shoal_status status = shoal_detach(was, &out);
+    if (status != SHOAL_OK) return raise(status);
+    self->tensor = out;
+    shoal_tensor_free(&was);
+    Py_INCREF(object);
+    return object;
+}
+
+/* rebind(other): from now on this object stands for the other's value, of the same type. */
+PyObject *tensor_rebind(PyObject *self, PyObject *other) {
+    shoal_tensor *value = tensor_of(other);
+    if (!value) return NULL;
+    shoal_status status = shoal_tensor_assign(&((tensor_object *)self)->tensor, value);
+    if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
+/* ---- the module ---- */
+
+/* set_gradients(mode) -> what it was */
+static PyObject *set_gradients(PyObject *module, PyObject *mode) {
+    (void)module;
+    long number = PyLong_AsLong(mode);
+    if (number == -1 && PyErr_Occurred()) return NULL;
+    if (number < 0 || number > SHOAL_GRADIENTS_AGAIN)
+        return PyErr_Format(PyExc_ValueError, "there is no mode %ld", number);
+    return PyLong_FromLong((long)shoal_set_gradients((shoal_gradient_mode)number));
+}
+
+static PyObject *gradients_mode(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    return PyLong_FromLong((long)shoal_gradients_mode());
+}
+
+/* The handles of a sequence of tensors (None: NULL), to be freed with free(). */
+static shoal_tensor **handles_of(PyObject *sequence, Py_ssize_t *n) {
+    PyObject *fast = PySequence_Tuple(sequence);
+    if (!fast) return NULL;
+    *n = PyTuple_Size(fast);
+    shoal_tensor **handles = calloc((size_t)*n + 1, sizeof *handles);
+    for (Py_ssize_t i = 0; handles && i < *n; i++) {
+        PyObject *item = PyTuple_GetItem(fast, i);
+        if (item == Py_None) continue;
+        handles[i] = tensor_of(item);
+        if (handles[i]) continue;
+        free(handles);
+        handles = NULL;
+    }
+    Py_DECREF(fast); /* the sequence itself holds the tensors */
+    if (!handles && !PyErr_Occurred()) PyErr_NoMemory();
+    return handles;
+}
+
+/* Tensors for handles, which are given up; None for NULL. */
+static PyObject *list_of(shoal_tensor **handles, Py_ssize_t n, PyObject *session) {
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = Py_None;
+        if (!handles[i])
+            Py_INCREF(item);
+        else
+            item = wrap(handles[i], session);
+        if (!item) {
+            Py_CLEAR(list);
+        } else if (!list) {
+            Py_DECREF(item);
+        } else if (PyList_SetItem(list, i, item)) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+/* gradients(outputs, seeds or None, inputs, retain_graph, create_graph, allow_unused) -> list. The
+ * sequences are lists or tuples. */
+static PyObject *gradients(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *ends, *weights, *inputs, *session = NULL, *result = NULL;
+    int retain, create, unused;
+    if (!PyArg_ParseTuple(args, "OOOppp", &ends, &weights, &inputs, &retain, &create, &unused))
+        return NULL;
+    Py_ssize_t n = 0, n_seeds = 0, n_wrt = 0;
+    shoal_tensor **outputs = handles_of(ends, &n), **seeds = NULL, **wrt = NULL, **out = NULL;
+    bool ready = outputs != NULL;
+    if (ready && weights != Py_None) ready = (seeds = handles_of(weights, &n_seeds)) != NULL;
+    if (ready) ready = (wrt = handles_of(inputs, &n_wrt)) != NULL;
+    if (ready) ready = (out = calloc((size_t)n_wrt + 1, sizeof *out)) != NULL;
+    if (ready && (!n || (seeds && n_seeds != n))) {
+        PyErr_Format(errors[SHOAL_INVALID], "gradient: %zd seeds for %zd outputs", n_seeds, n);
+        ready = false;
+    }
+    if (ready) {
+        const shoal_gradient_options options = {sizeof options, retain != 0, create != 0,
+                                                unused != 0};
+        PyObject *first = PySequence_GetItem(ends, 0);
+        session = first ? ((tensor_object *)first)->session : NULL;
+        Py_XINCREF(session);
+        Py_XDECREF(first);
+        shoal_status status =
+            shoal_gradients(outputs, seeds, (uint32_t)n, wrt, (uint32_t)n_wrt, &options, out);
+        result = status == SHOAL_OK ? list_of(out, n_wrt, session) : raise(status);
+    }
+    Py_XDECREF(session);
+    free(outputs);
+    free(seeds);
+    free(wrt);
+    free(out);
+    return result;
+}
+
+/* targets(outputs) -> the leaves and watched results that they derive from */
+static PyObject *targets(PyObject *module, PyObject *ends) {
+    (void)module;
+    Py_ssize_t n = 0;
+    uint32_t count = 64, room = 0;
+    shoal_tensor **outputs = handles_of(ends, &n), **found = NULL;
+    PyObject *result = NULL, *first = outputs ? PySequence_GetItem(ends, 0) : NULL;
+    while (first && room < count) {
+        room = count;
+        free(found);
+        found = calloc(room, sizeof *found);
+        shoal_status status =
+            found ? shoal_gradient_targets(outputs, (uint32_t)n, found, &count) : SHOAL_NO_MEMORY;
+        if (status != SHOAL_OK) {
+            raise(status);
+            break;
+        }
+        for (uint32_t i = 0; count > room && i < room; i++) shoal_tensor_free(&found[i]);
+        if (count <= room)
+            result = list_of(found, (Py_ssize_t)count, ((tensor_object *)first)->session);
+        if (count <= room) break;
+    }
+    Py_XDECREF(first);
+    free(outputs);
+    free(found);
+    return result;
+}
+
+PyMethodDef gradient_functions[] = {{"set_gradients", set_gradients, METH_O, NULL},
+                                    {"gradients_mode", gradients_mode, METH_NOARGS, NULL},
+                                    {"gradients", gradients, METH_VARARGS, NULL},
+                                    {"targets", targets, METH_O, NULL},
+                                    {NULL, NULL, 0, NULL}};

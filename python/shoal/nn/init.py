@@ -1,0 +1,113 @@
+"""Initial values of parameters. All work in place, note no gradients, and return the tensor."""
+import math
+
+from ..creation import eye, where
+from ..random import rand_like, randn_like
+from ..words import invalid
+from .module import replace
+
+_GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
+          "conv1d": 1.0, "conv2d": 1.0}
+
+
+def calculate_gain(nonlinearity, param=None):
+    """By how much a nonlinearity shrinks what passes through it."""
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity not in _GAINS:
+        raise invalid(f"calculate_gain: '{nonlinearity}' is none of leaky_relu, "
+                      + ", ".join(_GAINS))
+    return _GAINS[nonlinearity]
+
+
+def _set(tensor, value):
+    replace(tensor, value.astype(tensor.dtype).broadcast_to(tensor.shape))
+    return tensor
+
+
+def constant_(tensor, val):
+    """One number everywhere."""
+    return _set(tensor, tensor.session.full(tensor.shape, val, tensor.dtype))
+
+
+def zeros_(tensor):
+    """Zeros."""
+    return constant_(tensor, 0)
+
+
+def ones_(tensor):
+    """Ones."""
+    return constant_(tensor, 1)
+
+
+def uniform_(tensor, a=0.0, b=1.0, generator=None):
+    """Evenly spread over [a, b)."""
+    return _set(tensor, rand_like(tensor, generator=generator) * (b - a) + a)
+
+
+def normal_(tensor, mean=0.0, std=1.0, generator=None):
+    """Of the normal distribution."""
+    return _set(tensor, randn_like(tensor, generator=generator) * std + mean)
+
+
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+    """Of the normal distribution, cut off to [a, b], by the inverse of its distribution function."""
+    low, high = (0.5 * (1 + math.erf((x - mean) / std / math.sqrt(2))) for x in (a, b))
+    u = rand_like(tensor, generator=generator) * (high - low) + low
+    return _set(tensor, (_inverse_normal(u) * std + mean).clamp(a, b))
+
+
+def _inverse_normal(u):
+    """Where the normal distribution function has the value u (Giles, 2012)."""
+    y = u * 2 - 1
+    w = -((1 - y) * (1 + y)).clamp(min=1e-30).log()
+    t = w - 2.5
+    near = 2.81022636e-08
+    for c in (3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+              -0.00417768164, 0.246640727, 1.50140941):
+        near = c + t * near
+    t = w.clamp(min=5).sqrt() - 3
+    far = -0.000200214257
+    for c in (0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+              0.00943887047, 1.00167406, 2.83297682):
+        far = c + t * far
+    return where(w < 5, near, far) * y * math.sqrt(2)
+
+
+def eye_(tensor):
+    """The identity, of a matrix."""
+    return _set(tensor, eye(*tensor.shape, dtype=tensor.dtype))
+
+
+def _fans(tensor):
+    if tensor.ndim < 2:
+        raise invalid(f"init: {tensor._text()} has no fan-in and fan-out; two axes are needed")
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def xavier_uniform_(tensor, gain=1.0, generator=None):
+    """Evenly spread over +-gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor, gain=1.0, generator=None):
+    """Normal with deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)
+
+
+def _kaiming(tensor, a, mode, nonlinearity):
+    fan = _fans(tensor)[("fan_in", "fan_out").index(mode)]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def kaiming_uniform_(tensor, a=0.0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    """Evenly spread over +-gain sqrt(3 / fan) (He et al., 2015)."""
+    bound = math.sqrt(3) * _kaiming(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(tensor, a=0.0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    """Normal with deviation gain / sqrt(fan) (He et al., 2015)."""
+    return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)

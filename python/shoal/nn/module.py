@@ -1,0 +1,370 @@
+"""Modules: parameters, buffers and other modules under the names of attributes."""
+from collections import OrderedDict
+
+from ..autograd import no_grad
+from ..tensor import Tensor
+from ..words import dtype_name, invalid, is_floating
+
+
+class Parameter(Tensor):
+    """A tensor that a module trains. Made from another tensor, whose value it takes."""
+
+    __slots__ = ()
+
+    def __new__(cls, data, requires_grad=True):
+        made = data.detach()
+        made.__class__ = cls  # the same object in all but its class
+        return made.requires_grad_() if requires_grad else made
+
+    def __repr__(self):
+        return "Parameter containing:\n" + super().__repr__()
+
+
+class Keys:
+    """What loading a state has found: keys that are missing, and keys that nothing wanted."""
+
+    def __init__(self, missing_keys, unexpected_keys):
+        self.missing_keys, self.unexpected_keys = missing_keys, unexpected_keys
+
+    def __iter__(self):
+        return iter((self.missing_keys, self.unexpected_keys))
+
+    def __repr__(self):
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"Keys(missing={self.missing_keys}, unexpected={self.unexpected_keys})"
+
+
+class Module:
+    """A part of a model: subclass it, set parameters and modules as attributes, write `forward`."""
+
+    def __init__(self):
+        for table in ("_parameters", "_buffers", "_modules", "_hooks"):
+            object.__setattr__(self, table, {})
+        object.__setattr__(self, "_passing", set())  # buffers that a state leaves out
+        object.__setattr__(self, "training", True)
+
+    def forward(self, *args, **keywords):
+        """What calling the module computes."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def __call__(self, *args, **keywords):
+        made = self.forward(*args, **keywords)
+        for hook in tuple(self._hooks.values()):
+            other = hook(self, args, made)
+            made = made if other is None else other
+        return made
+
+    def register_forward_hook(self, hook):
+        """hook(module, args, result) is called after forward; what it returns, if not None, is the
+        result then. The handle's `remove()` ends that."""
+        handle = Handle(self._hooks)
+        self._hooks[handle] = hook
+        return handle
+
+    # ---- attributes ----
+
+    def __setattr__(self, name, value):
+        tables = self.__dict__
+        if "_parameters" not in tables:
+            if isinstance(value, (Parameter, Module)):
+                raise AttributeError(f"{type(self).__name__}: call super().__init__() before "
+                                     f"setting '{name}'")
+            object.__setattr__(self, name, value)
+            return
+        kind = "_parameters" if isinstance(value, Parameter) else \
+            "_modules" if isinstance(value, Module) else None
+        if kind is None:
+            for table in ("_parameters", "_modules", "_buffers"):
+                if name in tables[table]:
+                    allowed = value is None or (table == "_buffers" and isinstance(value, Tensor))
+                    if not allowed:
+                        raise TypeError(f"{type(self).__name__}.{name} is a {table[1:-1]}; it "
+                                        f"cannot become a {type(value).__name__}")
+                    tables[table][name] = value
+                    return
+            object.__setattr__(self, name, value)
+            return
+        for table in ("_parameters", "_modules", "_buffers"):
+            if table != kind:
+                tables[table].pop(name, None)
+        tables.pop(name, None)
+        tables[kind][name] = value
+
+    def __getattr__(self, name):
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(table, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+
+    def __delattr__(self, name):
+        for table in ("_parameters", "_buffers", "_modules"):
+            if name in self.__dict__[table]:
+                del self.__dict__[table][name]
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+
+    def register_parameter(self, name, parameter):
+        """A parameter, or None, under a name."""
+        self._parameters[name] = None
+        if parameter is not None:
+            setattr(self, name, parameter)
+
+    def register_buffer(self, name, tensor, persistent=True):
+        """A tensor that is part of the state but is not trained; persistent=False: nor saved."""
+        if not isinstance(tensor, (Tensor, type(None))):
+            raise TypeError(f"register_buffer: '{name}' is a {type(tensor).__name__}, not a tensor")
+        self.__dict__.pop(name, None)
+        self._buffers[name] = tensor
+        (self._passing.discard if persistent else self._passing.add)(name)
+
+    def add_module(self, name, module):
+        """A module under a name."""
+        if module is None:
+            self._modules[name] = None
+        else:
+            setattr(self, name, module)
+
+    # ---- walking ----
+
+    def named_modules(self, prefix="", seen=None):
+        """(name, module) of this module, "", and all within it, each once."""
+        seen = set() if seen is None else seen
+        if self in seen:
+            return
+        seen.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(f"{prefix}.{name}" if prefix else name, seen)
+
+    def modules(self):
+        """This module and all within it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self):
+        """(name, module) of the modules directly within."""
+        return ((n, m) for n, m in self._modules.items() if m is not None)
+
+    def children(self):
+        """The modules directly within."""
+        return (module for _, module in self.named_children())
+
+    def _named(self, table, prefix, recurse):
+        seen = set()
+        for path, module in self.named_modules(prefix) if recurse else ((prefix, self),):
+            for name, value in getattr(module, table).items():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield f"{path}.{name}" if path else name, value
+
+    def named_parameters(self, prefix="", recurse=True):
+        """(name, parameter) of all, each once; names are paths with dots."""
+        return self._named("_parameters", prefix, recurse)
+
+    def parameters(self, recurse=True):
+        """All parameters, each once."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix="", recurse=True):
+        """(name, buffer) of all, each once."""
+        return self._named("_buffers", prefix, recurse)
+
+    def buffers(self, recurse=True):
+        """All buffers, each once."""
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, path):
+        """The module at a path with dots; "" is this one."""
+        found = self
+        for name in path.split(".") if path else ():
+            if found._modules.get(name) is None:
+                raise AttributeError(f"{type(found).__name__} has no module '{name}', of '{path}'")
+            found = found._modules[name]
+        return found
+
+    def get_parameter(self, path):
+        """The parameter at a path with dots."""
+        owner, _, name = path.rpartition(".")
+        found = self.get_submodule(owner)._parameters.get(name)
+        if found is None:
+            raise AttributeError(f"there is no parameter '{path}'")
+        return found
+
+    def apply(self, function):
+        """Calls function(module) for all modules within, then for this one."""
+        for module in self.children():
+            module.apply(function)
+        function(self)
+        return self
+
+    # ---- modes and places ----
+
+    def train(self, mode=True):
+        """Into training, with dropout; or out of it."""
+        for module in self.modules():
+            object.__setattr__(module, "training", bool(mode))
+        return self
+
+    def eval(self):
+        """Out of training."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        """Whether gradients are wanted for all parameters."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none=True):
+        """No parameter has a gradient any more."""
+        for p in self.parameters():
+            clear_grad(p, set_to_none)
+
+    def to(self, *targets):
+        """Parameters and buffers as `Tensor.to`; element types change only floating ones."""
+        def moved(t):
+            for target in targets:
+                kind = target.dtype if isinstance(target, Tensor) else target
+                is_type = isinstance(target, Tensor) or _is_dtype(kind)
+                if not is_type:
+                    t = t.to(target)
+                elif is_floating(t.dtype):
+                    t = t.astype(kind)
+            return t
+        return self._converted(moved)
+
+    def _converted(self, change):
+        made = {}
+        for module in self.modules():
+            for name, p in module._parameters.items():
+                if p is None:
+                    continue
+                if id(p) not in made:
+                    new = change(p.detach())
+                    if new.dtype == p.dtype:
+                        replace(p, new)
+                        made[id(p)] = p, p
+                    else:
+                        made[id(p)] = p, Parameter(new, p.requires_grad)
+                module._parameters[name] = made[id(p)][1]
+            for name, b in module._buffers.items():
+                if b is not None:
+                    module._buffers[name] = change(b)
+        return self
+
+    def float(self):
+        """All floating parameters and buffers as float32."""
+        return self.to("float32")
+
+    def double(self):
+        """All floating parameters and buffers as float64."""
+        return self.to("float64")
+
+    def half(self):
+        """All floating parameters and buffers as float16."""
+        return self.to("float16")
+
+    def bfloat16(self):
+        """All floating parameters and buffers as bfloat16."""
+        return self.to("bfloat16")
+
+    def cpu(self):
+        """Itself: a value can be read wherever it lies."""
+        return self
+
+    # ---- state ----
+
+    def state_dict(self, prefix=""):
+        """Parameters and buffers by their names, as tensors that further training leaves alone."""
+        state = OrderedDict()
+        for path, module in self.named_modules():
+            below = f"{prefix}{path}." if path else prefix
+            for name, p in module._parameters.items():
+                if p is not None:
+                    state[below + name] = p.detach()
+            for name, b in module._buffers.items():
+                if b is not None and name not in module._passing:
+                    state[below + name] = b.detach()
+        return state
+
+    def load_state_dict(self, state, strict=True):
+        """Takes the values of a state; strict: every key must be there, and no other."""
+        own = OrderedDict()
+        for path, module in self.named_modules():
+            below = f"{path}." if path else ""
+            own.update((below + n, p) for n, p in module._parameters.items() if p is not None)
+            own.update((below + n, b) for n, b in module._buffers.items()
+                       if b is not None and n not in module._passing)
+        missing = [name for name in own if name not in state]
+        unexpected = [name for name in state if name not in own]
+        wrong = [f"'{name}' is {tensor_like(state[name])} there and {own[name]._text()} here"
+                 for name in own if name in state and
+                 tuple(getattr(state[name], "shape", ())) != own[name].shape]
+        problems = []
+        if strict and missing:
+            problems.append("missing: " + ", ".join(missing))
+        if strict and unexpected:
+            problems.append("unexpected: " + ", ".join(unexpected))
+        problems += wrong
+        if problems:
+            raise invalid(f"load_state_dict of {type(self).__name__}: " + "; ".join(problems))
+        for name, tensor in own.items():
+            if name in state:
+                replace(tensor, tensor._coerce(state[name]).detach().astype(tensor.dtype))
+        return Keys(missing, unexpected)
+
+    # ---- showing ----
+
+    def extra_repr(self):
+        """What the module's line shows beside its class."""
+        return ""
+
+    def __repr__(self):
+        inner = [f"({name}): " + repr(module).replace("\n", "\n  ")
+                 for name, module in self._modules.items()]
+        own = self.extra_repr()
+        if not inner:
+            return f"{type(self).__name__}({own})"
+        return f"{type(self).__name__}({own}\n  " + "\n  ".join(inner) + "\n)"
+
+
+class Handle:
+    """Removes a hook."""
+
+    def __init__(self, hooks):
+        self._table = hooks
+
+    def remove(self):
+        """The hook is not called any more."""
+        self._table.pop(self, None)
+
+
+def _is_dtype(target):
+    from ..tensor import _FORMATS
+    if target in (float, int, bool):
+        return True
+    if isinstance(target, int) or hasattr(target, "slot"):
+        return False
+    return dtype_name(target) in _FORMATS or dtype_name(target) == "bfloat16"
+
+
+def tensor_like(value):
+    """What a value is, for messages."""
+    return f"{getattr(value, 'dtype', type(value).__name__)}{list(getattr(value, 'shape', ()))}"
+
+
+def replace(tensor, value):
+    """The tensor takes a value as its own, gradients aside: a parameter stays the leaf that it is."""
+    with no_grad():
+        tensor._rebind(value)
+
+
+def clear_grad(parameter, set_to_none=True):
+    """Forgets a parameter's gradient, or makes it zeros."""
+    if parameter.grad is not None:
+        parameter.grad = None if set_to_none else parameter.grad.detach() * 0

@@ -1,0 +1,15 @@
+"""Optimizers, schedules and the clipping of gradients, under torch's names.
+
+    optimizer = optim.AdamW(model.parameters(), lr=1e-3)
+    for x, y in batches:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+from ..nn.utils import clip_grad_norm_, clip_grad_value_
+from . import lr_scheduler
+from .optimizer import SGD, Adam, AdamW, Optimizer, RMSprop
+
+__all__ = ["Adam", "AdamW", "Optimizer", "RMSprop", "SGD", "clip_grad_norm_", "clip_grad_value_",
+           "lr_scheduler"]

@@ -1,0 +1,232 @@
+"""Schedules of the learning rate: `step()` after each epoch, or after each step of the optimizer."""
+import math
+from bisect import bisect_right
+
+from ..words import invalid
+
+
+class LRScheduler:
+    """Sets each group's "lr" by its "initial_lr" and the number of steps taken, `last_epoch`."""
+
+    def __init__(self, optimizer, last_epoch=-1):
+        self.optimizer = optimizer
+        for group in optimizer.param_groups:
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise invalid(f"{type(self).__name__}: to go on at {last_epoch} the groups must "
+                              "have 'initial_lr'; load the optimizer's state first")
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self.step()
+
+    def get_lr(self):
+        """The groups' learning rates at `last_epoch`."""
+        return [self.rate(base, i, self.last_epoch) for i, base in enumerate(self.base_lrs)]
+
+    def rate(self, base, group, epoch):
+        """The learning rate of a group that began with `base`, after so many steps."""
+        raise NotImplementedError
+
+    def get_last_lr(self):
+        """The groups' learning rates now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def step(self):
+        """One more step."""
+        self.last_epoch += 1
+        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
+            group["lr"] = lr
+
+    def state_dict(self):
+        """For `shoal.save`."""
+        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+
+    def load_state_dict(self, state):
+        """Goes on from what `state_dict` gave."""
+        self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
+        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
+            group["lr"] = lr
+
+
+class StepLR(LRScheduler):
+    """Times gamma every step_size steps."""
+
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        return base * self.gamma ** (epoch // self.step_size)
+
+
+class MultiStepLR(LRScheduler):
+    """Times gamma at each milestone."""
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        return base * self.gamma ** bisect_right(self.milestones, epoch)
+
+
+class ExponentialLR(LRScheduler):
+    """Times gamma at each step."""
+
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        return base * self.gamma ** epoch
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Half a cosine from the initial rate to eta_min in T_max steps (Loshchilov and Hutter, 2017)."""
+
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(
+            math.pi * epoch / self.T_max)) / 2
+
+
+class LinearLR(LRScheduler):
+    """A warm-up: a factor that goes from start_factor to end_factor in total_iters steps."""
+
+    def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5,
+                 last_epoch=-1):
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        share = min(epoch, self.total_iters) / self.total_iters
+        return base * (self.start_factor + (self.end_factor - self.start_factor) * share)
+
+
+class LambdaLR(LRScheduler):
+    """Times what a function makes of the number of steps; one function, or one per group."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        groups = len(optimizer.param_groups)
+        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else \
+            [lr_lambda] * groups
+        if len(self.lr_lambdas) != groups:
+            raise invalid(f"LambdaLR: {len(self.lr_lambdas)} functions for {groups} groups")
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        return base * self.lr_lambdas[group](epoch)
+
+
+class WarmupCosineLR(LRScheduler):
+    """A linear warm-up over warmup_steps, then half a cosine down to eta_min at total_steps."""
+
+    def __init__(self, optimizer, warmup_steps, total_steps, eta_min=0.0, last_epoch=-1):
+        if not 0 <= warmup_steps < total_steps:
+            raise invalid(f"WarmupCosineLR: a warm-up of {warmup_steps} of {total_steps} steps")
+        self.warmup_steps, self.total_steps, self.eta_min = warmup_steps, total_steps, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        if epoch < self.warmup_steps:
+            return base * (epoch + 1) / self.warmup_steps
+        share = min(1.0, (epoch - self.warmup_steps) / (self.total_steps - self.warmup_steps))
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * share)) / 2
+
+
+class OneCycleLR(LRScheduler):
+    """Up from max_lr / div_factor to max_lr, then down to that over final_div_factor (Smith, 2018).
+
+    pct_start: what share of total_steps goes up. Momentum, or the first beta, goes the other way.
+    """
+
+    def __init__(self, optimizer, max_lr, total_steps, pct_start=0.3, anneal_strategy="cos",
+                 cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+                 final_div_factor=1e4, last_epoch=-1):
+        if anneal_strategy not in ("cos", "linear"):
+            raise invalid(f"OneCycleLR: anneal_strategy '{anneal_strategy}' is neither cos nor "
+                          "linear")
+        groups = len(optimizer.param_groups)
+        self.max_lrs = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * groups
+        self.total_steps, self.strategy = total_steps, anneal_strategy
+        self.peak = float(pct_start * total_steps) - 1
+        self.momenta = (max_momentum, base_momentum) if cycle_momentum else None
+        self.final = final_div_factor
+        for group, most in zip(optimizer.param_groups, self.max_lrs):
+            group["initial_lr"] = most / div_factor
+        super().__init__(optimizer, last_epoch)
+
+    def _between(self, start, end, share):
+        if self.strategy == "linear":
+            return start + (end - start) * share
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
+
+    def _at(self, epoch, low, high, last):
+        if epoch <= self.peak:
+            return self._between(low, high, epoch / self.peak if self.peak else 1)
+        share = (epoch - self.peak) / (self.total_steps - 1 - self.peak)
+        return self._between(high, last, share)
+
+    def rate(self, base, group, epoch):
+        if epoch >= self.total_steps:
+            raise invalid(f"OneCycleLR: step {epoch + 1} of {self.total_steps}")
+        return self._at(epoch, base, self.max_lrs[group], base / self.final)
+
+    def step(self):
+        """One more step."""
+        super().step()
+        if self.momenta is None:
+            return
+        momentum = self._at(self.last_epoch, *self.momenta, self.momenta[0])
+        for group in self.optimizer.param_groups:
+            if "betas" in group:
+                group["betas"] = (momentum, *group["betas"][1:])
+            elif "momentum" in group:
+                group["momentum"] = momentum
+
+
+class SequentialLR:
+    """Schedules one after another; each begins at a milestone."""
+
+    def __init__(self, optimizer, schedulers, milestones):
+        self.optimizer, self.schedulers = optimizer, list(schedulers)
+        self.milestones, self.last_epoch = list(milestones), 0
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        for scheduler in self.schedulers:
+            scheduler.last_epoch -= 1
+        self.schedulers[0].step()
+
+    def step(self):
+        """One more step."""
+        self.last_epoch += 1
+        at = bisect_right(self.milestones, self.last_epoch)
+        scheduler = self.schedulers[at]
+        if at and self.milestones[at - 1] == self.last_epoch:
+            scheduler.last_epoch = -1
+        scheduler.step()
+
+    def get_last_lr(self):
+        """The groups' learning rates now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self):
+        """For `shoal.save`."""
+        return {"last_epoch": self.last_epoch,
+                "schedulers": [s.state_dict() for s in self.schedulers]}
+
+    def load_state_dict(self, state):
+        """Goes on from what `state_dict` gave."""
+        self.last_epoch = state["last_epoch"]
+        at = bisect_right(self.milestones, self.last_epoch)
+        rates = []
+        for scheduler, own in zip(self.schedulers, state["schedulers"]):
+            scheduler.load_state_dict(own)
+            rates.append(scheduler.get_lr())
+        for group, lr in zip(self.optimizer.param_groups, rates[at]):
+            group["lr"] = lr

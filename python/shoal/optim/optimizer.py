@@ -1,0 +1,230 @@
+"""Optimizers. A step is recorded operations; learning rate, step count and the other numbers are scalar
+inputs of its program, so that each step replays the same one. Nothing is read."""
+import math
+from collections import defaultdict
+
+from ..autograd import no_grad
+from ..nn.module import clear_grad, replace
+from ..tensor import Tensor
+from ..words import invalid
+
+
+class Numbers:
+    """Numbers of one step as scalar tensors, each made once."""
+
+    def __init__(self):
+        self._made = {}
+
+    def like(self, tensor, value):
+        """A number as a scalar of the tensor's element type."""
+        key = (value, tensor.dtype, id(tensor.session))
+        if key not in self._made:
+            self._made[key] = tensor._coerce(float(value))
+        return self._made[key]
+
+
+class Optimizer:
+    """Parameters in groups, each group with settings of its own, and a state per parameter.
+
+    params: parameters, or dicts {"params": parameters, "lr": …} with settings that differ.
+    """
+
+    def __init__(self, params, defaults):
+        self.defaults = defaults
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups = [params] if isinstance(params, (Tensor, dict)) else list(params)
+        if not groups:
+            raise invalid(f"{type(self).__name__}: there are no parameters")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group):
+        """One more group: a dict with "params" and settings."""
+        params = group["params"]
+        params = [params] if isinstance(params, Tensor) else list(params)
+        seen = {id(p) for other in self.param_groups for p in other["params"]}
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"{type(self).__name__}: a {type(p).__name__} is no parameter")
+            if id(p) in seen:
+                raise invalid(f"{type(self).__name__}: a parameter stands twice")
+            seen.add(id(p))
+        unknown = set(group) - {"params", "initial_lr", *self.defaults}
+        if unknown:
+            raise invalid(f"{type(self).__name__} has no setting '{min(unknown)}'; it has "
+                          + ", ".join(self.defaults))
+        self.param_groups.append({**self.defaults, **group, "params": params})
+
+    def zero_grad(self, set_to_none=True):
+        """No parameter has a gradient any more."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                clear_grad(p, set_to_none)
+
+    def step(self, closure=None):
+        """One step along the gradients; closure, if given, computes the loss and them anew."""
+        loss = closure() if closure is not None else None
+        numbers, last = Numbers(), None
+        with no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    grad = p.grad.detach()
+                    if group.get("maximize"):
+                        grad = -grad
+                    new = self._stepped(p.detach(), grad, self.state[p], group, numbers)
+                    replace(p, new)
+                    last = p
+        if last is not None:
+            last.start()  # the program of a step ends here
+        return loss
+
+    def _stepped(self, p, grad, state, group, numbers):
+        raise NotImplementedError
+
+    # ---- state ----
+
+    def state_dict(self):
+        """State and settings, parameters as numbers: for `shoal.save`."""
+        order = {id(p): i for i, p in enumerate(
+            p for group in self.param_groups for p in group["params"])}
+        return {
+            "state": {order[id(p)]: dict(own) for p, own in self.state.items() if own},
+            "param_groups": [{**group, "params": [order[id(p)] for p in group["params"]]}
+                             for group in self.param_groups]}
+
+    def load_state_dict(self, state):
+        """Goes on from what `state_dict` gave, for parameters in the same order."""
+        groups = state["param_groups"]
+        mine, its = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
+        if mine != its:
+            raise invalid(f"load_state_dict of {type(self).__name__}: groups of {its} parameters "
+                          f"there, of {mine} here")
+        params = [p for group in self.param_groups for p in group["params"]]
+        for group, other in zip(self.param_groups, groups):
+            group.update({k: tuple(v) if isinstance(v, list) else v
+                          for k, v in other.items() if k != "params"})
+        self.state.clear()
+        for i, own in state["state"].items():
+            self.state[params[int(i)]] = {
+                k: v.detach() if isinstance(v, Tensor) else v for k, v in own.items()}
+
+    def __repr__(self):
+        rows = [f"  {k}: {v}" for group in self.param_groups for k, v in group.items()
+                if k != "params"]
+        return f"{type(self).__name__} (\n" + "\n".join(rows) + "\n)"
+
+
+def _check(what, **values):
+    for name, value in values.items():
+        if not value >= 0:
+            raise invalid(f"{what}: {name} is {value}; it must not be negative")
+
+
+class SGD(Optimizer):
+    """p - lr g; with momentum b = momentum b + (1 - dampening) g and p - lr b, or by Nesterov."""
+
+    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0,
+                 nesterov=False, *, maximize=False):
+        _check("SGD", lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening):
+            raise invalid("SGD: nesterov needs momentum and no dampening")
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize})
+
+    def _stepped(self, p, grad, state, group, numbers):
+        def number(value):
+            return numbers.like(p, value)
+        if group["weight_decay"]:
+            grad = grad + p * number(group["weight_decay"])
+        if group["momentum"]:
+            before = state.get("momentum_buffer")
+            if before is None:
+                made = grad
+            elif group["dampening"]:
+                made = before * number(group["momentum"]) + grad * number(1 - group["dampening"])
+            else:
+                made = before * number(group["momentum"]) + grad
+            state["momentum_buffer"] = made
+            grad = grad + made * number(group["momentum"]) if group["nesterov"] else made
+        return p - grad * number(group["lr"])
+
+
+class Adam(Optimizer):
+    """Steps along means of the gradient over the root of means of its square (Kingma and Ba, 2015)."""
+
+    decoupled = False  # whether weight decay leaves the means alone
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
+                 amsgrad=False, *, maximize=False):
+        _check(type(self).__name__, lr=lr, eps=eps, weight_decay=weight_decay)
+        if not all(0 <= b < 1 for b in betas):
+            raise invalid(f"{type(self).__name__}: betas are {betas}; each lies in [0, 1)")
+        super().__init__(params, {
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize})
+
+    def _stepped(self, p, grad, state, group, numbers):
+        def number(value):
+            return numbers.like(p, value)
+        beta1, beta2 = group["betas"]
+        if not state:
+            zero = p.session.full(p.shape, 0, p.dtype)
+            state.update(step=0, exp_avg=zero, exp_avg_sq=zero)
+            if group["amsgrad"]:
+                state["max_exp_avg_sq"] = zero
+        state["step"] = step = int(state["step"]) + 1
+        decay = group["weight_decay"]
+        if decay and self.decoupled:
+            p = p * number(1 - group["lr"] * decay)
+        elif decay:
+            grad = grad + p * number(decay)
+        mean = state["exp_avg"] * number(beta1) + grad * number(1 - beta1)
+        square = state["exp_avg_sq"] * number(beta2) + grad * grad * number(1 - beta2)
+        state["exp_avg"], state["exp_avg_sq"] = mean, square
+        if group["amsgrad"]:
+            square = state["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
+        root = square.sqrt() * number(1 / math.sqrt(1 - beta2 ** step)) + number(group["eps"])
+        return p - mean * number(group["lr"] / (1 - beta1 ** step)) / root
+
+
+class AdamW(Adam):
+    """Adam whose weight decay leaves the means alone (Loshchilov and Hutter, 2019)."""
+
+    decoupled = True
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2,
+                 amsgrad=False, *, maximize=False):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+
+class RMSprop(Optimizer):
+    """Steps along the gradient over the root of a mean of its square (Hinton, 2012)."""
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0,
+                 *, maximize=False):
+        _check("RMSprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay)
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum,
+                                  "weight_decay": weight_decay, "maximize": maximize})
+
+    def _stepped(self, p, grad, state, group, numbers):
+        def number(value):
+            return numbers.like(p, value)
+        if group["weight_decay"]:
+            grad = grad + p * number(group["weight_decay"])
+        alpha = group["alpha"]
+        square = grad * grad * number(1 - alpha)
+        if "square_avg" in state:
+            square = state["square_avg"] * number(alpha) + square
+        state["square_avg"] = square
+        move = grad / (square.sqrt() + number(group["eps"]))
+        if group["momentum"]:
+            if "momentum_buffer" in state:
+                move = state["momentum_buffer"] * number(group["momentum"]) + move
+            state["momentum_buffer"] = move
+        return p - move * number(group["lr"])
