@@ -74,6 +74,8 @@ static int print_json(const shoal_pool_status *status, cJSON *rows) {
     cJSON_AddNumberToObject(root, "instances", (double)status->instances);
     cJSON_AddNumberToObject(root, "values", (double)status->values);
     cJSON_AddNumberToObject(root, "bytes", (double)status->bytes);
+    cJSON_AddNumberToObject(root, "losses", (double)status->losses);
+    cJSON_AddNumberToObject(root, "reruns", (double)status->reruns);
     cJSON_AddItemToObject(root, "slots", rows);
     return text_json(root);
 }
@@ -85,6 +87,10 @@ static void print_text(const shoal_pool_status *status, cJSON *rows) {
            text_seconds((double)status->uptime_ms * 1e-3, uptime),
            text_count((int64_t)status->values, values), text_bytes(status->bytes, bytes),
            status->sessions, status->sessions == 1 ? "" : "s");
+    if (status->losses)
+        printf("%llu worker%s left; %llu program%s run again for that\n",
+               (unsigned long long)status->losses, status->losses == 1 ? "" : "s",
+               (unsigned long long)status->reruns, status->reruns == 1 ? " was" : "s were");
     if (cJSON_GetArraySize(rows) == 0)
         printf("no workers yet; start one with: shoal worker --hub %s\n", status->address);
     else

@@ -43,12 +43,15 @@ typedef struct shoal_options {
     uint32_t threads;    /* embedded: compute threads in all; 0: the cores of this machine */
     const char *backend; /* embedded: "cpu" (default) or "ref" */
     uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
-                            end at once when a peer is lost */
+                            end within 3 s when the hub is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */
     /* Asked about ten times a second by a thread that waits, on that thread; true ends the wait
      * with INTERRUPTED (the work goes on). May be NULL. */
     bool (*interrupted)(void *context);
     void *context;
+    /* Most bytes of this process's memory for copies of what workers hold, so that the session
+     * survives their loss; 0: a quarter of the machine's. */
+    uint64_t spare;
 } shoal_options;
 
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,
@@ -97,6 +100,8 @@ typedef struct shoal_pool_status {
     uint64_t epoch, instances, uptime_ms, values, bytes;
     uint32_t sessions;
     uint32_t n_slots; /* in the pool; the call fills at most `room` of them */
+    uint64_t losses;  /* workers that left */
+    uint64_t reruns;  /* programs that were run again because of that */
 } shoal_pool_status;
 
 /* slots may be NULL when room is 0. */

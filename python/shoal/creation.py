@@ -32,14 +32,14 @@ def as_tensor(data, dtype=None):
 
 
 def from_numpy(array):
-    """A tensor that shares the array's memory: leave it unchanged until it has been used."""
+    """A tensor that shares the array's memory; see `Session.from_numpy`."""
     return session().from_numpy(array)
 
 
 def from_dlpack(data):
     """A tensor from anything with `__dlpack__` on the CPU (torch, JAX, NumPy, …).
 
-    The memory is shared: leave it unchanged until the tensor has been used.
+    The memory is shared: see `Session.from_numpy`.
     """
     import numpy
     array = numpy.from_dlpack(data)

@@ -37,6 +37,8 @@ class Pool:
     values: int
     bytes: int
     sessions: int
+    losses: int
+    reruns: int
     slots: list = field(default_factory=list)
 
 
@@ -54,12 +56,15 @@ class Session(_shoal.Session):
     """A connection to a pool: at an address, or of its own inside this process.
 
     hub: the address; None: the variable SHOAL_HUB, else embedded. workers, threads, backend: of an
-    embedded pool. timeout_ms: of every wait. Raises NotFoundError when no hub answers.
+    embedded pool. timeout_ms: of every wait. spare: most bytes of this process's memory for copies
+    of what workers hold, so that losing one loses nothing; 0: a quarter of the machine's. Raises
+    NotFoundError when no hub answers.
     """
 
-    def __init__(self, hub=None, workers=0, threads=0, backend=None, timeout_ms=0, name=None):
+    def __init__(self, hub=None, workers=0, threads=0, backend=None, timeout_ms=0, name=None,
+                 spare=0):
         super().__init__(hub=hub, workers=workers, threads=threads, backend=backend,
-                         timeout_ms=timeout_ms, name=name)
+                         timeout_ms=timeout_ms, name=name, spare=spare)
         _open_sessions.add(self)
 
     def tensor(self, data, dtype=None):
@@ -67,7 +72,11 @@ class Session(_shoal.Session):
         return from_data(self, data, dtype)
 
     def from_numpy(self, array):
-        """A tensor that shares the array's memory: leave it unchanged until it has been used."""
+        """A tensor that shares the array's memory.
+
+        Leave the array unchanged while the tensor lives, or what was computed from it: should a
+        worker be lost, that is computed from the array again.
+        """
         return from_data(self, array, borrow=True)
 
     def full(self, shape, value, dtype="float32"):
@@ -102,11 +111,11 @@ def session():
     return _default
 
 
-def connect(address, timeout_ms=0, name=None):
-    """Makes the pool at `address` the default."""
+def connect(address, timeout_ms=0, name=None, spare=0):
+    """Makes the pool at `address` the default; see `Session`."""
     global _default
     disconnect()
-    _default = Session(hub=address, timeout_ms=timeout_ms, name=name)
+    _default = Session(hub=address, timeout_ms=timeout_ms, name=name, spare=spare)
     return _default
 
 

@@ -145,13 +145,16 @@ static PyObject *session_from_bytes(PyObject *self, PyObject *args) {
 /* ---- sessions ---- */
 
 static int session_init(PyObject *object, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"hub", "workers", "threads", "backend", "timeout_ms", "name", NULL};
+    static char *names[] = {"hub",        "workers", "threads", "backend",
+                            "timeout_ms", "name",    "spare",   NULL};
     session_object *self = (session_object *)object;
     shoal_options options = {.size = sizeof options, .interrupted = interrupted};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|zIIzIz", names, &options.hub,
+    unsigned long long spare = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|zIIzIzK", names, &options.hub,
                                      &options.workers, &options.threads, &options.backend,
-                                     &options.timeout_ms, &options.name))
+                                     &options.timeout_ms, &options.name, &spare))
         return -1;
+    options.spare = spare;
     shoal_status status;
     Py_BEGIN_ALLOW_THREADS status = shoal_session_open(&options, &self->session);
     Py_END_ALLOW_THREADS if (status == SHOAL_OK) return 0;
@@ -225,10 +228,11 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     free(slots);
     if (!list) return NULL;
     return Py_BuildValue(
-        "{sssssKsKsKsKsKsIsN}", "version", pool.version, "address", pool.address, "epoch",
+        "{sssssKsKsKsKsKsIsKsKsN}", "version", pool.version, "address", pool.address, "epoch",
         (unsigned long long)pool.epoch, "instances", (unsigned long long)pool.instances,
         "uptime_ms", (unsigned long long)pool.uptime_ms, "values", (unsigned long long)pool.values,
-        "bytes", (unsigned long long)pool.bytes, "sessions", pool.sessions, "slots", list);
+        "bytes", (unsigned long long)pool.bytes, "sessions", pool.sessions, "losses",
+        (unsigned long long)pool.losses, "reruns", (unsigned long long)pool.reruns, "slots", list);
 }
 
 static PyMethodDef session_methods[] = {

@@ -154,7 +154,7 @@ static shoal_status settle_options(const shoal_options *given, shoal_options *ou
 static shoal_status make_worker(shoal_session *session, const shoal_options *options,
                                 bool embedded) {
     worker_device devices[MAX_WORKERS] = {{0}};
-    worker_options w = {.role = SHOAL__ROLE__CLIENT, .devices = devices};
+    worker_options w = {.role = SHOAL__ROLE__CLIENT, .devices = devices, .spare = options->spare};
     char name[64];
     base_os_process_name(name, sizeof name);
     w.name = options->name ? options->name : name;
@@ -316,6 +316,8 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
                               .values = s->values,
                               .bytes = s->bytes,
                               .sessions = s->sessions,
+                              .losses = s->losses,
+                              .reruns = s->reruns,
                               .n_slots = (uint32_t)s->n_slots};
     copy_text(pool.version, sizeof pool.version, s->version);
     copy_text(pool.address, sizeof pool.address, *s->address ? s->address : "embedded");

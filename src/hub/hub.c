@@ -43,16 +43,29 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     case HUB_SPEED: hub_speed(h, event->peer, event->u.speed); break;
     case HUB_FAILED:
         instance = hub_instance_find(h, event->u.failed->instance);
-        if (instance && event->u.failed->error)
+        if (!instance || instance->status != SHOAL_OK || !event->u.failed->error) break;
+        if (event->u.failed->peer)
+            hub_doubt_note(h, instance, event->peer, event->u.failed);
+        else
             hub_instance_fail(h, instance, (shoal_status)event->u.failed->error->status,
                               event->u.failed->error->message);
         break;
+    case HUB_TICK: hub_doubts_judge(h); break;
     }
     send_frees(h);
     return status;
 }
 
 /* ---- questions: they change nothing ---- */
+
+/* Those that are somewhere. */
+static uint64_t count_values(const hub *h) {
+    uint64_t n = 0, key;
+    size_t at = 0;
+    void *value;
+    while (base_map_next(&h->values, &at, &key, &value)) n += !((hub_value *)value)->absent;
+    return n;
+}
 
 static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     Shoal__Status status = SHOAL__STATUS__INIT;
@@ -96,7 +109,9 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     status.uptime_ms = (uint64_t)((base_now() - h->started) / BASE_MS);
     status.sessions = (uint32_t)h->sessions.count;
     status.address = (char *)wire_address(h->wire);
-    status.values = h->values.count;
+    status.values = count_values(h);
+    status.losses = h->losses;
+    status.reruns = h->reruns;
     if (wire_send(peer->link, SHOAL__KIND__STATUS, &status.base) != SHOAL_OK)
         base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
     free(slots);
@@ -224,6 +239,7 @@ static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
     peer->host = strdup(hello->host);
     peer->address = join(hello->addresses, hello->n_addresses);
     peer->pid = hello->pid;
+    peer->spare = hello->spare;
     peer->slots = calloc(hello->n_devices + client + 1, sizeof *peer->slots);
     for (size_t i = 0; peer->slots && i < hello->n_devices + client; i++) {
         peer->slots[i] = slot_new(i < hello->n_devices ? hello->devices[i] : NULL);
@@ -289,19 +305,28 @@ static void on_closed(void *context, wire_link *link, shoal_status why, const ch
     leave(h, peer, why, message);
 }
 
+static void tick(void *context) {
+    hub_event event = {.kind = HUB_TICK};
+    if (hub_apply(context, &event) != SHOAL_OK)
+        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+}
+
+enum { TICK_MS = 250 };
+
 shoal_status hub_new(wire_peer *wire, hub **out) {
     hub *h = calloc(1, sizeof *h);
     if (!h) return base_fail(SHOAL_NO_MEMORY, "no memory for a hub");
     h->wire = wire;
     h->started = base_now();
     h->next_peer = h->next_session = 1;
-    h->next_instance = h->next_variant = h->epoch = 1;
+    h->next_instance = h->next_variant = h->next_record = h->epoch = 1;
     /* Numbers that the hub gives to values lie above those of any session. */
     h->next_value = UINT64_C(0xFFFFFF) << 40;
     h->last = &h->first;
     wire_handlers handlers = {
         .context = h, .opened = on_opened, .message = on_message, .closed = on_closed};
     wire_handle(wire, WIRE_HUB, &handlers);
+    wire_tick(wire, WIRE_HUB, TICK_MS, tick);
     *out = h;
     return SHOAL_OK;
 }
@@ -310,21 +335,28 @@ void hub_destroy(hub **out) {
     hub *h = *out;
     *out = NULL;
     if (!h) return;
-    for (hub_instance *i = h->first, *next; i; i = next) {
-        next = i->next;
-        hub_instance_free(i);
+    /* Nobody is told any more. */
+    base_map_fini(&h->sessions);
+    while (h->first) {
+        h->first->told = true;
+        hub_instance_settle(h, h->first);
     }
     size_t at = 0;
     uint64_t key;
     void *item;
     hub_links_fini(h);
-    while (base_map_next(&h->values, &at, &key, &item)) hub_value_free(item);
+    for (at = 0; base_map_next(&h->values, &at, &key, &item);) {
+        ((hub_value *)item)->released = true;
+        hub_value_settle(h, item);
+    }
     for (at = 0; base_map_next(&h->programs, &at, &key, &item);) hub_program_free(item);
     for (size_t i = 0; i < h->peers.count; i++) hub_peer_free(h->peers.data[i]);
     free(h->peers.data);
     base_map_fini(&h->values);
     base_map_fini(&h->programs);
     base_map_fini(&h->slots);
-    base_map_fini(&h->sessions);
+    free(h->dying.data);
+    free(h->doubts.data);
+    free(h->loss);
     free(h);
 }

@@ -10,11 +10,9 @@
 enum { MAX_IN_FLIGHT = 64 }; /* per slot */
 
 void hub_instance_free(hub_instance *instance) {
-    free(instance->inputs);
     free(instance->outputs);
     free(instance->input_ids);
     free(instance->output_ids);
-    free(instance->moved_from);
     free(instance->participants);
     free(instance->times);
     free(instance->traffic.data);
@@ -28,10 +26,117 @@ hub_instance *hub_instance_find(const hub *h, uint64_t id) {
     return NULL;
 }
 
-void hub_instance_add(hub *h, hub_instance *instance) {
+/* ---- making ---- */
+
+static shoal_status instance_new(hub_record *record, hub_purpose purpose, hub_instance **out) {
+    hub_instance *instance = calloc(1, sizeof *instance);
+    if (!instance) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    instance->session = record->session;
+    instance->purpose = purpose;
+    instance->program = record->program;
+    instance->record = record;
+    instance->told = purpose != HUB_ASKED;
+    instance->outputs = calloc((size_t)record->n_outputs + 1, sizeof *instance->outputs);
+    instance->input_ids = calloc((size_t)record->n_inputs + 1, sizeof *instance->input_ids);
+    /* Every input may move, and is an output more then. */
+    instance->output_ids =
+        calloc((size_t)record->n_outputs + record->n_inputs + 1, sizeof *instance->output_ids);
+    if (!instance->outputs || !instance->input_ids || !instance->output_ids) {
+        hub_instance_free(instance);
+        return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    }
+    *out = instance;
+    return SHOAL_OK;
+}
+
+/* What is there already, or nobody needs, is made for nothing. */
+static shoal_status list_outputs(hub *h, hub_instance *instance) {
+    const hub_record *record = instance->record;
+    const shoal_type *types = record->program->types + record->n_inputs;
+    for (uint32_t o = 0; o < record->n_outputs; o++) {
+        hub_value *value = record->outputs[o];
+        if (!value || !value->absent || value->status != SHOAL_OK)
+            SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
+        instance->outputs[o] = value;
+        value->users++;
+    }
+    return SHOAL_OK;
+}
+
+/* Results are known, with their layout, before they are there: what uses them can be planned. */
+static shoal_status lay_out(hub *h, hub_instance *instance) {
+    const hub_variant *variant = instance->variant;
+    const hub_record *record = instance->record;
+    for (uint32_t o = 0; o < record->n_outputs; o++) {
+        hub_value *value = instance->outputs[o];
+        /* What comes home is awaited under its own number, also when it is made again. */
+        if (!instance->program->home[o] && instance->again) value->stored = h->next_value++;
+        instance->output_ids[o] = value->stored;
+        SHOAL_TRY(hub_value_layout(h, value, &variant->plan.outputs[o]));
+    }
+    for (uint32_t m = 0; m < variant->n_moved; m++) {
+        hub_value *value = record->inputs[variant->moved[m][0]];
+        uint32_t output = variant->moved[m][1];
+        hub_value_keep(h, value, value->stored);
+        value->stored = instance->output_ids[output] = h->next_value++;
+        SHOAL_TRY(hub_value_layout(h, value, &variant->plan.outputs[output]));
+    }
+    return SHOAL_OK;
+}
+
+static bool can_compute(const hub *h) {
+    size_t at = 0;
+    uint64_t key;
+    void *slot;
+    while (base_map_next(&h->slots, &at, &key, &slot))
+        if (((hub_slot *)slot)->compute) return true;
+    return false;
+}
+
+static shoal_status plan(hub *h, hub_instance *instance) {
+    const hub_record *record = instance->record;
+    shoal_status status = SHOAL_OK;
+    for (uint32_t i = 0; i < record->n_inputs; i++) {
+        if (record->inputs[i]->status != SHOAL_OK)
+            return base_fail(record->inputs[i]->status, "%s", record->inputs[i]->error);
+        if (record->inputs[i]->absent)
+            status = base_fail(SHOAL_LOST, "an operand was lost and is yet to be made again");
+    }
+    if (status == SHOAL_OK)
+        status = hub_variant_find(h, instance->program, (const hub_value *const *)record->inputs,
+                                  &instance->variant);
+    if (status == SHOAL_LOST && h->loss && !can_compute(h))
+        return base_fail(SHOAL_LOST, "%s; no worker is left: start one with `shoal worker`",
+                         h->loss);
+    SHOAL_TRY(status);
+    return lay_out(h, instance);
+}
+
+shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose, bool again) {
+    hub_instance *instance = NULL;
+    SHOAL_TRY(instance_new(record, purpose, &instance));
+    instance->again = again;
+    shoal_status status = list_outputs(h, instance);
+    if (status != SHOAL_OK) {
+        for (uint32_t o = 0; o < record->n_outputs && instance->outputs[o]; o++) {
+            instance->outputs[o]->users--;
+            hub_value_settle(h, instance->outputs[o]);
+        }
+        hub_instance_free(instance);
+        return status;
+    }
+    record->refs++;
+    record->program->users++;
+    for (uint32_t i = 0; i < record->n_inputs; i++) {
+        record->inputs[i]->users++;
+        instance->input_ids[i] = record->inputs[i]->stored;
+    }
+    status = plan(h, instance);
     instance->id = h->next_instance++;
     *h->last = instance;
     h->last = &instance->next;
+    if (status != SHOAL_OK) hub_instance_fail(h, instance, status, shoal_error_message());
+    return SHOAL_OK;
 }
 
 static void unlink_instance(hub *h, hub_instance *instance) {
@@ -52,9 +157,10 @@ static void tell_client(hub *h, hub_instance *instance) {
     error.message = instance->error;
     Shoal__Finished finished = SHOAL__FINISHED__INIT;
     finished.program = instance->program->id;
+    size_t n_outputs = instance->record->n_outputs;
     const plan_result *plan = instance->times ? &instance->variant->plan : NULL;
     size_t n = plan ? plan->n_programs : 0;
-    uint64_t *outputs = calloc(instance->n_outputs + 1, sizeof *outputs);
+    uint64_t *outputs = calloc(n_outputs + 1, sizeof *outputs);
     Shoal__SlotTime *times = calloc(n + 1, sizeof *times);
     Shoal__SlotTime **pointers = calloc(n + 1, sizeof *pointers);
     size_t n_traffic = instance->status == SHOAL_OK ? instance->traffic.count : 0;
@@ -72,9 +178,9 @@ static void tell_client(hub *h, hub_instance *instance) {
         }
         finished.traffic = ways;
         finished.n_traffic = n_traffic;
-        for (uint32_t o = 0; o < instance->n_outputs; o++) outputs[o] = instance->outputs[o]->id;
+        for (size_t o = 0; o < n_outputs; o++) outputs[o] = instance->outputs[o]->id;
         finished.outputs = outputs;
-        finished.n_outputs = instance->n_outputs;
+        finished.n_outputs = n_outputs;
         if (instance->status != SHOAL_OK) finished.error = &error;
         for (size_t i = 0; i < n && instance->status == SHOAL_OK; i++) {
             const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
@@ -112,13 +218,13 @@ static shoal_status add_smalls(const hub_instance *instance, const plan_program 
                                base_arena *arena, Shoal__SlotRun *part) {
     size_t n = 0;
     for (uint32_t k = 0; k < program->n_inputs; k++)
-        n += instance->inputs[program->input_of[k]]->data.size != 0;
+        n += instance->record->inputs[program->input_of[k]]->data.size != 0;
     if (!n) return SHOAL_OK;
     Shoal__Small *smalls = base_arena_array(arena, Shoal__Small, n);
     part->smalls = base_arena_array(arena, Shoal__Small *, n);
     if (!smalls || !part->smalls) return SHOAL_NO_MEMORY;
     for (uint32_t k = 0; k < program->n_inputs; k++) {
-        const base_str *data = &instance->inputs[program->input_of[k]]->data;
+        const base_str *data = &instance->record->inputs[program->input_of[k]]->data;
         if (!data->size) continue;
         Shoal__Small *small = part->smalls[part->n_smalls] = &smalls[part->n_smalls];
         shoal__small__init(small);
@@ -233,45 +339,83 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
     return SHOAL_OK;
 }
 
-static void settle(hub *h, hub_instance *instance);
-
 void hub_dispatch(hub *h) {
-    for (hub_instance *i = h->first, *next; i; i = next) {
-        next = i->next;
-        if (i->dispatched) continue;
+    for (hub_instance **at = &h->first; *at;) {
+        hub_instance *i = *at;
         bool yes = false;
         shoal_status status = i->status;
+        if (i->dispatched) {
+            at = &i->next;
+            continue;
+        }
         if (status == SHOAL_OK) status = admit(h, i, &yes);
         if (status == SHOAL_OK && !yes) return; /* one order for everyone: later ones wait too */
         if (status == SHOAL_OK) status = dispatch(h, i);
         if (status != SHOAL_OK) hub_instance_fail(h, i, status, shoal_error_message());
-        if (!i->n_waiting) settle(h, i);
+        if (i->n_waiting)
+            at = &i->next;
+        else
+            hub_instance_settle(h, i);
     }
 }
 
 /* ---- counting in ---- */
 
-/* Through: everybody who took part has said so. */
-static void settle(hub *h, hub_instance *instance) {
-    tell_client(h, instance);
-    unlink_instance(h, instance);
-    if (instance->dispatched) reserve(h, instance, -1);
-    hub_peer *client = base_map_get(&h->sessions, instance->session);
-    for (uint32_t m = 0; instance->variant && client && m < instance->variant->n_moved; m++)
-        if (instance->moved_from[m] &&
-            !base_vec_push(&client->free_values, instance->moved_from[m]))
-            base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-    for (uint32_t i = 0; i < instance->n_inputs; i++) {
-        instance->inputs[i]->users--;
-        hub_value_settle(h, instance->inputs[i]);
+/* A copy of what has moved stays in the client's memory while there is room. */
+static void settle_moves(hub *h, const hub_instance *instance, const hub_peer *client) {
+    for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++) {
+        const uint32_t *moved = instance->variant->moved[m];
+        hub_value *value = instance->record->inputs[moved[0]];
+        if (value->stored != instance->output_ids[moved[1]]) continue; /* it is home again */
+        if (!hub_recovers(h) || client->kept > client->spare) hub_value_unkeep(h, value);
     }
-    for (uint32_t o = 0; o < instance->n_outputs; o++) {
+}
+
+static void note_cost(const hub_instance *instance, hub_peer *client) {
+    hub_record *record = instance->record;
+    uint64_t ns = 0;
+    for (uint32_t i = 0; instance->times && i < instance->variant->plan.n_programs; i++)
+        if (instance->times[i].busy_ns > ns) ns = instance->times[i].busy_ns;
+    client->replay_ns += ns - record->ns;
+    record->ns = ns;
+}
+
+void hub_instance_detach(hub *h, hub_instance *instance) {
+    hub_record *record = instance->record;
+    if (!record) return;
+    instance->record = NULL;
+    for (uint32_t i = 0; i < record->n_inputs; i++) {
+        record->inputs[i]->users--;
+        hub_value_settle(h, record->inputs[i]);
+    }
+    for (uint32_t o = 0; o < record->n_outputs; o++) {
         instance->outputs[o]->users--;
         hub_value_settle(h, instance->outputs[o]);
     }
+    hub_record_release(h, record);
+}
+
+bool hub_instance_over(const hub_instance *instance) {
+    if (instance->n_waiting) return false;
+    return instance->status != SHOAL_OK || (instance->dispatched && !instance->doubted);
+}
+
+void hub_instance_settle(hub *h, hub_instance *instance) {
+    hub_peer *client = base_map_get(&h->sessions, instance->session);
+    if (instance->record) {
+        tell_client(h, instance);
+        if (client) settle_moves(h, instance, client);
+        if (client && instance->status == SHOAL_OK) note_cost(instance, client);
+        if (instance->purpose == HUB_CUT) hub_cut_done(h, instance);
+    }
+    unlink_instance(h, instance);
+    if (instance->dispatched) reserve(h, instance, -1);
+    hub_instance_detach(h, instance);
     instance->program->users--;
     hub_program_settle(h, instance->program);
+    bool asked = instance->purpose == HUB_ASKED && instance->status == SHOAL_OK;
     hub_instance_free(instance);
+    if (client && asked) hub_cut(h, client);
 }
 
 static void note_time(hub_instance *instance, const Shoal__SlotTime *time) {
@@ -304,11 +448,11 @@ void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
             hub_learn(h, &traffic);
         }
     }
-    if (!instance->n_waiting) settle(h, instance);
+    if (hub_instance_over(instance)) hub_instance_settle(h, instance);
     hub_dispatch(h);
 }
 
-static void cancel(const hub_instance *instance) {
+void hub_instance_cancel(const hub_instance *instance) {
     Shoal__Error error = SHOAL__ERROR__INIT;
     error.status = instance->status;
     error.message = instance->error;
@@ -322,49 +466,40 @@ static void cancel(const hub_instance *instance) {
     }
 }
 
-/* An input that was to move in from its client stays where it is: nothing of it is lost. */
-static void move_back(hub *h, hub_instance *instance, uint32_t m) {
-    const uint32_t *moved = instance->variant->moved[m];
-    hub_value *value = instance->inputs[moved[0]];
-    hub_peer *client = base_map_get(&h->sessions, value->session);
-    if (!instance->moved_from[m] || value->stored != instance->output_ids[moved[1]] || !client)
-        return;
-    base_arena arena;
-    base_arena_init(&arena, 0);
-    plan_layout whole;
-    hub_free_stored(h, &value->layout, value->stored);
-    value->stored = instance->moved_from[m];
-    instance->moved_from[m] = 0;
-    const uint32_t *home = &client->slots[client->n_slots - 1]->number;
-    if (plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole) !=
-            SHOAL_OK ||
-        hub_value_layout(h, value, &whole) != SHOAL_OK)
-        hub_value_poison(value, SHOAL_NO_MEMORY, shoal_error_message());
-    base_arena_fini(&arena);
+/* Inputs that were to move in from their client stay where they are: nothing of them is lost. */
+void hub_instance_move_back(hub *h, hub_instance *instance) {
+    for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++) {
+        const uint32_t *moved = instance->variant->moved[m];
+        hub_value *value = instance->record->inputs[moved[0]];
+        if (value->kept && value->stored == instance->output_ids[moved[1]] &&
+            hub_value_home(h, value) != SHOAL_OK)
+            base_log(BASE_DEBUG, "hub", "%s", shoal_error_message());
+    }
 }
 
 static void fail_one(hub *h, hub_instance *instance, shoal_status status, const char *message) {
-    if (instance->status != SHOAL_OK) return;
     instance->status = status;
     instance->error = strdup(message);
-    for (uint32_t o = 0; o < instance->n_outputs; o++)
-        hub_value_poison(instance->outputs[o], status, message);
-    for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++)
-        move_back(h, instance, m);
-    cancel(instance);
+    /* What was to be made again, and cannot be now for want of workers, can be later. */
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++)
+        if (instance->purpose != HUB_REMADE || status != SHOAL_LOST)
+            hub_value_poison(instance->outputs[o], status, message);
+    hub_instance_move_back(h, instance);
+    hub_instance_cancel(instance);
     tell_client(h, instance);
 }
 
 /* Whether an instance was to read what another, which failed, would have written. */
 static bool derives(const hub_instance *instance, const hub_instance *failed) {
     uint32_t n_moved = failed->variant ? failed->variant->n_moved : 0;
-    for (uint32_t i = 0; i < instance->n_inputs; i++)
-        for (uint32_t o = 0; o < failed->n_outputs + n_moved; o++)
+    for (uint32_t i = 0; i < instance->record->n_inputs; i++)
+        for (uint32_t o = 0; o < failed->record->n_outputs + n_moved; o++)
             if (instance->input_ids[i] == failed->output_ids[o]) return true;
     return false;
 }
 
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
+    if (instance->status != SHOAL_OK) return; /* the first cause stays */
     /* The message may be the thread's own, which the sending below could replace. */
     char *text = strdup(message);
     fail_one(h, instance, status, text ? text : "no memory");
@@ -373,31 +508,4 @@ void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, cons
         if (i->status == SHOAL_OK && derives(i, instance))
             hub_instance_fail(h, i, status, text ? text : "no memory");
     free(text);
-}
-
-void hub_instance_leave(hub *h, hub_peer *peer, const char *reason) {
-    char text[512];
-    snprintf(text, sizeof text, "%s %s (pid %u on %s) was lost: %s",
-             peer->role == SHOAL__ROLE__CLIENT ? "client" : "worker", peer->name, peer->pid,
-             peer->host, reason);
-    /* Everywhere first, since failing one instance tells the participants of those behind it. */
-    for (hub_instance *i = h->first; i; i = i->next) {
-        i->concerned = peer->session && i->session == peer->session;
-        for (uint32_t p = 0; p < i->n_participants; p++) {
-            if (i->participants[p] != peer) continue;
-            i->concerned = true;
-            i->participants[p] = NULL;
-            i->n_waiting--;
-        }
-    }
-    for (hub_instance *i = h->first; i; i = i->next) {
-        for (uint32_t k = 0; k < i->n_inputs && i->status == SHOAL_OK; k++)
-            if (i->inputs[k]->status != SHOAL_OK)
-                hub_instance_fail(h, i, i->inputs[k]->status, i->inputs[k]->error);
-        if (i->concerned) hub_instance_fail(h, i, SHOAL_LOST, text);
-    }
-    for (hub_instance *i = h->first, *next; i; i = next) {
-        next = i->next;
-        if (i->dispatched && !i->n_waiting) settle(h, i);
-    }
 }

@@ -94,38 +94,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     return SHOAL_OK;
 }
 
-/* A value that lay partly with a lost peer is lost, unless other copies hold all of it. */
-static void value_after_loss(hub *h, hub_value *value, const hub_peer *peer, const char *reason) {
-    if (value->data.size) return; /* it is laid out anew when it is next used */
-    plan_layout *layout = &value->layout;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < layout->n_slots; i++) kept += hub_slot_of(h, layout->slots[i]) != NULL;
-    if (kept == layout->n_slots) return;
-    uint32_t *slots = base_arena_array(&value->arena, uint32_t, kept + 1);
-    uint32_t *coords = base_arena_array(&value->arena, uint32_t, (kept + 1) * (layout->rank + 1));
-    uint32_t n = 0;
-    for (uint32_t i = 0; slots && coords && i < layout->n_slots; i++) {
-        if (!hub_slot_of(h, layout->slots[i])) continue;
-        slots[n] = layout->slots[i];
-        memcpy(coords + n * (layout->rank + 1), layout->coords + i * (layout->rank + 1),
-               (layout->rank + 1) * sizeof *coords);
-        n++;
-    }
-    char text[BASE_TYPE_TEXT];
-    plan_layout rest = *layout;
-    rest.n_slots = n;
-    rest.slots = slots;
-    rest.coords = coords;
-    *layout = rest;
-    if (!slots || !coords || !n ||
-        plan_layout_verify(&rest, value->type.rank, value->type.dims) != SHOAL_OK) {
-        base_fail(SHOAL_LOST, "%s was lost with worker %s (pid %u on %s): %s",
-                  base_type_text(&value->type, text), peer->name, peer->pid, peer->host, reason);
-        hub_value_poison(value, SHOAL_LOST, shoal_error_message());
-    }
-}
-
-static void session_end(hub *h, uint32_t session) {
+void hub_session_end(hub *h, uint32_t session) {
     size_t at = 0;
     uint64_t key;
     void *item;
@@ -151,17 +120,11 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
         if (h->peers.data[i] == peer) h->peers.data[i] = h->peers.data[--h->peers.count];
     base_log(why == SHOAL_LOST && computes ? BASE_WARN : BASE_INFO, "hub",
              "%s left (pid %u on %s): %s", peer->name, peer->pid, peer->host, reason);
-
-    /* Values first, so that what waits for them fails with the right cause. */
-    size_t at = 0;
-    uint64_t key;
-    void *value;
-    while (computes && base_map_next(&h->values, &at, &key, &value))
-        value_after_loss(h, value, peer, reason);
-    hub_instance_leave(h, peer, reason);
-    if (peer->session) session_end(h, peer->session);
     if (computes) h->epoch++;
+    /* Everyone drops it before hearing what is to be done without it. */
     hub_peers_send(h, NULL);
+    hub_lose(h, peer, reason);
+    if (peer->session) hub_session_end(h, peer->session);
     hub_dispatch(h);
 }
 

@@ -37,18 +37,29 @@ typedef struct hub_peer {
     uint32_t n_slots;
     hub_slot **slots;
     BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
+    /* Of a client: what may lie in its memory to make lost values again, and what does. */
+    uint64_t spare, kept;
+    uint64_t records, replay_ns; /* how long the way back is: see hub_record */
+    uint64_t kept_before;        /* after the last cut */
+    double cut_after;            /* nanoseconds of replay that are worth a cut */
+    bool cutting;
 } hub_peer;
 
 enum { HUB_GRAPH_LIMIT = 256 << 20 };
 
-/* A value of a session and where it lies. */
+/* A value of a session and where it lies. It may be absent: lost with a worker, or released while a
+ * record still needs it; the next use makes it again. */
 typedef struct hub_value {
     uint64_t id;
     uint64_t stored; /* its number at the workers: another one after it has moved */
+    uint64_t kept;   /* its number in its client's memory, where it lies beside; 0: it does not */
     uint32_t session;
     shoal_type type;
     base_arena arena; /* of the layout */
     plan_layout layout;
+    bool absent;               /* no layout: it is nowhere, or kept */
+    struct hub_record *origin; /* how it was made; NULL: not to be made again */
+    uint32_t holds;            /* records that read it */
     base_str data;  /* of a small one, which lies on all devices: sent with each run that uses it */
     uint64_t epoch; /* in which those devices were all there are */
     uint32_t users; /* instances that read or write it and are not through */
@@ -82,26 +93,48 @@ typedef struct hub_program {
     bool released;
 } hub_program;
 
+/* How values were made: a program and what it read. Values hold the record that made them, records
+ * hold the values that they read (without their data), so that what nobody can come to need is gone
+ * by itself. Only pools with more than one worker keep records for longer than an instance. */
+typedef struct hub_record {
+    uint64_t number; /* rises in the order in which clients submitted */
+    uint32_t session;
+    uint32_t refs; /* values that it made, and the instance that runs it */
+    hub_program *program;
+    uint32_t n_inputs, n_outputs;
+    hub_value **inputs;
+    hub_value **outputs; /* NULL: nobody needs it any more */
+    uint64_t ns;         /* that it took */
+    bool wanted;         /* to be run again: while a way back is looked for */
+} hub_record;
+
 /* What went from one slot to another. */
 typedef struct hub_traffic {
     uint32_t from, to;
     uint64_t bytes, ns;
 } hub_traffic;
 
+typedef enum hub_purpose {
+    HUB_ASKED,  /* a client waits for it */
+    HUB_REMADE, /* to have values again */
+    HUB_CUT     /* to have copies of values in their client's memory */
+} hub_purpose;
+
 typedef struct hub_instance {
     struct hub_instance *next;
     uint64_t id;
     uint32_t session;
+    hub_purpose purpose;
     hub_program *program;
     hub_variant *variant;
-    uint32_t n_inputs, n_outputs;
-    hub_value **inputs;
-    hub_value **outputs;  /* of the program */
+    hub_record *record;   /* NULL: given up, the participants have yet to say so */
+    hub_value **outputs;  /* the record's, or others in the place of those that nobody needs */
     uint64_t *input_ids;  /* as stored when it was planned */
     uint64_t *output_ids; /* of the program and of what moves */
-    uint64_t *moved_from; /* stored numbers to be freed in the client's memory afterwards */
     bool dispatched, told;
-    bool concerned; /* by the peer that leaves in this event */
+    bool again;     /* not the first time */
+    bool concerned; /* by what was lost in this event */
+    bool doubted;   /* it failed where one member could not reach another: see doubt.c */
     uint32_t n_participants, n_waiting;
     hub_peer **participants; /* NULL: through, or gone */
     shoal_slot_time *times;  /* per program of the plan */
@@ -117,12 +150,20 @@ typedef struct hub_link {
     double planned; /* what plans are made with */
 } hub_link;
 
+/* One member says that it cannot reach another. */
+typedef struct hub_doubt {
+    uint64_t instance;
+    uint32_t accuser, accused; /* peers */
+    int64_t at;
+    bool judged; /* kept for a while, to see whether it comes again */
+} hub_doubt;
+
 struct hub {
     wire_peer *wire;
     uint64_t epoch;
     int64_t started;
     uint32_t next_peer, next_slot, next_session;
-    uint64_t next_instance, next_variant, next_value;
+    uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
     bool newcomers;    /* that not everyone has heard of */
     base_map slots;    /* number + 1 -> hub_slot */
@@ -132,6 +173,11 @@ struct hub {
     base_map values;
     base_map programs;
     hub_instance *first, **last; /* in order of number: waiting and in flight */
+    BASE_VEC(hub_record *) dying;
+    bool burying;
+    char *loss; /* the last one, for messages */
+    BASE_VEC(hub_doubt) doubts;
+    uint64_t losses, reruns; /* workers that left, programs run again for that */
 };
 
 /* ---- events ---- */
@@ -143,7 +189,8 @@ typedef enum hub_event_kind {
     HUB_RELEASE,
     HUB_DONE,
     HUB_FAILED,
-    HUB_SPEED
+    HUB_SPEED,
+    HUB_TICK /* time passes; it is about nobody */
 } hub_event_kind;
 
 typedef struct hub_event {
@@ -184,6 +231,7 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
 void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
+void hub_session_end(hub *h, uint32_t session);
 
 /* values.c */
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
@@ -194,9 +242,18 @@ shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layou
 shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *value);
 void hub_value_account(hub *h, const hub_value *value, int sign);
 void hub_value_poison(hub_value *value, shoal_status status, const char *message);
+/* Takes the data away: the value is absent. */
+void hub_value_drop(hub *h, hub_value *value);
 /* Drops the value if nobody needs it any more. */
 void hub_value_settle(hub *h, hub_value *value);
 void hub_value_free(hub_value *value);
+/* A value that goes when its instance is through. */
+shoal_status hub_value_scratch(hub *h, uint32_t session, const shoal_type *type, hub_value **out);
+/* Notes that a copy lies in the client's memory as number `stored`; frees that copy. */
+void hub_value_keep(hub *h, hub_value *value, uint64_t stored);
+void hub_value_unkeep(hub *h, hub_value *value);
+/* A value that is kept lies in its client's memory again, and nowhere else. */
+shoal_status hub_value_home(hub *h, hub_value *value);
 void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored);
 void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release);
 
@@ -208,20 +265,65 @@ void hub_program_settle(hub *h, hub_program *program);
 shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
                          char **json);
 
+/* record.c */
+/* Whether values can be lost and made again: more than one worker is there. */
+bool hub_recovers(const hub *h);
+/* With one reference, the caller's. */
+shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inputs,
+                            hub_value *const *outputs, hub_record **out);
+/* The values that it makes are to be made again by it. */
+void hub_record_adopt(hub *h, hub_record *record);
+void hub_record_release(hub *h, hub_record *record);
+/* The value is not to be made again by what made it. */
+void hub_value_disown(hub *h, hub_value *value);
+
+/* recover.c */
+/* Sees to it that values are there, or will be before what is started next; those that cannot be
+ * are poisoned. */
+void hub_recover(hub *h, hub_value *const *values, uint32_t n);
+/* After a peer is gone with its slots: instances that it took part in, and values that it held. */
+void hub_lose(hub *h, hub_peer *peer, const char *reason);
+/* Runs an instance again, and what derives from it. */
+void hub_rerun(hub *h, hub_instance *instance, const char *reason);
+
+/* doubt.c */
+/* A member could not reach another for an instance: either the other's end will be known soon, or
+ * it is judged that the two cannot go on together. */
+void hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
+                    const Shoal__Failed *failed);
+void hub_doubts_judge(hub *h);
+
+/* cut.c */
+/* Copies what the session holds to its client's memory, when the way back has become long. */
+void hub_cut(hub *h, hub_peer *client);
+/* A cut is through. */
+void hub_cut_done(hub *h, hub_instance *instance);
+
 /* variant.c */
 shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
                               hub_variant **out);
 void hub_variant_free(hub_variant *variant);
 
 /* instance.c */
-void hub_instance_add(hub *h, hub_instance *instance);
+/* Plans a run of a record and adds it to those that wait. A failure to plan is the instance's;
+ * after another, which is returned, there is no instance. again: not its first. */
+shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose, bool again);
+hub_instance *hub_instance_find(const hub *h, uint64_t id);
+void hub_instance_free(hub_instance *instance);
+/* Whether everybody who took part has said so, or is gone, and nothing is in doubt: to be settled.
+ */
+bool hub_instance_over(const hub_instance *instance);
+void hub_instance_settle(hub *h, hub_instance *instance);
+/* Its values are no longer its concern: record becomes NULL. */
+void hub_instance_detach(hub *h, hub_instance *instance);
+/* Inputs that were to move in from their client stay there. */
+void hub_instance_move_back(hub *h, hub_instance *instance);
+/* Tells the participants to give it up; `status` and `error` say why. */
+void hub_instance_cancel(const hub_instance *instance);
 /* Sends what fits, in order. */
 void hub_dispatch(hub *h);
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
-void hub_instance_leave(hub *h, hub_peer *peer, const char *reason);
-hub_instance *hub_instance_find(const hub *h, uint64_t id);
-void hub_instance_free(hub_instance *instance);
 
 #endif

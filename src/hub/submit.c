@@ -145,45 +145,15 @@ static shoal_status input_values(hub *h, hub_peer *peer, const hub_program *prog
     return SHOAL_OK;
 }
 
-static shoal_status instance_new(const Shoal__Submit *submit, uint32_t session,
-                                 hub_program *program, hub_instance **out) {
-    hub_instance *instance = calloc(1, sizeof *instance);
-    if (!instance) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-    instance->session = session;
-    instance->program = program;
-    instance->n_inputs = (uint32_t)submit->n_inputs;
-    instance->n_outputs = (uint32_t)submit->n_outputs;
-    instance->inputs = calloc(submit->n_inputs + 1, sizeof *instance->inputs);
-    instance->outputs = calloc(submit->n_outputs + 1, sizeof *instance->outputs);
-    instance->input_ids = calloc(submit->n_inputs + 1, sizeof *instance->input_ids);
-    /* Every input may move, and is an output more then. */
-    size_t most = submit->n_outputs + submit->n_inputs + 1;
-    instance->output_ids = calloc(most, sizeof *instance->output_ids);
-    instance->moved_from = calloc(submit->n_inputs + 1, sizeof *instance->moved_from);
-    if (!instance->inputs || !instance->outputs || !instance->input_ids || !instance->output_ids ||
-        !instance->moved_from) {
-        hub_instance_free(instance);
-        return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-    }
-    *out = instance;
-    return SHOAL_OK;
-}
-
-/* Results are known, with their layout, before they are there: what uses them can be planned. */
-static shoal_status lay_out(hub *h, hub_instance *instance) {
-    const hub_variant *variant = instance->variant;
-    for (uint32_t o = 0; o < instance->n_outputs; o++) {
-        SHOAL_TRY(hub_value_layout(h, instance->outputs[o], &variant->plan.outputs[o]));
-        instance->output_ids[o] = instance->outputs[o]->stored;
-    }
-    for (uint32_t m = 0; m < variant->n_moved; m++) {
-        hub_value *value = instance->inputs[variant->moved[m][0]];
-        uint32_t output = variant->moved[m][1];
-        instance->moved_from[m] = value->stored;
-        value->stored = instance->output_ids[output] = h->next_value++;
-        SHOAL_TRY(hub_value_layout(h, value, &variant->plan.outputs[output]));
-    }
-    return SHOAL_OK;
+/* Everything that is wrong with a submission itself: the client's fault. */
+static shoal_status read_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit,
+                                hub_program *program, hub_value **values, hub_record **out) {
+    SHOAL_TRY(input_values(h, peer, program, submit, values));
+    hub_value **outputs = values + submit->n_inputs;
+    for (uint32_t o = 0; o < program->n_outputs; o++)
+        SHOAL_TRY(hub_value_new(h, submit->outputs[o], peer->session,
+                                &program->types[program->n_inputs + o], &outputs[o]));
+    return hub_record_new(h, program, values, outputs, out);
 }
 
 shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
@@ -191,39 +161,22 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     SHOAL_TRY(uploads(h, peer, submit));
     hub_program *program = NULL;
     SHOAL_TRY(find_program(h, peer, submit, &program));
-    hub_instance *instance = NULL;
-    SHOAL_TRY(instance_new(submit, peer->session, program, &instance));
-    shoal_status status = input_values(h, peer, program, submit, instance->inputs);
-    for (uint32_t o = 0; status == SHOAL_OK && o < instance->n_outputs; o++)
-        status = hub_value_new(h, submit->outputs[o], peer->session,
-                               &program->types[program->n_inputs + o], &instance->outputs[o]);
-    if (status != SHOAL_OK) {
-        hub_instance_free(instance);
-        return status;
-    }
-    for (uint32_t i = 0; i < instance->n_inputs; i++) {
-        instance->inputs[i]->users++;
-        instance->input_ids[i] = instance->inputs[i]->stored;
-    }
-    for (uint32_t o = 0; o < instance->n_outputs; o++) instance->outputs[o]->users++;
-    program->users++;
-
-    /* From here on a failure is the program's: its results fail, the session goes on. */
-    for (uint32_t i = 0; i < instance->n_inputs && status == SHOAL_OK; i++)
-        if (instance->inputs[i]->status != SHOAL_OK)
-            status = base_fail(instance->inputs[i]->status, "%s", instance->inputs[i]->error);
-    if (status == SHOAL_OK)
-        status = hub_variant_find(h, program, (const hub_value *const *)instance->inputs,
-                                  &instance->variant);
-    if (status == SHOAL_OK) status = lay_out(h, instance);
-    hub_instance_add(h, instance);
-    if (status != SHOAL_OK) hub_instance_fail(h, instance, status, shoal_error_message());
+    hub_value **values = calloc(submit->n_inputs + submit->n_outputs + 1, sizeof *values);
+    if (!values) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    hub_record *record = NULL;
+    shoal_status status = read_submit(h, peer, submit, program, values, &record);
+    free(values);
+    SHOAL_TRY(status);
+    if (hub_recovers(h)) hub_record_adopt(h, record);
+    hub_recover(h, record->inputs, record->n_inputs);
+    status = hub_instance_start(h, record, HUB_ASKED, false);
+    hub_record_release(h, record);
     /* After its users were counted: what the client has let go may be what this program reads. */
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.values = submit->release;
     release.n_values = submit->n_release;
     hub_release(h, peer, &release);
-    return SHOAL_OK;
+    return status;
 }
 
 /* ---- explain ---- */
@@ -240,6 +193,7 @@ shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, ch
     if (status == SHOAL_OK && submit->n_inputs != program->n_inputs)
         status = base_fail(SHOAL_FORMAT, "the inputs do not fit the program");
     if (status == SHOAL_OK) status = input_values(h, peer, program, submit, inputs);
+    if (status == SHOAL_OK) hub_recover(h, inputs, program->n_inputs);
     for (size_t i = 0; status == SHOAL_OK && i < submit->n_inputs; i++)
         if (inputs[i]->status != SHOAL_OK)
             status = base_fail(inputs[i]->status, "%s", inputs[i]->error);

@@ -6,11 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
-                           hub_value **out) {
-    if (id >> 40 != session || base_map_get(&h->values, id))
-        return base_fail(SHOAL_FORMAT, "value %llx is not a new one of session %u",
-                         (unsigned long long)id, session);
+static shoal_status value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
+                              hub_value **out) {
     hub_value *value = calloc(1, sizeof *value);
     if (!value) return base_fail(SHOAL_NO_MEMORY, "no memory for a value");
     shoal_status status = base_map_set(&h->values, id, value);
@@ -23,7 +20,22 @@ shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_ty
     value->type = *type;
     base_arena_init(&value->arena, 0);
     base_str_init(&value->data);
+    value->absent = true;
     *out = value;
+    return SHOAL_OK;
+}
+
+shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
+                           hub_value **out) {
+    if (id >> 40 != session || base_map_get(&h->values, id))
+        return base_fail(SHOAL_FORMAT, "value %llx is not a new one of session %u",
+                         (unsigned long long)id, session);
+    return value_new(h, id, session, type, out);
+}
+
+shoal_status hub_value_scratch(hub *h, uint32_t session, const shoal_type *type, hub_value **out) {
+    SHOAL_TRY(value_new(h, h->next_value++, session, type, out));
+    (*out)->released = true;
     return SHOAL_OK;
 }
 
@@ -48,6 +60,7 @@ shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layou
     base_arena_fini(&value->arena);
     value->arena = arena;
     value->layout = copy;
+    value->absent = false;
     hub_value_account(h, value, 1);
     return SHOAL_OK;
 }
@@ -96,15 +109,79 @@ void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored) {
     }
 }
 
-void hub_value_settle(hub *h, hub_value *value) {
-    if (!value->released || value->users) return;
-    base_map_remove(&h->values, value->id);
-    hub_value_account(h, value, -1);
-    hub_free_stored(h, &value->layout, value->stored);
+/* ---- copies in the client's memory ---- */
+
+static bool at_client(const hub_peer *client, const hub_value *value) {
+    return value->layout.n_slots == 1 &&
+           value->layout.slots[0] == client->slots[client->n_slots - 1]->number;
+}
+
+void hub_value_keep(hub *h, hub_value *value, uint64_t stored) {
     hub_peer *client = base_map_get(&h->sessions, value->session);
+    value->kept = stored;
+    if (client) client->kept += base_type_bytes(&value->type);
+}
+
+/* The copy is not one beside the value any more. */
+static uint64_t take_kept(hub *h, hub_value *value) {
+    uint64_t kept = value->kept;
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    value->kept = 0;
+    if (client && kept) client->kept -= base_type_bytes(&value->type);
+    return kept;
+}
+
+void hub_value_unkeep(hub *h, hub_value *value) {
+    uint64_t kept = take_kept(h, value);
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (client && kept && !base_vec_push(&client->free_values, kept))
+        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+}
+
+shoal_status hub_value_home(hub *h, hub_value *value) {
+    const hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (!client) return base_fail(SHOAL_CLOSED, "the client is gone");
+    if (!value->absent) hub_free_stored(h, &value->layout, value->stored);
+    value->stored = take_kept(h, value);
+    const uint32_t *home = &client->slots[client->n_slots - 1]->number;
+    base_arena arena;
+    base_arena_init(&arena, 0);
+    plan_layout whole;
+    shoal_status status =
+        plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole);
+    if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    base_arena_fini(&arena);
+    if (status != SHOAL_OK) hub_value_poison(value, status, shoal_error_message());
+    return status;
+}
+
+/* ---- the end ---- */
+
+void hub_value_drop(hub *h, hub_value *value) {
+    if (value->absent) return;
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    hub_value_account(h, value, -1);
+    if (value->holds && client && !value->data.size && !value->kept && at_client(client, value) &&
+        client->kept + base_type_bytes(&value->type) <= client->spare)
+        hub_value_keep(h, value, value->stored);
+    else
+        hub_free_stored(h, &value->layout, value->stored);
     /* Its client has a copy of a small one. */
     if (value->data.size && client && !base_vec_push(&client->free_values, value->stored))
         base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    base_arena_fini(&value->arena);
+    base_arena_init(&value->arena, 0);
+    value->layout = (plan_layout){0};
+    value->absent = true;
+}
+
+void hub_value_settle(hub *h, hub_value *value) {
+    if (!value->released || value->users) return;
+    hub_value_drop(h, value);
+    if (value->holds) return;
+    base_map_remove(&h->values, value->id);
+    hub_value_unkeep(h, value);
+    hub_value_disown(h, value);
     hub_value_free(value);
 }
 

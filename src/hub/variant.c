@@ -85,9 +85,71 @@ static shoal_status find_moves(const hub *h, const shoal_graph *g, const hub_val
     return SHOAL_OK;
 }
 
-/* The graph with a `place` behind each input that moves, whose result is an output more. */
-static shoal_status with_moves(const shoal_graph *g, const plan_pool *pool, hub_variant *variant,
-                               graph *to) {
+/* Whether a `place` names a slot that was in the pool and has left. */
+static bool names_gone_slot(const hub *h, const shoal_node *node) {
+    const shoal_attr *slots =
+        node->op == GRAPH_PLACE ? shoal_node_attr(node, SHOAL_ATTR_SLOTS) : NULL;
+    for (size_t i = 0; slots && i < slots->count; i++)
+        if (slots->u.ints[i] < h->next_slot && !hub_slot_of(h, (uint32_t)slots->u.ints[i]))
+            return true;
+    return false;
+}
+
+/* Weights of the slots that a value is to be divided between, when some of those that hold it are
+ * gone: what each of the others had, along the axis; or, when none is left, all that compute. */
+static uint32_t successors(const plan_pool *pool, const plan_layout *layout, uint32_t axis,
+                           uint32_t *slots, double *weights) {
+    uint32_t n = 0;
+    double sum = 0;
+    for (uint32_t p = 0; p < pool->n_slots; p++) {
+        int at = plan_layout_find(layout, pool->slots[p].slot);
+        if (at < 0) continue;
+        slots[n] = pool->slots[p].slot;
+        weights[n] =
+            axis < layout->rank ? (double)plan_layout_box(layout, (uint32_t)at).size[axis] : 1;
+        sum += weights[n++];
+    }
+    if (n && sum > 0) return n;
+    n = 0;
+    for (uint32_t p = 0; p < pool->n_slots; p++) {
+        if (!pool->slots[p].compute || pool->slots[p].weight <= 0) continue;
+        slots[n] = pool->slots[p].slot;
+        weights[n++] = pool->slots[p].weight;
+    }
+    return n;
+}
+
+/* Where a value goes that was to lie on slots of which some are gone: cut along the same axis, the
+ * first of them if there were several, between those that are left. */
+static shoal_status replace_place(const plan_pool *pool, const shoal_node *node,
+                                  const shoal_type *type, base_arena *arena, shoal_attr attrs[3],
+                                  uint16_t *n_attrs) {
+    const shoal_attr *cuts = shoal_node_attr(node, SHOAL_ATTR_CUTS);
+    const shoal_attr *named = shoal_node_attr(node, SHOAL_ATTR_SLOTS);
+    plan_layout old, layout;
+    SHOAL_TRY(plan_layout_from_ints(arena, type->rank, type->dims, cuts->u.ints, cuts->count,
+                                    named->u.ints, named->count, &old));
+    uint32_t axis = 0;
+    while (axis < type->rank && old.parts[axis] == 1) axis++;
+    uint32_t *slots = base_arena_array(arena, uint32_t, pool->n_slots);
+    double *weights = base_arena_array(arena, double, pool->n_slots);
+    if (!slots || !weights) return SHOAL_NO_MEMORY;
+    uint32_t n = successors(pool, &old, axis, slots, weights);
+    if (!n) return base_fail(SHOAL_LOST, "no worker is in the pool: start one with `shoal worker`");
+    if (axis < type->rank)
+        SHOAL_TRY(
+            plan_layout_split(arena, type->rank, type->dims, axis, 1, slots, weights, n, &layout));
+    else
+        SHOAL_TRY(plan_layout_whole(arena, type->rank, type->dims, slots, n, &layout));
+    SHOAL_TRY(place_attrs(arena, &layout, attrs));
+    *n_attrs = shoal_node_attr(node, SHOAL_ATTR_SUGGESTED) ? 3 : 2;
+    return SHOAL_OK;
+}
+
+/* The graph for the pool as it is: with a `place` behind each input that moves, whose result is an
+ * output more, and without slots that are gone. */
+static shoal_status adapt(const hub *h, const shoal_graph *g, const plan_pool *pool,
+                          hub_variant *variant, graph *to) {
     base_arena *arena = graph_arena(to);
     uint32_t *map = base_arena_array(arena, uint32_t, g->n_values);
     if (!map) return SHOAL_NO_MEMORY;
@@ -108,8 +170,16 @@ static shoal_status with_moves(const shoal_graph *g, const plan_pool *pool, hub_
         if (!operands) return SHOAL_NO_MEMORY;
         for (uint32_t i = 0; i < node->n_inputs; i++) operands[i] = map[node->inputs[i]];
         SHOAL_TRY(graph_at(to, node->location, node->scope));
-        SHOAL_TRY(graph_add(to, node->op, operands, node->n_inputs, node->attrs, node->n_attrs,
-                            node->regions, node->n_regions, &first));
+        shoal_attr replaced[3];
+        const shoal_attr *attrs = node->attrs;
+        uint16_t n_attrs = node->n_attrs;
+        if (names_gone_slot(h, node)) {
+            SHOAL_TRY(replace_place(pool, node, &g->values[node->inputs[0]].type, arena, replaced,
+                                    &n_attrs));
+            attrs = replaced;
+        }
+        SHOAL_TRY(graph_add(to, node->op, operands, node->n_inputs, attrs, n_attrs, node->regions,
+                            node->n_regions, &first));
         for (uint32_t o = 0; o < node->n_outputs; o++) map[node->first_output + o] = first + o;
     }
     for (uint32_t o = 0; o < g->n_outputs; o++) SHOAL_TRY(graph_add_output(to, map[g->outputs[o]]));
@@ -145,17 +215,20 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
                           const hub_value *const *inputs, hub_variant *variant, base_arena *arena) {
     const plan_layout **wanted = NULL;
     plan_pool pool;
-    graph *moving = NULL;
+    graph *adapting = NULL;
     plan_layout *layouts = base_arena_array(arena, plan_layout, g->n_inputs);
     if (!layouts) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) layouts[i] = inputs[i]->layout;
     SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
     SHOAL_TRY(find_moves(h, g, inputs, variant));
     shoal_status status = SHOAL_OK;
-    if (variant->n_moved) {
-        status = graph_new(0, &moving);
-        if (status == SHOAL_OK) status = with_moves(g, &pool, variant, moving);
-        if (status == SHOAL_OK) g = graph_data(moving);
+    bool adapted = variant->n_moved > 0;
+    for (uint32_t n = 0; n < g->n_nodes && !adapted; n++)
+        adapted = names_gone_slot(h, &g->nodes[n]);
+    if (adapted) {
+        status = graph_new(0, &adapting);
+        if (status == SHOAL_OK) status = adapt(h, g, &pool, variant, adapting);
+        if (status == SHOAL_OK) g = graph_data(adapting);
     }
     if (status == SHOAL_OK) status = wanted_layouts(&pool, program, g, arena, &wanted);
     if (status == SHOAL_OK)
@@ -167,7 +240,7 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
      */
     if (status == SHOAL_OK && devices > 1 && variant->plan.seconds > WORTH_MEASURING)
         hub_measure(h);
-    graph_destroy(&moving);
+    graph_destroy(&adapting);
     return status;
 }
 

@@ -21,7 +21,7 @@
 
 #include <stddef.h>
 
-enum { WIRE_PROTOCOL = 2, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+enum { WIRE_PROTOCOL = 3, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };

@@ -212,8 +212,9 @@ static void sending_done(void *context) {
 }
 
 /* Sends on the peer's link, or keeps it until there is one. */
-static shoal_status peer_send(worker *w, uint32_t slot, const wire_transfer *transfer,
+static shoal_status peer_send(worker_task *task, uint32_t slot, const wire_transfer *transfer,
                               const wire_source *source) {
+    worker *w = task->slot->worker;
     pthread_mutex_lock(&w->lock);
     worker_peer *peer = base_map_get(&w->peer_of, (uint64_t)slot + 1);
     shoal_status status = SHOAL_OK;
@@ -234,9 +235,11 @@ static shoal_status peer_send(worker *w, uint32_t slot, const wire_transfer *tra
         /* Under the lock, since the link lives until its `closed` handler had it. A failure has
          * called `done` already. */
         status = wire_send_data(peer->link, transfer, source);
+        if (status != SHOAL_OK && status != SHOAL_NO_MEMORY) task->unreachable = peer->number;
         pthread_mutex_unlock(&w->lock);
         return status;
     }
+    if (peer && status != SHOAL_OK && status != SHOAL_NO_MEMORY) task->unreachable = peer->number;
     pthread_mutex_unlock(&w->lock);
     if (status != SHOAL_OK) source->done(source->context);
     return status;
@@ -298,7 +301,7 @@ static shoal_status send_box(worker_task *task, const worker_step *step, uint32_
     *kept = s;
     worker_buffer_retain(from);
     wire_source source = {kept, sending_read, sending_done};
-    return peer_send(w, (uint32_t)move->slot, &transfer, &source);
+    return peer_send(task, (uint32_t)move->slot, &transfer, &source);
 }
 
 shoal_status worker_exchange_send(worker_task *task) {
@@ -340,7 +343,11 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers) {
     while (base_map_next(&w->peers, &at, &key, &value)) {
         bool there = false;
         for (size_t i = 0; i < peers->n_peers; i++) there |= peers->peers[i]->peer + 1 == key;
-        if (!there) ((worker_peer *)value)->gone = true;
+        worker_peer *peer = value;
+        if (there || peer->gone) continue;
+        /* What it still sends, should it only have been stopped, is not for us any more. */
+        peer->gone = true;
+        if (peer->link) wire_close(peer->link, SHOAL_CLOSED, "it has left the pool");
     }
     for (size_t i = 0; i < peers->n_peers; i++) {
         const Shoal__PeerInfo *info = peers->peers[i];
@@ -375,7 +382,7 @@ void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, u
     for (size_t i = 0; i < waiting.count; i++)
         if (wire_send_data(link, &waiting.data[i].transfer, &waiting.data[i].source) != SHOAL_OK)
             worker_instance_cancel(w, waiting.data[i].transfer.instance, SHOAL_LOST,
-                                   shoal_error_message());
+                                   shoal_error_message(), peer->number);
     free(waiting.data);
 }
 
@@ -407,9 +414,10 @@ void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const ch
     pthread_mutex_unlock(&w->lock);
     for (size_t i = 0; i < waiting.count; i++) {
         waiting.data[i].source.done(waiting.data[i].source.context);
-        worker_instance_cancel(w, waiting.data[i].transfer.instance, why, text);
+        worker_instance_cancel(w, waiting.data[i].transfer.instance, why, text, peer->number);
     }
-    for (size_t i = 0; i < stuck.count; i++) worker_instance_cancel(w, stuck.data[i], why, text);
+    for (size_t i = 0; i < stuck.count; i++)
+        worker_instance_cancel(w, stuck.data[i], why, text, peer->number);
     free(waiting.data);
     free(stuck.data);
 }

@@ -15,24 +15,26 @@ enum { STALL_SECONDS = 60 };
 
 /* ---- the end of tasks ---- */
 
-static void report_failure(worker *w, uint64_t instance, shoal_status status, const char *message) {
+static void report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
+                           uint32_t unreachable) {
     Shoal__Error error = SHOAL__ERROR__INIT;
     error.status = status;
     error.message = (char *)message;
     Shoal__Failed failed = SHOAL__FAILED__INIT;
     failed.instance = instance;
     failed.error = &error;
+    failed.peer = unreachable;
     if (w->hub && wire_send(w->hub, SHOAL__KIND__FAILED, &failed.base) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
 }
 
 /* The first failure of an instance is told to the hub, and ends its other tasks here. Lock held. */
 static void instance_fail(worker *w, worker_instance *instance, shoal_status status,
-                          const char *message) {
+                          const char *message, uint32_t unreachable) {
     if (instance->status != SHOAL_OK) return;
     instance->status = status;
     instance->error = strdup(message);
-    report_failure(w, instance->id, status, message);
+    report_failure(w, instance->id, status, message, unreachable);
     for (uint32_t i = 0; i < instance->n_tasks; i++) {
         worker_task *task = &instance->tasks[i];
         if (task->state == TASK_DONE || task->status != SHOAL_OK) continue;
@@ -47,18 +49,16 @@ void worker_task_fail(worker_task *task, shoal_status status, const char *messag
         task->status = status;
         task->error = strdup(message);
     }
-    instance_fail(task->slot->worker, task->instance, status, message);
+    instance_fail(task->slot->worker, task->instance, status, message, task->unreachable);
 }
 
+/* What has failed here may be run again: the hub says when a reader is to give up. */
 static void expected_done(worker *w, const worker_piece *piece) {
     worker_expected *expected = base_map_get(&w->expected, piece->value);
-    if (!expected || expected->done) return;
+    if (!expected || expected->done || piece->status != SHOAL_OK) return;
     expected->done = true;
-    expected->status = piece->status;
-    if (piece->status != SHOAL_OK)
-        expected->error = strdup(piece->error ? piece->error : "failed");
-    else if (piece->buffer != expected->buffer && expected->buffer &&
-             piece->buffer->bytes == expected->buffer->bytes)
+    if (piece->buffer != expected->buffer && expected->buffer &&
+        piece->buffer->bytes == expected->buffer->bytes)
         /* The value was here already, or came by way of other memory. */
         memcpy(expected->buffer->host, piece->buffer->host, piece->buffer->bytes);
 }
@@ -183,12 +183,13 @@ static void task_done(worker_task *task) {
     worker_instance_free(w, instance);
 }
 
-void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message) {
+void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message,
+                            uint32_t unreachable) {
     worker_slot *home = NULL;
     pthread_mutex_lock(&w->lock);
     worker_instance *instance = base_map_get(&w->instances, id);
     if (instance && instance->known) {
-        instance_fail(w, instance, status, message);
+        instance_fail(w, instance, status, message, unreachable);
         for (uint32_t i = 0; i < instance->n_tasks; i++)
             if (instance->tasks[i].slot->home) home = instance->tasks[i].slot;
     } else if (instance) {

@@ -101,7 +101,8 @@ typedef struct worker_task {
     worker_task_state state;
     shoal_status status;
     char *error;
-    uint64_t busy; /* nanoseconds of computing */
+    uint32_t unreachable; /* the peer because of which it failed; 0: another reason */
+    uint64_t busy;        /* nanoseconds of computing */
 } worker_task;
 
 /* Data that came before its program did. */
@@ -161,8 +162,6 @@ typedef struct worker_outgoing {
 typedef struct worker_expected {
     worker_buffer *buffer;
     bool done;
-    shoal_status status;
-    char *error;
 } worker_expected;
 
 struct worker {
@@ -238,7 +237,9 @@ void worker_home_advance(worker_slot *slot);
 /* Takes a finished or failed task off its instance; lock held. Returns the instance when it is
  * complete: report and free it with worker_instance_finish, without the lock. */
 void worker_task_fail(worker_task *task, shoal_status status, const char *message);
-void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message);
+/* unreachable: the peer that is the reason, or 0. */
+void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message,
+                            uint32_t unreachable);
 void worker_instance_free(worker *w, worker_instance *instance);
 
 #endif

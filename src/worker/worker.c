@@ -198,7 +198,7 @@ static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *
         const Shoal__Error *error = failed->error;
         worker_instance_cancel(w, failed->instance,
                                error && error->status ? (shoal_status)error->status : SHOAL_LOST,
-                               error && error->message ? error->message : "cancelled");
+                               error && error->message ? error->message : "cancelled", 0);
         return SHOAL_OK;
     }
     }
@@ -341,6 +341,8 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
     hello.name = (char *)(options->name ? options->name : "");
     hello.n_devices = n;
     hello.devices = pointers;
+    if (options->role == SHOAL__ROLE__CLIENT)
+        hello.spare = options->spare ? options->spare : w->slots[w->n_slots - 1].info.memory / 4;
     shoal_status status = wire_peer_new(&hello, &w->wire);
     free(devices);
     free(pointers);
@@ -429,7 +431,6 @@ void worker_destroy(worker **out) {
     for (at = 0; base_map_next(&w->expected, &at, &key, &value);) {
         worker_expected *expected = value;
         worker_buffer_release(expected->buffer);
-        free(expected->error);
         free(expected);
     }
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
@@ -570,15 +571,12 @@ shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) {
     if (!expected) {
         status = base_fail(SHOAL_INTERNAL, "nothing is expected");
     } else {
-        if (expected->done && expected->status == SHOAL_OK)
+        if (expected->done)
             status = SHOAL_OK;
-        else if (expected->done)
-            status = base_fail(expected->status, "%s", expected->error);
         else if (redirect(w, expected->buffer) != SHOAL_OK)
             status = SHOAL_NO_MEMORY;
         worker_piece_forget(&w->slots[w->n_slots - 1], value);
         worker_buffer_release(expected->buffer);
-        free(expected->error);
         free(expected);
     }
     pthread_mutex_unlock(&w->lock);

@@ -28,6 +28,7 @@ typedef struct worker_options {
     Shoal__Role role;
     const worker_device *devices;
     uint32_t n_devices;
+    uint64_t spare; /* most bytes of a client's memory for copies; 0: a quarter of the machine's */
 } worker_options;
 
 /* Opens the devices and makes the peer. On success the worker owns everything it made. */
@@ -64,11 +65,11 @@ shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, con
 /* Says where a value that a program will bring home is to be written: `data` stays valid until
  * worker_collect. */
 shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) SHOAL_CHECK_RESULT;
-/* Whether the expected value is there or has failed: for worker_collect not to wait. */
+/* Whether the expected value is there: for worker_collect not to wait. */
 bool worker_expected_done(worker *w, uint64_t value);
-/* Takes the expected value: SHOAL_OK when it is there, else why it failed; `otherwise`, with the
- * message that this thread has, when it is neither. After it returns, whatever it returns, the
- * memory is not written any more. */
+/* Takes the expected value: SHOAL_OK when it is there; `otherwise`, with the message that this
+ * thread has, when it is not. After it returns, whatever it returns, the memory is not written any
+ * more. */
 shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) SHOAL_CHECK_RESULT;
 
 #endif

@@ -12,12 +12,6 @@ INLINE float float_of(uint32_t bits) {
     return value;
 }
 
-INLINE uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* ---- float16 and bfloat16 ---- */
 
 INLINE float widen_half(uint16_t half) {

@@ -22,8 +22,11 @@ extern const shoal_backend backend_cpu;
  * ask for them meanwhile. */
 typedef void (*cpu_map_kernel)(void *out, const void *const *in, int64_t n, unsigned scalars,
                                const char *ahead);
-/* *acc = op(*acc, x[0], …, x[n-1]) in an order of the kernel's own. */
-typedef void (*cpu_fold_kernel)(void *acc, const void *x, int64_t n);
+/* *acc = op(x[0], …, x[n-1]), or with `more` op(*acc, x[0], …); n > 0. Elements are joined in
+ * blocks of CPU_FOLD_BLOCK, so that several calls give the bits of one if all but the last take
+ * whole blocks. */
+typedef void (*cpu_fold_kernel)(void *acc, const void *x, int64_t n, bool more);
+enum { CPU_FOLD_BLOCK = 512 };
 /* c[m][n] = sum over k of a * b, for matrices with any strides (in elements); c has unit stride
  * along n. */
 typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a,
@@ -49,11 +52,11 @@ typedef struct cpu_kernels {
     const char *name;
     const cpu_maps *maps[CPU_MAPS];                     /* of kernels.c, integers.c, halves.c */
     const cpu_map_kernel (*convert)[SHOAL_DTYPE_COUNT]; /* [from][to]; NULL: none */
-    cpu_fold_kernel fold[GRAPH_OP_BUILT_IN][CPU_FLOATS];
-    cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];  /* NULL: none */
-    cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
-    bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
-    cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
+    const cpu_fold_kernel (*fold)[SHOAL_DTYPE_COUNT];   /* [operation][element type]; NULL: none */
+    cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];        /* NULL: none */
+    cpu_map_kernel multiply_add[CPU_FLOATS];            /* of three operands, two roundings */
+    bool (*computes_long)(cpu_map_kernel kernel);       /* those of functions.c */
+    cpu_row_kernel row[GRAPH_OP_BUILT_IN];              /* of f32, along the last axis */
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
     void (*stream)(void *to, const void *from, size_t bytes);
     void (*fence)(void);
@@ -159,13 +162,20 @@ typedef struct cpu_region {
     size_t scratch; /* offset in the workspace of the registers, thread after thread */
 } cpu_region;
 
+/* A reduction whose operand is seen as [outer, joined, inner]. Joined elements are taken in chunks,
+ * each giving a partial result; chunks, and what else is joined among `outer`, are joined at the
+ * end. All of this follows from the shape alone: no number of threads, and nothing that is fused or
+ * not, changes a bit. */
 typedef struct cpu_reduce {
     cpu_fold_kernel fold;
-    cpu_map_kernel join;
-    size_t bytes;
-    int64_t row;            /* the innermost merged axis, */
-    bool row_is_kept;       /* and whether it survives */
-    ref_axes kept, reduced; /* the other axes */
+    cpu_map_kernel join, widen, narrow; /* widen, narrow: of 16-bit numbers, else NULL */
+    size_t bytes, in_bytes;             /* of a partial result; of an element of the operand */
+    int64_t outer, joined, inner, chunk, n_chunks;
+    ref_axes kept, rest; /* of the partial results: kept, and still to be joined */
+    bool direct;         /* partial results are results, but for the initial value */
+    size_t partial;      /* else: their offset in the workspace */
+    cpu_region *region;  /* computes the operand, tile by tile; NULL: it lies in memory */
+    size_t scratch;      /* offset of what each thread needs, see cpu_reduce_scratch */
 } cpu_reduce;
 
 /* One operand of a matrix product, as a strided matrix per batch. */
@@ -271,6 +281,8 @@ shoal_status cpu_report_in_place(const cpu_program *program, const bool *frozen,
 /* Whether a node is elementwise with a kernel; its operands may then be views. */
 cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
                                  const shoal_node *node);
+/* The kernel of an operation without attributes, for operands of one element type; NULL: none. */
+cpu_map_kernel cpu_find_map(const cpu_kernels *kernels, uint16_t op, uint8_t dtype);
 /* Makes a step of nodes, in rising order, over one shape. used[v]: somebody else reads value v. */
 shoal_status cpu_region_prepare(cpu_program *program, const cpu_kernels *kernels,
                                 const uint32_t *nodes, uint32_t n_nodes, const bool *used,
@@ -282,13 +294,26 @@ size_t cpu_region_scratch(const cpu_region *region);
 bool cpu_region_may_overwrite(const cpu_program *program, const cpu_region *region, uint32_t result,
                               uint32_t root);
 shoal_status cpu_region_run(const cpu_run *run, const cpu_step *step);
+/* A region whose last operation's result is only read by a reduction, and that has no others. */
+shoal_status cpu_region_embed(cpu_program *program, const cpu_kernels *kernels,
+                              const uint32_t *nodes, uint32_t n_nodes, const bool *used,
+                              cpu_region *region) SHOAL_CHECK_RESULT;
+/* Elements [at, at + n) of that result, in the scratch memory; n <= CPU_TILE. */
+const char *cpu_region_tile(const cpu_run *run, const cpu_region *region, int64_t at, int64_t n,
+                            char *scratch);
 
 /* ---- steps: what prepares them (false: no fast step) and what runs them ---- */
 
 bool cpu_row_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
 
-bool cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
+bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+/* region: computes the operand, which nobody else reads; NULL: it lies in memory. */
+void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program,
+                        const shoal_node *node, cpu_region *region, cpu_step *step);
+/* Bytes that each thread needs, and those of partial results. */
+size_t cpu_reduce_scratch(const cpu_reduce *reduce);
+size_t cpu_reduce_partial(const cpu_reduce *reduce);
 shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);

@@ -44,6 +44,12 @@ cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *
     return kernel;
 }
 
+cpu_map_kernel cpu_find_map(const cpu_kernels *kernels, uint16_t op, uint8_t dtype) {
+    cpu_map_kernel kernel = NULL;
+    for (int i = 0; i < CPU_MAPS && !kernel; i++) kernel = kernels->maps[i]->map[op][dtype];
+    return kernel;
+}
+
 /* ---- building ---- */
 
 typedef struct builder {
@@ -256,9 +262,8 @@ static shoal_status list_values(cpu_program *p, const cpu_region *r, cpu_step *s
     return SHOAL_OK;
 }
 
-shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
-                                uint32_t n_nodes, const bool *used, cpu_step *step) {
-    cpu_region *r = &step->u.region;
+static shoal_status build(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
+                          uint32_t n_nodes, const bool *used, cpu_region *r) {
     const shoal_type *type = &p->g->values[p->g->nodes[nodes[0]].first_output].type;
     cpu_source sources[CPU_SOURCES];
     cpu_result results[CPU_OPERATIONS];
@@ -274,9 +279,22 @@ shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, cons
     r->carrier = find_carrier(r, kernels);
     r->sources = base_arena_copy(&p->arena, sources, r->n_sources * sizeof *sources);
     r->results = base_arena_copy(&p->arena, results, r->n_results * sizeof *results);
-    if (!r->sources || !r->results) return SHOAL_NO_MEMORY;
+    return r->sources && r->results ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
+                                uint32_t n_nodes, const bool *used, cpu_step *step) {
+    SHOAL_TRY(build(p, kernels, nodes, n_nodes, used, &step->u.region));
     step->run = cpu_region_run;
-    return list_values(p, r, step);
+    return list_values(p, &step->u.region, step);
+}
+
+shoal_status cpu_region_embed(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
+                              uint32_t n_nodes, const bool *used, cpu_region *r) {
+    SHOAL_TRY(build(p, kernels, nodes, n_nodes, used, r));
+    /* Pieces of a reduction are cut as it needs them, not where rows end. */
+    r->by_rows = r->rank <= 1;
+    return SHOAL_OK;
 }
 
 /* Sources that are spread out have a register of their own behind the others. */
@@ -369,7 +387,8 @@ static uint64_t aim_sources(const job *j, int64_t at, int64_t n, char *spare, ch
     return n == 1 ? 0 : scalars;
 }
 
-static void run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
+/* Returns where the last operation wrote. */
+static char *run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
     const cpu_region *r = j->region;
     char *where[CPU_AT_RESULT + CPU_OPERATIONS];
     for (uint32_t i = 0; i < r->n_registers; i++)
@@ -395,6 +414,14 @@ static void run_tile(const job *j, int64_t at, int64_t n, char *scratch) {
             j->run->device->kernels->stream(where[CPU_AT_RESULT + i],
                                             where[CPU_AT_REGISTER + r->results[i].from],
                                             (size_t)n * r->results[i].bytes);
+    return where[r->operations[r->n_operations - 1].to];
+}
+
+const char *cpu_region_tile(const cpu_run *run, const cpu_region *r, int64_t at, int64_t n,
+                            char *scratch) {
+    job j = {.run = run, .region = r, .count = 1};
+    for (uint32_t i = 0; i < r->rank; i++) j.count *= r->dims[i];
+    return run_tile(&j, at, n, scratch);
 }
 
 static void run_tiles(void *context, uint32_t part, int64_t begin, int64_t end) {

@@ -279,8 +279,83 @@ static void test_views(void **state) {
     }
 }
 
+/* sum(x * row) along `axes`; with `stored`, the product is a result too, so that it is not fused.
+ */
+static graph *sums(const shoal_type *type, const int64_t *axes, uint32_t n_axes, bool stored) {
+    graph *g;
+    uint32_t in[2], zero, out;
+    shoal_type row = {.dtype = SHOAL_F32, .rank = 1, .dims = {type->dims[type->rank - 1]}};
+    const int64_t last = type->rank - 1;
+    const float none = 0;
+    OK(graph_new(0, &g));
+    OK(graph_add_input(g, type, &in[0]));
+    OK(graph_add_input(g, &row, &in[1]));
+    shoal_attr spread_row[] = {graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, &last, 1),
+                               graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank)};
+    shoal_attr constant[] = {graph_bytes(SHOAL_ATTR_VALUE, &none, sizeof none),
+                             graph_ints(SHOAL_ATTR_SHAPE, NULL, 0),
+                             graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32)};
+    const shoal_graph *body;
+    OK(graph_add_body(g, GRAPH_ADD, SHOAL_F32, &body));
+    shoal_attr along = graph_ints(SHOAL_ATTR_DIMENSIONS, axes, n_axes);
+    uint32_t rows = node(g, GRAPH_BROADCAST_IN_DIM, &in[1], 1, spread_row, 2);
+    uint32_t x = node(g, GRAPH_MULTIPLY, (uint32_t[]){in[0], rows}, 2, NULL, 0);
+    zero = node(g, GRAPH_CONSTANT, NULL, 0, constant, 3);
+    OK(graph_add(g, GRAPH_REDUCE, (uint32_t[]){x, zero}, 2, &along, 1, &body, 1, &out));
+    OK(graph_add_output(g, out));
+    if (stored) OK(graph_add_output(g, x));
+    return g;
+}
+
+/* One way to sum: fused or not, on one thread or three, the bits are the same; and they are close
+ * to sums in double, which the reference's one by one are not. */
+static void test_reductions(void **state) {
+    static const struct {
+        shoal_type type;
+        uint32_t n;
+        int64_t axes[3];
+    } cases[] = {
+        {{SHOAL_F32, 1, {300007}}, 1, {0}},        {{SHOAL_F32, 2, {517, 1031}}, 1, {1}},
+        {{SHOAL_F32, 2, {3001, 70}}, 1, {0}},      {{SHOAL_F32, 2, {3001, 70}}, 2, {0, 1}},
+        {{SHOAL_F32, 3, {5, 700, 33}}, 1, {1}},    {{SHOAL_F32, 3, {50, 7, 333}}, 2, {0, 2}},
+        {{SHOAL_F32, 2, {4, 100000}}, 1, {1}},     {{SHOAL_F32, 2, {700, 3000}}, 1, {0}},
+        {{SHOAL_F32, 3, {6, 5, 4000}}, 2, {0, 1}}, {{SHOAL_F32, 2, {40000, 3}}, 1, {1}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const shoal_type *type = &cases[c].type;
+        int64_t count = base_type_count(type), row = type->dims[type->rank - 1];
+        float *in[2] = {malloc((size_t)count * sizeof(float)), malloc((size_t)row * sizeof(float))};
+        for (int64_t i = 0; i < count; i++) in[0][i] = (float)(rand() % 4001) / 1024;
+        for (int64_t i = 0; i < row; i++) in[1][i] = (float)(rand() % 4001) / 1024;
+        float *first = NULL;
+        for (uint32_t way = 0; way < 6; way++) {
+            graph *g = sums(type, cases[c].axes, cases[c].n, way % 2);
+            int64_t n = base_type_count(&graph_data(g)->values[graph_data(g)->outputs[0]].type);
+            float *out[2] = {NULL, NULL};
+            run("cpu", 1 + way / 2, graph_data(g), in, out);
+            if (way == 0) {
+                double is = 0, must = 0;
+                for (int64_t i = 0; i < n; i++) is += (double)out[0][i];
+                for (int64_t i = 0; i < count; i++) must += (double)(in[0][i] * in[1][i % row]);
+                if (!(is >= must * (1 - 1e-6) && is <= must * (1 + 1e-6)))
+                    fail_msg("case %zu: the sum of all is %.9g, not %.9g", c, is, must);
+                first = out[0];
+            } else {
+                if (memcmp(first, out[0], (size_t)n * sizeof *first))
+                    fail_msg("case %zu: way %u differs", c, way);
+                free(out[0]);
+            }
+            free(out[1]);
+            graph_destroy(&g);
+        }
+        free(first);
+        free(in[0]);
+        free(in[1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs),
-                                       cmocka_unit_test(test_widths), cmocka_unit_test(test_views)};
+                                       cmocka_unit_test(test_widths), cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

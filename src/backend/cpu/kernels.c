@@ -6,40 +6,6 @@
 
 #include <math.h>
 
-INLINE uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* ---- both types ---- */
-
-#define LARGER(x, y, sign_of)                                                                      \
-    ((x) != (x)   ? (x)                                                                            \
-     : (y) != (y) ? (y)                                                                            \
-     : (x) > (y)  ? (x)                                                                            \
-     : (x) < (y)  ? (y)                                                                            \
-     : sign_of(x) ? (y)                                                                            \
-                  : (x))
-#define SMALLER(x, y, sign_of)                                                                     \
-    ((x) != (x)   ? (x)                                                                            \
-     : (y) != (y) ? (y)                                                                            \
-     : (x) < (y)  ? (x)                                                                            \
-     : (x) > (y)  ? (y)                                                                            \
-     : sign_of(x) ? (x)                                                                            \
-                  : (y))
-INLINE bool sign_f32(float x) { return bits_of(x) >> 31; }
-INLINE bool sign_f64(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 63;
-}
-
-INLINE float maximum_f32(float x, float y) { return LARGER(x, y, sign_f32); }
-INLINE double maximum_f64(double x, double y) { return LARGER(x, y, sign_f64); }
-INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
-INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
-
 #define UNARY_BOTH(name, single, twofold)                                                          \
     UNARY(map_##name##_f32, float, float, single)                                                  \
     UNARY(map_##name##_f64, double, double, twofold)
@@ -96,35 +62,6 @@ COMPARE(lt, <)
 COMPARE(le, <=)
 COMPARE(gt, >)
 COMPARE(ge, >=)
-
-/* ---- folds: 16 partial results side by side, joined at the end ---- */
-
-enum { LANES = 16 };
-
-#define FOLD(name, type, expression)                                                               \
-    INLINE type join_##name(type x, type y) { return expression; }                                 \
-    static void fold_##name(void *acc, const void *from, int64_t n) {                              \
-        const type *x = from;                                                                      \
-        type result = *(type *)acc;                                                                \
-        int64_t i = 0;                                                                             \
-        if (n >= 2 * LANES) {                                                                      \
-            type lanes[LANES];                                                                     \
-            for (int k = 0; k < LANES; k++) lanes[k] = x[k];                                       \
-            for (i = LANES; i + LANES <= n; i += LANES)                                            \
-                for (int k = 0; k < LANES; k++) lanes[k] = join_##name(lanes[k], x[i + k]);        \
-            for (int k = 0; k < LANES; k++) result = join_##name(result, lanes[k]);                \
-        }                                                                                          \
-        for (; i < n; i++) result = join_##name(result, x[i]);                                     \
-        *(type *)acc = result;                                                                     \
-    }
-FOLD(add_f32, float, x + y)
-FOLD(add_f64, double, x + y)
-FOLD(multiply_f32, float, x *y)
-FOLD(multiply_f64, double, x *y)
-FOLD(maximum_f32, float, maximum_f32(x, y))
-FOLD(maximum_f64, double, maximum_f64(x, y))
-FOLD(minimum_f32, float, minimum_f32(x, y))
-FOLD(minimum_f64, double, minimum_f64(x, y))
 
 /* ---- past the caches ---- */
 
@@ -247,13 +184,7 @@ const cpu_kernels CPU_OF_SET(kernels) = {
     .name = TEXT_OF(SHOAL_CPU_SET),
     .maps = {&CPU_OF_SET(float_maps), &CPU_OF_SET(integer_maps), &CPU_OF_SET(half_maps)},
     .convert = CPU_OF_SET(converts),
-    .fold =
-        {
-            [GRAPH_ADD] = PAIR(fold, add),
-            [GRAPH_MULTIPLY] = PAIR(fold, multiply),
-            [GRAPH_MAXIMUM] = PAIR(fold, maximum),
-            [GRAPH_MINIMUM] = PAIR(fold, minimum),
-        },
+    .fold = CPU_OF_SET(folds),
     .matmul = {[SHOAL_I8] = matmul_8,
                [SHOAL_U8] = matmul_8,
                [SHOAL_I16] = matmul_16,

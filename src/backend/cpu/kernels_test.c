@@ -192,22 +192,34 @@ static void test_halves(void **state) {
         }
 }
 
+/* All sets agree bit for bit, and calls over whole blocks with one call over all. */
 static void test_folds(void **state) {
-    for (int t = 1; t < n_tables; t++)
-        for (int type = 0; type < CPU_FLOATS; type++)
-            for (int op = 0; op < GRAPH_OP_BUILT_IN; op++)
-                for (int64_t n = 0; n < MOST && tables[t]->fold[op][type]; n += 7) {
-                    double is = 0, must = 0;
-                    fill(type == CPU_F32 ? SHOAL_F32 : SHOAL_F64);
-                    tables[t]->fold[op][type](&is, in, n);
-                    tables[0]->fold[op][type](&must, in, n);
-                    assert_true(!memcmp(&is, &must, sizeof is) || (isnan(is) && isnan(must)) ||
-                                type == CPU_F32);
-                    float a, b;
-                    memcpy(&a, &is, sizeof a);
-                    memcpy(&b, &must, sizeof b);
-                    if (type == CPU_F32) assert_true(!memcmp(&a, &b, 4) || (isnan(a) && isnan(b)));
+    static _Alignas(8) char x[1300 * 8];
+    for (int t = 0; t < n_tables; t++)
+        for (uint8_t dtype = 0; dtype < SHOAL_DTYPE_COUNT; dtype++)
+            for (int op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+                cpu_fold_kernel fold = tables[t]->fold[op][dtype],
+                                base = tables[0]->fold[op][dtype];
+                size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+                fill(dtype);
+                for (size_t i = 0; i < 1300; i++)
+                    memcpy(x + i * bytes, in[0] + i % MOST * bytes, bytes);
+                for (int64_t n = 1; n < 1300 && fold; n += n < 70 ? 1 : 61) {
+                    char is[8] = {0}, must[8] = {0}, parts[8] = {0};
+                    fold(is, x, n, false);
+                    base(must, x, n, false);
+                    for (int64_t at = 0; at < n; at += CPU_FOLD_BLOCK)
+                        fold(parts, x + (size_t)at * bytes,
+                             n - at < CPU_FOLD_BLOCK ? n - at : CPU_FOLD_BLOCK, at > 0);
+                    assert_memory_equal(is, parts, 8);
+                    double a = 0, b = 0;
+                    if (dtype == SHOAL_F32) a = (double)*(float *)is, b = (double)*(float *)must;
+                    if (dtype == SHOAL_F64) a = *(double *)is, b = *(double *)must;
+                    if (memcmp(is, must, 8) && !(isnan(a) && isnan(b)))
+                        fail_msg("%s: %s of %d %s", tables[t]->name, shoal_op_name((uint16_t)op),
+                                 (int)n, shoal_dtype_name((shoal_dtype)dtype));
                 }
+            }
 }
 
 static void test_matmul(void **state) {

@@ -7,6 +7,39 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+INLINE uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* NaN when either is; -0 is below +0. */
+#define LARGER(x, y, sign_of)                                                                      \
+    ((x) != (x)   ? (x)                                                                            \
+     : (y) != (y) ? (y)                                                                            \
+     : (x) > (y)  ? (x)                                                                            \
+     : (x) < (y)  ? (y)                                                                            \
+     : sign_of(x) ? (y)                                                                            \
+                  : (x))
+#define SMALLER(x, y, sign_of)                                                                     \
+    ((x) != (x)   ? (x)                                                                            \
+     : (y) != (y) ? (y)                                                                            \
+     : (x) < (y)  ? (x)                                                                            \
+     : (x) > (y)  ? (y)                                                                            \
+     : sign_of(x) ? (x)                                                                            \
+                  : (y))
+INLINE bool sign_f32(float x) { return bits_of(x) >> 31; }
+INLINE bool sign_f64(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 63;
+}
+
+INLINE float maximum_f32(float x, float y) { return LARGER(x, y, sign_f32); }
+INLINE double maximum_f64(double x, double y) { return LARGER(x, y, sign_f64); }
+INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
+INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
+
 #define UNARY(name, type, result, expression)                                                      \
     static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
                      const char *ahead) {                                                          \

@@ -95,6 +95,11 @@ static shoal_status place_scratch(cpu_program *p, uint32_t s, part_list *parts) 
     if (step->run == cpu_row_run)
         return take(p, parts, (size_t)step->u.row.n * sizeof(float) * p->threads, s,
                     &step->u.row.scratch);
+    if (step->run == cpu_reduce_run) {
+        cpu_reduce *r = &step->u.reduce;
+        SHOAL_TRY(take(p, parts, cpu_reduce_partial(r), s, &r->partial));
+        return take(p, parts, cpu_reduce_scratch(r) * p->threads, s, &r->scratch);
+    }
     for (int side = 0; step->run == cpu_dot_run && side < 2; side++) {
         cpu_matrix *x = side ? &step->u.dot.rhs : &step->u.dot.lhs;
         if (x->pack) SHOAL_TRY(take(p, parts, x->scratch_bytes, s, &x->scratch));

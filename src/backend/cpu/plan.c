@@ -119,8 +119,9 @@ static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const s
         step->run = run_fill;
     else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
-    else if (!(node->op == GRAPH_REDUCE && cpu_reduce_prepare(kernels, p, step)) &&
-             !cpu_row_prepare(kernels, p, step))
+    else if (cpu_reduce_fits(kernels, p->g, node))
+        cpu_reduce_prepare(kernels, p, node, NULL, step);
+    else if (!cpu_row_prepare(kernels, p, step))
         step->run = run_reference;
     return SHOAL_OK;
 }
@@ -259,6 +260,48 @@ static shoal_status close_operands(fuser *f, const shoal_node *node) {
     return SHOAL_OK;
 }
 
+/* The open region whose last value nobody reads but this reduction, and that has no other results;
+ * NULL: none. */
+static region *sole_maker(fuser *f, const shoal_node *node) {
+    uint32_t v = node->inputs[0];
+    region *r = f->p->values[v].root == v ? maker_of(f, v) : NULL;
+    if (!r || r->pending != 1 || f->reads[v] != 1 || maker_of(f, node->inputs[1]) == r) return NULL;
+    uint32_t last = 0;
+    for (size_t i = 0; i < r->nodes.count; i++) {
+        uint32_t n = r->nodes.data[i], out = f->p->g->nodes[n].first_output;
+        if (n > last) last = n;
+        if (f->output[out] || (out != v && f->reads[out] > f->inside[out])) return NULL;
+    }
+    return f->p->g->nodes[last].first_output == v ? r : NULL;
+}
+
+/* A reduction that takes its operand from the region which computes it. */
+static shoal_status add_fused_reduce(fuser *f, const shoal_node *node, region *r) {
+    cpu_program *p = f->p;
+    cpu_region *inside = base_arena_alloc(&p->arena, sizeof *inside);
+    uint32_t *writes = base_arena_array(&p->arena, uint32_t, 1), n = (uint32_t)r->nodes.count;
+    if (!inside || !writes) return SHOAL_NO_MEMORY;
+    qsort(r->nodes.data, n, sizeof *r->nodes.data, ascending);
+    for (uint32_t i = 0; i < n; i++) f->used[p->g->nodes[r->nodes.data[i]].first_output] = false;
+    r->open = false;
+    SHOAL_TRY(cpu_region_embed(p, f->kernels, r->nodes.data, n, f->used, inside));
+    free(r->nodes.data);
+    r->nodes.data = NULL;
+    uint32_t *reads = base_arena_array(&p->arena, uint32_t, inside->n_sources + 1);
+    if (!reads) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < inside->n_sources; i++) reads[i] = inside->sources[i].value;
+    reads[inside->n_sources] = node->inputs[1];
+    writes[0] = node->first_output;
+    cpu_step *step = &p->steps[p->n_steps++];
+    *step = (cpu_step){.node = node,
+                       .n_reads = inside->n_sources + 1,
+                       .reads = reads,
+                       .n_writes = 1,
+                       .writes = writes};
+    cpu_reduce_prepare(f->kernels, p, node, inside, step);
+    return SHOAL_OK;
+}
+
 /* A node without a step has read its operand, too. */
 static shoal_status note_view(fuser *f, const shoal_node *node) {
     region *r = node->n_inputs ? maker_of(f, node->inputs[0]) : NULL;
@@ -273,8 +316,13 @@ static shoal_status fuse(fuser *f) {
             SHOAL_TRY(note_view(f, node));
             continue;
         }
+        region *whole = cpu_reduce_fits(f->kernels, p->g, node) ? sole_maker(f, node) : NULL;
         if (cpu_map_kernel_of(f->kernels, p->g, node)) {
             SHOAL_TRY(join_region(f, n));
+        } else if (whole) {
+            region *initial = maker_of(f, node->inputs[1]);
+            if (initial) SHOAL_TRY(close_region(f, initial));
+            SHOAL_TRY(add_fused_reduce(f, node, whole));
         } else {
             SHOAL_TRY(close_operands(f, node));
             SHOAL_TRY(add_step(f->kernels, p, node));

@@ -1,101 +1,246 @@
-/* Sums, products, maxima and minima of f32 and f64 along axes. Where the innermost axis is reduced
- * its rows are folded; where it is kept, rows are joined element by element. */
+/* Sums, products, maxima and the like along axes. The operand is taken piece by piece, from memory
+ * or from a region that computes it and never stores it; 16-bit numbers are widened first and
+ * rounded once, at the end. */
 #include "backend/cpu/cpu.h"
 
-enum { GRAIN = 1 << 15 };
+enum {
+    GRAIN = 1 << 15,
+    CHUNK = 1 << 16, /* elements of a partial result, */
+    CHUNK_ROWS = 64, /* and rows of it at least */
+};
 
-static bool is_reduced(const shoal_node *node, int64_t axis) {
+static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
+
+static bool is_joined(const shoal_node *node, int64_t axis) {
     const shoal_attr *axes = shoal_node_attr(node, SHOAL_ATTR_DIMENSIONS);
     for (uint32_t i = 0; i < axes->count; i++)
         if (axes->u.ints[i] == axis) return true;
     return false;
 }
 
-bool cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step) {
-    const shoal_type *in = &program->g->values[step->node->inputs[0]].type;
-    uint16_t op = graph_body_op(step->node->regions[0]);
-    if ((in->dtype != SHOAL_F32 && in->dtype != SHOAL_F64) || op >= GRAPH_OP_BUILT_IN) return false;
-    int type = in->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64;
-    cpu_reduce *r = &step->u.reduce;
-    *r = (cpu_reduce){.fold = kernels->fold[op][type],
-                      .join = kernels->maps[0]->map[op][in->dtype],
-                      .bytes = shoal_dtype_size((shoal_dtype)in->dtype),
-                      .row = 1,
-                      .row_is_kept = true,
-                      .kept.count = 1,
-                      .reduced.count = 1};
-    if (!r->fold || !r->join) return false;
-    /* Merge neighbours of one kind; the last becomes the row. */
-    int64_t strides[SHOAL_MAX_RANK];
-    ref_strides(in, strides);
-    bool started = false;
+/* ---- preparing ---- */
+
+/* From the last axis on: kept ones, then joined ones, then all others. */
+static void set_shape(cpu_reduce *r, const shoal_node *node, const shoal_type *in) {
+    int stage = 0;
+    r->outer = r->joined = r->inner = 1;
     for (uint32_t i = in->rank; i-- > 0;) {
         if (in->dims[i] == 1) continue;
-        bool kept = !is_reduced(step->node, i);
-        ref_axes *axes = kept ? &r->kept : &r->reduced;
-        if (!started || (r->row_is_kept == kept && !r->kept.n && !r->reduced.n)) {
-            r->row *= in->dims[i];
-            r->row_is_kept = kept;
-            started = true;
-            continue;
-        }
-        /* Axes are found from the innermost outwards and stand the other way round. */
-        memmove(&axes->size[1], &axes->size[0], axes->n * sizeof axes->size[0]);
-        memmove(&axes->stride[0][1], &axes->stride[0][0], axes->n * sizeof axes->stride[0][0]);
-        axes->size[0] = in->dims[i];
-        axes->stride[0][0] = strides[i];
-        axes->n++;
-        axes->count *= in->dims[i];
+        bool joined = is_joined(node, i);
+        if (stage == 0 && joined) stage = 1;
+        if (stage == 1 && !joined) stage = 2;
+        *(stage == 0 ? &r->inner : stage == 1 ? &r->joined : &r->outer) *= in->dims[i];
     }
-    step->run = cpu_reduce_run;
-    return true;
+    r->chunk = r->inner > 0 ? CHUNK / r->inner : 1;
+    if (r->chunk < CHUNK_ROWS) r->chunk = CHUNK_ROWS;
+    r->n_chunks = (r->joined + r->chunk - 1) / r->chunk;
 }
+
+static void add_axis(ref_axes *axes, int64_t size, int64_t stride) {
+    axes->size[axes->n] = size;
+    axes->stride[0][axes->n++] = stride;
+    axes->count *= size;
+}
+
+static void set_partial_axes(cpu_reduce *r, const shoal_node *node, const shoal_type *in) {
+    int64_t left = r->outer, stride = left * r->n_chunks * r->inner;
+    r->kept.count = r->rest.count = 1;
+    for (uint32_t i = 0; i < in->rank && left > 1; i++) {
+        if (in->dims[i] == 1) continue;
+        left /= in->dims[i];
+        stride /= in->dims[i];
+        add_axis(is_joined(node, i) ? &r->rest : &r->kept, in->dims[i], stride);
+    }
+    if (r->n_chunks > 1) add_axis(&r->rest, r->n_chunks, r->inner);
+}
+
+bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node) {
+    if (node->op != GRAPH_REDUCE) return false;
+    uint16_t op = graph_body_op(node->regions[0]);
+    uint8_t dtype = g->values[node->inputs[0]].type.dtype;
+    if (is_half(dtype)) dtype = SHOAL_F32;
+    return op < GRAPH_OP_BUILT_IN && kernels->fold[op][dtype] && cpu_find_map(kernels, op, dtype);
+}
+
+void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *p, const shoal_node *node,
+                        cpu_region *region, cpu_step *step) {
+    const shoal_type *in = &p->g->values[node->inputs[0]].type;
+    uint16_t op = graph_body_op(node->regions[0]);
+    uint8_t dtype = is_half(in->dtype) ? SHOAL_F32 : in->dtype;
+    cpu_reduce *r = &step->u.reduce;
+    *r = (cpu_reduce){.fold = kernels->fold[op][dtype],
+                      .join = cpu_find_map(kernels, op, dtype),
+                      .bytes = shoal_dtype_size((shoal_dtype)dtype),
+                      .in_bytes = shoal_dtype_size((shoal_dtype)in->dtype),
+                      .region = region};
+    if (is_half(in->dtype)) {
+        r->widen = kernels->convert[in->dtype][SHOAL_F32];
+        r->narrow = kernels->convert[SHOAL_F32][in->dtype];
+    }
+    set_shape(r, node, in);
+    set_partial_axes(r, node, in);
+    r->direct = !r->narrow && r->rest.count == 1;
+    step->run = cpu_reduce_run;
+}
+
+size_t cpu_reduce_scratch(const cpu_reduce *r) {
+    return (r->widen ? CPU_REGISTER : 0) + (r->region ? cpu_region_scratch(r->region) : 0);
+}
+
+size_t cpu_reduce_partial(const cpu_reduce *r) {
+    return r->direct ? 0 : (size_t)(r->outer * r->n_chunks * r->inner) * r->bytes;
+}
+
+/* ---- running ---- */
 
 typedef struct job {
+    const cpu_run *run;
     const cpu_reduce *r;
-    char *out;
-    const char *in, *initial;
+    const char *in;
+    char *out, *partial;
+    const void *initial;
+    int64_t slices, per_slice; /* of the inner axis */
 } job;
 
-static void fold_rows(void *context, uint32_t part, int64_t begin, int64_t end) {
+/* n <= CPU_TILE elements of the operand, as they are joined. */
+static const char *piece(const job *j, uint32_t part, int64_t at, int64_t n) {
+    const cpu_reduce *r = j->r;
+    char *scratch = j->run->workspace + r->scratch + part * cpu_reduce_scratch(r);
+    const char *x = r->region ? cpu_region_tile(j->run, r->region, at, n,
+                                                scratch + (r->widen ? CPU_REGISTER : 0))
+                              : j->in + (size_t)at * r->in_bytes;
+    if (!r->widen) return x;
+    r->widen(scratch, (const void *const[]){x}, n, 0, NULL);
+    return scratch;
+}
+
+/* Without an inner axis: items are chunks. Short ones share a piece. */
+static void fold_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_reduce *r = j->r;
-    for (int64_t i = begin; i < end; i++) {
-        char *acc = j->out + (size_t)i * r->bytes;
-        int64_t first = ref_axes_at(&r->kept, i, 0);
-        memcpy(acc, j->initial, r->bytes);
-        for (int64_t k = 0; k < r->reduced.count; k++)
-            r->fold(acc, j->in + (size_t)(first + ref_axes_at(&r->reduced, k, 0)) * r->bytes,
-                    r->row);
+    int64_t rows = r->n_chunks == 1 && r->joined < CPU_TILE ? CPU_TILE / r->joined : 1;
+    for (int64_t n; begin < end; begin += n) {
+        char *to = j->partial + (size_t)begin * r->bytes;
+        n = end - begin < rows ? end - begin : rows;
+        if (rows > 1) {
+            const char *x = piece(j, part, begin * r->joined, n * r->joined);
+            for (int64_t i = 0; i < n; i++)
+                r->fold(to + (size_t)i * r->bytes, x + (size_t)(i * r->joined) * r->bytes,
+                        r->joined, false);
+            continue;
+        }
+        int64_t row = begin / r->n_chunks, from = begin % r->n_chunks * r->chunk;
+        int64_t last = r->joined - from < r->chunk ? r->joined : from + r->chunk;
+        for (int64_t at = from, some; at < last; at += some) {
+            some = last - at < CPU_TILE ? last - at : CPU_TILE;
+            r->fold(to, piece(j, part, row * r->joined + at, some), some, at > from);
+        }
     }
 }
 
-/* Items are elements of the result; a part of a row is a shorter row. */
-static void join_rows(void *context, uint32_t part, int64_t begin, int64_t end) {
+/* With one: items are slices of it, for each chunk; rows are joined element by element. */
+static void join_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_reduce *r = j->r;
-    for (int64_t n; begin < end; begin += n) {
-        int64_t inside = begin % r->row;
-        n = r->row - inside < end - begin ? r->row - inside : end - begin;
-        char *acc = j->out + (size_t)begin * r->bytes;
-        for (int64_t i = 0; i < n; i++) memcpy(acc + (size_t)i * r->bytes, j->initial, r->bytes);
-        int64_t first = ref_axes_at(&r->kept, begin / r->row, 0) + inside;
-        for (int64_t k = 0; k < r->reduced.count; k++) {
-            int64_t at = first + ref_axes_at(&r->reduced, k, 0);
-            r->join(acc, (const void *const[]){acc, j->in + (size_t)at * r->bytes}, n, 0, NULL);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t column = item % j->slices * j->per_slice, chunk = item / j->slices;
+        int64_t outer = chunk / r->n_chunks, from = chunk % r->n_chunks * r->chunk;
+        int64_t last = r->joined - from < r->chunk ? r->joined : from + r->chunk;
+        int64_t width = r->inner - column < j->per_slice ? r->inner - column : j->per_slice;
+        int64_t rows = width == r->inner ? CPU_TILE / width : 1;
+        char *to = j->partial + (size_t)(chunk * r->inner + column) * r->bytes;
+        for (int64_t at = from, some; at < last; at += some) {
+            some = last - at < rows ? last - at : rows;
+            const char *x =
+                piece(j, part, (outer * r->joined + at) * r->inner + column, some * width);
+            for (int64_t i = 0; i < some; i++) {
+                const char *row = x + (size_t)(i * width) * r->bytes;
+                if (at + i == from)
+                    memcpy(to, row, (size_t)width * r->bytes);
+                else
+                    r->join(to, (const void *const[]){to, row}, width, 0, NULL);
+            }
         }
     }
+}
+
+/* ---- what is left to be joined ---- */
+
+/* Elements begin .. end - 1 of the result. */
+static void finish_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    enum { BLOCK = 512 };
+    const job *j = context;
+    const cpu_reduce *r = j->r;
+    _Alignas(CPU_ALIGN) char sums[BLOCK * sizeof(double)];
+    for (int64_t n; begin < end; begin += n) {
+        int64_t inside = begin % r->inner;
+        n = r->inner - inside < end - begin ? r->inner - inside : end - begin;
+        if (n > BLOCK) n = BLOCK;
+        int64_t at = ref_axes_at(&r->kept, begin / r->inner, 0) + inside;
+        memcpy(sums, j->partial + (size_t)at * r->bytes, (size_t)n * r->bytes);
+        for (int64_t i = 1; i < r->rest.count; i++) {
+            int64_t next = at + ref_axes_at(&r->rest, i, 0);
+            const void *more = j->partial + (size_t)next * r->bytes;
+            r->join(sums, (const void *const[]){sums, more}, n, 0, NULL);
+        }
+        r->join(sums, (const void *const[]){j->initial, sums}, n, 1, NULL);
+        char *out = j->out + (size_t)begin * r->in_bytes;
+        if (r->narrow)
+            r->narrow(out, (const void *const[]){sums}, n, 0, NULL);
+        else
+            memcpy(out, sums, (size_t)n * r->bytes);
+    }
+}
+
+/* The same for results that only lack the initial value. */
+static void start_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    char *out = j->out + (size_t)begin * j->r->bytes;
+    j->r->join(out, (const void *const[]){j->initial, out}, end - begin, 1, NULL);
+}
+
+static int64_t grain(int64_t elements_per_item) {
+    return 1 + GRAIN / (elements_per_item > 0 ? elements_per_item : 1);
+}
+
+static void join_all(job *j) {
+    const cpu_reduce *r = j->r;
+    shoal_device *device = j->run->device;
+    int64_t items = r->outer * r->n_chunks;
+    int64_t chunk = r->joined < r->chunk ? r->joined : r->chunk;
+    if (r->inner == 1) {
+        cpu_parallel(device, items, grain(chunk), fold_range, j);
+        return;
+    }
+    j->per_slice = r->inner < CPU_TILE ? r->inner : CPU_TILE;
+    j->slices = (r->inner + j->per_slice - 1) / j->per_slice;
+    cpu_parallel(device, items * j->slices, grain(chunk * j->per_slice), join_range, j);
 }
 
 shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step) {
     const cpu_reduce *r = &step->u.reduce;
     const shoal_node *node = step->node;
-    job j = {r, run->at[node->first_output], run->at[node->inputs[0]], run->at[node->inputs[1]]};
-    if (r->row_is_kept && r->row > 0 && r->kept.count > 0)
-        cpu_parallel(run->device, r->row * r->kept.count, 1 + GRAIN / (1 + r->reduced.count),
-                     join_rows, &j);
-    else if (!r->row_is_kept && r->kept.count)
-        cpu_parallel(run->device, r->kept.count, 1 + GRAIN / (1 + r->row * r->reduced.count),
-                     fold_rows, &j);
+    const shoal_type *type = &run->program->g->values[node->first_output].type;
+    int64_t count = base_type_count(type);
+    job j = {
+        .run = run, .r = r, .in = run->at[node->inputs[0]], .out = run->at[node->first_output]};
+    _Alignas(8) char wide[8];
+    j.initial = run->at[node->inputs[1]];
+    if (!count) return SHOAL_OK;
+    if (!r->outer || !r->joined) { /* there is nothing to join */
+        ref_view all = {.rank = 1, .dims = {count}, .to = {1}};
+        cpu_copy_view(run->device, &all, j.out, j.initial, r->in_bytes);
+        return SHOAL_OK;
+    }
+    if (r->widen) {
+        r->widen(wide, &j.initial, 1, 0, NULL);
+        j.initial = wide;
+    }
+    j.partial = r->direct ? j.out : run->workspace + r->partial;
+    join_all(&j);
+    if (r->direct)
+        cpu_parallel(run->device, count, GRAIN, start_range, &j);
+    else
+        cpu_parallel(run->device, count, grain(r->rest.count), finish_range, &j);
     return SHOAL_OK;
 }

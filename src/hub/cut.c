@@ -1,0 +1,151 @@
+/* Cuts: when making values again would take long, those that a session holds are copied to its
+ * client's memory, and how they were made is forgotten.
+ *
+ * The client's memory is the second place for what lies on workers: a session's values are of use
+ * to nobody once its client is gone. */
+#include "hub/state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RECORDS = 16384, COST_SHARE = 20 };
+static const double LONG_REPLAY = 2e9;    /* nanoseconds */
+static const double COPY_NS_PER_BYTE = 1; /* until a link to the client is known */
+
+static bool needs_copy(const hub_value *value, uint32_t session) {
+    return value->session == session && value->origin && !value->absent && !value->released &&
+           !value->kept && !value->data.size && value->status == SHOAL_OK;
+}
+
+/* A program that brings its inputs home. */
+static shoal_status program_new(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
+                                hub_program **out) {
+    hub_program *program = calloc(1, sizeof *program);
+    if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    program->id = h->next_value++;
+    program->session = session;
+    program->released = true;
+    program->n_inputs = program->n_outputs = n;
+    program->types = calloc(2 * (size_t)n + 1, sizeof *program->types);
+    program->home = calloc((size_t)n + 1, sizeof *program->home);
+    shoal_status status = program->types && program->home
+                              ? graph_new(0, &program->graph)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t i = 0; status == SHOAL_OK && i < n; i++) {
+        uint32_t value;
+        program->types[i] = program->types[n + i] = values[i]->type;
+        program->home[i] = true;
+        status = graph_add_input(program->graph, &values[i]->type, &value);
+        if (status == SHOAL_OK) status = graph_add_output(program->graph, value);
+    }
+    if (status != SHOAL_OK)
+        hub_program_free(program);
+    else
+        *out = program;
+    return status;
+}
+
+static shoal_status cut(hub *h, hub_peer *client, hub_value *const *values, uint32_t n) {
+    hub_program *program = NULL;
+    SHOAL_TRY(program_new(h, client->session, values, n, &program));
+    hub_value **copies = calloc((size_t)n + 1, sizeof *copies);
+    hub_record *record = NULL;
+    shoal_status status = copies ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for copies");
+    uint32_t made = 0;
+    for (; status == SHOAL_OK && made < n; made++)
+        status = hub_value_scratch(h, client->session, &values[made]->type, &copies[made]);
+    if (status == SHOAL_OK) status = hub_record_new(h, program, values, copies, &record);
+    if (status == SHOAL_OK) {
+        client->cutting = true;
+        status = hub_instance_start(h, record, HUB_CUT, false);
+        if (status != SHOAL_OK) client->cutting = false;
+    }
+    if (status != SHOAL_OK)
+        for (uint32_t i = 0; i < made; i++) hub_value_settle(h, copies[i]);
+    free(copies);
+    if (record)
+        hub_record_release(h, record);
+    else
+        hub_program_free(program);
+    return status;
+}
+
+/* What takes longer to copy waits until that is worth it. */
+static double cost(const hub *h, const hub_peer *client, uint64_t bytes) {
+    double slowest = 0;
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&h->links, &at, &key, &item)) {
+        const hub_link *link = item;
+        if (link->to == client->number && link->bytes > 0 && 1e9 / link->bytes > slowest)
+            slowest = 1e9 / link->bytes;
+    }
+    return (double)bytes * (slowest > 0 ? slowest : COPY_NS_PER_BYTE);
+}
+
+/* The records of a session have become too many, and there is no room for copies. */
+static void forget(hub *h, const hub_peer *client) {
+    base_log(BASE_WARN, "hub",
+             "%s has no memory for copies: what a worker that is lost holds of it is lost as well",
+             client->name);
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&h->values, &at, &key, &item)) {
+        hub_value *value = item;
+        if (value->session == client->session && !value->absent) hub_value_disown(h, value);
+    }
+}
+
+void hub_cut(hub *h, hub_peer *client) {
+    double due = client->cut_after > LONG_REPLAY ? client->cut_after : LONG_REPLAY;
+    bool many = client->records > MAX_RECORDS;
+    bool full = client->kept > client->kept_before + client->spare / 4;
+    if (client->cutting || ((double)client->replay_ns < due && !many && !full)) return;
+    uint64_t bytes = 0;
+    BASE_VEC(hub_value *) values = {0};
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    shoal_status status = SHOAL_OK;
+    while (status == SHOAL_OK && base_map_next(&h->values, &at, &key, &item)) {
+        hub_value *value = item;
+        if (!needs_copy(value, client->session)) continue;
+        bytes += base_type_bytes(&value->type);
+        if (!base_vec_push(&values, value)) status = SHOAL_NO_MEMORY;
+    }
+    client->cut_after = cost(h, client, bytes) * COST_SHARE;
+    client->kept_before = client->kept;
+    bool room = client->kept + bytes <= client->spare;
+    if (!room && many) forget(h, client);
+    if (status == SHOAL_OK && values.count && room &&
+        (many || full || (double)client->replay_ns >= client->cut_after))
+        status = cut(h, client, values.data, (uint32_t)values.count);
+    if (status != SHOAL_OK) base_log(BASE_WARN, "hub", "%s", shoal_error_message());
+    free(values.data);
+}
+
+void hub_cut_done(hub *h, hub_instance *instance) {
+    hub_peer *client = base_map_get(&h->sessions, instance->session);
+    uint32_t n = 0;
+    for (uint32_t i = 0; instance->status == SHOAL_OK && i < instance->record->n_inputs; i++) {
+        hub_value *value = instance->record->inputs[i], *copy = instance->outputs[i];
+        if (value->absent || value->kept || value->stored != instance->input_ids[i]) continue;
+        /* The copy is the value's from now on. */
+        hub_value_keep(h, value, copy->stored);
+        hub_value_account(h, copy, -1);
+        copy->layout = (plan_layout){0};
+        copy->absent = true;
+        hub_value_disown(h, value);
+        n++;
+    }
+    if (!client) return;
+    client->cutting = false;
+    client->kept_before = client->kept;
+    base_log(BASE_DEBUG, "hub", "%s: %u values are kept in its memory; %llu records are left",
+             client->name, n, (unsigned long long)client->records);
+}

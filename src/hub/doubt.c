@@ -1,0 +1,88 @@
+/* Doubts: a member says that it cannot reach another. Mostly the other has just died, and its own
+ * link to the hub ends a moment later. When it does not, the two are cut off from each other only:
+ * what they were to do together is tried once more, then one of them has to go. */
+#include "hub/state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { VERDICT_MS = 2000, MEMORY_S = 30 };
+
+static hub_peer *peer_of(const hub *h, uint32_t number) {
+    for (size_t i = 0; i < h->peers.count; i++)
+        if (h->peers.data[i]->number == number) return h->peers.data[i];
+    return NULL;
+}
+
+void hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
+                    const Shoal__Failed *failed) {
+    if (instance->doubted) return;
+    instance->doubted = true;
+    hub_doubt doubt = {failed->instance, accuser->number, failed->peer, base_now(), false};
+    base_log(BASE_INFO, "hub", "%s cannot reach a member: %s", accuser->name,
+             failed->error ? failed->error->message : "");
+    if (!base_vec_push(&h->doubts, doubt)) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+}
+
+/* How many of the others could not work with this one lately. */
+static uint32_t named(const hub *h, uint32_t number) {
+    uint32_t n = 0;
+    for (size_t i = 0; i < h->doubts.count; i++)
+        n += h->doubts.data[i].accuser == number || h->doubts.data[i].accused == number;
+    return n;
+}
+
+static bool again(const hub *h, const hub_doubt *doubt) {
+    for (size_t i = 0; i < h->doubts.count; i++) {
+        const hub_doubt *d = &h->doubts.data[i];
+        if (d->judged && ((d->accuser == doubt->accuser && d->accused == doubt->accused) ||
+                          (d->accuser == doubt->accused && d->accused == doubt->accuser)))
+            return true;
+    }
+    return false;
+}
+
+static void judge(hub *h, const hub_doubt *doubt) {
+    hub_instance *instance = hub_instance_find(h, doubt->instance);
+    hub_peer *accuser = peer_of(h, doubt->accuser), *accused = peer_of(h, doubt->accused);
+    if (!instance || instance->status != SHOAL_OK) return; /* it was run again already */
+    char text[512];
+    if (!accuser || !accused || !again(h, doubt)) {
+        hub_rerun(h, instance, "a member could not reach another");
+        return;
+    }
+    snprintf(
+        text, sizeof text,
+        "%s at %s cannot reach %s at %s, though both reach the hub: look for a firewall between "
+        "them",
+        accuser->name, accuser->host, accused->name, accused->host);
+    if (accuser->role == SHOAL__ROLE__CLIENT || accused->role == SHOAL__ROLE__CLIENT) {
+        hub_instance_fail(h, instance, SHOAL_LOST, text);
+        if (hub_instance_over(instance)) hub_instance_settle(h, instance);
+        hub_dispatch(h);
+        return;
+    }
+    uint32_t a = named(h, accuser->number), b = named(h, accused->number);
+    hub_peer *out = a > b || (a == b && accuser->number > accused->number) ? accuser : accused;
+    base_log(BASE_WARN, "hub", "%s; %s has to leave", text, out->name);
+    wire_close(out->link, SHOAL_LOST, text);
+}
+
+void hub_doubts_judge(hub *h) {
+    int64_t now = base_now();
+    for (size_t i = 0; i < h->doubts.count; i++) {
+        hub_doubt *doubt = &h->doubts.data[i];
+        if (doubt->judged || now - doubt->at < VERDICT_MS * BASE_MS) continue;
+        hub_doubt copy = *doubt; /* the list may grow meanwhile */
+        judge(h, &copy);
+        h->doubts.data[i].judged = true;
+    }
+    for (size_t i = 0; i < h->doubts.count;)
+        if (now - h->doubts.data[i].at > MEMORY_S * BASE_SECOND)
+            h->doubts.data[i] = h->doubts.data[--h->doubts.count];
+        else
+            i++;
+}

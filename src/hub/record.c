@@ -1,0 +1,86 @@
+/* Records: how values were made. Counted references hold them, and nothing else does. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool hub_recovers(const hub *h) {
+    uint32_t workers = 0;
+    for (size_t i = 0; i < h->peers.count; i++)
+        workers += h->peers.data[i]->role == SHOAL__ROLE__WORKER;
+    return workers > 1;
+}
+
+shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inputs,
+                            hub_value *const *outputs, hub_record **out) {
+    uint32_t n_inputs = program->n_inputs, n_outputs = program->n_outputs;
+    hub_record *record = calloc(1, sizeof *record + (n_inputs + n_outputs) * sizeof *inputs);
+    if (!record) return base_fail(SHOAL_NO_MEMORY, "no memory for a record");
+    hub_value **values = (hub_value **)(record + 1);
+    *record = (hub_record){.number = h->next_record++,
+                           .session = program->session,
+                           .refs = 1,
+                           .program = program,
+                           .n_inputs = n_inputs,
+                           .n_outputs = n_outputs,
+                           .inputs = values,
+                           .outputs = values + n_inputs};
+    for (uint32_t i = 0; i < n_inputs; i++) {
+        record->inputs[i] = inputs[i];
+        inputs[i]->holds++;
+    }
+    for (uint32_t o = 0; o < n_outputs; o++) record->outputs[o] = outputs[o];
+    program->users++;
+    hub_peer *client = base_map_get(&h->sessions, record->session);
+    if (client) client->records++;
+    *out = record;
+    return SHOAL_OK;
+}
+
+void hub_record_adopt(hub *h, hub_record *record) {
+    for (uint32_t o = 0; o < record->n_outputs; o++) {
+        hub_value_disown(h, record->outputs[o]);
+        record->outputs[o]->origin = record;
+        record->refs++;
+    }
+}
+
+static void bury(hub *h, hub_record *record) {
+    hub_peer *client = base_map_get(&h->sessions, record->session);
+    if (client) {
+        client->records--;
+        client->replay_ns -= record->ns;
+    }
+    for (uint32_t i = 0; i < record->n_inputs; i++) {
+        record->inputs[i]->holds--;
+        hub_value_settle(h, record->inputs[i]);
+    }
+    record->program->users--;
+    hub_program_settle(h, record->program);
+    free(record);
+}
+
+/* A record's end may be that of the values it read, and of the records that made those: thousands,
+ * so they are buried one after another, not one inside another. */
+void hub_record_release(hub *h, hub_record *record) {
+    if (--record->refs) return;
+    if (!base_vec_push(&h->dying, record)) {
+        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+        return;
+    }
+    if (h->burying) return;
+    h->burying = true;
+    while (h->dying.count) bury(h, h->dying.data[--h->dying.count]);
+    h->burying = false;
+}
+
+void hub_value_disown(hub *h, hub_value *value) {
+    hub_record *record = value->origin;
+    if (!record) return;
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o] == value) record->outputs[o] = NULL;
+    value->origin = NULL;
+    hub_record_release(h, record);
+}

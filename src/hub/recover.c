@@ -1,0 +1,267 @@
+/* Recovery: what goes on without a worker that was lost.
+ *
+ * Instances that it took part in are given up and run again, from values that are still there, lie
+ * in their client's memory, or are made again by their records. Values at rest that were lost are
+ * made again when they are next used. An instance that is run again is a new one: whatever comes of
+ * the old belongs to a number that nobody knows any more. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making values again ---- */
+
+typedef BASE_VEC(hub_record *) records;
+
+static shoal_status no_copy(const hub *h, const hub_value *value) {
+    char text[BASE_TYPE_TEXT];
+    return base_fail(SHOAL_LOST, "%s was lost, and its client had no room for a copy of it: %s",
+                     base_type_text(&value->type, text), h->loss ? h->loss : "a worker left");
+}
+
+/* Lists what has to run for a value to be there, or says why there is no way back. */
+static shoal_status way_back(hub *h, hub_value *value, records *way) {
+    BASE_VEC(hub_value *) todo = {0};
+    shoal_status status = base_vec_push(&todo, value) ? SHOAL_OK : SHOAL_NO_MEMORY;
+    while (status == SHOAL_OK && todo.count) {
+        hub_value *v = todo.data[--todo.count];
+        hub_record *record = v->origin;
+        if (v->status != SHOAL_OK) {
+            status = base_fail(v->status, "%s", v->error);
+        } else if (!v->absent || (record && record->wanted)) {
+            continue;
+        } else if (v->data.size) {
+            status = hub_value_everywhere(h, base_map_get(&h->sessions, v->session), v);
+        } else if (v->kept) {
+            status = hub_value_home(h, v);
+        } else if (!record) {
+            status = no_copy(h, v);
+        } else {
+            record->wanted = true;
+            if (!base_vec_push(way, record)) {
+                record->wanted = false;
+                status = SHOAL_NO_MEMORY;
+            }
+            for (uint32_t i = 0; status == SHOAL_OK && i < record->n_inputs; i++)
+                if (record->inputs[i]->absent && !base_vec_push(&todo, record->inputs[i]))
+                    status = SHOAL_NO_MEMORY;
+        }
+    }
+    free(todo.data);
+    return status;
+}
+
+static int by_number(const void *a, const void *b) {
+    const hub_record *x = *(hub_record *const *)a, *y = *(hub_record *const *)b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static void recover(hub *h, hub_value *value) {
+    char text[BASE_TYPE_TEXT];
+    records way = {0};
+    shoal_status status = way_back(h, value, &way);
+    if (way.count) qsort(way.data, way.count, sizeof *way.data, by_number);
+    for (size_t i = 0; i < way.count; i++) {
+        way.data[i]->wanted = false;
+        if (status != SHOAL_OK) continue;
+        status = hub_instance_start(h, way.data[i], HUB_REMADE, true);
+        if (status == SHOAL_OK) h->reruns++;
+    }
+    free(way.data);
+    if (status == SHOAL_OK) return;
+    base_fail_prefix(status, "%s cannot be made again: ", base_type_text(&value->type, text));
+    hub_value_poison(value, status, shoal_error_message());
+}
+
+void hub_recover(hub *h, hub_value *const *values, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i]->absent && values[i]->status == SHOAL_OK) recover(h, values[i]);
+}
+
+/* ---- running instances again ---- */
+
+static bool uses_gone_slot(const hub *h, const hub_instance *instance) {
+    const plan_result *plan = &instance->variant->plan;
+    for (uint32_t i = 0; i < plan->n_programs; i++)
+        if (!hub_slot_of(h, plan->programs[i].slot)) return true;
+    return false;
+}
+
+/* Whether an input is no longer what the instance was planned with. */
+static bool stale(const hub_instance *instance) {
+    for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
+        const hub_value *value = instance->record->inputs[i];
+        bool moves = value->kept && value->kept == instance->input_ids[i];
+        if (value->absent || (value->stored != instance->input_ids[i] && !moves)) return true;
+    }
+    return false;
+}
+
+/* Results that will not come. What the client awaits keeps its place there. */
+static void abandon_outputs(hub *h, hub_instance *instance) {
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
+        hub_value *value = instance->outputs[o];
+        if (instance->program->home[o] && !value->absent) {
+            hub_value_account(h, value, -1);
+            value->layout = (plan_layout){0};
+            value->absent = true;
+        }
+        hub_value_drop(h, value);
+    }
+}
+
+static void users(const hub_record *record, int sign) {
+    for (uint32_t i = 0; i < record->n_inputs; i++) record->inputs[i]->users += (uint32_t)sign;
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o]) record->outputs[o]->users += (uint32_t)sign;
+}
+
+/* Ends an instance without an end for its client; what is to be run again is listed. */
+static void give_up(hub *h, hub_instance *instance, const char *reason, records *list) {
+    hub_peer *client = base_map_get(&h->sessions, instance->session);
+    instance->status = SHOAL_LOST;
+    instance->error = strdup(reason);
+    hub_instance_move_back(h, instance);
+    abandon_outputs(h, instance);
+    hub_instance_cancel(instance);
+    if (instance->purpose == HUB_CUT && client) client->cutting = false;
+    if (instance->purpose == HUB_ASKED) {
+        /* Until it runs again its values have users for it. */
+        if (base_vec_push(list, instance->record)) {
+            instance->record->refs++;
+            users(instance->record, 1);
+        }
+    }
+    hub_instance_detach(h, instance);
+}
+
+static void give_up_concerned(hub *h, const char *reason, records *list) {
+    for (hub_instance *i = h->first; i; i = i->next)
+        if (i->status == SHOAL_OK && (i->concerned || stale(i))) give_up(h, i, reason, list);
+}
+
+static void run_again(hub *h, records *list) {
+    if (list->count) qsort(list->data, list->count, sizeof *list->data, by_number);
+    for (size_t i = 0; i < list->count; i++) {
+        hub_record *record = list->data[i];
+        hub_recover(h, record->inputs, record->n_inputs);
+        if (hub_instance_start(h, record, HUB_ASKED, true) != SHOAL_OK)
+            base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+        h->reruns++;
+        users(record, -1);
+        for (uint32_t k = 0; k < record->n_inputs; k++) hub_value_settle(h, record->inputs[k]);
+        for (uint32_t o = 0; o < record->n_outputs; o++)
+            if (record->outputs[o]) hub_value_settle(h, record->outputs[o]);
+        hub_record_release(h, record);
+    }
+    free(list->data);
+}
+
+static void settle_ended(hub *h) {
+    for (hub_instance **at = &h->first; *at;) {
+        hub_instance *i = *at;
+        if (hub_instance_over(i))
+            hub_instance_settle(h, i);
+        else
+            at = &i->next;
+    }
+}
+
+void hub_rerun(hub *h, hub_instance *instance, const char *reason) {
+    records list = {0};
+    for (hub_instance *i = h->first; i; i = i->next) i->concerned = i == instance;
+    give_up_concerned(h, reason, &list);
+    run_again(h, &list);
+    settle_ended(h);
+    hub_dispatch(h);
+}
+
+/* ---- losses ---- */
+
+/* Leaves the layout of a value to the slots that are there; false when they do not hold all. */
+static bool shrink(const hub *h, hub_value *value) {
+    plan_layout rest = value->layout;
+    size_t row = (rest.rank + 1) * sizeof *rest.coords;
+    uint32_t *slots = base_arena_array(&value->arena, uint32_t, rest.n_slots + 1);
+    uint32_t *coords =
+        base_arena_array(&value->arena, uint32_t, (rest.n_slots + 1) * (rest.rank + 1));
+    if (!slots || !coords) return false;
+    rest.n_slots = 0;
+    for (uint32_t i = 0; i < value->layout.n_slots; i++) {
+        if (!hub_slot_of(h, value->layout.slots[i])) continue;
+        slots[rest.n_slots] = value->layout.slots[i];
+        memcpy(coords + rest.n_slots * (rest.rank + 1), value->layout.coords + i * (rest.rank + 1),
+               row);
+        rest.n_slots++;
+    }
+    rest.slots = slots;
+    rest.coords = coords;
+    value->layout = rest;
+    return rest.n_slots &&
+           plan_layout_verify(&rest, value->type.rank, value->type.dims) == SHOAL_OK;
+}
+
+/* A value that lay partly with a lost peer. */
+static void value_after_loss(hub *h, hub_value *value, uint32_t *lost) {
+    if (value->data.size || value->absent)
+        return; /* a small one is laid out anew when it is used */
+    bool whole = true;
+    for (uint32_t i = 0; i < value->layout.n_slots; i++)
+        whole &= hub_slot_of(h, value->layout.slots[i]) != NULL;
+    if (whole || shrink(h, value)) return;
+    ++*lost;
+    if (value->kept) {
+        if (hub_value_home(h, value) != SHOAL_OK)
+            base_log(BASE_WARN, "hub", "%s", shoal_error_message());
+        return;
+    }
+    hub_value_drop(h, value);
+    if (!value->origin) hub_value_poison(value, no_copy(h, value), shoal_error_message());
+}
+
+static void count_out(hub *h, const hub_peer *peer) {
+    for (hub_instance *i = h->first; i; i = i->next)
+        for (uint32_t p = 0; p < i->n_participants; p++)
+            if (i->participants[p] == peer) {
+                i->participants[p] = NULL;
+                i->n_waiting--;
+            }
+}
+
+void hub_lose(hub *h, hub_peer *peer, const char *reason) {
+    char text[512];
+    bool client = peer->role == SHOAL__ROLE__CLIENT;
+    uint32_t lost = 0;
+    records list = {0};
+    snprintf(text, sizeof text, "%s %s (pid %u on %s) was lost: %s", client ? "client" : "worker",
+             peer->name, peer->pid, peer->host, reason);
+    count_out(h, peer);
+    if (peer->session)
+        for (hub_instance *i = h->first; i; i = i->next)
+            if (i->session == peer->session) hub_instance_fail(h, i, SHOAL_LOST, text);
+    if (!client) {
+        free(h->loss);
+        h->loss = strdup(text);
+        h->losses++;
+        for (hub_instance *i = h->first; i; i = i->next)
+            i->concerned = i->status == SHOAL_OK && uses_gone_slot(h, i);
+        for (hub_instance *i = h->first; i; i = i->next)
+            if (i->concerned) give_up(h, i, text, &list);
+        size_t at = 0;
+        uint64_t key;
+        void *value;
+        while (base_map_next(&h->values, &at, &key, &value)) value_after_loss(h, value, &lost);
+        for (hub_instance *i = h->first; i; i = i->next) i->concerned = false;
+        give_up_concerned(h, text, &list);
+        if (lost || list.count)
+            base_log(BASE_WARN, "hub",
+                     "%zu programs are run again without %s; %u values that it held are made again "
+                     "when they are used",
+                     list.count, peer->name, lost);
+        run_again(h, &list);
+    }
+    settle_ended(h);
+}

@@ -1,0 +1,80 @@
+"""What tests of pools share: a hub and workers as real processes, and arrays to compute with."""
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+import shoal
+
+SHOAL = os.environ["SHOAL"]
+TOLERANCE = 1e-5  # of the largest sum of absolute products, f32
+
+
+class Pool:
+    """A hub and n one-thread workers at an address of their own."""
+
+    def __init__(self, workers, **options):
+        self.address = f"shm:test-{os.getpid()}-{random.randrange(1 << 30)}"
+        self.processes = [self.start("hub", "--address", self.address)]
+        for i in range(workers):
+            self.add(f"w{i + 1}")
+        self.session = shoal.connect(self.address, **options)
+        self.await_workers(workers)
+
+    def add(self, name, hub=None):
+        worker = self.start("worker", "--hub", hub or self.address, "--name", name, "--threads", "1")
+        self.processes.append(worker)
+        return worker
+
+    def await_workers(self, workers):
+        deadline = time.monotonic() + 10
+        while self.session.compute_slots() != workers:
+            assert time.monotonic() < deadline, f"there are not {workers} workers"
+            time.sleep(0.01)
+
+    def start(self, *arguments):
+        log = tempfile.TemporaryFile("w+", encoding="utf-8")
+        process = subprocess.Popen([SHOAL, *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
+        process.log = log
+        line = process.stdout.readline()  # "ready"
+        assert line, self.log(process)
+        return process
+
+    @staticmethod
+    def log(process):
+        process.log.seek(0)
+        return process.log.read()
+
+    def worker(self, i):
+        return self.processes[1 + i]
+
+    def close(self):
+        shoal.disconnect()
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise AssertionError(f"{process.args} did not end") from None
+            process.stdout.close()
+            log = self.log(process)
+            process.log.close()
+            assert "Sanitizer" not in log and "runtime error" not in log, log
+
+
+def near(got, a, b):
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    scale = (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)).max(initial=1e-30)
+    assert got.shape == want.shape
+    assert np.abs(got - want).max(initial=0) <= TOLERANCE * scale
+
+
+def random_array(rng, *shape):
+    return rng.standard_normal(shape, dtype=np.float32)

@@ -1,0 +1,60 @@
+"""A TCP proxy that does to a connection what bad networks do."""
+import random
+import socket
+import threading
+import time
+
+
+class Proxy:
+    """A TCP proxy with faults: each may be set at any time, for all connections.
+
+    drop: what comes is thrown away · delay: seconds · rate: bytes per second · flip: one bit of every
+    chunk is turned over · cut(): ends all connections."""
+
+    def __init__(self, target):
+        self.target, self.drop, self.delay, self.rate, self.flip = target, False, 0, 0, False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.sockets, self.open = [], True
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while self.open:
+            try:
+                near = self.listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                return
+            self.sockets += [near, far]
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
+
+    def pump(self, one, other):
+        try:
+            while data := one.recv(65536):
+                if self.delay:
+                    time.sleep(self.delay)
+                if self.rate:
+                    time.sleep(len(data) / self.rate)
+                if self.flip:
+                    at = random.randrange(len(data))
+                    data = data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1:]
+                if not self.drop:
+                    other.sendall(data)
+        except OSError:
+            pass
+        for end in (one, other):
+            end.close()
+
+    def cut(self):
+        for end in self.sockets:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self.sockets.clear()
+
+    def close(self):
+        self.open = False
+        self.cut()
+        self.listener.close()

@@ -1,0 +1,295 @@
+"""Workers that die, stop or are cut off: the call returns the right answer, or one clear error.
+
+SHOAL_ROUNDS: how many random losses (20). With SHOAL_TRANSPORT=zmq links are cut as well, by a proxy
+between a worker and the hub. The times that recovery took are printed: pytest -s.
+"""
+import os
+import pathlib
+import random
+import signal
+import statistics
+import tempfile
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import shoal
+from cluster import Pool, near, random_array
+from proxy import Proxy
+
+ROUNDS = int(os.environ.get("SHOAL_ROUNDS", "20"))
+ENCRYPTED = os.environ.get("SHOAL_TRANSPORT") == "zmq"
+NOTICED = 2.0  # seconds until a loss is known
+ERROR = 3.0    # seconds until a call that cannot go on has failed
+
+
+@pytest.fixture
+def three():
+    p = Pool(3)
+    yield p
+    p.close()
+
+
+def test_idle(three):
+    rng = np.random.default_rng(1)
+    a = random_array(rng, 300, 200)
+    rows = shoal.tensor(a).place(axis=0)
+    made = rows * 3 + 1
+    assert np.array_equal(rows.numpy(), a)
+    shoal.sync()
+    three.worker(1).kill()
+    assert np.array_equal((rows + rows).numpy(), a + a)
+    assert np.array_equal(made.numpy(), a * 3 + 1)
+    status = shoal.status()
+    assert status.losses == 1 and status.reruns >= 2
+    assert "run again" in three.log(three.processes[0])
+
+
+def test_released_inputs_are_remade(three):
+    """What a value was made of has gone long since."""
+    rng = np.random.default_rng(2)
+    a, b = random_array(rng, 200, 100), random_array(rng, 100, 50)
+    x = shoal.tensor(a).place(axis=0) @ shoal.tensor(b)
+    for _ in range(20):
+        x = x * 0.5 + 1
+        shoal.sync()
+    held = shoal.status().values
+    three.worker(0).kill()
+    want = a @ b
+    for _ in range(20):
+        want = want * 0.5 + 1
+    assert np.allclose(x.numpy(), want, atol=1e-5)
+    assert held <= 3, "what was released holds no memory"
+    del x
+    shoal.sync()
+    assert shoal.status().values <= 1
+
+
+def test_a_layout_that_names_the_lost(three):
+    """Programs go on that were recorded for slots which are gone; shares stay what they were."""
+    rng = np.random.default_rng(3)
+    a, b = random_array(rng, 90, 40), random_array(rng, 40, 30)
+
+    def step():
+        return (shoal.tensor(a).place(axis=0, slots=[0, 1, 2], shares=[1, 2, 3]) @ shoal.tensor(b)
+                ).numpy()
+    near(step(), a, b)
+    three.worker(1).kill()
+    near(step(), a, b)
+    three.worker(0).kill()
+    near(step(), a, b)
+
+
+def test_two_of_three(three):
+    rng = np.random.default_rng(4)
+    a = random_array(rng, 1500, 1500)
+    t = shoal.tensor(a).place(axis=0)
+    u = t @ t
+    shoal.sync()
+    product = u @ t
+
+    def kill():
+        for i in (0, 2):
+            three.worker(i).kill()
+    timer = threading.Timer(0.05, kill)
+    timer.start()
+    got = product.numpy()
+    timer.join()
+    near(got, (a.astype(np.float64) @ a).astype(np.float32), a)
+    near((u @ t).numpy(), (a.astype(np.float64) @ a).astype(np.float32), a)
+
+
+def test_all_die(three):
+    rng = np.random.default_rng(5)
+    a = random_array(rng, 1500, 1500)
+    t = shoal.tensor(a).place(axis=0)
+    product = t @ t @ t @ t
+    shoal.sync()
+    again = product @ t @ t @ t
+    for worker in three.processes[1:]:
+        worker.kill()
+    started = time.monotonic()
+    with pytest.raises(shoal.LostError) as caught:
+        again.numpy()
+    assert time.monotonic() - started <= ERROR
+    text = str(caught.value)
+    assert "no worker is left" in text and "shoal worker" in text and "pid" in text, text
+    # What the values were made of is still there: a new worker makes them again.
+    three.add("w4")
+    three.await_workers(1)
+    want = a.astype(np.float64) @ a
+    near((product @ t).numpy(), (want @ a @ a).astype(np.float32), a)
+
+
+def test_no_copies(three):
+    """A client that has no memory to spare is told what it has lost."""
+    shoal.disconnect()
+    three.session = shoal.connect(three.address, spare=1)
+    rng = np.random.default_rng(6)
+    a = random_array(rng, 600, 300)
+    x = shoal.tensor(a)
+    rows = x + 1
+    shoal.sync()
+    three.worker(1).kill()
+    with pytest.raises(shoal.LostError) as caught:
+        (rows + rows).numpy()
+    text = str(caught.value)
+    assert "float32[600, 300]" in text and "w2" in text and "no room for a copy" in text, text
+    near((shoal.tensor(a) @ shoal.tensor(a.T)).numpy(), a, a.T)
+
+
+def test_cut(three):
+    """A long computation is not made again from its beginning, and what is not needed is freed."""
+    rng = np.random.default_rng(7)
+    a = random_array(rng, 1000, 1000)
+    a /= np.abs(np.linalg.eigvals(a.astype(np.float64))).max()
+    t = shoal.tensor(a)
+    x, steps = t, 0
+    started = time.monotonic()
+    while time.monotonic() - started < 6:
+        for _ in range(10):
+            x = x @ t
+        steps += 10
+        shoal.sync()
+    before = shoal.status()
+    holder = max((slot for slot in before.slots if slot.compute), key=lambda slot: slot.bytes)
+    os.kill(holder.pid, signal.SIGKILL)
+    started = time.monotonic()
+    got = x.numpy()
+    took = time.monotonic() - started
+    reruns = shoal.status().reruns - before.reruns
+    print(f"{steps} products in 6 s; {reruns} programs run again in {took:.2f} s")
+    want = np.linalg.matrix_power(a.astype(np.float64), steps + 1)
+    assert np.abs(got - want).max() <= 1e-3 * max(np.abs(want).max(), 1e-6)
+    assert 0 < reruns < steps / 10 * 0.8
+
+
+def test_a_stopped_worker_wakes(three):
+    rng = np.random.default_rng(8)
+    a = random_array(rng, 1200, 1200)
+    t = shoal.tensor(a).place(axis=0)
+    shoal.sync()
+    product = t @ t @ t
+    three.worker(2).send_signal(signal.SIGSTOP)
+    want = a.astype(np.float64) @ a
+    near(product.numpy(), want.astype(np.float32), a)
+    three.worker(2).send_signal(signal.SIGCONT)
+    for _ in range(10):
+        near((t @ t).numpy(), a, a)
+    assert three.worker(2).wait(ERROR) == 1
+    assert "hub" in three.log(three.worker(2))
+    near(product.numpy(), want.astype(np.float32), a)
+
+
+# ---- random losses ----
+
+class Chaos:
+    """A pool of three workers of which one is lost in every round and replaced."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.pool = Pool(0)
+        self.names, self.workers, self.proxies = 0, [], {}
+        while len(self.workers) < 3:
+            self.start()
+        self.pool.await_workers(3)
+
+    def start(self):
+        self.names += 1
+        hub = None
+        if ENCRYPTED:
+            folder = pathlib.Path(os.environ["XDG_RUNTIME_DIR"]) / "shoal"
+            name = self.pool.address.removeprefix("shm:")
+            address = (folder / f"{name}.zmq").read_text(encoding="utf-8").strip()
+            port, key = address.removeprefix("tcp://127.0.0.1:").split("/")
+            proxy = Proxy(int(port))
+            hub = f"tcp://127.0.0.1:{proxy.port}/{key}"
+        worker = self.pool.add(f"n{self.names}", hub)
+        self.workers.append(worker)
+        if ENCRYPTED:
+            self.proxies[worker] = proxy
+
+    def strike(self, fault, worker):
+        if fault == "kill":
+            worker.kill()
+        elif fault == "stop":
+            worker.send_signal(signal.SIGSTOP)
+        else:
+            self.proxies[worker].cut()
+
+    def replace(self, worker):
+        worker.send_signal(signal.SIGCONT)
+        worker.terminate()
+        worker.wait(10)
+        self.workers.remove(worker)
+        if worker in self.proxies:
+            self.proxies.pop(worker).close()
+        self.start()
+        self.pool.await_workers(3)
+
+    def close(self):
+        for proxy in self.proxies.values():
+            proxy.close()
+        self.pool.close()
+
+
+@pytest.fixture
+def chaos(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="shoal-chaos-") as folder:
+        if ENCRYPTED:
+            monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        c = Chaos(int(os.environ.get("SHOAL_SEED", "1")))
+        yield c
+        c.close()
+
+
+def product_job(rng, size):
+    """One product, as everything is new: uploads, the exchange and the way home are in it."""
+    a, b = random_array(rng, size, size), random_array(rng, size, size)
+    x, y = shoal.tensor(a), shoal.tensor(b)
+    return lambda: (x @ y).numpy(), a.astype(np.float64) @ b
+
+
+def chain_job(rng, size):
+    """Many programs, one after another, on values that stay on the workers."""
+    a = random_array(rng, size, size) / np.float32(np.sqrt(size))
+    t = shoal.tensor(a).place(axis=0)
+    shoal.sync()
+
+    def run():
+        x = t
+        for _ in range(12):
+            x = shoal.tanh(x @ t) + t
+            shoal.sync()
+        return x.numpy()
+    want = w = a.astype(np.float64)
+    for _ in range(12):
+        w = np.tanh(w @ want) + want
+    return run, w
+
+
+def test_random_losses(chaos):
+    rng = np.random.default_rng(chaos.random.randrange(1 << 30))
+    faults = ["kill", "stop"] + (["cut"] if ENCRYPTED else [])
+    took = {fault: [] for fault in faults}
+    for number in range(ROUNDS):
+        fault = faults[number % len(faults)]
+        job = (product_job, chain_job)[number // len(faults) % 2]
+        run, want = job(rng, 900)
+        worker = chaos.random.choice(chaos.workers)
+        timer = threading.Timer(chaos.random.uniform(0, 0.12), chaos.strike, (fault, worker))
+        timer.start()
+        started = time.monotonic()
+        got = run()
+        seconds = time.monotonic() - started
+        timer.join()
+        error = np.abs(got - want).max() / np.abs(want).max()
+        assert error <= 1e-4, f"round {number}: {fault} in {job.__name__}: wrong by {error:g}"
+        assert seconds <= NOTICED + 6, f"round {number}: {fault} in {job.__name__}: {seconds:.1f} s"
+        took[fault].append(seconds)
+        chaos.replace(worker)
+    for fault, times in took.items():
+        print(f"{fault}: {len(times)} rounds, median {statistics.median(times):.2f} s, "
+              f"longest {max(times):.2f} s")
