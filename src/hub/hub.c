@@ -19,8 +19,7 @@ static void send_frees(hub *h) {
         release.n_values = peer->free_values.count;
         release.programs = peer->free_programs.data;
         release.n_programs = peer->free_programs.count;
-        if (wire_send(peer->link, SHOAL__KIND__FREE, &release.base) != SHOAL_OK)
-            base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+        hub_send(peer, SHOAL__KIND__FREE, &release.base);
         peer->free_values.count = peer->free_programs.count = 0;
     }
 }
@@ -112,8 +111,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     status.values = count_values(h);
     status.losses = h->losses;
     status.reruns = h->reruns;
-    if (wire_send(peer->link, SHOAL__KIND__STATUS, &status.base) != SHOAL_OK)
-        base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    hub_send(peer, SHOAL__KIND__STATUS, &status.base);
     free(slots);
     free(pointers);
     free(devices);
@@ -133,8 +131,7 @@ static void answer_explain(hub *h, hub_peer *peer, const Shoal__ExplainAsk *ask)
     }
     if (text) answer.text = text;
     if (json) answer.json = json;
-    if (wire_send(peer->link, SHOAL__KIND__EXPLAINED, &answer.base) != SHOAL_OK)
-        base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    hub_send(peer, SHOAL__KIND__EXPLAINED, &answer.base);
     free(text);
     free(json);
 }

@@ -1,0 +1,509 @@
+/* Gradients of every row of the table against finite differences, computed by the reference in
+ * float64; gradients of gradients likewise. A row without a rule, or without a case, has a reason
+ * here. */
+#include "backend/ref/ref.h"
+#include "graph/rules.h"
+#include "graph/testing.h"
+
+#include <math.h>
+
+enum { MOST_INPUTS = 4, MOST_ELEMENTS = 256 };
+
+/* One operation as a function of float64 tensors. */
+typedef struct example {
+    const char *name;
+    uint16_t op;
+    uint32_t (*build)(graph *g, const uint32_t *in);
+    double low, high; /* elements of the inputs */
+    uint32_t n_inputs;
+    shoal_type types[MOST_INPUTS];
+} example;
+
+/* ---- evaluating ---- */
+
+/* Computes the outputs of a graph, dense and in order, into `out`. */
+static void evaluate(graph *g, const double *const *inputs, double *out) {
+    graph *plain;
+    ok(graph_new(0, &plain));
+    ok(graph_decompose(graph_data(g), NULL, NULL, plain));
+    ok(graph_verify(graph_data(plain)));
+    const shoal_graph *data = graph_data(plain);
+    void *outputs[2 * MOST_INPUTS];
+    double store[2 * MOST_INPUTS][MOST_ELEMENTS];
+    for (uint32_t i = 0; i < data->n_outputs; i++) outputs[i] = store[i];
+    ok(ref_evaluate(NULL, data, (const void *const *)inputs, outputs));
+    for (uint32_t i = 0; i < data->n_outputs; i++) {
+        size_t n = (size_t)base_type_count(&data->values[data->outputs[i]].type);
+        memcpy(out, store[i], n * sizeof *out);
+        out += n;
+    }
+    graph_destroy(&plain);
+}
+
+/* The graph of an example: its inputs, then what else is an input. */
+static graph *begin(const example *e, uint32_t *in, uint32_t *y) {
+    graph *g;
+    ok(graph_new(0, &g));
+    for (uint32_t i = 0; i < e->n_inputs; i++) in[i] = test_input(g, e->types[i]);
+    *y = e->build(g, in);
+    return g;
+}
+
+static size_t count_of(const graph *g, uint32_t value) {
+    return (size_t)base_type_count(&graph_data(g)->values[value].type);
+}
+
+/* Appends sum(x * weights), the weights being a new input. */
+static uint32_t weigh(graph *g, uint32_t x) {
+    static const int64_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const double zero = 0;
+    shoal_type type = graph_data(g)->values[x].type;
+    uint32_t w = test_input(g, type);
+    uint32_t product = test_add(g, GRAPH_MULTIPLY, VALUES(x, w), NULL, 0);
+    return test_reduce(g, GRAPH_ADD, product, test_constant(g, SCALAR(F64), &zero, sizeof zero),
+                       all, type.rank);
+}
+
+/* Gradients of the scalar y with respect to `in`; zeros where nothing depends on it. */
+static void differentiate(graph *g, uint32_t y, const uint32_t *in, uint32_t n, uint32_t *out) {
+    const double zero = 0, one = 1;
+    uint32_t seed = test_constant(g, SCALAR(F64), &one, sizeof one);
+    ok(graph_differentiate(g, &y, &seed, 1, in, n, NULL, out));
+    for (uint32_t i = 0; i < n; i++)
+        if (out[i] == GRAPH_NO_VALUE)
+            out[i] = test_constant(g, graph_data(g)->values[in[i]].type, &zero, sizeof zero);
+}
+
+/* The derivative of the scalar function g along element k of input i: five points. */
+static double slope(graph *g, double *const *data, uint32_t i, size_t k) {
+    const double h = 1e-3, x = data[i][k];
+    double f[4];
+    static const double at[] = {-2, -1, 1, 2};
+    for (int p = 0; p < 4; p++) {
+        data[i][k] = x + at[p] * h;
+        evaluate(g, (const double *const *)data, &f[p]);
+    }
+    data[i][k] = x;
+    return (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h);
+}
+
+/* Compares gradients that `g` computes with slopes of `f`, both of the same inputs. */
+static void compare(const example *e, const char *what, graph *f, graph *g, const uint32_t *in,
+                    double *const *data) {
+    double got[MOST_INPUTS * MOST_ELEMENTS], *at = got;
+    evaluate(g, (const double *const *)data, got);
+    for (uint32_t i = 0; i < e->n_inputs; i++)
+        for (size_t k = 0; k < count_of(g, in[i]); k++, at++) {
+            double want = slope(f, data, i, k), scale = fmax(1, fabs(want));
+            if (!(fabs(*at - want) <= 1e-6 * scale))
+                fail_msg("%s, %s: input %u, element %zu: %.12g, not %.12g", e->name, what, i, k,
+                         *at, want);
+        }
+}
+
+static void fill(double *data, size_t n, double low, double high, uint64_t *state) {
+    assert_true(n <= MOST_ELEMENTS);
+    for (size_t k = 0; k < n; k++)
+        data[k] = low + (high - low) * (double)(test_random(state) >> 11) * 0x1p-53;
+}
+
+static void check(const example *e) {
+    static double store[3 * MOST_INPUTS][MOST_ELEMENTS];
+    double *data[3 * MOST_INPUTS];
+    uint32_t in[MOST_INPUTS], out[MOST_INPUTS], y, n = e->n_inputs, inputs = 0;
+    uint64_t state = 88172645463325252u + e->op;
+    /* f: the weighed result; g: its gradients. */
+    graph *f = begin(e, in, &y), *g = begin(e, in, &y);
+    ok(graph_add_output(f, weigh(f, y)));
+    uint32_t sum = weigh(g, y);
+    differentiate(g, sum, in, n, out);
+    for (uint32_t i = 0; i < n; i++) ok(graph_add_output(g, out[i]));
+    for (uint32_t i = 0; i < n; i++, inputs++) {
+        data[inputs] = store[inputs];
+        fill(data[inputs], count_of(g, in[i]), e->low, e->high, &state);
+    }
+    data[inputs] = store[inputs];
+    fill(data[inputs++], count_of(g, y), -1, 1, &state);
+    compare(e, "gradient", f, g, in, data);
+    /* The same once more: the gradients, weighed, and the gradients of that. */
+    for (int both = 0; both < 2; both++) {
+        graph_destroy(both ? &g : &f);
+        graph *h = begin(e, in, &y);
+        sum = weigh(h, y);
+        differentiate(h, sum, in, n, out);
+        uint32_t total = weigh(h, out[0]);
+        for (uint32_t i = 1; i < n; i++)
+            total = test_add(h, GRAPH_ADD, VALUES(total, weigh(h, out[i])), NULL, 0);
+        if (both) differentiate(h, total, in, n, out);
+        for (uint32_t i = 0; i < (both ? n : 1); i++)
+            ok(graph_add_output(h, both ? out[i] : total));
+        *(both ? &g : &f) = h;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        data[inputs] = store[inputs];
+        fill(data[inputs++], count_of(g, in[i]), -1, 1, &state);
+    }
+    compare(e, "second gradient", f, g, in, data);
+    graph_destroy(&f);
+    graph_destroy(&g);
+}
+
+/* ---- the examples ---- */
+
+#define IS(name, ...)                                                                              \
+    static uint32_t name(graph *g, const uint32_t *in) { return __VA_ARGS__; }
+#define ADD(op, values, ...) test_add(g, GRAPH_##op, values, ATTRS(__VA_ARGS__))
+#define X VALUES(in[0])
+#define XY VALUES(in[0], in[1])
+#define XYZ VALUES(in[0], in[1], in[2])
+#define AXIS(n) graph_int(SHOAL_ATTR_DIMENSION, n)
+#define STRING(key, text) graph_string(SHOAL_ATTR_##key, text)
+#define F(...) T(F64, __VA_ARGS__)
+#define S SCALAR(F64)
+
+#define UNARY(XX)                                                                                  \
+    XX(NEGATE, -2, 2)                                                                              \
+    XX(ABS, -2, 2)                                                                                 \
+    XX(EXPONENTIAL, -2, 2)                                                                         \
+    XX(LOG, 0.2, 3) XX(SQRT, 0.2, 3) XX(TANH, -2, 2) XX(LOGISTIC, -3, 3) XX(ERF, -2, 2)            \
+        XX(RSQRT, 0.3, 3) XX(COSINE, -4, 4) XX(SINE, -4, 4) XX(TAN, -1, 1) XX(CBRT, 0.2, 2)        \
+            XX(EXPONENTIAL_MINUS_ONE, -2, 2) XX(LOG_PLUS_ONE, -0.7, 3) XX(SILU, -3, 3)
+#define BINARY(XX)                                                                                 \
+    XX(ADD, -2, 2)                                                                                 \
+    XX(SUBTRACT, -2, 2)                                                                            \
+    XX(MULTIPLY, -2, 2)                                                                            \
+    XX(DIVIDE, 0.4, 2) XX(MAXIMUM, -2, 2) XX(MINIMUM, -2, 2) XX(POWER, 0.3, 2.5) XX(ATAN2, 0.2, 2) \
+        XX(REMAINDER, 0.4, 3)
+#define XX(op, low, high) IS(unary_##op, test_add(g, GRAPH_##op, X, NULL, 0))
+UNARY(XX)
+#undef XX
+#define XX(op, low, high) IS(binary_##op, test_add(g, GRAPH_##op, XY, NULL, 0))
+BINARY(XX)
+#undef XX
+
+static uint32_t number(graph *g, double value) {
+    return test_constant(g, SCALAR(F64), &value, sizeof value);
+}
+
+static uint32_t indices(graph *g, const int64_t *values, shoal_type type) {
+    return test_constant(g, type, values, (size_t)base_type_bytes(&type));
+}
+#define INDICES(type, ...) indices(g, LIST(__VA_ARGS__), type)
+
+IS(select_,
+   test_add(g, GRAPH_SELECT,
+            VALUES(test_add(g, GRAPH_COMPARE, XY, ATTRS(STRING(COMPARISON_DIRECTION, "LT"))), in[1],
+                   in[0]),
+            NULL, 0))
+IS(select_scalar, test_add(g, GRAPH_SELECT,
+                           VALUES(test_constant(g, SCALAR(BOOL), "\0", 1), in[0], in[1]), NULL, 0))
+IS(clamp, test_add(g, GRAPH_CLAMP, XYZ, NULL, 0))
+IS(place, ADD(PLACE, X, INTS(CUTS, 1, 2, 0, 2, 0, 1, 3), INTS(SLOTS, 7, 2)))
+IS(broadcast,
+   ADD(BROADCAST_IN_DIM, X, INTS(BROADCAST_DIMENSIONS, 3, 1, 0), INTS(SHAPE, 2, 3, 4, 2)))
+IS(broadcast_scalar, ADD(BROADCAST_IN_DIM, X, NONE(BROADCAST_DIMENSIONS), INTS(SHAPE, 2, 3)))
+IS(reshape_, ADD(RESHAPE, X, INTS(SHAPE, 3, 1, 4)))
+IS(transpose, ADD(TRANSPOSE, X, INTS(PERMUTATION, 2, 0, 1)))
+IS(slice, ADD(SLICE, X, INTS(START_INDICES, 1, 0), INTS(LIMIT_INDICES, 4, 6), INTS(STRIDES, 1, 4)))
+IS(slice_none,
+   ADD(SLICE, X, INTS(START_INDICES, 2, 1), INTS(LIMIT_INDICES, 2, 3), INTS(STRIDES, 1, 2)))
+IS(concatenate, ADD(CONCATENATE, VALUES(in[0], in[1], in[0]), AXIS(1)))
+IS(pad, ADD(PAD, XY, INTS(EDGE_PADDING_LOW, 2, -1), INTS(EDGE_PADDING_HIGH, -1, 3),
+            INTS(INTERIOR_PADDING, 1, 2)))
+IS(pad_cut, ADD(PAD, XY, INTS(EDGE_PADDING_LOW, -2, 0), INTS(EDGE_PADDING_HIGH, 0, -2),
+                INTS(INTERIOR_PADDING, 2, 0)))
+IS(reverse, ADD(REVERSE, X, INTS(DIMENSIONS, 0, 2)))
+
+/* ---- joins ---- */
+
+IS(sum, test_reduce(g, GRAPH_ADD, in[0], in[1], LIST(0, 2), 2))
+IS(sum_none, test_reduce(g, GRAPH_ADD, in[0], in[1], NULL, 0))
+IS(largest, test_reduce(g, GRAPH_MAXIMUM, in[0], number(g, -9), LIST(1), 1))
+IS(smallest, test_reduce(g, GRAPH_MINIMUM, in[0], number(g, 9), LIST(0, 1), 2))
+IS(products, test_reduce(g, GRAPH_MULTIPLY, in[0], in[1], LIST(2, 0), 2))
+/* One of the factors is 0 in each product, in one of them two are. */
+IS(products_zero,
+   test_reduce(g, GRAPH_MULTIPLY,
+               test_add(g, GRAPH_MULTIPLY,
+                        VALUES(in[0], test_constant(g, F(2, 3), (double[]){1, 0, 1, 0, 0, 1}, 48)),
+                        NULL, 0),
+               number(g, 1), LIST(1), 1))
+
+static uint32_t cumulated(graph *g, uint16_t op, uint32_t x, uint32_t initial, int64_t axis) {
+    const shoal_graph *body;
+    uint32_t first;
+    shoal_attr attr = AXIS(axis);
+    ok(graph_add_body(g, op, SHOAL_F64, &body));
+    ok(graph_add(g, GRAPH_CUMULATE, (uint32_t[]){x, initial}, 2, &attr, 1, &body, 1, &first));
+    return first;
+}
+IS(cumulate_sum, cumulated(g, GRAPH_ADD, in[0], in[1], 1))
+IS(cumulate_product, cumulated(g, GRAPH_MULTIPLY, in[0], in[1], 0))
+IS(cumulate_largest, cumulated(g, GRAPH_MAXIMUM, in[0], number(g, 0), 1))
+IS(cumulate_smallest, cumulated(g, GRAPH_MINIMUM, in[0], number(g, 9), 1))
+
+/* Rows in the order of the first operand, falling; both results count. */
+static uint32_t sort(graph *g, const uint32_t *in) {
+    graph *body;
+    uint32_t args[4], order, first;
+    const shoal_type scalar = SCALAR(F64);
+    ok(graph_add_region(g, &body));
+    for (int i = 0; i < 4; i++) ok(graph_add_input(body, &scalar, &args[i]));
+    order = test_add(body, GRAPH_COMPARE, VALUES(args[0], args[1]),
+                     ATTRS(STRING(COMPARISON_DIRECTION, "GT")));
+    ok(graph_add_output(body, order));
+    shoal_attr attr = AXIS(1);
+    const shoal_graph *region = graph_data(body);
+    ok(graph_add(g, GRAPH_SORT, in, 2, &attr, 1, &region, 1, &first));
+    return test_add(g, GRAPH_MULTIPLY, VALUES(first, first + 1), NULL, 0);
+}
+IS(top_k, ADD(TOP_K, X, graph_int(SHOAL_ATTR_K, 2)))
+
+/* ---- indices ---- */
+
+IS(dynamic_slice,
+   ADD(DYNAMIC_SLICE, VALUES(in[0], INDICES(SCALAR(I64), 9), INDICES(SCALAR(I64), 1)),
+       INTS(SLICE_SIZES, 2, 3)))
+IS(dynamic_update_slice,
+   test_add(g, GRAPH_DYNAMIC_UPDATE_SLICE,
+            VALUES(in[0], in[1], INDICES(SCALAR(I64), -4), INDICES(SCALAR(I64), 2)), NULL, 0))
+/* Rows, some of them outside and some twice. */
+IS(gather_rows,
+   ADD(GATHER, VALUES(in[0], INDICES(T(I64, 2, 3), 1, 0, 1, -5, 9, 3)), INTS(OFFSET_DIMS, 2),
+       INTS(COLLAPSED_SLICE_DIMS, 0), NONE(OPERAND_BATCHING_DIMS),
+       NONE(START_INDICES_BATCHING_DIMS), INTS(START_INDEX_MAP, 0),
+       graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 2), INTS(SLICE_SIZES, 1, 3)))
+/* Windows of 2 by 1 at two-dimensional places, for each element of a batch. */
+IS(gather_windows,
+   ADD(GATHER, VALUES(in[0], INDICES(T(I64, 2, 2, 2), 0, 1, 3, 2, 1, 0, 5, 1)),
+       INTS(OFFSET_DIMS, 1), INTS(COLLAPSED_SLICE_DIMS, 2), INTS(OPERAND_BATCHING_DIMS, 0),
+       INTS(START_INDICES_BATCHING_DIMS, 1), INTS(START_INDEX_MAP, 2, 1),
+       graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 0), INTS(SLICE_SIZES, 1, 2, 1)))
+
+/* op GRAPH_OP_BUILT_IN: the update is set. */
+static uint32_t scattered(graph *g, uint16_t op, const uint32_t *in, uint32_t places,
+                          const shoal_attr *attrs, uint16_t n_attrs) {
+    const shoal_graph *region;
+    uint32_t first, args[2];
+    if (op == GRAPH_OP_BUILT_IN) {
+        graph *body;
+        const shoal_type scalar = SCALAR(F64);
+        ok(graph_add_region(g, &body));
+        for (int i = 0; i < 2; i++) ok(graph_add_input(body, &scalar, &args[i]));
+        ok(graph_add_output(body, args[1]));
+        region = graph_data(body);
+    } else {
+        ok(graph_add_body(g, op, SHOAL_F64, &region));
+    }
+    ok(graph_add(g, GRAPH_SCATTER, (uint32_t[]){in[0], places, in[1]}, 3, attrs, n_attrs, &region,
+                 1, &first));
+    return first;
+}
+#define ROWS(op)                                                                                   \
+    scattered(g, op, in, INDICES(T(I64, 4), 1, 3, 1, -1),                                          \
+              ATTRS(INTS(UPDATE_WINDOW_DIMS, 1), INTS(INSERTED_WINDOW_DIMS, 0),                    \
+                    NONE(INPUT_BATCHING_DIMS), NONE(SCATTER_INDICES_BATCHING_DIMS),                \
+                    INTS(SCATTER_DIMS_TO_OPERAND_DIMS, 0),                                         \
+                    graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 1)))
+IS(scatter_add, ROWS(GRAPH_ADD))
+IS(scatter_set, ROWS(GRAPH_OP_BUILT_IN))
+IS(scatter_largest, ROWS(GRAPH_MAXIMUM))
+IS(scatter_smallest, ROWS(GRAPH_MINIMUM))
+IS(scatter_windows,
+   scattered(g, GRAPH_OP_BUILT_IN, in, INDICES(T(I64, 2, 2, 2), 0, 1, 3, 2, 1, 0, 5, 1),
+             ATTRS(INTS(UPDATE_WINDOW_DIMS, 1), INTS(INSERTED_WINDOW_DIMS, 2),
+                   INTS(INPUT_BATCHING_DIMS, 0), INTS(SCATTER_INDICES_BATCHING_DIMS, 1),
+                   INTS(SCATTER_DIMS_TO_OPERAND_DIMS, 2, 1),
+                   graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 0))))
+
+/* ---- products ---- */
+
+static uint32_t product(graph *g, const uint32_t *in) {
+    return ADD(DOT_GENERAL, XY, NONE(LHS_BATCHING_DIMENSIONS), NONE(RHS_BATCHING_DIMENSIONS),
+               INTS(LHS_CONTRACTING_DIMENSIONS, 1), INTS(RHS_CONTRACTING_DIMENSIONS, 0));
+}
+static uint32_t product_transposed(graph *g, const uint32_t *in) {
+    return ADD(DOT_GENERAL, XY, NONE(LHS_BATCHING_DIMENSIONS), NONE(RHS_BATCHING_DIMENSIONS),
+               INTS(LHS_CONTRACTING_DIMENSIONS, 0), INTS(RHS_CONTRACTING_DIMENSIONS, 1));
+}
+/* Two batch axes and two contracted ones, in different orders on both sides. */
+static uint32_t product_any(graph *g, const uint32_t *in) {
+    return ADD(DOT_GENERAL, XY, INTS(LHS_BATCHING_DIMENSIONS, 3, 0),
+               INTS(RHS_BATCHING_DIMENSIONS, 1, 2), INTS(LHS_CONTRACTING_DIMENSIONS, 4, 1),
+               INTS(RHS_CONTRACTING_DIMENSIONS, 0, 4));
+}
+static uint32_t product_outer(graph *g, const uint32_t *in) {
+    return ADD(DOT_GENERAL, XY, NONE(LHS_BATCHING_DIMENSIONS), NONE(RHS_BATCHING_DIMENSIONS),
+               NONE(LHS_CONTRACTING_DIMENSIONS), NONE(RHS_CONTRACTING_DIMENSIONS));
+}
+
+/* ---- composites ---- */
+
+#define EPSILON graph_float(SHOAL_ATTR_EPSILON, 1e-2)
+IS(gelu, ADD(GELU, X, STRING(APPROXIMATE, "none")))
+IS(gelu_tanh, ADD(GELU, X, STRING(APPROXIMATE, "tanh")))
+IS(softmax, ADD(SOFTMAX, X, AXIS(1)))
+IS(log_softmax, ADD(LOG_SOFTMAX, X, AXIS(0)))
+IS(rms_norm, ADD(RMS_NORM, XY, AXIS(1), EPSILON))
+IS(rms_norm_alone, ADD(RMS_NORM, X, AXIS(0), EPSILON))
+IS(layer_norm, ADD(LAYER_NORM, XYZ, AXIS(1), EPSILON))
+IS(layer_norm_alone, ADD(LAYER_NORM, X, AXIS(0), EPSILON))
+IS(cross_entropy, ADD(CROSS_ENTROPY, VALUES(in[0], INDICES(T(I64, 3), 1, -7, 0)), AXIS(1),
+                      graph_int(SHOAL_ATTR_IGNORE_INDEX, -7)))
+IS(attention, test_add(g, GRAPH_ATTENTION, XYZ, NULL, 0))
+IS(attention_causal,
+   ADD(ATTENTION, XYZ, graph_float(SHOAL_ATTR_SCALE, 0.7), graph_int(SHOAL_ATTR_CAUSAL, 0)))
+IS(attention_masked, test_add(g, GRAPH_ATTENTION,
+                              VALUES(in[0], in[1], in[2], in[3], INDICES(SCALAR(I64), 3)), NULL, 0))
+/* An operand that is given more than once. */
+IS(attention_self, test_add(g, GRAPH_ATTENTION, VALUES(in[0], in[0], in[0]), NULL, 0))
+IS(rope, ADD(ROPE, VALUES(in[0], INDICES(T(I64, 3), 0, 4, 2)), AXIS(0)))
+IS(rope_pairs, ADD(ROPE, VALUES(in[0], INDICES(T(I64, 3), 0, 4, 2)), AXIS(0),
+                   graph_bool(SHOAL_ATTR_INTERLEAVED, 1)))
+
+static void test_examples(void **state) {
+    const example list[] = {
+#define XX(op, low, high) {#op, GRAPH_##op, unary_##op, low, high, 1, {F(3, 4)}},
+        UNARY(XX)
+#undef XX
+#define XX(op, low, high) {#op, GRAPH_##op, binary_##op, low, high, 2, {F(3, 4), F(3, 4)}},
+            BINARY(XX)
+#undef XX
+                {"select", GRAPH_SELECT, select_, -2, 2, 2, {F(3, 4), F(3, 4)}},
+        {"select by a scalar", GRAPH_SELECT, select_scalar, -2, 2, 2, {F(5), F(5)}},
+        {"clamp", GRAPH_CLAMP, clamp, -1, 1, 3, {F(4, 5), F(4, 5), F(4, 5)}},
+        {"clamp by scalars", GRAPH_CLAMP, clamp, -1, 1, 3, {S, F(4, 5), S}},
+        {"place", GRAPH_PLACE, place, -1, 1, 1, {F(2, 3)}},
+        {"broadcast", GRAPH_BROADCAST_IN_DIM, broadcast, -1, 1, 1, {F(2, 1, 2)}},
+        {"broadcast a scalar", GRAPH_BROADCAST_IN_DIM, broadcast_scalar, -1, 1, 1, {S}},
+        {"reshape", GRAPH_RESHAPE, reshape_, -1, 1, 1, {F(2, 6)}},
+        {"transpose", GRAPH_TRANSPOSE, transpose, -1, 1, 1, {F(2, 3, 4)}},
+        {"slice", GRAPH_SLICE, slice, -1, 1, 1, {F(5, 7)}},
+        {"slice of nothing", GRAPH_SLICE, slice_none, -1, 1, 1, {F(5, 7)}},
+        {"concatenate", GRAPH_CONCATENATE, concatenate, -1, 1, 2, {F(2, 3), F(2, 1)}},
+        {"pad", GRAPH_PAD, pad, -1, 1, 2, {F(3, 4), S}},
+        {"pad below zero", GRAPH_PAD, pad_cut, -1, 1, 2, {F(4, 5), S}},
+        {"reverse", GRAPH_REVERSE, reverse, -1, 1, 1, {F(2, 3, 2)}},
+        {"sum", GRAPH_REDUCE, sum, -1, 1, 2, {F(2, 3, 4), S}},
+        {"sum of nothing", GRAPH_REDUCE, sum_none, -1, 1, 2, {F(2, 3), S}},
+        {"largest", GRAPH_REDUCE, largest, -1, 1, 1, {F(2, 5)}},
+        {"smallest", GRAPH_REDUCE, smallest, -1, 1, 1, {F(2, 3)}},
+        {"products", GRAPH_REDUCE, products, -2, 2, 2, {F(2, 2, 3), S}},
+        {"products with zeros", GRAPH_REDUCE, products_zero, 1, 2, 1, {F(2, 3)}},
+        {"cumulated sums", GRAPH_CUMULATE, cumulate_sum, -1, 1, 2, {F(2, 4), S}},
+        {"cumulated products", GRAPH_CUMULATE, cumulate_product, -2, 2, 2, {F(4, 2), S}},
+        {"cumulated largest", GRAPH_CUMULATE, cumulate_largest, -1, 1, 1, {F(3, 6)}},
+        {"cumulated smallest", GRAPH_CUMULATE, cumulate_smallest, -1, 1, 1, {F(3, 6)}},
+        {"sort", GRAPH_SORT, sort, -1, 1, 2, {F(2, 5), F(2, 5)}},
+        {"top_k", GRAPH_TOP_K, top_k, -1, 1, 1, {F(2, 5)}},
+        {"dynamic_slice", GRAPH_DYNAMIC_SLICE, dynamic_slice, -1, 1, 1, {F(4, 5)}},
+        {"dynamic_update_slice",
+         GRAPH_DYNAMIC_UPDATE_SLICE,
+         dynamic_update_slice,
+         -1,
+         1,
+         2,
+         {F(4, 5), F(2, 2)}},
+        {"gather of rows", GRAPH_GATHER, gather_rows, -1, 1, 1, {F(4, 3)}},
+        {"gather of windows", GRAPH_GATHER, gather_windows, -1, 1, 1, {F(2, 4, 5)}},
+        {"scatter, add", GRAPH_SCATTER, scatter_add, -1, 1, 2, {F(4, 2), F(4, 2)}},
+        {"scatter, set", GRAPH_SCATTER, scatter_set, -1, 1, 2, {F(4, 2), F(4, 2)}},
+        {"scatter, maximum", GRAPH_SCATTER, scatter_largest, -1, 1, 2, {F(4, 2), F(4, 2)}},
+        {"scatter, minimum", GRAPH_SCATTER, scatter_smallest, -1, 1, 2, {F(4, 2), F(4, 2)}},
+        {"scatter of windows", GRAPH_SCATTER, scatter_windows, -1, 1, 2, {F(2, 4, 5), F(2, 2, 2)}},
+        {"product", GRAPH_DOT_GENERAL, product, -1, 1, 2, {F(2, 3), F(3, 4)}},
+        {"product, transposed",
+         GRAPH_DOT_GENERAL,
+         product_transposed,
+         -1,
+         1,
+         2,
+         {F(3, 2), F(4, 3)}},
+        {"product, any axes",
+         GRAPH_DOT_GENERAL,
+         product_any,
+         -1,
+         1,
+         2,
+         {F(2, 3, 2, 2, 2), F(2, 2, 2, 3, 3)}},
+        {"product, outer", GRAPH_DOT_GENERAL, product_outer, -1, 1, 2, {F(2, 2), F(3)}},
+        {"product of nothing", GRAPH_DOT_GENERAL, product, -1, 1, 2, {F(2, 0), F(0, 4)}},
+        {"gelu", GRAPH_GELU, gelu, -3, 3, 1, {F(3, 4)}},
+        {"gelu by tanh", GRAPH_GELU, gelu_tanh, -3, 3, 1, {F(3, 4)}},
+        {"softmax", GRAPH_SOFTMAX, softmax, -2, 2, 1, {F(2, 4, 2)}},
+        {"log_softmax", GRAPH_LOG_SOFTMAX, log_softmax, -2, 2, 1, {F(4, 2)}},
+        {"rms_norm", GRAPH_RMS_NORM, rms_norm, -2, 2, 2, {F(2, 4), F(4)}},
+        {"rms_norm without a scale", GRAPH_RMS_NORM, rms_norm_alone, -2, 2, 1, {F(3, 2)}},
+        {"layer_norm", GRAPH_LAYER_NORM, layer_norm, -2, 2, 3, {F(2, 4), F(4), F(4)}},
+        {"layer_norm without a scale", GRAPH_LAYER_NORM, layer_norm_alone, -2, 2, 1, {F(3, 2)}},
+        {"cross_entropy", GRAPH_CROSS_ENTROPY, cross_entropy, -2, 2, 1, {F(3, 4)}},
+        {"attention", GRAPH_ATTENTION, attention, -1, 1, 3, {F(2, 3, 2), F(2, 4, 2), F(2, 4, 3)}},
+        {"attention, causal and grouped",
+         GRAPH_ATTENTION,
+         attention_causal,
+         -1,
+         1,
+         3,
+         {F(2, 2, 3, 2), F(2, 3, 2), F(2, 3, 2)}},
+        {"attention with a mask and a length",
+         GRAPH_ATTENTION,
+         attention_masked,
+         -1,
+         1,
+         4,
+         {F(2, 3, 2), F(2, 4, 2), F(2, 4, 2), F(3, 4)}},
+        {"attention of a tensor to itself", GRAPH_ATTENTION, attention_self, -1, 1, 1, {F(3, 2)}},
+        {"rope", GRAPH_ROPE, rope, -1, 1, 1, {F(3, 4)}},
+        {"rope of neighbours", GRAPH_ROPE, rope_pairs, -1, 1, 1, {F(3, 2, 4)}},
+    };
+    bool has[GRAPH_OP_BUILT_IN] = {false};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        check(&list[i]);
+        has[list[i].op] = true;
+    }
+    static const struct {
+        uint16_t op;
+        const char *reason;
+    } untested[] = {
+        {GRAPH_CONVERT, "finite differences drown in rounding: gradient_form_test.c"},
+        {GRAPH_REDUCE_PRECISION, "the same"},
+        {GRAPH_IF, "no device runs it yet: gradient_form_test.c"},
+        {GRAPH_CASE, "the same"},
+    };
+    for (size_t i = 0; i < sizeof untested / sizeof *untested; i++) {
+        assert_false(has[untested[i].op]);
+        has[untested[i].op] = true;
+    }
+    for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++)
+        if (graph_op(op)->gradient && graph_is_smooth(op) && !has[op])
+            fail_msg("%s has a gradient, but no example here", shoal_op_name(op));
+}
+
+/* ---- rows without a rule ---- */
+
+static void test_reasons(void **state) {
+    static const struct {
+        uint16_t op;
+        const char *reason;
+    } none[] = {
+        {GRAPH_EXCHANGE, "made by the planner, after gradients"},
+        {GRAPH_BITCAST_CONVERT, "bits are no numbers"},
+        {GRAPH_WHILE, "the number of turns is known to no graph"},
+        {GRAPH_CONVOLUTION, "no device runs it yet"},
+        {GRAPH_REDUCE_WINDOW, "no device runs it yet"},
+        {GRAPH_SELECT_AND_SCATTER, "no device runs it yet"},
+    };
+    for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
+        bool listed = false;
+        for (size_t i = 0; i < sizeof none / sizeof *none; i++) listed |= none[i].op == op;
+        if (listed == (graph_op(op)->gradient != NULL))
+            fail_msg("%s %s", shoal_op_name(op),
+                     listed ? "has a gradient after all" : "has neither a gradient nor a reason");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples),
+                                       cmocka_unit_test(test_reasons)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
