@@ -210,6 +210,18 @@ typedef struct cpu_dot {
     cpu_blocks blocks;     /* unless a loop of our own is taken */
 } cpu_dot;
 
+/* A convolution as products of gathered rows with a matrix per group. */
+typedef struct cpu_convolution {
+    const ref_windows *windows;
+    const cpu_gemm *gemm;
+    size_t bytes;                      /* of an element */
+    int64_t groups, features, k, rows; /* features, k, rows: of one group */
+    int64_t some;                      /* rows at a time */
+    size_t kernel, kernel_bytes;       /* offset in the workspace of all kernels in panels, */
+    size_t matrix, matrix_bytes;       /* of one before that, */
+    size_t scratch, scratch_each;      /* and of what each thread gathers */
+} cpu_convolution;
+
 /* A composite along the rows of a dense tensor. */
 typedef struct cpu_row {
     cpu_row_kernel kernel;
@@ -238,6 +250,7 @@ struct cpu_step {
         cpu_row row;
         cpu_reduce reduce;
         cpu_dot dot;
+        cpu_convolution convolution;
     } u;
 };
 
@@ -330,6 +343,11 @@ shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step);
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
+
+bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                  cpu_step *step) SHOAL_CHECK_RESULT;
+shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step);
 
 /* ---- product.c ---- */
 

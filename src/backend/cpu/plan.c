@@ -119,6 +119,8 @@ static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const s
         step->run = run_fill;
     else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
+    else if (cpu_convolve_fits(kernels, p->g, node))
+        return cpu_convolve_prepare(kernels, p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
         cpu_reduce_prepare(kernels, p, node, NULL, step);
     else if (!cpu_row_prepare(kernels, p, step))
