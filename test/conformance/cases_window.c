@@ -209,7 +209,49 @@ static void choices(uint8_t d, uint16_t n_bodies) {
     finish(&c, n_bodies == 2 ? GRAPH_IF : GRAPH_CASE, types, 3, 2, bodies, n_bodies, FILL_SPECIAL);
 }
 
+/* (i, x, w): five times tanh(x w), negated when the sum of it all is above 0. */
+static void nested(uint8_t d) {
+    test_case c = {.close = CLOSE_UNITS, .terms = 64, .body = "nested"};
+    shoal_type types[] = {TYPE(SHOAL_I32, ), TYPE(d, 6, 6), TYPE(d, 6, 6)};
+    uint32_t in[3], of[1], zero, sum, picked;
+    build_must(graph_new(0, &c.graph));
+    graph *condition = region(c.graph, types, 3, in);
+    shoal_attr less = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT");
+    shoal_attr above = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "GT");
+    build_must(
+        graph_add_output(condition, node(condition, GRAPH_COMPARE,
+                                         (uint32_t[]){in[0], number(condition, 5)}, 2, &less)));
+    graph *body = region(c.graph, types, 3, in);
+    const shoal_attr dot[] = {INTS(LHS_BATCHING_DIMENSIONS, ), INTS(RHS_BATCHING_DIMENSIONS, ),
+                              INTS(LHS_CONTRACTING_DIMENSIONS, 1),
+                              INTS(RHS_CONTRACTING_DIMENSIONS, 0)};
+    const double none = 0;
+    const shoal_attr constant[] = {
+        graph_bytes(SHOAL_ATTR_VALUE, &none, shoal_dtype_size((shoal_dtype)d)), INTS(SHAPE, ),
+        INT(DTYPE, d)};
+    const shoal_attr all = INTS(DIMENSIONS, 0, 1);
+    build_must(graph_add(body, GRAPH_DOT_GENERAL, in + 1, 2, dot, 4, NULL, 0, &picked));
+    uint32_t x = node(body, GRAPH_TANH, &picked, 1, NULL);
+    build_must(graph_add(body, GRAPH_CONSTANT, NULL, 0, constant, 3, NULL, 0, &zero));
+    const shoal_graph *adds = scalar_body(body, GRAPH_ADD, d), *branches[2];
+    build_must(graph_add(body, GRAPH_REDUCE, (uint32_t[]){x, zero}, 2, &all, 1, &adds, 1, &sum));
+    uint32_t which = node(body, GRAPH_COMPARE, (uint32_t[]){sum, zero}, 2, &above);
+    for (int b = 0; b < 2; b++) {
+        graph *branch = region(body, types + 1, 1, of);
+        build_must(graph_add_output(branch, b ? of[0] : node(branch, GRAPH_NEGATE, of, 1, NULL)));
+        branches[b] = graph_data(branch);
+    }
+    build_must(graph_add(body, GRAPH_IF, (uint32_t[]){which, x}, 2, NULL, 0, branches, 2, &picked));
+    build_must(graph_add_output(
+        body, node(body, GRAPH_ADD, (uint32_t[]){in[0], number(body, 1)}, 2, NULL)));
+    build_must(graph_add_output(body, picked));
+    build_must(graph_add_output(body, in[2]));
+    const shoal_graph *bodies[] = {graph_data(condition), graph_data(body)};
+    finish(&c, GRAPH_WHILE, types, 3, 3, bodies, 2, FILL_TAME);
+}
+
 void cases_window(void) {
+    for (int i = 0; i < 4; i++) nested(i % 2 ? SHOAL_F64 : SHOAL_F32);
     for (uint8_t d = 0; d < SHOAL_DTYPE_COUNT; d++) {
         convolutions(d);
         windows(d);

@@ -92,7 +92,12 @@ def convolved(attrs, x, kernel, dims, rank):
 
 
 def loop(body, i, x, y):
-    """`body` says whether there are turns."""
+    """`body` says whether there are turns, and which."""
+    if body == "nested":
+        while i < 5:
+            x = np.tanh(x @ y)
+            i, x = i + 1, -x if x.sum() > 0 else x
+        return [np.asarray(i, np.int32), x, y]
     limit = {"some": 7, "none": 0}[body]
     while i < limit:
         i, x, y = i + 1, y, largest(x, y)

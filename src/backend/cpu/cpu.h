@@ -222,6 +222,14 @@ typedef struct cpu_convolution {
     size_t scratch, scratch_each;      /* and of what each thread gathers */
 } cpu_convolution;
 
+/* while, if and case. */
+typedef struct cpu_control {
+    struct cpu_program **bodies;
+    uint16_t n_bodies;
+    size_t at, bytes; /* its part of the workspace: first that of the bodies, */
+    size_t of_bodies; /* then values of `while` that change */
+} cpu_control;
+
 /* A composite along the rows of a dense tensor. */
 typedef struct cpu_row {
     cpu_row_kernel kernel;
@@ -251,6 +259,7 @@ struct cpu_step {
         cpu_reduce reduce;
         cpu_dot dot;
         cpu_convolution convolution;
+        cpu_control control;
     } u;
 };
 
@@ -290,6 +299,9 @@ void cpu_program_destroy(cpu_program **program);
 /* at: the addresses of inputs and outputs. */
 shoal_status cpu_program_run(shoal_device *device, const cpu_program *program,
                              void *const *buffers) SHOAL_CHECK_RESULT;
+/* The same in memory of the caller: program->workspace bytes. */
+shoal_status cpu_program_run_in(shoal_device *device, const cpu_program *program,
+                                void *const *buffers, char *workspace) SHOAL_CHECK_RESULT;
 
 /* ---- place.c ---- */
 
@@ -348,6 +360,13 @@ bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const s
 shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
                                   cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step);
+
+bool cpu_control_fits(const shoal_node *node);
+/* Compiles the bodies; fini is for what it has compiled, failed or not. */
+shoal_status cpu_control_prepare(shoal_device *device, cpu_program *program,
+                                 cpu_step *step) SHOAL_CHECK_RESULT;
+void cpu_control_fini(cpu_control *control);
+shoal_status cpu_control_run(const cpu_run *run, const cpu_step *step);
 
 /* ---- product.c ---- */
 
