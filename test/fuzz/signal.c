@@ -1,4 +1,5 @@
-/* Signals in YAML: what is read has a name, numbers within their limits, and a `backward` that exists. */
+/* Signals in YAML: what is read has a name, numbers within their limits, and a `backward` that
+ * exists. */
 #include "fuzz.h"
 #include "plan/signal.h"
 
@@ -6,7 +7,8 @@ size_t fuzz_limit(size_t size) { return (1 << 16) + 256 * size; }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     plan_signals signals;
-    if (plan_signals_parse((const char *)data, size, "fuzzed", NULL, &signals) != SHOAL_OK) return 0;
+    if (plan_signals_parse((const char *)data, size, "fuzzed", NULL, &signals) != SHOAL_OK)
+        return 0;
     fuzz_accepted++;
     for (size_t i = 0; i < signals.list.count; i++) {
         const plan_signal *signal = signals.list.data[i];
