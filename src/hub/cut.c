@@ -137,9 +137,7 @@ void hub_cut_done(hub *h, hub_instance *instance) {
         if (value->absent || value->kept || value->stored != instance->input_ids[i]) continue;
         /* The copy is the value's from now on. */
         hub_value_keep(h, value, copy->stored);
-        hub_value_account(h, copy, -1);
-        copy->layout = (plan_layout){0};
-        copy->absent = true;
+        hub_value_nowhere(h, copy);
         hub_value_disown(h, value);
         n++;
     }

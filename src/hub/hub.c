@@ -19,8 +19,7 @@ static void send_frees(hub *h) {
         release.n_values = peer->free_values.count;
         release.programs = peer->free_programs.data;
         release.n_programs = peer->free_programs.count;
-        if (wire_send(peer->link, SHOAL__KIND__FREE, &release.base) != SHOAL_OK)
-            base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+        hub_send(peer, SHOAL__KIND__FREE, &release.base);
         peer->free_values.count = peer->free_programs.count = 0;
     }
 }
@@ -91,6 +90,8 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].busy_ns = slot->busy_ns;
             slots[n].nodes = slot->nodes;
             slots[n].compute = slot->compute;
+            slots[n].sent = slot->sent;
+            slots[n].received = slot->received;
             devices[n].backend = slot->backend;
             devices[n].name = slot->device;
             devices[n].memory = slot->memory;
@@ -107,13 +108,13 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     status.epoch = h->epoch;
     status.instances = h->next_instance - 1;
     status.uptime_ms = (uint64_t)((base_now() - h->started) / BASE_MS);
+    status.unix_ms = (uint64_t)(base_time() / BASE_MS);
     status.sessions = (uint32_t)h->sessions.count;
     status.address = (char *)wire_address(h->wire);
     status.values = count_values(h);
     status.losses = h->losses;
     status.reruns = h->reruns;
-    if (wire_send(peer->link, SHOAL__KIND__STATUS, &status.base) != SHOAL_OK)
-        base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    hub_send(peer, SHOAL__KIND__STATUS, &status.base);
     free(slots);
     free(pointers);
     free(devices);
@@ -133,8 +134,7 @@ static void answer_explain(hub *h, hub_peer *peer, const Shoal__ExplainAsk *ask)
     }
     if (text) answer.text = text;
     if (json) answer.json = json;
-    if (wire_send(peer->link, SHOAL__KIND__EXPLAINED, &answer.base) != SHOAL_OK)
-        base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    hub_send(peer, SHOAL__KIND__EXPLAINED, &answer.base);
     free(text);
     free(json);
 }

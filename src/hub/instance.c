@@ -1,6 +1,7 @@
 /* Instances: admitted when their memory is there, handed out in one order, counted back in. */
 #include "hub/state.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -125,6 +126,8 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
         hub_instance_free(instance);
         return status;
     }
+    hub_peer *client = base_map_get(&h->sessions, record->session);
+    if (client) client->waiting++;
     record->refs++;
     record->program->users++;
     for (uint32_t i = 0; i < record->n_inputs; i++) {
@@ -193,8 +196,7 @@ static void tell_client(hub *h, hub_instance *instance) {
             pointers[finished.n_slots++] = time;
         }
         finished.slots = pointers;
-        if (wire_send(client->link, SHOAL__KIND__FINISHED, &finished.base) != SHOAL_OK)
-            base_log(BASE_WARN, "hub", "%s: %s", client->name, shoal_error_message());
+        hub_send(client, SHOAL__KIND__FINISHED, &finished.base);
     }
     free(outputs);
     free(times);
@@ -306,7 +308,6 @@ static shoal_status admit(const hub *h, const hub_instance *instance, bool *yes)
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) return base_fail(SHOAL_LOST, "slot %u has left", plan->programs[i].slot);
         uint64_t need = plan->programs[i].peak;
-        /* The results are in `used` already: values are laid out when they are planned. */
         if (slot->memory && slot->used + slot->reserved + need > slot->memory && !slot->in_flight)
             return base_fail(
                 SHOAL_NO_MEMORY,
@@ -339,17 +340,31 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
     return SHOAL_OK;
 }
 
+/* Whether others may go before an instance that waits for memory: for a while. One client's large
+ * program must not stop everybody, nor be put off for ever. */
+static bool may_pass(hub_instance *instance) {
+    int64_t now = base_now();
+    if (!instance->blocked) instance->blocked = now;
+    return now - instance->blocked < BASE_SECOND;
+}
+
 void hub_dispatch(hub *h) {
     for (hub_instance **at = &h->first; *at;) {
         hub_instance *i = *at;
+        hub_peer *client = base_map_get(&h->sessions, i->session);
         bool yes = false;
         shoal_status status = i->status;
-        if (i->dispatched) {
+        if (i->dispatched || (client && client->blocked)) {
             at = &i->next;
             continue;
         }
         if (status == SHOAL_OK) status = admit(h, i, &yes);
-        if (status == SHOAL_OK && !yes) return; /* one order for everyone: later ones wait too */
+        if (status == SHOAL_OK && !yes) {
+            if (!may_pass(i)) break;
+            if (client) client->blocked = true; /* a session's own programs keep their order */
+            at = &i->next;
+            continue;
+        }
         if (status == SHOAL_OK) status = dispatch(h, i);
         if (status != SHOAL_OK) hub_instance_fail(h, i, status, shoal_error_message());
         if (i->n_waiting)
@@ -357,6 +372,7 @@ void hub_dispatch(hub *h) {
         else
             hub_instance_settle(h, i);
     }
+    for (size_t p = 0; p < h->peers.count; p++) h->peers.data[p]->blocked = false;
 }
 
 /* ---- counting in ---- */
@@ -367,6 +383,7 @@ static void settle_moves(hub *h, const hub_instance *instance, const hub_peer *c
         const uint32_t *moved = instance->variant->moved[m];
         hub_value *value = instance->record->inputs[moved[0]];
         if (value->stored != instance->output_ids[moved[1]]) continue; /* it is home again */
+        hub_value_count(h, value);
         if (!hub_recovers(h) || client->kept > client->spare) hub_value_unkeep(h, value);
     }
 }
@@ -405,10 +422,13 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
     if (instance->record) {
         tell_client(h, instance);
         if (client) settle_moves(h, instance, client);
+        for (uint32_t o = 0; instance->status == SHOAL_OK && o < instance->record->n_outputs; o++)
+            hub_value_count(h, instance->outputs[o]);
         if (client && instance->status == SHOAL_OK) note_cost(instance, client);
         if (instance->purpose == HUB_CUT) hub_cut_done(h, instance);
     }
     unlink_instance(h, instance);
+    if (client) client->waiting--;
     if (instance->dispatched) reserve(h, instance, -1);
     hub_instance_detach(h, instance);
     instance->program->users--;
@@ -461,8 +481,7 @@ void hub_instance_cancel(const hub_instance *instance) {
     failed.error = &error;
     for (uint32_t i = 0; i < instance->n_participants; i++) {
         hub_peer *peer = instance->participants[i];
-        if (peer && wire_send(peer->link, SHOAL__KIND__CANCEL, &failed.base) != SHOAL_OK)
-            base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+        if (peer) hub_send(peer, SHOAL__KIND__CANCEL, &failed.base);
     }
 }
 

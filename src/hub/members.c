@@ -79,6 +79,9 @@ static shoal_status add_slots(hub *h, hub_peer *peer) {
 }
 
 shoal_status hub_join(hub *h, hub_peer *peer) {
+    if (h->peers.count >= HUB_MAX_MEMBERS)
+        return base_fail(SHOAL_BUSY, "the pool has %d members, the most that it takes",
+                         HUB_MAX_MEMBERS);
     for (uint32_t i = 0; i < peer->n_slots; i++) peer->slots[i]->number = UINT32_MAX; /* none yet */
     peer->number = h->next_peer++;
     if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
@@ -128,6 +131,12 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     hub_dispatch(h);
 }
 
+void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message) {
+    if (!peer->link || wire_send(peer->link, kind, message) == SHOAL_OK) return;
+    base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+    wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
+}
+
 void hub_peers_send(hub *h, hub_peer *only) {
     size_t n = h->peers.count;
     Shoal__PeerInfo *infos = calloc(n + 1, sizeof *infos);
@@ -156,8 +165,7 @@ void hub_peers_send(hub *h, hub_peer *only) {
         for (size_t i = 0; i < n; i++) {
             hub_peer *peer = h->peers.data[i];
             if ((only && peer != only) || !peer->link) continue;
-            if (wire_send(peer->link, SHOAL__KIND__PEERS, &message.base) != SHOAL_OK)
-                base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+            hub_send(peer, SHOAL__KIND__PEERS, &message.base);
         }
     }
     free(infos);

@@ -104,12 +104,10 @@ static bool stale(const hub_instance *instance) {
 static void abandon_outputs(hub *h, hub_instance *instance) {
     for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
         hub_value *value = instance->outputs[o];
-        if (instance->program->home[o] && !value->absent) {
-            hub_value_account(h, value, -1);
-            value->layout = (plan_layout){0};
-            value->absent = true;
-        }
-        hub_value_drop(h, value);
+        if (instance->program->home[o])
+            hub_value_nowhere(h, value);
+        else
+            hub_value_drop(h, value);
     }
 }
 

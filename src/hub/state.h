@@ -25,6 +25,7 @@ typedef struct hub_slot {
     uint64_t reserved;    /* by instances on their way */
     uint32_t in_flight;
     uint64_t instances, busy_ns, nodes;
+    uint64_t sent, received; /* bytes */
 } hub_slot;
 
 typedef struct hub_peer {
@@ -43,9 +44,20 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
+    uint64_t values, program_bytes; /* of a client's session */
+    uint32_t waiting;               /* its instances that are not through */
+    bool blocked; /* while handing out: its next instance has to wait for memory */
 } hub_peer;
 
-enum { HUB_GRAPH_LIMIT = 256 << 20 };
+/* What one graph, one session and the pool may take of the hub; the members' own ways stay far
+ * below, so who passes them is in error or means harm, and its link is closed with a message. */
+enum {
+    HUB_GRAPH_LIMIT = 256 << 20,     /* bytes of a decoded graph */
+    HUB_MAX_PROGRAM_BYTES = 1 << 30, /* of a session's programs, encoded */
+    HUB_MAX_VALUES = 1 << 20,        /* of a session */
+    HUB_MAX_WAITING = 1024,          /* instances of a session that are not through */
+    HUB_MAX_MEMBERS = 1000
+};
 
 /* A value of a session and where it lies. It may be absent: lost with a worker, or released while a
  * record still needs it; the next use makes it again. */
@@ -58,6 +70,7 @@ typedef struct hub_value {
     base_arena arena; /* of the layout */
     plan_layout layout;
     bool absent;               /* no layout: it is nowhere, or kept */
+    bool counted;              /* as memory that its slots use */
     struct hub_record *origin; /* how it was made; NULL: not to be made again */
     uint32_t holds;            /* records that read it */
     base_str data;  /* of a small one, which lies on all devices: sent with each run that uses it */
@@ -132,9 +145,10 @@ typedef struct hub_instance {
     uint64_t *input_ids;  /* as stored when it was planned */
     uint64_t *output_ids; /* of the program and of what moves */
     bool dispatched, told;
-    bool again;     /* not the first time */
-    bool concerned; /* by what was lost in this event */
-    bool doubted;   /* it failed where one member could not reach another: see doubt.c */
+    bool again;      /* not the first time */
+    int64_t blocked; /* since when it has waited for memory; 0: it has not */
+    bool concerned;  /* by what was lost in this event */
+    bool doubted;    /* it failed where one member could not reach another: see doubt.c */
     uint32_t n_participants, n_waiting;
     hub_peer **participants; /* NULL: through, or gone */
     shoal_slot_time *times;  /* per program of the plan */
@@ -217,7 +231,7 @@ shoal_status hub_apply(hub *h, const hub_event *event);
 /* Asks the devices of the pool that were not measured yet. */
 void hub_measure(hub *h);
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
-/* Learns from what an instance has moved. */
+/* Counts what an instance has moved, and learns from it. */
 void hub_learn(hub *h, const hub_traffic *traffic);
 void hub_links_fini(hub *h);
 /* The share of a slot where none is said: given, or by its speed. */
@@ -230,17 +244,24 @@ shoal_status hub_join(hub *h, hub_peer *peer);
 void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
 void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
+/* Sends; who does not read what it is sent is no member for long. */
+void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
 void hub_session_end(hub *h, uint32_t session);
 
 /* values.c */
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
                            hub_value **out);
+/* The layout that it has, or will have once its instance is through: only then, and after
+ * everywhere and home, does it count as what its slots hold. */
 shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout);
+void hub_value_count(hub *h, hub_value *value);
+void hub_value_uncount(hub *h, hub_value *value);
+/* It lies nowhere any more; nobody is told. */
+void hub_value_nowhere(hub *h, hub_value *value);
 /* Lays a small value out on all devices of the pool, or in its client's memory while it has none.
  */
 shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *value);
-void hub_value_account(hub *h, const hub_value *value, int sign);
 void hub_value_poison(hub_value *value, shoal_status status, const char *message);
 /* Takes the data away: the value is absent. */
 void hub_value_drop(hub *h, hub_value *value);

@@ -19,6 +19,8 @@ void hub_program_free(hub_program *program) {
 
 void hub_program_settle(hub *h, hub_program *program) {
     if (!program->released || program->users) return;
+    hub_peer *client = base_map_get(&h->sessions, program->session);
+    if (client) client->program_bytes -= program->encoded.size;
     base_map_remove(&h->programs, program->id);
     for (size_t v = 0; v < program->variants.count; v++) {
         const hub_variant *variant = program->variants.data[v];
@@ -78,12 +80,16 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
         if (submit->program >> 40 != peer->session)
             return base_fail(SHOAL_DENIED, "program %llx is not of this session",
                              (unsigned long long)submit->program);
+        if (peer->program_bytes + submit->graph.len > HUB_MAX_PROGRAM_BYTES)
+            return base_fail(SHOAL_BUSY, "%s has programs of more than %d MiB: close the session",
+                             peer->name, HUB_MAX_PROGRAM_BYTES >> 20);
         SHOAL_TRY(program_new(submit, peer->session, false, &program));
         shoal_status status = base_map_set(&h->programs, submit->program, program);
         if (status != SHOAL_OK) {
             hub_program_free(program);
             return status;
         }
+        peer->program_bytes += program->encoded.size;
     }
     if (!program || program->session != peer->session)
         return base_fail(SHOAL_FORMAT, "program %llx is unknown",
@@ -123,6 +129,7 @@ static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit)
         plan_layout whole;
         shoal_status status = plan_layout_whole(&arena, type.rank, type.dims, &home, 1, &whole);
         if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+        if (status == SHOAL_OK) hub_value_count(h, value);
         base_arena_fini(&arena);
         SHOAL_TRY(status);
     }
@@ -158,6 +165,9 @@ static shoal_status read_submit(hub *h, hub_peer *peer, const Shoal__Submit *sub
 
 shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     if (!peer->session) return base_fail(SHOAL_DENIED, "only clients submit programs");
+    if (peer->waiting >= HUB_MAX_WAITING)
+        return base_fail(SHOAL_BUSY, "%s has %u programs waiting, and sends more", peer->name,
+                         peer->waiting);
     SHOAL_TRY(uploads(h, peer, submit));
     hub_program *program = NULL;
     SHOAL_TRY(find_program(h, peer, submit, &program));

@@ -8,6 +8,10 @@
 
 static shoal_status value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
                               hub_value **out) {
+    hub_peer *client = base_map_get(&h->sessions, session);
+    if (client && client->values >= HUB_MAX_VALUES)
+        return base_fail(SHOAL_BUSY, "%s holds %d tensors, the most of a session: free some",
+                         client->name, HUB_MAX_VALUES);
     hub_value *value = calloc(1, sizeof *value);
     if (!value) return base_fail(SHOAL_NO_MEMORY, "no memory for a value");
     shoal_status status = base_map_set(&h->values, id, value);
@@ -21,6 +25,7 @@ static shoal_status value_new(hub *h, uint64_t id, uint32_t session, const shoal
     base_arena_init(&value->arena, 0);
     base_str_init(&value->data);
     value->absent = true;
+    if (client) client->values++;
     *out = value;
     return SHOAL_OK;
 }
@@ -39,12 +44,31 @@ shoal_status hub_value_scratch(hub *h, uint32_t session, const shoal_type *type,
     return SHOAL_OK;
 }
 
-void hub_value_account(hub *h, const hub_value *value, int sign) {
+static void account(hub *h, const hub_value *value, int sign) {
     for (uint32_t i = 0; i < value->layout.n_slots; i++) {
         hub_slot *slot = hub_slot_of(h, value->layout.slots[i]);
         shoal_type type = plan_layout_type(&value->layout, i, &value->type);
         if (slot) slot->used += (uint64_t)(sign * base_type_bytes(&type));
     }
+}
+
+void hub_value_count(hub *h, hub_value *value) {
+    if (value->counted || value->absent) return;
+    value->counted = true;
+    account(h, value, 1);
+}
+
+void hub_value_uncount(hub *h, hub_value *value) {
+    if (value->counted) account(h, value, -1);
+    value->counted = false;
+}
+
+void hub_value_nowhere(hub *h, hub_value *value) {
+    hub_value_uncount(h, value);
+    base_arena_fini(&value->arena);
+    base_arena_init(&value->arena, 0);
+    value->layout = (plan_layout){0};
+    value->absent = true;
 }
 
 shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layout) {
@@ -56,12 +80,11 @@ shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layou
         base_arena_fini(&arena);
         return status;
     }
-    hub_value_account(h, value, -1);
+    hub_value_uncount(h, value);
     base_arena_fini(&value->arena);
     value->arena = arena;
     value->layout = copy;
     value->absent = false;
-    hub_value_account(h, value, 1);
     return SHOAL_OK;
 }
 
@@ -79,6 +102,7 @@ shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *val
     if (status == SHOAL_OK)
         status = plan_layout_whole(&arena, value->type.rank, value->type.dims, slots, n, &whole);
     if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    if (status == SHOAL_OK) hub_value_count(h, value);
     base_arena_fini(&arena);
     value->epoch = h->epoch;
     return status;
@@ -150,6 +174,7 @@ shoal_status hub_value_home(hub *h, hub_value *value) {
     shoal_status status =
         plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole);
     if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    if (status == SHOAL_OK) hub_value_count(h, value);
     base_arena_fini(&arena);
     if (status != SHOAL_OK) hub_value_poison(value, status, shoal_error_message());
     return status;
@@ -160,7 +185,6 @@ shoal_status hub_value_home(hub *h, hub_value *value) {
 void hub_value_drop(hub *h, hub_value *value) {
     if (value->absent) return;
     hub_peer *client = base_map_get(&h->sessions, value->session);
-    hub_value_account(h, value, -1);
     if (value->holds && client && !value->data.size && !value->kept && at_client(client, value) &&
         client->kept + base_type_bytes(&value->type) <= client->spare)
         hub_value_keep(h, value, value->stored);
@@ -169,16 +193,15 @@ void hub_value_drop(hub *h, hub_value *value) {
     /* Its client has a copy of a small one. */
     if (value->data.size && client && !base_vec_push(&client->free_values, value->stored))
         base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-    base_arena_fini(&value->arena);
-    base_arena_init(&value->arena, 0);
-    value->layout = (plan_layout){0};
-    value->absent = true;
+    hub_value_nowhere(h, value);
 }
 
 void hub_value_settle(hub *h, hub_value *value) {
     if (!value->released || value->users) return;
     hub_value_drop(h, value);
     if (value->holds) return;
+    hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (client) client->values--;
     base_map_remove(&h->values, value->id);
     hub_value_unkeep(h, value);
     hub_value_disown(h, value);

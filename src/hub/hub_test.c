@@ -1,0 +1,170 @@
+/* What one session may take of the hub, and what it may not take from others. The hub's members are
+ * links of this process to itself; nobody runs what is handed out. */
+#include "graph/graph.h"
+#include "hub/state.h"
+#include "wire/transport.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 2 };
+
+typedef struct pool {
+    wire_peer *peer;
+    hub *h;
+    wire_link *ends[MEMBERS]; /* the hub's ends */
+    uint32_t sessions[MEMBERS];
+    uint32_t n_ends;
+    uint32_t runs[MEMBERS + 1]; /* instances handed out, by session */
+    uint64_t last[MEMBERS + 1];
+    shoal_status why;
+    char reason[256];
+} pool;
+
+static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *hello,
+                           Shoal__Welcome *welcome, bool accepting) {
+    pool *p = context;
+    if (accepting) {
+        p->sessions[p->n_ends] = welcome->session;
+        p->ends[p->n_ends++] = link;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                            size_t bytes) {
+    pool *p = context;
+    if (kind != SHOAL__KIND__RUN) return SHOAL_OK;
+    Shoal__Run *run = shoal__run__unpack(NULL, bytes, body);
+    assert_non_null(run);
+    p->runs[run->session] += run->instance != p->last[run->session];
+    p->last[run->session] = run->instance;
+    shoal__run__free_unpacked(run, NULL);
+    return SHOAL_OK;
+}
+
+static void closed(void *context, wire_link *link, shoal_status why, const char *reason) {
+    pool *p = context;
+    p->why = why;
+    snprintf(p->reason, sizeof p->reason, "%s", reason);
+}
+
+static void pump(pool *p) {
+    for (int i = 0; i < 16; i++) wire_pump_once(p->peer, &p->peer->sets[0], 0);
+}
+
+static int setup(void **state) {
+    pool *p = calloc(1, sizeof *p);
+    Shoal__Device device = SHOAL__DEVICE__INIT;
+    Shoal__Device *devices[] = {&device};
+    device.backend = (char *)"cpu";
+    device.memory = 1 << 20;
+    device.threads = 1;
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    hello.role = SHOAL__ROLE__CLIENT;
+    hello.name = (char *)"tester";
+    hello.incarnation = 1;
+    hello.n_devices = 1;
+    hello.devices = devices;
+    assert_int_equal(wire_peer_new(&hello, &p->peer), SHOAL_OK);
+    assert_int_equal(hub_new(p->peer, &p->h), SHOAL_OK);
+    wire_handlers handlers = {.context = p, .opened = opened, .message = message, .closed = closed};
+    wire_handle(p->peer, WIRE_WORKER, &handlers);
+    for (int i = 0; i < MEMBERS; i++) {
+        assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+        pump(p);
+    }
+    assert_int_equal(p->n_ends, MEMBERS);
+    *state = p;
+    return 0;
+}
+
+static int teardown(void **state) {
+    pool *p = *state;
+    wire_peer_destroy(&p->peer);
+    hub_destroy(&p->h);
+    free(p);
+    return 0;
+}
+
+/* -iota of n floats. */
+static void program(uint32_t n, base_str *out) {
+    graph *g;
+    uint32_t value;
+    const int64_t shape[] = {n};
+    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
+                                graph_ints(SHOAL_ATTR_SHAPE, shape, 1)};
+    base_str_init(out);
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    assert_int_equal(graph_encode(graph_data(g), false, out), SHOAL_OK);
+    graph_destroy(&g);
+}
+
+/* Member m submits -iota(n), as its k-th value. */
+static void submit(pool *p, int m, uint32_t n, uint64_t k) {
+    base_str text;
+    program(n, &text);
+    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    submit.program = session + k;
+    submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.n_outputs = 1;
+    submit.outputs = &output;
+    size_t bytes = shoal__submit__get_packed_size(&submit);
+    uint8_t *packed = malloc(bytes);
+    shoal__submit__pack(&submit, packed);
+    wire_link_deliver_message(p->ends[m], SHOAL__KIND__SUBMIT, packed, bytes);
+    free(packed);
+    base_str_fini(&text);
+    pump(p);
+}
+
+static void test_flood(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k <= HUB_MAX_WAITING; k++) submit(p, 0, 4, k);
+    assert_false(p->ends[0]->closing);
+    submit(p, 0, 4, HUB_MAX_WAITING + 1);
+    assert_int_equal(p->why, SHOAL_BUSY);
+    assert_non_null(strstr(p->reason, "1024 programs waiting"));
+    /* The other goes on. */
+    submit(p, 1, 4, 1);
+    assert_int_equal(p->h->sessions.count, 1);
+    assert_int_equal(((hub_peer *)base_map_get(&p->h->sessions, p->sessions[1]))->waiting, 1);
+}
+
+static void test_memory_waits_alone(void **state) {
+    pool *p = *state;
+    uint32_t *runs = p->runs;
+    uint32_t a = p->sessions[0], b = p->sessions[1];
+    submit(p, 0, 150000, 1); /* with what it needs meanwhile over half of each device's 1 MiB */
+    assert_int_equal(runs[a], 1);
+    submit(p, 0, 150000, 2); /* has to wait for memory */
+    submit(p, 0, 4, 3);      /* and this for its turn */
+    assert_int_equal(runs[a], 1);
+    submit(p, 1, 4, 1);
+    submit(p, 1, 4, 2);
+    assert_int_equal(runs[b], 2);
+    /* Not for ever: after a second nobody passes. */
+    for (hub_instance *i = p->h->first; i; i = i->next)
+        if (i->blocked) i->blocked -= 2000000000;
+    submit(p, 1, 4, 3);
+    assert_int_equal(runs[b], 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_waits_alone, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
+}
