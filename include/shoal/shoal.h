@@ -359,12 +359,12 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rope(shoal_tensor *x, shoal_tens
 
 /* ---- signals ----
  *
- * Named scopes, which say where values lie and where they are computed. Inside shoal_signal_enter and
- * shoal_signal_exit, on this thread, new tensors and the results of operations are cut, or copied, as
- * the signal says; what comes from outside is brought along: leaves that require gradients as copies,
- * unless another signal has placed them, the rest cut. Gradients are computed under the signal's
- * `backward`. A tensor with fewer axes than the one that is cut is copied. A scope of a name that
- * nobody has described changes nothing. */
+ * Named scopes, which say where values lie and where they are computed. Inside shoal_signal_enter
+ * and shoal_signal_exit, on this thread, new tensors and the results of operations are cut, or
+ * copied, as the signal says; what comes from outside is brought along: leaves that require
+ * gradients as copies, unless another signal has placed them, the rest cut. Gradients are computed
+ * under the signal's `backward`. A tensor with fewer axes than the one that is cut is copied. A
+ * scope of a name that nobody has described changes nothing. */
 
 typedef struct shoal_signal {
     size_t size; /* sizeof(shoal_signal) */
@@ -377,12 +377,12 @@ typedef struct shoal_signal {
     const double *shares; /* one per worker; NULL: by their speeds */
     uint32_t n_shares;
     const char *backward; /* NULL: itself */
-    bool compile;         /* a scope is one program: what was recorded before, and after, is not in it */
+    bool compile; /* a scope is one program: what was recorded before, and after, is not in it */
 } shoal_signal;
 
-/* Describes signals by a YAML file, or a text of which `source` is the name for messages; by name they
- * replace those described before. Fails with IO, or FORMAT with line and column; then nothing has
- * changed. A session reads the file that the variable SHOAL_CONFIG names when it is opened. */
+/* Describes signals by a YAML file, or a text of which `source` is the name for messages; by name
+ * they replace those described before. Fails with IO, or FORMAT with line and column; then nothing
+ * has changed. A session reads the file that the variable SHOAL_CONFIG names when it is opened. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signals_load(const char *path);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signals_parse(const char *text, size_t bytes,
                                                               const char *source);

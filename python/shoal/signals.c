@@ -50,8 +50,8 @@ static PyObject *describe(PyObject *module, PyObject *args) {
     int shard, replicated, compile;
     uint32_t n = 0;
     (void)module;
-    if (!PyArg_ParseTuple(args, "spipOOzp", &signal.name, &shard, &signal.axis, &replicated, &workers,
-                          &shares, &signal.backward, &compile))
+    if (!PyArg_ParseTuple(args, "spipOOzp", &signal.name, &shard, &signal.axis, &replicated,
+                          &workers, &shares, &signal.backward, &compile))
         return NULL;
     signal.shard = shard;
     signal.replicated = replicated;
@@ -63,8 +63,9 @@ static PyObject *describe(PyObject *module, PyObject *args) {
     shoal_status status = SHOAL_OK;
     for (uint32_t i = 0; numbers && i < n; i++) {
         if (!(given[i] >= 0 && given[i] < 1e6)) {
-            PyErr_Format(errors[SHOAL_INVALID], "signal '%s': %R are no workers; give numbers from 0",
-                         signal.name, workers);
+            PyErr_Format(errors[SHOAL_INVALID],
+                         "signal '%s': %R are no workers; give numbers from 0", signal.name,
+                         workers);
             break;
         }
         numbers[i] = (uint32_t)given[i];
@@ -85,8 +86,8 @@ static PyObject *list_of(const shoal_signal *s, bool shares) {
     if (!n || (shares && !s->shares)) Py_RETURN_NONE;
     PyObject *list = PyList_New(n);
     for (uint32_t i = 0; list && i < n; i++) {
-        PyObject *number = shares ? PyFloat_FromDouble(s->shares[i])
-                                  : PyLong_FromUnsignedLong(s->workers[i]);
+        PyObject *number =
+            shares ? PyFloat_FromDouble(s->shares[i]) : PyLong_FromUnsignedLong(s->workers[i]);
         if (!number || PyList_SetItem(list, i, number)) Py_CLEAR(list);
     }
     return list;
