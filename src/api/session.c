@@ -205,6 +205,8 @@ shoal_status shoal_session_open(const shoal_options *given, shoal_session **out)
     *out = NULL;
     shoal_options options;
     SHOAL_TRY(settle_options(given, &options));
+    const char *signals = getenv("SHOAL_CONFIG");
+    if (signals && *signals) SHOAL_TRY(shoal_signals_load(signals));
     shoal_session *session = calloc(1, sizeof *session);
     if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
     pthread_mutex_init(&session->lock, NULL);
@@ -260,6 +262,7 @@ void api_session_release(shoal_session *session) {
     free(session->released.data);
     free(session->uploads);
     free(session->programs.data);
+    free(session->workers.data);
     free(session->first_failure.message);
     wire_unpacked_free(session->answer.message);
     pthread_mutex_destroy(&session->lock);

@@ -337,6 +337,7 @@ static worker_peer *peer_entry(worker *w, uint32_t number) {
 
 void worker_peers_update(worker *w, const Shoal__Peers *peers) {
     pthread_mutex_lock(&w->lock);
+    w->epoch = peers->epoch;
     size_t at = 0;
     uint64_t key;
     void *value;

@@ -172,6 +172,7 @@ struct worker {
     worker_client client;
     char *name;
     uint32_t number, session;
+    uint64_t epoch;
     uint32_t n_slots;
     worker_slot *slots;
     base_map instances; /* id -> worker_instance */
