@@ -125,6 +125,7 @@ def test_debug(capsys):
     assert [e["op"] for e in gt.debug.get_tape()] == ["dot_general", "maximum", "reduce"]
     loss.backward()
     assert gt.debug.get_tape() == []
+    assert loss.item() > 0 and a.grad is not None
     gt.debug.print_worker_stats()
     assert "Workers (1):" in capsys.readouterr().out
     stats = gt.debug.get_worker_stats()
@@ -234,7 +235,7 @@ needs_document = pytest.mark.skipif(not SEEDS, reason="the document is not besid
 
 
 @needs_document
-@pytest.mark.parametrize("line,code", blocks("python"))
+@pytest.mark.parametrize("line,code", blocks("python"), ids=lambda v: v if isinstance(v, int) else "")
 def test_program_of_the_document(line, code, tmp_path, server):
     """Each block, byte for byte, after a preface with the names that it takes for granted."""
     yaml = next(text for _, text in blocks("yaml") if "forward_layer1" in text)

@@ -90,7 +90,8 @@ typedef struct shoal_slot {
     uint64_t bytes;  /* held by values */
     uint64_t instances;
     uint64_t busy_ns;
-    uint64_t nodes; /* operations executed */
+    uint64_t nodes;          /* operations executed */
+    uint64_t sent, received; /* bytes that went to other slots, and came from them */
 } shoal_slot;
 
 typedef struct shoal_pool_status {
@@ -102,6 +103,7 @@ typedef struct shoal_pool_status {
     uint32_t n_slots; /* in the pool; the call fills at most `room` of them */
     uint64_t losses;  /* workers that left */
     uint64_t reruns;  /* programs that were run again because of that */
+    uint64_t unix_ms; /* the hub's time of day: milliseconds since 1970 */
 } shoal_pool_status;
 
 /* slots may be NULL when room is 0. */
@@ -551,6 +553,17 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_npy_write(const char *path, shoa
                                                           const void *data);
 
 /* ---- running a pool ---- */
+
+/* The folders of this user where Shoal keeps files; nobody else can read them. */
+typedef enum shoal_folder {
+    SHOAL_FOLDER_RUNTIME, /* sockets: $XDG_RUNTIME_DIR/shoal, else /tmp/shoal-UID */
+    SHOAL_FOLDER_CONFIG,  /* keys: $XDG_CONFIG_HOME/shoal, else ~/.config/shoal */
+    SHOAL_FOLDER_STATE    /* logs: $XDG_STATE_HOME/shoal, else ~/.local/state/shoal */
+} shoal_folder;
+/* Writes the folder's path, also when it is not there (NOT_FOUND) or not ours alone (DENIED);
+ * makes it when `create`. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_folder_path(shoal_folder folder, bool create,
+                                                            char *out, size_t room);
 
 typedef struct shoal_hub_options {
     size_t size;

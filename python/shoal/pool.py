@@ -24,6 +24,8 @@ class Slot:
     instances: int
     busy_ns: int
     nodes: int
+    sent: int  # bytes that went to other slots, and came from them
+    received: int
 
 
 @dataclass(frozen=True)

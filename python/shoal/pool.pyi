@@ -51,6 +51,8 @@ class Slot:
     instances: int
     busy_ns: int
     nodes: int
+    sent: int
+    received: int
 
 def connect(
     address: Any, timeout_ms: int = ..., name: str | None = ..., spare: Any = ...

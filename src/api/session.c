@@ -283,7 +283,9 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .bytes = from->bytes,
                        .instances = from->instances,
                        .busy_ns = from->busy_ns,
-                       .nodes = from->nodes};
+                       .nodes = from->nodes,
+                       .sent = from->sent,
+                       .received = from->received};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;
@@ -321,7 +323,8 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
                               .sessions = s->sessions,
                               .losses = s->losses,
                               .reruns = s->reruns,
-                              .n_slots = (uint32_t)s->n_slots};
+                              .n_slots = (uint32_t)s->n_slots,
+                              .unix_ms = s->unix_ms};
     copy_text(pool.version, sizeof pool.version, s->version);
     copy_text(pool.address, sizeof pool.address, *s->address ? s->address : "embedded");
     memcpy(out, &pool, out->size < sizeof pool ? out->size : sizeof pool);

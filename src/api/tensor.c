@@ -50,11 +50,9 @@ shoal_status shoal_tensor_borrow(shoal_session *session, shoal_dtype dtype, uint
         status = worker_offer(session->worker, tensor->value, &type, data, release, context);
     else if (release)
         release(context);
+    if (status == SHOAL_OK) status = api_scope_adopt(api_scope_now(), tensor, out);
     pthread_mutex_unlock(&session->lock);
-    if (status != SHOAL_OK)
-        shoal_tensor_free(&tensor);
-    else
-        *out = tensor;
+    shoal_tensor_free(&tensor);
     return status;
 }
 

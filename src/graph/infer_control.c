@@ -1,13 +1,7 @@
-/* Shape rules of what is represented and checked, but run by no device yet: control flow,
- * convolution and windows. */
+/* Rules of control flow, convolution and windows. */
 #include "graph/rules.h"
 
 #include <string.h>
-
-AXES(later) {
-    return base_fail(SHOAL_UNSUPPORTED, "%s: no device runs this operation yet",
-                     graph_call_name(call));
-}
 
 /* ---- control flow ---- */
 
@@ -64,6 +58,24 @@ static shoal_status branches(const graph_call *call, uint8_t selector, shoal_typ
 
 INFER(if) { return branches(call, SHOAL_BOOL, outputs, max_outputs, n_outputs); }
 INFER(case) { return branches(call, SHOAL_I32, outputs, max_outputs, n_outputs); }
+
+/* Bodies see all of every operand, and nothing is known of what they do with it. So nothing is cut;
+ * axes of one extent share a loop, of which there are not many. */
+AXES(control) {
+    for (uint32_t k = 0; k < call->n_inputs; k++) graph_whole(&call->inputs[k], out->inputs[k]);
+    for (uint32_t k = 0; k < n_outputs; k++)
+        for (uint32_t i = 0; i < outputs[k].rank; i++) {
+            uint32_t loop = 0;
+            while (loop < out->n_loops && out->extent[loop] != outputs[k].dims[i]) loop++;
+            if (loop == GRAPH_MAX_LOOPS)
+                return base_fail(SHOAL_UNSUPPORTED,
+                                 "%s: its results have over %u different extents",
+                                 graph_call_name(call), GRAPH_MAX_LOOPS);
+            if (loop == out->n_loops) out->extent[out->n_loops++] = outputs[k].dims[i];
+            out->outputs[k][i] = (int8_t)loop;
+        }
+    return SHOAL_OK;
+}
 
 /* ---- windows ---- */
 
@@ -135,6 +147,37 @@ INFER(reduce_window) {
     return SHOAL_OK;
 }
 
+/* Whether windows are single elements along an axis, one for each of the operand. */
+static bool is_plain(const graph_call *call, uint32_t axis, bool dilates) {
+    uint32_t n;
+    const int64_t *padding = graph_call_ints(call, SHOAL_ATTR_PADDING, &n) + 2 * (size_t)axis;
+    return graph_call_ints(call, SHOAL_ATTR_WINDOW_DIMENSIONS, &n)[axis] == 1 &&
+           graph_call_ints(call, SHOAL_ATTR_WINDOW_STRIDES, &n)[axis] == 1 && !padding[0] &&
+           !padding[1] &&
+           (!dilates || graph_call_ints(call, SHOAL_ATTR_BASE_DILATIONS, &n)[axis] == 1);
+}
+
+/* Axes along which windows are single elements are carried; the others are not cut. */
+AXES(reduce_window) {
+    graph_loops_of_result(&outputs[0], out);
+    for (uint32_t i = 0; i < outputs[0].rank; i++) {
+        out->granule[i] = is_plain(call, i, true);
+        for (uint32_t k = 0; k < n_outputs; k++) {
+            out->inputs[k][i] = out->granule[i] ? (int8_t)i : GRAPH_WHOLE;
+            out->outputs[k][i] = (int8_t)i;
+        }
+    }
+    return SHOAL_OK;
+}
+
+COST(reduce_window) {
+    uint32_t n;
+    const int64_t *window = graph_call_ints(call, SHOAL_ATTR_WINDOW_DIMENSIONS, &n);
+    double cost = (double)base_type_count(&outputs[0]);
+    for (uint32_t i = 0; i < n; i++) cost *= (double)window[i];
+    return cost;
+}
+
 INFER(select_and_scatter) {
     const shoal_type *in = call->inputs;
     uint32_t rank = in[0].rank;
@@ -158,6 +201,15 @@ INFER(select_and_scatter) {
                          "the second %s",
                          GRAPH_TEXT(&scalar), GRAPH_TEXT(&scalar));
     return GRAPH_ONE(&in[0]);
+}
+
+AXES(select_and_scatter) {
+    graph_loops_of_result(&outputs[0], out);
+    for (uint32_t i = 0; i < outputs[0].rank; i++) {
+        out->granule[i] = is_plain(call, i, false);
+        out->inputs[0][i] = out->inputs[1][i] = out->granule[i] ? (int8_t)i : GRAPH_WHOLE;
+    }
+    return SHOAL_OK;
 }
 
 /* ---- convolution ---- */
@@ -212,4 +264,38 @@ INFER(convolution) {
                          rhs->dims[kernel[2 + i]], right[i], strides[i],
                          &type.dims[result[2 + i]]));
     return GRAPH_ONE(&type);
+}
+
+/* Batches and output features are carried, input features contracted, unless groups tie them
+ * together; the window's axes are not cut. */
+AXES(convolution) {
+    uint32_t n, rank = outputs[0].rank;
+    const int64_t *lhs = graph_call_ints(call, SHOAL_ATTR_CONVOLUTION_DIMENSIONS, &n);
+    const int64_t *rhs = lhs + rank, *result = rhs + rank;
+    bool features = graph_call_attr(call, SHOAL_ATTR_FEATURE_GROUP_COUNT)->u.i == 1;
+    bool batches = graph_call_attr(call, SHOAL_ATTR_BATCH_GROUP_COUNT)->u.i == 1;
+    graph_loops_of_result(&outputs[0], out);
+    graph_whole(&call->inputs[0], out->inputs[0]);
+    graph_whole(&call->inputs[1], out->inputs[1]);
+    for (uint32_t i = 0; i < rank; i++) out->granule[i] = 0;
+    out->inputs[1][rhs[1]] = (int8_t)result[1];
+    if (batches) {
+        out->granule[result[0]] = 1;
+        out->inputs[0][lhs[0]] = (int8_t)result[0];
+    }
+    if (!features || !batches) return SHOAL_OK;
+    uint32_t loop = out->n_loops++;
+    out->granule[result[1]] = out->granule[loop] = 1;
+    out->extent[loop] = call->inputs[0].dims[lhs[1]];
+    out->contracted[loop] = true;
+    out->inputs[0][lhs[1]] = out->inputs[1][rhs[0]] = (int8_t)loop;
+    return SHOAL_OK;
+}
+
+COST(convolution) {
+    uint32_t n, rank = outputs[0].rank;
+    const int64_t *rhs = graph_call_ints(call, SHOAL_ATTR_CONVOLUTION_DIMENSIONS, &n) + rank;
+    double features = (double)call->inputs[1].dims[rhs[1]];
+    double products = (double)base_type_count(&call->inputs[1]) / (features > 0 ? features : 1);
+    return 2 * (double)base_type_count(&outputs[0]) * products;
 }

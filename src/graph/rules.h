@@ -133,7 +133,10 @@ AXES(sort);
 AXES(top_k);
 AXES(argmax);
 AXES(random);
-AXES(later); /* fails: what no device runs need not be divided */
+AXES(control);
+AXES(convolution);
+AXES(reduce_window);
+AXES(select_and_scatter);
 AXES(along);
 AXES(cross_entropy);
 AXES(attention);
@@ -166,6 +169,8 @@ void graph_insert_attr(shoal_attr *attrs, uint16_t *n, shoal_attr attr);
     double graph_cost_##name(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs)
 COST(reduce);
 COST(dot_general);
+COST(convolution);
+COST(reduce_window);
 COST(scatter);
 COST(sort);
 COST(composite);

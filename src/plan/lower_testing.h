@@ -56,6 +56,6 @@ typedef struct layouts_case {
     uint16_t op;
     uint32_t (*build)(graph *g);
 } layouts_case;
-extern const layouts_case layouts_index[];
+extern const layouts_case layouts_index[], layouts_window[];
 
 #endif

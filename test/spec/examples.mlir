@@ -1,6 +1,5 @@
 // The examples of the StableHLO specification (https://openxla.org/stablehlo/spec), with those of
-// CHLO's operations beside them. Each program returns results and, after each, what it must be; of
-// programs that are "refused" the results are stated for later.
+// CHLO's operations beside them. Each program returns results and, after each, what it must be.
 
 // -----
 // abs
@@ -664,7 +663,7 @@ func.func @main() -> (tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>
 }
 
 // -----
-// case (refused)
+// case
 func.func @main() -> (tensor<2xi64>, tensor<2xi64>) {
     %0 = "stablehlo.constant"() {value = dense<-1> : tensor<i32>} : () -> tensor<i32>
     %1 = "stablehlo.case"(%0) ({
@@ -681,7 +680,7 @@ func.func @main() -> (tensor<2xi64>, tensor<2xi64>) {
 }
 
 // -----
-// if (refused)
+// if
 func.func @main() -> (tensor<2xi64>, tensor<2xi64>) {
     %0 = "stablehlo.constant"() {value = dense<true> : tensor<i1>} : () -> tensor<i1>
     %1 = "stablehlo.if"(%0) ({
@@ -698,7 +697,7 @@ func.func @main() -> (tensor<2xi64>, tensor<2xi64>) {
 }
 
 // -----
-// while (refused)
+// while
 func.func @main() -> (tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) {
     %0 = "stablehlo.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
     %1 = "stablehlo.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
@@ -720,7 +719,7 @@ func.func @main() -> (tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) {
 }
 
 // -----
-// convolution (refused)
+// convolution
 func.func @main() -> (tensor<1x2x2x1xi64>, tensor<1x2x2x1xi64>) {
     %0 = "stablehlo.constant"() {value = dense<[[[[1], [2], [5], [6]], [[3], [4], [7], [8]], [[10], [11], [14], [15]], [[12], [13], [16], [17]]]]> : tensor<1x4x4x1xi64>} : () -> tensor<1x4x4x1xi64>
     %1 = "stablehlo.constant"() {value = dense<[[[[1]], [[1]], [[1]]], [[[1]], [[1]], [[1]]], [[[1]], [[1]], [[1]]]]> : tensor<3x3x1x1xi64>} : () -> tensor<3x3x1x1xi64>
@@ -730,7 +729,7 @@ func.func @main() -> (tensor<1x2x2x1xi64>, tensor<1x2x2x1xi64>) {
 }
 
 // -----
-// reduce_window (refused)
+// reduce_window
 func.func @main() -> (tensor<2x2xi64>, tensor<2x2xi64>) {
     %0 = "stablehlo.constant"() {value = dense<[[1, 2], [3, 4], [5, 6]]> : tensor<3x2xi64>} : () -> tensor<3x2xi64>
     %1 = "stablehlo.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
@@ -744,7 +743,7 @@ func.func @main() -> (tensor<2x2xi64>, tensor<2x2xi64>) {
 }
 
 // -----
-// select_and_scatter (refused)
+// select_and_scatter
 func.func @main() -> (tensor<4x2xi64>, tensor<4x2xi64>) {
     %0 = "stablehlo.constant"() {value = dense<[[1, 5], [2, 5], [3, 6], [4, 4]]> : tensor<4x2xi64>} : () -> tensor<4x2xi64>
     %1 = "stablehlo.constant"() {value = dense<[[5, 6], [7, 8]]> : tensor<2x2xi64>} : () -> tensor<2x2xi64>

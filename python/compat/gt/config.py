@@ -1,5 +1,6 @@
 """GT2's configuration of signals: a YAML file, or calls."""
 import os
+import re
 from dataclasses import dataclass
 
 from shoal import signal as _signal
@@ -25,6 +26,13 @@ def load_config(path):
     """Reads a YAML file. FileNotFoundError without it; a mistake is named with line and column."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"gt.load_config: there is no file {path}")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    described = set(_signal.described())
+    named = set(re.findall(r"^([\w.-]+):", text, re.M))
+    for name in set(re.findall(r"^\s+backward:\s*([\w.-]+)", text, re.M)) - described - named:
+        if name != "null":  # GT2 lets a backward signal be one that nobody describes
+            _signal.describe(_signal.Signal(name, shard=False))
     _signal.load(path)
 
 

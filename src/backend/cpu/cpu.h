@@ -2,7 +2,7 @@
  *
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
  * lie), then the steps: fuse.c (regions of elementwise operations), row.c (composites along rows),
- * move.c (copies), reduce.c, dot.c with blas.c. kernels.c is compiled once per instruction set.
+ * move.c (copies), reduce.c, dot.c with product.c. kernels.c is compiled once per instruction set.
  * What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
@@ -33,6 +33,23 @@ typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a
                                   const int64_t *a_strides, const void *b, const int64_t *b_strides,
                                   void *c, int64_t c_stride);
 
+/* The parts of a product of f32 or f64 (gemm.c); strides are in elements. */
+typedef struct cpu_gemm {
+    int rows, panel; /* of a tile in registers; columns of a panel of b */
+    int slack;       /* elements that may be written behind packed rows */
+    /* n columns of k rows as panels, one after the other; the last one filled up with zeros. */
+    void (*pack_b)(int64_t k, int64_t n, const void *b, const int64_t *strides, void *to);
+    /* c = a * b, or with `add` c += a * b. Panels of b are b_panel apart, their rows b_row; one
+     * that is not full has to be packed. One stride of a is 1. scratch: room for m * k elements and
+     * the slack, for rows of a that are to be packed first; or NULL. */
+    void (*block)(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *a_strides,
+                  const void *b, int64_t b_row, int64_t b_panel, void *c, int64_t c_row, bool add,
+                  void *scratch);
+    /* y = matrix * x, n x k times k; x has unit stride, and so has one side of the matrix. */
+    void (*vector)(int64_t n, int64_t k, const void *matrix, const int64_t *strides, const void *x,
+                   void *y);
+} cpu_gemm;
+
 /* One row of n elements; scale, bias: of the row's length, or NULL. out may be x. */
 typedef void (*cpu_row_kernel)(void *out, const void *x, const void *scale, const void *bias,
                                int64_t n, double epsilon);
@@ -54,9 +71,10 @@ typedef struct cpu_kernels {
     const cpu_map_kernel (*convert)[SHOAL_DTYPE_COUNT]; /* [from][to]; NULL: none */
     const cpu_fold_kernel (*fold)[SHOAL_DTYPE_COUNT];   /* [operation][element type]; NULL: none */
     cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];        /* NULL: none */
-    cpu_map_kernel multiply_add[CPU_FLOATS];            /* of three operands, two roundings */
-    bool (*computes_long)(cpu_map_kernel kernel);       /* those of functions.c */
-    cpu_row_kernel row[GRAPH_OP_BUILT_IN];              /* of f32, along the last axis */
+    const cpu_gemm *gemm[CPU_FLOATS];
+    cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
+    bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
+    cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
     void (*stream)(void *to, const void *from, size_t bytes);
     void (*fence)(void);
@@ -66,24 +84,6 @@ extern const cpu_kernels cpu_kernels_base;
 #ifdef __x86_64__
 extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
 #endif
-
-/* ---- blas.c ---- */
-
-typedef struct cpu_blas {
-    const char *name; /* the library */
-    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
-                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-    void (*dgemm)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha,
-                  const double *a, int lda, const double *b, int ldb, double beta, double *c,
-                  int ldc);
-    void (*sgemv)(int order, int trans, int m, int n, float alpha, const float *a, int lda,
-                  const float *x, int incx, float beta, float *y, int incy);
-    void (*dgemv)(int order, int trans, int m, int n, double alpha, const double *a, int lda,
-                  const double *x, int incx, double beta, double *y, int incy);
-} cpu_blas;
-
-/* Single-threaded BLAS, opened at the first call; NULL where there is none. Any thread. */
-const cpu_blas *cpu_blas_get(void);
 
 /* ---- device.c ---- */
 
@@ -190,6 +190,16 @@ typedef struct cpu_matrix {
     size_t scratch_bytes;
 } cpu_matrix;
 
+/* How a product of f32 or f64 is divided: k in parts of `depth`, n in parts of `width`, and of
+ * these the parts of one thread are rows x columns, for `group` batches at a time. All of it but
+ * the order of sums along k, which `depth` decides, is a matter of speed. */
+typedef struct cpu_blocks {
+    const cpu_gemm *gemm; /* NULL: none */
+    int64_t depth, width, rows, columns, group;
+    bool pack_lhs, pack_rhs;
+    size_t lhs, lhs_each, rhs, rhs_each; /* offsets in the workspace; bytes per thread, per batch */
+} cpu_blocks;
+
 typedef struct cpu_dot {
     uint8_t dtype; /* in which it is computed */
     int64_t m, n, k;
@@ -197,6 +207,7 @@ typedef struct cpu_dot {
     cpu_matrix lhs, rhs;   /* m x k, k x n */
     cpu_map_kernel narrow; /* NULL: no conversion */
     size_t wide;           /* offset of the result before it is narrowed */
+    cpu_blocks blocks;     /* unless a loop of our own is taken */
 } cpu_dot;
 
 /* A composite along the rows of a dense tensor. */
@@ -319,6 +330,13 @@ shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step);
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
+
+/* ---- product.c ---- */
+
+/* Sets dot->blocks, except where its parts of the workspace lie. */
+void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *dot);
+/* c = a * b for every batch, c being dense. */
+void cpu_product_run(const cpu_run *run, const cpu_dot *dot, const char *a, const char *b, char *c);
 
 /* Transposes, slices, broadcasts, concatenations. */
 bool cpu_is_move(uint16_t op);

@@ -1,18 +1,12 @@
-/* Matrix products. Every dot_general is, per batch, the product of two matrices; operands whose
- * axes do not form strided matrices are copied first. BLAS computes one slab of the result per
- * thread; tiny products, and those of machines without BLAS, take a loop of our own. Which one is
- * taken depends on the shape alone, so that the same program gives the same bits. */
+/* dot_general. It is, per batch, the product of two matrices; operands whose axes do not form
+ * strided matrices are copied first. What is multiplied how depends on the shape alone, so that the
+ * same program gives the same bits: f32 and f64 by product.c, tiny ones and integers by a loop. */
 #include "backend/cpu/cpu.h"
 
-#include <limits.h>
-
-enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 enum {
-    TINY = 4096,            /* multiplications below which BLAS is not worth its call */
-    SPLIT_MATRIX = 2000000, /* multiplications from which on threads share the work, */
-    SPLIT_VECTOR = 1 << 17, /* and with a vector, where memory is the limit */
-    SLAB = 16,              /* slabs are multiples of this */
-    GRAIN = 1 << 15,        /* elements to convert */
+    TINY = 1024,     /* multiplications that the loop does as well */
+    GRAIN = 1 << 15, /* elements to convert */
+    LOOPED = 1 << 18 /* multiplications of the loop that are worth a thread */
 };
 
 /* Whether axes are one axis to an operand; *stride is its stride, 0 for at most one element. */
@@ -113,7 +107,10 @@ static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
     if (columns->count == 1) x->column_stride = 1;
     if (rows->count == 1) x->row_stride = x->column_stride == 1 ? columns->count : 1;
     if (columns->count == 1 && !x->row_stride) x->row_stride = 1;
-    if (!strided || !(any_strides || is_plain(x, columns->count) || is_transposed(x, rows->count)))
+    bool is_matrix = is_plain(x, columns->count) || is_transposed(x, rows->count);
+    bool is_vector = rows->count == 1 || columns->count == 1;
+    bool is_near = x->column_stride == 1 || (x->row_stride == 1 && columns->count == 1);
+    if (!strided || !(any_strides || (is_matrix && (is_near || !is_vector))))
         pack(x, batch, rows, columns, side);
 }
 
@@ -148,6 +145,8 @@ void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *p, cpu_step 
         widen(kernels, &dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, dtype);
         dot->narrow = kernels->convert[SHOAL_F32][dtype];
     }
+    double work = (double)dot->m * (double)dot->n * (double)dot->k;
+    if (floats && work > TINY) cpu_product_prepare(kernels, p->threads, dot);
     for (int side = 0; side < 2; side++) {
         cpu_matrix *x = side ? &dot->rhs : &dot->lhs;
         size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
@@ -159,68 +158,26 @@ void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *p, cpu_step 
 
 typedef struct job {
     const cpu_dot *dot;
-    const cpu_blas *blas; /* NULL: the loop */
     cpu_matmul_kernel loop;
     const char *a, *b;
     char *c;
     size_t bytes;
-    int64_t slab, n_slabs; /* along the longer side of the result */
 } job;
 
-/* y = x A' or A x for a row or column of the result, n elements of it. `matrix` is n x k. */
-static void multiply_vector(const job *j, const char *matrix, bool plain, int64_t lead,
-                            const char *x, int64_t step, char *y, int64_t n) {
-    int k = (int)j->dot->k, trans = plain ? PLAIN : TRANSPOSED;
-    int rows = plain ? (int)n : k, columns = plain ? k : (int)n;
-    memset(y, 0, (size_t)n * j->bytes);
-    if (j->bytes == sizeof(float))
-        j->blas->sgemv(ROW_MAJOR, trans, rows, columns, 1, (const float *)matrix, (int)lead,
-                       (const float *)x, (int)step, 0, (float *)y, 1);
-    else
-        j->blas->dgemv(ROW_MAJOR, trans, rows, columns, 1, (const double *)matrix, (int)lead,
-                       (const double *)x, (int)step, 0, (double *)y, 1);
-}
-
-static void multiply(const job *j, const char *a, const char *b, char *c, int64_t m, int64_t n) {
-    const cpu_dot *dot = j->dot;
-    const cpu_matrix *l = &dot->lhs, *r = &dot->rhs;
-    if (!j->blas) {
-        j->loop(m, n, dot->k, a, (const int64_t[]){l->row_stride, l->column_stride}, b,
-                (const int64_t[]){r->row_stride, r->column_stride}, c, dot->n);
-        return;
-    }
-    bool plain_a = is_plain(l, dot->k), plain_b = is_plain(r, dot->n);
-    int64_t lead_a = plain_a ? l->row_stride : l->column_stride;
-    int64_t lead_b = plain_b ? r->row_stride : r->column_stride;
-    if (dot->n == 1) {
-        multiply_vector(j, a, plain_a, lead_a, b, r->row_stride, c, m);
-    } else if (dot->m == 1) {
-        multiply_vector(j, b, !plain_b, lead_b, a, l->column_stride, c, n);
-    } else if (j->bytes == sizeof(float)) {
-        j->blas->sgemm(ROW_MAJOR, plain_a ? PLAIN : TRANSPOSED, plain_b ? PLAIN : TRANSPOSED,
-                       (int)m, (int)n, (int)dot->k, 1, (const float *)a, (int)lead_a,
-                       (const float *)b, (int)lead_b, 0, (float *)c, (int)dot->n);
-    } else {
-        j->blas->dgemm(ROW_MAJOR, plain_a ? PLAIN : TRANSPOSED, plain_b ? PLAIN : TRANSPOSED,
-                       (int)m, (int)n, (int)dot->k, 1, (const double *)a, (int)lead_a,
-                       (const double *)b, (int)lead_b, 0, (double *)c, (int)dot->n);
-    }
-}
-
-static void multiply_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+/* Rows of the result, batch after batch. */
+static void multiply_rows(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_dot *dot = j->dot;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t batch = i / j->n_slabs, from = i % j->n_slabs * j->slab;
-        bool by_rows = dot->m >= dot->n;
-        int64_t all = by_rows ? dot->m : dot->n;
-        int64_t some = all - from < j->slab ? all - from : j->slab;
-        int64_t row = by_rows ? from : 0, column = by_rows ? 0 : from;
-        int64_t a = ref_axes_at(&dot->batch, batch, 0) + row * dot->lhs.row_stride;
-        int64_t b = ref_axes_at(&dot->batch, batch, 1) + column * dot->rhs.column_stride;
-        int64_t c = (batch * dot->m + row) * dot->n + column;
-        multiply(j, j->a + (size_t)a * j->bytes, j->b + (size_t)b * j->bytes,
-                 j->c + (size_t)c * j->bytes, by_rows ? some : dot->m, by_rows ? dot->n : some);
+    const cpu_matrix *l = &dot->lhs, *r = &dot->rhs;
+    for (int64_t some; begin < end; begin += some) {
+        int64_t batch = begin / dot->m, row = begin % dot->m;
+        some = dot->m - row < end - begin ? dot->m - row : end - begin;
+        int64_t a = ref_axes_at(&dot->batch, batch, 0) + row * l->row_stride;
+        int64_t b = ref_axes_at(&dot->batch, batch, 1);
+        j->loop(some, dot->n, dot->k, j->a + (size_t)a * j->bytes,
+                (const int64_t[]){l->row_stride, l->column_stride}, j->b + (size_t)b * j->bytes,
+                (const int64_t[]){r->row_stride, r->column_stride},
+                j->c + (size_t)(begin * dot->n) * j->bytes, dot->n);
     }
 }
 
@@ -249,20 +206,6 @@ static const char *packed(const cpu_run *run, const cpu_matrix *x, const char *d
     return to;
 }
 
-/* BLAS counts in int. */
-static bool fits_blas(const cpu_dot *dot) {
-    const int64_t numbers[] = {dot->m,
-                               dot->n,
-                               dot->k,
-                               dot->lhs.row_stride,
-                               dot->lhs.column_stride,
-                               dot->rhs.row_stride,
-                               dot->rhs.column_stride};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (numbers[i] > INT_MAX) return false;
-    return true;
-}
-
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
     const cpu_dot *dot = &step->u.dot;
     const shoal_node *node = step->node;
@@ -277,21 +220,14 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
         return SHOAL_OK;
     }
     if (dot->narrow) j.c = run->workspace + dot->wide;
-    double work = (double)dot->m * (double)dot->n * (double)dot->k;
-    bool floats = dot->dtype == SHOAL_F32 || dot->dtype == SHOAL_F64;
-    if (floats && work > TINY && fits_blas(dot)) j.blas = cpu_blas_get();
     size_t bytes = dot->narrow ? 2 : j.bytes;
     j.a = packed(run, &dot->lhs, run->at[node->inputs[0]], bytes);
     j.b = packed(run, &dot->rhs, run->at[node->inputs[1]], bytes);
-    uint32_t threads = base_pool_threads(run->device->pool);
-    bool is_vector = dot->m == 1 || dot->n == 1;
-    bool split = work * (double)dot->batch.count >= (is_vector ? SPLIT_VECTOR : SPLIT_MATRIX);
-    int64_t side = dot->m >= dot->n ? dot->m : dot->n;
-    int64_t parts = split && dot->batch.count < threads ? threads : 1;
-    j.slab = ((side + parts - 1) / parts + SLAB - 1) / SLAB * SLAB;
-    j.n_slabs = (side + j.slab - 1) / j.slab;
-    int64_t tasks = dot->batch.count * j.n_slabs;
-    cpu_parallel(run->device, tasks, split ? 1 : tasks, multiply_range, &j);
+    if (dot->blocks.gemm)
+        cpu_product_run(run, dot, j.a, j.b, j.c);
+    else
+        cpu_parallel(run->device, dot->batch.count * dot->m, 1 + LOOPED / (dot->n * dot->k),
+                     multiply_rows, &j);
     conversion c = {dot->narrow, j.c, out, sizeof(float), 2};
     if (dot->narrow) cpu_parallel(run->device, results, GRAIN, convert_range, &c);
     return SHOAL_OK;

@@ -99,7 +99,7 @@ static void fence(void) {
 #endif
 }
 
-/* ---- matrix products without BLAS: blocks of k and n that stay in the cache ---- */
+/* ---- matrix products of integers, and tiny ones: blocks of k and n that stay in the cache ---- */
 
 #define MATMUL(name, type, wide)                                                                   \
     static void name(int64_t m, int64_t n, int64_t k, const void *a_data, const int64_t *as,       \
@@ -195,6 +195,7 @@ const cpu_kernels CPU_OF_SET(kernels) = {
                [SHOAL_U64] = matmul_64,
                [SHOAL_F32] = matmul_f32,
                [SHOAL_F64] = matmul_f64},
+    .gemm = {&CPU_OF_SET(gemm_f32), &CPU_OF_SET(gemm_f64)},
     .multiply_add = {multiply_add_f32, multiply_add_f64},
     .row =
         {

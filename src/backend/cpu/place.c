@@ -86,6 +86,19 @@ static bool take_over(cpu_program *p, uint32_t s, uint32_t w, part_list *parts) 
     return false;
 }
 
+static shoal_status place_dot(cpu_program *p, uint32_t s, part_list *parts) {
+    cpu_dot *dot = &p->steps[s].u.dot;
+    cpu_blocks *blocks = &dot->blocks;
+    for (int side = 0; side < 2; side++) {
+        cpu_matrix *x = side ? &dot->rhs : &dot->lhs;
+        if (x->pack) SHOAL_TRY(take(p, parts, x->scratch_bytes, s, &x->scratch));
+    }
+    SHOAL_TRY(take(p, parts, blocks->lhs_each * p->threads, s, &blocks->lhs));
+    SHOAL_TRY(take(p, parts, blocks->rhs_each * (size_t)blocks->group, s, &blocks->rhs));
+    return dot->narrow ? take(p, parts, 2 * bytes_of(p, p->steps[s].writes[0]), s, &dot->wide)
+                       : SHOAL_OK;
+}
+
 /* What a step needs for itself, while it runs. */
 static shoal_status place_scratch(cpu_program *p, uint32_t s, part_list *parts) {
     cpu_step *step = &p->steps[s];
@@ -100,13 +113,7 @@ static shoal_status place_scratch(cpu_program *p, uint32_t s, part_list *parts) 
         SHOAL_TRY(take(p, parts, cpu_reduce_partial(r), s, &r->partial));
         return take(p, parts, cpu_reduce_scratch(r) * p->threads, s, &r->scratch);
     }
-    for (int side = 0; step->run == cpu_dot_run && side < 2; side++) {
-        cpu_matrix *x = side ? &step->u.dot.rhs : &step->u.dot.lhs;
-        if (x->pack) SHOAL_TRY(take(p, parts, x->scratch_bytes, s, &x->scratch));
-    }
-    if (step->run == cpu_dot_run && step->u.dot.narrow)
-        return take(p, parts, 2 * bytes_of(p, step->writes[0]), s, &step->u.dot.wide);
-    return SHOAL_OK;
+    return step->run == cpu_dot_run ? place_dot(p, s, parts) : SHOAL_OK;
 }
 
 static shoal_status place_step(cpu_program *p, uint32_t s, part_list *parts) {

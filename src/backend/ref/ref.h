@@ -25,6 +25,9 @@ ref_kernel ref_kernel_of(uint16_t op);
 /* Whether the reference runs this node, bodies included. */
 bool ref_supports(const shoal_node *node);
 
+/* The body that `if` or `case` runs. */
+uint16_t ref_branch_of(const shoal_node *node, const void *selector);
+
 /* Runs whole graphs: memory for the values between inputs and outputs, reused from run to run. */
 typedef struct ref_frame ref_frame;
 shoal_status ref_frame_new(const shoal_graph *g, ref_frame **out) SHOAL_CHECK_RESULT;
@@ -88,6 +91,23 @@ typedef struct ref_dot {
 ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node);
 /* The offset of element number `index` of the axes, row-major, in operand `side`. */
 int64_t ref_axes_at(const ref_axes *axes, int64_t index, int side);
+
+/* A convolution: extents and steps (in elements) of every axis by its meaning. The spatial ones in
+ * order; channels are those of one group. */
+typedef struct ref_windows_axis {
+    int64_t in, window, out, in_step, window_step, out_step;
+    int64_t stride, before, in_gap, window_gap; /* before: padding; gaps: dilations, 1 for none */
+    bool reversed;
+} ref_windows_axis;
+typedef struct ref_windows {
+    uint32_t spatial;
+    int64_t batch, channels, features, feature_groups, batch_groups;
+    int64_t lhs_batch, lhs_channel, rhs_channel, rhs_feature, out_batch, out_feature;
+    ref_windows_axis axis[SHOAL_MAX_RANK];
+} ref_windows;
+ref_windows ref_windows_of(const shoal_graph *g, const shoal_node *node);
+/* The input's index where element `inside` of the window at `place` lies; -1: there is none. */
+int64_t ref_windows_at(const ref_windows_axis *axis, int64_t place, int64_t inside);
 
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, rule, local,     \
            cost, kernel, decomposition, derivative, reads, summary)                                \

@@ -1,0 +1,339 @@
+/* The inner parts of matrix products of f32, and by way of gemm_f64.c of f64, compiled once per
+ * instruction set. After K. Goto and R. van de Geijn, Anatomy of High-Performance Matrix
+ * Multiplication: the right operand lies in panels of PANEL columns, packed row after row; a tile
+ * of up to ROWS rows times a panel is summed in registers. Every element is summed along k in one
+ * order, whatever the blocks are. */
+#include "backend/cpu/functions.h"
+
+#ifdef GEMM_F64
+typedef double real;
+#define NAME(name) CPU_OF_SET(name##_f64)
+#else
+typedef float real;
+#define NAME(name) CPU_OF_SET(name##_f32)
+#endif
+
+#if defined(__AVX512F__)
+enum { BYTES = 64, ROWS = 14 };
+#elif defined(__AVX2__)
+enum { BYTES = 32, ROWS = 6 };
+#else
+enum { BYTES = 16, ROWS = 6 };
+#endif
+enum { WIDTH = BYTES / (int)sizeof(real), PANEL = 2 * WIDTH };
+
+typedef real vec __attribute__((vector_size(BYTES)));
+typedef real loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vec load(const real *x) { return *(const loose *)x; }
+INLINE void store(real *to, vec x) { *(loose *)to = x; }
+
+/* ---- transposing blocks of WIDTH x WIDTH ---- */
+
+#define LOW16(n)                                                                                   \
+    0, (n), 1, (n) + 1, 2, (n) + 2, 3, (n) + 3, 4, (n) + 4, 5, (n) + 5, 6, (n) + 6, 7, (n) + 7
+#define HIGH16(n)                                                                                  \
+    8, (n) + 8, 9, (n) + 9, 10, (n) + 10, 11, (n) + 11, 12, (n) + 12, 13, (n) + 13, 14, (n) + 14,  \
+        15, (n) + 15
+#define LOW8(n) 0, (n), 1, (n) + 1, 2, (n) + 2, 3, (n) + 3
+#define HIGH8(n) 4, (n) + 4, 5, (n) + 5, 6, (n) + 6, 7, (n) + 7
+#define LOW4(n) 0, (n), 1, (n) + 1
+#define HIGH4(n) 2, (n) + 2, 3, (n) + 3
+#if defined(__AVX512F__) && !defined(GEMM_F64)
+#define LOW LOW16(16)
+#define HIGH HIGH16(16)
+#elif (defined(__AVX512F__) && defined(GEMM_F64)) || (defined(__AVX2__) && !defined(GEMM_F64))
+#define LOW LOW8(8)
+#define HIGH HIGH8(8)
+#elif defined(__AVX2__) || !defined(GEMM_F64)
+#define LOW LOW4(4)
+#define HIGH HIGH4(4)
+#else
+#define LOW 0, 2
+#define HIGH 1, 3
+#endif
+
+/* Rows n < WIDTH of the block are `from + n * stride`; missing ones are zero. Its columns go to `to
+ * + c * step`, whole vectors: with step < WIDTH each is overwritten by the next. */
+INLINE void transpose(const real *from, int64_t stride, int n, real *to, int64_t step) {
+    vec x[WIDTH], y[WIDTH];
+    for (int i = 0; i < WIDTH; i++) x[i] = i < n ? load(from + i * stride) : (vec){0};
+    for (int round = 1; round < WIDTH; round *= 2) {
+        for (int i = 0; i < WIDTH / 2; i++) {
+            y[2 * i] = __builtin_shufflevector(x[i], x[i + WIDTH / 2], LOW);
+            y[2 * i + 1] = __builtin_shufflevector(x[i], x[i + WIDTH / 2], HIGH);
+        }
+        for (int i = 0; i < WIDTH; i++) x[i] = y[i];
+    }
+    for (int i = 0; i < WIDTH; i++) store(to + i * step, x[i]);
+}
+
+/* ---- packing ---- */
+
+/* n <= PANEL columns of k rows. */
+static void pack_panel(int64_t k, int n, const real *b, int64_t row, int64_t column, real *to) {
+    int64_t p = 0;
+    if (column == 1 && n == PANEL) {
+        for (; p < k; p++) {
+            store(to + p * PANEL, load(b + p * row));
+            store(to + p * PANEL + WIDTH, load(b + p * row + WIDTH));
+        }
+        return;
+    }
+    for (; row == 1 && p + WIDTH <= k; p += WIDTH)
+        for (int half = 0; half < PANEL; half += WIDTH) {
+            int some = n - half < WIDTH ? n - half : WIDTH;
+            transpose(b + half * column + p, column, some, to + p * PANEL + half, PANEL);
+        }
+    for (; p < k; p++)
+        for (int j = 0; j < PANEL; j++) to[p * PANEL + j] = j < n ? b[p * row + j * column] : 0;
+}
+
+/* Rows that lie as they are read are taken some at a time, to walk along them. */
+static void pack_b(int64_t k, int64_t n, const void *b_data, const int64_t *strides, void *to) {
+    const real *b = b_data;
+    int64_t some = strides[1] == 1 ? 8 : k;
+    for (int64_t p = 0; p < k; p += some) {
+        if (some > k - p) some = k - p;
+        for (int64_t j = 0; j < n; j += PANEL)
+            pack_panel(some, n - j < PANEL ? (int)(n - j) : PANEL,
+                       b + p * strides[0] + j * strides[1], strides[0], strides[1],
+                       (real *)to + j * k + p * PANEL);
+    }
+}
+
+/* m <= ROWS rows of k columns, one column after the other. Less than a vector is written behind the
+ * last. */
+static void pack_rows(int m, int64_t k, const real *a, int64_t row, int64_t column, real *to) {
+    int64_t p = 0;
+    if (column != 1) {
+        for (; p < k; p++, a += column, to += m) memcpy(to, a, (size_t)m * sizeof *to);
+        return;
+    }
+    /* The last rows first: what they write too much is overwritten by the first ones. */
+    for (; p + WIDTH <= k; p += WIDTH)
+        for (int i = (m - 1) / WIDTH * WIDTH; i >= 0; i -= WIDTH)
+            transpose(a + i * row + p, row, m - i < WIDTH ? m - i : WIDTH, to + p * m + i, m);
+    for (; p < k; p++)
+        for (int i = 0; i < m; i++) to[p * m + i] = a[i * row + p];
+}
+
+/* ---- tiles ---- */
+
+typedef struct tile {
+    int64_t k;
+    const real *a;
+    int64_t a_row, a_column;
+    const real *b;
+    int64_t b_row;
+    real *c;
+    int64_t c_row;
+    bool add; /* to what is in c */
+} tile;
+
+/* `rows` and `vectors` are constants. near: rows of a are side by side; else its columns are. Then
+ * rows are addressed from a few pointers with the factors that the processor has, or there would be
+ * more of them than registers. */
+INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
+    vec sums[ROWS][2];
+    const real *a = t->a, *b = t->b;
+    const char *from[5];
+    const int64_t row = t->a_row * (int64_t)sizeof(real), k = t->k;
+    const int64_t a_column = t->a_column, b_row = t->b_row;
+    for (int g = 0; g < 5; g++) from[g] = (const char *)a + (3 * g < rows ? 3 * g : 0) * row;
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++) {
+            sums[i][v] = (vec){0};
+            __builtin_prefetch(t->c + i * t->c_row + v * WIDTH, 1); /* it is needed at the end */
+        }
+    for (int64_t p = 0; p < k; p++) {
+        vec right[2];
+        for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
+        b += b_row;
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++) {
+            real x = near ? a[i] : *(const real *)(from[i < 12 ? i / 3 : 4] + i % 3 * row);
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) sums[i][v] += x * right[v];
+        }
+        if (near)
+            a += a_column;
+        else
+            for (int g = 0; g < 5; g++) {
+                from[g] += sizeof(real);
+                __asm__("" : "+r"(from[g])); /* a pointer of its own: no new ones are made of it */
+            }
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++) {
+            real *c = t->c + i * t->c_row + v * WIDTH;
+            store(c, t->add ? load(c) + sums[i][v] : sums[i][v]);
+        }
+}
+
+#define TILE(rows)                                                                                 \
+    static void tile_##rows##_near(const tile *t) { multiply_tile(t, rows, 2, true); }             \
+    static void tile_##rows##_far(const tile *t) { multiply_tile(t, rows, 2, false); }             \
+    static void thin_##rows##_near(const tile *t) { multiply_tile(t, rows, 1, true); }             \
+    static void thin_##rows##_far(const tile *t) { multiply_tile(t, rows, 1, false); }
+#define NAMES(rows)                                                                                \
+    {                                                                                              \
+        {thin_##rows##_far, thin_##rows##_near}, { tile_##rows##_far, tile_##rows##_near }         \
+    }
+TILE(1)
+TILE(2)
+TILE(3)
+TILE(4)
+TILE(5)
+TILE(6)
+#ifdef __AVX512F__
+TILE(7)
+TILE(8)
+TILE(9)
+TILE(10)
+TILE(11)
+TILE(12)
+TILE(13)
+TILE(14)
+#endif
+
+typedef void (*tile_kernel)(const tile *t);
+static const tile_kernel kernels[ROWS][2][2] = {
+    NAMES(1), NAMES(2), NAMES(3), NAMES(4),  NAMES(5),  NAMES(6),
+#ifdef __AVX512F__
+    NAMES(7), NAMES(8), NAMES(9), NAMES(10), NAMES(11), NAMES(12), NAMES(13), NAMES(14),
+#endif
+};
+
+/* A tile at the right edge: summed beside c, since only some of its columns exist. */
+static void multiply_edge(const tile *whole, int rows, int columns, bool near) {
+    real sums[ROWS * PANEL];
+    tile t = *whole;
+    t.c = sums;
+    t.c_row = PANEL;
+    t.add = false;
+    kernels[rows - 1][columns > WIDTH][near](&t);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            real *c = whole->c + i * whole->c_row + j;
+            *c = whole->add ? *c + sums[i * PANEL + j] : sums[i * PANEL + j];
+        }
+}
+
+/* ---- blocks ---- */
+
+/* Row panels are as equal as can be: `small` rows each, and one more for the first of them. */
+typedef struct panels {
+    int64_t count, small, larger;
+} panels;
+
+static panels divide(int64_t m) {
+    int64_t count = (m + ROWS - 1) / ROWS;
+    return (panels){count, m / count, m % count};
+}
+
+static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int64_t *as,
+                  const void *b, int64_t b_row, int64_t b_panel, void *c, int64_t c_row, bool add,
+                  void *scratch) {
+    const real *a = a_data;
+    panels rows = divide(m);
+    bool near = as[0] == 1 || scratch;
+    for (int64_t i = 0, at = 0, some; scratch && i < rows.count; i++, at += some) {
+        some = rows.small + (i < rows.larger);
+        pack_rows((int)some, k, a + at * as[0], as[0], as[1], (real *)scratch + at * k);
+    }
+    for (int64_t j = 0; j < n; j += PANEL) {
+        int columns = n - j < PANEL ? (int)(n - j) : PANEL;
+        tile t = {.k = k,
+                  .b = (const real *)b + j / PANEL * b_panel,
+                  .b_row = b_row,
+                  .c_row = c_row,
+                  .add = add};
+        for (int64_t i = 0, at = 0, some; i < rows.count; i++, at += some) {
+            some = rows.small + (i < rows.larger);
+            t.a = scratch ? (const real *)scratch + at * k : a + at * as[0];
+            t.a_row = scratch ? 1 : as[0];
+            t.a_column = scratch ? some : as[1];
+            t.c = (real *)c + at * c_row + j;
+            if (columns == PANEL)
+                kernels[some - 1][1][near](&t);
+            else
+                multiply_edge(&t, (int)some, columns, near);
+        }
+    }
+}
+
+/* ---- with a vector ---- */
+
+enum { TOGETHER = 4 }; /* rows that are read side by side */
+
+INLINE real sum_of(vec x) {
+    real sums[WIDTH];
+    store(sums, x);
+    for (int width = WIDTH / 2; width; width /= 2)
+        for (int i = 0; i < width; i++) sums[i] += sums[i + width];
+    return sums[0];
+}
+
+/* Rows of unit stride: each is multiplied with x and summed. */
+INLINE void dots(int rows, int64_t k, const real *a, int64_t row, const real *x, real *y) {
+    vec sums[TOGETHER][2];
+    int64_t p = 0;
+    for (int i = 0; i < rows; i++) sums[i][0] = sums[i][1] = (vec){0};
+    for (; p + PANEL <= k; p += PANEL)
+        for (int i = 0; i < rows; i++)
+            for (int v = 0; v < 2; v++)
+                sums[i][v] += load(a + i * row + p + v * WIDTH) * load(x + p + v * WIDTH);
+    for (int i = 0; i < rows; i++) y[i] = sum_of(sums[i][0] + sums[i][1]);
+    for (; p < k; p++)
+        for (int i = 0; i < rows; i++) y[i] += a[i * row + p] * x[p];
+}
+
+static void times_rows(int64_t n, int64_t k, const real *a, int64_t row, const real *x, real *y) {
+    int64_t i = 0;
+    for (; i + TOGETHER <= n; i += TOGETHER) dots(TOGETHER, k, a + i * row, row, x, y + i);
+    for (; i < n; i++) dots(1, k, a + i * row, row, x, y + i);
+}
+
+/* Columns of unit stride: y is the sum of all, each multiplied with an element of x. */
+INLINE void combine(int columns, int64_t n, const real *a, int64_t column, const real *x, real *y,
+                    bool add) {
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        vec sum = add ? load(y + i) : (vec){0};
+        for (int p = 0; p < columns; p++) sum += x[p] * load(a + p * column + i);
+        store(y + i, sum);
+    }
+    for (; i < n; i++) {
+        real sum = add ? y[i] : 0;
+        for (int p = 0; p < columns; p++) sum += x[p] * a[p * column + i];
+        y[i] = sum;
+    }
+}
+
+static void times_columns(int64_t n, int64_t k, const real *a, int64_t column, const real *x,
+                          real *y) {
+    int64_t p = 0;
+    for (; p + 2 * TOGETHER <= k; p += 2 * TOGETHER)
+        combine(2 * TOGETHER, n, a + p * column, column, x + p, y, p > 0);
+    for (; p < k; p++) combine(1, n, a + p * column, column, x + p, y, p > 0);
+}
+
+static void vector(int64_t n, int64_t k, const void *matrix, const int64_t *strides, const void *x,
+                   void *y) {
+    if (strides[1] == 1)
+        times_rows(n, k, matrix, strides[0], x, y);
+    else
+        times_columns(n, k, matrix, strides[1], x, y);
+}
+
+const cpu_gemm NAME(gemm) = {.rows = ROWS,
+                             .panel = PANEL,
+                             .slack = WIDTH,
+                             .pack_b = pack_b,
+                             .block = block,
+                             .vector = vector};

@@ -1,0 +1,175 @@
+/* Matrix products of f32 and f64: tiles of every instruction set and form, and whole products
+ * around the sizes of their blocks, on one thread and on three. Operands are small integers, so
+ * that every order of sums is exact and a sum in double is the truth. */
+#include "backend/cpu/cpu.h"
+#include "backend/registry.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+/* cmocka wants the headers above first. */
+#include <cmocka.h>
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != SHOAL_OK) fail_msg("%s: %s", #call, shoal_error_message());                  \
+    } while (0)
+
+/* ---- tiles ---- */
+
+enum { MOST = 70, SPARE = 64 };
+
+static void set(void *x, size_t bytes, int64_t i, double value) {
+    if (bytes == 4)
+        ((float *)x)[i] = (float)value;
+    else
+        ((double *)x)[i] = value;
+}
+
+static double get(const void *x, size_t bytes, int64_t i) {
+    return bytes == 4 ? (double)((const float *)x)[i] : ((const double *)x)[i];
+}
+
+static void check_block(const char *name, const cpu_gemm *gemm, size_t bytes, int64_t m, int64_t n,
+                        int64_t k, unsigned form) {
+    enum { ROW = MOST + 3 };
+    static double a[MOST * MOST], b[MOST * MOST], c[MOST * ROW], panels[MOST * (MOST + SPARE)],
+        scratch[MOST * MOST + SPARE];
+    bool packs_a = form & 4, add = form & 8;
+    const int64_t as[] = {form & 1 ? 1 : k, form & 1 ? m : 1};
+    const int64_t bs[] = {form & 2 ? 1 : n, form & 2 ? k : 1};
+    for (int64_t i = 0; i < m * k; i++) set(a, bytes, i, (double)(i * 7 % 11) - 5);
+    for (int64_t i = 0; i < k * n; i++) set(b, bytes, i, (double)(i * 5 % 13) - 6);
+    for (int64_t i = 0; i < m * ROW; i++) set(c, bytes, i, (double)i);
+    gemm->pack_b(k, n, b, bs, panels);
+    bool packs_b = form & 2 || n % gemm->panel || !packs_a;
+    gemm->block(m, n, k, a, as, packs_b ? panels : b, packs_b ? gemm->panel : n,
+                packs_b ? gemm->panel * k : gemm->panel, c, ROW, add, packs_a ? scratch : NULL);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < ROW; j++) {
+            double sum = add || j >= n ? (double)(i * ROW + j) : 0;
+            for (int64_t p = 0; p < k && j < n; p++)
+                sum += get(a, bytes, i * as[0] + p * as[1]) * get(b, bytes, p * bs[0] + j * bs[1]);
+            if (get(c, bytes, i * ROW + j) != sum)
+                fail_msg("%s, %zu bytes, %dx%dx%d, form %u: [%d, %d] is %g, not %g", name, bytes,
+                         (int)m, (int)k, (int)n, form, (int)i, (int)j, get(c, bytes, i * ROW + j),
+                         sum);
+        }
+}
+
+static void test_blocks(void **state) {
+    const cpu_kernels *tables[3] = {&cpu_kernels_base};
+    int n_tables = 1;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) tables[n_tables++] = &cpu_kernels_avx2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        tables[n_tables++] = &cpu_kernels_avx512;
+#endif
+    for (int t = 0; t < n_tables; t++)
+        for (int type = 0; type < CPU_FLOATS; type++)
+            for (int64_t m = 1; m <= MOST; m += m < 30 ? 1 : 19)
+                for (int64_t n = 1; n <= MOST; n += n % 8 ? 7 : 8)
+                    for (unsigned form = 0; form < 16; form++)
+                        check_block(tables[t]->name, tables[t]->gemm[type], type ? 8 : 4, m, n,
+                                    1 + (m * 5 + n) % 40, form);
+}
+
+/* ---- whole products ---- */
+
+static graph *product(uint8_t dtype, int64_t batch, const int64_t sides[3], unsigned form) {
+    graph *g;
+    uint32_t in[2], out;
+    const int64_t m = sides[0], k = sides[1], n = sides[2], zero = 0;
+    const int64_t left = form & 1 ? 1 : 2, right = form & 2 ? 2 : 1;
+    shoal_type lhs = {
+        .dtype = dtype, .rank = 3, .dims = {batch, form & 1 ? k : m, form & 1 ? m : k}};
+    shoal_type rhs = {
+        .dtype = dtype, .rank = 3, .dims = {batch, form & 2 ? n : k, form & 2 ? k : n}};
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, &zero, 1),
+                                graph_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, &zero, 1),
+                                graph_ints(SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &left, 1),
+                                graph_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &right, 1)};
+    OK(graph_new(0, &g));
+    OK(graph_add_input(g, &lhs, &in[0]));
+    OK(graph_add_input(g, &rhs, &in[1]));
+    OK(graph_add(g, GRAPH_DOT_GENERAL, in, 2, attrs, 4, NULL, 0, &out));
+    OK(graph_add_output(g, out));
+    return g;
+}
+
+static void run(uint32_t threads, const shoal_graph *g, void *const *data) {
+    const shoal_backend *backend;
+    shoal_device *device;
+    shoal_compile_report report = {.size = sizeof report};
+    shoal_executable *executable;
+    shoal_binding bindings[3] = {0};
+    OK(backend_find("cpu", &backend));
+    OK(backend->device_new(backend_host(), 0, threads, &device));
+    OK(backend->compile(device, g, NULL, &report, &executable));
+    for (int i = 0; i < 3; i++) {
+        size_t bytes = (size_t)base_type_bytes(&g->values[i].type);
+        shoal_import from = {SHOAL_IMPORT_HOST, data[i], bytes, false};
+        OK(backend->memory_import(device, &from, &bindings[i].memory));
+    }
+    OK(backend->run(device, executable, bindings, 3, NULL, 0, NULL, 0));
+    for (int i = 0; i < 3; i++) backend->memory_free(device, bindings[i].memory);
+    backend->executable_free(device, executable);
+    backend->device_free(device);
+}
+
+static double sum_at(void *const *data, size_t bytes, const int64_t sides[3], unsigned form,
+                     int64_t batch, int64_t i, int64_t j) {
+    const int64_t m = sides[0], k = sides[1], n = sides[2];
+    double sum = 0;
+    for (int64_t p = 0; p < k; p++)
+        sum += get(data[0], bytes, batch * m * k + (form & 1 ? p * m + i : i * k + p)) *
+               get(data[1], bytes, batch * k * n + (form & 2 ? j * k + p : p * n + j));
+    return sum;
+}
+
+static void test_products(void **state) {
+    static const struct {
+        int64_t batch, sides[3];
+    } cases[] = {{1, {37, 41, 43}},   {1, {300, 1100, 96}}, {1, {50, 20, 4200}},
+                 {1, {230, 64, 64}},  {1, {1, 700, 1030}},  {1, {1030, 700, 1}},
+                 {1, {2, 2000, 1}},   {1, {33, 1, 65}},     {7, {16, 33, 17}},
+                 {3, {1, 64, 200}},   {5, {90, 130, 64}},   {2, {400, 64, 400}},
+                 {1, {400, 96, 416}}, {20, {5, 600, 64}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (unsigned form = 0; form < 8; form++) {
+            const int64_t *s = cases[c].sides, batch = cases[c].batch;
+            uint8_t dtype = form & 4 ? SHOAL_F64 : SHOAL_F32;
+            size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+            const int64_t counts[] = {batch * s[0] * s[1], batch * s[1] * s[2],
+                                      batch * s[0] * s[2]};
+            void *data[3];
+            for (int i = 0; i < 3; i++) data[i] = malloc((size_t)counts[i] * bytes);
+            for (int side = 0; side < 2; side++)
+                for (int64_t i = 0; i < counts[side]; i++)
+                    set(data[side], bytes, i, (double)((i * 7 + i / 11 + side) % 9) - 4);
+            graph *g = product(dtype, batch, s, form);
+            for (uint32_t threads = 1; threads <= 3; threads += 2) {
+                memset(data[2], 0xff, (size_t)counts[2] * bytes);
+                run(threads, graph_data(g), data);
+                int64_t step = 1 + counts[2] / 5000;
+                for (int64_t e = 0; e < counts[2]; e += step) {
+                    int64_t of = e / (s[0] * s[2]), i = e / s[2] % s[0], j = e % s[2];
+                    double is = get(data[2], bytes, e),
+                           must = sum_at(data, bytes, s, form, of, i, j);
+                    if (is != must)
+                        fail_msg("case %zu, form %u, %u threads: [%d, %d, %d] is %g, not %g", c,
+                                 form, threads, (int)of, (int)i, (int)j, is, must);
+                }
+            }
+            graph_destroy(&g);
+            for (int i = 0; i < 3; i++) free(data[i]);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks),
+                                       cmocka_unit_test(test_products)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

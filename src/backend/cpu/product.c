@@ -1,0 +1,214 @@
+/* Products of f32 and f64 in blocks, over threads. For each part of k and n, panels of the right
+ * operand are packed by all threads together; then blocks of rows and columns are multiplied, taken
+ * by whichever thread is free. Small right operands that lie well are read where they are. A
+ * product with a vector reads the matrix once, as it lies. */
+#include "backend/cpu/cpu.h"
+
+#include <stdatomic.h>
+
+enum {
+    DEPTH = 2048,           /* bytes of k at a time: a panel so deep stays in the second cache */
+    WIDTH = 16384,          /* bytes of n at a time */
+    BLOCK_PANELS = 14,      /* row panels of a block at most, */
+    LEAST_PANELS = 4,       /* and where threads would have nothing to do */
+    BLOCKS_PER_THREAD = 4,  /* so that the faster thread can take more */
+    PACKED_COLUMNS = 384,   /* columns from which on packing rows pays */
+    FEW_ROWS = 48,          /* rows up to which packing panels does not, */
+    NEAR = 1 << 18,         /* and bytes of a matrix that the caches hold either way */
+    PAGE = 4096,            /* rows a multiple of this apart get into each other's way there */
+    GROUP = 4 << 20,        /* bytes of packed batches at a time */
+    SPLIT_MATRIX = 1000000, /* multiplications from which on threads share the work, */
+    SPLIT_VECTOR = 1 << 17, /* and with a vector, where memory is the limit */
+    SLAB = 64,              /* elements of a result that is a vector are given out in these */
+    PACKED_AT_ONCE = 1 << 14,
+};
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static size_t element_bytes(const cpu_dot *dot) { return dot->dtype == SHOAL_F32 ? 4 : 8; }
+
+static bool is_vector(const cpu_dot *dot) { return dot->m == 1 || dot->n == 1; }
+
+static double work_of(const cpu_dot *dot) {
+    return (double)dot->m * (double)dot->n * (double)dot->k * (double)dot->batch.count;
+}
+
+/* ---- preparing ---- */
+
+/* Whether the right operand may be read where it lies, and better is. */
+static bool lies_well(const cpu_dot *dot) {
+    int64_t row = dot->rhs.row_stride * (int64_t)element_bytes(dot);
+    if (dot->rhs.column_stride != 1 || dot->n % dot->blocks.gemm->panel) return false;
+    return dot->m <= FEW_ROWS || (dot->k * row <= NEAR && row % PAGE);
+}
+
+/* Blocks of rows and columns, so many that threads are busy to the end. */
+static void set_blocks(cpu_dot *dot, uint32_t threads) {
+    cpu_blocks *b = &dot->blocks;
+    int64_t rows = b->gemm->rows, panel = b->gemm->panel;
+    int64_t wanted = threads > 1 && work_of(dot) >= SPLIT_MATRIX ? threads * BLOCKS_PER_THREAD : 1;
+    wanted = divide_up(wanted, b->group);
+    int64_t down = divide_up(dot->m, BLOCK_PANELS * rows), most = dot->m / (LEAST_PANELS * rows);
+    if (down < wanted) down = most < wanted ? most : wanted;
+    if (down < 1) down = 1;
+    if (wanted > 1 && down > threads) down = divide_up(down, threads) * threads;
+    int64_t across = divide_up(wanted, down);
+    b->rows = divide_up(dot->m, down);
+    b->columns = divide_up(divide_up(b->width, panel), across) * panel;
+}
+
+void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *dot) {
+    cpu_blocks *b = &dot->blocks;
+    int64_t bytes = (int64_t)element_bytes(dot);
+    b->gemm = kernels->gemm[dot->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64];
+    if (is_vector(dot)) return;
+    int64_t panel = b->gemm->panel, deep = divide_up(dot->k * bytes, DEPTH);
+    int64_t wide = divide_up(dot->n * bytes, WIDTH);
+    b->depth = divide_up(dot->k, deep);
+    b->width = divide_up(divide_up(dot->n, wide), panel) * panel;
+    b->pack_rhs = !lies_well(dot);
+    int64_t each = b->depth * b->width * bytes;
+    b->group = GROUP / each < 1 ? 1 : GROUP / each;
+    if (b->group > dot->batch.count) b->group = dot->batch.count;
+    set_blocks(dot, threads);
+    b->pack_lhs = b->columns >= PACKED_COLUMNS && dot->n >= PACKED_COLUMNS;
+    if (b->pack_rhs) b->rhs_each = (size_t)each;
+    if (b->pack_lhs) b->lhs_each = (size_t)((b->rows * b->depth + b->gemm->slack) * bytes);
+    b->lhs_each = (b->lhs_each + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
+}
+
+/* ---- running ---- */
+
+typedef struct job {
+    const cpu_run *run;
+    const cpu_dot *dot;
+    const char *a, *b;
+    char *c;
+    size_t bytes;
+    int64_t batch, n_batches; /* of the group that is going on, */
+    int64_t p, depth;         /* its part of k */
+    int64_t j, width;         /* and of n */
+    int64_t down, across;     /* blocks */
+    _Atomic(int64_t) next;    /* block to be taken */
+} job;
+
+static const char *rhs_of(const job *j, int64_t batch, int64_t column) {
+    const cpu_matrix *r = &j->dot->rhs;
+    return j->b + (size_t)(ref_axes_at(&j->dot->batch, j->batch + batch, 1) + j->p * r->row_stride +
+                           (j->j + column) * r->column_stride) *
+                      j->bytes;
+}
+
+static char *packed_rhs(const job *j, int64_t batch, int64_t column) {
+    const cpu_blocks *b = &j->dot->blocks;
+    return j->run->workspace + b->rhs + (size_t)batch * b->rhs_each +
+           (size_t)(column * j->depth) * j->bytes;
+}
+
+/* Panels of the group's right operands, batch after batch. */
+static void pack_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_matrix *r = &j->dot->rhs;
+    const cpu_gemm *gemm = j->dot->blocks.gemm;
+    int64_t panels = divide_up(j->width, gemm->panel);
+    for (int64_t some; begin < end; begin += some) {
+        int64_t batch = begin / panels, first = begin % panels;
+        some = panels - first < end - begin ? panels - first : end - begin;
+        int64_t column = first * gemm->panel, n = some * gemm->panel;
+        if (n > j->width - column) n = j->width - column;
+        gemm->pack_b(j->depth, n, rhs_of(j, batch, column),
+                     (const int64_t[]){r->row_stride, r->column_stride},
+                     packed_rhs(j, batch, column));
+    }
+}
+
+static void multiply_block(const job *j, uint32_t part, int64_t block) {
+    const cpu_dot *dot = j->dot;
+    const cpu_blocks *b = &dot->blocks;
+    const cpu_matrix *l = &dot->lhs;
+    int64_t batch = block / (j->down * j->across), row = block / j->across % j->down * b->rows;
+    int64_t column = block % j->across * b->columns;
+    int64_t m = dot->m - row < b->rows ? dot->m - row : b->rows;
+    int64_t n = j->width - column < b->columns ? j->width - column : b->columns;
+    if (m <= 0 || n <= 0) return;
+    int64_t a = ref_axes_at(&dot->batch, j->batch + batch, 0) + row * l->row_stride +
+                j->p * l->column_stride;
+    int64_t c = ((j->batch + batch) * dot->m + row) * dot->n + j->j + column;
+    int64_t panel = b->gemm->panel;
+    b->gemm->block(m, n, j->depth, j->a + (size_t)a * j->bytes,
+                   (const int64_t[]){l->row_stride, l->column_stride},
+                   b->pack_rhs ? packed_rhs(j, batch, column) : rhs_of(j, batch, column),
+                   b->pack_rhs ? panel : dot->rhs.row_stride,
+                   b->pack_rhs ? panel * j->depth : panel, j->c + (size_t)c * j->bytes, dot->n,
+                   j->p > 0, b->pack_lhs ? j->run->workspace + b->lhs + part * b->lhs_each : NULL);
+}
+
+static void multiply_blocks(void *context, uint32_t part, int64_t begin, int64_t end) {
+    job *j = context;
+    int64_t blocks = j->n_batches * j->down * j->across, block;
+    while ((block = atomic_fetch_add(&j->next, 1)) < blocks) multiply_block(j, part, block);
+}
+
+static void multiply_part(job *j) {
+    shoal_device *device = j->run->device;
+    const cpu_blocks *b = &j->dot->blocks;
+    int64_t blocks = j->n_batches * j->down * j->across;
+    uint32_t threads = work_of(j->dot) >= SPLIT_MATRIX ? base_pool_threads(device->pool) : 1;
+    if (b->pack_rhs)
+        cpu_parallel(device, j->n_batches * divide_up(j->width, b->gemm->panel),
+                     1 + PACKED_AT_ONCE / (j->depth * b->gemm->panel), pack_range, j);
+    if (threads > blocks) threads = (uint32_t)blocks;
+    atomic_store(&j->next, 0);
+    cpu_parallel(device, threads, 1, multiply_blocks, j);
+}
+
+/* Slabs of a result that is a vector, batch after batch. */
+static void multiply_slabs(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_dot *dot = j->dot;
+    const cpu_matrix *l = &dot->lhs, *r = &dot->rhs;
+    int64_t side = dot->m * dot->n, slabs = divide_up(side, SLAB);
+    for (int64_t some; begin < end; begin += some) {
+        int64_t batch = begin / slabs, at = begin % slabs * SLAB;
+        some = slabs - begin % slabs < end - begin ? slabs - begin % slabs : end - begin;
+        int64_t n = side - at < some * SLAB ? side - at : some * SLAB;
+        int64_t a = ref_axes_at(&dot->batch, batch, 0), b = ref_axes_at(&dot->batch, batch, 1);
+        int64_t strides[] = {l->row_stride, l->column_stride};
+        if (dot->n == 1) {
+            a += at * l->row_stride;
+        } else {
+            b += at * r->column_stride;
+            strides[0] = r->column_stride;
+            strides[1] = r->row_stride;
+        }
+        const char *lhs = j->a + (size_t)a * j->bytes, *rhs = j->b + (size_t)b * j->bytes;
+        dot->blocks.gemm->vector(n, dot->k, dot->n == 1 ? lhs : rhs, strides,
+                                 dot->n == 1 ? rhs : lhs,
+                                 j->c + (size_t)(batch * side + at) * j->bytes);
+    }
+}
+
+void cpu_product_run(const cpu_run *run, const cpu_dot *dot, const char *a, const char *b,
+                     char *c) {
+    const cpu_blocks *blocks = &dot->blocks;
+    job j = {.run = run, .dot = dot, .a = a, .b = b, .c = c, .bytes = element_bytes(dot)};
+    if (is_vector(dot)) {
+        int64_t slabs = dot->batch.count * divide_up(dot->m * dot->n, SLAB);
+        cpu_parallel(run->device, slabs, 1 + SPLIT_VECTOR / 2 / (SLAB * dot->k), multiply_slabs,
+                     &j);
+        return;
+    }
+    j.down = divide_up(dot->m, blocks->rows);
+    for (; j.batch < dot->batch.count; j.batch += j.n_batches) {
+        j.n_batches =
+            dot->batch.count - j.batch < blocks->group ? dot->batch.count - j.batch : blocks->group;
+        for (j.j = 0; j.j < dot->n; j.j += j.width) {
+            j.width = dot->n - j.j < blocks->width ? dot->n - j.j : blocks->width;
+            j.across = divide_up(j.width, blocks->columns);
+            for (j.p = 0; j.p < dot->k; j.p += j.depth) {
+                j.depth = dot->k - j.p < blocks->depth ? dot->k - j.p : blocks->depth;
+                multiply_part(&j);
+            }
+        }
+    }
+}
