@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -72,6 +73,25 @@ def test_digits_by_convolution_on_two_workers(tmp_path):
     for a, b in zip(*((tmp_path / n / "losses.csv").read_text().splitlines()[1:]
                       for n in ("one", "two"))):
         assert abs(float(a.split(",")[1]) - float(b.split(",")[1])) < 1e-4
+
+
+@needs_digits
+@pytest.mark.skipif("SHOAL" not in os.environ, reason="SHOAL is not set")
+def test_digits_in_c(tmp_path):
+    sys.path.insert(0, str(ROOT / "examples"))
+    import digits
+    images, labels = digits.digits()
+    np.save(tmp_path / "images.npy", images)
+    np.save(tmp_path / "labels.npy", labels)
+    program = pathlib.Path(os.environ["SHOAL"]).with_name("example_digits")
+    done = subprocess.run([program, "images.npy", "labels.npy"], cwd=tmp_path, text=True,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = done.stdout.splitlines()
+    assert len(rows) == 4 and float(rows[-1].split(":")[1].split()[0]) > 95
+    done = subprocess.run([program, "labels.npy", "images.npy"], cwd=tmp_path, text=True,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 1 and "labels.npy: float32 with 2 axes" in done.stderr
 
 
 def test_gpt(tmp_path):
