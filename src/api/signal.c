@@ -209,7 +209,8 @@ shoal_status shoal_signal_exit(shoal_session *session, const char *name) {
     const char *inner = scope && scope->name ? scope->name : "";
     if (!scope || (name ? strcmp(inner, name) != 0 : scope->name != NULL))
         return base_fail(SHOAL_INVALID, "signal: leaving '%s' while %s%s%s", name ? name : "",
-                         scope ? "'" : "no scope is open", inner, scope ? "' is the innermost" : "");
+                         scope ? "'" : "no scope is open", inner,
+                         scope ? "' is the innermost" : "");
     bool whole = scope->whole;
     api_scope_pop();
     if (!whole) return SHOAL_OK;
@@ -299,11 +300,12 @@ static shoal_status list_workers(shoal_session *session, const plan_signal *sign
     for (size_t i = 0; !signal->n_workers && i < known; i++) {
         if (workers[i].gone) continue;
         slots[*n] = workers[i].slot;
-        weights[*n] = signal->shares && *n < signal->n_shares ? signal->shares[*n]
-                                                              : workers[i].weight;
+        weights[*n] =
+            signal->shares && *n < signal->n_shares ? signal->shares[*n] : workers[i].weight;
         ++*n;
     }
-    if (!*n) return base_fail(SHOAL_LOST, "no worker is in the pool: start one with `shoal worker`");
+    if (!*n)
+        return base_fail(SHOAL_LOST, "no worker is in the pool: start one with `shoal worker`");
     if (signal->shares && signal->n_shares != *n)
         return base_fail(SHOAL_INVALID, "signal '%s' has %u shares; the pool has %u workers",
                          signal->name, signal->n_shares, *n);
@@ -323,10 +325,8 @@ static shoal_status place_by(const plan_signal *signal, shoal_tensor *x, bool co
     if (status == SHOAL_OK) {
         int32_t rank = x->type.rank, axis = signal->axis + (signal->axis < 0 ? rank : 0);
         bool cut = !copies && !signal->replicated && axis >= 0 && axis < rank;
-        shoal_layout layout = {.size = sizeof layout,
-                               .slots = slots,
-                               .n_slots = n,
-                               .copies = cut ? 1 : n};
+        shoal_layout layout = {
+            .size = sizeof layout, .slots = slots, .n_slots = n, .copies = cut ? 1 : n};
         if (cut) {
             /* Per axis as many weights as parts: one for each of those that are not cut. */
             memmove(weights + axis, weights, n * sizeof *weights);
@@ -411,9 +411,10 @@ static shoal_status place_named(shoal_tensor *x, const char *name, shoal_tensor 
     const plan_signal *signal = plan_signal_find(&described, name);
     shoal_status status = SHOAL_OK;
     if (!signal || !signal->shard) {
-        status = base_fail(SHOAL_NOT_FOUND, "signal '%s' %s", name,
-                           signal ? "does not say where values lie: give it `shard`"
-                                  : "has not been described: load a file that does, or describe it");
+        status =
+            base_fail(SHOAL_NOT_FOUND, "signal '%s' %s", name,
+                      signal ? "does not say where values lie: give it `shard`"
+                             : "has not been described: load a file that does, or describe it");
     } else {
         int32_t rank = x->type.rank, axis = signal->axis + (signal->axis < 0 ? rank : 0);
         if (!signal->replicated && (axis < 0 || axis >= rank)) {

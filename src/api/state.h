@@ -50,11 +50,11 @@ typedef struct api_origin {
 /* A handle. The session's lock guards everything but refs and next_free. */
 struct shoal_tensor {
     atomic_int refs;
-    uint16_t result; /* which one of its origin's */
-    bool saved;      /* the gradient of its origin reads it */
-    bool gone;       /* was not kept when the trace went to the hub */
-    uint32_t links;  /* of refs, those of origins that can do without the value */
-    bool shared;     /* a copy of a parameter, made for a signal */
+    uint16_t result;    /* which one of its origin's */
+    bool saved;         /* the gradient of its origin reads it */
+    bool gone;          /* was not kept when the trace went to the hub */
+    uint32_t links;     /* of refs, those of origins that can do without the value */
+    bool shared;        /* a copy of a parameter, made for a signal */
     const char *signal; /* under which it was placed or computed; NULL: none. Names stay for ever */
     struct shoal_tensor
         *base;          /* another handle, which has the value; held. NULL: this one has it */
@@ -89,8 +89,8 @@ typedef struct api_times {
     shoal_link_time links[64];
 } api_times;
 
-/* A place in the list that signals count. One that has left keeps it until another takes it over, so
- * that the numbers of the others stay. */
+/* A place in the list that signals count. One that has left keeps it until another takes it over,
+ * so that the numbers of the others stay. */
 typedef struct api_worker_slot {
     uint32_t slot;
     double weight;
@@ -173,7 +173,8 @@ void api_scope_of(const char *text, api_scope *out);
 /* Until api_scope_pop, operations are those of the scope. */
 shoal_status api_scope_push(const api_scope *scope);
 void api_scope_pop(void);
-/* Brings operands into the scope: placed[i] is a new handle, or the operand with a reference more. */
+/* Brings operands into the scope: placed[i] is a new handle, or the operand with a reference more.
+ */
 shoal_status api_scope_operands(shoal_session *session, const api_scope *scope,
                                 shoal_tensor *const *inputs, uint32_t n, shoal_tensor **placed);
 /* x placed as a value that a scope makes, as a new handle. */

@@ -117,9 +117,9 @@ shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
 }
 
 static shoal_status record(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
-                          uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
-                          const shoal_graph *const *regions, uint16_t n_regions, const char *at,
-                          const char *scope, shoal_tensor **outputs, uint16_t n_outputs) {
+                           uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                           const shoal_graph *const *regions, uint16_t n_regions, const char *at,
+                           const char *scope, shoal_tensor **outputs, uint16_t n_outputs) {
     uint32_t few[8], first;
     uint32_t *values = n_inputs <= 8 ? few : malloc(n_inputs * sizeof *values);
     if (!values) return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", n_inputs);

@@ -221,7 +221,8 @@ static shoal_status check_backward(reader *r, const plan_signal *signal) {
     if (!signal->backward || plan_signal_find(r->out, signal->backward) ||
         (r->known && plan_signal_find(r->known, signal->backward)))
         return SHOAL_OK;
-    return base_fail(SHOAL_FORMAT, "%s:%u:%u: signal '%s' has backward: %s, and there is no such signal",
+    return base_fail(SHOAL_FORMAT,
+                     "%s:%u:%u: signal '%s' has backward: %s, and there is no such signal",
                      r->source, signal->at.line, signal->at.column, signal->name, signal->backward);
 }
 

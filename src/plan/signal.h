@@ -44,8 +44,8 @@ typedef struct plan_signals {
 
 enum { PLAN_SIGNAL_TEXT = 1 << 20, PLAN_SIGNAL_WORKERS = 4096 };
 
-/* Reads a text of at most PLAN_SIGNAL_TEXT bytes; `known` are signals that `backward` may name beside
- * its own. On failure *out is empty. Fails with FORMAT, naming source, line and column. */
+/* Reads a text of at most PLAN_SIGNAL_TEXT bytes; `known` are signals that `backward` may name
+ * beside its own. On failure *out is empty. Fails with FORMAT, naming source, line and column. */
 shoal_status plan_signals_parse(const char *text, size_t bytes, const char *source,
                                 const plan_signals *known, plan_signals *out) SHOAL_CHECK_RESULT;
 /* NULL when there is none. */

@@ -71,8 +71,10 @@ static void test_wrong(void **state) {
     static const struct {
         const char *text, *message;
     } wrong[] = {
-        {"a:\n  shard:\n    axes: 1\n", "c.yaml:3:5: 'axes' is no key of shard; there are axis, workers"},
-        {"a:\n  chard: {}\n", "c.yaml:2:3: 'chard' is no key of a signal; there are shard, backward"},
+        {"a:\n  shard:\n    axes: 1\n",
+         "c.yaml:3:5: 'axes' is no key of shard; there are axis, workers"},
+        {"a:\n  chard: {}\n",
+         "c.yaml:2:3: 'chard' is no key of a signal; there are shard, backward"},
         {"a: {shard: {axis: one}}\n", "c.yaml:1:19: axis must be an integer, not one"},
         {"a: {shard: {axis: 1.5}}\n", "axis must be an integer, not 1.5"},
         {"a: {shard: {axis: '1'}}\n", "axis must be an integer"},

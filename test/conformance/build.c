@@ -144,5 +144,6 @@ shoal_status each_case(case_visitor visit, void *context) {
     cases_basic();
     cases_composite();
     cases_index();
+    cases_window();
     return SHOAL_OK;
 }

@@ -35,5 +35,6 @@ shoal_attr build_ints(shoal_attr_key key, const int64_t *values, int count);
 void cases_basic(void);
 void cases_composite(void);
 void cases_index(void);
+void cases_window(void);
 
 #endif

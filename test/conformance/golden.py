@@ -15,6 +15,7 @@ except ImportError:
 
 import golden_composite  # noqa: E402 (these need NumPy, too)
 import golden_index as index  # noqa: E402
+import golden_window as window  # noqa: E402
 
 BITS, EXACT, ULPS, UNITS, SUM = range(5)
 DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -205,7 +206,8 @@ def body_of(case):
         if case["body"] == "second":
             return right
         names = [name for name, _ in case["inputs"]]
-        return [rounded(BINARY["add"](np.asarray(a), np.asarray(b)), n)
+        op = BINARY["maximum" if case["body"] == "maximum" else "add"]
+        return [rounded(op(np.asarray(a), np.asarray(b)), n)
                 for a, b, n in zip(left, right, names)]
     return body
 
@@ -236,10 +238,27 @@ def moved(case, inputs, raws):
     return None
 
 
+def windowed(case, inputs):
+    """Windows, convolutions and control flow; None when it is another."""
+    op, attrs, name = case["op"], case["attrs"], case["outputs"][0][0]
+    if op in ("reduce_window", "select_and_scatter"):
+        return getattr(window, op)(attrs, body_of(case), *inputs)
+    if op == "convolution":
+        return rounded(window.convolution(attrs, *inputs), name)
+    if op == "while":
+        return window.loop(case["body"], *inputs)
+    if op in ("if", "case"):
+        return window.branch(op, inputs[0],
+                             lambda x, y: rounded(BINARY["add"](x, y), name), *inputs[1:])
+    return None
+
+
 def expected(case, inputs, raws):
     op, attrs, kind = case["op"], case["attrs"], case["outputs"][0]
     name, shape = kind
     result = moved(case, inputs, raws)
+    if result is None:
+        result = windowed(case, inputs)
     if result is not None:
         return result
     if op in UNARY:

@@ -210,6 +210,26 @@ typedef struct cpu_dot {
     cpu_blocks blocks;     /* unless a loop of our own is taken */
 } cpu_dot;
 
+/* A convolution as products of gathered rows with a matrix per group. */
+typedef struct cpu_convolution {
+    const ref_windows *windows;
+    const cpu_gemm *gemm;
+    size_t bytes;                      /* of an element */
+    int64_t groups, features, k, rows; /* features, k, rows: of one group */
+    int64_t some;                      /* rows at a time */
+    size_t kernel, kernel_bytes;       /* offset in the workspace of all kernels in panels, */
+    size_t matrix, matrix_bytes;       /* of one before that, */
+    size_t scratch, scratch_each;      /* and of what each thread gathers */
+} cpu_convolution;
+
+/* while, if and case. */
+typedef struct cpu_control {
+    struct cpu_program **bodies;
+    uint16_t n_bodies;
+    size_t at, bytes; /* its part of the workspace: first that of the bodies, */
+    size_t of_bodies; /* then values of `while` that change */
+} cpu_control;
+
 /* A composite along the rows of a dense tensor. */
 typedef struct cpu_row {
     cpu_row_kernel kernel;
@@ -238,6 +258,8 @@ struct cpu_step {
         cpu_row row;
         cpu_reduce reduce;
         cpu_dot dot;
+        cpu_convolution convolution;
+        cpu_control control;
     } u;
 };
 
@@ -277,6 +299,9 @@ void cpu_program_destroy(cpu_program **program);
 /* at: the addresses of inputs and outputs. */
 shoal_status cpu_program_run(shoal_device *device, const cpu_program *program,
                              void *const *buffers) SHOAL_CHECK_RESULT;
+/* The same in memory of the caller: program->workspace bytes. */
+shoal_status cpu_program_run_in(shoal_device *device, const cpu_program *program,
+                                void *const *buffers, char *workspace) SHOAL_CHECK_RESULT;
 
 /* ---- place.c ---- */
 
@@ -330,6 +355,18 @@ shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step);
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
+
+bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                  cpu_step *step) SHOAL_CHECK_RESULT;
+shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step);
+
+bool cpu_control_fits(const shoal_node *node);
+/* Compiles the bodies; fini is for what it has compiled, failed or not. */
+shoal_status cpu_control_prepare(shoal_device *device, cpu_program *program,
+                                 cpu_step *step) SHOAL_CHECK_RESULT;
+void cpu_control_fini(cpu_control *control);
+shoal_status cpu_control_run(const cpu_run *run, const cpu_step *step);
 
 /* ---- product.c ---- */
 

@@ -113,6 +113,14 @@ static shoal_status place_scratch(cpu_program *p, uint32_t s, part_list *parts) 
         SHOAL_TRY(take(p, parts, cpu_reduce_partial(r), s, &r->partial));
         return take(p, parts, cpu_reduce_scratch(r) * p->threads, s, &r->scratch);
     }
+    if (step->run == cpu_control_run)
+        return take(p, parts, step->u.control.bytes, s, &step->u.control.at);
+    if (step->run == cpu_convolve_run) {
+        cpu_convolution *c = &step->u.convolution;
+        SHOAL_TRY(take(p, parts, c->kernel_bytes, s, &c->kernel));
+        SHOAL_TRY(take(p, parts, c->matrix_bytes, s, &c->matrix));
+        return take(p, parts, c->scratch_each * p->threads, s, &c->scratch);
+    }
     return step->run == cpu_dot_run ? place_dot(p, s, parts) : SHOAL_OK;
 }
 

@@ -103,7 +103,8 @@ static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
     return SHOAL_OK;
 }
 
-static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const shoal_node *node) {
+static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_node *node) {
+    const cpu_kernels *kernels = device->kernels;
     cpu_step *step = &p->steps[p->n_steps++];
     uint32_t *writes = base_arena_array(&p->arena, uint32_t, node->n_outputs);
     if (!writes) return SHOAL_NO_MEMORY;
@@ -119,6 +120,10 @@ static shoal_status add_step(const cpu_kernels *kernels, cpu_program *p, const s
         step->run = run_fill;
     else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
+    else if (cpu_control_fits(node))
+        return cpu_control_prepare(device, p, step);
+    else if (cpu_convolve_fits(kernels, p->g, node))
+        return cpu_convolve_prepare(kernels, p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
         cpu_reduce_prepare(kernels, p, node, NULL, step);
     else if (!cpu_row_prepare(kernels, p, step))
@@ -140,6 +145,7 @@ typedef struct region {
 } region;
 
 typedef struct fuser {
+    shoal_device *device;
     cpu_program *p;
     const cpu_kernels *kernels;
     BASE_VEC(region) regions;
@@ -325,7 +331,7 @@ static shoal_status fuse(fuser *f) {
             SHOAL_TRY(add_fused_reduce(f, node, whole));
         } else {
             SHOAL_TRY(close_operands(f, node));
-            SHOAL_TRY(add_step(f->kernels, p, node));
+            SHOAL_TRY(add_step(f->device, p, node));
         }
     }
     for (size_t i = 0; i < f->regions.count; i++)
@@ -333,15 +339,15 @@ static shoal_status fuse(fuser *f) {
     return SHOAL_OK;
 }
 
-static shoal_status add_steps(const cpu_kernels *kernels, cpu_program *p) {
+static shoal_status add_steps(shoal_device *device, cpu_program *p) {
     const shoal_graph *g = p->g;
-    fuser f = {.p = p, .kernels = kernels};
+    fuser f = {.device = device, .p = p, .kernels = device->kernels};
     for (uint32_t v = 0; v < g->n_values; v++) p->values[v].root = v;
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         p->values[g->inputs[i]].kind = CPU_INPUT;
         p->values[g->inputs[i]].place = i;
     }
-    mark_users(kernels, p);
+    mark_users(device->kernels, p);
     f.region_of = calloc(g->n_values + (size_t)1, sizeof *f.region_of);
     f.reads = calloc(g->n_values + (size_t)1, sizeof *f.reads);
     f.inside = calloc(g->n_values + (size_t)1, sizeof *f.inside);
@@ -390,7 +396,7 @@ static shoal_status build(shoal_device *device, const shoal_graph *g,
     if (!p->values || !p->at || !p->steps)
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %u steps", p->g->n_nodes);
     p->threads = base_pool_threads(device->pool);
-    SHOAL_TRY(add_steps(device->kernels, p));
+    SHOAL_TRY(add_steps(device, p));
     SHOAL_TRY(cpu_place_values(p));
     report->workspace = p->workspace;
     report->packed = 0;
@@ -413,6 +419,8 @@ void cpu_program_destroy(cpu_program **program) {
     cpu_program *p = *program;
     *program = NULL;
     if (!p) return;
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        if (p->steps[i].run == cpu_control_run) cpu_control_fini(&p->steps[i].u.control);
     graph_destroy(&p->graph);
     base_arena_fini(&p->arena);
     free(p->values);
@@ -432,11 +440,10 @@ static void *address(const cpu_program *p, const cpu_value *root, void *const *b
     }
 }
 
-shoal_status cpu_program_run(shoal_device *device, const cpu_program *p, void *const *buffers) {
+shoal_status cpu_program_run_in(shoal_device *device, const cpu_program *p, void *const *buffers,
+                                char *workspace) {
     const shoal_graph *g = p->g;
-    shoal_memory *memory;
-    SHOAL_TRY(cpu_memory_new(device, p->workspace, &memory));
-    cpu_run run = {device, p, p->at, memory->data};
+    cpu_run run = {device, p, p->at, workspace};
     for (uint32_t v = 0; v < g->n_values; v++) {
         const cpu_value *value = &p->values[v];
         run.at[v] = address(p, &p->values[value->root], buffers, run.workspace);
@@ -445,14 +452,19 @@ shoal_status cpu_program_run(shoal_device *device, const cpu_program *p, void *c
             run.at[v] = (char *)run.at[v] + (size_t)value->start * bytes;
         }
     }
-    shoal_status status = SHOAL_OK;
-    for (uint32_t s = 0; !status && s < p->n_steps; s++)
-        status = p->steps[s].run(&run, &p->steps[s]);
-    for (uint32_t i = 0; !status && i < g->n_outputs; i++) {
+    for (uint32_t s = 0; s < p->n_steps; s++) SHOAL_TRY(p->steps[s].run(&run, &p->steps[s]));
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
         void *to = buffers[g->n_inputs + i];
         const void *from = run.at[g->outputs[i]];
         if (to != from && bytes_of(p, g->outputs[i])) memcpy(to, from, bytes_of(p, g->outputs[i]));
     }
+    return SHOAL_OK;
+}
+
+shoal_status cpu_program_run(shoal_device *device, const cpu_program *p, void *const *buffers) {
+    shoal_memory *memory;
+    SHOAL_TRY(cpu_memory_new(device, p->workspace, &memory));
+    shoal_status status = cpu_program_run_in(device, p, buffers, memory->data);
     cpu_memory_free(device, memory);
     return status;
 }
