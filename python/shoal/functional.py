@@ -229,7 +229,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     rows, columns = query.shape[-2], key.shape[-2]
     if is_causal and attn_mask is not None:
         raise invalid("scaled_dot_product_attention: give attn_mask or is_causal, not both")
-    plain = not dropout_p and (attn_mask is None or attn_mask.ndim <= 2) and \
+    plain = not dropout_p and (attn_mask is None or attn_mask.ndim <= query.ndim) and \
         query.ndim == key.ndim == value.ndim and \
         query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
     if plain and (not is_causal or rows == columns):
