@@ -367,6 +367,11 @@ def test_clipping():
     for _ in range(20):
         got, want = both.step(clip=0.05)
         assert abs(got - want) < 1e-5
+    for kind in (1.0, 3.0, math.inf):
+        near(optim.clip_grad_norm_(both.net.parameters(), 0.1, kind),
+             torch.nn.utils.clip_grad_norm_(both.peer.parameters(), 0.1, kind))
+        for p, q in zip(both.net.parameters(), both.peer.parameters()):
+            near(p.grad, q.grad)
     for p in both.net.parameters():
         p.grad = p.grad + 1
     optim.clip_grad_value_(both.net.parameters(), 0.5)
