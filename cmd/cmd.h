@@ -26,12 +26,20 @@ typedef struct cmd_command {
 } cmd_command;
 
 /* The last rows of every table of options. */
-enum { CMD_KEY_HELP = 'h' };
+enum { CMD_KEY_HELP = 'h', CMD_KEY_LOG = 0x10000 };
 #define CMD_OPTIONS_END                                                                            \
-    {"help", CMD_KEY_HELP, NULL, 0, "Print this", -1}, { 0 }
+    {"log",                                                                                        \
+     CMD_KEY_LOG,                                                                                  \
+     "LEVEL",                                                                                      \
+     0,                                                                                            \
+     "Tell error, warn, info or debug (default: SHOAL_LOG, else warn)",                            \
+     -1},                                                                                          \
+        {"help", CMD_KEY_HELP, NULL, 0, "Print this", -1}, {                                       \
+        0                                                                                          \
+    }
 
 extern const cmd_command cmd_hub, cmd_worker, cmd_status, cmd_doctor, cmd_matmul, cmd_explain,
-    cmd_nearest, cmd_join, cmd_invite, cmd_peers, cmd_revoke;
+    cmd_nearest, cmd_join, cmd_invite, cmd_peers, cmd_revoke, cmd_stop_daemons;
 
 /* Parses argv[1..] for a command. Ends the process after --help (0) or a usage error (2). */
 void cmd_parse(const cmd_command *command, int argc, char **argv, void *input);
@@ -45,7 +53,7 @@ int cmd_fail(const char *format, ...) SHOAL_PRINTF(1, 2);
  * CMD_FAILED. */
 int cmd_try(shoal_status status);
 
-/* After the first SIGINT or SIGTERM *cmd_stop is the signal's number; a second one ends the process
+/* After the first SIGINT or SIGTERM cmd_stop is the signal's number; a second one ends the process
  * at once. */
 extern volatile int cmd_stop;
 void cmd_catch_signals(void);

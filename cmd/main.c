@@ -1,5 +1,6 @@
 /* The command `shoal`: the table of commands, help, dispatch. */
 #include "cmd.h"
+#include "daemon.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,17 +14,17 @@ static const cmd_command help_command, version_command;
 
 /* The one list of commands, in the order in which help shows them. */
 static const cmd_command *const commands[] = {
-    &cmd_hub,     &cmd_worker,   &cmd_join,       &cmd_invite, &cmd_peers,
-    &cmd_revoke,  &cmd_status,   &cmd_doctor,     &cmd_matmul, &cmd_explain,
-    &cmd_nearest, &help_command, &version_command};
+    &cmd_hub,     &cmd_worker,  &cmd_stop_daemons, &cmd_join,       &cmd_invite,
+    &cmd_peers,   &cmd_revoke,  &cmd_status,       &cmd_doctor,     &cmd_matmul,
+    &cmd_explain, &cmd_nearest, &help_command,     &version_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 volatile int cmd_stop;
 
 static void say(const char *format, va_list args) {
-    fputs("shoal: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char message[4096];
+    vsnprintf(message, sizeof message, format, args);
+    if (!daemon_says(message)) fprintf(stderr, "shoal: %s\n", message);
 }
 
 void cmd_usage(const char *format, ...) {
@@ -103,6 +104,17 @@ static _Noreturn void print_command_help(const struct argp *argp, const cmd_comm
     exit(CMD_OK);
 }
 
+/* The library reads its log level from the environment. */
+static void set_log(const char *text) {
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(text, levels[i]) == 0) {
+            setenv("SHOAL_LOG", text, 1);
+            return;
+        }
+    cmd_usage("--log '%s': must be error, warn, info or debug", text);
+}
+
 static error_t take_key(int key, char *arg, struct argp_state *state) {
     parse *p = state->input;
     switch (key) {
@@ -117,6 +129,7 @@ static error_t take_key(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ERROR:
     case ARGP_KEY_FINI: return ARGP_ERR_UNKNOWN;
     case CMD_KEY_HELP: print_command_help(p->argp, p->command);
+    case CMD_KEY_LOG: set_log(arg); return 0;
     case ARGP_KEY_ARG:
         if (p->command->args == NULL)
             cmd_usage("%s takes no argument '%s'; see 'shoal %s --help'", p->command->name, arg,

@@ -1,66 +1,119 @@
-/* `shoal hub` and `shoal worker`: a pool's processes, in the foreground until a signal. */
+/* `shoal hub` and `shoal worker`: a pool's processes, until a signal. */
 #include "args.h"
+#include "daemon.h"
+#include "view/server.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The library reads its log level from the environment. */
-static void set_log(const char *text) {
-    static const char *const levels[] = {"error", "warn", "info", "debug"};
-    for (int i = 0; i < 4; i++)
-        if (strcmp(text, levels[i]) == 0) {
-            setenv("SHOAL_LOG", text, 1);
-            return;
-        }
-    cmd_usage("--log '%s': must be error, warn, info or debug", text);
-}
+enum { KEY_DAEMON = 0x100, KEY_DEVICE, KEY_MEMORY, KEY_LISTEN, KEY_METRICS, TOKEN_SECONDS = 3600 };
 
-enum { KEY_LOG = 0x100, KEY_DEVICE, KEY_MEMORY, KEY_LISTEN, TOKEN_SECONDS = 3600 };
+#define DAEMON_OPTION                                                                              \
+    {                                                                                              \
+        "daemon", KEY_DAEMON, "NAME", OPTION_ARG_OPTIONAL,                                         \
+            "Run in the background once all is well; 'shoal stop' ends it. NAME tells several of " \
+            "one "                                                                                 \
+            "user apart",                                                                          \
+            0                                                                                      \
+    }
 
 /* ---- hub ---- */
+
+typedef struct hub_input {
+    shoal_hub_options options;
+    bool background;
+    const char *name;    /* of the daemon */
+    const char *metrics; /* where they are served; NULL: nowhere */
+    view_server *server;
+    bool failed;
+} hub_input;
 
 static const struct argp_option hub_options[] = {
     {"address", 'a', "ADDRESS", 0, "Where to listen (default: SHOAL_HUB, else shm:hub)", 0},
     {"listen", KEY_LISTEN, "HOST:PORT", 0,
      "Let other machines in, too, at this interface: encrypted, and only who has enrolled", 0},
-    {"log", KEY_LOG, "LEVEL", 0, "error, warn (default), info or debug", 0},
+    {"metrics", KEY_METRICS, "ADDRESS:PORT", OPTION_ARG_OPTIONAL,
+     "Serve metrics for Prometheus at http://ADDRESS:PORT/metrics (default: " VIEW_DEFAULT_ADDRESS
+     "). Whoever can reach the address can read them",
+     0},
+    DAEMON_OPTION,
     CMD_OPTIONS_END};
 
-static void take_hub(void *input, int key, char *arg) {
-    shoal_hub_options *options = input;
-    if (key == 'a') options->address = arg;
-    if (key == KEY_LISTEN) options->listen = arg;
-    if (key == KEY_LOG) set_log(arg);
+static void take_hub(void *to, int key, char *arg) {
+    hub_input *in = to;
+    bool open;
+    switch (key) {
+    case 'a': in->options.address = arg; break;
+    case KEY_LISTEN: in->options.listen = arg; break;
+    case KEY_DAEMON:
+        in->background = true;
+        in->name = arg;
+        break;
+    case KEY_METRICS:
+        in->metrics = arg != NULL ? arg : VIEW_DEFAULT_ADDRESS;
+        if (!view_address_check(in->metrics, &open))
+            cmd_usage("--metrics '%s': must be ADDRESS:PORT in numbers, as " VIEW_DEFAULT_ADDRESS
+                      " or [::1]:0",
+                      in->metrics);
+        break;
+    }
+}
+
+static bool start_metrics(hub_input *in, const char *addresses) {
+    char error[256];
+    bool open = false;
+    if (!view_server_start(in->metrics, addresses, &in->server, error, sizeof error)) {
+        cmd_fail("%s", error);
+        return false;
+    }
+    printf("hub: metrics at http://%s/metrics\n", view_server_address(in->server));
+    if (view_address_check(in->metrics, &open) && open)
+        puts("hub: the metrics are open to whoever reaches that address, and not encrypted");
+    return true;
 }
 
 static void hub_ready(void *context, const char *addresses) {
-    const shoal_hub_options *options = context;
+    hub_input *in = context;
     char *token = NULL;
     printf("hub: listening at %s\n", addresses);
-    if (options->listen) {
+    if (in->options.listen) {
         if (cmd_try(shoal_invite(TOKEN_SECONDS, &token)) == CMD_OK)
             printf("hub: on another machine, within the hour:  shoal join %s\n", token);
         free(token);
     }
+    if (in->metrics != NULL && !start_metrics(in, addresses)) {
+        in->failed = true;
+        cmd_stop = SIGTERM;
+        return;
+    }
     fflush(stdout);
+    daemon_ready();
 }
 
 static int run_hub(const cmd_command *self, int argc, char **argv) {
-    shoal_hub_options options = {
-        .size = sizeof options, .ready = hub_ready, .context = &options, .stop = &cmd_stop};
-    cmd_parse(self, argc, argv, &options);
-    options.address = cmd_hub_address(options.address);
+    hub_input in = {.options = {.size = sizeof in.options, .ready = hub_ready, .stop = &cmd_stop}};
+    char id[DAEMON_ID];
+    in.options.context = &in;
+    cmd_parse(self, argc, argv, &in);
+    in.options.address = cmd_hub_address(in.options.address);
+    daemon_identify(self->name, in.name, id);
+    if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
-    shoal_status status = shoal_hub_run(&options);
-    if (cmd_try(status) != CMD_OK) return CMD_FAILED;
-    puts("hub: ended");
+    int code = cmd_try(shoal_hub_run(&in.options));
+    view_server_stop(&in.server);
+    daemon_end();
+    if (code != CMD_OK || in.failed) return CMD_FAILED;
+    if (!in.background) puts("hub: ended");
     return CMD_OK;
 }
 
 const cmd_command cmd_hub = {
     .name = "hub",
-    .summary = "Run the hub of a pool in the foreground",
-    .doc = "A pool has one hub; workers and clients connect to it. It ends on SIGINT or SIGTERM.",
+    .summary = "Run the hub of a pool",
+    .doc =
+        "A pool has one hub; workers and clients connect to it. It ends on SIGINT or SIGTERM, or "
+        "in the background by 'shoal stop'.",
     .options = hub_options,
     .take = take_hub,
     .run = run_hub};
@@ -79,11 +132,18 @@ static const struct argp_option worker_options[] = {
     {"listen", KEY_LISTEN, "HOST", 0,
      "Where others reach this worker when the hub is on another machine (default: SHOAL_LISTEN)",
      0},
-    {"log", KEY_LOG, "LEVEL", 0, "error, warn (default), info or debug", 0},
+    DAEMON_OPTION,
     CMD_OPTIONS_END};
 
+typedef struct worker_input {
+    shoal_worker_options options;
+    bool background;
+    const char *name; /* of the daemon */
+} worker_input;
+
 static void take_worker(void *input, int key, char *arg) {
-    shoal_worker_options *options = input;
+    worker_input *in = input;
+    shoal_worker_options *options = &in->options;
     switch (key) {
     case 'H': options->hub = arg; break;
     case 'n':
@@ -97,7 +157,10 @@ static void take_worker(void *input, int key, char *arg) {
     case 'w': options->weight = args_positive("--weight", arg); break;
     case KEY_MEMORY: options->memory = args_size("--memory", arg); break;
     case KEY_LISTEN: options->listen = arg; break;
-    case KEY_LOG: set_log(arg); break;
+    case KEY_DAEMON:
+        in->background = true;
+        in->name = arg;
+        break;
     }
 }
 
@@ -105,23 +168,29 @@ static void worker_ready(void *context, const char *name) {
     const shoal_worker_options *options = context;
     printf("worker: %s joined %s\n", name, options->hub);
     fflush(stdout);
+    daemon_ready();
 }
 
 static int run_worker(const cmd_command *self, int argc, char **argv) {
-    shoal_worker_options options = {
-        .size = sizeof options, .ready = worker_ready, .context = &options, .stop = &cmd_stop};
-    cmd_parse(self, argc, argv, &options);
-    options.hub = cmd_hub_address(options.hub);
+    worker_input in = {
+        .options = {.size = sizeof in.options, .ready = worker_ready, .stop = &cmd_stop}};
+    char id[DAEMON_ID];
+    in.options.context = &in.options;
+    cmd_parse(self, argc, argv, &in);
+    in.options.hub = cmd_hub_address(in.options.hub);
+    /* What the worker is called tells its daemon from others. */
+    if (in.background) daemon_identify(self->name, in.name ? in.name : in.options.name, id);
+    if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
-    shoal_status status = shoal_worker_run(&options);
-    if (cmd_try(status) != CMD_OK) return CMD_FAILED;
-    puts("worker: ended");
-    return CMD_OK;
+    int code = cmd_try(shoal_worker_run(&in.options));
+    daemon_end();
+    if (code == CMD_OK && !in.background) puts("worker: ended");
+    return code;
 }
 
 const cmd_command cmd_worker = {
     .name = "worker",
-    .summary = "Run a worker in the foreground: lends one device to a pool",
+    .summary = "Run a worker: lends one device to a pool",
     .doc = "It ends on SIGINT or SIGTERM, or when the hub is gone. Start one per device.",
     .options = worker_options,
     .take = take_worker,

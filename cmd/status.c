@@ -53,6 +53,8 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddNumberToObject(row, "instances", (double)slot->instances);
     cJSON_AddNumberToObject(row, "busy_seconds", (double)slot->busy_ns * 1e-9);
     cJSON_AddNumberToObject(row, "nodes", (double)slot->nodes);
+    cJSON_AddNumberToObject(row, "sent_bytes", (double)slot->sent);
+    cJSON_AddNumberToObject(row, "received_bytes", (double)slot->received);
     cJSON_AddItemToArray(rows, row);
 }
 

@@ -146,13 +146,14 @@ def test_cut(three):
     a = random_array(rng, 1000, 1000)
     a /= np.abs(np.linalg.eigvals(a.astype(np.float64))).max()
     t = shoal.tensor(a)
-    x, steps = t, 0
-    started = time.monotonic()
-    while time.monotonic() - started < 6:
+    x, steps, busy = t, 0, 0
+    # Three times what may be made again, in at least as many programs as tell.
+    while busy < 6e9 or steps < 300:
         for _ in range(10):
             x = x @ t
         steps += 10
         shoal.sync()
+        busy = max(slot.busy_ns for slot in shoal.status().slots)
     before = shoal.status()
     holder = max((slot for slot in before.slots if slot.compute), key=lambda slot: slot.bytes)
     os.kill(holder.pid, signal.SIGKILL)
@@ -160,7 +161,7 @@ def test_cut(three):
     got = x.numpy()
     took = time.monotonic() - started
     reruns = shoal.status().reruns - before.reruns
-    print(f"{steps} products in 6 s; {reruns} programs run again in {took:.2f} s")
+    print(f"{steps} products; {reruns} programs of 10 run again in {took:.2f} s")
     want = np.linalg.matrix_power(a.astype(np.float64), steps + 1)
     assert np.abs(got - want).max() <= 1e-3 * max(np.abs(want).max(), 1e-6)
     assert 0 < reruns < steps / 10 * 0.8
@@ -181,6 +182,50 @@ def test_a_stopped_worker_wakes(three):
     assert three.worker(2).wait(ERROR) == 1
     assert "hub" in three.log(three.worker(2))
     near(product.numpy(), want.astype(np.float32), a)
+
+
+def training_losses(steps, at_step=None):
+    """Losses of a small net under Adam; at_step(i) is called before each step."""
+    from shoal import nn
+    rng = np.random.default_rng(9)
+    shoal.manual_seed(9)
+    x = random_array(rng, 120, 64)
+    y = rng.integers(0, 10, 120)
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    optimizer = shoal.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for step in range(steps):
+        if at_step:
+            at_step(step)
+        with shoal.signal.context("everywhere"):
+            loss = nn.functional.cross_entropy(model(shoal.tensor(x)), shoal.tensor(y))
+            optimizer.zero_grad()
+            loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("way", ["", "everywhere: {shard: {axis: 0}}",
+                                 "everywhere: {shard: {axis: -1, workers: [0, 1, 2]}}"])
+def test_training_goes_on(three, way):
+    """Two workers are lost on the way, one comes: the losses are those of an undisturbed run."""
+    shoal.signal.parse(way)
+
+    def lose(step):
+        if step == 10:
+            three.worker(2).kill()
+        if step == 20:
+            three.add("w4")
+        if step == 30:
+            three.worker(0).kill()
+    try:
+        got = training_losses(40, lose)
+        assert shoal.status().losses == 2
+        assert np.allclose(got, training_losses(40), rtol=1e-3, atol=1e-5)
+        assert got[-1] < got[0] / 4
+    finally:
+        shoal.signal.clear()
 
 
 # ---- random losses ----
@@ -270,13 +315,19 @@ def chain_job(rng, size):
     return run, w
 
 
+def training_job(rng, size):
+    """Steps of a net: small programs that repeat, and values that each step replaces."""
+    want = np.array(training_losses(40))
+    return lambda: np.array(training_losses(40)), want
+
+
 def test_random_losses(chaos):
     rng = np.random.default_rng(chaos.random.randrange(1 << 30))
     faults = ["kill", "stop"] + (["cut"] if ENCRYPTED else [])
     took = {fault: [] for fault in faults}
     for number in range(ROUNDS):
         fault = faults[number % len(faults)]
-        job = (product_job, chain_job)[number // len(faults) % 2]
+        job = (product_job, chain_job, training_job)[number // len(faults) % 3]
         run, want = job(rng, 900)
         worker = chaos.random.choice(chaos.workers)
         timer = threading.Timer(chaos.random.uniform(0, 0.12), chaos.strike, (fault, worker))
@@ -286,7 +337,7 @@ def test_random_losses(chaos):
         seconds = time.monotonic() - started
         timer.join()
         error = np.abs(got - want).max() / np.abs(want).max()
-        assert error <= 1e-4, f"round {number}: {fault} in {job.__name__}: wrong by {error:g}"
+        assert error <= 1e-3, f"round {number}: {fault} in {job.__name__}: wrong by {error:g}"
         assert seconds <= NOTICED + 6, f"round {number}: {fault} in {job.__name__}: {seconds:.1f} s"
         took[fault].append(seconds)
         chaos.replace(worker)

@@ -42,7 +42,7 @@ RETURNS = {
     "tuple[Tensor, ...]": "split chunk unbind broadcast_tensors meshgrid",
     "Sorted": "sort topk",
     "Any": """max min numpy __array__ __dlpack__ tolist load_state_dict tree load state_dict item
-        __getattr__ requires_grad_ remove""",
+        __getattr__ requires_grad_ remove context compile""",
     "bool": "__bool__ allclose equal is_floating_point",
     "int": "__len__ __hash__ __int__ dim numel compute_slots initial_seed ndim size itemsize nbytes",
     "float": "__float__",
@@ -52,7 +52,10 @@ RETURNS = {
     "tuple[int, ...]": "shape shape_of",
     "None": """save sync disconnect close start set_state set_rng_state __init__ __setitem__ zero_grad
         __setattr__ __delattr__ register_buffer register_parameter add_module backward reset_parameters
-        add_param_group extend append insert""",
+        add_param_group extend append insert clear describe enter exit parse""",
+    "str | None": "current_signal current_backward_signal",
+    "list[str]": "get_signal_stack",
+    "dict[str, Signal]": "described",
     "list[tuple[int, int, int]]": "times",
     "list[tuple[str, str, str]]": "operations",
     "Session": "session connect init",
@@ -224,6 +227,7 @@ MODULES = {  # beside tensor and the package itself: what each imports
     "random": TENSOR.format(dots="."),
     "functional": TENSOR.format(dots="."),
     "autograd": TENSOR.format(dots="."),
+    "signal": TENSOR.format(dots="."),
     "nn.module": TENSOR.format(dots=".."),
     "nn.layers": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
     "nn.functions": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",

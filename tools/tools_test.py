@@ -40,6 +40,9 @@ def make_tree(tmp_path):
     ("src__base__a_dot_c", "a.h", "give the path from src/"),
     ("src__new__a_dot_c", "base/a.h", "src/new is not in the table"),
     ("cmd__a_dot_c", "base/str.h", "cmd/ may include public headers only"),
+    ("python__a_dot_c", "view/a.h", "python/ may include public headers only"),
+    ("src__view__a_dot_c", "base/str.h", "view may not include base"),
+    ("src__api__a_dot_c", "view/a.h", "api may not include view"),
     ("include__shoal__x_dot_h", "base/str.h", "include/ may include public headers only"),
 ])
 def test_includes(tree, path, include, why):
@@ -49,7 +52,7 @@ def test_includes(tree, path, include, why):
 
 def test_includes_allowed(tree):
     root = tree(src__hub__a_dot_c='#include "plan/a.h"\n#include "shoal/shoal.h"\n#include <x.h>\n',
-                cmd__a_dot_c='#include "shoal/shoal.h"\n#include "args.h"\n',
+                cmd__a_dot_c='#include "shoal/shoal.h"\n#include "args.h"\n#include "view/a.h"\n',
                 src__wire__a_dot_c='#include "shoal.pb-c.h"\n')
     assert run("includes.py", root) == (0, "includes: 4 looked at, 0 wrong\n")
 

@@ -90,7 +90,8 @@ typedef struct shoal_slot {
     uint64_t bytes;  /* held by values */
     uint64_t instances;
     uint64_t busy_ns;
-    uint64_t nodes; /* operations executed */
+    uint64_t nodes;          /* operations executed */
+    uint64_t sent, received; /* bytes that went to other slots, and came from them */
 } shoal_slot;
 
 typedef struct shoal_pool_status {
@@ -102,6 +103,7 @@ typedef struct shoal_pool_status {
     uint32_t n_slots; /* in the pool; the call fills at most `room` of them */
     uint64_t losses;  /* workers that left */
     uint64_t reruns;  /* programs that were run again because of that */
+    uint64_t unix_ms; /* the hub's time of day: milliseconds since 1970 */
 } shoal_pool_status;
 
 /* slots may be NULL when room is 0. */
@@ -355,6 +357,58 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rope(shoal_tensor *x, shoal_tens
                                                      double theta, bool interleaved,
                                                      shoal_tensor **out);
 
+/* ---- signals ----
+ *
+ * Named scopes, which say where values lie and where they are computed. Inside shoal_signal_enter
+ * and shoal_signal_exit, on this thread, new tensors and the results of operations are cut, or
+ * copied, as the signal says; what comes from outside is brought along: leaves that require
+ * gradients as copies, unless another signal has placed them, the rest cut. Gradients are computed
+ * under the signal's `backward`. A tensor with fewer axes than the one that is cut is copied. A
+ * scope of a name that nobody has described changes nothing. */
+
+typedef struct shoal_signal {
+    size_t size; /* sizeof(shoal_signal) */
+    const char *name;
+    bool shard;              /* without it, only the rest counts */
+    int32_t axis;            /* that is cut; negative: from the last */
+    bool replicated;         /* copies instead of parts */
+    const uint32_t *workers; /* in the order in which they joined; n_workers 0: all */
+    uint32_t n_workers;
+    const double *shares; /* one per worker; NULL: by their speeds */
+    uint32_t n_shares;
+    const char *backward; /* NULL: itself */
+    bool compile; /* a scope is one program: what was recorded before, and after, is not in it */
+} shoal_signal;
+
+/* Describes signals by a YAML file, or a text of which `source` is the name for messages; by name
+ * they replace those described before. Fails with IO, or FORMAT with line and column; then nothing
+ * has changed. A session reads the file that the variable SHOAL_CONFIG names when it is opened. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signals_load(const char *path);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signals_parse(const char *text, size_t bytes,
+                                                              const char *source);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_describe(const shoal_signal *signal);
+/* Calls with each description; nothing of it may be kept, and no signal described meanwhile. */
+SHOAL_API void shoal_signals_each(void (*each)(void *context, const shoal_signal *signal),
+                                  void *context);
+SHOAL_API void shoal_signals_clear(void);
+
+/* backward: in the place of the one described; may be NULL. name NULL: a scope in which no signal
+ * counts. At most 64 scopes inside each other. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_enter(shoal_session *session,
+                                                             const char *name,
+                                                             const char *backward);
+/* Fails with INVALID, and leaves none, when the innermost scope has another name. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_exit(shoal_session *session,
+                                                            const char *name);
+/* Name and backward signal of scope i of this thread, 0 being the innermost; false: there is none.
+ * Either may be set to NULL. */
+SHOAL_API bool shoal_signal_scope(uint32_t i, const char **name, const char **backward);
+/* x placed as the signal says; `name` must be described with `shard`, and x have the axis. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_place(shoal_tensor *x, const char *name,
+                                                             shoal_tensor **out);
+/* x placed as a new tensor of the innermost scope: x itself where that does not place. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_adopt(shoal_tensor *x, shoal_tensor **out);
+
 /* ---- gradients ----
  *
  * Tensors for which it was asked, and results of operations on them, know how they came to be,
@@ -388,6 +442,21 @@ SHOAL_API const char *shoal_tensor_origin(const shoal_tensor *x);
 SHOAL_API uint64_t shoal_tensor_identity(const shoal_tensor *x);
 /* A result becomes one of those that shoal_gradient_targets lists. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_watch_gradient(shoal_tensor *x);
+
+/* An operation that gradients would pass through. */
+typedef struct shoal_tape_entry {
+    uint64_t number; /* of its result; numbers rise */
+    const char *op;
+    const shoal_type *type; /* of its first result */
+    const uint64_t *inputs; /* numbers of operands that gradients pass on to */
+    uint32_t n_inputs;
+    const char *location; /* "train.py:12", or NULL */
+} shoal_tape_entry;
+/* Calls with what the tape of a session holds, the oldest first; nothing of an entry may be kept,
+ * and the session not used meanwhile. Fails with NO_MEMORY. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status
+shoal_tape_each(shoal_session *session, void (*each)(void *context, const shoal_tape_entry *entry),
+                void *context);
 
 /* Another handle to the value of x, through which no gradients pass. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_detach(shoal_tensor *x, shoal_tensor **out);
@@ -484,6 +553,17 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_npy_write(const char *path, shoa
                                                           const void *data);
 
 /* ---- running a pool ---- */
+
+/* The folders of this user where Shoal keeps files; nobody else can read them. */
+typedef enum shoal_folder {
+    SHOAL_FOLDER_RUNTIME, /* sockets: $XDG_RUNTIME_DIR/shoal, else /tmp/shoal-UID */
+    SHOAL_FOLDER_CONFIG,  /* keys: $XDG_CONFIG_HOME/shoal, else ~/.config/shoal */
+    SHOAL_FOLDER_STATE    /* logs: $XDG_STATE_HOME/shoal, else ~/.local/state/shoal */
+} shoal_folder;
+/* Writes the folder's path, also when it is not there (NOT_FOUND) or not ours alone (DENIED);
+ * makes it when `create`. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_folder_path(shoal_folder folder, bool create,
+                                                            char *out, size_t room);
 
 typedef struct shoal_hub_options {
     size_t size;

@@ -35,7 +35,8 @@ from .einsum import einsum
 from .files import File, load, save
 from .random import (Generator, bernoulli, get_rng_state, manual_seed, multinomial, normal, rand,
                      rand_like, randbits, randint, randn, randn_like, randperm, set_rng_state)
-from . import functional, nn, optim
+from . import functional, nn, optim, signal
+from .signal import compile
 from . import methods as _methods
 
 # Element types go by their names; these are for those who write shoal.float32.
@@ -46,7 +47,7 @@ float16, bfloat16, float32, float64 = DTYPES[9:]
 
 __all__ = [
     "Session", "Tensor", "File", "Slot", "Pool", "Generator", "arange", "as_tensor", "bernoulli",
-    "broadcast_tensors", "cat", "concat", "connect", "disconnect", "einsum", "embedding", "empty",
+    "broadcast_tensors", "cat", "compile", "concat", "connect", "disconnect", "einsum", "embedding", "empty",
     "empty_like", "explain", "eye", "from_dlpack", "from_numpy", "full", "full_like",
     "get_rng_state", "hstack", "init", "linspace", "load", "manual_seed", "matmul", "meshgrid",
     "multinomial", "normal", "ones", "ones_like", "operations", "rand", "rand_like", "randbits",

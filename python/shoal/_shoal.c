@@ -184,6 +184,7 @@ PyMODINIT_FUNC PyInit__shoal(void) {
     if (!session_type || !tensor_type || !file_type ||
         PyModule_AddFunctions(module, operation_functions) ||
         PyModule_AddFunctions(module, gradient_functions) ||
+        PyModule_AddFunctions(module, signal_functions) ||
         PyModule_AddObjectRef(module, "Session", (PyObject *)session_type) ||
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type) ||
         PyModule_AddObjectRef(module, "File", (PyObject *)file_type)) {

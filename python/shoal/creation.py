@@ -10,9 +10,8 @@ from .words import axis_of, dtype_name, invalid, shape_of, torch_words
 
 
 def placed(x, device=None, requires_grad=False):
-    """x on a device, wanting gradients or not."""
-    if device is not None:
-        x = x.to(device)
+    """x on a device, or where the signal around says, wanting gradients or not."""
+    x = _shoal.signal_adopt(x) if device is None else x.to(device)
     return x.requires_grad_() if requires_grad else x
 
 

@@ -49,7 +49,7 @@ void release_buffers(void);
 
 /* The types, for the module to make; and the module's functions. */
 extern PyType_Spec session_spec, tensor_spec, file_spec;
-extern PyMethodDef operation_functions[], gradient_functions[];
+extern PyMethodDef operation_functions[], gradient_functions[], signal_functions[];
 PyObject *tensor_requires_grad(PyObject *self, void *unused);
 PyObject *tensor_is_leaf(PyObject *self, void *unused);
 PyObject *tensor_origin(PyObject *self, void *unused);

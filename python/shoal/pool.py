@@ -24,6 +24,8 @@ class Slot:
     instances: int
     busy_ns: int
     nodes: int
+    sent: int  # bytes that went to other slots, and came from them
+    received: int
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class Session(_shoal.Session):
     def counts(self):
         """What has been sent since the session was opened."""
         return Counts(*self._counts())
+
+    def tape(self):
+        """The operations that gradients would pass through, the oldest first: (number of the result,
+        operation, numbers of operands, shape, dtype, line of the program) of each."""
+        return self._tape()
 
     def compute_slots(self):
         """The number of slots that compute."""

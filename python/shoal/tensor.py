@@ -46,7 +46,9 @@ def _flatten(data):
     """Shape and elements of nested lists of numbers."""
     shape = []
     level = data
-    while isinstance(level, (list, tuple)):
+    while hasattr(level, "tolist") and getattr(level, "ndim", 0) or \
+            isinstance(level, (list, tuple)):
+        level = level if isinstance(level, (list, tuple)) else level.tolist()
         shape.append(len(level))
         if not level:
             break
@@ -54,14 +56,17 @@ def _flatten(data):
     flat = []
 
     def walk(item, depth):
+        if getattr(item, "ndim", 0):  # an array in a list
+            item = item.tolist()
         if depth == len(shape):
             if isinstance(item, (list, tuple)):
                 raise invalid(f"nested lists are ragged at depth {depth}")
-            flat.append(item)
+            # Numbers of NumPy, and tensors of one element, as Python's.
+            flat.append(item.item() if hasattr(item, "item") else item)
             return
         if not isinstance(item, (list, tuple)) or len(item) != shape[depth]:
-            raise invalid(f"nested lists are ragged at depth {depth}: "
-                               f"{shape[depth]} items were expected")
+            raise invalid(f"nested lists are ragged at depth {depth}: {shape[depth]} items were "
+                          "expected")
         for inner in item:
             walk(inner, depth + 1)
 

@@ -134,7 +134,7 @@ static shoal_status add_origin(backward *b, api_origin *origin) {
         regions[r] = graph_data(origin->bodies[r]);
     for (uint32_t i = 0; i < origin->n_inputs && !status; i++)
         status = value_of(b, origin->inputs[i], &inputs[i]);
-    if (!status) status = graph_at(b->g, origin->location, NULL);
+    if (!status) status = graph_at(b->g, origin->location, origin->backward);
     if (!status)
         status = graph_add(b->g, origin->op, inputs, origin->n_inputs, origin->attrs,
                            origin->n_attrs, regions, origin->n_regions, &origin->first);
@@ -291,10 +291,15 @@ static shoal_status record(backward *b, uint32_t at) {
     if (!b->session->trace) SHOAL_TRY(graph_new(0, &b->session->trace));
     for (uint16_t r = 0; r < node->n_regions; r++)
         SHOAL_TRY(graph_copy_body(b->session->trace, node->regions[r], &regions[r]));
-    SHOAL_TRY(api_apply_at(b->session, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
-                           regions, node->n_regions, node->location,
-                           at < b->n_forward ? "again" : node->scope, outputs, node->n_outputs));
-    shoal_status status = SHOAL_OK;
+    api_scope scope;
+    api_scope_of(node->scope, &scope);
+    SHOAL_TRY(api_scope_push(&scope));
+    shoal_status status =
+        api_apply_at(b->session, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
+                     regions, node->n_regions, node->location,
+                     at < b->n_forward ? "again" : node->scope, outputs, node->n_outputs);
+    api_scope_pop();
+    SHOAL_TRY(status);
     for (uint16_t o = 0; o < node->n_outputs; o++) {
         uint32_t value = node->first_output + o;
         if (!status && !bound_to(b, value)) status = bind(b, value, outputs[o]);
@@ -371,8 +376,7 @@ shoal_status shoal_gradients(shoal_tensor *const *outputs, shoal_tensor *const *
     if (status == SHOAL_OK)
         status = gradients_of(&b, outputs, seeds, n_outputs, wrt, n_wrt, &options, gradients);
     finish(&b);
-    if (status == SHOAL_OK && b.session->trace &&
-        graph_data(b.session->trace)->n_nodes >= API_TRACE_NODES)
+    if (status == SHOAL_OK && api_trace_is_full(b.session))
         status = api_flush(b.session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&b.session->lock);
     for (uint32_t i = 0; i < n_wrt && status != SHOAL_OK; i++) shoal_tensor_free(&gradients[i]);

@@ -13,7 +13,7 @@ shoal_status shoal_apply(shoal_session *session, uint16_t op, shoal_tensor *cons
     if (status == SHOAL_OK)
         status = api_apply(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
                            outputs, n_outputs);
-    if (status == SHOAL_OK && graph_data(session->trace)->n_nodes >= API_TRACE_NODES)
+    if (status == SHOAL_OK && api_trace_is_full(session))
         status = api_flush(session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&session->lock);
     return status;

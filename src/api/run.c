@@ -4,6 +4,7 @@
 #include "backend/registry.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "wire/keys.h"
 
@@ -43,7 +44,8 @@ static shoal_status listen_wide(wire_peer *wire, const char *listen) {
 static shoal_status tell_ready(const wire_peer *wire, const shoal_hub_options *options) {
     char *all = wire_addresses(wire);
     if (!all) return SHOAL_NO_MEMORY;
-    options->ready(options->context, all);
+    base_log(BASE_INFO, "hub", "listening at %s", all);
+    if (options->ready) options->ready(options->context, all);
     free(all);
     return SHOAL_OK;
 }
@@ -67,11 +69,12 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
         status = wire_listen(wire, options.address ? options.address : default_hub);
     if (status == SHOAL_OK && options.listen) status = listen_wide(wire, options.listen);
     if (status == SHOAL_OK) status = wire_start(wire);
-    if (status == SHOAL_OK && options.ready) status = tell_ready(wire, &options);
+    if (status == SHOAL_OK) status = tell_ready(wire, &options);
     while (status == SHOAL_OK && !(options.stop && *options.stop)) {
         status = wire_wait(wire, asked_to_stop, (void *)&options.stop, base_now() + 100 * BASE_MS);
         if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
     }
+    if (status == SHOAL_OK) base_log(BASE_INFO, "hub", "ends, as it was asked to");
     wire_peer_destroy(&wire);
     hub_destroy(&h);
     if (options.listen && wire_keys_set_listening("") != SHOAL_OK)
@@ -125,6 +128,7 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
     if (status == SHOAL_OK) status = wire_listen_for(wire, options.hub, listen);
     if (status == SHOAL_OK) status = wire_start(wire);
     if (status == SHOAL_OK) status = worker_join(self, options.hub, 5000);
+    if (status == SHOAL_OK) base_log(BASE_INFO, worker_name(self), "joined %s", options.hub);
     if (status == SHOAL_OK && options.ready) options.ready(options.context, worker_name(self));
     ending e = {self, options.stop};
     while (status == SHOAL_OK && !(options.stop && *options.stop)) {
@@ -132,8 +136,20 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
         if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
         if (status == SHOAL_OK) status = worker_state(self);
     }
+    if (status == SHOAL_OK) base_log(BASE_INFO, worker_name(self), "ends, as it was asked to");
     worker_destroy(&self);
     return status;
+}
+
+shoal_status shoal_folder_path(shoal_folder folder, bool create, char *out, size_t room) {
+    if (!room) return base_fail(SHOAL_INVALID, "no room for the path of a folder");
+    *out = 0;
+    switch (folder) {
+    case SHOAL_FOLDER_RUNTIME: return base_os_runtime_folder(create, out, room);
+    case SHOAL_FOLDER_CONFIG: return base_os_config_folder(create, out, room);
+    case SHOAL_FOLDER_STATE: return base_os_state_folder(create, out, room);
+    }
+    return base_fail(SHOAL_INVALID, "there is no folder %d", (int)folder);
 }
 
 void shoal_backends(void (*each)(void *context, const shoal_found *found), void *context) {

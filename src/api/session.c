@@ -205,6 +205,8 @@ shoal_status shoal_session_open(const shoal_options *given, shoal_session **out)
     *out = NULL;
     shoal_options options;
     SHOAL_TRY(settle_options(given, &options));
+    const char *signals = getenv("SHOAL_CONFIG");
+    if (signals && *signals) SHOAL_TRY(shoal_signals_load(signals));
     shoal_session *session = calloc(1, sizeof *session);
     if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
     pthread_mutex_init(&session->lock, NULL);
@@ -260,6 +262,7 @@ void api_session_release(shoal_session *session) {
     free(session->released.data);
     free(session->uploads);
     free(session->programs.data);
+    free(session->workers.data);
     free(session->first_failure.message);
     wire_unpacked_free(session->answer.message);
     pthread_mutex_destroy(&session->lock);
@@ -280,7 +283,9 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .bytes = from->bytes,
                        .instances = from->instances,
                        .busy_ns = from->busy_ns,
-                       .nodes = from->nodes};
+                       .nodes = from->nodes,
+                       .sent = from->sent,
+                       .received = from->received};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;
@@ -318,7 +323,8 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
                               .sessions = s->sessions,
                               .losses = s->losses,
                               .reruns = s->reruns,
-                              .n_slots = (uint32_t)s->n_slots};
+                              .n_slots = (uint32_t)s->n_slots,
+                              .unix_ms = s->unix_ms};
     copy_text(pool.version, sizeof pool.version, s->version);
     copy_text(pool.address, sizeof pool.address, *s->address ? s->address : "embedded");
     memcpy(out, &pool, out->size < sizeof pool ? out->size : sizeof pool);

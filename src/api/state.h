@@ -15,6 +15,7 @@
 enum {
     API_NO_VALUE = 0,
     API_TRACE_NODES = 4096,
+    API_WHOLE_NODES = 1 << 18, /* of a scope that is one program */
     API_PROGRAMS = 256,
     API_OUTSTANDING = 64,
     API_TIMES = 128
@@ -39,6 +40,7 @@ typedef struct api_origin {
     const shoal_attr *attrs;
     graph **bodies; /* per region */
     const char *location;
+    const char *backward; /* the signal of its gradient, or NULL */
     /* Of the gradient at hand. */
     uint64_t mark;
     uint32_t first;    /* its first result, or the first use of a leaf + 1 */
@@ -48,10 +50,12 @@ typedef struct api_origin {
 /* A handle. The session's lock guards everything but refs and next_free. */
 struct shoal_tensor {
     atomic_int refs;
-    uint16_t result; /* which one of its origin's */
-    bool saved;      /* the gradient of its origin reads it */
-    bool gone;       /* was not kept when the trace went to the hub */
-    uint32_t links;  /* of refs, those of origins that can do without the value */
+    uint16_t result;    /* which one of its origin's */
+    bool saved;         /* the gradient of its origin reads it */
+    bool gone;          /* was not kept when the trace went to the hub */
+    uint32_t links;     /* of refs, those of origins that can do without the value */
+    bool shared;        /* a copy of a parameter, made for a signal */
+    const char *signal; /* under which it was placed or computed; NULL: none. Names stay for ever */
     struct shoal_tensor
         *base;          /* another handle, which has the value; held. NULL: this one has it */
     api_origin *origin; /* NULL: gradients do not pass through it */
@@ -84,6 +88,14 @@ typedef struct api_times {
     shoal_slot_time slots[64];
     shoal_link_time links[64];
 } api_times;
+
+/* A place in the list that signals count. One that has left keeps it until another takes it over,
+ * so that the numbers of the others stay. */
+typedef struct api_worker_slot {
+    uint32_t slot;
+    double weight;
+    bool gone;
+} api_worker_slot;
 
 /* The answer to a question. */
 typedef struct api_answer {
@@ -120,6 +132,12 @@ struct shoal_session {
     BASE_VEC(api_program) programs;
     uint64_t clock;
 
+    /* The workers that signals count, in the order in which they joined. */
+    BASE_VEC(api_worker_slot) workers;
+    uint64_t workers_epoch;
+    int64_t workers_asked;
+    uint32_t whole; /* scopes that are one program */
+
     /* Guarded by `news`, written under the pump. */
     pthread_mutex_t news;
     uint32_t outstanding;
@@ -140,6 +158,32 @@ shoal_status api_wait(const shoal_session *session, bool (*done)(void *context),
 /* Asks the hub and waits for the answer, to be freed with protobuf_c_message_free_unpacked. */
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
                      uint64_t *token, ProtobufCMessage **answer);
+
+/* signal.c: with the session's lock held. */
+
+typedef struct api_scope {
+    const char *name, *backward; /* NULL: none */
+    bool whole;
+} api_scope;
+
+/* The innermost scope of this thread in which a signal counts, or NULL. */
+const api_scope *api_scope_now(void);
+/* The scope that a node of a graph was made in, by what the graph says of it. */
+void api_scope_of(const char *text, api_scope *out);
+/* Until api_scope_pop, operations are those of the scope. */
+shoal_status api_scope_push(const api_scope *scope);
+void api_scope_pop(void);
+/* Brings operands into the scope: placed[i] is a new handle, or the operand with a reference more.
+ */
+shoal_status api_scope_operands(shoal_session *session, const api_scope *scope,
+                                shoal_tensor *const *inputs, uint32_t n, shoal_tensor **placed);
+/* x placed as a value that a scope makes, as a new handle. */
+shoal_status api_scope_adopt(const api_scope *scope, shoal_tensor *x, shoal_tensor **out);
+/* Whether what is recorded has to go to the hub. */
+bool api_trace_is_full(const shoal_session *session);
+
+/* tensor.c: with the session's lock held. */
+shoal_status api_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor **out);
 
 /* tape.c: with the session's lock held. */
 

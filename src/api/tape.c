@@ -136,6 +136,8 @@ shoal_status api_note(shoal_session *session, uint16_t op, shoal_tensor *const *
     if (!origin) return SHOAL_NO_MEMORY;
     origin->op = op;
     origin->again = mode == SHOAL_GRADIENTS_AGAIN;
+    const api_scope *scope = api_scope_now();
+    origin->backward = scope ? scope->backward : NULL;
     link_in(session, origin);
     uint32_t reads = reads_of(op, regions, n_regions);
     hold_operands(origin, inputs, reads);
@@ -249,6 +251,8 @@ shoal_status shoal_tensor_watch_gradient(shoal_tensor *x) {
 shoal_status api_alias(shoal_tensor *x, shoal_tensor **out) {
     SHOAL_TRY(api_tensor_alloc(x->session, &x->type, out));
     (*out)->base = shoal_tensor_retain(api_base(x));
+    (*out)->signal = x->signal;
+    (*out)->shared = x->shared;
     return SHOAL_OK;
 }
 
@@ -273,7 +277,19 @@ static shoal_status assign(shoal_tensor **x, shoal_tensor *value) {
         return base_fail(SHOAL_INVALID,
                          "in place: %s is a leaf that requires gradients; change it under no_grad",
                          base_type_text(&was->type, a));
-    SHOAL_TRY(api_alias(value, &now));
+    /* A parameter stays where a signal has placed it. */
+    if (leaf && was->signal && was->signal != value->signal) {
+        const api_scope scope = {.name = was->signal};
+        shoal_tensor *placed;
+        SHOAL_TRY(api_scope_adopt(&scope, value, &placed));
+        shoal_status status = api_alias(placed, &now);
+        shoal_tensor_free(&placed);
+        SHOAL_TRY(status);
+        now->signal = was->signal;
+    } else {
+        SHOAL_TRY(api_alias(value, &now));
+        now->signal = leaf ? was->signal : value->signal;
+    }
     const shoal_tensor *of = leaf || mode == SHOAL_GRADIENTS_OFF ? was : value;
     if (of->origin) {
         now->origin = of->origin;
@@ -291,4 +307,40 @@ shoal_status shoal_tensor_assign(shoal_tensor **x, shoal_tensor *value) {
     shoal_status status = assign(x, value);
     pthread_mutex_unlock(&session->lock);
     return status;
+}
+
+/* ---- what it holds ---- */
+
+static void tell_origin(const api_origin *origin, uint64_t *numbers,
+                        void (*each)(void *context, const shoal_tape_entry *entry), void *context) {
+    shoal_tape_entry entry = {.number = origin->number,
+                              .op = shoal_op_name(origin->op),
+                              .inputs = numbers,
+                              .location = origin->location};
+    for (uint16_t i = 0; i < origin->n_outputs && !entry.type; i++)
+        if (origin->outputs[i]) entry.type = &origin->outputs[i]->type;
+    for (uint32_t i = 0; i < origin->n_inputs; i++)
+        if (origin->inputs[i] && origin->inputs[i]->origin)
+            numbers[entry.n_inputs++] = origin->inputs[i]->origin->number;
+    if (entry.type) each(context, &entry);
+}
+
+shoal_status shoal_tape_each(shoal_session *session,
+                             void (*each)(void *context, const shoal_tape_entry *entry),
+                             void *context) {
+    pthread_mutex_lock(&session->lock);
+    api_drain(session);
+    const api_origin *oldest = session->origins;
+    uint32_t most = 1;
+    for (const api_origin *o = session->origins; o; o = o->next) {
+        oldest = o;
+        if (o->n_inputs > most) most = o->n_inputs;
+    }
+    uint64_t *numbers = malloc(most * sizeof *numbers);
+    for (const api_origin *o = oldest; numbers && o; o = o->previous)
+        if (!o->leaf && !o->spent) tell_origin(o, numbers, each, context);
+    pthread_mutex_unlock(&session->lock);
+    if (!numbers) return base_fail(SHOAL_NO_MEMORY, "no memory to list the tape");
+    free(numbers);
+    return SHOAL_OK;
 }

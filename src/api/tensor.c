@@ -50,11 +50,9 @@ shoal_status shoal_tensor_borrow(shoal_session *session, shoal_dtype dtype, uint
         status = worker_offer(session->worker, tensor->value, &type, data, release, context);
     else if (release)
         release(context);
+    if (status == SHOAL_OK) status = api_scope_adopt(api_scope_now(), tensor, out);
     pthread_mutex_unlock(&session->lock);
-    if (status != SHOAL_OK)
-        shoal_tensor_free(&tensor);
-    else
-        *out = tensor;
+    shoal_tensor_free(&tensor);
     return status;
 }
 
@@ -277,6 +275,24 @@ static shoal_status layout_slots(shoal_session *session, const shoal_layout *lay
     return status;
 }
 
+shoal_status api_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor **out) {
+    shoal_session *session = x->session;
+    base_arena arena;
+    base_arena_init(&arena, 0);
+    int64_t *cuts = NULL, *slots = NULL, boxes;
+    size_t n_cuts = 0, n_slots = 0;
+    *out = NULL;
+    shoal_status status = layout_cuts(&x->type, layout, &arena, &cuts, &n_cuts, &boxes);
+    if (status == SHOAL_OK) status = layout_slots(session, layout, boxes, &arena, &slots, &n_slots);
+    if (status == SHOAL_OK) {
+        shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_CUTS, cuts, n_cuts),
+                              graph_ints(SHOAL_ATTR_SLOTS, slots, n_slots)};
+        status = api_apply(session, GRAPH_PLACE, &x, 1, attrs, 2, NULL, 0, out, 1);
+    }
+    base_arena_fini(&arena);
+    return status;
+}
+
 shoal_status shoal_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor **out) {
     *out = NULL;
     shoal_layout l = {0};
@@ -284,22 +300,10 @@ shoal_status shoal_place(shoal_tensor *x, const shoal_layout *layout, shoal_tens
         return base_fail(SHOAL_INVALID, "shoal_layout.size is %zu; set it to sizeof(shoal_layout)",
                          layout->size);
     memcpy(&l, layout, layout->size);
-    shoal_session *session = x->session;
-    base_arena arena;
-    base_arena_init(&arena, 0);
-    int64_t *cuts = NULL, *slots = NULL, boxes;
-    size_t n_cuts = 0, n_slots = 0;
-    pthread_mutex_lock(&session->lock);
-    shoal_status status = api_check(session);
-    if (status == SHOAL_OK) status = layout_cuts(&x->type, &l, &arena, &cuts, &n_cuts, &boxes);
-    if (status == SHOAL_OK) status = layout_slots(session, &l, boxes, &arena, &slots, &n_slots);
-    if (status == SHOAL_OK) {
-        shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_CUTS, cuts, n_cuts),
-                              graph_ints(SHOAL_ATTR_SLOTS, slots, n_slots)};
-        status = api_apply(session, GRAPH_PLACE, &x, 1, attrs, 2, NULL, 0, out, 1);
-    }
-    pthread_mutex_unlock(&session->lock);
-    base_arena_fini(&arena);
+    pthread_mutex_lock(&x->session->lock);
+    shoal_status status = api_check(x->session);
+    if (status == SHOAL_OK) status = api_place(x, &l, out);
+    pthread_mutex_unlock(&x->session->lock);
     return status;
 }
 

@@ -116,22 +116,13 @@ shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
     return base_map_set(&session->inputs, tensor->value, (void *)((uintptr_t)*value + 1));
 }
 
-shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
-                       uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
-                       const shoal_graph *const *regions, uint16_t n_regions,
-                       shoal_tensor **outputs, uint16_t n_outputs) {
-    return api_apply_at(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
-                        api_location(), NULL, outputs, n_outputs);
-}
-
-shoal_status api_apply_at(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
-                          uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
-                          const shoal_graph *const *regions, uint16_t n_regions, const char *at,
-                          const char *scope, shoal_tensor **outputs, uint16_t n_outputs) {
+static shoal_status record(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                           uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                           const shoal_graph *const *regions, uint16_t n_regions, const char *at,
+                           const char *scope, shoal_tensor **outputs, uint16_t n_outputs) {
     uint32_t few[8], first;
     uint32_t *values = n_inputs <= 8 ? few : malloc(n_inputs * sizeof *values);
     if (!values) return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", n_inputs);
-    for (uint16_t o = 0; o < n_outputs; o++) outputs[o] = NULL;
     shoal_status status = SHOAL_OK;
     for (uint32_t i = 0; i < n_inputs && status == SHOAL_OK; i++) {
         if (inputs[i]->session != session)
@@ -158,6 +149,49 @@ shoal_status api_apply_at(shoal_session *session, uint16_t op, shoal_tensor *con
     return status;
 }
 
+shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                       uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                       const shoal_graph *const *regions, uint16_t n_regions,
+                       shoal_tensor **outputs, uint16_t n_outputs) {
+    const api_scope *scope = api_scope_now();
+    return api_apply_at(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
+                        api_location(), scope ? scope->name : NULL, outputs, n_outputs);
+}
+
+/* In a scope: what comes from outside is brought in first. */
+static shoal_status apply_in(const api_scope *scope, shoal_session *session, uint16_t op,
+                             shoal_tensor *const *inputs, uint32_t n_inputs,
+                             const shoal_attr *attrs, uint16_t n_attrs,
+                             const shoal_graph *const *regions, uint16_t n_regions, const char *at,
+                             const char *name, shoal_tensor **outputs, uint16_t n_outputs) {
+    shoal_tensor *few[8], **placed = n_inputs <= 8 ? few : malloc(n_inputs * sizeof *placed);
+    if (!placed) return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", n_inputs);
+    shoal_status status = api_scope_operands(session, scope, inputs, n_inputs, placed);
+    if (status == SHOAL_OK) {
+        status = record(session, op, placed, n_inputs, attrs, n_attrs, regions, n_regions, at, name,
+                        outputs, n_outputs);
+        bool inside = false;
+        for (uint32_t i = 0; i < n_inputs; i++) inside |= placed[i]->signal == scope->name;
+        for (uint16_t o = 0; o < n_outputs && inside && status == SHOAL_OK; o++)
+            outputs[o]->signal = scope->name;
+        for (uint32_t i = 0; i < n_inputs; i++) shoal_tensor_free(&placed[i]);
+    }
+    if (placed != few) free(placed);
+    return status;
+}
+
+shoal_status api_apply_at(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                          uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
+                          const shoal_graph *const *regions, uint16_t n_regions, const char *at,
+                          const char *name, shoal_tensor **outputs, uint16_t n_outputs) {
+    const api_scope *scope = api_scope_now();
+    for (uint16_t o = 0; o < n_outputs; o++) outputs[o] = NULL;
+    return scope && op != GRAPH_PLACE
+               ? apply_in(scope, session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
+                          at, name, outputs, n_outputs)
+               : record(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions, at, name,
+                        outputs, n_outputs);
+}
 /* ---- submitting ---- */
 
 /* A program as it goes to the hub. Arrays are freed by submission_fini. */

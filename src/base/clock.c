@@ -1,10 +1,14 @@
 #include "base/clock.h"
 
-int64_t base_now(void) {
+static int64_t read_clock(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * BASE_SECOND + t.tv_nsec;
 }
+
+int64_t base_now(void) { return read_clock(CLOCK_MONOTONIC); }
+
+int64_t base_time(void) { return read_clock(CLOCK_REALTIME); }
 
 struct timespec base_timespec(int64_t at) {
     return (struct timespec){.tv_sec = at / BASE_SECOND, .tv_nsec = at % BASE_SECOND};

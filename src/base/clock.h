@@ -1,4 +1,4 @@
-/* Monotonic time and deadlines, in nanoseconds. */
+/* Monotonic time and deadlines, in nanoseconds; and the time of day. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -10,6 +10,8 @@
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t base_now(void);
+/* Nanoseconds since 1970: may jump, so only for people and for other machines. */
+int64_t base_time(void);
 /* The time_t form of a point in base_now()'s time, for waits on CLOCK_MONOTONIC. */
 struct timespec base_timespec(int64_t at);
 

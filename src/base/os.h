@@ -16,15 +16,20 @@ char *base_os_process_name(char *out, size_t room);
 void base_os_thread_name(const char *name);
 /* Random bytes from the kernel. */
 shoal_status base_os_random(void *out, size_t bytes) SHOAL_CHECK_RESULT;
+/* Whether a process of this machine is stopped (SIGSTOP, a debugger); false when that cannot be
+ * told. */
+bool base_os_process_stopped(uint32_t pid);
+
+/* ---- folders of this user (os_folder.c) ---- */
+
 /* The folder for this user's sockets: $XDG_RUNTIME_DIR/shoal, else /tmp/shoal-UID; made when
  * `create`. Fails with DENIED when it is open to others or belongs to somebody else, NOT_FOUND when
  * it does not exist. */
 shoal_status base_os_runtime_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
-/* The same for what is kept: $XDG_CONFIG_HOME/shoal, else ~/.config/shoal. */
+/* The same for keys: $XDG_CONFIG_HOME/shoal, else ~/.config/shoal. */
 shoal_status base_os_config_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
-/* Whether a process of this machine is stopped (SIGSTOP, a debugger); false when that cannot be
- * told. */
-bool base_os_process_stopped(uint32_t pid);
+/* The same for logs: $XDG_STATE_HOME/shoal, else ~/.local/state/shoal. */
+shoal_status base_os_state_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
 
 /* ---- memory shared between processes, doorbells (os_shared.c) ---- */
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 shoal_status base_os_random(void *out, size_t bytes) {
@@ -28,51 +27,6 @@ void base_os_thread_name(const char *name) {
     char cut[16];
     snprintf(cut, sizeof cut, "%s", name);
     pthread_setname_np(pthread_self(), cut);
-}
-
-/* Makes a folder if it is to be, and checks that it is ours alone. */
-static shoal_status own_folder(bool create, const char *path, const char *variable) {
-    if (create && mkdir(path, 0700) && errno != EEXIST)
-        return base_fail_errno(errno, "making the folder %s", path);
-    struct stat st;
-    if (lstat(path, &st)) return base_fail_errno(errno, "looking at the folder %s", path);
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return base_fail(SHOAL_DENIED, "%s is not a folder of user %u: remove it, or set %s", path,
-                         (unsigned)geteuid(), variable);
-    if (st.st_mode & 077)
-        return base_fail(SHOAL_DENIED, "the folder %s is open to others (mode %03o): chmod 700 it",
-                         path, (unsigned)st.st_mode & 0777);
-    return SHOAL_OK;
-}
-
-shoal_status base_os_runtime_folder(bool create, char *out, size_t room) {
-    const char *base = getenv("XDG_RUNTIME_DIR");
-    int used = base && *base == '/' ? snprintf(out, room, "%s/shoal", base)
-                                    : snprintf(out, room, "/tmp/shoal-%u", (unsigned)geteuid());
-    if (used < 0 || (size_t)used >= room)
-        return base_fail(SHOAL_INVALID,
-                         "XDG_RUNTIME_DIR is too long (%d bytes, %zu fit): choose a shorter one",
-                         used, room - 1);
-    return own_folder(create, out, "XDG_RUNTIME_DIR");
-}
-
-shoal_status base_os_config_folder(bool create, char *out, size_t room) {
-    const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int used = 0;
-    if (!base || *base != '/') {
-        if (!home || *home != '/')
-            return base_fail(SHOAL_NOT_FOUND,
-                             "there is no folder for keys: set HOME or XDG_CONFIG_HOME");
-        used = snprintf(out, room, "%s/.config", home);
-        if (used > 0 && (size_t)used < room && create) mkdir(out, 0700);
-        if (used > 0 && (size_t)used < room)
-            used += snprintf(out + used, room - (size_t)used, "/shoal");
-    } else {
-        used = snprintf(out, room, "%s/shoal", base);
-    }
-    if (used < 0 || (size_t)used >= room)
-        return base_fail(SHOAL_INVALID, "XDG_CONFIG_HOME is too long: choose a shorter one");
-    return own_folder(create, out, "XDG_CONFIG_HOME");
 }
 
 bool base_os_process_stopped(uint32_t pid) {

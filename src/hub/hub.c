@@ -90,6 +90,8 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].busy_ns = slot->busy_ns;
             slots[n].nodes = slot->nodes;
             slots[n].compute = slot->compute;
+            slots[n].sent = slot->sent;
+            slots[n].received = slot->received;
             devices[n].backend = slot->backend;
             devices[n].name = slot->device;
             devices[n].memory = slot->memory;
@@ -106,6 +108,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     status.epoch = h->epoch;
     status.instances = h->next_instance - 1;
     status.uptime_ms = (uint64_t)((base_now() - h->started) / BASE_MS);
+    status.unix_ms = (uint64_t)(base_time() / BASE_MS);
     status.sessions = (uint32_t)h->sessions.count;
     status.address = (char *)wire_address(h->wire);
     status.values = count_values(h);

@@ -41,7 +41,9 @@ void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed) {
 }
 
 void hub_learn(hub *h, const hub_traffic *traffic) {
-    const hub_slot *from = hub_slot_of(h, traffic->from), *to = hub_slot_of(h, traffic->to);
+    hub_slot *from = hub_slot_of(h, traffic->from), *to = hub_slot_of(h, traffic->to);
+    if (from) from->sent += traffic->bytes;
+    if (to) to->received += traffic->bytes;
     if (!from || !to || from->peer == to->peer || traffic->bytes < TELLING || !traffic->ns) return;
     uint64_t key = (uint64_t)from->peer->number << 32 | to->peer->number;
     hub_link *link = base_map_get(&h->links, key + 1);

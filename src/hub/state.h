@@ -25,6 +25,7 @@ typedef struct hub_slot {
     uint64_t reserved;    /* by instances on their way */
     uint32_t in_flight;
     uint64_t instances, busy_ns, nodes;
+    uint64_t sent, received; /* bytes */
 } hub_slot;
 
 typedef struct hub_peer {
@@ -230,7 +231,7 @@ shoal_status hub_apply(hub *h, const hub_event *event);
 /* Asks the devices of the pool that were not measured yet. */
 void hub_measure(hub *h);
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
-/* Learns from what an instance has moved. */
+/* Counts what an instance has moved, and learns from it. */
 void hub_learn(hub *h, const hub_traffic *traffic);
 void hub_links_fini(hub *h);
 /* The share of a slot where none is said: given, or by its speed. */

@@ -337,6 +337,7 @@ static worker_peer *peer_entry(worker *w, uint32_t number) {
 
 void worker_peers_update(worker *w, const Shoal__Peers *peers) {
     pthread_mutex_lock(&w->lock);
+    w->epoch = peers->epoch;
     size_t at = 0;
     uint64_t key;
     void *value;
@@ -362,7 +363,7 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers) {
         if (!peer->name) peer->name = strdup(info->name);
         for (size_t s = 0; s < info->n_slots; s++)
             if (base_map_set(&w->peer_of, (uint64_t)info->slots[s] + 1, peer) != SHOAL_OK)
-                base_log(BASE_ERROR, "worker", "%s", shoal_error_message());
+                base_log(BASE_ERROR, w->name, "%s", shoal_error_message());
     }
     pthread_mutex_unlock(&w->lock);
 }

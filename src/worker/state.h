@@ -32,6 +32,7 @@ typedef struct worker_piece {
     worker_buffer *buffer; /* NULL until it is there */
     shoal_status status;   /* of a failed one */
     char *error;
+    uint32_t unreachable; /* as of the task that failed to make it */
 } worker_piece;
 
 /* ---- programs ---- */
@@ -172,6 +173,7 @@ struct worker {
     worker_client client;
     char *name;
     uint32_t number, session;
+    uint64_t epoch;
     uint32_t n_slots;
     worker_slot *slots;
     base_map instances; /* id -> worker_instance */

@@ -464,6 +464,14 @@ void worker_destroy(worker **out) {
 wire_peer *worker_wire(worker *w) { return w->wire; }
 const char *worker_name(const worker *w) { return w->name; }
 uint32_t worker_session(const worker *w) { return w->session; }
+
+uint64_t worker_epoch(worker *w) {
+    pthread_mutex_lock(&w->lock);
+    uint64_t epoch = w->epoch;
+    pthread_mutex_unlock(&w->lock);
+    return epoch;
+}
+
 uint32_t worker_home(const worker *w) { return w->slots[w->n_slots - 1].number; }
 
 void worker_set_client(worker *w, const worker_client *client) { w->client = *client; }

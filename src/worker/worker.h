@@ -46,6 +46,8 @@ shoal_status worker_send(worker *w, Shoal__Kind kind,
 shoal_status worker_state(worker *w) SHOAL_CHECK_RESULT;
 const char *worker_name(const worker *w);
 uint32_t worker_session(const worker *w);
+/* Of the pool, as the hub has last told: another one when a worker has come or gone. */
+uint64_t worker_epoch(worker *w);
 /* The slot of the process's own memory. Clients only. */
 uint32_t worker_home(const worker *w);
 

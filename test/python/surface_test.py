@@ -417,6 +417,8 @@ def test_creation():
     assert shoal.full((2,), 3).dtype == "int64" and shoal.full((2,), True).dtype == "bool"
     same(shoal.as_tensor(np.float64([1, 2])), np.float64([1, 2]))
     same(shoal.empty(2), np.zeros(2, "float32"))
+    same(shoal.tensor([np.int64(1), 2]), np.array([1, 2]))
+    same(shoal.tensor([np.arange(2), [3, shoal.tensor(4)]]), np.array([[0, 1], [3, 4]]))
     same(shoal.ones(2, dtype=shoal.float64), np.ones(2))
     x = shoal.tensor([1.5, -2.5])
     assert [x.half().dtype, x.double().dtype, x.int().tolist(), x.long().dtype, x.bool().dtype,

@@ -1,0 +1,124 @@
+"""Signals: named scopes that say where values lie and where they are computed.
+
+    layer1:                       # signals.yaml
+      shard:
+        axis: 0                   # cut along this axis; negative: from the last
+        workers: [0, 1]           # in the order in which they joined; null: all
+        shares: [70, 30]          # left out: by the workers' speeds
+        replicated: false         # true: a whole copy on each
+      backward: layer1_backward   # under which gradients are computed; left out: the same
+      compile: false              # true: the scope is one program
+
+    shoal.signal.load("signals.yaml")        # or the variable SHOAL_CONFIG
+    with shoal.signal.context("layer1"):
+        y = model(x)
+
+Inside, on this thread, new tensors are cut as the signal says; what comes from outside is brought
+along: parameters as copies, unless a signal has placed them, the rest cut. Tensors with fewer axes
+than the one that is cut are copied. A name that nobody has described changes nothing.
+"""
+import contextlib
+import functools
+from dataclasses import dataclass
+
+from . import _shoal
+from .pool import session
+
+
+@dataclass(frozen=True)
+class Signal:
+    """What is said of a signal; workers None: all, shares None: by speed."""
+    name: str
+    shard: bool = True
+    axis: int = 0
+    replicated: bool = False
+    workers: list | None = None
+    shares: list | None = None
+    backward: str | None = None
+    compile: bool = False
+
+
+def load(path):
+    """Reads descriptions from a YAML file; a mistake is a FormatError with line and column."""
+    _shoal.signals_load(str(path))
+
+
+def parse(text, source="<text>"):
+    """Reads descriptions from a YAML text; `source` is its name in messages."""
+    _shoal.signals_parse(text, source)
+
+
+def describe(signal):
+    """Adds a `Signal`, or replaces the one of its name."""
+    _shoal.signal_describe(signal.name, signal.shard, signal.axis, signal.replicated, signal.workers,
+                           signal.shares, signal.backward, signal.compile)
+
+
+def described():
+    """The signals that are described, by name."""
+    return {row["name"]: Signal(**row) for row in _shoal.signals()}
+
+
+def clear():
+    """Forgets all descriptions."""
+    _shoal.signals_clear()
+
+
+def enter(name, backward=None):
+    """Opens a scope of this thread; `exit` closes it. backward: in the place of the one described."""
+    _shoal.signal_enter(session(), name, backward)
+
+
+def exit(name=None):
+    """Closes the innermost scope, whose name must be `name`, if given."""
+    _shoal.signal_exit(session(), current_signal() if name is None else name)
+
+
+@contextlib.contextmanager
+def context(name, backward=None):
+    """A scope: `with shoal.signal.context("layer1"): ...`; also a decorator."""
+    inside = session()
+    _shoal.signal_enter(inside, name, backward)
+    try:
+        yield name
+    finally:
+        _shoal.signal_exit(inside, name)
+
+
+def tensor(x, name):
+    """x, cut or copied as the signal says."""
+    return _shoal.signal_place(x, name)
+
+
+def current_signal():
+    """The name of the innermost scope, or None."""
+    scopes = _shoal.signal_scopes()
+    return scopes[0][0] if scopes else None
+
+
+def current_backward_signal():
+    """The signal under which gradients of the innermost scope are computed, or None."""
+    scopes = _shoal.signal_scopes()
+    return scopes[0][1] if scopes else None
+
+
+def get_signal_stack():
+    """The names of the open scopes, the outermost first."""
+    return [name for name, _ in reversed(_shoal.signal_scopes())]
+
+
+def compile(function=None, *, name=None):
+    """Makes all that a function records one program, whatever its size: a decorator.
+
+    What was recorded before goes to the workers first. A read inside ends the program there.
+    """
+    if function is None:
+        return functools.partial(compile, name=name)
+    scope = name or f"compile {function.__module__}.{function.__qualname__}"
+    describe(Signal(scope, shard=False, compile=True))
+
+    @functools.wraps(function)
+    def whole(*args, **keywords):
+        with context(scope):
+            return function(*args, **keywords)
+    return whole

@@ -1,0 +1,66 @@
+/* The folders of this user: sockets, keys, logs. */
+#define _GNU_SOURCE
+#include "base/os.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Makes a folder if it is to be, and checks that it is ours alone. */
+static shoal_status own_folder(bool create, const char *path, const char *variable) {
+    if (create && mkdir(path, 0700) && errno != EEXIST)
+        return base_fail_errno(errno, "making the folder %s", path);
+    struct stat st;
+    if (lstat(path, &st)) return base_fail_errno(errno, "looking at the folder %s", path);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return base_fail(SHOAL_DENIED, "%s is not a folder of user %u: remove it, or set %s", path,
+                         (unsigned)geteuid(), variable);
+    if (st.st_mode & 077)
+        return base_fail(SHOAL_DENIED, "the folder %s is open to others (mode %03o): chmod 700 it",
+                         path, (unsigned)st.st_mode & 0777);
+    return SHOAL_OK;
+}
+
+static shoal_status too_long(const char *variable, int used, size_t room) {
+    return base_fail(SHOAL_INVALID, "%s is too long (%d bytes, %zu fit): choose a shorter one",
+                     variable, used, room - 1);
+}
+
+shoal_status base_os_runtime_folder(bool create, char *out, size_t room) {
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    int used = base && *base == '/' ? snprintf(out, room, "%s/shoal", base)
+                                    : snprintf(out, room, "/tmp/shoal-%u", (unsigned)geteuid());
+    if (used < 0 || (size_t)used >= room) return too_long("XDG_RUNTIME_DIR", used, room);
+    return own_folder(create, out, "XDG_RUNTIME_DIR");
+}
+
+/* $VARIABLE/shoal, else ~BELOW/shoal, with the folders of BELOW made as well. */
+static shoal_status kept_folder(const char *variable, const char *below, bool create, char *out,
+                                size_t room) {
+    const char *base = getenv(variable), *home = getenv("HOME");
+    bool named = base && *base == '/';
+    if (!named && (!home || *home != '/'))
+        return base_fail(SHOAL_NOT_FOUND, "there is no folder to keep files in: set HOME or %s",
+                         variable);
+    int used = named ? snprintf(out, room, "%s/shoal", base)
+                     : snprintf(out, room, "%s%s/shoal", home, below);
+    if (used < 0 || (size_t)used >= room) return too_long(named ? variable : "HOME", used, room);
+    char *at = named ? NULL : out + strlen(home) + 1;
+    for (at = at ? strchr(at, '/') : NULL; create && at; at = strchr(at + 1, '/')) {
+        *at = 0;
+        mkdir(out, 0700); /* that it failed shows below */
+        *at = '/';
+    }
+    return own_folder(create, out, variable);
+}
+
+shoal_status base_os_config_folder(bool create, char *out, size_t room) {
+    return kept_folder("XDG_CONFIG_HOME", "/.config", create, out, room);
+}
+
+shoal_status base_os_state_folder(bool create, char *out, size_t room) {
+    return kept_folder("XDG_STATE_HOME", "/.local/state", create, out, room);
+}

@@ -1,0 +1,91 @@
+"""The training examples, made short: they learn, and go on after an interruption as if there had been none."""
+import importlib.util
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SKLEARN = importlib.util.find_spec("sklearn") or \
+    pathlib.Path("/usr/lib/python3/dist-packages/sklearn").is_dir()
+needs_digits = pytest.mark.skipif(
+    not SKLEARN, reason="scikit-learn, which ships the digits, is not here")
+
+
+def command(name, out, *args):
+    return [sys.executable, ROOT / "examples" / f"{name}.py", "--out", out, *map(str, args)]
+
+
+def run(name, out, *args):
+    done = subprocess.run(command(name, out, *args), capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def is_png(path):
+    """Whether a file is a PNG whose rows are all there, and not blank."""
+    data = path.read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    at, rows = 8, b""
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == \
+            zlib.crc32(data[at + 4:at + 8 + size])
+        rows += data[at + 8:at + 8 + size] if kind == b"IDAT" else b""
+        at += 12 + size
+    plain = zlib.decompress(rows)
+    return data[:4] == b"\x89PNG" and len(plain) == height * (1 + 3 * width) and \
+        len(set(plain)) > 3
+
+
+@needs_digits
+def test_digits_and_an_interruption(tmp_path):
+    args = ("--steps", 400, "--every", 50)
+    report = run("digits", tmp_path / "whole", *args)
+    right = float(report.split("unseen right")[-1].split()[0])
+    assert right > 0.93, report
+    with subprocess.Popen(command("digits", tmp_path / "broken", *args), stdout=subprocess.PIPE,
+                          text=True) as process:
+        for line in process.stdout:
+            if "step    100/" in line:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+    report = run("digits", tmp_path / "broken", *args, "--resume")
+    assert "resumed at step" in report
+    whole, broken = (tmp_path / n / "losses.csv" for n in ("whole", "broken"))
+    assert whole.read_text() == broken.read_text()
+    assert len(whole.read_text().splitlines()) == 401
+    assert is_png(tmp_path / "whole" / "losses.png")
+
+
+@needs_digits
+def test_digits_by_convolution_on_two_workers(tmp_path):
+    args = ("--model", "conv", "--steps", 30, "--every", 15, "--batch", 16)
+    one = run("digits", tmp_path / "one", *args, "--workers", 1)
+    two = run("digits", tmp_path / "two", *args, "--workers", 2, "--spread")
+    assert "1 worker:" in one and "2 workers:" in two
+    for a, b in zip(*((tmp_path / n / "losses.csv").read_text().splitlines()[1:]
+                      for n in ("one", "two"))):
+        assert abs(float(a.split(",")[1]) - float(b.split(",")[1])) < 1e-4
+
+
+def test_gpt(tmp_path):
+    report = run("gpt", tmp_path / "gpt", "--text", ROOT / "LICENSE", "--steps", 80, "--every", 40,
+                 "--layers", 1, "--width", 32, "--length", 16, "--lr", 1e-2, "--write", 30)
+    losses = [float(line.split(",")[1])
+              for line in (tmp_path / "gpt" / "losses.csv").read_text().splitlines()[1:]]
+    assert losses[0] > 3.5 and sum(losses[-10:]) / 10 < 2.8
+    assert is_png(tmp_path / "gpt" / "losses.png")
+    assert len(report.split("losses.png\n")[1]) == 31
+
+
+def test_messages(tmp_path):
+    done = subprocess.run(command("gpt", tmp_path, "--text", tmp_path / "none.txt"),
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode and "none.txt" in done.stderr
