@@ -3,6 +3,7 @@
 Each function returns rows (lib.row). TABLE at the end is the one list of them.
 """
 import contextlib
+import os
 import subprocess
 import sys
 
@@ -264,6 +265,27 @@ def ops_python():
     return [lib.against_rate("ops.python", CHAIN * (ROUNDS // 4), "op/s", times, 300_000)]
 
 
+def torch_python():
+    """An interpreter that has torch: this one, or Debian's."""
+    for interpreter in (os.environ.get("SHOAL_BENCH_TORCH"), sys.executable, "/usr/bin/python3"):
+        if interpreter and not subprocess.run([interpreter, "-c", "import torch"], check=False,
+                                              capture_output=True).returncode:
+            return interpreter
+    raise BenchError("no torch; apt-get install python3-torch, or name an interpreter that has it "
+                     "in SHOAL_BENCH_TORCH")
+
+
+def mlp():
+    """Training 784-256-10, batch 64, SGD, through a worker process of two threads, against PyTorch."""
+    steps, folder = lib.scaled(320), lib.ROOT / "bench"
+    with Pool(1, threads=2) as pool, \
+            Peer([sys.executable, folder / "mlp.py", pool.address, steps]) as ours, \
+            Peer([torch_python(), folder / "mlp_torch.py", "-", steps]) as theirs:
+        times = race({"ours": ours, "torch": theirs})
+    return [lib.versus("mlp.vs_torch", steps, "steps/s", "PyTorch, eager", times["ours"],
+                       times["torch"], {"ratio": 1.0})]
+
+
 def start(name, command, bar_ms):
     def run():
         done = subprocess.run(command, env=lib.environment(), capture_output=True, text=True,
@@ -349,6 +371,7 @@ TABLE = [
     (["ops.latency_us"], ops_latency),
     (["ops.latency3_us"], ops_latency3),
     *(([f"wire.curve_cost.{what}_{how}"], function) for (how, what), function in CURVE_COST.items()),
+    (["mlp.vs_torch"], mlp),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
 ]

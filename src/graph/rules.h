@@ -253,5 +253,8 @@ GRADIENT(sort);
 GRADIENT(top_k);
 GRADIENT(cumulate);
 GRADIENT(if);
+GRADIENT(convolution);
+GRADIENT(reduce_window);
+GRADIENT(select_and_scatter);
 
 #endif
