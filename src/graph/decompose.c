@@ -103,7 +103,9 @@ DECOMPOSE(layer_norm) {
 DECOMPOSE(cross_entropy) {
     maker m = {g, SHOAL_OK};
     int64_t axis = axis_of(call);
-    uint32_t logs = log_softmax(&m, widen(&m, inputs[0]), axis);
+    uint32_t wide_ = widen(&m, inputs[0]);
+    shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
+    uint32_t logs = node(&m, GRAPH_LOG_SOFTMAX, &wide_, 1, &attr, 1, NULL);
     uint32_t labels = convert(&m, inputs[1], SHOAL_I64);
     if (m.status) return m.status;
     shoal_type shape = *type_of(&m, logs);
@@ -174,7 +176,8 @@ DECOMPOSE(attention) {
     uint32_t q = widen(&m, inputs[0]), k = widen(&m, inputs[1]), v = widen(&m, inputs[2]);
     uint32_t scores = product(&m, q, k, batch, last, batch + 1);
     scores = mask(&m, call, inputs, times(&m, scores, scale));
-    uint32_t weights = softmax(&m, scores, last);
+    shoal_attr axis = graph_int(SHOAL_ATTR_DIMENSION, last);
+    uint32_t weights = node(&m, GRAPH_SOFTMAX, &scores, 1, &axis, 1, NULL);
     return finish(&m, product(&m, weights, v, batch, last, batch), call, outputs);
 }
 
