@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

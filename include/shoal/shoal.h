@@ -443,6 +443,21 @@ SHOAL_API uint64_t shoal_tensor_identity(const shoal_tensor *x);
 /* A result becomes one of those that shoal_gradient_targets lists. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_watch_gradient(shoal_tensor *x);
 
+/* An operation that gradients would pass through. */
+typedef struct shoal_tape_entry {
+    uint64_t number; /* of its result; numbers rise */
+    const char *op;
+    const shoal_type *type; /* of its first result */
+    const uint64_t *inputs; /* numbers of operands that gradients pass on to */
+    uint32_t n_inputs;
+    const char *location; /* "train.py:12", or NULL */
+} shoal_tape_entry;
+/* Calls with what the tape of a session holds, the oldest first; nothing of an entry may be kept,
+ * and the session not used meanwhile. Fails with NO_MEMORY. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status
+shoal_tape_each(shoal_session *session, void (*each)(void *context, const shoal_tape_entry *entry),
+                void *context);
+
 /* Another handle to the value of x, through which no gradients pass. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_detach(shoal_tensor *x, shoal_tensor **out);
 /* Gives *x another value of the same type, in place: the handle is freed and replaced by one to

@@ -97,6 +97,11 @@ class Session(_shoal.Session):
         """What has been sent since the session was opened."""
         return Counts(*self._counts())
 
+    def tape(self):
+        """The operations that gradients would pass through, the oldest first: (number of the result,
+        operation, numbers of operands, shape, dtype, line of the program) of each."""
+        return self._tape()
+
     def compute_slots(self):
         """The number of slots that compute."""
         return sum(slot.compute for slot in self.status().slots)

@@ -198,6 +198,34 @@ static PyObject *session_counts(PyObject *self, PyObject *unused) {
                          (unsigned long long)counts.fresh);
 }
 
+/* Adds (number, op, inputs, shape, dtype, location) to a list. */
+static void add_entry(void *context, const shoal_tape_entry *entry) {
+    PyObject **list = context;
+    if (!*list) return;
+    PyObject *inputs = PyTuple_New(entry->n_inputs);
+    for (uint32_t i = 0; inputs && i < entry->n_inputs; i++)
+        if (PyTuple_SetItem(inputs, i, PyLong_FromUnsignedLongLong(entry->inputs[i])))
+            Py_CLEAR(inputs);
+    PyObject *row =
+        inputs ? Py_BuildValue("(KsNNsz)", (unsigned long long)entry->number, entry->op, inputs,
+                               tuple_of(entry->type->dims, entry->type->rank),
+                               shoal_dtype_name((shoal_dtype)entry->type->dtype), entry->location)
+               : NULL;
+    if (!row || PyList_Append(*list, row)) Py_CLEAR(*list);
+    Py_XDECREF(row);
+}
+
+static PyObject *session_tape(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_session *session = session_of(self);
+    PyObject *list = session ? PyList_New(0) : NULL;
+    if (!list) return NULL;
+    shoal_status status = shoal_tape_each(session, add_entry, &list);
+    if (status == SHOAL_OK) return list;
+    Py_XDECREF(list);
+    return raise(status);
+}
+
 static PyObject *session_status(PyObject *self, PyObject *unused) {
     (void)unused;
     enum { ROOM = 1024 };
@@ -239,6 +267,7 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
 static PyMethodDef session_methods[] = {
     {"close", session_close, METH_NOARGS, "Ends the session."},
     {"sync", session_sync, METH_NOARGS, "Waits until everything recorded has run."},
+    {"_tape", session_tape, METH_NOARGS, NULL},
     {"_counts", session_counts, METH_NOARGS, NULL},
     {"_status", session_status, METH_NOARGS, NULL},
     {"_from_buffer", session_from_buffer, METH_VARARGS, NULL},

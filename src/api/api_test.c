@@ -327,8 +327,106 @@ static void test_small_values(void **state) {
     shoal_session_close(&s);
 }
 
+static shoal_tensor *integers(shoal_session *s, uint32_t rank, const int64_t *dims,
+                              const int64_t *data) {
+    shoal_tensor *t;
+    ok(shoal_tensor_new(s, SHOAL_I64, rank, dims, data, &t));
+    return t;
+}
+
+static void check(shoal_tensor **t, const float *want) {
+    float *got = read_all(*t);
+    int64_t count;
+    ok(base_type_elements(shoal_tensor_type(*t), &count));
+    for (int64_t i = 0; i < count; i++) assert_float_equal(got[i], want[i], 0);
+    free(got);
+    shoal_tensor_free(t);
+}
+
+static void test_scatter(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(2);
+    float zeros[6] = {0}, values[] = {1, 2, 3, 4, 5, 6};
+    shoal_tensor *x, *updates, *rows, *out;
+    ok(shoal_tensor_new(s, SHOAL_F32, 2, (int64_t[]){2, 3}, zeros, &x));
+    ok(shoal_tensor_new(s, SHOAL_F32, 2, (int64_t[]){2, 3}, values, &updates));
+    /* Along an axis: each update at its own index; those outside are left out. */
+    shoal_tensor *at = integers(s, 2, (int64_t[]){2, 3}, (int64_t[]){2, 2, 0, 1, 1, 7});
+    ok(shoal_scatter_along(x, at, updates, 1, "add", &out));
+    check(&out, (float[]){3, 0, 3, 0, 9, 0});
+    ok(shoal_scatter_along(x, at, updates, -1, "set", &out));
+    check(&out, (float[]){3, 0, 2, 0, 5, 0});
+    says(shoal_scatter_along(x, at, updates, 2, "add", &out), SHOAL_INVALID,
+         "scatter_along: float32[2, 3] has no axis 2");
+    says(shoal_scatter_along(x, at, updates, 0, "divide", &out), SHOAL_INVALID,
+         "'divide' joins nothing");
+    shoal_tensor_free(&at);
+    /* At points. */
+    int64_t both[] = {1, 0}, column = 1;
+    at = integers(s, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1, 2, 0, 2, 0});
+    ok(shoal_tensor_new(s, SHOAL_F32, 1, (int64_t[]){3}, values, &rows));
+    ok(shoal_scatter_points(x, both, 2, at, rows, "add", &out));
+    check(&out, (float[]){0, 0, 5, 1, 0, 0});
+    shoal_tensor_free(&rows);
+    says(shoal_scatter_points(x, both, 1, at, updates, "add", &out), SHOAL_INVALID,
+         "their last axis must be as long as there are axes, 1");
+    says(shoal_scatter_points(x, (int64_t[]){1, -1}, 2, at, updates, "add", &out), SHOAL_INVALID,
+         "axis -1 is named twice");
+    shoal_tensor_free(&at);
+    at = integers(s, 2, (int64_t[]){1, 1}, (int64_t[]){2});
+    ok(shoal_tensor_new(s, SHOAL_F32, 2, (int64_t[]){1, 2}, values, &rows));
+    ok(shoal_scatter_points(x, &column, 1, at, rows, "set", &out));
+    check(&out, (float[]){0, 0, 1, 0, 0, 2});
+    shoal_tensor_free(&rows);
+    shoal_tensor_free(&at);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&updates);
+    shoal_session_close(&s);
+}
+
+/* A condition that broadcasts to more axes than what it chooses from. */
+static void test_select_by_a_wider_condition(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(1);
+    const unsigned char rows[] = {1, 0};
+    const float values[] = {1, 2, 3};
+    shoal_tensor *condition, *yes, *no, *out;
+    ok(shoal_tensor_new(s, SHOAL_BOOL, 2, (int64_t[]){2, 1}, rows, &condition));
+    ok(shoal_tensor_new(s, SHOAL_F32, 1, (int64_t[]){3}, values, &yes));
+    ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &values[1], &no));
+    ok(shoal_select(condition, yes, no, &out));
+    check(&out, (float[]){1, 2, 3, 2, 2, 2});
+    shoal_tensor_free(&condition);
+    shoal_tensor_free(&yes);
+    shoal_tensor_free(&no);
+    shoal_session_close(&s);
+}
+
+static void test_counts(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(1);
+    shoal_tensor *x = numbers(s, 4, 4, 1);
+    shoal_counts before = {.size = sizeof before}, after = before;
+    for (int i = 0; i < 6; i++) {
+        if (i == 2) shoal_session_counts(s, &before);
+        shoal_tensor *y;
+        ok(shoal_multiply(x, x, &y));
+        free(read_all(y));
+        shoal_tensor_free(&y);
+    }
+    shoal_session_counts(s, &after);
+    assert_int_equal(after.programs - before.programs, 4);
+    assert_int_equal(after.fresh, before.fresh);
+    assert_true(after.fresh > 0 && after.fresh < after.programs);
+    shoal_tensor_free(&x);
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_select_by_a_wider_condition),
         cmocka_unit_test(test_numbers_are_inputs),
         cmocka_unit_test(test_small_values),
         cmocka_unit_test(test_products),

@@ -308,3 +308,39 @@ shoal_status shoal_tensor_assign(shoal_tensor **x, shoal_tensor *value) {
     pthread_mutex_unlock(&session->lock);
     return status;
 }
+
+/* ---- what it holds ---- */
+
+static void tell_origin(const api_origin *origin, uint64_t *numbers,
+                        void (*each)(void *context, const shoal_tape_entry *entry), void *context) {
+    shoal_tape_entry entry = {.number = origin->number,
+                              .op = shoal_op_name(origin->op),
+                              .inputs = numbers,
+                              .location = origin->location};
+    for (uint16_t i = 0; i < origin->n_outputs && !entry.type; i++)
+        if (origin->outputs[i]) entry.type = &origin->outputs[i]->type;
+    for (uint32_t i = 0; i < origin->n_inputs; i++)
+        if (origin->inputs[i] && origin->inputs[i]->origin)
+            numbers[entry.n_inputs++] = origin->inputs[i]->origin->number;
+    if (entry.type) each(context, &entry);
+}
+
+shoal_status shoal_tape_each(shoal_session *session,
+                             void (*each)(void *context, const shoal_tape_entry *entry),
+                             void *context) {
+    pthread_mutex_lock(&session->lock);
+    api_drain(session);
+    const api_origin *oldest = session->origins;
+    uint32_t most = 1;
+    for (const api_origin *o = session->origins; o; o = o->next) {
+        oldest = o;
+        if (o->n_inputs > most) most = o->n_inputs;
+    }
+    uint64_t *numbers = malloc(most * sizeof *numbers);
+    for (const api_origin *o = oldest; numbers && o; o = o->previous)
+        if (!o->leaf && !o->spent) tell_origin(o, numbers, each, context);
+    pthread_mutex_unlock(&session->lock);
+    if (!numbers) return base_fail(SHOAL_NO_MEMORY, "no memory to list the tape");
+    free(numbers);
+    return SHOAL_OK;
+}

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,11 +301,44 @@ static void test_long_tapes(void **state) {
     }
 }
 
+static void note_entry(void *context, const shoal_tape_entry *entry) {
+    char *text = context;
+    size_t used = strlen(text);
+    used += (size_t)snprintf(text + used, 400 - used, "%s", entry->op);
+    for (uint32_t i = 0; i < entry->n_inputs; i++)
+        used += (size_t)snprintf(text + used, 400 - used, " %llu",
+                                 (unsigned long long)(entry->number - entry->inputs[i]));
+    snprintf(text + used, 400 - used, " [%u];", entry->type->rank);
+}
+
+static void test_listing(void **state) {
+    (void)state;
+    char text[400] = "";
+    shoal_session *s = open_pool(1);
+    ok(shoal_tape_each(s, note_entry, text));
+    assert_string_equal(text, "");
+    shoal_tensor *x = leaf(s, 2, 2, 1), *y, *z, *gradient;
+    ok(shoal_multiply(x, x, &y));
+    ok(shoal_reduce(y, "add", NULL, 0, false, &z));
+    ok(shoal_tape_each(s, note_entry, text));
+    assert_string_equal(text, "multiply 1 1 [2];reduce 1 [0];");
+    ok(shoal_gradients(&z, NULL, 1, &x, 1, NULL, &gradient));
+    text[0] = 0;
+    ok(shoal_tape_each(s, note_entry, text));
+    assert_string_equal(text, ""); /* what it held has been given back */
+    shoal_tensor_free(&gradient);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&y);
+    shoal_tensor_free(&z);
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_and_memory), cmocka_unit_test(test_what_is_kept),
         cmocka_unit_test(test_steps_repeat),      cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_targets),           cmocka_unit_test(test_long_tapes),
+        cmocka_unit_test(test_listing),           cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_long_tapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static shoal_status way_back(hub *h, hub_value *value, records *way) {
         } else if (!v->absent || (record && record->wanted)) {
             continue;
         } else if (v->data.size) {
-            status = hub_value_everywhere(h, base_map_get(&h->sessions, v->session), v);
+            continue; /* it travels along */
         } else if (v->kept) {
             status = hub_value_home(h, v);
         } else if (!record) {
@@ -59,6 +59,14 @@ static int by_number(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
+/* A small value travels along to wherever it is used: to all devices that there are now. */
+static void lay_small(hub *h, hub_value *value) {
+    const hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (client && (value->absent || value->epoch != h->epoch) &&
+        hub_value_everywhere(h, client, value) != SHOAL_OK)
+        hub_value_poison(value, SHOAL_NO_MEMORY, shoal_error_message());
+}
+
 static void recover(hub *h, hub_value *value) {
     char text[BASE_TYPE_TEXT];
     records way = {0};
@@ -67,6 +75,8 @@ static void recover(hub *h, hub_value *value) {
     for (size_t i = 0; i < way.count; i++) {
         way.data[i]->wanted = false;
         if (status != SHOAL_OK) continue;
+        for (uint32_t k = 0; k < way.data[i]->n_inputs; k++)
+            if (way.data[i]->inputs[k]->data.size) lay_small(h, way.data[i]->inputs[k]);
         status = hub_instance_start(h, way.data[i], HUB_REMADE, true);
         if (status == SHOAL_OK) h->reruns++;
     }
@@ -77,8 +87,13 @@ static void recover(hub *h, hub_value *value) {
 }
 
 void hub_recover(hub *h, hub_value *const *values, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++)
-        if (values[i]->absent && values[i]->status == SHOAL_OK) recover(h, values[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        hub_value *value = values[i];
+        if (value->data.size)
+            lay_small(h, value);
+        else if (value->absent && value->status == SHOAL_OK)
+            recover(h, value);
+    }
 }
 
 /* ---- running instances again ---- */

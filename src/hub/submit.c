@@ -145,8 +145,6 @@ static shoal_status input_values(hub *h, hub_peer *peer, const hub_program *prog
                              (unsigned long long)submit->inputs[i]);
         if (!base_type_equal(&value->type, &program->types[i]))
             return base_fail(SHOAL_FORMAT, "input %zu is not of the program's type", i);
-        if (value->data.size && value->epoch != h->epoch)
-            SHOAL_TRY(hub_value_everywhere(h, peer, value));
         out[i] = value;
     }
     return SHOAL_OK;

@@ -40,6 +40,7 @@ static void instance_fail(worker *w, worker_instance *instance, shoal_status sta
         if (task->state == TASK_DONE || task->status != SHOAL_OK) continue;
         task->status = status;
         task->error = strdup(message);
+        task->unreachable = unreachable;
     }
     pthread_cond_broadcast(&w->changed);
 }
@@ -73,6 +74,7 @@ static void task_outputs(worker_task *task) {
         } else {
             piece->status = task->status;
             piece->error = task->error ? strdup(task->error) : NULL;
+            piece->unreachable = task->unreachable;
         }
         if (task->slot->home) expected_done(task->slot->worker, piece);
     }
@@ -315,7 +317,10 @@ static shoal_status bind(worker_task *task) {
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         worker_piece *piece = task->inputs[i];
         uint32_t value = g->inputs[i];
-        if (piece->status != SHOAL_OK) return base_fail(piece->status, "%s", piece->error);
+        if (piece->status != SHOAL_OK) {
+            task->unreachable = piece->unreachable;
+            return base_fail(piece->status, "%s", piece->error);
+        }
         if (!piece->buffer)
             return base_fail(SHOAL_INTERNAL, "value %llx is not on slot %u",
                              (unsigned long long)piece->value, task->slot->number);

@@ -32,6 +32,7 @@ typedef struct worker_piece {
     worker_buffer *buffer; /* NULL until it is there */
     shoal_status status;   /* of a failed one */
     char *error;
+    uint32_t unreachable; /* as of the task that failed to make it */
 } worker_piece;
 
 /* ---- programs ---- */

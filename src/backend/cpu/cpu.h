@@ -222,6 +222,20 @@ typedef struct cpu_convolution {
     size_t scratch, scratch_each;      /* and of what each thread gathers */
 } cpu_convolution;
 
+/* reduce_window and select_and_scatter. */
+typedef struct cpu_window_axis {
+    int64_t in, out, in_step, window, stride, before, base, gap; /* base, gap: dilations */
+} cpu_window_axis;
+typedef struct cpu_windows {
+    cpu_map_kernel join;
+    size_t bytes;
+    uint32_t rank, outer, apart; /* axes; those before a line's; those without a window in front */
+    bool in_line;                /* windows reach along lines */
+    uint8_t order;               /* what select_and_scatter selects */
+    int64_t line, lines, elements;
+    cpu_window_axis axis[SHOAL_MAX_RANK];
+} cpu_windows;
+
 /* while, if and case. */
 typedef struct cpu_control {
     struct cpu_program **bodies;
@@ -260,6 +274,7 @@ struct cpu_step {
         cpu_dot dot;
         cpu_convolution convolution;
         cpu_control control;
+        cpu_windows *windows;
     } u;
 };
 
@@ -360,6 +375,15 @@ bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const s
 shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
                                   cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step);
+
+bool cpu_windows_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+shoal_status cpu_windows_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                 cpu_step *step) SHOAL_CHECK_RESULT;
+shoal_status cpu_windows_run(const cpu_run *run, const cpu_step *step);
+
+bool cpu_scatter_windows_fits(const shoal_graph *g, const shoal_node *node);
+shoal_status cpu_scatter_windows_prepare(cpu_program *program, cpu_step *step) SHOAL_CHECK_RESULT;
+shoal_status cpu_scatter_windows_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_control_fits(const shoal_node *node);
 /* Compiles the bodies; fini is for what it has compiled, failed or not. */

@@ -20,6 +20,7 @@ enum { BYTES = 32, ROWS = 6 };
 #else
 enum { BYTES = 16, ROWS = 6 };
 #endif
+enum { LINE = 64 }; /* bytes that come from memory together */
 enum { WIDTH = BYTES / (int)sizeof(real), PANEL = 2 * WIDTH };
 
 typedef real vec __attribute__((vector_size(BYTES)));
@@ -131,6 +132,9 @@ typedef struct tile {
     real *c;
     int64_t c_row;
     bool add; /* to what is in c */
+    /* A line of memory that will be read soon is asked for after every `often` columns. */
+    const char *ahead;
+    int64_t often;
 } tile;
 
 /* `rows` and `vectors` are constants. near: rows of a are side by side; else its columns are. Then
@@ -149,23 +153,29 @@ INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
             sums[i][v] = (vec){0};
             __builtin_prefetch(t->c + i * t->c_row + v * WIDTH, 1); /* it is needed at the end */
         }
-    for (int64_t p = 0; p < k; p++) {
-        vec right[2];
-        for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
-        b += b_row;
+    const char *ahead = t->ahead;
+    for (int64_t p = 0; p < k; ahead += LINE) {
+        int64_t end = k - p < t->often ? k : p + t->often;
+        __builtin_prefetch(ahead, 0, 2);
+        for (; p < end; p++) {
+            vec right[2];
+            for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
+            b += b_row;
 #pragma GCC unroll 14
-        for (int i = 0; i < rows; i++) {
-            real x = near ? a[i] : *(const real *)(from[i < 12 ? i / 3 : 4] + i % 3 * row);
+            for (int i = 0; i < rows; i++) {
+                real x = near ? a[i] : *(const real *)(from[i < 12 ? i / 3 : 4] + i % 3 * row);
 #pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++) sums[i][v] += x * right[v];
-        }
-        if (near)
-            a += a_column;
-        else
-            for (int g = 0; g < 5; g++) {
-                from[g] += sizeof(real);
-                __asm__("" : "+r"(from[g])); /* a pointer of its own: no new ones are made of it */
+                for (int v = 0; v < vectors; v++) sums[i][v] += x * right[v];
             }
+            if (near)
+                a += a_column;
+            else
+                for (int g = 0; g < 5; g++) {
+                    from[g] += sizeof(real);
+                    __asm__(""
+                            : "+r"(from[g])); /* a pointer of its own: no new ones are made of it */
+                }
+        }
     }
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++)
@@ -252,13 +262,17 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
                   .b = (const real *)b + j / PANEL * b_panel,
                   .b_row = b_row,
                   .c_row = c_row,
-                  .add = add};
+                  .add = add,
+                  .often = rows.count > 1 ? rows.count * LINE / (PANEL * (int)sizeof(real)) : 1};
+        /* The next panel comes from further away than this one, and is wanted all at once. */
+        const real *next = (const real *)b + (j / PANEL + (j + PANEL < n)) * b_panel;
         for (int64_t i = 0, at = 0, some; i < rows.count; i++, at += some) {
             some = rows.small + (i < rows.larger);
             t.a = scratch ? (const real *)scratch + at * k : a + at * as[0];
             t.a_row = scratch ? 1 : as[0];
             t.a_column = scratch ? some : as[1];
             t.c = (real *)c + at * c_row + j;
+            t.ahead = (const char *)(next + k * PANEL / rows.count * i);
             if (columns == PANEL)
                 kernels[some - 1][1][near](&t);
             else

@@ -12,7 +12,8 @@ enum {
     BLOCK_PANELS = 14,      /* row panels of a block at most, */
     LEAST_PANELS = 4,       /* and where threads would have nothing to do */
     BLOCKS_PER_THREAD = 4,  /* so that the faster thread can take more */
-    PACKED_COLUMNS = 384,   /* columns from which on packing rows pays */
+    PACKED_COLUMNS = 384,   /* columns from which on packing rows pays, */
+    FEW_COLUMNS = 64,       /* and where each element lies in a page of its own */
     FEW_ROWS = 48,          /* rows up to which packing panels does not, */
     NEAR = 1 << 18,         /* and bytes of a matrix that the caches hold either way */
     PAGE = 4096,            /* rows a multiple of this apart get into each other's way there */
@@ -22,6 +23,8 @@ enum {
     SLAB = 64,              /* elements of a result that is a vector are given out in these */
     PACKED_AT_ONCE = 1 << 14,
 };
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -71,7 +74,8 @@ void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *
     b->group = GROUP / each < 1 ? 1 : GROUP / each;
     if (b->group > dot->batch.count) b->group = dot->batch.count;
     set_blocks(dot, threads);
-    b->pack_lhs = b->columns >= PACKED_COLUMNS && dot->n >= PACKED_COLUMNS;
+    bool far = dot->lhs.column_stride * bytes >= PAGE / 2; /* its columns, when they are dense */
+    b->pack_lhs = smaller(b->columns, dot->n) >= (far ? FEW_COLUMNS : PACKED_COLUMNS);
     if (b->pack_rhs) b->rhs_each = (size_t)each;
     if (b->pack_lhs) b->lhs_each = (size_t)((b->rows * b->depth + b->gemm->slack) * bytes);
     b->lhs_each = (b->lhs_each + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;

@@ -1,0 +1,1 @@
+"""`python -m gt.server`: the hub of a pool."""

@@ -1,0 +1,1 @@
+"""`python -m gt.worker`: lends this machine to a pool."""

@@ -1,0 +1,38 @@
+"""python -m gt.worker --host HOST -p PORT: lends this machine to the pool of a gt.server."""
+import argparse
+import subprocess
+import sys
+import time
+
+from .. import _command
+from ..pool import address_of
+
+BACKENDS = {"numpy": "ref", "pytorch": "cpu", "jax": "cpu"}  # what GT2 calls them
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gt.worker", description=__doc__)
+    parser.add_argument("--host", default="localhost")
+    parser.add_argument("-p", "--port", type=int, default=12345)
+    parser.add_argument("--id", help="its name in the pool")
+    parser.add_argument("--backend", help="numpy, pytorch or jax, or a backend of Shoal's")
+    parser.add_argument("--wait", type=float, default=10.0, help="seconds to wait for the server")
+    args = parser.parse_args()
+    try:
+        address = address_of(f"{args.host}:{args.port}")
+    except ConnectionError as error:
+        sys.exit(f"gt.worker: {error}")
+    command = ["worker", "--hub", address]
+    if args.id:
+        command += ["--name", args.id]
+    if args.backend:
+        command += ["--backend", BACKENDS.get(args.backend, args.backend)]
+    end = time.monotonic() + args.wait
+    while time.monotonic() < end and subprocess.run(
+            [_command.find(), "status", "--hub", address], capture_output=True).returncode:
+        time.sleep(0.1)
+    _command.become(*command)
+
+
+if __name__ == "__main__":
+    main()
