@@ -590,27 +590,36 @@ typedef struct shoal_hub_options {
     /* NULL: this machine only. "HOST:PORT" of one of its interfaces, which may be open to a
      * network: it listens there, too, encrypted, for who has enrolled. PORT may be 0: any. */
     const char *listen;
+    /* With `listen` it announces itself on that interface's network, so that who has enrolled finds
+     * it without an address: a UDP port, "off", or NULL: SHOAL_BEACON, else 7400. */
+    const char *beacon;
 } shoal_hub_options;
 /* Runs a hub in this thread until stopped. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_hub_run(const shoal_hub_options *options);
 
 typedef struct shoal_worker_options {
     size_t size;
-    const char *hub;     /* NULL: SHOAL_HUB, else "shm:hub" */
+    /* NULL: SHOAL_HUB, else "shm:hub", else one that this user has joined and that announces itself
+     * (`beacon` as a hub's); of such a one this worker listens where it is found. */
+    const char *hub;
     const char *name;    /* NULL: the hub gives one */
     const char *backend; /* NULL: "cpu" */
     uint32_t device;
     uint32_t threads; /* 0: all cores */
     double weight;    /* 0: 1 */
     uint64_t memory;  /* most bytes for values; 0: three quarters of the machine's */
-    void (*ready)(void *context, const char *name);
+    /* Called when it has joined, each time. */
+    void (*ready)(void *context, const char *name, const char *hub);
     void *context;
     const volatile int *stop;
     /* The interface ("HOST" or "HOST:PORT") at which others of the pool may reach this worker when
      * the hub is on another machine. NULL: SHOAL_LISTEN, else it only reaches out. */
     const char *listen;
+    const char *beacon;
+    bool rejoin; /* when the hub was gone and is back; it is tried again every 5 s at least */
 } shoal_worker_options;
-/* Runs a worker in this thread until stopped, or until the hub is gone (LOST). */
+/* Runs a worker in this thread until stopped; without `rejoin` until the hub is gone (LOST, within
+ * 3 s). What it held is lost to the pool when it leaves. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_worker_run(const shoal_worker_options *options);
 
 /* ---- enrolment: who may come in from other machines ----
