@@ -179,6 +179,25 @@ def kernel_gelu():
     return kernel("gelu", "kernel.gelu", 0.55, numpy_gelu, ERF_TANH)
 
 
+# Along rows of the same matrix: what NumPy computes, and how it is named.
+ALONG_ROWS = {"sum": (lambda x: np.einsum("ij,ij->", x, x), "NumPy, sum of squares by einsum"),
+              "argmax": (lambda x: x.argmax(axis=1), "NumPy"),
+              "cumulate": (lambda x: x.cumsum(axis=1), "NumPy, cumsum"),
+              "sort": (lambda x: np.sort(x, axis=1), "NumPy")}
+
+
+def kernel_along_rows(name):
+    def run():
+        side, (expression, said) = lib.scaled(SIDE), ALONG_ROWS[name]
+        x = np.random.default_rng(1).standard_normal((side, side), dtype=np.float32)
+        with Peer([lib.program("kernels"), name, side, 2]) as ours:
+            times = race({"ours": ours, "numpy": timed(lambda: expression(x))}, warm=2)
+        return [lib.versus(f"kernel.{name}.vs_numpy", 1e-9 * x.size, "G/s", said, times["ours"],
+                           times["numpy"], {})]
+    run.__doc__ = f"{name} along rows of 4096 x 4096 f32, against NumPy."
+    return run
+
+
 FORMS = ["nn", "nt", "tn", "tt"]
 # Shapes of products m x k x n, and the forms in which each is measured (t: transposed in memory).
 GEMMS = {"256x256x256": FORMS, "512x512x512": ["nn"], "1024x1024x1024": FORMS,
@@ -363,6 +382,7 @@ TABLE = [
     *((([f"kernel.{name}.share", f"kernel.{name}.vs_numpy"]), function) for name, function in
       {"rms_norm": kernel_rms_norm, "softmax": kernel_softmax, "silu": kernel_silu,
        "gelu": kernel_gelu}.items()),
+    *(([f"kernel.{name}.vs_numpy"], kernel_along_rows(name)) for name in ALONG_ROWS),
     *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
       for shape, forms in GEMMS.items()),
     (["ops.c"], ops_c),

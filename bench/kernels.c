@@ -1,10 +1,11 @@
 /* One operation on a square f32 matrix that lies on the device, over an embedded pool of one
  * worker; and memcpy of as many bytes on as many threads, to compare with.
  *
- *     kernels fused|rms_norm|softmax|silu|gelu|memcpy SIDE THREADS
+ *     kernels fused|rms_norm|softmax|silu|gelu|sum|argmax|cumulate|sort|memcpy SIDE THREADS
  *
  * Speaks the protocol of lib.Peer. What is timed is the operation, its result left where it was
- * computed. The first result is checked against the same formula in double, at some elements. */
+ * computed. The first result is checked against the same formula in double, at some elements. `sum`
+ * is that of x * x; `argmax`, `cumulate` and `sort` go along rows. */
 #define _GNU_SOURCE
 #include "shoal/shoal.h"
 
@@ -88,7 +89,50 @@ static shoal_tensor *apply(const char *name, shoal_tensor *const *inputs, uint32
     return out;
 }
 
+static const char *const along_rows[] = {"sum", "argmax", "cumulate", "sort"};
+
+/* The number of one of these; -1: it is another. */
+static int row_operation(const char *name) {
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(name, along_rows[i])) return i;
+    return -1;
+}
+
+static shoal_tensor *call_along_rows(int which) {
+    shoal_tensor *out, *square;
+    if (which == 1) check(shoal_argmax(x, 1, &out));
+    if (which == 2) check(shoal_cumulate(x, "add", 1, &out));
+    if (which == 3) check(shoal_sort(x, 1, false, &out, NULL));
+    if (which) return out;
+    check(shoal_multiply(x, x, &square));
+    check(shoal_reduce(square, "add", (const int64_t[]){0, 1}, 2, false, &out));
+    shoal_tensor_free(&square);
+    return out;
+}
+
+static bool near(double is, double must) { return fabs(is - must) <= 1e-3 + 1e-4 * fabs(must); }
+
+/* Every element, by what it must be. */
+static bool is_right(int which, const float *is, const int64_t *places) {
+    double squares = 0;
+    for (int64_t i = 0; i < side; i++) {
+        const float *row = data + i * side, *out = is + i * side;
+        double so_far = 0, sorted = 0;
+        for (int64_t k = 0; k < side; k++) {
+            squares += (double)row[k] * (double)row[k];
+            so_far += (double)row[k];
+            if (which == 1 && row[k] > row[places[i]]) return false;
+            if (which == 2 && !near((double)out[k], so_far)) return false;
+            if (which == 3 && k && out[k] < out[k - 1]) return false;
+            if (which == 3) sorted += (double)out[k];
+        }
+        if (which == 3 && !near(sorted, so_far)) return false;
+    }
+    return which || near((double)is[0], squares);
+}
+
 static shoal_tensor *call(const char *name) {
+    if (row_operation(name) >= 0) return call_along_rows(row_operation(name));
     shoal_attr along = {.key = SHOAL_ATTR_DIMENSION, .kind = SHOAL_ATTR_KIND_INT, .u.i = 1};
     shoal_attr epsilon = {.key = SHOAL_ATTR_EPSILON, .kind = SHOAL_ATTR_KIND_FLOAT, .u.f = 1e-6};
     if (!strcmp(name, "softmax")) return apply("softmax", &x, 1, &along, 1);
@@ -128,7 +172,8 @@ static void start_ours(const char *name) {
         .size = sizeof options, .hub = "embedded", .workers = 1, .threads = (uint32_t)threads};
     size_t count = (size_t)(side * side);
     data = malloc(count * sizeof *data);
-    float *result = malloc(count * sizeof *result), *row = malloc((size_t)side * sizeof *row);
+    float *result = malloc(count * sizeof *result + (size_t)side * sizeof(int64_t)),
+          *row = malloc((size_t)side * sizeof *row);
     if (!data || !result || !row) exit(1);
     for (size_t i = 0; i < count; i++) data[i] = (float)((i * 2654435761u >> 7) % 8192) / 1024 - 4;
     check(shoal_session_open(&options, &session));
@@ -138,9 +183,16 @@ static void start_ours(const char *name) {
     for (int64_t i = 0; i < side; i++) row[i] = 0.25f;
     check(shoal_tensor_new(session, SHOAL_F32, 1, &side, row, &b));
     shoal_tensor *out = call(name);
-    check(shoal_read(out, result, count * sizeof *result));
+    int which = row_operation(name);
+    size_t sizes[] = {sizeof(float), (size_t)side * sizeof(int64_t)};
+    check(
+        shoal_read(out, result, which == 0 || which == 1 ? sizes[which] : count * sizeof *result));
     shoal_tensor_free(&out);
-    for (int64_t i = 0; i < side; i += 37) {
+    if (which >= 0 && !is_right(which, result, (const int64_t *)result)) {
+        fprintf(stderr, "kernels: %s is wrong\n", name);
+        exit(1);
+    }
+    for (int64_t i = 0; i < side && which < 0; i += 37) {
         int64_t column = i * 101 % side;
         double want = expected(name, i, column), got = (double)result[i * side + column];
         if (fabs(got - want) <= 1e-6 + 1e-5 * fabs(want)) continue;
@@ -163,7 +215,7 @@ static double run_ours(const char *name) {
 
 int main(int argc, char **argv) {
     if (argc != 4) {
-        fprintf(stderr, "usage: kernels fused|rms_norm|softmax|silu|gelu|memcpy SIDE THREADS\n");
+        fprintf(stderr, "usage: kernels NAME SIDE THREADS\n");
         return 2;
     }
     bool copies = !strcmp(argv[1], "memcpy");

@@ -8,10 +8,13 @@
 
 enum { GRAIN = 1 << 12, DIGITS = 256, BLOCK = 4096 };
 
-typedef struct entry {
+typedef struct short_entry {
+    uint32_t key, place;
+} short_entry;
+typedef struct long_entry {
     uint64_t key;
     int64_t place;
-} entry;
+} long_entry;
 
 /* ---- rows ---- */
 
@@ -68,24 +71,30 @@ static uint64_t key_of(uint8_t dtype, const char *from) {
 }
 
 /* Entries by rising keys of `bytes` bytes; `spare` holds as many. Returns where they are. */
-static entry *sort_entries(entry *x, entry *spare, int64_t n, size_t bytes) {
-    for (size_t digit = 0; digit < bytes; digit++) {
-        int64_t counts[DIGITS] = {0}, at = 0;
-        int shift = (int)(8 * digit);
-        for (int64_t i = 0; i < n; i++) counts[x[i].key >> shift & (DIGITS - 1)]++;
-        if (n && counts[x[0].key >> shift & (DIGITS - 1)] == n) continue;
-        for (int d = 0; d < DIGITS; d++) {
-            int64_t count = counts[d];
-            counts[d] = at;
-            at += count;
-        }
-        for (int64_t i = 0; i < n; i++) spare[counts[x[i].key >> shift & (DIGITS - 1)]++] = x[i];
-        entry *swap = x;
-        x = spare;
-        spare = swap;
+#define SORT_ENTRIES(entry)                                                                        \
+    static entry *sort_##entry(entry *x, entry *spare, int64_t n, size_t bytes) {                  \
+        int64_t counts[sizeof x->key][DIGITS] = {{0}};                                             \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            for (size_t d = 0; d < sizeof x->key; d++)                                             \
+                counts[d][x[i].key >> 8 * d & (DIGITS - 1)]++;                                     \
+        for (size_t digit = 0; digit < bytes; digit++) {                                           \
+            int64_t at = 0, *next = counts[digit];                                                 \
+            if (n && next[x[0].key >> 8 * digit & (DIGITS - 1)] == n) continue;                    \
+            for (int d = 0; d < DIGITS; d++) {                                                     \
+                int64_t count = next[d];                                                           \
+                next[d] = at;                                                                      \
+                at += count;                                                                       \
+            }                                                                                      \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                spare[next[x[i].key >> 8 * digit & (DIGITS - 1)]++] = x[i];                        \
+            entry *swap = x;                                                                       \
+            x = spare;                                                                             \
+            spare = swap;                                                                          \
+        }                                                                                          \
+        return x;                                                                                  \
     }
-    return x;
-}
+SORT_ENTRIES(short_entry)
+SORT_ENTRIES(long_entry)
 
 typedef struct job {
     const cpu_run *run;
@@ -97,16 +106,40 @@ static char *scratch_of(const job *j, uint32_t part) {
     return j->run->workspace + j->o->scratch + part * j->o->scratch_each;
 }
 
-static const entry *order_row(const job *j, uint32_t part, int64_t row) {
+/* The keys of a row of four-byte elements: what most sorting is. */
+static void list_short(const cpu_order *o, const char *from, short_entry *x) {
+    bool is_float = o->dtype == SHOAL_F32;
+    uint32_t sign = o->dtype == SHOAL_I32 ? 0x80000000u : 0, falling = o->falling ? UINT32_MAX : 0;
+    for (int64_t i = 0; i < o->length; i++) {
+        uint32_t bits;
+        memcpy(&bits, from + (size_t)(i * o->inner) * sizeof bits, sizeof bits);
+        uint32_t key = is_float ? (uint32_t)float_key(bits, 32, 0x7f800000) : bits ^ sign;
+        x[i] = (short_entry){key ^ falling, (uint32_t)i};
+    }
+}
+
+/* The places of a row's elements, in order. */
+static const int64_t *order_row(const job *j, uint32_t part, int64_t row) {
     const cpu_order *o = j->o;
-    entry *x = (entry *)(void *)scratch_of(j, part);
     const char *from =
         (const char *)j->run->at[j->node->inputs[0]] + (size_t)start_of(o, row) * o->bytes;
+    int64_t *places = (int64_t *)(void *)scratch_of(j, part);
+    void *entries = places + o->length;
+    if (o->bytes == 4 && o->length <= UINT32_MAX) {
+        short_entry *x = entries;
+        list_short(o, from, x);
+        x = sort_short_entry(x, x + o->length, o->length, 4);
+        for (int64_t i = 0; i < o->length; i++) places[i] = x[i].place;
+        return places;
+    }
+    long_entry *x = entries;
     for (int64_t i = 0; i < o->length; i++) {
         uint64_t key = key_of(o->dtype, from + (size_t)(i * o->inner) * o->bytes);
-        x[i] = (entry){o->falling ? ~key & UINT64_MAX >> (64 - 8 * o->bytes) : key, i};
+        x[i] = (long_entry){o->falling ? ~key & UINT64_MAX >> (64 - 8 * o->bytes) : key, i};
     }
-    return sort_entries(x, x + o->length, o->length, o->bytes);
+    x = sort_long_entry(x, x + o->length, o->length, o->bytes);
+    for (int64_t i = 0; i < o->length; i++) places[i] = x[i].place;
+    return places;
 }
 
 /* ---- sort and top_k ---- */
@@ -163,7 +196,7 @@ static bool prepare_sort(cpu_program *p, cpu_step *step) {
         set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
     else
         return false;
-    o->scratch_each = 2 * (size_t)o->length * sizeof(entry);
+    o->scratch_each = (size_t)o->length * (2 * sizeof(long_entry) + sizeof(int64_t));
     return true;
 }
 
@@ -171,7 +204,7 @@ static void sort_range(void *context, uint32_t part, int64_t begin, int64_t end)
     const job *j = context;
     const cpu_order *o = j->o;
     for (int64_t row = begin; row < end; row++) {
-        const entry *sorted = order_row(j, part, row);
+        const int64_t *sorted = order_row(j, part, row);
         for (uint32_t k = 0; k < j->node->n_inputs; k++) {
             uint32_t v = j->node->inputs[k], to = j->node->first_output + k;
             size_t bytes = shoal_dtype_size((shoal_dtype)j->run->program->g->values[v].type.dtype);
@@ -179,7 +212,7 @@ static void sort_range(void *context, uint32_t part, int64_t begin, int64_t end)
             char *out = (char *)j->run->at[to] + (size_t)start_of(o, row) * bytes;
             for (int64_t i = 0; i < o->length; i++)
                 copy_element(out + (size_t)(i * o->inner) * bytes,
-                             in + (size_t)(sorted[i].place * o->inner) * bytes, bytes);
+                             in + (size_t)(sorted[i] * o->inner) * bytes, bytes);
         }
     }
 }
@@ -192,11 +225,11 @@ static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) 
     char *out = j->run->at[j->node->first_output];
     int32_t *places = j->run->at[j->node->first_output + 1];
     for (int64_t row = begin; row < end; row++) {
-        const entry *sorted = order_row(j, part, row);
+        const int64_t *sorted = order_row(j, part, row);
         for (int64_t i = 0; i < k; i++) {
             copy_element(out + (size_t)(row * k + i) * o->bytes,
-                         in + (size_t)(row * o->length + sorted[i].place) * o->bytes, o->bytes);
-            places[row * k + i] = (int32_t)sorted[i].place;
+                         in + (size_t)(row * o->length + sorted[i]) * o->bytes, o->bytes);
+            places[row * k + i] = (int32_t)sorted[i];
         }
     }
 }
@@ -215,6 +248,20 @@ static bool prepare_extreme(const cpu_kernels *kernels, cpu_program *p, cpu_step
     return o->fold && in->dtype != SHOAL_BOOL;
 }
 
+/* The first element from `from` on with the key of `best`, which is there. */
+static int64_t find_key(const cpu_order *o, const char *row, int64_t from, const uint64_t *best) {
+    uint64_t key = key_of(o->dtype, (const char *)best);
+    float value;
+    memcpy(&value, best, sizeof value);
+    if (o->dtype == SHOAL_F32 && value == value) {
+        const float *x = (const float *)(const void *)row;
+        while (x[from] != value) from++;
+        return from;
+    }
+    while (key_of(o->dtype, row + (size_t)from * o->bytes) != key) from++;
+    return from;
+}
+
 /* Where the extreme element lies: folds find the block, then the block is searched. Of equal ones
  * the first, and of NaN, too. */
 static int64_t find_extreme(const cpu_order *o, const char *row) {
@@ -230,9 +277,7 @@ static int64_t find_extreme(const cpu_order *o, const char *row) {
             from = at;
         }
     }
-    uint64_t key = key_of(o->dtype, (char *)&best);
-    while (key_of(o->dtype, row + (size_t)from * o->bytes) != key) from++;
-    return from;
+    return find_key(o, row, from, &best);
 }
 
 static void extreme_range(void *context, uint32_t part, int64_t begin, int64_t end) {
