@@ -304,6 +304,20 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_argmin(shoal_tensor *x, int64_t 
  */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_cumulate(shoal_tensor *x, const char *op,
                                                          int64_t axis, shoal_tensor **out);
+/* Windows over the last axes, in whose place their elements joined stand; ops as shoal_reduce.
+ * Per axis, n of them (the last n of x): the window's length, the step between windows (strides
+ * NULL: 1), elements that are added before and after (padding NULL: none; 2 n numbers) and change
+ * nothing, the distance of elements within a window (dilation NULL: 1). */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reduce_window(
+    shoal_tensor *x, const char *op, uint32_t n, const int64_t *window, const int64_t *strides,
+    const int64_t *padding, const int64_t *dilation, shoal_tensor **out);
+/* Cross-correlation of x [N, C, ...] with kernels [O, C / groups, ...]: [N, O, ...]. strides,
+ * padding and dilation of the axes from the third on, as shoal_reduce_window. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_convolve(shoal_tensor *x, shoal_tensor *kernels,
+                                                         const int64_t *strides,
+                                                         const int64_t *padding,
+                                                         const int64_t *dilation, int64_t groups,
+                                                         shoal_tensor **out);
 /* distribution: "UNIFORM" in [0, 1), "NORMAL", or "BITS" of integers and bool. seed and stream
  * (may be NULL) are integer scalars; equal ones give equal numbers, however they are spread. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_random(shoal_tensor *seed, shoal_tensor *stream,

@@ -103,7 +103,9 @@ DECOMPOSE(layer_norm) {
 DECOMPOSE(cross_entropy) {
     maker m = {g, SHOAL_OK};
     int64_t axis = axis_of(call);
-    uint32_t logs = log_softmax(&m, widen(&m, inputs[0]), axis);
+    uint32_t wide_ = widen(&m, inputs[0]);
+    shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
+    uint32_t logs = node(&m, GRAPH_LOG_SOFTMAX, &wide_, 1, &attr, 1, NULL);
     uint32_t labels = convert(&m, inputs[1], SHOAL_I64);
     if (m.status) return m.status;
     shoal_type shape = *type_of(&m, logs);
@@ -126,36 +128,43 @@ DECOMPOSE(cross_entropy) {
 
 /* ---- attention ---- */
 
-/* Where a key is not seen its score becomes -infinity. */
+/* Where a key is not seen its score becomes -infinity. seen: its axes are the last of the scores.
+ */
 static uint32_t hide(maker *m, uint32_t seen, uint32_t scores) {
+    shoal_type shape = *type_of(m, scores);
+    seen = spread_last(m, seen, &shape);
     return choose(m, seen, scores, like(m, scores, -INFINITY));
 }
 
+/* Which keys each query sees by the length and by CAUSAL, for all leading axes at once. */
+static uint32_t seen_by_place(maker *m, const shoal_type *scores, const uint32_t *length,
+                              const shoal_attr *causal) {
+    shoal_type index = {.dtype = SHOAL_I64, .rank = 2};
+    memcpy(index.dims, scores->dims + scores->rank - 2, 2 * sizeof *index.dims);
+    uint32_t keys = numbers(m, &index, 1);
+    uint32_t end = length ? spread_last(m, convert(m, *length, SHOAL_I64), &index)
+                          : splat(m, index, (double)index.dims[1]);
+    uint32_t seen = compare(m, "LT", keys, end);
+    if (!causal) return seen;
+    double shift = (double)(causal->u.i - index.dims[0]);
+    uint32_t last = two(m, GRAPH_ADD, numbers(m, &index, 0), plus(m, end, shift));
+    uint32_t early = compare(m, "LE", keys, last);
+    return length ? two(m, GRAPH_AND, seen, early) : early;
+}
+
 static uint32_t mask(maker *m, const graph_call *call, const uint32_t *inputs, uint32_t scores) {
-    shoal_type shape = *type_of(m, scores), index = shape;
-    uint32_t next = 3, length = 0;
-    index.dtype = SHOAL_I64;
+    shoal_type shape = *type_of(m, scores);
+    uint32_t next = 3;
     if (next < call->n_inputs && call->inputs[next].rank) {
         bool flags = call->inputs[next].dtype == SHOAL_BOOL;
-        uint32_t x = flags ? inputs[next] : widen(m, inputs[next]);
-        x = spread_last(m, x, &shape);
-        scores = flags ? hide(m, x, scores) : two(m, GRAPH_ADD, scores, x);
+        scores = flags ? hide(m, inputs[next], scores)
+                       : two(m, GRAPH_ADD, scores, spread_last(m, widen(m, inputs[next]), &shape));
         next++;
     }
-    bool has_length = next < call->n_inputs;
+    const uint32_t *length = next < call->n_inputs ? &inputs[next] : NULL;
     const shoal_attr *causal = graph_call_attr(call, SHOAL_ATTR_CAUSAL);
-    if (!has_length && !causal) return scores;
-    uint32_t keys = numbers(m, &index, shape.rank - 1);
-    if (has_length) {
-        length = spread_last(m, convert(m, inputs[next], SHOAL_I64), &shape);
-        scores = hide(m, compare(m, "LT", keys, length), scores);
-    }
-    if (!causal) return scores;
-    uint32_t end = has_length ? length : splat(m, index, (double)shape.dims[shape.rank - 1]);
-    double shift = (double)(causal->u.i - shape.dims[shape.rank - 2]);
-    uint32_t queries = numbers(m, &index, shape.rank - 2);
-    uint32_t last = two(m, GRAPH_ADD, queries, two(m, GRAPH_ADD, end, splat(m, index, shift)));
-    return hide(m, compare(m, "LE", keys, last), scores);
+    if (!length && !causal) return scores;
+    return hide(m, seen_by_place(m, &shape, length, causal), scores);
 }
 
 /* https://arxiv.org/abs/1706.03762 */
@@ -167,7 +176,8 @@ DECOMPOSE(attention) {
     uint32_t q = widen(&m, inputs[0]), k = widen(&m, inputs[1]), v = widen(&m, inputs[2]);
     uint32_t scores = product(&m, q, k, batch, last, batch + 1);
     scores = mask(&m, call, inputs, times(&m, scores, scale));
-    uint32_t weights = softmax(&m, scores, last);
+    shoal_attr axis = graph_int(SHOAL_ATTR_DIMENSION, last);
+    uint32_t weights = node(&m, GRAPH_SOFTMAX, &scores, 1, &axis, 1, NULL);
     return finish(&m, product(&m, weights, v, batch, last, batch), call, outputs);
 }
 

@@ -4,17 +4,28 @@
  *
  * A rule reads the values of the forward pass. Those that are not kept are computed again, from
  * values that are, just before the rule that reads them. */
+#include "base/vec.h"
 #include "graph/maker.h"
 #include "graph/rules.h"
 
 #include <stdlib.h>
 
+/* The gradient of a slice along one axis: it waits until all slices of the value have theirs. */
+typedef struct part {
+    uint32_t node, gradient; /* the slice */
+    uint32_t axis;
+    int64_t start, limit;
+    uint32_t next; /* number + 1 of another part of the value */
+} part;
+
 /* The walk through one graph. The arrays have an element per value that was there at its start. */
 typedef struct walk {
     maker m;
     uint32_t first_node, n_values;
-    bool *depends;  /* on a value whose gradient is asked for */
-    uint32_t *sums; /* the gradient so far */
+    bool *depends;   /* on a value whose gradient is asked for */
+    uint32_t *sums;  /* the gradient so far */
+    uint32_t *parts; /* number + 1 of a part, 0: none */
+    BASE_VEC(part) list;
     const bool *kept;
     uint32_t *again; /* the copy of a value that is not kept */
     bool *missing;   /* while copies are made: whether the value needs one */
@@ -129,6 +140,110 @@ static shoal_status recall_all(walk *w, const graph_call *call, uint32_t *inputs
     return SHOAL_OK;
 }
 
+/* ---- slices ---- */
+
+/* Whether the node takes a range of one axis, every element of it. */
+static bool is_range(const walk *w, const shoal_node *node, part *out) {
+    if (node->op != GRAPH_SLICE) return false;
+    const shoal_type *in = type_of(&w->m, node->inputs[0]);
+    const int64_t *start = shoal_node_attr(node, SHOAL_ATTR_START_INDICES)->u.ints;
+    const int64_t *limit = shoal_node_attr(node, SHOAL_ATTR_LIMIT_INDICES)->u.ints;
+    const int64_t *stride = shoal_node_attr(node, SHOAL_ATTR_STRIDES)->u.ints;
+    uint32_t cut = 0;
+    for (uint32_t i = 0; i < in->rank; i++) {
+        if (!start[i] && limit[i] == in->dims[i] && stride[i] == 1) continue;
+        if (cut++ || stride[i] != 1) return false;
+        *out = (part){.axis = i, .start = start[i], .limit = limit[i]};
+    }
+    return cut == 1;
+}
+
+static shoal_status pad_part(walk *w, const part *p) {
+    shoal_node node = *node_of(w, p->node);
+    shoal_type type;
+    graph_call call = graph_node_call(graph_data(w->m.g), &node, &type);
+    uint32_t gradient = GRAPH_NO_VALUE;
+    const graph_backward b = {
+        w->m.g,   &call, node.inputs, &node.first_output, &p->gradient, (const bool[]){true},
+        &gradient};
+    SHOAL_TRY(graph_at(w->m.g, node.location, node.scope));
+    SHOAL_TRY(graph_gradient_slice(&b));
+    add_to(w, node.inputs[0], gradient);
+    return w->m.status;
+}
+
+/* The parts of a value side by side, with zeros where nothing was taken. */
+static void concatenate_parts(walk *w, uint32_t value, const part *const *parts, uint32_t n) {
+    maker *m = &w->m;
+    shoal_type type = *type_of(m, value);
+    uint32_t axis = parts[0]->axis, count = 0;
+    uint32_t *rows = base_arena_array(graph_arena(m->g), uint32_t, 2 * (size_t)n + 1);
+    if (!rows) {
+        m->status = SHOAL_NO_MEMORY;
+        return;
+    }
+    int64_t at = 0, end = type.dims[axis];
+    for (uint32_t i = 0; i <= n; i++) {
+        int64_t start = i < n ? parts[i]->start : end;
+        type.dims[axis] = start - at;
+        if (start > at) rows[count++] = splat(m, type, 0);
+        if (i < n) rows[count++] = parts[i]->gradient;
+        at = i < n ? parts[i]->limit : end;
+    }
+    shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
+    add_to(w, value, node(m, GRAPH_CONCATENATE, rows, count, &attr, 1, NULL));
+}
+
+enum { MOST_PARTS = 64 };
+
+/* A value's parts, from number `at` - 1 on, in the order in which they lie; false when some
+ * overlap, or lie along different axes. */
+static bool lie_apart(const walk *w, uint32_t at, const part **sorted, uint32_t *count) {
+    uint32_t n = 0;
+    for (; at; at = w->list.data[at - 1].next) {
+        const part *p = &w->list.data[at - 1];
+        if (n == MOST_PARTS) return false;
+        uint32_t place = n++;
+        for (; place && sorted[place - 1]->start > p->start; place--)
+            sorted[place] = sorted[place - 1];
+        sorted[place] = p;
+    }
+    for (uint32_t i = 1; i < n; i++)
+        if (sorted[i]->axis != sorted[0]->axis || sorted[i - 1]->limit > sorted[i]->start)
+            return false;
+    *count = n;
+    return true;
+}
+
+/* Adds the gradients of a value's slices: at once when they lie beside each other (as those of
+ * `split` do), else each with zeros around it. */
+static shoal_status settle(walk *w, uint32_t value) {
+    const part *sorted[MOST_PARTS];
+    uint32_t n = 0, at = w->parts[value];
+    w->parts[value] = 0;
+    bool apart = at && w->list.data[at - 1].next && lie_apart(w, at, sorted, &n);
+    if (apart) concatenate_parts(w, value, sorted, n);
+    for (; at && !apart; at = w->list.data[at - 1].next)
+        SHOAL_TRY(pad_part(w, &w->list.data[at - 1]));
+    return w->m.status;
+}
+
+/* Whether the gradient of the node waits with others of its operand. */
+static bool waits(walk *w, uint32_t n) {
+    const shoal_node *node = node_of(w, n);
+    part p;
+    if (!is_range(w, node, &p)) return false;
+    uint32_t value = node->inputs[0];
+    p.node = n;
+    p.gradient = w->sums[node->first_output];
+    p.next = w->parts[value];
+    if (base_vec_push(&w->list, p))
+        w->parts[value] = (uint32_t)w->list.count;
+    else
+        w->m.status = SHOAL_NO_MEMORY;
+    return true;
+}
+
 /* ---- one node ---- */
 
 static shoal_status no_gradient(const shoal_node *node) {
@@ -174,10 +289,13 @@ static shoal_status apply_rule(walk *w, uint32_t n, graph_backward *b, shoal_typ
 static shoal_status visit(walk *w, uint32_t n) {
     const shoal_node *node = node_of(w, n);
     bool reached = false, leads = false;
-    for (uint16_t i = 0; i < node->n_outputs; i++)
+    for (uint16_t i = 0; i < node->n_outputs; i++) {
+        SHOAL_TRY(settle(w, node->first_output + i));
         reached = reached || w->sums[node->first_output + i] != GRAPH_NO_VALUE;
+    }
     for (uint32_t i = 0; i < node->n_inputs; i++) leads = leads || w->depends[node->inputs[i]];
     if (!reached || !leads || !graph_is_smooth(node->op)) return SHOAL_OK;
+    if (waits(w, n)) return w->m.status;
     /* Most nodes have few operands. */
     enum { FEW = 8 };
     shoal_type few_types[FEW];
@@ -242,19 +360,23 @@ shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint3
     uint32_t n_nodes = graph_data(g)->n_nodes;
     walk w = {{g, SHOAL_OK}, first_node, (uint32_t)n, .kept = kept};
     w.depends = calloc(2 * n + 1, sizeof *w.depends);
-    w.sums = malloc((2 * n + 1) * sizeof *w.sums);
+    w.sums = malloc((3 * n + 1) * sizeof *w.sums);
     shoal_status status = w.depends && w.sums
                               ? SHOAL_OK
                               : base_fail(SHOAL_NO_MEMORY, "no memory for %zu gradients", n);
     if (!status) {
         memset(w.sums, 0xff, 2 * n * sizeof *w.sums); /* GRAPH_NO_VALUE */
         w.again = w.sums + n;
+        w.parts = w.sums + 2 * n;
+        memset(w.parts, 0, n * sizeof *w.parts);
         w.missing = w.depends + n;
         status = begin(&w, outputs, seeds, n_outputs, wrt, n_wrt);
     }
     for (uint32_t at = n_nodes; at-- > first_node && !status;) status = visit(&w, at);
+    for (uint32_t i = 0; i < n_wrt && !status; i++) status = settle(&w, wrt[i]);
     for (uint32_t i = 0; i < n_wrt && !status; i++) gradients[i] = w.sums[wrt[i]];
     if (!status) status = graph_at(g, NULL, NULL);
+    free(w.list.data);
     free(w.depends);
     free(w.sums);
     return status;

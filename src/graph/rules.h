@@ -235,6 +235,8 @@ GRADIENT(sine);
 GRADIENT(softmax);
 GRADIENT(log_softmax);
 GRADIENT(cross_entropy);
+GRADIENT(rms_norm);
+GRADIENT(layer_norm);
 GRADIENT(cbrt);
 GRADIENT(tan);
 GRADIENT(exponential_minus_one);

@@ -212,14 +212,18 @@ static bool supports(void *context, const shoal_graph *g, const shoal_node *node
     return slot->device.backend->supports(slot->handle, g, node);
 }
 
-/* Puts primitives in the place of the composites for which the device has no kernel. */
+/* Puts primitives in the place of the composites for which the device has no kernel. What a
+ * composite and the gradient of it have in common is there twice then: once is enough. */
 static shoal_status decompose(worker_slot *slot, worker_step *step) {
     if (!graph_has_composites(graph_data(step->graph), supports, slot)) return SHOAL_OK;
-    graph *g;
-    SHOAL_TRY(graph_new(0, &g));
-    shoal_status status = graph_decompose(graph_data(step->graph), supports, slot, g);
-    graph_destroy(status == SHOAL_OK ? &step->graph : &g);
-    if (status == SHOAL_OK) step->graph = g;
+    graph *plain, *simple = NULL;
+    SHOAL_TRY(graph_new(0, &plain));
+    shoal_status status = graph_decompose(graph_data(step->graph), supports, slot, plain);
+    if (status == SHOAL_OK) status = graph_new(0, &simple);
+    if (status == SHOAL_OK) status = graph_rewrite(graph_data(plain), NULL, NULL, simple);
+    graph_destroy(&plain);
+    graph_destroy(status == SHOAL_OK ? &step->graph : &simple);
+    if (status == SHOAL_OK) step->graph = simple;
     return status;
 }
 
