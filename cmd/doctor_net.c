@@ -169,9 +169,8 @@ static void advise_remote(const char *addresses, shoal_status status, char detai
     char host[NET_HOST], port[8], one[NET_HOST];
     if (status == SHOAL_DENIED) {
         snprintf(advice, ADVICE,
-                 "this user has not joined it, or another program has the hub's port by now: where "
-                 "the hub runs, 'shoal status' shows its address and 'shoal invite' prints a "
-                 "token; here, run 'shoal join TOKEN'");
+                 "this user has not joined it: where the hub runs, 'shoal invite' prints a token; "
+                 "here, run 'shoal join TOKEN'");
         return;
     }
     for (const char *at = strstr(addresses, "tcp://"); at != NULL; at = strstr(at + 1, "tcp://")) {
@@ -180,7 +179,7 @@ static void advise_remote(const char *addresses, shoal_status status, char detai
         if (net_split(one, host, port) && advise_route(host, port, detail, advice)) return;
     }
     snprintf(advice, ADVICE,
-             "something listens there, but does not answer as a hub: check that the port is the "
+             "something listens there, but does not answer as that hub: check that the port is the "
              "hub's, and that the hub is not stopped ('shoal status' where it runs)");
 }
 

@@ -14,9 +14,9 @@ static const cmd_command help_command, version_command;
 
 /* The one list of commands, in the order in which help shows them. */
 static const cmd_command *const commands[] = {
-    &cmd_hub,     &cmd_worker,  &cmd_stop_daemons, &cmd_join,       &cmd_invite,
-    &cmd_peers,   &cmd_revoke,  &cmd_status,       &cmd_doctor,     &cmd_matmul,
-    &cmd_explain, &cmd_nearest, &help_command,     &version_command};
+    &cmd_hub,    &cmd_worker,  &cmd_stop_daemons, &cmd_join,     &cmd_invite,
+    &cmd_peers,  &cmd_revoke,  &cmd_status,       &cmd_top,      &cmd_doctor,
+    &cmd_matmul, &cmd_explain, &cmd_nearest,      &help_command, &version_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 volatile int cmd_stop;
@@ -186,7 +186,7 @@ static int distance(const char *a, const char *b) {
 /* The command of that name; a usage error that suggests the nearest one when there is none. */
 static const cmd_command *find_command(const char *name) {
     const cmd_command *nearest = NULL;
-    int least = 3;
+    int least = strlen(name) < 5 ? 2 : 3; /* every short word is two edits from another */
     for (int i = 0; i < COMMAND_COUNT; i++) {
         int edits = distance(name, commands[i]->name);
         if (edits == 0) return commands[i];

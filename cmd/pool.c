@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 /* Workers may join between the two calls, hence the loop. */
-static shoal_status list_slots(cmd_pool *out) {
+shoal_status pool_look(cmd_pool *out) {
     uint32_t room = 0;
+    free(out->slots);
+    out->slots = NULL;
     while (true) {
         out->status.size = sizeof out->status;
         shoal_status status = shoal_status_of(out->session, &out->status, out->slots, room);
@@ -19,7 +21,7 @@ static shoal_status list_slots(cmd_pool *out) {
 shoal_status pool_open(const shoal_options *options, cmd_pool *out) {
     *out = (cmd_pool){0};
     shoal_status status = shoal_session_open(options, &out->session);
-    if (status == SHOAL_OK) status = list_slots(out);
+    if (status == SHOAL_OK) status = pool_look(out);
     if (status != SHOAL_OK) pool_close(out);
     return status;
 }

@@ -12,6 +12,8 @@ typedef struct cmd_pool {
 
 /* Connects and asks for the status. On failure nothing is left to close. */
 SHOAL_CHECK_RESULT shoal_status pool_open(const shoal_options *options, cmd_pool *out);
+/* Asks again. */
+SHOAL_CHECK_RESULT shoal_status pool_look(cmd_pool *pool);
 /* The pool to compute on: at `hub`; else of `workers` workers inside this process; with neither, at
  * SHOAL_HUB, else at shm:hub if a hub answers there, else inside this process. Prints its message
  * and returns an exit code. */

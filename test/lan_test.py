@@ -209,6 +209,35 @@ def test_a_worker_joins_again(lan, tmp_path, how, number):
     assert machine.log(worker).count(" again\n") == 2
 
 
+def test_somebody_else_has_the_port_for_a_while(lan):
+    """Which must not send the worker away for good."""
+    here, there = lan
+    hub, address = start_hub(here)
+    enrol(here, there)
+    worker = there.start("worker", "--hub", address, "--name", "w", "--threads", "1", "--log", "debug")
+    end(here, hub, signal.SIGKILL)
+    with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))) as other:
+        other.settimeout(10)
+        other.accept()[0].close()
+        await_true(lambda: "is no hub with the key" in there.log(worker), 10,
+                   lambda: there.log(worker))
+    start_hub(here, at=address.removeprefix("tcp://"))
+    assert worker.stdout.readline() == f"worker: w joined {address}\n"
+
+
+def test_a_name_of_the_dead_whose_port_is_another_s(lan):
+    here, _ = lan
+    here.environment["SHOAL_TRANSPORT"] = "zmq"
+    hub = here.start("hub")
+    file = here.root / "run/shoal/hub.zmq"
+    port = int(file.read_text().split("/")[2].rpartition(":")[2])
+    end(here, hub, signal.SIGKILL)
+    assert file.exists()
+    with socket.create_server(("127.0.0.1", port)):
+        text, seconds = here.run("status", "--hub", "shm:hub", code=1)
+    assert "no hub answers at shm:hub" in text and seconds < GONE
+
+
 def test_a_worker_that_waits_ends_when_it_is_told(lan):
     here, _ = lan
     hub, _ = start_hub(here)

@@ -49,11 +49,12 @@ class Machine:
         assert process.first, self.log(process)
         return process
 
-    def start_quietly(self, *arguments):
+    def start_quietly(self, command, *arguments):
         self.started += 1
         log = open(self.root / f"log-{self.started}", "w+", encoding="utf-8")
-        process = subprocess.Popen([*self.prefix, SHOAL, *arguments, "--log", "info"], stderr=log,
-                                   stdout=subprocess.PIPE, text=True, env=self.environment)
+        process = subprocess.Popen([*self.prefix, SHOAL, command, "--log", "info", *arguments],
+                                   stderr=log, stdout=subprocess.PIPE, text=True,
+                                   env=self.environment)
         process.log = log
         self.processes.append(process)
         return process

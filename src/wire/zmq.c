@@ -403,13 +403,15 @@ static shoal_status not_trusted(const zmq_link *own) {
         return base_fail(SHOAL_LOST,
                          "%s: the process has ended, or its key is not the one that the hub told",
                          own->address);
+    /* Its holder has ended, and somebody else has the port that it wrote down. */
+    if (own->dialled && is_name(own->dialled)) return nobody(own);
     if (own->guessed)
         return base_fail(
             SHOAL_DENIED,
             "%s is no hub of this user's, nor has this user joined it: ask there for a "
             "token and run `shoal join TOKEN`",
             own->address);
-    return base_fail(SHOAL_DENIED,
+    return base_fail(SHOAL_NOT_FOUND,
                      "%s is no hub with the key that was expected: check the address, or join it "
                      "anew with `shoal join TOKEN`",
                      own->address);

@@ -1,0 +1,123 @@
+#include "view/screen.h"
+
+#include <string.h>
+
+enum { ROOM = 24, BAR = 10, LINE = 512, NAME = 16 };
+
+typedef struct rates {
+    double busy, nodes, runs, received, sent; /* per second; busy: of 1 */
+} rates;
+
+/* "950", "12.3k", "4.56M": three digits that count. */
+static const char *short_count(double value, char out[ROOM]) {
+    static const char units[] = " kMGTPE";
+    int unit = 0;
+    for (; value >= 999.5 && unit < 6; unit++) value /= 1000;
+    snprintf(out, ROOM, "%.*f%.*s",
+             value < 9.995   ? 2
+             : value < 99.95 ? 1
+                             : 0,
+             value, unit > 0, &units[unit]);
+    if (unit == 0) snprintf(out, ROOM, value < 9.95 && value > 0 ? "%.1f" : "%.0f", value);
+    return out;
+}
+
+/* "0 B", "12.5 MiB". */
+static const char *short_bytes(double value, char out[ROOM]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int unit = 0;
+    for (; value >= 1000 && unit < 6; unit++) value /= 1024;
+    snprintf(out, ROOM, "%.*f %s", unit > 0 && value < 99.95 ? 1 : 0, value, units[unit]);
+    return out;
+}
+
+/* The look before of the same device: a slot's number may be another's by now. */
+static const shoal_slot *same_slot(const view_look *before, const shoal_slot *slot) {
+    for (uint32_t i = 0; before != NULL && i < before->status.n_slots; i++)
+        if (before->slots[i].slot == slot->slot && before->slots[i].pid == slot->pid &&
+            before->slots[i].nodes <= slot->nodes)
+            return &before->slots[i];
+    return NULL;
+}
+
+static rates slot_rates(const view_look *before, const view_look *now, const shoal_slot *slot) {
+    const shoal_slot *old = same_slot(before, slot);
+    double seconds = before != NULL ? now->at - before->at : 0;
+    if (old == NULL || seconds <= 0) return (rates){0};
+    double busy = (double)(slot->busy_ns - old->busy_ns) * 1e-9 / seconds;
+    return (rates){.busy = busy < 1 ? busy : 1,
+                   .nodes = (double)(slot->nodes - old->nodes) / seconds,
+                   .runs = (double)(slot->instances - old->instances) / seconds,
+                   .received = (double)(slot->received - old->received) / seconds,
+                   .sent = (double)(slot->sent - old->sent) / seconds};
+}
+
+/* A line, cut to the width, with nothing in it that could steer a terminal. */
+static void put(FILE *out, const char *line, int columns) {
+    for (int i = 0; line[i] != 0 && i < columns; i++)
+        fputc((unsigned char)line[i] < ' ' || (unsigned char)line[i] >= 127 ? '?' : line[i], out);
+    fputc('\n', out);
+}
+
+static void put_pool(FILE *out, const view_look *now, uint32_t workers, int columns) {
+    char line[LINE], bytes[ROOM];
+    const shoal_pool_status *s = &now->status;
+    uint64_t up = s->uptime_ms / 1000;
+    snprintf(line, sizeof line, "pool %.200s, version %.31s, up %llu:%02u:%02u, epoch %llu",
+             s->address, s->version, (unsigned long long)(up / 3600), (unsigned)(up / 60 % 60),
+             (unsigned)(up % 60), (unsigned long long)s->epoch);
+    put(out, line, columns);
+    snprintf(line, sizeof line,
+             "%u device%s, %u session%s, %llu values (%s), %llu lost worker%s, %llu rerun%s",
+             workers, workers == 1 ? "" : "s", s->sessions, s->sessions == 1 ? "" : "s",
+             (unsigned long long)s->values, short_bytes((double)s->bytes, bytes),
+             (unsigned long long)s->losses, s->losses == 1 ? "" : "s",
+             (unsigned long long)s->reruns, s->reruns == 1 ? "" : "s");
+    put(out, line, columns);
+}
+
+static void put_slot(FILE *out, const shoal_slot *slot, const rates *r, int columns) {
+    char line[LINE], bar[BAR + 1], nodes[ROOM], runs[ROOM], in[ROOM], to[ROOM], held[ROOM],
+        limit[ROOM];
+    for (int i = 0; i < BAR; i++) bar[i] = i < (int)(r->busy * BAR + 0.5) ? '#' : '.';
+    bar[BAR] = 0;
+    snprintf(line, sizeof line, "%-*.*s %-10.10s %-8.8s %s %3.0f%% %7s %7s %10s %10s %10s %10s",
+             NAME, NAME, slot->worker, slot->host, slot->backend, bar, 100 * r->busy,
+             short_count(r->nodes, nodes), short_count(r->runs, runs), short_bytes(r->received, in),
+             short_bytes(r->sent, to), short_bytes((double)slot->bytes, held),
+             slot->memory > 0 ? short_bytes((double)slot->memory, limit) : "-");
+    put(out, line, columns);
+}
+
+void view_screen_write(FILE *out, const view_look *before, const view_look *now, int columns) {
+    char line[LINE], nodes[ROOM], runs[ROOM], moved[ROOM];
+    rates sum = {0};
+    uint32_t devices = 0;
+    for (uint32_t i = 0; i < now->status.n_slots; i++) {
+        const shoal_slot *slot = &now->slots[i];
+        rates r = slot_rates(before, now, slot);
+        sum.received += r.received; /* clients' memory receives as well */
+        if (!slot->compute) continue;
+        devices++;
+        sum.busy += r.busy;
+        sum.nodes += r.nodes;
+    }
+    if (before != NULL && now->at > before->at && now->status.instances > before->status.instances)
+        sum.runs =
+            (double)(now->status.instances - before->status.instances) / (now->at - before->at);
+    put_pool(out, now, devices, columns);
+    snprintf(line, sizeof line, "%s operations/s, %s programs/s, %s/s moved, %.0f %% busy",
+             short_count(sum.nodes, nodes), short_count(sum.runs, runs),
+             short_bytes(sum.received, moved), devices > 0 ? 100 * sum.busy / devices : 0.0);
+    put(out, line, columns);
+    put(out, "", columns);
+    snprintf(line, sizeof line, "%-*s %-10s %-8s %-*s %7s %7s %10s %10s %10s %10s", NAME, "WORKER",
+             "HOST", "BACKEND", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "IN/S", "OUT/S", "HELD",
+             "LIMIT");
+    put(out, line, columns);
+    for (uint32_t i = 0; i < now->status.n_slots; i++) {
+        rates r = slot_rates(before, now, &now->slots[i]);
+        if (now->slots[i].compute) put_slot(out, &now->slots[i], &r, columns);
+    }
+    if (devices == 0) put(out, "no workers yet", columns);
+}

@@ -1,0 +1,110 @@
+/* The screen of `shoal top`: rates between two looks, widths, names from elsewhere. */
+#include "view/screen.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char *text_of(const view_look *before, const view_look *now, int columns) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    view_screen_write(out, before, now, columns);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void has(const char *text, const char *part) {
+    if (strstr(text, part) == NULL) fail_msg("no '%s' in:\n%s", part, text);
+}
+
+static const shoal_slot old_slots[] = {{.slot = 0,
+                                        .pid = 10,
+                                        .compute = true,
+                                        .worker = "left",
+                                        .host = "vm",
+                                        .backend = "cpu",
+                                        .nodes = 100,
+                                        .instances = 10},
+                                       {.slot = 1, .pid = 11, .worker = "client"},
+                                       {.slot = 2, .pid = 12, .compute = true, .nodes = 1000000}};
+static const shoal_slot new_slots[] = {
+    {.slot = 0,
+     .pid = 10,
+     .compute = true,
+     .worker = "left",
+     .host = "vm",
+     .backend = "cpu",
+     .nodes = 25100,
+     .instances = 30,
+     .busy_ns = 1000000000,
+     .received = 4 << 20,
+     .sent = 1 << 20,
+     .bytes = 3 << 20,
+     .memory = UINT64_C(8) << 30},
+    {.slot = 1, .pid = 11, .worker = "client", .received = 1 << 20},
+    {.slot = 2,
+     .pid = 99, /* another process has the number now */
+     .compute = true,
+     .worker = "new\x1b[2J\xc3\xa4",
+     .nodes = 5}};
+static const view_look before = {
+    .status = {.n_slots = 3, .instances = 40}, .slots = old_slots, .at = 5};
+static const view_look now = {.status = {.n_slots = 3,
+                                         .instances = 60,
+                                         .sessions = 1,
+                                         .values = 7,
+                                         .bytes = 3 << 20,
+                                         .losses = 1,
+                                         .reruns = 2,
+                                         .epoch = 4,
+                                         .uptime_ms = 3725000,
+                                         .version = "1.2",
+                                         .address = "shm:hub"},
+                              .slots = new_slots,
+                              .at = 7};
+
+static void test_rates(void **state) {
+    char *text = text_of(&before, &now, 200);
+    has(text, "pool shm:hub, version 1.2, up 1:02:05, epoch 4\n");
+    has(text, "2 devices, 1 session, 7 values (3.0 MiB), 1 lost worker, 2 reruns\n");
+    has(text, "12.5k operations/s, 10 programs/s, 2.5 MiB/s moved, 25 % busy\n");
+    has(text, "left             vm         cpu      #####.....  50%   12.5k      10    2.0 MiB    "
+              "512 KiB    3.0 MiB    8.0 GiB\n");
+    /* Of who has come since then nothing is known, and its name cannot do anything. */
+    has(text, "new?[2J??        ");
+    has(text, "..........   0%       0       0        0 B        0 B        0 B          -\n");
+    assert_null(strstr(text, "client"));
+    free(text);
+    text = text_of(NULL, &now, 200);
+    has(text, "0 operations/s, 0 programs/s, 0 B/s moved, 0 % busy\n");
+    free(text);
+}
+
+static void test_width(void **state) {
+    char *text = text_of(&before, &now, 40);
+    size_t longest = 0;
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        longest = strlen(line) > longest ? strlen(line) : longest;
+    assert_int_equal(longest, 40);
+    free(text);
+}
+
+static void test_empty(void **state) {
+    const view_look none = {.status = {.version = "1", .address = "shm:hub"}};
+    char *text = text_of(NULL, &none, 80);
+    has(text, "0 devices, 0 sessions, 0 values (0 B)");
+    has(text, "no workers yet\n");
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rates), cmocka_unit_test(test_width),
+                                       cmocka_unit_test(test_empty)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
