@@ -5,8 +5,8 @@
 #   make build    the library, the command and the Python package, in build/
 #   make check    only the checks of the house: includes, headers, format, symbols, warnings, docs
 #   make bench    every benchmark, then the tables of BENCHMARKS.md; bench/run NAME runs one
-#   make soak     every test many times over (REPEAT=20), a million mutated inputs per decoder,
-#                 each allocation failing once
+#   make soak     the full counts: a million mutated inputs per decoder, a thousand rounds of kills,
+#                 an hour of full load, every test REPEAT=20 times; SOAK=100 takes a hundredth of each
 #   make fuzz     libFuzzer on every decoder, for SECONDS=60 each
 #   make fmt      formats the C files
 #   make docs     runs the programs in the documents
@@ -47,10 +47,7 @@ bench: build
 	@bench/run; code=$$?; tools/bench_table.py && exit $$code
 
 soak: build
-	@SHOAL_FUZZ_COUNT=1000000 SHOAL_FAILING_SECONDS=3600 tools/run_tests.sh build --suite fuzz \
-		--timeout-multiplier 0
-	@tools/run_tests.sh build --no-suite check --no-suite fuzz --repeat $(REPEAT) \
-		--timeout-multiplier 4
+	@REPEAT=$(REPEAT) tools/soak.sh build
 
 build/fuzz/build.ninja: | install
 	@CC=clang meson setup build/fuzz -Dfuzz=true -Dpython=false -Db_sanitize=address,undefined \

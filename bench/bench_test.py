@@ -25,7 +25,7 @@ def sync(): pass
 '''
 COMMAND = '''#!{python}
 import pathlib, sys, time
-words = sys.argv[1:]
+words = [word for word in sys.argv[1:] if word != "--once"]
 options = dict(zip(words[1::2], words[2::2]))
 folder = pathlib.Path(options.get("--address", options.get("--hub"))[4:] + ".workers")
 if words[0] == "status":

@@ -2,6 +2,7 @@
 
 Each function returns rows (lib.row). TABLE at the end is the one list of them.
 """
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import numpy as np
 
 import lib
 from lib import BenchError, Peer, Pool, race, timed
+
+sys.path.insert(0, str(lib.ROOT / "test"))
+from proxy import Proxy  # noqa: E402
 
 SQUARE = (4096, 4096, 4096)
 TABLE_SHAPE = (4096, 14336, 4096)
@@ -306,6 +310,49 @@ def start_python():
     return start("start.python_ms", [sys.executable, "-c", code], 150)
 
 
+GIGABIT = 125_000_000  # bytes per second
+
+
+@contextlib.contextmanager
+def curve_server(kind, rate):
+    """(port, key) of a process that takes messages; through the proxy when there is a rate."""
+    with subprocess.Popen([str(lib.program("curve")), "serve", kind], stdout=subprocess.PIPE,
+                          text=True) as server:
+        proxy = None
+        try:
+            port, key = server.stdout.readline().split()
+            if rate:
+                proxy = Proxy(int(port))
+                proxy.rate, port = rate, proxy.port
+            yield port, key
+        finally:
+            if proxy:
+                proxy.close()
+            server.kill()
+
+
+def curve_cost(how, what, rate, count, least):
+    def measure():
+        work = count if what == "small" else lib.scaled(count)
+        with curve_server("plain", rate) as bare, curve_server("curve", rate) as safe, \
+                Peer([lib.program("curve"), "send", *bare, what, work]) as plain, \
+                Peer([lib.program("curve"), "send", *safe, what, work]) as encrypted:
+            times = race({"ours": encrypted, "plain": plain}, runs=3 * lib.RUNS)
+        units = (work * 2**20 / 1e9, "GB/s") if what == "bulk" else (work, "trips/s")
+        return [lib.versus(f"wire.curve_cost.{what}_{how}", *units, "the same, not encrypted",
+                           times["ours"], times["plain"], least)]
+    measure.__doc__ = (f"{'64 MiB in chunks' if what == 'bulk' else '64 bytes to and fro'}, "
+                       f"{'at 1 Gb/s through the proxy' if rate else 'over loopback'}: encrypted "
+                       "beside plain.")
+    return measure
+
+
+CURVE_COST = {(how, what): curve_cost(how, what, rate, count, least)
+              for how, rate in (("loopback", 0), ("gigabit", GIGABIT))
+              for what, count, least in (("bulk", 64, {"ratio": 0.98} if rate else {}),
+                                         ("small", 500, {"ratio": 0.98} if rate else {}))}
+
+
 # Names of the rows, and the function that measures them.
 TABLE = [
     (["pool.matmul.vs_blas", "pool.matmul.vs_one"], matmul),
@@ -323,6 +370,7 @@ TABLE = [
     (["ops.fresh"], ops_fresh),
     (["ops.latency_us"], ops_latency),
     (["ops.latency3_us"], ops_latency3),
+    *(([f"wire.curve_cost.{what}_{how}"], function) for (how, what), function in CURVE_COST.items()),
     (["mlp.vs_torch"], mlp),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),

@@ -155,7 +155,7 @@ class Pool:
             self.start("hub", "--address", self.address)
             self.wait([])
             for number, name in enumerate(self.names):  # one by one: their slots are in this order
-                self.start("worker", "--hub", self.address, "--threads", str(threads),
+                self.start("worker", "--once", "--hub", self.address, "--threads", str(threads),
                            "--name", name)
                 self.wait(self.names[:number + 1])
         except BaseException:

@@ -32,7 +32,8 @@ static int run_join(const cmd_command *self, int argc, char **argv) {
     if (cmd_try(shoal_join(j.token, j.name, hub, sizeof hub)) != CMD_OK) return CMD_FAILED;
     printf(
         "joined: the hub at %s knows this user now\n"
-        "lend this machine to the pool:  shoal worker --hub %s --listen ADDRESS-OF-THIS-MACHINE\n"
+        "lend this machine to the pool:  shoal worker\n"
+        "  where that does not find it:   shoal worker --hub %s --listen ADDRESS-OF-THIS-MACHINE\n"
         "use the pool from here:         export SHOAL_HUB=%s\n",
         hub, hub, hub);
     return CMD_OK;

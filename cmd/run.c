@@ -7,7 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_DAEMON = 0x100, KEY_DEVICE, KEY_MEMORY, KEY_LISTEN, KEY_METRICS, TOKEN_SECONDS = 3600 };
+enum {
+    KEY_DAEMON = 0x100,
+    KEY_DEVICE,
+    KEY_MEMORY,
+    KEY_LISTEN,
+    KEY_METRICS,
+    KEY_BEACON,
+    KEY_ONCE,
+    TOKEN_SECONDS = 3600
+};
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -37,6 +46,10 @@ static const struct argp_option hub_options[] = {
      "Serve metrics for Prometheus at http://ADDRESS:PORT/metrics (default: " VIEW_DEFAULT_ADDRESS
      "). Whoever can reach the address can read them",
      0},
+    {"beacon", KEY_BEACON, "PORT", 0,
+     "With --listen: the UDP port at which it announces itself on that network, or off (default: "
+     "SHOAL_BEACON, else 7400)",
+     0},
     DAEMON_OPTION,
     CMD_OPTIONS_END};
 
@@ -46,6 +59,7 @@ static void take_hub(void *to, int key, char *arg) {
     switch (key) {
     case 'a': in->options.address = arg; break;
     case KEY_LISTEN: in->options.listen = arg; break;
+    case KEY_BEACON: in->options.beacon = arg; break;
     case KEY_DAEMON:
         in->background = true;
         in->name = arg;
@@ -121,7 +135,11 @@ const cmd_command cmd_hub = {
 /* ---- worker ---- */
 
 static const struct argp_option worker_options[] = {
-    {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
+    {"hub", 'H', "ADDRESS", 0,
+     "The pool's hub (default: SHOAL_HUB, else shm:hub, else one that this user has joined and "
+     "that "
+     "announces itself on the network)",
+     0},
     {"name", 'n', "NAME", 0, "Name in tables and messages (default: the hub gives one)", 0},
     {"backend", 'b', "BACKEND", 0, "What drives the device (default: cpu)", 0},
     {"device", KEY_DEVICE, "I", 0, "Which of the backend's devices (default: 0)", 0},
@@ -132,6 +150,10 @@ static const struct argp_option worker_options[] = {
     {"listen", KEY_LISTEN, "HOST", 0,
      "Where others reach this worker when the hub is on another machine (default: SHOAL_LISTEN)",
      0},
+    {"beacon", KEY_BEACON, "PORT", 0,
+     "The UDP port at which hubs announce themselves, or off (default: SHOAL_BEACON, else 7400)",
+     0},
+    {"once", KEY_ONCE, NULL, 0, "End when the hub is gone, rather than wait for it to be back", 0},
     DAEMON_OPTION,
     CMD_OPTIONS_END};
 
@@ -157,6 +179,8 @@ static void take_worker(void *input, int key, char *arg) {
     case 'w': options->weight = args_positive("--weight", arg); break;
     case KEY_MEMORY: options->memory = args_size("--memory", arg); break;
     case KEY_LISTEN: options->listen = arg; break;
+    case KEY_BEACON: options->beacon = arg; break;
+    case KEY_ONCE: options->rejoin = false; break;
     case KEY_DAEMON:
         in->background = true;
         in->name = arg;
@@ -164,20 +188,18 @@ static void take_worker(void *input, int key, char *arg) {
     }
 }
 
-static void worker_ready(void *context, const char *name) {
-    const shoal_worker_options *options = context;
-    printf("worker: %s joined %s\n", name, options->hub);
+static void worker_ready(void *context, const char *name, const char *hub) {
+    printf("worker: %s joined %s\n", name, hub);
     fflush(stdout);
     daemon_ready();
 }
 
 static int run_worker(const cmd_command *self, int argc, char **argv) {
     worker_input in = {
-        .options = {.size = sizeof in.options, .ready = worker_ready, .stop = &cmd_stop}};
+        .options = {
+            .size = sizeof in.options, .ready = worker_ready, .stop = &cmd_stop, .rejoin = true}};
     char id[DAEMON_ID];
-    in.options.context = &in.options;
     cmd_parse(self, argc, argv, &in);
-    in.options.hub = cmd_hub_address(in.options.hub);
     /* What the worker is called tells its daemon from others. */
     if (in.background) daemon_identify(self->name, in.name ? in.name : in.options.name, id);
     if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
@@ -191,7 +213,9 @@ static int run_worker(const cmd_command *self, int argc, char **argv) {
 const cmd_command cmd_worker = {
     .name = "worker",
     .summary = "Run a worker: lends one device to a pool",
-    .doc = "It ends on SIGINT or SIGTERM, or when the hub is gone. Start one per device.",
+    .doc =
+        "It ends on SIGINT or SIGTERM, or in the background by 'shoal stop'. When the hub is gone "
+        "it joins again once it is back. Start one per device.",
     .options = worker_options,
     .take = take_worker,
     .run = run_worker};

@@ -26,7 +26,8 @@ class Pool:
         self.await_workers(workers)
 
     def add(self, name, hub=None):
-        worker = self.start("worker", "--hub", hub or self.address, "--name", name, "--threads", "1")
+        worker = self.start("worker", "--once", "--hub", hub or self.address, "--name", name,
+                            "--threads", "1")
         self.processes.append(worker)
         return worker
 

@@ -374,7 +374,7 @@ class Pool:
         return self.start("listening", "hub", "--address", self.address)
 
     def worker(self, name, *options):
-        return self.start("joined", "worker", "--hub", self.address, "--name", name, "--threads",
+        return self.start("joined", "worker", "--once", "--hub", self.address, "--name", name, "--threads",
                           "1", *options)
 
     def end(self):

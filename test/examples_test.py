@@ -70,9 +70,29 @@ def test_digits_by_convolution_on_two_workers(tmp_path):
     one = run("digits", tmp_path / "one", *args, "--workers", 1)
     two = run("digits", tmp_path / "two", *args, "--workers", 2, "--spread")
     assert "1 worker:" in one and "2 workers:" in two
-    for a, b in zip(*((tmp_path / n / "losses.csv").read_text().splitlines()[1:]
-                      for n in ("one", "two"))):
+    assert_same_losses(tmp_path / "one", tmp_path / "two")
+
+
+def assert_same_losses(one, two):
+    rows = [(folder / "losses.csv").read_text().splitlines()[1:] for folder in (one, two)]
+    assert len(rows[0]) == len(rows[1]) > 0
+    for a, b in zip(*rows):
         assert abs(float(a.split(",")[1]) - float(b.split(",")[1])) < 1e-4
+
+
+@needs_digits
+@pytest.mark.skipif("SHOAL" not in os.environ, reason="SHOAL is not set")
+def test_the_same_on_a_pool_of_processes(tmp_path):
+    from cluster import Pool
+    args = ("--steps", 60, "--every", 30, "--batch", 30)
+    run("digits", tmp_path / "here", *args)
+    pool = Pool(3)
+    try:
+        report = run("digits", tmp_path / "there", *args, "--hub", pool.address, "--spread")
+    finally:
+        pool.close()
+    assert report.startswith("3 workers: w1 (cpu, 1 threads), w2")
+    assert_same_losses(tmp_path / "here", tmp_path / "there")
 
 
 def test_gpt(tmp_path):

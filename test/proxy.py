@@ -30,12 +30,14 @@ class Proxy:
                 threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
 
     def pump(self, one, other):
+        free = 0.0  # when the line has carried all that came so far
         try:
             while data := one.recv(65536):
                 if self.delay:
                     time.sleep(self.delay)
                 if self.rate:
-                    time.sleep(len(data) / self.rate)
+                    free = max(free, time.monotonic() - 0.001) + len(data) / self.rate
+                    time.sleep(max(0, free - time.monotonic()))
                 if self.flip:
                     at = random.randrange(len(data))
                     data = data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1:]

@@ -24,32 +24,38 @@ GONE = 3.0   # a hub that is gone
 class Machine:
     """A user on a machine: folders of its own, so that nothing is shared but the network."""
 
-    def __init__(self, root, name):
-        self.root, self.name = pathlib.Path(root) / name, name
+    def __init__(self, root, name, prefix=()):
+        self.root, self.name, self.prefix = pathlib.Path(root) / name, name, prefix
         for part in ("run", "config"):
             (self.root / part).mkdir(parents=True, mode=0o700)
         self.environment = dict(os.environ, XDG_RUNTIME_DIR=str(self.root / "run"),
                                 XDG_CONFIG_HOME=str(self.root / "config"), USER=name)
         for variable in ("SHOAL_TRANSPORT", "SHOAL_HUB", "SHOAL_LISTEN"):
             self.environment.pop(variable, None)
-        self.processes = []
+        self.processes, self.started = [], 0
 
     def run(self, *arguments, code=0):
         """(output, seconds)"""
         start = time.monotonic()
-        done = subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=20,
-                              env=self.environment)
+        done = subprocess.run([*self.prefix, SHOAL, *arguments], capture_output=True, text=True,
+                              timeout=60, env=self.environment)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr, time.monotonic() - start
 
     def start(self, *arguments):
-        log = open(self.root / f"log-{len(self.processes)}", "w+", encoding="utf-8")
-        process = subprocess.Popen([SHOAL, *arguments, "--log", "info"], stdout=subprocess.PIPE,
-                                   stderr=log, text=True, env=self.environment)
-        process.log = log
+        """A process that has said its first line."""
+        process = self.start_quietly(*arguments)
         process.first = process.stdout.readline()
-        self.processes.append(process)
         assert process.first, self.log(process)
+        return process
+
+    def start_quietly(self, *arguments):
+        self.started += 1
+        log = open(self.root / f"log-{self.started}", "w+", encoding="utf-8")
+        process = subprocess.Popen([*self.prefix, SHOAL, *arguments, "--log", "info"], stderr=log,
+                                   stdout=subprocess.PIPE, text=True, env=self.environment)
+        process.log = log
+        self.processes.append(process)
         return process
 
     def log(self, process):
@@ -134,7 +140,7 @@ def test_join_and_work(site):
     ann = site.machine("ann")
     out, _ = ann.run("join", site.token, "--name", "ann's laptop")
     assert site.address in out
-    worker = ann.start("worker", "--hub", site.address, "--name", "w1", "--threads", "1")
+    worker = ann.start("worker", "--once", "--hub", site.address, "--name", "w1", "--threads", "1")
     assert "w1 joined" in worker.first
     assert "w1" in site.workers()
     assert "ann-s-laptop" in site.hub_machine.run("peers")[0]
@@ -148,7 +154,7 @@ def test_two_users_exchange(site):
     """Workers of two users and a client of a third: keys reach members by way of the hub."""
     numpy = pytest.importorskip("numpy")
     for name in ("ann", "bob"):
-        site.joined(name).start("worker", "--hub", site.address, "--name", name, "--threads", "1")
+        site.joined(name).start("worker", "--once", "--hub", site.address, "--name", name, "--threads", "1")
     eve = site.joined("eve")
     a = numpy.random.default_rng(1).random((300, 300), numpy.float32)
     numpy.save(eve.root / "a.npy", a)
@@ -221,7 +227,7 @@ def test_wrong_hub_key(site):
 
 def test_revoked(site):
     ann = site.joined("ann")
-    worker = ann.start("worker", "--hub", site.address, "--name", "w1", "--threads", "1")
+    worker = ann.start("worker", "--once", "--hub", site.address, "--name", "w1", "--threads", "1")
     assert "nobody called 'bob'" in site.hub_machine.run("revoke", "bob", code=1)[0]
     site.hub_machine.run("revoke", "ann")
     start = time.monotonic()
@@ -282,7 +288,7 @@ def test_plain_bytes(site):
     assert time.monotonic() - start < SOON
     assert "refused a connection" in site.hub_log()
     ann = site.joined("ann")
-    assert "w1 joined" in ann.start("worker", "--hub", site.address, "--name", "w1").first
+    assert "w1 joined" in ann.start("worker", "--once", "--hub", site.address, "--name", "w1").first
 
 
 # ---- peers that are lost ----
@@ -296,7 +302,7 @@ def lost_in(site, name, seconds=SOON):
 def test_worker_lost(site, transport, number):
     machine = site.hub_machine if transport == "shm" else site.joined("ann")
     hub = "shm:hub" if transport == "shm" else site.address
-    worker = machine.start("worker", "--hub", hub, "--name", "w1", "--threads", "1")
+    worker = machine.start("worker", "--once", "--hub", hub, "--name", "w1", "--threads", "1")
     time.sleep(0.5)
     worker.send_signal(number)
     lost_in(site, "w1")
@@ -311,7 +317,7 @@ def test_worker_lost(site, transport, number):
 def test_hub_lost(site, transport, number):
     machine = site.hub_machine if transport == "shm" else site.joined("ann")
     hub = "shm:hub" if transport == "shm" else site.address
-    worker = machine.start("worker", "--hub", hub, "--name", "w1", "--threads", "1")
+    worker = machine.start("worker", "--once", "--hub", hub, "--name", "w1", "--threads", "1")
     start = time.monotonic()
     site.hub.send_signal(number)
     assert worker.wait(GONE) == 1
@@ -323,7 +329,7 @@ def behind_proxy(site):
     ann = site.joined("ann")
     proxy = Proxy(site.port)
     hub = f"tcp://127.0.0.1:{proxy.port}/{site.key()}"
-    worker = ann.start("worker", "--hub", hub, "--name", "w1", "--threads", "1")
+    worker = ann.start("worker", "--once", "--hub", hub, "--name", "w1", "--threads", "1")
     time.sleep(0.5)
     return ann, proxy, worker
 
@@ -350,7 +356,7 @@ def test_slow_link_stays(site, fault):
     """A slow link is no dead one, though seconds' worth of bytes are on their way."""
     numpy = pytest.importorskip("numpy")
     ann = site.joined("ann")
-    worker = ann.start("worker", "--hub", site.address, "--name", "w1", "--threads", "1", "--listen",
+    worker = ann.start("worker", "--once", "--hub", site.address, "--name", "w1", "--threads", "1", "--listen",
                        "127.0.0.1:0")
     a = numpy.random.default_rng(1).random((500, 500), numpy.float32)
     path = str(site.hub_machine.root / "a.npy")
@@ -360,7 +366,7 @@ def test_slow_link_stays(site, fault):
         setattr(proxy, *fault)
         eve = site.joined("eve")
         hub = f"tcp://127.0.0.1:{proxy.port}/{site.key()}"
-        slow = eve.start("worker", "--hub", hub, "--name", "w2", "--threads", "1")
+        slow = eve.start("worker", "--once", "--hub", hub, "--name", "w2", "--threads", "1")
         time.sleep(4)
         assert worker.poll() is None and slow.poll() is None
         assert "left" not in site.hub_log()

@@ -304,6 +304,20 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_argmin(shoal_tensor *x, int64_t 
  */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_cumulate(shoal_tensor *x, const char *op,
                                                          int64_t axis, shoal_tensor **out);
+/* Windows over the last axes, in whose place their elements joined stand; ops as shoal_reduce.
+ * Per axis, n of them (the last n of x): the window's length, the step between windows (strides
+ * NULL: 1), elements that are added before and after (padding NULL: none; 2 n numbers) and change
+ * nothing, the distance of elements within a window (dilation NULL: 1). */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reduce_window(
+    shoal_tensor *x, const char *op, uint32_t n, const int64_t *window, const int64_t *strides,
+    const int64_t *padding, const int64_t *dilation, shoal_tensor **out);
+/* Cross-correlation of x [N, C, ...] with kernels [O, C / groups, ...]: [N, O, ...]. strides,
+ * padding and dilation of the axes from the third on, as shoal_reduce_window. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_convolve(shoal_tensor *x, shoal_tensor *kernels,
+                                                         const int64_t *strides,
+                                                         const int64_t *padding,
+                                                         const int64_t *dilation, int64_t groups,
+                                                         shoal_tensor **out);
 /* distribution: "UNIFORM" in [0, 1), "NORMAL", or "BITS" of integers and bool. seed and stream
  * (may be NULL) are integer scalars; equal ones give equal numbers, however they are spread. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_random(shoal_tensor *seed, shoal_tensor *stream,
@@ -576,27 +590,36 @@ typedef struct shoal_hub_options {
     /* NULL: this machine only. "HOST:PORT" of one of its interfaces, which may be open to a
      * network: it listens there, too, encrypted, for who has enrolled. PORT may be 0: any. */
     const char *listen;
+    /* With `listen` it announces itself on that interface's network, so that who has enrolled finds
+     * it without an address: a UDP port, "off", or NULL: SHOAL_BEACON, else 7400. */
+    const char *beacon;
 } shoal_hub_options;
 /* Runs a hub in this thread until stopped. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_hub_run(const shoal_hub_options *options);
 
 typedef struct shoal_worker_options {
     size_t size;
-    const char *hub;     /* NULL: SHOAL_HUB, else "shm:hub" */
+    /* NULL: SHOAL_HUB, else "shm:hub", else one that this user has joined and that announces itself
+     * (`beacon` as a hub's); of such a one this worker listens where it is found. */
+    const char *hub;
     const char *name;    /* NULL: the hub gives one */
     const char *backend; /* NULL: "cpu" */
     uint32_t device;
     uint32_t threads; /* 0: all cores */
     double weight;    /* 0: 1 */
     uint64_t memory;  /* most bytes for values; 0: three quarters of the machine's */
-    void (*ready)(void *context, const char *name);
+    /* Called when it has joined, each time. */
+    void (*ready)(void *context, const char *name, const char *hub);
     void *context;
     const volatile int *stop;
     /* The interface ("HOST" or "HOST:PORT") at which others of the pool may reach this worker when
      * the hub is on another machine. NULL: SHOAL_LISTEN, else it only reaches out. */
     const char *listen;
+    const char *beacon;
+    bool rejoin; /* when the hub was gone and is back; it is tried again every 5 s at least */
 } shoal_worker_options;
-/* Runs a worker in this thread until stopped, or until the hub is gone (LOST). */
+/* Runs a worker in this thread until stopped; without `rejoin` until the hub is gone (LOST, within
+ * 3 s). What it held is lost to the pool when it leaves. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_worker_run(const shoal_worker_options *options);
 
 /* ---- enrolment: who may come in from other machines ----

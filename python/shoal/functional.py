@@ -5,7 +5,8 @@ or "mean". `inplace` is taken and changes nothing: a value never changes.
 """
 import math
 
-from .creation import arange, full, stack, where
+from . import _shoal
+from .creation import arange, full, where
 from .random import rand_like
 from .words import invalid, is_floating, torch_words
 
@@ -228,7 +229,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     rows, columns = query.shape[-2], key.shape[-2]
     if is_causal and attn_mask is not None:
         raise invalid("scaled_dot_product_attention: give attn_mask or is_causal, not both")
-    plain = not dropout_p and (attn_mask is None or attn_mask.ndim <= 2) and \
+    plain = not dropout_p and (attn_mask is None or attn_mask.ndim <= query.ndim) and \
         query.ndim == key.ndim == value.ndim and \
         query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
     if plain and (not is_causal or rows == columns):
@@ -249,24 +250,14 @@ def _pair(value):
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def _windows(x, kernel, stride, dilation):
-    """Per place of a kernel, what lies under it as it moves over the last two axes."""
+def _windows(x, op, kernel, stride, padding, dilation):
+    """Windows over the last two axes, joined by an operation; what is added at the edges counts for
+    nothing."""
+    edges = [p for p in padding for _ in range(2)]
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-    counts = [(n - r) // s + 1 for n, r, s in zip(x.shape[-2:], reach, stride)]
-    if min(counts) <= 0:
+    if any(n + 2 * p < r for n, p, r in zip(x.shape[-2:], padding, reach)):
         raise invalid(f"a window of {reach} does not lie on {x._text()}")
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            top, left = i * dilation[0], j * dilation[1]
-            yield x[..., top:top + (counts[0] - 1) * stride[0] + 1:stride[0],
-                    left:left + (counts[1] - 1) * stride[1] + 1:stride[1]]
-
-
-def _edges(x, padding, value=0.0):
-    if padding == (0, 0):
-        return x
-    edge = (0,) * (x.ndim - 2) + padding
-    return x.pad(edge, edge, value)
+    return _shoal.reduce_window(x, op, kernel, stride, edges, dilation)
 
 
 def _same(kernel, stride, dilation):
@@ -279,8 +270,7 @@ def _same(kernel, stride, dilation):
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of (N, C, H, W) with a weight (O, C / groups, kh, kw), plus bias (O).
 
-    padding: a number, two, "valid" or "same". One product of matrices over what lies under each
-    place of the kernel.
+    padding: a number, two, "valid" or "same".
     """
     one = input.ndim == 3
     x = input.unsqueeze(0) if one else input
@@ -292,16 +282,14 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         raise invalid(f"conv2d: {x.shape[1]} channels of {input._text()} do not go with weight "
                       f"{weight._text()} in {groups} groups")
     if padding == "same":
-        low, high = _same(kernel, stride, dilation)
-        x = x.pad((0, 0, *low), (0, 0, *high))
-    elif padding != "valid":
-        x = _edges(x, _pair(padding))
-    parts = list(_windows(x.transpose(0, 1), kernel, stride, dilation))
-    rows, columns = parts[0].shape[-2:]
-    places = len(x) * rows * columns
-    under = stack(parts, 1).reshape(groups, channels * len(parts), places)
-    made = weight.reshape(groups, out // groups, -1) @ under
-    made = made.reshape(out, len(x), rows, columns).transpose(0, 1)
+        edges = [p for ends in zip(*_same(kernel, stride, dilation)) for p in ends]
+    else:
+        edges = [p for p in ((0, 0) if padding == "valid" else _pair(padding)) for _ in range(2)]
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+    room = [n + sum(edges[2 * i:2 * i + 2]) for i, n in enumerate(x.shape[-2:])]
+    if any(n < r for n, r in zip(room, reach)):
+        raise invalid(f"conv2d: a window of {reach} does not lie on {x._text()}")
+    made = _shoal.convolve(x, weight, stride, edges, dilation, groups)
     if bias is not None:
         made = made + bias.reshape(-1, 1, 1)
     return made.squeeze(0) if one else made
@@ -320,10 +308,21 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1):
     """The largest in each window over the last two axes; stride None: the window's size."""
     kernel = _pair(kernel_size)
     stride = kernel if stride is None else _pair(stride)
-    low = -math.inf if is_floating(input.dtype) else -2**31
+    padding, dilation = _pair(padding), _pair(dilation)
+    if dilation == (1, 1):
+        return _windows(input, "maximum", kernel, stride, padding, dilation)
+    # Windows with gaps: place by place, since the gradient of such windows is not there.
+    edge = (0,) * (input.ndim - 2) + padding
+    x = input.pad(edge, edge, -math.inf if is_floating(input.dtype) else -2**31)
+    counts = [(n - d * (k - 1) - 1) // s + 1
+              for n, k, s, d in zip(x.shape[-2:], kernel, stride, dilation)]
     made = None
-    for part in _windows(_edges(input, _pair(padding), low), kernel, stride, _pair(dilation)):
-        made = part if made is None else made.maximum(part)
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            part = x[..., i * dilation[0]:, j * dilation[1]:]
+            part = part[..., :(counts[0] - 1) * stride[0] + 1:stride[0],
+                        :(counts[1] - 1) * stride[1] + 1:stride[1]]
+            made = part if made is None else made.maximum(part)
     return made
 
 
@@ -333,7 +332,7 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, count_include_pad=Tru
     stride, padding = kernel if stride is None else _pair(stride), _pair(padding)
 
     def total(x):
-        return sum(_windows(_edges(x, padding), kernel, stride, (1, 1)))
+        return _windows(x, "add", kernel, stride, padding, (1, 1))
     if count_include_pad or padding == (0, 0):
         return total(input) * (1 / (kernel[0] * kernel[1]))
     return total(input) / total(full(input.shape[-2:], 1, input.dtype))

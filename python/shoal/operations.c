@@ -245,6 +245,54 @@ static PyObject *call_cumulate(PyObject *module, PyObject *args) {
     return finish(shoal_cumulate(a, op, axis, &out), &out, x);
 }
 
+/* reduce_window(x, op, window, strides, padding, dilation): of the last axes */
+static PyObject *call_reduce_window(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x, *lists[4];
+    const char *op;
+    int64_t numbers[4][2 * SHOAL_MAX_RANK];
+    if (!PyArg_ParseTuple(args, "OsOOOO", &x, &op, &lists[0], &lists[1], &lists[2], &lists[3]))
+        return NULL;
+    shoal_tensor *a = tensor_of(x), *out;
+    if (!a) return NULL;
+    Py_ssize_t n = ints_of(lists[0], numbers[0], SHOAL_MAX_RANK, "window");
+    for (int i = 1; i < 4; i++) {
+        Py_ssize_t want = i == 2 ? 2 * n : n;
+        Py_ssize_t got = n < 0 ? -1 : ints_of(lists[i], numbers[i], 2 * SHOAL_MAX_RANK, "window");
+        if (got < 0) return NULL;
+        if (got != want)
+            return PyErr_Format(errors[SHOAL_INVALID], "reduce_window: %zd numbers; %zd are needed",
+                                got, want);
+    }
+    note_location();
+    return finish(shoal_reduce_window(a, op, (uint32_t)n, numbers[0], numbers[1], numbers[2],
+                                      numbers[3], &out),
+                  &out, x);
+}
+
+/* convolve(x, kernels, strides, padding, dilation, groups) */
+static PyObject *call_convolve(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *x, *y, *lists[3];
+    long long groups;
+    int64_t numbers[3][2 * SHOAL_MAX_RANK];
+    if (!PyArg_ParseTuple(args, "OOOOOL", &x, &y, &lists[0], &lists[1], &lists[2], &groups))
+        return NULL;
+    shoal_tensor *a = tensor_of(x), *kernels = tensor_of(y), *out;
+    if (!a || !kernels) return NULL;
+    Py_ssize_t n = shoal_tensor_type(a)->rank - 2;
+    for (int i = 0; i < 3; i++) {
+        Py_ssize_t got = ints_of(lists[i], numbers[i], 2 * SHOAL_MAX_RANK, "convolve");
+        if (got < 0) return NULL;
+        if (got != (i == 1 ? 2 * n : n))
+            return PyErr_Format(errors[SHOAL_INVALID], "convolve: %zd numbers for %zd axes", got,
+                                n);
+    }
+    note_location();
+    return finish(shoal_convolve(a, kernels, numbers[0], numbers[1], numbers[2], groups, &out),
+                  &out, x);
+}
+
 /* take(x, indices, axis) */
 static PyObject *call_take(PyObject *module, PyObject *args) {
     (void)module;
@@ -335,6 +383,8 @@ PyMethodDef operation_functions[] = {
     {"reduce", call_reduce, METH_VARARGS, NULL},
     {"sort", call_sort, METH_VARARGS, NULL},
     {"cumulate", call_cumulate, METH_VARARGS, NULL},
+    {"reduce_window", call_reduce_window, METH_VARARGS, NULL},
+    {"convolve", call_convolve, METH_VARARGS, NULL},
     {"take", call_take, METH_VARARGS, NULL},
     {"scatter", call_scatter, METH_VARARGS, NULL},
     {"scatter_along", call_scatter_along, METH_VARARGS, NULL},

@@ -384,6 +384,35 @@ static void test_scatter(void **state) {
     shoal_session_close(&s);
 }
 
+static void test_windows(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(2);
+    float data[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, ones[4] = {1, 0, 0, 1};
+    shoal_tensor *x, *k, *out;
+    ok(shoal_tensor_new(s, SHOAL_F32, 4, (int64_t[]){1, 1, 3, 3}, data, &x));
+    ok(shoal_tensor_new(s, SHOAL_F32, 4, (int64_t[]){1, 1, 2, 2}, ones, &k));
+    ok(shoal_convolve(x, k, NULL, NULL, NULL, 1, &out));
+    check(&out, (float[]){6, 8, 12, 14});
+    ok(shoal_convolve(x, k, (int64_t[]){2, 2}, (int64_t[]){1, 0, 1, 0}, NULL, 1, &out));
+    check(&out, (float[]){1, 3, 7, 14});
+    const int64_t two[] = {2, 2};
+    ok(shoal_reduce_window(x, "maximum", 2, two, NULL, NULL, NULL, &out));
+    check(&out, (float[]){5, 6, 8, 9});
+    ok(shoal_reduce_window(x, "add", 2, two, two, (int64_t[]){0, 1, 0, 1}, NULL, &out));
+    check(&out, (float[]){12, 9, 15, 9});
+    says(shoal_reduce_window(x, "add", 5, two, NULL, NULL, NULL, &out), SHOAL_INVALID,
+         "reduce_window: float32[1, 1, 3, 3] has no 5 axes");
+    says(shoal_reduce_window(x, "divide", 2, two, NULL, NULL, NULL, &out), SHOAL_INVALID,
+         "joins nothing");
+    shoal_tensor_free(&k);
+    ok(shoal_tensor_new(s, SHOAL_F32, 2, (int64_t[]){2, 2}, ones, &k));
+    says(shoal_convolve(x, k, NULL, NULL, NULL, 1, &out), SHOAL_INVALID,
+         "convolve: float32[1, 1, 3, 3] and kernels of rank 2");
+    shoal_tensor_free(&k);
+    shoal_tensor_free(&x);
+    shoal_session_close(&s);
+}
+
 /* A condition that broadcasts to more axes than what it chooses from. */
 static void test_select_by_a_wider_condition(void **state) {
     (void)state;
@@ -426,6 +455,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scatter),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_select_by_a_wider_condition),
         cmocka_unit_test(test_numbers_are_inputs),
         cmocka_unit_test(test_small_values),

@@ -129,6 +129,49 @@ shoal_status shoal_cumulate(shoal_tensor *x, const char *name, int64_t axis, sho
     return status;
 }
 
+/* Numbers of the last n of `rank` axes, per axis `each` of them, after `before` for the others. */
+static void last_axes(int64_t *out, uint32_t rank, uint32_t n, uint32_t each, const int64_t *given,
+                      int64_t otherwise) {
+    for (uint32_t i = 0; i < rank * each; i++)
+        out[i] = given && i >= (rank - n) * each ? given[i - (rank - n) * each] : otherwise;
+}
+
+shoal_status shoal_reduce_window(shoal_tensor *x, const char *name, uint32_t n,
+                                 const int64_t *window, const int64_t *strides,
+                                 const int64_t *padding, const int64_t *dilation,
+                                 shoal_tensor **out) {
+    *out = NULL;
+    uint16_t op;
+    char text[BASE_TYPE_TEXT];
+    unsigned char start[8];
+    shoal_tensor *init = NULL;
+    int64_t sizes[SHOAL_MAX_RANK], steps[SHOAL_MAX_RANK], edges[2 * SHOAL_MAX_RANK];
+    int64_t apart[SHOAL_MAX_RANK], ones[SHOAL_MAX_RANK];
+    uint32_t rank = x->type.rank;
+    SHOAL_TRY(reduce_op("reduce_window", name, &op));
+    if (n > rank)
+        return base_fail(SHOAL_INVALID, "reduce_window: %s has no %u axes",
+                         base_type_text(&x->type, text), n);
+    last_axes(sizes, rank, n, 1, window, 1);
+    last_axes(steps, rank, n, 1, strides, 1);
+    last_axes(edges, rank, n, 2, padding, 0);
+    last_axes(apart, rank, n, 1, dilation, 1);
+    last_axes(ones, rank, 0, 1, NULL, 1);
+    joining how = {op, (shoal_dtype)x->type.dtype};
+    identity(op, how.dtype, start);
+    SHOAL_TRY(shoal_full(x->session, how.dtype, 0, NULL, start, &init));
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_WINDOW_DIMENSIONS, sizes, rank),
+                                graph_ints(SHOAL_ATTR_WINDOW_STRIDES, steps, rank),
+                                graph_ints(SHOAL_ATTR_BASE_DILATIONS, ones, rank),
+                                graph_ints(SHOAL_ATTR_WINDOW_DILATIONS, apart, rank),
+                                graph_ints(SHOAL_ATTR_PADDING, edges, 2 * rank)};
+    shoal_tensor *operands[2] = {x, init};
+    shoal_status status = api_apply_body(x->session, GRAPH_REDUCE_WINDOW, operands, 2, attrs, 5,
+                                         join_body, &how, out, 1);
+    shoal_tensor_free(&init);
+    return status;
+}
+
 /* ---- sort ---- */
 
 typedef struct sorting {

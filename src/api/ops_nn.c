@@ -71,3 +71,34 @@ shoal_status shoal_rope(shoal_tensor *x, shoal_tensor *positions, shoal_tensor *
                                 graph_bool(SHOAL_ATTR_INTERLEAVED, interleaved)};
     return along(GRAPH_ROPE, (shoal_tensor *[]){x, positions, frequencies}, 3, axis, attrs, 2, out);
 }
+
+shoal_status shoal_convolve(shoal_tensor *x, shoal_tensor *kernels, const int64_t *strides,
+                            const int64_t *padding, const int64_t *dilation, int64_t groups,
+                            shoal_tensor **out) {
+    *out = NULL;
+    char text[BASE_TYPE_TEXT];
+    uint32_t rank = x->type.rank, n = rank - 2u;
+    int64_t ones[SHOAL_MAX_RANK], none[2 * SHOAL_MAX_RANK] = {0}, axes[3 * SHOAL_MAX_RANK];
+    if (rank < 2 || kernels->type.rank != rank)
+        return base_fail(
+            SHOAL_INVALID,
+            "convolve: %s and kernels of rank %u; both have as many axes, two at least",
+            base_type_text(&x->type, text), kernels->type.rank);
+    /* Batch, features, space; of the kernels input features, output features, space. */
+    for (uint32_t i = 0; i < rank; i++) {
+        ones[i] = 1;
+        axes[i] = axes[rank + i] = axes[2 * rank + i] = i;
+    }
+    axes[rank] = 1;
+    axes[rank + 1] = 0;
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_WINDOW_STRIDES, strides ? strides : ones, n),
+                                graph_ints(SHOAL_ATTR_PADDING, padding ? padding : none, 2 * n),
+                                graph_ints(SHOAL_ATTR_LHS_DILATION, ones, n),
+                                graph_ints(SHOAL_ATTR_RHS_DILATION, dilation ? dilation : ones, n),
+                                graph_ints(SHOAL_ATTR_WINDOW_REVERSAL, none, n),
+                                graph_ints(SHOAL_ATTR_CONVOLUTION_DIMENSIONS, axes, 3 * rank),
+                                graph_int(SHOAL_ATTR_FEATURE_GROUP_COUNT, groups),
+                                graph_int(SHOAL_ATTR_BATCH_GROUP_COUNT, 1)};
+    shoal_tensor *operands[2] = {x, kernels};
+    return shoal_apply(x->session, GRAPH_CONVOLUTION, operands, 2, attrs, 8, NULL, 0, out, 1);
+}

@@ -1,4 +1,4 @@
-/* Running a pool's processes: a hub, a worker; and what this machine has for them. */
+/* Running a hub; folders, and what this machine has for workers (lend.c runs those). */
 #include "api/state.h"
 
 #include "backend/registry.h"
@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "wire/beacon.h"
 #include "wire/keys.h"
 
 #include <stdio.h>
@@ -50,6 +51,17 @@ static shoal_status tell_ready(const wire_peer *wire, const shoal_hub_options *o
     return SHOAL_OK;
 }
 
+/* A hub that cannot be heard of is still found by its address. */
+static void announce(const wire_peer *wire, uint16_t port, wire_announcer *out) {
+    char *all = wire_addresses(wire);
+    if (all && wire_announcer_init(out, all, port) == SHOAL_OK)
+        base_log(BASE_INFO, "hub", "announces itself on its network, UDP port %u", port);
+    else
+        base_log(BASE_WARN, "hub", "does not announce itself: %s",
+                 all ? shoal_error_message() : "no memory");
+    free(all);
+}
+
 shoal_status shoal_hub_run(const shoal_hub_options *given) {
     shoal_hub_options options = {0};
     if (!given->size || given->size > sizeof options)
@@ -58,6 +70,9 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
                          "sizeof(shoal_hub_options)",
                          given->size);
     memcpy(&options, given, given->size);
+    uint16_t port = 0;
+    if (options.listen) SHOAL_TRY(wire_beacon_port(options.beacon, &port));
+    wire_announcer announcer = {.fd = -1};
     wire_peer *wire = NULL;
     hub *h = NULL;
     Shoal__Hello hello = SHOAL__HELLO__INIT;
@@ -70,74 +85,18 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     if (status == SHOAL_OK && options.listen) status = listen_wide(wire, options.listen);
     if (status == SHOAL_OK) status = wire_start(wire);
     if (status == SHOAL_OK) status = tell_ready(wire, &options);
+    if (status == SHOAL_OK && port) announce(wire, port, &announcer);
     while (status == SHOAL_OK && !(options.stop && *options.stop)) {
         status = wire_wait(wire, asked_to_stop, (void *)&options.stop, base_now() + 100 * BASE_MS);
         if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
+        wire_announcer_tick(&announcer);
     }
+    wire_announcer_fini(&announcer);
     if (status == SHOAL_OK) base_log(BASE_INFO, "hub", "ends, as it was asked to");
     wire_peer_destroy(&wire);
     hub_destroy(&h);
     if (options.listen && wire_keys_set_listening("") != SHOAL_OK)
         base_log(BASE_WARN, "hub", "%s", shoal_error_message());
-    return status;
-}
-
-static shoal_status worker_device_of(const shoal_worker_options *options, worker_device *out) {
-    const char *name = options->backend ? options->backend : "cpu";
-    *out = (worker_device){.index = options->device,
-                           .threads = options->threads,
-                           .weight = options->weight,
-                           .memory = options->memory};
-    if (!(options->weight >= 0) || options->weight > 1e12)
-        return base_fail(SHOAL_INVALID, "weight %g; give a number over 0", options->weight);
-    return backend_find(name, &out->backend);
-}
-
-typedef struct ending {
-    worker *w;
-    const volatile int *stop;
-} ending;
-
-static bool ended(void *context) {
-    const ending *e = context;
-    return (e->stop && *e->stop) || worker_state(e->w) != SHOAL_OK;
-}
-
-shoal_status shoal_worker_run(const shoal_worker_options *given) {
-    shoal_worker_options options = {0};
-    if (!given->size || given->size > sizeof options)
-        return base_fail(SHOAL_INVALID,
-                         "shoal_worker_options.size is %zu; set it to "
-                         "sizeof(shoal_worker_options)",
-                         given->size);
-    memcpy(&options, given, given->size);
-    if (!options.hub) options.hub = getenv("SHOAL_HUB");
-    if (!options.hub || !*options.hub) options.hub = default_hub;
-    worker_device device;
-    SHOAL_TRY(worker_device_of(&options, &device));
-    worker_options w = {
-        .name = options.name, .role = SHOAL__ROLE__WORKER, .devices = &device, .n_devices = 1};
-    worker *self = NULL;
-    SHOAL_TRY(worker_new(&w, &self));
-    wire_peer *wire = worker_wire(self);
-    char address[64];
-    snprintf(address, sizeof address, "shm:worker-%ld-%llx", (long)getpid(),
-             (unsigned long long)wire_incarnation(wire));
-    const char *listen = options.listen ? options.listen : getenv("SHOAL_LISTEN");
-    shoal_status status = wire_listen(wire, address);
-    if (status == SHOAL_OK) status = wire_listen_for(wire, options.hub, listen);
-    if (status == SHOAL_OK) status = wire_start(wire);
-    if (status == SHOAL_OK) status = worker_join(self, options.hub, 5000);
-    if (status == SHOAL_OK) base_log(BASE_INFO, worker_name(self), "joined %s", options.hub);
-    if (status == SHOAL_OK && options.ready) options.ready(options.context, worker_name(self));
-    ending e = {self, options.stop};
-    while (status == SHOAL_OK && !(options.stop && *options.stop)) {
-        status = wire_wait(wire, ended, &e, base_now() + 100 * BASE_MS);
-        if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
-        if (status == SHOAL_OK) status = worker_state(self);
-    }
-    if (status == SHOAL_OK) base_log(BASE_INFO, worker_name(self), "ends, as it was asked to");
-    worker_destroy(&self);
     return status;
 }
 

@@ -79,4 +79,18 @@ shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n,
 /* Milliseconds since bytes last came on a TCP connection; -1 when that cannot be told. */
 int64_t base_os_socket_silence(int fd);
 
+/* ---- datagrams to all of one network (os_datagram.c) ---- */
+
+/* A socket that sends to everyone on the network of `host`, an IPv4 address in numbers of this
+ * machine, and to nobody else. Fails with UNSUPPORTED where there is no way to do so. */
+shoal_status base_os_broadcast_open(const char *host, uint16_t port, int *fd) SHOAL_CHECK_RESULT;
+/* May get lost. Never waits. */
+void base_os_broadcast_send(int fd, const void *bytes, size_t n);
+/* Hears what is sent to everyone on any of this machine's networks; others may listen, too. */
+shoal_status base_os_broadcast_listen(uint16_t port, int *fd) SHOAL_CHECK_RESULT;
+/* The next datagram, of which `room` bytes are kept; 0 when none comes within so many ms. */
+size_t base_os_broadcast_receive(int fd, void *out, size_t room, int ms);
+/* The address of this machine from which packets go to an IPv4 address in numbers. */
+bool base_os_route(const char *host, char *out, size_t room);
+
 #endif

@@ -370,6 +370,19 @@ bool wire_keys_hub(const char *address, uint8_t *out) {
     return found;
 }
 
+shoal_status wire_keys_each_hub(void (*each)(void *context, const char *addresses,
+                                             const uint8_t *key),
+                                void *context) {
+    base_str text = {0};
+    char *words[3];
+    uint8_t key[WIRE_KEY];
+    shoal_status status = read_lines("hubs", &text);
+    for (char *at = text.data; status == SHOAL_OK && next_line(&at, words) == 2;)
+        if (wire_key_parse(words[1], key)) each(context, words[0], key);
+    base_str_fini(&text);
+    return status;
+}
+
 shoal_status wire_keys_set_listening(const char *addresses) {
     base_str text = {0};
     base_str_format(&text, "%s\n", addresses);

@@ -79,6 +79,10 @@ shoal_status wire_keys_add_token(const uint8_t *key, uint64_t expires) SHOAL_CHE
 
 /* Notes a hub's key for its addresses. */
 shoal_status wire_keys_add_hub(const char *addresses, const uint8_t *key) SHOAL_CHECK_RESULT;
+/* Hubs that this user has joined: addresses as noted, and key. */
+shoal_status wire_keys_each_hub(void (*each)(void *context, const char *addresses,
+                                             const uint8_t *key),
+                                void *context) SHOAL_CHECK_RESULT;
 /* The key of the hub at an address; false when this user has not joined there. */
 bool wire_keys_hub(const char *address, uint8_t *out);
 

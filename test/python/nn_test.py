@@ -1,5 +1,6 @@
 """shoal.nn and shoal.optim: modules, states, layers, optimizers and schedules, against PyTorch."""
 import copy
+import gc
 import math
 
 import numpy as np
@@ -366,6 +367,11 @@ def test_clipping():
     for _ in range(20):
         got, want = both.step(clip=0.05)
         assert abs(got - want) < 1e-5
+    for kind in (1.0, 3.0, math.inf):
+        near(optim.clip_grad_norm_(both.net.parameters(), 0.1, kind),
+             torch.nn.utils.clip_grad_norm_(both.peer.parameters(), 0.1, kind))
+        for p, q in zip(both.net.parameters(), both.peer.parameters()):
+            near(p.grad, q.grad)
     for p in both.net.parameters():
         p.grad = p.grad + 1
     optim.clip_grad_value_(both.net.parameters(), 0.5)
@@ -506,3 +512,23 @@ def test_a_step_replays(name):
     after = net[0].weight.session.counts()
     assert after.fresh == before.fresh
     assert after.programs - before.programs == 12  # a step, and the reading of its loss
+
+
+def test_memory_stays():
+    """Live values and the tape do not grow with the number of steps."""
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+    opt = optim.AdamW(net.parameters(), lr=0.01)
+
+    def train(steps):
+        for _ in range(steps):
+            opt.zero_grad()
+            loss = F.cross_entropy(net(shoal.tensor(normal(16, 8))), shoal.tensor([0, 1] * 8))
+            loss.backward()
+            opt.step()
+        loss.item()
+        del loss
+        gc.collect()
+        shoal.sync()
+        return shoal.status().values, len(shoal.session().tape())
+    first = train(50)
+    assert train(400) == first

@@ -16,13 +16,16 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     owners = _with_gradients(parameters)
     if not owners:
         return None
-    norms = stack([p.grad.detach().norm(norm_type).float() for p in owners])
-    total = norms[0] if len(owners) == 1 else norms.norm(norm_type)
+    gradients = [p.grad.detach() for p in owners]
+    if norm_type == 2:
+        total = cat([(g * g).sum().reshape(1).float() for g in gradients]).sum().sqrt()
+    else:
+        total = stack([g.norm(norm_type).float() for g in gradients]).norm(norm_type)
     if error_if_nonfinite and not total.isfinite().item():
         raise invalid(f"clip_grad_norm_: the norm of the gradients is {total.item()}")
     factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
-    for p in owners:
-        p.grad = p.grad.detach() * factor.astype(p.grad.dtype)
+    for p, g in zip(owners, gradients):
+        p.grad = g * factor.astype(g.dtype)
     return total
 
 

@@ -236,6 +236,18 @@ typedef struct cpu_windows {
     cpu_window_axis axis[SHOAL_MAX_RANK];
 } cpu_windows;
 
+/* What goes along the rows of one axis: `count` rows of `length` elements that are `inner` apart.
+ */
+typedef struct cpu_order {
+    cpu_fold_kernel fold; /* argmax, argmin */
+    cpu_map_kernel join;  /* cumulate */
+    uint8_t dtype;
+    bool falling;
+    size_t bytes;
+    int64_t count, length, inner;
+    size_t scratch, scratch_each; /* offset in the workspace of what each thread needs */
+} cpu_order;
+
 /* while, if and case. */
 typedef struct cpu_control {
     struct cpu_program **bodies;
@@ -275,6 +287,7 @@ struct cpu_step {
         cpu_convolution convolution;
         cpu_control control;
         cpu_windows *windows;
+        cpu_order order;
     } u;
 };
 
@@ -375,6 +388,9 @@ bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const s
 shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
                                   cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step);
+
+bool cpu_order_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);
+shoal_status cpu_order_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_windows_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 shoal_status cpu_windows_prepare(const cpu_kernels *kernels, cpu_program *program,

@@ -113,6 +113,8 @@ static shoal_status place_scratch(cpu_program *p, uint32_t s, part_list *parts) 
         SHOAL_TRY(take(p, parts, cpu_reduce_partial(r), s, &r->partial));
         return take(p, parts, cpu_reduce_scratch(r) * p->threads, s, &r->scratch);
     }
+    if (step->run == cpu_order_run)
+        return take(p, parts, step->u.order.scratch_each * p->threads, s, &step->u.order.scratch);
     if (step->run == cpu_control_run)
         return take(p, parts, step->u.control.bytes, s, &step->u.control.at);
     if (step->run == cpu_convolve_run) {

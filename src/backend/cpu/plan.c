@@ -130,7 +130,7 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
         return cpu_scatter_windows_prepare(p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
         cpu_reduce_prepare(kernels, p, node, NULL, step);
-    else if (!cpu_row_prepare(kernels, p, step))
+    else if (!cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step))
         step->run = run_reference;
     return SHOAL_OK;
 }

@@ -1,0 +1,214 @@
+/* Running a worker: which hub, joining it, and joining again when it was gone. */
+#include "api/state.h"
+
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "wire/beacon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A beacon comes every second. The pause between attempts grows from the least to the most. */
+enum { JOIN_MS = 5000, FIND_MS = 2500, LEAST_PAUSE_MS = 200, MOST_PAUSE_MS = 5000, ADDRESS = 1024 };
+
+typedef struct lend {
+    shoal_worker_options options;
+    worker_device device;
+    const char *named; /* the hub, if the user named one */
+    uint16_t port;     /* where beacons come, 0: off */
+    char name[64];     /* that the hub gave, to be asked for again */
+    char hub[ADDRESS]; /* joined last, or tried */
+    bool found;        /* by its beacon */
+    bool joined;       /* this time */
+    bool ever;         /* joined */
+} lend;
+
+static shoal_status worker_device_of(const shoal_worker_options *options, worker_device *out) {
+    const char *name = options->backend ? options->backend : "cpu";
+    *out = (worker_device){.index = options->device,
+                           .threads = options->threads,
+                           .weight = options->weight,
+                           .memory = options->memory};
+    if (!(options->weight >= 0) || options->weight > 1e12)
+        return base_fail(SHOAL_INVALID, "weight %g; give a number over 0", options->weight);
+    return backend_find(name, &out->backend);
+}
+
+static bool stopped(const lend *l) { return l->options.stop && *l->options.stop; }
+
+/* ---- one life ---- */
+
+typedef struct ending {
+    worker *w;
+    const lend *l;
+} ending;
+
+static bool ended(void *context) {
+    const ending *e = context;
+    return stopped(e->l) || worker_state(e->w) != SHOAL_OK;
+}
+
+/* Without keys, for people. */
+static void show(const char *addresses, char out[ADDRESS]) {
+    size_t n = 0;
+    for (const char *at = addresses; *at && n + 1 < ADDRESS;) {
+        if (!strncmp(at, "tcp://", 6))
+            for (int i = 0; i < 6 && n + 1 < ADDRESS; i++) out[n++] = *at++;
+        while (*at && *at != ',' && *at != '/' && n + 1 < ADDRESS) out[n++] = *at++;
+        at += strcspn(at, ",");
+        if (*at && n + 1 < ADDRESS) out[n++] = *at++;
+    }
+    out[n] = 0;
+}
+
+static void tell_joined(lend *l, worker *self) {
+    char shown[ADDRESS];
+    show(l->hub, shown);
+    snprintf(l->name, sizeof l->name, "%s", worker_name(self));
+    base_log(BASE_INFO, l->name, "joined %s%s", shown, l->ever ? " again" : "");
+    l->joined = l->ever = true;
+    if (l->options.ready) l->options.ready(l->options.context, l->name, shown);
+}
+
+/* Who found the hub by its beacon is reached the way that leads there. */
+static shoal_status listen_for(lend *l, wire_peer *wire) {
+    const char *listen = l->options.listen ? l->options.listen : getenv("SHOAL_LISTEN");
+    char host[64] = "", own[64];
+    if (!listen && l->found) {
+        snprintf(host, sizeof host, "%.*s", (int)strcspn(l->hub + 6, ":"), l->hub + 6);
+        if (base_os_route(host, own, sizeof own)) listen = own;
+    }
+    return wire_listen_for(wire, l->hub, listen);
+}
+
+/* Joins the hub at l->hub, and works until told to stop (OK) or until the hub is gone. */
+static shoal_status live(lend *l) {
+    worker_options w = {.name = *l->name ? l->name : l->options.name,
+                        .role = SHOAL__ROLE__WORKER,
+                        .devices = &l->device,
+                        .n_devices = 1};
+    worker *self = NULL;
+    SHOAL_TRY(worker_new(&w, &self));
+    wire_peer *wire = worker_wire(self);
+    char address[64];
+    snprintf(address, sizeof address, "shm:worker-%ld-%llx", (long)getpid(),
+             (unsigned long long)wire_incarnation(wire));
+    shoal_status status = wire_listen(wire, address);
+    if (status == SHOAL_OK) status = listen_for(l, wire);
+    if (status == SHOAL_OK) status = wire_start(wire);
+    if (status == SHOAL_OK) status = worker_join(self, l->hub, JOIN_MS);
+    if (status == SHOAL_OK) tell_joined(l, self);
+    ending e = {self, l};
+    while (status == SHOAL_OK && !stopped(l)) {
+        status = wire_wait(wire, ended, &e, base_now() + 100 * BASE_MS);
+        if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
+        if (status == SHOAL_OK) status = worker_state(self);
+    }
+    if (status == SHOAL_OK) base_log(BASE_INFO, worker_name(self), "ends, as it was asked to");
+    worker_destroy(&self);
+    return status;
+}
+
+/* ---- which hub ---- */
+
+static void count(void *context, const char *addresses, const uint8_t *key) { ++*(int *)context; }
+
+/* Whether there is a hub elsewhere that could announce itself to this user. */
+static bool has_joined(void) {
+    int hubs = 0;
+    return wire_keys_each_hub(count, &hubs) == SHOAL_OK && hubs;
+}
+
+/* The hub whose beacon is heard. A beacon may be false: then the next one may be true. */
+static shoal_status try_beacons(lend *l) {
+    int64_t deadline = base_now() + FIND_MS * BASE_MS;
+    shoal_status status = SHOAL_OK, tried = SHOAL_OK;
+    char why[512] = "";
+    while (!stopped(l)) {
+        status = wire_beacon_find(l->port, deadline, l->options.stop, l->hub, sizeof l->hub);
+        if (status != SHOAL_OK) break;
+        l->found = true;
+        status = live(l);
+        if (status == SHOAL_OK || l->joined) return status;
+        tried = status;
+        snprintf(why, sizeof why, "%s", shoal_error_message());
+        base_log(BASE_INFO, "worker", "%s", why);
+    }
+    if (stopped(l)) return SHOAL_OK;
+    return tried == SHOAL_OK ? status : base_fail(tried, "%s", why);
+}
+
+/* The hub that was named; else the one of this machine; else one that announces itself. */
+static shoal_status try_hubs(lend *l) {
+    char message[512], why[512];
+    l->found = l->joined = false;
+    snprintf(l->hub, sizeof l->hub, "%s", l->named ? l->named : "shm:hub");
+    shoal_status status = live(l);
+    if (status != SHOAL_NOT_FOUND || l->joined || l->named || !l->port) return status;
+    snprintf(message, sizeof message, "%s", shoal_error_message());
+    if (!has_joined()) return base_fail(status, "%s", message);
+    status = try_beacons(l);
+    if (status != SHOAL_NOT_FOUND) return status;
+    snprintf(why, sizeof why, "%s", shoal_error_message());
+    return base_fail(status, "%s; and elsewhere: %s", message, why);
+}
+
+/* Whether the same attempt may end otherwise when made again. */
+static bool may_pass(shoal_status status) {
+    switch (status) {
+    case SHOAL_NOT_FOUND:
+    case SHOAL_IO:
+    case SHOAL_TIMEOUT:
+    case SHOAL_LOST:
+    case SHOAL_CLOSED:
+    case SHOAL_BUSY: return true;
+    default: return false;
+    }
+}
+
+static void rest(const lend *l, uint32_t ms) {
+    const struct timespec moment = {.tv_nsec = 20 * BASE_MS};
+    int64_t end = base_now() + ms * BASE_MS;
+    while (!stopped(l) && base_now() < end) nanosleep(&moment, NULL);
+}
+
+shoal_status shoal_worker_run(const shoal_worker_options *given) {
+    lend l = {0};
+    if (!given->size || given->size > sizeof l.options)
+        return base_fail(SHOAL_INVALID,
+                         "shoal_worker_options.size is %zu; set it to "
+                         "sizeof(shoal_worker_options)",
+                         given->size);
+    memcpy(&l.options, given, given->size);
+    SHOAL_TRY(worker_device_of(&l.options, &l.device));
+    SHOAL_TRY(wire_beacon_port(l.options.beacon, &l.port));
+    l.named = l.options.hub ? l.options.hub : getenv("SHOAL_HUB");
+    if (l.named && !*l.named) l.named = NULL;
+    if (l.named && strlen(l.named) >= sizeof l.hub)
+        return base_fail(SHOAL_INVALID, "the address of the hub has %zu letters; at most %d fit",
+                         strlen(l.named), ADDRESS - 1);
+    uint32_t pause = LEAST_PAUSE_MS;
+    bool told = false;
+    while (true) {
+        shoal_status status = try_hubs(&l);
+        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !may_pass(status)) return status;
+        if (l.joined) {
+            pause = LEAST_PAUSE_MS;
+            told = false;
+        }
+        base_log(told ? BASE_DEBUG : BASE_WARN, l.name, "%s; tries to join again%s",
+                 shoal_error_message(), told ? "" : ", until it can");
+        told = true;
+        rest(&l, pause);
+        if (stopped(&l)) {
+            base_log(BASE_INFO, l.name, "ends, as it was asked to");
+            return SHOAL_OK;
+        }
+        pause = pause * 2 < MOST_PAUSE_MS ? pause * 2 : MOST_PAUSE_MS;
+    }
+}

@@ -1,0 +1,308 @@
+/* Along one axis: sort by one comparison, top_k, argmax and argmin, cumulate.
+ *
+ * Elements are sorted by keys: unsigned numbers in the order that is wanted, with the places of the
+ * elements, by the digits of 8 bits from the last to the first (D. Knuth, The Art of Computer
+ * Programming 3, 5.2.5). Digits that all have in common cost nothing, and equal keys stay as they
+ * are. NaN is larger than all numbers. */
+#include "backend/cpu/cpu.h"
+
+enum { GRAIN = 1 << 12, DIGITS = 256, BLOCK = 4096 };
+
+typedef struct entry {
+    uint64_t key;
+    int64_t place;
+} entry;
+
+/* ---- rows ---- */
+
+static void set_rows(cpu_order *o, const shoal_type *type, int64_t axis) {
+    o->length = type->dims[axis];
+    o->count = o->inner = 1;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (i != axis) o->count *= type->dims[i];
+        if (i > axis) o->inner *= type->dims[i];
+    }
+    o->bytes = shoal_dtype_size((shoal_dtype)type->dtype);
+    o->dtype = type->dtype;
+}
+
+/* Where a row begins; its elements are `inner` apart. */
+static int64_t start_of(const cpu_order *o, int64_t row) {
+    return row / o->inner * o->inner * o->length + row % o->inner;
+}
+
+static void copy_element(char *to, const char *from, size_t bytes) {
+    switch (bytes) {
+    case 1: *to = *from; break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    default: memcpy(to, from, 8); break;
+    }
+}
+
+static int64_t grain(const cpu_order *o) { return 1 + GRAIN / (o->length + 1); }
+
+/* ---- keys ---- */
+
+/* The bits of floating-point numbers as unsigned ones in the same order; -0 is +0. */
+static uint64_t float_key(uint64_t bits, int width, uint64_t infinity) {
+    uint64_t sign = UINT64_C(1) << (width - 1), all = sign | (sign - 1), size = bits & ~sign;
+    if (size > infinity) return all;
+    if (!size) return sign;
+    return bits & sign ? ~bits & all : bits | sign;
+}
+
+static uint64_t key_of(uint8_t dtype, const char *from) {
+    uint64_t bits = 0;
+    size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+    copy_element((char *)&bits, from, bytes);
+    switch (dtype) {
+    case SHOAL_F32: return float_key(bits, 32, 0x7f800000);
+    case SHOAL_F64: return float_key(bits, 64, UINT64_C(0x7ff) << 52);
+    case SHOAL_F16: return float_key(bits, 16, 0x7c00);
+    case SHOAL_BF16: return float_key(bits, 16, 0x7f80);
+    default: break;
+    }
+    bool has_sign = shoal_dtype_kind((shoal_dtype)dtype) == 'i';
+    return has_sign ? bits ^ UINT64_C(1) << (8 * bytes - 1) : bits;
+}
+
+/* Entries by rising keys of `bytes` bytes; `spare` holds as many. Returns where they are. */
+static entry *sort_entries(entry *x, entry *spare, int64_t n, size_t bytes) {
+    for (size_t digit = 0; digit < bytes; digit++) {
+        int64_t counts[DIGITS] = {0}, at = 0;
+        int shift = (int)(8 * digit);
+        for (int64_t i = 0; i < n; i++) counts[x[i].key >> shift & (DIGITS - 1)]++;
+        if (n && counts[x[0].key >> shift & (DIGITS - 1)] == n) continue;
+        for (int d = 0; d < DIGITS; d++) {
+            int64_t count = counts[d];
+            counts[d] = at;
+            at += count;
+        }
+        for (int64_t i = 0; i < n; i++) spare[counts[x[i].key >> shift & (DIGITS - 1)]++] = x[i];
+        entry *swap = x;
+        x = spare;
+        spare = swap;
+    }
+    return x;
+}
+
+typedef struct job {
+    const cpu_run *run;
+    const cpu_order *o;
+    const shoal_node *node;
+} job;
+
+static char *scratch_of(const job *j, uint32_t part) {
+    return j->run->workspace + j->o->scratch + part * j->o->scratch_each;
+}
+
+static const entry *order_row(const job *j, uint32_t part, int64_t row) {
+    const cpu_order *o = j->o;
+    entry *x = (entry *)(void *)scratch_of(j, part);
+    const char *from =
+        (const char *)j->run->at[j->node->inputs[0]] + (size_t)start_of(o, row) * o->bytes;
+    for (int64_t i = 0; i < o->length; i++) {
+        uint64_t key = key_of(o->dtype, from + (size_t)(i * o->inner) * o->bytes);
+        x[i] = (entry){o->falling ? ~key & UINT64_MAX >> (64 - 8 * o->bytes) : key, i};
+    }
+    return sort_entries(x, x + o->length, o->length, o->bytes);
+}
+
+/* ---- sort and top_k ---- */
+
+/* Whether a body looks at its first two arguments by comparing them with each other or themselves,
+ * and joins what comes out: then a few pairs tell all of it. */
+static bool only_compares(const shoal_graph *body) {
+    for (uint32_t i = 0; i < body->n_nodes; i++) {
+        const shoal_node *node = &body->nodes[i];
+        bool compares = node->op == GRAPH_COMPARE;
+        if (!compares && node->op != GRAPH_AND && node->op != GRAPH_OR && node->op != GRAPH_NOT)
+            return false;
+        for (uint32_t k = 0; compares && k < node->n_inputs; k++)
+            if (node->inputs[k] != body->inputs[0] && node->inputs[k] != body->inputs[1])
+                return false;
+    }
+    return true;
+}
+
+static bool says(const shoal_graph *body, uint8_t dtype, double x, double y) {
+    const void *in[2 * GRAPH_MAX_OUTPUTS];
+    uint64_t a = 0, b = 0, result = 0;
+    ref_chunk one = {.d = {x}}, other = {.d = {y}};
+    ref_convert_chunk(&one, REF_D, dtype, 1);
+    ref_convert_chunk(&other, REF_D, dtype, 1);
+    ref_store(&one, dtype, &a, 0, 1);
+    ref_store(&other, dtype, &b, 0, 1);
+    for (uint32_t i = 0; i < body->n_inputs; i++) in[i] = &result; /* nobody reads these */
+    in[0] = &a;
+    in[1] = &b;
+    return !ref_evaluate(NULL, body, in, (void *const[]){&result}) && *(const uint8_t *)&result;
+}
+
+/* Whether it is an order; NaN may be the largest, or in no order at all. */
+static bool is_order(const shoal_graph *body, uint8_t dtype, bool *falling) {
+    const double nan = __builtin_nan("");
+    bool floats = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
+    if (!only_compares(body)) return false;
+    *falling = says(body, dtype, 1, 0);
+    if (says(body, dtype, 0, 1) == *falling || says(body, dtype, 1, 1)) return false;
+    if (!floats) return true;
+    return !says(body, dtype, nan, nan) &&
+           !says(body, dtype, *falling ? 1 : nan, *falling ? nan : 1);
+}
+
+static bool prepare_sort(cpu_program *p, cpu_step *step) {
+    const shoal_node *node = step->node;
+    cpu_order *o = &step->u.order;
+    const shoal_type *in = &p->g->values[node->inputs[0]].type;
+    *o = (cpu_order){.falling = true};
+    if (node->op == GRAPH_TOP_K)
+        set_rows(o, in, in->rank - 1);
+    else if (node->op == GRAPH_SORT && is_order(node->regions[0], in->dtype, &o->falling))
+        set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
+    else
+        return false;
+    o->scratch_each = 2 * (size_t)o->length * sizeof(entry);
+    return true;
+}
+
+static void sort_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_order *o = j->o;
+    for (int64_t row = begin; row < end; row++) {
+        const entry *sorted = order_row(j, part, row);
+        for (uint32_t k = 0; k < j->node->n_inputs; k++) {
+            uint32_t v = j->node->inputs[k], to = j->node->first_output + k;
+            size_t bytes = shoal_dtype_size((shoal_dtype)j->run->program->g->values[v].type.dtype);
+            const char *in = (const char *)j->run->at[v] + (size_t)start_of(o, row) * bytes;
+            char *out = (char *)j->run->at[to] + (size_t)start_of(o, row) * bytes;
+            for (int64_t i = 0; i < o->length; i++)
+                copy_element(out + (size_t)(i * o->inner) * bytes,
+                             in + (size_t)(sorted[i].place * o->inner) * bytes, bytes);
+        }
+    }
+}
+
+static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_order *o = j->o;
+    int64_t k = shoal_node_attr(j->node, SHOAL_ATTR_K)->u.i;
+    const char *in = j->run->at[j->node->inputs[0]];
+    char *out = j->run->at[j->node->first_output];
+    int32_t *places = j->run->at[j->node->first_output + 1];
+    for (int64_t row = begin; row < end; row++) {
+        const entry *sorted = order_row(j, part, row);
+        for (int64_t i = 0; i < k; i++) {
+            copy_element(out + (size_t)(row * k + i) * o->bytes,
+                         in + (size_t)(row * o->length + sorted[i].place) * o->bytes, o->bytes);
+            places[row * k + i] = (int32_t)sorted[i].place;
+        }
+    }
+}
+
+/* ---- argmax and argmin ---- */
+
+static bool prepare_extreme(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
+    const shoal_node *node = step->node;
+    cpu_order *o = &step->u.order;
+    const shoal_type *in = &p->g->values[node->inputs[0]].type;
+    bool most = node->op == GRAPH_ARGMAX;
+    if (!most && node->op != GRAPH_ARGMIN) return false;
+    *o = (cpu_order){.fold = kernels->fold[most ? GRAPH_MAXIMUM : GRAPH_MINIMUM][in->dtype]};
+    set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
+    o->scratch_each = o->inner > 1 ? (size_t)o->length * o->bytes : 0;
+    return o->fold && in->dtype != SHOAL_BOOL;
+}
+
+/* Where the extreme element lies: folds find the block, then the block is searched. Of equal ones
+ * the first, and of NaN, too. */
+static int64_t find_extreme(const cpu_order *o, const char *row) {
+    uint64_t best = 0, of_block = 0, one = 0;
+    int64_t from = 0;
+    for (int64_t at = 0; at < o->length; at += BLOCK) {
+        int64_t n = o->length - at < BLOCK ? o->length - at : BLOCK;
+        o->fold(&of_block, row + (size_t)at * o->bytes, n, false);
+        one = best;
+        if (at) o->fold(&one, &of_block, 1, true);
+        if (!at || key_of(o->dtype, (char *)&one) != key_of(o->dtype, (char *)&best)) {
+            best = of_block;
+            from = at;
+        }
+    }
+    uint64_t key = key_of(o->dtype, (char *)&best);
+    while (key_of(o->dtype, row + (size_t)from * o->bytes) != key) from++;
+    return from;
+}
+
+static void extreme_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_order *o = j->o;
+    char *dense = scratch_of(j, part);
+    const shoal_type *out = &j->run->program->g->values[j->node->first_output].type;
+    for (int64_t row = begin; row < end; row++) {
+        const char *x =
+            (const char *)j->run->at[j->node->inputs[0]] + (size_t)start_of(o, row) * o->bytes;
+        for (int64_t i = 0; i < o->length && o->inner > 1; i++)
+            copy_element(dense + (size_t)i * o->bytes, x + (size_t)(i * o->inner) * o->bytes,
+                         o->bytes);
+        ref_chunk one = {.i = {find_extreme(o, o->inner > 1 ? dense : x)}};
+        ref_store(&one, out->dtype, j->run->at[j->node->first_output], row, 1);
+    }
+}
+
+/* ---- cumulate ---- */
+
+static bool prepare_cumulate(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
+    const shoal_node *node = step->node;
+    cpu_order *o = &step->u.order;
+    const shoal_type *in = &p->g->values[node->inputs[0]].type;
+    uint16_t op = node->op == GRAPH_CUMULATE ? graph_body_op(node->regions[0]) : UINT16_MAX;
+    if (op >= GRAPH_OP_BUILT_IN) return false;
+    *o = (cpu_order){.join = cpu_find_map(kernels, op, in->dtype)};
+    set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
+    return o->join != NULL;
+}
+
+/* Items are what lies before the axis; what lies behind it is joined side by side. */
+static void cumulate_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_order *o = j->o;
+    size_t line = (size_t)o->inner * o->bytes;
+    for (int64_t item = begin * o->length; item < end * o->length; item++) {
+        const char *in = (const char *)j->run->at[j->node->inputs[0]] + (size_t)item * line;
+        char *out = (char *)j->run->at[j->node->first_output] + (size_t)item * line;
+        bool first = item % o->length == 0;
+        const void *so_far = first ? j->run->at[j->node->inputs[1]] : out - line;
+        o->join(out, (const void *const[]){so_far, in}, o->inner, first && o->inner > 1, NULL);
+    }
+}
+
+/* ---- steps ---- */
+
+bool cpu_order_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
+    if (!prepare_sort(p, step) && !prepare_extreme(kernels, p, step) &&
+        !prepare_cumulate(kernels, p, step))
+        return false;
+    cpu_order *o = &step->u.order;
+    o->scratch_each = (o->scratch_each + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
+    step->run = cpu_order_run;
+    return true;
+}
+
+shoal_status cpu_order_run(const cpu_run *run, const cpu_step *step) {
+    const cpu_order *o = &step->u.order;
+    job j = {run, o, step->node};
+    uint16_t op = step->node->op;
+    if (!o->count || !o->length) return SHOAL_OK;
+    if (op == GRAPH_CUMULATE)
+        cpu_parallel(run->device, o->count / o->inner, 1 + GRAIN / (o->length * o->inner),
+                     cumulate_range, &j);
+    else
+        cpu_parallel(run->device, o->count, grain(o),
+                     op == GRAPH_SORT    ? sort_range
+                     : op == GRAPH_TOP_K ? top_range
+                                         : extreme_range,
+                     &j);
+    return SHOAL_OK;
+}

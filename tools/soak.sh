@@ -1,0 +1,39 @@
+#!/bin/sh
+# The full counts, hours of them: what `make test` samples. Ends with `N passed, N failed` over all.
+#
+#   tools/soak.sh BUILD
+#
+# SOAK divides every count (SOAK=100 is a rehearsal of some minutes). What was counted is in
+# BUILD/soak/*.log, and the figures that the tests print in BUILD/soak/*.txt.
+set -u
+build=$1
+part=${SOAK:-1}
+logs=$build/soak
+mkdir -p "$logs"
+rm -f "$logs"/*
+verdicts=
+
+count() { echo $(($1 / part > 0 ? $1 / part : 1)); }
+
+# stage NAME OPTIONS...: runs tests, with variables of the caller's.
+stage() {
+    name=$1
+    shift
+    echo "== $name"
+    "$(dirname "$0")/run_tests.sh" "$build" --timeout-multiplier 0 "$@" | tail -3
+    cp "$build/meson-logs/testlog.json" "$logs/$name.log"
+    cp "$build/meson-logs/testlog.txt" "$logs/$name.txt"
+    verdicts="$verdicts $logs/$name.log"
+}
+
+# Every decoder, the hub and the handshake under mutated input; each allocation failing once.
+SHOAL_FUZZ_COUNT=$(count 1000000) SHOAL_FAILING_SECONDS=$(count 3600) stage fuzz --suite fuzz
+# Every operation under every pair of layouts, with other shapes each time.
+stage layouts --repeat "$(count 200)" layouts lower
+# Kills, stops and cuts at random moments, over both transports.
+SHOAL_ROUNDS=$(count 1000) stage recovery recovery recovery_zmq
+# An hour of full load, over both transports.
+SHOAL_LOAD_SECONDS=$(count 3600) stage load full_load full_load_zmq
+# Everything else, again and again.
+stage again --no-suite check --no-suite fuzz --repeat "$(count "${REPEAT:-20}")"
+exec "$(dirname "$0")/summary.py" $verdicts
