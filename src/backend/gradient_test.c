@@ -451,6 +451,9 @@ IS(attention_masked, test_add(g, GRAPH_ATTENTION,
                               VALUES(in[0], in[1], in[2], in[3], INDICES(SCALAR(I64), 3)), NULL, 0))
 /* An operand that is given more than once. */
 IS(attention_self, test_add(g, GRAPH_ATTENTION, VALUES(in[0], in[0], in[0]), NULL, 0))
+IS(softmax_gradient, ADD(SOFTMAX_GRADIENT, XY, AXIS(1)))
+IS(rms_norm_gradient, ADD(RMS_NORM_GRADIENT, XY, AXIS(1), EPSILON))
+IS(layer_norm_gradient, ADD(LAYER_NORM_GRADIENT, XY, AXIS(0), EPSILON))
 IS(rope, ADD(ROPE, VALUES(in[0], INDICES(T(I64, 3), 0, 4, 2)), AXIS(0)))
 IS(rope_pairs, ADD(ROPE, VALUES(in[0], INDICES(T(I64, 3), 0, 4, 2)), AXIS(0),
                    graph_bool(SHOAL_ATTR_INTERLEAVED, 1)))
@@ -591,6 +594,27 @@ static void test_examples(void **state) {
          4,
          {F(2, 3, 2), F(2, 4, 2), F(2, 4, 2), F(3, 4)}},
         {"attention of a tensor to itself", GRAPH_ATTENTION, attention_self, -1, 1, 1, {F(3, 2)}},
+        {"softmax_gradient",
+         GRAPH_SOFTMAX_GRADIENT,
+         softmax_gradient,
+         -1,
+         1,
+         2,
+         {F(2, 4), F(2, 4)}},
+        {"rms_norm_gradient",
+         GRAPH_RMS_NORM_GRADIENT,
+         rms_norm_gradient,
+         -2,
+         2,
+         2,
+         {F(2, 4), F(2, 4)}},
+        {"layer_norm_gradient",
+         GRAPH_LAYER_NORM_GRADIENT,
+         layer_norm_gradient,
+         -2,
+         2,
+         2,
+         {F(4, 2), F(4, 2)}},
         {"rope", GRAPH_ROPE, rope, -1, 1, 1, {F(3, 4)}},
         {"rope of neighbours", GRAPH_ROPE, rope_pairs, -1, 1, 1, {F(3, 2, 4)}},
     };

@@ -181,6 +181,37 @@ DECOMPOSE(attention) {
     return finish(&m, product(&m, weights, v, batch, last, batch), call, outputs);
 }
 
+/* ---- gradients ---- */
+
+/* y (g - sum of g y) */
+DECOMPOSE(softmax_gradient) {
+    maker m = {g, SHOAL_OK};
+    uint32_t of = widen(&m, inputs[0]), y = widen(&m, inputs[1]);
+    uint32_t sum = join_like(&m, GRAPH_ADD, two(&m, GRAPH_MULTIPLY, of, y), axis_of(call));
+    return finish(&m, two(&m, GRAPH_MULTIPLY, y, two(&m, GRAPH_SUBTRACT, of, sum)), call, outputs);
+}
+
+/* With u the normalised row, r what it was multiplied by and h the gradient of u:
+ * r (h - mean(h) - u mean(h u)); without mean(h) where no mean was taken away. */
+static shoal_status norm_gradient(const graph_call *call, graph *g, const uint32_t *inputs,
+                                  uint32_t *outputs, bool centred) {
+    maker m = {g, SHOAL_OK};
+    int64_t axis = axis_of(call);
+    double epsilon = graph_call_attr(call, SHOAL_ATTR_EPSILON)->u.f;
+    uint32_t h = widen(&m, inputs[0]), x = widen(&m, inputs[1]);
+    if (centred) x = two(&m, GRAPH_SUBTRACT, x, mean(&m, x, axis));
+    uint32_t squares = mean(&m, two(&m, GRAPH_MULTIPLY, x, x), axis);
+    uint32_t r = one(&m, GRAPH_RSQRT, plus(&m, squares, epsilon));
+    uint32_t u = two(&m, GRAPH_MULTIPLY, x, r);
+    uint32_t shared = mean(&m, two(&m, GRAPH_MULTIPLY, h, u), axis);
+    uint32_t moved = two(&m, GRAPH_SUBTRACT, h, two(&m, GRAPH_MULTIPLY, u, shared));
+    if (centred) moved = two(&m, GRAPH_SUBTRACT, moved, mean(&m, h, axis));
+    return finish(&m, two(&m, GRAPH_MULTIPLY, moved, r), call, outputs);
+}
+
+DECOMPOSE(rms_norm_gradient) { return norm_gradient(call, g, inputs, outputs, false); }
+DECOMPOSE(layer_norm_gradient) { return norm_gradient(call, g, inputs, outputs, true); }
+
 /* ---- rope ---- */
 
 /* Every step-th index of the last axis, from `from` to `to`. */

@@ -163,9 +163,14 @@ static shoal_status pad_part(walk *w, const part *p) {
     shoal_type type;
     graph_call call = graph_node_call(graph_data(w->m.g), &node, &type);
     uint32_t gradient = GRAPH_NO_VALUE;
-    const graph_backward b = {
-        w->m.g,   &call, node.inputs, &node.first_output, &p->gradient, (const bool[]){true},
-        &gradient};
+    const graph_backward b = {.g = w->m.g,
+                              .call = &call,
+                              .inputs = node.inputs,
+                              .outputs = &node.first_output,
+                              .n_outputs = 1,
+                              .seeds = &p->gradient,
+                              .wanted = (const bool[]){true},
+                              .gradients = &gradient};
     SHOAL_TRY(graph_at(w->m.g, node.location, node.scope));
     SHOAL_TRY(graph_gradient_slice(&b));
     add_to(w, node.inputs[0], gradient);
@@ -271,6 +276,7 @@ static shoal_status apply_rule(walk *w, uint32_t n, graph_backward *b, shoal_typ
     b->call = &call;
     b->inputs = inputs;
     b->outputs = outputs;
+    b->n_outputs = node.n_outputs;
     b->seeds = w->sums + node.first_output;
     b->wanted = wanted;
     shoal_status status = (def->gradient ? def->gradient : graph_gradient_composite)(b);
@@ -391,17 +397,22 @@ shoal_status graph_differentiate(graph *g, const uint32_t *outputs, const uint32
 /* ---- composites ---- */
 
 /* What a composite means is written behind the graph, from the operands on, and that is
- * differentiated. All composites have one result. An operand that is given twice gets the gradient
- * of both places at once, in the first. */
+ * differentiated. An operand that is given twice gets the gradient of both places at once, in the
+ * first. */
 GRADIENT(composite) {
     const graph_call *call = b->call;
-    uint32_t outputs[GRAPH_MAX_OUTPUTS], n_wrt = 0, first = graph_data(b->g)->n_nodes;
+    uint32_t outputs[GRAPH_MAX_OUTPUTS], seeds[GRAPH_MAX_OUTPUTS], n = 0, n_wrt = 0;
     uint32_t wrt[GRAPH_MAX_COMPOSITE_INPUTS] = {0}, gradients[GRAPH_MAX_COMPOSITE_INPUTS];
-    uint32_t of[GRAPH_MAX_COMPOSITE_INPUTS];
+    uint32_t of[GRAPH_MAX_COMPOSITE_INPUTS], first = graph_data(b->g)->n_nodes;
     if (call->n_inputs > GRAPH_MAX_COMPOSITE_INPUTS)
         return base_fail(SHOAL_INVALID, "a composite has at most %d operands",
                          GRAPH_MAX_COMPOSITE_INPUTS);
     SHOAL_TRY(graph_op(call->op)->decompose(call, b->g, b->inputs, outputs));
+    for (uint16_t o = 0; o < b->n_outputs; o++) {
+        if (b->seeds[o] == GRAPH_NO_VALUE) continue;
+        outputs[n] = outputs[o];
+        seeds[n++] = b->seeds[o];
+    }
     for (uint32_t i = 0; i < call->n_inputs; i++) {
         bool twice = false;
         for (uint32_t k = 0; k < n_wrt; k++) twice = twice || wrt[k] == b->inputs[i];
@@ -410,7 +421,7 @@ GRADIENT(composite) {
         wrt[n_wrt++] = b->inputs[i];
     }
     SHOAL_TRY(
-        graph_differentiate_from(b->g, first, outputs, b->seeds, 1, wrt, n_wrt, NULL, gradients));
+        graph_differentiate_from(b->g, first, outputs, seeds, n, wrt, n_wrt, NULL, gradients));
     for (uint32_t k = 0; k < n_wrt; k++) b->gradients[of[k]] = gradients[k];
     return SHOAL_OK;
 }

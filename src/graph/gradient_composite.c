@@ -14,12 +14,15 @@ static uint32_t narrow(maker *m, uint32_t x, const graph_backward *b) {
     return convert(m, x, b->call->inputs[0].dtype);
 }
 
-/* y (g - sum of g y) */
+/* A gradient that is a composite of its own, along the same axis. */
+static uint32_t row_gradient(maker *m, uint16_t op, uint32_t g, uint32_t x,
+                             const graph_call *call) {
+    return node(m, op, (uint32_t[]){g, x}, 2, call->attrs, call->n_attrs, NULL);
+}
+
 GRADIENT(softmax) {
     maker m = {b->g, SHOAL_OK};
-    uint32_t g = widen(&m, b->seeds[0]), y = widen(&m, b->outputs[0]);
-    uint32_t moved = sub(&m, g, join_like(&m, GRAPH_ADD, mul(&m, g, y), axis_of(b->call)));
-    b->gradients[0] = narrow(&m, mul(&m, y, moved), b);
+    b->gradients[0] = row_gradient(&m, GRAPH_SOFTMAX_GRADIENT, b->seeds[0], b->outputs[0], b->call);
     return m.status;
 }
 
@@ -56,12 +59,6 @@ GRADIENT(cross_entropy) {
 
 /* ---- norms ---- */
 
-/* A row per index of the other axes: its mean, repeated. */
-static uint32_t mean(maker *m, uint32_t x, int64_t axis) {
-    double n = (double)type_of(m, x)->dims[axis];
-    return times(m, join_like(m, GRAPH_ADD, x, axis), n > 0 ? 1 / n : 0);
-}
-
 /* The sum over all axes but one, as the gradient of a scale or bias along it. */
 static uint32_t along(maker *m, uint32_t x, int64_t axis, uint8_t dtype) {
     int64_t others[SHOAL_MAX_RANK];
@@ -71,31 +68,22 @@ static uint32_t along(maker *m, uint32_t x, int64_t axis, uint8_t dtype) {
     return convert(m, n ? join_axes(m, GRAPH_ADD, x, others, n) : x, dtype);
 }
 
-/* With u the normalised row, r what it was multiplied by and h = g * scale, the gradient of x is
- * r (h - mean(h) - u mean(h u)); without mean(h) where no mean was taken away. */
-static shoal_status norm(const graph_backward *b, bool centred) {
+static shoal_status norm(const graph_backward *b, uint16_t gradient) {
     maker m = {b->g, SHOAL_OK};
     const graph_call *call = b->call;
     int64_t axis = axis_of(call);
-    double epsilon = graph_call_attr(call, SHOAL_ATTR_EPSILON)->u.f;
-    uint32_t g = widen(&m, b->seeds[0]), x = widen(&m, b->inputs[0]), h = g;
-    if (m.status) return m.status;
-    shoal_type shape = *type_of(&m, x);
-    if (centred) x = sub(&m, x, mean(&m, x, axis));
-    uint32_t r = one(&m, GRAPH_RSQRT, plus(&m, mean(&m, mul(&m, x, x), axis), epsilon));
-    uint32_t u = mul(&m, x, r);
-    if (call->n_inputs > 1) h = mul(&m, g, spread(&m, widen(&m, b->inputs[1]), &shape, &axis));
-    if (b->wanted[0]) {
-        uint32_t moved = sub(&m, h, mul(&m, u, mean(&m, mul(&m, h, u), axis)));
-        if (centred) moved = sub(&m, moved, mean(&m, h, axis));
-        b->gradients[0] = narrow(&m, mul(&m, moved, r), b);
+    uint32_t g = b->seeds[0], x = b->inputs[0], h = g;
+    if (call->n_inputs > 1) h = mul(&m, g, spread(&m, b->inputs[1], &call->inputs[0], &axis));
+    if (b->wanted[0]) b->gradients[0] = row_gradient(&m, gradient, h, x, call);
+    if (call->n_inputs > 1 && b->wanted[1]) {
+        uint32_t u = node(&m, call->op, &x, 1, call->attrs, call->n_attrs, NULL);
+        uint32_t products = mul(&m, widen(&m, g), widen(&m, u));
+        b->gradients[1] = along(&m, products, axis, call->inputs[1].dtype);
     }
-    if (call->n_inputs > 1 && b->wanted[1])
-        b->gradients[1] = along(&m, mul(&m, g, u), axis, call->inputs[1].dtype);
     if (call->n_inputs > 2 && b->wanted[2])
-        b->gradients[2] = along(&m, g, axis, call->inputs[2].dtype);
+        b->gradients[2] = along(&m, widen(&m, g), axis, call->inputs[2].dtype);
     return m.status;
 }
 
-GRADIENT(rms_norm) { return norm(b, false); }
-GRADIENT(layer_norm) { return norm(b, true); }
+GRADIENT(rms_norm) { return norm(b, GRAPH_RMS_NORM_GRADIENT); }
+GRADIENT(layer_norm) { return norm(b, GRAPH_LAYER_NORM_GRADIENT); }

@@ -65,6 +65,7 @@ typedef struct graph_backward {
     const graph_call *call;
     const uint32_t *inputs;  /* the operands */
     const uint32_t *outputs; /* the results */
+    uint16_t n_outputs;
     const uint32_t *seeds; /* the gradient of each result; GRAPH_NO_VALUE: nothing depends on it */
     const bool *wanted;    /* per operand: whether its gradient is asked for */
     uint32_t *gradients;   /* to be set for operands that are wanted; GRAPH_NO_VALUE: zero */

@@ -106,6 +106,7 @@ INFER(norm);
 INFER(cross_entropy);
 INFER(attention);
 INFER(rope);
+INFER(row_gradient);
 INFER(place);
 INFER(exchange);
 
@@ -141,6 +142,7 @@ AXES(along);
 AXES(cross_entropy);
 AXES(attention);
 AXES(rope);
+AXES(rows);
 
 /* One loop per axis of the result, which may be cut anywhere: what most operations have. */
 void graph_loops_of_result(const shoal_type *result, graph_axes *out);
@@ -188,6 +190,9 @@ DECOMPOSE(layer_norm);
 DECOMPOSE(cross_entropy);
 DECOMPOSE(attention);
 DECOMPOSE(rope);
+DECOMPOSE(softmax_gradient);
+DECOMPOSE(rms_norm_gradient);
+DECOMPOSE(layer_norm_gradient);
 
 /* graph_differentiate of the nodes from `first_node` on. */
 shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint32_t *outputs,

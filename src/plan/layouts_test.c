@@ -166,6 +166,19 @@ static uint32_t build_attention(graph *g) {
     return add(g, GRAPH_ATTENTION, in, n, &causal, rand() % 2);
 }
 
+static uint32_t build_rows(graph *g, uint16_t op) {
+    int64_t dims[] = {1 + extent() / 2, 1 + extent() / 2, 1 + extent() / 2};
+    uint32_t in[2] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_F32, 3, dims)};
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, rand() % 3),
+                          graph_float(SHOAL_ATTR_EPSILON, 0.5)};
+    return add(g, op, in, 2, attrs, op == GRAPH_SOFTMAX_GRADIENT ? 1 : 2);
+}
+static uint32_t build_softmax_gradient(graph *g) { return build_rows(g, GRAPH_SOFTMAX_GRADIENT); }
+static uint32_t build_rms_norm_gradient(graph *g) { return build_rows(g, GRAPH_RMS_NORM_GRADIENT); }
+static uint32_t build_layer_norm_gradient(graph *g) {
+    return build_rows(g, GRAPH_LAYER_NORM_GRADIENT);
+}
+
 static uint32_t build_rope(graph *g) {
     int64_t dims[] = {1 + extent() / 3, extent(), 6};
     uint32_t in[] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_I32, 1, &dims[1])};
@@ -204,6 +217,9 @@ static const layouts_case cases[] = {
     {GRAPH_CROSS_ENTROPY, build_cross_entropy},
     {GRAPH_ATTENTION, build_attention},
     {GRAPH_ROPE, build_rope},
+    {GRAPH_SOFTMAX_GRADIENT, build_softmax_gradient},
+    {GRAPH_RMS_NORM_GRADIENT, build_rms_norm_gradient},
+    {GRAPH_LAYER_NORM_GRADIENT, build_layer_norm_gradient},
     {0, NULL},
 };
 

@@ -22,7 +22,7 @@ static void along_cases(uint8_t d, shoal_type x) {
         shoal_type labels = {.dtype = SHOAL_I32};
         for (int i = 0; i < x.rank; i++)
             if (i != axis) labels.dims[labels.rank++] = x.dims[i];
-        shoal_type entropy[] = {x, labels};
+        shoal_type entropy[] = {x, labels}, both[] = {x, x};
         int64_t terms = 8 + x.dims[axis] / 8;
         for (int f = 0; f < 2; f++) {
             RUN(GRAPH_SOFTMAX, types, 1, terms, fills[f], along);
@@ -32,6 +32,9 @@ static void along_cases(uint8_t d, shoal_type x) {
             if (n < 3) RUN(GRAPH_RMS_NORM, types, n, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-3));
             RUN(GRAPH_LAYER_NORM, types, n, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-2));
         }
+        RUN(GRAPH_SOFTMAX_GRADIENT, both, 2, terms, FILL_TAME, along);
+        RUN(GRAPH_RMS_NORM_GRADIENT, both, 2, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
+        RUN(GRAPH_LAYER_NORM_GRADIENT, both, 2, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
         RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, FILL_TAME, along);
         RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, FILL_TAME, along, INT(IGNORE_INDEX, 2));
     }
