@@ -43,7 +43,7 @@ def test_idle(three):
     assert np.array_equal((rows + rows).numpy(), a + a)
     assert np.array_equal(made.numpy(), a * 3 + 1)
     status = shoal.status()
-    assert status.losses == 1 and status.reruns >= 2
+    assert status.losses == 1 and status.reruns >= 1
     assert "run again" in three.log(three.processes[0])
 
 

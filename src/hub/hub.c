@@ -24,6 +24,14 @@ static void send_frees(hub *h) {
     }
 }
 
+/* Everyone hears of newcomers: soon, and before anything that a newcomer asks for is handed out. */
+static void tell_of_newcomers(void *context) {
+    hub *h = context;
+    if (!h->newcomers) return;
+    h->newcomers = false;
+    hub_peers_send(h, NULL);
+}
+
 shoal_status hub_apply(hub *h, const hub_event *event) {
     shoal_status status = SHOAL_OK;
     hub_instance *instance;
@@ -49,7 +57,10 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
             hub_instance_fail(h, instance, (shoal_status)event->u.failed->error->status,
                               event->u.failed->error->message);
         break;
-    case HUB_TICK: hub_doubts_judge(h); break;
+    case HUB_TICK:
+        tell_of_newcomers(h);
+        hub_doubts_judge(h);
+        break;
     }
     send_frees(h);
     return status;
@@ -153,14 +164,6 @@ static const struct {
     {SHOAL__KIND__STATUS_ASK, &shoal__status_ask__descriptor},
     {SHOAL__KIND__EXPLAIN_ASK, &shoal__explain_ask__descriptor},
 };
-
-/* Everyone hears of newcomers: soon, and before anything that a newcomer asks for is handed out. */
-static void tell_of_newcomers(void *context) {
-    hub *h = context;
-    if (!h->newcomers) return;
-    h->newcomers = false;
-    hub_peers_send(h, NULL);
-}
 
 static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                                size_t bytes) {

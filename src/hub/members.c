@@ -144,6 +144,7 @@ void hub_peers_send(hub *h, hub_peer *only) {
     uint32_t *slots = calloc(h->slots.count + 1, sizeof *slots);
     if (!infos || !pointers || !slots) {
         base_log(BASE_ERROR, "hub", "no memory to tell who is in the pool");
+        h->newcomers = true; /* once more at the next tick */
     } else {
         uint32_t used = 0;
         for (size_t i = 0; i < n; i++) {

@@ -225,7 +225,9 @@ static shoal_status peer_send(worker_task *task, uint32_t slot, const wire_trans
         if (!base_vec_push(&peer->waiting, outgoing)) status = SHOAL_NO_MEMORY;
         if (status == SHOAL_OK && !peer->connecting) {
             peer->connecting = true;
-            status = wire_connect(w->wire, peer->address, peer->number, 5000);
+            status = peer->address
+                         ? wire_connect(w->wire, peer->address, peer->number, 5000)
+                         : base_fail(SHOAL_NO_MEMORY, "no memory for a peer's address");
             if (status != SHOAL_OK) {
                 peer->connecting = false;
                 peer->waiting.count--;
@@ -359,6 +361,8 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers) {
         if (!peer->address || strcmp(peer->address, address)) {
             free(peer->address);
             peer->address = strdup(address);
+            if (!peer->address)
+                base_log(BASE_ERROR, "worker", "no memory for the address of %s", info->name);
         }
         if (!peer->name) peer->name = strdup(info->name);
         for (size_t s = 0; s < info->n_slots; s++)

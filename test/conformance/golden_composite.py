@@ -79,6 +79,38 @@ def attention(attrs, q, k, v, *rest):
     return softmax({"dimension": scores.ndim - 1}, scores) @ v
 
 
+def by_jacobian(attrs, gradient, x, jacobian):
+    """gradient times the matrix of derivatives that `jacobian` gives for a row."""
+    axis = attrs["dimension"]
+    if not x.size:
+        return x
+    rows, seeds = np.moveaxis(x, axis, -1), np.moveaxis(gradient, axis, -1)
+    out = np.empty(rows.shape)
+    for at in np.ndindex(rows.shape[:-1]):
+        out[at] = seeds[at] @ jacobian(rows[at])
+    return np.moveaxis(out, -1, axis)
+
+
+def softmax_gradient(attrs, gradient, y):
+    return by_jacobian(attrs, gradient, y, lambda row: np.diag(row) - np.outer(row, row))
+
+
+def norm_jacobian(attrs, row):
+    root = np.sqrt(np.mean(row * row) + attrs["epsilon"])
+    return np.eye(len(row)) / root - np.outer(row, row) / (len(row) * root ** 3)
+
+
+def rms_norm_gradient(attrs, gradient, x):
+    return by_jacobian(attrs, gradient, x, lambda row: norm_jacobian(attrs, row))
+
+
+def layer_norm_gradient(attrs, gradient, x):
+    def jacobian(row):
+        centre = np.eye(len(row)) - 1 / len(row)
+        return norm_jacobian(attrs, centre @ row) @ centre
+    return by_jacobian(attrs, gradient, x, jacobian)
+
+
 def rope(attrs, x, positions, frequencies=None):
     depth, axis = x.shape[-1], attrs["dimension"]
     if frequencies is None:
@@ -95,4 +127,5 @@ def rope(attrs, x, positions, frequencies=None):
 
 
 COMPOSITES = {f.__name__: f for f in (silu, gelu, softmax, log_softmax, rms_norm, layer_norm,
-                                      cross_entropy, attention, rope)}
+                                      cross_entropy, attention, rope, softmax_gradient,
+                                      rms_norm_gradient, layer_norm_gradient)}

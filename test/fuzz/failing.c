@@ -14,6 +14,7 @@
 #include "wire/wire.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -199,6 +200,7 @@ typedef struct part {
     pthread_t thread;
     bool started, worker;
     volatile int stop;
+    atomic_bool ended;
 } part;
 
 static void *run_part(void *context) {
@@ -207,6 +209,7 @@ static void *run_part(void *context) {
     shoal_worker_options w = {
         .size = sizeof w, .hub = pool_address, .threads = 1, .stop = &p->stop};
     (void)!(p->worker ? shoal_worker_run(&w) : shoal_hub_run(&h));
+    atomic_store(&p->ended, true);
     return NULL;
 }
 
@@ -229,7 +232,8 @@ static shoal_status pool(void) {
     for (int i = 0; i < 50 && status == SHOAL_NOT_FOUND; i++, usleep(2000))
         status = shoal_session_open(&options, &s);
     start_part(&worker);
-    for (int i = 0; i < 50 && status == SHOAL_OK && seen.n_slots < 2; i++, usleep(2000))
+    for (int i = 0; i < 500 && status == SHOAL_OK && seen.n_slots < 2 && !worker.ended;
+         i++, usleep(2000))
         status = shoal_status_of(s, &seen, NULL, 0);
     if (status == SHOAL_OK) status = multiply(s);
     if (s) shoal_session_close(&s);
