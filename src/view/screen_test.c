@@ -16,6 +16,7 @@ static char *text_of(const view_look *before, const view_look *now, int columns)
     assert_non_null(out);
     view_screen_write(out, before, now, columns);
     assert_int_equal(fclose(out), 0);
+    assert_non_null(text);
     return text;
 }
 

@@ -225,9 +225,8 @@ static shoal_status peer_send(worker_task *task, uint32_t slot, const wire_trans
         if (!base_vec_push(&peer->waiting, outgoing)) status = SHOAL_NO_MEMORY;
         if (status == SHOAL_OK && !peer->connecting) {
             peer->connecting = true;
-            status = peer->address
-                         ? wire_connect(w->wire, peer->address, peer->number, 5000)
-                         : base_fail(SHOAL_NO_MEMORY, "no memory for a peer's address");
+            status = peer->address ? wire_connect(w->wire, peer->address, peer->number, 5000)
+                                   : base_fail(SHOAL_NO_MEMORY, "no memory for a peer's address");
             if (status != SHOAL_OK) {
                 peer->connecting = false;
                 peer->waiting.count--;
