@@ -115,3 +115,9 @@ int record_commit(FILE *file, char *beside, const char *path) {
     free(beside);
     return failed ? cmd_fail("writing %s: %s", path, strerror(error)) : CMD_OK;
 }
+
+void record_drop(FILE *file, char *beside) {
+    fclose(file);
+    unlink(beside);
+    free(beside);
+}

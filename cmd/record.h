@@ -15,5 +15,7 @@ double record_seconds(const char *text);
 FILE *record_open(const char *path, char **beside);
 /* Closes and renames, or removes what failed; returns an exit code. */
 int record_commit(FILE *file, char *beside, const char *path);
+/* Gives it up. */
+void record_drop(FILE *file, char *beside);
 
 #endif

@@ -59,6 +59,7 @@ void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_eve
     for (uint32_t i = first; i < last; i++) {
         const shoal_node *node = &g->nodes[i];
         uint32_t at = 0;
+        if (node->op == GRAPH_CONSTANT && last - first > 1) continue; /* nothing is done for it */
         while (at < n && found[at].op != node->op) at++;
         if (at == MOST_KINDS) continue;
         if (at == n) found[n++] = (tally){.op = node->op, .dearest = -1};
