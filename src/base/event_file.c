@@ -131,12 +131,23 @@ static void write_lines(base_event_file *self, const char *text, size_t n) {
 
 /* ---- the thread ---- */
 
+/* Threads note what they have timed a moment later, so neighbours may be in the wrong order. */
+static void sort_by_time(shoal_event *events, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        shoal_event event = events[i];
+        size_t at = i;
+        for (; at > 0 && events[at - 1].at > event.at; at--) events[at] = events[at - 1];
+        events[at] = event;
+    }
+}
+
 /* Writes what is there. */
 static void drain(base_event_file *self, uint64_t *from, char *text, shoal_event *events) {
     while (true) {
         uint64_t lost = 0;
         size_t n = base_events_read(self->events, from, events, BATCH, &lost), used = 0;
         char who[NAME];
+        sort_by_time(events, n);
         pthread_mutex_lock(&self->lock);
         memcpy(who, self->who, sizeof who);
         pthread_mutex_unlock(&self->lock);

@@ -332,6 +332,7 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
     instance->times = calloc(plan->n_programs + 1, sizeof *instance->times);
     if (!instance->participants || !instance->times)
         return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    hub_note(h, SHOAL_EVENT_START, instance->id, "on %u slots", plan->n_programs);
     for (size_t i = 0; i < h->peers.count; i++) {
         hub_peer *peer = h->peers.data[i];
         if (!takes_part(plan, h, peer)) continue;
@@ -339,7 +340,6 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
         instance->participants[instance->n_participants++] = peer;
         instance->n_waiting++;
     }
-    hub_note(h, SHOAL_EVENT_START, instance->id, "to %u members", instance->n_participants);
     return SHOAL_OK;
 }
 

@@ -307,9 +307,9 @@ static void draw_head(const drawing *d) {
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC, ", &utc);
     snprintf(title, sizeof title, "%s of a pool", seconds_text(record->seconds, length));
     c->text(c->context, 20, 30, 18, true, VIEW_LEFT, ink, d->width - 40, title);
-    snprintf(line, sizeof line, "%s%d worker%s, %llu programs, %.0f %% busy, %s moved", when,
-             workers, workers == 1 ? "" : "s", programs, share(busy, workers * record->seconds),
-             bytes_text(moved, bytes));
+    snprintf(line, sizeof line, "%s%d worker%s, %llu program%s, %.0f %% busy, %s moved", when,
+             workers, workers == 1 ? "" : "s", programs, programs == 1 ? "" : "s",
+             share(busy, workers * record->seconds), bytes_text(moved, bytes));
     if (record->lost > 0)
         snprintf(line + strlen(line), sizeof line - strlen(line), "; %llu events are missing",
                  (unsigned long long)record->lost);
