@@ -7,14 +7,14 @@
 #include <stdatomic.h>
 
 enum {
-    DEPTH = 2048,           /* bytes of k at a time: a panel so deep stays in the second cache */
+    DEPTH = 3200,           /* bytes of k at a time: a panel so deep stays in the second cache */
     WIDTH = 16384,          /* bytes of n at a time */
     BLOCK_PANELS = 14,      /* row panels of a block at most, */
     LEAST_PANELS = 4,       /* and where threads would have nothing to do */
     BLOCKS_PER_THREAD = 4,  /* so that the faster thread can take more */
     PACKED_COLUMNS = 384,   /* columns from which on packing rows pays, */
     FEW_COLUMNS = 64,       /* and where each element lies in a page of its own */
-    FEW_ROWS = 48,          /* rows up to which packing panels does not, */
+    FEW_ROWS = 64,          /* rows up to which packing panels does not, */
     NEAR = 1 << 18,         /* and bytes of a matrix that the caches hold either way */
     PAGE = 4096,            /* rows a multiple of this apart get into each other's way there */
     GROUP = 4 << 20,        /* bytes of packed batches at a time */
