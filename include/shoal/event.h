@@ -16,7 +16,7 @@ extern "C" {
     XX(SUBMIT, "submit", "client: a program goes to the hub; its operations")                      \
     XX(READ, "read", "client: waits for a value; its type")                                        \
     XX(ACCEPT, "accept", "hub: a program becomes an instance; whose")                              \
-    XX(START, "start", "hub: an instance is handed out; on how many slots")                              \
+    XX(START, "start", "hub: an instance is handed out; on how many slots")                        \
     XX(FINISH, "finish", "hub: an instance is through")                                            \
     XX(RUN, "run", "worker: its part of an instance has come")                                     \
     XX(COMPILE, "compile", "worker: compiles a part of a program; its operations")                 \
