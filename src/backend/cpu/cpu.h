@@ -50,9 +50,16 @@ typedef struct cpu_gemm {
                    void *y);
 } cpu_gemm;
 
-/* One row of n elements; scale, bias: of the row's length, or NULL. out may be x. */
-typedef void (*cpu_row_kernel)(void *out, const void *x, const void *scale, const void *bias,
-                               int64_t n, double epsilon);
+/* One row of n elements of f32; what is not named by the operation's operands is NULL. */
+typedef struct cpu_row_call {
+    float *out;     /* a row; an element for cross_entropy; sums for gradients of scales */
+    const float *x; /* a row; may be `out` */
+    const float *g; /* a row; for cross_entropy_gradient an element */
+    const float *scale, *bias; /* of the row's length, or NULL */
+    int64_t n, label;          /* label: any number, -1 is no class */
+    double epsilon;
+} cpu_row_call;
+typedef void (*cpu_row_kernel)(const cpu_row_call *call);
 
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
@@ -60,7 +67,7 @@ enum { CPU_F32, CPU_F64, CPU_FLOATS };
 typedef struct cpu_maps {
     cpu_map_kernel map[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
     cpu_map_kernel compare[6][SHOAL_DTYPE_COUNT]; /* EQ, NE, LT, LE, GT, GE */
-    cpu_map_kernel gelu_tanh[SHOAL_DTYPE_COUNT];
+    cpu_map_kernel gelu_tanh[SHOAL_DTYPE_COUNT], gelu_tanh_gradient[SHOAL_DTYPE_COUNT];
 } cpu_maps;
 
 enum { CPU_MAPS = 3 };
@@ -256,12 +263,17 @@ typedef struct cpu_control {
     size_t of_bodies; /* then values of `while` that change */
 } cpu_control;
 
-/* A composite along the rows of a dense tensor. */
+/* A composite along the rows of dense tensors. Sums over rows are made for `chunk` rows at a time,
+ * then joined, so that no number of threads changes a bit. */
 typedef struct cpu_row {
     cpu_row_kernel kernel;
-    int64_t rows, n;
+    cpu_map_kernel widen, add; /* labels to int64; what joins sums */
+    const char *roles;         /* per operand, see row.c */
+    int64_t rows, n, chunk;
     double epsilon;
-    size_t scratch; /* offset in the workspace of one row per thread */
+    int64_t ignored; /* label */
+    bool ignores, element;
+    size_t label_bytes;
 } cpu_row;
 
 typedef struct cpu_program cpu_program;
@@ -279,6 +291,8 @@ struct cpu_step {
     const shoal_node *node; /* NULL: a region */
     uint32_t n_reads, n_writes;
     const uint32_t *reads, *writes; /* values */
+    size_t scratch, scratch_bytes;  /* what a row or attention needs for itself: offset in the
+                                       workspace, bytes */
     union {
         cpu_region region;
         cpu_row row;
