@@ -2,7 +2,8 @@
  *
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
  * lie), then the steps: fuse.c (regions of elementwise operations), row.c (composites along rows),
- * move.c (copies), reduce.c, dot.c with product.c. kernels.c is compiled once per instruction set.
+ * attention.c, move.c (copies), reduce.c, dot.c with product.c. kernels.c is compiled once per
+ * instruction set.
  * What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
@@ -61,6 +62,21 @@ typedef struct cpu_row_call {
 } cpu_row_call;
 typedef void (*cpu_row_kernel)(const cpu_row_call *call);
 
+/* The softmax of one query's scores, which come in blocks of keys. */
+typedef struct cpu_weights {
+    float scale;         /* of the scores; then */
+    const float *added;  /* numbers are added, */
+    const uint8_t *seen; /* or keys hidden where this is 0; NULL: not */
+    float most, sum;     /* so far: the largest score, and the sum of the weights */
+} cpu_weights;
+/* Makes the scores of n keys weights e^(score - most), and adds to the sum. Returns what earlier
+ * weights are to be multiplied by. Start with most = -infinity, sum = 0; with the final `most` the
+ * weights are final but for 1 / sum. */
+typedef float (*cpu_weigh_kernel)(float *scores, int64_t n, cpu_weights *w);
+/* w *= each; g, the gradients of n weights, become those of the products q k: w (g - less) scale.
+ */
+typedef void (*cpu_turn_kernel)(float *w, float *g, int64_t n, float each, float less, float scale);
+
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
 /* Maps by the element type of the last operand; NULL: none. */
@@ -82,6 +98,8 @@ typedef struct cpu_kernels {
     cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
     cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
+    cpu_weigh_kernel weigh;                       /* of f32 */
+    cpu_turn_kernel turn;
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
     void (*stream)(void *to, const void *from, size_t bytes);
     void (*fence)(void);
@@ -301,6 +319,7 @@ struct cpu_step {
         cpu_convolution convolution;
         cpu_control control;
         cpu_windows *windows;
+        struct cpu_attention *attention;
         cpu_order order;
     } u;
 };
@@ -384,6 +403,13 @@ const char *cpu_region_tile(const cpu_run *run, const cpu_region *region, int64_
 
 bool cpu_row_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
+
+/* Whether attention, or its gradient, runs here: of f32. Its operands q, k, v, and the gradient and
+ * result, may be any views: operand number `input`. */
+bool cpu_attention_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+bool cpu_attention_reads_view(const shoal_node *node, uint32_t input);
+shoal_status cpu_attention_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                   cpu_step *step) SHOAL_CHECK_RESULT;
 
 bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 /* region: computes the operand, which nobody else reads; NULL: it lies in memory. */

@@ -35,6 +35,8 @@ CPU_FUNCTION_MAP(XX)
 #define XX(name, NAME) void CPU_OF_SET(name)(const cpu_row_call *call);
 CPU_ROW_MAP(XX)
 #undef XX
+float CPU_OF_SET(weigh)(float *x, int64_t n, cpu_weights *w);
+void CPU_OF_SET(turn)(float *x, float *g, int64_t n, float each, float less, float scale);
 
 extern const cpu_maps CPU_OF_SET(float_maps), CPU_OF_SET(integer_maps), CPU_OF_SET(half_maps);
 extern const cpu_gemm CPU_OF_SET(gemm_f32), CPU_OF_SET(gemm_f64);

@@ -203,6 +203,8 @@ const cpu_kernels CPU_OF_SET(kernels) = {
 #define XX(name, NAME) [GRAPH_##NAME] = CPU_OF_SET(name),
     .row = {CPU_ROW_MAP(XX)},
 #undef XX
+    .weigh = CPU_OF_SET(weigh),
+    .turn = CPU_OF_SET(turn),
     .computes_long = computes_long,
     .stream = stream,
     .fence = fence,
