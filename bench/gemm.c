@@ -181,7 +181,7 @@ int main(int argc, char **argv) {
     s.ta = argv[6][0] == 't';
     s.tb = argv[6][1] == 't';
     if (s.threads < 1 || s.m < 1 || s.k < 1 || s.n < 1) return 2;
-    s.group = (long long)s.m * s.k < SMALL && (long long)s.n * s.k < SMALL ? GROUP : 1;
+    s.group = (long long)s.m * s.k < SMALL ? GROUP : 1;
     for (int i = 0; i < s.group; i++) s.a[i] = matrix(s.m, s.k, 0);
     s.b = matrix(s.k, s.n, 5);
     s.c = matrix(s.m, s.n, 0);

@@ -18,6 +18,17 @@ uint32_t base_cpu_count(void) {
     return online > 0 ? (uint32_t)online : 1;
 }
 
+int base_cpu_now(void) { return sched_getcpu(); }
+
+void base_cpu_leave(int cpu) {
+    cpu_set_t may, others;
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof may, &may)) return;
+    others = may;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof others, &others))
+        sched_setaffinity(0, sizeof may, &may);
+}
+
 uint64_t base_cpu_memory(void) {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;

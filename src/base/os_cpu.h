@@ -6,6 +6,11 @@
 
 /* Cores this process may run on: at least 1. Any thread. */
 uint32_t base_cpu_count(void);
+/* The core this thread runs on, or -1. Any thread. */
+int base_cpu_now(void);
+/* Moves this thread to another core than `cpu`, where it may use another; it stays free to run on
+ * any afterwards. Any thread. */
+void base_cpu_leave(int cpu);
 /* Bytes of memory of the machine; 0 when that is unknown. Any thread. */
 uint64_t base_cpu_memory(void);
 /* The processor's model in words ("AMD EPYC 9654"), cut to fit; reads a file, so not for start-up

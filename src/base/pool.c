@@ -6,9 +6,14 @@
  * run with an earlier run's arguments nor be waited for: a run ends when its tasks have ended, not
  * when every thread has looked.
  *
- * Threads, and the caller at the end, spin for a little before they sleep (spin.h). */
+ * Threads, and the caller at the end, spin for a little before they sleep (spin.h).
+ *
+ * A kernel that packs threads which often sleep onto few cores may leave one of ours on the
+ * caller's core, where each only takes the other's time. So a thread that finds itself there
+ * leaves. */
 #include "base/pool.h"
 
+#include "base/os_cpu.h"
 #include "base/spin.h"
 
 #include <pthread.h>
@@ -28,6 +33,7 @@ struct base_pool {
     _Atomic(base_task) task;
     _Atomic(void *) context;
     _Atomic(uint64_t) unfinished;
+    atomic_int caller_cpu;
 
     pthread_mutex_t lock;
     pthread_cond_t work;     /* a new generation, or stop */
@@ -66,6 +72,10 @@ static bool has_ended(void *context) {
 static void *thread_main(void *argument) {
     base_pool *pool = argument;
     for (;;) {
+        if (has_tasks(pool)) {
+            int cpu = atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed);
+            if (base_cpu_now() == cpu) base_cpu_leave(cpu);
+        }
         work(pool);
         if (base_spin(has_tasks, pool)) continue;
         pthread_mutex_lock(&pool->lock);
@@ -142,6 +152,7 @@ void base_pool_run(base_pool *pool, uint32_t n_tasks, base_task task, void *cont
     atomic_store(&pool->task, task);
     atomic_store(&pool->context, context);
     atomic_store(&pool->unfinished, n_tasks);
+    atomic_store(&pool->caller_cpu, base_cpu_now());
     uint64_t generation = (atomic_load(&pool->ticket) | LEFT) + 1;
     pthread_mutex_lock(&pool->lock);
     atomic_store(&pool->ticket, generation | n_tasks);

@@ -60,6 +60,19 @@ static void test_unused_pool(void **state) {
     base_pool_destroy(&pool);
 }
 
+/* After it has left, the thread may run anywhere again. */
+static void test_leave(void **state) {
+    uint32_t count = base_cpu_count();
+    int was = base_cpu_now();
+    assert_in_range(was, 0, 1 << 20);
+    base_cpu_leave(was);
+    if (count > 1) assert_int_not_equal(base_cpu_now(), was);
+    assert_int_equal(base_cpu_count(), count);
+    base_cpu_leave(-1);
+    base_cpu_leave(1 << 20);
+    assert_int_equal(base_cpu_count(), count);
+}
+
 static void test_dl(void **state) {
     base_dl *library = NULL;
     const char *const absent[] = {"libshoal-none.so.1", "/nowhere/libshoal-none.so"};
@@ -80,9 +93,13 @@ static void test_dl(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),       cmocka_unit_test(test_two_threads),
-        cmocka_unit_test(test_sleeping_threads), cmocka_unit_test(test_more_threads_than_cores),
-        cmocka_unit_test(test_unused_pool),      cmocka_unit_test(test_dl),
+        cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_sleeping_threads),
+        cmocka_unit_test(test_more_threads_than_cores),
+        cmocka_unit_test(test_unused_pool),
+        cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_dl),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

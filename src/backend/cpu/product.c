@@ -4,24 +4,24 @@
  * product with a vector reads the matrix once, as it lies. */
 #include "backend/cpu/cpu.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 enum {
-    DEPTH = 2048,           /* bytes of k at a time: a panel so deep stays in the second cache */
+    DEPTH = 3200,           /* bytes of k at a time: a panel so deep stays in the second cache */
     WIDTH = 16384,          /* bytes of n at a time */
     BLOCK_PANELS = 14,      /* row panels of a block at most, */
     LEAST_PANELS = 4,       /* and where threads would have nothing to do */
-    BLOCKS_PER_THREAD = 4,  /* so that the faster thread can take more */
+    PARTS_PER_THREAD = 3,   /* blocks, and packing, so that the faster thread can take more */
     PACKED_COLUMNS = 384,   /* columns from which on packing rows pays, */
     FEW_COLUMNS = 64,       /* and where each element lies in a page of its own */
-    FEW_ROWS = 48,          /* rows up to which packing panels does not, */
+    FEW_ROWS = 64,          /* rows up to which packing panels does not, */
     NEAR = 1 << 18,         /* and bytes of a matrix that the caches hold either way */
     PAGE = 4096,            /* rows a multiple of this apart get into each other's way there */
     GROUP = 4 << 20,        /* bytes of packed batches at a time */
     SPLIT_MATRIX = 1000000, /* multiplications from which on threads share the work, */
     SPLIT_VECTOR = 1 << 17, /* and with a vector, where memory is the limit */
     SLAB = 64,              /* elements of a result that is a vector are given out in these */
-    PACKED_AT_ONCE = 1 << 14,
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -49,7 +49,7 @@ static bool lies_well(const cpu_dot *dot) {
 static void set_blocks(cpu_dot *dot, uint32_t threads) {
     cpu_blocks *b = &dot->blocks;
     int64_t rows = b->gemm->rows, panel = b->gemm->panel;
-    int64_t wanted = threads > 1 && work_of(dot) >= SPLIT_MATRIX ? threads * BLOCKS_PER_THREAD : 1;
+    int64_t wanted = threads > 1 && work_of(dot) >= SPLIT_MATRIX ? threads * PARTS_PER_THREAD : 1;
     wanted = divide_up(wanted, b->group);
     int64_t down = divide_up(dot->m, BLOCK_PANELS * rows), most = dot->m / (LEAST_PANELS * rows);
     if (down < wanted) down = most < wanted ? most : wanted;
@@ -93,7 +93,9 @@ typedef struct job {
     int64_t p, depth;         /* its part of k */
     int64_t j, width;         /* and of n */
     int64_t down, across;     /* blocks */
-    _Atomic(int64_t) next;    /* block to be taken */
+    int64_t panels, some;     /* to be packed, and how many of them at a time */
+    _Atomic(int64_t) next_panel, packed;
+    _Atomic(int64_t) next; /* block to be taken */
 } job;
 
 static const char *rhs_of(const job *j, int64_t batch, int64_t column) {
@@ -110,20 +112,29 @@ static char *packed_rhs(const job *j, int64_t batch, int64_t column) {
 }
 
 /* Panels of the group's right operands, batch after batch. */
-static void pack_range(void *context, uint32_t part, int64_t begin, int64_t end) {
-    const job *j = context;
+static void pack_range(const job *j, int64_t begin, int64_t end) {
     const cpu_matrix *r = &j->dot->rhs;
     const cpu_gemm *gemm = j->dot->blocks.gemm;
     int64_t panels = divide_up(j->width, gemm->panel);
     for (int64_t some; begin < end; begin += some) {
         int64_t batch = begin / panels, first = begin % panels;
-        some = panels - first < end - begin ? panels - first : end - begin;
-        int64_t column = first * gemm->panel, n = some * gemm->panel;
-        if (n > j->width - column) n = j->width - column;
+        some = smaller(panels - first, end - begin);
+        int64_t column = first * gemm->panel, n = smaller(some * gemm->panel, j->width - column);
         gemm->pack_b(j->depth, n, rhs_of(j, batch, column),
                      (const int64_t[]){r->row_stride, r->column_stride},
                      packed_rhs(j, batch, column));
     }
+}
+
+/* Packs with the other threads until all is packed. */
+static void pack_panels(job *j) {
+    int64_t begin;
+    while ((begin = atomic_fetch_add(&j->next_panel, j->some)) < j->panels) {
+        int64_t end = smaller(begin + j->some, j->panels);
+        pack_range(j, begin, end);
+        atomic_fetch_add(&j->packed, end - begin);
+    }
+    while (atomic_load(&j->packed) < j->panels) sched_yield();
 }
 
 static void multiply_block(const job *j, uint32_t part, int64_t block) {
@@ -150,6 +161,7 @@ static void multiply_block(const job *j, uint32_t part, int64_t block) {
 static void multiply_blocks(void *context, uint32_t part, int64_t begin, int64_t end) {
     job *j = context;
     int64_t blocks = j->n_batches * j->down * j->across, block;
+    pack_panels(j);
     while ((block = atomic_fetch_add(&j->next, 1)) < blocks) multiply_block(j, part, block);
 }
 
@@ -158,10 +170,11 @@ static void multiply_part(job *j) {
     const cpu_blocks *b = &j->dot->blocks;
     int64_t blocks = j->n_batches * j->down * j->across;
     uint32_t threads = work_of(j->dot) >= SPLIT_MATRIX ? base_pool_threads(device->pool) : 1;
-    if (b->pack_rhs)
-        cpu_parallel(device, j->n_batches * divide_up(j->width, b->gemm->panel),
-                     1 + PACKED_AT_ONCE / (j->depth * b->gemm->panel), pack_range, j);
     if (threads > blocks) threads = (uint32_t)blocks;
+    j->panels = b->pack_rhs ? j->n_batches * divide_up(j->width, b->gemm->panel) : 0;
+    j->some = divide_up(j->panels, PARTS_PER_THREAD * threads);
+    atomic_store(&j->next_panel, 0);
+    atomic_store(&j->packed, 0);
     atomic_store(&j->next, 0);
     cpu_parallel(device, threads, 1, multiply_blocks, j);
 }
