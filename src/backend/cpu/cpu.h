@@ -2,7 +2,8 @@
  *
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
  * lie), then the steps: fuse.c (regions of elementwise operations), row.c (composites along rows),
- * move.c (copies), index.c, reduce.c, dot.c with product.c. kernels.c is compiled once per instruction set.
+ * attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c. kernels.c is compiled once
+ * per instruction set.
  * What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
@@ -50,9 +51,31 @@ typedef struct cpu_gemm {
                    void *y);
 } cpu_gemm;
 
-/* One row of n elements; scale, bias: of the row's length, or NULL. out may be x. */
-typedef void (*cpu_row_kernel)(void *out, const void *x, const void *scale, const void *bias,
-                               int64_t n, double epsilon);
+/* One row of n elements of f32; what is not named by the operation's operands is NULL. */
+typedef struct cpu_row_call {
+    float *out;     /* a row; an element for cross_entropy; sums for gradients of scales */
+    const float *x; /* a row; may be `out` */
+    const float *g; /* a row; for cross_entropy_gradient an element */
+    const float *scale, *bias; /* of the row's length, or NULL */
+    int64_t n, label;          /* label: any number, -1 is no class */
+    double epsilon;
+} cpu_row_call;
+typedef void (*cpu_row_kernel)(const cpu_row_call *call);
+
+/* The softmax of one query's scores, which come in blocks of keys. */
+typedef struct cpu_weights {
+    float scale;         /* of the scores; then */
+    const float *added;  /* numbers are added, */
+    const uint8_t *seen; /* or keys hidden where this is 0; NULL: not */
+    float most, sum;     /* so far: the largest score, and the sum of the weights */
+} cpu_weights;
+/* Makes the scores of n keys weights e^(score - most), and adds to the sum. Returns what earlier
+ * weights are to be multiplied by. Start with most = -infinity, sum = 0; with the final `most` the
+ * weights are final but for 1 / sum. */
+typedef float (*cpu_weigh_kernel)(float *scores, int64_t n, cpu_weights *w);
+/* w *= each; g, the gradients of n weights, become those of the products q k: w (g - less) scale.
+ */
+typedef void (*cpu_turn_kernel)(float *w, float *g, int64_t n, float each, float less, float scale);
 
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
@@ -60,7 +83,7 @@ enum { CPU_F32, CPU_F64, CPU_FLOATS };
 typedef struct cpu_maps {
     cpu_map_kernel map[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
     cpu_map_kernel compare[6][SHOAL_DTYPE_COUNT]; /* EQ, NE, LT, LE, GT, GE */
-    cpu_map_kernel gelu_tanh[SHOAL_DTYPE_COUNT];
+    cpu_map_kernel gelu_tanh[SHOAL_DTYPE_COUNT], gelu_tanh_gradient[SHOAL_DTYPE_COUNT];
 } cpu_maps;
 
 enum { CPU_MAPS = 3 };
@@ -75,6 +98,8 @@ typedef struct cpu_kernels {
     cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
     cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
+    cpu_weigh_kernel weigh;                       /* of f32 */
+    cpu_turn_kernel turn;
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
     void (*stream)(void *to, const void *from, size_t bytes);
     void (*fence)(void);
@@ -275,12 +300,17 @@ typedef struct cpu_control {
     size_t of_bodies; /* then values of `while` that change */
 } cpu_control;
 
-/* A composite along the rows of a dense tensor. */
+/* A composite along the rows of dense tensors. Sums over rows are made for `chunk` rows at a time,
+ * then joined, so that no number of threads changes a bit. */
 typedef struct cpu_row {
     cpu_row_kernel kernel;
-    int64_t rows, n;
+    cpu_map_kernel widen, add; /* labels to int64; what joins sums */
+    const char *roles;         /* per operand, see row.c */
+    int64_t rows, n, chunk;
     double epsilon;
-    size_t scratch; /* offset in the workspace of one row per thread */
+    int64_t ignored; /* label */
+    bool ignores, element;
+    size_t label_bytes;
 } cpu_row;
 
 typedef struct cpu_program cpu_program;
@@ -298,6 +328,8 @@ struct cpu_step {
     const shoal_node *node; /* NULL: a region */
     uint32_t n_reads, n_writes;
     const uint32_t *reads, *writes; /* values */
+    size_t scratch, scratch_bytes;  /* what a row or attention needs for itself: offset in the
+                                       workspace, bytes */
     union {
         cpu_region region;
         cpu_row row;
@@ -307,6 +339,7 @@ struct cpu_step {
         cpu_control control;
         cpu_windows *windows;
         cpu_indexing *indexing;
+        struct cpu_attention *attention;
         cpu_order order;
     } u;
 };
@@ -390,6 +423,13 @@ const char *cpu_region_tile(const cpu_run *run, const cpu_region *region, int64_
 
 bool cpu_row_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
+
+/* Whether attention, or its gradient, runs here: of f32. Its operands q, k, v, and the gradient and
+ * result, may be any views: operand number `input`. */
+bool cpu_attention_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+bool cpu_attention_reads_view(const shoal_node *node, uint32_t input);
+shoal_status cpu_attention_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                   cpu_step *step) SHOAL_CHECK_RESULT;
 
 bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 /* region: computes the operand, which nobody else reads; NULL: it lies in memory. */

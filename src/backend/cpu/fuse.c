@@ -23,8 +23,8 @@ static int float_of(uint8_t dtype) {
 static cpu_map_kernel find_map(const cpu_maps *maps, const shoal_node *node, uint8_t type) {
     static const char directions[6][3] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     const shoal_attr *form = shoal_node_attr(node, SHOAL_ATTR_APPROXIMATE);
-    if (node->op == GRAPH_GELU && form && !strcmp(form->u.string, "tanh"))
-        return maps->gelu_tanh[type];
+    if (form && !strcmp(form->u.string, "tanh"))
+        return (node->op == GRAPH_GELU ? maps->gelu_tanh : maps->gelu_tanh_gradient)[type];
     if (node->op != GRAPH_COMPARE) return maps->map[node->op][type];
     const char *direction = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
     for (int i = 0; i < 6; i++)

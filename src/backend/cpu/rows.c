@@ -1,0 +1,224 @@
+/* Kernels of composites along rows of f32, and of their gradients, compiled once per instruction
+ * set. Sums have 32 lanes side by side, joined in a fixed order. */
+#include "backend/cpu/elementary.h"
+
+enum { LANES = 32 };
+
+INLINE float join_lanes(const float *lanes, float sum) {
+    for (int k = 0; k < LANES; k++) sum += lanes[k];
+    return sum;
+}
+
+/* The sum of an expression of v = x[i]. */
+#define SUM(name, expression)                                                                      \
+    INLINE float name(const float *x, int64_t n, float mean) {                                     \
+        float lanes[LANES] = {0}, sum = 0;                                                         \
+        int64_t i = 0;                                                                             \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            for (int k = 0; k < LANES; k++) {                                                      \
+                float v = x[i + k];                                                                \
+                lanes[k] += expression;                                                            \
+            }                                                                                      \
+        for (; i < n; i++) {                                                                       \
+            float v = x[i];                                                                        \
+            sum += expression;                                                                     \
+        }                                                                                          \
+        return join_lanes(lanes, sum);                                                             \
+    }
+SUM(sum_of, v)
+SUM(sum_of_squares, v *v)
+SUM(sum_of_deviations, (v - mean) * (v - mean))
+SUM(sum_of_exponentials, exp_f32(v - mean))
+
+/* The sum of g[i] (x[i] - mean) scale[i], and with `alone` that of g[i] scale[i]; without a scale
+ * it is 1. */
+INLINE float sum_of_products(const float *g, const float *x, const float *scale, int64_t n,
+                             float mean, float *alone) {
+    float lanes[LANES] = {0}, others[LANES] = {0}, sum = 0, other = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float h = scale ? g[i + k] * scale[i + k] : g[i + k];
+            lanes[k] += h * (x[i + k] - mean);
+            if (alone) others[k] += h;
+        }
+    for (; i < n; i++) {
+        float h = scale ? g[i] * scale[i] : g[i];
+        sum += h * (x[i] - mean);
+        if (alone) other += h;
+    }
+    if (alone) *alone = join_lanes(others, other);
+    return join_lanes(lanes, sum);
+}
+
+/* NaN if one is among them. */
+INLINE float largest(const float *x, int64_t n) {
+    float lanes[LANES], most = -INFINITY;
+    int64_t i = 0;
+    for (int k = 0; k < LANES; k++) lanes[k] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) lanes[k] = x[i + k] <= lanes[k] ? lanes[k] : x[i + k];
+    for (; i < n; i++) most = x[i] <= most ? most : x[i];
+    for (int k = 0; k < LANES; k++) most = lanes[k] <= most ? most : lanes[k];
+    return most;
+}
+
+/* ---- softmax ---- */
+
+void CPU_OF_SET(softmax)(const cpu_row_call *c) {
+    const float *x = c->x;
+    float *out = c->out, most = largest(x, c->n);
+    for (int64_t i = 0; i < c->n; i++) out[i] = exp_f32(x[i] - most);
+    float each = 1 / sum_of(out, c->n, 0);
+    for (int64_t i = 0; i < c->n; i++) out[i] = out[i] * each;
+}
+
+void CPU_OF_SET(log_softmax)(const cpu_row_call *c) {
+    const float *x = c->x;
+    float *out = c->out, most = largest(x, c->n);
+    float less = log_f32(sum_of_exponentials(x, c->n, most));
+    for (int64_t i = 0; i < c->n; i++) out[i] = x[i] - most - less;
+}
+
+/* y (g - sum of g y), y being c->x */
+void CPU_OF_SET(softmax_gradient)(const cpu_row_call *c) {
+    const float *g = c->g, *y = c->x;
+    float *out = c->out, sum = sum_of_products(g, y, NULL, c->n, 0, NULL);
+    for (int64_t i = 0; i < c->n; i++) out[i] = y[i] * (g[i] - sum);
+}
+
+/* ---- cross-entropy: a result, and an element of g, per row ---- */
+
+void CPU_OF_SET(cross_entropy)(const cpu_row_call *c) {
+    const float *x = c->x;
+    float most = largest(x, c->n), less = log_f32(sum_of_exponentials(x, c->n, most));
+    bool is_class = c->label >= 0 && c->label < c->n;
+    *c->out = is_class ? less - (x[c->label] - most) : NAN;
+}
+
+void CPU_OF_SET(cross_entropy_gradient)(const cpu_row_call *c) {
+    const float *x = c->x, g = *c->g;
+    float *out = c->out, most = largest(x, c->n);
+    for (int64_t i = 0; i < c->n; i++) out[i] = exp_f32(x[i] - most);
+    float sum = sum_of(out, c->n, 0), each = g / sum;
+    bool is_class = c->label >= 0 && c->label < c->n;
+    float at_label = is_class ? g * (out[c->label] / sum - 1) : 0;
+    for (int64_t i = 0; i < c->n; i++) out[i] = out[i] * each;
+    if (is_class) out[c->label] = at_label;
+}
+
+/* ---- norms ---- */
+
+void CPU_OF_SET(rms_norm)(const cpu_row_call *c) {
+    const float *x = c->x, *s = c->scale;
+    float *out = c->out, squares = sum_of_squares(x, c->n, 0);
+    float each = 1 / sqrtf(squares / (float)c->n + (float)c->epsilon);
+    if (s)
+        for (int64_t i = 0; i < c->n; i++) out[i] = x[i] * each * s[i];
+    else
+        for (int64_t i = 0; i < c->n; i++) out[i] = x[i] * each;
+}
+
+/* What a row is multiplied by to be normal, once its mean is taken away. */
+INLINE float to_normal(const cpu_row_call *c, bool centred, float *mean) {
+    *mean = centred ? sum_of(c->x, c->n, 0) / (float)c->n : 0;
+    float squares = centred ? sum_of_deviations(c->x, c->n, *mean) : sum_of_squares(c->x, c->n, 0);
+    return 1 / sqrtf(squares / (float)c->n + (float)c->epsilon);
+}
+
+void CPU_OF_SET(layer_norm)(const cpu_row_call *c) {
+    const float *x = c->x, *s = c->scale, *b = c->bias;
+    float *out = c->out, mean, each = to_normal(c, true, &mean);
+    for (int64_t i = 0; i < c->n; i++) {
+        float y = (x[i] - mean) * each;
+        y = s ? y * s[i] : y;
+        out[i] = b ? y + b[i] : y;
+    }
+}
+
+/* r (h - mean(h) - u mean(h u)) with u = (x - mean) r and h = g scale. */
+INLINE void norm_gradient(const cpu_row_call *c, const float *scale, bool centred) {
+    const float *g = c->g, *x = c->x;
+    float *out = c->out, mean, sum = 0, r = to_normal(c, centred, &mean), n = (float)c->n;
+    float products = sum_of_products(g, x, scale, c->n, mean, centred ? &sum : NULL);
+    float shared = products * r * r / n, less = sum / n;
+    for (int64_t i = 0; i < c->n; i++) {
+        float h = scale ? g[i] * scale[i] : g[i];
+        out[i] = r * (h - less - (x[i] - mean) * shared);
+    }
+}
+
+void CPU_OF_SET(rms_norm_gradient)(const cpu_row_call *c) {
+    if (c->scale)
+        norm_gradient(c, c->scale, false);
+    else
+        norm_gradient(c, NULL, false);
+}
+
+void CPU_OF_SET(layer_norm_gradient)(const cpu_row_call *c) {
+    if (c->scale)
+        norm_gradient(c, c->scale, true);
+    else
+        norm_gradient(c, NULL, true);
+}
+
+/* Adds g u to the result. */
+INLINE void add_products(const cpu_row_call *c, bool centred) {
+    const float *g = c->g, *x = c->x;
+    float *out = c->out, mean, r = to_normal(c, centred, &mean);
+    for (int64_t i = 0; i < c->n; i++) out[i] += g[i] * ((x[i] - mean) * r);
+}
+
+void CPU_OF_SET(rms_norm_scale_gradient)(const cpu_row_call *c) { add_products(c, false); }
+void CPU_OF_SET(layer_norm_scale_gradient)(const cpu_row_call *c) { add_products(c, true); }
+
+/* ---- attention ---- */
+
+/* Scores as the softmax takes them; returns the largest. */
+INLINE float prepare_scores(float *x, int64_t n, float scale, const float *added,
+                            const uint8_t *seen) {
+    float lanes[LANES], most = -INFINITY;
+    int64_t i = 0;
+    for (int k = 0; k < LANES; k++) lanes[k] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float v = x[i + k] * scale;
+            v = added ? v + added[i + k] : v;
+            v = seen && !seen[i + k] ? -INFINITY : v;
+            x[i + k] = v;
+            lanes[k] = v <= lanes[k] ? lanes[k] : v;
+        }
+    for (; i < n; i++) {
+        float v = x[i] * scale;
+        v = added ? v + added[i] : v;
+        v = seen && !seen[i] ? -INFINITY : v;
+        x[i] = v;
+        most = v <= most ? most : v;
+    }
+    for (int k = 0; k < LANES; k++) most = lanes[k] <= most ? most : lanes[k];
+    return most;
+}
+
+float CPU_OF_SET(weigh)(float *x, int64_t n, cpu_weights *w) {
+    float most = w->seen    ? prepare_scores(x, n, w->scale, NULL, w->seen)
+                 : w->added ? prepare_scores(x, n, w->scale, w->added, NULL)
+                            : prepare_scores(x, n, w->scale, NULL, NULL);
+    most = most <= w->most ? w->most : most;
+    if (most == -INFINITY) {
+        memset(x, 0, (size_t)n * sizeof *x);
+        return 1;
+    }
+    for (int64_t i = 0; i < n; i++) x[i] = exp_f32(x[i] - most);
+    float factor = exp_f32(w->most - most);
+    w->sum = w->sum * factor + sum_of(x, n, 0);
+    w->most = most;
+    return factor;
+}
+
+void CPU_OF_SET(turn)(float *x, float *g, int64_t n, float each, float less, float scale) {
+    for (int64_t i = 0; i < n; i++) {
+        float w = x[i] * each;
+        x[i] = w;
+        g[i] = w * (g[i] - less) * scale;
+    }
+}
