@@ -21,6 +21,7 @@
 #ifndef SHOAL_H
 #define SHOAL_H
 
+#include "shoal/event.h"
 #include "shoal/ir.h"
 
 #ifdef __cplusplus
@@ -114,6 +115,29 @@ typedef struct shoal_pool_status {
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_status_of(shoal_session *session,
                                                           shoal_pool_status *status,
                                                           shoal_slot *slots, uint32_t room);
+
+/* ---- what goes on ---- */
+
+/* A process of the pool that tells of events. */
+typedef struct shoal_event_source {
+    uint32_t peer; /* its number in the pool; 0: the hub */
+    const char *name;
+    bool answered;  /* false: it did not, within a second */
+    int64_t now;    /* its clock when it answered */
+    int64_t offset; /* nanoseconds by which that is before the hub's, */
+    uint64_t doubt; /* and by which that may be wrong */
+    uint64_t lost;  /* events that came too fast to be kept */
+} shoal_event_source;
+/* Fetches what the processes of the pool have noted since this session's call before, oldest first
+ * for each process; the first call only begins. They go on recording for keep_ms after each call,
+ * at most a minute; each keeps the last 16,384 events. Calls back once per process, the hub first,
+ * on this thread; nothing may be kept. Fails with TIMEOUT when the hub does not answer within a
+ * second. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status
+shoal_events(shoal_session *session, uint32_t keep_ms,
+             void (*each)(void *context, const shoal_event_source *source,
+                          const shoal_event *events, size_t n_events),
+             void *context);
 
 /* ---- tensors ---- */
 

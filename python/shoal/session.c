@@ -268,6 +268,7 @@ static PyMethodDef session_methods[] = {
     {"close", session_close, METH_NOARGS, "Ends the session."},
     {"sync", session_sync, METH_NOARGS, "Waits until everything recorded has run."},
     {"_tape", session_tape, METH_NOARGS, NULL},
+    {"_events", session_events, METH_VARARGS, NULL},
     {"_counts", session_counts, METH_NOARGS, NULL},
     {"_status", session_status, METH_NOARGS, NULL},
     {"_from_buffer", session_from_buffer, METH_VARARGS, NULL},

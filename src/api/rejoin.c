@@ -28,6 +28,7 @@ static void forget(shoal_session *session) {
     session->programs.count = 0;
     for (size_t i = 0; i < session->workers.count; i++) session->workers.data[i].gone = true;
     session->workers_asked = INT64_MIN / 2;
+    api_events_forget(session);
     pthread_mutex_lock(&session->news);
     session->outstanding = 0;
     while (base_map_next(&session->failures, &at, &key, &item)) {

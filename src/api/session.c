@@ -83,6 +83,7 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
         kind == SHOAL__KIND__FINISHED    ? &shoal__finished__descriptor
         : kind == SHOAL__KIND__STATUS    ? &shoal__status__descriptor
         : kind == SHOAL__KIND__EXPLAINED ? &shoal__explained__descriptor
+        : kind == SHOAL__KIND__EVENTS    ? &shoal__events__descriptor
                                          : NULL;
     if (!type) return base_fail(SHOAL_FORMAT, "a message of kind %d is not for us", (int)kind);
     ProtobufCMessage *message;
@@ -90,6 +91,10 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
     if (kind == SHOAL__KIND__FINISHED) {
         on_finished(session, (const Shoal__Finished *)message);
         wire_unpacked_free(message);
+        return SHOAL_OK;
+    }
+    if (kind == SHOAL__KIND__EVENTS) {
+        api_events_take(session, (Shoal__Events *)message);
         return SHOAL_OK;
     }
     uint64_t token = kind == SHOAL__KIND__STATUS ? ((const Shoal__Status *)message)->token
@@ -232,6 +237,7 @@ shoal_status shoal_session_open(const shoal_options *given, shoal_session **out)
     if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
     pthread_mutex_init(&session->lock, NULL);
     pthread_mutex_init(&session->news, NULL);
+    pthread_mutex_init(&session->listening, NULL);
     atomic_init(&session->refs, 1);
     base_condition_init(&session->calm);
     shoal_status status = keep_options(session, &options);
@@ -293,6 +299,9 @@ void api_session_release(shoal_session *session) {
     free((char *)session->options.name);
     free(session->failed);
     pthread_cond_destroy(&session->calm);
+    api_events_forget(session);
+    free(session->sources.data);
+    pthread_mutex_destroy(&session->listening);
     pthread_mutex_destroy(&session->lock);
     pthread_mutex_destroy(&session->news);
     free(session);

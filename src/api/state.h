@@ -63,6 +63,7 @@ struct shoal_tensor {
     struct shoal_tensor *next_free; /* given back, to be drained by the next call */
     shoal_session *session;
     shoal_type type;
+    uint64_t number;  /* of the handle, for the instruction log */
     uint64_t value;   /* its number at the hub; API_NO_VALUE: it is in the trace */
     uint32_t traced;  /* value in the trace */
     size_t pending;   /* index in session->pending while it is in the trace */
@@ -98,6 +99,15 @@ typedef struct api_worker_slot {
     bool gone;
 } api_worker_slot;
 
+/* What a process of the pool has told of events. */
+typedef struct api_source {
+    uint32_t peer;
+    char *name;
+    uint64_t next;
+    bool asked; /* by the question at hand */
+    Shoal__Events *answer;
+} api_source;
+
 /* The answer to a question. */
 typedef struct api_answer {
     uint64_t token;
@@ -121,7 +131,7 @@ struct shoal_session {
     pthread_t rejoiner;
     uint32_t attempts;
     char *failed; /* why the last attempt did not succeed */
-    uint64_t next_value, next_program;
+    uint64_t next_value, next_program, next_number;
     _Atomic(shoal_tensor *) freed;
 
     graph *trace;
@@ -155,7 +165,20 @@ struct shoal_session {
     uint64_t n_times;
     api_answer answer;
     uint64_t next_token;
+    uint64_t events_token;          /* of the question for events; 0: none */
+    bool hub_told;                  /* the hub has answered that one */
+    BASE_VEC(api_source *) sources; /* changed with `listening` held as well */
+    pthread_mutex_t listening;      /* one thread at a time asks for events; before `news` */
 };
+
+/* events.c */
+/* What a process tells; takes the message over. Under the pump. */
+void api_events_take(shoal_session *session, Shoal__Events *events);
+/* Forgets who has told; nobody asks meanwhile. */
+void api_events_forget(shoal_session *session);
+/* Notes that an operation was recorded, if somebody records; session's lock held. */
+void api_event_op(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                  uint32_t n_inputs, const shoal_tensor *output);
 
 /* session.c */
 /* Makes the worker of a session, an embedded pool's too, and joins its hub. */

@@ -93,6 +93,20 @@ static bool read_over(void *context) {
     return r->status != SHOAL_OK;
 }
 
+static void note_read(const shoal_tensor *tensor, size_t bytes, shoal_event_phase phase) {
+    char text[BASE_TYPE_TEXT];
+    worker *w = tensor->session->worker;
+    if (!base_events_on(worker_events(w))) return;
+    shoal_event event = {.kind = SHOAL_EVENT_READ,
+                         .phase = (uint8_t)phase,
+                         .instance = tensor->number,
+                         .bytes = bytes,
+                         .slot = worker_home(w),
+                         .peer = SHOAL_NO_SLOT};
+    base_event_label(&event, "%s", base_type_text(&tensor->type, text));
+    base_events_put(worker_events(w), &event);
+}
+
 shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     char text[BASE_TYPE_TEXT];
     shoal_session *session = tensor->session;
@@ -103,6 +117,7 @@ shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     reading r = {session, API_NO_VALUE, SHOAL_OK};
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
+    if (status == SHOAL_OK) note_read(tensor, want, SHOAL_EVENT_BEGIN);
     if (status == SHOAL_OK) status = api_flush(session, tensor, data, bytes, &r.value);
     if (status != SHOAL_OK) {
         pthread_mutex_unlock(&session->lock);
@@ -113,6 +128,7 @@ shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     if (status == SHOAL_OK) status = r.status;
     status = worker_collect(session->worker, r.value, status);
     api_failure_forget(session, r.value);
+    note_read(tensor, want, SHOAL_EVENT_END);
     api_wait_end(session);
     return status;
 }

@@ -10,6 +10,7 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
+#include "base/events.h"
 #include "shoal/backend.h"
 #include "wire/wire.h"
 
@@ -52,7 +53,13 @@ uint64_t worker_epoch(worker *w);
 /* The slot of the process's own memory. Clients only. */
 uint32_t worker_home(const worker *w);
 
-/* Messages of the hub that are not the worker's own business (FINISHED, STATUS, EXPLAINED) go here,
+/* The instruction log of this process. */
+base_events *worker_events(worker *w);
+/* What nodes [first, last) of a graph do, for people: operations, those that cost most first, with
+ * the shape of the first one's result: "dot_general[64,256], add x3, maximum". */
+void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_event *out);
+
+/* Messages of the hub that are not the worker's own business (FINISHED, STATUS and such) go here,
  * under the pump; `lost` when the hub is gone. */
 typedef struct worker_client {
     void *context;
