@@ -322,7 +322,8 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .busy_ns = from->busy_ns,
                        .nodes = from->nodes,
                        .sent = from->sent,
-                       .received = from->received};
+                       .received = from->received,
+                       .queued = from->queued};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;

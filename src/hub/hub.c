@@ -103,6 +103,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].compute = slot->compute;
             slots[n].sent = slot->sent;
             slots[n].received = slot->received;
+            slots[n].queued = slot->in_flight;
             devices[n].backend = slot->backend;
             devices[n].name = slot->device;
             devices[n].memory = slot->memory;

@@ -73,6 +73,7 @@ static double nodes(const shoal_slot *s) { return (double)s->nodes; }
 static double busy(const shoal_slot *s) { return (double)s->busy_ns * 1e-9; }
 static double sent(const shoal_slot *s) { return (double)s->sent; }
 static double received(const shoal_slot *s) { return (double)s->received; }
+static double queued(const shoal_slot *s) { return s->queued; }
 
 static const device_metric device_metrics[] = {
     {"shoal_device_info", "gauge", "What a slot is; always 1.", one},
@@ -84,6 +85,7 @@ static const device_metric device_metrics[] = {
     {"shoal_device_sent_bytes_total", "counter", "Bytes of tensors sent to other slots.", sent},
     {"shoal_device_received_bytes_total", "counter", "Bytes of tensors received from them.",
      received},
+    {"shoal_device_queue", "gauge", "Programs handed out to it that are not through.", queued},
 };
 
 /* ---- the text ---- */

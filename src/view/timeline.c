@@ -27,7 +27,7 @@ static const uint32_t palette[COLOURS] = {0x4e79a7, 0xf28e2b, 0x59a14f, 0xe15759
                                           0xedc948, 0x76b7b2, 0xff9da7, 0x9c755f, 0xa8adb4};
 static const uint32_t ink = 0x1f2328, grey = 0x6a737d, pale = 0xf4f6f8, grid = 0xdfe3e8,
                       waits = 0xd3d9e0, compiles = 0x444c56, comes = 0x2f9bd8, goes = 0x9ac9e8,
-                      reads = 0xcbb8e0, bad = 0xcf222e, good = 0x1a7f37;
+                      reads = 0xcbb8e0, went = 0xcf222e, came = 0x1a7f37;
 
 typedef struct drawing {
     const view_record *record;
@@ -42,34 +42,70 @@ typedef struct drawing {
 
 /* ---- which colour ---- */
 
+typedef struct operation {
+    char name[VIEW_NAME];
+    double seconds;
+} operation;
+
+static int longest_first(const void *a, const void *b) {
+    const operation *x = a, *y = b;
+    return (x->seconds < y->seconds) - (x->seconds > y->seconds);
+}
+
+/* Which of `n` operations is called so; n when none is. */
+static uint32_t operation_at(const operation *operations, uint32_t n, const char *name) {
+    uint32_t at = 0;
+    while (at < n && strcmp(operations[at].name, name) != 0) at++;
+    return at;
+}
+
+/* The operations that name what was computed, by their time in all; `room` at most. */
+static uint32_t add_up(const view_record *record, const view_operation_sum *sums, uint32_t n,
+                       operation *out, uint32_t room) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        char name[VIEW_NAME];
+        view_operation(record->labels[sums[i].label], name, sizeof name);
+        uint32_t at = operation_at(out, found, name);
+        if (at == room) continue;
+        if (at == found) {
+            out[found] = (operation){0};
+            snprintf(out[found++].name, VIEW_NAME, "%s", name);
+        }
+        out[at].seconds += sums[i].seconds;
+    }
+    if (found > 0) qsort(out, found, sizeof *out, longest_first);
+    return found;
+}
+
 static bool choose_colours(drawing *d) {
     static const double least = 1e-3; /* of the time, for a colour of its own */
+    enum { MOST = 256 };
     const view_record *record = d->record;
     double total = 0;
     view_operation_sum *sums = calloc((size_t)record->n_labels + 1, sizeof *sums);
+    operation *operations = calloc(MOST, sizeof *operations);
     d->colours = calloc((size_t)record->n_labels + 1, 1);
-    if (sums == NULL || d->colours == NULL) {
-        free(sums);
-        return false;
-    }
-    memset(d->colours, COLOURS - 1, record->n_labels);
-    uint32_t n = view_operations(record, sums, record->n_labels);
+    bool good = sums != NULL && operations != NULL && d->colours != NULL;
+    uint32_t n = good ? view_operations(record, sums, record->n_labels) : 0;
+    uint32_t found = good ? add_up(record, sums, n, operations, MOST) : 0;
     for (uint32_t i = 0; i < n; i++) total += sums[i].seconds;
+    while (d->n_operations < found && d->n_operations < OPERATIONS &&
+           operations[d->n_operations].seconds >= least * total) {
+        memcpy(d->operations[d->n_operations], operations[d->n_operations].name, VIEW_NAME);
+        d->n_operations++;
+    }
     for (uint32_t i = 0; i < n; i++) {
         char name[VIEW_NAME];
-        uint32_t at = 0;
         view_operation(record->labels[sums[i].label], name, sizeof name);
-        while (at < d->n_operations && strcmp(d->operations[at], name) != 0) at++;
-        if (at == d->n_operations && at < OPERATIONS && sums[i].seconds > least * total) {
-            snprintf(d->operations[at], VIEW_NAME, "%s", name);
-            d->n_operations++;
-        }
+        uint32_t at = operation_at(operations, d->n_operations, name);
         uint8_t colour = (uint8_t)(at < d->n_operations ? at : COLOURS - 1);
         d->colours[sums[i].label] = colour;
         d->times[colour] += sums[i].seconds;
     }
+    free(operations);
     free(sums);
-    return true;
+    return good;
 }
 
 /* ---- words ---- */
@@ -204,7 +240,7 @@ static void draw_worker(drawing *d, uint32_t i, double y) {
     c->text(c->context, 20, y + 18, 13, true, VIEW_LEFT, ink, LEFT - 32, name);
     snprintf(line, sizeof line, "%s%s%.0f %% busy%s", lane->what, lane->what[0] != 0 ? ", " : "",
              share(sum.busy, d->record->seconds), lane->lost ? ", left" : "");
-    c->text(c->context, 20, y + 33, 10.5, false, VIEW_LEFT, lane->lost ? bad : grey, LEFT - 32,
+    c->text(c->context, 20, y + 33, 10.5, false, VIEW_LEFT, lane->lost ? went : grey, LEFT - 32,
             line);
     snprintf(line, sizeof line, "in %s, out %s", bytes_text((double)sum.received, in),
              bytes_text((double)sum.sent, out));
@@ -271,17 +307,20 @@ static double each_lane(drawing *d, pass_kind pass, double y) {
 
 static void draw_axis(const drawing *d, double top, double bottom) {
     const view_canvas *c = d->canvas;
-    double seconds = d->record->seconds, step = seconds > 0 ? pow(10, floor(log10(seconds))) : 1;
+    double seconds = d->record->seconds, least = seconds * 90 / d->plot, step = 1;
     char text[TEXT];
-    while (step > seconds / (d->plot / 90)) step /= 10;
-    while (seconds / step > d->plot / 90)
-        step *= step / pow(10, floor(log10(step) + 1e-9)) > 1.5 ? 2.5 : 2;
+    if (seconds > 0) {
+        static const double of_ten[] = {1, 2, 5, 10};
+        double power = pow(10, floor(log10(least)));
+        int i = 0;
+        while (i < 3 && of_ten[i] * power < least) i++;
+        step = of_ten[i] * power;
+    }
     for (double at = 0; at <= seconds * 1.0001; at += step) {
         double x = floor(x_of(d, at)) + 0.5;
         c->line(c->context, x, top, x, bottom + 4, grid, 1, false);
         c->text(c->context, x, bottom + 18, 10.5, false, VIEW_MIDDLE, grey, 0,
                 at == 0 ? "0" : seconds_text(at, text));
-        if (step <= 0) break;
     }
 }
 
@@ -343,7 +382,7 @@ static double draw_legend(const drawing *d) {
     char text[VIEW_NAME + 32];
     for (int i = 0; i < COLOURS; i++) busy += d->times[i];
     for (uint32_t i = 0; i < COLOURS; i++) {
-        if (i < OPERATIONS ? i >= d->n_operations : d->times[i] <= 0) continue;
+        if (i < OPERATIONS ? i >= d->n_operations : d->times[i] <= 5e-4 * busy) continue;
         snprintf(text, sizeof text, "%s %.*f %%", i < OPERATIONS ? d->operations[i] : "others",
                  share(d->times[i], busy) < 9.95 ? 1 : 0, share(d->times[i], busy));
         draw_key(d, &x, &y, palette[i], text);
@@ -383,7 +422,7 @@ static void draw_news(const drawing *d, double top, double bottom) {
     for (size_t i = 0; i < d->record->n_spans; i++) {
         const view_span *span = &d->record->spans[i];
         if (!is_news(d->record, span)) continue;
-        uint32_t colour = span->kind == SHOAL_EVENT_JOIN ? good : bad;
+        uint32_t colour = span->kind == SHOAL_EVENT_JOIN ? came : went;
         double x = floor(x_of(d, span->from)) + 0.5;
         const char *label = span->label < d->record->n_labels ? d->record->labels[span->label] : "";
         if (x < before + 3 && before > 0) continue;
