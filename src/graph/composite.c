@@ -224,26 +224,3 @@ AXES(rope) {
     if (call->n_inputs == 3) out->inputs[2][0] = GRAPH_WHOLE;
     return SHOAL_OK;
 }
-
-/* ---- gradients ----
- *
- * softmax_gradient(g, y), rms_norm_gradient(h, x), layer_norm_gradient(h, x): two operands and a
- * result of one type; what they do along DIMENSION is in decompose.c. */
-
-INFER(row_gradient) {
-    const shoal_attr *epsilon = graph_call_attr(call, SHOAL_ATTR_EPSILON);
-    SHOAL_TRY(graph_check_axis(call, SHOAL_ATTR_DIMENSION, dimension_of(call), &call->inputs[0]));
-    if (epsilon && epsilon->u.f < 0)
-        return base_fail(SHOAL_INVALID, "%s: epsilon %g is negative", graph_call_name(call),
-                         epsilon->u.f);
-    return graph_infer_same_float(call, outputs, max_outputs, n_outputs);
-}
-
-/* Every axis of every operand is carried but that of DIMENSION. */
-AXES(rows) {
-    graph_loops_of_result(&outputs[0], out);
-    out->granule[dimension_of(call)] = 0;
-    for (uint32_t k = 0; k < call->n_inputs; k++)
-        for (uint32_t i = 0; i < outputs[0].rank; i++) out->inputs[k][i] = (int8_t)i;
-    return SHOAL_OK;
-}

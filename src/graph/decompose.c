@@ -65,11 +65,6 @@ DECOMPOSE(log_softmax) {
     return finish(&m, log_softmax(&m, widen(&m, inputs[0]), axis_of(call)), call, outputs);
 }
 
-static uint32_t mean(maker *m, uint32_t x, int64_t axis) {
-    uint32_t sum = join_like(m, GRAPH_ADD, x, axis);
-    return two(m, GRAPH_DIVIDE, sum, like(m, x, (double)type_of(m, x)->dims[axis]));
-}
-
 /* x / sqrt(mean of squares + epsilon), then scale and bias. */
 static uint32_t normal(maker *m, uint32_t x, const graph_call *call, const uint32_t *inputs) {
     static const uint16_t steps[] = {0, GRAPH_MULTIPLY, GRAPH_ADD};
@@ -125,92 +120,6 @@ DECOMPOSE(cross_entropy) {
     }
     return finish(&m, loss, call, outputs);
 }
-
-/* ---- attention ---- */
-
-/* Where a key is not seen its score becomes -infinity. seen: its axes are the last of the scores.
- */
-static uint32_t hide(maker *m, uint32_t seen, uint32_t scores) {
-    shoal_type shape = *type_of(m, scores);
-    seen = spread_last(m, seen, &shape);
-    return choose(m, seen, scores, like(m, scores, -INFINITY));
-}
-
-/* Which keys each query sees by the length and by CAUSAL, for all leading axes at once. */
-static uint32_t seen_by_place(maker *m, const shoal_type *scores, const uint32_t *length,
-                              const shoal_attr *causal) {
-    shoal_type index = {.dtype = SHOAL_I64, .rank = 2};
-    memcpy(index.dims, scores->dims + scores->rank - 2, 2 * sizeof *index.dims);
-    uint32_t keys = numbers(m, &index, 1);
-    uint32_t end = length ? spread_last(m, convert(m, *length, SHOAL_I64), &index)
-                          : splat(m, index, (double)index.dims[1]);
-    uint32_t seen = compare(m, "LT", keys, end);
-    if (!causal) return seen;
-    double shift = (double)(causal->u.i - index.dims[0]);
-    uint32_t last = two(m, GRAPH_ADD, numbers(m, &index, 0), plus(m, end, shift));
-    uint32_t early = compare(m, "LE", keys, last);
-    return length ? two(m, GRAPH_AND, seen, early) : early;
-}
-
-static uint32_t mask(maker *m, const graph_call *call, const uint32_t *inputs, uint32_t scores) {
-    shoal_type shape = *type_of(m, scores);
-    uint32_t next = 3;
-    if (next < call->n_inputs && call->inputs[next].rank) {
-        bool flags = call->inputs[next].dtype == SHOAL_BOOL;
-        scores = flags ? hide(m, inputs[next], scores)
-                       : two(m, GRAPH_ADD, scores, spread_last(m, widen(m, inputs[next]), &shape));
-        next++;
-    }
-    const uint32_t *length = next < call->n_inputs ? &inputs[next] : NULL;
-    const shoal_attr *causal = graph_call_attr(call, SHOAL_ATTR_CAUSAL);
-    if (!length && !causal) return scores;
-    return hide(m, seen_by_place(m, &shape, length, causal), scores);
-}
-
-/* https://arxiv.org/abs/1706.03762 */
-DECOMPOSE(attention) {
-    maker m = {g, SHOAL_OK};
-    const shoal_attr *given = graph_call_attr(call, SHOAL_ATTR_SCALE);
-    uint32_t batch = call->inputs[1].rank - 2u, last = call->inputs[0].rank - 1u;
-    double scale = given ? given->u.f : 1 / sqrt((double)call->inputs[0].dims[last]);
-    uint32_t q = widen(&m, inputs[0]), k = widen(&m, inputs[1]), v = widen(&m, inputs[2]);
-    uint32_t scores = product(&m, q, k, batch, last, batch + 1);
-    scores = mask(&m, call, inputs, times(&m, scores, scale));
-    shoal_attr axis = graph_int(SHOAL_ATTR_DIMENSION, last);
-    uint32_t weights = node(&m, GRAPH_SOFTMAX, &scores, 1, &axis, 1, NULL);
-    return finish(&m, product(&m, weights, v, batch, last, batch), call, outputs);
-}
-
-/* ---- gradients ---- */
-
-/* y (g - sum of g y) */
-DECOMPOSE(softmax_gradient) {
-    maker m = {g, SHOAL_OK};
-    uint32_t of = widen(&m, inputs[0]), y = widen(&m, inputs[1]);
-    uint32_t sum = join_like(&m, GRAPH_ADD, two(&m, GRAPH_MULTIPLY, of, y), axis_of(call));
-    return finish(&m, two(&m, GRAPH_MULTIPLY, y, two(&m, GRAPH_SUBTRACT, of, sum)), call, outputs);
-}
-
-/* With u the normalised row, r what it was multiplied by and h the gradient of u:
- * r (h - mean(h) - u mean(h u)); without mean(h) where no mean was taken away. */
-static shoal_status norm_gradient(const graph_call *call, graph *g, const uint32_t *inputs,
-                                  uint32_t *outputs, bool centred) {
-    maker m = {g, SHOAL_OK};
-    int64_t axis = axis_of(call);
-    double epsilon = graph_call_attr(call, SHOAL_ATTR_EPSILON)->u.f;
-    uint32_t h = widen(&m, inputs[0]), x = widen(&m, inputs[1]);
-    if (centred) x = two(&m, GRAPH_SUBTRACT, x, mean(&m, x, axis));
-    uint32_t squares = mean(&m, two(&m, GRAPH_MULTIPLY, x, x), axis);
-    uint32_t r = one(&m, GRAPH_RSQRT, plus(&m, squares, epsilon));
-    uint32_t u = two(&m, GRAPH_MULTIPLY, x, r);
-    uint32_t shared = mean(&m, two(&m, GRAPH_MULTIPLY, h, u), axis);
-    uint32_t moved = two(&m, GRAPH_SUBTRACT, h, two(&m, GRAPH_MULTIPLY, u, shared));
-    if (centred) moved = two(&m, GRAPH_SUBTRACT, moved, mean(&m, h, axis));
-    return finish(&m, two(&m, GRAPH_MULTIPLY, moved, r), call, outputs);
-}
-
-DECOMPOSE(rms_norm_gradient) { return norm_gradient(call, g, inputs, outputs, false); }
-DECOMPOSE(layer_norm_gradient) { return norm_gradient(call, g, inputs, outputs, true); }
 
 /* ---- rope ---- */
 

@@ -14,17 +14,22 @@ static uint32_t narrow(maker *m, uint32_t x, const graph_backward *b) {
     return convert(m, x, b->call->inputs[0].dtype);
 }
 
-/* A gradient that is a composite of its own, along the same axis. */
-static uint32_t row_gradient(maker *m, uint16_t op, uint32_t g, uint32_t x,
-                             const graph_call *call) {
-    return node(m, op, (uint32_t[]){g, x}, 2, call->attrs, call->n_attrs, NULL);
+/* A gradient that is a composite of its own, with the same attributes. */
+static uint32_t gradient_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
+                              const graph_call *call) {
+    return node(m, op, inputs, n_inputs, call->attrs, call->n_attrs, NULL);
 }
 
-GRADIENT(softmax) {
+/* One of the gradient and an operand or result. */
+static shoal_status gradient_of_two(const graph_backward *b, uint16_t op, uint32_t x) {
     maker m = {b->g, SHOAL_OK};
-    b->gradients[0] = row_gradient(&m, GRAPH_SOFTMAX_GRADIENT, b->seeds[0], b->outputs[0], b->call);
+    b->gradients[0] = gradient_node(&m, op, (uint32_t[]){b->seeds[0], x}, 2, b->call);
     return m.status;
 }
+
+GRADIENT(silu) { return gradient_of_two(b, GRAPH_SILU_GRADIENT, b->inputs[0]); }
+GRADIENT(gelu) { return gradient_of_two(b, GRAPH_GELU_GRADIENT, b->inputs[0]); }
+GRADIENT(softmax) { return gradient_of_two(b, GRAPH_SOFTMAX_GRADIENT, b->outputs[0]); }
 
 /* g - e^y (sum of g) */
 GRADIENT(log_softmax) {
@@ -35,25 +40,26 @@ GRADIENT(log_softmax) {
     return m.status;
 }
 
-/* g (softmax(x) - 1 at the label), nothing where the label is ignored. */
 GRADIENT(cross_entropy) {
     maker m = {b->g, SHOAL_OK};
-    int64_t axis = axis_of(b->call);
-    uint32_t x = b->inputs[0], g = widen(&m, b->seeds[0]);
-    uint32_t labels = convert(&m, b->inputs[1], SHOAL_I64);
-    const shoal_attr *ignored = graph_call_attr(b->call, SHOAL_ATTR_IGNORE_INDEX);
-    if (ignored) {
-        uint32_t is = compare(&m, "EQ", labels, like(&m, labels, (double)ignored->u.i));
-        g = choose(&m, is, like(&m, g, 0), g);
+    const uint32_t inputs[] = {b->seeds[0], b->inputs[0], b->inputs[1]};
+    b->gradients[0] = gradient_node(&m, GRAPH_CROSS_ENTROPY_GRADIENT, inputs, 3, b->call);
+    return m.status;
+}
+
+/* A mask that is added and whose gradient is wanted takes the long way. */
+GRADIENT(attention) {
+    maker m = {b->g, SHOAL_OK};
+    const graph_call *call = b->call;
+    uint32_t inputs[GRAPH_MAX_COMPOSITE_INPUTS] = {b->seeds[0], b->outputs[0]};
+    for (uint32_t i = 0; i < call->n_inputs; i++) {
+        if (i > 2 && b->wanted[i] && graph_kind(&call->inputs[i]) == 'f')
+            return graph_gradient_composite(b);
+        inputs[2 + i] = b->inputs[i];
     }
-    shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
-    uint32_t y = widen(&m, node(&m, GRAPH_SOFTMAX, &x, 1, &attr, 1, NULL));
-    if (m.status) return m.status;
-    shoal_type shape = *type_of(&m, y);
-    uint32_t hit =
-        compare(&m, "EQ", numbers(&m, &shape, axis), spread_without(&m, labels, &shape, axis));
-    y = sub(&m, y, convert(&m, hit, shape.dtype));
-    b->gradients[0] = narrow(&m, mul(&m, spread_without(&m, g, &shape, axis), y), b);
+    uint32_t first = gradient_node(&m, GRAPH_ATTENTION_GRADIENT, inputs, 2 + call->n_inputs, call);
+    for (uint32_t i = 0; i < 3; i++)
+        if (b->wanted[i]) b->gradients[i] = first + i;
     return m.status;
 }
 
@@ -68,22 +74,18 @@ static uint32_t along(maker *m, uint32_t x, int64_t axis, uint8_t dtype) {
     return convert(m, n ? join_axes(m, GRAPH_ADD, x, others, n) : x, dtype);
 }
 
-static shoal_status norm(const graph_backward *b, uint16_t gradient) {
+static shoal_status norm(const graph_backward *b, uint16_t gradient, uint16_t scale_gradient) {
     maker m = {b->g, SHOAL_OK};
     const graph_call *call = b->call;
-    int64_t axis = axis_of(call);
-    uint32_t g = b->seeds[0], x = b->inputs[0], h = g;
-    if (call->n_inputs > 1) h = mul(&m, g, spread(&m, b->inputs[1], &call->inputs[0], &axis));
-    if (b->wanted[0]) b->gradients[0] = row_gradient(&m, gradient, h, x, call);
-    if (call->n_inputs > 1 && b->wanted[1]) {
-        uint32_t u = node(&m, call->op, &x, 1, call->attrs, call->n_attrs, NULL);
-        uint32_t products = mul(&m, widen(&m, g), widen(&m, u));
-        b->gradients[1] = along(&m, products, axis, call->inputs[1].dtype);
-    }
+    const uint32_t inputs[] = {b->seeds[0], b->inputs[0], call->n_inputs > 1 ? b->inputs[1] : 0};
+    if (b->wanted[0])
+        b->gradients[0] = gradient_node(&m, gradient, inputs, call->n_inputs > 1 ? 3 : 2, call);
+    if (call->n_inputs > 1 && b->wanted[1])
+        b->gradients[1] = gradient_node(&m, scale_gradient, inputs, 2, call);
     if (call->n_inputs > 2 && b->wanted[2])
-        b->gradients[2] = along(&m, widen(&m, g), axis, call->inputs[2].dtype);
+        b->gradients[2] = along(&m, widen(&m, inputs[0]), axis_of(call), call->inputs[2].dtype);
     return m.status;
 }
 
-GRADIENT(rms_norm) { return norm(b, GRAPH_RMS_NORM_GRADIENT); }
-GRADIENT(layer_norm) { return norm(b, GRAPH_LAYER_NORM_GRADIENT); }
+GRADIENT(rms_norm) { return norm(b, GRAPH_RMS_NORM_GRADIENT, GRAPH_RMS_NORM_SCALE_GRADIENT); }
+GRADIENT(layer_norm) { return norm(b, GRAPH_LAYER_NORM_GRADIENT, GRAPH_LAYER_NORM_SCALE_GRADIENT); }

@@ -163,15 +163,26 @@ static inline uint32_t join_like(maker *m, uint16_t op, uint32_t x, int64_t axis
     return spread_without(m, join(m, op, x, axis), &shape, axis);
 }
 
-/* Sums of products over axis `lhs` of x and axis `rhs` of y, for each index of the first axes. */
-static inline uint32_t product(maker *m, uint32_t x, uint32_t y, uint32_t batch, int64_t lhs,
-                               int64_t rhs) {
+/* The mean along an axis, repeated along it. */
+static inline uint32_t mean(maker *m, uint32_t x, int64_t axis) {
+    uint32_t sum = join_like(m, GRAPH_ADD, x, axis);
+    return two(m, GRAPH_DIVIDE, sum, like(m, x, (double)type_of(m, x)->dims[axis]));
+}
+
+/* Sums of products over n axes of x and as many of y, for each index of the first axes. */
+static inline uint32_t product_over(maker *m, uint32_t x, uint32_t y, uint32_t batch,
+                                    const int64_t *lhs, const int64_t *rhs, uint32_t n) {
     static const int64_t first[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, first, batch),
                                 graph_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, first, batch),
-                                graph_ints(SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &lhs, 1),
-                                graph_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &rhs, 1)};
+                                graph_ints(SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, lhs, n),
+                                graph_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, rhs, n)};
     return node(m, GRAPH_DOT_GENERAL, (uint32_t[]){x, y}, 2, attrs, 4, NULL);
+}
+
+static inline uint32_t product(maker *m, uint32_t x, uint32_t y, uint32_t batch, int64_t lhs,
+                               int64_t rhs) {
+    return product_over(m, x, y, batch, &lhs, &rhs, 1);
 }
 
 #endif

@@ -107,6 +107,9 @@ INFER(cross_entropy);
 INFER(attention);
 INFER(rope);
 INFER(row_gradient);
+INFER(scale_gradient);
+INFER(cross_entropy_gradient);
+INFER(attention_gradient);
 INFER(place);
 INFER(exchange);
 
@@ -142,7 +145,10 @@ AXES(along);
 AXES(cross_entropy);
 AXES(attention);
 AXES(rope);
-AXES(rows);
+AXES(row_gradient);
+AXES(scale_gradient);
+AXES(cross_entropy_gradient);
+AXES(attention_gradient);
 
 /* One loop per axis of the result, which may be cut anywhere: what most operations have. */
 void graph_loops_of_result(const shoal_type *result, graph_axes *out);
@@ -177,6 +183,7 @@ COST(scatter);
 COST(sort);
 COST(composite);
 COST(attention);
+COST(attention_gradient);
 
 #define DECOMPOSE(name)                                                                            \
     shoal_status graph_decompose_##name(const graph_call *call, graph *g, const uint32_t *inputs,  \
@@ -193,6 +200,12 @@ DECOMPOSE(rope);
 DECOMPOSE(softmax_gradient);
 DECOMPOSE(rms_norm_gradient);
 DECOMPOSE(layer_norm_gradient);
+DECOMPOSE(rms_norm_scale_gradient);
+DECOMPOSE(layer_norm_scale_gradient);
+DECOMPOSE(cross_entropy_gradient);
+DECOMPOSE(silu_gradient);
+DECOMPOSE(gelu_gradient);
+DECOMPOSE(attention_gradient);
 
 /* graph_differentiate of the nodes from `first_node` on. */
 shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint32_t *outputs,
@@ -237,7 +250,10 @@ GRADIENT(erf);
 GRADIENT(rsqrt);
 GRADIENT(cosine);
 GRADIENT(sine);
+GRADIENT(silu);
+GRADIENT(gelu);
 GRADIENT(softmax);
+GRADIENT(attention);
 GRADIENT(log_softmax);
 GRADIENT(cross_entropy);
 GRADIENT(rms_norm);

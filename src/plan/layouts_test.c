@@ -152,31 +152,58 @@ static uint32_t build_cross_entropy(graph *g) {
     return add(g, GRAPH_CROSS_ENTROPY, in, 2, attrs, 2);
 }
 
-/* With heads, or a group of them; causal; a mask of which some axes are 1; a length. */
-static uint32_t build_attention(graph *g) {
+/* With heads, or a group of them; causal; a mask of which some axes are 1; a length. in: first
+ * `given` operands of the result's type. */
+static uint32_t build_attending(graph *g, uint16_t op, uint32_t given) {
     int64_t b = 1 + extent() / 3, h = 1 + extent() / 3, s = extent(), t = 1 + extent();
     bool group = rand() % 2, masked = rand() % 2;
     int64_t q[] = {b, h, s, 4}, k[] = {b, h, t, 4}, mask[] = {rand() % 2 ? h : 1, s, t};
     if (group) k[1] = t, k[2] = 4;
-    uint32_t in[5] = {input(g, SHOAL_F32, 4, q), input(g, SHOAL_F32, group ? 3 : 4, k), 0}, n = 3;
-    in[2] = input(g, SHOAL_F32, group ? 3 : 4, k);
+    uint32_t in[7], n = 0;
+    while (n < given) in[n++] = input(g, SHOAL_F32, 4, q);
+    in[n++] = input(g, SHOAL_F32, 4, q);
+    in[n++] = input(g, SHOAL_F32, group ? 3 : 4, k);
+    in[n++] = input(g, SHOAL_F32, group ? 3 : 4, k);
     if (masked) in[n++] = input(g, SHOAL_F32, 3, mask);
     if (rand() % 2) in[n++] = input(g, SHOAL_I32, 0, NULL);
     shoal_attr causal = graph_int(SHOAL_ATTR_CAUSAL, rand() % 3);
-    return add(g, GRAPH_ATTENTION, in, n, &causal, rand() % 2);
+    return add(g, op, in, n, &causal, rand() % 2);
+}
+static uint32_t build_attention(graph *g) { return build_attending(g, GRAPH_ATTENTION, 0); }
+static uint32_t build_attention_gradient(graph *g) {
+    return build_attending(g, GRAPH_ATTENTION_GRADIENT, 2);
 }
 
 static uint32_t build_rows(graph *g, uint16_t op) {
     int64_t dims[] = {1 + extent() / 2, 1 + extent() / 2, 1 + extent() / 2};
-    uint32_t in[2] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_F32, 3, dims)};
-    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, rand() % 3),
+    int64_t axis = rand() % 3;
+    uint32_t in[3] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_F32, 3, dims)}, n = 2;
+    bool scaled = op == GRAPH_RMS_NORM_GRADIENT || op == GRAPH_LAYER_NORM_GRADIENT;
+    if (scaled && rand() % 2) in[n++] = input(g, SHOAL_F32, 1, &dims[axis]);
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, axis),
                           graph_float(SHOAL_ATTR_EPSILON, 0.5)};
-    return add(g, op, in, 2, attrs, op == GRAPH_SOFTMAX_GRADIENT ? 1 : 2);
+    return add(g, op, in, n, attrs, op == GRAPH_SOFTMAX_GRADIENT ? 1 : 2);
 }
 static uint32_t build_softmax_gradient(graph *g) { return build_rows(g, GRAPH_SOFTMAX_GRADIENT); }
 static uint32_t build_rms_norm_gradient(graph *g) { return build_rows(g, GRAPH_RMS_NORM_GRADIENT); }
 static uint32_t build_layer_norm_gradient(graph *g) {
     return build_rows(g, GRAPH_LAYER_NORM_GRADIENT);
+}
+
+static uint32_t build_rms_norm_scale_gradient(graph *g) {
+    return build_rows(g, GRAPH_RMS_NORM_SCALE_GRADIENT);
+}
+static uint32_t build_layer_norm_scale_gradient(graph *g) {
+    return build_rows(g, GRAPH_LAYER_NORM_SCALE_GRADIENT);
+}
+
+static uint32_t build_cross_entropy_gradient(graph *g) {
+    int64_t dims[] = {extent(), 4, 1 + extent() / 2}, less[] = {dims[0], dims[2]};
+    uint32_t in[] = {input(g, SHOAL_F32, 2, less), input(g, SHOAL_F32, 3, dims),
+                     input(g, SHOAL_I32, 2, less)};
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, 1),
+                          graph_int(SHOAL_ATTR_IGNORE_INDEX, -1)};
+    return add(g, GRAPH_CROSS_ENTROPY_GRADIENT, in, 3, attrs, 2);
 }
 
 static uint32_t build_rope(graph *g) {
@@ -220,6 +247,10 @@ static const layouts_case cases[] = {
     {GRAPH_SOFTMAX_GRADIENT, build_softmax_gradient},
     {GRAPH_RMS_NORM_GRADIENT, build_rms_norm_gradient},
     {GRAPH_LAYER_NORM_GRADIENT, build_layer_norm_gradient},
+    {GRAPH_RMS_NORM_SCALE_GRADIENT, build_rms_norm_scale_gradient},
+    {GRAPH_LAYER_NORM_SCALE_GRADIENT, build_layer_norm_scale_gradient},
+    {GRAPH_CROSS_ENTROPY_GRADIENT, build_cross_entropy_gradient},
+    {GRAPH_ATTENTION_GRADIENT, build_attention_gradient},
     {0, NULL},
 };
 
@@ -290,7 +321,8 @@ static void test_operations(void **state) {
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
         const char *category = graph_op(op)->category;
         bool plain = !strcmp(category, "unary") || !strcmp(category, "binary") ||
-                     !strcmp(category, "compare") || op == GRAPH_SILU || op == GRAPH_GELU;
+                     !strcmp(category, "compare") || op == GRAPH_SILU || op == GRAPH_GELU ||
+                     op == GRAPH_SILU_GRADIENT || op == GRAPH_GELU_GRADIENT;
         for (uint32_t compute = 1; compute <= MOST_COMPUTE && plain; compute++)
             compare_all(op, NULL, compute);
         unsigned times = 0;

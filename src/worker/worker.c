@@ -275,7 +275,8 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
 static void hub_lost(worker *w, shoal_status why, const char *message) {
     pthread_mutex_lock(&w->lock);
     w->hub = NULL;
-    w->lost = why == SHOAL_OK ? SHOAL_CLOSED : why;
+    /* Whether it has ended or was cut off is all the same to who needs it; the message tells. */
+    w->lost = why == SHOAL_OK || why == SHOAL_CLOSED ? SHOAL_LOST : why;
     free(w->lost_message);
     w->lost_message = strdup(message);
     pthread_cond_broadcast(&w->changed);
@@ -364,11 +365,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
 }
 
 static shoal_status start(worker *w, const worker_options *options) {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    base_condition_init(&w->changed);
     pthread_mutex_init(&w->lock, NULL);
     bool client = options->role == SHOAL__ROLE__CLIENT;
     w->slots = calloc(options->n_devices + 1, sizeof *w->slots);

@@ -40,10 +40,11 @@ void worker_destroy(worker **w);
 wire_peer *worker_wire(worker *w);
 /* Connects to the hub and waits until the pool has accepted this worker. */
 shoal_status worker_join(worker *w, const char *address, uint32_t timeout_ms) SHOAL_CHECK_RESULT;
-/* Sends to the hub; fails with LOST or CLOSED, as worker_state, when it is gone. Any thread. */
+/* Sends to the hub; fails as worker_state when it is gone. Any thread. */
 shoal_status worker_send(worker *w, Shoal__Kind kind,
                          const ProtobufCMessage *message) SHOAL_CHECK_RESULT;
-/* SHOAL_OK while the hub is there; else why not, with the message left on this thread. */
+/* SHOAL_OK while the hub is there; else why not (LOST, or why it refused), with the message left on
+ * this thread. */
 shoal_status worker_state(worker *w) SHOAL_CHECK_RESULT;
 const char *worker_name(const worker *w);
 uint32_t worker_session(const worker *w);

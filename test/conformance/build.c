@@ -116,9 +116,9 @@ bool build_node(uint16_t op, const shoal_type *types, uint32_t n_inputs, const s
             sorted[j] = sorted[j - 1], sorted[j - 1] = swap;
         }
     call.attrs = sorted;
-    shoal_type out;
+    shoal_type out[4];
     uint16_t n_out;
-    if (graph_infer(&call, &out, 1, &n_out)) return false;
+    if (graph_infer(&call, out, 4, &n_out)) return false;
     test_case c = {.close = close, .terms = terms};
     uint32_t values[MAX_INPUTS], result;
     build_name(&c, shoal_op_name(op), types, n_inputs);
@@ -128,7 +128,7 @@ bool build_node(uint16_t op, const shoal_type *types, uint32_t n_inputs, const s
         c.inputs[i] = build_input(&types[i], how, i % 2);
     }
     build_must(graph_add(c.graph, op, values, n_inputs, sorted, n_attrs, NULL, 0, &result));
-    build_must(graph_add_output(c.graph, result));
+    for (uint16_t i = 0; i < n_out; i++) build_must(graph_add_output(c.graph, result + i));
     build_visit_and_free(&c);
     return true;
 }

@@ -2,6 +2,7 @@
 #include "build.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define FLOAT(key, value) graph_float(SHOAL_ATTR_##key, value)
 #define RUN(op, types, n, terms, how, ...)                                                         \
@@ -22,8 +23,11 @@ static void along_cases(uint8_t d, shoal_type x) {
         shoal_type labels = {.dtype = SHOAL_I32};
         for (int i = 0; i < x.rank; i++)
             if (i != axis) labels.dims[labels.rank++] = x.dims[i];
-        shoal_type entropy[] = {x, labels}, both[] = {x, x};
-        int64_t terms = 8 + x.dims[axis] / 8;
+        shoal_type of = labels, entropy[] = {x, labels}, both[] = {x, x, row};
+        of.dtype = d;
+        shoal_type loss[] = {of, x, labels};
+        int64_t terms = 8 + x.dims[axis] / 8, count = base_type_count(&labels);
+        int64_t sums = 8 + count / 4;
         for (int f = 0; f < 2; f++) {
             RUN(GRAPH_SOFTMAX, types, 1, terms, fills[f], along);
             RUN(GRAPH_LOG_SOFTMAX, types, 1, terms, fills[f], along);
@@ -33,12 +37,35 @@ static void along_cases(uint8_t d, shoal_type x) {
             RUN(GRAPH_LAYER_NORM, types, n, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-2));
         }
         RUN(GRAPH_SOFTMAX_GRADIENT, both, 2, terms, FILL_TAME, along);
-        RUN(GRAPH_RMS_NORM_GRADIENT, both, 2, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
-        RUN(GRAPH_LAYER_NORM_GRADIENT, both, 2, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
-        RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, FILL_TAME, along);
-        RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, FILL_TAME, along, INT(IGNORE_INDEX, 2));
+        for (uint32_t n = 2; n <= 3; n++) {
+            RUN(GRAPH_RMS_NORM_GRADIENT, both, n, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
+            RUN(GRAPH_LAYER_NORM_GRADIENT, both, n, terms, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
+        }
+        RUN(GRAPH_RMS_NORM_SCALE_GRADIENT, both, 2, sums, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
+        RUN(GRAPH_LAYER_NORM_SCALE_GRADIENT, both, 2, sums, FILL_TAME, along, FLOAT(EPSILON, 1e-1));
+        for (int f = 0; f < 2; f++) {
+            RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, fills[f], along);
+            RUN(GRAPH_CROSS_ENTROPY, entropy, 2, terms, fills[f], along, INT(IGNORE_INDEX, 2));
+        }
+        RUN(GRAPH_CROSS_ENTROPY_GRADIENT, loss, 3, terms, FILL_TAME, along);
+        RUN(GRAPH_CROSS_ENTROPY_GRADIENT, loss, 3, terms, FILL_TAME, along, INT(IGNORE_INDEX, 2));
     }
 }
+
+/* Attention and its gradient, of these operands of attention; the gradient's first two, of its
+ * result, are made up. */
+static void attention_case(const shoal_type *types, uint32_t n, const shoal_attr *attrs,
+                           uint16_t n_attrs) {
+    shoal_type all[7], result = types[0];
+    result.dims[result.rank - 1] = types[2].dims[types[2].rank - 1];
+    all[0] = all[1] = result;
+    memcpy(all + 2, types, n * sizeof *types);
+    run(GRAPH_ATTENTION, types, n, attrs, n_attrs, 16, FILL_TAME);
+    run(GRAPH_ATTENTION_GRADIENT, all, 2 + n, attrs, n_attrs, 64, FILL_TAME);
+}
+#define ATTENTION(types, n, ...)                                                                   \
+    attention_case(types, n, (const shoal_attr[]){__VA_ARGS__},                                    \
+                   sizeof((const shoal_attr[]){__VA_ARGS__}) / sizeof(shoal_attr))
 
 static void attention_cases(uint8_t d) {
     shoal_type plain[] = {TYPE(d, 5, 8), TYPE(d, 7, 8), TYPE(d, 7, 3)};
@@ -49,17 +76,38 @@ static void attention_cases(uint8_t d) {
                           TYPE(d, 4, 6), TYPE(SHOAL_I32, )};
     shoal_type length[] = {added[0], added[1], added[2], TYPE(SHOAL_I64, )};
     shoal_type none[] = {TYPE(d, 0, 8), TYPE(d, 7, 8), TYPE(d, 7, 3)};
-    build_node(GRAPH_ATTENTION, plain, 3, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
-    build_node(GRAPH_ATTENTION, none, 3, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
-    build_node(GRAPH_ATTENTION, heads, 3, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
-    build_node(GRAPH_ATTENTION, groups, 4, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
-    build_node(GRAPH_ATTENTION, added, 4, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
-    build_node(GRAPH_ATTENTION, added, 5, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
-    build_node(GRAPH_ATTENTION, length, 4, NULL, 0, CLOSE_UNITS, 16, FILL_TAME);
-    RUN(GRAPH_ATTENTION, heads, 3, 16, FILL_TAME, INT(CAUSAL, 0));
-    RUN(GRAPH_ATTENTION, plain, 3, 16, FILL_TAME, INT(CAUSAL, 0), FLOAT(SCALE, 0.25));
-    RUN(GRAPH_ATTENTION, heads, 3, 16, FILL_TAME, INT(CAUSAL, -2));
-    RUN(GRAPH_ATTENTION, length, 4, 16, FILL_TAME, INT(CAUSAL, 1));
+    shoal_type nothing[] = {TYPE(d, 3, 5, 8), TYPE(d, 3, 0, 8), TYPE(d, 3, 0, 2)};
+    shoal_type flat[] = {TYPE(d, 3, 5, 0), TYPE(d, 3, 4, 0), TYPE(d, 3, 4, 2)};
+    attention_case(plain, 3, NULL, 0);
+    attention_case(none, 3, NULL, 0);
+    attention_case(nothing, 3, NULL, 0);
+    ATTENTION(flat, 3, FLOAT(SCALE, 1));
+    attention_case(heads, 3, NULL, 0);
+    attention_case(groups, 4, NULL, 0);
+    attention_case(added, 4, NULL, 0);
+    attention_case(added, 5, NULL, 0);
+    attention_case(length, 4, NULL, 0);
+    ATTENTION(heads, 3, INT(CAUSAL, 0));
+    ATTENTION(plain, 3, INT(CAUSAL, 0), FLOAT(SCALE, 0.25));
+    ATTENTION(heads, 3, INT(CAUSAL, -2));
+    ATTENTION(length, 4, INT(CAUSAL, 1));
+}
+
+/* Several blocks of queries and keys, with rests. */
+static void long_attention_cases(void) {
+    uint8_t d = SHOAL_F32;
+    shoal_type heads[] = {TYPE(d, 2, 131, 32), TYPE(d, 2, 277, 32), TYPE(d, 2, 277, 40)};
+    shoal_type groups[] = {TYPE(d, 2, 67, 7), TYPE(d, 301, 7), TYPE(d, 301, 65),
+                           TYPE(SHOAL_BOOL, 67, 301)};
+    shoal_type added[] = {heads[0], heads[1], heads[2], TYPE(d, 131, 1), TYPE(SHOAL_I32, )};
+    attention_case(heads, 3, NULL, 0);
+    attention_case(groups, 3, NULL, 0);
+    attention_case(groups, 4, NULL, 0);
+    attention_case(added, 4, NULL, 0);
+    attention_case(added, 5, NULL, 0);
+    ATTENTION(heads, 3, INT(CAUSAL, 0));
+    ATTENTION(heads, 3, INT(CAUSAL, -200));
+    ATTENTION(groups, 4, INT(CAUSAL, -150), FLOAT(SCALE, -0.5));
 }
 
 static void rope_cases(uint8_t d) {
@@ -79,9 +127,9 @@ void cases_composite(void) {
     static const uint8_t floats[] = {SHOAL_F16, SHOAL_BF16, SHOAL_F32, SHOAL_F64};
     for (int i = 0; i < 4; i++) {
         uint8_t d = floats[i];
-        shoal_type shapes[] = {
-            TYPE(d, ),     TYPE(d, 1),      TYPE(d, 0),       TYPE(d, 67),
-            TYPE(d, 3, 5), TYPE(d, 33, 31), TYPE(d, 2, 0, 3), TYPE(d, 2, 3, 1, 2, 1, 2, 3, 1)};
+        shoal_type shapes[] = {TYPE(d, ),        TYPE(d, 1),       TYPE(d, 0),
+                               TYPE(d, 67),      TYPE(d, 3, 5),    TYPE(d, 33, 31),
+                               TYPE(d, 150, 40), TYPE(d, 2, 0, 3), TYPE(d, 2, 3, 1, 2, 1, 2, 3, 1)};
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             for (int f = 0; f < 2; f++) {
                 fill how = f ? FILL_SPECIAL : FILL_TAME;
@@ -91,10 +139,16 @@ void cases_composite(void) {
                 build_node(GRAPH_GELU, &shapes[s], 1, NULL, 0, CLOSE_UNITS, 8, how);
                 RUN(GRAPH_GELU, &shapes[s], 1, 8, how, kinds[0]);
                 RUN(GRAPH_GELU, &shapes[s], 1, 8, how, kinds[1]);
+                if (f) continue; /* of the infinite, 0 times infinity: each form in its own way */
+                shoal_type both[] = {shapes[s], shapes[s]};
+                build_node(GRAPH_SILU_GRADIENT, both, 2, NULL, 0, CLOSE_UNITS, 8, how);
+                RUN(GRAPH_GELU_GRADIENT, both, 2, 8, how, kinds[0]);
+                RUN(GRAPH_GELU_GRADIENT, both, 2, 8, how, kinds[1]);
             }
             along_cases(d, shapes[s]);
         }
         attention_cases(d);
         rope_cases(d);
     }
+    long_attention_cases();
 }

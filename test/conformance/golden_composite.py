@@ -61,22 +61,71 @@ def cross_entropy(attrs, x, labels):
     return out
 
 
+def cross_entropy_gradient(attrs, gradient, x, labels):
+    axis = attrs["dimension"]
+    out = np.moveaxis(np.array(softmax(attrs, x)), axis, -1)
+    for at in np.ndindex(labels.shape):
+        if 0 <= labels[at] < out.shape[-1]:
+            out[at + (labels[at],)] -= 1
+        out[at] *= 0 if labels[at] == attrs.get("ignore_index") else gradient[at]
+        if labels[at] == attrs.get("ignore_index"):
+            out[at] = 0
+    return np.moveaxis(out, -1, axis)
+
+
+def silu_gradient(attrs, gradient, x):
+    s = silu(attrs, np.where(x, x, 1)) / np.where(x, x, 1)
+    s = np.where(x, s, 0.5)
+    return gradient * s * (1 + x * (1 - s))
+
+
+def gelu_gradient(attrs, gradient, x):
+    if attrs.get("approximate") == "tanh":
+        root = math.sqrt(2 / math.pi)
+        t = np.tanh(root * (x + 0.044715 * x ** 3))
+        return gradient * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x))
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return gradient * (0.5 * (1 + erf(x / math.sqrt(2))) + x * density)
+
+
+def attention_weights(attrs, q, k, *rest):
+    """softmax(scale * q k^T + mask), and which keys are seen."""
+    scores = q @ np.swapaxes(k, -1, -2) * attrs.get("scale", 1 / math.sqrt(q.shape[-1] or 1))
+    queries, keys = np.indices(scores.shape[-2:])
+    end, seen = keys.shape[1], np.ones(scores.shape, bool)
+    for x in rest:
+        if not x.ndim:
+            end = int(x)
+            seen = seen & (keys < end)
+        elif x.dtype == bool:
+            seen = seen & x
+        else:
+            scores = scores + x
+    if "causal" in attrs:
+        seen = seen & (keys <= queries + end - keys.shape[0] + attrs["causal"])
+    scores = np.where(seen, scores, -np.inf)
+    return softmax({"dimension": scores.ndim - 1}, scores), seen
+
+
 def attention(attrs, q, k, v, *rest):
     if q.ndim > k.ndim:
         k, v = np.expand_dims(k, -3), np.expand_dims(v, -3)
-    scores = q @ np.swapaxes(k, -1, -2) * attrs.get("scale", 1 / math.sqrt(q.shape[-1]))
-    queries, keys = np.indices(scores.shape[-2:])
-    end = keys.shape[1]
-    for x in rest:
-        if x.ndim:
-            scores = np.where(x, scores, -np.inf) if x.dtype == bool else scores + x
-        else:
-            end = int(x)
-            scores = np.where(keys < end, scores, -np.inf)
-    if "causal" in attrs:
-        seen = keys <= queries + end - keys.shape[0] + attrs["causal"]
-        scores = np.where(seen, scores, -np.inf)
-    return softmax({"dimension": scores.ndim - 1}, scores) @ v
+    return attention_weights(attrs, q, k, *rest)[0] @ v
+
+
+def attention_gradient(attrs, gradient, result, q, k, v, *rest):
+    """By the chain rule; the sum of weights * (gradient v^T) is that of gradient * result."""
+    grouped = q.ndim > k.ndim
+    if grouped:
+        k, v = np.expand_dims(k, -3), np.expand_dims(v, -3)
+    weights, seen = attention_weights(attrs, q, k, *rest)
+    weights = np.where(seen, weights, 0)
+    of = gradient @ np.swapaxes(v, -1, -2) - np.sum(gradient * result, -1, keepdims=True)
+    of = np.where(seen, weights * of, 0) * attrs.get("scale", 1 / math.sqrt(q.shape[-1] or 1))
+    for_k, for_v = np.swapaxes(of, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ gradient
+    if grouped:
+        for_k, for_v = np.sum(for_k, -3), np.sum(for_v, -3)
+    return [of @ k, for_k, for_v]
 
 
 def by_jacobian(attrs, gradient, x, jacobian):
@@ -100,11 +149,30 @@ def norm_jacobian(attrs, row):
     return np.eye(len(row)) / root - np.outer(row, row) / (len(row) * root ** 3)
 
 
-def rms_norm_gradient(attrs, gradient, x):
-    return by_jacobian(attrs, gradient, x, lambda row: norm_jacobian(attrs, row))
+def scaled(attrs, gradient, scale):
+    return gradient if scale is None else gradient * along(scale, gradient, attrs["dimension"])
 
 
-def layer_norm_gradient(attrs, gradient, x):
+def rms_norm_gradient(attrs, gradient, x, scale=None):
+    return by_jacobian(attrs, scaled(attrs, gradient, scale), x,
+                       lambda row: norm_jacobian(attrs, row))
+
+
+def over_others(attrs, x):
+    return np.sum(x, tuple(i for i in range(x.ndim) if i != attrs["dimension"]))
+
+
+def rms_norm_scale_gradient(attrs, gradient, x):
+    return over_others(attrs, gradient * rms_norm(attrs, x))
+
+
+def layer_norm_scale_gradient(attrs, gradient, x):
+    return over_others(attrs, gradient * layer_norm(attrs, x))
+
+
+def layer_norm_gradient(attrs, gradient, x, scale=None):
+    gradient = scaled(attrs, gradient, scale)
+
     def jacobian(row):
         centre = np.eye(len(row)) - 1 / len(row)
         return norm_jacobian(attrs, centre @ row) @ centre
@@ -126,6 +194,8 @@ def rope(attrs, x, positions, frequencies=None):
     return np.stack([a, b], -1).reshape(x.shape)
 
 
-COMPOSITES = {f.__name__: f for f in (silu, gelu, softmax, log_softmax, rms_norm, layer_norm,
-                                      cross_entropy, attention, rope, softmax_gradient,
-                                      rms_norm_gradient, layer_norm_gradient)}
+COMPOSITES = {f.__name__: f for f in (
+    silu, gelu, softmax, log_softmax, rms_norm, layer_norm, cross_entropy, attention, rope,
+    silu_gradient, gelu_gradient, softmax_gradient, cross_entropy_gradient, rms_norm_gradient,
+    rms_norm_scale_gradient, layer_norm_gradient, layer_norm_scale_gradient,
+    attention_gradient)}

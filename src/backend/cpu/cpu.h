@@ -2,7 +2,8 @@
  *
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
  * lie), then the steps: fuse.c (regions of elementwise operations), row.c (composites along rows),
- * move.c (copies), reduce.c, dot.c with product.c. kernels.c is compiled once per instruction set.
+ * attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c. kernels.c is compiled once
+ * per instruction set.
  * What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
@@ -50,9 +51,30 @@ typedef struct cpu_gemm {
                    void *y);
 } cpu_gemm;
 
-/* One row of n elements; scale, bias: of the row's length, or NULL. out may be x. */
-typedef void (*cpu_row_kernel)(void *out, const void *x, const void *scale, const void *bias,
-                               int64_t n, double epsilon);
+/* One row of n elements of f32; what is not named by the operation's operands is NULL. */
+typedef struct cpu_row_call {
+    float *out;     /* a row; an element for cross_entropy; sums for gradients of scales */
+    const float *x; /* a row; may be `out` */
+    const float *g; /* a row; for cross_entropy_gradient an element */
+    const float *scale, *bias; /* of the row's length, or NULL */
+    int64_t n, label;          /* label: any number, -1 is no class */
+    double epsilon;
+} cpu_row_call;
+typedef void (*cpu_row_kernel)(const cpu_row_call *call);
+
+/* Rows of n scores, a query each, on their way to be softmax's weights; keys come in blocks. Rows
+ * have room for whole groups of CPU_LANES elements, and so have those of masks. */
+enum { CPU_LANES = 32 };
+typedef struct cpu_scores {
+    float *x;
+    int64_t rows, n, row;       /* row: elements between rows */
+    const int64_t *seen;        /* per row: keys from there on are hidden */
+    float scale;                /* of the scores; then */
+    const float *added;         /* this is added, */
+    const uint8_t *flags;       /* or keys hidden where this is 0; NULL: not */
+    int64_t mask_row;           /* elements between rows of either */
+    float *most, *sum, *factor; /* per row, see below */
+} cpu_scores;
 
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
@@ -60,7 +82,7 @@ enum { CPU_F32, CPU_F64, CPU_FLOATS };
 typedef struct cpu_maps {
     cpu_map_kernel map[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
     cpu_map_kernel compare[6][SHOAL_DTYPE_COUNT]; /* EQ, NE, LT, LE, GT, GE */
-    cpu_map_kernel gelu_tanh[SHOAL_DTYPE_COUNT];
+    cpu_map_kernel gelu_tanh[SHOAL_DTYPE_COUNT], gelu_tanh_gradient[SHOAL_DTYPE_COUNT];
 } cpu_maps;
 
 enum { CPU_MAPS = 3 };
@@ -75,6 +97,16 @@ typedef struct cpu_kernels {
     cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
     cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
+    /* What attention needs between its products, in f32 (weights.c). */
+    /* Scores become weights e^(score - most), most being the largest so far; sum is that of
+     * weights, factor what earlier ones are to be multiplied by. Begins with most = -infinity, sum
+     * = 0; once these are final, so are weights but for 1 / sum. */
+    void (*weigh)(const cpu_scores *scores);
+    /* Weights become final, and their gradients w (moved - less) scale: those of products q k. */
+    void (*turn)(const cpu_scores *scores, float *moved, const float *less);
+    void (*scale_rows)(float *x, int64_t rows, int64_t n, const float *factors);
+    void (*dot_rows)(const float *x, int64_t x_row, const float *y, int64_t y_row, int64_t rows,
+                     int64_t n, float *out);
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
     void (*stream)(void *to, const void *from, size_t bytes);
     void (*fence)(void);
@@ -236,6 +268,25 @@ typedef struct cpu_windows {
     cpu_window_axis axis[SHOAL_MAX_RANK];
 } cpu_windows;
 
+/* gather and scatter. Places are the positions that have an index; a box is taken at each of them,
+ * `runs` runs of `run` elements. Strides are in elements. */
+typedef struct cpu_place {
+    int64_t size, result, index, operand; /* an axis of places, and its strides */
+} cpu_place;
+typedef struct cpu_chosen {
+    int64_t stride, last; /* of the operand's axis that an index chooses; the last that is inside */
+} cpu_chosen;
+typedef struct cpu_indexing {
+    cpu_map_kernel join; /* of a scatter; NULL: it overwrites */
+    size_t bytes;        /* of an element */
+    uint32_t rank, n_chosen;
+    cpu_place place[SHOAL_MAX_RANK];
+    cpu_chosen chosen[SHOAL_MAX_RANK];
+    int64_t index_step; /* from the index for one axis to that for the next */
+    ref_view box;       /* axes of runs: `to` in the result, `from` in the operand */
+    int64_t places, runs, run;
+} cpu_indexing;
+
 /* What goes along the rows of one axis: `count` rows of `length` elements that are `inner` apart.
  */
 typedef struct cpu_order {
@@ -256,12 +307,17 @@ typedef struct cpu_control {
     size_t of_bodies; /* then values of `while` that change */
 } cpu_control;
 
-/* A composite along the rows of a dense tensor. */
+/* A composite along the rows of dense tensors. Sums over rows are made for `chunk` rows at a time,
+ * then joined, so that no number of threads changes a bit. */
 typedef struct cpu_row {
     cpu_row_kernel kernel;
-    int64_t rows, n;
+    cpu_map_kernel widen, add; /* labels to int64; what joins sums */
+    const char *roles;         /* per operand, see row.c */
+    int64_t rows, n, chunk;
     double epsilon;
-    size_t scratch; /* offset in the workspace of one row per thread */
+    int64_t ignored; /* label */
+    bool ignores, element;
+    size_t label_bytes;
 } cpu_row;
 
 typedef struct cpu_program cpu_program;
@@ -279,6 +335,8 @@ struct cpu_step {
     const shoal_node *node; /* NULL: a region */
     uint32_t n_reads, n_writes;
     const uint32_t *reads, *writes; /* values */
+    size_t scratch, scratch_bytes;  /* what a row or attention needs for itself: offset in the
+                                       workspace, bytes */
     union {
         cpu_region region;
         cpu_row row;
@@ -287,6 +345,8 @@ struct cpu_step {
         cpu_convolution convolution;
         cpu_control control;
         cpu_windows *windows;
+        cpu_indexing *indexing;
+        struct cpu_attention *attention;
         cpu_order order;
     } u;
 };
@@ -371,6 +431,13 @@ const char *cpu_region_tile(const cpu_run *run, const cpu_region *region, int64_
 bool cpu_row_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
 
+/* Whether attention, or its gradient, runs here: of f32. Its operands q, k, v, and the gradient and
+ * result, may be any views: operand number `input`. */
+bool cpu_attention_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
+bool cpu_attention_reads_view(const shoal_node *node, uint32_t input);
+shoal_status cpu_attention_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                   cpu_step *step) SHOAL_CHECK_RESULT;
+
 bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 /* region: computes the operand, which nobody else reads; NULL: it lies in memory. */
 void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program,
@@ -400,6 +467,12 @@ shoal_status cpu_windows_run(const cpu_run *run, const cpu_step *step);
 bool cpu_scatter_windows_fits(const shoal_graph *g, const shoal_node *node);
 shoal_status cpu_scatter_windows_prepare(cpu_program *program, cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_scatter_windows_run(const cpu_run *run, const cpu_step *step);
+
+/* false: no fast step; else *status says whether there was memory. */
+bool cpu_index_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step,
+                       shoal_status *status);
+shoal_status cpu_gather_run(const cpu_run *run, const cpu_step *step);
+shoal_status cpu_scatter_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_control_fits(const shoal_node *node);
 /* Compiles the bodies; fini is for what it has compiled, failed or not. */

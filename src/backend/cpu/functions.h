@@ -13,7 +13,8 @@
 /* clang-format off */
 #define CPU_FUNCTION_MAP(XX)                                                                       \
     XX(exponential) XX(log) XX(tanh) XX(logistic) XX(erf) XX(sine) XX(cosine) XX(power) XX(silu)   \
-    XX(gelu) XX(gelu_tanh) XX(exponential_f64) XX(log_f64) XX(tanh_f64) XX(logistic_f64)
+    XX(gelu) XX(gelu_tanh) XX(silu_gradient) XX(gelu_gradient) XX(gelu_tanh_gradient)             \
+    XX(exponential_f64) XX(log_f64) XX(tanh_f64) XX(logistic_f64)
 /* clang-format on */
 #define XX(name)                                                                                   \
     void CPU_OF_SET(name)(void *out, const void *const *in, int64_t n, unsigned scalars,           \
@@ -21,13 +22,24 @@
 CPU_FUNCTION_MAP(XX)
 #undef XX
 
-/* XX(name): rows of f32. */
-#define CPU_ROW_MAP(XX) XX(softmax) XX(log_softmax) XX(rms_norm) XX(layer_norm)
-#define XX(name)                                                                                   \
-    void CPU_OF_SET(name)(void *out, const void *x, const void *scale, const void *bias,           \
-                          int64_t n, double epsilon);
+/* XX(name, NAME): rows of f32. */
+/* clang-format off */
+#define CPU_ROW_MAP(XX)                                                                            \
+    XX(softmax, SOFTMAX) XX(log_softmax, LOG_SOFTMAX) XX(softmax_gradient, SOFTMAX_GRADIENT)       \
+    XX(cross_entropy, CROSS_ENTROPY) XX(cross_entropy_gradient, CROSS_ENTROPY_GRADIENT)            \
+    XX(rms_norm, RMS_NORM) XX(rms_norm_gradient, RMS_NORM_GRADIENT)                                \
+    XX(rms_norm_scale_gradient, RMS_NORM_SCALE_GRADIENT)                                           \
+    XX(layer_norm, LAYER_NORM) XX(layer_norm_gradient, LAYER_NORM_GRADIENT)                        \
+    XX(layer_norm_scale_gradient, LAYER_NORM_SCALE_GRADIENT)
+/* clang-format on */
+#define XX(name, NAME) void CPU_OF_SET(name)(const cpu_row_call *call);
 CPU_ROW_MAP(XX)
 #undef XX
+void CPU_OF_SET(weigh)(const cpu_scores *scores);
+void CPU_OF_SET(turn)(const cpu_scores *scores, float *moved, const float *less);
+void CPU_OF_SET(scale_rows)(float *x, int64_t rows, int64_t n, const float *factors);
+void CPU_OF_SET(dot_rows)(const float *x, int64_t x_row, const float *y, int64_t y_row,
+                          int64_t rows, int64_t n, float *out);
 
 extern const cpu_maps CPU_OF_SET(float_maps), CPU_OF_SET(integer_maps), CPU_OF_SET(half_maps);
 extern const cpu_gemm CPU_OF_SET(gemm_f32), CPU_OF_SET(gemm_f64);

@@ -47,7 +47,8 @@ INLINE void run_half(uint8_t type, cpu_map_kernel kernel, int n_operands, bool t
     XX(NEGATE) XX(ABS) XX(SQRT) XX(RSQRT) XX(EXPONENTIAL) XX(LOG) XX(TANH) XX(LOGISTIC) XX(ERF)    \
     XX(SINE) XX(COSINE) XX(SILU) XX(GELU)
 #define BINARIES(XX)                                                                               \
-    XX(ADD) XX(SUBTRACT) XX(MULTIPLY) XX(DIVIDE) XX(MAXIMUM) XX(MINIMUM) XX(POWER)
+    XX(ADD) XX(SUBTRACT) XX(MULTIPLY) XX(DIVIDE) XX(MAXIMUM) XX(MINIMUM) XX(POWER)                 \
+    XX(SILU_GRADIENT) XX(GELU_GRADIENT)
 /* clang-format on */
 #define XX(NAME) BOTH(NAME, 1)
 UNARIES(XX)
@@ -58,6 +59,8 @@ BINARIES(XX)
 
 HALF(f16_gelu_tanh, F16, CPU_OF_SET(float_maps).gelu_tanh, 1, false)
 HALF(bf16_gelu_tanh, BF16, CPU_OF_SET(float_maps).gelu_tanh, 1, false)
+HALF(f16_gelu_tanh_gradient, F16, CPU_OF_SET(float_maps).gelu_tanh_gradient, 2, false)
+HALF(bf16_gelu_tanh_gradient, BF16, CPU_OF_SET(float_maps).gelu_tanh_gradient, 2, false)
 
 #define COMPARE(number)                                                                            \
     HALF(f16_compare_##number, F16, CPU_OF_SET(float_maps).compare[number], 2, true)               \
@@ -79,4 +82,5 @@ const cpu_maps CPU_OF_SET(half_maps) = {
     .compare = {ROW(compare_0), ROW(compare_1), ROW(compare_2), ROW(compare_3), ROW(compare_4),
                 ROW(compare_5)},
     .gelu_tanh = ROW(gelu_tanh),
+    .gelu_tanh_gradient = ROW(gelu_tanh_gradient),
 };

@@ -167,6 +167,8 @@ const cpu_maps CPU_OF_SET(float_maps) = {
             [GRAPH_COSINE] = SINGLE(cosine),
             [GRAPH_SILU] = SINGLE(silu),
             [GRAPH_GELU] = SINGLE(gelu),
+            [GRAPH_SILU_GRADIENT] = SINGLE(silu_gradient),
+            [GRAPH_GELU_GRADIENT] = SINGLE(gelu_gradient),
             [GRAPH_ADD] = FLOATS(map, add),
             [GRAPH_SUBTRACT] = FLOATS(map, subtract),
             [GRAPH_MULTIPLY] = FLOATS(map, multiply),
@@ -178,6 +180,7 @@ const cpu_maps CPU_OF_SET(float_maps) = {
     .compare = {FLOATS(compare, eq), FLOATS(compare, ne), FLOATS(compare, lt), FLOATS(compare, le),
                 FLOATS(compare, gt), FLOATS(compare, ge)},
     .gelu_tanh = SINGLE(gelu_tanh),
+    .gelu_tanh_gradient = SINGLE(gelu_tanh_gradient),
 };
 
 const cpu_kernels CPU_OF_SET(kernels) = {
@@ -197,13 +200,13 @@ const cpu_kernels CPU_OF_SET(kernels) = {
                [SHOAL_F64] = matmul_f64},
     .gemm = {&CPU_OF_SET(gemm_f32), &CPU_OF_SET(gemm_f64)},
     .multiply_add = {multiply_add_f32, multiply_add_f64},
-    .row =
-        {
-            [GRAPH_SOFTMAX] = CPU_OF_SET(softmax),
-            [GRAPH_LOG_SOFTMAX] = CPU_OF_SET(log_softmax),
-            [GRAPH_RMS_NORM] = CPU_OF_SET(rms_norm),
-            [GRAPH_LAYER_NORM] = CPU_OF_SET(layer_norm),
-        },
+#define XX(name, NAME) [GRAPH_##NAME] = CPU_OF_SET(name),
+    .row = {CPU_ROW_MAP(XX)},
+#undef XX
+    .weigh = CPU_OF_SET(weigh),
+    .turn = CPU_OF_SET(turn),
+    .scale_rows = CPU_OF_SET(scale_rows),
+    .dot_rows = CPU_OF_SET(dot_rows),
     .computes_long = computes_long,
     .stream = stream,
     .fence = fence,

@@ -72,6 +72,10 @@ static double logistic(double x) { return 1 / (1 + exp(-x)); }
 static double silu(double x) { return x * logistic(x); }
 static double gelu(double x) { return x * 0.5 * erfc(-x * sqrt(0.5)); }
 static double half_power(double x) { return pow(x, 2.5); }
+static double silu_slope(double x) { return logistic(x) * (1 + x * (1 - logistic(x))); }
+static double gelu_slope(double x) {
+    return 0.5 * erfc(-x * sqrt(0.5)) + x * exp(-x * x / 2) * 0.3989422804014327;
+}
 
 /* loose: what the result may be off, in units of 2^-23 of the largest of itself, the least normal
  * number and, for those that cancel, `floor` of its argument. */
@@ -80,10 +84,18 @@ static const struct function {
     double (*exact)(double);
     double loose, floor;
 } functions[] = {
-    {GRAPH_EXPONENTIAL, exp, 2, 0},   {GRAPH_LOG, log, 2, 0},   {GRAPH_TANH, tanh, 3, 0},
-    {GRAPH_LOGISTIC, logistic, 4, 0}, {GRAPH_SILU, silu, 5, 0}, {GRAPH_GELU, gelu, 6, 0.5},
-    {GRAPH_ERF, erf, 3, 0},           {GRAPH_SINE, sin, 2, 0},  {GRAPH_COSINE, cos, 2, 0},
+    {GRAPH_EXPONENTIAL, exp, 2, 0},
+    {GRAPH_LOG, log, 2, 0},
+    {GRAPH_TANH, tanh, 3, 0},
+    {GRAPH_LOGISTIC, logistic, 4, 0},
+    {GRAPH_SILU, silu, 5, 0},
+    {GRAPH_GELU, gelu, 6, 0.5},
+    {GRAPH_ERF, erf, 3, 0},
+    {GRAPH_SINE, sin, 2, 0},
+    {GRAPH_COSINE, cos, 2, 0},
     {GRAPH_POWER, half_power, 2, 0},
+    {GRAPH_SILU_GRADIENT, silu_slope, 9, 0.5},
+    {GRAPH_GELU_GRADIENT, gelu_slope, 9, 0.5},
 };
 
 static const struct function *function_of(int op) {
@@ -97,13 +109,16 @@ static void test_function(const cpu_kernels *table, const struct function *f, ui
     cpu_map_kernel kernel = table->maps[0]->map[f->op][dtype];
     static double out[MOST];
     const double y = 2.5, unit = wide ? 0x1p-52 : 0x1p-23, least = wide ? 0x1p-1022 : 0x1p-126;
-    const float single = 2.5f;
+    const float single = 2.5f, one = 1;
     const void *exponent = wide ? (const void *)&y : (const void *)&single;
+    bool slope = f->op == GRAPH_SILU_GRADIENT || f->op == GRAPH_GELU_GRADIENT;
+    const void *operands[] = {slope ? (const void *)&one : in[0], slope ? in[0] : exponent};
+    unsigned scalars = slope ? 1 : f->op == GRAPH_POWER ? 2 : 0;
     if (!kernel) return;
     fill(dtype);
     for (int i = 0; i < 60; i++) set(dtype, 0, 5 * i, i < 40 ? (i - 20) * 4.17 : (i - 50) * 1e4);
     for (int64_t n = 0; n < MOST; n += 23) {
-        kernel(out, (const void *const[]){in[0], exponent}, n, f->op == GRAPH_POWER ? 2 : 0, NULL);
+        kernel(out, operands, n, scalars, NULL);
         for (int64_t k = 0; k < n; k++) {
             double x = wide ? ((double *)(void *)in[0])[k] : (double)((float *)(void *)in[0])[k];
             double is = wide ? out[k] : (double)((float *)(void *)out)[k], must = f->exact(x);

@@ -105,9 +105,7 @@ static shoal_status place_scratch(cpu_program *p, uint32_t s, part_list *parts) 
     if (step->run == cpu_region_run)
         return take(p, parts, cpu_region_scratch(&step->u.region) * p->threads, s,
                     &step->u.region.scratch);
-    if (step->run == cpu_row_run)
-        return take(p, parts, (size_t)step->u.row.n * sizeof(float) * p->threads, s,
-                    &step->u.row.scratch);
+    if (step->scratch_bytes) return take(p, parts, step->scratch_bytes, s, &step->scratch);
     if (step->run == cpu_reduce_run) {
         cpu_reduce *r = &step->u.reduce;
         SHOAL_TRY(take(p, parts, cpu_reduce_partial(r), s, &r->partial));

@@ -25,9 +25,11 @@ static void mark_users(const cpu_kernels *kernels, cpu_program *p) {
         const shoal_node *node = &p->g->nodes[i];
         bool near = node->n_inputs > 1 && cpu_map_kernel_of(kernels, p->g, node);
         bool any = cpu_is_move(node->op) || cpu_dot_fits(kernels, p->g, node);
+        bool attends = cpu_attention_fits(kernels, p->g, node);
         for (uint32_t k = 0; k < node->n_inputs; k++) {
+            bool views = any || (attends && cpu_attention_reads_view(node, k));
             p->values[node->inputs[k]].needs_near |= near;
-            p->values[node->inputs[k]].needs_dense |= !near && !any;
+            p->values[node->inputs[k]].needs_dense |= !near && !views;
         }
     }
     for (uint32_t i = 0; i < p->g->n_outputs; i++) p->values[p->g->outputs[i]].needs_dense = true;
@@ -105,6 +107,7 @@ static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
 
 static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_node *node) {
     const cpu_kernels *kernels = device->kernels;
+    shoal_status status = SHOAL_OK;
     cpu_step *step = &p->steps[p->n_steps++];
     uint32_t *writes = base_arena_array(&p->arena, uint32_t, node->n_outputs);
     if (!writes) return SHOAL_NO_MEMORY;
@@ -124,15 +127,18 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
         return cpu_control_prepare(device, p, step);
     else if (cpu_convolve_fits(kernels, p->g, node))
         return cpu_convolve_prepare(kernels, p, step);
+    else if (cpu_attention_fits(kernels, p->g, node))
+        return cpu_attention_prepare(kernels, p, step);
     else if (cpu_windows_fits(kernels, p->g, node))
         return cpu_windows_prepare(kernels, p, step);
     else if (cpu_scatter_windows_fits(p->g, node))
         return cpu_scatter_windows_prepare(p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
         cpu_reduce_prepare(kernels, p, node, NULL, step);
-    else if (!cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step))
+    else if (!cpu_index_prepare(kernels, p, step, &status) &&
+             !cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step))
         step->run = run_reference;
-    return SHOAL_OK;
+    return status;
 }
 
 /* ---- regions ----
@@ -381,7 +387,8 @@ bool cpu_supports(const cpu_kernels *kernels, const shoal_graph *g, const shoal_
     if (!graph_op(node->op)->decompose) return ref_supports(node);
     const cpu_program program = {.g = g};
     cpu_step step = {.node = node};
-    return cpu_map_kernel_of(kernels, g, node) || cpu_row_prepare(kernels, &program, &step);
+    return cpu_map_kernel_of(kernels, g, node) || cpu_attention_fits(kernels, g, node) ||
+           cpu_row_prepare(kernels, &program, &step);
 }
 
 static shoal_status build(shoal_device *device, const shoal_graph *g,
