@@ -284,25 +284,74 @@ def ops_python():
     return [lib.against_rate("ops.python", CHAIN * (ROUNDS // 4), "op/s", times, 300_000)]
 
 
+def interpreter(module, variable, how):
+    """One that has a module: what the variable names, this one, or Debian's."""
+    for found in (os.environ.get(variable), sys.executable, "/usr/bin/python3"):
+        if found and not subprocess.run([found, "-c", f"import {module}"], check=False,
+                                        capture_output=True).returncode:
+            return found
+    raise BenchError(f"no {module}; {how}, or name an interpreter that has it in {variable}")
+
+
 def torch_python():
-    """An interpreter that has torch: this one, or Debian's."""
-    for interpreter in (os.environ.get("SHOAL_BENCH_TORCH"), sys.executable, "/usr/bin/python3"):
-        if interpreter and not subprocess.run([interpreter, "-c", "import torch"], check=False,
-                                              capture_output=True).returncode:
-            return interpreter
-    raise BenchError("no torch; apt-get install python3-torch, or name an interpreter that has it "
-                     "in SHOAL_BENCH_TORCH")
+    return interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
+
+
+def jax_python():
+    return interpreter("jax", "SHOAL_BENCH_JAX", "run tools/install.sh bench")
+
+
+def trainer(name, pool, steps, *words):
+    """Ours: bench/NAME.py at a pool."""
+    return Peer([sys.executable, lib.ROOT / "bench" / f"{name}.py", pool.address, steps, *words])
 
 
 def mlp():
     """Training 784-256-10, batch 64, SGD, through a worker process of two threads, against PyTorch."""
     steps, folder = lib.scaled(320), lib.ROOT / "bench"
-    with Pool(1, threads=2) as pool, \
-            Peer([sys.executable, folder / "mlp.py", pool.address, steps]) as ours, \
-            Peer([torch_python(), folder / "mlp_torch.py", "-", steps]) as theirs:
-        times = race({"ours": ours, "torch": theirs})
-    return [lib.versus("mlp.vs_torch", steps, "steps/s", "PyTorch, eager", times["ours"],
-                       times["torch"], {"ratio": 1.0})]
+    with Pool(1, threads=2) as pool, trainer("mlp", pool, steps) as ours, \
+            trainer("mlp", pool, steps, "compiled") as compiled, \
+            Peer([torch_python(), folder / "mlp_torch.py", "eager", steps]) as eager, \
+            Peer([torch_python(), folder / "mlp_torch.py", "best", steps]) as best:
+        times = race({"ours": ours, "compiled": compiled, "eager": eager, "best": best})
+        said = [" ".join(peer.said) for peer in (eager, best)]
+    return [lib.versus("mlp.vs_torch", steps, "steps/s", said[0], times["ours"], times["eager"],
+                       {"ratio": 1.0}),
+            lib.versus("mlp.compiled_vs_torch", steps, "steps/s", said[1], times["compiled"],
+                       times["best"], {"ratio": 1.5})]
+
+
+def same_losses(*peers):
+    """Peers of gpt.py have to train alike: a step that does something else has no speed."""
+    losses = np.array([[float(loss) for loss in peer.said[0].split(",")] for peer in peers])
+    apart = np.abs(losses - losses[0]).max()
+    if not apart <= 1e-4:
+        raise BenchError(f"losses are {apart:.1e} apart")
+
+
+def gpt():
+    """Training a GPT of 4 layers, 128 wide, 64 tokens, batch 12, AdamW; against PyTorch and XLA."""
+    steps, folder = lib.scaled(24), lib.ROOT / "bench"
+    with Pool(1, threads=2) as pool, trainer("gpt", pool, steps) as ours, \
+            Peer([torch_python(), folder / "gpt_torch.py", "-", steps]) as torch, \
+            Peer([jax_python(), folder / "gpt_jax.py", "-", steps]) as xla:
+        same_losses(ours, torch, xla)
+        times = race({"ours": ours, "torch": torch, "xla": xla}, runs=None if lib.QUICK else 9)
+    return [lib.versus(f"gpt.vs_{name}", steps, "steps/s", " ".join(peer.said[1:]), times["ours"],
+                       times[name], {"ratio": bar})
+            for name, peer, bar in (("torch", torch, 1.1), ("xla", xla, 2.1))]
+
+
+def gpt_data_parallel():
+    """The same GPT, each batch divided between two workers of one thread, against one of them."""
+    steps = lib.scaled(24)
+    with Pool(1) as one, Pool(2) as two, trainer("gpt", one, steps) as alone, \
+            trainer("gpt", two, steps, "spread") as pair:
+        same_losses(alone, pair)
+        print(f"gpt.data_parallel: messages per step to each worker: {' '.join(pair.said[1:])}")
+        times = race({"alone": alone, "pair": pair}, runs=None if lib.QUICK else 9)
+    return [lib.versus("gpt.data_parallel", steps, "steps/s", "one worker of one thread",
+                       times["pair"], times["alone"], {"ratio": 1.8})]
 
 
 def start(name, command, bar_ms):
@@ -391,7 +440,9 @@ TABLE = [
     (["ops.latency_us"], ops_latency),
     (["ops.latency3_us"], ops_latency3),
     *(([f"wire.curve_cost.{what}_{how}"], function) for (how, what), function in CURVE_COST.items()),
-    (["mlp.vs_torch"], mlp),
+    (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
+    (["gpt.vs_torch", "gpt.vs_xla"], gpt),
+    (["gpt.data_parallel"], gpt_data_parallel),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
 ]

@@ -104,8 +104,19 @@ def environment(**more):
     return result
 
 
+def serve(work, *words):
+    """What a Peer's process does: says that it is ready, and `words`; works whenever it is told."""
+    print("ready", *words, flush=True)
+    run = timed(work)
+    for _ in sys.stdin:
+        print(f"{run():.9f}", flush=True)
+
+
 class Peer:
-    """A process that says `ready`, then for each line it gets runs once and prints the seconds."""
+    """A process that says `ready`, then for each line it gets runs once and prints the seconds.
+
+    said: the words that came after `ready`.
+    """
 
     def __init__(self, command, **variables):
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
@@ -113,14 +124,15 @@ class Peer:
                                         env=environment(**variables))
         self.name = Path(command[0]).name if len(command) < 2 else " ".join(
             Path(str(word)).name for word in command[:2])
-        if self.answer() != "ready":
+        ready, *self.said = self.answer().split()
+        if ready != "ready":
             raise BenchError(f"{self.name}: did not say that it is ready")
 
     def answer(self):
-        line = self.process.stdout.readline()
+        line = self.process.stdout.readline().strip()
         if not line:
             raise BenchError(f"{self.name}: ended with code {self.process.wait(SECONDS)}")
-        return line.strip()
+        return line
 
     def __call__(self):
         time.sleep(0.05)  # threads of the others' last run come to rest

@@ -1,12 +1,11 @@
 """A client that trains 784-256-10 on batches of 64 by SGD, through a pool, and does STEPS steps when told.
 
-    mlp.py ADDRESS STEPS
+    mlp.py ADDRESS STEPS [compiled]
 
 Speaks the protocol of lib.Peer. Before that it prints nothing but `ready`; the losses of the first
 steps are checked against NumPy's.
 """
 import sys
-import time
 
 import numpy as np
 
@@ -44,20 +43,18 @@ def expected(steps):
     return losses
 
 
-def serve(step, item):
+def serve(step, item, *said):
     """Checks the first losses, then trains when told: step() -> loss, item(loss) -> a number."""
     for want in expected(5):
         got = item(step())
         if abs(got - want) > 1e-4:
             raise lib.BenchError(f"the loss is {got}, not {want}")
-    steps = int(sys.argv[2])
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        start = time.perf_counter()
-        for _ in range(steps):
+
+    def train():
+        for _ in range(int(sys.argv[2])):
             loss = step()
         item(loss)
-        print(f"{time.perf_counter() - start:.9f}", flush=True)
+    lib.serve(train, *said)
 
 
 def main():
@@ -78,7 +75,7 @@ def main():
         loss.backward()
         optimizer.step()
         return loss
-    serve(step, lambda loss: loss.item())
+    serve(shoal.compile(step) if sys.argv[3:] == ["compiled"] else step, lambda loss: loss.item())
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""The peer of mlp.py: PyTorch, eager, on as many threads as it is fastest with, one or two.
+"""The peer of mlp.py: PyTorch, on as many threads as it is fastest with.
 
-    mlp_torch.py - STEPS
+    mlp_torch.py eager|best STEPS
 
-Run by an interpreter that has torch.
+Run by an interpreter that has torch. With `best` it may compile, where it can.
 """
-import time
+import sys
 
 import mlp
+import torch
+import torch_forms
 
 
-def main():
-    import torch
+def training(compiled):
+    """A step of training from the start; returns its loss."""
     images, labels, weights = mlp.data()
     model = torch.nn.Sequential(torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
     with torch.no_grad():
@@ -19,27 +21,23 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=mlp.RATE)
     x, y = torch.tensor(images.tolist()), torch.tensor(labels.tolist())
 
+    def loss_of(x, y):
+        return torch.nn.functional.cross_entropy(model(x), y)
+    if compiled:
+        loss_of = torch.compile(loss_of)
+
     def step():
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss = loss_of(x, y)
         loss.backward()
         optimizer.step()
         return loss
+    return step
 
-    def seconds(threads):
-        torch.set_num_threads(threads)
-        kept = [p.detach().clone() for p in model.parameters()]
-        start = time.perf_counter()
-        for _ in range(50):
-            step()
-        took = time.perf_counter() - start
-        with torch.no_grad():
-            for parameter, before in zip(model.parameters(), kept):
-                parameter.copy_(before)
-        return took
-    seconds(1)
-    torch.set_num_threads(min((1, 2), key=seconds))
-    mlp.serve(step, lambda loss: loss.item())
+
+def main():
+    step, form = torch_forms.fastest(training, compile_too=sys.argv[1] == "best")
+    mlp.serve(step, lambda loss: loss.item(), form)
 
 
 if __name__ == "__main__":

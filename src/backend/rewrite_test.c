@@ -139,6 +139,46 @@ static void once(void **state) {
     graph_destroy(&g);
 }
 
+static uint32_t product(graph *g, uint32_t a, uint32_t b) {
+    return test_add(g, GRAPH_DOT_GENERAL, VALUES(a, b),
+                    ATTRS(INTS(LHS_BATCHING_DIMENSIONS, 0), INTS(RHS_BATCHING_DIMENSIONS, 1),
+                          INTS(LHS_CONTRACTING_DIMENSIONS, 2),
+                          INTS(RHS_CONTRACTING_DIMENSIONS, 0)));
+}
+
+/* Transposed products, batches in front: their operands change places, unless the product is read
+ * by others too, or its axes move otherwise. */
+static void products(void **state) {
+    graph *g = begin(), *to;
+    uint32_t a = test_input(g, T(F32, 2, 3, 4, 5)), b = test_input(g, T(F32, 4, 2, 6));
+    uint32_t v = product(g, a, b);
+    ok(graph_add_output(
+        g, test_add(g, GRAPH_TRANSPOSE, VALUES(v), ATTRS(INTS(PERMUTATION, 0, 3, 1, 2)))));
+    ok(graph_new(0, &to));
+    ok(graph_rewrite(graph_data(g), ref_evaluate, NULL, to));
+    assert_int_equal(graph_data(to)->n_nodes, 1);
+    float x[2 * 3 * 4 * 5], y[4 * 2 * 6], out[2][2 * 6 * 3 * 5];
+    for (int i = 0; i < 120; i++) x[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < 48; i++) y[i] = (float)(i % 5) - 2;
+    for (int k = 0; k < 2; k++)
+        ok(ref_evaluate(NULL, graph_data(k ? to : g), (const void *const[]){x, y},
+                        (void *const[]){out[k]}));
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    graph_destroy(&to);
+    graph_destroy(&g);
+    g = begin();
+    a = test_input(g, T(F32, 2, 3, 4, 5)), b = test_input(g, T(F32, 4, 2, 6));
+    v = product(g, a, b);
+    ok(graph_add_output(
+        g, test_add(g, GRAPH_TRANSPOSE, VALUES(v), ATTRS(INTS(PERMUTATION, 0, 1, 3, 2)))));
+    leaves(&g, "dot_general transpose");
+    ok(graph_add_output(g,
+                        test_add(g, GRAPH_TRANSPOSE, VALUES(graph_data(g)->nodes[0].first_output),
+                                 ATTRS(INTS(PERMUTATION, 0, 3, 1, 2)))));
+    leaves(&g, "dot_general transpose transpose");
+    graph_destroy(&g);
+}
+
 /* ---- the same numbers; without division, which would tell -0 from 0 ---- */
 
 enum { ROWS = 3, COLUMNS = 3, MOST = 40 };
@@ -216,8 +256,8 @@ static void same_numbers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(algebra), cmocka_unit_test(shapes),       cmocka_unit_test(constants),
-        cmocka_unit_test(once),    cmocka_unit_test(same_numbers),
+        cmocka_unit_test(algebra), cmocka_unit_test(shapes),   cmocka_unit_test(constants),
+        cmocka_unit_test(once),    cmocka_unit_test(products), cmocka_unit_test(same_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,8 @@ typedef struct rewriter {
     graph_evaluate evaluate;
     void *context;
     base_map known; /* hash of a node of `to` -> its number + 1 */
+    const shoal_graph *from;
+    const uint32_t *reads; /* per value of `from`: how often it is an operand or an output */
     uint16_t op;
     const shoal_node *node; /* of the source; its attributes unless changed by a rule */
     uint32_t n_inputs;
@@ -146,6 +148,43 @@ static bool replace_ints(rewriter *r, shoal_attr_key key, const int64_t *numbers
     return true;
 }
 
+/* The transposed product of two matrices is the product of the second with the first, if these are
+ * looked at the other way round. A product that somebody else reads, too, stays. */
+static bool turn_product(rewriter *r) {
+    const shoal_node *product = defined_by(r, 0, GRAPH_DOT_GENERAL);
+    uint32_t operand = r->node->inputs[0], maker = r->from->values[operand].node;
+    if (!product || r->reads[operand] > 1 || maker == SHOAL_NO_NODE ||
+        r->from->nodes[maker].op != GRAPH_DOT_GENERAL)
+        return false;
+    static const shoal_attr_key keys[] = {
+        SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS,
+        SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS};
+    const int64_t *order = attr_of(r, SHOAL_ATTR_PERMUTATION)->u.ints;
+    uint32_t batch = shoal_node_attr(product, keys[0])->count;
+    uint32_t sums = shoal_node_attr(product, keys[2])->count, rank = r->result.rank;
+    uint32_t first = target(r)->values[product->inputs[0]].type.rank - batch - sums;
+    uint32_t second = rank - batch - first;
+    for (uint32_t i = 0; i < rank; i++)
+        if (order[i] != (i < batch ? i : i < batch + second ? i + first : i - second)) return false;
+    shoal_attr *attrs = base_arena_array(graph_arena(r->to), shoal_attr, product->n_attrs);
+    uint32_t *inputs = base_arena_array(graph_arena(r->to), uint32_t, 2);
+    if (!attrs || !inputs) return false;
+    memcpy(attrs, product->attrs, product->n_attrs * sizeof *attrs);
+    for (int k = 0; k < 4; k++) {
+        const shoal_attr *other = shoal_node_attr(product, keys[k ^ 1]);
+        *graph_find_attr(attrs, product->n_attrs, keys[k]) =
+            graph_ints(keys[k], other->u.ints, other->count);
+    }
+    inputs[0] = product->inputs[1];
+    inputs[1] = product->inputs[0];
+    r->op = GRAPH_DOT_GENERAL;
+    r->inputs = inputs;
+    r->n_inputs = 2;
+    r->attrs = attrs;
+    r->n_attrs = product->n_attrs;
+    return true;
+}
+
 static bool transpose(rewriter *r, uint32_t *value) {
     const shoal_node *inner = defined_by(r, 0, GRAPH_TRANSPOSE);
     const shoal_attr *outer = attr_of(r, SHOAL_ATTR_PERMUTATION);
@@ -157,9 +196,11 @@ static bool transpose(rewriter *r, uint32_t *value) {
         r->inputs[0] = inner->inputs[0];
         outer = attr_of(r, SHOAL_ATTR_PERMUTATION);
     }
-    for (uint32_t i = 0; i < outer->count; i++)
-        if (outer->u.ints[i] != i) return false;
-    return is(r, 0, value);
+    bool moves = false;
+    for (uint32_t i = 0; i < outer->count; i++) moves |= outer->u.ints[i] != i;
+    if (!moves) return is(r, 0, value);
+    turn_product(r);
+    return false;
 }
 
 static bool broadcast(rewriter *r, uint32_t *value) {
@@ -472,10 +513,19 @@ static shoal_status rewrite(rewriter *r, const shoal_graph *from, uint32_t *map,
     return graph_extract(all, all->inputs, all->n_inputs, all->outputs, all->n_outputs, to);
 }
 
+static void count_reads(const shoal_graph *g, uint32_t *reads) {
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        for (uint32_t i = 0; i < g->nodes[n].n_inputs; i++) reads[g->nodes[n].inputs[i]]++;
+    for (uint32_t i = 0; i < g->n_outputs; i++) reads[g->outputs[i]]++;
+}
+
 shoal_status graph_rewrite(const shoal_graph *from, graph_evaluate how, void *context, graph *to) {
-    rewriter r = {.evaluate = how, .context = context};
-    uint32_t *map = malloc((from->n_values + (size_t)1) * sizeof *map);
+    rewriter r = {.evaluate = how, .context = context, .from = from};
+    /* Values of `to` by those of the source, and behind them how often each is read. */
+    uint32_t *map = calloc(from->n_values + (size_t)1, 2 * sizeof *map);
     if (!map) return base_fail(SHOAL_NO_MEMORY, "no memory for %u values", from->n_values);
+    count_reads(from, map + from->n_values);
+    r.reads = map + from->n_values;
     base_map_init(&r.known);
     shoal_status status = graph_new(0, &r.to);
     if (!status) status = rewrite(&r, from, map, to);

@@ -2,8 +2,8 @@
  *
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
  * lie), then the steps: fuse.c (regions of elementwise operations), row.c (composites along rows),
- * attention.c, move.c (copies), reduce.c, dot.c with product.c. kernels.c is compiled once per
- * instruction set.
+ * attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c. kernels.c is compiled once
+ * per instruction set.
  * What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
@@ -268,6 +268,25 @@ typedef struct cpu_windows {
     cpu_window_axis axis[SHOAL_MAX_RANK];
 } cpu_windows;
 
+/* gather and scatter. Places are the positions that have an index; a box is taken at each of them,
+ * `runs` runs of `run` elements. Strides are in elements. */
+typedef struct cpu_place {
+    int64_t size, result, index, operand; /* an axis of places, and its strides */
+} cpu_place;
+typedef struct cpu_chosen {
+    int64_t stride, last; /* of the operand's axis that an index chooses; the last that is inside */
+} cpu_chosen;
+typedef struct cpu_indexing {
+    cpu_map_kernel join; /* of a scatter; NULL: it overwrites */
+    size_t bytes;        /* of an element */
+    uint32_t rank, n_chosen;
+    cpu_place place[SHOAL_MAX_RANK];
+    cpu_chosen chosen[SHOAL_MAX_RANK];
+    int64_t index_step; /* from the index for one axis to that for the next */
+    ref_view box;       /* axes of runs: `to` in the result, `from` in the operand */
+    int64_t places, runs, run;
+} cpu_indexing;
+
 /* What goes along the rows of one axis: `count` rows of `length` elements that are `inner` apart.
  */
 typedef struct cpu_order {
@@ -326,6 +345,7 @@ struct cpu_step {
         cpu_convolution convolution;
         cpu_control control;
         cpu_windows *windows;
+        cpu_indexing *indexing;
         struct cpu_attention *attention;
         cpu_order order;
     } u;
@@ -447,6 +467,12 @@ shoal_status cpu_windows_run(const cpu_run *run, const cpu_step *step);
 bool cpu_scatter_windows_fits(const shoal_graph *g, const shoal_node *node);
 shoal_status cpu_scatter_windows_prepare(cpu_program *program, cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_scatter_windows_run(const cpu_run *run, const cpu_step *step);
+
+/* false: no fast step; else *status says whether there was memory. */
+bool cpu_index_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step,
+                       shoal_status *status);
+shoal_status cpu_gather_run(const cpu_run *run, const cpu_step *step);
+shoal_status cpu_scatter_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_control_fits(const shoal_node *node);
 /* Compiles the bodies; fini is for what it has compiled, failed or not. */

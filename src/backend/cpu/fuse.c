@@ -342,20 +342,39 @@ static int64_t row_offset(const cpu_region *r, const cpu_source *source, int64_t
     return offset;
 }
 
+/* One element n times. */
+static void repeat(char *to, const char *element, int64_t n, size_t bytes) {
+    switch (bytes) {
+#define REPEAT(type)                                                                               \
+    {                                                                                              \
+        type x;                                                                                    \
+        memcpy(&x, element, sizeof x);                                                             \
+        for (int64_t i = 0; i < n; i++) ((type *)to)[i] = x;                                       \
+        break;                                                                                     \
+    }
+    case 1: REPEAT(uint8_t)
+    case 2: REPEAT(uint16_t)
+    case 4: REPEAT(uint32_t)
+    default: REPEAT(uint64_t)
+#undef REPEAT
+    }
+}
+
 /* Elements [at, at + n) of a source that repeats, one after another. */
 static void spread(const cpu_region *r, const cpu_source *source, const char *from, int64_t at,
                    int64_t n, char *to) {
     int64_t row = r->dims[r->rank - 1], inner = source->strides[r->rank - 1];
+    int64_t inside = at % row, offset = row_offset(r, source, at);
     size_t bytes = source->bytes;
-    for (int64_t end = at + n; at < end;) {
-        int64_t inside = at % row, some = row - inside < end - at ? row - inside : end - at;
-        const char *begin = from + (size_t)(row_offset(r, source, at) + inside * inner) * bytes;
+    for (int64_t end = at + n, some; at < end; at += some, inside = 0) {
+        some = row - inside < end - at ? row - inside : end - at;
+        const char *begin = from + (size_t)(offset + inside * inner) * bytes;
         if (inner == 1)
             memcpy(to, begin, (size_t)some * bytes);
         else
-            for (int64_t i = 0; i < some; i++) memcpy(to + (size_t)i * bytes, begin, bytes);
+            repeat(to, begin, some, bytes);
         to += (size_t)some * bytes;
-        at += some;
+        offset = r->rank == 2 ? offset + source->strides[0] : row_offset(r, source, at + some);
     }
 }
 

@@ -146,6 +146,7 @@ static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
 
 static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_node *node) {
     const cpu_kernels *kernels = device->kernels;
+    shoal_status status = SHOAL_OK;
     cpu_step *step = &p->steps[p->n_steps++];
     uint32_t *writes = base_arena_array(&p->arena, uint32_t, node->n_outputs);
     if (!writes) return SHOAL_NO_MEMORY;
@@ -173,9 +174,10 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
         return cpu_scatter_windows_prepare(p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
         cpu_reduce_prepare(kernels, p, node, NULL, step);
-    else if (!cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step))
+    else if (!cpu_index_prepare(kernels, p, step, &status) &&
+             !cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step))
         step->run = run_reference;
-    return SHOAL_OK;
+    return status;
 }
 
 /* ---- regions ----

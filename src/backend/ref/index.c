@@ -72,8 +72,7 @@ shoal_status ref_reverse(const ref_call *call) {
 
 /* ---- boxes at given indices ---- */
 
-/* Element `at` of an integer tensor; what int64 does not hold is its largest number. */
-static int64_t index_at(const ref_call *call, uint32_t input, int64_t at) {
+int64_t ref_index_at(const ref_call *call, uint32_t input, int64_t at) {
     uint8_t dtype = ref_input(call, input)->dtype;
     ref_chunk one;
     ref_load(&one, dtype, call->inputs[input], at, 1);
@@ -89,7 +88,7 @@ static int64_t start_of(const ref_call *call, uint32_t first, const shoal_type *
                         const int64_t *size) {
     int64_t at[SHOAL_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++)
-        at[i] = clamped(index_at(call, first + i, 0), type->dims[i], size[i]);
+        at[i] = clamped(ref_index_at(call, first + i, 0), type->dims[i], size[i]);
     return ravel(type, at);
 }
 
@@ -118,44 +117,36 @@ shoal_status ref_dynamic_update_slice(const ref_call *call) {
 
 /* ---- gather and scatter ---- */
 
-/* One of the two, in the words of gather: `result` is the updates of a scatter. */
-typedef struct indexing {
-    const shoal_type *operand, *indices, *result;
-    uint32_t indices_input;
-    const shoal_attr *window, *dropped, *operand_batching, *index_batching, *map;
-    int64_t vector;
-} indexing;
-
-static indexing gather_of(const ref_call *call) {
-    return (indexing){ref_input(call, 0),
-                      ref_input(call, 1),
-                      ref_output(call),
-                      1,
-                      ref_attr(call, SHOAL_ATTR_OFFSET_DIMS),
-                      ref_attr(call, SHOAL_ATTR_COLLAPSED_SLICE_DIMS),
-                      ref_attr(call, SHOAL_ATTR_OPERAND_BATCHING_DIMS),
-                      ref_attr(call, SHOAL_ATTR_START_INDICES_BATCHING_DIMS),
-                      ref_attr(call, SHOAL_ATTR_START_INDEX_MAP),
-                      ref_attr(call, SHOAL_ATTR_INDEX_VECTOR_DIM)->u.i};
+ref_indexing ref_gather_of(const ref_call *call) {
+    return (ref_indexing){ref_input(call, 0),
+                          ref_input(call, 1),
+                          ref_output(call),
+                          1,
+                          ref_attr(call, SHOAL_ATTR_OFFSET_DIMS),
+                          ref_attr(call, SHOAL_ATTR_COLLAPSED_SLICE_DIMS),
+                          ref_attr(call, SHOAL_ATTR_OPERAND_BATCHING_DIMS),
+                          ref_attr(call, SHOAL_ATTR_START_INDICES_BATCHING_DIMS),
+                          ref_attr(call, SHOAL_ATTR_START_INDEX_MAP),
+                          ref_attr(call, SHOAL_ATTR_INDEX_VECTOR_DIM)->u.i};
 }
 
-static indexing scatter_of(const ref_call *call) {
+ref_indexing ref_scatter_of(const ref_call *call) {
     uint32_t n = (call->node->n_inputs - 1) / 2;
-    return (indexing){ref_input(call, 0),
-                      ref_input(call, n),
-                      ref_input(call, n + 1),
-                      n,
-                      ref_attr(call, SHOAL_ATTR_UPDATE_WINDOW_DIMS),
-                      ref_attr(call, SHOAL_ATTR_INSERTED_WINDOW_DIMS),
-                      ref_attr(call, SHOAL_ATTR_INPUT_BATCHING_DIMS),
-                      ref_attr(call, SHOAL_ATTR_SCATTER_INDICES_BATCHING_DIMS),
-                      ref_attr(call, SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
-                      ref_attr(call, SHOAL_ATTR_INDEX_VECTOR_DIM)->u.i};
+    return (ref_indexing){ref_input(call, 0),
+                          ref_input(call, n),
+                          ref_input(call, n + 1),
+                          n,
+                          ref_attr(call, SHOAL_ATTR_UPDATE_WINDOW_DIMS),
+                          ref_attr(call, SHOAL_ATTR_INSERTED_WINDOW_DIMS),
+                          ref_attr(call, SHOAL_ATTR_INPUT_BATCHING_DIMS),
+                          ref_attr(call, SHOAL_ATTR_SCATTER_INDICES_BATCHING_DIMS),
+                          ref_attr(call, SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
+                          ref_attr(call, SHOAL_ATTR_INDEX_VECTOR_DIM)->u.i};
 }
 
 /* Where in the operand the element `at` of the result lies: `start` by the indices, `offset` inside
  * the box. */
-static void place_of(const ref_call *call, const indexing *x, const int64_t *at, int64_t *start,
+static void place_of(const ref_call *call, const ref_indexing *x, const int64_t *at, int64_t *start,
                      int64_t *offset) {
     int64_t batch[SHOAL_MAX_RANK + 1] = {0}, window[SHOAL_MAX_RANK];
     uint32_t n_batch = 0, n_window = 0;
@@ -175,12 +166,12 @@ static void place_of(const ref_call *call, const indexing *x, const int64_t *at,
         start[x->operand_batching->u.ints[i]] = batch[x->index_batching->u.ints[i]];
     for (uint32_t i = 0; i < x->map->count; i++) {
         if (x->vector < x->indices->rank) batch[x->vector] = i;
-        start[x->map->u.ints[i]] = index_at(call, x->indices_input, ravel(x->indices, batch));
+        start[x->map->u.ints[i]] = ref_index_at(call, x->indices_input, ravel(x->indices, batch));
     }
 }
 
 shoal_status ref_gather(const ref_call *call) {
-    indexing x = gather_of(call);
+    ref_indexing x = ref_gather_of(call);
     const int64_t *sizes = ints(call, SHOAL_ATTR_SLICE_SIZES);
     size_t bytes = element_bytes(call);
     int64_t count = base_type_count(x.result);
@@ -216,7 +207,7 @@ static shoal_status join(const ref_call *call, ref_frame *frame, uint32_t n, int
 }
 
 shoal_status ref_scatter(const ref_call *call) {
-    indexing x = scatter_of(call);
+    ref_indexing x = ref_scatter_of(call);
     uint32_t n = x.indices_input;
     for (uint32_t k = 0; k < n; k++)
         memcpy(call->outputs[k], call->inputs[k], (size_t)base_type_bytes(ref_input(call, k)));

@@ -92,6 +92,19 @@ ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node);
 /* The offset of element number `index` of the axes, row-major, in operand `side`. */
 int64_t ref_axes_at(const ref_axes *axes, int64_t index, int side);
 
+/* A gather or a scatter, in the words of gather: `result` is the updates of a scatter. Its lists of
+ * axes are the node's attributes; `vector`: index_vector_dim. */
+typedef struct ref_indexing {
+    const shoal_type *operand, *indices, *result;
+    uint32_t indices_input;
+    const shoal_attr *window, *dropped, *operand_batching, *index_batching, *map;
+    int64_t vector;
+} ref_indexing;
+ref_indexing ref_gather_of(const ref_call *call);
+ref_indexing ref_scatter_of(const ref_call *call);
+/* Element `at` of an integer operand; what int64 does not hold is its largest number. */
+int64_t ref_index_at(const ref_call *call, uint32_t input, int64_t at);
+
 /* A convolution: extents and steps (in elements) of every axis by its meaning. The spatial ones in
  * order; channels are those of one group. */
 typedef struct ref_windows_axis {

@@ -1,0 +1,94 @@
+"""A client that trains the language model of examples/gpt.py through a pool, and does STEPS steps when told.
+
+    gpt.py ADDRESS STEPS [spread]
+
+Four layers, 128 wide, 4 heads, 64 tokens, batches of 12, AdamW. With `spread` each batch is divided between
+the workers. Speaks the protocol of lib.Peer: after `ready` come the losses of the first steps, which have to
+be those of the peers, and the number of messages to each worker per step.
+"""
+import itertools
+import sys
+
+import numpy as np
+
+import lib
+
+VOCABULARY, LENGTH, BATCH, WIDTH, LAYERS, HEADS = 65, 64, 12, 128, 4, 4
+RATE, BETAS, EPSILON, DECAY = 1e-3, (0.9, 0.99), 1e-8, 0.1
+COMPARED = 10  # losses
+
+
+def weights():
+    """What training starts from: {name: array}, the names being those of the model's parameters."""
+    rng = np.random.default_rng(5)
+
+    def normal(*shape):
+        return (0.02 * rng.standard_normal(shape)).astype(np.float32)
+
+    def linear(name, wide, deep):
+        return {f"{name}.weight": normal(wide, deep), f"{name}.bias": np.zeros(wide, np.float32)}
+
+    def norm(name):
+        return {f"{name}.weight": np.ones(WIDTH, np.float32), f"{name}.bias": np.zeros(WIDTH, np.float32)}
+    found = {"characters.weight": normal(VOCABULARY, WIDTH), "places.weight": normal(LENGTH, WIDTH)}
+    for i in range(LAYERS):
+        block = f"blocks.{i}."
+        found |= (norm(block + "before") | linear(block + "attention", 3 * WIDTH, WIDTH)
+                  | linear(block + "join", WIDTH, WIDTH) | norm(block + "between")
+                  | linear(block + "perceptron.0", 4 * WIDTH, WIDTH)
+                  | linear(block + "perceptron.2", WIDTH, 4 * WIDTH))
+    return found | norm("norm") | {"head.weight": normal(VOCABULARY, WIDTH)}
+
+
+def batches():
+    """Texts and the characters that follow, without end: some characters are more frequent than others."""
+    rng = np.random.default_rng(6)
+    chances = 1 / np.arange(1, VOCABULARY + 1)
+    text = rng.choice(VOCABULARY, (16, BATCH, LENGTH + 1), p=chances / chances.sum())
+    return itertools.cycle([(part[:, :-1].copy(), part[:, 1:].copy()) for part in text])
+
+
+def serve(step, item, tell):
+    """Trains when told: step() -> loss, item(loss) -> a number. tell(): what else there is to say."""
+    losses = [f"{item(step()):.6f}" for _ in range(COMPARED)]
+
+    def train():
+        for _ in range(int(sys.argv[2])):
+            loss = step()
+        item(loss)
+    lib.serve(train, ",".join(losses), tell())
+
+
+def main():
+    shoal = lib.product()
+    sys.path.insert(0, str(lib.ROOT / "examples"))
+    import gpt as example  # not this file
+    from shoal import functional, optim
+    shoal.connect(sys.argv[1])
+    model = example.GPT(VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS)
+    model.load_state_dict({name: shoal.tensor(start) for name, start in weights().items()})
+    optimizer = optim.AdamW(model.parameters(), lr=RATE, betas=BETAS, eps=EPSILON, weight_decay=DECAY)
+    feed, spread = batches(), sys.argv[3:] == ["spread"]
+
+    def step():
+        x, y = (shoal.tensor(part).place(axis=0) if spread else shoal.tensor(part) for part in next(feed))
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def messages():
+        """To each worker per step, once the first ones have been seen."""
+        counts = []
+        for _ in range(2):
+            for _ in range(COMPARED):
+                step()
+            shoal.sync()
+            counts.append([slot.instances for slot in shoal.status().slots if slot.compute])
+        return ", ".join(f"{(after - before) / COMPARED:g}" for before, after in zip(*counts))
+    serve(step, lambda loss: loss.item(), messages)
+
+
+if __name__ == "__main__":
+    main()
