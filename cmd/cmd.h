@@ -39,7 +39,8 @@ enum { CMD_KEY_HELP = 'h', CMD_KEY_LOG = 0x10000 };
     }
 
 extern const cmd_command cmd_hub, cmd_worker, cmd_status, cmd_doctor, cmd_matmul, cmd_explain,
-    cmd_nearest, cmd_join, cmd_invite, cmd_peers, cmd_revoke, cmd_stop_daemons, cmd_top;
+    cmd_nearest, cmd_join, cmd_invite, cmd_peers, cmd_revoke, cmd_stop_daemons, cmd_top, cmd_trace,
+    cmd_timeline;
 
 /* Parses argv[1..] for a command. Ends the process after --help (0) or a usage error (2). */
 void cmd_parse(const cmd_command *command, int argc, char **argv, void *input);

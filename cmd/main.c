@@ -14,8 +14,8 @@ static const cmd_command help_command, version_command;
 
 /* The one list of commands, in the order in which help shows them. */
 static const cmd_command *const commands[] = {
-    &cmd_hub,    &cmd_worker,  &cmd_stop_daemons, &cmd_join,     &cmd_invite,
-    &cmd_peers,  &cmd_revoke,  &cmd_status,       &cmd_top,      &cmd_doctor,
+    &cmd_hub,    &cmd_worker,  &cmd_stop_daemons, &cmd_join,     &cmd_invite,     &cmd_peers,
+    &cmd_revoke, &cmd_status,  &cmd_top,          &cmd_trace,    &cmd_timeline,   &cmd_doctor,
     &cmd_matmul, &cmd_explain, &cmd_nearest,      &help_command, &version_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 

@@ -55,6 +55,7 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddNumberToObject(row, "nodes", (double)slot->nodes);
     cJSON_AddNumberToObject(row, "sent_bytes", (double)slot->sent);
     cJSON_AddNumberToObject(row, "received_bytes", (double)slot->received);
+    cJSON_AddNumberToObject(row, "queued", slot->queued);
     cJSON_AddItemToArray(rows, row);
 }
 

@@ -116,6 +116,97 @@ def test_hub_gone(three):
     three.processes = []
 
 
+def until_it_works(call, within=15.0):
+    """What a program that goes on after a loss does: tries again until the pool is there."""
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            return call()
+        except shoal.LostError:
+            assert time.monotonic() < deadline, "the session did not join the new hub"
+            time.sleep(0.05)
+        except shoal.ShoalError as error:  # there is a hub, but no worker yet
+            assert time.monotonic() < deadline and "worker" in str(error), error
+            time.sleep(0.05)
+
+
+def kill(process):
+    process.kill()
+    process.wait(5)
+
+
+def new_hub(pool, workers):
+    """A hub at the old one's address; its workers are new as well."""
+    pool.processes = [pool.start("hub", "--address", pool.address)]
+    for i in range(workers):
+        pool.add(f"n{i + 1}")
+
+
+def test_a_session_joins_a_new_hub(three):
+    """Twice: the hub is killed and another begins. Calls that wait meanwhile end; what was computed
+    there is lost, and says so; everything else goes on in the same session."""
+    rng = np.random.default_rng(9)
+    for round in range(2):
+        array = random_array(rng, 50, 40)
+        x = shoal.tensor(array, requires_grad=True)
+        y = x * 2
+        y.start()
+        pending = x + 1
+        big = shoal.tensor(random_array(rng, 1500, 1500))
+        waiting, errors = [], []
+
+        def wait():
+            try:
+                for _ in range(1000):
+                    (big @ big).numpy()
+            except shoal.LostError as error:
+                errors.append(str(error))
+
+        for _ in range(2):
+            waiting.append(threading.Thread(target=wait))
+            waiting[-1].start()
+        time.sleep(0.3)
+        for process in three.processes:
+            kill(process)
+        for thread in waiting:
+            thread.join(3)
+            assert not thread.is_alive(), "a call still waits for a hub that is gone"
+        assert len(errors) == 2
+        expect_lost(lambda: shoal.tensor([1.0]) + 1)
+        text = expect_lost(shoal.status)
+        assert "the hub is gone" in text and "joining it again" in text and "shoal hub" in text
+        new_hub(three, 2 + round)
+        assert until_it_works(lambda: (shoal.tensor([1.0, 2.0]) + 1).tolist()) == [2.0, 3.0]
+        for lost in (x, y, pending):
+            for use in (lambda: lost.numpy(), lambda: lost + 1, lambda: lost.start(),
+                        lambda: (lost * lost).sum().backward()):
+                assert "was lost with the hub" in expect_lost(use)
+        three.await_workers(2 + round)
+        z = shoal.tensor(array, requires_grad=True)
+        near((z @ z.T).numpy(), array, array.T)
+        (z * z).sum().backward()
+        np.testing.assert_allclose(z.grad.numpy(), 2 * array, rtol=1e-6)
+        del x, y, pending, lost, use
+        shoal.sync()
+        status = shoal.status()
+        assert status.sessions == 1 and status.values <= 8, status
+
+
+def test_closing_while_the_hub_is_gone(three):
+    session = shoal.Session(three.address)
+    t = session.tensor([1.0])
+    kill(three.processes[0])
+    expect_lost(lambda: (t + 1).numpy())
+    started = time.monotonic()
+    session.close()
+    assert time.monotonic() - started < 3
+    with pytest.raises(shoal.ClosedError):
+        t + 1
+    for worker in three.processes[1:]:
+        worker.wait(5)
+    three.processes = []
+
+
 def test_port_in_use(three):
     second = subprocess.run([SHOAL, "hub", "--address", three.address], capture_output=True,
                             text=True, timeout=10)

@@ -170,7 +170,7 @@ def package_module(shoal):
     text += "from .pool import Pool as Pool, Session as Session, Slot as Slot\n"
     text += "from .random import Generator as Generator\n"
     text += "from .tensor import Axes, DType, Operand, Shape, Sorted\nfrom .tensor import Tensor as Tensor\n"
-    for module in ("nn", "optim", "functional"):
+    for module in ("nn", "optim", "functional", "debug"):
         if hasattr(shoal, module):
             text += f"from . import {module} as {module}\n"
     text += "\n__all__: list[str]\n__version__: str\n"
@@ -228,6 +228,7 @@ MODULES = {  # beside tensor and the package itself: what each imports
     "functional": TENSOR.format(dots="."),
     "autograd": TENSOR.format(dots="."),
     "signal": TENSOR.format(dots="."),
+    "debug": "from .pool import Session\n",
     "nn.module": TENSOR.format(dots=".."),
     "nn.layers": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
     "nn.functions": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",

@@ -21,6 +21,7 @@
 #ifndef SHOAL_H
 #define SHOAL_H
 
+#include "shoal/event.h"
 #include "shoal/ir.h"
 
 #ifdef __cplusplus
@@ -55,7 +56,11 @@ typedef struct shoal_options {
 } shoal_options;
 
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,
- * VERSION when it speaks another protocol, TIMEOUT. */
+ * VERSION when it speaks another protocol, TIMEOUT.
+ *
+ * When the hub is lost, calls fail with LOST within 3 s, and the session tries to join it again, by
+ * itself and until it is closed. Once the hub, or another one at its address, is there, calls work;
+ * but tensors from before were lost with the hub: those that use them fail with LOST. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_session_open(const shoal_options *options,
                                                              shoal_session **out);
 /* Ends the session; its tensors become invalid for everything but shoal_tensor_free. */
@@ -92,6 +97,7 @@ typedef struct shoal_slot {
     uint64_t busy_ns;
     uint64_t nodes;          /* operations executed */
     uint64_t sent, received; /* bytes that went to other slots, and came from them */
+    uint32_t queued;         /* programs handed out to it that are not through */
 } shoal_slot;
 
 typedef struct shoal_pool_status {
@@ -110,6 +116,29 @@ typedef struct shoal_pool_status {
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_status_of(shoal_session *session,
                                                           shoal_pool_status *status,
                                                           shoal_slot *slots, uint32_t room);
+
+/* ---- what goes on ---- */
+
+/* A process of the pool that tells of events. */
+typedef struct shoal_event_source {
+    uint32_t peer; /* its number in the pool; 0: the hub */
+    const char *name;
+    bool answered;  /* false: it did not, within a second */
+    int64_t now;    /* its clock when it answered */
+    int64_t offset; /* nanoseconds by which that is before the hub's, */
+    uint64_t doubt; /* and by which that may be wrong */
+    uint64_t lost;  /* events that came too fast to be kept */
+} shoal_event_source;
+/* Fetches what the processes of the pool have noted since this session's call before, oldest first
+ * for each process; the first call only begins. They go on recording for keep_ms after each call,
+ * at most a minute; each keeps the last 16,384 events. Calls back once per process, the hub first,
+ * on this thread; nothing may be kept. Fails with TIMEOUT when the hub does not answer within a
+ * second. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status
+shoal_events(shoal_session *session, uint32_t keep_ms,
+             void (*each)(void *context, const shoal_event_source *source,
+                          const shoal_event *events, size_t n_events),
+             void *context);
 
 /* ---- tensors ---- */
 

@@ -35,7 +35,7 @@ from .einsum import einsum
 from .files import File, load, save
 from .random import (Generator, bernoulli, get_rng_state, manual_seed, multinomial, normal, rand,
                      rand_like, randbits, randint, randn, randn_like, randperm, set_rng_state)
-from . import functional, nn, optim, signal
+from . import debug, functional, nn, optim, signal
 from .signal import compile
 from . import methods as _methods
 

@@ -25,6 +25,7 @@ from .tensor import Tensor as Tensor
 from . import nn as nn
 from . import optim as optim
 from . import functional as functional
+from . import debug as debug
 
 __all__: list[str]
 __version__: str

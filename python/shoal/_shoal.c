@@ -205,6 +205,7 @@ static PyObject *names_of(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {{"setup", setup, METH_VARARGS, NULL},
+                                  {"event_kinds", event_kinds, METH_NOARGS, NULL},
                                   {"names", names_of, METH_NOARGS, NULL},
                                   {"write_npy", write_npy, METH_VARARGS, NULL},
                                   {NULL, NULL, 0, NULL}};

@@ -50,6 +50,8 @@ void release_buffers(void);
 /* The types, for the module to make; and the module's functions. */
 extern PyType_Spec session_spec, tensor_spec, file_spec;
 extern PyMethodDef operation_functions[], gradient_functions[], signal_functions[];
+PyObject *session_events(PyObject *self, PyObject *args);
+PyObject *event_kinds(PyObject *module, PyObject *unused);
 PyObject *tensor_requires_grad(PyObject *self, void *unused);
 PyObject *tensor_is_leaf(PyObject *self, void *unused);
 PyObject *tensor_origin(PyObject *self, void *unused);

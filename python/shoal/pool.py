@@ -26,6 +26,7 @@ class Slot:
     nodes: int
     sent: int  # bytes that went to other slots, and came from them
     received: int
+    queued: int  # programs handed out to it that are not through
 
 
 @dataclass(frozen=True)

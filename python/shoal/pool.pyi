@@ -53,6 +53,7 @@ class Slot:
     nodes: int
     sent: int
     received: int
+    queued: int
 
 def connect(
     address: Any, timeout_ms: int = ..., name: str | None = ..., spare: Any = ...

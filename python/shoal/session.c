@@ -244,13 +244,13 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     for (uint32_t i = 0; list && i < pool.n_slots && i < ROOM; i++) {
         const shoal_slot *s = &slots[i];
         PyObject *row = Py_BuildValue(
-            "{sIsIsssssssssIsNsdsKsKsKsKsKsKsK}", "slot", s->slot, "pid", s->pid, "worker",
+            "{sIsIsssssssssIsNsdsKsKsKsKsKsKsKsI}", "slot", s->slot, "pid", s->pid, "worker",
             s->worker, "host", s->host, "backend", s->backend, "device", s->device, "threads",
             s->threads, "compute", PyBool_FromLong(s->compute), "weight", s->weight, "memory",
             (unsigned long long)s->memory, "bytes", (unsigned long long)s->bytes, "instances",
             (unsigned long long)s->instances, "busy_ns", (unsigned long long)s->busy_ns, "nodes",
             (unsigned long long)s->nodes, "sent", (unsigned long long)s->sent, "received",
-            (unsigned long long)s->received);
+            (unsigned long long)s->received, "queued", s->queued);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -268,6 +268,7 @@ static PyMethodDef session_methods[] = {
     {"close", session_close, METH_NOARGS, "Ends the session."},
     {"sync", session_sync, METH_NOARGS, "Waits until everything recorded has run."},
     {"_tape", session_tape, METH_NOARGS, NULL},
+    {"_events", session_events, METH_VARARGS, NULL},
     {"_counts", session_counts, METH_NOARGS, NULL},
     {"_status", session_status, METH_NOARGS, NULL},
     {"_from_buffer", session_from_buffer, METH_VARARGS, NULL},

@@ -39,7 +39,7 @@ static shoal_status worker_device_of(const shoal_worker_options *options, worker
     return backend_find(name, &out->backend);
 }
 
-static bool stopped(const lend *l) { return l->options.stop && *l->options.stop; }
+static bool stopped(const lend *l) { return base_stopped(l->options.stop); }
 
 /* ---- one life ---- */
 
@@ -158,8 +158,7 @@ static shoal_status try_hubs(lend *l) {
     return base_fail(status, "%s; and elsewhere: %s", message, why);
 }
 
-/* Whether the same attempt may end otherwise when made again. */
-static bool may_pass(shoal_status status) {
+bool api_may_pass(shoal_status status) {
     switch (status) {
     case SHOAL_NOT_FOUND:
     case SHOAL_IO:
@@ -196,7 +195,8 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
     bool told = false;
     while (true) {
         shoal_status status = try_hubs(&l);
-        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !may_pass(status)) return status;
+        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !api_may_pass(status))
+            return status;
         if (l.joined) {
             pause = LEAST_PAUSE_MS;
             told = false;

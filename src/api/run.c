@@ -17,8 +17,7 @@
 static const char *const default_hub = "shm:hub";
 
 static bool asked_to_stop(void *context) {
-    const volatile int *stop = *(const volatile int *const *)context;
-    return stop && *stop;
+    return base_stopped(*(const volatile int *const *)context);
 }
 
 /* For other machines: says so in the user's configuration, for tokens. */
@@ -86,7 +85,7 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     if (status == SHOAL_OK) status = wire_start(wire);
     if (status == SHOAL_OK) status = tell_ready(wire, &options);
     if (status == SHOAL_OK && port) announce(wire, port, &announcer);
-    while (status == SHOAL_OK && !(options.stop && *options.stop)) {
+    while (status == SHOAL_OK && !base_stopped(options.stop)) {
         status = wire_wait(wire, asked_to_stop, (void *)&options.stop, base_now() + 100 * BASE_MS);
         if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
         wire_announcer_tick(&announcer);

@@ -15,19 +15,25 @@ const char *shoal_version(void) { return SHOAL_PACKAGE_VERSION; }
 
 shoal_status api_wait(const shoal_session *session, bool (*done)(void *context), void *context) {
     wire_peer *wire = worker_wire(session->worker);
-    int64_t deadline = base_now() + (int64_t)session->timeout_ms * BASE_MS;
+    int64_t deadline = base_now() + (int64_t)session->options.timeout_ms * BASE_MS;
     for (;;) {
         int64_t slice = base_now() + 100 * BASE_MS;
         shoal_status status = wire_wait(wire, done, context, slice < deadline ? slice : deadline);
         if (status != SHOAL_TIMEOUT || base_now() >= deadline) return status;
-        if (session->interrupted && session->interrupted(session->context))
+        if (session->options.interrupted && session->options.interrupted(session->options.context))
             return base_fail(SHOAL_INTERRUPTED, "the wait was interrupted");
     }
 }
 
-shoal_status api_check(shoal_session *session) {
-    if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");
-    return worker_state(session->worker);
+void api_wait_begin(shoal_session *session) {
+    session->waits++;
+    pthread_mutex_unlock(&session->lock);
+}
+
+void api_wait_end(shoal_session *session) {
+    pthread_mutex_lock(&session->lock);
+    if (--session->waits == 0) pthread_cond_broadcast(&session->calm);
+    pthread_mutex_unlock(&session->lock);
 }
 
 /* ---- what the hub tells ---- */
@@ -77,6 +83,7 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
         kind == SHOAL__KIND__FINISHED    ? &shoal__finished__descriptor
         : kind == SHOAL__KIND__STATUS    ? &shoal__status__descriptor
         : kind == SHOAL__KIND__EXPLAINED ? &shoal__explained__descriptor
+        : kind == SHOAL__KIND__EVENTS    ? &shoal__events__descriptor
                                          : NULL;
     if (!type) return base_fail(SHOAL_FORMAT, "a message of kind %d is not for us", (int)kind);
     ProtobufCMessage *message;
@@ -84,6 +91,10 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
     if (kind == SHOAL__KIND__FINISHED) {
         on_finished(session, (const Shoal__Finished *)message);
         wire_unpacked_free(message);
+        return SHOAL_OK;
+    }
+    if (kind == SHOAL__KIND__EVENTS) {
+        api_events_take(session, (Shoal__Events *)message);
         return SHOAL_OK;
     }
     uint64_t token = kind == SHOAL__KIND__STATUS ? ((const Shoal__Status *)message)->token
@@ -109,7 +120,7 @@ static bool answered(void *context) {
 
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
                      uint64_t *token, ProtobufCMessage **answer) {
-    SHOAL_TRY(api_check(session));
+    SHOAL_TRY(worker_state(session->worker));
     pthread_mutex_lock(&session->news);
     *token = session->answer.token = ++session->next_token;
     session->answer.there = false;
@@ -151,8 +162,8 @@ static shoal_status settle_options(const shoal_options *given, shoal_options *ou
     return SHOAL_OK;
 }
 
-static shoal_status make_worker(shoal_session *session, const shoal_options *options,
-                                bool embedded) {
+static shoal_status make_worker(shoal_session *session, bool embedded, worker **out) {
+    const shoal_options *options = &session->options;
     worker_device devices[MAX_WORKERS] = {{0}};
     worker_options w = {.role = SHOAL__ROLE__CLIENT, .devices = devices, .spare = options->spare};
     char name[64];
@@ -174,15 +185,16 @@ static shoal_status make_worker(shoal_session *session, const shoal_options *opt
                                          .memory = info.memory / 4 * 3 / options->workers};
         }
     }
-    return worker_new(&w, &session->worker);
+    return worker_new(&w, out);
 }
 
-static shoal_status open_session(shoal_session *session, const shoal_options *options) {
+shoal_status api_join(shoal_session *session, worker **out) {
+    const shoal_options *options = &session->options;
     bool embedded = !strcmp(options->hub, "embedded");
-    SHOAL_TRY(make_worker(session, options, embedded));
+    SHOAL_TRY(make_worker(session, embedded, out));
     worker_client client = {.context = session, .message = on_message};
-    worker_set_client(session->worker, &client);
-    wire_peer *wire = worker_wire(session->worker);
+    worker_set_client(*out, &client);
+    wire_peer *wire = worker_wire(*out);
     if (embedded) {
         SHOAL_TRY(hub_new(wire, &session->hub));
     } else {
@@ -194,11 +206,25 @@ static shoal_status open_session(shoal_session *session, const shoal_options *op
         SHOAL_TRY(wire_listen_for(wire, options->hub, getenv("SHOAL_LISTEN")));
     }
     SHOAL_TRY(wire_start(wire));
-    SHOAL_TRY(worker_join(session->worker, embedded ? "inproc" : options->hub,
-                          options->timeout_ms < CONNECT_MS ? options->timeout_ms : CONNECT_MS));
+    return worker_join(*out, embedded ? "inproc" : options->hub,
+                       options->timeout_ms < CONNECT_MS ? options->timeout_ms : CONNECT_MS);
+}
+
+void api_number_from(shoal_session *session) {
     session->next_value = session->next_program = (uint64_t)worker_session(session->worker) << 40;
     session->next_value++; /* 0 is no value */
-    return SHOAL_OK;
+}
+
+/* The session's own copies of texts of the options. */
+static shoal_status keep_options(shoal_session *session, const shoal_options *options) {
+    session->options = *options;
+    session->options.hub = strdup(options->hub);
+    session->options.backend = strdup(options->backend);
+    session->options.name = options->name ? strdup(options->name) : NULL;
+    if (session->options.hub && session->options.backend &&
+        !session->options.name == !options->name)
+        return SHOAL_OK;
+    return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
 }
 
 shoal_status shoal_session_open(const shoal_options *given, shoal_session **out) {
@@ -211,15 +237,17 @@ shoal_status shoal_session_open(const shoal_options *given, shoal_session **out)
     if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
     pthread_mutex_init(&session->lock, NULL);
     pthread_mutex_init(&session->news, NULL);
+    pthread_mutex_init(&session->listening, NULL);
     atomic_init(&session->refs, 1);
-    session->timeout_ms = options.timeout_ms;
-    session->interrupted = options.interrupted;
-    session->context = options.context;
-    shoal_status status = open_session(session, &options);
-    if (status != SHOAL_OK)
-        shoal_session_close(&session);
-    else
+    base_condition_init(&session->calm);
+    shoal_status status = keep_options(session, &options);
+    if (status == SHOAL_OK) status = api_join(session, &session->worker);
+    if (status == SHOAL_OK) {
+        api_number_from(session);
         *out = session;
+    } else {
+        shoal_session_close(&session);
+    }
     return status;
 }
 
@@ -229,6 +257,7 @@ void shoal_session_close(shoal_session **out) {
     if (!session) return;
     pthread_mutex_lock(&session->lock);
     session->closed = true;
+    api_rejoin_end(session);
     /* Handlers of this session use the worker until it is gone. */
     worker *ending = session->worker;
     worker_destroy(&ending);
@@ -265,6 +294,14 @@ void api_session_release(shoal_session *session) {
     free(session->workers.data);
     free(session->first_failure.message);
     wire_unpacked_free(session->answer.message);
+    free((char *)session->options.hub);
+    free((char *)session->options.backend);
+    free((char *)session->options.name);
+    free(session->failed);
+    pthread_cond_destroy(&session->calm);
+    api_events_forget(session);
+    free(session->sources.data);
+    pthread_mutex_destroy(&session->listening);
     pthread_mutex_destroy(&session->lock);
     pthread_mutex_destroy(&session->news);
     free(session);
@@ -285,7 +322,8 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .busy_ns = from->busy_ns,
                        .nodes = from->nodes,
                        .sent = from->sent,
-                       .received = from->received};
+                       .received = from->received,
+                       .queued = from->queued};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;
@@ -310,7 +348,9 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
     Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
     ProtobufCMessage *answer;
     pthread_mutex_lock(&session->lock);
-    shoal_status status = api_ask(session, SHOAL__KIND__STATUS_ASK, &ask.base, &ask.token, &answer);
+    shoal_status status = api_check(session);
+    if (status == SHOAL_OK)
+        status = api_ask(session, SHOAL__KIND__STATUS_ASK, &ask.base, &ask.token, &answer);
     pthread_mutex_unlock(&session->lock);
     if (status != SHOAL_OK) return status;
     const Shoal__Status *s = (const Shoal__Status *)answer;

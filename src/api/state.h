@@ -53,6 +53,7 @@ struct shoal_tensor {
     uint16_t result;    /* which one of its origin's */
     bool saved;         /* the gradient of its origin reads it */
     bool gone;          /* was not kept when the trace went to the hub */
+    uint32_t era;       /* its session's when it was made */
     uint32_t links;     /* of refs, those of origins that can do without the value */
     bool shared;        /* a copy of a parameter, made for a signal */
     const char *signal; /* under which it was placed or computed; NULL: none. Names stay for ever */
@@ -62,6 +63,7 @@ struct shoal_tensor {
     struct shoal_tensor *next_free; /* given back, to be drained by the next call */
     shoal_session *session;
     shoal_type type;
+    uint64_t number;  /* of the handle, for the instruction log */
     uint64_t value;   /* its number at the hub; API_NO_VALUE: it is in the trace */
     uint32_t traced;  /* value in the trace */
     size_t pending;   /* index in session->pending while it is in the trace */
@@ -97,6 +99,15 @@ typedef struct api_worker_slot {
     bool gone;
 } api_worker_slot;
 
+/* What a process of the pool has told of events. */
+typedef struct api_source {
+    uint32_t peer;
+    char *name;
+    uint64_t next;
+    bool asked; /* by the question at hand */
+    Shoal__Events *answer;
+} api_source;
+
 /* The answer to a question. */
 typedef struct api_answer {
     uint64_t token;
@@ -109,11 +120,18 @@ struct shoal_session {
     atomic_int refs; /* the session itself and each tensor */
     bool closed;
     worker *worker;
-    hub *hub; /* of an embedded pool */
-    uint32_t timeout_ms;
-    bool (*interrupted)(void *context);
-    void *context;
-    uint64_t next_value, next_program;
+    hub *hub;              /* of an embedded pool */
+    shoal_options options; /* settled; texts are owned */
+    uint32_t waits;        /* calls that wait for the worker without the lock */
+    pthread_cond_t calm;   /* waits fell to 0, or an attempt to join again has ended */
+    /* Joining again, when the hub was lost. */
+    uint32_t era; /* how often that was done: what is older was lost with its hub */
+    bool rejoining;
+    bool started; /* the thread below, and it has not been joined */
+    pthread_t rejoiner;
+    uint32_t attempts;
+    char *failed; /* why the last attempt did not succeed */
+    uint64_t next_value, next_program, next_number;
     _Atomic(shoal_tensor *) freed;
 
     graph *trace;
@@ -147,10 +165,29 @@ struct shoal_session {
     uint64_t n_times;
     api_answer answer;
     uint64_t next_token;
+    uint64_t events_token;          /* of the question for events; 0: none */
+    bool hub_told;                  /* the hub has answered that one */
+    BASE_VEC(api_source *) sources; /* changed with `listening` held as well */
+    pthread_mutex_t listening;      /* one thread at a time asks for events; before `news` */
 };
 
+/* events.c */
+/* What a process tells; takes the message over. Under the pump. */
+void api_events_take(shoal_session *session, Shoal__Events *events);
+/* Forgets who has told; nobody asks meanwhile. */
+void api_events_forget(shoal_session *session);
+/* Notes that an operation was recorded, if somebody records; session's lock held. */
+void api_event_op(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                  uint32_t n_inputs, const shoal_tensor *output);
+
 /* session.c */
-shoal_status api_check(shoal_session *session);
+/* Makes the worker of a session, an embedded pool's too, and joins its hub. */
+shoal_status api_join(shoal_session *session, worker **out);
+/* Numbers values and programs from the first that the hub has left to this session. */
+void api_number_from(shoal_session *session);
+/* Around a wait without the lock, which the first gives up. */
+void api_wait_begin(shoal_session *session);
+void api_wait_end(shoal_session *session);
 void api_session_release(shoal_session *session);
 void api_failure_forget(shoal_session *session, uint64_t value);
 /* Waits until done(context), the session's timeout, or its interruption. */
@@ -158,6 +195,19 @@ shoal_status api_wait(const shoal_session *session, bool (*done)(void *context),
 /* Asks the hub and waits for the answer, to be freed with protobuf_c_message_free_unpacked. */
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
                      uint64_t *token, ProtobufCMessage **answer);
+
+/* lend.c: whether the same attempt to join a hub may end otherwise when made again. */
+bool api_may_pass(shoal_status status);
+
+/* rejoin.c */
+
+/* Whether the session is open and its hub there; begins to join it again when it is not. At the
+ * beginning of a call, with the lock held. */
+shoal_status api_check(shoal_session *session);
+/* Whether the tensor's value may still be there; with the lock held. */
+shoal_status api_check_era(const shoal_tensor *tensor);
+/* Ends the attempts of a session that is closed. */
+void api_rejoin_end(shoal_session *session);
 
 /* signal.c: with the session's lock held. */
 

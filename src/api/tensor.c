@@ -93,6 +93,20 @@ static bool read_over(void *context) {
     return r->status != SHOAL_OK;
 }
 
+static void note_read(const shoal_tensor *tensor, size_t bytes, shoal_event_phase phase) {
+    char text[BASE_TYPE_TEXT];
+    worker *w = tensor->session->worker;
+    if (!base_events_on(worker_events(w))) return;
+    shoal_event event = {.kind = SHOAL_EVENT_READ,
+                         .phase = (uint8_t)phase,
+                         .instance = tensor->number,
+                         .bytes = bytes,
+                         .slot = worker_home(w),
+                         .peer = SHOAL_NO_SLOT};
+    base_event_label(&event, "%s", base_type_text(&tensor->type, text));
+    base_events_put(worker_events(w), &event);
+}
+
 shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     char text[BASE_TYPE_TEXT];
     shoal_session *session = tensor->session;
@@ -103,14 +117,19 @@ shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     reading r = {session, API_NO_VALUE, SHOAL_OK};
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
+    if (status == SHOAL_OK) note_read(tensor, want, SHOAL_EVENT_BEGIN);
     if (status == SHOAL_OK) status = api_flush(session, tensor, data, bytes, &r.value);
-    pthread_mutex_unlock(&session->lock);
-    if (status != SHOAL_OK) return status;
-    /* The wait needs no lock: other threads go on. */
+    if (status != SHOAL_OK) {
+        pthread_mutex_unlock(&session->lock);
+        return status;
+    }
+    api_wait_begin(session);
     status = api_wait(session, read_over, &r);
     if (status == SHOAL_OK) status = r.status;
     status = worker_collect(session->worker, r.value, status);
     api_failure_forget(session, r.value);
+    note_read(tensor, want, SHOAL_EVENT_END);
+    api_wait_end(session);
     return status;
 }
 
@@ -118,6 +137,7 @@ shoal_status shoal_start(shoal_tensor *tensor) {
     shoal_session *session = tensor->session;
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
+    if (status == SHOAL_OK) status = api_check_era(api_base(tensor));
     if (status == SHOAL_OK && api_base(tensor)->value == API_NO_VALUE)
         status = api_flush(session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&session->lock);
@@ -136,10 +156,15 @@ shoal_status shoal_sync(shoal_session *session) {
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
     if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
-    pthread_mutex_unlock(&session->lock);
-    if (status != SHOAL_OK) return status;
-    SHOAL_TRY(api_wait(session, all_through, session));
-    SHOAL_TRY(worker_state(session->worker));
+    if (status != SHOAL_OK) {
+        pthread_mutex_unlock(&session->lock);
+        return status;
+    }
+    api_wait_begin(session);
+    status = api_wait(session, all_through, session);
+    if (status == SHOAL_OK) status = worker_state(session->worker);
+    api_wait_end(session);
+    SHOAL_TRY(status);
     pthread_mutex_lock(&session->news);
     if (session->first_failure.message)
         status = base_fail(session->first_failure.status, "%s", session->first_failure.message);
@@ -171,8 +196,12 @@ static shoal_status times_of(shoal_tensor *tensor, api_times *out) {
     shoal_session *session = tensor->session;
     SHOAL_TRY(shoal_start(tensor));
     timing t = {session, api_base(tensor)->program, NULL};
-    SHOAL_TRY(api_wait(session, times_known, &t));
-    SHOAL_TRY(worker_state(session->worker));
+    pthread_mutex_lock(&session->lock);
+    api_wait_begin(session);
+    shoal_status status = api_wait(session, times_known, &t);
+    if (status == SHOAL_OK) status = worker_state(session->worker);
+    api_wait_end(session);
+    SHOAL_TRY(status);
     if (!t.found) return base_fail(SHOAL_NOT_FOUND, "the times of this value are not known");
     pthread_mutex_lock(&session->news);
     *out = *t.found;

@@ -30,6 +30,8 @@ shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, sh
     atomic_init(&tensor->refs, 1);
     atomic_fetch_add(&session->refs, 1);
     tensor->session = session;
+    tensor->era = session->era;
+    tensor->number = ++session->next_number;
     tensor->type = *type;
     *out = tensor;
     return SHOAL_OK;
@@ -70,7 +72,7 @@ void shoal_tensor_free(shoal_tensor **out) {
 }
 
 static void drain_one(shoal_session *session, shoal_tensor *tensor) {
-    if (tensor->value != API_NO_VALUE) {
+    if (tensor->value != API_NO_VALUE && tensor->era == session->era) {
         /* Without memory to note it, the hub keeps the value until the session ends. */
         if (!base_vec_push(&session->released, tensor->value))
             base_log(BASE_WARN, "client", "%s", shoal_error_message());
@@ -101,6 +103,7 @@ shoal_session *shoal_tensor_session(const shoal_tensor *tensor) { return tensor-
 shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
     shoal_session *session = tensor->session;
     tensor = api_base(tensor);
+    SHOAL_TRY(api_check_era(tensor));
     if (!session->trace) SHOAL_TRY(graph_new(0, &session->trace));
     if (tensor->value == API_NO_VALUE) {
         *value = tensor->traced;
@@ -146,6 +149,8 @@ static shoal_status record(shoal_session *session, uint16_t op, shoal_tensor *co
         status = api_note(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
                           outputs, n_outputs);
     for (uint16_t o = 0; o < n_outputs && status != SHOAL_OK; o++) shoal_tensor_free(&outputs[o]);
+    if (status == SHOAL_OK && n_outputs && base_events_on(worker_events(session->worker)))
+        api_event_op(session, op, inputs, n_inputs, outputs[0]);
     return status;
 }
 
@@ -356,6 +361,17 @@ static shoal_status submit(shoal_session *session, submission *s) {
     pthread_mutex_lock(&session->news);
     session->outstanding++;
     pthread_mutex_unlock(&session->news);
+    base_events *events = worker_events(session->worker);
+    if (base_events_on(events)) {
+        const shoal_graph *g = graph_data(s->graph);
+        shoal_event event = {.kind = SHOAL_EVENT_SUBMIT,
+                             .instance = s->message.program & 0xFFFFFFFFFF,
+                             .bytes = s->message.graph.len,
+                             .slot = worker_home(session->worker),
+                             .peer = SHOAL_NO_SLOT};
+        worker_label(g, 0, g->n_nodes, &event);
+        base_events_put(events, &event);
+    }
     shoal_status status = worker_send(session->worker, SHOAL__KIND__SUBMIT, &s->message.base);
     if (status != SHOAL_OK) {
         pthread_mutex_lock(&session->news);

@@ -2,6 +2,8 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -14,5 +16,10 @@ int64_t base_now(void);
 int64_t base_time(void);
 /* The time_t form of a point in base_now()'s time, for waits on CLOCK_MONOTONIC. */
 struct timespec base_timespec(int64_t at);
+/* Whether a host's flag, which another thread or a signal's handler sets, says to end; NULL: never.
+ */
+bool base_stopped(const volatile int *stop);
+/* A condition whose timed waits are on CLOCK_MONOTONIC; on Linux that cannot fail. */
+void base_condition_init(pthread_cond_t *condition);
 
 #endif

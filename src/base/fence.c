@@ -30,11 +30,7 @@ struct shoal_fence {
 shoal_status base_fence_new(shoal_fence **out) {
     shoal_fence *fence = calloc(1, sizeof *fence);
     if (!fence) return base_fail(SHOAL_NO_MEMORY, "no memory for a fence");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&fence->reached, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    base_condition_init(&fence->reached);
     pthread_mutex_init(&fence->lock, NULL);
     atomic_init(&fence->holds, 1);
     *out = fence;

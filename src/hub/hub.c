@@ -103,6 +103,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].compute = slot->compute;
             slots[n].sent = slot->sent;
             slots[n].received = slot->received;
+            slots[n].queued = slot->in_flight;
             devices[n].backend = slot->backend;
             devices[n].name = slot->device;
             devices[n].memory = slot->memory;
@@ -163,6 +164,8 @@ static const struct {
     {SHOAL__KIND__SPEED, &shoal__speed__descriptor},
     {SHOAL__KIND__STATUS_ASK, &shoal__status_ask__descriptor},
     {SHOAL__KIND__EXPLAIN_ASK, &shoal__explain_ask__descriptor},
+    {SHOAL__KIND__EVENTS_ASK, &shoal__events_ask__descriptor},
+    {SHOAL__KIND__RECORDED, &shoal__events__descriptor},
 };
 
 static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
@@ -203,6 +206,10 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__STATUS_ASK:
         answer_status(h, peer, (const Shoal__StatusAsk *)message);
         goto out;
+    case SHOAL__KIND__EVENTS_ASK:
+        hub_events_ask(h, peer, (const Shoal__EventsAsk *)message);
+        goto out;
+    case SHOAL__KIND__RECORDED: hub_events_pass(h, peer, (Shoal__Events *)message); goto out;
     default: answer_explain(h, peer, (const Shoal__ExplainAsk *)message); goto out;
     }
     status = hub_apply(h, &event);
@@ -319,6 +326,11 @@ enum { TICK_MS = 250 };
 shoal_status hub_new(wire_peer *wire, hub **out) {
     hub *h = calloc(1, sizeof *h);
     if (!h) return base_fail(SHOAL_NO_MEMORY, "no memory for a hub");
+    shoal_status status = base_events_init(&h->events, "hub");
+    if (status != SHOAL_OK) {
+        free(h);
+        return status;
+    }
     h->wire = wire;
     h->started = base_now();
     h->next_peer = h->next_session = 1;
@@ -358,6 +370,7 @@ void hub_destroy(hub **out) {
     base_map_fini(&h->values);
     base_map_fini(&h->programs);
     base_map_fini(&h->slots);
+    base_events_fini(&h->events);
     free(h->dying.data);
     free(h->doubts.data);
     free(h->loss);

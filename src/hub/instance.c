@@ -138,6 +138,8 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     instance->id = h->next_instance++;
     *h->last = instance;
     h->last = &instance->next;
+    hub_note(h, SHOAL_EVENT_ACCEPT, instance->id, "%s, program %llu", client ? client->name : "?",
+             (unsigned long long)(record->program->id & 0xFFFFFFFFFF));
     if (status != SHOAL_OK) hub_instance_fail(h, instance, status, shoal_error_message());
     return SHOAL_OK;
 }
@@ -330,6 +332,7 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
     instance->times = calloc(plan->n_programs + 1, sizeof *instance->times);
     if (!instance->participants || !instance->times)
         return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    hub_note(h, SHOAL_EVENT_START, instance->id, "on %u slots", plan->n_programs);
     for (size_t i = 0; i < h->peers.count; i++) {
         hub_peer *peer = h->peers.data[i];
         if (!takes_part(plan, h, peer)) continue;
@@ -428,6 +431,7 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
         if (instance->purpose == HUB_CUT) hub_cut_done(h, instance);
     }
     unlink_instance(h, instance);
+    hub_note(h, SHOAL_EVENT_FINISH, instance->id, "%s", shoal_status_name(instance->status));
     if (client) client->waiting--;
     if (instance->dispatched) reserve(h, instance, -1);
     hub_instance_detach(h, instance);
@@ -499,6 +503,7 @@ void hub_instance_move_back(hub *h, hub_instance *instance) {
 static void fail_one(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     instance->status = status;
     instance->error = strdup(message);
+    hub_note(h, SHOAL_EVENT_FAIL, instance->id, "%s", message);
     /* What was to be made again, and cannot be now for want of workers, can be later. */
     for (uint32_t o = 0; o < instance->record->n_outputs; o++)
         if (instance->purpose != HUB_REMADE || status != SHOAL_LOST)

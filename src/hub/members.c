@@ -93,6 +93,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     }
     /* New slots change every plan. */
     if (peer->role == SHOAL__ROLE__WORKER) h->epoch++;
+    hub_note(h, SHOAL_EVENT_JOIN, 0, "%s", peer->name);
     base_log(BASE_INFO, "hub", "%s joined (pid %u on %s)", peer->name, peer->pid, peer->host);
     return SHOAL_OK;
 }
@@ -117,6 +118,7 @@ void hub_session_end(hub *h, uint32_t session) {
 
 void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     bool computes = false;
+    hub_note(h, SHOAL_EVENT_LOSS, 0, "%s: %s", peer->name, reason);
     for (uint32_t i = 0; i < peer->n_slots; i++) computes |= peer->slots[i]->compute;
     drop_slots(h, peer);
     for (size_t i = 0; i < h->peers.count; i++)

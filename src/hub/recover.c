@@ -77,6 +77,8 @@ static void recover(hub *h, hub_value *value) {
         if (status != SHOAL_OK) continue;
         for (uint32_t k = 0; k < way.data[i]->n_inputs; k++)
             if (way.data[i]->inputs[k]->data.size) lay_small(h, way.data[i]->inputs[k]);
+        hub_note(h, SHOAL_EVENT_RERUN, 0, "program %llu, for a value that was lost",
+                 (unsigned long long)(way.data[i]->program->id & 0xFFFFFFFFFF));
         status = hub_instance_start(h, way.data[i], HUB_REMADE, true);
         if (status == SHOAL_OK) h->reruns++;
     }
@@ -161,6 +163,8 @@ static void run_again(hub *h, records *list) {
     for (size_t i = 0; i < list->count; i++) {
         hub_record *record = list->data[i];
         hub_recover(h, record->inputs, record->n_inputs);
+        hub_note(h, SHOAL_EVENT_RERUN, 0, "program %llu, by who remains",
+                 (unsigned long long)(record->program->id & 0xFFFFFFFFFF));
         if (hub_instance_start(h, record, HUB_ASKED, true) != SHOAL_OK)
             base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
         h->reruns++;

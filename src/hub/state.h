@@ -3,6 +3,7 @@
 #ifndef HUB_STATE_H
 #define HUB_STATE_H
 
+#include "base/events.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "hub/hub.h"
@@ -174,6 +175,7 @@ typedef struct hub_doubt {
 
 struct hub {
     wire_peer *wire;
+    base_events events;
     uint64_t epoch;
     int64_t started;
     uint32_t next_peer, next_slot, next_session;
@@ -226,6 +228,15 @@ typedef struct hub_event {
 /* Applies an event and sends what follows from it. A failure is the peer's fault: its link is to be
  * closed with the message. */
 shoal_status hub_apply(hub *h, const hub_event *event);
+
+/* events.c: the instruction log */
+/* Notes an event, while somebody records; the label as printf makes it. */
+void hub_note(hub *h, shoal_event_kind kind, uint64_t instance, const char *label, ...)
+    SHOAL_PRINTF(4, 5);
+/* Asks every member for what it has noted, and tells what the hub has. */
+void hub_events_ask(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask);
+/* A member's answer goes on to who asked. */
+void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events);
 
 /* speed.c */
 /* Asks the devices of the pool that were not measured yet. */

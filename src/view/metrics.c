@@ -1,5 +1,7 @@
 #include "view/metrics.h"
 
+#include "view/text.h"
+
 #include <string.h>
 
 typedef struct pool {
@@ -71,6 +73,7 @@ static double nodes(const shoal_slot *s) { return (double)s->nodes; }
 static double busy(const shoal_slot *s) { return (double)s->busy_ns * 1e-9; }
 static double sent(const shoal_slot *s) { return (double)s->sent; }
 static double received(const shoal_slot *s) { return (double)s->received; }
+static double queued(const shoal_slot *s) { return s->queued; }
 
 static const device_metric device_metrics[] = {
     {"shoal_device_info", "gauge", "What a slot is; always 1.", one},
@@ -82,26 +85,16 @@ static const device_metric device_metrics[] = {
     {"shoal_device_sent_bytes_total", "counter", "Bytes of tensors sent to other slots.", sent},
     {"shoal_device_received_bytes_total", "counter", "Bytes of tensors received from them.",
      received},
+    {"shoal_device_queue", "gauge", "Programs handed out to it that are not through.", queued},
 };
 
 /* ---- the text ---- */
-
-/* Bytes of the UTF-8 character at `at`; 0 when it is none. */
-static int character(const unsigned char *at) {
-    int more = at[0] < 0x80 ? 0 : at[0] < 0xC2 ? -1 : at[0] < 0xE0 ? 1 : at[0] < 0xF0 ? 2 : 3;
-    if (more < 0 || at[0] > 0xF4) return 0;
-    for (int i = 1; i <= more; i++)
-        if ((at[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xF0 && at[1] < 0x90);
-    bool outside = (at[0] == 0xED && at[1] > 0x9F) || (at[0] == 0xF4 && at[1] > 0x8F);
-    return overlong || outside ? 0 : more + 1;
-}
 
 /* Names come from other machines: one bad byte in one of them would spoil the whole page. */
 static void put_label(FILE *out, const char *name, const char *value) {
     fprintf(out, "%s=\"", name);
     for (const unsigned char *at = (const unsigned char *)value; *at != 0;) {
-        int size = character(at);
+        int size = view_character(at);
         if (*at == '\n')
             fputs("\\n", out);
         else if (*at == '"' || *at == '\\')

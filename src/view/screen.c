@@ -81,10 +81,11 @@ static void put_slot(FILE *out, const shoal_slot *slot, const rates *r, int colu
         limit[ROOM];
     for (int i = 0; i < BAR; i++) bar[i] = i < (int)(r->busy * BAR + 0.5) ? '#' : '.';
     bar[BAR] = 0;
-    snprintf(line, sizeof line, "%-*.*s %-10.10s %-8.8s %s %3.0f%% %7s %7s %10s %10s %10s %10s",
+    snprintf(line, sizeof line, "%-*.*s %-10.10s %-8.8s %s %3.0f%% %7s %7s %5u %10s %10s %10s %10s",
              NAME, NAME, slot->worker, slot->host, slot->backend, bar, 100 * r->busy,
-             short_count(r->nodes, nodes), short_count(r->runs, runs), short_bytes(r->received, in),
-             short_bytes(r->sent, to), short_bytes((double)slot->bytes, held),
+             short_count(r->nodes, nodes), short_count(r->runs, runs), slot->queued,
+             short_bytes(r->received, in), short_bytes(r->sent, to),
+             short_bytes((double)slot->bytes, held),
              slot->memory > 0 ? short_bytes((double)slot->memory, limit) : "-");
     put(out, line, columns);
 }
@@ -111,9 +112,9 @@ void view_screen_write(FILE *out, const view_look *before, const view_look *now,
              short_bytes(sum.received, moved), devices > 0 ? 100 * sum.busy / devices : 0.0);
     put(out, line, columns);
     put(out, "", columns);
-    snprintf(line, sizeof line, "%-*s %-10s %-8s %-*s %7s %7s %10s %10s %10s %10s", NAME, "WORKER",
-             "HOST", "BACKEND", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "IN/S", "OUT/S", "HELD",
-             "LIMIT");
+    snprintf(line, sizeof line, "%-*s %-10s %-8s %-*s %7s %7s %5s %10s %10s %10s %10s", NAME,
+             "WORKER", "HOST", "BACKEND", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "QUEUE", "IN/S",
+             "OUT/S", "HELD", "LIMIT");
     put(out, line, columns);
     for (uint32_t i = 0; i < now->status.n_slots; i++) {
         rates r = slot_rates(before, now, &now->slots[i]);

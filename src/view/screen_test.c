@@ -41,6 +41,7 @@ static const shoal_slot new_slots[] = {
      .worker = "left",
      .host = "vm",
      .backend = "cpu",
+     .queued = 3,
      .nodes = 25100,
      .instances = 30,
      .busy_ns = 1000000000,
@@ -75,11 +76,13 @@ static void test_rates(void **state) {
     has(text, "pool shm:hub, version 1.2, up 1:02:05, epoch 4\n");
     has(text, "2 devices, 1 session, 7 values (3.0 MiB), 1 lost worker, 2 reruns\n");
     has(text, "12.5k operations/s, 10 programs/s, 2.5 MiB/s moved, 25 % busy\n");
-    has(text, "left             vm         cpu      #####.....  50%   12.5k      10    2.0 MiB    "
-              "512 KiB    3.0 MiB    8.0 GiB\n");
+    has(text,
+        "left             vm         cpu      #####.....  50%   12.5k      10     3    2.0 MiB    "
+        "512 KiB    3.0 MiB    8.0 GiB\n");
     /* Of who has come since then nothing is known, and its name cannot do anything. */
     has(text, "new?[2J??        ");
-    has(text, "..........   0%       0       0        0 B        0 B        0 B          -\n");
+    has(text,
+        "..........   0%       0       0     0        0 B        0 B        0 B          -\n");
     assert_null(strstr(text, "client"));
     free(text);
     text = text_of(NULL, &now, 200);

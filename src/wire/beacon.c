@@ -172,7 +172,7 @@ shoal_status wire_beacon_find(uint16_t port, int64_t deadline, const volatile in
     int fd;
     SHOAL_TRY(base_os_broadcast_listen(port, &fd));
     shoal_status status = SHOAL_NOT_FOUND;
-    while (status == SHOAL_NOT_FOUND && base_now() < deadline && !(stop && *stop)) {
+    while (status == SHOAL_NOT_FOUND && base_now() < deadline && !base_stopped(stop)) {
         uint8_t bytes[WIRE_BEACON_MOST + 1]; /* one more, so that what is longer shows */
         size_t n = base_os_broadcast_receive(fd, bytes, sizeof bytes, WAIT_MS);
         wire_beacon beacon;

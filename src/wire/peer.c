@@ -59,14 +59,10 @@ static shoal_status copy_hello(const Shoal__Hello *hello, Shoal__Hello **out) {
 }
 
 static shoal_status init_locks(wire_peer *peer) {
-    pthread_condattr_t monotonic;
-    bool failed = pthread_condattr_init(&monotonic) ||
-                  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) ||
-                  pthread_mutex_init(&peer->pump, NULL) ||
+    base_condition_init(&peer->turn);
+    bool failed = pthread_mutex_init(&peer->pump, NULL) ||
                   pthread_mutex_init(&peer->queue_lock, NULL) ||
-                  pthread_cond_init(&peer->turn, &monotonic) ||
                   pthread_cond_init(&peer->idle, NULL) || pthread_cond_init(&peer->yielded, NULL);
-    pthread_condattr_destroy(&monotonic);
     return failed ? base_fail(SHOAL_NO_MEMORY, "no memory for the locks of a peer") : SHOAL_OK;
 }
 

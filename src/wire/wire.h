@@ -17,11 +17,13 @@
 #define WIRE_WIRE_H
 
 #include "base/status.h"
+#include "base/str.h"
 #include "shoal.pb-c.h"
+#include "shoal/event.h"
 
 #include <stddef.h>
 
-enum { WIRE_PROTOCOL = 3, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+enum { WIRE_PROTOCOL = 4, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };
@@ -144,6 +146,13 @@ shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,
 shoal_status wire_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t n,
                          ProtobufCMessage **out) SHOAL_CHECK_RESULT;
 void wire_unpacked_free(ProtobufCMessage *message);
+
+/* Events as `list` of the message Events. Unpacked from anybody's bytes, they are of kinds and
+ * phases that exist, and their labels printable; *out is freed with free(). Fails with FORMAT. */
+shoal_status wire_events_pack(const shoal_event *events, size_t n,
+                              base_str *out) SHOAL_CHECK_RESULT;
+shoal_status wire_events_unpack(const void *bytes, size_t size, shoal_event **out,
+                                size_t *n) SHOAL_CHECK_RESULT;
 
 /* Closes; the other side gets the message after all that was sent before. `closed` follows. */
 void wire_close(wire_link *link, shoal_status why, const char *message);

@@ -21,7 +21,7 @@ static void test_refusals(void **state) {
     start_protocol(&c, "c", NULL, 99);
     connect_fails(&c, "shm:strict", SHOAL_VERSION,
                   "the connecting process runs Shoal 0.1.0 (protocol 99), shm:strict runs Shoal "
-                  "0.1.0 (protocol 3): install the same version");
+                  "0.1.0 (protocol 4): install the same version");
     /* refusing on the connecting side closes the other end with the reason */
     b.refuse = true;
     assert_int_equal(wire_connect(b.peer, "shm:strict", 42, 1000), SHOAL_OK);

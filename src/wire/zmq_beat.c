@@ -39,13 +39,9 @@ static void *run(void *context) {
 }
 
 shoal_status wire_zmq_beats_start(wire_zmq *zmq) {
-    pthread_condattr_t monotonic;
     sigset_t all, before;
     pthread_mutex_init(&zmq->use, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&zmq->stop, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    base_condition_init(&zmq->stop);
     sigfillset(&all); /* signals are the host's affair */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&zmq->thread, NULL, run, zmq);

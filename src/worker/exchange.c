@@ -115,6 +115,8 @@ static shoal_status stage(worker *w, worker_instance *instance, const wire_trans
                          (unsigned long long)transfer->instance);
     memcpy(staged->data + offset, bytes, n);
     staged->have += n;
+    staged->ended = base_now();
+    if (!staged->began) staged->began = staged->ended;
     return SHOAL_OK;
 }
 
@@ -128,7 +130,13 @@ void worker_staged_apply(worker *w, worker_instance *instance) {
             base_box_scatter(receive->buffer->host, staged->data, receive->dims, &receive->box,
                              receive->element, 0, staged->have);
             receive->have = staged->have;
-            if (receive->have == receive->bytes) task->waiting[receive->step]--;
+            receive->began = staged->began;
+            receive->ended = staged->ended;
+            worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
+            if (receive->have == receive->bytes) {
+                worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
+                task->waiting[receive->step]--;
+            }
         }
         w->staged_bytes -= staged->bytes;
         free(staged);
@@ -172,7 +180,10 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     }
     /* The copy needs no lock: only the pump writes here, and the memory stays until it is done. */
     receive->busy = true;
-    if (!receive->began) receive->began = base_now();
+    if (!receive->began) {
+        receive->began = base_now();
+        worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
+    }
     pthread_mutex_unlock(&w->lock);
     base_box_scatter(receive->buffer->host, bytes, receive->dims, &receive->box, receive->element,
                      offset, n);
@@ -182,6 +193,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     receive->have += n;
     receive->ended = base_now();
     if (receive->have == receive->bytes && task->state != TASK_DONE) {
+        worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
         task->waiting[receive->step]--;
         if (task->slot->home) home = task->slot;
     }
@@ -198,15 +210,28 @@ typedef struct sending {
     int64_t dims[SHOAL_MAX_RANK];
     base_box box;
     size_t element;
+    /* For the instruction log. */
+    worker *w;
+    wire_transfer transfer;
+    uint32_t from, to; /* slots */
+    bool ended;
 } sending;
+
+/* Said before the last bytes can be seen at the other end. */
+static void end_sending(sending *s) {
+    if (!s->ended) worker_event_send(s->w, SHOAL_EVENT_END, &s->transfer, s->from, s->to);
+    s->ended = true;
+}
 
 static void sending_read(void *context, uint64_t offset, void *to, size_t n) {
     sending *s = context;
     base_box_gather(to, s->buffer->host, s->dims, &s->box, s->element, offset, n);
+    if (offset + n == s->transfer.bytes) end_sending(s);
 }
 
 static void sending_done(void *context) {
     sending *s = context;
+    end_sending(s);
     worker_buffer_release(s->buffer);
     free(s);
 }
@@ -261,8 +286,11 @@ static shoal_status local_send(worker_task *task, worker_slot *to, const wire_tr
     }
     receive->busy = true;
     pthread_mutex_unlock(&w->lock);
+    worker_event_receive(other, receive, SHOAL_EVENT_BEGIN, 0);
     base_box_copy(receive->buffer->host, receive->dims, receive->box.start, from->host, dims, start,
                   receive->box.rank, receive->box.size, receive->element);
+    worker_event_send(w, SHOAL_EVENT_END, transfer, task->slot->number, to->number);
+    worker_event_receive(other, receive, SHOAL_EVENT_END, 0);
     pthread_mutex_lock(&w->lock);
     receive->busy = false;
     receive->have = receive->bytes;
@@ -296,9 +324,14 @@ static shoal_status send_box(worker_task *task, const worker_step *step, uint32_
                               .ordinal = (uint32_t)move->ordinal,
                               .bytes = (uint64_t)base_box_count(&s.box) * s.element};
     worker_slot *own = own_slot(w, (uint32_t)move->slot);
+    worker_event_send(w, SHOAL_EVENT_BEGIN, &transfer, task->slot->number, (uint32_t)move->slot);
     if (own) return local_send(task, own, &transfer, from, s.dims, s.box.start);
     sending *kept = malloc(sizeof *kept);
     if (!kept) return base_fail(SHOAL_NO_MEMORY, "no memory to send a box");
+    s.w = w;
+    s.transfer = transfer;
+    s.from = task->slot->number;
+    s.to = (uint32_t)move->slot;
     *kept = s;
     worker_buffer_retain(from);
     wire_source source = {kept, sending_read, sending_done};

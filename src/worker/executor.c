@@ -34,6 +34,14 @@ static void instance_fail(worker *w, worker_instance *instance, shoal_status sta
     if (instance->status != SHOAL_OK) return;
     instance->status = status;
     instance->error = strdup(message);
+    if (base_events_on(&w->events)) {
+        shoal_event event = {.kind = SHOAL_EVENT_FAIL,
+                             .instance = instance->id,
+                             .slot = w->slots[0].number,
+                             .peer = SHOAL_NO_SLOT};
+        base_event_label(&event, "%s", message);
+        base_events_put(&w->events, &event);
+    }
     report_failure(w, instance->id, status, message, unreachable);
     for (uint32_t i = 0; i < instance->n_tasks; i++) {
         worker_task *task = &instance->tasks[i];
@@ -265,7 +273,12 @@ static shoal_status output_buffer(worker_task *task, const worker_step *step, ui
 }
 
 static shoal_status compute(worker_task *task, worker_step *step) {
-    if (!step->executable) SHOAL_TRY(compile(task, step));
+    if (!step->executable) {
+        worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_BEGIN, 0);
+        shoal_status compiled = compile(task, step);
+        worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_END, 0);
+        SHOAL_TRY(compiled);
+    }
     for (uint32_t o = 0; o < step->n_outputs; o++) SHOAL_TRY(output_buffer(task, step, o));
     size_t n = step->n_inputs + step->n_outputs;
     shoal_binding *bindings = calloc(n + 1, sizeof *bindings);
@@ -352,12 +365,18 @@ static shoal_status run_task(worker_task *task) {
         worker_step *step = &task->program->steps[task->step];
         if (!step->exchange) {
             int64_t from = base_now();
+            worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_BEGIN, from);
             status = compute(task, step);
-            task->busy += (uint64_t)(base_now() - from);
+            int64_t to = base_now();
+            worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END, to);
+            task->busy += (uint64_t)(to - from);
         } else {
             status = worker_exchange_send(task);
             pthread_mutex_lock(&w->lock);
+            bool waits = status == SHOAL_OK && task->waiting[task->step];
+            if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
             if (status == SHOAL_OK) status = await(task);
+            if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
             pthread_mutex_unlock(&w->lock);
         }
         bury(task, step);
@@ -379,7 +398,11 @@ static void measure(worker_slot *slot) {
     worker_speed speed;
     slot->measure = false;
     pthread_mutex_unlock(&w->lock);
+    base_event(&w->events, .kind = SHOAL_EVENT_MEASURE, .phase = SHOAL_EVENT_BEGIN,
+               .slot = slot->number, .peer = SHOAL_NO_SLOT);
     shoal_status status = worker_speed_measure(slot, &speed);
+    base_event(&w->events, .kind = SHOAL_EVENT_MEASURE, .phase = SHOAL_EVENT_END,
+               .slot = slot->number, .peer = SHOAL_NO_SLOT);
     pthread_mutex_lock(&w->lock);
     Shoal__Speed message = SHOAL__SPEED__INIT;
     message.slot = slot->number;

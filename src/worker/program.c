@@ -76,6 +76,8 @@ static shoal_status exchange_step(worker_program *program, const shoal_graph *g,
 static shoal_status compute_step(worker_program *program, const shoal_graph *g, uint32_t first,
                                  uint32_t last, const uint32_t *last_use, worker_step *step) {
     base_arena *arena = &program->arena;
+    step->first = first;
+    step->last = last;
     uint32_t begin = g->nodes[first].first_output;
     uint32_t end = g->nodes[last - 1].first_output + g->nodes[last - 1].n_outputs;
     size_t room = 0;

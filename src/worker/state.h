@@ -42,6 +42,8 @@ typedef struct worker_step {
     /* computing: a part of the graph without exchanges; compiled when it first runs */
     graph *graph;
     shoal_executable *executable;
+    uint32_t first, last; /* its nodes, of the program's graph */
+    const char *label;    /* what it does; NULL until somebody records */
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;  /* values of the program */
     const uint32_t *outputs; /* (of an exchange: its results) */
@@ -111,6 +113,7 @@ typedef struct worker_staged {
     struct worker_staged *next;
     uint32_t channel, ordinal;
     uint64_t bytes, have;
+    int64_t began, ended;
     unsigned char data[];
 } worker_staged;
 
@@ -166,6 +169,7 @@ typedef struct worker_expected {
 } worker_expected;
 
 struct worker {
+    base_events events; /* needs no lock */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* receives complete, tasks queued, stop */
     wire_peer *wire;
@@ -229,6 +233,17 @@ typedef struct worker_speed {
 bool worker_speed_kept(const worker_slot *slot, worker_speed *out);
 /* Measures, and keeps it. Only the thread that runs programs. */
 shoal_status worker_speed_measure(worker_slot *slot, worker_speed *out);
+
+/* record.c */
+/* The hub asks what there is. Under the pump. */
+void worker_record(worker *w, const Shoal__Record *record);
+/* Of a task; a box that goes; one that comes. Notes nothing while nobody records; at 0: now. */
+void worker_event(const worker_task *task, shoal_event_kind kind, shoal_event_phase phase,
+                  int64_t at);
+void worker_event_send(worker *w, shoal_event_phase phase, const wire_transfer *transfer,
+                       uint32_t from, uint32_t to);
+void worker_event_receive(const worker_task *task, const worker_receive *receive,
+                          shoal_event_phase phase, int64_t at);
 
 /* executor.c */
 void *worker_executor(void *slot);

@@ -134,6 +134,7 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
             task->error = strdup(shoal_error_message());
         }
         if (task->slot->home) home = task->slot;
+        worker_event(task, SHOAL_EVENT_RUN, SHOAL_EVENT_AT, 0);
     }
     worker_staged_apply(w, instance);
     for (uint32_t i = 0; i < instance->n_tasks; i++) task_queue(&instance->tasks[i]);
@@ -145,6 +146,13 @@ out:
 }
 
 static void on_free(worker *w, const Shoal__Release *release) {
+    if (base_events_on(&w->events)) {
+        shoal_event event = {
+            .kind = SHOAL_EVENT_FREE, .slot = w->slots[0].number, .peer = SHOAL_NO_SLOT};
+        base_event_label(&event, "%zu values, %zu programs", release->n_values,
+                         release->n_programs);
+        base_events_put(&w->events, &event);
+    }
     pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < release->n_values; i++)
         for (uint32_t s = 0; s < w->n_slots; s++)
@@ -193,6 +201,7 @@ static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *
         return SHOAL_OK;
     case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
     case SHOAL__KIND__MEASURE: on_measure(w, (const Shoal__Measure *)message); return SHOAL_OK;
+    case SHOAL__KIND__RECORD: worker_record(w, (const Shoal__Record *)message); return SHOAL_OK;
     default: {
         const Shoal__Failed *failed = (const Shoal__Failed *)message;
         const Shoal__Error *error = failed->error;
@@ -214,6 +223,7 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__PEERS: type = &shoal__peers__descriptor; break;
     case SHOAL__KIND__FREE: type = &shoal__release__descriptor; break;
     case SHOAL__KIND__MEASURE: type = &shoal__measure__descriptor; break;
+    case SHOAL__KIND__RECORD: type = &shoal__record__descriptor; break;
     case SHOAL__KIND__CANCEL: type = &shoal__failed__descriptor; break;
     default:
         if (w->client.message) return w->client.message(w->client.context, kind, body, bytes);
@@ -244,6 +254,7 @@ static shoal_status joined(worker *w, wire_link *link, const Shoal__Welcome *wel
     free(w->name);
     w->name = strdup(welcome->name ? welcome->name : "");
     w->joined = true;
+    base_events_name(&w->events, w->name);
     pthread_mutex_unlock(&w->lock);
     wire_set_number(w->wire, welcome->peer);
     return SHOAL_OK;
@@ -264,7 +275,8 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
 static void hub_lost(worker *w, shoal_status why, const char *message) {
     pthread_mutex_lock(&w->lock);
     w->hub = NULL;
-    w->lost = why == SHOAL_OK ? SHOAL_CLOSED : why;
+    /* Whether it has ended or was cut off is all the same to who needs it; the message tells. */
+    w->lost = why == SHOAL_OK || why == SHOAL_CLOSED ? SHOAL_LOST : why;
     free(w->lost_message);
     w->lost_message = strdup(message);
     pthread_cond_broadcast(&w->changed);
@@ -353,11 +365,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
 }
 
 static shoal_status start(worker *w, const worker_options *options) {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    base_condition_init(&w->changed);
     pthread_mutex_init(&w->lock, NULL);
     bool client = options->role == SHOAL__ROLE__CLIENT;
     w->slots = calloc(options->n_devices + 1, sizeof *w->slots);
@@ -387,8 +395,14 @@ static shoal_status start(worker *w, const worker_options *options) {
 shoal_status worker_new(const worker_options *options, worker **out) {
     worker *w = calloc(1, sizeof *w);
     if (!w) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
+    bool client = options->role == SHOAL__ROLE__CLIENT;
+    shoal_status status = base_events_init(&w->events, client ? "client" : "worker");
+    if (status != SHOAL_OK) {
+        free(w);
+        return status;
+    }
     w->name = strdup(options->name ? options->name : "");
-    shoal_status status = start(w, options);
+    status = start(w, options);
     if (status != SHOAL_OK)
         worker_destroy(&w);
     else
@@ -455,6 +469,7 @@ void worker_destroy(worker **out) {
     base_map_fini(&w->peer_of);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
+    base_events_fini(&w->events);
     free(w->slots);
     free(w->lost_message);
     free(w->name);

@@ -10,6 +10,7 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
+#include "base/events.h"
 #include "shoal/backend.h"
 #include "wire/wire.h"
 
@@ -39,10 +40,11 @@ void worker_destroy(worker **w);
 wire_peer *worker_wire(worker *w);
 /* Connects to the hub and waits until the pool has accepted this worker. */
 shoal_status worker_join(worker *w, const char *address, uint32_t timeout_ms) SHOAL_CHECK_RESULT;
-/* Sends to the hub; fails with LOST or CLOSED, as worker_state, when it is gone. Any thread. */
+/* Sends to the hub; fails as worker_state when it is gone. Any thread. */
 shoal_status worker_send(worker *w, Shoal__Kind kind,
                          const ProtobufCMessage *message) SHOAL_CHECK_RESULT;
-/* SHOAL_OK while the hub is there; else why not, with the message left on this thread. */
+/* SHOAL_OK while the hub is there; else why not (LOST, or why it refused), with the message left on
+ * this thread. */
 shoal_status worker_state(worker *w) SHOAL_CHECK_RESULT;
 const char *worker_name(const worker *w);
 uint32_t worker_session(const worker *w);
@@ -51,7 +53,13 @@ uint64_t worker_epoch(worker *w);
 /* The slot of the process's own memory. Clients only. */
 uint32_t worker_home(const worker *w);
 
-/* Messages of the hub that are not the worker's own business (FINISHED, STATUS, EXPLAINED) go here,
+/* The instruction log of this process. */
+base_events *worker_events(worker *w);
+/* What nodes [first, last) of a graph do, for people: operations, those that cost most first, with
+ * the shape of the first one's result: "dot_general[64,256], add x3, maximum". */
+void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_event *out);
+
+/* Messages of the hub that are not the worker's own business (FINISHED, STATUS and such) go here,
  * under the pump; `lost` when the hub is gone. */
 typedef struct worker_client {
     void *context;

@@ -172,6 +172,48 @@ static void messages(void) {
     base_str_fini(&out);
 }
 
+/* The instruction log: events, the questions for them, and who passes them on. */
+static void events(void) {
+    const shoal_event events[] = {
+        {.at = 1, .kind = SHOAL_EVENT_COMPUTE, .phase = SHOAL_EVENT_BEGIN, .label = "add[4]"},
+        {.at = 9, .kind = SHOAL_EVENT_SEND, .slot = 1, .peer = 2, .bytes = 64, .key = 7}};
+    base_str list = {0}, out = {0};
+    ok(wire_events_pack(events, 2, &list));
+    put("events", "two", list.data, list.size);
+    Shoal__Cursor cursor = SHOAL__CURSOR__INIT, *cursors[] = {&cursor};
+    cursor.peer = 1;
+    cursor.next = 5;
+    Shoal__EventsAsk ask = SHOAL__EVENTS_ASK__INIT;
+    ask.token = 3;
+    ask.keep_ms = 100;
+    ask.n_cursors = 1;
+    ask.cursors = cursors;
+    Shoal__Record record = SHOAL__RECORD__INIT;
+    record.asker = 1;
+    Shoal__Events answer = SHOAL__EVENTS__INIT;
+    uint32_t asked[] = {1, 2};
+    answer.token = 3;
+    answer.asker = 1;
+    answer.name = (char *)"w1";
+    answer.list = (ProtobufCBinaryData){list.size, (uint8_t *)list.data};
+    answer.n_asked_peers = 2;
+    answer.asked_peers = asked;
+    pack(&out, 13, false, &ask.base);
+    put("message", "events_ask", out.data, out.size);
+    base_str_clear(&out);
+    pack(&out, 14, false, &record.base);
+    put("message", "record", out.data, out.size);
+    base_str_clear(&out);
+    pack(&out, 15, false, &answer.base);
+    put("message", "events", out.data, out.size);
+    base_str_clear(&out);
+    pack(&out, SHOAL__KIND__EVENTS_ASK, true, &ask.base);
+    pack(&out, SHOAL__KIND__RECORDED, true, &answer.base);
+    put("hub", "events", out.data, out.size);
+    base_str_fini(&out);
+    base_str_fini(&list);
+}
+
 /* A session of a client that uploads, multiplies and frees, and a participant that is done. */
 static void hub_session(void) {
     graph *g = small();
@@ -270,6 +312,7 @@ int main(int argc, char **argv) {
     put_graph(test_all_operations(), "all");
     layouts();
     messages();
+    events();
     hub_session();
     frames();
     static const char *const options[] = {"\0"

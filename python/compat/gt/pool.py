@@ -1,12 +1,15 @@
 """Which pool a program uses: `connect`, `gpu_workers`, or one of its own when it is first needed."""
+import atexit
 import os
 import socket
 
 import shoal
 
+from . import _log
 from .config import workers_named
 
 _connected = None
+_written = None  # the log that GT_INSTRUCTION_LOG asks for
 _workers = None  # as many as the signals name
 
 
@@ -40,6 +43,7 @@ def connect(address):
                            "tensor")
     shoal.connect(address_of(address))
     _connected = address
+    _begin_log()
 
 
 def gpu_workers(count):
@@ -63,11 +67,27 @@ def session():
         else:
             shoal.init(workers=_workers or workers_named())
         _connected = hub or "a pool of this process"
+        _begin_log()
     return shoal.session()
 
 
 def disconnect():
     """Ends the session; the next tensor begins anew."""
     global _connected
+    _end_log()
     shoal.disconnect()
     _connected = None
+
+
+def _begin_log():
+    global _written
+    _written = _log.begin(shoal.session())
+
+
+@atexit.register
+def _end_log():
+    """Before sessions are closed: what was registered last runs first."""
+    global _written
+    if _written is not None:
+        _written.close()
+        _written = None

@@ -16,8 +16,7 @@
 #include <stdatomic.h>
 
 enum {
-    QUERIES = 64,     /* of a block */
-    FEW_QUERIES = 32, /* of one, where the triangle that is computed in vain matters */
+    QUERIES = 64, /* of a block */
     KEYS = 128,
     PAGE = 4096, /* rows a multiple of this apart get into each other's way in the caches */
 };
@@ -40,7 +39,8 @@ typedef struct cpu_attention {
     int64_t shift; /* CAUSAL */
     float scale;
     int64_t some_queries, some_keys, query_blocks;
-    size_t each; /* floats of a thread */
+    int64_t wide; /* room of a row of scores */
+    size_t each;  /* floats of a thread */
 } cpu_attention;
 
 /* A place among keys, from outside: beyond these all are the same, and sums do not overflow. */
@@ -90,41 +90,46 @@ static strides strides_of(const cpu_attention *a, const ref_view *view, bool gro
 
 static size_t round_up(int64_t n, int64_t to) { return (size_t)((n + to - 1) / to * to); }
 
-/* What a thread's memory is divided into; returns floats. */
+/* What a thread's memory is divided into. */
 typedef struct memory {
     float *keys, *values, *plain_keys, *plain_queries, *plain_of, *queries, *of, *scores, *moved;
-    float *row, *most, *sum, *less;
+    float *mask, *most, *sum, *less, *factor;
+    int64_t *seen;
 } memory;
 
+/* Returns how many floats that is. */
 static size_t divide_memory(const cpu_attention *a, bool backward, float *base, memory *m) {
     int64_t panel = a->gemm->panel, rows = a->some_queries, keys = a->some_keys;
-    int64_t stats = backward ? a->groups * a->queries : rows;
-    size_t wide = round_up(keys, panel), at = 0;
-    size_t deep = round_up(a->depth, panel), broad = round_up(a->width, panel);
+    int64_t queries = backward ? a->groups * a->queries : rows;
+    int64_t wide = (int64_t)round_up(keys, panel), block = rows * a->wide;
+    int64_t deep = (int64_t)round_up(a->depth, panel), broad = (int64_t)round_up(a->width, panel);
+    float *seen = NULL;
     const struct {
         float **to;
-        size_t floats;
-        bool both; /* not for the gradient alone */
+        int64_t floats;
     } parts[] = {
-        {&m->keys, (size_t)a->depth * wide, true},
-        {&m->values, backward ? (size_t)a->width * wide : (size_t)keys * broad, true},
-        {&m->queries, (size_t)(rows * a->depth), true},
-        {&m->scores, (size_t)(rows * keys), true},
-        {&m->row, (size_t)keys, true},
-        {&m->most, (size_t)stats, true},
-        {&m->sum, (size_t)stats, true},
-        {&m->less, (size_t)stats, false},
-        {&m->plain_keys, (size_t)keys * deep, false},
-        {&m->plain_queries, (size_t)rows * deep, false},
-        {&m->plain_of, (size_t)rows * broad, false},
-        {&m->of, (size_t)(rows * a->width), false},
-        {&m->moved, (size_t)(rows * keys), false},
+        {&m->keys, a->depth * wide},
+        {&m->values, backward ? a->width * wide : keys * broad},
+        {&m->queries, rows * a->depth},
+        {&m->scores, block},
+        {&m->mask, a->mask == GRAPH_NO_VALUE ? 0 : block},
+        {&m->most, queries},
+        {&m->sum, queries},
+        {&m->factor, rows},
+        {&seen, rows * (int64_t)(sizeof(int64_t) / sizeof(float))},
+        {&m->less, backward ? queries : 0},
+        {&m->plain_keys, backward ? keys * deep : 0},
+        {&m->plain_queries, backward ? rows * deep : 0},
+        {&m->plain_of, backward ? rows * broad : 0},
+        {&m->of, backward ? rows * a->width : 0},
+        {&m->moved, backward ? block : 0},
     };
+    size_t at = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (!parts[i].both && !backward) continue;
         if (base) *parts[i].to = base + at;
-        at += round_up((int64_t)parts[i].floats, CPU_ALIGN / (int)sizeof(float));
+        at += round_up(parts[i].floats, CPU_ALIGN / (int)sizeof(float));
     }
+    m->seen = (int64_t *)(void *)seen;
     return at;
 }
 
@@ -180,11 +185,11 @@ shoal_status cpu_attention_prepare(const cpu_kernels *kernels, cpu_program *p, c
     set_operands(kernels, p, node, a);
     a->shift = causal ? in_range(causal->u.i) : 0;
     a->scale = (float)(scale ? scale->u.f : 1 / sqrt((double)a->depth));
-    int64_t some = a->causal && a->queries <= 2 * QUERIES ? FEW_QUERIES : QUERIES;
-    a->query_blocks = (a->queries + some - 1) / some;
+    a->query_blocks = (a->queries + QUERIES - 1) / QUERIES;
     a->some_queries = (a->queries + a->query_blocks - 1) / a->query_blocks;
     int64_t key_blocks = (a->keys + KEYS - 1) / KEYS;
     a->some_keys = (a->keys + key_blocks - 1) / key_blocks;
+    a->wide = (int64_t)round_up(a->some_keys, CPU_LANES);
     memory unused;
     a->each = divide_memory(a, is_backward(node), NULL, &unused);
     step->scratch_bytes = a->each * sizeof(float) * p->threads;
@@ -276,36 +281,57 @@ static void multiply(const cpu_gemm *gemm, int64_t m, int64_t n, int64_t k, cons
     gemm->block(m, n, k, a->data, a->strides, b->data, b->row, b->panel, c, row, add, NULL);
 }
 
-/* What is done to the scores of a query and n keys from `key` on, before they are weights. */
-static void set_mask(const job *j, const block *b, int64_t query, int64_t key, int64_t n,
-                     float *row, cpu_weights *w) {
+/* Gives the scores of queries and of n keys from `key` on their mask: where it lies, or copied so
+ * that rows have room. */
+static void set_mask(const job *j, const block *b, int64_t key, const memory *m, cpu_scores *s) {
     const cpu_attention *a = j->a;
-    const strides *s = &a->of_mask;
-    w->scale = a->scale;
-    w->added = NULL;
-    w->seen = NULL;
-    if (!j->mask) return;
-    int64_t at = at_query(a, s, b) + query * s->row + key * s->column;
-    if (a->flags) {
-        const uint8_t *seen = (const uint8_t *)j->mask + at;
-        if (!s->column) seen = memset(row, *seen, (size_t)n);
-        w->seen = seen;
-        return;
+    const strides *of = &a->of_mask;
+    size_t bytes = a->flags ? 1 : sizeof(float), n = (size_t)s->n;
+    const char *from = j->mask + (size_t)(at_query(a, of, b) + key * of->column) * bytes;
+    char *to = (char *)m->mask;
+    bool fits = of->column && s->n % CPU_LANES == 0;
+    s->mask_row = fits ? of->row : a->wide;
+    for (int64_t i = 0; i < b->rows && !fits; i++) {
+        const char *row = from + (size_t)(i * of->row) * bytes;
+        char *copy = to + (size_t)(i * a->wide) * bytes;
+        memset(copy + n * bytes, 0, ((size_t)a->wide - n) * bytes);
+        if (of->column)
+            memcpy(copy, row, n * bytes);
+        else
+            for (size_t k = 0; k < n; k++) memcpy(copy + k * bytes, row, bytes);
     }
-    const float *added = (const float *)(const void *)j->mask + at;
-    for (int64_t i = 0; i < n && !s->column; i++) row[i] = *added;
-    w->added = s->column ? added : row;
+    const void *data = fits ? from : to;
+    s->flags = a->flags ? data : NULL;
+    s->added = a->flags ? NULL : data;
 }
 
-/* The product of queries and keys, of `rows` x `n`. */
-static void score(const cpu_attention *a, const left *q, const right *k, int64_t rows, int64_t n,
-                  float *scores) {
-    multiply(a->gemm, rows, n, a->depth, q, k, scores, a->some_keys, false);
+/* The products of queries with n keys from `key` on. stats: where those of the queries begin. */
+static cpu_scores score(const job *j, const block *b, const left *q, const right *k, int64_t key,
+                        int64_t n, int64_t stats, const memory *m) {
+    const cpu_attention *a = j->a;
+    cpu_scores s = {.x = m->scores,
+                    .rows = b->rows,
+                    .n = n,
+                    .row = a->wide,
+                    .seen = m->seen,
+                    .scale = a->scale,
+                    .most = m->most + stats,
+                    .sum = m->sum + stats,
+                    .factor = m->factor};
+    for (int64_t i = 0; i < b->rows; i++) {
+        int64_t seen = seen_by(j, b->first + i) - key;
+        m->seen[i] = seen < 0 ? 0 : smaller(seen, n);
+    }
+    if (j->mask) set_mask(j, b, key, m, &s);
+    multiply(a->gemm, b->rows, n, a->depth, q, k, m->scores, a->wide, false);
+    return s;
 }
 
-static void scale_row(const job *j, float *row, float factor, int64_t n) {
-    j->kernels->maps[0]->map[GRAPH_MULTIPLY][SHOAL_F32](row, (const void *const[]){row, &factor}, n,
-                                                        2, NULL);
+static void begin_stats(const memory *m, int64_t at, int64_t rows) {
+    for (int64_t i = at; i < at + rows; i++) {
+        m->most[i] = -INFINITY;
+        m->sum[i] = 0;
+    }
 }
 
 /* ---- forward ---- */
@@ -315,10 +341,7 @@ static void attend(const job *j, const block *b, const memory *m) {
     int64_t most_seen = seen_by(j, b->first + b->rows - 1), width = a->width;
     float *out = j->out + ((b->batch * a->groups + b->group) * a->queries + b->first) * width;
     left q = left_of(j->q + at_query(a, &a->of_q, b), &a->of_q, b->rows, a->depth, m->queries);
-    for (int64_t i = 0; i < b->rows; i++) {
-        m->most[i] = -INFINITY;
-        m->sum[i] = 0;
-    }
+    begin_stats(m, 0, b->rows);
     if (!most_seen) memset(out, 0, (size_t)(b->rows * width) * sizeof *out);
     for (int64_t key = 0, n; key < most_seen; key += n) {
         n = smaller(most_seen - key, a->some_keys);
@@ -326,23 +349,14 @@ static void attend(const job *j, const block *b, const memory *m) {
                              a->depth, m->keys);
         right v = right_of(a->gemm, j->v + at_key(a, &a->of_v, b->batch, key), &a->of_v, n, width,
                            m->values);
-        score(a, &q, &k, b->rows, n, m->scores);
-        for (int64_t i = 0; i < b->rows; i++) {
-            float *row = m->scores + i * a->some_keys;
-            int64_t seen = seen_by(j, b->first + i) - key;
-            seen = seen < 0 ? 0 : smaller(seen, n);
-            cpu_weights w = {.most = m->most[i], .sum = m->sum[i]};
-            set_mask(j, b, i, key, n, m->row, &w);
-            float factor = j->kernels->weigh(row, seen, &w);
-            memset(row + seen, 0, (size_t)(n - seen) * sizeof *row);
-            m->most[i] = w.most;
-            m->sum[i] = w.sum;
-            if (key && factor != 1) scale_row(j, out + i * width, factor, width);
-        }
-        left weights = {m->scores, {a->some_keys, 1}};
+        cpu_scores s = score(j, b, &q, &k, key, n, 0, m);
+        j->kernels->weigh(&s);
+        if (key) j->kernels->scale_rows(out, b->rows, width, m->factor);
+        left weights = {m->scores, {a->wide, 1}};
         multiply(a->gemm, b->rows, width, n, &weights, &v, out, width, key > 0);
     }
-    for (int64_t i = 0; i < b->rows; i++) scale_row(j, out + i * width, 1 / m->sum[i], width);
+    for (int64_t i = 0; i < b->rows; i++) m->factor[i] = 1 / m->sum[i];
+    j->kernels->scale_rows(out, b->rows, width, m->factor);
 }
 
 static block block_of(const cpu_attention *a, int64_t batch, int64_t group, int64_t number) {
@@ -370,35 +384,32 @@ static int64_t stats_at(const cpu_attention *a, const block *b) {
     return b->group * a->queries + b->first;
 }
 
-/* The largest score and the sum of weights of each query, and its sum of g o. */
-static void gather_stats(const job *j, const block *b, const memory *m, bool several) {
+/* The sums of g o of each query, and where keys are several blocks its largest score and the sum of
+ * its weights. */
+static void gather_stats(const job *j, const block *b, const memory *m) {
     const cpu_attention *a = j->a;
     int64_t most_seen = seen_by(j, b->first + b->rows - 1), at = stats_at(a, b);
-    const float *g = j->g + at_query(a, &a->of_g, b), *o = j->o + at_query(a, &a->of_o, b);
-    for (int64_t i = 0; i < b->rows; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < a->width; k++)
-            sum += (double)g[i * a->of_g.row + k * a->of_g.column] *
-                   (double)o[i * a->of_o.row + k * a->of_o.column];
-        m->less[at + i] = (float)sum;
-        m->most[at + i] = -INFINITY;
-        m->sum[at + i] = 0;
-    }
-    if (!several) return;
+    left g = left_of(j->g + at_query(a, &a->of_g, b), &a->of_g, b->rows, a->width, m->of);
+    left o = left_of(j->o + at_query(a, &a->of_o, b), &a->of_o, b->rows, a->width, m->plain_of);
+    if (g.strides[1] == 1 && o.strides[1] == 1)
+        j->kernels->dot_rows(g.data, g.strides[0], o.data, o.strides[0], b->rows, a->width,
+                             m->less + at);
+    else
+        for (int64_t i = 0; i < b->rows; i++) {
+            m->less[at + i] = 0;
+            for (int64_t k = 0; k < a->width; k++)
+                m->less[at + i] += g.data[i * g.strides[0] + k * g.strides[1]] *
+                                   o.data[i * o.strides[0] + k * o.strides[1]];
+        }
+    begin_stats(m, at, b->rows);
+    if (a->some_keys == a->keys) return;
     left q = left_of(j->q + at_query(a, &a->of_q, b), &a->of_q, b->rows, a->depth, m->queries);
     for (int64_t key = 0, n; key < most_seen; key += n) {
         n = smaller(most_seen - key, a->some_keys);
         right k = transposed(a->gemm, j->k + at_key(a, &a->of_k, b->batch, key), &a->of_k, n,
                              a->depth, m->keys);
-        score(a, &q, &k, b->rows, n, m->scores);
-        for (int64_t i = 0; i < b->rows; i++) {
-            int64_t seen = seen_by(j, b->first + i) - key;
-            cpu_weights w = {.most = m->most[at + i], .sum = m->sum[at + i]};
-            set_mask(j, b, i, key, n, m->row, &w);
-            if (seen > 0) j->kernels->weigh(m->scores + i * a->some_keys, smaller(seen, n), &w);
-            m->most[at + i] = w.most;
-            m->sum[at + i] = w.sum;
-        }
+        cpu_scores s = score(j, b, &q, &k, key, n, at, m);
+        j->kernels->weigh(&s);
     }
 }
 
@@ -409,36 +420,32 @@ typedef struct key_block {
     float *for_k, *for_v;
 } key_block;
 
-/* Scores become weights, and gradients of weights those of scores. */
-static void turn_rows(const job *j, const block *b, const key_block *c, int64_t n,
-                      const memory *m) {
-    const cpu_attention *a = j->a;
-    for (int64_t i = 0; i < b->rows; i++) {
-        int64_t at = stats_at(a, b) + i, seen = seen_by(j, b->first + i) - c->first;
-        float *row = m->scores + i * a->some_keys, *moved = m->moved + i * a->some_keys;
-        seen = seen < 0 ? 0 : smaller(seen, n);
-        cpu_weights w = {.most = m->most[at]};
-        set_mask(j, b, i, c->first, n, m->row, &w);
-        j->kernels->weigh(row, seen, &w);
-        float sum = a->some_keys < a->keys ? m->sum[at] : w.sum;
-        if (a->flags && sum == 0) seen = 0; /* all keys are hidden: it has nothing to hand on */
-        j->kernels->turn(row, moved, seen, 1 / sum, m->less[at], a->scale);
-        memset(row + seen, 0, (size_t)(n - seen) * sizeof *row);
-        memset(moved + seen, 0, (size_t)(n - seen) * sizeof *moved);
+/* Scores become weights, and gradients of weights those of scores. What was summed before, if it
+ * was, is final. */
+static void turn(const job *j, cpu_scores *s, const memory *m, int64_t stats) {
+    if (j->a->some_keys < j->a->keys) {
+        float *sum = s->sum, unused[QUERIES];
+        memset(unused, 0, sizeof unused);
+        s->sum = unused;
+        j->kernels->weigh(s);
+        s->sum = sum;
+    } else {
+        j->kernels->weigh(s);
     }
+    j->kernels->turn(s, m->moved, m->less + stats);
 }
 
 static void hand_back(const job *j, const block *b, const key_block *c, const memory *m) {
     const cpu_attention *a = j->a;
-    int64_t n = smaller(seen_by(j, b->first + b->rows - 1) - c->first, c->n), wide = a->some_keys;
+    int64_t n = smaller(seen_by(j, b->first + b->rows - 1) - c->first, c->n), wide = a->wide;
     if (n <= 0) return;
     const float *q_at = j->q + at_query(a, &a->of_q, b), *g_at = j->g + at_query(a, &a->of_g, b);
     float *for_q = j->out + ((b->batch * a->groups + b->group) * a->queries + b->first) * a->depth;
     left q = left_of(q_at, &a->of_q, b->rows, a->depth, m->queries);
     left g = left_of(g_at, &a->of_g, b->rows, a->width, m->of);
-    score(a, &q, &c->keys, b->rows, n, m->scores);
+    cpu_scores s = score(j, b, &q, &c->keys, c->first, n, stats_at(a, b), m);
     multiply(a->gemm, b->rows, n, a->width, &g, &c->values, m->moved, wide, false);
-    turn_rows(j, b, c, n, m);
+    turn(j, &s, m, stats_at(a, b));
     right plain_q = right_of(a->gemm, q_at, &a->of_q, b->rows, a->depth, m->plain_queries);
     right plain_g = right_of(a->gemm, g_at, &a->of_g, b->rows, a->width, m->plain_of);
     left weights = {m->scores, {1, wide}}, moved = {m->moved, {1, wide}};
@@ -458,7 +465,7 @@ static void hand_back_batch(const job *j, int64_t batch, const memory *m) {
     clear(j->for_v + batch * a->keys * a->width, a->keys * a->width);
     for (int64_t i = 0; i < heads; i++) {
         block b = block_of(a, batch, i / a->query_blocks, i % a->query_blocks);
-        gather_stats(j, &b, m, a->some_keys < a->keys);
+        gather_stats(j, &b, m);
     }
     for (int64_t key = 0, n; key < j->end; key += n) {
         n = smaller(j->end - key, a->some_keys);

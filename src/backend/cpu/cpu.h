@@ -62,20 +62,19 @@ typedef struct cpu_row_call {
 } cpu_row_call;
 typedef void (*cpu_row_kernel)(const cpu_row_call *call);
 
-/* The softmax of one query's scores, which come in blocks of keys. */
-typedef struct cpu_weights {
-    float scale;         /* of the scores; then */
-    const float *added;  /* numbers are added, */
-    const uint8_t *seen; /* or keys hidden where this is 0; NULL: not */
-    float most, sum;     /* so far: the largest score, and the sum of the weights */
-} cpu_weights;
-/* Makes the scores of n keys weights e^(score - most), and adds to the sum. Returns what earlier
- * weights are to be multiplied by. Start with most = -infinity, sum = 0; with the final `most` the
- * weights are final but for 1 / sum. */
-typedef float (*cpu_weigh_kernel)(float *scores, int64_t n, cpu_weights *w);
-/* w *= each; g, the gradients of n weights, become those of the products q k: w (g - less) scale.
- */
-typedef void (*cpu_turn_kernel)(float *w, float *g, int64_t n, float each, float less, float scale);
+/* Rows of n scores, a query each, on their way to be softmax's weights; keys come in blocks. Rows
+ * have room for whole groups of CPU_LANES elements, and so have those of masks. */
+enum { CPU_LANES = 32 };
+typedef struct cpu_scores {
+    float *x;
+    int64_t rows, n, row;       /* row: elements between rows */
+    const int64_t *seen;        /* per row: keys from there on are hidden */
+    float scale;                /* of the scores; then */
+    const float *added;         /* this is added, */
+    const uint8_t *flags;       /* or keys hidden where this is 0; NULL: not */
+    int64_t mask_row;           /* elements between rows of either */
+    float *most, *sum, *factor; /* per row, see below */
+} cpu_scores;
 
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
@@ -98,8 +97,16 @@ typedef struct cpu_kernels {
     cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
     cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
-    cpu_weigh_kernel weigh;                       /* of f32 */
-    cpu_turn_kernel turn;
+    /* What attention needs between its products, in f32 (weights.c). */
+    /* Scores become weights e^(score - most), most being the largest so far; sum is that of
+     * weights, factor what earlier ones are to be multiplied by. Begins with most = -infinity, sum
+     * = 0; once these are final, so are weights but for 1 / sum. */
+    void (*weigh)(const cpu_scores *scores);
+    /* Weights become final, and their gradients w (moved - less) scale: those of products q k. */
+    void (*turn)(const cpu_scores *scores, float *moved, const float *less);
+    void (*scale_rows)(float *x, int64_t rows, int64_t n, const float *factors);
+    void (*dot_rows)(const float *x, int64_t x_row, const float *y, int64_t y_row, int64_t rows,
+                     int64_t n, float *out);
     /* memcpy past the caches, for what is not read again soon; then `fence`. */
     void (*stream)(void *to, const void *from, size_t bytes);
     void (*fence)(void);

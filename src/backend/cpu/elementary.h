@@ -143,4 +143,22 @@ INLINE float gelu_tanh_f32(float x) {
     return x * logistic_f32(1.5957691216f * (x + 0.044715f * (x * x * x)));
 }
 
+/* ---- sums and maxima: CPU_LANES of them side by side, joined in a fixed order ---- */
+
+INLINE float sum_lanes(float *lanes) {
+#pragma GCC unroll 8
+    for (int half = CPU_LANES / 2; half; half /= 2)
+        for (int k = 0; k < half; k++) lanes[k] += lanes[k + half];
+    return lanes[0];
+}
+
+/* NaN may be passed over. */
+INLINE float largest_lane(float *lanes) {
+#pragma GCC unroll 8
+    for (int half = CPU_LANES / 2; half; half /= 2)
+        for (int k = 0; k < half; k++)
+            lanes[k] = lanes[k] > lanes[k + half] ? lanes[k] : lanes[k + half];
+    return lanes[0];
+}
+
 #endif

@@ -35,8 +35,11 @@ CPU_FUNCTION_MAP(XX)
 #define XX(name, NAME) void CPU_OF_SET(name)(const cpu_row_call *call);
 CPU_ROW_MAP(XX)
 #undef XX
-float CPU_OF_SET(weigh)(float *x, int64_t n, cpu_weights *w);
-void CPU_OF_SET(turn)(float *x, float *g, int64_t n, float each, float less, float scale);
+void CPU_OF_SET(weigh)(const cpu_scores *scores);
+void CPU_OF_SET(turn)(const cpu_scores *scores, float *moved, const float *less);
+void CPU_OF_SET(scale_rows)(float *x, int64_t rows, int64_t n, const float *factors);
+void CPU_OF_SET(dot_rows)(const float *x, int64_t x_row, const float *y, int64_t y_row,
+                          int64_t rows, int64_t n, float *out);
 
 extern const cpu_maps CPU_OF_SET(float_maps), CPU_OF_SET(integer_maps), CPU_OF_SET(half_maps);
 extern const cpu_gemm CPU_OF_SET(gemm_f32), CPU_OF_SET(gemm_f64);

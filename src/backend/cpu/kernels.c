@@ -205,6 +205,8 @@ const cpu_kernels CPU_OF_SET(kernels) = {
 #undef XX
     .weigh = CPU_OF_SET(weigh),
     .turn = CPU_OF_SET(turn),
+    .scale_rows = CPU_OF_SET(scale_rows),
+    .dot_rows = CPU_OF_SET(dot_rows),
     .computes_long = computes_long,
     .stream = stream,
     .fence = fence,

@@ -2,12 +2,7 @@
  * set. Sums have 32 lanes side by side, joined in a fixed order. */
 #include "backend/cpu/elementary.h"
 
-enum { LANES = 32 };
-
-INLINE float join_lanes(const float *lanes, float sum) {
-    for (int k = 0; k < LANES; k++) sum += lanes[k];
-    return sum;
-}
+enum { LANES = CPU_LANES };
 
 /* The sum of an expression of v = x[i]. */
 #define SUM(name, expression)                                                                      \
@@ -23,7 +18,7 @@ INLINE float join_lanes(const float *lanes, float sum) {
             float v = x[i];                                                                        \
             sum += expression;                                                                     \
         }                                                                                          \
-        return join_lanes(lanes, sum);                                                             \
+        return sum_lanes(lanes) + sum;                                                             \
     }
 SUM(sum_of, v)
 SUM(sum_of_squares, v *v)
@@ -47,20 +42,20 @@ INLINE float sum_of_products(const float *g, const float *x, const float *scale,
         sum += h * (x[i] - mean);
         if (alone) other += h;
     }
-    if (alone) *alone = join_lanes(others, other);
-    return join_lanes(lanes, sum);
+    if (alone) *alone = sum_lanes(others) + other;
+    return sum_lanes(lanes) + sum;
 }
 
-/* NaN if one is among them. */
+/* NaN may be passed over, for it comes back as a power. */
 INLINE float largest(const float *x, int64_t n) {
     float lanes[LANES], most = -INFINITY;
     int64_t i = 0;
     for (int k = 0; k < LANES; k++) lanes[k] = -INFINITY;
     for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) lanes[k] = x[i + k] <= lanes[k] ? lanes[k] : x[i + k];
-    for (; i < n; i++) most = x[i] <= most ? most : x[i];
-    for (int k = 0; k < LANES; k++) most = lanes[k] <= most ? most : lanes[k];
-    return most;
+        for (int k = 0; k < LANES; k++) lanes[k] = lanes[k] > x[i + k] ? lanes[k] : x[i + k];
+    for (; i < n; i++) most = most > x[i] ? most : x[i];
+    float others = largest_lane(lanes);
+    return most > others ? most : others;
 }
 
 /* ---- softmax ---- */
@@ -171,54 +166,3 @@ INLINE void add_products(const cpu_row_call *c, bool centred) {
 
 void CPU_OF_SET(rms_norm_scale_gradient)(const cpu_row_call *c) { add_products(c, false); }
 void CPU_OF_SET(layer_norm_scale_gradient)(const cpu_row_call *c) { add_products(c, true); }
-
-/* ---- attention ---- */
-
-/* Scores as the softmax takes them; returns the largest. */
-INLINE float prepare_scores(float *x, int64_t n, float scale, const float *added,
-                            const uint8_t *seen) {
-    float lanes[LANES], most = -INFINITY;
-    int64_t i = 0;
-    for (int k = 0; k < LANES; k++) lanes[k] = -INFINITY;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            float v = x[i + k] * scale;
-            v = added ? v + added[i + k] : v;
-            v = seen && !seen[i + k] ? -INFINITY : v;
-            x[i + k] = v;
-            lanes[k] = v <= lanes[k] ? lanes[k] : v;
-        }
-    for (; i < n; i++) {
-        float v = x[i] * scale;
-        v = added ? v + added[i] : v;
-        v = seen && !seen[i] ? -INFINITY : v;
-        x[i] = v;
-        most = v <= most ? most : v;
-    }
-    for (int k = 0; k < LANES; k++) most = lanes[k] <= most ? most : lanes[k];
-    return most;
-}
-
-float CPU_OF_SET(weigh)(float *x, int64_t n, cpu_weights *w) {
-    float most = w->seen    ? prepare_scores(x, n, w->scale, NULL, w->seen)
-                 : w->added ? prepare_scores(x, n, w->scale, w->added, NULL)
-                            : prepare_scores(x, n, w->scale, NULL, NULL);
-    most = most <= w->most ? w->most : most;
-    if (most == -INFINITY) {
-        memset(x, 0, (size_t)n * sizeof *x);
-        return 1;
-    }
-    for (int64_t i = 0; i < n; i++) x[i] = exp_f32(x[i] - most);
-    float factor = exp_f32(w->most - most);
-    w->sum = w->sum * factor + sum_of(x, n, 0);
-    w->most = most;
-    return factor;
-}
-
-void CPU_OF_SET(turn)(float *x, float *g, int64_t n, float each, float less, float scale) {
-    for (int64_t i = 0; i < n; i++) {
-        float w = x[i] * each;
-        x[i] = w;
-        g[i] = w * (g[i] - less) * scale;
-    }
-}

@@ -1,0 +1,123 @@
+#include "record.h"
+
+#include "args.h"
+#include "pool.h"
+#include "text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 3000, EVERY_MS = 100, KEEP_MS = 3000 };
+
+double record_seconds(const char *text) {
+    double seconds = args_positive("SECONDS", text);
+    if (seconds < 0.05 || seconds > 600) cmd_usage("SECONDS '%s': from 0.05 to 600", text);
+    return seconds;
+}
+
+/* "recording 1.2 of 3.0 s: 12,345 events", on a terminal in place. */
+static void tell(double done, double seconds, size_t events, double *next) {
+    char count[TEXT_ROOM];
+    bool terminal = cmd_columns(stderr) > 0;
+    if (done < *next) return;
+    *next = done + (terminal ? 0.2 : 3);
+    fprintf(stderr,
+            terminal ? "\r\x1b[Krecording %.1f of %.1f s: %s events"
+                     : "recording %.1f of %.1f s: %s events\n",
+            done, seconds, text_count((int64_t)events, count));
+    fflush(stderr);
+}
+
+static int listen_to(cmd_pool *pool, double seconds, bool quiet, view_recorder *recorder) {
+    double begin = cmd_now(), next = 1, done = 0;
+    shoal_status status = SHOAL_OK;
+    while (status == SHOAL_OK) {
+        status = shoal_events(pool->session, KEEP_MS, view_recorder_take, recorder);
+        done = cmd_now() - begin;
+        if (done >= seconds || cmd_stop != 0) break;
+        if (!quiet && seconds > 1) tell(done, seconds, view_recorder_count(recorder), &next);
+        double rest = (seconds - done) * 1e3;
+        poll(NULL, 0, rest < EVERY_MS ? (int)rest + 1 : EVERY_MS);
+    }
+    if (!quiet && next > 1 && cmd_columns(stderr) > 0) fputs("\r\x1b[K", stderr);
+    /* Who has come meanwhile. */
+    if (status == SHOAL_OK) status = pool_look(pool);
+    if (status == SHOAL_OK) view_recorder_slots(recorder, pool->slots, pool->status.n_slots);
+    return cmd_try(status);
+}
+
+static uint32_t count_devices(const cmd_pool *pool) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < pool->status.n_slots; i++) n += pool->slots[i].compute;
+    return n;
+}
+
+int record_pool(const char *hub, double seconds, bool quiet, view_record *out) {
+    const shoal_options options = {.size = sizeof options,
+                                   .hub = cmd_hub_address(hub),
+                                   .timeout_ms = TIMEOUT_MS,
+                                   .name = "trace"};
+    cmd_pool pool;
+    *out = (view_record){0};
+    int code = cmd_try(pool_open(&options, &pool));
+    if (code != CMD_OK) return code;
+    view_recorder *recorder = view_recorder_new();
+    if (count_devices(&pool) == 0)
+        code = cmd_fail("the pool at %s has no worker: start one with `shoal worker`", options.hub);
+    else if (recorder == NULL)
+        code = cmd_fail("no memory to record");
+    if (code == CMD_OK) {
+        cmd_catch_signals();
+        view_recorder_slots(recorder, pool.slots, pool.status.n_slots);
+        code = listen_to(&pool, seconds, quiet, recorder);
+    }
+    if (code == CMD_OK && !view_recorder_close(recorder, out))
+        code = cmd_fail("no memory for what was recorded");
+    if (code == CMD_OK && pool.status.unix_ms > (uint64_t)(out->seconds * 1e3))
+        out->unix_ms = pool.status.unix_ms - (uint64_t)(out->seconds * 1e3);
+    view_recorder_free(recorder);
+    pool_close(&pool);
+    return code;
+}
+
+FILE *record_open(const char *path, char **beside) {
+    size_t room = strlen(path) + 32;
+    FILE *file = NULL;
+    int fd = -1;
+    *beside = malloc(room);
+    if (*beside != NULL) {
+        snprintf(*beside, room, "%s.%ld.part", path, (long)getpid());
+        fd = open(*beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    if (fd >= 0) file = fdopen(fd, "w");
+    if (file != NULL) return file;
+    cmd_fail("writing %s: %s", path, strerror(errno));
+    if (fd >= 0) {
+        close(fd);
+        unlink(*beside);
+    }
+    free(*beside);
+    *beside = NULL;
+    return NULL;
+}
+
+int record_commit(FILE *file, char *beside, const char *path) {
+    bool failed = ferror(file) != 0;
+    errno = failed ? EIO : 0;
+    failed |= fclose(file) != 0;
+    if (!failed) failed = rename(beside, path) != 0;
+    int error = errno;
+    if (failed) unlink(beside);
+    free(beside);
+    return failed ? cmd_fail("writing %s: %s", path, strerror(error)) : CMD_OK;
+}
+
+void record_drop(FILE *file, char *beside) {
+    fclose(file);
+    unlink(beside);
+    free(beside);
+}

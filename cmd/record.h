@@ -1,0 +1,21 @@
+/* Recording what a pool does, for `shoal trace` and `shoal timeline`. */
+#ifndef CMD_RECORD_H
+#define CMD_RECORD_H
+
+#include "cmd.h"
+#include "view/record.h"
+
+/* Records `seconds` from the pool at `hub`, telling how far it is on standard error after the first
+ * second; Ctrl-C ends it early and keeps what there is. Prints its message and returns an exit
+ * code. Freed with view_record_fini, also when it fails. */
+int record_pool(const char *hub, double seconds, bool quiet, view_record *out);
+/* Seconds from 0.05 to 600, else a usage error. */
+double record_seconds(const char *text);
+/* A file beside `path` to write to, which record_commit renames to it. NULL with a message. */
+FILE *record_open(const char *path, char **beside);
+/* Closes and renames, or removes what failed; returns an exit code. */
+int record_commit(FILE *file, char *beside, const char *path);
+/* Gives it up. */
+void record_drop(FILE *file, char *beside);
+
+#endif

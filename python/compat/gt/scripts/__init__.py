@@ -1,0 +1,1 @@
+"""GT2's tools: `python -m gt.scripts.top`, `trace` and `visualize`. They are Shoal's."""

@@ -1,0 +1,23 @@
+"""python -m gt.scripts.top: watches the pool of a gt.server."""
+import argparse
+
+from .. import _command
+from ..pool import address_of
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gt.scripts.top", description=__doc__)
+    parser.add_argument("--host", default="localhost")
+    parser.add_argument("-p", "--port", type=int, default=12345)
+    parser.add_argument("--ema-alpha", type=float, default=1.0,
+                        help="taken and not used: rates are those between two looks")
+    parser.add_argument("--count", type=int, help="print so many pictures as text, and end")
+    args = parser.parse_args()
+    command = ["top", "--hub", address_of(f"{args.host}:{args.port}")]
+    if args.count:
+        command += ["--count", args.count]
+    _command.become(*command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+/* The instruction log, as a client has to do with it: what it notes itself, and asking everyone. */
+#include "api/state.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_MS = 1000 };
+
+/* ---- what is noted here ---- */
+
+/* "dot_general(3, 5) float32[4, 2]" */
+void api_event_op(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
+                  uint32_t n_inputs, const shoal_tensor *output) {
+    char text[BASE_TYPE_TEXT];
+    base_str label = {0};
+    base_str_format(&label, "%s(", shoal_op_name(op));
+    for (uint32_t i = 0; i < n_inputs && i < 8; i++)
+        base_str_format(&label, "%s%llu", i ? ", " : "", (unsigned long long)inputs[i]->number);
+    base_str_format(&label, "%s) %s", n_inputs > 8 ? ", ..." : "",
+                    base_type_text(&output->type, text));
+    shoal_event event = {.kind = SHOAL_EVENT_OP,
+                         .instance = output->number,
+                         .slot = worker_home(session->worker),
+                         .peer = SHOAL_NO_SLOT};
+    base_event_label(&event, "%s", label.data ? label.data : shoal_op_name(op));
+    base_str_fini(&label);
+    base_events_put(worker_events(session->worker), &event);
+}
+
+/* ---- what others tell ---- */
+
+/* NULL without memory; `news` held. */
+static api_source *source_of(shoal_session *session, uint32_t peer) {
+    for (size_t i = 0; i < session->sources.count; i++)
+        if (session->sources.data[i]->peer == peer) return session->sources.data[i];
+    api_source *source = calloc(1, sizeof *source);
+    if (!source || !base_vec_push(&session->sources, source)) {
+        free(source);
+        return NULL;
+    }
+    source->peer = peer;
+    return source;
+}
+
+void api_events_take(shoal_session *session, Shoal__Events *events) {
+    pthread_mutex_lock(&session->news);
+    api_source *source = NULL;
+    if (events->token && events->token == session->events_token) {
+        session->hub_told |= !events->peer;
+        source = source_of(session, events->peer);
+        for (size_t i = 0; !events->peer && i < events->n_asked_peers; i++) {
+            api_source *other = source_of(session, events->asked_peers[i]);
+            if (other) other->asked = true;
+        }
+    }
+    if (source && !source->answer) {
+        source->answer = events;
+        events = NULL;
+    }
+    pthread_mutex_unlock(&session->news);
+    if (events) wire_unpacked_free(&events->base); /* too late, or once too often */
+}
+
+static bool all_told(void *context) {
+    shoal_session *session = context;
+    pthread_mutex_lock(&session->news);
+    bool all = session->hub_told;
+    for (size_t i = 0; i < session->sources.count; i++)
+        all &= !session->sources.data[i]->asked || session->sources.data[i]->answer;
+    pthread_mutex_unlock(&session->news);
+    return all || worker_state(session->worker) != SHOAL_OK;
+}
+
+/* Sends the question; `listening` held. */
+static shoal_status ask(shoal_session *session, uint32_t keep_ms) {
+    Shoal__EventsAsk question = SHOAL__EVENTS_ASK__INIT;
+    pthread_mutex_lock(&session->news);
+    size_t n = session->sources.count;
+    Shoal__Cursor *cursors = calloc(n + 1, sizeof *cursors);
+    Shoal__Cursor **pointers = calloc(n + 1, sizeof *pointers);
+    for (size_t i = 0; cursors && pointers && i < n; i++) {
+        shoal__cursor__init(&cursors[i]);
+        cursors[i].peer = session->sources.data[i]->peer;
+        cursors[i].next = session->sources.data[i]->next;
+        pointers[i] = &cursors[i];
+        session->sources.data[i]->asked = false;
+    }
+    session->hub_told = false;
+    question.token = session->events_token = ++session->next_token;
+    pthread_mutex_unlock(&session->news);
+    question.keep_ms = keep_ms;
+    question.cursors = pointers;
+    question.n_cursors = n;
+    shoal_status status =
+        cursors && pointers ? worker_send(session->worker, SHOAL__KIND__EVENTS_ASK, &question.base)
+                            : base_fail(SHOAL_NO_MEMORY, "no memory to ask for events");
+    free(cursors);
+    free(pointers);
+    return status;
+}
+
+typedef void (*event_each)(void *context, const shoal_event_source *source,
+                           const shoal_event *events, size_t n_events);
+
+/* Tells of one source, and forgets its answer. */
+static shoal_status tell(api_source *source, event_each each, void *context) {
+    Shoal__Events *answer = source->answer;
+    shoal_event_source out = {.peer = source->peer, .name = "?"};
+    shoal_event *events = NULL;
+    size_t n = 0;
+    shoal_status status = SHOAL_OK;
+    source->answer = NULL;
+    if (answer) {
+        status = wire_events_unpack(answer->list.data, answer->list.len, &events, &n);
+        char *name = strdup(answer->name);
+        if (name) {
+            free(source->name);
+            source->name = name;
+        }
+        source->next = answer->next;
+        out.answered = true;
+        out.now = answer->now;
+        out.offset = answer->offset;
+        out.doubt = answer->doubt;
+        out.lost = answer->lost;
+    }
+    if (source->name) out.name = source->name;
+    if (status == SHOAL_OK) each(context, &out, events, n);
+    free(events);
+    if (answer) wire_unpacked_free(&answer->base);
+    return status;
+}
+
+static shoal_status listen(shoal_session *session, uint32_t keep_ms, event_each each,
+                           void *context) {
+    SHOAL_TRY(ask(session, keep_ms));
+    int64_t deadline = base_now() + ANSWER_MS * BASE_MS;
+    shoal_status status = wire_wait(worker_wire(session->worker), all_told, session, deadline);
+    pthread_mutex_lock(&session->news);
+    session->events_token = 0; /* what comes now is not taken any more */
+    bool told = session->hub_told;
+    size_t n = session->sources.count;
+    pthread_mutex_unlock(&session->news);
+    if (!told && status == SHOAL_OK) status = worker_state(session->worker);
+    if (!told) return base_fail_prefix(status, "asking for events: ");
+    status = SHOAL_OK;
+    for (size_t i = 0; i < n; i++) {
+        api_source *source = session->sources.data[i];
+        if (!source->asked && !source->answer) continue;
+        shoal_status one = tell(source, each, context);
+        if (status == SHOAL_OK) status = one;
+    }
+    return status;
+}
+
+shoal_status shoal_events(shoal_session *session, uint32_t keep_ms, event_each each,
+                          void *context) {
+    pthread_mutex_lock(&session->lock);
+    shoal_status status = api_check(session);
+    if (status != SHOAL_OK) {
+        pthread_mutex_unlock(&session->lock);
+        return status;
+    }
+    api_wait_begin(session);
+    pthread_mutex_lock(&session->listening);
+    status = listen(session, keep_ms, each, context);
+    pthread_mutex_unlock(&session->listening);
+    api_wait_end(session);
+    return status;
+}
+
+void api_events_forget(shoal_session *session) {
+    for (size_t i = 0; i < session->sources.count; i++) {
+        api_source *source = session->sources.data[i];
+        if (source->answer) wire_unpacked_free(&source->answer->base);
+        free(source->name);
+        free(source);
+    }
+    session->sources.count = 0;
+}

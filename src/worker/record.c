@@ -1,0 +1,165 @@
+/* What a worker tells of what it does: its part of the pool's instruction log. */
+#include "worker/state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_KEEP_MS = 60000, MOST_KINDS = 32 };
+
+base_events *worker_events(worker *w) { return &w->events; }
+
+/* ---- labels ---- */
+
+typedef struct tally {
+    uint16_t op;
+    uint32_t count;
+    double cost;
+    double dearest;         /* the cost of one */
+    const shoal_type *type; /* of its result */
+} tally;
+
+static double cost_of(const shoal_graph *g, const shoal_node *node) {
+    shoal_type inputs[16], outputs[4];
+    if (node->n_inputs > 16 || node->n_outputs > 4) return 0;
+    for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = g->values[node->inputs[i]].type;
+    for (uint32_t o = 0; o < node->n_outputs; o++)
+        outputs[o] = g->values[node->first_output + o].type;
+    const graph_call call = {.op = node->op,
+                             .inputs = inputs,
+                             .n_inputs = node->n_inputs,
+                             .attrs = node->attrs,
+                             .n_attrs = node->n_attrs,
+                             .regions = node->regions,
+                             .n_regions = node->n_regions};
+    return graph_cost(&call, outputs, node->n_outputs);
+}
+
+static int by_cost(const void *a, const void *b) {
+    const tally *x = a, *y = b;
+    return (x->cost < y->cost) - (x->cost > y->cost);
+}
+
+static size_t put_shape(const shoal_type *type, char *out, size_t room) {
+    size_t used = 0;
+    for (unsigned i = 0; i < type->rank && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, i ? ",%lld" : "[%lld",
+                                 (long long)type->dims[i]);
+    if (used < room) used += (size_t)snprintf(out + used, room - used, type->rank ? "]" : "[]");
+    return used;
+}
+
+void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_event *out) {
+    tally found[MOST_KINDS];
+    uint32_t n = 0;
+    for (uint32_t i = first; i < last; i++) {
+        const shoal_node *node = &g->nodes[i];
+        uint32_t at = 0;
+        if (node->op == GRAPH_CONSTANT && last - first > 1) continue; /* nothing is done for it */
+        while (at < n && found[at].op != node->op) at++;
+        if (at == MOST_KINDS) continue;
+        if (at == n) found[n++] = (tally){.op = node->op, .dearest = -1};
+        double cost = cost_of(g, node);
+        found[at].count++;
+        found[at].cost += cost;
+        if (cost <= found[at].dearest || !node->n_outputs) continue;
+        found[at].dearest = cost;
+        found[at].type = &g->values[node->first_output].type;
+    }
+    if (n) qsort(found, n, sizeof *found, by_cost);
+    char text[256] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < n && used < sizeof text; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
+                                 shoal_op_name(found[i].op));
+        if (!i && found[i].type && used < sizeof text)
+            used += put_shape(found[i].type, text + used, sizeof text - used);
+        if (found[i].count > 1 && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, " x%u", found[i].count);
+    }
+    base_event_label(out, "%s", text);
+}
+
+/* ---- events ---- */
+
+/* Only the thread that runs the task: the label is kept with the program. */
+static void label_step(const worker_task *task, shoal_event *event) {
+    worker_step *step = &task->program->steps[task->step];
+    if (!step->label && !step->exchange) {
+        worker_label(graph_data(task->program->graph), step->first, step->last, event);
+        char *copy = base_arena_array(&task->program->arena, char, sizeof event->label);
+        if (copy) memcpy(copy, event->label, sizeof event->label);
+        step->label = copy;
+    } else if (step->label) {
+        memcpy(event->label, step->label, sizeof event->label);
+    }
+}
+
+void worker_event(const worker_task *task, shoal_event_kind kind, shoal_event_phase phase,
+                  int64_t at) {
+    base_events *events = &task->slot->worker->events;
+    if (!base_events_on(events)) return;
+    shoal_event event = {.at = at ? at : base_now(),
+                         .instance = task->instance->id,
+                         .slot = task->slot->number,
+                         .peer = SHOAL_NO_SLOT,
+                         .key = task->step,
+                         .kind = (uint8_t)kind,
+                         .phase = (uint8_t)phase};
+    if (kind == SHOAL_EVENT_RUN)
+        base_event_label(&event, "program %llu, %llu operations",
+                         (unsigned long long)task->program->id,
+                         (unsigned long long)task->program->n_nodes);
+    else
+        label_step(task, &event);
+    base_events_put(events, &event);
+}
+
+/* Both ends know a transfer by the same key. */
+static uint32_t key_of(uint32_t channel, uint32_t ordinal) { return channel << 16 ^ ordinal; }
+
+void worker_event_send(worker *w, shoal_event_phase phase, const wire_transfer *transfer,
+                       uint32_t from, uint32_t to) {
+    base_event(&w->events, .instance = transfer->instance, .bytes = transfer->bytes, .slot = from,
+               .peer = to, .key = key_of(transfer->channel, transfer->ordinal),
+               .kind = SHOAL_EVENT_SEND, .phase = (uint8_t)phase);
+}
+
+void worker_event_receive(const worker_task *task, const worker_receive *receive,
+                          shoal_event_phase phase, int64_t at) {
+    base_event(&task->slot->worker->events, .at = at, .instance = task->instance->id,
+               .bytes = receive->bytes, .slot = task->slot->number, .peer = receive->from,
+               .key = key_of(receive->channel, receive->ordinal), .kind = SHOAL_EVENT_RECEIVE,
+               .phase = (uint8_t)phase);
+}
+
+/* ---- telling ---- */
+
+void worker_record(worker *w, const Shoal__Record *record) {
+    Shoal__Events answer = SHOAL__EVENTS__INIT;
+    base_str list = {0};
+    uint32_t keep = record->keep_ms < MOST_KEEP_MS ? record->keep_ms : MOST_KEEP_MS;
+    uint64_t next = record->next;
+    shoal_event *events = malloc(BASE_EVENTS_ROOM * sizeof *events);
+    shoal_status status = events
+                              ? base_events_record(&w->events, base_now() + keep * BASE_MS)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory to tell what was recorded");
+    if (status == SHOAL_OK) {
+        size_t n = base_events_read(&w->events, &next, events, BASE_EVENTS_ROOM, &answer.lost);
+        status = wire_events_pack(events, n, &list);
+    }
+    answer.token = record->token;
+    answer.asker = record->asker;
+    answer.asked = record->asked;
+    answer.next = next;
+    answer.list = (ProtobufCBinaryData){list.size, (uint8_t *)list.data};
+    answer.now = base_now();
+    if (status == SHOAL_OK) status = worker_send(w, SHOAL__KIND__RECORDED, &answer.base);
+    if (status != SHOAL_OK) base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    base_str_fini(&list);
+    free(events);
+}
