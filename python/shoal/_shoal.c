@@ -34,31 +34,69 @@ bool interrupted(void *context) {
     return yes;
 }
 
+/* ---- where the user's program is ---- */
+
+/* Lines that were found last; the codes are held, so that their addresses stay theirs. */
+enum { PLACES = 64 };
+static struct place {
+    PyObject *code;
+    int at; /* the instruction */
+    char text[160];
+} places[PLACES];
+static PyObject *name_back, *name_filename, *name_at;
+
+static bool is_ours(PyObject *code) {
+    PyObject *name = PyObject_GetAttr(code, name_filename);
+    const char *path = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    bool ours = path && package_folder && !strncmp(path, package_folder, strlen(package_folder));
+    Py_XDECREF(name);
+    return ours;
+}
+
+static const char *line_of(PyObject *frame, PyObject *code) {
+    PyObject *number = PyObject_GetAttr(frame, name_at);
+    int at = number ? (int)PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    struct place *place = &places[((uintptr_t)code / 16 + (unsigned)at) % PLACES];
+    if (place->code == code && place->at == at) return place->text;
+    PyObject *name = PyObject_GetAttr(code, name_filename);
+    const char *path = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *base = path ? strrchr(path, '/') : NULL;
+    Py_XDECREF(place->code);
+    place->code = Py_NewRef(code);
+    place->at = at;
+    snprintf(place->text, sizeof place->text, "%s:%d",
+             base   ? base + 1
+             : path ? path
+                    : "?",
+             PyFrame_GetLineNumber((PyFrameObject *)frame));
+    Py_XDECREF(name);
+    return place->text;
+}
+
 /* Tells the library the first line outside this package: part of its messages. */
 void note_location(void) {
+    const char *text = NULL;
     PyObject *frame = (PyObject *)PyEval_GetFrame();
+    if (!name_back) {
+        name_back = PyUnicode_InternFromString("f_back");
+        name_filename = PyUnicode_InternFromString("co_filename");
+        name_at = PyUnicode_InternFromString("f_lasti");
+    }
     Py_XINCREF(frame);
-    char text[160] = "";
-    while (frame && frame != Py_None) {
-        PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
-        PyObject *name = PyObject_GetAttrString(code, "co_filename");
-        const char *path = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        bool ours =
-            path && package_folder && !strncmp(path, package_folder, strlen(package_folder));
-        if (path && !ours) {
-            const char *base = strrchr(path, '/');
-            snprintf(text, sizeof text, "%s:%d", base ? base + 1 : path,
-                     PyFrame_GetLineNumber((PyFrameObject *)frame));
-        }
-        PyObject *back = ours ? PyObject_GetAttrString(frame, "f_back") : NULL;
-        Py_XDECREF(name);
+    while (frame && frame != Py_None && name_back && name_filename && name_at && !text) {
+        PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame), *back = NULL;
+        if (is_ours(code))
+            back = PyObject_GetAttr(frame, name_back);
+        else
+            text = line_of(frame, code);
         Py_DECREF(code);
         Py_DECREF(frame);
         frame = back;
     }
     Py_XDECREF(frame);
     PyErr_Clear();
-    shoal_location(*text ? text : NULL);
+    shoal_location(text);
 }
 
 /* ---- small conversions ---- */

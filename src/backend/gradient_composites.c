@@ -43,6 +43,10 @@ IS(attention_gradient_masked,
               VALUES(in[0], in[1], in[2], in[3], in[4], in[5], INDICES(SCALAR(I64), 3)),
               graph_float(SHOAL_ATTR_SCALE, 0.7), graph_int(SHOAL_ATTR_CAUSAL, 1)),
           1))
+IS(adam, joined(g, test_add(g, GRAPH_ADAM, VALUES(in[0], in[1], in[2], in[3], in[4]), NULL, 0), 0))
+IS(adam_largest,
+   joined(g, 1 + test_add(g, GRAPH_ADAM, VALUES(in[0], in[1], in[2], in[3], in[4], in[5]), NULL, 0),
+          0))
 IS(silu_gradient, test_add(g, GRAPH_SILU_GRADIENT, XY, NULL, 0))
 IS(gelu_gradient, ADD(GELU_GRADIENT, XY, STRING(APPROXIMATE, "none")))
 IS(gelu_tanh_gradient, ADD(GELU_GRADIENT, XY, STRING(APPROXIMATE, "tanh")))
@@ -140,6 +144,14 @@ void gradient_composites(void (*visit)(const example *e)) {
          1,
          6,
          {F(1, 3, 2), F(1, 3, 2), F(1, 3, 2), F(1, 4, 2), F(1, 4, 2), F(3, 4)}},
+        {"adam", GRAPH_ADAM, adam, 0.5, 2, 5, {F(3), F(3), F(3), F(3), F(8)}},
+        {"adam with the largest",
+         GRAPH_ADAM,
+         adam_largest,
+         0.5,
+         2,
+         6,
+         {F(2), F(2), F(2), F(2), F(8), F(2)}},
         {"silu_gradient", GRAPH_SILU_GRADIENT, silu_gradient, -3, 3, 2, {F(5), F(5)}},
         {"gelu_gradient", GRAPH_GELU_GRADIENT, gelu_gradient, -3, 3, 2, {F(5), F(5)}},
         {"gelu_gradient by tanh", GRAPH_GELU_GRADIENT, gelu_tanh_gradient, -3, 3, 2, {F(5), F(5)}},

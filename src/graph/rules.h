@@ -110,6 +110,7 @@ INFER(row_gradient);
 INFER(scale_gradient);
 INFER(cross_entropy_gradient);
 INFER(attention_gradient);
+INFER(adam);
 INFER(place);
 INFER(exchange);
 
@@ -149,6 +150,7 @@ AXES(row_gradient);
 AXES(scale_gradient);
 AXES(cross_entropy_gradient);
 AXES(attention_gradient);
+AXES(adam);
 
 /* One loop per axis of the result, which may be cut anywhere: what most operations have. */
 void graph_loops_of_result(const shoal_type *result, graph_axes *out);
@@ -206,6 +208,7 @@ DECOMPOSE(cross_entropy_gradient);
 DECOMPOSE(silu_gradient);
 DECOMPOSE(gelu_gradient);
 DECOMPOSE(attention_gradient);
+DECOMPOSE(adam);
 
 /* graph_differentiate of the nodes from `first_node` on. */
 shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint32_t *outputs,

@@ -206,6 +206,15 @@ static uint32_t build_cross_entropy_gradient(graph *g) {
     return add(g, GRAPH_CROSS_ENTROPY_GRADIENT, in, 3, attrs, 2);
 }
 
+static uint32_t build_adam(graph *g) {
+    int64_t dims[] = {extent(), 1 + extent() / 2}, numbers = 8;
+    uint32_t in[6], n = 0;
+    while (n < 4) in[n++] = input(g, SHOAL_F32, 2, dims);
+    in[n++] = input(g, SHOAL_F32, 1, &numbers);
+    if (rand() % 2) in[n++] = input(g, SHOAL_F32, 2, dims);
+    return add(g, GRAPH_ADAM, in, n, NULL, 0);
+}
+
 static uint32_t build_rope(graph *g) {
     int64_t dims[] = {1 + extent() / 3, extent(), 6};
     uint32_t in[] = {input(g, SHOAL_F32, 3, dims), input(g, SHOAL_I32, 1, &dims[1])};
@@ -251,6 +260,7 @@ static const layouts_case cases[] = {
     {GRAPH_LAYER_NORM_SCALE_GRADIENT, build_layer_norm_scale_gradient},
     {GRAPH_CROSS_ENTROPY_GRADIENT, build_cross_entropy_gradient},
     {GRAPH_ATTENTION_GRADIENT, build_attention_gradient},
+    {GRAPH_ADAM, build_adam},
     {0, NULL},
 };
 

@@ -145,6 +145,10 @@ void cases_composite(void) {
                 RUN(GRAPH_GELU_GRADIENT, both, 2, 8, how, kinds[0]);
                 RUN(GRAPH_GELU_GRADIENT, both, 2, 8, how, kinds[1]);
             }
+            shoal_type x = shapes[s], numbers = TYPE(d == SHOAL_F64 ? d : SHOAL_F32, 8);
+            shoal_type step[] = {x, x, x, x, numbers, x};
+            for (uint32_t n = 5; n <= 6; n++)
+                build_node(GRAPH_ADAM, step, n, NULL, 0, CLOSE_UNITS, 64, FILL_TAME);
             along_cases(d, shapes[s]);
         }
         attention_cases(d);

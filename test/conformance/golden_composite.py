@@ -194,8 +194,18 @@ def rope(attrs, x, positions, frequencies=None):
     return np.stack([a, b], -1).reshape(x.shape)
 
 
+def adam(_, p, gradient, mean, square, numbers, *largest):
+    keep, beta1, rest1, beta2, rest2, root, epsilon, rate = numbers
+    mean = beta1 * mean + rest1 * gradient
+    square = beta2 * square + rest2 * gradient ** 2
+    largest = [np.maximum(x, square) for x in largest]
+    with np.errstate(invalid="ignore"):
+        p = keep * p - rate * mean / (root * np.sqrt((largest or [square])[0]) + epsilon)
+    return [p, mean, square, *largest]
+
+
 COMPOSITES = {f.__name__: f for f in (
     silu, gelu, softmax, log_softmax, rms_norm, layer_norm, cross_entropy, attention, rope,
     silu_gradient, gelu_gradient, softmax_gradient, cross_entropy_gradient, rms_norm_gradient,
     rms_norm_scale_gradient, layer_norm_gradient, layer_norm_scale_gradient,
-    attention_gradient)}
+    attention_gradient, adam)}

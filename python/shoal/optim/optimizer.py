@@ -3,23 +3,28 @@ inputs of its program, so that each step replays the same one. Nothing is read."
 import math
 from collections import defaultdict
 
+from .. import _shoal
 from ..autograd import no_grad
 from ..nn.module import clear_grad, replace
-from ..tensor import Tensor
+from ..tensor import Tensor, from_data
 from ..words import invalid
 
 
 class Numbers:
-    """Numbers of one step as scalar tensors, each made once."""
+    """Numbers of one step as tensors, each made once."""
 
     def __init__(self):
         self._made = {}
 
     def like(self, tensor, value):
-        """A number as a scalar of the tensor's element type."""
+        """A number, or a tuple of them, of the tensor's element type; of a half, tuples are float32."""
         key = (value, tensor.dtype, id(tensor.session))
         if key not in self._made:
-            self._made[key] = tensor._coerce(float(value))
+            if isinstance(value, tuple):
+                dtype = "float64" if tensor.dtype == "float64" else "float32"
+                self._made[key] = from_data(tensor.session, value, dtype)
+            else:
+                self._made[key] = tensor._coerce(float(value))
         return self._made[key]
 
 
@@ -170,8 +175,6 @@ class Adam(Optimizer):
             "amsgrad": amsgrad, "maximize": maximize})
 
     def _stepped(self, p, grad, state, group, numbers):
-        def number(value):
-            return numbers.like(p, value)
         beta1, beta2 = group["betas"]
         if not state:
             zero = p.session.full(p.shape, 0, p.dtype)
@@ -180,17 +183,18 @@ class Adam(Optimizer):
                 state["max_exp_avg_sq"] = zero
         state["step"] = step = int(state["step"]) + 1
         decay = group["weight_decay"]
-        if decay and self.decoupled:
-            p = p * number(1 - group["lr"] * decay)
-        elif decay:
-            grad = grad + p * number(decay)
-        mean = state["exp_avg"] * number(beta1) + grad * number(1 - beta1)
-        square = state["exp_avg_sq"] * number(beta2) + grad * grad * number(1 - beta2)
-        state["exp_avg"], state["exp_avg_sq"] = mean, square
-        if group["amsgrad"]:
-            square = state["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
-        root = square.sqrt() * number(1 / math.sqrt(1 - beta2 ** step)) + number(group["eps"])
-        return p - mean * number(group["lr"] / (1 - beta1 ** step)) / root
+        if decay and not self.decoupled:
+            grad = grad + p * numbers.like(p, decay)
+        keep = 1 - group["lr"] * decay if self.decoupled else 1.0
+        settings = numbers.like(p, (
+            keep, beta1, 1 - beta1, beta2, 1 - beta2, 1 / math.sqrt(1 - beta2 ** step), group["eps"],
+            group["lr"] / (1 - beta1 ** step)))
+        names = ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
+        mean, square, *largest = (state[name] for name in names)
+        new, *means = _shoal.apply(p.session, "adam", (p, grad, mean, square, settings, *largest), {},
+                                   1 + len(names))
+        state.update(zip(names, means))
+        return new
 
 
 class AdamW(Adam):

@@ -132,24 +132,25 @@ static uint32_t apply(graph *g, uint16_t op, uint32_t x, const shoal_attr *attrs
     return out;
 }
 
-/* x, which is [b, h, n, m], as a transposed slice of an input [b, n, h, m + 2], or as an input. */
+/* x, which is [b, h, n, m], as an input; or as the middle of an input [b, n, h * m + 2], split into
+ * heads and turned. */
 static uint32_t operand(inputs *in, const int64_t *dims, const float *x, bool views, float **wide) {
     *wide = NULL;
     if (!views) return add_input(in, SHOAL_F32, 4, dims, (void *)(uintptr_t)x);
-    int64_t b = dims[0], h = dims[1], n = dims[2], m = dims[3];
-    *wide = malloc((size_t)(b * n * h * (m + 2)) * sizeof **wide);
+    int64_t b = dims[0], h = dims[1], n = dims[2], m = dims[3], row = h * m + 2;
+    *wide = malloc((size_t)(b * n * row) * sizeof **wide);
     assert_non_null(*wide);
-    for (int64_t i = 0; i < b * n * h * (m + 2); i++) (*wide)[i] = NAN;
-    for (int64_t i = 0; i < b * h * n * m; i++) {
-        int64_t at = ((i / m / n / h * n + i / m % n) * h + i / m / n % h) * (m + 2) + 1 + i % m;
-        (*wide)[at] = x[i];
-    }
-    uint32_t v = add_input(in, SHOAL_F32, 4, (int64_t[]){b, n, h, m + 2}, *wide);
-    shoal_attr cut[] = {graph_ints(SHOAL_ATTR_START_INDICES, (int64_t[]){0, 0, 0, 1}, 4),
-                        graph_ints(SHOAL_ATTR_LIMIT_INDICES, (int64_t[]){b, n, h, m + 1}, 4),
-                        graph_ints(SHOAL_ATTR_STRIDES, (int64_t[]){1, 1, 1, 1}, 4)};
+    for (int64_t i = 0; i < b * n * row; i++) (*wide)[i] = NAN;
+    for (int64_t i = 0; i < b * h * n * m; i++)
+        (*wide)[(i / m / n / h * n + i / m % n) * row + 1 + i / m / n % h * m + i % m] = x[i];
+    uint32_t v = add_input(in, SHOAL_F32, 3, (int64_t[]){b, n, row}, *wide);
+    shoal_attr cut[] = {graph_ints(SHOAL_ATTR_START_INDICES, (int64_t[]){0, 0, 1}, 3),
+                        graph_ints(SHOAL_ATTR_LIMIT_INDICES, (int64_t[]){b, n, row - 1}, 3),
+                        graph_ints(SHOAL_ATTR_STRIDES, (int64_t[]){1, 1, 1}, 3)};
+    shoal_attr heads = graph_ints(SHOAL_ATTR_SHAPE, (int64_t[]){b, n, h, m}, 4);
     shoal_attr turn = graph_ints(SHOAL_ATTR_PERMUTATION, (int64_t[]){0, 2, 1, 3}, 4);
-    return apply(in->g, GRAPH_TRANSPOSE, apply(in->g, GRAPH_SLICE, v, cut, 3), &turn, 1);
+    v = apply(in->g, GRAPH_RESHAPE, apply(in->g, GRAPH_SLICE, v, cut, 3), &heads, 1);
+    return apply(in->g, GRAPH_TRANSPOSE, v, &turn, 1);
 }
 
 static size_t run(uint32_t threads, const shoal_graph *g, void *const *at, float **out) {

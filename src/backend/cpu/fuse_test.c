@@ -279,6 +279,49 @@ static void test_views(void **state) {
     }
 }
 
+/* The columns of a slice, as heads of some columns each, turned so that heads come first: read by
+ * products, regions, copies and as they are; and split again. */
+static void test_splits(void **state) {
+    enum { ROWS = 10, HEADS = 3, EACH = 8 };
+    static const int64_t heads[] = {ROWS, 1, HEADS, EACH}, more[] = {ROWS, HEADS, 2, 1, EACH / 2};
+    static const int64_t turn[] = {1, 2, 0, 3}, none[] = {0, 1};
+    for (unsigned readers = 0; readers < 32; readers++) {
+        graph *g;
+        uint32_t in, x;
+        shoal_type type = {.dtype = SHOAL_F32, .rank = 2, .dims = {ROWS + 1, HEADS * EACH + 3}};
+        OK(graph_new(0, &g));
+        OK(graph_add_input(g, &type, &in));
+        x = part(g, in, 1, 2, ROWS, HEADS * EACH, 1);
+        shoal_attr shape = graph_ints(SHOAL_ATTR_SHAPE, heads, 4);
+        shoal_attr again = graph_ints(SHOAL_ATTR_SHAPE, more, 5);
+        shoal_attr turned_ = graph_ints(SHOAL_ATTR_PERMUTATION, turn, 4);
+        uint32_t parts = node(g, GRAPH_RESHAPE, &x, 1, &shape, 1);
+        uint32_t y = node(g, GRAPH_TRANSPOSE, &parts, 1, &turned_, 1);
+        if (readers & 1) OK(graph_add_output(g, node(g, GRAPH_NEGATE, &y, 1, NULL, 0)));
+        if (readers & 2) OK(graph_add_output(g, y));
+        if (readers & 4) OK(graph_add_output(g, node(g, GRAPH_RESHAPE, &x, 1, &again, 1)));
+        if (readers & 8)
+            OK(graph_add_output(g, node(g, GRAPH_ADD, (uint32_t[]){parts, parts}, 2, NULL, 0)));
+        const int64_t last = 3, second = 2;
+        shoal_attr axes[] = {graph_ints(SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, none, 2),
+                             graph_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, none, 2),
+                             graph_ints(SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &second, 1),
+                             graph_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &second, 1)};
+        /* Sums of one product each are exact. */
+        shoal_attr one[] = {graph_ints(SHOAL_ATTR_START_INDICES, (int64_t[]){0, 0, 3, 0}, 4),
+                            graph_ints(SHOAL_ATTR_LIMIT_INDICES, (int64_t[]){1, HEADS, 4, EACH}, 4),
+                            graph_ints(SHOAL_ATTR_STRIDES, (int64_t[]){1, 1, 1, 1}, 4)};
+        uint32_t row = node(g, GRAPH_SLICE, &y, 1, one, 3);
+        if (readers & 16)
+            OK(graph_add_output(g, node(g, GRAPH_DOT_GENERAL, (uint32_t[]){row, row}, 2, axes, 4)));
+        OK(graph_add_output(g, node(g, GRAPH_CONCATENATE, (uint32_t[]){y, y}, 2,
+                                    (shoal_attr[]){graph_int(SHOAL_ATTR_DIMENSION, last)}, 1)));
+        char name[32];
+        snprintf(name, sizeof name, "splits %u", readers);
+        compare(name, g);
+    }
+}
+
 /* sum(x * row) along `axes`; with `stored`, the product is a result too, so that it is not fused.
  */
 static graph *sums(const shoal_type *type, const int64_t *axes, uint32_t n_axes, bool stored) {
@@ -356,6 +399,7 @@ static void test_reductions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs),
                                        cmocka_unit_test(test_widths), cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_splits),
                                        cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

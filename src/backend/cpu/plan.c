@@ -19,10 +19,45 @@ static size_t bytes_of(const cpu_program *p, uint32_t value) {
 
 /* ---- values that need no memory of their own ---- */
 
-/* Regions read views whose last axis is dense or repeated, products and copies read any. */
+/* Whether a reshape only splits axes, so that a view of the operand is one of the result; strides,
+ * if given, are those of the operand and become those of the result. */
+static bool only_splits(const shoal_type *from, const shoal_type *to, const int64_t *strides,
+                        int64_t *out) {
+    uint32_t axis = to->rank;
+    for (uint32_t i = from->rank; i-- > 0;) {
+        int64_t left = from->dims[i], stride = strides ? strides[i] : 0;
+        if (!left) return false;
+        while (left > 1) {
+            if (!axis || !to->dims[axis - 1] || left % to->dims[axis - 1]) return false;
+            left /= to->dims[--axis];
+            if (out) out[axis] = stride;
+            stride *= to->dims[axis];
+        }
+    }
+    while (axis && to->dims[axis - 1] == 1) {
+        axis--;
+        if (out) out[axis] = 0;
+    }
+    return !axis;
+}
+
+static bool is_split(const cpu_program *p, const shoal_node *node) {
+    return node->op == GRAPH_RESHAPE &&
+           only_splits(&p->g->values[node->inputs[0]].type, &p->g->values[node->first_output].type,
+                       NULL, NULL);
+}
+
+/* Regions read views whose last axis is dense or repeated, products and copies read any; of what is
+ * only split, those who read the parts decide. */
 static void mark_users(const cpu_kernels *kernels, cpu_program *p) {
-    for (uint32_t i = 0; i < p->g->n_nodes; i++) {
+    for (uint32_t i = 0; i < p->g->n_outputs; i++) p->values[p->g->outputs[i]].needs_dense = true;
+    for (uint32_t i = p->g->n_nodes; i-- > 0;) {
         const shoal_node *node = &p->g->nodes[i];
+        if (is_split(p, node)) {
+            const cpu_value *out = &p->values[node->first_output];
+            p->values[node->inputs[0]].needs_dense |= out->needs_dense || out->needs_near;
+            continue;
+        }
         bool near = node->n_inputs > 1 && cpu_map_kernel_of(kernels, p->g, node);
         bool any = cpu_is_move(node->op) || cpu_dot_fits(kernels, p->g, node);
         bool attends = cpu_attention_fits(kernels, p->g, node);
@@ -32,7 +67,6 @@ static void mark_users(const cpu_kernels *kernels, cpu_program *p) {
             p->values[node->inputs[k]].needs_dense |= !near && !views;
         }
     }
-    for (uint32_t i = 0; i < p->g->n_outputs; i++) p->values[p->g->outputs[i]].needs_dense = true;
 }
 
 /* Whether a copy would leave the elements in order, so that it need not be made. */
@@ -71,7 +105,12 @@ static bool share(cpu_program *p, const shoal_node *node) {
     bool alias = node->op == GRAPH_RESHAPE || node->op == GRAPH_PLACE;
     if (!alias && (!cpu_is_move(node->op) || node->op == GRAPH_CONCATENATE)) return false;
     const cpu_value *in = &p->values[node->inputs[0]];
-    if (!alias) {
+    if (in->is_view && is_split(p, node)) {
+        value->is_view = true;
+        value->start = in->start;
+        only_splits(&p->g->values[node->inputs[0]].type, &p->g->values[node->first_output].type,
+                    in->strides, value->strides);
+    } else if (!alias) {
         ref_view view = cpu_moved_view(p, node, 0);
         alias = is_identity(p, node, &view);
         if (!alias && (value->needs_dense || (value->needs_near && !is_near(&view)))) return false;
