@@ -311,8 +311,8 @@ def mlp():
     steps, folder = lib.scaled(320), lib.ROOT / "bench"
     with Pool(1, threads=2) as pool, trainer("mlp", pool, steps) as ours, \
             trainer("mlp", pool, steps, "compiled") as compiled, \
-            Peer([torch_python(), folder / "mlp_torch.py", "eager", steps]) as eager, \
-            Peer([torch_python(), folder / "mlp_torch.py", "best", steps]) as best:
+            Peer([torch_python(), folder / "mlp_torch.py", "eager", steps], **lib.best_blas()) as eager, \
+            Peer([torch_python(), folder / "mlp_torch.py", "best", steps], **lib.best_blas()) as best:
         times = race({"ours": ours, "compiled": compiled, "eager": eager, "best": best})
         said = [" ".join(peer.said) for peer in (eager, best)]
     return [lib.versus("mlp.vs_torch", steps, "steps/s", said[0], times["ours"], times["eager"],
@@ -333,7 +333,7 @@ def gpt():
     """Training a GPT of 4 layers, 128 wide, 64 tokens, batch 12, AdamW; against PyTorch and XLA."""
     steps, folder = lib.scaled(24), lib.ROOT / "bench"
     with Pool(1, threads=2) as pool, trainer("gpt", pool, steps) as ours, \
-            Peer([torch_python(), folder / "gpt_torch.py", "-", steps]) as torch, \
+            Peer([torch_python(), folder / "gpt_torch.py", "-", steps], **lib.best_blas()) as torch, \
             Peer([jax_python(), folder / "gpt_jax.py", "-", steps]) as xla:
         same_losses(ours, torch, xla)
         times = race({"ours": ours, "torch": torch, "xla": xla}, runs=None if lib.QUICK else 9)

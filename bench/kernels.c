@@ -2,10 +2,12 @@
  * worker; and memcpy of as many bytes on as many threads, to compare with.
  *
  *     kernels fused|rms_norm|softmax|silu|gelu|sum|argmax|cumulate|sort|memcpy SIDE THREADS
+ *     kernels cross_entropy|cross_entropy_gradient|softmax_gradient|rms_norm_gradient|
+ *         layer_norm_gradient|layer_norm_scale_gradient|silu_gradient|gelu_gradient SIDE THREADS
  *
  * Speaks the protocol of lib.Peer. What is timed is the operation, its result left where it was
  * computed. The first result is checked against the same formula in double, at some elements. `sum`
- * is that of x * x; `argmax`, `cumulate` and `sort` go along rows. */
+ * is that of x * x; `argmax`, `cumulate` and `sort` go along rows, and so do gradients. */
 #define _GNU_SOURCE
 #include "shoal/shoal.h"
 
@@ -131,8 +133,107 @@ static bool is_right(int which, const float *is, const int64_t *places) {
     return which || near((double)is[0], squares);
 }
 
+/* ---- gradients: of x, with g for the gradient of the result ---- */
+
+static shoal_tensor *g, *labels, *losses; /* losses: a gradient per row */
+
+static float seed_of(int64_t row, int64_t column) {
+    return (float)((row * 31 + column * 17) % 101) / 64 - 0.75f;
+}
+
+static bool is_gradient(const char *name) {
+    return strstr(name, "_gradient") || !strcmp(name, "cross_entropy");
+}
+
+static bool has_row_of_results(const char *name) {
+    return !strcmp(name, "cross_entropy") || !strcmp(name, "layer_norm_scale_gradient");
+}
+
+static shoal_tensor *call_gradient(const char *name) {
+    shoal_attr along = {.key = SHOAL_ATTR_DIMENSION, .kind = SHOAL_ATTR_KIND_INT, .u.i = 1};
+    shoal_attr epsilon = {.key = SHOAL_ATTR_EPSILON, .kind = SHOAL_ATTR_KIND_FLOAT, .u.f = 1e-6};
+    const shoal_attr attrs[] = {along, epsilon};
+    bool norm = strstr(name, "norm");
+    uint16_t n_attrs = norm ? 2 : strstr(name, "elu") || strstr(name, "silu") ? 0 : 1;
+    if (!strcmp(name, "cross_entropy"))
+        return apply(name, (shoal_tensor *const[]){x, labels}, 2, attrs, 1);
+    if (!strcmp(name, "cross_entropy_gradient"))
+        return apply(name, (shoal_tensor *const[]){losses, x, labels}, 3, attrs, 1);
+    bool scaled = norm && !strstr(name, "scale");
+    return apply(name, (shoal_tensor *const[]){g, x, w}, scaled ? 3 : 2, attrs, n_attrs);
+}
+
+/* Sums along a row of x, for the formulas. */
+typedef struct sums {
+    double most, powers, mean, r, weighed, products, softened;
+} sums;
+
+static double weight_of(int64_t column) { return 1 + (double)(column % 3); }
+
+static sums sums_of(int64_t row, bool centred) {
+    const float *r = data + row * side;
+    sums s = {.most = -INFINITY};
+    double squares = 0, n = (double)side;
+    for (int64_t i = 0; i < side; i++) {
+        s.most = fmax(s.most, (double)r[i]);
+        s.mean += centred ? (double)r[i] / n : 0;
+        s.softened += (double)seed_of(row, i) * (double)r[i];
+    }
+    for (int64_t i = 0; i < side; i++) {
+        double v = (double)r[i] - s.mean, h = (double)seed_of(row, i) * weight_of(i);
+        s.powers += exp((double)r[i] - s.most);
+        squares += v * v;
+        s.weighed += h;
+        s.products += h * v;
+    }
+    s.r = 1 / sqrt(squares / n + 1e-6);
+    return s;
+}
+
+/* What sums of float32 along a row, or down the matrix, may be off. */
+static double loose(const char *name) { return is_gradient(name) ? 2e-7 * (double)side : 0; }
+
+static double expected_gradient(const char *name, int64_t row, int64_t column) {
+    double v = (double)data[row * side + column], of = (double)seed_of(row, column);
+    double label = (double)(row * 7 % side), n = (double)side, s = 1 / (1 + exp(-v)), sum = 0;
+    if (!strcmp(name, "silu_gradient")) return of * s * (1 + v * (1 - s));
+    if (!strcmp(name, "gelu_gradient"))
+        return of * (0.5 * erfc(-v * sqrt(0.5)) + v * exp(-v * v / 2) * 0.3989422804014327);
+    if (!strcmp(name, "layer_norm_scale_gradient")) {
+        for (int64_t i = 0; i < side; i++) {
+            sums a = sums_of(i, true);
+            sum += (double)seed_of(i, column) * ((double)data[i * side + column] - a.mean) * a.r;
+        }
+        return sum;
+    }
+    sums a = sums_of(row, !strncmp(name, "layer", 5));
+    if (!strcmp(name, "cross_entropy"))
+        return log(a.powers) + a.most - (double)data[row * side + (int64_t)label];
+    if (!strcmp(name, "cross_entropy_gradient"))
+        return (double)seed_of(row, 0) * (exp(v - a.most) / a.powers - ((double)column == label));
+    if (!strcmp(name, "softmax_gradient")) return v * (of - a.softened);
+    double h = of * weight_of(column) - (a.mean != 0 ? a.weighed / n : 0);
+    return a.r * (h - (v - a.mean) * a.r * a.r * a.products / n);
+}
+
+static void start_gradient(float *scratch) {
+    int64_t *numbers = malloc((size_t)side * sizeof *numbers);
+    if (!numbers) exit(1);
+    for (int64_t i = 0; i < side; i++)
+        for (int64_t k = 0; k < side; k++) scratch[i * side + k] = seed_of(i, k);
+    check(shoal_tensor_new(session, SHOAL_F32, 2, (const int64_t[]){side, side}, scratch, &g));
+    for (int64_t i = 0; i < side; i++) scratch[i] = seed_of(i, 0);
+    check(shoal_tensor_new(session, SHOAL_F32, 1, &side, scratch, &losses));
+    for (int64_t i = 0; i < side; i++) numbers[i] = i * 7 % side;
+    check(shoal_tensor_new(session, SHOAL_I64, 1, &side, numbers, &labels));
+    free(numbers);
+}
+
+/* ---- all ---- */
+
 static shoal_tensor *call(const char *name) {
     if (row_operation(name) >= 0) return call_along_rows(row_operation(name));
+    if (is_gradient(name)) return call_gradient(name);
     shoal_attr along = {.key = SHOAL_ATTR_DIMENSION, .kind = SHOAL_ATTR_KIND_INT, .u.i = 1};
     shoal_attr epsilon = {.key = SHOAL_ATTR_EPSILON, .kind = SHOAL_ATTR_KIND_FLOAT, .u.f = 1e-6};
     if (!strcmp(name, "softmax")) return apply("softmax", &x, 1, &along, 1);
@@ -152,6 +253,7 @@ static shoal_tensor *call(const char *name) {
 static double gelu(double v) { return v * 0.5 * erfc(-v * sqrt(0.5)); }
 
 static double expected(const char *name, int64_t row, int64_t column) {
+    if (is_gradient(name)) return expected_gradient(name, row, column);
     const float *r = data + row * side;
     double v = (double)r[column], most = -INFINITY, sum = 0, squares = 0;
     for (int64_t i = 0; i < side; i++) most = fmax(most, (double)r[i]);
@@ -182,11 +284,14 @@ static void start_ours(const char *name) {
     check(shoal_tensor_new(session, SHOAL_F32, 1, &side, row, &w));
     for (int64_t i = 0; i < side; i++) row[i] = 0.25f;
     check(shoal_tensor_new(session, SHOAL_F32, 1, &side, row, &b));
+    if (is_gradient(name)) start_gradient(result);
     shoal_tensor *out = call(name);
     int which = row_operation(name);
+    bool is_row = has_row_of_results(name);
     size_t sizes[] = {sizeof(float), (size_t)side * sizeof(int64_t)};
-    check(
-        shoal_read(out, result, which == 0 || which == 1 ? sizes[which] : count * sizeof *result));
+    size_t elements = is_row ? (size_t)side : count;
+    check(shoal_read(out, result,
+                     which == 0 || which == 1 ? sizes[which] : elements * sizeof *result));
     shoal_tensor_free(&out);
     if (which >= 0 && !is_right(which, result, (const int64_t *)result)) {
         fprintf(stderr, "kernels: %s is wrong\n", name);
@@ -194,8 +299,11 @@ static void start_ours(const char *name) {
     }
     for (int64_t i = 0; i < side && which < 0; i += 37) {
         int64_t column = i * 101 % side;
-        double want = expected(name, i, column), got = (double)result[i * side + column];
-        if (fabs(got - want) <= 1e-6 + 1e-5 * fabs(want)) continue;
+        bool down = strstr(name, "scale_gradient");
+        if (down && i > 2 * 37) break; /* each takes the whole matrix */
+        double want = expected(name, i, column);
+        double got = (double)result[!is_row ? i * side + column : down ? column : i];
+        if (fabs(got - want) <= 1e-6 + 1e-5 * fabs(want) + loose(name)) continue;
         fprintf(stderr, "kernels: %s at %lld, %lld is %g, not %g\n", name, (long long)i,
                 (long long)column, got, want);
         exit(1);

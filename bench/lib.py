@@ -95,6 +95,14 @@ def against_rate(name, work, unit, seconds, bar):
 
 # ---- processes ----
 
+def best_blas():
+    """Variables for a peer that multiplies by Debian's OpenBLAS: it takes the kernels for the oldest
+    processors on those that are newer than itself, and has to be told (as in gemm.c)."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    core = "SkylakeX" if {"avx512f", "avx512vl"} <= set(flags) else "Haswell" if "avx2" in flags else None
+    return {"OPENBLAS_CORETYPE": core} if core and "OPENBLAS_CORETYPE" not in os.environ else {}
+
+
 def environment(**more):
     """For ours and for peers: this build's package and command, and no hidden threads."""
     threads = {key: "1" for key in

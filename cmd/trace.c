@@ -136,7 +136,7 @@ static int write_file(const view_record *record, const char *path) {
 static int run(const cmd_command *self, int argc, char **argv) {
     input in = {0};
     cmd_parse(self, argc, argv, &in);
-    view_record record;
+    view_record record = {0};
     int code = record_pool(in.hub, in.seconds > 0 ? in.seconds : 2, in.quiet, &record);
     if (code == CMD_OK && in.output != NULL) code = write_file(&record, in.output);
     if (code == CMD_OK) {

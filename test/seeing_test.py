@@ -197,6 +197,35 @@ def test_inside_one_process():
         shoal.disconnect()
 
 
+def test_a_clock_of_its_own(pool):
+    """A worker whose monotonic clock is 5000 s ahead, as another machine's may be."""
+    ahead = ["unshare", "--time", "--fork", "--kill-child", "--monotonic", "5000"]
+    if subprocess.run([*ahead, "true"], capture_output=True).returncode:
+        pytest.skip("time namespaces cannot be had here")
+    far = subprocess.Popen([*ahead, SHOAL, "worker", "--once", "--hub", pool.address, "--name", "far",
+                            "--threads", "1"], stdout=subprocess.PIPE, text=True)
+    try:
+        pool.await_workers(3)
+        work(5)
+        begin = time.monotonic_ns()
+        with shoal.debug.record() as log:
+            work(20)
+        end = time.monotonic_ns()
+        offset, doubt = next(clock for clock in log.clocks.values() if clock[0])
+        assert abs(offset - 5000 * 10**9) <= doubt < 50 * 10**6
+        far_events = [event for event in log.events if event.process == "far"]
+        assert far_events and all(begin - doubt <= e.at <= end + doubt for e in far_events)
+        sent = {(a.slot, a.peer, a.instance, a.key): a for a, _ in log.spans("send")}
+        for a, _ in log.spans("receive"):
+            assert sent[a.peer, a.slot, a.instance, a.key].at <= a.at + doubt
+        out = json.loads(shoal_command(pool, "trace", "0.2", "--json"))
+        assert 0 < out["clock_doubt_seconds"] < 0.05
+    finally:
+        far.kill()  # which its child hears of
+        far.wait(10)
+        far.stdout.close()
+
+
 # ---- shoal trace ----
 
 def check_format(trace):

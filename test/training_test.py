@@ -1,6 +1,6 @@
 """Training on pools: memory stays flat, and clients that train at once do not disturb each other.
 
-SHOAL_STEPS: how many steps memory is watched over (1,500; the soak takes 10,000).
+SHOAL_STEPS: how many steps memory is watched over (10,000).
 """
 import json
 import os
@@ -15,7 +15,7 @@ import shoal
 from cluster import Pool
 from shoal import nn
 
-STEPS = int(os.environ.get("SHOAL_STEPS", "1500"))
+STEPS = int(os.environ.get("SHOAL_STEPS", "10000"))
 CLIENTS = 8
 ROOM = 48 << 20  # what may come and go: buffers of programs on their way
 

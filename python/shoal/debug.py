@@ -35,7 +35,7 @@ class Listener:
         self.lost = 0
         self.complete = 0  # up to this moment of the hub's clock nothing more will come
         self._session = session or _pool.session()
-        self._clocks = {}  # peer: (nanoseconds before the hub's clock, doubt)
+        self.clocks = {}  # number of the process: nanoseconds before the hub's clock, and their doubt
 
     def fetch(self):
         """The events since the fetch before: a list, those of one process in their order."""
@@ -44,9 +44,9 @@ class Listener:
             if not answered:
                 continue
             self.lost += lost
-            if doubt <= self._clocks.get(peer, (0, doubt))[1]:
-                self._clocks[peer] = offset, doubt
-            offset = self._clocks[peer][0]
+            if doubt <= self.clocks.get(peer, (0, doubt))[1]:
+                self.clocks[peer] = offset, doubt
+            offset = self.clocks[peer][0]
             complete = now - offset if complete is None else min(complete, now - offset)
             found += [Event(at - offset, name, kind, _PHASES[phase], None if slot < 0 else slot,
                             None if other < 0 else other, instance, nbytes, key, label)
@@ -77,6 +77,12 @@ class Recording:
         if self._trouble is None:
             self._fetch()
         self.events.sort(key=lambda event: event.at)
+
+    @property
+    def clocks(self):
+        """By the number of each process: how many nanoseconds its clock is before the hub's, and by how
+        many this may be wrong."""
+        return self._listener.clocks
 
     def _listen(self):
         while not self._stop.wait(_EVERY):

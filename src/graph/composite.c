@@ -5,7 +5,7 @@
  * group of heads that share k and v. mask is bool (true: seen) or of q's type (added), its axes are
  * the last of [..., S, T] or 1. length, an integer scalar, hides the keys from there on. With the
  * attribute causal = c, query i sees key j when j <= i + (length or T) - S + c; c is 0 unless S is
- * cut into parts. A query that sees no key has NaN.
+ * cut into parts. A query that sees no key has NaN; what v holds at hidden keys may be read or not.
  *
  * rope(x, positions[, frequencies]): the last axis of x holds pairs, (0, D/2), (1, D/2 + 1), ...
  * or, interleaved, (0, 1), (2, 3), ...; pair i at index s of axis `dimension` is turned by

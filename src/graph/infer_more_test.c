@@ -52,6 +52,43 @@ static void composites(void **state) {
     graph_destroy(&g);
 }
 
+static void gradients(void **state) {
+    graph *g;
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, T(F32, 4, 6)), y = test_input(g, T(F32, 4, 5)),
+             i = test_input(g, T(I32, 4)), s = test_input(g, T(F32, 4)),
+             k = test_input(g, T(F32, 7, 6)), v = test_input(g, T(F32, 7, 5)), out;
+    REFUSED("softmax_gradient: the gradient float32[4, 6] and float32[4, 5] differ; they are of "
+            "one type",
+            GRAPH_SOFTMAX_GRADIENT, VALUES(x, y), ATTRS(AXIS(1)));
+    REFUSED("rms_norm_gradient: works on floating-point numbers, not on int32[4]",
+            GRAPH_RMS_NORM_GRADIENT, VALUES(i, i), ATTRS(AXIS(0), EPSILON(0)));
+    REFUSED("layer_norm_gradient: the scale must be float32[6], not float32[4]",
+            GRAPH_LAYER_NORM_GRADIENT, VALUES(x, x, s), ATTRS(AXIS(1), EPSILON(0)));
+    REFUSED("layer_norm_scale_gradient: epsilon -1 is negative", GRAPH_LAYER_NORM_SCALE_GRADIENT,
+            VALUES(x, x), ATTRS(AXIS(1), EPSILON(-1)));
+    REFUSED("rms_norm_scale_gradient: dimension: axis 2 is not in float32[4, 6]",
+            GRAPH_RMS_NORM_SCALE_GRADIENT, VALUES(x, x), ATTRS(AXIS(2), EPSILON(0)));
+    REFUSED("cross_entropy_gradient: the gradient for float32[4, 6] must be float32[4], not "
+            "float32[4, 5]",
+            GRAPH_CROSS_ENTROPY_GRADIENT, VALUES(y, x, i), ATTRS(AXIS(1)));
+    REFUSED("cross_entropy_gradient: the labels of float32[4, 6] must be integers of the shape "
+            "without axis 1, not float32[4]",
+            GRAPH_CROSS_ENTROPY_GRADIENT, VALUES(s, x, s), ATTRS(AXIS(1)));
+    REFUSED("gelu_gradient: shapes differ: float32[4, 6] and float32[4, 5]", GRAPH_GELU_GRADIENT,
+            VALUES(x, y), NULL, 0);
+    REFUSED("attention_gradient: operand 1 is float32[4, 6]; attention's result is float32[4, 5]",
+            GRAPH_ATTENTION_GRADIENT, VALUES(y, x, x, k, v), NULL, 0);
+    REFUSED("attention: q float32[4, 6], k float32[7, 5], v float32[7, 5]",
+            GRAPH_ATTENTION_GRADIENT, VALUES(y, y, x, v, v), NULL, 0);
+    ok(call_all(g, GRAPH_ATTENTION_GRADIENT, VALUES(y, y, x, k, v), NULL, 0, &out));
+    const shoal_value *made = graph_data(g)->values + out;
+    assert_true(base_type_equal(&made[0].type, &graph_data(g)->values[x].type));
+    assert_true(base_type_equal(&made[1].type, &graph_data(g)->values[k].type));
+    assert_true(base_type_equal(&made[2].type, &graph_data(g)->values[v].type));
+    graph_destroy(&g);
+}
+
 static void indices(void **state) {
     graph *g;
     ok(graph_new(0, &g));
@@ -256,8 +293,8 @@ static void decompose(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(composites), cmocka_unit_test(indices),   cmocka_unit_test(bodies),
-        cmocka_unit_test(windows),    cmocka_unit_test(decompose),
+        cmocka_unit_test(composites), cmocka_unit_test(gradients), cmocka_unit_test(indices),
+        cmocka_unit_test(bodies),     cmocka_unit_test(windows),   cmocka_unit_test(decompose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

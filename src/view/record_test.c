@@ -13,6 +13,10 @@
 #include <cmocka.h>
 #include <cjson/cJSON.h>
 
+/* What fontconfig keeps for ever is no leak of ours. */
+SHOAL_API const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libfontconfig\n"; }
+
 #define MS INT64_C(1000000)
 
 static const shoal_slot slots[] = {

@@ -192,6 +192,24 @@ static shoal_status session(void) {
     return status;
 }
 
+static void count_events(void *context, const shoal_event_source *source, const shoal_event *events,
+                         size_t n) {
+    *(size_t *)context += n;
+}
+
+/* The same while it is recorded. */
+static shoal_status recorded(void) {
+    shoal_options options = {.size = sizeof options, .hub = "embedded", .timeout_ms = 2000};
+    shoal_session *s = NULL;
+    size_t n = 0;
+    shoal_status status = shoal_session_open(&options, &s);
+    if (status == SHOAL_OK) status = shoal_events(s, 1000, count_events, &n);
+    if (status == SHOAL_OK) status = multiply(s);
+    if (status == SHOAL_OK) status = shoal_events(s, 1000, count_events, &n);
+    if (s) shoal_session_close(&s);
+    return status;
+}
+
 /* ---- a pool ---- */
 
 static char pool_address[64];
@@ -252,11 +270,9 @@ typedef struct totals {
 static const struct {
     const char *name;
     shoal_status (*run)(void);
-} scenarios[] = {{"graph", graph_bytes_and_text},
-                 {"files", files},
-                 {"links", links},
-                 {"session", session},
-                 {"pool", pool}};
+} scenarios[] = {
+    {"graph", graph_bytes_and_text}, {"files", files}, {"links", links}, {"session", session},
+    {"recorded", recorded},          {"pool", pool}};
 
 /* Runs it with the n-th allocation failing; whether it ended as it should. */
 static bool run_one(const char *name, shoal_status (*run)(void), uint64_t n, totals *t) {

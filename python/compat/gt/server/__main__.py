@@ -32,7 +32,8 @@ def main():
         os.dup2(log, sys.stderr.fileno())
     for _ in range(args.spawn_gpu_workers):
         # A worker waits for its hub, and ends with it.
-        subprocess.Popen([sys.executable, "-m", "gt.worker", "-p", str(args.port)])
+        subprocess.Popen([sys.executable, "-m", "gt.worker", "--once", "-p",
+                          str(args.port)])
     _command.become(*command)
 
 

@@ -17,12 +17,16 @@ def main():
     parser.add_argument("--id", help="its name in the pool")
     parser.add_argument("--backend", help="numpy, pytorch or jax, or a backend of Shoal's")
     parser.add_argument("--wait", type=float, default=10.0, help="seconds to wait for the server")
+    parser.add_argument("--once", action="store_true",
+                        help="end with the server, rather than wait for its return")
     args = parser.parse_args()
     try:
         address = address_of(f"{args.host}:{args.port}")
     except ConnectionError as error:
         sys.exit(f"gt.worker: {error}")
     command = ["worker", "--hub", address]
+    if args.once:
+        command.append("--once")
     if args.id:
         command += ["--name", args.id]
     if args.backend:
