@@ -2,8 +2,8 @@
 
     gpt.py ADDRESS STEPS [spread]
 
-Four layers, 128 wide, 4 heads, 64 tokens, batches of 12, AdamW. With `spread` each batch is divided between
-the workers. Speaks the protocol of lib.Peer: after `ready` come the losses of the first steps, which have to
+Four layers, 128 wide, 4 heads, 64 tokens, batches of 12, AdamW. With `spread` a signal divides each batch
+between the workers. Speaks the protocol of lib.Peer: after `ready` come the losses of the first steps, which have to
 be those of the peers, and the number of messages to each worker per step.
 """
 import itertools
@@ -68,12 +68,15 @@ def main():
     model = example.GPT(VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS)
     model.load_state_dict({name: shoal.tensor(start) for name, start in weights().items()})
     optimizer = optim.AdamW(model.parameters(), lr=RATE, betas=BETAS, eps=EPSILON, weight_decay=DECAY)
-    feed, spread = batches(), sys.argv[3:] == ["spread"]
+    shoal.signal.describe(shoal.signal.Signal("data", shard=sys.argv[3:] == ["spread"]))
+    feed = batches()
 
     def step():
-        x, y = (shoal.tensor(part).place(axis=0) if spread else shoal.tensor(part) for part in next(feed))
+        text, following = next(feed)
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        with shoal.signal.context("data"):
+            loss = functional.cross_entropy(model(shoal.tensor(text)).flatten(0, 1),
+                                            shoal.tensor(following).flatten())
         loss.backward()
         optimizer.step()
         return loss

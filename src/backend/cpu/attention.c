@@ -18,6 +18,7 @@
 enum {
     QUERIES = 64, /* of a block */
     KEYS = 128,
+    FEW = 3,     /* queries up to which keys are read as they lie, each for itself */
     PAGE = 4096, /* rows a multiple of this apart get into each other's way in the caches */
 };
 
@@ -35,8 +36,8 @@ typedef struct cpu_attention {
     strides of_q, of_k, of_v, of_g, of_o, of_mask;
     bool flags; /* the mask is bool */
     cpu_map_kernel to_i64;
-    bool causal;
-    int64_t shift; /* CAUSAL */
+    bool causal, alike; /* alike: the queries are heads of one query, which see the same keys */
+    int64_t shift;      /* CAUSAL */
     float scale;
     int64_t some_queries, some_keys, query_blocks;
     int64_t wide; /* room of a row of scores */
@@ -50,6 +51,19 @@ static int64_t in_range(int64_t place) {
 }
 
 /* ---- preparing ---- */
+
+/* A group of heads with one query each is one head with several. */
+static void join_group(cpu_attention *a) {
+    strides *const all[] = {&a->of_q, &a->of_g, &a->of_o, &a->of_mask};
+    if (a->queries > 1 || a->groups == 1) return;
+    a->alike = true;
+    a->queries = a->groups;
+    a->groups = 1;
+    for (int i = 0; i < 4; i++) {
+        all[i]->row = all[i]->group;
+        all[i]->group = 0;
+    }
+}
 
 static bool is_backward(const shoal_node *node) { return node->op == GRAPH_ATTENTION_GRADIENT; }
 
@@ -183,6 +197,7 @@ shoal_status cpu_attention_prepare(const cpu_kernels *kernels, cpu_program *p, c
     const shoal_attr *causal = shoal_node_attr(node, SHOAL_ATTR_CAUSAL);
     *a = (cpu_attention){.gemm = kernels->gemm[CPU_F32], .causal = causal != NULL};
     set_operands(kernels, p, node, a);
+    join_group(a);
     a->shift = causal ? in_range(causal->u.i) : 0;
     a->scale = (float)(scale ? scale->u.f : 1 / sqrt((double)a->depth));
     a->query_blocks = (a->queries + QUERIES - 1) / QUERIES;
@@ -234,7 +249,8 @@ static int64_t at_key(const cpu_attention *a, const strides *s, int64_t batch, i
 /* How many keys a query sees. */
 static int64_t seen_by(const job *j, int64_t query) {
     const cpu_attention *a = j->a;
-    int64_t seen = j->end, last = query + j->length - a->queries + a->shift + 1;
+    int64_t after = a->alike ? 0 : a->queries - 1 - query; /* queries behind this one */
+    int64_t seen = j->end, last = j->length - after + a->shift;
     if (a->causal && last < seen) seen = last;
     return seen < 0 ? 0 : seen;
 }
@@ -305,9 +321,10 @@ static void set_mask(const job *j, const block *b, int64_t key, const memory *m,
     s->added = a->flags ? NULL : data;
 }
 
-/* The products of queries with n keys from `key` on. stats: where those of the queries begin. */
-static cpu_scores score(const job *j, const block *b, const left *q, const right *k, int64_t key,
-                        int64_t n, int64_t stats, const memory *m) {
+/* The scores of queries with n keys from `key` on, but for the products. stats: where those of the
+ * queries begin. */
+static cpu_scores scores_of(const job *j, const block *b, int64_t key, int64_t n, int64_t stats,
+                            const memory *m) {
     const cpu_attention *a = j->a;
     cpu_scores s = {.x = m->scores,
                     .rows = b->rows,
@@ -323,8 +340,14 @@ static cpu_scores score(const job *j, const block *b, const left *q, const right
         m->seen[i] = seen < 0 ? 0 : smaller(seen, n);
     }
     if (j->mask) set_mask(j, b, key, m, &s);
-    multiply(a->gemm, b->rows, n, a->depth, q, k, m->scores, a->wide, false);
     return s;
+}
+
+static cpu_scores score(const job *j, const block *b, const left *q, const right *k, int64_t key,
+                        int64_t n, int64_t stats, const memory *m) {
+    const cpu_attention *a = j->a;
+    multiply(a->gemm, b->rows, n, a->depth, q, k, m->scores, a->wide, false);
+    return scores_of(j, b, key, n, stats, m);
 }
 
 static void begin_stats(const memory *m, int64_t at, int64_t rows) {
@@ -336,27 +359,61 @@ static void begin_stats(const memory *m, int64_t at, int64_t rows) {
 
 /* ---- forward ---- */
 
+static bool reads_in_place(const cpu_attention *a, const block *b, const left *q) {
+    return b->rows <= FEW && q->strides[1] == 1 && a->of_k.column == 1 && a->of_v.column == 1;
+}
+
+/* Adds weights times values, for rows whose operands are read where they lie. */
+static void add_values(const cpu_attention *a, const block *b, const float *v, int64_t n,
+                       const memory *m, float *out) {
+    float *sums = m->values;
+    for (int64_t i = 0; i < b->rows; i++, out += a->width) {
+        a->gemm->vector(a->width, n, v, (const int64_t[]){1, a->of_v.row}, m->scores + i * a->wide,
+                        sums);
+        for (int64_t k = 0; k < a->width; k++) out[k] += sums[k];
+    }
+}
+
+/* A block's meeting with n keys from `key` on. */
+static void meet(const job *j, const block *b, const left *q, int64_t key, int64_t n,
+                 const memory *m, float *out) {
+    const cpu_attention *a = j->a;
+    const float *k_at = j->k + at_key(a, &a->of_k, b->batch, key);
+    const float *v_at = j->v + at_key(a, &a->of_v, b->batch, key);
+    bool in_place = reads_in_place(a, b, q);
+    cpu_scores s = scores_of(j, b, key, n, 0, m);
+    if (in_place) {
+        for (int64_t i = 0; i < b->rows; i++)
+            a->gemm->vector(n, a->depth, k_at, (const int64_t[]){a->of_k.row, 1},
+                            q->data + i * q->strides[0], m->scores + i * a->wide);
+    } else {
+        right k = transposed(a->gemm, k_at, &a->of_k, n, a->depth, m->keys);
+        multiply(a->gemm, b->rows, n, a->depth, q, &k, m->scores, a->wide, false);
+    }
+    j->kernels->weigh(&s);
+    if (key) j->kernels->scale_rows(out, b->rows, a->width, m->factor);
+    if (in_place) {
+        add_values(a, b, v_at, n, m, out);
+        return;
+    }
+    right v = right_of(a->gemm, v_at, &a->of_v, n, a->width, m->values);
+    left weights = {m->scores, {a->wide, 1}};
+    multiply(a->gemm, b->rows, a->width, n, &weights, &v, out, a->width, key > 0);
+}
+
 static void attend(const job *j, const block *b, const memory *m) {
     const cpu_attention *a = j->a;
-    int64_t most_seen = seen_by(j, b->first + b->rows - 1), width = a->width;
-    float *out = j->out + ((b->batch * a->groups + b->group) * a->queries + b->first) * width;
+    int64_t most_seen = seen_by(j, b->first + b->rows - 1), size = b->rows * a->width;
+    float *out = j->out + ((b->batch * a->groups + b->group) * a->queries + b->first) * a->width;
     left q = left_of(j->q + at_query(a, &a->of_q, b), &a->of_q, b->rows, a->depth, m->queries);
     begin_stats(m, 0, b->rows);
-    if (!most_seen) memset(out, 0, (size_t)(b->rows * width) * sizeof *out);
+    if (!most_seen || reads_in_place(a, b, &q)) memset(out, 0, (size_t)size * sizeof *out);
     for (int64_t key = 0, n; key < most_seen; key += n) {
         n = smaller(most_seen - key, a->some_keys);
-        right k = transposed(a->gemm, j->k + at_key(a, &a->of_k, b->batch, key), &a->of_k, n,
-                             a->depth, m->keys);
-        right v = right_of(a->gemm, j->v + at_key(a, &a->of_v, b->batch, key), &a->of_v, n, width,
-                           m->values);
-        cpu_scores s = score(j, b, &q, &k, key, n, 0, m);
-        j->kernels->weigh(&s);
-        if (key) j->kernels->scale_rows(out, b->rows, width, m->factor);
-        left weights = {m->scores, {a->wide, 1}};
-        multiply(a->gemm, b->rows, width, n, &weights, &v, out, width, key > 0);
+        meet(j, b, &q, key, n, m, out);
     }
     for (int64_t i = 0; i < b->rows; i++) m->factor[i] = 1 / m->sum[i];
-    j->kernels->scale_rows(out, b->rows, width, m->factor);
+    j->kernels->scale_rows(out, b->rows, a->width, m->factor);
 }
 
 static block block_of(const cpu_attention *a, int64_t batch, int64_t group, int64_t number) {

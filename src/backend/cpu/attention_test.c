@@ -246,6 +246,29 @@ static void check(const example *x, data *d) {
 
 /* ---- tests ---- */
 
+/* A query per head, as in generating text: heads that share keys are one block. */
+static void test_one_query(void **state) {
+    srand(8);
+    for (int i = 0; i < 40; i++) {
+        example x = {.b = 1 + rand() % 3,
+                     .g = 1 + rand() % 6,
+                     .s = 1,
+                     .t = 1 + rand() % 300,
+                     .d = 1 + rand() % 40,
+                     .e = 1 + rand() % 40,
+                     .mask = rand() % 3,
+                     .has_length = rand() % 2,
+                     .causal = rand() % 2,
+                     .views = rand() % 2,
+                     .scale = 0.5};
+        x.length = x.has_length ? rand() % (x.t + 3) : x.t;
+        x.shift = -(rand() % 3);
+        data d = make(&x);
+        check(&x, &d);
+        drop(&d);
+    }
+}
+
 static void test_random(void **state) {
     static const int64_t sizes[] = {1,  2,   5,   31,  32,  33,  63,  64,
                                     65, 100, 127, 128, 129, 200, 257, 300};
@@ -329,7 +352,8 @@ static void test_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_rows),
-                                       cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_one_query),
+                                       cmocka_unit_test(test_rows), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,11 +33,10 @@ INLINE float largest(float *x, int64_t end) {
     for (int k = 0; k < LANES; k++) lanes[k] = -INFINITY;
     for (; i + LANES <= end; i += LANES)
         for (int k = 0; k < LANES; k++) lanes[k] = lanes[k] > x[i + k] ? lanes[k] : x[i + k];
-    int32_t left = (int32_t)(end - i);
-    for (int32_t k = 0; k < LANES && left; k++) {
-        float v = k < left ? x[i + k] : -INFINITY;
-        x[i + k] = v;
-        lanes[k] = lanes[k] > v ? lanes[k] : v;
+    if (i < end) {
+        int32_t left = (int32_t)(end - i);
+        for (int32_t k = 0; k < LANES; k++) x[i + k] = k < left ? x[i + k] : -INFINITY;
+        for (int k = 0; k < LANES; k++) lanes[k] = lanes[k] > x[i + k] ? lanes[k] : x[i + k];
     }
     return largest_lane(lanes);
 }
