@@ -1,5 +1,8 @@
+/* Arenas. Large blocks of an arena that has ended are kept for the next one, a few in all: programs
+ * come and go by the thousand, and fresh pages cost more than what is written to them. */
 #include "base/arena.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +12,40 @@ struct base_arena_block {
     _Alignas(64) unsigned char data[];
 };
 
+enum { SPARES = 8, LEAST_SPARE = 1 << 15, MOST_SPARE = 4 << 20 };
+
+static _Atomic(struct base_arena_block *) spares[SPARES];
+
+/* Keeps a block, or frees it. Not where freed memory is watched for those who still use it. */
+static void give_back(struct base_arena_block *block) {
+#ifndef __SANITIZE_ADDRESS__
+    if (block->size >= LEAST_SPARE && block->size <= MOST_SPARE)
+        for (int i = 0; i < SPARES; i++) {
+            struct base_arena_block *none = NULL;
+            if (atomic_compare_exchange_strong(&spares[i], &none, block)) return;
+        }
+#endif
+    free(block);
+}
+
+/* A block that was kept, of at least `size` bytes and at most four times as many, or NULL. */
+static struct base_arena_block *take_spare(size_t size) {
+    if (size < LEAST_SPARE / 4) return NULL;
+    for (int i = 0; i < SPARES; i++) {
+        struct base_arena_block *block = atomic_exchange(&spares[i], NULL);
+        if (!block) continue;
+        if (block->size >= size && block->size / 4 <= size) return block;
+        give_back(block);
+    }
+    return NULL;
+}
+
 void base_arena_init(base_arena *arena, size_t limit) { *arena = (base_arena){.limit = limit}; }
 
 void base_arena_fini(base_arena *arena) {
     for (struct base_arena_block *block = arena->blocks; block;) {
         struct base_arena_block *next = block->next;
-        free(block);
+        give_back(block);
         block = next;
     }
     *arena = (base_arena){.limit = arena->limit};
@@ -33,14 +64,18 @@ static struct base_arena_block *grow(base_arena *arena, size_t bytes) {
             return NULL;
         }
     }
-    size_t total = (sizeof(struct base_arena_block) + size + 63) & ~(size_t)63;
-    struct base_arena_block *block = aligned_alloc(64, total);
+    struct base_arena_block *block = arena->limit ? NULL : take_spare(size);
     if (!block) {
-        base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", total);
-        return NULL;
+        size_t total = (sizeof(struct base_arena_block) + size + 63) & ~(size_t)63;
+        block = aligned_alloc(64, total);
+        if (!block) {
+            base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", total);
+            return NULL;
+        }
+        block->size = size;
     }
-    *block = (struct base_arena_block){.size = size};
-    arena->held += size;
+    block->used = 0;
+    arena->held += block->size;
     /* A block made for one large piece goes behind the current one, which still has room. */
     if (arena->blocks && bytes >= size && arena->blocks->size - arena->blocks->used > 256) {
         block->next = arena->blocks->next;
