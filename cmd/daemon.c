@@ -122,6 +122,15 @@ static int take_lock(void) {
                     self.pid_path, self.id);
 }
 
+/* The instruction log stays where the user meant it, whatever folder is the daemon's. */
+static void keep_log_path(void) {
+    char here[4096], path[8192];
+    const char *log = getenv("SHOAL_INSTRUCTION_LOG");
+    if (log == NULL || log[0] == 0 || log[0] == '/' || getcwd(here, sizeof here) == NULL) return;
+    if (snprintf(path, sizeof path, "%s/%s", here, log) < (int)sizeof path)
+        setenv("SHOAL_INSTRUCTION_LOG", path, 1);
+}
+
 static int become_daemon(int parent) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction reopen = {.sa_handler = reopen_log, .sa_flags = SA_RESTART};
@@ -144,6 +153,7 @@ static int become_daemon(int parent) {
     }
     if (!open_log(false)) return cmd_fail("opening %s: %s", self.log_path, strerror(errno));
     sigaction(SIGHUP, &reopen, NULL);
+    keep_log_path();
     return chdir("/") == 0 ? CMD_OK : cmd_fail("going to /: %s", strerror(errno));
 }
 

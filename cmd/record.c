@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 3000, EVERY_MS = 100, KEEP_MS = 3000 };
+/* CALM: events of one process between two questions; of more its ring may not hold all. */
+enum { TIMEOUT_MS = 3000, EVERY_MS = 100, LEAST_MS = 2, KEEP_MS = 3000, CALM = 4096 };
 
 double record_seconds(const char *text) {
     double seconds = args_positive("SECONDS", text);
@@ -34,6 +35,7 @@ static void tell(double done, double seconds, size_t events, double *next) {
 
 static int listen_to(cmd_pool *pool, double seconds, bool quiet, view_recorder *recorder) {
     double begin = cmd_now(), next = 1, done = 0;
+    int pause = EVERY_MS / 2;
     shoal_status status = SHOAL_OK;
     while (status == SHOAL_OK) {
         status = shoal_events(pool->session, KEEP_MS, view_recorder_take, recorder);
@@ -41,7 +43,10 @@ static int listen_to(cmd_pool *pool, double seconds, bool quiet, view_recorder *
         if (done >= seconds || cmd_stop != 0) break;
         if (!quiet && seconds > 1) tell(done, seconds, view_recorder_count(recorder), &next);
         double rest = (seconds - done) * 1e3;
-        poll(NULL, 0, rest < EVERY_MS ? (int)rest + 1 : EVERY_MS);
+        size_t most = view_recorder_most(recorder);
+        if (most > CALM && pause > LEAST_MS) pause /= 2;
+        if (most < CALM / 4 && pause < EVERY_MS) pause *= 2;
+        poll(NULL, 0, rest < pause ? (int)rest + 1 : pause);
     }
     if (!quiet && next > 1 && cmd_columns(stderr) > 0) fputs("\r\x1b[K", stderr);
     /* Who has come meanwhile. */

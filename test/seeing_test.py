@@ -16,6 +16,7 @@ import pytest
 
 import shoal
 from cluster import SHOAL, Pool
+from home import home, until  # noqa: F401 (a fixture)
 
 FLOWS = 40  # programs of `work`
 
@@ -400,6 +401,15 @@ def test_instruction_log(tmp_path, monkeypatch):
         at = datetime.datetime.fromisoformat(m[1])
         assert last.get(m[2], at) <= at + late
         last[m[2]] = at
+
+
+def test_instruction_log_of_a_daemon(home, tmp_path):
+    """The path counts from where the user was."""
+    done = subprocess.run([SHOAL, "hub", "--daemon"], cwd=tmp_path, text=True, capture_output=True,
+                          env=home.environment | {"SHOAL_INSTRUCTION_LOG": "hub.log"}, timeout=20)
+    assert done.returncode == 0, done.stderr
+    home.shoal("status")
+    until(lambda: "| join " in (tmp_path / "hub.log").read_text())
 
 
 def test_instruction_log_that_cannot_be_written(tmp_path):

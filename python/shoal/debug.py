@@ -24,7 +24,8 @@ KINDS.
 """
 
 _PHASES = ("", "begin", "end")
-_EVERY, _KEEP_MS = 0.05, 3000
+_EVERY, _LEAST, _KEEP_MS = 0.05, 0.002, 3000
+_CALM = 4096  # events of one process between two questions; of more its ring may not hold all
 
 
 class Listener:
@@ -34,16 +35,18 @@ class Listener:
     def __init__(self, session=None):
         self.lost = 0
         self.complete = 0  # up to this moment of the hub's clock nothing more will come
+        self.most = 0      # events of one process, the last time
         self._session = session or _pool.session()
         self.clocks = {}  # number of the process: nanoseconds before the hub's clock, and their doubt
 
     def fetch(self):
         """The events since the fetch before: a list, those of one process in their order."""
-        found, complete = [], None
+        found, complete, self.most = [], None, 0
         for peer, name, answered, now, offset, doubt, lost, rows in self._session._events(_KEEP_MS):
             if not answered:
                 continue
             self.lost += lost
+            self.most = max(self.most, len(rows))
             if doubt <= self.clocks.get(peer, (0, doubt))[1]:
                 self.clocks[peer] = offset, doubt
             offset = self.clocks[peer][0]
@@ -85,9 +88,13 @@ class Recording:
         return self._listener.clocks
 
     def _listen(self):
-        while not self._stop.wait(_EVERY):
+        pause = _EVERY
+        while not self._stop.wait(pause):
             try:
                 self._fetch()
+                most = self._listener.most
+                pause = max(_LEAST, pause / 2) if most > _CALM else \
+                    min(_EVERY, pause * 2) if most < _CALM / 4 else pause
             except Exception as error:  # the session may end before the block does
                 self._trouble = error
                 return

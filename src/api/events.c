@@ -2,7 +2,6 @@
 #include "api/state.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +10,47 @@ enum { ANSWER_MS = 1000 };
 
 /* ---- what is noted here ---- */
 
+/* A label in the making. printf would take longer than recording an operation does. */
+typedef struct pen {
+    char *at;
+    char *end; /* room for the zero is behind it */
+} pen;
+
+static void put_text(pen *p, const char *text) {
+    while (*text && p->at < p->end) *p->at++ = *text++;
+}
+
+static void put_number(pen *p, uint64_t value) {
+    char digits[24], *at = digits + sizeof digits - 1;
+    *at = 0;
+    do *--at = (char)('0' + value % 10);
+    while (value /= 10);
+    put_text(p, at);
+}
+
 /* "dot_general(3, 5) float32[4, 2]" */
 void api_event_op(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
                   uint32_t n_inputs, const shoal_tensor *output) {
-    char text[BASE_TYPE_TEXT];
-    base_str label = {0};
-    base_str_format(&label, "%s(", shoal_op_name(op));
-    for (uint32_t i = 0; i < n_inputs && i < 8; i++)
-        base_str_format(&label, "%s%llu", i ? ", " : "", (unsigned long long)inputs[i]->number);
-    base_str_format(&label, "%s) %s", n_inputs > 8 ? ", ..." : "",
-                    base_type_text(&output->type, text));
+    const shoal_type *type = &output->type;
     shoal_event event = {.kind = SHOAL_EVENT_OP,
                          .instance = output->number,
                          .slot = worker_home(session->worker),
                          .peer = SHOAL_NO_SLOT};
-    base_event_label(&event, "%s", label.data ? label.data : shoal_op_name(op));
-    base_str_fini(&label);
+    pen p = {event.label, event.label + sizeof event.label - 1};
+    put_text(&p, shoal_op_name(op));
+    put_text(&p, "(");
+    for (uint32_t i = 0; i < n_inputs && p.at < p.end; i++) {
+        if (i) put_text(&p, ", ");
+        put_number(&p, inputs[i]->number);
+    }
+    put_text(&p, ") ");
+    put_text(&p, shoal_dtype_name((shoal_dtype)type->dtype));
+    put_text(&p, "[");
+    for (unsigned i = 0; i < type->rank; i++) {
+        if (i) put_text(&p, ", ");
+        put_number(&p, (uint64_t)type->dims[i]);
+    }
+    put_text(&p, "]");
     base_events_put(worker_events(session->worker), &event);
 }
 

@@ -33,6 +33,7 @@ struct view_recorder {
     uint64_t lost;
     uint32_t rounds;  /* answers of the hub */
     int64_t from, to; /* the hub's clock */
+    size_t most;      /* events of one process, in this round */
     bool failed;
 };
 
@@ -48,6 +49,7 @@ void view_recorder_free(view_recorder *r) {
 }
 
 size_t view_recorder_count(const view_recorder *r) { return r->n_events; }
+size_t view_recorder_most(const view_recorder *r) { return r->most; }
 
 /* Doubles an array when it is full. */
 static bool reserve(void **data, size_t count, size_t *room, size_t item) {
@@ -134,6 +136,7 @@ void view_recorder_take(void *recorder, const shoal_event_source *from, const sh
     view_recorder *r = recorder;
     if (from->peer == 0) {
         r->rounds++;
+        r->most = 0;
         for (uint32_t i = 0; i < r->n_sources; i++) r->sources[i].there = false;
     }
     source *s = source_of(r, from);
@@ -145,6 +148,7 @@ void view_recorder_take(void *recorder, const shoal_event_source *from, const sh
     s->there = true;
     s->last = from->now;
     r->lost += from->lost;
+    if (n > r->most) r->most = n;
     if (from->doubt <= s->doubt) {
         s->doubt = from->doubt;
         s->offset = from->offset;

@@ -54,6 +54,8 @@ void view_recorder_slots(view_recorder *recorder, const shoal_slot *slots, uint3
 void view_recorder_take(void *recorder, const shoal_event_source *source, const shoal_event *events,
                         size_t n);
 size_t view_recorder_count(const view_recorder *recorder);
+/* The most that one process had to tell in the last round. */
+size_t view_recorder_most(const view_recorder *recorder);
 /* Brings together what was taken, from when all processes had begun to record until the last one's
  * last answer. False without memory. Freed with view_record_fini, also then. */
 bool view_recorder_close(view_recorder *recorder, view_record *out);
