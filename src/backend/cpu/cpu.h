@@ -119,9 +119,9 @@ extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
 
 /* ---- device.c ---- */
 
-enum { CPU_KEPT_BLOCKS = 64 };
+enum { CPU_KEPT_BLOCKS = 256 };
 
-/* Large blocks that were freed, kept because fresh pages are slow. */
+/* Blocks that were freed, kept because fresh pages are slow. */
 typedef struct cpu_cache {
     pthread_mutex_t lock; /* memory comes and goes on any thread */
     size_t n, bytes;
@@ -142,7 +142,7 @@ struct shoal_device {
 struct shoal_memory {
     void *data;
     size_t bytes;
-    size_t room; /* of pages from base_pages_new; 0: from the heap, or imported */
+    size_t room; /* of the block, which may be larger */
     bool imported;
 };
 

@@ -11,12 +11,25 @@
 
 /* ---- memory ---- */
 
-/* What the cache may hold, and for how long it keeps a block that nobody takes. */
+/* Smaller blocks are left to malloc. What the cache may hold, and for how long it keeps a block
+ * that nobody takes. */
+#define LEAST_KEPT ((size_t)1 << 16)
 #define CACHE_BYTES ((size_t)1 << 30)
 #define CACHE_TIME (10 * BASE_SECOND)
 
+static void *new_block(size_t room) {
+    return room < BASE_PAGES_UNIT ? aligned_alloc(CPU_ALIGN, room) : base_pages_new(room);
+}
+
+static void free_block(void *data, size_t room) {
+    if (room < BASE_PAGES_UNIT)
+        free(data);
+    else
+        base_pages_free(data, room);
+}
+
 static void drop(cpu_cache *cache, size_t i) {
-    base_pages_free(cache->blocks[i].data, cache->blocks[i].room);
+    free_block(cache->blocks[i].data, cache->blocks[i].room);
     cache->bytes -= cache->blocks[i].room;
     cache->n--;
     memmove(&cache->blocks[i], &cache->blocks[i + 1], (cache->n - i) * sizeof cache->blocks[0]);
@@ -46,8 +59,8 @@ static void *take(cpu_cache *cache, size_t *room) {
 
 static void keep(cpu_cache *cache, void *data, size_t room) {
     int64_t now = base_now();
-    if (room > CACHE_BYTES) {
-        base_pages_free(data, room);
+    if (room < LEAST_KEPT || room > CACHE_BYTES) {
+        free_block(data, room);
         return;
     }
     pthread_mutex_lock(&cache->lock);
@@ -60,43 +73,41 @@ static void keep(cpu_cache *cache, void *data, size_t room) {
     pthread_mutex_unlock(&cache->lock);
 }
 
-static void *new_pages(cpu_cache *cache, size_t *room) {
+static void *take_block(cpu_cache *cache, size_t *room) {
+    if (*room < LEAST_KEPT) return new_block(*room);
     pthread_mutex_lock(&cache->lock);
     void *data = take(cache, room);
     pthread_mutex_unlock(&cache->lock);
-    if (!data) data = base_pages_new(*room);
+    if (!data) data = new_block(*room);
     if (data) return data;
     pthread_mutex_lock(&cache->lock);
     trim(cache, 0, INT64_MAX);
     pthread_mutex_unlock(&cache->lock);
-    return base_pages_new(*room);
+    return new_block(*room);
 }
 
 shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
-    size_t unit = bytes < BASE_PAGES_UNIT ? CPU_ALIGN : BASE_PAGES_UNIT, room;
+    size_t unit = bytes < LEAST_KEPT        ? CPU_ALIGN
+                  : bytes < BASE_PAGES_UNIT ? LEAST_KEPT / 4
+                                            : BASE_PAGES_UNIT;
+    size_t room;
     if (base_add_overflow(bytes, unit - (bytes ? 1 : 0), &room))
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
     room = room / unit * unit;
     shoal_memory *memory = malloc(sizeof *memory);
-    bool is_large = bytes >= BASE_PAGES_UNIT;
-    void *data = !memory    ? NULL
-                 : is_large ? new_pages(&device->cache, &room)
-                            : aligned_alloc(CPU_ALIGN, room);
+    void *data = memory ? take_block(&device->cache, &room) : NULL;
     if (!data) {
         free(memory);
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
     }
-    *memory = (shoal_memory){.data = data, .bytes = bytes, .room = is_large ? room : 0};
+    *memory = (shoal_memory){.data = data, .bytes = bytes, .room = room};
     *out = memory;
     return SHOAL_OK;
 }
 
 void cpu_memory_free(shoal_device *device, shoal_memory *memory) {
     if (!memory) return;
-    if (memory->room)
-        keep(&device->cache, memory->data, memory->room);
-    else if (!memory->imported)
-        free(memory->data);
+    if (!memory->imported) keep(&device->cache, memory->data, memory->room);
     free(memory);
 }
 
