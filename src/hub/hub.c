@@ -371,7 +371,6 @@ void hub_destroy(hub **out) {
     base_map_fini(&h->programs);
     base_map_fini(&h->slots);
     base_events_fini(&h->events);
-    free(h->dying.data);
     free(h->doubts.data);
     free(h->loss);
     free(h);

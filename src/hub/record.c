@@ -1,8 +1,6 @@
 /* Records: how values were made. Counted references hold them, and nothing else does. */
 #include "hub/state.h"
 
-#include "base/log.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,13 +64,14 @@ static void bury(hub *h, hub_record *record) {
  * so they are buried one after another, not one inside another. */
 void hub_record_release(hub *h, hub_record *record) {
     if (--record->refs) return;
-    if (!base_vec_push(&h->dying, record)) {
-        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-        return;
-    }
+    record->next_dying = h->dying;
+    h->dying = record;
     if (h->burying) return;
     h->burying = true;
-    while (h->dying.count) bury(h, h->dying.data[--h->dying.count]);
+    while ((record = h->dying)) {
+        h->dying = record->next_dying;
+        bury(h, record);
+    }
     h->burying = false;
 }
 

@@ -120,6 +120,7 @@ typedef struct hub_record {
     hub_value **outputs; /* NULL: nobody needs it any more */
     uint64_t ns;         /* that it took */
     bool wanted;         /* to be run again: while a way back is looked for */
+    struct hub_record *next_dying;
 } hub_record;
 
 /* What went from one slot to another. */
@@ -189,7 +190,7 @@ struct hub {
     base_map values;
     base_map programs;
     hub_instance *first, **last; /* in order of number: waiting and in flight */
-    BASE_VEC(hub_record *) dying;
+    hub_record *dying;           /* by next_dying */
     bool burying;
     char *loss; /* the last one, for messages */
     BASE_VEC(hub_doubt) doubts;
