@@ -2,36 +2,11 @@
  * loops here, and against NumPy in test/python. */
 #include "api/state.h"
 
+#include "api/testing.h"
 #include "base/status.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <setjmp.h>
-#include <cmocka.h>
-
-static void ok(shoal_status status) {
-    if (status != SHOAL_OK) fail_msg("%s: %s", shoal_status_name(status), shoal_error_message());
-}
-
-static void says(shoal_status status, shoal_status want, const char *part) {
-    assert_int_equal(status, want);
-    if (!strstr(shoal_error_message(), part))
-        fail_msg("'%s' is not in '%s'", part, shoal_error_message());
-}
-
-static shoal_session *open_pool(uint32_t workers) {
-    shoal_options options = {.size = sizeof options, .workers = workers, .threads = workers};
-    options.hub = "embedded";
-    options.timeout_ms = 20000;
-    shoal_session *session;
-    ok(shoal_session_open(&options, &session));
-    return session;
-}
 
 static shoal_tensor *numbers(shoal_session *s, int64_t rows, int64_t columns, float step) {
     float *data = malloc((size_t)(rows * columns + 1) * sizeof *data);

@@ -184,11 +184,7 @@ shoal_status shoal_events(shoal_session *session, uint32_t keep_ms, event_each e
                           void *context) {
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
-    if (status != SHOAL_OK) {
-        pthread_mutex_unlock(&session->lock);
-        return status;
-    }
-    api_wait_begin(session);
+    SHOAL_TRY(api_wait_begin(session, status));
     pthread_mutex_lock(&session->listening);
     status = listen(session, keep_ms, each, context);
     pthread_mutex_unlock(&session->listening);

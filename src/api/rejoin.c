@@ -14,8 +14,7 @@ enum { FIRST_MS = 2000, LEAST_PAUSE_MS = 50, MOST_PAUSE_MS = 5000 };
 
 /* ---- the swap ---- */
 
-/* Forgets what the lost hub knew; with the lock held and nobody waiting. */
-static void forget(shoal_session *session) {
+void api_forget(shoal_session *session) {
     size_t at = 0;
     uint64_t key;
     void *item;
@@ -46,7 +45,7 @@ static void forget(shoal_session *session) {
 /* Puts the worker that has joined in the place of the one that has not: *fresh is that one then. */
 static void swap(shoal_session *session, worker **fresh) {
     while (session->waits) pthread_cond_wait(&session->calm, &session->lock);
-    forget(session);
+    api_forget(session);
     worker *lost = session->worker;
     session->worker = *fresh;
     *fresh = lost;

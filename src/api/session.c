@@ -25,9 +25,10 @@ shoal_status api_wait(const shoal_session *session, bool (*done)(void *context),
     }
 }
 
-void api_wait_begin(shoal_session *session) {
-    session->waits++;
+shoal_status api_wait_begin(shoal_session *session, shoal_status status) {
+    if (status == SHOAL_OK) session->waits++;
     pthread_mutex_unlock(&session->lock);
+    return status;
 }
 
 void api_wait_end(shoal_session *session) {
@@ -275,31 +276,19 @@ void api_session_release(shoal_session *session) {
     if (atomic_fetch_sub(&session->refs, 1) != 1) return;
     session->pending.count = 0;
     api_drain(session);
-    size_t at = 0;
-    uint64_t key;
-    void *item;
-    while (base_map_next(&session->failures, &at, &key, &item)) {
-        free(((api_failure *)item)->message);
-        free(item);
-    }
-    for (size_t i = 0; i < session->programs.count; i++)
-        base_str_fini(&session->programs.data[i].key);
-    base_map_fini(&session->failures);
-    base_map_fini(&session->inputs);
+    api_forget(session);
     free(session->input_values.data);
     free(session->pending.data);
     free(session->released.data);
     free(session->uploads);
     free(session->programs.data);
     free(session->workers.data);
-    free(session->first_failure.message);
     wire_unpacked_free(session->answer.message);
     free((char *)session->options.hub);
     free((char *)session->options.backend);
     free((char *)session->options.name);
     free(session->failed);
     pthread_cond_destroy(&session->calm);
-    api_events_forget(session);
     free(session->sources.data);
     pthread_mutex_destroy(&session->listening);
     pthread_mutex_destroy(&session->lock);

@@ -185,8 +185,9 @@ void api_event_op(shoal_session *session, uint16_t op, shoal_tensor *const *inpu
 shoal_status api_join(shoal_session *session, worker **out);
 /* Numbers values and programs from the first that the hub has left to this session. */
 void api_number_from(shoal_session *session);
-/* Around a wait without the lock, which the first gives up. */
-void api_wait_begin(shoal_session *session);
+/* Around a wait without the lock. The first gives the lock up, and counts the wait unless `status`
+ * is a failure, which it returns: then there is nothing to wait for, and nothing to end. */
+shoal_status api_wait_begin(shoal_session *session, shoal_status status) SHOAL_CHECK_RESULT;
 void api_wait_end(shoal_session *session);
 void api_session_release(shoal_session *session);
 void api_failure_forget(shoal_session *session, uint64_t value);
@@ -206,6 +207,8 @@ bool api_may_pass(shoal_status status);
 shoal_status api_check(shoal_session *session);
 /* Whether the tensor's value may still be there; with the lock held. */
 shoal_status api_check_era(const shoal_tensor *tensor);
+/* Forgets what a hub that is gone knew; nobody waits for it. */
+void api_forget(shoal_session *session);
 /* Ends the attempts of a session that is closed. */
 void api_rejoin_end(shoal_session *session);
 

@@ -119,11 +119,7 @@ shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     shoal_status status = api_check(session);
     if (status == SHOAL_OK) note_read(tensor, want, SHOAL_EVENT_BEGIN);
     if (status == SHOAL_OK) status = api_flush(session, tensor, data, bytes, &r.value);
-    if (status != SHOAL_OK) {
-        pthread_mutex_unlock(&session->lock);
-        return status;
-    }
-    api_wait_begin(session);
+    SHOAL_TRY(api_wait_begin(session, status));
     status = api_wait(session, read_over, &r);
     if (status == SHOAL_OK) status = r.status;
     status = worker_collect(session->worker, r.value, status);
@@ -156,11 +152,7 @@ shoal_status shoal_sync(shoal_session *session) {
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
     if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
-    if (status != SHOAL_OK) {
-        pthread_mutex_unlock(&session->lock);
-        return status;
-    }
-    api_wait_begin(session);
+    SHOAL_TRY(api_wait_begin(session, status));
     status = api_wait(session, all_through, session);
     if (status == SHOAL_OK) status = worker_state(session->worker);
     api_wait_end(session);
@@ -197,7 +189,7 @@ static shoal_status times_of(shoal_tensor *tensor, api_times *out) {
     SHOAL_TRY(shoal_start(tensor));
     timing t = {session, api_base(tensor)->program, NULL};
     pthread_mutex_lock(&session->lock);
-    api_wait_begin(session);
+    SHOAL_TRY(api_wait_begin(session, SHOAL_OK));
     shoal_status status = api_wait(session, times_known, &t);
     if (status == SHOAL_OK) status = worker_state(session->worker);
     api_wait_end(session);

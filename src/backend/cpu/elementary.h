@@ -30,14 +30,11 @@ INLINE float with_sign(float size, float sign) {
     return float_of((bits_of(size) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
 }
 
-/* e^x = 2^n e^r with |r| <= ln 2 / 2; 2 ulps. 2^n is applied in two halves, so that results below
- * the normal range come out right. NaN passes through every step. */
-INLINE float exp_f32(float x) {
+/* e^x = 2^n e^r with |r| <= ln 2 / 2: n, and e^r. NaN passes through every step. */
+INLINE float exp_parts(float x, int32_t *n) {
     const float magic = 12582912; /* 1.5 * 2^23: adding it rounds to an integer */
-    x = x < -104 ? -104 : x;
-    x = x > 89 ? 89 : x;
     float shifted = x * 1.44269504f + magic;
-    int32_t n = (int32_t)(bits_of(shifted) - bits_of(magic));
+    *n = (int32_t)(bits_of(shifted) - bits_of(magic));
     float whole = shifted - magic;
     float r = x - whole * 0.693359375f;
     r = r + whole * 2.12194440e-4f;
@@ -46,7 +43,14 @@ INLINE float exp_f32(float x) {
     p = p * r + 4.166838940e-2f;
     p = p * r + 1.666652052e-1f;
     p = p * r + 4.999999344e-1f;
-    p = p * (r * r) + r + 1;
+    return p * (r * r) + r + 1;
+}
+
+/* 2 ulps. 2^n is applied in two halves, so that results below the normal range come out right. */
+INLINE float exp_f32(float x) {
+    int32_t n;
+    x = x < -104 ? -104 : x;
+    float p = exp_parts(x > 89 ? 89 : x, &n);
     int32_t half = n >> 1;
     p = p * float_of((uint32_t)(half + 127) << 23);
     return p * float_of((uint32_t)(n - half + 127) << 23);

@@ -1,22 +1,6 @@
 /* Transcendental functions of f64, and those of f32 that go by way of it: sine, cosine, power. As
  * in functions.c, products and sums may be contracted, and results state how far off they are. */
-#include "backend/cpu/functions.h"
-
-#include <math.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-INLINE uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
+#include "backend/cpu/elementary.h"
 
 INLINE double double_of(uint64_t bits) {
     double value;

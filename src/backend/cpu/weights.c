@@ -7,19 +7,8 @@ enum { LANES = CPU_LANES };
 
 /* e^x for x <= 0; what would be below the normal range is 0. */
 INLINE float weight(float x) {
-    const float magic = 12582912; /* 1.5 * 2^23: adding it rounds to an integer */
-    float shifted = x * 1.44269504f + magic;
-    uint32_t n = bits_of(shifted) - bits_of(magic);
-    float whole = shifted - magic;
-    float r = x - whole * 0.693359375f;
-    r = r + whole * 2.12194440e-4f;
-    float p = 1.381456815e-3f;
-    p = p * r + 8.368730482e-3f;
-    p = p * r + 4.166838940e-2f;
-    p = p * r + 1.666652052e-1f;
-    p = p * r + 4.999999344e-1f;
-    p = p * (r * r) + r + 1;
-    p = p * float_of((n + 127) << 23);
+    int32_t n;
+    float p = exp_parts(x, &n) * float_of(((uint32_t)n + 127) << 23);
     return x < -87 ? 0 : p;
 }
 
