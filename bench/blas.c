@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* As cblas.h has them. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
@@ -31,24 +30,6 @@ static float *matrix(size_t rows, size_t columns) {
     return data;
 }
 
-/* OpenBLAS 0.3.21 takes the kernels of 2004 for processors newer than itself, which would make it
- * an easy peer: it is told the name of the right ones then. It reads that only while it is loaded,
- * so the program starts itself again. */
-static void use_best_kernels(void *library, char **argv) {
-    char *(*core_name)(void);
-    *(void **)&core_name = dlsym(library, "openblas_get_corename");
-    const char *best = NULL;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) best = "Haswell";
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) best = "SkylakeX";
-#endif
-    if (!core_name || !best || getenv("OPENBLAS_CORETYPE")) return;
-    const char *core = core_name();
-    if (strcmp(core, "Prescott") && strcmp(core, "Nehalem") && strcmp(core, "Core2")) return;
-    setenv("OPENBLAS_CORETYPE", best, 1);
-    execv("/proc/self/exe", argv);
-}
-
 int main(int argc, char **argv) {
     if (argc != 6) {
         fprintf(stderr, "usage: blas LIBRARY THREADS M K N\n");
@@ -59,7 +40,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "blas: %s\n", dlerror());
         return 1;
     }
-    use_best_kernels(library, argv);
     sgemm_function *sgemm;
     void (*set_threads)(int);
     int (*get_threads)(void);

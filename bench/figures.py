@@ -215,7 +215,8 @@ def gemm(shape, form):
     size = [lib.scaled(int(side)) for side in shape.split("x")]
     arguments = [2, *size, form]
     with Peer([lib.program("gemm"), "ours", *arguments]) as ours, \
-            Peer([lib.program("gemm"), lib.openblas(), *arguments]) as theirs:
+            Peer([lib.program("gemm"), lib.openblas(), *arguments],
+                 **lib.best_kernels()) as theirs:
         times = race({"ours": ours, "blas": theirs}, runs=None if lib.QUICK else 3 * lib.RUNS)
     m, k, n = size
     return lib.versus(gemm_name(shape, form), 2e-9 * m * k * n, "GFLOP/s", "OpenBLAS, 2 threads",
@@ -293,8 +294,10 @@ def interpreter(module, variable, how):
     raise BenchError(f"no {module}; {how}, or name an interpreter that has it in {variable}")
 
 
-def torch_python():
-    return interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
+def torch_peer(name, form, steps):
+    """bench/NAME_torch.py, by an interpreter that has torch."""
+    python = interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
+    return Peer([python, lib.ROOT / "bench" / f"{name}_torch.py", form, steps], **lib.best_kernels())
 
 
 def jax_python():
@@ -308,11 +311,10 @@ def trainer(name, pool, steps, *words):
 
 def mlp():
     """Training 784-256-10, batch 64, SGD, through a worker process of two threads, against PyTorch."""
-    steps, folder = lib.scaled(320), lib.ROOT / "bench"
+    steps = lib.scaled(320)
     with Pool(1, threads=2) as pool, trainer("mlp", pool, steps) as ours, \
             trainer("mlp", pool, steps, "compiled") as compiled, \
-            Peer([torch_python(), folder / "mlp_torch.py", "eager", steps], **lib.best_blas()) as eager, \
-            Peer([torch_python(), folder / "mlp_torch.py", "best", steps], **lib.best_blas()) as best:
+            torch_peer("mlp", "eager", steps) as eager, torch_peer("mlp", "best", steps) as best:
         times = race({"ours": ours, "compiled": compiled, "eager": eager, "best": best})
         said = [" ".join(peer.said) for peer in (eager, best)]
     return [lib.versus("mlp.vs_torch", steps, "steps/s", said[0], times["ours"], times["eager"],
@@ -333,7 +335,7 @@ def gpt():
     """Training a GPT of 4 layers, 128 wide, 64 tokens, batch 12, AdamW; against PyTorch and XLA."""
     steps, folder = lib.scaled(24), lib.ROOT / "bench"
     with Pool(1, threads=2) as pool, trainer("gpt", pool, steps) as ours, \
-            Peer([torch_python(), folder / "gpt_torch.py", "-", steps], **lib.best_blas()) as torch, \
+            torch_peer("gpt", "-", steps) as torch, \
             Peer([jax_python(), folder / "gpt_jax.py", "-", steps]) as xla:
         same_losses(ours, torch, xla)
         times = race({"ours": ours, "torch": torch, "xla": xla}, runs=None if lib.QUICK else 9)

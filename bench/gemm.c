@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, GROUP = 8, SMALL = 1 << 20 };
 
@@ -107,28 +106,11 @@ static void (*sgemm)(int, int, int, int, int, int, float, const float *, int, co
 static void (*sgemv)(int, int, int, int, float, const float *, int, const float *, int, float,
                      float *, int);
 
-/* As blas.c: OpenBLAS may not know processors newer than itself, and is told then. */
-static void use_best_kernels(void *library, char **argv) {
-    char *(*core_name)(void);
-    const char *best = NULL;
-    *(void **)&core_name = dlsym(library, "openblas_get_corename");
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) best = "Haswell";
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) best = "SkylakeX";
-#endif
-    if (!core_name || !best || getenv("OPENBLAS_CORETYPE")) return;
-    const char *core = core_name();
-    if (strcmp(core, "Prescott") && strcmp(core, "Nehalem") && strcmp(core, "Core2")) return;
-    setenv("OPENBLAS_CORETYPE", best, 1);
-    execv("/proc/self/exe", argv);
-}
-
-static void start_blas(char **argv) {
+static void start_blas(const char *name) {
     void (*set_threads)(int);
     int (*get_threads)(void);
-    void *library = dlopen(argv[1], RTLD_NOW);
+    void *library = dlopen(name, RTLD_NOW);
     if (!library) die(dlerror());
-    use_best_kernels(library, argv);
     *(void **)&sgemm = dlsym(library, "cblas_sgemm");
     *(void **)&sgemv = dlsym(library, "cblas_sgemv");
     *(void **)&set_threads = dlsym(library, "openblas_set_num_threads");
@@ -188,7 +170,7 @@ int main(int argc, char **argv) {
     if (ours)
         start_ours();
     else
-        start_blas(argv);
+        start_blas(argv[1]);
     void (*run)(void) = ours ? run_ours : run_blas;
     if (!ours) run();
     check();

@@ -3,6 +3,8 @@
 Timings of shared machines are noisy, so ours and the peer's repeats alternate within one run, in
 turning order; a figure is the median, and its spread is (slowest - fastest) / median.
 """
+import ctypes
+import functools
 import json
 import os
 import platform
@@ -94,14 +96,6 @@ def against_rate(name, work, unit, seconds, bar):
 
 
 # ---- processes ----
-
-def best_blas():
-    """Variables for a peer that multiplies by Debian's OpenBLAS: it takes the kernels for the oldest
-    processors on those that are newer than itself, and has to be told (as in gemm.c)."""
-    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
-    core = "SkylakeX" if {"avx512f", "avx512vl"} <= set(flags) else "Haswell" if "avx2" in flags else None
-    return {"OPENBLAS_CORETYPE": core} if core and "OPENBLAS_CORETYPE" not in os.environ else {}
-
 
 def environment(**more):
     """For ours and for peers: this build's package and command, and no hidden threads."""
@@ -234,6 +228,26 @@ def openblas():
     return found[0]
 
 
+@functools.cache
+def best_kernels():
+    """Variables for a peer that multiplies by Debian's OpenBLAS, its PyTorch among them.
+
+    OpenBLAS 0.3.21 takes the kernels of 2004 for processors newer than itself, which would make it an
+    easy peer: it is told the name of the right ones then.
+    """
+    try:
+        asks = ctypes.CDLL(openblas()).openblas_get_corename
+    except (OSError, AttributeError):  # the peer itself says that this is no OpenBLAS
+        return {}
+    asks.restype = ctypes.c_char_p
+    if asks() not in (b"Prescott", b"Nehalem", b"Core2") or "OPENBLAS_CORETYPE" in os.environ:
+        return {}
+    flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    core = ("SkylakeX" if {"avx512f", "avx512vl"} <= flags else
+            "Haswell" if "avx2" in flags else None)
+    return {"OPENBLAS_CORETYPE": core} if core else {}
+
+
 def program(name):
     """A C program of this folder, built when missing."""
     path = BUILD / "bench" / name
@@ -245,7 +259,7 @@ def program(name):
 
 
 def blas(m, k, n, threads):
-    return Peer([program("blas"), openblas(), threads, m, k, n])
+    return Peer([program("blas"), openblas(), threads, m, k, n], **best_kernels())
 
 
 # ---- the product ----
