@@ -9,31 +9,36 @@ set -u
 build=$1
 part=${SOAK:-1}
 logs=$build/soak
+tools=$(dirname "$0")
 mkdir -p "$logs"
 rm -f "$logs"/*
 verdicts=
 
 count() { echo $(($1 / part > 0 ? $1 / part : 1)); }
 
-# stage NAME OPTIONS...: runs tests, with variables of the caller's.
+# stage NAME BUILD OPTIONS...: runs tests, with variables of the caller's.
 stage() {
     name=$1
-    shift
+    in=$2
+    shift 2
     echo "== $name"
-    "$(dirname "$0")/run_tests.sh" "$build" --timeout-multiplier 0 "$@" | tail -3
-    cp "$build/meson-logs/testlog.json" "$logs/$name.log"
-    cp "$build/meson-logs/testlog.txt" "$logs/$name.txt"
+    "$tools/run_tests.sh" "$in" --timeout-multiplier 0 "$@" | tail -3
+    cp "$in/meson-logs/testlog.json" "$logs/$name.log"
+    cp "$in/meson-logs/testlog.txt" "$logs/$name.txt"
     verdicts="$verdicts $logs/$name.log"
 }
 
 # Every decoder, the hub and the handshake under mutated input; each allocation failing once.
-SHOAL_FUZZ_COUNT=$(count 1000000) SHOAL_FAILING_SECONDS=$(count 3600) stage fuzz --suite fuzz
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+"$tools/sanitized.sh" "$build/asan" address,undefined || exit 1
+SHOAL_FUZZ_COUNT=$(count 1000000) SHOAL_FAILING_SECONDS=$(count 3600) stage fuzz "$build/asan" --suite fuzz
 # Every operation under every pair of layouts, with other shapes each time.
-stage layouts --repeat "$(count 200)" layouts lower
+stage layouts "$build" --repeat "$(count 200)" layouts lower
 # Kills, stops and cuts at random moments, over both transports.
-SHOAL_ROUNDS=$(count 1000) stage recovery recovery recovery_zmq
+SHOAL_ROUNDS=$(count 1000) stage recovery "$build" recovery recovery_zmq
 # An hour of full load, over both transports.
-SHOAL_LOAD_SECONDS=$(count 3600) stage load full_load full_load_zmq
+SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
 # Everything else, again and again.
-stage again --no-suite check --no-suite fuzz --repeat "$(count "${REPEAT:-20}")"
-exec "$(dirname "$0")/summary.py" $verdicts
+stage again "$build" --no-suite check --no-suite fuzz --repeat "$(count "${REPEAT:-20}")"
+exec "$tools/summary.py" $verdicts
