@@ -37,7 +37,8 @@ shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *lay
     *form = (plan_form){.layout = *layout, .value = value};
     form->needed = base_arena_array(&d->arena, bool, layout->n_slots);
     form->local = base_arena_array(&d->arena, uint32_t, layout->n_slots);
-    if (!form->needed || !form->local) return SHOAL_NO_MEMORY;
+    form->unjoined = base_arena_array(&d->arena, uint32_t, layout->n_slots);
+    if (!form->needed || !form->local || !form->unjoined) return SHOAL_NO_MEMORY;
     cell->form = form;
     plan_forms **end = &d->values[value].forms;
     while (*end) end = &(*end)->next;

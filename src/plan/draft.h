@@ -16,6 +16,10 @@ typedef struct plan_form {
     uint32_t value;  /* of the whole graph */
     bool *needed;    /* per slot of the layout: whether anything depends on the piece */
     uint32_t *local; /* per slot of the layout: the value in that slot's program */
+    /* Per slot of the layout: further summands, in the values behind `local`, that `combine` has
+     * yet to join: it is done where the form is first read. */
+    uint32_t *unjoined;
+    uint16_t combine;
 } plan_form;
 
 /* The forms of a value, in order of their making; place shares them between two values. */
