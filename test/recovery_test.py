@@ -261,6 +261,8 @@ class Chaos:
             worker.kill()
         elif fault == "stop":
             worker.send_signal(signal.SIGSTOP)
+        elif fault == "end":
+            worker.terminate()
         else:
             self.proxies[worker].cut()
 
@@ -323,7 +325,7 @@ def training_job(rng, size):
 
 def test_random_losses(chaos):
     rng = np.random.default_rng(chaos.random.randrange(1 << 30))
-    faults = ["kill", "stop"] + (["cut"] if ENCRYPTED else [])
+    faults = ["kill", "stop", "end"] + (["cut"] if ENCRYPTED else [])
     took = {fault: [] for fault in faults}
     for number in range(ROUNDS):
         fault = faults[number % len(faults)]

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -233,6 +234,7 @@ static inline child start_child(const char *address) {
     fcntl(in[1], F_SETFD, FD_CLOEXEC);
     pid_t pid = fork();
     if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a stopped one would outlive a test that failed */
         dup2(in[0], 0);
         dup2(out[1], 1);
         close(in[0]);

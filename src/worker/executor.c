@@ -23,6 +23,8 @@ enum { STALL_SECONDS = 60 };
 
 static void report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
                            uint32_t unreachable) {
+    /* What a worker that ends leaves undone is for others to do: the hub sees that it is gone. */
+    if (w->stopping) return;
     Shoal__Error error = SHOAL__ERROR__INIT;
     error.status = status;
     error.message = (char *)message;
