@@ -70,8 +70,12 @@ double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
 /* Whether parts of the contracted loops may be joined by `combine`: each part starts from the
  * initial operand, if there is one, so that only an identity leaves the result as it is. */
 static bool may_contract(const plan_draft *d, uint32_t n, const graph_axes *axes) {
-    return axes->initial < 0 ||
-           graph_is_identity(d->g, d->g->nodes[n].inputs[axes->initial], axes->combine);
+    if (axes->initial < 0) return true;
+    uint32_t value = d->g->nodes[n].inputs[axes->initial], node = d->g->values[value].node;
+    for (; node != SHOAL_NO_NODE && d->g->nodes[node].op == GRAPH_PLACE;
+         node = d->g->values[value].node)
+        value = d->g->nodes[node].inputs[0];
+    return graph_is_identity(d->g, value, axes->combine);
 }
 
 /* ---- lift and project ---- */
@@ -111,11 +115,39 @@ static bool covered(const plan_layout *division) {
     return division->n_slots > 0 && seen == boxes;
 }
 
-static bool may_cut(const graph_axes *axes, uint32_t loop, const int64_t *cuts, uint32_t parts) {
-    if (axes->granule[loop] < 1 || cuts[parts] != axes->extent[loop]) return false;
-    for (uint32_t i = 0; i <= parts; i++)
-        if (cuts[i] % axes->granule[loop]) return false;
-    return true;
+/* The cut points of an axis as those of its loop, in proportion; *out NULL when the loop may not be
+ * cut there. */
+static shoal_status loop_cuts(base_arena *arena, const graph_axes *axes, uint32_t loop,
+                              const int64_t *cuts, uint32_t parts, const int64_t **out) {
+    int64_t length = cuts[parts], extent = axes->extent[loop], *made = NULL;
+    *out = NULL;
+    if (axes->granule[loop] < 1 || !length != !extent) return SHOAL_OK;
+    int64_t common = length ? graph_common(length, extent) : 1;
+    if (length != extent) {
+        made = base_arena_array(arena, int64_t, (size_t)parts + 1);
+        if (!made) return SHOAL_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i <= parts; i++) {
+        if (made && cuts[i] % (length / common)) return SHOAL_OK;
+        int64_t at = made ? cuts[i] / (length / common) * (extent / common) : cuts[i];
+        if (at % axes->granule[loop]) return SHOAL_OK;
+        if (made) made[i] = at;
+    }
+    *out = made ? made : cuts;
+    return SHOAL_OK;
+}
+
+/* The other way round: the granule has seen to it that the points are whole numbers. */
+static const int64_t *axis_cuts(base_arena *arena, const graph_axes *axes, uint32_t loop,
+                                const plan_layout *division, int64_t length) {
+    const int64_t *cuts = division->cuts[loop];
+    int64_t extent = axes->extent[loop];
+    if (length == extent) return cuts;
+    int64_t common = graph_common(length, extent);
+    int64_t *made = base_arena_array(arena, int64_t, (size_t)division->parts[loop] + 1);
+    for (uint32_t i = 0; made && i <= division->parts[loop]; i++)
+        made[i] = cuts[i] / (extent / common) * (length / common);
+    return made;
 }
 
 shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
@@ -130,10 +162,12 @@ shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph
         int loop = map[a];
         if (loop == GRAPH_WHOLE || layout->parts[a] == 1) continue;
         if (axes->contracted[loop] && !contract) continue;
-        if (!may_cut(axes, (uint32_t)loop, layout->cuts[a], layout->parts[a])) continue;
+        const int64_t *cuts;
+        SHOAL_TRY(loop_cuts(arena, axes, (uint32_t)loop, layout->cuts[a], layout->parts[a], &cuts));
+        if (!cuts) continue;
         axis_of[loop] = (int)a;
         out->parts[loop] = layout->parts[a];
-        out->cuts[loop] = layout->cuts[a];
+        out->cuts[loop] = cuts;
         out->given = layout->given;
     }
     if (layout->n_slots == 1) out->given = layout->given;
@@ -165,7 +199,9 @@ shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_
         bool cut = map[a] != GRAPH_WHOLE && division->parts[map[a]] > 1;
         ends[2 * a + 1] = type->dims[a];
         out->parts[a] = cut ? division->parts[map[a]] : 1;
-        out->cuts[a] = cut ? division->cuts[map[a]] : ends + 2 * (size_t)a;
+        out->cuts[a] = cut ? axis_cuts(arena, axes, (uint32_t)map[a], division, type->dims[a])
+                           : ends + 2 * (size_t)a;
+        if (!out->cuts[a]) return SHOAL_NO_MEMORY;
         for (uint32_t i = 0; i < out->n_slots && cut; i++)
             coords[(size_t)i * (rank + 1) + a] =
                 division->coords[(size_t)i * (loops + 1) + (uint32_t)map[a]];
@@ -284,7 +320,12 @@ shoal_status plan_follow(plan_draft *d, base_arena *arena, uint32_t n, const gra
     SHOAL_TRY(collect_lifts(d, arena, n, axes, &c));
     SHOAL_TRY(join(d, arena, axes, &c, out, valid));
     if (*valid || c.n_lifts == 0) return SHOAL_OK;
-    *out = c.lifts[0];
+    /* One that cuts, if there is one: the others can follow it. */
+    uint32_t first = 0;
+    for (uint32_t i = c.n_lifts; i-- > 0;)
+        for (uint32_t l = 0; l < axes->n_loops; l++)
+            if (c.lifts[i].parts[l] > 1) first = i;
+    *out = c.lifts[first];
     *valid = true;
     return SHOAL_OK;
 }

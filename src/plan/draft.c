@@ -6,6 +6,10 @@
 
 /* Between slots of one peer: a copy in memory and a wake-up. */
 static const double NEAR_BYTES = 5e9, NEAR_DELAY = 5e-5;
+/* Summands of a value that cannot be cut, each of whose owners joins them. */
+enum { MOST_JOINING = 8 };
+/* Elements of an axis per part, so that it matters little when one has one more. */
+enum { EVEN = 16 };
 
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot) {
     const plan_slot *found = base_map_get(&d->index, slot);
@@ -135,17 +139,19 @@ static shoal_status cut_again(const plan_draft *d, const plan_layout *partial, u
     return SHOAL_OK;
 }
 
-/* Keeps one summand's owners, as owners of the joined boxes. */
-static shoal_status keep_first_summand(base_arena *arena, const plan_layout *partial,
-                                       plan_layout *out) {
+/* Where there is nothing to be cut again, each summand's owner gets all of the joined box while
+ * they are few: what follows is done by each of them, and nobody waits for one that does it for
+ * all. Of many only one summand's owners keep it. */
+static shoal_status join_whole(base_arena *arena, const plan_layout *partial, plan_layout *out) {
     uint32_t rank = partial->rank, n = 0;
     SHOAL_TRY(plan_layout_copy(arena, partial, out));
     uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
     for (uint32_t i = 0; i < partial->n_slots; i++) {
-        if (plan_layout_summand(partial, i) != 0) continue;
+        if (partial->parts[rank] > MOST_JOINING && plan_layout_summand(partial, i) != 0) continue;
         slots[n] = partial->slots[i];
-        memcpy(coords + (size_t)n++ * (rank + 1), partial->coords + (size_t)i * (rank + 1),
-               (rank + 1) * sizeof *coords);
+        memcpy(coords + (size_t)n * (rank + 1), partial->coords + (size_t)i * (rank + 1),
+               rank * sizeof *coords);
+        coords[(size_t)n++ * (rank + 1) + rank] = 0;
     }
     out->n_slots = n;
     out->parts[rank] = 1;
@@ -158,7 +164,8 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
     int64_t dims[SHOAL_MAX_RANK] = {0};
     for (uint32_t a = 0; a < rank; a++) {
         dims[a] = partial->cuts[a][partial->parts[a]];
-        if (dims[a] > dims[axis]) axis = a;
+        /* The first axis whose parts come out even enough, as its parts lie in one piece. */
+        if (dims[a] > dims[axis] && dims[axis] < (int64_t)EVEN * summands) axis = a;
     }
     if (!computes(d, partial)) { /* a client cannot add: the first that may compute does */
         uint32_t i = 0;
@@ -169,7 +176,7 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
         return plan_layout_whole(arena, rank, dims, &d->pool->slots[i].slot, 1, out);
     }
     if (rank == 0 || dims[axis] < 2 || partial->parts[axis] * summands > PLAN_MAX_PARTS)
-        return keep_first_summand(arena, partial, out);
+        return join_whole(arena, partial, out);
     SHOAL_TRY(plan_layout_copy(arena, partial, out));
     out->parts[axis] *= summands;
     out->parts[rank] = 1;
