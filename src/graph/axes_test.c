@@ -191,6 +191,41 @@ static void reductions(void **state) {
     }
 }
 
+/* Rows of updates joined with rows of the input: along the indices in parts, as reductions are. */
+static void scatters(void **state) {
+    static const struct {
+        uint16_t op;
+        const char *rule;
+        int32_t initial;
+    } cases[] = {
+        {GRAPH_ADD, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
+        {GRAPH_MULTIPLY, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
+        {GRAPH_MAXIMUM, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", -1},
+        {GRAPH_SUBTRACT, "5! 3: 0 1 | * * | * * 1 -> 0 1", -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture f = begin();
+        graph_axes axes;
+        const shoal_graph *body;
+        uint32_t x = test_input(f.g, T(F32, 5, 3)), places = test_input(f.g, T(I32, 4, 2));
+        uint32_t updates = test_input(f.g, T(F32, 4, 2, 3)), sum;
+        ok(graph_add_body(f.g, cases[i].op, SHOAL_F32, &body));
+        const shoal_attr attrs[] = {INTS(UPDATE_WINDOW_DIMS, 2),
+                                    INTS(INSERTED_WINDOW_DIMS, 0),
+                                    NONE(INPUT_BATCHING_DIMS),
+                                    NONE(SCATTER_INDICES_BATCHING_DIMS),
+                                    INTS(SCATTER_DIMS_TO_OPERAND_DIMS, 0),
+                                    graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 2)};
+        ok(graph_add(f.g, GRAPH_SCATTER, (uint32_t[]){x, places, updates}, 3, attrs, 6, &body, 1,
+                     &sum));
+        rule(&f, sum, cases[i].rule);
+        rule_of(&f, sum, &axes);
+        assert_int_equal(axes.initial, cases[i].initial);
+        if (axes.n_loops > 2) assert_int_equal(axes.combine, cases[i].op);
+        end(&f);
+    }
+}
+
 static void products(void **state) {
     fixture f = begin();
     uint32_t x = test_input(f.g, T(F32, 2, 7, 3)), y = test_input(f.g, T(F32, 5, 3, 6, 7));
@@ -317,11 +352,11 @@ static void identities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(carried),         cmocka_unit_test(shapes),
-        cmocka_unit_test(reshapes),        cmocka_unit_test(reductions),
-        cmocka_unit_test(products),        cmocka_unit_test(created),
-        cmocka_unit_test(parts_of_slices), cmocka_unit_test(exchange_has_none),
-        cmocka_unit_test(identities),
+        cmocka_unit_test(carried),           cmocka_unit_test(shapes),
+        cmocka_unit_test(reshapes),          cmocka_unit_test(reductions),
+        cmocka_unit_test(scatters),          cmocka_unit_test(products),
+        cmocka_unit_test(created),           cmocka_unit_test(parts_of_slices),
+        cmocka_unit_test(exchange_has_none), cmocka_unit_test(identities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

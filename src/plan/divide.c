@@ -10,6 +10,8 @@
 #include <string.h>
 
 enum { MOST_FOLLOWED = 8, MOST_ALONE = 16 };
+/* What an exchange costs that is made together with others and not waited for at once. */
+static const double PART_OF_DELAY = 0.25;
 
 shoal_status plan_node_axes(plan_draft *d, uint32_t n, base_arena *arena, graph_axes *out) {
     const shoal_node *node = &d->g->nodes[n];
@@ -223,6 +225,7 @@ shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_
 
 typedef struct candidates {
     plan_layout lifts[MOST_FOLLOWED]; /* of operands, each another */
+    double charge[MOST_FOLLOWED];     /* seconds beforehand */
     uint32_t n_lifts;
     plan_layout best;
     double seconds;
@@ -231,18 +234,37 @@ typedef struct candidates {
     bool bound; /* to follow what a user asked for */
 } candidates;
 
+static shoal_status add_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
+                             const plan_layout *layout, uint32_t operand, double charge,
+                             candidates *c) {
+    if (c->n_lifts == MOST_FOLLOWED) return SHOAL_OK;
+    plan_layout *lift = &c->lifts[c->n_lifts];
+    bool valid;
+    SHOAL_TRY(plan_lift(d, arena, n, axes, layout, axes->inputs[operand], lift, &valid));
+    for (uint32_t i = 0; i < c->n_lifts && valid; i++) {
+        if (!plan_layout_equal(&c->lifts[i], lift)) continue;
+        c->charge[i] = fmin(c->charge[i], charge);
+        valid = false;
+    }
+    if (valid) c->charge[c->n_lifts++] = charge;
+    return SHOAL_OK;
+}
+
+/* Of summands for which a layout is suggested both are followed: that one, and the parts in which
+ * they are joined with least to move. As what lies in parts will have to be brought together again
+ * some time, these are charged, lest small values be scattered. */
 static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
                                   const graph_axes *axes, candidates *c) {
     const shoal_node *node = &d->g->nodes[n];
     for (uint32_t o = 0; o < node->n_inputs && c->n_lifts < MOST_FOLLOWED; o++) {
-        plan_layout layout, *lift = &c->lifts[c->n_lifts];
-        bool found, valid;
+        plan_layout layout;
+        bool found;
+        const plan_layout *suggested = d->values[node->inputs[o]].suggested;
         SHOAL_TRY(plan_natural_layout(d, node->inputs[o], &layout, &found));
-        if (!found) continue;
-        SHOAL_TRY(plan_lift(d, arena, n, axes, &layout, axes->inputs[o], lift, &valid));
-        for (uint32_t i = 0; i < c->n_lifts && valid; i++)
-            valid = !plan_layout_equal(&c->lifts[i], lift);
-        c->n_lifts += valid;
+        if (found)
+            SHOAL_TRY(add_lift(d, arena, n, axes, &layout, o,
+                               suggested ? PART_OF_DELAY * d->pool->link_delay : 0, c));
+        if (suggested) SHOAL_TRY(add_lift(d, arena, n, axes, suggested, o, 0, c));
     }
     return SHOAL_OK;
 }
@@ -252,13 +274,16 @@ static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
 static void bind(plan_draft *d, const shoal_node *node, candidates *c) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->n_lifts; i++)
-        if (c->lifts[i].given) c->lifts[n++] = c->lifts[i];
+        if (c->lifts[i].given) {
+            c->charge[n] = c->charge[i];
+            c->lifts[n++] = c->lifts[i];
+        }
     if (!n) return;
     d->bound = c->bound = true;
     c->n_lifts = n;
     bool all = true;
     for (uint32_t o = 0; o < node->n_inputs; o++) {
-        const plan_held *held = &d->values[node->inputs[o]];
+        const plan_held *held = plan_held_of(d, node->inputs[o]);
         if (d->g->values[node->inputs[o]].type.rank)
             all = all && held->forms && held->forms->form->layout.given;
     }
@@ -465,7 +490,7 @@ shoal_status plan_divide(plan_draft *d, uint32_t n, const graph_axes *axes, plan
     SHOAL_TRY(collect_lifts(d, &d->scratch, n, axes, &c));
     bind(d, node, &c);
     for (uint32_t i = 0; i < c.n_lifts; i++)
-        SHOAL_TRY(offer(d, n, axes, &work, 0, &c.lifts[i], &c));
+        SHOAL_TRY(offer(d, n, axes, &work, c.charge[i], &c.lifts[i], &c));
     SHOAL_TRY(join(d, &d->scratch, axes, &c, &division, &valid));
     if (valid) SHOAL_TRY(offer(d, n, axes, &work, 0, &division, &c));
     if (c.bound && c.found) return plan_layout_copy(&d->arena, &c.best, out);

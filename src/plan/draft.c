@@ -16,6 +16,11 @@ uint32_t plan_pool_index(const plan_draft *d, uint32_t slot) {
     return found ? (uint32_t)(found - d->pool->slots) : UINT32_MAX;
 }
 
+plan_held *plan_held_of(const plan_draft *d, uint32_t value) {
+    while (d->values[value].suggested) value = d->values[value].source;
+    return &d->values[value];
+}
+
 static uint32_t peer_of(void *context, uint32_t slot) {
     const plan_draft *d = context;
     return d->pool->slots[plan_pool_index(d, slot)].peer;
@@ -67,11 +72,11 @@ static uint32_t first_slot(const plan_draft *d, uint32_t slot) {
 }
 
 void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
-                     size_t bytes_each, double *seconds, uint64_t *bytes) {
+                     size_t bytes_each, double *seconds, double *delay, uint64_t *bytes) {
     bool any_far = false, any_near = false, counted = true;
     uint32_t at = 0, slot = UINT32_MAX;
     uint64_t total = 0;
-    *seconds = 0;
+    *seconds = *delay = 0;
     *bytes = 0;
     if (!moves->count) return;
     /* Each peer sends on its links one after another, and receives likewise; peers work at once. */
@@ -98,18 +103,18 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
     }
     for (uint32_t i = 0; i < d->pool->n_slots; i++) *seconds = fmax(*seconds, fmax(out[i], in[i]));
     *bytes = total;
-    if (any_far)
-        *seconds += d->pool->link_delay;
-    else if (any_near)
-        *seconds += fmin(NEAR_DELAY, d->pool->link_delay);
+    if (any_far || any_near)
+        *delay = any_far ? d->pool->link_delay : fmin(NEAR_DELAY, d->pool->link_delay);
+    *seconds += *delay;
 }
 
 shoal_status plan_move_cost(plan_draft *d, uint32_t value, const plan_layout *from,
                             const plan_layout *to, double *seconds, int64_t *bytes) {
     plan_moves moves;
     uint64_t moved;
+    double delay;
     SHOAL_TRY(plan_reshard(&d->scratch, from, to, peer_of, d, &moves));
-    plan_moves_cost(d, &moves, NULL, element_bytes(d, value), seconds, &moved);
+    plan_moves_cost(d, &moves, NULL, element_bytes(d, value), seconds, &delay, &moved);
     *bytes = (int64_t)moved;
     return SHOAL_OK;
 }
@@ -194,7 +199,7 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
 }
 
 shoal_status plan_natural_layout(plan_draft *d, uint32_t value, plan_layout *out, bool *found) {
-    const plan_held *held = &d->values[value];
+    const plan_held *held = plan_held_of(d, value);
     *found = true;
     if (held->forms) {
         const plan_layout *layout = &held->forms->form->layout;
@@ -277,7 +282,7 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
 }
 
 static shoal_status find_route(plan_draft *d, uint32_t value, const plan_layout *to, route *best) {
-    const plan_held *held = &d->values[value];
+    const plan_held *held = plan_held_of(d, value);
     *best = (route){.kind = NONE};
     for (const plan_forms *f = held->forms; f; f = f->next)
         if (plan_layout_equal(&f->form->layout, to)) {
@@ -398,7 +403,7 @@ static void finish_exchange(plan_draft *d, plan_step *step, uint32_t *from_at, u
         step->from->needed[from_at[plan_pool_index(d, move->from)]] = true;
     }
     plan_moves_cost(d, &step->moves, step->to, element_bytes(d, step->from->value), &step->seconds,
-                    &step->bytes);
+                    &step->delay, &step->bytes);
 }
 
 static shoal_status finish_compute(plan_draft *d, plan_step *step) {

@@ -1,5 +1,6 @@
 /* Tests of programs that are spread over a batch: they stay divided from the first operation to the
- * last, and what is summed over the batch is joined by those who need it. */
+ * last, what is summed over the batch is joined where it is least to do, and exchanges stand
+ * together, well before what they bring is read. */
 #include "plan/lower_testing.h"
 
 enum { A = 10, B = 11 };
@@ -150,11 +151,125 @@ static void numbers_are_joined_by_all(void **state) {
     graph_destroy(&g);
 }
 
+/* One step of training of a matrix: its gradient is a sum over the batch, placed on both. */
+static plan_result train(int64_t side, int64_t suggested, bool used) {
+    graph *g;
+    plan_layout in[3];
+    plan_result result;
+    plan_pool pool = pool_of_two(1e-4);
+    const int64_t batch[] = {1024, side}, matrix[] = {side, side};
+    OK(graph_new(0, &g));
+    uint32_t x = input(g, SHOAL_F32, 2, batch), w = input(g, SHOAL_F32, 2, matrix);
+    uint32_t m = input(g, SHOAL_F32, 2, matrix);
+    uint32_t y = put(g, dot(g, x, x, 0, 0, false), -1, suggested);
+    uint32_t mean = add(g, GRAPH_ADD, (uint32_t[]){m, y}, 2, NULL, 0);
+    if (used) OK(graph_add_output(g, mean));
+    OK(graph_add_output(g, add(g, GRAPH_SUBTRACT, (uint32_t[]){w, used ? mean : m}, 2, NULL, 0)));
+    OK(graph_add_output(g, y));
+    lay(&in[0], 2, batch, 0);
+    lay(&in[1], 2, matrix, -1);
+    lay(&in[2], 2, matrix, -1);
+    OK(plan_lower_explained(graph_data(g), &pool, in, NULL, &result));
+    if (side <= 8) compare(graph_data(g), &pool, in, NULL);
+    graph_destroy(&g);
+    return result;
+}
+
+static void suggested_places(void **state) {
+    const uint64_t matrix = 256 * 256 * sizeof(float);
+    /* Large: each joins and updates a part, and the gradient lies as that needs it. */
+    plan_result result = train(256, 1, true);
+    for (uint32_t o = 0; o < 3; o++) lies(&result, o, "rows 0..128..256 on 10,11");
+    assert_int_equal(result.bytes_moved, matrix);
+    plan_result_fini(&result);
+    /* Small: not worth it to be brought together later. */
+    result = train(8, 1, true);
+    for (uint32_t o = 0; o < 3; o++) lies(&result, o, "whole on 10,11");
+    plan_result_fini(&result);
+    /* Asked for, not suggested. */
+    result = train(256, 0, true);
+    lies(&result, 2, "whole on 10,11");
+    assert_int_equal(result.bytes_moved, 2 * matrix);
+    plan_result_fini(&result);
+    /* Nobody else reads it. */
+    result = train(256, 1, false);
+    lies(&result, 1, "whole on 10,11");
+    plan_result_fini(&result);
+}
+
+/* ---- order ---- */
+
+enum { LAYERS = 6, SIDE = 256, BATCH = 2048 };
+
+/* Products of a batch with matrices that lie in parts, and for each a sum over the batch that
+ * nobody reads before the end. */
+static void layers(graph *g, plan_layout *in, uint32_t *sums) {
+    const int64_t batch[] = {BATCH, SIDE}, matrix[] = {SIDE, SIDE};
+    uint32_t x = put(g, input(g, SHOAL_F32, 2, batch), 0, 0);
+    lay(&in[0], 2, batch, 0);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        uint32_t w = input(g, SHOAL_F32, 2, matrix);
+        lay(&in[i + 1], 2, matrix, 0);
+        x = dot(g, x, put(g, w, -1, 0), 1, 0, false);
+        sums[i] = put(g, dot(g, x, x, 0, 0, false), -1, 1);
+    }
+    for (uint32_t i = 0; i < LAYERS; i++)
+        OK(graph_add_output(g, add(g, GRAPH_NEGATE, &sums[i], 1, NULL, 0)));
+}
+
+/* "iicx": the exchanges of slot A's program, i those of inputs, and between them c, what it
+ * computes. */
+static void sequence(const plan_result *result, char *out) {
+    const shoal_graph *g = NULL;
+    for (uint32_t i = 0; i < result->n_programs; i++)
+        if (result->programs[i].slot == A) g = graph_data(result->programs[i].graph);
+    assert_non_null(g);
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        char c = 'c';
+        if (node->op == GRAPH_EXCHANGE)
+            c = g->values[node->inputs[0]].node == SHOAL_NO_NODE ? 'i' : 'x';
+        if (c != 'c' || !n || out[-1] != 'c') *out++ = c;
+    }
+    *out = 0;
+}
+
+static void exchanges_stand_together(void **state) {
+    plan_layout in[LAYERS + 1];
+    plan_result result;
+    graph *g;
+    uint32_t sums[LAYERS];
+    char text[8 * LAYERS];
+    OK(graph_new(0, &g));
+    layers(g, in, sums);
+    /* 128 KiB take 66 us. At once, where a delay is nothing: */
+    plan_pool pool = pool_of_two(0);
+    OK(plan_lower(graph_data(g), &pool, in, NULL, &result));
+    sequence(&result, text);
+    assert_string_equal(text, "iicxicxicxicxicxcxc");
+    plan_result_fini(&result);
+    /* Two matrices are ahead of who reads them, and two sums make a batch. */
+    pool = pool_of_two(5e-5);
+    OK(plan_lower(graph_data(g), &pool, in, NULL, &result));
+    sequence(&result, text);
+    assert_string_equal(text, "iiciicxxciicxxcxxc");
+    plan_result_fini(&result);
+    /* All in one where delays are long. */
+    pool = pool_of_two(1e-2);
+    OK(plan_lower(graph_data(g), &pool, in, NULL, &result));
+    sequence(&result, text);
+    assert_string_equal(text, "iiiiiicxxxxxxc");
+    plan_result_fini(&result);
+    graph_destroy(&g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(merged_axes_stay_cut, fresh, finish),
         cmocka_unit_test_setup_teardown(lookups_stay_cut, fresh, finish),
         cmocka_unit_test_setup_teardown(numbers_are_joined_by_all, fresh, finish),
+        cmocka_unit_test_setup_teardown(suggested_places, fresh, finish),
+        cmocka_unit_test_setup_teardown(exchanges_stand_together, fresh, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
