@@ -95,7 +95,7 @@ double worker_node_cost(const shoal_graph *g, const shoal_node *node) {
 /* What is done while something is on its way has to be worth a step of its own, and what comes
  * worth the waiting: results of a step that others read are written out, and nothing is fused
  * across. */
-static const double WORTH_DOING = 1 << 22, WORTH_WAITING = 1 << 20;
+static const double WORTH_DOING = 1 << 22, WORTH_WAITING = 1 << 17;
 
 typedef struct splitter {
     worker_program *program;
