@@ -109,9 +109,9 @@ static shoal_status place_waiting(order *o) {
     return SHOAL_OK;
 }
 
-/* Exchanges of inputs, until as much is on its way as is in a batch. */
+/* Exchanges of inputs, until as much is on its way as is in two batches. */
 static shoal_status place_early(order *o) {
-    for (; o->n_early < o->early.count && o->ahead < 1; o->n_early++)
+    for (; o->n_early < o->early.count && o->ahead < 2; o->n_early++)
         SHOAL_TRY(place(o, o->early.data[o->n_early]));
     return SHOAL_OK;
 }
@@ -131,7 +131,47 @@ static shoal_status place_before(order *o, uint32_t i) {
         reads_early = true;
     }
     if (urgent) SHOAL_TRY(place_waiting(o));
-    if (urgent || (reads_early && o->ahead < 0.5)) SHOAL_TRY(place_early(o));
+    if (urgent || (reads_early && o->ahead < 1)) SHOAL_TRY(place_early(o));
+    return SHOAL_OK;
+}
+
+/* A computation behind the last exchange, and the last exchange that it depends on. */
+typedef struct late {
+    plan_step *step;
+    uint32_t after, at;
+} late;
+
+static int by_exchange(const void *a, const void *b) {
+    const late *x = a, *y = b;
+    if (x->after != y->after) return x->after < y->after ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* What is computed behind all exchanges comes in the order of those that it depends on, so that
+ * much is done while the last are on their way. What depends on another comes no earlier than that.
+ */
+static shoal_status sort_tail(order *o) {
+    plan_step **steps = o->d->steps.data;
+    uint32_t first = (uint32_t)o->d->steps.count, count = first;
+    while (first && !is_exchange(steps[first - 1])) first--;
+    uint32_t *after = base_arena_array(&o->d->arena, uint32_t, o->n); /* by number as drafted */
+    late *tail = base_arena_array(&o->d->arena, late, count - first);
+    if (!after || !tail) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < first; i++)
+        if (is_exchange(steps[i])) after[steps[i]->to->maker - 1] = i + 1;
+    for (uint32_t i = first; i < count; i++) {
+        const shoal_node *node = &o->d->g->nodes[steps[i]->node];
+        uint32_t last = 0;
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            uint32_t maker = steps[i]->inputs[k]->maker;
+            if (maker && after[maker - 1] > last) last = after[maker - 1];
+        }
+        for (uint32_t k = 0; k < node->n_outputs; k++)
+            after[steps[i]->outputs[k]->maker - 1] = last;
+        tail[i - first] = (late){steps[i], last, i};
+    }
+    if (count > first) qsort(tail, count - first, sizeof *tail, by_exchange);
+    for (uint32_t i = first; i < count; i++) steps[i] = tail[i - first].step;
     return SHOAL_OK;
 }
 
@@ -152,7 +192,7 @@ static shoal_status run(order *o) {
     }
     for (uint32_t i = 0; i < o->n; i++)
         if (o->from[i]->live && is_exchange(o->from[i])) SHOAL_TRY(place(o, i));
-    return SHOAL_OK;
+    return sort_tail(o);
 }
 
 shoal_status plan_order(plan_draft *d) {

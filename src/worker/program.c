@@ -3,6 +3,7 @@
  * longer needed. */
 #include "worker/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <string.h>
@@ -140,6 +141,16 @@ static uint32_t brought_by(const splitter *s, uint32_t value) {
     return s->awaited[s->step_of[node]] ? SHOAL_NO_NODE : s->step_of[node];
 }
 
+/* Operations, or the bytes that go through memory, for each of which ten are done. */
+static double work_of(const shoal_graph *g, const shoal_node *node) {
+    double bytes = 0;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        bytes += (double)base_type_bytes(&g->values[node->inputs[i]].type);
+    for (uint32_t o = 0; o < node->n_outputs; o++)
+        bytes += (double)base_type_bytes(&g->values[node->first_output + o].type);
+    return fmax(worker_node_cost(g, node), 10 * bytes);
+}
+
 /* The end of the step that begins with a node that computes: the next exchange, or where something
  * large is read that may still be on its way while there is enough to do before. */
 static uint32_t step_end(const splitter *s, uint32_t n) {
@@ -152,7 +163,7 @@ static uint32_t step_end(const splitter *s, uint32_t n) {
                 (double)base_type_bytes(&s->g->values[value].type) >= WORTH_WAITING)
                 return n;
         }
-        work += worker_node_cost(s->g, node);
+        work += work_of(s->g, node);
     }
     return n;
 }
