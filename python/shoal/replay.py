@@ -244,7 +244,7 @@ class Replayed:
         own = dict(zip(map(id, arguments), given))
         back = dict(zip(map(id, given), arguments))
         call = _mapped(call, lambda item: own.get(id(item), item))
-        recording = Recording()
+        recording, sent = Recording(), inside.counts().programs
         with recording:
             result = self._function(*call[0], **call[1])
         for tensor, copy in zip(arguments, given):
@@ -258,10 +258,14 @@ class Replayed:
             if recording.reads:
                 raise Unfit(f"a value is read at {recording.reads[0]}; return it and read it outside")
             program = Program(inside, recording, given, result)
+            if inside.counts().programs != sent:
+                raise ShoalError("another thread has sent what was recorded so far")
             plain = result = None
             plain = _found(program._result, program._outputs, arguments)
             result = program.finish(given, arguments)
         except (Unfit, ShoalError) as why:
+            if not recording.reads and inside.counts().programs != sent:
+                return plain  # to be recorded at the next call
             self._remember(kind, Unfit(str(why)))
             warnings.warn(f"{self.__qualname__} is not replayed, but called each time: {why}", stacklevel=3)
             return plain

@@ -332,7 +332,7 @@ def test_threads_have_their_own():
         for i in range(50):
             if f(shoal.tensor([float(i), 1.0])).item() != number * (i + 1):
                 wrong.append((number, i))
-        if f.programs != 1:
+        if not 1 <= f.programs <= 5:  # the others' signals are described meanwhile
             wrong.append(f.programs)
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for thread in threads:
