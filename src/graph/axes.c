@@ -44,9 +44,20 @@ AXES(broadcast_in_dim) {
     return SHOAL_OK;
 }
 
+int64_t graph_common(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* An axis is carried when both shapes have it with the same extent and as many elements before it:
- * then a part of one is the same elements as the part of the other. All other axes are merged or
- * split: the operand's are needed whole and the result's not cut. */
+ * then a part of one is the same elements as the part of the other. Other axes are merged or split.
+ * Of those that are merged with others or split into others the first on each side may be cut where
+ * a cut of the one is a cut of the other, as both run slowest through the same elements; the rest
+ * is needed whole, and the result's rest not cut. */
 AXES(reshape) {
     const shoal_type *in = &call->inputs[0], *result = &outputs[0];
     graph_loops_of_result(result, out);
@@ -54,12 +65,18 @@ AXES(reshape) {
     for (uint32_t i = 0; i < result->rank; i++) out->granule[i] = 0;
     int64_t before_in = 1, before_result = 1;
     for (uint32_t i = 0, k = 0; i < in->rank && k < result->rank;) {
-        if (before_in == before_result && in->dims[i] == result->dims[k]) {
+        int64_t from = in->dims[i], to = result->dims[k];
+        bool level = before_in == before_result;
+        if (level && from > 1 && to > 1 && graph_common(from, to) > 1) {
+            out->inputs[0][i] = (int8_t)k;
+            out->granule[k] = to / graph_common(from, to);
+        }
+        if (level && from == to) {
             out->inputs[0][i] = (int8_t)k;
             out->granule[k] = 1;
             before_in *= in->dims[i++];
             before_result *= result->dims[k++];
-        } else if (before_in < before_result || (before_in == before_result && in->dims[i] == 1)) {
+        } else if (before_in < before_result || (level && from == 1)) {
             before_in *= in->dims[i++];
         } else {
             before_result *= result->dims[k++];

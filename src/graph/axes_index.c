@@ -128,22 +128,51 @@ LOCALISE(gather) {
     return SHOAL_OK;
 }
 
-/* Loops are the input's axes. Batching axes, and window axes that updates have whole and no index
- * moves along, are carried; the others are not cut. */
+/* The axes of updates that are axes of the indices, too: batching ones are carried, and along the
+ * others a body that joins may be run in parts, for one input. */
+static void scatter_along_indices(const graph_call *call, bool joins, graph_axes *out) {
+    uint32_t n = (call->n_inputs - 1) / 2, n_window, n_batching;
+    const int64_t *window = graph_call_ints(call, SHOAL_ATTR_UPDATE_WINDOW_DIMS, &n_window);
+    const int64_t *left = graph_call_ints(call, SHOAL_ATTR_INPUT_BATCHING_DIMS, &n_batching);
+    const int64_t *right =
+        graph_call_ints(call, SHOAL_ATTR_SCATTER_INDICES_BATCHING_DIMS, &n_batching);
+    int64_t vector = graph_call_attr(call, SHOAL_ATTR_INDEX_VECTOR_DIM)->u.i;
+    const shoal_type *updates = &call->inputs[n + 1];
+    for (uint32_t k = 0, at = 0; k < updates->rank; k++) {
+        if (graph_has(window, n_window, k)) continue;
+        at += at == vector;
+        uint32_t axis = at++, b = 0, loop;
+        while (b < n_batching && right[b] != axis) b++;
+        if (b < n_batching) {
+            loop = (uint32_t)left[b];
+        } else {
+            if (!joins) continue;
+            loop = out->n_loops++;
+            out->extent[loop] = updates->dims[k];
+            out->contracted[loop] = true;
+        }
+        out->granule[loop] = 1;
+        out->inputs[n + 1][k] = out->inputs[n][axis] = (int8_t)loop;
+    }
+}
+
+/* Loops are the input's axes, and those that updates and indices have in common. Batching axes, and
+ * window axes that updates have whole and no index moves along, are carried; the input's others are
+ * not cut. For parts along the indices the same holds as for those of a reduction. */
 AXES(scatter) {
     uint32_t n = (call->n_inputs - 1) / 2, n_window, n_dropped, n_batching, n_map;
     const int64_t *window = graph_call_ints(call, SHOAL_ATTR_UPDATE_WINDOW_DIMS, &n_window);
     const int64_t *dropped = graph_call_ints(call, SHOAL_ATTR_INSERTED_WINDOW_DIMS, &n_dropped);
     const int64_t *left = graph_call_ints(call, SHOAL_ATTR_INPUT_BATCHING_DIMS, &n_batching);
-    const int64_t *right =
-        graph_call_ints(call, SHOAL_ATTR_SCATTER_INDICES_BATCHING_DIMS, &n_batching);
     const int64_t *map = graph_call_ints(call, SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &n_map);
-    int64_t vector = graph_call_attr(call, SHOAL_ATTR_INDEX_VECTOR_DIM)->u.i;
     const shoal_type *input = &call->inputs[0], *updates = &call->inputs[n + 1];
+    uint16_t body = n == 1 ? graph_body_op(call->regions[0]) : UINT16_MAX;
+    bool sums = body == GRAPH_ADD || body == GRAPH_MULTIPLY;
+    bool joins = sums || body == GRAPH_MAXIMUM || body == GRAPH_MINIMUM;
     graph_loops_of_result(input, out);
-    int8_t *of_updates = out->inputs[n + 1], *of_indices = out->inputs[n];
+    int8_t *of_updates = out->inputs[n + 1];
     graph_whole(updates, of_updates);
-    graph_whole(&call->inputs[n], of_indices);
+    graph_whole(&call->inputs[n], out->inputs[n]);
     for (uint32_t i = 0, at = 0; i < input->rank; i++) {
         out->granule[i] = 0;
         if (graph_has(left, n_batching, i) || graph_has(dropped, n_dropped, i)) continue;
@@ -152,20 +181,14 @@ AXES(scatter) {
         out->granule[i] = 1;
         of_updates[axis] = (int8_t)i;
     }
-    for (uint32_t i = 0; i < n_batching; i++) {
-        out->granule[left[i]] = 1;
-        of_indices[right[i]] = (int8_t)left[i];
-        for (uint32_t k = 0, at = 0; k < updates->rank; k++) {
-            if (graph_has(window, n_window, k)) continue;
-            at += at == vector;
-            if (at++ == right[i]) of_updates[k] = (int8_t)left[i];
-        }
-    }
+    scatter_along_indices(call, joins, out);
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t i = 0; i < input->rank; i++)
             out->inputs[k][i] = out->outputs[k][i] = (int8_t)i;
         if (k) memcpy(out->inputs[n + 1 + k], of_updates, updates->rank);
     }
+    out->combine = joins ? body : GRAPH_ADD;
+    out->initial = sums && input->dtype != SHOAL_BOOL ? 0 : -1;
     return SHOAL_OK;
 }
 

@@ -34,14 +34,17 @@ static void put_map(base_str *s, const int8_t *map, unsigned rank) {
         base_str_format(s, map[i] == GRAPH_WHOLE ? "%s*" : "%s%d", i ? " " : "", map[i]);
 }
 
-/* "2 3! 4+: 0 1 | * 1 -> 0": extents (! not to be cut, + contracted), operands, result. */
+/* "2 3! 4+ 8/2: 0 1 | * 1 -> 0": extents (! not to be cut, + contracted, /2 in steps of 2),
+ * operands, result. */
 static void assert_rule(fixture *f, uint32_t value, const char *expected) {
     graph_axes axes;
     graph_call call = rule_of(f, value, &axes);
     base_str s = {0};
-    for (uint32_t i = 0; i < axes.n_loops; i++)
+    for (uint32_t i = 0; i < axes.n_loops; i++) {
         base_str_format(&s, "%s%lld%s%s", i ? " " : "", (long long)axes.extent[i],
                         axes.granule[i] ? "" : "!", axes.contracted[i] ? "+" : "");
+        if (axes.granule[i] > 1) base_str_format(&s, "/%lld", (long long)axes.granule[i]);
+    }
     base_str_text(&s, ": ");
     for (uint32_t k = 0; k < call.n_inputs; k++) {
         if (k) base_str_text(&s, " | ");
@@ -54,10 +57,15 @@ static void assert_rule(fixture *f, uint32_t value, const char *expected) {
 }
 
 /* The type of an operand's or a result's share. */
-static shoal_type share(const shoal_type *type, const int8_t *map, const int64_t *size) {
+static shoal_type share(const shoal_type *type, const graph_axes *axes, const int8_t *map,
+                        const int64_t *size) {
     shoal_type part = *type;
-    for (unsigned i = 0; i < type->rank; i++)
-        if (map[i] != GRAPH_WHOLE) part.dims[i] = size[map[i]];
+    for (unsigned i = 0; i < type->rank; i++) {
+        int64_t extent = map[i] == GRAPH_WHOLE ? 0 : axes->extent[map[i]];
+        if (!extent) continue;
+        assert_int_equal(size[map[i]] * type->dims[i] % extent, 0);
+        part.dims[i] = size[map[i]] * type->dims[i] / extent;
+    }
     return part;
 }
 
@@ -69,18 +77,22 @@ static void check_part(fixture *f, uint32_t value, uint64_t *random) {
     for (uint32_t i = 0; i < axes.n_loops; i++) {
         size[i] = axes.extent[i];
         if (!axes.granule[i]) continue;
-        start[i] = (int64_t)(test_random(random) % (uint64_t)(axes.extent[i] + 1));
-        size[i] = (int64_t)(test_random(random) % (uint64_t)(axes.extent[i] - start[i] + 1));
+        int64_t units = axes.extent[i] / axes.granule[i];
+        start[i] = (int64_t)(test_random(random) % (uint64_t)(units + 1));
+        size[i] = (int64_t)(test_random(random) % (uint64_t)(units - start[i] + 1));
+        start[i] *= axes.granule[i];
+        size[i] *= axes.granule[i];
     }
     graph_call part = call;
     ok(graph_localise(&call, &axes, start, size, &f->arena, &part.attrs, &part.n_attrs));
     shoal_type *types = base_arena_array(&f->arena, shoal_type, call.n_inputs), result;
     for (uint32_t k = 0; k < call.n_inputs; k++)
-        types[k] = share(&call.inputs[k], axes.inputs[k], size);
+        types[k] = share(&call.inputs[k], &axes, axes.inputs[k], size);
     part.inputs = types;
     uint16_t n;
     ok(graph_infer(&part, &result, 1, &n));
-    shoal_type expected = share(&graph_data(f->g)->values[value].type, axes.outputs[0], size);
+    shoal_type expected =
+        share(&graph_data(f->g)->values[value].type, &axes, axes.outputs[0], size);
     char is[BASE_TYPE_TEXT], should[BASE_TYPE_TEXT];
     assert_string_equal(base_type_text(&result, is), base_type_text(&expected, should));
 }
@@ -137,12 +149,15 @@ static void shapes(void **state) {
 
 static void reshapes(void **state) {
     fixture f = begin();
-    rule(&f, reshape(f.g, T(F32, 6, 4), T(F32, 24)), "24!: * * -> 0");
-    rule(&f, reshape(f.g, T(F32, 5, 6, 4, 7), T(F32, 5, 24, 7)), "5 24! 7: 0 * * 2 -> 0 1 2");
-    rule(&f, reshape(f.g, T(F32, 5, 24, 7), T(F32, 5, 6, 4, 7)), "5 6! 4! 7: 0 * 3 -> 0 1 2 3");
+    rule(&f, reshape(f.g, T(F32, 6, 4), T(F32, 24)), "24/4: 0 * -> 0");
+    rule(&f, reshape(f.g, T(F32, 5, 6, 4, 7), T(F32, 5, 24, 7)), "5 24/4 7: 0 1 * 2 -> 0 1 2");
+    rule(&f, reshape(f.g, T(F32, 5, 24, 7), T(F32, 5, 6, 4, 7)), "5 6 4! 7: 0 1 3 -> 0 1 2 3");
     rule(&f, reshape(f.g, T(F32, 5, 7), T(F32, 1, 5, 1, 7, 1)), "1! 5 1! 7 1!: 1 3 -> 0 1 2 3 4");
     rule(&f, reshape(f.g, T(F32, 1, 5, 1), T(F32, 5)), "5: * 0 * -> 0");
     rule(&f, reshape(f.g, T(F32, 2, 3), T(F32, 3, 2)), "3! 2!: * * -> 0 1");
+    rule(&f, reshape(f.g, T(F32, 6, 4), T(F32, 4, 6)), "4/2 6!: 0 * -> 0 1");
+    rule(&f, reshape(f.g, T(F32, 1, 12, 5), T(F32, 60, 1)), "60/5 1!: * 0 * -> 0 1");
+    rule(&f, reshape(f.g, T(F32, 4, 3, 5, 2), T(F32, 12, 10)), "12/3 10/2: 0 * 1 * -> 0 1");
     rule(&f, reshape(f.g, T(F32, 0, 3), T(F32, 0, 5)), "0 5!: 0 * -> 0 1");
     rule(&f, reshape(f.g, T(F32, 5, 0), T(F32, 0, 5)), "0! 5!: * * -> 0 1");
     end(&f);
@@ -172,6 +187,41 @@ static void reductions(void **state) {
         rule_of(&f, r, &axes);
         assert_int_equal(axes.initial, cases[i].initial);
         if (axes.granule[0]) assert_int_equal(axes.combine, cases[i].op);
+        end(&f);
+    }
+}
+
+/* Rows of updates joined with rows of the input: along the indices in parts, as reductions are. */
+static void scatters(void **state) {
+    static const struct {
+        uint16_t op;
+        const char *rule;
+        int32_t initial;
+    } cases[] = {
+        {GRAPH_ADD, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
+        {GRAPH_MULTIPLY, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
+        {GRAPH_MAXIMUM, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", -1},
+        {GRAPH_SUBTRACT, "5! 3: 0 1 | * * | * * 1 -> 0 1", -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture f = begin();
+        graph_axes axes;
+        const shoal_graph *body;
+        uint32_t x = test_input(f.g, T(F32, 5, 3)), places = test_input(f.g, T(I32, 4, 2));
+        uint32_t updates = test_input(f.g, T(F32, 4, 2, 3)), sum;
+        ok(graph_add_body(f.g, cases[i].op, SHOAL_F32, &body));
+        const shoal_attr attrs[] = {INTS(UPDATE_WINDOW_DIMS, 2),
+                                    INTS(INSERTED_WINDOW_DIMS, 0),
+                                    NONE(INPUT_BATCHING_DIMS),
+                                    NONE(SCATTER_INDICES_BATCHING_DIMS),
+                                    INTS(SCATTER_DIMS_TO_OPERAND_DIMS, 0),
+                                    graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 2)};
+        ok(graph_add(f.g, GRAPH_SCATTER, (uint32_t[]){x, places, updates}, 3, attrs, 6, &body, 1,
+                     &sum));
+        rule(&f, sum, cases[i].rule);
+        rule_of(&f, sum, &axes);
+        assert_int_equal(axes.initial, cases[i].initial);
+        if (axes.n_loops > 2) assert_int_equal(axes.combine, cases[i].op);
         end(&f);
     }
 }
@@ -302,11 +352,11 @@ static void identities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(carried),         cmocka_unit_test(shapes),
-        cmocka_unit_test(reshapes),        cmocka_unit_test(reductions),
-        cmocka_unit_test(products),        cmocka_unit_test(created),
-        cmocka_unit_test(parts_of_slices), cmocka_unit_test(exchange_has_none),
-        cmocka_unit_test(identities),
+        cmocka_unit_test(carried),           cmocka_unit_test(shapes),
+        cmocka_unit_test(reshapes),          cmocka_unit_test(reductions),
+        cmocka_unit_test(scatters),          cmocka_unit_test(products),
+        cmocka_unit_test(created),           cmocka_unit_test(parts_of_slices),
+        cmocka_unit_test(exchange_has_none), cmocka_unit_test(identities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,9 +151,20 @@ GRADIENT(reduce_precision) {
     return m.status;
 }
 
-/* The gradient is laid out like the value that was placed. */
+/* The gradient is laid out like the value that was placed. Of a value of which there are copies it
+ * is a sum over them, and where that lies is only suggested: whoever reads it may do so in parts.
+ */
 GRADIENT(place) {
     maker m = {b->g, SHOAL_OK};
-    b->gradients[0] = node(&m, GRAPH_PLACE, b->seeds, 1, b->call->attrs, b->call->n_attrs, NULL);
+    uint32_t n_cuts, n_slots;
+    const int64_t *cuts = graph_call_ints(b->call, SHOAL_ATTR_CUTS, &n_cuts);
+    graph_call_ints(b->call, SHOAL_ATTR_SLOTS, &n_slots);
+    bool copies = n_slots > 1;
+    for (uint32_t i = 0; i < b->call->inputs[0].rank; i++) copies = copies && cuts[i] == 1;
+    shoal_attr attrs[3] = {b->call->attrs[0], b->call->attrs[1],
+                           graph_int(SHOAL_ATTR_SUGGESTED, copies)};
+    if (b->call->n_attrs > 2) attrs[2] = b->call->attrs[2];
+    b->gradients[0] =
+        node(&m, GRAPH_PLACE, b->seeds, 1, attrs, copies || b->call->n_attrs > 2 ? 3 : 2, NULL);
     return m.status;
 }

@@ -43,7 +43,11 @@ enum { GRAPH_MAX_LOOPS = 16, GRAPH_WHOLE = -1, GRAPH_ANY_REGIONS = 0xffff };
 /* The axis rule of one node: its iteration space, and where each operand's and result's axes lie
  * in it. Lowering reads only this. An axis of an operand that is GRAPH_WHOLE is needed in full by
  * every part; an axis of a result is never GRAPH_WHOLE. A loop that no result axis maps to is
- * contracted: parts along it give partial results, joined by `combine`. */
+ * contracted: parts along it give partial results, joined by `combine`.
+ *
+ * An axis of an operand may have another extent than its loop (reshape, where axes are merged or
+ * split): a cut of the loop is then one of the axis in the same proportion, and the granule makes
+ * both whole numbers. */
 typedef struct graph_axes {
     uint32_t n_loops;
     int64_t extent[GRAPH_MAX_LOOPS];
@@ -124,6 +128,8 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) SHOAL_CHE
 /* Checks arity, attributes and input types, then infers. The one gate for calls from outside. */
 shoal_status graph_infer(const graph_call *call, shoal_type *outputs, uint16_t max_outputs,
                          uint16_t *n_outputs) SHOAL_CHECK_RESULT;
+/* The greatest common divisor of numbers above 0. */
+int64_t graph_common(int64_t a, int64_t b);
 double graph_cost(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
 shoal_status graph_axes_of(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs,
                            base_arena *arena, graph_axes *out) SHOAL_CHECK_RESULT;

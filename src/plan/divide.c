@@ -10,6 +10,8 @@
 #include <string.h>
 
 enum { MOST_FOLLOWED = 8, MOST_ALONE = 16 };
+/* What an exchange costs that is made together with others and not waited for at once. */
+static const double PART_OF_DELAY = 0.25;
 
 shoal_status plan_node_axes(plan_draft *d, uint32_t n, base_arena *arena, graph_axes *out) {
     const shoal_node *node = &d->g->nodes[n];
@@ -70,8 +72,12 @@ double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
 /* Whether parts of the contracted loops may be joined by `combine`: each part starts from the
  * initial operand, if there is one, so that only an identity leaves the result as it is. */
 static bool may_contract(const plan_draft *d, uint32_t n, const graph_axes *axes) {
-    return axes->initial < 0 ||
-           graph_is_identity(d->g, d->g->nodes[n].inputs[axes->initial], axes->combine);
+    if (axes->initial < 0) return true;
+    uint32_t value = d->g->nodes[n].inputs[axes->initial], node = d->g->values[value].node;
+    for (; node != SHOAL_NO_NODE && d->g->nodes[node].op == GRAPH_PLACE;
+         node = d->g->values[value].node)
+        value = d->g->nodes[node].inputs[0];
+    return graph_is_identity(d->g, value, axes->combine);
 }
 
 /* ---- lift and project ---- */
@@ -111,11 +117,39 @@ static bool covered(const plan_layout *division) {
     return division->n_slots > 0 && seen == boxes;
 }
 
-static bool may_cut(const graph_axes *axes, uint32_t loop, const int64_t *cuts, uint32_t parts) {
-    if (axes->granule[loop] < 1 || cuts[parts] != axes->extent[loop]) return false;
-    for (uint32_t i = 0; i <= parts; i++)
-        if (cuts[i] % axes->granule[loop]) return false;
-    return true;
+/* The cut points of an axis as those of its loop, in proportion; *out NULL when the loop may not be
+ * cut there. */
+static shoal_status loop_cuts(base_arena *arena, const graph_axes *axes, uint32_t loop,
+                              const int64_t *cuts, uint32_t parts, const int64_t **out) {
+    int64_t length = cuts[parts], extent = axes->extent[loop], *made = NULL;
+    *out = NULL;
+    if (axes->granule[loop] < 1 || !length != !extent) return SHOAL_OK;
+    int64_t common = length ? graph_common(length, extent) : 1;
+    if (length != extent) {
+        made = base_arena_array(arena, int64_t, (size_t)parts + 1);
+        if (!made) return SHOAL_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i <= parts; i++) {
+        if (made && cuts[i] % (length / common)) return SHOAL_OK;
+        int64_t at = made ? cuts[i] / (length / common) * (extent / common) : cuts[i];
+        if (at % axes->granule[loop]) return SHOAL_OK;
+        if (made) made[i] = at;
+    }
+    *out = made ? made : cuts;
+    return SHOAL_OK;
+}
+
+/* The other way round: the granule has seen to it that the points are whole numbers. */
+static const int64_t *axis_cuts(base_arena *arena, const graph_axes *axes, uint32_t loop,
+                                const plan_layout *division, int64_t length) {
+    const int64_t *cuts = division->cuts[loop];
+    int64_t extent = axes->extent[loop];
+    if (length == extent) return cuts;
+    int64_t common = graph_common(length, extent);
+    int64_t *made = base_arena_array(arena, int64_t, (size_t)division->parts[loop] + 1);
+    for (uint32_t i = 0; made && i <= division->parts[loop]; i++)
+        made[i] = cuts[i] / (extent / common) * (length / common);
+    return made;
 }
 
 shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
@@ -130,10 +164,12 @@ shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph
         int loop = map[a];
         if (loop == GRAPH_WHOLE || layout->parts[a] == 1) continue;
         if (axes->contracted[loop] && !contract) continue;
-        if (!may_cut(axes, (uint32_t)loop, layout->cuts[a], layout->parts[a])) continue;
+        const int64_t *cuts;
+        SHOAL_TRY(loop_cuts(arena, axes, (uint32_t)loop, layout->cuts[a], layout->parts[a], &cuts));
+        if (!cuts) continue;
         axis_of[loop] = (int)a;
         out->parts[loop] = layout->parts[a];
-        out->cuts[loop] = layout->cuts[a];
+        out->cuts[loop] = cuts;
         out->given = layout->given;
     }
     if (layout->n_slots == 1) out->given = layout->given;
@@ -165,7 +201,9 @@ shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_
         bool cut = map[a] != GRAPH_WHOLE && division->parts[map[a]] > 1;
         ends[2 * a + 1] = type->dims[a];
         out->parts[a] = cut ? division->parts[map[a]] : 1;
-        out->cuts[a] = cut ? division->cuts[map[a]] : ends + 2 * (size_t)a;
+        out->cuts[a] = cut ? axis_cuts(arena, axes, (uint32_t)map[a], division, type->dims[a])
+                           : ends + 2 * (size_t)a;
+        if (!out->cuts[a]) return SHOAL_NO_MEMORY;
         for (uint32_t i = 0; i < out->n_slots && cut; i++)
             coords[(size_t)i * (rank + 1) + a] =
                 division->coords[(size_t)i * (loops + 1) + (uint32_t)map[a]];
@@ -187,6 +225,7 @@ shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_
 
 typedef struct candidates {
     plan_layout lifts[MOST_FOLLOWED]; /* of operands, each another */
+    double charge[MOST_FOLLOWED];     /* seconds beforehand */
     uint32_t n_lifts;
     plan_layout best;
     double seconds;
@@ -195,18 +234,37 @@ typedef struct candidates {
     bool bound; /* to follow what a user asked for */
 } candidates;
 
+static shoal_status add_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
+                             const plan_layout *layout, uint32_t operand, double charge,
+                             candidates *c) {
+    if (c->n_lifts == MOST_FOLLOWED) return SHOAL_OK;
+    plan_layout *lift = &c->lifts[c->n_lifts];
+    bool valid;
+    SHOAL_TRY(plan_lift(d, arena, n, axes, layout, axes->inputs[operand], lift, &valid));
+    for (uint32_t i = 0; i < c->n_lifts && valid; i++) {
+        if (!plan_layout_equal(&c->lifts[i], lift)) continue;
+        c->charge[i] = fmin(c->charge[i], charge);
+        valid = false;
+    }
+    if (valid) c->charge[c->n_lifts++] = charge;
+    return SHOAL_OK;
+}
+
+/* Of summands for which a layout is suggested both are followed: that one, and the parts in which
+ * they are joined with least to move. As what lies in parts will have to be brought together again
+ * some time, these are charged, lest small values be scattered. */
 static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
                                   const graph_axes *axes, candidates *c) {
     const shoal_node *node = &d->g->nodes[n];
     for (uint32_t o = 0; o < node->n_inputs && c->n_lifts < MOST_FOLLOWED; o++) {
-        plan_layout layout, *lift = &c->lifts[c->n_lifts];
-        bool found, valid;
+        plan_layout layout;
+        bool found;
+        const plan_layout *suggested = d->values[node->inputs[o]].suggested;
         SHOAL_TRY(plan_natural_layout(d, node->inputs[o], &layout, &found));
-        if (!found) continue;
-        SHOAL_TRY(plan_lift(d, arena, n, axes, &layout, axes->inputs[o], lift, &valid));
-        for (uint32_t i = 0; i < c->n_lifts && valid; i++)
-            valid = !plan_layout_equal(&c->lifts[i], lift);
-        c->n_lifts += valid;
+        if (found)
+            SHOAL_TRY(add_lift(d, arena, n, axes, &layout, o,
+                               suggested ? PART_OF_DELAY * d->pool->link_delay : 0, c));
+        if (suggested) SHOAL_TRY(add_lift(d, arena, n, axes, suggested, o, 0, c));
     }
     return SHOAL_OK;
 }
@@ -216,13 +274,16 @@ static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
 static void bind(plan_draft *d, const shoal_node *node, candidates *c) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->n_lifts; i++)
-        if (c->lifts[i].given) c->lifts[n++] = c->lifts[i];
+        if (c->lifts[i].given) {
+            c->charge[n] = c->charge[i];
+            c->lifts[n++] = c->lifts[i];
+        }
     if (!n) return;
     d->bound = c->bound = true;
     c->n_lifts = n;
     bool all = true;
     for (uint32_t o = 0; o < node->n_inputs; o++) {
-        const plan_held *held = &d->values[node->inputs[o]];
+        const plan_held *held = plan_held_of(d, node->inputs[o]);
         if (d->g->values[node->inputs[o]].type.rank)
             all = all && held->forms && held->forms->form->layout.given;
     }
@@ -284,7 +345,12 @@ shoal_status plan_follow(plan_draft *d, base_arena *arena, uint32_t n, const gra
     SHOAL_TRY(collect_lifts(d, arena, n, axes, &c));
     SHOAL_TRY(join(d, arena, axes, &c, out, valid));
     if (*valid || c.n_lifts == 0) return SHOAL_OK;
-    *out = c.lifts[0];
+    /* One that cuts, if there is one: the others can follow it. */
+    uint32_t first = 0;
+    for (uint32_t i = c.n_lifts; i-- > 0;)
+        for (uint32_t l = 0; l < axes->n_loops; l++)
+            if (c.lifts[i].parts[l] > 1) first = i;
+    *out = c.lifts[first];
     *valid = true;
     return SHOAL_OK;
 }
@@ -424,7 +490,7 @@ shoal_status plan_divide(plan_draft *d, uint32_t n, const graph_axes *axes, plan
     SHOAL_TRY(collect_lifts(d, &d->scratch, n, axes, &c));
     bind(d, node, &c);
     for (uint32_t i = 0; i < c.n_lifts; i++)
-        SHOAL_TRY(offer(d, n, axes, &work, 0, &c.lifts[i], &c));
+        SHOAL_TRY(offer(d, n, axes, &work, c.charge[i], &c.lifts[i], &c));
     SHOAL_TRY(join(d, &d->scratch, axes, &c, &division, &valid));
     if (valid) SHOAL_TRY(offer(d, n, axes, &work, 0, &division, &c));
     if (c.bound && c.found) return plan_layout_copy(&d->arena, &c.best, out);

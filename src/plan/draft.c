@@ -6,10 +6,19 @@
 
 /* Between slots of one peer: a copy in memory and a wake-up. */
 static const double NEAR_BYTES = 5e9, NEAR_DELAY = 5e-5;
+/* Summands of a value that cannot be cut, each of whose owners joins them. */
+enum { MOST_JOINING = 8 };
+/* Elements of an axis per part, so that it matters little when one has one more. */
+enum { EVEN = 16 };
 
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot) {
     const plan_slot *found = base_map_get(&d->index, slot);
     return found ? (uint32_t)(found - d->pool->slots) : UINT32_MAX;
+}
+
+plan_held *plan_held_of(const plan_draft *d, uint32_t value) {
+    while (d->values[value].suggested) value = d->values[value].source;
+    return &d->values[value];
 }
 
 static uint32_t peer_of(void *context, uint32_t slot) {
@@ -37,7 +46,8 @@ shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *lay
     *form = (plan_form){.layout = *layout, .value = value};
     form->needed = base_arena_array(&d->arena, bool, layout->n_slots);
     form->local = base_arena_array(&d->arena, uint32_t, layout->n_slots);
-    if (!form->needed || !form->local) return SHOAL_NO_MEMORY;
+    form->unjoined = base_arena_array(&d->arena, uint32_t, layout->n_slots);
+    if (!form->needed || !form->local || !form->unjoined) return SHOAL_NO_MEMORY;
     cell->form = form;
     plan_forms **end = &d->values[value].forms;
     while (*end) end = &(*end)->next;
@@ -62,11 +72,11 @@ static uint32_t first_slot(const plan_draft *d, uint32_t slot) {
 }
 
 void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
-                     size_t bytes_each, double *seconds, uint64_t *bytes) {
+                     size_t bytes_each, double *seconds, double *delay, uint64_t *bytes) {
     bool any_far = false, any_near = false, counted = true;
     uint32_t at = 0, slot = UINT32_MAX;
     uint64_t total = 0;
-    *seconds = 0;
+    *seconds = *delay = 0;
     *bytes = 0;
     if (!moves->count) return;
     /* Each peer sends on its links one after another, and receives likewise; peers work at once. */
@@ -93,18 +103,18 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
     }
     for (uint32_t i = 0; i < d->pool->n_slots; i++) *seconds = fmax(*seconds, fmax(out[i], in[i]));
     *bytes = total;
-    if (any_far)
-        *seconds += d->pool->link_delay;
-    else if (any_near)
-        *seconds += fmin(NEAR_DELAY, d->pool->link_delay);
+    if (any_far || any_near)
+        *delay = any_far ? d->pool->link_delay : fmin(NEAR_DELAY, d->pool->link_delay);
+    *seconds += *delay;
 }
 
 shoal_status plan_move_cost(plan_draft *d, uint32_t value, const plan_layout *from,
                             const plan_layout *to, double *seconds, int64_t *bytes) {
     plan_moves moves;
     uint64_t moved;
+    double delay;
     SHOAL_TRY(plan_reshard(&d->scratch, from, to, peer_of, d, &moves));
-    plan_moves_cost(d, &moves, NULL, element_bytes(d, value), seconds, &moved);
+    plan_moves_cost(d, &moves, NULL, element_bytes(d, value), seconds, &delay, &moved);
     *bytes = (int64_t)moved;
     return SHOAL_OK;
 }
@@ -134,17 +144,19 @@ static shoal_status cut_again(const plan_draft *d, const plan_layout *partial, u
     return SHOAL_OK;
 }
 
-/* Keeps one summand's owners, as owners of the joined boxes. */
-static shoal_status keep_first_summand(base_arena *arena, const plan_layout *partial,
-                                       plan_layout *out) {
+/* Where there is nothing to be cut again, each summand's owner gets all of the joined box while
+ * they are few: what follows is done by each of them, and nobody waits for one that does it for
+ * all. Of many only one summand's owners keep it. */
+static shoal_status join_whole(base_arena *arena, const plan_layout *partial, plan_layout *out) {
     uint32_t rank = partial->rank, n = 0;
     SHOAL_TRY(plan_layout_copy(arena, partial, out));
     uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
     for (uint32_t i = 0; i < partial->n_slots; i++) {
-        if (plan_layout_summand(partial, i) != 0) continue;
+        if (partial->parts[rank] > MOST_JOINING && plan_layout_summand(partial, i) != 0) continue;
         slots[n] = partial->slots[i];
-        memcpy(coords + (size_t)n++ * (rank + 1), partial->coords + (size_t)i * (rank + 1),
-               (rank + 1) * sizeof *coords);
+        memcpy(coords + (size_t)n * (rank + 1), partial->coords + (size_t)i * (rank + 1),
+               rank * sizeof *coords);
+        coords[(size_t)n++ * (rank + 1) + rank] = 0;
     }
     out->n_slots = n;
     out->parts[rank] = 1;
@@ -157,7 +169,8 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
     int64_t dims[SHOAL_MAX_RANK] = {0};
     for (uint32_t a = 0; a < rank; a++) {
         dims[a] = partial->cuts[a][partial->parts[a]];
-        if (dims[a] > dims[axis]) axis = a;
+        /* The first axis whose parts come out even enough, as its parts lie in one piece. */
+        if (dims[a] > dims[axis] && dims[axis] < (int64_t)EVEN * summands) axis = a;
     }
     if (!computes(d, partial)) { /* a client cannot add: the first that may compute does */
         uint32_t i = 0;
@@ -168,7 +181,7 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
         return plan_layout_whole(arena, rank, dims, &d->pool->slots[i].slot, 1, out);
     }
     if (rank == 0 || dims[axis] < 2 || partial->parts[axis] * summands > PLAN_MAX_PARTS)
-        return keep_first_summand(arena, partial, out);
+        return join_whole(arena, partial, out);
     SHOAL_TRY(plan_layout_copy(arena, partial, out));
     out->parts[axis] *= summands;
     out->parts[rank] = 1;
@@ -186,7 +199,7 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
 }
 
 shoal_status plan_natural_layout(plan_draft *d, uint32_t value, plan_layout *out, bool *found) {
-    const plan_held *held = &d->values[value];
+    const plan_held *held = plan_held_of(d, value);
     *found = true;
     if (held->forms) {
         const plan_layout *layout = &held->forms->form->layout;
@@ -269,7 +282,7 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
 }
 
 static shoal_status find_route(plan_draft *d, uint32_t value, const plan_layout *to, route *best) {
-    const plan_held *held = &d->values[value];
+    const plan_held *held = plan_held_of(d, value);
     *best = (route){.kind = NONE};
     for (const plan_forms *f = held->forms; f; f = f->next)
         if (plan_layout_equal(&f->form->layout, to)) {
@@ -390,7 +403,7 @@ static void finish_exchange(plan_draft *d, plan_step *step, uint32_t *from_at, u
         step->from->needed[from_at[plan_pool_index(d, move->from)]] = true;
     }
     plan_moves_cost(d, &step->moves, step->to, element_bytes(d, step->from->value), &step->seconds,
-                    &step->bytes);
+                    &step->delay, &step->bytes);
 }
 
 static shoal_status finish_compute(plan_draft *d, plan_step *step) {

@@ -1,5 +1,5 @@
 /* A draft of a plan: what lowering decides before it writes any program. Only lower.c, divide.c,
- * draft.c, emit.c and explain.c include this.
+ * draft.c, order.c, emit.c and explain.c include this.
  *
  * A value exists in one or more forms, each a layout. Steps make forms: a step computes one node,
  * divided over slots, or exchanges one form into another. The steps stand in the order in which
@@ -14,8 +14,13 @@
 typedef struct plan_form {
     plan_layout layout;
     uint32_t value;  /* of the whole graph */
+    uint32_t maker;  /* the live step that makes it, as drafted, plus 1; 0: an input (plan_order) */
     bool *needed;    /* per slot of the layout: whether anything depends on the piece */
     uint32_t *local; /* per slot of the layout: the value in that slot's program */
+    /* Per slot of the layout: further summands, in the values behind `local`, that `combine` has
+     * yet to join: it is done where the form is first read. */
+    uint32_t *unjoined;
+    uint16_t combine;
 } plan_form;
 
 /* The forms of a value, in order of their making; place shares them between two values. */
@@ -30,6 +35,11 @@ typedef struct plan_held {
     /* A deferred value is computed in each layout in which it is needed, not beforehand: its node
      * makes more bytes than it reads, as constants and broadcasts do. */
     bool deferred;
+    /* A place of summands that is only suggested is not done beforehand: its value has the forms of
+     * its operand, value `source`, and readers may take it in this layout or in parts of their own.
+     */
+    const plan_layout *suggested;
+    uint32_t source;
     bool has_hint;
     plan_layout hint; /* of a deferred value: the layout that follows from its operands */
 } plan_held;
@@ -49,6 +59,7 @@ typedef struct plan_step {
     plan_moves moves;
     bool live;      /* something depends on it */
     double seconds; /* expected, of what is live */
+    double delay;   /* the part of an exchange's seconds that does not depend on its bytes */
     uint64_t bytes; /* moved between slots, of what is live */
 } plan_step;
 
@@ -69,6 +80,8 @@ typedef struct plan_draft {
 
 /* ---- draft.c: forms, routes between them, and what they cost ---- */
 
+/* Where the forms of a value are. */
+plan_held *plan_held_of(const plan_draft *d, uint32_t value);
 /* The place of a slot in the pool; UINT32_MAX when it is none of the pool's. */
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot);
 /* A new form of a value. The layout is taken as it is and lives in d->arena. */
@@ -95,10 +108,11 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
                               plan_layout *out) SHOAL_CHECK_RESULT;
 /* Marks what the outputs depend on, and adds up what that costs. */
 shoal_status plan_draft_finish(plan_draft *d) SHOAL_CHECK_RESULT;
-/* The link's part of a set of moves: seconds, and bytes that leave their slot. to: the form they
- * make, of which only the needed pieces count, or NULL to count all. */
+/* The link's part of a set of moves: seconds, of these those that do not depend on bytes, and bytes
+ * that leave their slot. to: the form they make, of which only the needed pieces count, or NULL to
+ * count all. */
 void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
-                     size_t element_bytes, double *seconds, uint64_t *bytes);
+                     size_t element_bytes, double *seconds, double *delay, uint64_t *bytes);
 
 /* ---- divide.c: the division of a node's loops ---- */
 
@@ -129,8 +143,10 @@ double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
 /* The part of all iterations that the slot with index i does. */
 double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i);
 
-/* ---- emit.c, explain.c ---- */
+/* ---- order.c, emit.c, explain.c ---- */
 
+/* Puts the live steps of a finished draft in the order in which programs run them. */
+shoal_status plan_order(plan_draft *d) SHOAL_CHECK_RESULT;
 /* Writes the programs of a finished draft; step forms get their local values. */
 shoal_status plan_emit(plan_draft *d, plan_result *out) SHOAL_CHECK_RESULT;
 /* Fills out->explain and out->explain_json. single: the slot that alone would take `alone` seconds,

@@ -35,6 +35,20 @@ static shoal_type piece_type(const emitter *e, const plan_form *form, uint32_t i
     return plan_layout_type(&form->layout, i, &e->d->g->values[form->value].type);
 }
 
+/* The value of a form in the program of the slot with index i, its summands joined. That is done
+ * here and not behind the exchange, so that the program can go on while they are on their way. */
+static shoal_status local_of(emitter *e, plan_form *form, uint32_t i, uint32_t *out) {
+    uint32_t first = form->local[i], more = form->unjoined[i];
+    form->unjoined[i] = 0;
+    if (more) SHOAL_TRY(graph_at(part_of(e, form->layout.slots[i])->graph, NULL, NULL));
+    for (uint32_t s = 1; s <= more; s++)
+        SHOAL_TRY(graph_add(part_of(e, form->layout.slots[i])->graph, form->combine,
+                            (uint32_t[]){form->local[i], first + s}, 2, NULL, 0, NULL, 0,
+                            &form->local[i]));
+    *out = form->local[i];
+    return SHOAL_OK;
+}
+
 /* ---- computations ---- */
 
 static shoal_status copy_regions(emitter *e, graph *to, const shoal_node *node,
@@ -79,7 +93,8 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     uint32_t first, *inputs = base_arena_array(&e->scratch, uint32_t, node->n_inputs);
     shoal_type *types = base_arena_array(&e->scratch, shoal_type, node->n_inputs);
     if (!inputs || !types) return SHOAL_NO_MEMORY;
-    for (uint32_t o = 0; o < node->n_inputs; o++) inputs[o] = step->inputs[o]->local[i];
+    for (uint32_t o = 0; o < node->n_inputs; o++)
+        SHOAL_TRY(local_of(e, step->inputs[o], i, &inputs[o]));
     SHOAL_TRY(graph_of(p, &to));
     SHOAL_TRY(local_attrs(e, step, i, &attrs, &n_attrs));
     SHOAL_TRY(copy_regions(e, to, node, &regions));
@@ -193,11 +208,11 @@ static shoal_status result_types(emitter *e, const shoal_type *type, uint32_t re
     return SHOAL_OK;
 }
 
-/* The exchange node of one slot, and the joining of its summands. */
+/* The exchange node of one slot. */
 static shoal_status emit_end(emitter *e, const plan_step *step, part *p) {
     const plan_layout *from = &step->from->layout;
     bool receives = p->to != UINT32_MAX && step->to->needed[p->to] && !is_alias(step, p);
-    uint32_t results = receives ? from->parts[from->rank] : 0, first;
+    uint32_t results = receives ? from->parts[from->rank] : 0, first, operand = 0;
     shoal_type type = {0};
     graph *to;
     int64_t *types;
@@ -208,15 +223,13 @@ static shoal_status emit_end(emitter *e, const plan_step *step, part *p) {
     shoal_attr attrs[] = {graph_int(SHOAL_ATTR_CHANNEL, e->channel),
                           graph_ints(SHOAL_ATTR_MOVES, p->moves.data, p->moves.count),
                           graph_ints(SHOAL_ATTR_TYPES, types, n_types)};
+    if (p->sends) SHOAL_TRY(local_of(e, step->from, p->from, &operand));
     SHOAL_TRY(graph_at(to, NULL, NULL));
-    SHOAL_TRY(graph_add(to, GRAPH_EXCHANGE, p->sends ? &step->from->local[p->from] : NULL,
-                        p->sends ? 1 : 0, attrs, 3, NULL, 0, &first));
+    SHOAL_TRY(graph_add(to, GRAPH_EXCHANGE, &operand, p->sends, attrs, 3, NULL, 0, &first));
     if (!receives) return SHOAL_OK;
-    uint32_t sum = first;
-    for (uint32_t s = 1; s < results; s++)
-        SHOAL_TRY(
-            graph_add(to, from->combine, (uint32_t[]){sum, first + s}, 2, NULL, 0, NULL, 0, &sum));
-    step->to->local[p->to] = sum;
+    step->to->local[p->to] = first;
+    step->to->unjoined[p->to] = results - 1;
+    step->to->combine = from->combine;
     return SHOAL_OK;
 }
 
@@ -241,7 +254,7 @@ static shoal_status emit_exchange(emitter *e, const plan_step *step) {
     for (uint32_t i = 0; i < e->d->pool->n_slots; i++) {
         part *p = &e->parts[i];
         if (!is_alias(step, p)) continue;
-        step->to->local[p->to] = step->from->local[p->from];
+        SHOAL_TRY(local_of(e, step->from, p->from, &step->to->local[p->to]));
         p->takes_part = false; /* unless it also sends */
     }
     for (size_t m = 0; m < step->moves.count; m++) {
@@ -283,11 +296,13 @@ static shoal_status emit_outputs(emitter *e, plan_result *out) {
     out->outputs = base_arena_array(&out->arena, plan_layout, g->n_outputs);
     if (!out->outputs) return SHOAL_NO_MEMORY;
     for (uint32_t o = 0; o < g->n_outputs; o++) {
-        const plan_form *form = e->d->outputs[o];
+        plan_form *form = e->d->outputs[o];
         SHOAL_TRY(plan_layout_copy(&out->arena, &form->layout, &out->outputs[o]));
         for (uint32_t i = 0; i < form->layout.n_slots; i++) {
             part *p = part_of(e, form->layout.slots[i]);
-            SHOAL_TRY(graph_add_output(p->graph, form->local[i]));
+            uint32_t local;
+            SHOAL_TRY(local_of(e, form, i, &local));
+            SHOAL_TRY(graph_add_output(p->graph, local));
             if (!base_vec_push(&p->output_of, o)) return SHOAL_NO_MEMORY;
         }
     }

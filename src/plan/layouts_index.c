@@ -106,11 +106,19 @@ static uint32_t build_gather(graph *g) {
     return add(g, GRAPH_GATHER, in, 2, attrs, 7);
 }
 
+/* Zeros, from which sums may start in parts, or an input. */
+static uint32_t zeros_or_input(graph *g, uint32_t rank, const int64_t *dims) {
+    const float zero = 0;
+    shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, &zero, sizeof zero),
+                          graph_ints(SHOAL_ATTR_SHAPE, dims, rank), INT(DTYPE, SHOAL_F32)};
+    return rand() % 2 ? add(g, GRAPH_CONSTANT, NULL, 0, attrs, 3) : input(g, SHOAL_F32, rank, dims);
+}
+
 static uint32_t build_scatter(graph *g) {
     int64_t b = extent(), n = 2 + extent(), m = 1 + extent(), k = extent();
     if (rand() % 2) {
         int64_t width = rand() % 2 ? m : m / 2;
-        uint32_t in[] = {input(g, SHOAL_F32, 2, (int64_t[]){n, m}),
+        uint32_t in[] = {zeros_or_input(g, 2, (int64_t[]){n, m}),
                          input(g, SHOAL_I32, 1, (int64_t[]){k}),
                          input(g, SHOAL_F32, 2, (int64_t[]){k, width})};
         shoal_attr attrs[] = {
@@ -119,7 +127,7 @@ static uint32_t build_scatter(graph *g) {
             INTS(SCATTER_DIMS_TO_OPERAND_DIMS, 0), INT(INDEX_VECTOR_DIM, 1)};
         return add_with_body(g, GRAPH_SCATTER, in, 3, attrs, 6, add_body(g, 1, false));
     }
-    uint32_t in[] = {input(g, SHOAL_F32, 3, (int64_t[]){b, n, m}),
+    uint32_t in[] = {zeros_or_input(g, 3, (int64_t[]){b, n, m}),
                      input(g, SHOAL_I32, 3, (int64_t[]){1, k, b}),
                      input(g, SHOAL_F32, 3, (int64_t[]){k, b, m})};
     shoal_attr attrs[] = {

@@ -133,9 +133,22 @@ static bool is_deferred(const plan_draft *d, const shoal_node *node, const graph
     return node->n_inputs == 0 || base_type_bytes(&d->g->values[node->first_output].type) > reads;
 }
 
+/* Whether all that there is of a value is summands. */
+static bool only_summands(const plan_held *held) {
+    for (const plan_forms *f = held->forms; f; f = f->next)
+        if (f->form->layout.parts[f->form->layout.rank] == 1) return false;
+    return held->forms;
+}
+
 static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
-    plan_held *from = &d->values[node->inputs[0]], *to = &d->values[node->first_output];
+    plan_held *from = plan_held_of(d, node->inputs[0]), *to = &d->values[node->first_output];
     plan_form *form;
+    if (!to->want->given && only_summands(from)) {
+        to->suggested = to->want;
+        to->source = node->inputs[0];
+        to->want = NULL;
+        return SHOAL_OK;
+    }
     SHOAL_TRY(plan_need(d, node->inputs[0], to->want, &form));
     form->layout.given = form->layout.given || to->want->given; /* also when it lay so before */
     /* The placed form first: what follows follows it. The others are as good to read from. */
@@ -185,7 +198,8 @@ static shoal_status visit(plan_draft *d, uint32_t n) {
 /* The form in which an output leaves: as wanted, else as it comes, but never in summands. */
 static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout *wanted,
                                 plan_form **out) {
-    plan_held *held = &d->values[value];
+    const plan_held *held = plan_held_of(d, value);
+    const plan_layout *suggested = d->values[value].suggested;
     if (wanted) return plan_need(d, value, wanted, out);
     if (!held->forms) { /* deferred, and needed by nothing yet */
         graph_axes axes;
@@ -195,6 +209,12 @@ static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout
         SHOAL_TRY(plan_divide(d, n, &axes, &division));
         SHOAL_TRY(plan_add_compute(d, n, &axes, &division));
     }
+    for (const plan_forms *f = held->forms; f && suggested; f = f->next)
+        if (f->form->layout.parts[f->form->layout.rank] == 1) {
+            *out = f->form; /* as somebody needed it */
+            return SHOAL_OK;
+        }
+    if (suggested) return plan_need(d, value, suggested, out);
     plan_layout joined;
     bool found;
     SHOAL_TRY(plan_natural_layout(d, value, &joined, &found));
@@ -231,7 +251,8 @@ static shoal_status draft(plan_draft *d, const plan_layout *inputs,
         if (status != SHOAL_OK) return base_fail_prefix(status, "output %u: ", i);
         base_arena_fini(&d->scratch);
     }
-    return plan_draft_finish(d);
+    SHOAL_TRY(plan_draft_finish(d));
+    return plan_order(d);
 }
 
 /* ---- the pool against one slot ---- */

@@ -173,7 +173,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
         instance_receive(instance, transfer->channel, transfer->ordinal, &task);
     if (!receive || task->state == TASK_DONE) goto out; /* given up meanwhile */
     if (receive->bytes != transfer->bytes || offset != receive->have ||
-        n > receive->bytes - offset) {
+        n > receive->bytes - offset || !receive->buffer) {
         status = base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
                            (unsigned long long)transfer->bytes);
         goto out;
@@ -279,7 +279,7 @@ static shoal_status local_send(worker_task *task, worker_slot *to, const wire_tr
     pthread_mutex_lock(&w->lock);
     worker_receive *receive =
         instance_receive(task->instance, transfer->channel, transfer->ordinal, &other);
-    if (!receive || other->slot != to || other->state == TASK_DONE ||
+    if (!receive || other->slot != to || other->state == TASK_DONE || !receive->buffer ||
         receive->bytes != transfer->bytes) {
         pthread_mutex_unlock(&w->lock);
         return receive ? SHOAL_OK : base_fail(SHOAL_INTERNAL, "nobody expects this box");

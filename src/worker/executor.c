@@ -1,5 +1,11 @@
 /* Running instances: one thread per device takes its tasks in the hub's order; the memory slot's
- * tasks, which only copy, are run by whichever thread brings the last thing they wait for. */
+ * tasks, which only copy, are run by whichever thread brings the last thing they wait for.
+ *
+ * A step that exchanges starts its sends and is through; what it brings is waited for by the first
+ * step that reads it, or at the end. No cycle of waiting can form: all programs of an instance have
+ * their steps in one common order, and a step waits only for exchanges that stand before it in that
+ * order. So the sender that somebody waits for stands, if it waits itself, at an earlier step, or
+ * in an earlier instance; who stands first waits for nobody. */
 #include "worker/state.h"
 
 #include "backend/registry.h"
@@ -302,13 +308,42 @@ static shoal_status compute(worker_task *task, worker_step *step) {
     return status;
 }
 
-/* Waits for the receives of the current exchange; gives up when nothing at all has come in for
+/* Receives not complete that the task's current step needs: at the end, all of them. Lock held. */
+static uint32_t missing(const worker_task *task) {
+    const worker_program *program = task->program;
+    uint32_t count = 0;
+    if (task->step == program->n_steps)
+        for (uint32_t s = 0; s < program->n_steps; s++) count += task->waiting[s];
+    for (uint32_t i = 0; task->step < program->n_steps && i < program->steps[task->step].n_awaited;
+         i++)
+        count += task->waiting[program->steps[task->step].awaited[i]];
+    return count;
+}
+
+/* What came for the current step is the values' alone from now on: their memory may be taken. */
+static void let_go(worker_task *task) {
+    const worker_step *step = &task->program->steps[task->step];
+    for (uint32_t i = 0; i < task->n_receives && step->n_awaited; i++) {
+        worker_receive *receive = &task->receives[i];
+        bool awaited = false;
+        for (uint32_t k = 0; k < step->n_awaited && !awaited; k++)
+            awaited = step->awaited[k] == receive->step;
+        if (!awaited) continue;
+        worker_buffer_release(receive->buffer);
+        receive->buffer = NULL;
+    }
+}
+
+/* Waits for what the current step needs; gives up when nothing at all has come in for
  * STALL_SECONDS. Lock held. */
 static shoal_status await(worker_task *task) {
     worker *w = task->slot->worker;
     uint64_t before = 0;
     int64_t since = base_now();
-    while (task->waiting[task->step] && task->status == SHOAL_OK && !w->stopping) {
+    bool waits = missing(task) > 0;
+    shoal_status status = SHOAL_OK;
+    if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
+    while (missing(task) && task->status == SHOAL_OK && !w->stopping && status == SHOAL_OK) {
         struct timespec until = base_timespec(base_now() + BASE_SECOND);
         pthread_cond_timedwait(&w->changed, &w->lock, &until);
         uint64_t have = 0, want = 0;
@@ -319,11 +354,14 @@ static shoal_status await(worker_task *task) {
         if (have != before) since = base_now();
         before = have;
         if (base_now() - since > STALL_SECONDS * BASE_SECOND)
-            return base_fail(SHOAL_TIMEOUT, "nothing came for %d s: %llu of %llu bytes are here",
-                             STALL_SECONDS, (unsigned long long)have, (unsigned long long)want);
+            status = base_fail(SHOAL_TIMEOUT, "nothing came for %d s: %llu of %llu bytes are here",
+                               STALL_SECONDS, (unsigned long long)have, (unsigned long long)want);
     }
+    if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
-    return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
+    if (status == SHOAL_OK && task->status != SHOAL_OK)
+        status = base_fail(task->status, "%s", task->error);
+    return status;
 }
 
 /* Binds the inputs; by now everything before this task has run. Lock held. */
@@ -363,25 +401,26 @@ static shoal_status run_task(worker_task *task) {
     shoal_status status =
         task->status == SHOAL_OK ? bind(task) : base_fail(task->status, "%s", task->error);
     pthread_mutex_unlock(&w->lock);
-    for (; status == SHOAL_OK && task->step < task->program->n_steps; task->step++) {
+    while (status == SHOAL_OK) {
+        pthread_mutex_lock(&w->lock);
+        status = await(task);
+        bool ended = task->step == task->program->n_steps;
+        if (status == SHOAL_OK && !ended) let_go(task);
+        pthread_mutex_unlock(&w->lock);
+        if (status != SHOAL_OK || ended) break;
         worker_step *step = &task->program->steps[task->step];
-        if (!step->exchange) {
+        if (step->exchange) {
+            status = worker_exchange_send(task);
+        } else {
             int64_t from = base_now();
             worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_BEGIN, from);
             status = compute(task, step);
             int64_t to = base_now();
             worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END, to);
             task->busy += (uint64_t)(to - from);
-        } else {
-            status = worker_exchange_send(task);
-            pthread_mutex_lock(&w->lock);
-            bool waits = status == SHOAL_OK && task->waiting[task->step];
-            if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
-            if (status == SHOAL_OK) status = await(task);
-            if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
-            pthread_mutex_unlock(&w->lock);
         }
         bury(task, step);
+        task->step++;
     }
     return status;
 }
@@ -462,22 +501,18 @@ static bool home_step(worker_task *task) {
         task->state = TASK_RUNNING;
         if (task->status == SHOAL_OK) status = bind(task);
     }
-    while (status == SHOAL_OK && task->status == SHOAL_OK && task->step < task->program->n_steps) {
+    while (status == SHOAL_OK && task->status == SHOAL_OK) {
+        if (missing(task)) return false;
+        if (task->step == task->program->n_steps) break;
         const worker_step *step = &task->program->steps[task->step];
         if (!step->exchange) {
             status = base_fail(SHOAL_INTERNAL, "a client's memory cannot compute");
             break;
         }
-        if (!task->sent) {
-            pthread_mutex_unlock(&w->lock);
-            status = worker_exchange_send(task);
-            pthread_mutex_lock(&w->lock);
-            task->sent = true;
-            continue;
-        }
-        if (task->waiting[task->step]) return false;
+        pthread_mutex_unlock(&w->lock);
+        status = worker_exchange_send(task);
+        pthread_mutex_lock(&w->lock);
         bury(task, step);
-        task->sent = false;
         task->step++;
     }
     if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());

@@ -1,9 +1,14 @@
 /* A lowered program as the executor sees it: a list of steps, each a part to compute or an
- * exchange, and after which step each value is no longer needed. */
+ * exchange, which exchanges each step is the first to read, and after which step each value is no
+ * longer needed. */
 #include "worker/state.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Work that is worth a step of its own, to be done while something is on its way: many times what
+ * running one more step takes. */
+static const double WORTH_A_STEP = 1 << 20;
 
 shoal_move worker_move(const worker_step *step, uint32_t i) {
     const int64_t *at = step->moves + (size_t)i * (4 + 3 * step->rank);
@@ -23,8 +28,8 @@ static bool inside(const int64_t *start, const int64_t *size, const shoal_type *
     return true;
 }
 
-static shoal_status check_move(const worker_step *step, const shoal_graph *g,
-                               const shoal_node *node, uint32_t i, worker_program *program) {
+static shoal_status check_move(worker_step *step, const shoal_graph *g, const shoal_node *node,
+                               uint32_t i) {
     shoal_move move = worker_move(step, i);
     const int64_t *box = worker_move_box(step, i);
     uint32_t rank = step->rank;
@@ -37,7 +42,7 @@ static shoal_status check_move(const worker_step *step, const shoal_graph *g,
         ok = move.output >= 0 && move.output < node->n_outputs &&
              inside(box + rank, size, &g->values[node->first_output + (uint32_t)move.output].type);
     if (!ok) return base_fail(SHOAL_FORMAT, "exchange: move %u lies outside its tensors", i);
-    program->n_receives += move.kind == SHOAL_MOVE_RECEIVE;
+    step->n_receives += move.kind == SHOAL_MOVE_RECEIVE;
     return SHOAL_OK;
 }
 
@@ -67,8 +72,25 @@ static shoal_status exchange_step(worker_program *program, const shoal_graph *g,
                          moves->count, width);
     step->n_moves = moves->count / width;
     step->moves = moves->u.ints;
-    for (uint32_t i = 0; i < step->n_moves; i++) SHOAL_TRY(check_move(step, g, node, i, program));
+    for (uint32_t i = 0; i < step->n_moves; i++) SHOAL_TRY(check_move(step, g, node, i));
+    program->n_receives += step->n_receives;
     return SHOAL_OK;
+}
+
+double worker_node_cost(const shoal_graph *g, const shoal_node *node) {
+    shoal_type inputs[16], outputs[4];
+    if (node->n_inputs > 16 || node->n_outputs > 4) return 0;
+    for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = g->values[node->inputs[i]].type;
+    for (uint32_t o = 0; o < node->n_outputs; o++)
+        outputs[o] = g->values[node->first_output + o].type;
+    const graph_call call = {.op = node->op,
+                             .inputs = inputs,
+                             .n_inputs = node->n_inputs,
+                             .attrs = node->attrs,
+                             .n_attrs = node->n_attrs,
+                             .regions = node->regions,
+                             .n_regions = node->n_regions};
+    return graph_cost(&call, outputs, node->n_outputs);
 }
 
 /* Nodes [first, last) as a step: its inputs are the values from before, its outputs those that
@@ -134,18 +156,67 @@ static shoal_status bury(worker_program *program, const shoal_graph *g, const ui
     return SHOAL_OK;
 }
 
+/* The splitting of a program into steps. */
+typedef struct splitter {
+    worker_program *program;
+    const shoal_graph *g;
+    /* per value: the last node that reads it; n_nodes for the program's outputs, NO_NODE (but see
+     * bury) when nobody does */
+    uint32_t *last_use;
+    uint32_t *step_of; /* per node */
+    bool *awaited;     /* per step: it brings nothing that has not been waited for */
+} splitter;
+
+/* Whether a value comes from an exchange that nothing has waited for yet. */
+static bool on_its_way(const splitter *s, uint32_t value) {
+    uint32_t node = s->g->values[value].node;
+    return node != SHOAL_NO_NODE && s->g->nodes[node].op == GRAPH_EXCHANGE &&
+           !s->awaited[s->step_of[node]];
+}
+
+/* The end of the step that begins with a node that computes: the next exchange, or where something
+ * is read that may still be on its way while there is enough to do before. */
+static uint32_t step_end(const splitter *s, uint32_t n) {
+    double work = 0;
+    for (; n < s->g->n_nodes && s->g->nodes[n].op != GRAPH_EXCHANGE; n++) {
+        const shoal_node *node = &s->g->nodes[n];
+        for (uint32_t i = 0; i < node->n_inputs && work >= WORTH_A_STEP; i++)
+            if (on_its_way(s, node->inputs[i])) return n;
+        work += worker_node_cost(s->g, node);
+    }
+    return n;
+}
+
+/* Lists the exchanges that the last step is the first to read. */
+static shoal_status list_awaited(splitter *s) {
+    worker_step *step = &s->program->steps[s->program->n_steps];
+    const uint32_t *inputs = step->exchange ? &step->operand : step->inputs;
+    uint32_t n_inputs = step->exchange ? step->has_operand : step->n_inputs;
+    uint32_t *awaited = base_arena_array(&s->program->arena, uint32_t, n_inputs);
+    if (!awaited) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < n_inputs; i++) {
+        if (!on_its_way(s, inputs[i])) continue;
+        uint32_t from = s->step_of[s->g->values[inputs[i]].node];
+        s->awaited[from] = true;
+        awaited[step->n_awaited++] = from;
+    }
+    step->awaited = awaited;
+    s->awaited[s->program->n_steps] = step->n_receives == 0;
+    return SHOAL_OK;
+}
+
 static shoal_status split(worker_program *program, const shoal_graph *g) {
-    /* last_use: the last node that reads a value; n_nodes for the program's outputs, NO_NODE (but
-     * see bury) when nobody does. */
     base_arena *arena = &program->arena;
-    uint32_t *last_use = base_arena_array(arena, uint32_t, g->n_values);
-    uint32_t *step_of = base_arena_array(arena, uint32_t, g->n_nodes);
+    splitter s = {.program = program, .g = g};
+    s.last_use = base_arena_array(arena, uint32_t, g->n_values);
+    s.step_of = base_arena_array(arena, uint32_t, g->n_nodes);
+    s.awaited = base_arena_array(arena, bool, g->n_nodes);
     program->steps = base_arena_array(arena, worker_step, g->n_nodes);
-    if (!last_use || !step_of || !program->steps) return SHOAL_NO_MEMORY;
-    for (uint32_t v = 0; v < g->n_values; v++) last_use[v] = SHOAL_NO_NODE;
+    if (!s.last_use || !s.step_of || !s.awaited || !program->steps) return SHOAL_NO_MEMORY;
+    for (uint32_t v = 0; v < g->n_values; v++) s.last_use[v] = SHOAL_NO_NODE;
     for (uint32_t n = 0; n < g->n_nodes; n++)
-        for (uint32_t i = 0; i < g->nodes[n].n_inputs; i++) last_use[g->nodes[n].inputs[i]] = n;
-    for (uint32_t o = 0; o < g->n_outputs; o++) last_use[g->outputs[o]] = g->n_nodes;
+        for (uint32_t i = 0; i < g->nodes[n].n_inputs; i++) s.last_use[g->nodes[n].inputs[i]] = n;
+    for (uint32_t o = 0; o < g->n_outputs; o++) s.last_use[g->outputs[o]] = g->n_nodes;
 
     for (uint32_t n = 0; n < g->n_nodes;) {
         worker_step *step = &program->steps[program->n_steps];
@@ -153,14 +224,15 @@ static shoal_status split(worker_program *program, const shoal_graph *g) {
         if (g->nodes[n].op == GRAPH_EXCHANGE) {
             SHOAL_TRY(exchange_step(program, g, n++, step));
         } else {
-            while (n < g->n_nodes && g->nodes[n].op != GRAPH_EXCHANGE) n++;
-            SHOAL_TRY(compute_step(program, g, first, n, last_use, step));
+            n = step_end(&s, first);
+            SHOAL_TRY(compute_step(program, g, first, n, s.last_use, step));
             program->n_nodes += n - first;
         }
-        for (uint32_t i = first; i < n; i++) step_of[i] = program->n_steps;
+        SHOAL_TRY(list_awaited(&s));
+        for (uint32_t i = first; i < n; i++) s.step_of[i] = program->n_steps;
         program->n_steps++;
     }
-    return bury(program, g, last_use, step_of);
+    return bury(program, g, s.last_use, s.step_of);
 }
 
 shoal_status worker_program_new(uint64_t id, const void *bytes, size_t n, worker_program **out) {

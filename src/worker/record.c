@@ -23,22 +23,6 @@ typedef struct tally {
     const shoal_type *type; /* of its result */
 } tally;
 
-static double cost_of(const shoal_graph *g, const shoal_node *node) {
-    shoal_type inputs[16], outputs[4];
-    if (node->n_inputs > 16 || node->n_outputs > 4) return 0;
-    for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = g->values[node->inputs[i]].type;
-    for (uint32_t o = 0; o < node->n_outputs; o++)
-        outputs[o] = g->values[node->first_output + o].type;
-    const graph_call call = {.op = node->op,
-                             .inputs = inputs,
-                             .n_inputs = node->n_inputs,
-                             .attrs = node->attrs,
-                             .n_attrs = node->n_attrs,
-                             .regions = node->regions,
-                             .n_regions = node->n_regions};
-    return graph_cost(&call, outputs, node->n_outputs);
-}
-
 static int by_cost(const void *a, const void *b) {
     const tally *x = a, *y = b;
     return (x->cost < y->cost) - (x->cost > y->cost);
@@ -63,7 +47,7 @@ void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_eve
         while (at < n && found[at].op != node->op) at++;
         if (at == MOST_KINDS) continue;
         if (at == n) found[n++] = (tally){.op = node->op, .dearest = -1};
-        double cost = cost_of(g, node);
+        double cost = worker_node_cost(g, node);
         found[at].count++;
         found[at].cost += cost;
         if (cost <= found[at].dearest || !node->n_outputs) continue;
@@ -88,6 +72,7 @@ void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_eve
 
 /* Only the thread that runs the task: the label is kept with the program. */
 static void label_step(const worker_task *task, shoal_event *event) {
+    if (task->step == task->program->n_steps) return; /* it waits at the end */
     worker_step *step = &task->program->steps[task->step];
     if (!step->label && !step->exchange) {
         worker_label(graph_data(task->program->graph), step->first, step->last, event);

@@ -54,8 +54,11 @@ typedef struct worker_step {
     bool has_operand;
     uint32_t operand;
     uint32_t rank;
-    uint32_t n_moves;
+    uint32_t n_moves, n_receives;
     const int64_t *moves; /* as the attribute lists them */
+    /* exchanges before this step whose results it is the first to read */
+    uint32_t n_awaited;
+    const uint32_t *awaited;
     /* values that nothing needs after this step */
     uint32_t n_dead;
     const uint32_t *dead;
@@ -77,7 +80,7 @@ typedef struct worker_receive {
     uint32_t channel, ordinal; /* sorted by these */
     uint32_t from;             /* slot */
     uint32_t step;
-    worker_buffer *buffer;
+    worker_buffer *buffer; /* NULL: it has come, and a step has waited for it */
     int64_t dims[SHOAL_MAX_RANK];
     base_box box;
     size_t element;
@@ -97,8 +100,7 @@ typedef struct worker_task {
     worker_piece **inputs, **outputs;
     worker_buffer **values; /* per value of the program; only the thread that runs the task */
     uint32_t step;
-    bool sent;         /* the current exchange's sends and copies are done */
-    uint32_t *waiting; /* per step: receives not complete */
+    uint32_t *waiting; /* per step, of exchanges: receives not complete */
     uint32_t n_receives;
     worker_receive *receives;
     worker_task_state state;
@@ -210,11 +212,13 @@ void worker_program_destroy(worker_slot *slot, worker_program **program);
 shoal_move worker_move(const worker_step *step, uint32_t i);
 /* start_in, start_out, size of move i: rank numbers each. */
 const int64_t *worker_move_box(const worker_step *step, uint32_t i);
+/* Floating-point operations of a node, or elements that it moves. */
+double worker_node_cost(const shoal_graph *g, const shoal_node *node);
 
 /* exchange.c */
 /* Makes the receives of a task; lock held. */
 shoal_status worker_receives_make(worker_task *task);
-/* Sends and copies of the task's current exchange; without the lock. */
+/* Starts the sends of the task's current exchange, and does its copies; without the lock. */
 shoal_status worker_exchange_send(worker_task *task);
 shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
                          uint64_t offset, const void *bytes, size_t n);

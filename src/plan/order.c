@@ -1,0 +1,170 @@
+/* The order of a finished draft's steps, which is that of every program: where exchanges stand.
+ *
+ * A slot starts the sends of an exchange when it comes to it and waits when something reads what it
+ * brings, so an exchange should stand well before that. But each stands between two parts of
+ * computing, which are then two programs for a device. So exchanges that are ready are gathered,
+ * and stand together: before the first step that reads one of them, or where enough has come
+ * together to keep the links busy for a while. Those of the graph's inputs, which are all ready at
+ * the start, follow each other so that as much as that is on its way ahead of who reads it. */
+#include "plan/draft.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A batch takes a link this many times its delay. */
+static const double BATCH_DELAYS = 2;
+
+typedef struct order {
+    plan_draft *d;
+    plan_step **from; /* as drafted */
+    uint32_t n;
+    uint32_t *reader; /* per step: of an exchange, the first computation that it is for; n: none */
+    uint32_t *next;   /* per step: of an exchange, the next of the same maker, plus 1 */
+    uint32_t *exchange; /* per step: of a computation, the first exchange of a result, plus 1 */
+    bool *placed;
+    BASE_VEC(uint32_t) early;   /* exchanges of inputs, by their readers */
+    BASE_VEC(uint32_t) waiting; /* ready since a computation before */
+    size_t n_early;             /* those that are placed */
+    double ahead;               /* what those take that are placed and not yet read */
+    double gathered;            /* what those take that wait */
+} order;
+
+static bool is_exchange(const plan_step *step) { return step->node == SHOAL_NO_NODE; }
+
+/* What an exchange's bytes take, in batches; where nothing is lost by it, each is one by itself. */
+static double transfer(const order *o, uint32_t i) {
+    const plan_step *step = o->from[i];
+    double seconds = step->seconds - step->delay;
+    return step->delay > 0 ? fmax(0, seconds) / (BATCH_DELAYS * step->delay) : 1;
+}
+
+/* Notes who makes each form, and whom each exchange is for. */
+static void find_readers(order *o) {
+    const shoal_graph *g = o->d->g;
+    for (uint32_t i = 0; i < o->n; i++) {
+        plan_step *step = o->from[i];
+        o->reader[i] = o->n;
+        if (!step->live) continue;
+        if (is_exchange(step))
+            step->to->maker = i + 1;
+        else
+            for (uint32_t k = 0; k < g->nodes[step->node].n_outputs; k++)
+                step->outputs[k]->maker = i + 1;
+    }
+    for (uint32_t i = o->n; i-- > 0;) {
+        const plan_step *step = o->from[i];
+        if (!step->live) continue;
+        uint32_t n_inputs = is_exchange(step) ? 1 : g->nodes[step->node].n_inputs;
+        for (uint32_t k = 0; k < n_inputs; k++) {
+            uint32_t maker = (is_exchange(step) ? step->from : step->inputs[k])->maker;
+            if (maker) o->reader[maker - 1] = is_exchange(step) ? o->reader[i] : i;
+        }
+    }
+}
+
+/* Lists the exchanges of inputs by their readers, and links those of each computation to it. */
+static shoal_status sort_exchanges(order *o) {
+    for (uint32_t i = o->n; i-- > 0;) {
+        const plan_step *step = o->from[i];
+        if (!step->live || !is_exchange(step)) continue;
+        uint32_t maker = step->from->maker;
+        if (!maker) {
+            if (!base_vec_push(&o->early, i)) return SHOAL_NO_MEMORY;
+        } else if (!is_exchange(o->from[maker - 1])) {
+            o->next[i] = o->exchange[maker - 1];
+            o->exchange[maker - 1] = i + 1;
+        }
+    }
+    /* They were found from last to first; by insertion, as they are nearly in order. */
+    uint32_t *early = o->early.data;
+    for (size_t i = 0; i < o->early.count / 2; i++) {
+        uint32_t other = early[i];
+        early[i] = early[o->early.count - 1 - i];
+        early[o->early.count - 1 - i] = other;
+    }
+    for (size_t i = 1; i < o->early.count; i++) {
+        uint32_t moved = early[i];
+        size_t at = i;
+        for (; at && o->reader[early[at - 1]] > o->reader[moved]; at--) early[at] = early[at - 1];
+        early[at] = moved;
+    }
+    return SHOAL_OK;
+}
+
+/* Places an exchange, behind that which brings its operand. */
+static shoal_status place(order *o, uint32_t i) {
+    if (o->placed[i]) return SHOAL_OK;
+    o->placed[i] = true;
+    uint32_t maker = o->from[i]->from->maker;
+    if (maker && is_exchange(o->from[maker - 1])) SHOAL_TRY(place(o, maker - 1));
+    if (!maker) o->ahead += transfer(o, i);
+    return base_vec_push(&o->d->steps, o->from[i]) ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+static shoal_status place_waiting(order *o) {
+    for (size_t i = 0; i < o->waiting.count; i++) SHOAL_TRY(place(o, o->waiting.data[i]));
+    o->waiting.count = 0;
+    o->gathered = 0;
+    return SHOAL_OK;
+}
+
+/* Exchanges of inputs, until as much is on its way as is in a batch. */
+static shoal_status place_early(order *o) {
+    for (; o->n_early < o->early.count && o->ahead < 1; o->n_early++)
+        SHOAL_TRY(place(o, o->early.data[o->n_early]));
+    return SHOAL_OK;
+}
+
+/* What has to stand before computation i, and may as well. */
+static shoal_status place_before(order *o, uint32_t i) {
+    const plan_step *step = o->from[i];
+    bool urgent = false, reads_early = false;
+    for (uint32_t k = 0; k < o->d->g->nodes[step->node].n_inputs; k++) {
+        uint32_t maker = step->inputs[k]->maker;
+        if (!maker || !is_exchange(o->from[maker - 1])) continue;
+        urgent |= !o->placed[maker - 1];
+        SHOAL_TRY(place(o, maker - 1));
+        if (o->from[maker - 1]->from->maker || o->reader[maker - 1] != i) continue;
+        o->reader[maker - 1] = o->n; /* counted */
+        o->ahead = fmax(0, o->ahead - transfer(o, maker - 1));
+        reads_early = true;
+    }
+    if (urgent) SHOAL_TRY(place_waiting(o));
+    if (urgent || (reads_early && o->ahead < 0.5)) SHOAL_TRY(place_early(o));
+    return SHOAL_OK;
+}
+
+static shoal_status run(order *o) {
+    find_readers(o);
+    SHOAL_TRY(sort_exchanges(o));
+    SHOAL_TRY(place_early(o));
+    for (uint32_t i = 0; i < o->n; i++) {
+        const plan_step *step = o->from[i];
+        if (!step->live || is_exchange(step)) continue;
+        SHOAL_TRY(place_before(o, i));
+        if (!base_vec_push(&o->d->steps, o->from[i])) return SHOAL_NO_MEMORY;
+        for (uint32_t e = o->exchange[i]; e; e = o->next[e - 1]) {
+            if (!base_vec_push(&o->waiting, e - 1)) return SHOAL_NO_MEMORY;
+            o->gathered += transfer(o, e - 1);
+        }
+        if (o->waiting.count && o->gathered >= 1) SHOAL_TRY(place_waiting(o));
+    }
+    for (uint32_t i = 0; i < o->n; i++)
+        if (o->from[i]->live && is_exchange(o->from[i])) SHOAL_TRY(place(o, i));
+    return SHOAL_OK;
+}
+
+shoal_status plan_order(plan_draft *d) {
+    order o = {.d = d, .from = d->steps.data, .n = (uint32_t)d->steps.count};
+    memset(&d->steps, 0, sizeof d->steps);
+    o.reader = base_arena_array(&d->arena, uint32_t, o.n);
+    o.next = base_arena_array(&d->arena, uint32_t, o.n);
+    o.exchange = base_arena_array(&d->arena, uint32_t, o.n);
+    o.placed = base_arena_array(&d->arena, bool, o.n);
+    shoal_status status = o.reader && o.next && o.exchange && o.placed ? run(&o) : SHOAL_NO_MEMORY;
+    free(o.from);
+    free(o.early.data);
+    free(o.waiting.data);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* Tests of steps: where a program is cut, what each step waits for, and that a device goes on while
+ * something is on its way. The worker is a whole one, but no hub: its runs are made here. */
+#include "graph/testing.h"
+
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "worker/state.h"
+
+#include <time.h>
+
+enum { SIDE = 128, SLOT = 5, FAR = 9, INSTANCE = 77 };
+
+/* ---- programs ---- */
+
+/* A result of n rows that comes from slot FAR. */
+static uint32_t receive(graph *g, int64_t channel, int64_t rows) {
+    return test_add(g, GRAPH_EXCHANGE, NULL, 0,
+                    ATTRS(graph_int(SHOAL_ATTR_CHANNEL, channel),
+                          INTS(MOVES, SHOAL_MOVE_RECEIVE, 0, 0, FAR, 0, 0, 0, 0, rows, SIDE),
+                          INTS(TYPES, SHOAL_F32, 2, rows, SIDE)));
+}
+
+static uint32_t product(graph *g, uint32_t a, uint32_t b) {
+    return test_add(g, GRAPH_DOT_GENERAL, VALUES(a, b),
+                    ATTRS(NONE(LHS_BATCHING_DIMENSIONS), NONE(RHS_BATCHING_DIMENSIONS),
+                          INTS(LHS_CONTRACTING_DIMENSIONS, 1),
+                          INTS(RHS_CONTRACTING_DIMENSIONS, 0)));
+}
+
+static worker_program *program_of(graph *g) {
+    base_str bytes = {0};
+    worker_program *program;
+    ok(graph_encode(graph_data(g), false, &bytes));
+    ok(worker_program_new(1, bytes.data, bytes.size, &program));
+    base_str_fini(&bytes);
+    graph_destroy(&g);
+    return program;
+}
+
+/* What is on its way, product, sum of both. */
+static worker_program *late_program(void) {
+    graph *g;
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, T(F32, SIDE, SIDE)), y = receive(g, 0, SIDE), xx = product(g, x, x);
+    uint32_t sum = test_add(g, GRAPH_ADD, VALUES(xx, y), NULL, 0);
+    ok(graph_add_output(g, sum));
+    return program_of(g);
+}
+
+static void steps_await_what_they_read(void **state) {
+    (void)state;
+    worker_program *program = late_program();
+    /* Exchange; the product, worth its own step while the exchange is on its way; the sum. */
+    assert_int_equal(program->n_steps, 3);
+    assert_true(program->steps[0].exchange);
+    assert_int_equal(program->steps[0].n_awaited, 0);
+    assert_int_equal(program->steps[1].n_awaited, 0);
+    assert_int_equal(program->steps[2].n_awaited, 1);
+    assert_int_equal(program->steps[2].awaited[0], 0);
+    worker_program_destroy(NULL, &program);
+}
+
+/* Little work is not worth a step; what one step has waited for no other waits for; what is sent on
+ * has to be there. */
+static void few_steps(void **state) {
+    (void)state;
+    graph *g;
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, T(F32, 2, SIDE)), y = receive(g, 0, 2), z = receive(g, 1, 2);
+    uint32_t sum = test_add(g, GRAPH_ADD, VALUES(x, x), NULL, 0);
+    sum = test_add(g, GRAPH_ADD, VALUES(sum, y), NULL, 0);
+    test_add(g, GRAPH_EXCHANGE, VALUES(z),
+             ATTRS(graph_int(SHOAL_ATTR_CHANNEL, 2),
+                   INTS(MOVES, SHOAL_MOVE_SEND, 0, 0, FAR, 0, 0, 0, 0, 2, SIDE), NONE(TYPES)));
+    sum = test_add(g, GRAPH_ADD, VALUES(sum, y), NULL, 0);
+    ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(sum, z), NULL, 0)));
+    worker_program *program = program_of(g);
+    assert_int_equal(program->n_steps, 5);
+    assert_int_equal(program->steps[2].n_awaited, 1);
+    assert_int_equal(program->steps[2].awaited[0], 0);
+    assert_true(program->steps[3].exchange);
+    assert_int_equal(program->steps[3].n_awaited, 1);
+    assert_int_equal(program->steps[3].awaited[0], 1);
+    assert_int_equal(program->steps[4].n_awaited, 0);
+    worker_program_destroy(NULL, &program);
+}
+
+/* ---- running ---- */
+
+static worker *start(void) {
+    worker_device device = {.threads = 1};
+    worker *w;
+    ok(backend_find("cpu", &device.backend));
+    worker_options options = {
+        .name = "w", .role = SHOAL__ROLE__WORKER, .devices = &device, .n_devices = 1};
+    ok(worker_new(&options, &w));
+    w->slots[0].number = SLOT;
+    ok(base_events_record(&w->events, base_now() + 60 * BASE_SECOND));
+    return w;
+}
+
+/* Queues late_program with a matrix of ones; *out: the piece that it makes, with a reference. */
+static void run_late(worker *w, worker_piece **out) {
+    worker_slot *slot = &w->slots[0];
+    worker_instance *instance = calloc(1, sizeof *instance);
+    worker_task *task = calloc(1, sizeof *task);
+    worker_program *program = late_program();
+    assert_true(instance && task);
+    *instance = (worker_instance){.id = INSTANCE, .known = true, .n_tasks = 1, .tasks = task};
+    *task = (worker_task){.instance = instance, .slot = slot, .program = program};
+    pthread_mutex_lock(&w->lock);
+    task->inputs = calloc(1, sizeof *task->inputs);
+    task->outputs = calloc(1, sizeof *task->outputs);
+    task->values = calloc(graph_data(program->graph)->n_values, sizeof *task->values);
+    task->waiting = calloc(program->n_steps + 1, sizeof *task->waiting);
+    assert_true(task->inputs && task->outputs && task->values && task->waiting);
+    task->inputs[0] = worker_piece_add(slot, 1);
+    task->outputs[0] = *out = worker_piece_add(slot, 2);
+    assert_true(task->inputs[0] && *out);
+    ok(worker_buffer_new(slot, SIDE * SIDE * sizeof(float), &task->inputs[0]->buffer));
+    float *ones = (float *)task->inputs[0]->buffer->host;
+    for (size_t i = 0; i < (size_t)SIDE * SIDE; i++) ones[i] = 1;
+    task->inputs[0]->refs++;
+    (*out)->refs += 2;
+    ok(base_map_set(&slot->programs, 1, program));
+    ok(base_map_set(&w->instances, INSTANCE, instance));
+    ok(worker_receives_make(task));
+    *slot->tail = task;
+    slot->tail = &task->next;
+    atomic_store(&slot->queued, true);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 5 * BASE_MS}, NULL); }
+
+/* Waits until the log has an event. */
+static void await_event(worker *w, uint64_t *from, shoal_event_kind kind, shoal_event_phase phase) {
+    static shoal_event events[BASE_EVENTS_ROOM];
+    uint64_t lost = 0;
+    for (int tries = 0; tries < 2000; tries++) {
+        size_t n = base_events_read(&w->events, from, events, BASE_EVENTS_ROOM, &lost);
+        for (size_t i = 0; i < n; i++)
+            if (events[i].kind == kind && events[i].phase == phase) return;
+        nap();
+    }
+    fail_msg("no event of kind %d came", (int)kind);
+}
+
+static bool is_there(worker *w, const worker_piece *piece) {
+    pthread_mutex_lock(&w->lock);
+    bool there = piece->buffer || piece->status != SHOAL_OK;
+    pthread_mutex_unlock(&w->lock);
+    return there;
+}
+
+static void await_piece(worker *w, const worker_piece *piece) {
+    for (int tries = 0; tries < 2000 && !is_there(w, piece); tries++) nap();
+    assert_true(is_there(w, piece));
+}
+
+static void release(worker *w, worker_piece *piece) {
+    pthread_mutex_lock(&w->lock);
+    worker_piece_release(piece);
+    pthread_mutex_unlock(&w->lock);
+    worker_destroy(&w);
+}
+
+static void goes_on_while_something_comes(void **state) {
+    (void)state;
+    static float late[SIDE * SIDE];
+    worker *w = start();
+    uint64_t from = 1;
+    worker_piece *piece;
+    run_late(w, &piece);
+    await_event(w, &from, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END); /* the product is there */
+    assert_false(is_there(w, piece));
+    for (size_t i = 0; i < (size_t)SIDE * SIDE; i++) late[i] = (float)i;
+    wire_transfer transfer = {.instance = INSTANCE, .bytes = sizeof late};
+    ok(worker_data(w, NULL, &transfer, 0, late, sizeof late / 2));
+    assert_false(is_there(w, piece));
+    ok(worker_data(w, NULL, &transfer, sizeof late / 2, late + SIDE * SIDE / 2, sizeof late / 2));
+    await_piece(w, piece);
+    assert_int_equal(piece->status, SHOAL_OK);
+    const float *sum = (const float *)piece->buffer->host;
+    for (size_t i = 0; i < (size_t)SIDE * SIDE; i++)
+        if (sum[i] != SIDE + (float)i) fail_msg("element %zu is %g", i, (double)sum[i]);
+    release(w, piece);
+}
+
+/* What has begun to wait ends when the instance is given up. */
+static void gives_up(void **state) {
+    (void)state;
+    worker *w = start();
+    uint64_t from = 1;
+    worker_piece *piece;
+    run_late(w, &piece);
+    await_event(w, &from, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN);
+    worker_instance_cancel(w, INSTANCE, SHOAL_LOST, "the sender is gone", 3);
+    await_piece(w, piece);
+    assert_int_equal(piece->status, SHOAL_LOST);
+    assert_string_equal(piece->error, "the sender is gone");
+    assert_int_equal(piece->unreachable, 3);
+    release(w, piece);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_await_what_they_read),
+        cmocka_unit_test(few_steps),
+        cmocka_unit_test(goes_on_while_something_comes),
+        cmocka_unit_test(gives_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
