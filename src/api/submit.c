@@ -84,12 +84,24 @@ static shoal_status number_program(shoal_session *session, const shoal_graph *re
     return status;
 }
 
-static bool room_for_more(void *context) {
-    shoal_session *session = context;
+static uint32_t outstanding(shoal_session *session) {
     pthread_mutex_lock(&session->news);
-    bool room = session->outstanding < API_OUTSTANDING;
+    uint32_t n = session->outstanding;
     pthread_mutex_unlock(&session->news);
-    return room || worker_state(session->worker) != SHOAL_OK;
+    return n;
+}
+
+static bool half_through(void *context) {
+    shoal_session *session = context;
+    return outstanding(session) <= API_OUTSTANDING / 2 || worker_state(session->worker) != SHOAL_OK;
+}
+
+/* Back-pressure: at most so many programs are on their way. Who is that far ahead waits until half
+ * of them are through, rather than to be woken by each. */
+static shoal_status await_room(shoal_session *session) {
+    if (outstanding(session) < API_OUTSTANDING) return worker_state(session->worker);
+    SHOAL_TRY(api_wait(session, half_through, session));
+    return worker_state(session->worker);
 }
 
 shoal_status api_submission_send(shoal_session *session, const shoal_graph *recorded,
@@ -98,9 +110,7 @@ shoal_status api_submission_send(shoal_session *session, const shoal_graph *reco
     SHOAL_TRY(list_uploads(session, s));
     s->message.release = session->released.data;
     s->message.n_release = session->released.count;
-    /* Back-pressure: at most so many programs are on their way. */
-    SHOAL_TRY(api_wait(session, room_for_more, session));
-    SHOAL_TRY(worker_state(session->worker));
+    SHOAL_TRY(await_room(session));
     pthread_mutex_lock(&session->news);
     session->outstanding++;
     pthread_mutex_unlock(&session->news);
