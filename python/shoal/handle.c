@@ -155,6 +155,7 @@ static PyObject *tensor_place(PyObject *self, PyObject *args) {
         layout.n_slots = (uint32_t)count;
     }
     note_location();
+    note_seen(self);
     shoal_tensor *tensor = ((tensor_object *)self)->tensor, *out;
     shoal_status status;
     Py_BEGIN_ALLOW_THREADS status = shoal_place(tensor, &layout, &out);

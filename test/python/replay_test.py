@@ -358,6 +358,18 @@ def test_it_leaves_nothing_behind():
     assert counts[0] == counts[1] and state.tolist() == [300] * 10
 
 
+def test_placed():
+    weights = shoal.tensor(np.arange(6, dtype="f4"))
+
+    @shoal.compile(replay=True)
+    def f(x):
+        return (x.place(axis=0) * weights.place(axis=0)).sum()
+    for i in range(4):
+        x = np.arange(6, dtype="f4") + i
+        assert f(x).item() == (x * np.arange(6)).sum()
+    assert f.programs == 1
+
+
 def test_signals():
     losses = []
     for signal, replay in ((None, False), ("rows", False), ("rows", True)):
