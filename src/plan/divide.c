@@ -259,12 +259,12 @@ static shoal_status collect_lifts(plan_draft *d, base_arena *arena, uint32_t n,
     for (uint32_t o = 0; o < node->n_inputs && c->n_lifts < MOST_FOLLOWED; o++) {
         plan_layout layout;
         bool found;
-        const plan_layout *suggested = d->values[node->inputs[o]].suggested;
+        const plan_layout *placed = d->values[node->inputs[o]].placed;
         SHOAL_TRY(plan_natural_layout(d, node->inputs[o], &layout, &found));
         if (found)
             SHOAL_TRY(add_lift(d, arena, n, axes, &layout, o,
-                               suggested ? PART_OF_DELAY * d->pool->link_delay : 0, c));
-        if (suggested) SHOAL_TRY(add_lift(d, arena, n, axes, suggested, o, 0, c));
+                               placed ? PART_OF_DELAY * d->pool->link_delay : 0, c));
+        if (placed) SHOAL_TRY(add_lift(d, arena, n, axes, placed, o, 0, c));
     }
     return SHOAL_OK;
 }
@@ -283,9 +283,10 @@ static void bind(plan_draft *d, const shoal_node *node, candidates *c) {
     c->n_lifts = n;
     bool all = true;
     for (uint32_t o = 0; o < node->n_inputs; o++) {
-        const plan_held *held = plan_held_of(d, node->inputs[o]);
-        if (d->g->values[node->inputs[o]].type.rank)
-            all = all && held->forms && held->forms->form->layout.given;
+        const plan_held *held = &d->values[node->inputs[o]];
+        bool given =
+            held->placed ? held->placed->given : held->forms && held->forms->form->layout.given;
+        if (d->g->values[node->inputs[o]].type.rank) all = all && given;
     }
     for (uint32_t i = 0; i < n; i++) c->lifts[i].given = all;
 }
@@ -355,23 +356,30 @@ shoal_status plan_follow(plan_draft *d, base_arena *arena, uint32_t n, const gra
     return SHOAL_OK;
 }
 
-/* What comes after the node: joining partial results, and going where the result is wanted. */
+/* What comes after the node: joining partial results, and going where the result is wanted, at once
+ * or one after the other. */
 static shoal_status add_result_cost(plan_draft *d, uint32_t value, const plan_layout *result,
                                     double *seconds, int64_t *bytes) {
     const plan_layout *want = d->values[value].want;
+    bool partial = result->parts[result->rank] > 1;
     plan_layout joined = *result;
-    double more;
-    int64_t moved;
-    if (result->parts[result->rank] > 1) {
+    double join = 0, move = 0, direct;
+    int64_t joined_bytes = 0, moved = 0, direct_bytes;
+    if (partial) {
         SHOAL_TRY(plan_join_layout(d, &d->scratch, result, &joined));
-        SHOAL_TRY(plan_move_cost(d, value, result, &joined, &more, &moved));
-        *seconds += more;
-        *bytes += moved;
+        SHOAL_TRY(plan_move_cost(d, value, result, &joined, &join, &joined_bytes));
     }
-    if (!want) return SHOAL_OK;
-    SHOAL_TRY(plan_move_cost(d, value, &joined, want, &more, &moved));
-    *seconds += more;
-    *bytes += moved;
+    if (want) SHOAL_TRY(plan_move_cost(d, value, &joined, want, &move, &moved));
+    if (want && partial) {
+        SHOAL_TRY(plan_move_cost(d, value, result, want, &direct, &direct_bytes));
+        if (direct < join + move) {
+            *seconds += direct;
+            *bytes += direct_bytes;
+            return SHOAL_OK;
+        }
+    }
+    *seconds += join + move;
+    *bytes += joined_bytes + moved;
     return SHOAL_OK;
 }
 

@@ -16,9 +16,9 @@ uint32_t plan_pool_index(const plan_draft *d, uint32_t slot) {
     return found ? (uint32_t)(found - d->pool->slots) : UINT32_MAX;
 }
 
-plan_held *plan_held_of(const plan_draft *d, uint32_t value) {
-    while (d->values[value].suggested) value = d->values[value].source;
-    return &d->values[value];
+uint32_t plan_source(const plan_draft *d, uint32_t value) {
+    while (d->values[value].placed) value = d->values[value].source;
+    return value;
 }
 
 static uint32_t peer_of(void *context, uint32_t slot) {
@@ -199,8 +199,13 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
 }
 
 shoal_status plan_natural_layout(plan_draft *d, uint32_t value, plan_layout *out, bool *found) {
-    const plan_held *held = plan_held_of(d, value);
+    const plan_held *held = &d->values[plan_source(d, value)];
+    const plan_layout *placed = d->values[value].placed;
     *found = true;
+    if (placed && held->deferred) {
+        *out = *placed;
+        return SHOAL_OK;
+    }
     if (held->forms) {
         const plan_layout *layout = &held->forms->form->layout;
         if (is_partial(layout)) return plan_join_layout(d, &d->scratch, layout, out);
@@ -282,7 +287,7 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
 }
 
 static shoal_status find_route(plan_draft *d, uint32_t value, const plan_layout *to, route *best) {
-    const plan_held *held = plan_held_of(d, value);
+    const plan_held *held = &d->values[value];
     *best = (route){.kind = NONE};
     for (const plan_forms *f = held->forms; f; f = f->next)
         if (plan_layout_equal(&f->form->layout, to)) {
@@ -298,6 +303,7 @@ static shoal_status find_route(plan_draft *d, uint32_t value, const plan_layout 
 shoal_status plan_need_cost(plan_draft *d, uint32_t value, const plan_layout *to, double *seconds,
                             int64_t *bytes) {
     route r;
+    value = plan_source(d, value);
     SHOAL_TRY(find_route(d, value, to, &r));
     *seconds = r.seconds;
     *bytes = r.bytes;
@@ -365,6 +371,7 @@ static shoal_status materialise(plan_draft *d, uint32_t n) {
 
 shoal_status plan_need(plan_draft *d, uint32_t value, const plan_layout *to, plan_form **out) {
     route r;
+    value = plan_source(d, value);
     SHOAL_TRY(find_route(d, value, to, &r));
     switch (r.kind) {
     case HAVE: *out = r.from; return SHOAL_OK;

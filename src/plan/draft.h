@@ -35,10 +35,10 @@ typedef struct plan_held {
     /* A deferred value is computed in each layout in which it is needed, not beforehand: its node
      * makes more bytes than it reads, as constants and broadcasts do. */
     bool deferred;
-    /* A place of summands that is only suggested is not done beforehand: its value has the forms of
-     * its operand, value `source`, and readers may take it in this layout or in parts of their own.
-     */
-    const plan_layout *suggested;
+    /* A place is not always done beforehand: not of a value that is made where it is needed, and
+     * not of summands when it is only suggested. Its value then has the forms of its operand, value
+     * `source`, and this layout for readers to follow, or not, if it was not given. */
+    const plan_layout *placed;
     uint32_t source;
     bool has_hint;
     plan_layout hint; /* of a deferred value: the layout that follows from its operands */
@@ -80,8 +80,8 @@ typedef struct plan_draft {
 
 /* ---- draft.c: forms, routes between them, and what they cost ---- */
 
-/* Where the forms of a value are. */
-plan_held *plan_held_of(const plan_draft *d, uint32_t value);
+/* The value that has the forms of a value: another one behind places that are not done. */
+uint32_t plan_source(const plan_draft *d, uint32_t value);
 /* The place of a slot in the pool; UINT32_MAX when it is none of the pool's. */
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot);
 /* A new form of a value. The layout is taken as it is and lives in d->arena. */

@@ -141,11 +141,12 @@ static bool only_summands(const plan_held *held) {
 }
 
 static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
-    plan_held *from = plan_held_of(d, node->inputs[0]), *to = &d->values[node->first_output];
+    uint32_t source = plan_source(d, node->inputs[0]);
+    plan_held *from = &d->values[source], *to = &d->values[node->first_output];
     plan_form *form;
-    if (!to->want->given && only_summands(from)) {
-        to->suggested = to->want;
-        to->source = node->inputs[0];
+    if ((from->deferred && !from->forms) || (!to->want->given && only_summands(from))) {
+        to->placed = to->want;
+        to->source = source;
         to->want = NULL;
         return SHOAL_OK;
     }
@@ -198,10 +199,10 @@ static shoal_status visit(plan_draft *d, uint32_t n) {
 /* The form in which an output leaves: as wanted, else as it comes, but never in summands. */
 static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout *wanted,
                                 plan_form **out) {
-    const plan_held *held = plan_held_of(d, value);
-    const plan_layout *suggested = d->values[value].suggested;
+    const plan_held *held = &d->values[plan_source(d, value)];
+    const plan_layout *placed = d->values[value].placed;
     if (wanted) return plan_need(d, value, wanted, out);
-    if (!held->forms) { /* deferred, and needed by nothing yet */
+    if (!held->forms && !placed) { /* deferred, and needed by nothing yet */
         graph_axes axes;
         plan_layout division;
         uint32_t n = d->g->values[value].node;
@@ -209,12 +210,16 @@ static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout
         SHOAL_TRY(plan_divide(d, n, &axes, &division));
         SHOAL_TRY(plan_add_compute(d, n, &axes, &division));
     }
-    for (const plan_forms *f = held->forms; f && suggested; f = f->next)
+    for (const plan_forms *f = held->forms; f && placed && !placed->given; f = f->next)
         if (f->form->layout.parts[f->form->layout.rank] == 1) {
             *out = f->form; /* as somebody needed it */
             return SHOAL_OK;
         }
-    if (suggested) return plan_need(d, value, suggested, out);
+    if (placed) {
+        SHOAL_TRY(plan_need(d, value, placed, out));
+        (*out)->layout.given = (*out)->layout.given || placed->given;
+        return SHOAL_OK;
+    }
     plan_layout joined;
     bool found;
     SHOAL_TRY(plan_natural_layout(d, value, &joined, &found));

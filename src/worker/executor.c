@@ -411,7 +411,7 @@ static shoal_status run_task(worker_task *task) {
         worker_step *step = &task->program->steps[task->step];
         if (step->exchange) {
             status = worker_exchange_send(task);
-        } else {
+        } else if (step->n_outputs) { /* else all of it is made where it is read */
             int64_t from = base_now();
             worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_BEGIN, from);
             status = compute(task, step);

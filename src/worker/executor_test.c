@@ -9,7 +9,7 @@
 
 #include <time.h>
 
-enum { SIDE = 128, SLOT = 5, FAR = 9, INSTANCE = 77 };
+enum { SIDE = 512, SLOT = 5, FAR = 9, INSTANCE = 77 };
 
 /* ---- programs ---- */
 
@@ -83,6 +83,38 @@ static void few_steps(void **state) {
     assert_int_equal(program->steps[3].n_awaited, 1);
     assert_int_equal(program->steps[3].awaited[0], 1);
     assert_int_equal(program->steps[4].n_awaited, 0);
+    worker_program_destroy(NULL, &program);
+}
+
+/* What only turns or spreads what is there, or is made of nothing, is made in each step that reads
+ * it; so nothing is handed from one step to the next but what has been computed. */
+static void views_are_made_anew(void **state) {
+    (void)state;
+    const float one = 1;
+    graph *g;
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, T(F32, 2, SIDE)), y = receive(g, 0, 2);
+    uint32_t t = test_add(g, GRAPH_TRANSPOSE, VALUES(x), ATTRS(INTS(PERMUTATION, 1, 0)));
+    uint32_t s = test_add(g, GRAPH_TRANSPOSE, VALUES(y), ATTRS(INTS(PERMUTATION, 1, 0)));
+    uint32_t c = test_constant(g, T(F32, SIDE, 2), &one, sizeof one);
+    uint32_t sum = test_add(g, GRAPH_ADD, VALUES(t, c), NULL, 0);
+    uint32_t turned = test_add(g, GRAPH_TRANSPOSE, VALUES(sum), ATTRS(INTS(PERMUTATION, 1, 0)));
+    uint32_t z = receive(g, 1, 2);
+    uint32_t more = test_add(g, GRAPH_ADD, VALUES(t, s), NULL, 0);
+    more = test_add(g, GRAPH_ADD, VALUES(more, c), NULL, 0);
+    uint32_t last = test_add(g, GRAPH_ADD, VALUES(turned, z), NULL, 0);
+    ok(graph_add_output(g, more));
+    ok(graph_add_output(g, last));
+    worker_program *program = program_of(g);
+    assert_int_equal(program->n_steps, 4);
+    /* The sum, turned, was computed: that is handed on. */
+    assert_int_equal(program->steps[1].n_inputs, 1);
+    assert_int_equal(program->steps[1].inputs[0], x);
+    assert_int_equal(program->steps[1].n_outputs, 1);
+    assert_int_equal(program->steps[1].outputs[0], turned);
+    assert_int_equal(program->steps[1].n_awaited, 0);
+    assert_int_equal(program->steps[3].n_inputs, 4);
+    assert_int_equal(program->steps[3].n_awaited, 2);
     worker_program_destroy(NULL, &program);
 }
 
@@ -209,6 +241,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_await_what_they_read),
         cmocka_unit_test(few_steps),
+        cmocka_unit_test(views_are_made_anew),
         cmocka_unit_test(goes_on_while_something_comes),
         cmocka_unit_test(gives_up),
     };

@@ -5,10 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Work that is worth a step of its own, to be done while something is on its way: many times what
- * running one more step takes. */
-static const double WORTH_A_STEP = 1 << 20;
+#include <string.h>
 
 shoal_move worker_move(const worker_step *step, uint32_t i) {
     const int64_t *at = step->moves + (size_t)i * (4 + 3 * step->rank);
@@ -93,17 +90,125 @@ double worker_node_cost(const shoal_graph *g, const shoal_node *node) {
     return graph_cost(&call, outputs, node->n_outputs);
 }
 
-/* Nodes [first, last) as a step: its inputs are the values from before, its outputs those that
- * are used after. last_use: the node after which nobody uses a value. */
-static shoal_status compute_step(worker_program *program, const shoal_graph *g, uint32_t first,
-                                 uint32_t last, const uint32_t *last_use, worker_step *step) {
-    base_arena *arena = &program->arena;
-    step->first = first;
-    step->last = last;
-    uint32_t begin = g->nodes[first].first_output;
-    uint32_t end = g->nodes[last - 1].first_output + g->nodes[last - 1].n_outputs;
+/* ---- splitting ---- */
+
+/* What is done while something is on its way has to be worth a step of its own, and what comes
+ * worth the waiting: results of a step that others read are written out, and nothing is fused
+ * across. */
+static const double WORTH_DOING = 1 << 22, WORTH_WAITING = 1 << 20;
+
+typedef struct splitter {
+    worker_program *program;
+    const shoal_graph *g;
+    /* per value: the last node that reads it; n_nodes for the program's outputs, NO_NODE (but see
+     * bury) when nobody does */
+    uint32_t *last_use;
+    uint32_t *step_of; /* per node */
+    bool *needed;      /* per node */
+    bool *awaited;     /* per step: it brings nothing that has not been waited for */
+    /* per value: what it is made of by nothing but turning and spreading, when that is there from
+     * outside; NO_VALUE: of nothing; else the value itself. Later steps make it anew. */
+    uint32_t *root;
+} splitter;
+
+enum { NO_VALUE = UINT32_MAX };
+
+static uint32_t find_root(const splitter *s, uint32_t value) {
+    uint32_t n = s->g->values[value].node;
+    if (n == SHOAL_NO_NODE) return value;
+    const shoal_node *node = &s->g->nodes[n];
+    if (node->op == GRAPH_EXCHANGE || node->n_outputs > 1 || node->n_regions) return value;
+    if (!node->n_inputs) return NO_VALUE;
+    if (node->n_inputs > 1 || strcmp(graph_op(node->op)->category, "shape")) return value;
+    uint32_t root = s->root[node->inputs[0]], from;
+    if (root == NO_VALUE) return NO_VALUE;
+    from = s->g->values[root].node;
+    return from == SHOAL_NO_NODE || s->g->nodes[from].op == GRAPH_EXCHANGE ? root : value;
+}
+
+/* The value that a step has to have for a node of it to read another. */
+static uint32_t read_from(const splitter *s, uint32_t step, uint32_t value) {
+    uint32_t node = s->g->values[value].node;
+    bool here = node != SHOAL_NO_NODE && s->step_of[node] == step;
+    return here || s->program->steps[step].exchange ? value : s->root[value];
+}
+
+/* The step of an exchange that brings a value and that nothing has waited for yet, or NO_NODE. */
+static uint32_t brought_by(const splitter *s, uint32_t value) {
+    uint32_t node = value == NO_VALUE ? SHOAL_NO_NODE : s->g->values[value].node;
+    if (node == SHOAL_NO_NODE || s->g->nodes[node].op != GRAPH_EXCHANGE) return SHOAL_NO_NODE;
+    return s->awaited[s->step_of[node]] ? SHOAL_NO_NODE : s->step_of[node];
+}
+
+/* The end of the step that begins with a node that computes: the next exchange, or where something
+ * large is read that may still be on its way while there is enough to do before. */
+static uint32_t step_end(const splitter *s, uint32_t n) {
+    double work = 0;
+    for (; n < s->g->n_nodes && s->g->nodes[n].op != GRAPH_EXCHANGE; n++) {
+        const shoal_node *node = &s->g->nodes[n];
+        for (uint32_t i = 0; i < node->n_inputs && work >= WORTH_DOING; i++) {
+            uint32_t value = s->root[node->inputs[i]];
+            if (brought_by(s, value) != SHOAL_NO_NODE &&
+                (double)base_type_bytes(&s->g->values[value].type) >= WORTH_WAITING)
+                return n;
+        }
+        work += worker_node_cost(s->g, node);
+    }
+    return n;
+}
+
+/* Finds where steps begin and end. */
+static shoal_status find_steps(splitter *s) {
+    const shoal_graph *g = s->g;
+    for (uint32_t v = 0; v < g->n_values; v++) s->root[v] = find_root(s, v);
+    for (uint32_t n = 0; n < g->n_nodes;) {
+        uint32_t at = s->program->n_steps++;
+        worker_step *step = &s->program->steps[at];
+        step->first = n;
+        if (g->nodes[n].op == GRAPH_EXCHANGE) {
+            SHOAL_TRY(exchange_step(s->program, g, n++, step));
+            s->awaited[at] = step->n_receives == 0;
+        } else {
+            n = step_end(s, n);
+        }
+        step->last = n;
+        for (uint32_t i = step->first; i < n; i++) s->step_of[i] = at;
+        for (uint32_t i = step->first; i < n; i++)
+            for (uint32_t k = 0; k < g->nodes[i].n_inputs; k++) {
+                uint32_t from = brought_by(s, read_from(s, at, g->nodes[i].inputs[k]));
+                if (from != SHOAL_NO_NODE) s->awaited[from] = true;
+            }
+    }
+    return SHOAL_OK;
+}
+
+/* From the last node to the first: a node that nothing is read from is left out. */
+static void find_uses(splitter *s) {
+    const shoal_graph *g = s->g;
+    for (uint32_t v = 0; v < g->n_values; v++) s->last_use[v] = SHOAL_NO_NODE;
+    for (uint32_t o = 0; o < g->n_outputs; o++) s->last_use[g->outputs[o]] = g->n_nodes;
+    for (uint32_t n = g->n_nodes; n-- > 0;) {
+        const shoal_node *node = &g->nodes[n];
+        s->needed[n] = node->op == GRAPH_EXCHANGE;
+        for (uint32_t o = 0; o < node->n_outputs; o++)
+            s->needed[n] |= s->last_use[node->first_output + o] != SHOAL_NO_NODE;
+        for (uint32_t i = 0; i < node->n_inputs && s->needed[n]; i++) {
+            uint32_t value = read_from(s, s->step_of[n], node->inputs[i]);
+            if (value != NO_VALUE && s->last_use[value] == SHOAL_NO_NODE) s->last_use[value] = n;
+        }
+    }
+}
+
+/* The nodes of a step that computes as a graph: its inputs are values from before, its outputs
+ * those that are used after. */
+static shoal_status compute_step(const splitter *s, uint32_t at) {
+    const shoal_graph *g = s->g;
+    base_arena *arena = &s->program->arena;
+    worker_step *step = &s->program->steps[at];
+    uint32_t begin = g->nodes[step->first].first_output;
+    uint32_t end = g->nodes[step->last - 1].first_output + g->nodes[step->last - 1].n_outputs;
     size_t room = 0;
-    for (uint32_t n = first; n < last; n++) room += g->nodes[n].n_inputs;
+    for (uint32_t n = step->first; n < step->last; n++) room += g->nodes[n].n_inputs;
     uint32_t *inputs = base_arena_array(arena, uint32_t, room);
     uint32_t *outputs = base_arena_array(arena, uint32_t, end - begin);
     bool *seen = calloc(g->n_values, 1);
@@ -111,27 +216,46 @@ static shoal_status compute_step(worker_program *program, const shoal_graph *g, 
         free(seen);
         return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
     }
-    for (uint32_t n = first; n < last; n++) {
+    for (uint32_t n = step->first; n < step->last; n++) {
         const shoal_node *node = &g->nodes[n];
-        for (uint32_t i = 0; i < node->n_inputs; i++) {
-            uint32_t value = node->inputs[i];
-            uint32_t from = g->values[value].node;
-            if (seen[value] || (from != SHOAL_NO_NODE && from >= first)) continue;
+        for (uint32_t i = 0; i < node->n_inputs && s->needed[n]; i++) {
+            uint32_t value = read_from(s, at, node->inputs[i]);
+            uint32_t from = value == NO_VALUE ? step->first : g->values[value].node;
+            if ((from != SHOAL_NO_NODE && from >= step->first) || seen[value]) continue;
             seen[value] = true;
             inputs[step->n_inputs++] = value;
         }
         for (uint32_t o = 0; o < node->n_outputs; o++)
-            if (last_use[node->first_output + o] >= last)
+            if (s->last_use[node->first_output + o] >= step->last &&
+                s->last_use[node->first_output + o] != SHOAL_NO_NODE)
                 outputs[step->n_outputs++] = node->first_output + o;
     }
     free(seen);
     step->inputs = inputs;
     step->outputs = outputs;
+    s->program->n_nodes += step->last - step->first;
     SHOAL_TRY(graph_new(0, &step->graph));
     shoal_status status =
         graph_extract(g, inputs, step->n_inputs, outputs, step->n_outputs, step->graph);
     if (status != SHOAL_OK) graph_destroy(&step->graph);
     return status;
+}
+
+/* Lists the exchanges that a step is the first to read. */
+static shoal_status list_awaited(splitter *s, uint32_t at) {
+    worker_step *step = &s->program->steps[at];
+    const uint32_t *inputs = step->exchange ? &step->operand : step->inputs;
+    uint32_t n_inputs = step->exchange ? step->has_operand : step->n_inputs;
+    uint32_t *awaited = base_arena_array(&s->program->arena, uint32_t, n_inputs);
+    if (!awaited) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < n_inputs; i++) {
+        uint32_t from = brought_by(s, inputs[i]);
+        if (from == SHOAL_NO_NODE) continue;
+        s->awaited[from] = true;
+        awaited[step->n_awaited++] = from;
+    }
+    step->awaited = awaited;
+    return SHOAL_OK;
 }
 
 /* For every step the values that die with it, from last_use in nodes and the step of each node. */
@@ -156,81 +280,24 @@ static shoal_status bury(worker_program *program, const shoal_graph *g, const ui
     return SHOAL_OK;
 }
 
-/* The splitting of a program into steps. */
-typedef struct splitter {
-    worker_program *program;
-    const shoal_graph *g;
-    /* per value: the last node that reads it; n_nodes for the program's outputs, NO_NODE (but see
-     * bury) when nobody does */
-    uint32_t *last_use;
-    uint32_t *step_of; /* per node */
-    bool *awaited;     /* per step: it brings nothing that has not been waited for */
-} splitter;
-
-/* Whether a value comes from an exchange that nothing has waited for yet. */
-static bool on_its_way(const splitter *s, uint32_t value) {
-    uint32_t node = s->g->values[value].node;
-    return node != SHOAL_NO_NODE && s->g->nodes[node].op == GRAPH_EXCHANGE &&
-           !s->awaited[s->step_of[node]];
-}
-
-/* The end of the step that begins with a node that computes: the next exchange, or where something
- * is read that may still be on its way while there is enough to do before. */
-static uint32_t step_end(const splitter *s, uint32_t n) {
-    double work = 0;
-    for (; n < s->g->n_nodes && s->g->nodes[n].op != GRAPH_EXCHANGE; n++) {
-        const shoal_node *node = &s->g->nodes[n];
-        for (uint32_t i = 0; i < node->n_inputs && work >= WORTH_A_STEP; i++)
-            if (on_its_way(s, node->inputs[i])) return n;
-        work += worker_node_cost(s->g, node);
-    }
-    return n;
-}
-
-/* Lists the exchanges that the last step is the first to read. */
-static shoal_status list_awaited(splitter *s) {
-    worker_step *step = &s->program->steps[s->program->n_steps];
-    const uint32_t *inputs = step->exchange ? &step->operand : step->inputs;
-    uint32_t n_inputs = step->exchange ? step->has_operand : step->n_inputs;
-    uint32_t *awaited = base_arena_array(&s->program->arena, uint32_t, n_inputs);
-    if (!awaited) return SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < n_inputs; i++) {
-        if (!on_its_way(s, inputs[i])) continue;
-        uint32_t from = s->step_of[s->g->values[inputs[i]].node];
-        s->awaited[from] = true;
-        awaited[step->n_awaited++] = from;
-    }
-    step->awaited = awaited;
-    s->awaited[s->program->n_steps] = step->n_receives == 0;
-    return SHOAL_OK;
-}
-
 static shoal_status split(worker_program *program, const shoal_graph *g) {
     base_arena *arena = &program->arena;
     splitter s = {.program = program, .g = g};
     s.last_use = base_arena_array(arena, uint32_t, g->n_values);
+    s.root = base_arena_array(arena, uint32_t, g->n_values);
     s.step_of = base_arena_array(arena, uint32_t, g->n_nodes);
+    s.needed = base_arena_array(arena, bool, g->n_nodes);
     s.awaited = base_arena_array(arena, bool, g->n_nodes);
     program->steps = base_arena_array(arena, worker_step, g->n_nodes);
-    if (!s.last_use || !s.step_of || !s.awaited || !program->steps) return SHOAL_NO_MEMORY;
-    for (uint32_t v = 0; v < g->n_values; v++) s.last_use[v] = SHOAL_NO_NODE;
-    for (uint32_t n = 0; n < g->n_nodes; n++)
-        for (uint32_t i = 0; i < g->nodes[n].n_inputs; i++) s.last_use[g->nodes[n].inputs[i]] = n;
-    for (uint32_t o = 0; o < g->n_outputs; o++) s.last_use[g->outputs[o]] = g->n_nodes;
-
-    for (uint32_t n = 0; n < g->n_nodes;) {
-        worker_step *step = &program->steps[program->n_steps];
-        uint32_t first = n;
-        if (g->nodes[n].op == GRAPH_EXCHANGE) {
-            SHOAL_TRY(exchange_step(program, g, n++, step));
-        } else {
-            n = step_end(&s, first);
-            SHOAL_TRY(compute_step(program, g, first, n, s.last_use, step));
-            program->n_nodes += n - first;
-        }
-        SHOAL_TRY(list_awaited(&s));
-        for (uint32_t i = first; i < n; i++) s.step_of[i] = program->n_steps;
-        program->n_steps++;
+    if (!s.last_use || !s.root || !s.step_of || !s.needed || !s.awaited || !program->steps)
+        return SHOAL_NO_MEMORY;
+    SHOAL_TRY(find_steps(&s));
+    find_uses(&s);
+    for (uint32_t i = 0; i < program->n_steps; i++)
+        s.awaited[i] = program->steps[i].n_receives == 0;
+    for (uint32_t i = 0; i < program->n_steps; i++) {
+        if (!program->steps[i].exchange) SHOAL_TRY(compute_step(&s, i));
+        SHOAL_TRY(list_awaited(&s, i));
     }
     return bury(program, g, s.last_use, s.step_of);
 }
