@@ -1,10 +1,11 @@
 """A client that trains the language model of examples/gpt.py through a pool, and does STEPS steps when told.
 
-    gpt.py ADDRESS STEPS [spread]
+    gpt.py ADDRESS STEPS [spread] [called]
 
 Four layers, 128 wide, 4 heads, 64 tokens, batches of 12, AdamW. With `spread` a signal divides each batch
-between the workers. Speaks the protocol of lib.Peer: after `ready` come the losses of the first steps, which have to
-be those of the peers, and the number of messages to each worker per step.
+between the workers; with `called` each step is recorded anew instead of replayed. Speaks the protocol of
+lib.Peer: after `ready` come the losses of the first steps, which have to be those of the peers, and the number of
+messages to each worker per step.
 """
 import itertools
 import sys
@@ -68,18 +69,21 @@ def main():
     model = example.GPT(VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS)
     model.load_state_dict({name: shoal.tensor(start) for name, start in weights().items()})
     optimizer = optim.AdamW(model.parameters(), lr=RATE, betas=BETAS, eps=EPSILON, weight_decay=DECAY)
-    shoal.signal.describe(shoal.signal.Signal("data", shard=sys.argv[3:] == ["spread"]))
+    shoal.signal.describe(shoal.signal.Signal("data", shard="spread" in sys.argv))
     feed = batches()
 
-    def step():
-        text, following = next(feed)
+    def train(text, following):
         optimizer.zero_grad()
         with shoal.signal.context("data"):
-            loss = functional.cross_entropy(model(shoal.tensor(text)).flatten(0, 1),
-                                            shoal.tensor(following).flatten())
+            loss = functional.cross_entropy(model(text).flatten(0, 1), following.flatten())
         loss.backward()
         optimizer.step()
         return loss
+    trained = train if "called" in sys.argv else shoal.compile(train, replay=True)
+
+    def step():
+        text, following = next(feed)
+        return trained(shoal.tensor(text), shoal.tensor(following))
 
     def messages():
         """To each worker per step, once the first ones have been seen."""

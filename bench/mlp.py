@@ -75,7 +75,7 @@ def main():
         loss.backward()
         optimizer.step()
         return loss
-    serve(shoal.compile(step) if sys.argv[3:] == ["compiled"] else step, lambda loss: loss.item())
+    serve(shoal.compile(step, replay=True) if sys.argv[3:] == ["compiled"] else step, lambda loss: loss.item())
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ static void tell(double done, double seconds, size_t events, double *next) {
     fflush(stderr);
 }
 
-static int listen_to(cmd_pool *pool, double seconds, bool quiet, view_recorder *recorder) {
+static int listen_to(cmd_pool *pool, double seconds, int64_t most_events, bool quiet,
+                     view_recorder *recorder) {
     double begin = cmd_now(), next = 1, done = 0;
     int pause = EVERY_MS / 2;
     shoal_status status = SHOAL_OK;
@@ -41,6 +42,7 @@ static int listen_to(cmd_pool *pool, double seconds, bool quiet, view_recorder *
         status = shoal_events(pool->session, KEEP_MS, view_recorder_take, recorder);
         done = cmd_now() - begin;
         if (done >= seconds || cmd_stop != 0) break;
+        if ((int64_t)view_recorder_count(recorder) >= most_events) break;
         if (!quiet && seconds > 1) tell(done, seconds, view_recorder_count(recorder), &next);
         double rest = (seconds - done) * 1e3;
         size_t most = view_recorder_most(recorder);
@@ -61,7 +63,7 @@ static uint32_t count_devices(const cmd_pool *pool) {
     return n;
 }
 
-int record_pool(const char *hub, double seconds, bool quiet, view_record *out) {
+int record_pool(const char *hub, double seconds, int64_t most, bool quiet, view_record *out) {
     const shoal_options options = {.size = sizeof options,
                                    .hub = cmd_hub_address(hub),
                                    .timeout_ms = TIMEOUT_MS,
@@ -78,7 +80,7 @@ int record_pool(const char *hub, double seconds, bool quiet, view_record *out) {
     if (code == CMD_OK) {
         cmd_catch_signals();
         view_recorder_slots(recorder, pool.slots, pool.status.n_slots);
-        code = listen_to(&pool, seconds, quiet, recorder);
+        code = listen_to(&pool, seconds, most, quiet, recorder);
     }
     if (code == CMD_OK && !view_recorder_close(recorder, out))
         code = cmd_fail("no memory for what was recorded");

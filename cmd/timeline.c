@@ -121,7 +121,8 @@ static int run(const cmd_command *self, int argc, char **argv) {
     bool number = in.what == NULL || is_number(in.what);
     double seconds = in.what != NULL && number ? record_seconds(in.what) : 2;
     view_record record = {0};
-    int code = number ? record_pool(in.hub, seconds, in.quiet, &record) : load(in.what, &record);
+    int code = number ? record_pool(in.hub, seconds, VIEW_MOST_EVENTS, in.quiet, &record)
+                      : load(in.what, &record);
     if (code == CMD_OK) code = draw(&record, &in);
     if (code == CMD_OK) printf("%s\n", in.output);
     view_record_fini(&record);

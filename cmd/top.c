@@ -14,13 +14,15 @@ enum { TIMEOUT_MS = 3000, WIDE = 200 };
 
 typedef struct input {
     const char *hub;
-    double interval;
+    double interval, smooth;
     int64_t count; /* pictures; 0: until told to stop */
 } input;
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
     {"interval", 'i', "SECONDS", 0, "Time between two looks (default: 1)", 0},
+    {"smooth", 's', "PART", 0,
+     "Let rates follow by a part of each change, above 0 and up to 1 (default: 1)", 0},
     {"count", 'c', "N", 0, "Print N pictures, as text, and end", 0},
     CMD_OPTIONS_END};
 
@@ -28,6 +30,7 @@ static void take(void *to, int key, char *arg) {
     input *in = to;
     if (key == 'H') in->hub = arg;
     if (key == 'i') in->interval = args_positive("--interval", arg);
+    if (key == 's') in->smooth = args_positive("--smooth", arg);
     if (key == 'c') in->count = args_count("--count", arg, 1, 1000000);
 }
 
@@ -37,6 +40,7 @@ typedef struct watch {
     cmd_pool pool;       /* its session is kept; its slots are those of the last look */
     view_look last, old; /* old.slots: our own copy */
     shoal_slot *copy;
+    view_smooth smooth;
     int looks;
     char trouble[512]; /* why there is no look; "" when there is one */
 } watch;
@@ -45,6 +49,7 @@ static void forget(watch *w) {
     pool_close(&w->pool);
     free(w->copy);
     w->copy = NULL;
+    view_smooth_fini(&w->smooth);
     w->looks = 0;
 }
 
@@ -74,6 +79,7 @@ static bool look(watch *w) {
     }
     w->last = (view_look){.status = w->pool.status, .slots = w->pool.slots, .at = cmd_now()};
     w->looks++;
+    if (w->looks > 1 && !view_smooth_take(&w->smooth, &w->old, &w->last)) w->looks = 1;
     return true;
 }
 
@@ -81,7 +87,7 @@ static void draw(const watch *w, FILE *out, int columns) {
     if (w->trouble[0] != 0)
         fprintf(out, "%.*s\n", columns, w->trouble);
     else
-        view_screen_write(out, w->looks > 1 ? &w->old : NULL, &w->last, columns);
+        view_screen_write(out, &w->smooth, &w->last, columns);
 }
 
 static int print_pictures(watch *w, const input *in) {
@@ -142,9 +148,10 @@ static int run_screen(watch *w, const input *in) {
 }
 
 static int run(const cmd_command *self, int argc, char **argv) {
-    input in = {.interval = 1};
+    input in = {.interval = 1, .smooth = 1};
     cmd_parse(self, argc, argv, &in);
-    watch w = {.address = cmd_hub_address(in.hub)};
+    watch w = {.address = cmd_hub_address(in.hub), .smooth.part = in.smooth};
+    if (in.smooth > 1) cmd_usage("--smooth '%g': at most 1", in.smooth);
     if (in.interval > 3600) cmd_usage("--interval '%g': at most 3600 seconds", in.interval);
     cmd_catch_signals();
     bool screen = in.count == 0 && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);

@@ -12,12 +12,14 @@ enum { KEY_JSON = 0x100, MOST_OPERATIONS = 12 };
 typedef struct input {
     const char *hub, *output;
     double seconds;
+    int64_t events;
     bool json, quiet;
 } input;
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
     {"output", 'o', "FILE", 0, "Write every event, in Chrome's trace format", 0},
+    {"events", 'n', "N", 0, "End once N events have come", 0},
     {"json", KEY_JSON, NULL, 0, "Print the summary as JSON", 0},
     {"quiet", 'q', NULL, 0, "Do not tell how far it is", 0},
     CMD_OPTIONS_END};
@@ -26,6 +28,7 @@ static void take(void *to, int key, char *arg) {
     input *in = to;
     if (key == 'H') in->hub = arg;
     if (key == 'o') in->output = arg;
+    if (key == 'n') in->events = args_count("--events", arg, 1, VIEW_MOST_EVENTS);
     if (key == 'q') in->quiet = true;
     if (key == KEY_JSON) in->json = true;
     if (key == ARGP_KEY_ARG && in->seconds > 0) cmd_usage("trace takes one number, SECONDS");
@@ -134,10 +137,10 @@ static int write_file(const view_record *record, const char *path) {
 }
 
 static int run(const cmd_command *self, int argc, char **argv) {
-    input in = {0};
+    input in = {.events = VIEW_MOST_EVENTS};
     cmd_parse(self, argc, argv, &in);
     view_record record = {0};
-    int code = record_pool(in.hub, in.seconds > 0 ? in.seconds : 2, in.quiet, &record);
+    int code = record_pool(in.hub, in.seconds > 0 ? in.seconds : 2, in.events, in.quiet, &record);
     if (code == CMD_OK && in.output != NULL) code = write_file(&record, in.output);
     if (code == CMD_OK) {
         double busy = 0;

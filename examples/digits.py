@@ -65,13 +65,15 @@ def main():
     def batch(step):
         # The step decides the batch, so that a run that goes on sees what it would have seen.
         chosen = np.random.default_rng((args.seed, step)).choice(train, args.batch, replace=False)
-        x, y = run.spread(args, shoal.tensor(images[chosen]), shoal.tensor(labels[chosen]))
+        return images[chosen], labels[chosen]
+
+    def loss(x, y):
         return nn.functional.cross_entropy(model(x), y)
 
     def check():
         return "unseen right", (model(tests[0]).argmax(1) == tests[1]).float().mean().item()
 
-    run.Run(args, model, optimizer, schedule, batch, check).train()
+    run.Run(args, model, optimizer, schedule, batch, loss, check).train()
 
 
 if __name__ == "__main__":

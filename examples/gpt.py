@@ -118,21 +118,24 @@ def main():
     schedule = optim.lr_scheduler.WarmupCosineLR(optimizer, args.steps // 20, args.steps,
                                                  args.lr / 10)
 
-    def loss_of(part, generator):
-        starts = generator.integers(0, len(part) - args.length - 1, args.batch)
-        windows = part[starts[:, None] + np.arange(args.length + 1)]
-        x, y = run.spread(args, shoal.tensor(windows[:, :-1]), shoal.tensor(windows[:, 1:]))
+    def loss(x, y):
         return nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+    def windows(part, generator):
+        starts = generator.integers(0, len(part) - args.length - 1, args.batch)
+        found = part[starts[:, None] + np.arange(args.length + 1)]
+        return found[:, :-1], found[:, 1:]
 
     def batch(step):
         # The step decides the batch, so that a run that goes on sees what it would have seen.
-        return loss_of(train, np.random.default_rng((args.seed, step)))
+        return windows(train, np.random.default_rng((args.seed, step)))
 
     def check():
         generator = np.random.default_rng(0)
-        return "unseen", sum(loss_of(unseen, generator).item() for _ in range(10)) / 10
+        losses = [loss(*map(shoal.tensor, windows(unseen, generator))).item() for _ in range(10)]
+        return "unseen", sum(losses) / 10
 
-    run.Run(args, model, optimizer, schedule, batch, check).train()
+    run.Run(args, model, optimizer, schedule, batch, loss, check).train()
     if args.write:
         written = model.write(train[:args.length], args.write)
         print("".join(characters[i] for i in written[args.length:]))

@@ -47,11 +47,15 @@ def spread(args, *tensors):
 
 
 class Run:
-    """Trains a model: `batch(step)` gives a loss, `check()` a number and its name, to be shown."""
+    """Trains a model: loss(*batch(step)) is what falls, `check()` a number and its name, to be shown.
 
-    def __init__(self, args, model, optimizer, schedule, batch, check):
+    batch(step) gives arrays; loss takes them as tensors.
+    """
+
+    def __init__(self, args, model, optimizer, schedule, batch, loss, check):
         self.args, self.model, self.optimizer, self.schedule = args, model, optimizer, schedule
-        self.batch, self.check = batch, check
+        self.batch, self.loss, self.check = batch, loss, check
+        self.learn = shoal.compile(self.learn, replay=True)
         self.step, self.losses, self.checks = 0, [], []
         self.path = args.out / "checkpoint.safetensors"
         args.out.mkdir(parents=True, exist_ok=True)
@@ -82,20 +86,24 @@ class Run:
             (steps, curve.smoothed(self.losses, 1 + len(self.losses) // 100)),
             ([s for s, _ in self.checks], [v for _, v in self.checks])])
 
+    def learn(self, *batch):
+        """One step; its loss. Recorded once, then replayed."""
+        self.optimizer.zero_grad()
+        loss = self.loss(*spread(self.args, *batch))
+        loss.backward()
+        shoal.optim.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+        return loss
+
     def train(self):
         """Runs to the last step; returns the last check."""
         args, waiting, value = self.args, [], None
         began, first = time.monotonic(), self.step
         while self.step < args.steps:
             self.model.train()
-            loss = self.batch(self.step)
-            self.optimizer.zero_grad()
-            loss.backward()
-            shoal.optim.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.optimizer.step()
-            self.schedule.step()
+            waiting.append(self.learn(*self.batch(self.step)))
             self.step += 1
-            waiting.append(loss.detach())
             if self.step % args.every and self.step != args.steps:
                 continue
             # Losses are read now and then, so that steps need not wait for each other.

@@ -34,7 +34,7 @@ class Pool:
     def await_workers(self, workers):
         deadline = time.monotonic() + 10
         while self.session.compute_slots() != workers:
-            assert time.monotonic() < deadline, f"there are not {workers} workers"
+            assert time.monotonic() < deadline, f"there are not {workers} workers\n{self.report()}"
             time.sleep(0.01)
 
     def start(self, *arguments):
@@ -49,6 +49,14 @@ class Pool:
     def log(process):
         process.log.seek(0)
         return process.log.read()
+
+    def report(self):
+        """Who is there, and what the processes that live or ended by themselves have said last."""
+        rows = [str([slot.worker for slot in shoal.status().slots if slot.compute])]
+        for process in self.processes[:1] + self.processes[-6:]:
+            rows.append(f"{' '.join(process.args[1:])}: {process.poll()}")
+            rows += ["    " + line for line in self.log(process).splitlines()[-12:]]
+        return "\n".join(rows)
 
     def worker(self, i):
         return self.processes[1 + i]

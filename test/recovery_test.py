@@ -184,7 +184,7 @@ def test_a_stopped_worker_wakes(three):
     near(product.numpy(), want.astype(np.float32), a)
 
 
-def training_losses(steps, at_step=None):
+def training_losses(steps, at_step=None, replay=False):
     """Losses of a small net under Adam; at_step(i) is called before each step."""
     from shoal import nn
     rng = np.random.default_rng(9)
@@ -194,21 +194,27 @@ def training_losses(steps, at_step=None):
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = shoal.optim.Adam(model.parameters(), lr=0.01)
     losses = []
-    for step in range(steps):
-        if at_step:
-            at_step(step)
+
+    def train(x, y):
         with shoal.signal.context("everywhere"):
-            loss = nn.functional.cross_entropy(model(shoal.tensor(x)), shoal.tensor(y))
+            loss = nn.functional.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
         optimizer.step()
-        losses.append(loss.item())
+        return loss
+    if replay:
+        train = shoal.compile(train, replay=True)
+    for step in range(steps):
+        if at_step:
+            at_step(step)
+        losses.append(train(shoal.tensor(x), shoal.tensor(y)).item())
     return losses
 
 
+@pytest.mark.parametrize("replay", [False, True])
 @pytest.mark.parametrize("way", ["", "everywhere: {shard: {axis: 0}}",
                                  "everywhere: {shard: {axis: -1, workers: [0, 1, 2]}}"])
-def test_training_goes_on(three, way):
+def test_training_goes_on(three, way, replay):
     """Two workers are lost on the way, one comes: the losses are those of an undisturbed run."""
     shoal.signal.parse(way)
 
@@ -220,7 +226,7 @@ def test_training_goes_on(three, way):
         if step == 30:
             three.worker(0).kill()
     try:
-        got = training_losses(40, lose)
+        got = training_losses(40, lose, replay)
         assert shoal.status().losses == 2
         assert np.allclose(got, training_losses(40), rtol=1e-3, atol=1e-5)
         assert got[-1] < got[0] / 4

@@ -288,6 +288,13 @@ def test_progress_is_told(busy):
     assert re.search(r"recording 1\.\d of 1\.4 s: [\d,]+ events", done.stderr)
 
 
+def test_trace_ends_after_some_events(busy):
+    started = time.monotonic()
+    out = json.loads(shoal_command(busy, "trace", "30", "--json", "--quiet", "--events", "50"))
+    assert 50 <= out["events"] + out["lost"] and time.monotonic() - started < 10
+    assert "--events '0'" in shoal_command(busy, "trace", "--events", "0", code=2)
+
+
 def test_trace_goes_on_without_a_worker(busy, tmp_path):
     path, picture = tmp_path / "trace.json", tmp_path / "t.svg"
     tracing = subprocess.Popen([SHOAL, "trace", "2", "-o", path, "--quiet", "--hub", busy.address],
@@ -470,7 +477,7 @@ def test_gt_scripts(tmp_path):
     try:
         deadline = time.monotonic() + 20
         while True:
-            done = gt_run("-m", "gt.scripts.trace", "-s", "0.2", "-p", port, "--dir", tmp_path / "d",
+            done = gt_run("-m", "gt.scripts.trace", "-s", "0.2", "-n", "100000", "-p", port, "--dir", tmp_path / "d",
                           "-o", "t.json")
             if done.returncode == 0 or time.monotonic() > deadline:
                 break

@@ -34,7 +34,7 @@ def test_pictures_as_text(home, work):
     process = work()
     text = ""
     while process.poll() is None:
-        text += home.shoal("top", "--count", "2", "--interval", "0.3")
+        text += home.shoal("top", "--count", "2", "--interval", "0.3", "--smooth", "0.5")
     assert process.returncode == 0
     pictures = re.findall(r"pool shm:hub, version \S+, up [\d:]+, epoch \d+\n2 devices, .*\n"
                           r"(\S+) operations/s, (\S+) programs/s, (.*)/s moved, (\d+) % busy\n\n"
@@ -46,6 +46,7 @@ def test_pictures_as_text(home, work):
 def test_what_is_wrong_is_told(home):
     assert home.shoal("top", code=1).startswith("shoal: no hub answers at shm:hub")
     assert home.shoal("top", "--interval", "0", code=2).startswith("shoal: --interval '0': ")
+    assert home.shoal("top", "--smooth", "2", code=2).startswith("shoal: --smooth '2': at most 1")
     assert home.shoal("top", "--count", "0", code=2).startswith("shoal: --count '0': ")
 
 

@@ -23,6 +23,7 @@
 
 #include "shoal/event.h"
 #include "shoal/ir.h"
+#include "shoal/pool.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -169,6 +170,32 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read(shoal_tensor *tensor, void 
                                                      size_t bytes);
 /* Starts the work on everything recorded and returns. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_start(shoal_tensor *tensor);
+/* The number of the tensor's value in the pool; 0 while it is only recorded. */
+SHOAL_API uint64_t shoal_tensor_value(const shoal_tensor *tensor);
+
+/* A function: what was recorded, with its operands open. Running it records nothing: a step that is
+ * repeated costs one message, whatever its size. */
+typedef struct shoal_function shoal_function;
+
+/* The function from inputs to outputs. outputs: recorded and not started, or inputs themselves;
+ * inputs: started, or made from memory; all values that the outputs depend on have to be among
+ * them. Nothing runs. Fails with INVALID, naming the tensor. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status
+shoal_function_new(shoal_session *session, shoal_tensor *const *inputs, uint32_t n_inputs,
+                   shoal_tensor *const *outputs, uint32_t n_outputs, shoal_function **out);
+/* Runs it with other inputs of the same types, as many as it was made with; fills as many outputs
+ * as it was made with, through which no gradients pass. Returns at once; what is recorded is
+ * started first. Fails with INVALID for another type. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_function_run(shoal_function *function,
+                                                             shoal_tensor *const *inputs,
+                                                             shoal_tensor **outputs);
+/* Whether an output depends on an input. */
+SHOAL_API bool shoal_function_uses(const shoal_function *function, uint32_t input);
+/* Whether the pool is still the one that it was made for. It runs all the same if workers have come
+ * or gone, but places what it recorded as placed where that was meant to lie then; after the hub
+ * was lost it has to be made again. */
+SHOAL_API bool shoal_function_is_current(const shoal_function *function);
+SHOAL_API void shoal_function_free(shoal_function **function);
 
 /* What ran last, per slot: for reports. */
 typedef struct shoal_slot_time {
@@ -594,91 +621,6 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_npy_write(const char *path, shoal_dtype dtype,
                                                           uint32_t rank, const int64_t *dims,
                                                           const void *data);
-
-/* ---- running a pool ---- */
-
-/* The folders of this user where Shoal keeps files; nobody else can read them. */
-typedef enum shoal_folder {
-    SHOAL_FOLDER_RUNTIME, /* sockets: $XDG_RUNTIME_DIR/shoal, else /tmp/shoal-UID */
-    SHOAL_FOLDER_CONFIG,  /* keys: $XDG_CONFIG_HOME/shoal, else ~/.config/shoal */
-    SHOAL_FOLDER_STATE    /* logs: $XDG_STATE_HOME/shoal, else ~/.local/state/shoal */
-} shoal_folder;
-/* Writes the folder's path, also when it is not there (NOT_FOUND) or not ours alone (DENIED);
- * makes it when `create`. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_folder_path(shoal_folder folder, bool create,
-                                                            char *out, size_t room);
-
-typedef struct shoal_hub_options {
-    size_t size;
-    const char *address; /* NULL: "shm:hub" */
-    /* Called once the addresses are held, before the call blocks; may be NULL. They are a list with
-     * commas between them, which serves as an address of the hub. */
-    void (*ready)(void *context, const char *addresses);
-    void *context;
-    const volatile int *stop; /* the call returns soon after *stop becomes non-zero */
-    /* NULL: this machine only. "HOST:PORT" of one of its interfaces, which may be open to a
-     * network: it listens there, too, encrypted, for who has enrolled. PORT may be 0: any. */
-    const char *listen;
-    /* With `listen` it announces itself on that interface's network, so that who has enrolled finds
-     * it without an address: a UDP port, "off", or NULL: SHOAL_BEACON, else 7400. */
-    const char *beacon;
-} shoal_hub_options;
-/* Runs a hub in this thread until stopped. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_hub_run(const shoal_hub_options *options);
-
-typedef struct shoal_worker_options {
-    size_t size;
-    /* NULL: SHOAL_HUB, else "shm:hub", else one that this user has joined and that announces itself
-     * (`beacon` as a hub's); of such a one this worker listens where it is found. */
-    const char *hub;
-    const char *name;    /* NULL: the hub gives one */
-    const char *backend; /* NULL: "cpu" */
-    uint32_t device;
-    uint32_t threads; /* 0: all cores */
-    double weight;    /* 0: 1 */
-    uint64_t memory;  /* most bytes for values; 0: three quarters of the machine's */
-    /* Called when it has joined, each time. */
-    void (*ready)(void *context, const char *name, const char *hub);
-    void *context;
-    const volatile int *stop;
-    /* The interface ("HOST" or "HOST:PORT") at which others of the pool may reach this worker when
-     * the hub is on another machine. NULL: SHOAL_LISTEN, else it only reaches out. */
-    const char *listen;
-    const char *beacon;
-    bool rejoin; /* when the hub was gone and is back; it is tried again every 5 s at least */
-} shoal_worker_options;
-/* Runs a worker in this thread until stopped; without `rejoin` until the hub is gone (LOST, within
- * 3 s). What it held is lost to the pool when it leaves. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_worker_run(const shoal_worker_options *options);
-
-/* ---- enrolment: who may come in from other machines ----
- *
- * Keys lie in $XDG_CONFIG_HOME/shoal (~/.config/shoal), for this user alone. */
-
-/* A token for one user on one machine, good for so many seconds, at the hub that this user runs
- * here with `listen`; to be freed with free(). Fails with NOT_FOUND when there was none. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_invite(uint32_t seconds, char **token);
-/* Enrols this user at the token's hub, under a name (NULL: USER.HOST). The hub's addresses, for the
- * options above, are written to `hub`, of `room` bytes. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_join(const char *token, const char *name, char *hub,
-                                                     size_t room);
-/* Who has enrolled at this user's hub: name and public key (64 hexadecimal digits). */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_peers(void (*each)(void *context, const char *name,
-                                                                   const char *key),
-                                                      void *context);
-/* Shuts somebody out; links that are there end within a second. Fails with NOT_FOUND. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_revoke(const char *name);
-
-/* Backends of this build and the devices they find: for `doctor`. Calls back per device, and once
- * with device NULL and the reason for a backend that finds none. */
-typedef struct shoal_found {
-    const char *backend, *summary;
-    const char *device; /* NULL: none found */
-    const char *reason; /* why none */
-    uint64_t memory;
-    uint32_t threads;
-} shoal_found;
-SHOAL_API void shoal_backends(void (*each)(void *context, const shoal_found *found), void *context);
 
 #ifdef __cplusplus
 }

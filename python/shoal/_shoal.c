@@ -74,6 +74,10 @@ static const char *line_of(PyObject *frame, PyObject *code) {
     return place->text;
 }
 
+static _Thread_local const char *noted;
+
+const char *noted_location(void) { return noted; }
+
 /* Tells the library the first line outside this package: part of its messages. */
 void note_location(void) {
     const char *text = NULL;
@@ -96,6 +100,7 @@ void note_location(void) {
     }
     Py_XDECREF(frame);
     PyErr_Clear();
+    noted = text; /* in `places`, which is never freed */
     shoal_location(text);
 }
 
@@ -143,7 +148,10 @@ shoal_session *session_of(PyObject *object) {
 }
 
 shoal_tensor *tensor_of(PyObject *object) {
-    if (PyObject_TypeCheck(object, tensor_type)) return ((tensor_object *)object)->tensor;
+    if (PyObject_TypeCheck(object, tensor_type)) {
+        note_seen(object);
+        return ((tensor_object *)object)->tensor;
+    }
     PyErr_Format(PyExc_TypeError, "a Tensor was expected, not %R", (PyObject *)Py_TYPE(object));
     return NULL;
 }
@@ -159,6 +167,7 @@ PyObject *wrap(shoal_tensor *tensor, PyObject *session) {
     self->tensor = tensor;
     self->session = session;
     Py_INCREF(session);
+    note_made((PyObject *)self, noted);
     return (PyObject *)self;
 }
 
@@ -168,7 +177,42 @@ PyObject *finish(shoal_status status, shoal_tensor *const *tensor, PyObject *lik
     return wrap(*tensor, ((tensor_object *)like)->session);
 }
 
-/* unary(number, x), binary(number, a, b): numbers from the lists of names. */
+shoal_tensor **handles_of(PyObject *sequence, Py_ssize_t *n) {
+    PyObject *fast = PySequence_Tuple(sequence);
+    if (!fast) return NULL;
+    *n = PyTuple_Size(fast);
+    shoal_tensor **handles = calloc((size_t)*n + 1, sizeof *handles);
+    for (Py_ssize_t i = 0; handles && i < *n; i++) {
+        PyObject *item = PyTuple_GetItem(fast, i);
+        if (item == Py_None) continue;
+        handles[i] = tensor_of(item);
+        if (handles[i]) continue;
+        free(handles);
+        handles = NULL;
+    }
+    Py_DECREF(fast); /* the sequence itself holds the tensors */
+    if (!handles && !PyErr_Occurred()) PyErr_NoMemory();
+    return handles;
+}
+
+PyObject *tensors_of(shoal_tensor **handles, Py_ssize_t n, PyObject *session) {
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = Py_None;
+        if (!handles[i])
+            Py_INCREF(item);
+        else
+            item = wrap(handles[i], session);
+        if (!item) {
+            Py_CLEAR(list);
+        } else if (!list) {
+            Py_DECREF(item);
+        } else if (PyList_SetItem(list, i, item)) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
 
 /* ---- the module ---- */
 
@@ -219,11 +263,14 @@ PyMODINIT_FUNC PyInit__shoal(void) {
     session_type = (PyTypeObject *)PyType_FromSpec(&session_spec);
     tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
     file_type = (PyTypeObject *)PyType_FromSpec(&file_spec);
+    PyTypeObject *function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
     tensor_class = tensor_type;
-    if (!session_type || !tensor_type || !file_type ||
+    if (!session_type || !tensor_type || !file_type || !function_type ||
         PyModule_AddFunctions(module, operation_functions) ||
         PyModule_AddFunctions(module, gradient_functions) ||
         PyModule_AddFunctions(module, signal_functions) ||
+        PyModule_AddFunctions(module, replay_functions) ||
+        PyModule_AddObjectRef(module, "Function", (PyObject *)function_type) ||
         PyModule_AddObjectRef(module, "Session", (PyObject *)session_type) ||
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type) ||
         PyModule_AddObjectRef(module, "File", (PyObject *)file_type)) {

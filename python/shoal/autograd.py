@@ -8,7 +8,7 @@ one program.
 import functools
 import weakref
 
-from . import _shoal
+from . import _shoal, recording
 from .words import invalid
 
 _OFF, _ON, _AGAIN = range(3)
@@ -53,6 +53,7 @@ class Gradients:
         It can be taken away from leaves alone.
         """
         self._require(requires_grad)
+        recording.restructured()
         if requires_grad:
             _shown[self._identity] = self
         return self
@@ -60,6 +61,9 @@ class Gradients:
     @property
     def grad(self):
         """The sum of gradients that `backward` has brought here, or None; assign None to forget it."""
+        noting = recording.current()
+        if noting is not None:
+            noting.grad_is_read(self)
         return getattr(self, "_grad", None)
 
     @grad.setter
@@ -67,11 +71,11 @@ class Gradients:
         if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
             raise invalid(f"grad: {value.dtype}{list(value.shape)} for {self.dtype}"
                           f"{list(self.shape)}")
-        self._grad = value
+        _set_grad(self, value)
 
     @grad.deleter
     def grad(self):
-        self._grad = None
+        _set_grad(self, None)
 
     @property
     def grad_fn(self):
@@ -111,6 +115,13 @@ class Gradients:
             self.copy_(value)
 
 
+def _set_grad(tensor, value):
+    noting = recording.current()
+    if noting is not None:
+        noting.grad_is_written(tensor)
+    tensor._grad = value
+
+
 def _tuple(tensors):
     return tuple(tensors) if isinstance(tensors, (tuple, list)) else (tensors,)
 
@@ -139,13 +150,13 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     was = _shoal.set_gradients(_ON if create_graph else _OFF)
     try:
         for leaf, gradient in zip(wanted, found):
-            before = getattr(leaf, "_grad", None)
             if gradient is None:
                 continue
+            before = leaf.grad
             if before is None:
-                leaf._grad = gradient
+                _set_grad(leaf, gradient)
             elif create_graph:
-                leaf._grad = before + gradient
+                _set_grad(leaf, before + gradient)
             else:
                 before._rebind(before + gradient)  # whoever holds .grad sees the sum
     finally:

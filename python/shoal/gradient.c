@@ -47,6 +47,7 @@ PyObject *tensor_watch(PyObject *self, PyObject *unused) {
 PyObject *tensor_detach(PyObject *self, PyObject *unused) {
     (void)unused;
     shoal_tensor *out;
+    note_seen(self);
     return finish(shoal_detach(((tensor_object *)self)->tensor, &out), &out, self);
 }
 
@@ -56,6 +57,7 @@ PyObject *tensor_detach_self(PyObject *object, PyObject *unused) {
     shoal_tensor *out, *was = self->tensor;
     shoal_status status = shoal_detach(was, &out);
     if (status != SHOAL_OK) return raise(status);
+    note_seen(object);
     self->tensor = out;
     shoal_tensor_free(&was);
     Py_INCREF(object);
@@ -68,6 +70,7 @@ PyObject *tensor_rebind(PyObject *self, PyObject *other) {
     if (!value) return NULL;
     shoal_status status = shoal_tensor_assign(&((tensor_object *)self)->tensor, value);
     if (status != SHOAL_OK) return raise(status);
+    note_changed(self);
     Py_RETURN_NONE;
 }
 
@@ -87,45 +90,6 @@ static PyObject *gradients_mode(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
     return PyLong_FromLong((long)shoal_gradients_mode());
-}
-
-/* The handles of a sequence of tensors (None: NULL), to be freed with free(). */
-static shoal_tensor **handles_of(PyObject *sequence, Py_ssize_t *n) {
-    PyObject *fast = PySequence_Tuple(sequence);
-    if (!fast) return NULL;
-    *n = PyTuple_Size(fast);
-    shoal_tensor **handles = calloc((size_t)*n + 1, sizeof *handles);
-    for (Py_ssize_t i = 0; handles && i < *n; i++) {
-        PyObject *item = PyTuple_GetItem(fast, i);
-        if (item == Py_None) continue;
-        handles[i] = tensor_of(item);
-        if (handles[i]) continue;
-        free(handles);
-        handles = NULL;
-    }
-    Py_DECREF(fast); /* the sequence itself holds the tensors */
-    if (!handles && !PyErr_Occurred()) PyErr_NoMemory();
-    return handles;
-}
-
-/* Tensors for handles, which are given up; None for NULL. */
-static PyObject *list_of(shoal_tensor **handles, Py_ssize_t n, PyObject *session) {
-    PyObject *list = PyList_New(n);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = Py_None;
-        if (!handles[i])
-            Py_INCREF(item);
-        else
-            item = wrap(handles[i], session);
-        if (!item) {
-            Py_CLEAR(list);
-        } else if (!list) {
-            Py_DECREF(item);
-        } else if (PyList_SetItem(list, i, item)) {
-            Py_CLEAR(list);
-        }
-    }
-    return list;
 }
 
 /* gradients(outputs, seeds or None, inputs, retain_graph, create_graph, allow_unused) -> list. The
@@ -155,7 +119,7 @@ static PyObject *gradients(PyObject *module, PyObject *args) {
         Py_XDECREF(first);
         shoal_status status =
             shoal_gradients(outputs, seeds, (uint32_t)n, wrt, (uint32_t)n_wrt, &options, out);
-        result = status == SHOAL_OK ? list_of(out, n_wrt, session) : raise(status);
+        result = status == SHOAL_OK ? tensors_of(out, n_wrt, session) : raise(status);
     }
     Py_XDECREF(session);
     free(outputs);
@@ -184,7 +148,7 @@ static PyObject *targets(PyObject *module, PyObject *ends) {
         }
         for (uint32_t i = 0; count > room && i < room; i++) shoal_tensor_free(&found[i]);
         if (count <= room)
-            result = list_of(found, (Py_ssize_t)count, ((tensor_object *)first)->session);
+            result = tensors_of(found, (Py_ssize_t)count, ((tensor_object *)first)->session);
         if (count <= room) break;
     }
     Py_XDECREF(first);

@@ -38,6 +38,7 @@ static PyObject *tensor_session(PyObject *self, void *unused) {
 /* read(buffer): computes and writes the elements into a writable buffer of the right size. */
 static PyObject *tensor_read(PyObject *self, PyObject *target) {
     Py_buffer view;
+    note_read();
     if (PyObject_GetBuffer(target, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)) return NULL;
     shoal_status status;
     shoal_tensor *tensor = ((tensor_object *)self)->tensor;
@@ -47,8 +48,10 @@ static PyObject *tensor_read(PyObject *self, PyObject *target) {
     Py_RETURN_NONE;
 }
 
+/* While a function is recorded nothing is started before its end. */
 static PyObject *tensor_start(PyObject *self, PyObject *unused) {
     (void)unused;
+    if (recording()) Py_RETURN_NONE;
     shoal_status status;
     shoal_tensor *tensor = ((tensor_object *)self)->tensor;
     Py_BEGIN_ALLOW_THREADS status = shoal_start(tensor);
@@ -86,6 +89,11 @@ static PyObject *tensor_times(PyObject *self, PyObject *unused) {
         Py_XDECREF(row);
     }
     return list;
+}
+
+static PyObject *tensor_value(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(shoal_tensor_value(((tensor_object *)self)->tensor));
 }
 
 /* place(parts, weights or None, cuts or None, copies, slots or None) */
@@ -147,6 +155,7 @@ static PyObject *tensor_place(PyObject *self, PyObject *args) {
         layout.n_slots = (uint32_t)count;
     }
     note_location();
+    note_seen(self);
     shoal_tensor *tensor = ((tensor_object *)self)->tensor, *out;
     shoal_status status;
     Py_BEGIN_ALLOW_THREADS status = shoal_place(tensor, &layout, &out);
@@ -181,6 +190,7 @@ static PyGetSetDef tensor_getters[] = {
      "Whether this is no result of an operation that gradients pass through.", NULL},
     {"_origin", tensor_origin, NULL, NULL, NULL},
     {"_identity", tensor_identity, NULL, NULL, NULL},
+    {"_value", tensor_value, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
                                      {Py_tp_methods, tensor_methods},

@@ -33,6 +33,9 @@ bool interrupted(void *context);
 /* Tells the library the first line outside this package: part of its messages. */
 void note_location(void);
 
+/* That line, or NULL. */
+const char *noted_location(void);
+
 /* A sequence of integers; at most `room`. Returns their number, or -1 with an exception. */
 Py_ssize_t ints_of(PyObject *sequence, int64_t *out, Py_ssize_t room, const char *what);
 PyObject *tuple_of(const int64_t *values, uint32_t n);
@@ -44,12 +47,25 @@ PyObject *wrap(shoal_tensor *tensor, PyObject *session);
 /* The result of a call that has filled *tensor. */
 PyObject *finish(shoal_status status, shoal_tensor *const *tensor, PyObject *like);
 
+/* The handles of a sequence of tensors (None: NULL), to be freed with free(). */
+shoal_tensor **handles_of(PyObject *sequence, Py_ssize_t *n);
+/* Tensors for handles, which are given up; None for NULL. */
+PyObject *tensors_of(shoal_tensor **handles, Py_ssize_t n, PyObject *session);
+
+/* What replay.c has to know while this thread records a function; nothing is noted otherwise. */
+bool recording(void);
+void note_seen(PyObject *tensor); /* an object is an operand */
+void note_made(PyObject *tensor, const char *line);
+void note_changed(PyObject *tensor); /* it stands for another value */
+void note_read(void);                /* elements are asked for */
+
 /* Releases the buffers that the library has given back since. */
 void release_buffers(void);
 
 /* The types, for the module to make; and the module's functions. */
-extern PyType_Spec session_spec, tensor_spec, file_spec;
-extern PyMethodDef operation_functions[], gradient_functions[], signal_functions[];
+extern PyType_Spec session_spec, tensor_spec, file_spec, function_spec;
+extern PyMethodDef operation_functions[], gradient_functions[], signal_functions[],
+    replay_functions[];
 PyObject *session_events(PyObject *self, PyObject *args);
 PyObject *event_kinds(PyObject *module, PyObject *unused);
 PyObject *tensor_requires_grad(PyObject *self, void *unused);

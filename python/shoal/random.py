@@ -7,6 +7,7 @@ scalar inputs of a program, so that a training step with dropout is the same pro
 from . import _shoal
 from .creation import placed
 from .pool import session
+from .recording import fresh
 from .words import dtype_name, invalid, is_floating, shape_of
 
 
@@ -66,7 +67,8 @@ def _scalar(number):
 def draw(shape, distribution, dtype, seed=None, stream=0, generator=None):
     """Numbers of a distribution: "UNIFORM", "NORMAL" or "BITS". The other functions call this."""
     if seed is None:
-        seed, stream = (generator or default_generator).next()
+        numbers = (generator or default_generator).next
+        seed, stream = fresh(lambda: tuple(_scalar(number) for number in numbers()))
     return _shoal.apply(session(), "random", (_scalar(seed), _scalar(stream)), {
         "shape": shape_of(shape) if isinstance(shape, tuple) else (shape,),
         "dtype": dtype_name(dtype), "rng_distribution": distribution}, 1)[0]
@@ -100,6 +102,8 @@ def randint(low, high=None, shape=None, dtype="int64", seed=None, stream=0, gene
     """
     if shape is None:
         low, high, shape = 0, low, high
+    elif high is None:
+        low, high = 0, low
     if high is None or shape is None or high <= low:
         raise invalid(f"randint: from {low} to {high}, shape {shape}: give low < high and a shape")
     bits = draw((shape,), "BITS", "uint64", seed, stream, generator)

@@ -180,6 +180,7 @@ static void session_dealloc(PyObject *object) {
 
 static PyObject *session_sync(PyObject *self, PyObject *unused) {
     (void)unused;
+    note_read();
     shoal_session *session = session_of(self);
     if (!session) return NULL;
     shoal_status status;

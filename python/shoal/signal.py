@@ -23,6 +23,8 @@ from dataclasses import dataclass
 
 from . import _shoal
 from .pool import session
+from .recording import restructured
+from .replay import Replayed
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,20 @@ class Signal:
 def load(path):
     """Reads descriptions from a YAML file; a mistake is a FormatError with line and column."""
     _shoal.signals_load(str(path))
+    restructured()
 
 
 def parse(text, source="<text>"):
     """Reads descriptions from a YAML text; `source` is its name in messages."""
     _shoal.signals_parse(text, source)
+    restructured()
 
 
 def describe(signal):
     """Adds a `Signal`, or replaces the one of its name."""
     _shoal.signal_describe(signal.name, signal.shard, signal.axis, signal.replicated, signal.workers,
                            signal.shares, signal.backward, signal.compile)
+    restructured()
 
 
 def described():
@@ -62,6 +67,7 @@ def described():
 def clear():
     """Forgets all descriptions."""
     _shoal.signals_clear()
+    restructured()
 
 
 def enter(name, backward=None):
@@ -107,15 +113,25 @@ def get_signal_stack():
     return [name for name, _ in reversed(_shoal.signal_scopes())]
 
 
-def compile(function=None, *, name=None):
+def compile(function=None, *, name=None, replay=False):
     """Makes all that a function records one program, whatever its size: a decorator.
 
     What was recorded before goes to the workers first. A read inside ends the program there.
+
+    replay: from the third call on the function is not called any more; the program that it recorded
+    is sent with the tensors of the day. Its Python does nothing then, but for optimizers, schedules and
+    random generators: numbers in it stay those of the recording, so pass what changes as an argument.
+    Arrays among the arguments become tensors; no gradients pass through results. Arguments of another
+    shape, element type or (if they are no tensors) value, another mode of a module, other parameters or
+    signals have it recorded anew. What cannot be replayed is called as before, with a warning.
     """
     if function is None:
-        return functools.partial(compile, name=name)
+        return functools.partial(compile, name=name, replay=replay)
     scope = name or f"compile {function.__module__}.{function.__qualname__}"
     describe(Signal(scope, shard=False, compile=True))
+
+    if replay:
+        return Replayed(function, functools.partial(context, scope))
 
     @functools.wraps(function)
     def whole(*args, **keywords):

@@ -265,10 +265,29 @@ shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value);
 /* A handle to a value of the trace. */
 shoal_status api_tensor_traced(shoal_session *session, uint32_t value, shoal_tensor **out);
 shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, shoal_tensor **out);
+
+/* submit.c: with the session's lock held. */
+
+/* A program on its way to the hub. Its arrays are freed by api_submission_fini. */
+typedef struct api_submission {
+    Shoal__Submit message; /* inputs and outputs are the caller's to fill in */
+    uint64_t *inputs;      /* for the caller, or NULL */
+    uint64_t *outputs;
+    base_str simplified; /* the graph of a program that is new */
+    Shoal__Upload *uploads;
+    Shoal__Upload **upload_pointers;
+} api_submission;
+
+void api_submission_fini(api_submission *s);
+/* Sends it with what has been uploaded and given back since the last one. key: what the program is
+ * known by. Waits when too many are on their way. */
+shoal_status api_submission_send(shoal_session *session, const shoal_graph *recorded,
+                                 const base_str *key, api_submission *s);
 /* Submits what is recorded. home: also brings this value into the client's memory, as value
  * *home_value, at `data`. */
 shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
                        uint64_t *home_value);
+
 /* The same, only planned. */
 shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool json, char **out);
 /* Calls between lock and unlock; *out NULL on failure. */

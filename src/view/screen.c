@@ -1,12 +1,9 @@
 #include "view/screen.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROOM = 24, BAR = 10, LINE = 512, NAME = 16 };
-
-typedef struct rates {
-    double busy, nodes, runs, received, sent; /* per second; busy: of 1 */
-} rates;
 
 /* "950", "12.3k", "4.56M": three digits that count. */
 static const char *short_count(double value, char out[ROOM]) {
@@ -40,17 +37,65 @@ static const shoal_slot *same_slot(const view_look *before, const shoal_slot *sl
     return NULL;
 }
 
-static rates slot_rates(const view_look *before, const view_look *now, const shoal_slot *slot) {
+static view_rates slot_rates(const view_look *before, const view_look *now,
+                             const shoal_slot *slot) {
     const shoal_slot *old = same_slot(before, slot);
     double seconds = before != NULL ? now->at - before->at : 0;
-    if (old == NULL || seconds <= 0) return (rates){0};
+    if (old == NULL || seconds <= 0) return (view_rates){0};
     double busy = (double)(slot->busy_ns - old->busy_ns) * 1e-9 / seconds;
-    return (rates){.busy = busy < 1 ? busy : 1,
-                   .nodes = (double)(slot->nodes - old->nodes) / seconds,
-                   .runs = (double)(slot->instances - old->instances) / seconds,
-                   .received = (double)(slot->received - old->received) / seconds,
-                   .sent = (double)(slot->sent - old->sent) / seconds};
+    return (view_rates){.busy = busy < 1 ? busy : 1,
+                        .nodes = (double)(slot->nodes - old->nodes) / seconds,
+                        .runs = (double)(slot->instances - old->instances) / seconds,
+                        .received = (double)(slot->received - old->received) / seconds,
+                        .sent = (double)(slot->sent - old->sent) / seconds};
 }
+
+/* ---- smoothing ---- */
+
+static void follow(double *rate, double now, double part) { *rate += part * (now - *rate); }
+
+/* The rates of a device, NULL while there are none. */
+static const view_rates *smooth_rates(const view_smooth *s, const shoal_slot *slot) {
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->slots[i].slot == slot->slot && s->slots[i].pid == slot->pid)
+            return &s->slots[i].rates;
+    return NULL;
+}
+
+bool view_smooth_take(view_smooth *s, const view_look *before, const view_look *now) {
+    uint32_t n = now->status.n_slots;
+    struct view_smooth_slot *slots = calloc(n + 1, sizeof *slots);
+    if (slots == NULL) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const shoal_slot *slot = &now->slots[i];
+        const view_rates *old = same_slot(before, slot) != NULL ? smooth_rates(s, slot) : NULL;
+        view_rates r = slot_rates(before, now, slot), *to = &slots[i].rates;
+        slots[i].slot = slot->slot;
+        slots[i].pid = slot->pid;
+        *to = old != NULL ? *old : r;
+        follow(&to->busy, r.busy, s->part);
+        follow(&to->nodes, r.nodes, s->part);
+        follow(&to->runs, r.runs, s->part);
+        follow(&to->received, r.received, s->part);
+        follow(&to->sent, r.sent, s->part);
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->n = n;
+    double programs = 0, seconds = now->at - before->at;
+    if (seconds > 0 && now->status.instances > before->status.instances)
+        programs = (double)(now->status.instances - before->status.instances) / seconds;
+    follow(&s->programs, programs, s->begun ? s->part : 1);
+    s->begun = true;
+    return true;
+}
+
+void view_smooth_fini(view_smooth *s) {
+    free(s->slots);
+    *s = (view_smooth){.part = s->part};
+}
+
+/* ---- lines ---- */
 
 /* A line, cut to the width, with nothing in it that could steer a terminal. */
 static void put(FILE *out, const char *line, int columns) {
@@ -76,7 +121,7 @@ static void put_pool(FILE *out, const view_look *now, uint32_t workers, int colu
     put(out, line, columns);
 }
 
-static void put_slot(FILE *out, const shoal_slot *slot, const rates *r, int columns) {
+static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int columns) {
     char line[LINE], bar[BAR + 1], nodes[ROOM], runs[ROOM], in[ROOM], to[ROOM], held[ROOM],
         limit[ROOM];
     for (int i = 0; i < BAR; i++) bar[i] = i < (int)(r->busy * BAR + 0.5) ? '#' : '.';
@@ -90,25 +135,24 @@ static void put_slot(FILE *out, const shoal_slot *slot, const rates *r, int colu
     put(out, line, columns);
 }
 
-void view_screen_write(FILE *out, const view_look *before, const view_look *now, int columns) {
+void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *now, int columns) {
     char line[LINE], nodes[ROOM], runs[ROOM], moved[ROOM];
-    rates sum = {0};
+    static const view_rates none;
+    view_rates sum = {0};
     uint32_t devices = 0;
     for (uint32_t i = 0; i < now->status.n_slots; i++) {
         const shoal_slot *slot = &now->slots[i];
-        rates r = slot_rates(before, now, slot);
-        sum.received += r.received; /* clients' memory receives as well */
+        const view_rates *r = smooth_rates(smooth, slot);
+        if (r == NULL) r = &none;
+        sum.received += r->received; /* clients' memory receives as well */
         if (!slot->compute) continue;
         devices++;
-        sum.busy += r.busy;
-        sum.nodes += r.nodes;
+        sum.busy += r->busy;
+        sum.nodes += r->nodes;
     }
-    if (before != NULL && now->at > before->at && now->status.instances > before->status.instances)
-        sum.runs =
-            (double)(now->status.instances - before->status.instances) / (now->at - before->at);
     put_pool(out, now, devices, columns);
     snprintf(line, sizeof line, "%s operations/s, %s programs/s, %s/s moved, %.0f %% busy",
-             short_count(sum.nodes, nodes), short_count(sum.runs, runs),
+             short_count(sum.nodes, nodes), short_count(smooth->programs, runs),
              short_bytes(sum.received, moved), devices > 0 ? 100 * sum.busy / devices : 0.0);
     put(out, line, columns);
     put(out, "", columns);
@@ -117,8 +161,8 @@ void view_screen_write(FILE *out, const view_look *before, const view_look *now,
              "OUT/S", "HELD", "LIMIT");
     put(out, line, columns);
     for (uint32_t i = 0; i < now->status.n_slots; i++) {
-        rates r = slot_rates(before, now, &now->slots[i]);
-        if (now->slots[i].compute) put_slot(out, &now->slots[i], &r, columns);
+        const view_rates *r = smooth_rates(smooth, &now->slots[i]);
+        if (now->slots[i].compute) put_slot(out, &now->slots[i], r != NULL ? r : &none, columns);
     }
     if (devices == 0) put(out, "no workers yet", columns);
 }

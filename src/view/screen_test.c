@@ -10,11 +10,14 @@
 #include <cmocka.h>
 
 static char *text_of(const view_look *before, const view_look *now, int columns) {
+    view_smooth smooth = {.part = 1};
+    if (before != NULL) assert_true(view_smooth_take(&smooth, before, now));
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
-    view_screen_write(out, before, now, columns);
+    view_screen_write(out, &smooth, now, columns);
+    view_smooth_fini(&smooth);
     assert_int_equal(fclose(out), 0);
     assert_non_null(text);
     return text;
@@ -90,6 +93,27 @@ static void test_rates(void **state) {
     free(text);
 }
 
+/* A part of 0.25: the first rates are taken as they are, later ones are followed. */
+static void test_smooth(void **state) {
+    view_smooth smooth = {.part = 0.25};
+    shoal_slot slots[3];
+    memcpy(slots, new_slots, sizeof slots);
+    view_look next = now;
+    next.slots = slots;
+    next.at = 8;
+    assert_true(view_smooth_take(&smooth, &before, &now));
+    assert_true(smooth.slots[0].rates.nodes == 12500 && smooth.programs == 10);
+    slots[0].nodes += 500;
+    next.status.instances += 30;
+    assert_true(view_smooth_take(&smooth, &now, &next));
+    assert_true(smooth.slots[0].rates.nodes == 9500 && smooth.programs == 15);
+    assert_true(smooth.slots[0].rates.busy == 0.375);
+    slots[0].pid = 98; /* another process: nothing of the old one */
+    assert_true(view_smooth_take(&smooth, &now, &next));
+    assert_true(smooth.slots[0].rates.nodes == 0);
+    view_smooth_fini(&smooth);
+}
+
 static void test_width(void **state) {
     char *text = text_of(&before, &now, 40);
     size_t longest = 0;
@@ -108,7 +132,7 @@ static void test_empty(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rates), cmocka_unit_test(test_width),
-                                       cmocka_unit_test(test_empty)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rates), cmocka_unit_test(test_smooth),
+                                       cmocka_unit_test(test_width), cmocka_unit_test(test_empty)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,12 +182,34 @@ static shoal_status multiply(shoal_session *s) {
     return status;
 }
 
+/* The product as a function: twice the same. */
+static shoal_status repeat(shoal_session *s) {
+    static const float a[4] = {1, 2, 3, 4};
+    float c[4] = {0};
+    shoal_tensor *x = NULL, *y = NULL, *z = NULL;
+    shoal_function *f = NULL;
+    shoal_status status = shoal_tensor_new(s, SHOAL_F32, 2, (int64_t[]){2, 2}, a, &x);
+    if (!status) status = shoal_matmul(x, x, &y);
+    if (!status) status = shoal_function_new(s, &x, 1, &y, 1, &f);
+    shoal_tensor_free(&y);
+    if (!status) status = shoal_function_run(f, &x, &y);
+    if (!status) status = shoal_function_run(f, &y, &z);
+    if (!status) status = shoal_read(z, c, sizeof c);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&y);
+    shoal_tensor_free(&z);
+    shoal_function_free(&f);
+    FUZZ_CHECK(status || (c[0] == 199 && c[3] == 634));
+    return status;
+}
+
 static shoal_status session(void) {
     shoal_options options = {
         .size = sizeof options, .hub = "embedded", .workers = 2, .threads = 2, .timeout_ms = 2000};
     shoal_session *s = NULL;
     shoal_status status = shoal_session_open(&options, &s);
     if (status == SHOAL_OK) status = multiply(s);
+    if (status == SHOAL_OK) status = repeat(s);
     if (s) shoal_session_close(&s);
     return status;
 }

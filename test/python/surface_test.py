@@ -467,7 +467,7 @@ def test_distributions():
     n = 20000
     x = shoal.randint(3, 8, (n,)).numpy()
     assert x.min() == 3 and x.max() == 7 and abs(np.bincount(x)[3:] / n - 0.2).max() < 0.02
-    assert shoal.randint(4, (9,)).shape == (9,)
+    assert shoal.randint(4, (9,)).shape == shoal.randint(4, shape=(9,)).shape == (9,)
     p = np.linspace(0, 1, 5, dtype="float32")
     drawn = shoal.bernoulli(shoal.tensor(p).broadcast_to(4000, 5)).numpy().mean(0)
     np.testing.assert_allclose(drawn, p, atol=0.04)

@@ -2,6 +2,7 @@
 from collections import OrderedDict
 
 from ..autograd import no_grad
+from ..recording import restructured
 from ..tensor import Tensor
 from ..words import dtype_name, invalid, is_floating
 
@@ -60,6 +61,7 @@ class Module:
         result then. The handle's `remove()` ends that."""
         handle = Handle(self._hooks)
         self._hooks[handle] = hook
+        restructured()
         return handle
 
     # ---- attributes ----
@@ -82,14 +84,18 @@ class Module:
                         raise TypeError(f"{type(self).__name__}.{name} is a {table[1:-1]}; it "
                                         f"cannot become a {type(value).__name__}")
                     tables[table][name] = value
+                    restructured()
                     return
             object.__setattr__(self, name, value)
+            if name == "training":
+                restructured()
             return
         for table in ("_parameters", "_modules", "_buffers"):
             if table != kind:
                 tables[table].pop(name, None)
         tables.pop(name, None)
         tables[kind][name] = value
+        restructured()
 
     def __getattr__(self, name):
         for table in ("_parameters", "_buffers", "_modules"):
@@ -102,6 +108,7 @@ class Module:
         for table in ("_parameters", "_buffers", "_modules"):
             if name in self.__dict__[table]:
                 del self.__dict__[table][name]
+                restructured()
                 return
         object.__delattr__(self, name)
 
@@ -120,6 +127,7 @@ class Module:
             raise TypeError(f"register_buffer: '{name}' is a {type(tensor).__name__}, not a tensor")
         self.__dict__.pop(name, None)
         self._buffers[name] = tensor
+        restructured()
         (self._passing.discard if persistent else self._passing.add)(name)
 
     def add_module(self, name, module):
@@ -207,7 +215,8 @@ class Module:
     def train(self, mode=True):
         """Into training, with dropout; or out of it."""
         for module in self.modules():
-            object.__setattr__(module, "training", bool(mode))
+            if module.training != bool(mode):
+                module.training = bool(mode)
         return self
 
     def eval(self):
@@ -255,6 +264,7 @@ class Module:
             for name, b in module._buffers.items():
                 if b is not None:
                     module._buffers[name] = change(b)
+        restructured()
         return self
 
     def float(self):
@@ -342,6 +352,7 @@ class Handle:
     def remove(self):
         """The hook is not called any more."""
         self._table.pop(self, None)
+        restructured()
 
 
 def _is_dtype(target):
@@ -366,5 +377,7 @@ def replace(tensor, value):
 
 def clear_grad(parameter, set_to_none=True):
     """Forgets a parameter's gradient, or makes it zeros."""
-    if parameter.grad is not None:
-        parameter.grad = None if set_to_none else parameter.grad.detach() * 0
+    if set_to_none:
+        parameter.grad = None
+    elif parameter.grad is not None:
+        parameter.grad = parameter.grad.detach() * 0

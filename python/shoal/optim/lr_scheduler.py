@@ -2,6 +2,7 @@
 import math
 from bisect import bisect_right
 
+from ..recording import fresh
 from ..words import invalid
 
 
@@ -34,9 +35,13 @@ class LRScheduler:
 
     def step(self):
         """One more step."""
+        fresh(self._advance)
+
+    def _advance(self):
         self.last_epoch += 1
         for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
             group["lr"] = lr
+        return ()
 
     def state_dict(self):
         """For `shoal.save`."""
@@ -177,17 +182,17 @@ class OneCycleLR(LRScheduler):
             raise invalid(f"OneCycleLR: step {epoch + 1} of {self.total_steps}")
         return self._at(epoch, base, self.max_lrs[group], base / self.final)
 
-    def step(self):
-        """One more step."""
-        super().step()
+    def _advance(self):
+        super()._advance()
         if self.momenta is None:
-            return
+            return ()
         momentum = self._at(self.last_epoch, *self.momenta, self.momenta[0])
         for group in self.optimizer.param_groups:
             if "betas" in group:
                 group["betas"] = (momentum, *group["betas"][1:])
             elif "momentum" in group:
                 group["momentum"] = momentum
+        return ()
 
 
 class SequentialLR:
@@ -204,12 +209,15 @@ class SequentialLR:
 
     def step(self):
         """One more step."""
+        fresh(self._advance)
+
+    def _advance(self):
         self.last_epoch += 1
         at = bisect_right(self.milestones, self.last_epoch)
         scheduler = self.schedulers[at]
         if at and self.milestones[at - 1] == self.last_epoch:
             scheduler.last_epoch = -1
-        scheduler.step()
+        return scheduler._advance()
 
     def get_last_lr(self):
         """The groups' learning rates now."""

@@ -6,26 +6,38 @@ from collections import defaultdict
 from .. import _shoal
 from ..autograd import no_grad
 from ..nn.module import clear_grad, replace
+from ..recording import fresh, guard, restructured
 from ..tensor import Tensor, from_data
 from ..words import invalid
 
 
 class Numbers:
-    """Numbers of one step as tensors, each made once."""
+    """Numbers of one step as tensors, each made once for all parameters of a group that are alike."""
 
     def __init__(self):
         self._made = {}
 
-    def like(self, tensor, value):
-        """A number, or a tuple of them, of the tensor's element type; of a half, tuples are float32."""
-        key = (value, tensor.dtype, id(tensor.session))
+    def like(self, tensor, group, name, number):
+        """number(), one or a tuple, of the tensor's element type; of a half, tuples are float32.
+
+        name: what tells it from the group's other numbers.
+        """
+        session, dtype = tensor.session, tensor.dtype
+
+        def make():
+            value = number()
+            wide = isinstance(value, tuple) and dtype != "float64"
+            return (from_data(session, value, "float32" if wide else dtype),)
+        key = (id(group), name, dtype, id(session))
         if key not in self._made:
-            if isinstance(value, tuple):
-                dtype = "float64" if tensor.dtype == "float64" else "float32"
-                self._made[key] = from_data(tensor.session, value, dtype)
-            else:
-                self._made[key] = tensor._coerce(float(value))
+            self._made[key], = fresh(make)
         return self._made[key]
+
+
+def _structure(optimizer, params):
+    """What decides which operations a step consists of."""
+    return ([[bool(value) for value in group.values()] for group in optimizer.param_groups],
+            [id(optimizer.state.get(p)) for p in params])
 
 
 class Optimizer:
@@ -62,6 +74,7 @@ class Optimizer:
             raise invalid(f"{type(self).__name__} has no setting '{min(unknown)}'; it has "
                           + ", ".join(self.defaults))
         self.param_groups.append({**self.defaults, **group, "params": params})
+        restructured()
 
     def zero_grad(self, set_to_none=True):
         """No parameter has a gradient any more."""
@@ -72,24 +85,34 @@ class Optimizer:
     def step(self, closure=None):
         """One step along the gradients; closure, if given, computes the loss and them anew."""
         loss = closure() if closure is not None else None
-        numbers, last = Numbers(), None
+        params = [(p, group) for group in self.param_groups for p in group["params"]
+                  if p.grad is not None]
+        numbers = Numbers()
         with no_grad():
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is None:
-                        continue
-                    grad = p.grad.detach()
-                    if group.get("maximize"):
-                        grad = -grad
-                    new = self._stepped(p.detach(), grad, self.state[p], group, numbers)
-                    replace(p, new)
-                    last = p
-        if last is not None:
-            last.start()  # the program of a step ends here
+            fresh(lambda: self._count(params))
+            for p, group in params:
+                grad = p.grad.detach()
+                if group.get("maximize"):
+                    grad = -grad
+                replace(p, self._stepped(p.detach(), grad, self.state[p], group, numbers))
+        guard(lambda: _structure(self, [p for p, _ in params]))
+        if params:
+            params[-1][0].start()  # the program of a step ends here
         return loss
+
+    def _count(self, params):
+        """Notes that one step more is taken of these parameters."""
+        return ()
 
     def _stepped(self, p, grad, state, group, numbers):
         raise NotImplementedError
+
+    def _keep(self, state, name, value):
+        """The state's tensor of a name takes a value."""
+        if name in state:
+            replace(state[name], value)
+        else:
+            state[name] = value.detach()
 
     # ---- state ----
 
@@ -98,7 +121,8 @@ class Optimizer:
         order = {id(p): i for i, p in enumerate(
             p for group in self.param_groups for p in group["params"])}
         return {
-            "state": {order[id(p)]: dict(own) for p, own in self.state.items() if own},
+            "state": {order[id(p)]: {k: v.detach() if isinstance(v, Tensor) else v for k, v in own.items()}
+                      for p, own in self.state.items() if own},
             "param_groups": [{**group, "params": [order[id(p)] for p in group["params"]]}
                              for group in self.param_groups]}
 
@@ -113,6 +137,7 @@ class Optimizer:
         for group, other in zip(self.param_groups, groups):
             group.update({k: tuple(v) if isinstance(v, list) else v
                           for k, v in other.items() if k != "params"})
+        restructured()
         self.state.clear()
         for i, own in state["state"].items():
             self.state[params[int(i)]] = {
@@ -143,21 +168,21 @@ class SGD(Optimizer):
             "nesterov": nesterov, "maximize": maximize})
 
     def _stepped(self, p, grad, state, group, numbers):
-        def number(value):
-            return numbers.like(p, value)
+        def number(name, change=lambda x: x):
+            return numbers.like(p, group, name, lambda: change(group[name]))
         if group["weight_decay"]:
-            grad = grad + p * number(group["weight_decay"])
+            grad = grad + p * number("weight_decay")
         if group["momentum"]:
             before = state.get("momentum_buffer")
             if before is None:
                 made = grad
             elif group["dampening"]:
-                made = before * number(group["momentum"]) + grad * number(1 - group["dampening"])
+                made = before * number("momentum") + grad * number("dampening", lambda x: 1 - x)
             else:
-                made = before * number(group["momentum"]) + grad
-            state["momentum_buffer"] = made
-            grad = grad + made * number(group["momentum"]) if group["nesterov"] else made
-        return p - grad * number(group["lr"])
+                made = before * number("momentum") + grad
+            self._keep(state, "momentum_buffer", made)
+            grad = grad + made * number("momentum") if group["nesterov"] else made
+        return p - grad * number("lr")
 
 
 class Adam(Optimizer):
@@ -174,26 +199,34 @@ class Adam(Optimizer):
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize})
 
+    def _count(self, params):
+        for p, group in params:
+            state = self.state[p]
+            if not state:
+                zero = p.session.full(p.shape, 0, p.dtype)
+                state.update(step=0, exp_avg=zero, exp_avg_sq=zero.detach())
+                if group["amsgrad"]:
+                    state["max_exp_avg_sq"] = zero.detach()
+            state["step"] = int(state["step"]) + 1
+        return ()
+
+    def _settings(self, group, state):
+        """What the operation takes of the settings, at a parameter's step."""
+        (beta1, beta2), step = group["betas"], state["step"]
+        return (1 - group["lr"] * group["weight_decay"] if self.decoupled else 1.0, beta1, 1 - beta1,
+                beta2, 1 - beta2, 1 / math.sqrt(1 - beta2 ** step), group["eps"],
+                group["lr"] / (1 - beta1 ** step))
+
     def _stepped(self, p, grad, state, group, numbers):
-        beta1, beta2 = group["betas"]
-        if not state:
-            zero = p.session.full(p.shape, 0, p.dtype)
-            state.update(step=0, exp_avg=zero, exp_avg_sq=zero)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = zero
-        state["step"] = step = int(state["step"]) + 1
-        decay = group["weight_decay"]
-        if decay and not self.decoupled:
-            grad = grad + p * numbers.like(p, decay)
-        keep = 1 - group["lr"] * decay if self.decoupled else 1.0
-        settings = numbers.like(p, (
-            keep, beta1, 1 - beta1, beta2, 1 - beta2, 1 / math.sqrt(1 - beta2 ** step), group["eps"],
-            group["lr"] / (1 - beta1 ** step)))
+        if group["weight_decay"] and not self.decoupled:
+            grad = grad + p * numbers.like(p, group, "weight_decay", lambda: group["weight_decay"])
+        settings = numbers.like(p, group, state["step"], lambda: self._settings(group, state))
         names = ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
         mean, square, *largest = (state[name] for name in names)
         new, *means = _shoal.apply(p.session, "adam", (p, grad, mean, square, settings, *largest), {},
                                    1 + len(names))
-        state.update(zip(names, means))
+        for name, value in zip(names, means):
+            replace(state[name], value)
         return new
 
 
@@ -217,18 +250,17 @@ class RMSprop(Optimizer):
                                   "weight_decay": weight_decay, "maximize": maximize})
 
     def _stepped(self, p, grad, state, group, numbers):
-        def number(value):
-            return numbers.like(p, value)
+        def number(name, key=None, change=lambda x: x):
+            return numbers.like(p, group, key or name, lambda: change(group[name]))
         if group["weight_decay"]:
-            grad = grad + p * number(group["weight_decay"])
-        alpha = group["alpha"]
-        square = grad * grad * number(1 - alpha)
+            grad = grad + p * number("weight_decay")
+        square = grad * grad * number("alpha", "1 - alpha", lambda x: 1 - x)
         if "square_avg" in state:
-            square = state["square_avg"] * number(alpha) + square
-        state["square_avg"] = square
-        move = grad / (square.sqrt() + number(group["eps"]))
+            square = state["square_avg"] * number("alpha") + square
+        self._keep(state, "square_avg", square)
+        move = grad / (square.sqrt() + number("eps"))
         if group["momentum"]:
             if "momentum_buffer" in state:
-                move = state["momentum_buffer"] * number(group["momentum"]) + move
-            state["momentum_buffer"] = move
-        return p - move * number(group["lr"])
+                move = state["momentum_buffer"] * number("momentum") + move
+            self._keep(state, "momentum_buffer", move)
+        return p - move * number("lr")

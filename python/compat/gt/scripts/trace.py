@@ -13,12 +13,12 @@ def main():
     parser.add_argument("-p", "--port", type=int, default=12345)
     parser.add_argument("--dir", default=".", help="the folder of the file")
     parser.add_argument("-o", "--output", default="trace.json", help="in Chrome's trace format")
-    parser.add_argument("-n", "--max-events", type=int,
-                        help="taken and not used: at most a million are kept")
+    parser.add_argument("-n", "--max-events", type=int, help="end once so many events have come")
     args = parser.parse_args()
     os.makedirs(args.dir, exist_ok=True)
+    most = ["--events", args.max_events] if args.max_events else []
     _command.become("trace", args.seconds, "--hub", address_of(f"{args.host}:{args.port}"),
-                    "-o", os.path.join(args.dir, args.output))
+                    "-o", os.path.join(args.dir, args.output), *most)
 
 
 if __name__ == "__main__":

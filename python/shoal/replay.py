@@ -1,0 +1,274 @@
+"""Functions that are recorded once and replayed without being called: `compile(function, replay=True)`.
+
+The first call with arguments of some kind runs as it is, the second is recorded, later ones send the
+program that was recorded, with the operands of the day: a message, whatever the function does. Operands
+are the arguments, and the tensors that the function used and that were there before, such as parameters
+and the state of an optimizer; what the function changed of them, in place, a replay changes, too, and the
+`.grad` of leaves. Numbers that an optimizer, a schedule or a random generator computes are computed anew;
+all others are those of the recording.
+"""
+import functools
+import gc
+import warnings
+
+from . import _shoal
+from .autograd import no_grad
+from .errors import ShoalError
+from .nn.module import Parameter
+from .pool import session
+from .recording import Recording, current, structure
+from .tensor import Tensor, _has_buffer
+
+_KINDS = 64  # of arguments, per function
+
+
+class Unfit(Exception):
+    """Why a function cannot be replayed."""
+
+
+# ---- nested arguments and results ----
+
+class _Held:
+    """An object that an argument is, by its identity."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __hash__(self):
+        return id(self.value)
+
+    def __eq__(self, other):
+        return isinstance(other, _Held) and other.value is self.value
+
+
+def _kind(value, leaves):
+    """What two arguments have in common for which one program serves; their tensors go to `leaves`."""
+    if isinstance(value, Tensor):
+        leaves.append(value)
+        return Tensor, value.shape, value.dtype, value.requires_grad
+    if isinstance(value, (tuple, list)):
+        return (type(value), *(_kind(item, leaves) for item in value))
+    if isinstance(value, dict):
+        return (dict, *((key, _kind(item, leaves)) for key, item in value.items()))
+    if isinstance(value, (int, float, str, bool, bytes, type(None))):
+        return type(value), value
+    return _Held(value)
+
+
+def _mapped(value, change):
+    """The same nested value with change(item) for all that is no tuple, list or dict."""
+    if isinstance(value, (tuple, list)):
+        items = [_mapped(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {key: _mapped(item, change) for key, item in value.items()}
+    return change(value)
+
+
+def _as_tensor(value):
+    is_array = not isinstance(value, Tensor) and hasattr(value, "dtype") and \
+        (hasattr(value, "__array__") or _has_buffer(value))
+    return session().tensor(value) if is_array else value
+
+
+def _detached(value):
+    return value.detach() if isinstance(value, Tensor) and not value.is_leaf else value
+
+
+def _found(value, outputs, arguments):
+    """A recorded result with tensors in their places."""
+    return _mapped(value, lambda item: item.find(outputs, arguments) if item.__class__ is _Place else item)
+
+
+# ---- what was recorded ----
+
+class _Place:
+    """Stands in a recorded result for a tensor: the output of a number, an argument, or an object."""
+
+    __slots__ = ("output", "argument", "object")
+
+    def __init__(self, output=None, argument=None, object=None):
+        self.output, self.argument, self.object = output, argument, object
+
+    def find(self, outputs, arguments):
+        """The tensor, in a replay."""
+        if self.output is not None:
+            return outputs[self.output]
+        return self.object if self.argument is None else arguments[self.argument]
+
+
+class Program:
+    """A recorded call: where its operands come from, and what it changes."""
+
+    def __init__(self, inside, recording, arguments, result):
+        self._structure, self._guards, self._before = structure(), recording.guards, recording.before
+        self._arguments = {id(tensor): i for i, tensor in enumerate(arguments)}
+        self._made = {id(tensor) for reference, _ in recording.made if (tensor := reference()) is not None}
+        self._outputs = []  # of the recording
+        self._rebound = self._changes(recording)
+        self._grads = self._gradients(recording)
+        self._result = _mapped(result, self._place)
+        self._recording, self._inside = recording, inside
+
+    def _output(self, tensor):
+        self._outputs.append(tensor.detach())
+        return len(self._outputs) - 1
+
+    def _place(self, tensor):
+        if not isinstance(tensor, Tensor):
+            return tensor
+        if id(tensor) in self._arguments:
+            return _Place(argument=self._arguments[id(tensor)])
+        if id(tensor) in self._made:
+            return _Place(output=self._output(tensor))
+        return _Place(object=tensor)
+
+    def _changes(self, recording):
+        rebound = []
+        for reference in recording.changed.values():
+            tensor = reference()
+            if tensor is None or id(tensor) in self._made:
+                continue
+            if not tensor.is_leaf:
+                raise Unfit(f"{tensor._text()}, which was there before, has become the result of an "
+                            "operation with gradients; change it under no_grad")
+            at = self._arguments.get(id(tensor))
+            place = _Place(object=tensor) if at is None else _Place(argument=at)
+            rebound.append((place, self._output(tensor)))
+        return rebound
+
+    def _gradients(self, recording):
+        grads = []
+        for leaf in recording.leaves.values():
+            now = getattr(leaf, "_grad", None)
+            if id(leaf) in self._made or (now is not None and id(now) not in self._made):
+                continue
+            grads.append((leaf, None if now is None else self._output(now)))
+        return grads
+
+    def finish(self, given, arguments):
+        """Makes the function; the result of this call. Nobody else may hold the function's own result."""
+        recording, outputs = self._recording, self._outputs
+        # Constants are held by what was seen; what else is alive is held by somebody else.
+        seen = [(None if id(tensor) in self._made else tensor, snapshot, value)
+                for tensor, snapshot, value in recording.seen.values()]
+        recording.seen.clear()
+        self._check_kept(recording)
+        values = [tensor._value for tensor in given]
+        others = {value for tensor, _, value in seen
+                  if tensor is not None and id(tensor) not in self._arguments}
+        if len(set(values)) < len(values) or not others.isdisjoint(values):
+            raise Unfit("an argument is the same tensor as another one, or as one that it uses anyway")
+        fresh = {tensor._value: (i, k) for i, (_, tensors) in enumerate(recording.fresh)
+                 for k, tensor in enumerate(tensors)}
+        operands = [(self._source(tensor, snapshot, value, fresh), snapshot)
+                    for tensor, snapshot, value in seen]
+        whole = _shoal.Function(self._inside, [snapshot for _, snapshot in operands], outputs)
+        operands = [operand for i, operand in enumerate(operands) if whole.uses(i)]
+        self._function = _shoal.Function(self._inside, [snapshot for _, snapshot in operands], outputs)
+        self._operands = [source for source, _ in operands]
+        self._fresh = [make for make, _ in recording.fresh]
+        self._outputs = self._recording = self._made = None
+        return _found(self._result, outputs, arguments)
+
+    def _check_kept(self, recording):
+        grads = {id(getattr(leaf, "_grad", None)) for leaf, _ in self._grads}
+        for collect in (lambda: None, gc.collect):  # a cycle may hold it, nobody else
+            collect()
+            kept = [line for reference, line in recording.made if (tensor := reference()) is not None
+                    and id(tensor) not in grads and not tensor._value]
+            if not kept:
+                return
+        raise Unfit(f"a tensor that was made at {kept[0] or '?'} is kept outside of it; return it instead")
+
+    def _source(self, tensor, snapshot, value, fresh):
+        if tensor is None:
+            return ("fresh", fresh[value]) if value in fresh else ("object", snapshot)
+        at = self._arguments.get(id(tensor))
+        return ("object", tensor) if at is None else ("argument", at)
+
+    def fits(self, arguments):
+        """Whether a replay does what calling the function would."""
+        return (self._structure == structure() and self._function.current()
+                and all(function() == value for function, value in self._guards)
+                and all(getattr(leaf, "_grad", None) is grad for leaf, grad in self._before)
+                and not any(place.object is tensor for tensor in arguments for place, _ in self._rebound))
+
+    def replay(self, arguments):
+        """Runs it with these arguments; the result of the function."""
+        fresh = [make() for make in self._fresh]
+        outputs = self._function.run([
+            source if kind == "object" else arguments[source] if kind == "argument"
+            else fresh[source[0]][source[1]] for kind, source in self._operands])
+        with no_grad():
+            for place, output in self._rebound:
+                place.find(outputs, arguments)._rebind(outputs[output])
+        for leaf, output in self._grads:
+            leaf._grad = None if output is None else outputs[output]
+        return _found(self._result, outputs, arguments)
+
+
+class Replayed:
+    """What `compile(function, replay=True)` returns. `programs`: how many were recorded."""
+
+    def __init__(self, function, scope):
+        functools.update_wrapper(self, function)
+        self._function, self._scope = function, scope
+        self._known = {}  # kind of call -> None: called once; Program; Unfit
+        self.programs = 0
+
+    def __call__(self, *args, **keywords):
+        if current() is not None:  # a part of the function around it
+            return self._function(*args, **keywords)
+        call, arguments, inside = _mapped([args, keywords], _as_tensor), [], session()
+        kind = (id(inside), _shoal.gradients_mode(), tuple(_shoal.signal_scopes()),
+                _kind(call, arguments))
+        known = self._known.get(kind, self)
+        if known.__class__ is Program and known.fits(arguments):
+            return known.replay(arguments)
+        with self._scope():
+            if known is self:
+                self._remember(kind, None)
+            if known is self or known.__class__ is Unfit:
+                return _mapped(self._function(*call[0], **call[1]), _detached)
+            return self._record(kind, inside, arguments, call)
+
+    def _remember(self, kind, known):
+        while len(self._known) >= _KINDS:
+            self._known.pop(next(iter(self._known)))
+        self._known[kind] = known
+
+    def _record(self, kind, inside, arguments, call):
+        # Objects of their own tell an argument from the same tensor by another way.
+        given = [tensor if tensor.requires_grad else tensor.detach() for tensor in arguments]
+        own = dict(zip(map(id, arguments), given))
+        back = dict(zip(map(id, given), arguments))
+        call = _mapped(call, lambda item: own.get(id(item), item))
+        recording, sent = Recording(), inside.counts().programs
+        with recording:
+            result = self._function(*call[0], **call[1])
+        for tensor, copy in zip(arguments, given):
+            if id(copy) in recording.changed and copy is not tensor:
+                with no_grad():
+                    tensor._rebind(copy)
+        plain = _mapped(result, lambda item: _detached(back.get(id(item), item)))
+        try:
+            if any(isinstance(tensor, Parameter) for tensor in arguments):
+                raise Unfit("an argument is a parameter, which a module may use as well; pass the module")
+            if recording.reads:
+                raise Unfit(f"a value is read at {recording.reads[0]}; return it and read it outside")
+            program = Program(inside, recording, given, result)
+            if inside.counts().programs != sent:
+                raise ShoalError("another thread has sent what was recorded so far")
+            plain = result = None
+            plain = _found(program._result, program._outputs, arguments)
+            result = program.finish(given, arguments)
+        except (Unfit, ShoalError) as why:
+            if not recording.reads and inside.counts().programs != sent:
+                return plain  # to be recorded at the next call
+            self._remember(kind, Unfit(str(why)))
+            warnings.warn(f"{self.__qualname__} is not replayed, but called each time: {why}", stacklevel=3)
+            return plain
+        self.programs += 1
+        self._remember(kind, program)
+        return result

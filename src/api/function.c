@@ -1,0 +1,284 @@
+/* Functions: what was recorded once, to be run with other operands without recording it again. */
+#include "api/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a result comes from: an output of the graph, or the operand that it is. */
+typedef struct result {
+    bool operand;
+    uint32_t index;
+    shoal_type type;
+    const char *signal; /* as the recorded handle had them */
+    bool shared;
+} result;
+
+struct shoal_function {
+    shoal_session *session; /* held */
+    uint32_t era;
+    uint64_t epoch; /* of the pool that it was recorded for */
+    graph *graph;
+    base_str key;
+    uint32_t n_operands, n_used, n_results, n_outputs;
+    shoal_type *operands;
+    uint32_t *used; /* per input of the graph: the operand */
+    result *results;
+};
+
+/* ---- making ---- */
+
+static shoal_status note_operands(shoal_function *f, shoal_tensor *const *inputs, base_map *known) {
+    char text[BASE_TYPE_TEXT];
+    for (uint32_t i = 0; i < f->n_operands; i++) {
+        const shoal_tensor *x = api_base(inputs[i]);
+        f->operands[i] = inputs[i]->type;
+        if (x->session != f->session)
+            return base_fail(SHOAL_INVALID, "function: input %u belongs to another session", i);
+        SHOAL_TRY(api_check_era(x));
+        if (x->value == API_NO_VALUE)
+            return base_fail(SHOAL_INVALID,
+                             "function: input %u (%s) is recorded and has not been started; "
+                             "shoal_start it first",
+                             i, base_type_text(&inputs[i]->type, text));
+        if (!base_map_get(known, x->value))
+            SHOAL_TRY(base_map_set(known, x->value, (void *)((uintptr_t)i + 1)));
+    }
+    return SHOAL_OK;
+}
+
+/* values: the traced values of the results that are outputs of the graph. */
+static shoal_status note_results(shoal_function *f, shoal_tensor *const *outputs,
+                                 const base_map *known, uint32_t *values) {
+    char text[BASE_TYPE_TEXT];
+    for (uint32_t i = 0; i < f->n_results; i++) {
+        const shoal_tensor *y = api_base(outputs[i]);
+        result *r = &f->results[i];
+        *r = (result){
+            .type = outputs[i]->type, .signal = outputs[i]->signal, .shared = outputs[i]->shared};
+        if (y->session != f->session)
+            return base_fail(SHOAL_INVALID, "function: output %u belongs to another session", i);
+        if (y->value == API_NO_VALUE && !y->gone) {
+            r->index = f->n_outputs;
+            values[f->n_outputs++] = y->traced;
+            continue;
+        }
+        uintptr_t at = y->gone ? 0 : (uintptr_t)base_map_get(known, y->value);
+        if (!at)
+            return base_fail(SHOAL_INVALID,
+                             "function: output %u (%s) was not recorded since, nor is it an input",
+                             i, base_type_text(&r->type, text));
+        r->operand = true;
+        r->index = (uint32_t)(at - 1);
+    }
+    return SHOAL_OK;
+}
+
+/* Marks what the outputs depend on. */
+static void mark_needed(const shoal_graph *trace, const uint32_t *values, uint32_t n,
+                        bool *needed) {
+    for (uint32_t i = 0; i < n; i++) needed[values[i]] = true;
+    for (uint32_t k = trace->n_nodes; k-- > 0;) {
+        const shoal_node *node = &trace->nodes[k];
+        bool live = false;
+        for (uint32_t o = 0; o < node->n_outputs; o++) live |= needed[node->first_output + o];
+        for (uint32_t i = 0; i < node->n_inputs && live; i++) needed[node->inputs[i]] = true;
+    }
+}
+
+static shoal_status extract(shoal_function *f, const base_map *known, const uint32_t *values) {
+    char text[BASE_TYPE_TEXT];
+    const shoal_session *session = f->session;
+    const shoal_graph *trace = graph_data(session->trace);
+    bool *needed = calloc(trace->n_values + 1, 1);
+    uint32_t *inputs = calloc(trace->n_inputs + 1, sizeof *inputs);
+    f->used = calloc(trace->n_inputs + 1, sizeof *f->used);
+    shoal_status status = needed && inputs && f->used
+                              ? SHOAL_OK
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+    if (status == SHOAL_OK) mark_needed(trace, values, f->n_outputs, needed);
+    for (uint32_t i = 0; status == SHOAL_OK && i < trace->n_inputs; i++) {
+        uint32_t value = trace->inputs[i];
+        if (!needed[value]) continue;
+        uintptr_t at = (uintptr_t)base_map_get(known, session->input_values.data[i]);
+        if (!at)
+            status = base_fail(SHOAL_INVALID,
+                               "function: the outputs depend on a tensor (%s) that is not among "
+                               "the inputs",
+                               base_type_text(&trace->values[value].type, text));
+        inputs[f->n_used] = value;
+        f->used[f->n_used++] = (uint32_t)(at - 1);
+    }
+    if (status == SHOAL_OK)
+        status = graph_extract(trace, inputs, f->n_used, values, f->n_outputs, f->graph);
+    free(needed);
+    free(inputs);
+    return status;
+}
+
+static shoal_status record(shoal_function *f, shoal_tensor *const *inputs,
+                           shoal_tensor *const *outputs) {
+    base_map known;
+    base_map_init(&known);
+    uint32_t *values = calloc((size_t)f->n_results + 1, sizeof *values);
+    shoal_status status =
+        values ? graph_new(0, &f->graph) : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+    if (status == SHOAL_OK) status = note_operands(f, inputs, &known);
+    if (status == SHOAL_OK) status = note_results(f, outputs, &known, values);
+    if (status == SHOAL_OK && f->n_outputs) status = extract(f, &known, values);
+    if (status == SHOAL_OK) status = graph_encode(graph_data(f->graph), true, &f->key);
+    free(values);
+    base_map_fini(&known);
+    return status;
+}
+
+shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inputs,
+                                uint32_t n_inputs, shoal_tensor *const *outputs, uint32_t n_outputs,
+                                shoal_function **out) {
+    *out = NULL;
+    shoal_function *f = calloc(1, sizeof *f);
+    if (!f) return base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+    base_str_init(&f->key);
+    atomic_fetch_add(&session->refs, 1);
+    *f = (shoal_function){.session = session,
+                          .key = f->key,
+                          .n_operands = n_inputs,
+                          .n_results = n_outputs,
+                          .operands = calloc((size_t)n_inputs + 1, sizeof *f->operands),
+                          .results = calloc((size_t)n_outputs + 1, sizeof *f->results)};
+    pthread_mutex_lock(&session->lock);
+    shoal_status status = f->operands && f->results
+                              ? api_check(session)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+    if (status == SHOAL_OK) {
+        f->era = session->era;
+        f->epoch = worker_epoch(session->worker);
+        status = record(f, inputs, outputs);
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (status != SHOAL_OK) shoal_function_free(&f);
+    *out = f;
+    return status;
+}
+
+void shoal_function_free(shoal_function **out) {
+    shoal_function *f = *out;
+    *out = NULL;
+    if (!f) return;
+    graph_destroy(&f->graph);
+    base_str_fini(&f->key);
+    free(f->operands);
+    free(f->used);
+    free(f->results);
+    api_session_release(f->session);
+    free(f);
+}
+
+/* ---- running ---- */
+
+static shoal_status check_operands(const shoal_function *f, shoal_tensor *const *inputs) {
+    char a[BASE_TYPE_TEXT], b[BASE_TYPE_TEXT];
+    for (uint32_t i = 0; i < f->n_operands; i++) {
+        const shoal_tensor *x = inputs[i];
+        if (x->session != f->session)
+            return base_fail(SHOAL_INVALID, "function: input %u belongs to another session", i);
+        if (!base_type_equal(&x->type, &f->operands[i]))
+            return base_fail(SHOAL_INVALID, "function: input %u is %s; it was recorded with %s", i,
+                             base_type_text(&x->type, a), base_type_text(&f->operands[i], b));
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status bind(const shoal_function *f, shoal_tensor *const *inputs, uint64_t *values) {
+    for (uint32_t i = 0; i < f->n_used; i++) {
+        const shoal_tensor *x = api_base(inputs[f->used[i]]);
+        SHOAL_TRY(api_check_era(x));
+        if (x->value == API_NO_VALUE)
+            return base_fail(SHOAL_INTERNAL, "function: input %u has no value", f->used[i]);
+        values[i] = x->value;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status make_handles(const shoal_function *f, shoal_tensor *const *inputs,
+                                 shoal_tensor **outputs) {
+    for (uint32_t i = 0; i < f->n_results; i++) {
+        const result *r = &f->results[i];
+        SHOAL_TRY(r->operand ? api_alias(inputs[r->index], &outputs[i])
+                             : api_tensor_alloc(f->session, &r->type, &outputs[i]));
+        outputs[i]->signal = r->signal;
+        outputs[i]->shared = r->shared;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status send(const shoal_function *f, shoal_tensor *const *inputs,
+                         shoal_tensor **outputs) {
+    shoal_session *session = f->session;
+    api_submission s = {.message = SHOAL__SUBMIT__INIT,
+                        .inputs = calloc((size_t)f->n_used + 1, sizeof *s.inputs),
+                        .outputs = calloc((size_t)f->n_outputs + 1, sizeof *s.outputs)};
+    shoal_status status = s.inputs && s.outputs
+                              ? bind(f, inputs, s.inputs)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory to run a function");
+    if (status == SHOAL_OK) {
+        s.message.inputs = s.inputs;
+        s.message.n_inputs = f->n_used;
+        s.message.outputs = s.outputs;
+        s.message.n_outputs = f->n_outputs;
+        for (uint32_t i = 0; i < f->n_outputs; i++) s.outputs[i] = session->next_value++;
+        status = api_submission_send(session, graph_data(f->graph), &f->key, &s);
+    }
+    for (uint32_t i = 0; status == SHOAL_OK && i < f->n_results; i++) {
+        if (f->results[i].operand) continue;
+        outputs[i]->value = s.outputs[f->results[i].index];
+        outputs[i]->program = s.message.program;
+    }
+    api_submission_fini(&s);
+    return status;
+}
+
+/* What is recorded goes first: operands may be among it. */
+static shoal_status run(const shoal_function *f, shoal_tensor *const *inputs,
+                        shoal_tensor **outputs) {
+    shoal_session *session = f->session;
+    SHOAL_TRY(api_check(session));
+    SHOAL_TRY(check_operands(f, inputs));
+    api_drain(session);
+    if (session->pending.count) SHOAL_TRY(api_flush(session, NULL, NULL, 0, NULL));
+    SHOAL_TRY(make_handles(f, inputs, outputs));
+    return f->n_outputs ? send(f, inputs, outputs) : SHOAL_OK;
+}
+
+shoal_status shoal_function_run(shoal_function *f, shoal_tensor *const *inputs,
+                                shoal_tensor **outputs) {
+    memset(outputs, 0, f->n_results * sizeof *outputs);
+    pthread_mutex_lock(&f->session->lock);
+    shoal_status status = run(f, inputs, outputs);
+    pthread_mutex_unlock(&f->session->lock);
+    for (uint32_t i = 0; i < f->n_results && status != SHOAL_OK; i++)
+        shoal_tensor_free(&outputs[i]);
+    return status;
+}
+
+bool shoal_function_uses(const shoal_function *f, uint32_t input) {
+    for (uint32_t i = 0; i < f->n_used; i++)
+        if (f->used[i] == input) return true;
+    for (uint32_t i = 0; i < f->n_results; i++)
+        if (f->results[i].operand && f->results[i].index == input) return true;
+    return false;
+}
+
+bool shoal_function_is_current(const shoal_function *f) {
+    pthread_mutex_lock(&f->session->lock);
+    bool current = !f->session->closed && f->era == f->session->era &&
+                   f->epoch == worker_epoch(f->session->worker);
+    pthread_mutex_unlock(&f->session->lock);
+    return current;
+}
+
+uint64_t shoal_tensor_value(const shoal_tensor *x) {
+    pthread_mutex_lock(&x->session->lock);
+    uint64_t value = (x->base ? x->base : x)->value;
+    pthread_mutex_unlock(&x->session->lock);
+    return value;
+}

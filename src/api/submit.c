@@ -1,0 +1,288 @@
+/* From the trace to the hub: what is recorded becomes a program, or one that the hub has already.
+ */
+#include "api/state.h"
+
+#include "backend/ref/ref.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- programs ---- */
+
+void api_submission_fini(api_submission *s) {
+    base_str_fini(&s->simplified);
+    free(s->inputs);
+    free(s->outputs);
+    free(s->uploads);
+    free(s->upload_pointers);
+}
+
+static shoal_status list_uploads(shoal_session *session, api_submission *s) {
+    s->uploads = calloc(session->n_uploads + 1, sizeof *s->uploads);
+    s->upload_pointers = calloc(session->n_uploads + 1, sizeof *s->upload_pointers);
+    if (!s->uploads || !s->upload_pointers)
+        return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    for (size_t i = 0; i < session->n_uploads; i++) {
+        shoal__upload__init(&s->uploads[i]);
+        s->upload_pointers[i] = &s->uploads[i];
+        s->uploads[i].value = session->uploads[i].value;
+        s->uploads[i].dtype = session->uploads[i].type.dtype;
+        s->uploads[i].n_dims = session->uploads[i].type.rank;
+        s->uploads[i].dims = session->uploads[i].type.dims;
+        size_t bytes = (size_t)base_type_bytes(&session->uploads[i].type);
+        if (bytes <= WIRE_SMALL)
+            s->uploads[i].data = (ProtobufCBinaryData){bytes, (void *)session->uploads[i].data};
+    }
+    s->message.uploads = s->upload_pointers;
+    s->message.n_uploads = session->n_uploads;
+    return SHOAL_OK;
+}
+
+/* The graph as the hub gets it: simplified. That is done for new programs only; those that repeat
+ * are known by what was recorded. */
+static shoal_status simplify(const shoal_graph *recorded, base_str *out) {
+    graph *g;
+    SHOAL_TRY(graph_new(0, &g));
+    shoal_status status = graph_rewrite(recorded, ref_evaluate, NULL, g);
+    if (status == SHOAL_OK) status = graph_encode(graph_data(g), true, out);
+    graph_destroy(&g);
+    return status;
+}
+
+/* Finds the program among those the hub knows, or gives it a number and encodes it. */
+static shoal_status number_program(shoal_session *session, const shoal_graph *recorded,
+                                   const base_str *key, api_submission *s) {
+    uint64_t hash = base_hash(key->data, key->size);
+    size_t oldest = 0;
+    for (size_t i = 0; i < session->programs.count; i++) {
+        api_program *program = &session->programs.data[i];
+        if (program->used < session->programs.data[oldest].used) oldest = i;
+        if (program->hash != hash || program->key.size != key->size ||
+            memcmp(program->key.data, key->data, key->size))
+            continue;
+        program->used = ++session->clock;
+        s->message.program = program->id;
+        return SHOAL_OK;
+    }
+    s->message.program = session->next_program++;
+    SHOAL_TRY(simplify(recorded, &s->simplified));
+    s->message.graph = (ProtobufCBinaryData){s->simplified.size, (uint8_t *)s->simplified.data};
+    api_program program = {s->message.program, hash, {0}, ++session->clock};
+    base_str_bytes(&program.key, key->data, key->size);
+    SHOAL_TRY(base_str_status(&program.key));
+    if (session->programs.count < API_PROGRAMS) {
+        if (base_vec_push(&session->programs, program)) return SHOAL_OK;
+        base_str_fini(&program.key);
+        return SHOAL_NO_MEMORY;
+    }
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.n_programs = 1;
+    release.programs = &session->programs.data[oldest].id;
+    shoal_status status = worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base);
+    base_str_fini(&session->programs.data[oldest].key);
+    session->programs.data[oldest] = program;
+    return status;
+}
+
+static uint32_t outstanding(shoal_session *session) {
+    pthread_mutex_lock(&session->news);
+    uint32_t n = session->outstanding;
+    pthread_mutex_unlock(&session->news);
+    return n;
+}
+
+static bool half_through(void *context) {
+    shoal_session *session = context;
+    return outstanding(session) <= API_OUTSTANDING / 2 || worker_state(session->worker) != SHOAL_OK;
+}
+
+/* Back-pressure: at most so many programs are on their way. Who is that far ahead waits until half
+ * of them are through, rather than to be woken by each. */
+static shoal_status await_room(shoal_session *session) {
+    if (outstanding(session) < API_OUTSTANDING) return worker_state(session->worker);
+    SHOAL_TRY(api_wait(session, half_through, session));
+    return worker_state(session->worker);
+}
+
+shoal_status api_submission_send(shoal_session *session, const shoal_graph *recorded,
+                                 const base_str *key, api_submission *s) {
+    SHOAL_TRY(number_program(session, recorded, key, s));
+    SHOAL_TRY(list_uploads(session, s));
+    s->message.release = session->released.data;
+    s->message.n_release = session->released.count;
+    SHOAL_TRY(await_room(session));
+    pthread_mutex_lock(&session->news);
+    session->outstanding++;
+    pthread_mutex_unlock(&session->news);
+    base_events *events = worker_events(session->worker);
+    if (base_events_on(events)) {
+        shoal_event event = {.kind = SHOAL_EVENT_SUBMIT,
+                             .instance = s->message.program & 0xFFFFFFFFFF,
+                             .bytes = s->message.graph.len,
+                             .slot = worker_home(session->worker),
+                             .peer = SHOAL_NO_SLOT};
+        worker_label(recorded, 0, recorded->n_nodes, &event);
+        base_events_put(events, &event);
+    }
+    shoal_status status = worker_send(session->worker, SHOAL__KIND__SUBMIT, &s->message.base);
+    if (status == SHOAL_OK) {
+        session->released.count = 0;
+        session->n_uploads = 0;
+        return SHOAL_OK;
+    }
+    pthread_mutex_lock(&session->news);
+    session->outstanding--;
+    pthread_mutex_unlock(&session->news);
+    return status;
+}
+
+/* ---- the trace ---- */
+
+/* The part of the trace that live handles, and the value that is to come home, depend on. */
+typedef struct cut {
+    graph *graph;
+    base_str key;
+    shoal_tensor **handles; /* per output that a handle is for */
+    size_t n_handles;
+    uint32_t home[1]; /* the output that comes home */
+} cut;
+
+static void cut_fini(cut *c) {
+    graph_destroy(&c->graph);
+    base_str_fini(&c->key);
+    free(c->handles);
+}
+
+static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c,
+                              api_submission *s) {
+    uint32_t home_value = 0;
+    if (home) SHOAL_TRY(api_trace_value(home, &home_value));
+    size_t most = session->pending.count + 1;
+    uint32_t *values = calloc(most, sizeof *values);
+    s->outputs = calloc(most, sizeof *s->outputs);
+    c->handles = calloc(most, sizeof *c->handles);
+    if (!values || !s->outputs || !c->handles) {
+        free(values);
+        return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    }
+    for (size_t i = 0; i < session->pending.count; i++) {
+        shoal_tensor *tensor = session->pending.data[i];
+        /* A handle that only the reader holds is not worth keeping, but its holder may go on; nor
+         * is one that gradients only pass through. */
+        uint32_t refs = tensor ? (uint32_t)atomic_load(&tensor->refs) : 0;
+        if (!refs || (refs == tensor->links && !tensor->saved)) continue;
+        values[c->n_handles] = tensor->traced;
+        c->handles[c->n_handles] = tensor;
+        s->outputs[c->n_handles++] = session->next_value++;
+    }
+    size_t n = c->n_handles;
+    if (home) {
+        c->home[0] = (uint32_t)n;
+        s->message.home = c->home;
+        s->message.n_home = 1;
+        values[n] = home_value;
+        s->outputs[n++] = session->next_value++;
+    }
+    const shoal_graph *trace = graph_data(session->trace);
+    shoal_status status = graph_new(0, &c->graph);
+    if (status == SHOAL_OK)
+        status =
+            graph_extract(trace, trace->inputs, trace->n_inputs, values, (uint32_t)n, c->graph);
+    free(values);
+    s->message.outputs = s->outputs;
+    s->message.n_outputs = n;
+    s->message.inputs = session->input_values.data;
+    s->message.n_inputs = session->input_values.count;
+    SHOAL_TRY(status);
+    SHOAL_TRY(graph_encode(graph_data(c->graph), true, &c->key));
+    base_str_bytes(&c->key, c->home, s->message.n_home * sizeof *c->home);
+    return base_str_status(&c->key);
+}
+
+static void clear_trace(shoal_session *session) {
+    graph_destroy(&session->trace);
+    base_map_fini(&session->inputs);
+    session->input_values.count = 0;
+    session->pending.count = 0;
+}
+
+/* Before the handles that were given back: what is released must not be among the inputs. */
+static bool nothing_to_do(const shoal_session *session, const shoal_tensor *home) {
+    if (home) return false;
+    for (size_t i = 0; i < session->pending.count; i++)
+        if (session->pending.data[i]) return false;
+    return true;
+}
+
+/* What was given back usually goes with the next program; without one it goes alone. */
+static shoal_status send_released(shoal_session *session) {
+    if (!session->released.count) return SHOAL_OK;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = session->released.data;
+    release.n_values = session->released.count;
+    SHOAL_TRY(worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base));
+    session->released.count = 0;
+    return SHOAL_OK;
+}
+
+shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
+                       uint64_t *home_value) {
+    api_drain(session);
+    if (nothing_to_do(session, home)) {
+        clear_trace(session);
+        return send_released(session);
+    }
+    api_submission s = {.message = SHOAL__SUBMIT__INIT};
+    cut c = {0};
+    shoal_status status = cut_trace(session, home, &c, &s);
+    if (status == SHOAL_OK && home) {
+        *home_value = s.outputs[s.message.n_outputs - 1];
+        status = worker_expect(session->worker, *home_value, data, bytes);
+    }
+    if (status == SHOAL_OK) status = api_submission_send(session, graph_data(c.graph), &c.key, &s);
+    if (status == SHOAL_OK) {
+        for (size_t i = 0; i < c.n_handles; i++) {
+            c.handles[i]->value = s.outputs[i];
+            c.handles[i]->program = s.message.program;
+        }
+        for (size_t i = 0; i < session->pending.count; i++) {
+            shoal_tensor *tensor = session->pending.data[i];
+            if (tensor) tensor->gone = tensor->value == API_NO_VALUE;
+        }
+        /* The copy at home is the reader's; the hub need not keep it. */
+        if (home && !base_vec_push(&session->released, *home_value)) status = SHOAL_NO_MEMORY;
+        clear_trace(session);
+    }
+    cut_fini(&c);
+    api_submission_fini(&s);
+    return status;
+}
+
+shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool json, char **out) {
+    api_drain(session);
+    api_submission s = {.message = SHOAL__SUBMIT__INIT};
+    cut c = {0};
+    Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
+    ProtobufCMessage *answer = NULL;
+    shoal_status status = cut_trace(session, home, &c, &s);
+    if (status == SHOAL_OK) status = simplify(graph_data(c.graph), &s.simplified);
+    if (status == SHOAL_OK) status = list_uploads(session, &s);
+    if (status == SHOAL_OK) {
+        s.message.graph = (ProtobufCBinaryData){s.simplified.size, (uint8_t *)s.simplified.data};
+        ask.submit = &s.message;
+        status = api_ask(session, SHOAL__KIND__EXPLAIN_ASK, &ask.base, &ask.token, &answer);
+    }
+    if (status == SHOAL_OK) {
+        session->n_uploads = 0;
+        const Shoal__Explained *explained = (const Shoal__Explained *)answer;
+        if (explained->error)
+            status =
+                base_fail((shoal_status)explained->error->status, "%s", explained->error->message);
+        else
+            *out = strdup(json ? explained->json : explained->text);
+        protobuf_c_message_free_unpacked(answer, NULL);
+    }
+    cut_fini(&c);
+    api_submission_fini(&s);
+    return status;
+}
