@@ -108,21 +108,19 @@ typedef struct splitter {
     bool *needed;      /* per node */
     bool *awaited;     /* per step: it brings nothing that has not been waited for */
     /* per value: what it is made of by nothing but turning and spreading, when that is there from
-     * outside; NO_VALUE: of nothing; else the value itself. Later steps make it anew. */
+     * outside; GRAPH_NO_VALUE: of nothing; else the value itself. Later steps make it anew. */
     uint32_t *root;
 } splitter;
-
-enum { NO_VALUE = UINT32_MAX };
 
 static uint32_t find_root(const splitter *s, uint32_t value) {
     uint32_t n = s->g->values[value].node;
     if (n == SHOAL_NO_NODE) return value;
     const shoal_node *node = &s->g->nodes[n];
     if (node->op == GRAPH_EXCHANGE || node->n_outputs > 1 || node->n_regions) return value;
-    if (!node->n_inputs) return NO_VALUE;
+    if (!node->n_inputs) return GRAPH_NO_VALUE;
     if (node->n_inputs > 1 || strcmp(graph_op(node->op)->category, "shape")) return value;
     uint32_t root = s->root[node->inputs[0]], from;
-    if (root == NO_VALUE) return NO_VALUE;
+    if (root == GRAPH_NO_VALUE) return GRAPH_NO_VALUE;
     from = s->g->values[root].node;
     return from == SHOAL_NO_NODE || s->g->nodes[from].op == GRAPH_EXCHANGE ? root : value;
 }
@@ -136,7 +134,7 @@ static uint32_t read_from(const splitter *s, uint32_t step, uint32_t value) {
 
 /* The step of an exchange that brings a value and that nothing has waited for yet, or NO_NODE. */
 static uint32_t brought_by(const splitter *s, uint32_t value) {
-    uint32_t node = value == NO_VALUE ? SHOAL_NO_NODE : s->g->values[value].node;
+    uint32_t node = value == GRAPH_NO_VALUE ? SHOAL_NO_NODE : s->g->values[value].node;
     if (node == SHOAL_NO_NODE || s->g->nodes[node].op != GRAPH_EXCHANGE) return SHOAL_NO_NODE;
     return s->awaited[s->step_of[node]] ? SHOAL_NO_NODE : s->step_of[node];
 }
@@ -205,7 +203,8 @@ static void find_uses(splitter *s) {
             s->needed[n] |= s->last_use[node->first_output + o] != SHOAL_NO_NODE;
         for (uint32_t i = 0; i < node->n_inputs && s->needed[n]; i++) {
             uint32_t value = read_from(s, s->step_of[n], node->inputs[i]);
-            if (value != NO_VALUE && s->last_use[value] == SHOAL_NO_NODE) s->last_use[value] = n;
+            if (value != GRAPH_NO_VALUE && s->last_use[value] == SHOAL_NO_NODE)
+                s->last_use[value] = n;
         }
     }
 }
@@ -231,7 +230,7 @@ static shoal_status compute_step(const splitter *s, uint32_t at) {
         const shoal_node *node = &g->nodes[n];
         for (uint32_t i = 0; i < node->n_inputs && s->needed[n]; i++) {
             uint32_t value = read_from(s, at, node->inputs[i]);
-            uint32_t from = value == NO_VALUE ? step->first : g->values[value].node;
+            uint32_t from = value == GRAPH_NO_VALUE ? step->first : g->values[value].node;
             if ((from != SHOAL_NO_NODE && from >= step->first) || seen[value]) continue;
             seen[value] = true;
             inputs[step->n_inputs++] = value;

@@ -212,7 +212,7 @@ static void multiply(const job *j, int64_t group, int64_t m, const char *a, bool
         c->gemm->block(m, c->features, smaller(depth, c->k - p),
                        a + (size_t)(p * strides[1]) * c->bytes, strides,
                        kernel + (size_t)(p * panel) * c->bytes, panel, panel * c->k, to,
-                       c->features, p > 0, NULL);
+                       (const int64_t[]){c->features, 1}, p > 0, NULL);
 }
 
 static void convolve_range(void *context, uint32_t part, int64_t begin, int64_t end) {

@@ -41,11 +41,11 @@ typedef struct cpu_gemm {
     /* n columns of k rows as panels, one after the other; the last one filled up with zeros. */
     void (*pack_b)(int64_t k, int64_t n, const void *b, const int64_t *strides, void *to);
     /* c = a * b, or with `add` c += a * b. Panels of b are b_panel apart, their rows b_row; one
-     * that is not full has to be packed. One stride of a is 1. scratch: room for m * k elements and
-     * the slack, for rows of a that are to be packed first; or NULL. */
+     * that is not full has to be packed. One stride of a is 1, and one of c. scratch: room for
+     * m * k elements and the slack, for rows of a that are to be packed first; or NULL. */
     void (*block)(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *a_strides,
-                  const void *b, int64_t b_row, int64_t b_panel, void *c, int64_t c_row, bool add,
-                  void *scratch);
+                  const void *b, int64_t b_row, int64_t b_panel, void *c, const int64_t *c_strides,
+                  bool add, void *scratch);
     /* y = matrix * x, n x k times k; x has unit stride, and so has one side of the matrix. */
     void (*vector)(int64_t n, int64_t k, const void *matrix, const int64_t *strides, const void *x,
                    void *y);
@@ -227,6 +227,11 @@ typedef struct cpu_matrix {
  * the order of sums along k, which `depth` decides, is a matter of speed. */
 typedef struct cpu_blocks {
     const cpu_gemm *gemm; /* NULL: none */
+    /* What is multiplied: the operands, or, turned, both of them transposed and exchanged, which
+     * gives the transposed result. */
+    bool turned;
+    int64_t m, n;
+    int64_t lhs_strides[2], rhs_strides[2], out_strides[2];
     int64_t depth, width, rows, columns, group;
     bool pack_lhs, pack_rhs;
     size_t lhs, lhs_each, rhs, rhs_each; /* offsets in the workspace; bytes per thread, per batch */

@@ -219,6 +219,27 @@ static const tile_kernel kernels[ROWS][2][2] = {
 #endif
 };
 
+/* A tile of a result whose columns are side by side: summed beside c, and turned on its way. */
+static void multiply_turned(const tile *whole, int rows, int columns, bool near, int64_t c_column) {
+    /* Whole vectors of rows, though only those that exist are read. */
+    real sums[(ROWS + WIDTH - 1) / WIDTH * WIDTH * PANEL], turned[PANEL * WIDTH];
+    tile t = *whole;
+    t.c = sums;
+    t.c_row = PANEL;
+    t.add = false;
+    kernels[rows - 1][columns > WIDTH][near](&t);
+    for (int i = 0; i < rows; i += WIDTH) {
+        int some = rows - i < WIDTH ? rows - i : WIDTH;
+        for (int j = 0; j < columns; j += WIDTH)
+            transpose(sums + i * PANEL + j, PANEL, some, turned + j * WIDTH, WIDTH);
+        for (int j = 0; j < columns; j++) {
+            real *c = whole->c + i + j * c_column;
+            const real *from = turned + j * WIDTH;
+            for (int r = 0; r < some; r++) c[r] = whole->add ? c[r] + from[r] : from[r];
+        }
+    }
+}
+
 /* A tile at the right edge: summed beside c, since only some of its columns exist. */
 static void multiply_edge(const tile *whole, int rows, int columns, bool near) {
     real sums[ROWS * PANEL];
@@ -247,8 +268,8 @@ static panels divide(int64_t m) {
 }
 
 static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int64_t *as,
-                  const void *b, int64_t b_row, int64_t b_panel, void *c, int64_t c_row, bool add,
-                  void *scratch) {
+                  const void *b, int64_t b_row, int64_t b_panel, void *c, const int64_t *cs,
+                  bool add, void *scratch) {
     const real *a = a_data;
     panels rows = divide(m);
     bool near = as[0] == 1 || scratch;
@@ -261,7 +282,7 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
         tile t = {.k = k,
                   .b = (const real *)b + j / PANEL * b_panel,
                   .b_row = b_row,
-                  .c_row = c_row,
+                  .c_row = cs[0],
                   .add = add,
                   .often = rows.count > 1 ? rows.count * LINE / (PANEL * (int)sizeof(real)) : 1};
         /* The next panel comes from further away than this one, and is wanted all at once. */
@@ -271,9 +292,11 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
             t.a = scratch ? (const real *)scratch + at * k : a + at * as[0];
             t.a_row = scratch ? 1 : as[0];
             t.a_column = scratch ? some : as[1];
-            t.c = (real *)c + at * c_row + j;
+            t.c = (real *)c + at * cs[0] + j * cs[1];
             t.ahead = (const char *)(next + k * PANEL / rows.count * i);
-            if (columns == PANEL)
+            if (cs[1] != 1)
+                multiply_turned(&t, (int)some, columns, near, cs[1]);
+            else if (columns == PANEL)
                 kernels[some - 1][1][near](&t);
             else
                 multiply_edge(&t, (int)some, columns, near);

@@ -34,27 +34,29 @@ static double get(const void *x, size_t bytes, int64_t i) {
 static void check_block(const char *name, const cpu_gemm *gemm, size_t bytes, int64_t m, int64_t n,
                         int64_t k, unsigned form) {
     enum { ROW = MOST + 3 };
-    static double a[MOST * MOST], b[MOST * MOST], c[MOST * ROW], panels[MOST * (MOST + SPARE)],
+    static double a[MOST * MOST], b[MOST * MOST], c[ROW * ROW], panels[MOST * (MOST + SPARE)],
         scratch[MOST * MOST + SPARE];
-    bool packs_a = form & 4, add = form & 8;
+    bool packs_a = form & 4, add = form & 8, turned = form & 16;
     const int64_t as[] = {form & 1 ? 1 : k, form & 1 ? m : 1};
     const int64_t bs[] = {form & 2 ? 1 : n, form & 2 ? k : 1};
     for (int64_t i = 0; i < m * k; i++) set(a, bytes, i, (double)(i * 7 % 11) - 5);
     for (int64_t i = 0; i < k * n; i++) set(b, bytes, i, (double)(i * 5 % 13) - 6);
-    for (int64_t i = 0; i < m * ROW; i++) set(c, bytes, i, (double)i);
+    const int64_t cs[] = {turned ? 1 : ROW, turned ? ROW : 1};
+    for (int64_t i = 0; i < ROW * ROW; i++) set(c, bytes, i, (double)i);
     gemm->pack_b(k, n, b, bs, panels);
     bool packs_b = form & 2 || n % gemm->panel || !packs_a;
     gemm->block(m, n, k, a, as, packs_b ? panels : b, packs_b ? gemm->panel : n,
-                packs_b ? gemm->panel * k : gemm->panel, c, ROW, add, packs_a ? scratch : NULL);
-    for (int64_t i = 0; i < m; i++)
+                packs_b ? gemm->panel * k : gemm->panel, c, cs, add, packs_a ? scratch : NULL);
+    for (int64_t i = 0; i < ROW; i++)
         for (int64_t j = 0; j < ROW; j++) {
-            double sum = add || j >= n ? (double)(i * ROW + j) : 0;
-            for (int64_t p = 0; p < k && j < n; p++)
+            int64_t at = i * cs[0] + j * cs[1];
+            bool inside = i < m && j < n;
+            double sum = add || !inside ? (double)at : 0;
+            for (int64_t p = 0; p < k && inside; p++)
                 sum += get(a, bytes, i * as[0] + p * as[1]) * get(b, bytes, p * bs[0] + j * bs[1]);
-            if (get(c, bytes, i * ROW + j) != sum)
+            if (get(c, bytes, at) != sum)
                 fail_msg("%s, %zu bytes, %dx%dx%d, form %u: [%d, %d] is %g, not %g", name, bytes,
-                         (int)m, (int)k, (int)n, form, (int)i, (int)j, get(c, bytes, i * ROW + j),
-                         sum);
+                         (int)m, (int)k, (int)n, form, (int)i, (int)j, get(c, bytes, at), sum);
         }
 }
 
@@ -71,7 +73,7 @@ static void test_blocks(void **state) {
         for (int type = 0; type < CPU_FLOATS; type++)
             for (int64_t m = 1; m <= MOST; m += m < 30 ? 1 : 19)
                 for (int64_t n = 1; n <= MOST; n += n % 8 ? 7 : 8)
-                    for (unsigned form = 0; form < 16; form++)
+                    for (unsigned form = 0; form < 32; form++)
                         check_block(tables[t]->name, tables[t]->gemm[type], type ? 8 : 4, m, n,
                                     1 + (m * 5 + n) % 40, form);
 }

@@ -38,11 +38,39 @@ static double work_of(const cpu_dot *dot) {
 
 /* ---- preparing ---- */
 
+/* Few rows times a matrix whose columns are side by side: packing the rows, as the right operand of
+ * the product of both turned, is less than packing the matrix. */
+static bool is_better_turned(const cpu_dot *dot) {
+    return dot->rhs.column_stride != 1 && dot->lhs.column_stride == 1 && 2 * dot->m <= dot->n;
+}
+
+static void set_operands(cpu_dot *dot) {
+    cpu_blocks *b = &dot->blocks;
+    const cpu_matrix *l = &dot->lhs, *r = &dot->rhs;
+    *b = (cpu_blocks){.gemm = b->gemm,
+                      .turned = is_better_turned(dot),
+                      .m = dot->m,
+                      .n = dot->n,
+                      .lhs_strides = {l->row_stride, l->column_stride},
+                      .rhs_strides = {r->row_stride, r->column_stride},
+                      .out_strides = {dot->n, 1}};
+    if (!b->turned) return;
+    b->m = dot->n;
+    b->n = dot->m;
+    b->lhs_strides[0] = r->column_stride;
+    b->lhs_strides[1] = r->row_stride;
+    b->rhs_strides[0] = l->column_stride;
+    b->rhs_strides[1] = l->row_stride;
+    b->out_strides[0] = 1;
+    b->out_strides[1] = dot->n;
+}
+
 /* Whether the right operand may be read where it lies, and better is. */
 static bool lies_well(const cpu_dot *dot) {
-    int64_t row = dot->rhs.row_stride * (int64_t)element_bytes(dot);
-    if (dot->rhs.column_stride != 1 || dot->n % dot->blocks.gemm->panel) return false;
-    return dot->m <= FEW_ROWS || (dot->k * row <= NEAR && row % PAGE);
+    const cpu_blocks *b = &dot->blocks;
+    int64_t row = b->rhs_strides[0] * (int64_t)element_bytes(dot);
+    if (b->rhs_strides[1] != 1 || b->n % b->gemm->panel) return false;
+    return b->m <= FEW_ROWS || (dot->k * row <= NEAR && row % PAGE);
 }
 
 /* Blocks of rows and columns, so many that threads are busy to the end. */
@@ -51,12 +79,12 @@ static void set_blocks(cpu_dot *dot, uint32_t threads) {
     int64_t rows = b->gemm->rows, panel = b->gemm->panel;
     int64_t wanted = threads > 1 && work_of(dot) >= SPLIT_MATRIX ? threads * PARTS_PER_THREAD : 1;
     wanted = divide_up(wanted, b->group);
-    int64_t down = divide_up(dot->m, BLOCK_PANELS * rows), most = dot->m / (LEAST_PANELS * rows);
+    int64_t down = divide_up(b->m, BLOCK_PANELS * rows), most = b->m / (LEAST_PANELS * rows);
     if (down < wanted) down = most < wanted ? most : wanted;
     if (down < 1) down = 1;
     if (wanted > 1 && down > threads) down = divide_up(down, threads) * threads;
     int64_t across = divide_up(wanted, down);
-    b->rows = divide_up(dot->m, down);
+    b->rows = divide_up(b->m, down);
     b->columns = divide_up(divide_up(b->width, panel), across) * panel;
 }
 
@@ -65,17 +93,18 @@ void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *
     int64_t bytes = (int64_t)element_bytes(dot);
     b->gemm = kernels->gemm[dot->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64];
     if (is_vector(dot)) return;
+    set_operands(dot);
     int64_t panel = b->gemm->panel, deep = divide_up(dot->k * bytes, DEPTH);
-    int64_t wide = divide_up(dot->n * bytes, WIDTH);
+    int64_t wide = divide_up(b->n * bytes, WIDTH);
     b->depth = divide_up(dot->k, deep);
-    b->width = divide_up(divide_up(dot->n, wide), panel) * panel;
+    b->width = divide_up(divide_up(b->n, wide), panel) * panel;
     b->pack_rhs = !lies_well(dot);
     int64_t each = b->depth * b->width * bytes;
     b->group = GROUP / each < 1 ? 1 : GROUP / each;
     if (b->group > dot->batch.count) b->group = dot->batch.count;
     set_blocks(dot, threads);
-    bool far = dot->lhs.column_stride * bytes >= PAGE / 2; /* its columns, when they are dense */
-    b->pack_lhs = smaller(b->columns, dot->n) >= (far ? FEW_COLUMNS : PACKED_COLUMNS);
+    bool far = b->lhs_strides[1] * bytes >= PAGE / 2; /* its columns, when they are dense */
+    b->pack_lhs = smaller(b->columns, b->n) >= (far ? FEW_COLUMNS : PACKED_COLUMNS);
     if (b->pack_rhs) b->rhs_each = (size_t)each;
     if (b->pack_lhs) b->lhs_each = (size_t)((b->rows * b->depth + b->gemm->slack) * bytes);
     b->lhs_each = (b->lhs_each + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
@@ -86,7 +115,7 @@ void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *
 typedef struct job {
     const cpu_run *run;
     const cpu_dot *dot;
-    const char *a, *b;
+    const char *a, *b; /* left and right, as they are multiplied */
     char *c;
     size_t bytes;
     int64_t batch, n_batches; /* of the group that is going on, */
@@ -99,10 +128,10 @@ typedef struct job {
 } job;
 
 static const char *rhs_of(const job *j, int64_t batch, int64_t column) {
-    const cpu_matrix *r = &j->dot->rhs;
-    return j->b + (size_t)(ref_axes_at(&j->dot->batch, j->batch + batch, 1) + j->p * r->row_stride +
-                           (j->j + column) * r->column_stride) *
-                      j->bytes;
+    const cpu_blocks *b = &j->dot->blocks;
+    int64_t at = ref_axes_at(&j->dot->batch, j->batch + batch, !b->turned);
+    at += j->p * b->rhs_strides[0] + (j->j + column) * b->rhs_strides[1];
+    return j->b + (size_t)at * j->bytes;
 }
 
 static char *packed_rhs(const job *j, int64_t batch, int64_t column) {
@@ -113,15 +142,13 @@ static char *packed_rhs(const job *j, int64_t batch, int64_t column) {
 
 /* Panels of the group's right operands, batch after batch. */
 static void pack_range(const job *j, int64_t begin, int64_t end) {
-    const cpu_matrix *r = &j->dot->rhs;
     const cpu_gemm *gemm = j->dot->blocks.gemm;
     int64_t panels = divide_up(j->width, gemm->panel);
     for (int64_t some; begin < end; begin += some) {
         int64_t batch = begin / panels, first = begin % panels;
         some = smaller(panels - first, end - begin);
         int64_t column = first * gemm->panel, n = smaller(some * gemm->panel, j->width - column);
-        gemm->pack_b(j->depth, n, rhs_of(j, batch, column),
-                     (const int64_t[]){r->row_stride, r->column_stride},
+        gemm->pack_b(j->depth, n, rhs_of(j, batch, column), j->dot->blocks.rhs_strides,
                      packed_rhs(j, batch, column));
     }
 }
@@ -140,22 +167,21 @@ static void pack_panels(job *j) {
 static void multiply_block(const job *j, uint32_t part, int64_t block) {
     const cpu_dot *dot = j->dot;
     const cpu_blocks *b = &dot->blocks;
-    const cpu_matrix *l = &dot->lhs;
     int64_t batch = block / (j->down * j->across), row = block / j->across % j->down * b->rows;
     int64_t column = block % j->across * b->columns;
-    int64_t m = dot->m - row < b->rows ? dot->m - row : b->rows;
+    int64_t m = b->m - row < b->rows ? b->m - row : b->rows;
     int64_t n = j->width - column < b->columns ? j->width - column : b->columns;
     if (m <= 0 || n <= 0) return;
-    int64_t a = ref_axes_at(&dot->batch, j->batch + batch, 0) + row * l->row_stride +
-                j->p * l->column_stride;
-    int64_t c = ((j->batch + batch) * dot->m + row) * dot->n + j->j + column;
+    int64_t a = ref_axes_at(&dot->batch, j->batch + batch, b->turned) + row * b->lhs_strides[0] +
+                j->p * b->lhs_strides[1];
+    int64_t c = (j->batch + batch) * dot->m * dot->n + row * b->out_strides[0] +
+                (j->j + column) * b->out_strides[1];
     int64_t panel = b->gemm->panel;
-    b->gemm->block(m, n, j->depth, j->a + (size_t)a * j->bytes,
-                   (const int64_t[]){l->row_stride, l->column_stride},
+    b->gemm->block(m, n, j->depth, j->a + (size_t)a * j->bytes, b->lhs_strides,
                    b->pack_rhs ? packed_rhs(j, batch, column) : rhs_of(j, batch, column),
-                   b->pack_rhs ? panel : dot->rhs.row_stride,
-                   b->pack_rhs ? panel * j->depth : panel, j->c + (size_t)c * j->bytes, dot->n,
-                   j->p > 0, b->pack_lhs ? j->run->workspace + b->lhs + part * b->lhs_each : NULL);
+                   b->pack_rhs ? panel : b->rhs_strides[0], b->pack_rhs ? panel * j->depth : panel,
+                   j->c + (size_t)c * j->bytes, b->out_strides, j->p > 0,
+                   b->pack_lhs ? j->run->workspace + b->lhs + part * b->lhs_each : NULL);
 }
 
 static void multiply_blocks(void *context, uint32_t part, int64_t begin, int64_t end) {
@@ -215,12 +241,16 @@ void cpu_product_run(const cpu_run *run, const cpu_dot *dot, const char *a, cons
                      &j);
         return;
     }
-    j.down = divide_up(dot->m, blocks->rows);
+    if (blocks->turned) {
+        j.a = b;
+        j.b = a;
+    }
+    j.down = divide_up(blocks->m, blocks->rows);
     for (; j.batch < dot->batch.count; j.batch += j.n_batches) {
         j.n_batches =
             dot->batch.count - j.batch < blocks->group ? dot->batch.count - j.batch : blocks->group;
-        for (j.j = 0; j.j < dot->n; j.j += j.width) {
-            j.width = dot->n - j.j < blocks->width ? dot->n - j.j : blocks->width;
+        for (j.j = 0; j.j < blocks->n; j.j += j.width) {
+            j.width = blocks->n - j.j < blocks->width ? blocks->n - j.j : blocks->width;
             j.across = divide_up(j.width, blocks->columns);
             for (j.p = 0; j.p < dot->k; j.p += j.depth) {
                 j.depth = dot->k - j.p < blocks->depth ? dot->k - j.p : blocks->depth;
