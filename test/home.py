@@ -23,7 +23,7 @@ class Home:
         self.logs = folder / ".local/state/shoal"
         self.processes = []
         self.environment = {name: value for name, value in os.environ.items()
-                            if name not in ("SHOAL_HUB", "SHOAL_LOG", "XDG_STATE_HOME")}
+                            if name not in ("SHOAL_HUB", "SHOAL_LOG") and not name.startswith("XDG_")}
         self.environment |= {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)}
 
     def shoal(self, *args, code=0, **variables):
