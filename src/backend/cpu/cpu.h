@@ -94,7 +94,8 @@ typedef struct cpu_kernels {
     const cpu_fold_kernel (*fold)[SHOAL_DTYPE_COUNT];   /* [operation][element type]; NULL: none */
     cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];        /* NULL: none */
     const cpu_gemm *gemm[CPU_FLOATS];
-    cpu_map_kernel multiply_add[CPU_FLOATS];      /* of three operands, two roundings */
+    /* Of three operands, two roundings: x y + z and z - x y. */
+    cpu_map_kernel multiply_add[CPU_FLOATS], multiply_subtract[CPU_FLOATS];
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
     cpu_row_kernel row[GRAPH_OP_BUILT_IN];        /* of f32, along the last axis */
     /* What attention needs between its products, in f32 (weights.c). */

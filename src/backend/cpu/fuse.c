@@ -124,7 +124,8 @@ static uint8_t target_of(builder *b, uint32_t i) {
     return at;
 }
 
-/* Finds who reads what, and products that only one sum reads: both are one operation. */
+/* Finds who reads what, and products that only one sum reads, or one difference takes away: both
+ * are one operation. */
 static void find_reads(builder *b) {
     const shoal_graph *g = b->p->g;
     for (uint32_t i = 0; i < b->n_nodes; i++) {
@@ -138,7 +139,8 @@ static void find_reads(builder *b) {
     }
     for (uint32_t i = 0; i < b->n_nodes; i++) {
         const shoal_node *node = &g->nodes[b->nodes[i]];
-        for (uint32_t k = 0; node->op == GRAPH_ADD && k < 2 && !b->made[i].product; k++) {
+        uint32_t first = node->op == GRAPH_ADD ? 0 : node->op == GRAPH_SUBTRACT ? 1 : 2;
+        for (uint32_t k = first; k < 2 && !b->made[i].product; k++) {
             uint32_t from = maker(b, node->inputs[k]);
             const shoal_node *factor = from ? &g->nodes[b->nodes[from - 1]] : NULL;
             if (!factor || factor->op != GRAPH_MULTIPLY || b->made[from - 1].reads > 1 ||
@@ -190,7 +192,10 @@ static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
     cpu_operation *op = &b->region->operations[b->region->n_operations++];
     *op = (cpu_operation){.kernel = cpu_map_kernel_of(kernels, g, node), .n_operands = (uint8_t)n};
     if (b->made[i].product)
-        op->kernel = kernels->multiply_add[float_of(g->values[node->first_output].type.dtype)];
+        op->kernel =
+            (node->op == GRAPH_ADD
+                 ? kernels->multiply_add
+                 : kernels->multiply_subtract)[float_of(g->values[node->first_output].type.dtype)];
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = maker(b, operands[k]);
         op->operands[k] = from ? b->made[from - 1].to : source_of(b, operands[k]);

@@ -235,7 +235,10 @@ static void multiply_turned(const tile *whole, int rows, int columns, bool near,
         for (int j = 0; j < columns; j++) {
             real *c = whole->c + i + j * c_column;
             const real *from = turned + j * WIDTH;
-            for (int r = 0; r < some; r++) c[r] = whole->add ? c[r] + from[r] : from[r];
+            if (whole->add)
+                for (int r = 0; r < some; r++) c[r] += from[r];
+            else
+                memcpy(c, from, (size_t)some * sizeof *c);
         }
     }
 }

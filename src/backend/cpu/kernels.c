@@ -27,31 +27,36 @@ BINARY_BOTH(maximum, maximum_f32(x, y), maximum_f64(x, y))
 BINARY_BOTH(minimum, minimum_f32(x, y), minimum_f64(x, y))
 
 /* x * y + z, each rounded. */
-#define MULTIPLY_ADD(name, type)                                                                   \
+#define MULTIPLIED(name, type, expression)                                                         \
     static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
                      const char *ahead) {                                                          \
         type *out = to;                                                                            \
         const type *a = in[0], *b = in[1], *c = in[2];                                             \
         switch (scalars) {                                                                         \
-            CASE(0, type)                                                                          \
-            CASE(1, type)                                                                          \
-            CASE(2, type)                                                                          \
-            CASE(3, type)                                                                          \
-            CASE(4, type)                                                                          \
-            CASE(5, type)                                                                          \
-            CASE(6, type)                                                                          \
-            CASE(7, type)                                                                          \
+            CASE(0, type, expression)                                                              \
+            CASE(1, type, expression)                                                              \
+            CASE(2, type, expression)                                                              \
+            CASE(3, type, expression)                                                              \
+            CASE(4, type, expression)                                                              \
+            CASE(5, type, expression)                                                              \
+            CASE(6, type, expression)                                                              \
+            CASE(7, type, expression)                                                              \
         }                                                                                          \
     }
-#define CASE(bits, type)                                                                           \
+#define CASE(bits, type, expression)                                                               \
     case bits: {                                                                                   \
-        type x = *a, y = *b, z = *c;                                                               \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            out[i] = ((bits)&1 ? x : a[i]) * ((bits)&2 ? y : b[i]) + ((bits)&4 ? z : c[i]);        \
+        type first = *a, second = *b, third = *c;                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type x = (bits)&1 ? first : a[i], y = (bits)&2 ? second : b[i];                        \
+            type z = (bits)&4 ? third : c[i];                                                      \
+            out[i] = expression;                                                                   \
+        }                                                                                          \
         break;                                                                                     \
     }
-MULTIPLY_ADD(multiply_add_f32, float)
-MULTIPLY_ADD(multiply_add_f64, double)
+MULTIPLIED(multiply_add_f32, float, x *y + z)
+MULTIPLIED(multiply_add_f64, double, x *y + z)
+MULTIPLIED(multiply_subtract_f32, float, z - x * y)
+MULTIPLIED(multiply_subtract_f64, double, z - x * y)
 
 #define COMPARE(name, operator)                                                                    \
     BINARY(compare_##name##_f32, float, uint8_t, x operator y)                                     \
@@ -200,6 +205,7 @@ const cpu_kernels CPU_OF_SET(kernels) = {
                [SHOAL_F64] = matmul_f64},
     .gemm = {&CPU_OF_SET(gemm_f32), &CPU_OF_SET(gemm_f64)},
     .multiply_add = {multiply_add_f32, multiply_add_f64},
+    .multiply_subtract = {multiply_subtract_f32, multiply_subtract_f64},
 #define XX(name, NAME) [GRAPH_##NAME] = CPU_OF_SET(name),
     .row = {CPU_ROW_MAP(XX)},
 #undef XX
