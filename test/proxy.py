@@ -25,6 +25,8 @@ class Proxy:
                 far = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
                 return
+            for end in (near, far):  # a line does not wait for more
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sockets += [near, far]
             for one, other in ((near, far), (far, near)):
                 threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
