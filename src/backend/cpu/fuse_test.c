@@ -15,7 +15,12 @@
         if ((call) != SHOAL_OK) fail_msg("%s: %s", #call, shoal_error_message());                  \
     } while (0)
 
-enum { GRAPHS = 200, MOST_NODES = 150, MOST_VALUES = 400, KEPT = 3 };
+#ifdef __SANITIZE_THREAD__
+enum { GRAPHS = 30 };
+#else
+enum { GRAPHS = 200 };
+#endif
+enum { MOST_NODES = 150, MOST_VALUES = 400, KEPT = 3 };
 
 static uint32_t below(uint32_t n) { return (uint32_t)rand() % n; }
 
