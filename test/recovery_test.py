@@ -146,24 +146,33 @@ def test_cut(three):
     a = random_array(rng, 1000, 1000)
     a /= np.abs(np.linalg.eigvals(a.astype(np.float64))).max()
     t = shoal.tensor(a)
-    x, steps, busy = t, 0, 0
-    # Three times what may be made again, in at least as many programs as tell.
-    while busy < 6e9 or steps < 300:
+    x, steps, busy, reruns = t, 0, 0, 0
+
+    def ten_more():
+        nonlocal x, steps
         for _ in range(10):
             x = x @ t
         steps += 10
         shoal.sync()
-        busy = max(slot.busy_ns for slot in shoal.status().slots)
-    before = shoal.status()
-    holder = max((slot for slot in before.slots if slot.compute), key=lambda slot: slot.bytes)
-    os.kill(holder.pid, signal.SIGKILL)
-    started = time.monotonic()
-    got = x.numpy()
-    took = time.monotonic() - started
-    reruns = shoal.status().reruns - before.reruns
-    print(f"{steps} products; {reruns} programs of 10 run again in {took:.2f} s")
-    want = np.linalg.matrix_power(a.astype(np.float64), steps + 1)
-    assert np.abs(got - want).max() <= 1e-3 * max(np.abs(want).max(), 1e-6)
+        return shoal.status()
+
+    # Three times what may be made again, in at least as many programs as tell.
+    while busy < 6e9 or steps < 300:
+        busy = max(slot.busy_ns for slot in ten_more().slots)
+    # Nothing is run again when the last value is one that was just copied; that cannot be so twice.
+    for _ in range(2):
+        before = ten_more()
+        holder = max((slot for slot in before.slots if slot.compute), key=lambda slot: slot.bytes)
+        os.kill(holder.pid, signal.SIGKILL)
+        started = time.monotonic()
+        got = x.numpy()
+        took = time.monotonic() - started
+        reruns = shoal.status().reruns - before.reruns
+        print(f"{steps} products; {reruns} programs of 10 run again in {took:.2f} s")
+        want = np.linalg.matrix_power(a.astype(np.float64), steps + 1)
+        assert np.abs(got - want).max() <= 1e-3 * max(np.abs(want).max(), 1e-6)
+        if reruns:
+            break
     assert 0 < reruns < steps / 10 * 0.8
 
 
