@@ -93,7 +93,7 @@ typedef struct shoal_slot {
     bool compute; /* false: memory of a client */
     double weight;
     uint64_t memory; /* bytes, 0: unknown */
-    uint64_t bytes;  /* held by values */
+    uint64_t bytes;  /* held by values; of a client, by copies of what workers hold, too */
     uint64_t instances;
     uint64_t busy_ns;
     uint64_t nodes;          /* operations executed */

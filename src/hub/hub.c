@@ -96,7 +96,8 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].host = slot->peer->host;
             slots[n].pid = slot->peer->pid;
             slots[n].device = &devices[n];
-            slots[n].bytes = slot->used;
+            /* Copies that a client keeps lie in its own memory, and are no part of a layout. */
+            slots[n].bytes = slot->used + (slot->compute ? 0 : slot->peer->kept);
             slots[n].instances = slot->instances;
             slots[n].busy_ns = slot->busy_ns;
             slots[n].nodes = slot->nodes;
@@ -111,7 +112,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             devices[n].weight = hub_weight(h, slot);
             devices[n].flops = slot->flops;
             devices[n].stream = slot->stream;
-            status.bytes += slot->used;
+            status.bytes += slots[n].bytes;
         }
         status.slots = pointers;
     }
