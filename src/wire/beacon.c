@@ -149,10 +149,12 @@ static shoal_status with_keys(const wire_beacon *beacon, const uint8_t *key, cha
     char hex[WIRE_KEY_TEXT];
     base_str text = {0};
     wire_key_text(key, hex);
-    for (const char *at = beacon->addresses; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        base_str_format(&text, "%s%.*s/%s", text.size ? "," : "", (int)strcspn(at, ","), at, hex);
-    }
+    const char *at = beacon->addresses;
+    do {
+        int n = (int)strcspn(at, ",");
+        base_str_format(&text, "%s%.*s/%s", text.size ? "," : "", n, at, hex);
+        at += n;
+    } while (*at++ == ',');
     shoal_status status = base_str_status(&text);
     if (status == SHOAL_OK && text.size >= room)
         status = base_fail(SHOAL_INVALID, "the addresses of the hub need %zu bytes", text.size + 1);

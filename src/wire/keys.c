@@ -258,8 +258,8 @@ static shoal_status add_peer(const uint8_t *key, char *name) {
         base_str_text(&peers, "\n");
     clean_name(name);
     snprintf(plain, sizeof plain, "%s", name);
-    for (int n = 2; name_there(&peers, name) && n < 1000; n++)
-        snprintf(name, WIRE_MAX_NAME + 1, "%s-%d", plain, n);
+    for (unsigned n = 2; name_there(&peers, name) && n < 1000; n++)
+        snprintf(name, WIRE_MAX_NAME + 1, "%s-%u", plain, n);
     base_str_format(&peers, "%s %s\n", name, wire_key_text(key, text));
     if (status == SHOAL_OK) status = write_lines("peers", &peers);
     base_str_fini(&peers);
