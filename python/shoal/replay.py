@@ -83,17 +83,20 @@ def _found(value, outputs, arguments):
 # ---- what was recorded ----
 
 class _Place:
-    """Stands in a recorded result for a tensor: the output of a number, an argument, or an object."""
+    """Where a replay finds a tensor: in a list of its own, among the arguments, or as an object.
 
-    __slots__ = ("output", "argument", "object")
+    The list: for operands the tensors that are made anew, for results what the program gives.
+    """
 
-    def __init__(self, output=None, argument=None, object=None):
-        self.output, self.argument, self.object = output, argument, object
+    __slots__ = ("at", "argument", "object")
 
-    def find(self, outputs, arguments):
-        """The tensor, in a replay."""
-        if self.output is not None:
-            return outputs[self.output]
+    def __init__(self, at=None, argument=None, object=None):
+        self.at, self.argument, self.object = at, argument, object
+
+    def find(self, listed, arguments):
+        """The tensor."""
+        if self.at is not None:
+            return listed[self.at]
         return self.object if self.argument is None else arguments[self.argument]
 
 
@@ -114,14 +117,16 @@ class Program:
         self._outputs.append(tensor.detach())
         return len(self._outputs) - 1
 
-    def _place(self, tensor):
-        if not isinstance(tensor, Tensor):
-            return tensor
-        if id(tensor) in self._arguments:
-            return _Place(argument=self._arguments[id(tensor)])
-        if id(tensor) in self._made:
-            return _Place(output=self._output(tensor))
-        return _Place(object=tensor)
+    def _before_it(self, tensor):
+        """The place of a tensor that was there before the function was called."""
+        at = self._arguments.get(id(tensor))
+        return _Place(object=tensor) if at is None else _Place(argument=at)
+
+    def _place(self, value):
+        if not isinstance(value, Tensor):
+            return value
+        made = id(value) in self._made
+        return _Place(at=self._output(value)) if made else self._before_it(value)
 
     def _changes(self, recording):
         rebound = []
@@ -132,9 +137,7 @@ class Program:
             if not tensor.is_leaf:
                 raise Unfit(f"{tensor._text()}, which was there before, has become the result of an "
                             "operation with gradients; change it under no_grad")
-            at = self._arguments.get(id(tensor))
-            place = _Place(object=tensor) if at is None else _Place(argument=at)
-            rebound.append((place, self._output(tensor)))
+            rebound.append((self._before_it(tensor), self._output(tensor)))
         return rebound
 
     def _gradients(self, recording):
@@ -153,39 +156,35 @@ class Program:
         seen = [(None if id(tensor) in self._made else tensor, snapshot, value)
                 for tensor, snapshot, value in recording.seen.values()]
         recording.seen.clear()
-        self._check_kept(recording)
+        if self._kept(recording):
+            gc.collect()  # a cycle may hold it, nobody else
+        if kept := self._kept(recording):
+            raise Unfit(f"a tensor that was made at {kept[0] or '?'} is kept outside of it; return it instead")
         values = [tensor._value for tensor in given]
         others = {value for tensor, _, value in seen
                   if tensor is not None and id(tensor) not in self._arguments}
         if len(set(values)) < len(values) or not others.isdisjoint(values):
             raise Unfit("an argument is the same tensor as another one, or as one that it uses anyway")
-        fresh = {tensor._value: (i, k) for i, (_, tensors) in enumerate(recording.fresh)
-                 for k, tensor in enumerate(tensors)}
-        operands = [(self._source(tensor, snapshot, value, fresh), snapshot)
-                    for tensor, snapshot, value in seen]
+        fresh = [tensor._value for _, tensors in recording.fresh for tensor in tensors]
+
+        def place(tensor, snapshot, value):
+            if tensor is not None:
+                return self._before_it(tensor)
+            return _Place(at=fresh.index(value)) if value in fresh else _Place(object=snapshot)
+        operands = [(place(*entry), entry[1]) for entry in seen]
         whole = _shoal.Function(self._inside, [snapshot for _, snapshot in operands], outputs)
         operands = [operand for i, operand in enumerate(operands) if whole.uses(i)]
         self._function = _shoal.Function(self._inside, [snapshot for _, snapshot in operands], outputs)
-        self._operands = [source for source, _ in operands]
+        self._operands = [place for place, _ in operands]
         self._fresh = [make for make, _ in recording.fresh]
         self._outputs = self._recording = self._made = None
         return _found(self._result, outputs, arguments)
 
-    def _check_kept(self, recording):
+    def _kept(self, recording):
+        """Where tensors were made that are only recorded, and that somebody holds."""
         grads = {id(getattr(leaf, "_grad", None)) for leaf, _ in self._grads}
-        for collect in (lambda: None, gc.collect):  # a cycle may hold it, nobody else
-            collect()
-            kept = [line for reference, line in recording.made if (tensor := reference()) is not None
-                    and id(tensor) not in grads and not tensor._value]
-            if not kept:
-                return
-        raise Unfit(f"a tensor that was made at {kept[0] or '?'} is kept outside of it; return it instead")
-
-    def _source(self, tensor, snapshot, value, fresh):
-        if tensor is None:
-            return ("fresh", fresh[value]) if value in fresh else ("object", snapshot)
-        at = self._arguments.get(id(tensor))
-        return ("object", tensor) if at is None else ("argument", at)
+        return [line for reference, line in recording.made if (tensor := reference()) is not None
+                and id(tensor) not in grads and not tensor._value]
 
     def fits(self, arguments):
         """Whether a replay does what calling the function would."""
@@ -196,10 +195,8 @@ class Program:
 
     def replay(self, arguments):
         """Runs it with these arguments; the result of the function."""
-        fresh = [make() for make in self._fresh]
-        outputs = self._function.run([
-            source if kind == "object" else arguments[source] if kind == "argument"
-            else fresh[source[0]][source[1]] for kind, source in self._operands])
+        fresh = [tensor for make in self._fresh for tensor in make()]
+        outputs = self._function.run([place.find(fresh, arguments) for place in self._operands])
         with no_grad():
             for place, output in self._rebound:
                 place.find(outputs, arguments)._rebind(outputs[output])

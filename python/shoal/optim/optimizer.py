@@ -20,7 +20,7 @@ class Numbers:
     def like(self, tensor, group, name, number):
         """number(), one or a tuple, of the tensor's element type; of a half, tuples are float32.
 
-        name: what tells it from the group's other numbers.
+        name: what tells it from the group's other numbers; hashable.
         """
         session, dtype = tensor.session, tensor.dtype
 
@@ -32,6 +32,16 @@ class Numbers:
         if key not in self._made:
             self._made[key], = fresh(make)
         return self._made[key]
+
+    def settings(self, tensor, group):
+        """A function from the name of a setting, and what is to be done to it, to the number."""
+        def number(name, change=float):
+            return self.like(tensor, group, (name, change), lambda: change(group[name]))
+        return number
+
+
+def _rest(share):
+    return 1 - share
 
 
 def _structure(optimizer, params):
@@ -168,8 +178,7 @@ class SGD(Optimizer):
             "nesterov": nesterov, "maximize": maximize})
 
     def _stepped(self, p, grad, state, group, numbers):
-        def number(name, change=lambda x: x):
-            return numbers.like(p, group, name, lambda: change(group[name]))
+        number = numbers.settings(p, group)
         if group["weight_decay"]:
             grad = grad + p * number("weight_decay")
         if group["momentum"]:
@@ -177,7 +186,7 @@ class SGD(Optimizer):
             if before is None:
                 made = grad
             elif group["dampening"]:
-                made = before * number("momentum") + grad * number("dampening", lambda x: 1 - x)
+                made = before * number("momentum") + grad * number("dampening", _rest)
             else:
                 made = before * number("momentum") + grad
             self._keep(state, "momentum_buffer", made)
@@ -219,7 +228,7 @@ class Adam(Optimizer):
 
     def _stepped(self, p, grad, state, group, numbers):
         if group["weight_decay"] and not self.decoupled:
-            grad = grad + p * numbers.like(p, group, "weight_decay", lambda: group["weight_decay"])
+            grad = grad + p * numbers.settings(p, group)("weight_decay")
         settings = numbers.like(p, group, state["step"], lambda: self._settings(group, state))
         names = ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
         mean, square, *largest = (state[name] for name in names)
@@ -250,11 +259,10 @@ class RMSprop(Optimizer):
                                   "weight_decay": weight_decay, "maximize": maximize})
 
     def _stepped(self, p, grad, state, group, numbers):
-        def number(name, key=None, change=lambda x: x):
-            return numbers.like(p, group, key or name, lambda: change(group[name]))
+        number = numbers.settings(p, group)
         if group["weight_decay"]:
             grad = grad + p * number("weight_decay")
-        square = grad * grad * number("alpha", "1 - alpha", lambda x: 1 - x)
+        square = grad * grad * number("alpha", _rest)
         if "square_avg" in state:
             square = state["square_avg"] * number("alpha") + square
         self._keep(state, "square_avg", square)
