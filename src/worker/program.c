@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
 
 shoal_move worker_move(const worker_step *step, uint32_t i) {
     const int64_t *at = step->moves + (size_t)i * (4 + 3 * step->rank);
@@ -78,16 +77,9 @@ static shoal_status exchange_step(worker_program *program, const shoal_graph *g,
 double worker_node_cost(const shoal_graph *g, const shoal_node *node) {
     shoal_type inputs[16], outputs[4];
     if (node->n_inputs > 16 || node->n_outputs > 4) return 0;
-    for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = g->values[node->inputs[i]].type;
+    const graph_call call = graph_node_call(g, node, inputs);
     for (uint32_t o = 0; o < node->n_outputs; o++)
         outputs[o] = g->values[node->first_output + o].type;
-    const graph_call call = {.op = node->op,
-                             .inputs = inputs,
-                             .n_inputs = node->n_inputs,
-                             .attrs = node->attrs,
-                             .n_attrs = node->n_attrs,
-                             .regions = node->regions,
-                             .n_regions = node->n_regions};
     return graph_cost(&call, outputs, node->n_outputs);
 }
 

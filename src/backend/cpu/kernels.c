@@ -26,7 +26,7 @@ BINARY_BOTH(divide, x / y, x / y)
 BINARY_BOTH(maximum, maximum_f32(x, y), maximum_f64(x, y))
 BINARY_BOTH(minimum, minimum_f32(x, y), minimum_f64(x, y))
 
-/* x * y + z, each rounded. */
+/* Of three operands, each operation rounded. */
 #define MULTIPLIED(name, type, expression)                                                         \
     static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
                      const char *ahead) {                                                          \
