@@ -1,9 +1,16 @@
 #!/bin/sh
-# Builds with sanitizers, in a folder of its own.
+# Builds with sanitizers, in a folder of its own, and runs a command with what they are to be told.
 #
-#   tools/sanitized.sh FOLDER SANITIZERS       tools/sanitized.sh build/asan address,undefined
+#   tools/sanitized.sh FOLDER SANITIZERS COMMAND...
+#   tools/sanitized.sh build/asan address,undefined meson test -C build/asan --suite unit
 set -u
-[ -f "$1/build.ninja" ] ||
-    meson setup "$1" -Db_sanitize="$2" -Db_lundef=false -Dpython=false -Doptimization=1 >"$1.log" 2>&1 ||
-    { cat "$1.log"; exit 1; }
-exec ninja -C "$1" --quiet
+build=$1
+[ -f "$build/build.ninja" ] ||
+    meson setup "$build" -Db_sanitize="$2" -Db_lundef=false -Dpython=false -Doptimization=1 >"$build.log" 2>&1 ||
+    { cat "$build.log"; exit 1; }
+ninja -C "$build" --quiet || exit 1
+shift 2
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$(cd "$(dirname "$0")" && pwd)/tsan.supp"
+exec "$@"

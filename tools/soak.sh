@@ -16,23 +16,24 @@ verdicts=
 
 count() { echo $(($1 / part > 0 ? $1 / part : 1)); }
 
-# stage NAME BUILD OPTIONS...: runs tests, with variables of the caller's.
+# stage NAME BUILD OPTIONS...: runs tests, with variables of the caller's; $with before the command.
+with=
 stage() {
     name=$1
     in=$2
     shift 2
     echo "== $name"
-    "$tools/run_tests.sh" "$in" --timeout-multiplier 0 "$@" | tail -3
+    rm -f "$in/meson-logs/testlog.json"
+    $with "$tools/run_tests.sh" "$in" --timeout-multiplier 0 "$@" | tail -3
     cp "$in/meson-logs/testlog.json" "$logs/$name.log"
     cp "$in/meson-logs/testlog.txt" "$logs/$name.txt"
     verdicts="$verdicts $logs/$name.log"
 }
 
 # Every decoder, the hub and the handshake under mutated input; each allocation failing once.
-export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
-export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-"$tools/sanitized.sh" "$build/asan" address,undefined || exit 1
+with="$tools/sanitized.sh $build/asan address,undefined"
 SHOAL_FUZZ_COUNT=$(count 1000000) SHOAL_FAILING_SECONDS=$(count 3600) stage fuzz "$build/asan" --suite fuzz
+with=
 # Every operation under every pair of layouts, with other shapes each time.
 stage layouts "$build" --repeat "$(count 200)" layouts lower
 # Kills, stops and cuts at random moments, over both transports.
