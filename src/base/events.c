@@ -11,10 +11,11 @@
 enum { WORDS = sizeof(shoal_event) / 8 };
 static_assert(sizeof(shoal_event) == 8 * WORDS, "events are copied by words");
 
-/* stamp: 2n + 1 while event n is written here, 2n + 2 once it is there. Words, not a struct: what a
- * reader copies may be overwritten meanwhile, and it only finds out afterwards. */
+/* stamp: 2n + 1 while event n is written here, 2n + 2 once it is there; skipped: the last event
+ * that was to be, but is not. Words, not a struct: what a reader copies may be overwritten
+ * meanwhile, and it only finds out afterwards. */
 typedef struct base_event_place {
-    _Atomic(uint64_t) stamp;
+    _Atomic(uint64_t) stamp, skipped;
     _Atomic(uint64_t) words[WORDS];
 } base_event_place;
 
@@ -64,6 +65,13 @@ shoal_status base_events_record(base_events *events, int64_t until) {
     return SHOAL_OK;
 }
 
+/* Who reads must not wait for it. */
+static void skip(base_event_place *place, uint64_t number) {
+    uint64_t before = atomic_load(&place->skipped);
+    while (before < number && !atomic_compare_exchange_weak(&place->skipped, &before, number))
+        continue;
+}
+
 void base_events_put(base_events *events, const shoal_event *event) {
     shoal_event copy = *event;
     if (!copy.at) copy.at = base_now();
@@ -77,8 +85,10 @@ void base_events_put(base_events *events, const shoal_event *event) {
     /* Whoever has been overtaken by a whole ring in the middle of writing keeps the place. */
     uint64_t old = atomic_load_explicit(&place->stamp, memory_order_relaxed);
     if (old % 2 || old > 2 * number ||
-        !atomic_compare_exchange_strong(&place->stamp, &old, 2 * number + 1))
+        !atomic_compare_exchange_strong(&place->stamp, &old, 2 * number + 1)) {
+        skip(place, number);
         return;
+    }
     uint64_t words[WORDS];
     memcpy(words, &copy, sizeof words);
     for (int i = 0; i < WORDS; i++) /* none of them before the stamp */
@@ -92,10 +102,11 @@ static found read_place(base_event_place *place, uint64_t number, shoal_event *o
     uint64_t words[WORDS];
     uint64_t stamp = atomic_load_explicit(&place->stamp, memory_order_acquire);
     if (stamp != 2 * number + 2) {
-        /* Not begun, or being written; unless an older one is stuck in its place, or a newer one is
-         * there. */
+        /* Not begun, or being written; unless a newer one is there, an older one is stuck in its
+         * place, or was. */
         bool stuck = stamp % 2 && stamp < 2 * number + 1;
-        return stamp > 2 * number + 2 || stuck ? GONE : NOT_YET;
+        bool skipped = atomic_load(&place->skipped) >= number;
+        return stamp > 2 * number + 2 || stuck || skipped ? GONE : NOT_YET;
     }
     for (int i = 0; i < WORDS; i++)
         words[i] = atomic_load_explicit(&place->words[i], memory_order_acquire);
