@@ -405,6 +405,34 @@ static void test_stopped(void **state) {
     wire_peer_destroy(&s.peer);
 }
 
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * BASE_MS}, NULL);
+}
+
+/* The machine stands still for some seconds, and we are awake first: that is nobody's end. */
+static void test_all_stopped(void **state) {
+    child c = start_child("shm:asleep");
+    side s;
+    start(&s, "client", NULL);
+    connect_to(&s, "shm:asleep");
+    pid_t us = getpid(), stopper = fork();
+    if (!stopper) {
+        kill(c.pid, SIGSTOP);
+        kill(us, SIGSTOP);
+        sleep_ms(3000);
+        kill(us, SIGCONT);
+        sleep_ms(700);
+        kill(c.pid, SIGCONT);
+        _exit(0);
+    }
+    until forever = {.count = &s.closed, .least = 1};
+    assert_int_equal(wire_wait(s.peer, reached, &forever, base_now() + 6 * BASE_SECOND),
+                     SHOAL_TIMEOUT);
+    waitpid(stopper, NULL, 0);
+    wire_peer_destroy(&s.peer);
+    end_child(&c);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
@@ -414,6 +442,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_garbage_in_the_ring),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_all_stopped),
         cmocka_unit_test(test_destroy_with_pending),
         cmocka_unit_test(test_close_unread),
     };

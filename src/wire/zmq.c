@@ -147,7 +147,7 @@ static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie,
 static void begin(zmq_link *own) {
     if (wire_zmq_beats_add(own) != SHOAL_OK)
         base_log(BASE_WARN, own->address, "no memory for heartbeats");
-    own->heard = own->ticked = base_now();
+    own->heard = own->ticked = own->awake = base_now();
     own->timer.deadline = own->heard + WIRE_ZMQ_BEAT_MS * BASE_MS;
 }
 
@@ -247,11 +247,11 @@ static void enrol(zmq_listener *listener, zmq_msg_t *id, const uint8_t *token,
     } back = {.frame = {.type = WIRE_FRAME_ENROLLED, .kind = (uint16_t)status}};
     back.frame.bytes = (uint32_t)snprintf(back.text, sizeof back.text, "%s", text);
     if (back.frame.bytes >= sizeof back.text) back.frame.bytes = sizeof back.text - 1;
-    pthread_mutex_t *use = &listener->end.peer->zmq->use;
-    pthread_mutex_lock(use);
+    wire_zmq *zmq = listener->end.peer->zmq;
+    wire_zmq_enter(zmq);
     zmq_send(listener->end.socket, zmq_msg_data(id), zmq_msg_size(id), ZMQ_SNDMORE | ZMQ_DONTWAIT);
     zmq_send(listener->end.socket, &back, wire_frame_bytes(back.frame.bytes), ZMQ_DONTWAIT);
-    pthread_mutex_unlock(use);
+    wire_zmq_leave(zmq);
 }
 
 /* The routing number of a router's guest, from 1; 0: none of ours. */

@@ -3,8 +3,9 @@
  * heartbeats of its own, but its 4.3.4 aborts the process when one is due on a connection that has
  * just broken.)
  *
- * Sockets of ØMQ take one thread at a time. The pump and this thread share them under the lock
- * `use`, which is held for single calls only, never while a handler runs. */
+ * Sockets of ØMQ take one thread at a time. The pump and this thread share them in turns, which
+ * last for single calls, never while a handler runs. Who comes while the other has its turn is
+ * next: a mutex alone would let a busy pump have it again and again, and nobody heard of us. */
 #include "wire/zmq_link.h"
 
 #include "base/clock.h"
@@ -13,7 +14,15 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Under the lock. */
+void wire_zmq_enter(wire_zmq *zmq) {
+    pthread_mutex_lock(&zmq->turn);
+    pthread_mutex_lock(&zmq->use);
+    pthread_mutex_unlock(&zmq->turn);
+}
+
+void wire_zmq_leave(wire_zmq *zmq) { pthread_mutex_unlock(&zmq->use); }
+
+/* In a turn. */
 static void beat(zmq_link *own, int64_t now) {
     static const wire_frame frame = {.type = WIRE_FRAME_BEAT};
     if (now - own->spoke < WIRE_ZMQ_BEAT_MS / 2 * BASE_MS) return;
@@ -27,19 +36,22 @@ static void beat(zmq_link *own, int64_t now) {
 static void *run(void *context) {
     wire_zmq *zmq = context;
     base_os_thread_name("shoal-beat");
-    pthread_mutex_lock(&zmq->use);
+    pthread_mutex_lock(&zmq->turn);
     while (!zmq->stopping) {
+        pthread_mutex_lock(&zmq->use);
         int64_t now = base_now();
         for (size_t i = 0; i < zmq->beating.count; i++) beat(zmq->beating.data[i], now);
+        pthread_mutex_unlock(&zmq->use);
         struct timespec at = base_timespec(now + WIRE_ZMQ_BEAT_MS * BASE_MS);
-        pthread_cond_timedwait(&zmq->stop, &zmq->use, &at);
+        pthread_cond_timedwait(&zmq->stop, &zmq->turn, &at);
     }
-    pthread_mutex_unlock(&zmq->use);
+    pthread_mutex_unlock(&zmq->turn);
     return NULL;
 }
 
 shoal_status wire_zmq_beats_start(wire_zmq *zmq) {
     sigset_t all, before;
+    pthread_mutex_init(&zmq->turn, NULL);
     pthread_mutex_init(&zmq->use, NULL);
     base_condition_init(&zmq->stop);
     sigfillset(&all); /* signals are the host's affair */
@@ -51,30 +63,31 @@ shoal_status wire_zmq_beats_start(wire_zmq *zmq) {
 }
 
 void wire_zmq_beats_end(wire_zmq *zmq) {
-    pthread_mutex_lock(&zmq->use);
+    pthread_mutex_lock(&zmq->turn);
     zmq->stopping = true;
     pthread_cond_signal(&zmq->stop);
-    pthread_mutex_unlock(&zmq->use);
+    pthread_mutex_unlock(&zmq->turn);
     if (zmq->beats) pthread_join(zmq->thread, NULL);
     pthread_cond_destroy(&zmq->stop);
     pthread_mutex_destroy(&zmq->use);
+    pthread_mutex_destroy(&zmq->turn);
     free(zmq->beating.data);
 }
 
 shoal_status wire_zmq_beats_add(zmq_link *own) {
     wire_zmq *zmq = own->base.peer->zmq;
-    pthread_mutex_lock(&zmq->use);
+    wire_zmq_enter(zmq);
     bool added = base_vec_push(&zmq->beating, own);
-    pthread_mutex_unlock(&zmq->use);
+    wire_zmq_leave(zmq);
     return added ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
 void wire_zmq_beats_remove(zmq_link *own) {
     wire_zmq *zmq = own->base.peer->zmq;
     if (!zmq) return;
-    pthread_mutex_lock(&zmq->use);
+    wire_zmq_enter(zmq);
     for (size_t i = 0; i < zmq->beating.count; i++)
         if (zmq->beating.data[i] == own)
             zmq->beating.data[i--] = zmq->beating.data[--zmq->beating.count];
-    pthread_mutex_unlock(&zmq->use);
+    wire_zmq_leave(zmq);
 }

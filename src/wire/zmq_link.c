@@ -16,14 +16,14 @@
 /* ---- sending ---- */
 
 static shoal_status send_message(zmq_link *own, zmq_msg_t *message) {
-    pthread_mutex_t *use = &own->base.peer->zmq->use;
+    wire_zmq *zmq = own->base.peer->zmq;
     void *socket = own->listener ? own->listener->end.socket : own->end.socket;
-    pthread_mutex_lock(use);
+    wire_zmq_enter(zmq);
     bool sent = !own->listener ||
                 zmq_send(socket, own->id, sizeof own->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
     sent = sent && zmq_msg_send(message, socket, ZMQ_DONTWAIT) >= 0;
     own->spoke = base_now();
-    pthread_mutex_unlock(use);
+    wire_zmq_leave(zmq);
     return sent ? SHOAL_OK : wire_zmq_fail(own->base.name ? own->base.name : own->address);
 }
 
@@ -131,9 +131,11 @@ void wire_zmq_look(zmq_link *own) {
         wire_close(&own->base, SHOAL_DENIED, "the key of this user was revoked");
         return;
     }
-    /* We have been stopped or busy ourselves: first hear what has come. */
-    if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) return;
-    int64_t silence = base_os_socket_silence(own->fd), unheard = (now - own->heard) / BASE_MS;
+    /* We have been stopped or busy ourselves, and maybe the whole machine: silence is what others
+     * did not say since. */
+    if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) own->awake = now;
+    int64_t heard = own->heard > own->awake ? own->heard : own->awake;
+    int64_t silence = base_os_socket_silence(own->fd), unheard = (now - heard) / BASE_MS;
     if (silence < 0 || silence > unheard) silence = unheard;
     if (silence < WIRE_ZMQ_SILENCE_MS && unheard < WIRE_ZMQ_GARBLED_MS) return;
     char reason[WIRE_MAX_REASON];

@@ -44,9 +44,9 @@ typedef struct wire_zmq {
     BASE_VEC(uint8_t *) trusted; /* keys of members, from the hub */
     struct zmq_listener *ended;
     /* heartbeats: see zmq_beat.c */
-    pthread_mutex_t use; /* of all sockets */
+    pthread_mutex_t turn, use; /* of all sockets: who is next, and whose turn it is */
     pthread_cond_t stop;
-    bool beats, stopping;
+    bool beats, stopping; /* under turn */
     pthread_t thread;
     BASE_VEC(struct zmq_link *) beating; /* under use */
 } wire_zmq;
@@ -88,8 +88,8 @@ typedef struct zmq_link {
     int64_t give_up;
     int64_t redial_until; /* refused by a member that may not have heard of us yet */
     Shoal__Hello *hello;
-    int64_t spoke; /* under use */
-    int64_t heard, ticked;
+    int64_t spoke;                                 /* under use */
+    int64_t heard, ticked, awake;                  /* awake: since when we look in time */
     uint64_t sent, consumed_there, received, told; /* bytes of frames that count */
     bool blocked;
     zmq_msg_t draft;
@@ -118,6 +118,9 @@ shoal_status wire_zmq_fail(const char *what);
 
 /* ---- zmq_beat.c ---- */
 
+/* Around each use of a socket. */
+void wire_zmq_enter(wire_zmq *zmq);
+void wire_zmq_leave(wire_zmq *zmq);
 shoal_status wire_zmq_beats_start(wire_zmq *zmq) SHOAL_CHECK_RESULT;
 void wire_zmq_beats_end(wire_zmq *zmq);
 /* From here on the link's other side hears of us; removing one that is not there is fine. */

@@ -130,16 +130,16 @@ static void door_ready(wire_watch *watch) {
 static bool readable(wire_peer *peer, void *socket) {
     int events = 0;
     size_t size = sizeof events;
-    pthread_mutex_lock(&peer->zmq->use);
+    wire_zmq_enter(peer->zmq);
     bool asked = !zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size);
-    pthread_mutex_unlock(&peer->zmq->use);
+    wire_zmq_leave(peer->zmq);
     return asked && events & ZMQ_POLLIN;
 }
 
 static bool receive(const zmq_end *end, zmq_msg_t *part) {
-    pthread_mutex_lock(&end->peer->zmq->use);
+    wire_zmq_enter(end->peer->zmq);
     bool got = zmq_msg_recv(part, end->socket, ZMQ_DONTWAIT) >= 0;
-    pthread_mutex_unlock(&end->peer->zmq->use);
+    wire_zmq_leave(end->peer->zmq);
     return got;
 }
 
@@ -342,11 +342,11 @@ void wire_zmq_close(zmq_end *end, int linger_ms) {
     if (!end->socket) return;
     wire_watch_remove(end->peer, &end->watch);
     wire_watch_remove(end->peer, &end->monitor_watch);
-    pthread_mutex_lock(&end->peer->zmq->use);
+    wire_zmq_enter(end->peer->zmq);
     zmq_socket_monitor(end->socket, NULL, 0);
     if (end->monitor) zmq_close(end->monitor);
     set_int(end->socket, ZMQ_LINGER, linger_ms);
     zmq_close(end->socket);
     end->socket = end->monitor = NULL;
-    pthread_mutex_unlock(&end->peer->zmq->use);
+    wire_zmq_leave(end->peer->zmq);
 }
