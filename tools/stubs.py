@@ -46,7 +46,7 @@ RETURNS = {
     "bool": "__bool__ allclose equal is_floating_point",
     "int": "__len__ __hash__ __int__ dim numel compute_slots initial_seed ndim size itemsize nbytes",
     "float": "__float__",
-    "str": "__repr__ __format__ explain dtype dtype_name promoted extra_repr",
+    "str": "__repr__ __format__ device explain dtype dtype_name promoted extra_repr",
     "Iterator[Tensor]": "__iter__ parameters buffers",
     "tuple[int, int]": "__dlpack_device__ next get_state get_rng_state",
     "tuple[int, ...]": "shape shape_of",

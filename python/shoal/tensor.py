@@ -138,6 +138,15 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         """Bytes of all elements."""
         return self.size * self.itemsize
 
+    @property
+    def device(self):
+        """What `to` and the functions that make tensors take: always "pool", the planner's choice.
+
+        Where a tensor lies changes with what is computed of it: `place`, `replicate`, `to` and
+        signals say where a result is to lie, `shoal.status()` shows what lies on each device.
+        """
+        return "pool"
+
     def __len__(self):
         if not self.shape:
             raise TypeError("a tensor without axes has no length")
@@ -231,6 +240,9 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         return self._flat()[0]
 
     def __bool__(self):
+        if self.size != 1:
+            raise invalid(f"bool: {self.dtype}{list(self.shape)} has {self.size} elements, of which "
+                          "each is true or not: use any() or all()")
         return bool(self.item())
 
     def __int__(self):

@@ -427,6 +427,7 @@ def test_creation():
     slots = [s for s in shoal.status().slots if s.compute]
     same(x.to(slots[0], "float64"), np.array([1.5, -2.5]))
     same(x.to(f"{slots[0].backend}:0") + x, np.array([3, -5], "float32"))
+    same(shoal.ones(2, device=x.device).to(x.device), np.ones(2, "float32"))
     with pytest.raises(shoal.InvalidError, match="neither an element type nor a device"):
         x.to("abacus")
 

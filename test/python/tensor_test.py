@@ -155,6 +155,8 @@ def test_numbers_and_reflections():
         same(getattr(x, f)(), g(a), 1e-6)
     same(shoal.tensor([-1.0, 2.0]).relu(), np.array([0, 2], "float32"))
     assert x.sum().item() == 7 and float(x[0]) == 1.0 and bool(x[0] == 1)
+    with pytest.raises(shoal.InvalidError, match=r"bool: .* has \d elements, .*: use any\(\) or all"):
+        bool(x == a)
 
 
 def test_creation():
