@@ -59,22 +59,27 @@ void api_failure_forget(shoal_session *session, uint64_t value) {
     free(failure);
 }
 
+/* Under news. */
+static void take_outcome(shoal_session *session, const Shoal__Outcome *outcome) {
+    if (session->outstanding) session->outstanding--;
+    for (size_t i = 0; outcome->error && i < outcome->n_outputs; i++)
+        note_failure(session, outcome->outputs[i], outcome->error);
+    api_times *times = &session->times[session->n_times++ % API_TIMES];
+    *times = (api_times){.program = outcome->program};
+    for (size_t i = 0; i < outcome->n_slots && times->n < 64; i++)
+        times->slots[times->n++] = (shoal_slot_time){.slot = outcome->slots[i]->slot,
+                                                     .busy_ns = outcome->slots[i]->nanoseconds,
+                                                     .nodes = outcome->slots[i]->nodes};
+    for (size_t i = 0; i < outcome->n_traffic && times->n_links < 64; i++)
+        times->links[times->n_links++] = (shoal_link_time){.from = outcome->traffic[i]->from,
+                                                           .to = outcome->traffic[i]->to,
+                                                           .bytes = outcome->traffic[i]->bytes,
+                                                           .ns = outcome->traffic[i]->nanoseconds};
+}
+
 static void on_finished(shoal_session *session, const Shoal__Finished *finished) {
     pthread_mutex_lock(&session->news);
-    if (session->outstanding) session->outstanding--;
-    for (size_t i = 0; finished->error && i < finished->n_outputs; i++)
-        note_failure(session, finished->outputs[i], finished->error);
-    api_times *times = &session->times[session->n_times++ % API_TIMES];
-    *times = (api_times){.program = finished->program};
-    for (size_t i = 0; i < finished->n_slots && times->n < 64; i++)
-        times->slots[times->n++] = (shoal_slot_time){.slot = finished->slots[i]->slot,
-                                                     .busy_ns = finished->slots[i]->nanoseconds,
-                                                     .nodes = finished->slots[i]->nodes};
-    for (size_t i = 0; i < finished->n_traffic && times->n_links < 64; i++)
-        times->links[times->n_links++] = (shoal_link_time){.from = finished->traffic[i]->from,
-                                                           .to = finished->traffic[i]->to,
-                                                           .bytes = finished->traffic[i]->bytes,
-                                                           .ns = finished->traffic[i]->nanoseconds};
+    for (size_t i = 0; i < finished->n_outcomes; i++) take_outcome(session, finished->outcomes[i]);
     pthread_mutex_unlock(&session->news);
 }
 

@@ -99,8 +99,15 @@ static bool half_through(void *context) {
 /* Back-pressure: at most so many programs are on their way. Who is that far ahead waits until half
  * of them are through, rather than to be woken by each. */
 static shoal_status await_room(shoal_session *session) {
-    if (outstanding(session) < API_OUTSTANDING) return worker_state(session->worker);
-    SHOAL_TRY(api_wait(session, half_through, session));
+    uint32_t n = outstanding(session), before;
+    if (n < API_OUTSTANDING) return worker_state(session->worker);
+    shoal_status status;
+    do { /* as long as any come through */
+        before = n;
+        status = api_wait(session, half_through, session);
+        n = outstanding(session);
+    } while (status == SHOAL_TIMEOUT && n < before);
+    SHOAL_TRY(status);
     return worker_state(session->worker);
 }
 

@@ -23,6 +23,7 @@ typedef struct pool {
     uint32_t n_ends;
     uint32_t runs[MEMBERS + 1]; /* instances handed out, by session */
     uint64_t last[MEMBERS + 1];
+    size_t news, outcomes; /* messages of what is through, and what they told */
     shoal_status why;
     char reason[256];
 } pool;
@@ -40,6 +41,13 @@ static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *h
 static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                             size_t bytes) {
     pool *p = context;
+    if (kind == SHOAL__KIND__FINISHED) {
+        Shoal__Finished *finished = shoal__finished__unpack(NULL, bytes, body);
+        assert_non_null(finished);
+        p->news++;
+        p->outcomes += finished->n_outcomes;
+        shoal__finished__free_unpacked(finished, NULL);
+    }
     if (kind != SHOAL__KIND__RUN) return SHOAL_OK;
     Shoal__Run *run = shoal__run__unpack(NULL, bytes, body);
     assert_non_null(run);
@@ -110,6 +118,15 @@ static void program(uint32_t n, base_str *out) {
     graph_destroy(&g);
 }
 
+static void deliver(pool *p, int m, Shoal__Kind kind, const ProtobufCMessage *message) {
+    size_t bytes = protobuf_c_message_get_packed_size(message);
+    uint8_t *packed = malloc(bytes + 1);
+    protobuf_c_message_pack(message, packed);
+    wire_link_deliver_message(p->ends[m], kind, packed, bytes);
+    free(packed);
+    pump(p);
+}
+
 /* Member m submits -iota(n), as its k-th value. */
 static void submit(pool *p, int m, uint32_t n, uint64_t k) {
     base_str text;
@@ -120,13 +137,41 @@ static void submit(pool *p, int m, uint32_t n, uint64_t k) {
     submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
     submit.n_outputs = 1;
     submit.outputs = &output;
-    size_t bytes = shoal__submit__get_packed_size(&submit);
-    uint8_t *packed = malloc(bytes);
-    shoal__submit__pack(&submit, packed);
-    wire_link_deliver_message(p->ends[m], SHOAL__KIND__SUBMIT, packed, bytes);
-    free(packed);
+    deliver(p, m, SHOAL__KIND__SUBMIT, &submit.base);
     base_str_fini(&text);
+}
+
+/* Whoever has the oldest instance has done its part. */
+static void finish_oldest(pool *p) {
+    Shoal__Done done = SHOAL__DONE__INIT;
+    done.instance = p->h->first->id;
+    for (int m = 0; m < MEMBERS; m++) deliver(p, m, SHOAL__KIND__DONE, &done.base);
+}
+
+/* Who is far ahead hears when half is through; who waits for the last, at once; of a failure, at
+ * once; and of all after a while. */
+static void test_told_in_time(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k <= 6; k++) submit(p, 0, 4, k);
+    const size_t news[] = {0, 0, 1, 1, 2, 3}, outcomes[] = {0, 0, 3, 3, 5, 6};
+    for (int i = 0; i < 6; i++) {
+        finish_oldest(p);
+        assert_int_equal(p->news, news[i]);
+        assert_int_equal(p->outcomes, outcomes[i]);
+    }
+    for (uint64_t k = 7; k <= 12; k++) submit(p, 0, 4, k);
+    finish_oldest(p);
+    assert_int_equal(p->news, 3);
+    hub_instance_fail(p->h, p->h->first, SHOAL_NO_MEMORY, "too large");
     pump(p);
+    assert_int_equal(p->news, 4);
+    assert_int_equal(p->outcomes, 8);
+    finish_oldest(p); /* it was told of already */
+    finish_oldest(p);
+    assert_int_equal(p->outcomes, 8);
+    assert_int_equal(hub_apply(p->h, &(hub_event){.kind = HUB_TICK}), SHOAL_OK);
+    pump(p);
+    assert_int_equal(p->outcomes, 9);
 }
 
 static void test_flood(void **state) {
@@ -164,6 +209,7 @@ static void test_memory_waits_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_told_in_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_waits_alone, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);

@@ -153,58 +153,87 @@ static void unlink_instance(hub *h, hub_instance *instance) {
 
 /* ---- telling ---- */
 
-static void tell_client(hub *h, hub_instance *instance) {
+static bool list_times(const hub *h, const hub_instance *instance, base_arena *arena,
+                       Shoal__Outcome *outcome) {
+    const plan_result *plan = &instance->variant->plan;
+    Shoal__SlotTime *times = base_arena_array(arena, Shoal__SlotTime, plan->n_programs);
+    outcome->slots = base_arena_array(arena, Shoal__SlotTime *, plan->n_programs);
+    if (!times || !outcome->slots) return false;
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
+        if (!slot || !slot->compute) continue;
+        shoal__slot_time__init(&times[i]);
+        times[i].slot = slot->number;
+        times[i].nanoseconds = instance->times[i].busy_ns;
+        times[i].nodes = instance->times[i].nodes;
+        outcome->slots[outcome->n_slots++] = &times[i];
+    }
+    return true;
+}
+
+static bool list_traffic(const hub_instance *instance, base_arena *arena, Shoal__Outcome *outcome) {
+    size_t n = outcome->n_traffic = instance->traffic.count;
+    Shoal__Traffic *traffic = base_arena_array(arena, Shoal__Traffic, n);
+    outcome->traffic = base_arena_array(arena, Shoal__Traffic *, n);
+    if (!traffic || !outcome->traffic) return false;
+    for (size_t i = 0; i < n; i++) {
+        const hub_traffic *t = &instance->traffic.data[i];
+        shoal__traffic__init(&traffic[i]);
+        traffic[i].from = t->from;
+        traffic[i].to = t->to;
+        traffic[i].bytes = t->bytes;
+        traffic[i].nanoseconds = t->ns;
+        outcome->traffic[i] = &traffic[i];
+    }
+    return true;
+}
+
+static bool note_error(const hub_instance *instance, base_arena *arena, Shoal__Outcome *outcome) {
+    outcome->error = base_arena_array(arena, Shoal__Error, 1);
+    if (!outcome->error) return false;
+    shoal__error__init(outcome->error);
+    outcome->error->status = instance->status;
+    outcome->error->message = base_arena_string(arena, instance->error);
+    return true;
+}
+
+static bool fill_outcome(const hub *h, const hub_instance *instance, base_arena *arena,
+                         Shoal__Outcome *outcome) {
+    size_t n = outcome->n_outputs = instance->record->n_outputs;
+    outcome->program = instance->program->id;
+    outcome->outputs = base_arena_array(arena, uint64_t, n);
+    if (!outcome->outputs) return false;
+    for (size_t o = 0; o < n; o++) outcome->outputs[o] = instance->outputs[o]->id;
+    if (instance->status != SHOAL_OK) return note_error(instance, arena, outcome);
+    return !instance->times ||
+           (list_times(h, instance, arena, outcome) && list_traffic(instance, arena, outcome));
+}
+
+/* Notes what a client is to be told of an instance. */
+static void note_outcome(hub *h, hub_instance *instance) {
     hub_peer *client = base_map_get(&h->sessions, instance->session);
     if (instance->told || !client) return;
     instance->told = true;
-    Shoal__Error error = SHOAL__ERROR__INIT;
-    error.status = instance->status;
-    error.message = instance->error;
+    Shoal__Outcome *outcome = base_arena_array(&client->told, Shoal__Outcome, 1);
+    if (outcome) shoal__outcome__init(outcome);
+    if (!outcome || !fill_outcome(h, instance, &client->told, outcome) ||
+        !base_vec_push(&client->outcomes, outcome))
+        wire_close(client->link, SHOAL_NO_MEMORY, "the hub has no memory to tell what is through");
+}
+
+void hub_outcomes_send(hub_peer *client) {
+    if (!client->outcomes.count) return;
     Shoal__Finished finished = SHOAL__FINISHED__INIT;
-    finished.program = instance->program->id;
-    size_t n_outputs = instance->record->n_outputs;
-    const plan_result *plan = instance->times ? &instance->variant->plan : NULL;
-    size_t n = plan ? plan->n_programs : 0;
-    uint64_t *outputs = calloc(n_outputs + 1, sizeof *outputs);
-    Shoal__SlotTime *times = calloc(n + 1, sizeof *times);
-    Shoal__SlotTime **pointers = calloc(n + 1, sizeof *pointers);
-    size_t n_traffic = instance->status == SHOAL_OK ? instance->traffic.count : 0;
-    Shoal__Traffic *traffic = calloc(n_traffic + 1, sizeof *traffic);
-    Shoal__Traffic **ways = calloc(n_traffic + 1, sizeof *ways);
-    if (outputs && times && pointers && traffic && ways) {
-        for (size_t i = 0; i < n_traffic; i++) {
-            const hub_traffic *t = &instance->traffic.data[i];
-            shoal__traffic__init(&traffic[i]);
-            traffic[i].from = t->from;
-            traffic[i].to = t->to;
-            traffic[i].bytes = t->bytes;
-            traffic[i].nanoseconds = t->ns;
-            ways[i] = &traffic[i];
-        }
-        finished.traffic = ways;
-        finished.n_traffic = n_traffic;
-        for (size_t o = 0; o < n_outputs; o++) outputs[o] = instance->outputs[o]->id;
-        finished.outputs = outputs;
-        finished.n_outputs = n_outputs;
-        if (instance->status != SHOAL_OK) finished.error = &error;
-        for (size_t i = 0; i < n && instance->status == SHOAL_OK; i++) {
-            const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
-            if (!slot || !slot->compute) continue;
-            Shoal__SlotTime *time = &times[finished.n_slots];
-            shoal__slot_time__init(time);
-            time->slot = slot->number;
-            time->nanoseconds = instance->times[i].busy_ns;
-            time->nodes = instance->times[i].nodes;
-            pointers[finished.n_slots++] = time;
-        }
-        finished.slots = pointers;
-        hub_send(client, SHOAL__KIND__FINISHED, &finished.base);
-    }
-    free(outputs);
-    free(times);
-    free(pointers);
-    free(traffic);
-    free(ways);
+    finished.outcomes = client->outcomes.data;
+    finished.n_outcomes = client->outcomes.count;
+    hub_send(client, SHOAL__KIND__FINISHED, &finished.base);
+    client->outcomes.count = 0;
+    base_arena_fini(&client->told);
+}
+
+/* Who has much on its way need not hear of each: what is noted goes once it is half of that. */
+static void tell_in_time(hub_peer *client) {
+    if (client->outcomes.count >= client->waiting) hub_outcomes_send(client);
 }
 
 /* ---- handing out ---- */
@@ -280,6 +309,7 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
         part->n_outputs = program->n_outputs;
         run.slots[run.n_slots++] = part;
     }
+    hub_frees_send(peer);
     if (status == SHOAL_OK) status = wire_send(peer->link, SHOAL__KIND__RUN, &run.base);
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
@@ -423,7 +453,7 @@ bool hub_instance_over(const hub_instance *instance) {
 void hub_instance_settle(hub *h, hub_instance *instance) {
     hub_peer *client = base_map_get(&h->sessions, instance->session);
     if (instance->record) {
-        tell_client(h, instance);
+        note_outcome(h, instance);
         if (client) settle_moves(h, instance, client);
         for (uint32_t o = 0; instance->status == SHOAL_OK && o < instance->record->n_outputs; o++)
             hub_value_count(h, instance->outputs[o]);
@@ -432,7 +462,10 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
     }
     unlink_instance(h, instance);
     hub_note(h, SHOAL_EVENT_FINISH, instance->id, "%s", shoal_status_name(instance->status));
-    if (client) client->waiting--;
+    if (client) {
+        client->waiting--;
+        tell_in_time(client);
+    }
     if (instance->dispatched) reserve(h, instance, -1);
     hub_instance_detach(h, instance);
     instance->program->users--;
@@ -510,7 +543,9 @@ static void fail_one(hub *h, hub_instance *instance, shoal_status status, const 
             hub_value_poison(instance->outputs[o], status, message);
     hub_instance_move_back(h, instance);
     hub_instance_cancel(instance);
-    tell_client(h, instance);
+    note_outcome(h, instance);
+    hub_peer *client = base_map_get(&h->sessions, instance->session);
+    if (client) hub_outcomes_send(client);
 }
 
 /* Whether an instance was to read what another, which failed, would have written. */

@@ -23,6 +23,8 @@ void hub_peer_free(hub_peer *peer) {
     free(peer->address);
     free(peer->free_values.data);
     free(peer->free_programs.data);
+    free(peer->outcomes.data);
+    base_arena_fini(&peer->told);
     free(peer);
 }
 
@@ -137,6 +139,17 @@ void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message)
     if (!peer->link || wire_send(peer->link, kind, message) == SHOAL_OK) return;
     base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
     wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
+}
+
+void hub_frees_send(hub_peer *peer) {
+    if (!peer->free_values.count && !peer->free_programs.count) return;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = peer->free_values.data;
+    release.n_values = peer->free_values.count;
+    release.programs = peer->free_programs.data;
+    release.n_programs = peer->free_programs.count;
+    hub_send(peer, SHOAL__KIND__FREE, &release.base);
+    peer->free_values.count = peer->free_programs.count = 0;
 }
 
 void hub_peers_send(hub *h, hub_peer *only) {

@@ -38,15 +38,17 @@ typedef struct hub_peer {
     uint32_t session; /* of a client; 0: none */
     uint32_t n_slots;
     hub_slot **slots;
-    BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
+    BASE_VEC(uint64_t) free_values, free_programs; /* to be told: see hub_frees_send */
     /* Of a client: what may lie in its memory to make lost values again, and what does. */
     uint64_t spare, kept;
     uint64_t records, replay_ns; /* how long the way back is: see hub_record */
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
-    uint64_t values, program_bytes; /* of a client's session */
-    uint32_t waiting;               /* its instances that are not through */
+    uint64_t values, program_bytes;      /* of a client's session */
+    uint32_t waiting;                    /* its instances that are not through */
+    BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
+    base_arena told;                     /* what they consist of */
     bool blocked; /* while handing out: its next instance has to wait for memory */
 } hub_peer;
 
@@ -258,6 +260,8 @@ void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
+/* Tells a peer which values and programs it need not keep. */
+void hub_frees_send(hub_peer *peer);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
 void hub_session_end(hub *h, uint32_t session);
 
@@ -347,6 +351,8 @@ void hub_instance_free(hub_instance *instance);
  */
 bool hub_instance_over(const hub_instance *instance);
 void hub_instance_settle(hub *h, hub_instance *instance);
+/* Tells a client what is through. */
+void hub_outcomes_send(hub_peer *client);
 /* Its values are no longer its concern: record becomes NULL. */
 void hub_instance_detach(hub *h, hub_instance *instance);
 /* Inputs that were to move in from their client stay there. */

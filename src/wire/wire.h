@@ -23,7 +23,7 @@
 
 #include <stddef.h>
 
-enum { WIRE_PROTOCOL = 4, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+enum { WIRE_PROTOCOL = 5, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };

@@ -153,10 +153,13 @@ static void messages(void) {
     put("message", "run", out.data, out.size);
     base_str_clear(&out);
 
+    Shoal__Outcome outcome = SHOAL__OUTCOME__INIT, *outcomes[] = {&outcome};
     Shoal__Finished finished = SHOAL__FINISHED__INIT;
-    finished.error = &error;
-    finished.n_slots = 2;
-    finished.slots = times;
+    outcome.error = &error;
+    outcome.n_slots = 2;
+    outcome.slots = times;
+    finished.n_outcomes = 1;
+    finished.outcomes = outcomes;
     pack(&out, 8, false, &finished.base);
     put("message", "finished", out.data, out.size);
     base_str_clear(&out);
