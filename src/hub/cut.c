@@ -15,9 +15,11 @@ enum { MAX_RECORDS = 16384, COST_SHARE = 20 };
 static const double LONG_REPLAY = 2e9;    /* nanoseconds */
 static const double COPY_NS_PER_BYTE = 1; /* until a link to the client is known */
 
-static bool needs_copy(const hub_value *value, uint32_t session) {
-    return value->session == session && value->origin && !value->absent && !value->released &&
-           !value->kept && !value->data.size && value->status == SHOAL_OK;
+/* What was read lies in the reader's memory, and nowhere else. */
+static bool needs_copy(const hub_value *value, const hub_peer *client) {
+    return value->session == client->session && value->origin && !value->absent &&
+           !value->released && !value->kept && !value->data.size && value->status == SHOAL_OK &&
+           !hub_value_at_client(client, value);
 }
 
 /* A program that brings its inputs home. */
@@ -114,7 +116,7 @@ void hub_cut(hub *h, hub_peer *client) {
     shoal_status status = SHOAL_OK;
     while (status == SHOAL_OK && base_map_next(&h->values, &at, &key, &item)) {
         hub_value *value = item;
-        if (!needs_copy(value, client->session)) continue;
+        if (!needs_copy(value, client)) continue;
         bytes += base_type_bytes(&value->type);
         if (!base_vec_push(&values, value)) status = SHOAL_NO_MEMORY;
     }

@@ -286,6 +286,8 @@ void hub_value_settle(hub *h, hub_value *value);
 void hub_value_free(hub_value *value);
 /* A value that goes when its instance is through. */
 shoal_status hub_value_scratch(hub *h, uint32_t session, const shoal_type *type, hub_value **out);
+/* Whether it lies whole in its client's memory. */
+bool hub_value_at_client(const hub_peer *client, const hub_value *value);
 /* Notes that a copy lies in the client's memory as number `stored`; frees that copy. */
 void hub_value_keep(hub *h, hub_value *value, uint64_t stored);
 void hub_value_unkeep(hub *h, hub_value *value);

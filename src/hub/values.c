@@ -135,7 +135,7 @@ void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored) {
 
 /* ---- copies in the client's memory ---- */
 
-static bool at_client(const hub_peer *client, const hub_value *value) {
+bool hub_value_at_client(const hub_peer *client, const hub_value *value) {
     return value->layout.n_slots == 1 &&
            value->layout.slots[0] == client->slots[client->n_slots - 1]->number;
 }
@@ -185,7 +185,8 @@ shoal_status hub_value_home(hub *h, hub_value *value) {
 void hub_value_drop(hub *h, hub_value *value) {
     if (value->absent) return;
     hub_peer *client = base_map_get(&h->sessions, value->session);
-    if (value->holds && client && !value->data.size && !value->kept && at_client(client, value) &&
+    if (value->holds && client && !value->data.size && !value->kept &&
+        hub_value_at_client(client, value) &&
         client->kept + base_type_bytes(&value->type) <= client->spare)
         hub_value_keep(h, value, value->stored);
     else

@@ -70,7 +70,7 @@ static shoal_status task_begin(worker_task *task, const Shoal__SlotRun *run) {
     return SHOAL_OK;
 }
 
-/* Lock held. On failure the task is run all the same, and fails. */
+/* Lock held. */
 static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
     worker_slot *slot = task->slot;
     SHOAL_TRY(take_smalls(slot, run));
@@ -129,10 +129,8 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
     instance->known = true;
     for (uint32_t i = 0; i < instance->n_tasks; i++) {
         worker_task *task = &instance->tasks[i];
-        if (task_make(task, run->slots[i]) != SHOAL_OK) {
-            task->status = SHOAL_INTERNAL;
-            task->error = strdup(shoal_error_message());
-        }
+        shoal_status made = task_make(task, run->slots[i]);
+        if (made != SHOAL_OK) worker_task_fail(task, made, shoal_error_message());
         if (task->slot->home) home = task->slot;
         worker_event(task, SHOAL_EVENT_RUN, SHOAL_EVENT_AT, 0);
     }
