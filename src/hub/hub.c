@@ -9,18 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_busy(const hub_peer *peer) {
-    for (uint32_t i = 0; i < peer->n_slots; i++)
-        if (peer->slots[i]->in_flight) return true;
-    return false;
+/* Tells a peer which local parts can go. */
+static void send_frees(hub_peer *peer) {
+    if (!peer->free_values.count && !peer->free_programs.count) return;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = peer->free_values.data;
+    release.n_values = peer->free_values.count;
+    release.programs = peer->free_programs.data;
+    release.n_programs = peer->free_programs.count;
+    hub_send(peer, SHOAL__KIND__FREE, &release.base);
+    peer->free_values.count = peer->free_programs.count = 0;
 }
 
-/* Who is busy hears of it with what it is given next, rather than be woken now. */
+/* After each event. */
 static void tell_peers(hub *h, bool all) {
     for (size_t i = 0; i < h->peers.count; i++) {
-        hub_peer *peer = h->peers.data[i];
-        if (all || !is_busy(peer)) hub_frees_send(peer);
-        if (all) hub_outcomes_send(peer);
+        send_frees(h->peers.data[i]);
+        if (all) hub_outcomes_send(h->peers.data[i]);
     }
 }
 

@@ -309,7 +309,6 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
         part->n_outputs = program->n_outputs;
         run.slots[run.n_slots++] = part;
     }
-    hub_frees_send(peer);
     if (status == SHOAL_OK) status = wire_send(peer->link, SHOAL__KIND__RUN, &run.base);
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);

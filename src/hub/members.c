@@ -141,17 +141,6 @@ void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message)
     wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
 }
 
-void hub_frees_send(hub_peer *peer) {
-    if (!peer->free_values.count && !peer->free_programs.count) return;
-    Shoal__Release release = SHOAL__RELEASE__INIT;
-    release.values = peer->free_values.data;
-    release.n_values = peer->free_values.count;
-    release.programs = peer->free_programs.data;
-    release.n_programs = peer->free_programs.count;
-    hub_send(peer, SHOAL__KIND__FREE, &release.base);
-    peer->free_values.count = peer->free_programs.count = 0;
-}
-
 void hub_peers_send(hub *h, hub_peer *only) {
     size_t n = h->peers.count;
     Shoal__PeerInfo *infos = calloc(n + 1, sizeof *infos);

@@ -38,7 +38,7 @@ typedef struct hub_peer {
     uint32_t session; /* of a client; 0: none */
     uint32_t n_slots;
     hub_slot **slots;
-    BASE_VEC(uint64_t) free_values, free_programs; /* to be told: see hub_frees_send */
+    BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
     /* Of a client: what may lie in its memory to make lost values again, and what does. */
     uint64_t spare, kept;
     uint64_t records, replay_ns; /* how long the way back is: see hub_record */
@@ -260,8 +260,6 @@ void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
-/* Tells a peer which values and programs it need not keep. */
-void hub_frees_send(hub_peer *peer);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
 void hub_session_end(hub *h, uint32_t session);
 
