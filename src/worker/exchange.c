@@ -98,26 +98,33 @@ static shoal_status stage(worker *w, worker_instance *instance, const wire_trans
     while (staged && (staged->channel != transfer->channel || staged->ordinal != transfer->ordinal))
         staged = staged->next;
     if (!staged) {
-        if (transfer->bytes > WORKER_MAX_STAGED - w->staged_bytes)
-            return base_fail(SHOAL_NO_MEMORY, "more than %d MiB of data came before its program",
-                             WORKER_MAX_STAGED >> 20);
-        staged = malloc(sizeof *staged + transfer->bytes);
+        staged = calloc(1, sizeof *staged);
         if (!staged) return base_fail(SHOAL_NO_MEMORY, "no memory for early data");
         *staged = (worker_staged){.next = instance->staged,
                                   .channel = transfer->channel,
                                   .ordinal = transfer->ordinal,
-                                  .bytes = transfer->bytes};
+                                  .bytes = transfer->bytes,
+                                  .began = base_now()};
         instance->staged = staged;
-        w->staged_bytes += transfer->bytes;
     }
-    if (staged->bytes != transfer->bytes || offset != staged->have || n > staged->bytes - offset)
+    uint64_t have = staged->data.size;
+    if (staged->bytes != transfer->bytes || offset != have || n > staged->bytes - have)
         return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
                          (unsigned long long)transfer->instance);
-    memcpy(staged->data + offset, bytes, n);
-    staged->have += n;
+    if (n > WORKER_MAX_STAGED - w->staged_bytes)
+        return base_fail(SHOAL_NO_MEMORY, "more than %d MiB of data came before its program",
+                         WORKER_MAX_STAGED >> 20);
+    base_str_bytes(&staged->data, bytes, n);
+    SHOAL_TRY(base_str_status(&staged->data));
+    w->staged_bytes += n;
     staged->ended = base_now();
-    if (!staged->began) staged->began = staged->ended;
     return SHOAL_OK;
+}
+
+void worker_staged_free(worker *w, worker_staged *staged) {
+    w->staged_bytes -= staged->data.size;
+    base_str_fini(&staged->data);
+    free(staged);
 }
 
 void worker_staged_apply(worker *w, worker_instance *instance) {
@@ -127,9 +134,9 @@ void worker_staged_apply(worker *w, worker_instance *instance) {
         worker_receive *receive =
             instance_receive(instance, staged->channel, staged->ordinal, &task);
         if (receive && receive->bytes == staged->bytes && task->state != TASK_DONE) {
-            base_box_scatter(receive->buffer->host, staged->data, receive->dims, &receive->box,
-                             receive->element, 0, staged->have);
-            receive->have = staged->have;
+            base_box_scatter(receive->buffer->host, staged->data.data, receive->dims, &receive->box,
+                             receive->element, 0, staged->data.size);
+            receive->have = staged->data.size;
             receive->began = staged->began;
             receive->ended = staged->ended;
             worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
@@ -138,8 +145,7 @@ void worker_staged_apply(worker *w, worker_instance *instance) {
                 task->waiting[receive->step]--;
             }
         }
-        w->staged_bytes -= staged->bytes;
-        free(staged);
+        worker_staged_free(w, staged);
         staged = next;
     }
     instance->staged = NULL;

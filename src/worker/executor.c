@@ -122,8 +122,7 @@ void worker_instance_free(worker *w, worker_instance *instance) {
     for (uint32_t i = 0; i < instance->n_tasks; i++) task_fini(&instance->tasks[i]);
     while (instance->staged) {
         worker_staged *next = instance->staged->next;
-        w->staged_bytes -= instance->staged->bytes;
-        free(instance->staged);
+        worker_staged_free(w, instance->staged);
         instance->staged = next;
     }
     free(instance->tasks);

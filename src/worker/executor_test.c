@@ -237,6 +237,25 @@ static void gives_up(void **state) {
     release(w, piece);
 }
 
+/* Of what comes before its program only what is there takes memory, however much is announced. */
+static void keeps_what_is_early(void **state) {
+    (void)state;
+    worker *w = start();
+    const float some[1000] = {1};
+    wire_transfer large = {.instance = INSTANCE, .bytes = UINT64_C(1) << 40};
+    wire_transfer larger = {.instance = INSTANCE, .channel = 1, .bytes = UINT64_C(1) << 50};
+    for (uint64_t i = 0; i < 3; i++)
+        ok(worker_data(w, NULL, &large, i * sizeof some, some, sizeof some));
+    ok(worker_data(w, NULL, &larger, 0, some, sizeof some));
+    assert_int_equal(w->staged_bytes, 4 * sizeof some);
+    assert_int_equal(worker_data(w, NULL, &larger, 4, some, sizeof some), SHOAL_FORMAT);
+    worker_instance_cancel(w, INSTANCE, SHOAL_LOST, "given up", 0);
+    assert_int_equal(w->staged_bytes, 0);
+    ok(worker_data(w, NULL, &large, 3 * sizeof some, some, sizeof some)); /* nobody wants it */
+    assert_int_equal(w->staged_bytes, 0);
+    worker_destroy(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_await_what_they_read),
@@ -244,6 +263,7 @@ int main(void) {
         cmocka_unit_test(views_are_made_anew),
         cmocka_unit_test(goes_on_while_something_comes),
         cmocka_unit_test(gives_up),
+        cmocka_unit_test(keeps_what_is_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,9 +114,9 @@ typedef struct worker_task {
 typedef struct worker_staged {
     struct worker_staged *next;
     uint32_t channel, ordinal;
-    uint64_t bytes, have;
+    uint64_t bytes; /* of all of it */
+    base_str data;  /* what is there */
     int64_t began, ended;
-    unsigned char data[];
 } worker_staged;
 
 typedef struct worker_instance {
@@ -224,6 +224,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
                          uint64_t offset, const void *bytes, size_t n);
 /* What came early for an instance that is now known; lock held. */
 void worker_staged_apply(worker *w, worker_instance *instance);
+void worker_staged_free(worker *w, worker_staged *staged);
 void worker_peers_update(worker *w, const Shoal__Peers *peers);
 void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, uint64_t cookie);
 /* A link to another worker ended or could not be made. */
