@@ -19,9 +19,12 @@ static void test_refusals(void **state) {
     connect_fails(&b, "shm:strict", SHOAL_DENIED, "shm:strict refuses: no room for b");
     a.refuse = false;
     start_protocol(&c, "c", NULL, 99);
-    connect_fails(&c, "shm:strict", SHOAL_VERSION,
-                  "the connecting process runs Shoal 0.1.0 (protocol 99), shm:strict runs Shoal "
-                  "0.1.0 (protocol 4): install the same version");
+    char mismatch[160];
+    snprintf(mismatch, sizeof mismatch,
+             "the connecting process runs Shoal 0.1.0 (protocol 99), shm:strict runs Shoal 0.1.0 "
+             "(protocol %d): install the same version",
+             WIRE_PROTOCOL);
+    connect_fails(&c, "shm:strict", SHOAL_VERSION, mismatch);
     /* refusing on the connecting side closes the other end with the reason */
     b.refuse = true;
     assert_int_equal(wire_connect(b.peer, "shm:strict", 42, 1000), SHOAL_OK);
