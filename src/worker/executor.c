@@ -209,13 +209,12 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
         instance_fail(w, instance, status, message, unreachable);
         for (uint32_t i = 0; i < instance->n_tasks; i++)
             if (instance->tasks[i].slot->home) home = instance->tasks[i].slot;
-    } else if (instance) {
-        base_map_remove(&w->instances, id);
-        worker_instance_free(w, instance);
-    }
-    if (!instance || !instance->known)
+    } else {
         if (base_map_set(&w->cancelled, id, w) != SHOAL_OK)
             base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+        base_map_remove(&w->instances, id);
+        if (instance) worker_instance_free(w, instance);
+    }
     pthread_mutex_unlock(&w->lock);
     if (home) worker_home_advance(home);
 }
