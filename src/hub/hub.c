@@ -9,23 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tells a peer which local parts can go. */
-static void send_frees(hub_peer *peer) {
-    if (!peer->free_values.count && !peer->free_programs.count) return;
-    Shoal__Release release = SHOAL__RELEASE__INIT;
-    release.values = peer->free_values.data;
-    release.n_values = peer->free_values.count;
-    release.programs = peer->free_programs.data;
-    release.n_programs = peer->free_programs.count;
-    hub_send(peer, SHOAL__KIND__FREE, &release.base);
-    peer->free_values.count = peer->free_programs.count = 0;
-}
-
-/* After each event. */
-static void tell_peers(hub *h, bool all) {
+/* Tells peers which local parts can go, once per event. */
+static void send_frees(hub *h) {
     for (size_t i = 0; i < h->peers.count; i++) {
-        send_frees(h->peers.data[i]);
-        if (all) hub_outcomes_send(h->peers.data[i]);
+        hub_peer *peer = h->peers.data[i];
+        if (!peer->free_values.count && !peer->free_programs.count) continue;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        release.values = peer->free_values.data;
+        release.n_values = peer->free_values.count;
+        release.programs = peer->free_programs.data;
+        release.n_programs = peer->free_programs.count;
+        hub_send(peer, SHOAL__KIND__FREE, &release.base);
+        peer->free_values.count = peer->free_programs.count = 0;
     }
 }
 
@@ -65,9 +60,10 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     case HUB_TICK:
         tell_of_newcomers(h);
         hub_doubts_judge(h);
+        for (size_t i = 0; i < h->peers.count; i++) hub_outcomes_send(h->peers.data[i]);
         break;
     }
-    tell_peers(h, event->kind == HUB_TICK);
+    send_frees(h);
     return status;
 }
 
