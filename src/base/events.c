@@ -102,11 +102,10 @@ static found read_place(base_event_place *place, uint64_t number, shoal_event *o
     uint64_t words[WORDS];
     uint64_t stamp = atomic_load_explicit(&place->stamp, memory_order_acquire);
     if (stamp != 2 * number + 2) {
-        /* Not begun, or being written; unless a newer one is there, an older one is stuck in its
-         * place, or was. */
-        bool stuck = stamp % 2 && stamp < 2 * number + 1;
+        /* Not begun, or being written; unless a newer one is there, or an older one was stuck in
+         * its place. */
         bool skipped = atomic_load(&place->skipped) >= number;
-        return stamp > 2 * number + 2 || stuck || skipped ? GONE : NOT_YET;
+        return stamp > 2 * number + 2 || skipped ? GONE : NOT_YET;
     }
     for (int i = 0; i < WORDS; i++)
         words[i] = atomic_load_explicit(&place->words[i], memory_order_acquire);
