@@ -229,7 +229,7 @@ def test_a_name_of_the_dead_whose_port_is_another_s(lan):
     here, _ = lan
     here.environment["SHOAL_TRANSPORT"] = "zmq"
     hub = here.start("hub")
-    file = here.root / "run/shoal/hub.zmq"
+    file = here.root / "run/shoal/hub.lock"
     port = int(file.read_text().split("/")[2].rpartition(":")[2])
     end(here, hub, signal.SIGKILL)
     assert file.exists()

@@ -263,7 +263,7 @@ class Chaos:
         if ENCRYPTED:
             folder = pathlib.Path(os.environ["XDG_RUNTIME_DIR"]) / "shoal"
             name = self.pool.address.removeprefix("shm:")
-            address = (folder / f"{name}.zmq").read_text(encoding="utf-8").strip()
+            address = (folder / f"{name}.lock").read_text(encoding="utf-8").strip()
             port, key = address.removeprefix("tcp://127.0.0.1:").split("/")
             proxy = Proxy(int(port))
             hub = f"tcp://127.0.0.1:{proxy.port}/{key}"

@@ -9,6 +9,7 @@
 #include "wire/beacon.h"
 #include "wire/keys.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,13 @@ static shoal_status listen_wide(wire_peer *wire, const char *listen) {
     status = all ? wire_keys_set_listening(all) : SHOAL_NO_MEMORY;
     free(all);
     return status;
+}
+
+/* What killed processes left in the runtime folder goes when a hub starts. */
+static void sweep(void) {
+    char folder[PATH_MAX];
+    if (base_os_runtime_folder(true, folder, sizeof folder) == SHOAL_OK)
+        base_os_socket_sweep(folder);
 }
 
 static shoal_status tell_ready(const wire_peer *wire, const shoal_hub_options *options) {
@@ -77,6 +85,7 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.role = SHOAL__ROLE__HUB;
     hello.name = (char *)"hub";
+    sweep();
     SHOAL_TRY(wire_peer_new(&hello, &wire));
     shoal_status status = hub_new(wire, &h);
     if (status == SHOAL_OK)

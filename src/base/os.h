@@ -62,6 +62,8 @@ enum { BASE_OS_MAX_FDS = 4 };
 shoal_status base_os_socket_listen(const char *path, int *fd, int *lock) SHOAL_CHECK_RESULT;
 /* Removes the socket and the lock file, and closes both. */
 void base_os_socket_unlisten(const char *path, int fd, int lock);
+/* Removes from a folder what processes left there that ended without unlistening. */
+void base_os_socket_sweep(const char *folder);
 /* *fd is -1 when nobody is waiting. */
 shoal_status base_os_socket_accept(int listener, int *fd) SHOAL_CHECK_RESULT;
 /* Fails with NOT_FOUND when nobody listens, BUSY when the listener's queue is full (try again). */

@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "base/os.h"
 
+#include "base/clock.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,7 +16,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LOCK_TRIES = 20 };
 
 static shoal_status name_path(const char *path, struct sockaddr_un *out) {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -25,32 +31,40 @@ static shoal_status name_path(const char *path, struct sockaddr_un *out) {
     return SHOAL_OK;
 }
 
-/* Takes PATH.lock. Whoever lets go removes the file, so what was locked may no longer be what the
- * path names: then try again. */
+/* Takes a lock file. Whoever lets go removes the file, so what was locked may no longer be what the
+ * path names: then *lock is -1, try again. */
+static shoal_status take_lock(const char *name, int flags, int *lock) {
+    *lock = -1;
+    int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    if (fd < 0) return base_fail_errno(errno, "opening the lock file %s", name);
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        int error = errno;
+        close(fd);
+        if (error == EINTR) return SHOAL_OK;
+        return error == EWOULDBLOCK ? base_fail(SHOAL_BUSY, "%s is held by a running process", name)
+                                    : base_fail_errno(error, "locking %s", name);
+    }
+    struct stat here, there;
+    if (!fstat(fd, &here) && !stat(name, &there) && here.st_ino == there.st_ino &&
+        here.st_dev == there.st_dev)
+        *lock = fd;
+    else
+        close(fd);
+    return SHOAL_OK;
+}
+
+/* Takes PATH.lock, which a sweep may hold for an instant. */
 static shoal_status lock_path(const char *path, int *lock) {
     char name[PATH_MAX];
     snprintf(name, sizeof name, "%s.lock", path);
-    for (int i = 0; i < 100; i++) {
-        int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0) return base_fail_errno(errno, "opening the lock file %s", name);
-        if (flock(fd, LOCK_EX | LOCK_NB)) {
-            int error = errno;
-            close(fd);
-            if (error == EINTR) continue;
-            if (error != EWOULDBLOCK) return base_fail_errno(error, "locking %s", name);
-            return base_fail(SHOAL_BUSY,
-                             "%s is held by a running process: stop it, or choose another address",
-                             path);
-        }
-        struct stat here, there;
-        if (!fstat(fd, &here) && !stat(name, &there) && here.st_ino == there.st_ino &&
-            here.st_dev == there.st_dev) {
-            *lock = fd;
-            return SHOAL_OK;
-        }
-        close(fd);
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        shoal_status status = take_lock(name, O_CREAT, lock);
+        if (status == SHOAL_OK && *lock >= 0) return SHOAL_OK;
+        if (status != SHOAL_OK && status != SHOAL_BUSY) return status;
+        nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
     }
-    return base_fail(SHOAL_BUSY, "the lock file %s changes all the time", name);
+    return base_fail(SHOAL_BUSY,
+                     "%s is held by a running process: stop it, or choose another address", path);
 }
 
 static void unlock_path(const char *path, int lock) {
@@ -97,6 +111,26 @@ void base_os_socket_unlisten(const char *path, int fd, int lock) {
     unlink(path);
     close(fd);
     unlock_path(path, lock);
+}
+
+void base_os_socket_sweep(const char *folder) {
+    static const char suffix[] = ".lock";
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+    while (listing && (entry = readdir(listing))) {
+        char name[PATH_MAX], path[PATH_MAX];
+        int length = snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
+        int kept = length - (int)strlen(suffix), lock;
+        if (length >= (int)sizeof name || kept <= 0 || strcmp(name + kept, suffix) != 0 ||
+            take_lock(name, 0, &lock) != SHOAL_OK || lock < 0)
+            continue;
+        snprintf(path, sizeof path, "%.*s", kept, name);
+        struct stat st;
+        if (!lstat(path, &st) && S_ISSOCK(st.st_mode)) unlink(path);
+        unlink(name);
+        close(lock);
+    }
+    if (listing) closedir(listing);
 }
 
 shoal_status base_os_socket_accept(int listener, int *fd) {

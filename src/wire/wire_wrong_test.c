@@ -89,6 +89,38 @@ static void test_addresses(void **state) {
     wire_peer_destroy(&other);
 }
 
+/* Stays silent about the dead, and does not touch the living or what is none of its. */
+static void test_sweep(void **state) {
+    side a;
+    char path[512];
+    start(&a, "a", "shm:living");
+    for (int i = 0; i < 2; i++) {
+        child c = start_child(i ? "shm:dead1" : "shm:dead0");
+        kill(c.pid, SIGKILL);
+        waitpid(c.pid, NULL, 0);
+        close(c.in);
+    }
+    close(open(path_of("file", path, sizeof path), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    close(open(path_of("file.lock", path, sizeof path), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    snprintf(path, sizeof path, "%s/shoal", folder);
+    base_os_socket_sweep(path);
+    static const struct {
+        const char *name;
+        bool stays;
+    } expected[] = {{"living", true},      {"living.lock", true}, {"dead0", false},
+                    {"dead0.lock", false}, {"dead1", false},      {"dead1.lock", false},
+                    {"file", true},        {"file.lock", false}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        assert_int_equal(!access(path_of(expected[i].name, path, sizeof path), F_OK),
+                         expected[i].stays);
+    side b;
+    start(&b, "b", NULL);
+    connect_to(&b, "shm:living");
+    wire_peer_destroy(&a.peer);
+    wire_peer_destroy(&b.peer);
+    base_os_socket_sweep("/nowhere");
+}
+
 static bool contains(const char *bytes, size_t n, const char *text) {
     size_t length = strlen(text);
     for (size_t i = 0; i + length <= n; i++)
@@ -440,6 +472,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_other_user),
         cmocka_unit_test(test_garbage_on_the_socket),
         cmocka_unit_test(test_garbage_in_the_ring),

@@ -32,26 +32,18 @@
 
 static bool is_name(const char *address) { return strncmp(address, "tcp://", 6) != 0; }
 
-/* The file with the address of a name. */
-static char *name_file(const char *address, bool create, shoal_status *status) {
-    char *path = wire_shm_path(address, create, status);
-    if (!path) return NULL;
-    base_str text = {0};
-    base_str_format(&text, "%s.zmq", path);
-    free(path);
-    char *file = base_str_take(&text, NULL);
-    if (!file) *status = SHOAL_NO_MEMORY;
-    return file;
-}
-
+/* The lock file of a name holds its address. */
 static shoal_status read_name(const char *address, char *out, size_t room) {
     shoal_status status;
-    char *path = name_file(address, false, &status);
+    char *path = wire_shm_path(address, false, &status);
     if (!path) return status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char file[PATH_MAX];
+    int length = snprintf(file, sizeof file, "%s.lock", path);
+    free(path);
+    if (length >= (int)sizeof file) return base_fail(SHOAL_INVALID, "%s: too long", address);
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
     if (fd >= 0) close(fd);
-    free(path);
     if (n <= 0) return base_fail(SHOAL_NOT_FOUND, "nobody listens there");
     out[n] = 0;
     return SHOAL_OK;
@@ -499,10 +491,8 @@ static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, i
 /* ---- listening ---- */
 
 static void free_name(zmq_listener *listener) {
-    if (!listener->path) return;
-    unlink(listener->path);
-    listener->path[strlen(listener->path) - strlen(".zmq")] = 0;
     if (listener->fd >= 0) base_os_socket_unlisten(listener->path, listener->fd, listener->lock);
+    listener->fd = -1;
     free(listener->path);
     listener->path = NULL;
 }
@@ -518,20 +508,16 @@ void wire_zmq_free_listener(zmq_listener *listener) {
 /* Holds the name, so that nobody else takes it. */
 static shoal_status hold_name(zmq_listener *listener) {
     shoal_status status;
-    char *path = wire_shm_path(listener->address, true, &status);
-    if (path) status = base_os_socket_listen(path, &listener->fd, &listener->lock);
-    free(path);
-    if (status == SHOAL_OK) listener->path = name_file(listener->address, true, &status);
-    return status;
+    listener->path = wire_shm_path(listener->address, true, &status);
+    return listener->path ? base_os_socket_listen(listener->path, &listener->fd, &listener->lock)
+                          : status;
 }
 
 static shoal_status write_name(const zmq_listener *listener, const char *endpoint) {
-    int fd = open(listener->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     size_t n = strlen(endpoint);
-    bool written = fd >= 0 && write(fd, endpoint, n) == (ssize_t)n;
-    int error = errno;
-    if (fd >= 0) close(fd);
-    return written ? SHOAL_OK : base_fail_errno(error, "writing %s", listener->path);
+    bool written =
+        !ftruncate(listener->lock, 0) && pwrite(listener->lock, endpoint, n, 0) == (ssize_t)n;
+    return written ? SHOAL_OK : base_fail_errno(errno, "writing %s.lock", listener->path);
 }
 
 static shoal_status bind_listener(zmq_listener *listener, char *endpoint, size_t room) {
