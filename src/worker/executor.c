@@ -210,6 +210,8 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
         for (uint32_t i = 0; i < instance->n_tasks; i++)
             if (instance->tasks[i].slot->home) home = instance->tasks[i].slot;
     } else {
+        /* Our part is over, but for what could not be delivered: who waits for it cannot know. */
+        if (unreachable) report_failure(w, id, status, message, unreachable);
         if (base_map_set(&w->cancelled, id, w) != SHOAL_OK)
             base_log(BASE_WARN, w->name, "%s", shoal_error_message());
         base_map_remove(&w->instances, id);
