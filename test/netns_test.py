@@ -62,6 +62,12 @@ class Network:
     def cable(self, machine, up):
         ip("-n", self.name("switch"), "link", "set", machine, "up" if up else "down")
 
+    def wall(self, machines, up):
+        """The switch passes nothing on between these machines."""
+        for machine in machines:
+            ip("-n", self.name("switch"), "link", "set", machine, "type", "bridge_slave", "isolated",
+               "on" if up else "off")
+
     def shape(self, machine, *words):
         """tc on both ends of a cable; False when this kernel cannot."""
         for space, device in (machine, "eth0"), ("switch", machine):
@@ -233,3 +239,96 @@ def test_an_error_names_who_is_gone(cluster, tmp_path):
         client.kill()
         client.wait()
         network.cable("w1", True)
+
+
+CLIENT = """
+import sys, time, numpy as np, shoal
+shoal.connect(sys.argv[1], timeout_ms=30000)
+data = np.arange(1500 * 700, dtype=np.float32).reshape(1500, 700) % 7
+for line in sys.stdin:
+    start = time.monotonic()
+    shares = [1] * sum(slot.compute for slot in shoal.status().slots)
+    if line == "down\\n":  # nothing has gone up before it: the workers have to find the client
+        out = (shoal.full((3000, 3000), 2.0).place(axis=0, shares=shares) + 1).numpy()
+        right = np.array_equal(out, np.full((3000, 3000), 3, np.float32))
+    else:  # all to all
+        x = shoal.tensor(data).place(axis=0, shares=shares)
+        y = (x @ x.T).place(axis=1, shares=shares)
+        right = np.array_equal((y + 1).numpy(), data @ data.T + 1)
+    print(len(shares), right, time.monotonic() - start, flush=True)
+"""
+
+
+@pytest.fixture
+def ask(cluster):
+    """ask(what, machine): what CLIENT says there, as workers, seconds; the result was right."""
+    python = os.environ.get("PYTHONPATH")
+    if not python:
+        pytest.skip("the Python package is not built")
+    clients = {}
+
+    def run(what, machine="hub"):
+        place = cluster[1][machine]
+        where = "shm:hub" if machine == "hub" else f"tcp://{HUB}:7400"
+        if machine not in clients:
+            clients[machine] = subprocess.Popen(
+                [*place.prefix, sys.executable, "-c", CLIENT, where], text=True,
+                env=place.environment | {"PYTHONPATH": python}, stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE)
+        client = clients[machine]
+        client.stdin.write(what + "\n")
+        client.stdin.flush()
+        workers, right, seconds = client.stdout.readline().split()
+        print(f"{what} for {machine}: {workers} workers, {float(seconds):.2f} s")
+        assert right == "True"
+        return int(workers), float(seconds)
+    yield run
+    for client in clients.values():
+        client.kill()
+        client.communicate()
+
+
+def test_a_client_that_does_not_listen(cluster, ask):
+    """Nobody can call a client on another machine that says no address: it goes by way of the hub."""
+    _, machines = cluster
+    for what in "down", "all", "down":
+        workers, seconds = ask(what, "w1")
+        assert workers == 3 and seconds < 8
+    assert "tries relay:" in machines["w2"].log(machines["w2"].worker)
+
+
+def test_two_that_cannot_reach_each_other(cluster, ask):
+    """A firewall between w1 and w2, which both reach the hub: their data goes by way of it."""
+    network, machines = cluster
+    hub = machines["hub"]
+    ask("all")
+    before = len(hub.log(hub.hub))
+    network.wall({"w1", "w2"}, True)
+    try:
+        # What was open has to be missed first, then everyone looks for another way.
+        workers, seconds = ask("all")
+        assert workers == 3 and seconds < 15
+        for _ in range(3):
+            workers, seconds = ask("all")
+            assert workers == 3 and seconds < 4
+        assert " left" not in hub.log(hub.hub)[before:]
+    finally:
+        network.wall({"w1", "w2"}, False)
+    ask("all")
+
+
+def test_a_worker_dies_behind_the_firewall(cluster, ask):
+    network, machines = cluster
+    network.wall({"w1", "w2"}, True)
+    try:
+        ask("all")
+        machine = machines["w2"]
+        machine.worker.kill()
+        machine.worker.wait()
+        workers, seconds = ask("all")
+        assert workers == 2 and seconds < 6
+        machine.worker = machine.start("worker", "--name", "w2", "--threads", "1")
+        workers, seconds = ask("all")
+        assert workers == 3 and seconds < 12
+    finally:
+        network.wall({"w1", "w2"}, False)

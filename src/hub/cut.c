@@ -83,7 +83,7 @@ static double cost(const hub *h, const hub_peer *client, uint64_t bytes) {
     void *item;
     while (base_map_next(&h->links, &at, &key, &item)) {
         const hub_link *link = item;
-        if (link->to == client->number && link->bytes > 0 && 1e9 / link->bytes > slowest)
+        if (link->to == client->number && link->measured && 1e9 / link->bytes > slowest)
             slowest = 1e9 / link->bytes;
     }
     return (double)bytes * (slowest > 0 ? slowest : COPY_NS_PER_BYTE);

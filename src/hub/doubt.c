@@ -11,19 +11,16 @@
 
 enum { VERDICT_MS = 2000, MEMORY_S = 30 };
 
-static hub_peer *peer_of(const hub *h, uint32_t number) {
-    for (size_t i = 0; i < h->peers.count; i++)
-        if (h->peers.data[i]->number == number) return h->peers.data[i];
-    return NULL;
-}
-
 void hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
                     const Shoal__Failed *failed) {
     if (instance->doubted) return;
     instance->doubted = true;
-    hub_doubt doubt = {failed->instance, accuser->number, failed->peer, base_now(), false};
-    base_log(BASE_INFO, "hub", "%s cannot reach a member: %s", accuser->name,
-             failed->error ? failed->error->message : "");
+    hub_doubt doubt = {.instance = failed->instance,
+                       .accuser = accuser->number,
+                       .accused = failed->peer,
+                       .at = base_now()};
+    snprintf(doubt.reason, sizeof doubt.reason, "%s", failed->error->message);
+    base_log(BASE_INFO, "hub", "%s cannot reach a member: %s", accuser->name, doubt.reason);
     if (!base_vec_push(&h->doubts, doubt)) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
 }
 
@@ -47,18 +44,16 @@ static bool again(const hub *h, const hub_doubt *doubt) {
 
 static void judge(hub *h, const hub_doubt *doubt) {
     hub_instance *instance = hub_instance_find(h, doubt->instance);
-    hub_peer *accuser = peer_of(h, doubt->accuser), *accused = peer_of(h, doubt->accused);
+    hub_peer *accuser = hub_peer_find(h, doubt->accuser),
+             *accused = hub_peer_find(h, doubt->accused);
     if (!instance || instance->status != SHOAL_OK) return; /* it was run again already */
     char text[512];
     if (!accuser || !accused || !again(h, doubt)) {
         hub_rerun(h, instance, "a member could not reach another");
         return;
     }
-    snprintf(
-        text, sizeof text,
-        "%s at %s cannot reach %s at %s, though both reach the hub: look for a firewall between "
-        "them",
-        accuser->name, accuser->host, accused->name, accused->host);
+    snprintf(text, sizeof text, "%s at %s cannot reach %s at %s, though both reach the hub: %s",
+             accuser->name, accuser->host, accused->name, accused->host, doubt->reason);
     if (accuser->role == SHOAL__ROLE__CLIENT || accused->role == SHOAL__ROLE__CLIENT) {
         hub_instance_fail(h, instance, SHOAL_LOST, text);
         if (hub_instance_over(instance)) hub_instance_settle(h, instance);

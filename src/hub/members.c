@@ -3,11 +3,18 @@
 
 #include "base/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 hub_slot *hub_slot_of(const hub *h, uint32_t number) {
     return base_map_get(&h->slots, (uint64_t)number + 1);
+}
+
+hub_peer *hub_peer_find(const hub *h, uint32_t number) {
+    for (size_t i = 0; i < h->peers.count; i++)
+        if (h->peers.data[i]->number == number) return h->peers.data[i];
+    return NULL;
 }
 
 void hub_peer_free(hub_peer *peer) {
@@ -57,6 +64,17 @@ static shoal_status name_peer(const hub *h, hub_peer *peer) {
     return SHOAL_OK;
 }
 
+/* By way of the hub it is reached when there is no other. */
+static shoal_status add_relay(hub_peer *peer) {
+    base_str text = {0};
+    base_str_format(&text, "%s%srelay:%u", peer->address, *peer->address ? "," : "", peer->number);
+    char *address = base_str_take(&text, NULL);
+    if (!address) return SHOAL_NO_MEMORY;
+    free(peer->address);
+    peer->address = address;
+    return SHOAL_OK;
+}
+
 static void drop_slots(hub *h, hub_peer *peer) {
     for (uint32_t i = 0; i < peer->n_slots; i++)
         base_map_remove(&h->slots, (uint64_t)peer->slots[i]->number + 1);
@@ -88,6 +106,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     peer->number = h->next_peer++;
     if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
     SHOAL_TRY(name_peer(h, peer));
+    SHOAL_TRY(add_relay(peer));
     shoal_status status = add_slots(h, peer);
     if (status != SHOAL_OK) {
         drop_slots(h, peer);
@@ -139,6 +158,31 @@ void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message)
     if (!peer->link || wire_send(peer->link, kind, message) == SHOAL_OK) return;
     base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
     wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
+}
+
+void hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
+    hub_peer *to = hub_peer_find(h, relay->peer);
+    Shoal__Relay on = SHOAL__RELAY__INIT;
+    if (to && to->link && wire_link_queued(to->link) < HUB_MAX_RELAYED) {
+        hub_learn_relay(h, from, to);
+        on.peer = from->number;
+        on.back = relay->back;
+        on.link = relay->link;
+        on.frame = relay->frame;
+        hub_send(to, SHOAL__KIND__RELAYED, &on.base);
+        return;
+    }
+    char message[256];
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    snprintf(message, sizeof message, "%s %s", to ? to->name : "it",
+             to ? "takes nothing by way of the hub: too much waits for it" : "has left the pool");
+    error.status = SHOAL_LOST;
+    error.message = message;
+    on.peer = relay->peer;
+    on.back = !relay->back;
+    on.link = relay->link;
+    on.error = &error;
+    hub_send(from, SHOAL__KIND__RELAYED, &on.base);
 }
 
 void hub_peers_send(hub *h, hub_peer *only) {

@@ -40,23 +40,42 @@ void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed) {
              slot->flops, slot->stream);
 }
 
+/* The link, made when there is none; NULL: no memory, which is not worth a failure. */
+static hub_link *link_between(hub *h, const hub_peer *from, const hub_peer *to) {
+    uint64_t key = (uint64_t)from->number << 32 | to->number;
+    hub_link *link = base_map_get(&h->links, key + 1);
+    if (link) return link;
+    link = calloc(1, sizeof *link);
+    if (link && base_map_set(&h->links, key + 1, link) == SHOAL_OK) {
+        *link = (hub_link){
+            .from = from->number, .to = to->number, .bytes = LINK_BYTES, .planned = LINK_BYTES};
+        return link;
+    }
+    free(link);
+    return NULL;
+}
+
+void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to) {
+    hub_link *link = link_between(h, from, to);
+    if (!link || link->relayed) return;
+    link->relayed = true;
+    bool workers = from->role == SHOAL__ROLE__WORKER && to->role == SHOAL__ROLE__WORKER;
+    base_log(workers ? BASE_WARN : BASE_INFO, "hub",
+             "%s reaches %s by way of the hub only, which is slower: open TCP ports between %s and "
+             "%s, or give --listen an address that both reach",
+             from->name, to->name, from->host, to->host);
+}
+
 void hub_learn(hub *h, const hub_traffic *traffic) {
     hub_slot *from = hub_slot_of(h, traffic->from), *to = hub_slot_of(h, traffic->to);
     if (from) from->sent += traffic->bytes;
     if (to) to->received += traffic->bytes;
     if (!from || !to || from->peer == to->peer || traffic->bytes < TELLING || !traffic->ns) return;
-    uint64_t key = (uint64_t)from->peer->number << 32 | to->peer->number;
-    hub_link *link = base_map_get(&h->links, key + 1);
+    hub_link *link = link_between(h, from->peer, to->peer);
+    if (!link) return;
     double bytes = (double)traffic->bytes / (double)traffic->ns * 1e9;
-    if (!link) {
-        link = calloc(1, sizeof *link);
-        if (!link || base_map_set(&h->links, key + 1, link) != SHOAL_OK) {
-            free(link);
-            return;
-        }
-        *link = (hub_link){from->peer->number, to->peer->number, bytes, LINK_BYTES};
-    }
-    link->bytes = (link->bytes + bytes) / 2;
+    link->bytes = link->measured ? (link->bytes + bytes) / 2 : bytes;
+    link->measured = true;
     if (link->bytes < link->planned * OFF && link->bytes * OFF > link->planned) return;
     link->planned = link->bytes;
     h->speeds++;
@@ -91,7 +110,7 @@ static shoal_status list_links(const hub *h, base_arena *arena, plan_pool *out) 
     void *item;
     while (base_map_next(&h->links, &at, &key, &item)) {
         const hub_link *link = item;
-        links[out->n_links++] = (plan_link){link->from, link->to, link->planned};
+        links[out->n_links++] = (plan_link){link->from, link->to, link->planned, link->relayed};
     }
     out->links = links;
     return SHOAL_OK;

@@ -59,7 +59,8 @@ enum {
     HUB_MAX_PROGRAM_BYTES = 1 << 30, /* of a session's programs, encoded */
     HUB_MAX_VALUES = 1 << 20,        /* of a session */
     HUB_MAX_WAITING = 1024,          /* instances of a session that are not through */
-    HUB_MAX_MEMBERS = 1000
+    HUB_MAX_MEMBERS = 1000,
+    HUB_MAX_RELAYED = 192 << 20 /* bytes that wait for a member, with those from others to it */
 };
 
 /* A value of a session and where it lies. It may be absent: lost with a worker, or released while a
@@ -166,6 +167,8 @@ typedef struct hub_link {
     uint32_t from, to;
     double bytes;   /* per second, lately */
     double planned; /* what plans are made with */
+    bool measured;
+    bool relayed; /* by way of the hub */
 } hub_link;
 
 /* One member says that it cannot reach another. */
@@ -173,7 +176,8 @@ typedef struct hub_doubt {
     uint64_t instance;
     uint32_t accuser, accused; /* peers */
     int64_t at;
-    bool judged; /* kept for a while, to see whether it comes again */
+    bool judged;      /* kept for a while, to see whether it comes again */
+    char reason[200]; /* what the accuser says */
 } hub_doubt;
 
 struct hub {
@@ -247,6 +251,8 @@ void hub_measure(hub *h);
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
 /* Counts what an instance has moved, and learns from it. */
 void hub_learn(hub *h, const hub_traffic *traffic);
+/* Frames between the two go by way of the hub. */
+void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to);
 void hub_links_fini(hub *h);
 /* The share of a slot where none is said: given, or by its speed. */
 double hub_weight(const hub *h, const hub_slot *slot);
@@ -260,6 +266,9 @@ void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
+/* Passes a frame on, or says why not. */
+void hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay);
+hub_peer *hub_peer_find(const hub *h, uint32_t number);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
 void hub_session_end(hub *h, uint32_t session);
 

@@ -192,17 +192,27 @@ static void tell_slots(teller *t, const plan_result *result) {
     }
 }
 
+static bool relayed(const teller *t, uint32_t from, uint32_t to) {
+    const plan_pool *pool = t->d->pool;
+    for (uint32_t i = 0; i < pool->n_links; i++)
+        if (pool->links[i].from == from && pool->links[i].to == to) return pool->links[i].relayed;
+    return false;
+}
+
 static void tell_links(teller *t) {
     cJSON *links = cJSON_AddArrayToObject(t->json, "links");
     if (t->links.count) base_str_format(&t->text, "%-32s %17s\n", "link", "bytes");
     for (size_t i = 0; i < t->links.count; i++) {
         const pair *link = &t->links.data[i];
-        base_str_format(&t->text, "%-14s to %-14s %17" PRIu64 "\n", name_of(slot_of(t, link->from)),
-                        name_of(slot_of(t, link->to)), link->bytes);
+        const plan_slot *from = slot_of(t, link->from), *to = slot_of(t, link->to);
+        bool by_hub = relayed(t, from->peer, to->peer);
+        base_str_format(&t->text, "%-14s to %-14s %17" PRIu64 "%s\n", name_of(from), name_of(to),
+                        link->bytes, by_hub ? "  by way of the hub" : "");
         cJSON *object = cJSON_CreateObject();
         cJSON_AddNumberToObject(object, "from", link->from);
         cJSON_AddNumberToObject(object, "to", link->to);
         cJSON_AddNumberToObject(object, "bytes", (double)link->bytes);
+        cJSON_AddBoolToObject(object, "relayed", by_hub);
         cJSON_AddItemToArray(links, object);
     }
 }

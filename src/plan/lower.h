@@ -25,6 +25,7 @@ typedef struct plan_slot {
 typedef struct plan_link {
     uint32_t from, to; /* peers */
     double bytes;      /* per second */
+    bool relayed;      /* by way of the hub */
 } plan_link;
 
 typedef struct plan_pool {

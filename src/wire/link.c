@@ -179,6 +179,7 @@ void wire_link_finish(wire_link *link, shoal_status why, const char *message) {
     link->queued = 0;
     link->waiting = false;
     pthread_mutex_unlock(&link->lock);
+    if (link == link->peer->hub) wire_relay_end(link->peer);
     link->transport->shut(link);
     for (wire_item *item; (item = wire_list_pop(&messages));) wire_item_free(item);
     for (wire_item *item; (item = wire_list_pop(&transfers));) wire_item_free(item);
@@ -218,6 +219,13 @@ void wire_link_set(wire_link *link, wire_part part, void *data) { link->data[par
 void *wire_link_get(const wire_link *link, wire_part part) { return link->data[part]; }
 
 const char *wire_link_name(const wire_link *link) { return link->name ? link->name : ""; }
+
+size_t wire_link_queued(wire_link *link) {
+    pthread_mutex_lock(&link->lock);
+    size_t bytes = link->queued;
+    pthread_mutex_unlock(&link->lock);
+    return bytes;
+}
 
 wire_count wire_link_count(const wire_link *link) {
     return (wire_count){link->messages_out, link->messages_in, link->bytes_out, link->bytes_in};

@@ -2,6 +2,7 @@
 #include "wire/zmq_link.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/os.h"
 
 #include <signal.h>
@@ -11,8 +12,11 @@
 #include <unistd.h>
 
 #define END_PATIENCE BASE_SECOND
+/* For an address when there are others to try. */
+#define ONE_PATIENCE (2 * BASE_SECOND)
 
-static const wire_transport *const transports[] = {&wire_inproc, &wire_shm, &wire_zmq_transport};
+static const wire_transport *const transports[] = {&wire_inproc, &wire_shm, &wire_zmq_transport,
+                                                   &wire_relay};
 
 /* SHOAL_TRANSPORT=zmq: encrypted links also between processes of one machine. */
 static bool always_encrypted(void) {
@@ -226,8 +230,10 @@ static void run_attempt(void *context) {
         return;
     }
     const wire_transport *transport = find_transport(address);
+    int64_t deadline = base_now() + ONE_PATIENCE;
+    if (!attempt->next || deadline > attempt->deadline) deadline = attempt->deadline;
     if (transport)
-        transport->connect(peer, address, attempt->cookie, attempt->deadline);
+        transport->connect(peer, address, attempt->cookie, deadline);
     else
         wire_peer_connect_failed(peer, attempt->cookie, SHOAL_INVALID);
 }
@@ -267,6 +273,8 @@ void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why
         wire_attempt *attempt = peer->attempts.data[i];
         if (attempt->cookie != cookie || !attempt->next || base_now() >= attempt->deadline)
             continue;
+        base_log(BASE_INFO, "wire", "%s; tries %.*s", message, (int)strcspn(attempt->next, ",/"),
+                 attempt->next);
         attempt->post.call = run_attempt;
         wire_peer_post(peer, &attempt->post);
         return;
@@ -277,6 +285,16 @@ void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why
         if (handlers->connect_failed)
             handlers->connect_failed(handlers->context, cookie, why, message);
     }
+}
+
+shoal_status wire_nobody(const wire_peer *peer, const char *address) {
+    if (peer->hello->peer) /* a member, that looks for another */
+        return base_fail(SHOAL_NOT_FOUND,
+                         "nobody answers at %s: the process has ended, or a firewall is before it",
+                         address);
+    return base_fail(SHOAL_NOT_FOUND,
+                     "no hub answers at %s: start one with `shoal hub`, or check the address",
+                     address);
 }
 
 char *wire_addresses(const wire_peer *peer) {

@@ -243,9 +243,7 @@ static shoal_status introduce(shm_link *own) {
 /* NOT_FOUND says what to do about it. */
 static shoal_status explain(shm_link *own, shoal_status status) {
     if (status != SHOAL_NOT_FOUND) return base_fail_prefix(status, "%s: ", own->address);
-    return base_fail(SHOAL_NOT_FOUND,
-                     "no hub answers at %s: start one with `shoal hub`, or check the address",
-                     own->address);
+    return wire_nobody(own->base.peer, own->address);
 }
 
 static void try_connect(shm_link *own) {

@@ -1,9 +1,10 @@
 /* What wire's own files share: the peer, its pump, links, and what a transport has to bring. Not
  * for other folders.
  *
- * Locks, in the order they are taken: the pump (handlers, links, watches), a link's lock (sending),
- * the peer's queue lock (posted calls). No handler and no `done` of a source is called with a
- * link's lock or the queue lock held. */
+ * Locks, in the order they are taken: the pump (handlers, links, watches), a link's lock (sending;
+ * of a link by way of the hub before that of the link with the hub), the peer's queue lock (posted
+ * calls). No handler and no `done` of a source is called with a link's lock or the queue lock held.
+ */
 #ifndef WIRE_TRANSPORT_H
 #define WIRE_TRANSPORT_H
 
@@ -106,7 +107,7 @@ typedef struct wire_transport {
     void (*unlisten)(wire_peer *peer, void *listener);
 } wire_transport;
 
-extern const wire_transport wire_inproc, wire_shm, wire_zmq_transport;
+extern const wire_transport wire_inproc, wire_shm, wire_zmq_transport, wire_relay;
 
 typedef enum wire_state { WIRE_OPENING, WIRE_OPEN, WIRE_GONE } wire_state;
 
@@ -186,6 +187,11 @@ wire_item *wire_item_data(wire_link *link, const wire_transfer *transfer,
 /* Calls the source's done, frees. */
 void wire_item_free(wire_item *item);
 
+/* ---- relay.c ---- */
+
+/* The link with the hub has ended: so have all that went by way of it. */
+void wire_relay_end(wire_peer *peer);
+
 /* ---- peer.c and pump.c ---- */
 
 typedef struct wire_listener {
@@ -243,6 +249,8 @@ struct wire_peer {
     wire_post_item *first, *last;
     wire_ticker tickers[WIRE_PARTS];
     struct wire_zmq *zmq; /* of encrypted links; NULL until there is one */
+    wire_link *hub;       /* that passes frames on; under the pump */
+    uint32_t relays;      /* links by way of it, made so far */
 };
 
 /* Adds or removes a watch (removing one that is not there is fine). */
@@ -256,6 +264,8 @@ void wire_peer_post(wire_peer *peer, wire_post_item *item);
 void wire_peer_connected(wire_peer *peer, uint64_t cookie);
 /* It has not: tries the next address, or tells the handlers (the message: the thread's last). */
 void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why);
+/* Fails with NOT_FOUND, and says what to do. */
+shoal_status wire_nobody(const wire_peer *peer, const char *address);
 /* This peer's Hello, with its addresses, packed. */
 shoal_status wire_peer_hello(wire_peer *peer, base_str *out) SHOAL_CHECK_RESULT;
 

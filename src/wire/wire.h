@@ -12,7 +12,8 @@
  *
  * Addresses: "inproc", "shm:NAME" (a Unix socket called NAME in the user's runtime folder, where
  * rings are agreed on and where the end of the other process shows), or "shm:/PATH",
- * or "tcp://HOST:PORT", or "tcp://HOST:PORT/KEY" with the public key of who listens. */
+ * or "tcp://HOST:PORT", or "tcp://HOST:PORT/KEY" with the public key of who listens; and "relay:N",
+ * member N by way of the hub. */
 #ifndef WIRE_WIRE_H
 #define WIRE_WIRE_H
 
@@ -23,7 +24,7 @@
 
 #include <stddef.h>
 
-enum { WIRE_PROTOCOL = 5, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+enum { WIRE_PROTOCOL = 6, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };
@@ -169,5 +170,12 @@ typedef struct wire_count {
     uint64_t messages_out, messages_in, bytes_out, bytes_in;
 } wire_count;
 wire_count wire_link_count(const wire_link *link);
+/* Bytes of messages that wait to go out. */
+size_t wire_link_queued(wire_link *link);
+
+/* Of members: by way of this link they reach those that they cannot reach otherwise ("relay:N", the
+ * member with number N), and are reached. What comes there as RELAYED goes to wire_relayed. */
+void wire_relay_by(wire_link *hub);
+void wire_relayed(wire_peer *peer, const Shoal__Relay *relay);
 
 #endif

@@ -85,62 +85,55 @@ static void show(const char *address, char *out, size_t room) {
 
 /* ---- both sides ---- */
 
-static void give_up(zmq_link *own, shoal_status why) {
-    if (own->accepting)
-        base_log(why == SHOAL_LOST ? BASE_DEBUG : BASE_WARN, own->address, "refused: %s",
-                 shoal_error_message());
-    else
-        wire_peer_connect_failed(own->base.peer, own->base.cookie, why);
-    wire_link_finish(&own->base, why, "");
-}
+static void give_up(zmq_link *own, shoal_status why) { wire_framed_give_up(&own->framed, why); }
 
 static shoal_status nobody(const zmq_link *own) {
-    return base_fail(SHOAL_NOT_FOUND,
-                     "no hub answers at %s: start one with `shoal hub`, or check the address",
-                     own->address);
+    return wire_nobody(own->framed.base.peer, own->framed.address);
 }
 
 static void try_dial(zmq_link *own);
 
 static void timer_expired(wire_watch *watch) {
     zmq_link *own = LINK_OF(watch);
-    if (own->base.state == WIRE_OPEN)
+    if (own->framed.base.state == WIRE_OPEN)
         wire_zmq_look(own);
-    else if (own->base.state == WIRE_OPENING && own->dialled && !own->end.socket)
+    else if (own->framed.base.state == WIRE_OPENING && own->dialled && !own->end.socket)
         try_dial(own);
-    else if (own->base.state == WIRE_OPENING)
-        give_up(own, own->connected || own->accepting
-                         ? base_fail(SHOAL_TIMEOUT, "%s has not answered in time", own->address)
-                         : nobody(own));
+    else if (own->framed.base.state == WIRE_OPENING)
+        give_up(own,
+                own->connected || own->framed.accepting
+                    ? base_fail(SHOAL_TIMEOUT, "%s has not answered in time", own->framed.address)
+                    : nobody(own));
 }
 
 static void timer_ready(wire_watch *watch) {}
+
+static void begin(wire_framed *framed) {
+    zmq_link *own = (zmq_link *)framed;
+    if (wire_zmq_beats_add(own) != SHOAL_OK)
+        base_log(BASE_WARN, own->framed.address, "no memory for heartbeats");
+    own->heard = own->ticked = own->awake = base_now();
+    own->timer.deadline = own->heard + WIRE_ZMQ_BEAT_MS * BASE_MS;
+}
+
+static const wire_carrier carrier = {WIRE_ZMQ_WINDOW, wire_zmq_put, begin};
 
 static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
     zmq_link *own = calloc(1, sizeof *own);
     char shown[512];
     show(address, shown, sizeof shown);
-    char *copy = strdup(shown);
-    if (!own || !copy || wire_link_add(&own->base, peer, &wire_zmq_transport, cookie) != SHOAL_OK) {
+    if (!own || wire_framed_add(&own->framed, peer, &wire_zmq_transport, &carrier, shown, cookie) !=
+                    SHOAL_OK) {
         free(own);
-        free(copy);
         base_fail(SHOAL_NO_MEMORY, "no memory for a link");
         return NULL;
     }
-    own->address = copy;
     own->fd = -1;
     own->timer = (wire_watch){
         .fd = -1, .deadline = deadline, .ready = timer_ready, .expired = timer_expired};
     if (wire_watch_add(peer, &own->timer) == SHOAL_OK) return own;
-    wire_link_finish(&own->base, SHOAL_NO_MEMORY, "");
+    wire_link_finish(&own->framed.base, SHOAL_NO_MEMORY, "");
     return NULL;
-}
-
-static void begin(zmq_link *own) {
-    if (wire_zmq_beats_add(own) != SHOAL_OK)
-        base_log(BASE_WARN, own->address, "no memory for heartbeats");
-    own->heard = own->ticked = own->awake = base_now();
-    own->timer.deadline = own->heard + WIRE_ZMQ_BEAT_MS * BASE_MS;
 }
 
 /* Reads the header of a message; false when it is no frame. */
@@ -150,69 +143,6 @@ static bool read_frame(zmq_msg_t *body, wire_frame *frame, const uint8_t **paylo
     memcpy(frame, zmq_msg_data(body), sizeof *frame);
     *payload = (const uint8_t *)zmq_msg_data(body) + sizeof *frame;
     return frame->bytes <= WIRE_CHUNK && wire_frame_bytes(frame->bytes) == n;
-}
-
-static shoal_status send_hello(zmq_link *own, const Shoal__Welcome *welcome) {
-    base_str text = {0};
-    shoal_status status = wire_peer_hello(own->base.peer, &text);
-    wire_frame frame = {.type = WIRE_FRAME_HELLO, .offset = text.size};
-    if (status == SHOAL_OK && welcome) {
-        size_t n = shoal__welcome__get_packed_size(welcome);
-        uint8_t *packed = n <= WIRE_MAX_HELLO ? malloc(n + 1) : NULL;
-        if (packed) base_str_bytes(&text, packed, shoal__welcome__pack(welcome, packed));
-        status = packed ? base_str_status(&text)
-                        : base_fail(SHOAL_NO_MEMORY, "no memory for a Welcome of %zu bytes", n);
-        free(packed);
-        frame.type = WIRE_FRAME_WELCOME;
-    }
-    frame.bytes = (uint32_t)text.size;
-    if (status == SHOAL_OK) status = wire_zmq_put(own, &frame, text.data);
-    base_str_fini(&text);
-    return status;
-}
-
-static shoal_status take_hello(zmq_link *own, const uint8_t *bytes, size_t n) {
-    if (n > WIRE_MAX_HELLO) return base_fail(SHOAL_FORMAT, "a Hello of %zu bytes", n);
-    ProtobufCMessage *message;
-    SHOAL_TRY(wire_unpack(&shoal__hello__descriptor, bytes, n, &message));
-    own->hello = (Shoal__Hello *)message;
-    return wire_hello_check(own->base.peer, own->hello, own->accepting, own->address);
-}
-
-/* ---- the accepting side ---- */
-
-static void refuse(zmq_link *own, shoal_status why) {
-    Shoal__Error error = SHOAL__ERROR__INIT;
-    Shoal__Welcome welcome = SHOAL__WELCOME__INIT;
-    char message[WIRE_MAX_REASON];
-    snprintf(message, sizeof message, "%s", shoal_error_message());
-    error.status = why;
-    error.message = message;
-    welcome.error = &error;
-    if (send_hello(own, &welcome) != SHOAL_OK)
-        base_log(BASE_DEBUG, own->address, "telling of a refusal: %s", shoal_error_message());
-    base_fail(why, "%s", message);
-    give_up(own, why);
-}
-
-static void welcome_guest(zmq_link *own, const uint8_t *bytes, size_t n) {
-    Shoal__Welcome *welcome = malloc(sizeof *welcome);
-    shoal_status status = take_hello(own, bytes, n);
-    if (status == SHOAL_OK && !welcome) status = base_fail(SHOAL_NO_MEMORY, "no memory");
-    if (welcome) shoal__welcome__init(welcome);
-    if (status == SHOAL_OK)
-        status = wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
-    if (status == SHOAL_OK) status = wire_link_open(&own->base, own->hello, welcome, true);
-    if (status != SHOAL_OK) {
-        refuse(own, status);
-    } else if ((status = send_hello(own, welcome)) != SHOAL_OK) {
-        char reason[WIRE_MAX_REASON];
-        snprintf(reason, sizeof reason, "%s", shoal_error_message());
-        wire_link_finish(&own->base, SHOAL_LOST, reason);
-    } else {
-        begin(own);
-    }
-    if (welcome) wire_unpacked_free(&welcome->base);
 }
 
 /* Somebody with a token: gives its own key and a name, and is done. */
@@ -278,7 +208,7 @@ static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_
         base_log(BASE_WARN, listener->address, "no room for another link");
         return;
     }
-    own->accepting = true;
+    own->framed.accepting = true;
     own->listener = listener;
     own->own_key = !memcmp(key, peer->zmq->own.public, WIRE_KEY);
     own->fd = zmq_msg_get(body, ZMQ_SRCFD);
@@ -289,7 +219,7 @@ static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_
         return;
     }
     own->route = route;
-    welcome_guest(own, payload, frame->bytes);
+    wire_framed_guest(&own->framed, payload, frame->bytes);
 }
 
 static void router_message(zmq_end *end, zmq_msg_t *id, zmq_msg_t *body) {
@@ -301,8 +231,8 @@ static void router_message(zmq_end *end, zmq_msg_t *id, zmq_msg_t *body) {
     zmq_link *own = base_map_get(&listener->members, route);
     bool read = read_frame(body, &frame, &payload);
     if (own && !read)
-        wire_close(&own->base, SHOAL_FORMAT, "what came is no frame");
-    else if (own && own->base.state == WIRE_OPEN)
+        wire_close(&own->framed.base, SHOAL_FORMAT, "what came is no frame");
+    else if (own && own->framed.base.state == WIRE_OPEN)
         wire_zmq_take(own, &frame, payload);
     else if (!own && read)
         newcomer(listener, route, id, body, &frame, payload);
@@ -311,8 +241,8 @@ static void router_message(zmq_end *end, zmq_msg_t *id, zmq_msg_t *body) {
 static void lost(zmq_link *own) {
     char reason[WIRE_MAX_REASON];
     snprintf(reason, sizeof reason, "%s: the process has ended, or the connection was cut",
-             own->base.name ? own->base.name : own->address);
-    wire_link_finish(&own->base, SHOAL_LOST, reason);
+             own->framed.base.name ? own->framed.base.name : own->framed.address);
+    wire_link_finish(&own->framed.base, SHOAL_LOST, reason);
 }
 
 static void router_event(zmq_end *end, uint16_t event, uint32_t value) {
@@ -333,50 +263,18 @@ static void router_event(zmq_end *end, uint16_t event, uint32_t value) {
 
 /* ---- the connecting side ---- */
 
-static shoal_status enter(zmq_link *own, const Shoal__Welcome *welcome) {
-    if (!welcome->error)
-        return wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
-    uint32_t status = welcome->error->status;
-    bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
-    return base_fail(known ? (shoal_status)status : SHOAL_DENIED, "%s refuses: %s", own->address,
-                     welcome->error->message);
-}
-
-static void take_welcome(zmq_link *own, const wire_frame *frame, const uint8_t *payload) {
-    ProtobufCMessage *message = NULL;
-    shoal_status status = SHOAL_OK;
-    if (frame->type != WIRE_FRAME_WELCOME || frame->offset > frame->bytes)
-        status = base_fail(SHOAL_FORMAT, "%s: a broken Welcome", own->address);
-    size_t hello = (size_t)frame->offset;
-    if (status == SHOAL_OK)
-        status = wire_unpack(&shoal__welcome__descriptor, payload + hello, frame->bytes - hello,
-                             &message);
-    const Shoal__Welcome *welcome = (const Shoal__Welcome *)message;
-    /* Why it refuses says more than that its version is another. */
-    if (status == SHOAL_OK && !welcome->error) status = take_hello(own, payload, hello);
-    if (status == SHOAL_OK) status = enter(own, welcome);
-    if (status != SHOAL_OK) {
-        give_up(own, status);
-    } else {
-        begin(own);
-        status = wire_link_open(&own->base, own->hello, (Shoal__Welcome *)message, false);
-        if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
-    }
-    wire_unpacked_free(message);
-}
-
 static void dealer_message(zmq_end *end, zmq_msg_t *id, zmq_msg_t *body) {
     zmq_link *own = (zmq_link *)((char *)end - offsetof(zmq_link, end));
     wire_frame frame;
     const uint8_t *payload;
     bool read = read_frame(body, &frame, &payload);
-    if (own->base.state == WIRE_OPENING && !read)
-        give_up(own, base_fail(SHOAL_FORMAT, "%s: what came is no Welcome", own->address));
-    else if (own->base.state == WIRE_OPENING)
-        take_welcome(own, &frame, payload);
-    else if (own->base.state == WIRE_OPEN && !read)
-        wire_close(&own->base, SHOAL_FORMAT, "what came is no frame");
-    else if (own->base.state == WIRE_OPEN)
+    if (own->framed.base.state == WIRE_OPENING && !read)
+        give_up(own, base_fail(SHOAL_FORMAT, "%s: what came is no Welcome", own->framed.address));
+    else if (own->framed.base.state == WIRE_OPENING)
+        wire_framed_answer(&own->framed, &frame, payload);
+    else if (own->framed.base.state == WIRE_OPEN && !read)
+        wire_close(&own->framed.base, SHOAL_FORMAT, "what came is no frame");
+    else if (own->framed.base.state == WIRE_OPEN)
         wire_zmq_take(own, &frame, payload);
 }
 
@@ -385,16 +283,16 @@ static shoal_status not_let_in(const zmq_link *own) {
         SHOAL_DENIED,
         "%s refuses the key of this user: it never enrolled there, or was revoked; ask "
         "for a token and run `shoal join TOKEN`",
-        own->address);
+        own->framed.address);
 }
 
 /* The connection ended in the handshake. Of a member whose key the hub has told that means most
  * likely that it has just died. */
 static shoal_status not_trusted(const zmq_link *own) {
-    if (own->base.peer->hello->peer)
+    if (own->framed.base.peer->hello->peer)
         return base_fail(SHOAL_LOST,
                          "%s: the process has ended, or its key is not the one that the hub told",
-                         own->address);
+                         own->framed.address);
     /* Its holder has ended, and somebody else has the port that it wrote down. */
     if (own->dialled && is_name(own->dialled)) return nobody(own);
     if (own->guessed)
@@ -402,11 +300,11 @@ static shoal_status not_trusted(const zmq_link *own) {
             SHOAL_DENIED,
             "%s is no hub of this user's, nor has this user joined it: ask there for a "
             "token and run `shoal join TOKEN`",
-            own->address);
+            own->framed.address);
     return base_fail(SHOAL_NOT_FOUND,
                      "%s is no hub with the key that was expected: check the address, or join it "
                      "anew with `shoal join TOKEN`",
-                     own->address);
+                     own->framed.address);
 }
 
 /* Another member lets us in once the hub has told it of us, which may be a moment later. */
@@ -418,8 +316,8 @@ static void redial(zmq_link *own) {
 
 static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
     zmq_link *own = (zmq_link *)((char *)end - offsetof(zmq_link, end));
-    bool opening = own->base.state == WIRE_OPENING;
-    if (own->base.state == WIRE_GONE) return;
+    bool opening = own->framed.base.state == WIRE_OPENING;
+    if (own->framed.base.state == WIRE_GONE) return;
     switch (event) {
     case ZMQ_EVENT_CONNECTED:
         own->connected = true;
@@ -439,7 +337,7 @@ static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
     case ZMQ_EVENT_DISCONNECTED:
         own->fd = -1;
         wire_zmq_drain(end);
-        if (own->base.state == WIRE_OPENING)
+        if (own->framed.base.state == WIRE_OPENING)
             give_up(own, not_trusted(own));
         else
             lost(own);
@@ -449,7 +347,7 @@ static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
 static shoal_status dial(zmq_link *own, const char *address) {
     char text[512];
     uint8_t key[WIRE_KEY];
-    wire_peer *peer = own->base.peer;
+    wire_peer *peer = own->framed.base.peer;
     SHOAL_TRY(wire_zmq_start(peer));
     if (is_name(address)) {
         shoal_status status = read_name(address, text, sizeof text);
@@ -463,8 +361,8 @@ static shoal_status dial(zmq_link *own, const char *address) {
     own->end.event = dealer_event;
     SHOAL_TRY(wire_zmq_open(&own->end, peer, key, &peer->zmq->own));
     allow_ipv6(own->end.socket, text);
-    if (zmq_connect(own->end.socket, text)) return wire_zmq_fail(own->address);
-    return send_hello(own, NULL);
+    if (zmq_connect(own->end.socket, text)) return wire_zmq_fail(own->framed.address);
+    return wire_framed_hello(&own->framed, NULL);
 }
 
 static void try_dial(zmq_link *own) {
@@ -477,7 +375,7 @@ static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, i
     zmq_link *own = new_link(peer, address, cookie, deadline);
     char *copy = strdup(address);
     if (!own || !copy) {
-        if (own) wire_link_finish(&own->base, SHOAL_NO_MEMORY, "");
+        if (own) wire_link_finish(&own->framed.base, SHOAL_NO_MEMORY, "");
         free(copy);
         wire_peer_connect_failed(peer, cookie, SHOAL_NO_MEMORY);
         return;
@@ -572,11 +470,11 @@ const wire_transport wire_zmq_transport = {
     .scheme = "tcp",
     .listen = listen_zmq,
     .connect = connect_zmq,
-    .send = wire_zmq_send,
-    .send_data = wire_zmq_send_data,
+    .send = wire_framed_send,
+    .send_data = wire_framed_send_data,
     .progress = wire_zmq_progress,
-    .pending = wire_zmq_pending,
-    .sleep = wire_zmq_sleep,
+    .pending = wire_framed_pending,
+    .sleep = wire_framed_sleep,
     .shut = wire_zmq_shut,
     .unlisten = unlisten_zmq,
 };

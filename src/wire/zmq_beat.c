@@ -75,7 +75,7 @@ void wire_zmq_beats_end(wire_zmq *zmq) {
 }
 
 shoal_status wire_zmq_beats_add(zmq_link *own) {
-    wire_zmq *zmq = own->base.peer->zmq;
+    wire_zmq *zmq = own->framed.base.peer->zmq;
     wire_zmq_enter(zmq);
     bool added = base_vec_push(&zmq->beating, own);
     wire_zmq_leave(zmq);
@@ -83,7 +83,7 @@ shoal_status wire_zmq_beats_add(zmq_link *own) {
 }
 
 void wire_zmq_beats_remove(zmq_link *own) {
-    wire_zmq *zmq = own->base.peer->zmq;
+    wire_zmq *zmq = own->framed.base.peer->zmq;
     if (!zmq) return;
     wire_zmq_enter(zmq);
     for (size_t i = 0; i < zmq->beating.count; i++)

@@ -4,8 +4,8 @@
 #define WIRE_ZMQ_LINK_H
 
 #include "base/map.h"
+#include "wire/framed.h"
 #include "wire/keys.h"
-#include "wire/transport.h"
 
 #include <zmq.h>
 
@@ -21,16 +21,6 @@ enum {
 #define WIRE_ZMQ_SILENCE_MS 1500
 /* And when they make sense: no whole frame for so long, though bytes come, is the end, too. */
 #define WIRE_ZMQ_GARBLED_MS 15000
-
-/* Frames of the handshake and of flow control, beside those that all links have. */
-enum {
-    WIRE_FRAME_HELLO = 16, /* Hello */
-    WIRE_FRAME_WELCOME,    /* Hello, of frame.offset bytes, then Welcome */
-    WIRE_FRAME_CREDIT,     /* frame.total: bytes ever consumed */
-    WIRE_FRAME_BEAT,       /* nothing: the process lives */
-    WIRE_FRAME_ENROL,      /* public key, then name; with a token */
-    WIRE_FRAME_ENROLLED,   /* the name; frame.kind: shoal_status, then the message */
-};
 
 /* What a peer has once it uses encrypted links: a context with its own thread for connections and
  * encryption, and the socket that ØMQ asks who may come in. */
@@ -73,25 +63,21 @@ typedef struct zmq_listener {
 } zmq_listener;
 
 typedef struct zmq_link {
-    wire_link base;
+    wire_framed framed;
     zmq_end end;            /* of a link that connects */
     zmq_listener *listener; /* of a link that was accepted */
     wire_watch timer;
-    char *address; /* as given, without its key */
     char *dialled; /* as given; links that connect */
     uint64_t route;
     uint8_t id[5];
     int fd; /* of the connection: ØMQ's, only to be asked */
-    bool accepting, connected, own_key;
+    bool connected, own_key;
     bool guessed;          /* the other side's key: our own, for want of a better */
     uint8_t key[WIRE_KEY]; /* of the other side; accepted links */
     int64_t give_up;
-    int64_t redial_until; /* refused by a member that may not have heard of us yet */
-    Shoal__Hello *hello;
-    int64_t spoke;                                 /* under use */
-    int64_t heard, ticked, awake;                  /* awake: since when we look in time */
-    uint64_t sent, consumed_there, received, told; /* bytes of frames that count */
-    bool blocked;
+    int64_t redial_until;         /* refused by a member that may not have heard of us yet */
+    int64_t spoke;                /* under use */
+    int64_t heard, ticked, awake; /* awake: since when we look in time */
     zmq_msg_t draft;
 } zmq_link;
 
@@ -133,16 +119,10 @@ void wire_zmq_free_listener(zmq_listener *listener);
 
 /* ---- zmq_link.c ---- */
 
-shoal_status wire_zmq_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                           size_t bytes) SHOAL_CHECK_RESULT;
-shoal_status wire_zmq_send_data(wire_link *link, const wire_transfer *transfer,
-                                const wire_source *source) SHOAL_CHECK_RESULT;
 bool wire_zmq_progress(wire_link *link);
-bool wire_zmq_pending(wire_link *link);
-void wire_zmq_sleep(wire_link *link, bool sleeps);
 void wire_zmq_shut(wire_link *link);
-/* Sends one frame at once, past the queues; its payload may be NULL. */
-shoal_status wire_zmq_put(zmq_link *own, const wire_frame *frame,
+/* See wire_carrier. */
+shoal_status wire_zmq_put(wire_framed *framed, const wire_frame *frame,
                           const void *payload) SHOAL_CHECK_RESULT;
 /* A frame has come on an open link. */
 void wire_zmq_take(zmq_link *own, const wire_frame *frame, const void *payload);

@@ -200,6 +200,9 @@ static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *
     case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
     case SHOAL__KIND__MEASURE: on_measure(w, (const Shoal__Measure *)message); return SHOAL_OK;
     case SHOAL__KIND__RECORD: worker_record(w, (const Shoal__Record *)message); return SHOAL_OK;
+    case SHOAL__KIND__RELAYED:
+        wire_relayed(w->wire, (const Shoal__Relay *)message);
+        return SHOAL_OK;
     default: {
         const Shoal__Failed *failed = (const Shoal__Failed *)message;
         const Shoal__Error *error = failed->error;
@@ -223,6 +226,7 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__MEASURE: type = &shoal__measure__descriptor; break;
     case SHOAL__KIND__RECORD: type = &shoal__record__descriptor; break;
     case SHOAL__KIND__CANCEL: type = &shoal__failed__descriptor; break;
+    case SHOAL__KIND__RELAYED: type = &shoal__relay__descriptor; break;
     default:
         if (w->client.message) return w->client.message(w->client.context, kind, body, bytes);
         return base_fail(SHOAL_FORMAT, "a message of kind %d is not for a worker", (int)kind);
@@ -255,6 +259,7 @@ static shoal_status joined(worker *w, wire_link *link, const Shoal__Welcome *wel
     base_events_name(&w->events, w->name);
     pthread_mutex_unlock(&w->lock);
     wire_set_number(w->wire, welcome->peer);
+    wire_relay_by(link);
     return SHOAL_OK;
 }
 
@@ -295,6 +300,7 @@ static void on_connect_failed(void *context, uint64_t cookie, shoal_status why,
                               const char *message) {
     worker *w = context;
     worker_peer *peer = cookie == HUB_COOKIE ? NULL : base_map_get(&w->peers, cookie + 1);
+    if (peer && peer->link) return; /* it has reached us meanwhile */
     if (peer)
         worker_peer_closed(w, peer, why, message);
     else if (cookie == HUB_COOKIE)

@@ -3,7 +3,7 @@
 #include "graph/testing.h"
 #include "hub/hub.h"
 #include "plan/layout.h"
-#include "wire/transport.h"
+#include "wire/framed.h"
 
 #include <sys/stat.h>
 
@@ -66,7 +66,7 @@ static void pack(base_str *out, int kind, bool length, const ProtobufCMessage *m
     uint8_t *body = malloc(n + 1);
     protobuf_c_message_pack(message, body);
     const uint8_t head[] = {(uint8_t)kind, (uint8_t)n, (uint8_t)(n >> 8)};
-    base_str_bytes(out, head, length ? 3 : 1);
+    base_str_bytes(out, head, kind < 0 ? 0 : length ? 3 : 1);
     base_str_bytes(out, body, n);
     free(body);
 }
@@ -217,6 +217,60 @@ static void events(void) {
     base_str_fini(&list);
 }
 
+/* A frame for oneself, as the only member there is, and one for nobody. */
+static void relays(void) {
+    base_str out = {0};
+    wire_frame frame = {.type = WIRE_FRAME_DATA, .total = 1};
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    relay.peer = 1;
+    relay.frame = (ProtobufCBinaryData){sizeof frame, (uint8_t *)&frame};
+    pack(&out, 16, false, &relay.base);
+    put("message", "relay", out.data, out.size);
+    base_str_clear(&out);
+    pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
+    relay.peer = 9;
+    pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
+    put("hub", "relays", out.data, out.size);
+    base_str_fini(&out);
+}
+
+static void relayed(base_str *out, uint8_t from, wire_frame frame, const base_str *payload) {
+    frame.bytes = payload ? (uint32_t)payload->size : 0;
+    size_t n = wire_frame_bytes(frame.bytes);
+    uint8_t head[] = {from, (uint8_t)n, (uint8_t)(n >> 8)}, none[8] = {0};
+    base_str_bytes(out, head, sizeof head);
+    base_str_bytes(out, &frame, sizeof frame);
+    if (payload) base_str_bytes(out, payload->data, payload->size);
+    base_str_bytes(out, none, n - sizeof frame - frame.bytes);
+}
+
+/* A member that begins, sends and closes; and one that answers. */
+static void relay_links(void) {
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    Shoal__Welcome welcome = SHOAL__WELCOME__INIT;
+    hello.name = (char *)"w2";
+    hello.protocol = WIRE_PROTOCOL;
+    base_str greeting = {0}, answer = {0}, text = {0}, out = {0};
+    pack(&greeting, -1, false, &hello.base);
+    pack(&answer, -1, false, &hello.base);
+    pack(&answer, -1, false, &welcome.base);
+    base_str_text(&text, "12345678");
+    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_HELLO}, &greeting);
+    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_DATA, .total = 16}, &text);
+    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_DATA, .total = 16, .offset = 8}, &text);
+    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_CLOSED}, &text);
+    put("relay", "guest", out.data, out.size);
+    base_str_clear(&out);
+    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_WELCOME, .offset = greeting.size}, &answer);
+    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_DATA, .total = 8}, &text);
+    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_CREDIT}, NULL);
+    put("relay", "answer", out.data, out.size);
+    base_str_fini(&out);
+    base_str_fini(&text);
+    base_str_fini(&answer);
+    base_str_fini(&greeting);
+}
+
 /* A session of a client that uploads, multiplies and frees, and a participant that is done. */
 static void hub_session(void) {
     graph *g = small();
@@ -316,6 +370,8 @@ int main(int argc, char **argv) {
     layouts();
     messages();
     events();
+    relays();
+    relay_links();
     hub_session();
     frames();
     static const char *const options[] = {"\0"

@@ -1,0 +1,192 @@
+/* Links over whole frames: the handshake and credits. */
+#include "wire/framed.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_transport *transport,
+                             const wire_carrier *carrier, const char *address, uint64_t cookie) {
+    own->carrier = carrier;
+    own->address = strdup(address);
+    shoal_status status = own->address ? wire_link_add(&own->base, peer, transport, cookie)
+                                       : base_fail(SHOAL_NO_MEMORY, "no memory for a link");
+    if (status != SHOAL_OK) free(own->address);
+    return status;
+}
+
+void wire_framed_fini(wire_framed *own) {
+    if (own->hello) wire_unpacked_free(&own->hello->base);
+    free(own->address);
+    own->hello = NULL;
+    own->address = NULL;
+}
+
+/* ---- the handshake ---- */
+
+void wire_framed_give_up(wire_framed *own, shoal_status why) {
+    if (own->accepting)
+        base_log(why == SHOAL_LOST ? BASE_DEBUG : BASE_WARN, own->address, "refused: %s",
+                 shoal_error_message());
+    else
+        wire_peer_connect_failed(own->base.peer, own->base.cookie, why);
+    wire_link_finish(&own->base, why, "");
+}
+
+shoal_status wire_framed_hello(wire_framed *own, const Shoal__Welcome *welcome) {
+    base_str text = {0};
+    shoal_status status = wire_peer_hello(own->base.peer, &text);
+    wire_frame frame = {.type = WIRE_FRAME_HELLO, .offset = text.size};
+    if (status == SHOAL_OK && welcome) {
+        size_t n = shoal__welcome__get_packed_size(welcome);
+        uint8_t *packed = n <= WIRE_MAX_HELLO ? malloc(n + 1) : NULL;
+        if (packed) base_str_bytes(&text, packed, shoal__welcome__pack(welcome, packed));
+        status = packed ? base_str_status(&text)
+                        : base_fail(SHOAL_NO_MEMORY, "no memory for a Welcome of %zu bytes", n);
+        free(packed);
+        frame.type = WIRE_FRAME_WELCOME;
+    }
+    frame.bytes = (uint32_t)text.size;
+    if (status == SHOAL_OK) status = own->carrier->put(own, &frame, text.data);
+    base_str_fini(&text);
+    return status;
+}
+
+static shoal_status take_hello(wire_framed *own, const uint8_t *bytes, size_t n) {
+    if (n > WIRE_MAX_HELLO) return base_fail(SHOAL_FORMAT, "a Hello of %zu bytes", n);
+    ProtobufCMessage *message;
+    SHOAL_TRY(wire_unpack(&shoal__hello__descriptor, bytes, n, &message));
+    own->hello = (Shoal__Hello *)message;
+    return wire_hello_check(own->base.peer, own->hello, own->accepting, own->address);
+}
+
+static void refuse(wire_framed *own, shoal_status why) {
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Welcome welcome = SHOAL__WELCOME__INIT;
+    char message[WIRE_MAX_REASON];
+    snprintf(message, sizeof message, "%s", shoal_error_message());
+    error.status = why;
+    error.message = message;
+    welcome.error = &error;
+    if (wire_framed_hello(own, &welcome) != SHOAL_OK)
+        base_log(BASE_DEBUG, own->address, "telling of a refusal: %s", shoal_error_message());
+    base_fail(why, "%s", message);
+    wire_framed_give_up(own, why);
+}
+
+void wire_framed_guest(wire_framed *own, const uint8_t *bytes, size_t n) {
+    Shoal__Welcome *welcome = malloc(sizeof *welcome);
+    shoal_status status = take_hello(own, bytes, n);
+    if (status == SHOAL_OK && !welcome) status = base_fail(SHOAL_NO_MEMORY, "no memory");
+    if (welcome) shoal__welcome__init(welcome);
+    if (status == SHOAL_OK)
+        status = wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
+    if (status == SHOAL_OK) status = wire_link_open(&own->base, own->hello, welcome, true);
+    if (status != SHOAL_OK) {
+        refuse(own, status);
+    } else if ((status = wire_framed_hello(own, welcome)) != SHOAL_OK) {
+        char reason[WIRE_MAX_REASON];
+        snprintf(reason, sizeof reason, "%s", shoal_error_message());
+        wire_link_finish(&own->base, SHOAL_LOST, reason);
+    } else {
+        own->carrier->begin(own);
+    }
+    if (welcome) wire_unpacked_free(&welcome->base);
+}
+
+static shoal_status enter(wire_framed *own, const Shoal__Welcome *welcome) {
+    if (!welcome->error)
+        return wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
+    uint32_t status = welcome->error->status;
+    bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
+    return base_fail(known ? (shoal_status)status : SHOAL_DENIED, "%s refuses: %s", own->address,
+                     welcome->error->message);
+}
+
+void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t *payload) {
+    ProtobufCMessage *message = NULL;
+    shoal_status status = SHOAL_OK;
+    if (frame->type != WIRE_FRAME_WELCOME || frame->offset > frame->bytes)
+        status = base_fail(SHOAL_FORMAT, "%s: a broken Welcome", own->address);
+    size_t hello = (size_t)frame->offset;
+    if (status == SHOAL_OK)
+        status = wire_unpack(&shoal__welcome__descriptor, payload + hello, frame->bytes - hello,
+                             &message);
+    const Shoal__Welcome *welcome = (const Shoal__Welcome *)message;
+    /* Why it refuses says more than that its version is another. */
+    if (status == SHOAL_OK && !welcome->error) status = take_hello(own, payload, hello);
+    if (status == SHOAL_OK) status = enter(own, welcome);
+    if (status != SHOAL_OK) {
+        wire_framed_give_up(own, status);
+    } else {
+        own->carrier->begin(own);
+        status = wire_link_open(&own->base, own->hello, (Shoal__Welcome *)message, false);
+        if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
+    }
+    wire_unpacked_free(message);
+}
+
+/* ---- credits ---- */
+
+bool wire_framed_room(wire_framed *own, size_t bytes) {
+    own->blocked = own->sent - own->consumed_there + bytes > own->carrier->window;
+    return !own->blocked;
+}
+
+void wire_framed_went(wire_framed *own, size_t bytes) { own->sent += bytes; }
+
+static void tell_consumed(wire_framed *own) {
+    if (own->received - own->told < own->carrier->window / 4) return;
+    wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->received};
+    if (own->carrier->put(own, &frame, NULL) == SHOAL_OK) own->told = own->received;
+}
+
+static void take_credit(wire_framed *own, uint64_t consumed) {
+    if (consumed > own->sent || consumed < own->consumed_there) {
+        base_fail(SHOAL_FORMAT, "%s: %llu bytes of %llu are said to be read", own->base.name,
+                  (unsigned long long)consumed, (unsigned long long)own->sent);
+        wire_close(&own->base, SHOAL_FORMAT, shoal_error_message());
+        return;
+    }
+    own->consumed_there = consumed;
+    own->blocked = false;
+}
+
+void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *payload) {
+    if (frame->type == WIRE_FRAME_BEAT) return;
+    if (frame->type == WIRE_FRAME_CREDIT) {
+        take_credit(own, frame->total);
+        return;
+    }
+    own->received += wire_frame_bytes(frame->bytes);
+    if (own->received - own->told > own->carrier->window) {
+        wire_close(&own->base, SHOAL_FORMAT, "more bytes are under way than were allowed");
+        return;
+    }
+    wire_link_deliver(&own->base, frame, payload);
+    if (own->base.state == WIRE_OPEN) tell_consumed(own);
+}
+
+/* ---- sending ---- */
+
+static void *reserve_later(wire_link *link, size_t bytes) { return NULL; }
+static void commit_later(wire_link *link, size_t bytes) {}
+static const wire_writer queue = {reserve_later, commit_later};
+
+shoal_status wire_framed_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
+                              size_t bytes) {
+    return wire_outbox_send(link, &queue, kind, message, bytes);
+}
+
+shoal_status wire_framed_send_data(wire_link *link, const wire_transfer *transfer,
+                                   const wire_source *source) {
+    return wire_outbox_send_data(link, &queue, transfer, source);
+}
+
+bool wire_framed_pending(wire_link *link) {
+    return link->waiting && !((wire_framed *)link)->blocked;
+}
+
+void wire_framed_sleep(wire_link *link, bool sleeps) {}
