@@ -2,6 +2,7 @@
 #include "doctor.h"
 #include "net.h"
 #include "pool.h"
+#include "text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -213,6 +214,15 @@ static void check_skew(cJSON *rows, int64_t before, int64_t hub, int64_t after) 
                    "sudo timedatectl set-ntp true");
 }
 
+static void check_relayed(cJSON *rows, const shoal_slot *slot) {
+    char detail[NET_TEXT], bytes[TEXT_ROOM];
+    snprintf(detail, sizeof detail, "%s at %s: %s came by way of the hub", slot->worker, slot->host,
+             text_bytes(slot->relayed, bytes));
+    doctor_add(rows, "links", "note", detail,
+               "others cannot reach it, or it them, and this is slower: let TCP in there, or "
+               "start it with --listen and an address that the others reach");
+}
+
 static void check_hub(cJSON *rows, const char *given) {
     const char *address = cmd_hub_address(given);
     bool asked = given != NULL || getenv("SHOAL_HUB") != NULL;
@@ -238,6 +248,8 @@ static void check_hub(cJSON *rows, const char *given) {
     else
         doctor_add(rows, "hub", workers > 0 ? "ok" : "note", detail,
                    workers > 0 ? NULL : "start a worker: shoal worker --daemon");
+    for (uint32_t i = 0; i < pool.status.n_slots; i++)
+        if (pool.slots[i].compute && pool.slots[i].relayed > 0) check_relayed(rows, &pool.slots[i]);
     pool_close(&pool);
 }
 

@@ -55,6 +55,7 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddNumberToObject(row, "nodes", (double)slot->nodes);
     cJSON_AddNumberToObject(row, "sent_bytes", (double)slot->sent);
     cJSON_AddNumberToObject(row, "received_bytes", (double)slot->received);
+    cJSON_AddNumberToObject(row, "relayed_bytes", (double)slot->relayed);
     cJSON_AddNumberToObject(row, "queued", slot->queued);
     cJSON_AddItemToArray(rows, row);
 }
@@ -83,6 +84,18 @@ static int print_json(const shoal_pool_status *status, cJSON *rows) {
     return text_json(root);
 }
 
+/* Data that cannot go straight; "" when there is none. */
+static void tell_relayed(const cJSON *rows) {
+    const char *before = "";
+    const cJSON *row;
+    cJSON_ArrayForEach(row, rows) {
+        if (cJSON_GetNumberValue(cJSON_GetObjectItem(row, "relayed_bytes")) <= 0) continue;
+        printf("%s%s", before, cJSON_GetStringValue(cJSON_GetObjectItem(row, "worker")));
+        before = ", ";
+    }
+    if (*before) printf(": data comes by way of the hub, which is slower; see: shoal doctor\n");
+}
+
 static void print_text(const shoal_pool_status *status, cJSON *rows) {
     char uptime[TEXT_ROOM], values[TEXT_ROOM], bytes[TEXT_ROOM];
     printf("pool %s: version %s, epoch %llu, up %s, %s values (%s), %u session%s\n",
@@ -94,6 +107,7 @@ static void print_text(const shoal_pool_status *status, cJSON *rows) {
         printf("%llu worker%s left; %llu program%s run again for that\n",
                (unsigned long long)status->losses, status->losses == 1 ? "" : "s",
                (unsigned long long)status->reruns, status->reruns == 1 ? " was" : "s were");
+    tell_relayed(rows);
     if (cJSON_GetArraySize(rows) == 0)
         printf("no workers yet; start one with: shoal worker --hub %s\n", status->address);
     else

@@ -252,9 +252,10 @@ for line in sys.stdin:
         out = (shoal.full((3000, 3000), 2.0).place(axis=0, shares=shares) + 1).numpy()
         right = np.array_equal(out, np.full((3000, 3000), 3, np.float32))
     else:  # all to all
-        x = shoal.tensor(data).place(axis=0, shares=shares)
+        x = shoal.tensor(data).place(axis=0, shares=shares) + 1
+        shoal.sync()  # each worker has its rows, and nobody else
         y = (x @ x.T).place(axis=1, shares=shares)
-        right = np.array_equal((y + 1).numpy(), data @ data.T + 1)
+        right = np.array_equal(y.numpy(), (data + 1) @ (data + 1).T)
     print(len(shares), right, time.monotonic() - start, flush=True)
 """
 
@@ -312,6 +313,11 @@ def test_two_that_cannot_reach_each_other(cluster, ask):
             workers, seconds = ask("all")
             assert workers == 3 and seconds < 4
         assert " left" not in hub.log(hub.hub)[before:]
+        told = hub.run("status", "--hub", "shm:hub")[0]
+        assert re.search(r"^w1, w2(, w3)?: data comes by way of the hub, which is slower; see: "
+                         "shoal doctor$", told, re.M), told
+        told = hub.run("doctor", "--hub", "shm:hub")[0]
+        assert re.search(r"^links +note +w1 at \S+: .+ came by way of the hub$", told, re.M), told
     finally:
         network.wall({"w1", "w2"}, False)
     ask("all")

@@ -99,6 +99,7 @@ typedef struct shoal_slot {
     uint64_t nodes;          /* operations executed */
     uint64_t sent, received; /* bytes that went to other slots, and came from them */
     uint32_t queued;         /* programs handed out to it that are not through */
+    uint64_t relayed;        /* bytes that came to its process by way of the hub */
 } shoal_slot;
 
 typedef struct shoal_pool_status {

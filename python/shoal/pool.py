@@ -27,6 +27,7 @@ class Slot:
     sent: int  # bytes that went to other slots, and came from them
     received: int
     queued: int  # programs handed out to it that are not through
+    relayed: int  # bytes that came to its process by way of the hub
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class Slot:
     sent: int
     received: int
     queued: int
+    relayed: int
 
 def connect(
     address: Any, timeout_ms: int = ..., name: str | None = ..., spare: Any = ...

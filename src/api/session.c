@@ -317,7 +317,8 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .nodes = from->nodes,
                        .sent = from->sent,
                        .received = from->received,
-                       .queued = from->queued};
+                       .queued = from->queued,
+                       .relayed = from->relayed};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;

@@ -106,6 +106,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].sent = slot->sent;
             slots[n].received = slot->received;
             slots[n].queued = slot->in_flight;
+            slots[n].relayed = slot->peer->relayed;
             devices[n].backend = slot->backend;
             devices[n].name = slot->device;
             devices[n].memory = slot->memory;

@@ -165,6 +165,7 @@ void hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
     Shoal__Relay on = SHOAL__RELAY__INIT;
     if (to && to->link && wire_link_queued(to->link) < HUB_MAX_RELAYED) {
         hub_learn_relay(h, from, to);
+        to->relayed += relay->frame.len;
         on.peer = from->number;
         on.back = relay->back;
         on.link = relay->link;

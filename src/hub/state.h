@@ -45,6 +45,7 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
+    uint64_t relayed;                    /* bytes that came to it by way of the hub */
     uint64_t values, program_bytes;      /* of a client's session */
     uint32_t waiting;                    /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */

@@ -73,6 +73,7 @@ static double nodes(const shoal_slot *s) { return (double)s->nodes; }
 static double busy(const shoal_slot *s) { return (double)s->busy_ns * 1e-9; }
 static double sent(const shoal_slot *s) { return (double)s->sent; }
 static double received(const shoal_slot *s) { return (double)s->received; }
+static double relayed(const shoal_slot *s) { return (double)s->relayed; }
 static double queued(const shoal_slot *s) { return s->queued; }
 
 static const device_metric device_metrics[] = {
@@ -85,6 +86,8 @@ static const device_metric device_metrics[] = {
     {"shoal_device_sent_bytes_total", "counter", "Bytes of tensors sent to other slots.", sent},
     {"shoal_device_received_bytes_total", "counter", "Bytes of tensors received from them.",
      received},
+    {"shoal_device_relayed_bytes_total", "counter",
+     "Bytes that came to its process by way of the hub.", relayed},
     {"shoal_device_queue", "gauge", "Programs handed out to it that are not through.", queued},
 };
 

@@ -37,7 +37,7 @@ static void test_pool(void **state) {
                                       .reruns = 6};
     const shoal_slot slots[] = {
         {.slot = 0, .compute = true, .worker = "a", .busy_ns = 1234567891, .nodes = 12},
-        {.slot = 1, .compute = true, .worker = "a", .sent = 100, .received = 50},
+        {.slot = 1, .compute = true, .worker = "a", .sent = 100, .received = 50, .relayed = 7},
         {.slot = 2, .worker = "client", .bytes = 4096},
         {.slot = 3, .compute = true, .worker = "b", .memory = UINT64_C(1) << 40}};
     char *text = text_of(&status, slots, 4);
@@ -55,6 +55,7 @@ static void test_pool(void **state) {
     has(text, "shoal_reruns_total 6");
     has(text, "shoal_device_busy_seconds_total{slot=\"0\",worker=\"a\"} 1.234567891");
     has(text, "shoal_device_sent_bytes_total{slot=\"1\",worker=\"a\"} 100");
+    has(text, "shoal_device_relayed_bytes_total{slot=\"1\",worker=\"a\"} 7");
     has(text, "shoal_device_memory_bytes{slot=\"3\",worker=\"b\"} 1099511627776");
     assert_null(strstr(text, "slot=\"2\""));
     free(text);
