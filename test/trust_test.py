@@ -1,6 +1,7 @@
 """Who gets in, and what happens to links: enrolment, refusals, stopped and cut-off peers, over real
 processes with configuration folders of their own. All addresses are on loopback.
 """
+import json
 import os
 import pathlib
 import random
@@ -164,6 +165,33 @@ def test_two_users_exchange(site):
         out = str(eve.root / "c.npy")
         eve.run("matmul", path, path, "-o", out, "--force", "--hub", site.address, "--split", split)
         assert numpy.abs(numpy.load(out) - a @ a).max() < 1e-2
+
+
+def test_only_the_hub_listens(site):
+    """Workers and a client that name no address to be reached at: their data goes by way of the hub."""
+    numpy = pytest.importorskip("numpy")
+    machines = [site.joined(name) for name in ("ann", "bob", "eve")]
+    # This machine by a name that is not known to be it: as if it were another one.
+    there = f"tcp://0:{site.port}/{site.key()}"
+    workers = [(machine, machine.start("worker", "--hub", there, "--name", machine.name,
+                                       "--threads", "1")) for machine in machines[:2]]
+    eve = machines[2]
+    a = numpy.random.default_rng(1).integers(-9, 9, (700, 700)).astype(numpy.float32)
+    numpy.save(eve.root / "a.npy", a)
+    path, out = str(eve.root / "a.npy"), str(eve.root / "c.npy")
+    for split in ("rows", "inner", "columns"):
+        _, seconds = eve.run("matmul", path, path, "-o", out, "--force", "--hub", there, "--split", split)
+        assert numpy.array_equal(numpy.load(out), a @ a) and seconds < 10
+    assert any(re.search(r"tries relay:\d+$", machine.log(worker), re.M)
+               for machine, worker in workers)
+    assert "ann reaches bob by way of the hub only" in site.hub_log()
+    status = json.loads(site.hub_machine.run("status", "--json")[0])
+    assert all(slot["relayed_bytes"] > 0 for slot in status["slots"])
+    # One goes: the other does the rest.
+    workers[0][1].kill()
+    workers[0][1].wait()
+    _, seconds = eve.run("matmul", path, path, "-o", out, "--force", "--hub", there)
+    assert numpy.array_equal(numpy.load(out), a @ a) and seconds < 10
 
 
 def test_token_once(site):

@@ -256,6 +256,113 @@ static void keeps_what_is_early(void **state) {
     worker_destroy(&w);
 }
 
+/* ---- with a hub ---- */
+
+static struct {
+    wire_link *link;
+    _Atomic uint32_t done, unreachable;
+} hub;
+
+static shoal_status hub_opened(void *context, wire_link *link, const Shoal__Hello *hello,
+                               Shoal__Welcome *welcome, bool accepting) {
+    (void)context, (void)hello;
+    if (!accepting) return SHOAL_OK;
+    hub.link = link;
+    welcome->peer = 1;
+    welcome->name = strdup("w");
+    welcome->n_slots = 1;
+    welcome->slots = malloc(sizeof *welcome->slots);
+    welcome->slots[0] = SLOT;
+    return SHOAL_OK;
+}
+
+static shoal_status hub_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                                size_t bytes) {
+    (void)context, (void)link;
+    if (kind == SHOAL__KIND__DONE) hub.done = 1;
+    if (kind != SHOAL__KIND__FAILED) return SHOAL_OK;
+    Shoal__Failed *failed = shoal__failed__unpack(NULL, bytes, body);
+    assert_int_equal(failed->instance, INSTANCE);
+    assert_int_equal(hub.done, 1);
+    hub.unreachable = failed->peer;
+    shoal__failed__free_unpacked(failed, NULL);
+    return SHOAL_OK;
+}
+
+static bool failed(void *context) {
+    (void)context;
+    return hub.unreachable != 0;
+}
+
+static bool has_come(void *context) {
+    worker *w = context;
+    pthread_mutex_lock(&w->lock);
+    bool there = base_map_get(&w->slots[0].programs, 1);
+    pthread_mutex_unlock(&w->lock);
+    return there;
+}
+
+static bool is_through(worker *w) {
+    pthread_mutex_lock(&w->lock);
+    bool through = !base_map_get(&w->instances, INSTANCE);
+    pthread_mutex_unlock(&w->lock);
+    return through;
+}
+
+/* A send waits for its link while its program ends; that there is no way then is told all the same:
+ * who waits for the data cannot know. */
+static void tells_what_it_could_not_deliver(void **state) {
+    (void)state;
+    worker_device device = {.threads = 1};
+    worker *w;
+    ok(backend_find("cpu", &device.backend));
+    worker_options options = {
+        .name = "w", .role = SHOAL__ROLE__WORKER, .devices = &device, .n_devices = 1};
+    ok(worker_new(&options, &w));
+    wire_handlers handlers = {.opened = hub_opened, .message = hub_message};
+    wire_handle(worker_wire(w), WIRE_HUB, &handlers);
+    ok(worker_join(w, "inproc", 1000));
+    Shoal__Peers peers = SHOAL__PEERS__INIT;
+    Shoal__PeerInfo info = SHOAL__PEER_INFO__INIT, *infos[] = {&info};
+    char *addresses[] = {(char *)"shm:/nowhere/at-all"};
+    uint32_t slots[] = {FAR};
+    info.peer = 4;
+    info.name = (char *)"far";
+    info.n_addresses = info.n_slots = 1;
+    info.addresses = addresses;
+    info.slots = slots;
+    peers.n_peers = 1;
+    peers.peers = infos;
+    ok(wire_send(hub.link, SHOAL__KIND__PEERS, &peers.base));
+    graph *g;
+    const float one = 1;
+    ok(graph_new(0, &g));
+    uint32_t c = test_constant(g, T(F32, 2, SIDE), &one, sizeof one);
+    test_add(g, GRAPH_EXCHANGE, VALUES(c),
+             ATTRS(graph_int(SHOAL_ATTR_CHANNEL, 0),
+                   INTS(MOVES, SHOAL_MOVE_SEND, 0, 0, FAR, 0, 0, 0, 0, 2, SIDE), NONE(TYPES)));
+    base_str bytes = {0};
+    ok(graph_encode(graph_data(g), false, &bytes));
+    graph_destroy(&g);
+    Shoal__Run run = SHOAL__RUN__INIT;
+    Shoal__SlotRun part = SHOAL__SLOT_RUN__INIT, *parts[] = {&part};
+    part.slot = SLOT;
+    part.program = 1;
+    part.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
+    run.instance = INSTANCE;
+    run.n_slots = 1;
+    run.slots = parts;
+    ok(wire_send(hub.link, SHOAL__KIND__RUN, &run.base));
+    /* There is no I/O thread: nothing is tried before the program is through. */
+    ok(wire_wait(worker_wire(w), has_come, w, base_now() + 10 * BASE_SECOND));
+    for (int tries = 0; tries < 2000 && !is_through(w); tries++) nap();
+    assert_true(is_through(w));
+    ok(wire_wait(worker_wire(w), failed, NULL, base_now() + 10 * BASE_SECOND));
+    assert_int_equal(hub.unreachable, 4);
+    base_str_fini(&bytes);
+    worker_destroy(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_await_what_they_read),
@@ -264,6 +371,7 @@ int main(void) {
         cmocka_unit_test(goes_on_while_something_comes),
         cmocka_unit_test(gives_up),
         cmocka_unit_test(keeps_what_is_early),
+        cmocka_unit_test(tells_what_it_could_not_deliver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
