@@ -55,7 +55,7 @@ static void *reserve(wire_link *link, size_t bytes) {
 static void commit(wire_link *link, size_t bytes) {
     relay_link *own = (relay_link *)link;
     wire_framed_went(&own->framed, bytes);
-    if (send_frame(own, own->draft, own->drafted) != SHOAL_OK)
+    if (send_frame(own, own->draft, own->drafted) != SHOAL_OK && link->peer->hub)
         wire_close(link->peer->hub, SHOAL_LOST, shoal_error_message());
     free(own->draft);
     own->draft = NULL;
@@ -190,6 +190,13 @@ void wire_relayed(wire_peer *peer, const Shoal__Relay *relay) {
         /* Who begins anew has forgotten what was before. */
         if (old) end_link(old, SHOAL_LOST, "the other side has begun anew");
         newcomer(peer, relay, payload, frame.bytes);
+    }
+}
+
+void wire_relay_forget(wire_peer *peer, uint32_t number) {
+    for (int accepting = 0; accepting < 2; accepting++) {
+        relay_link *own = find(peer, number, accepting);
+        if (own) wire_close(&own->framed.base, SHOAL_CLOSED, "it has left the pool");
     }
 }
 

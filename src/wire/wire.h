@@ -177,5 +177,7 @@ size_t wire_link_queued(wire_link *link);
  * member with number N), and are reached. What comes there as RELAYED goes to wire_relayed. */
 void wire_relay_by(wire_link *hub);
 void wire_relayed(wire_peer *peer, const Shoal__Relay *relay);
+/* Closes what leads to a member that has left. Under the pump. */
+void wire_relay_forget(wire_peer *peer, uint32_t number);
 
 #endif

@@ -389,6 +389,7 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers) {
         /* What it still sends, should it only have been stopped, is not for us any more. */
         peer->gone = true;
         if (peer->link) wire_close(peer->link, SHOAL_CLOSED, "it has left the pool");
+        wire_relay_forget(w->wire, peer->number);
     }
     for (size_t i = 0; i < peers->n_peers; i++) {
         const Shoal__PeerInfo *info = peers->peers[i];

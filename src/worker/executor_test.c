@@ -313,12 +313,7 @@ static bool is_through(worker *w) {
  * who waits for the data cannot know. */
 static void tells_what_it_could_not_deliver(void **state) {
     (void)state;
-    worker_device device = {.threads = 1};
-    worker *w;
-    ok(backend_find("cpu", &device.backend));
-    worker_options options = {
-        .name = "w", .role = SHOAL__ROLE__WORKER, .devices = &device, .n_devices = 1};
-    ok(worker_new(&options, &w));
+    worker *w = start();
     wire_handlers handlers = {.opened = hub_opened, .message = hub_message};
     wire_handle(worker_wire(w), WIRE_HUB, &handlers);
     ok(worker_join(w, "inproc", 1000));
