@@ -24,6 +24,7 @@ typedef struct pool {
     uint32_t runs[MEMBERS + 1]; /* instances handed out, by session */
     uint64_t last[MEMBERS + 1];
     size_t news, outcomes; /* messages of what is through, and what they told */
+    Shoal__Relay *relayed; /* the last */
     shoal_status why;
     char reason[256];
 } pool;
@@ -47,6 +48,11 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         p->news++;
         p->outcomes += finished->n_outcomes;
         shoal__finished__free_unpacked(finished, NULL);
+    }
+    if (kind == SHOAL__KIND__RELAYED) {
+        if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
+        p->relayed = shoal__relay__unpack(NULL, bytes, body);
+        assert_non_null(p->relayed);
     }
     if (kind != SHOAL__KIND__RUN) return SHOAL_OK;
     Shoal__Run *run = shoal__run__unpack(NULL, bytes, body);
@@ -97,6 +103,7 @@ static int teardown(void **state) {
     pool *p = *state;
     wire_peer_destroy(&p->peer);
     hub_destroy(&p->h);
+    if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
     free(p);
     return 0;
 }
@@ -206,11 +213,44 @@ static void test_memory_waits_alone(void **state) {
     assert_int_equal(runs[b], 2);
 }
 
+/* The hub says who sends, whatever the sender says; of who is not there it tells the sender. */
+static void test_passes_on(void **state) {
+    pool *p = *state;
+    uint8_t bytes[] = "whatever";
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    uint32_t numbers[MEMBERS];
+    for (int m = 0; m < MEMBERS; m++) numbers[m] = p->h->peers.data[m]->number;
+    relay.peer = numbers[1];
+    relay.back = true;
+    relay.link = 7;
+    relay.frame = (ProtobufCBinaryData){sizeof bytes, bytes};
+    deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
+    assert_non_null(p->relayed);
+    assert_null(p->relayed->error);
+    assert_int_equal(p->relayed->peer, numbers[0]);
+    assert_true(p->relayed->back);
+    assert_int_equal(p->relayed->link, 7);
+    assert_int_equal(p->relayed->frame.len, sizeof bytes);
+    assert_memory_equal(p->relayed->frame.data, bytes, sizeof bytes);
+    assert_int_equal(p->h->links.count, 1);
+    assert_int_equal(p->h->peers.data[1]->relayed, sizeof bytes);
+    wire_close(p->ends[1], SHOAL_CLOSED, "bye");
+    pump(p);
+    assert_int_equal(p->h->links.count, 0);
+    deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
+    assert_int_equal(p->relayed->peer, numbers[1]);
+    assert_false(p->relayed->back);
+    assert_int_equal(p->relayed->link, 7);
+    assert_string_equal(p->relayed->error->message, "it has left the pool");
+    assert_int_equal(p->relayed->frame.len, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(test_told_in_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_waits_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_passes_on, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }

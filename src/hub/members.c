@@ -142,6 +142,7 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     hub_note(h, SHOAL_EVENT_LOSS, 0, "%s: %s", peer->name, reason);
     for (uint32_t i = 0; i < peer->n_slots; i++) computes |= peer->slots[i]->compute;
     drop_slots(h, peer);
+    hub_links_forget(h, peer);
     for (size_t i = 0; i < h->peers.count; i++)
         if (h->peers.data[i] == peer) h->peers.data[i] = h->peers.data[--h->peers.count];
     base_log(why == SHOAL_LOST && computes ? BASE_WARN : BASE_INFO, "hub",

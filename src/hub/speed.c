@@ -81,6 +81,18 @@ void hub_learn(hub *h, const hub_traffic *traffic) {
     h->speeds++;
 }
 
+void hub_links_forget(hub *h, const hub_peer *peer) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&h->links, &at, &key, &item)) {
+        hub_link *link = item;
+        if (link->from != peer->number && link->to != peer->number) continue;
+        base_map_remove(&h->links, key);
+        free(link);
+    }
+}
+
 void hub_links_fini(hub *h) {
     size_t at = 0;
     uint64_t key;

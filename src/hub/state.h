@@ -254,6 +254,7 @@ void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
 void hub_learn(hub *h, const hub_traffic *traffic);
 /* Frames between the two go by way of the hub. */
 void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to);
+void hub_links_forget(hub *h, const hub_peer *peer);
 void hub_links_fini(hub *h);
 /* The share of a slot where none is said: given, or by its speed. */
 double hub_weight(const hub *h, const hub_slot *slot);

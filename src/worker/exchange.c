@@ -375,6 +375,27 @@ static worker_peer *peer_entry(worker *w, uint32_t number) {
     return NULL;
 }
 
+void worker_peer_free(worker_peer *peer) {
+    for (size_t i = 0; i < peer->waiting.count; i++)
+        peer->waiting.data[i].source.done(peer->waiting.data[i].source.context);
+    free(peer->waiting.data);
+    free(peer->name);
+    free(peer->address);
+    free(peer);
+}
+
+/* Forgets who has left, once nothing leads there. Lock held. */
+static void drop_gone(worker *w, worker_peer *peer) {
+    if (!peer->gone || peer->link || peer->connecting) return;
+    size_t at = 0;
+    uint64_t key;
+    void *of;
+    while (base_map_next(&w->peer_of, &at, &key, &of))
+        if (of == peer) base_map_remove(&w->peer_of, key);
+    base_map_remove(&w->peers, (uint64_t)peer->number + 1);
+    worker_peer_free(peer);
+}
+
 void worker_peers_update(worker *w, const Shoal__Peers *peers) {
     pthread_mutex_lock(&w->lock);
     w->epoch = peers->epoch;
@@ -390,6 +411,7 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers) {
         peer->gone = true;
         if (peer->link) wire_close(peer->link, SHOAL_CLOSED, "it has left the pool");
         wire_relay_forget(w->wire, peer->number);
+        drop_gone(w, peer);
     }
     for (size_t i = 0; i < peers->n_peers; i++) {
         const Shoal__PeerInfo *info = peers->peers[i];
@@ -416,9 +438,11 @@ void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, u
     worker_peer *peer = peer_entry(w, cookie ? (uint32_t)cookie : hello->peer);
     BASE_VEC(worker_outgoing) waiting = {0};
     if (peer) {
-        wire_link_set(link, WIRE_WORKER, peer);
+        /* Its number: a link may last longer than what we know of its other side. */
+        wire_link_set(link, WIRE_WORKER, (void *)((uintptr_t)peer->number + 1));
         peer->link = link;
         peer->connecting = false;
+        if (peer->gone) wire_close(link, SHOAL_CLOSED, "it has left the pool");
         memcpy(&waiting, &peer->waiting, sizeof waiting);
         memset(&peer->waiting, 0, sizeof peer->waiting);
     }
@@ -464,4 +488,7 @@ void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const ch
         worker_instance_cancel(w, stuck.data[i], why, text, peer->number);
     free(waiting.data);
     free(stuck.data);
+    pthread_mutex_lock(&w->lock);
+    drop_gone(w, peer);
+    pthread_mutex_unlock(&w->lock);
 }

@@ -309,26 +309,42 @@ static bool is_through(worker *w) {
     return through;
 }
 
+static void join(worker *w) {
+    wire_handlers handlers = {.opened = hub_opened, .message = hub_message};
+    wire_handle(worker_wire(w), WIRE_HUB, &handlers);
+    ok(worker_join(w, "inproc", 1000));
+}
+
+/* There are n others, whom nobody can reach: `first`, of slot FAR, and so on. */
+static void tell_peers(uint32_t n, uint32_t first) {
+    enum { MOST = 50 };
+    Shoal__Peers peers = SHOAL__PEERS__INIT;
+    Shoal__PeerInfo infos[MOST], *pointers[MOST];
+    char *address = (char *)"shm:/nowhere/at-all";
+    uint32_t slots[MOST];
+    assert_true(n <= MOST);
+    for (uint32_t i = 0; i < n; i++) {
+        shoal__peer_info__init(&infos[i]);
+        pointers[i] = &infos[i];
+        slots[i] = FAR + i;
+        infos[i].peer = first + i;
+        infos[i].name = (char *)"far";
+        infos[i].n_addresses = infos[i].n_slots = 1;
+        infos[i].addresses = &address;
+        infos[i].slots = &slots[i];
+    }
+    peers.n_peers = n;
+    peers.peers = pointers;
+    ok(wire_send(hub.link, SHOAL__KIND__PEERS, &peers.base));
+}
+
 /* A send waits for its link while its program ends; that there is no way then is told all the same:
  * who waits for the data cannot know. */
 static void tells_what_it_could_not_deliver(void **state) {
     (void)state;
     worker *w = start();
-    wire_handlers handlers = {.opened = hub_opened, .message = hub_message};
-    wire_handle(worker_wire(w), WIRE_HUB, &handlers);
-    ok(worker_join(w, "inproc", 1000));
-    Shoal__Peers peers = SHOAL__PEERS__INIT;
-    Shoal__PeerInfo info = SHOAL__PEER_INFO__INIT, *infos[] = {&info};
-    char *addresses[] = {(char *)"shm:/nowhere/at-all"};
-    uint32_t slots[] = {FAR};
-    info.peer = 4;
-    info.name = (char *)"far";
-    info.n_addresses = info.n_slots = 1;
-    info.addresses = addresses;
-    info.slots = slots;
-    peers.n_peers = 1;
-    peers.peers = infos;
-    ok(wire_send(hub.link, SHOAL__KIND__PEERS, &peers.base));
+    join(w);
+    tell_peers(1, 4);
     graph *g;
     const float one = 1;
     ok(graph_new(0, &g));
@@ -358,6 +374,25 @@ static void tells_what_it_could_not_deliver(void **state) {
     worker_destroy(&w);
 }
 
+static bool knows_many(void *context) { return ((worker *)context)->peers.count == 50; }
+static bool knows_nobody(void *context) { return ((worker *)context)->peers.count == 0; }
+
+/* However many have come and gone. */
+static void forgets_who_has_left(void **state) {
+    (void)state;
+    worker *w = start();
+    join(w);
+    for (uint32_t i = 0; i < 10; i++) {
+        tell_peers(50, 4 + 50 * i);
+        ok(wire_wait(worker_wire(w), knows_many, w, base_now() + 10 * BASE_SECOND));
+        assert_int_equal(w->peer_of.count, 50);
+    }
+    tell_peers(0, 0);
+    ok(wire_wait(worker_wire(w), knows_nobody, w, base_now() + 10 * BASE_SECOND));
+    assert_int_equal(w->peer_of.count, 0);
+    worker_destroy(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_await_what_they_read),
@@ -367,6 +402,7 @@ int main(void) {
         cmocka_unit_test(gives_up),
         cmocka_unit_test(keeps_what_is_early),
         cmocka_unit_test(tells_what_it_could_not_deliver),
+        cmocka_unit_test(forgets_who_has_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

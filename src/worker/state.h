@@ -185,7 +185,7 @@ struct worker {
     base_map instances; /* id -> worker_instance */
     base_map cancelled; /* id -> itself, for data that is still on its way */
     uint64_t staged_bytes;
-    base_map peers;    /* number -> worker_peer */
+    base_map peers;    /* number + 1 -> worker_peer */
     base_map peer_of;  /* slot + 1 -> worker_peer */
     base_map expected; /* value -> worker_expected */
     shoal_status lost; /* why the hub is gone */
@@ -227,6 +227,7 @@ void worker_staged_apply(worker *w, worker_instance *instance);
 void worker_staged_free(worker *w, worker_staged *staged);
 void worker_peers_update(worker *w, const Shoal__Peers *peers);
 void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, uint64_t cookie);
+void worker_peer_free(worker_peer *peer);
 /* A link to another worker ended or could not be made. */
 void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const char *message);
 

@@ -289,7 +289,7 @@ static void hub_lost(worker *w, shoal_status why, const char *message) {
 
 static void on_closed(void *context, wire_link *link, shoal_status why, const char *message) {
     worker *w = context;
-    worker_peer *peer = wire_link_get(link, WIRE_WORKER);
+    worker_peer *peer = base_map_get(&w->peers, (uintptr_t)wire_link_get(link, WIRE_WORKER));
     if (link == w->hub)
         hub_lost(w, why, message);
     else if (peer && peer->link == link)
@@ -453,17 +453,7 @@ void worker_destroy(worker **out) {
     }
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
     pthread_mutex_unlock(&w->lock);
-    for (at = 0; base_map_next(&w->peers, &at, &key, &value);) {
-        worker_peer *peer = value;
-        for (size_t i = 0; i < peer->waiting.count; i++) {
-            const wire_source *source = &peer->waiting.data[i].source;
-            source->done(source->context);
-        }
-        free(peer->name);
-        free(peer->address);
-        free(peer->waiting.data);
-        free(peer);
-    }
+    for (at = 0; base_map_next(&w->peers, &at, &key, &value);) worker_peer_free(value);
     for (uint32_t i = 0; i < w->n_slots; i++)
         if (w->slots[i].handle) w->slots[i].device.backend->device_free(w->slots[i].handle);
     base_map_fini(&w->instances);
