@@ -48,7 +48,7 @@ static void draw_line(const cmd_progress *p, double fraction, const char *rate, 
 
 void progress_update(cmd_progress *p, double done, double total) {
     double now = cmd_now(), elapsed = now - p->start;
-    char rate[TEXT_ROOM] = "", times[2 * TEXT_ROOM], spent[TEXT_ROOM], left[TEXT_ROOM];
+    char rate[TEXT_ROOM] = "", times[2 * TEXT_ROOM + 8], spent[TEXT_ROOM], left[TEXT_ROOM];
     if (!p->on || now < p->next) return;
     p->next = now + (p->terminal ? terminal_every : lines_every);
     double fraction = total > 0 ? done / total : 1;

@@ -36,7 +36,7 @@ shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, sh
 }
 
 shoal_status api_tensor_traced(shoal_session *session, uint32_t value, shoal_tensor **out) {
-    shoal_tensor *tensor;
+    shoal_tensor *tensor = NULL;
     SHOAL_TRY(api_tensor_alloc(session, &graph_data(session->trace)->values[value].type, &tensor));
     tensor->traced = value;
     tensor->pending = session->pending.count;

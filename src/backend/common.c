@@ -53,7 +53,7 @@ shoal_status backend_copy_box(backend_span to, const shoal_region *to_region, ba
                               const shoal_region *from_region, uint32_t rank, const int64_t *size,
                               size_t element_bytes) {
     size_t bytes;
-    void *target, *source;
+    void *target = NULL, *source = NULL;
     SHOAL_TRY(check_region(to_region, rank, size, element_bytes, "target", &bytes));
     SHOAL_TRY(backend_bind(to, bytes, 1, "copy: target", 0, &target));
     SHOAL_TRY(check_region(from_region, rank, size, element_bytes, "source", &bytes));

@@ -108,7 +108,7 @@ static shoal_status define(parse_state *p, scope *s, const char *name, size_t le
 /* "%3" or "%3#1" */
 static shoal_status use(parse_state *p, const scope *s, uint32_t *value) {
     const char *name;
-    size_t length;
+    size_t length = 0;
     uint64_t key;
     int64_t index = 0;
     SHOAL_TRY(name_of(p, &name, &length));
@@ -153,7 +153,7 @@ static shoal_status parameters(parse_state *p, scope *s) {
     if (parse_take(p, ")")) return SHOAL_OK;
     do {
         const char *name;
-        size_t length;
+        size_t length = 0;
         shoal_type type;
         uint32_t value;
         SHOAL_TRY(name_of(p, &name, &length));
@@ -251,7 +251,7 @@ static shoal_status group_of(parse_state *p, operation *o, const graph_key_group
     SHOAL_TRY(parse_need(p, "<"));
     while (!parse_take(p, ">")) {
         char name[GRAPH_MAX_ELEMENT_TEXT + 1];
-        shoal_attr_key key;
+        shoal_attr_key key = 0;
         parse_numbers list;
         int64_t number;
         if (seen) SHOAL_TRY(parse_need(p, ","));
@@ -350,7 +350,7 @@ static shoal_status attributes(parse_state *p, operation *o, const char *close) 
         } else if (!strcmp(name, "shoal.scope")) {
             SHOAL_TRY(parse_string(p, &o->scope));
         } else {
-            shoal_attr_key key;
+            shoal_attr_key key = 0;
             SHOAL_TRY(key_of(p, from, name, &key));
             SHOAL_TRY(attr_value(p, o, key));
         }

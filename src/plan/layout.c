@@ -72,7 +72,7 @@ static shoal_status start(base_arena *arena, uint32_t rank, const int64_t *dims,
 
 shoal_status plan_layout_whole(base_arena *arena, uint32_t rank, const int64_t *dims,
                                const uint32_t *slots, uint32_t n_slots, plan_layout *out) {
-    uint32_t *owners, *coords;
+    uint32_t *owners = NULL, *coords;
     SHOAL_TRY(start(arena, rank, dims, n_slots, out, &owners, &coords));
     memcpy(owners, slots, n_slots * sizeof *slots);
     return plan_layout_verify(out, rank, dims);

@@ -330,7 +330,7 @@ static void draw_head(const drawing *d) {
     double busy = 0, moved = 0;
     unsigned long long programs = 0;
     int workers = 0;
-    char title[TEXT], line[TEXT + TEXT], bytes[TEXT], when[64] = "", length[TEXT];
+    char title[TEXT + 16], line[TEXT + TEXT], bytes[TEXT], when[64] = "", length[TEXT];
     for (uint32_t i = 0; i < record->n_lanes; i++) {
         view_lane_sum sum = view_sum(record, i);
         moved += (double)sum.received;
