@@ -213,7 +213,7 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__EVENTS_ASK:
         hub_events_ask(h, peer, (const Shoal__EventsAsk *)message);
         goto out;
-    case SHOAL__KIND__RELAY: hub_relay(h, peer, (const Shoal__Relay *)message); goto out;
+    case SHOAL__KIND__RELAY: status = hub_relay(h, peer, (const Shoal__Relay *)message); goto out;
     case SHOAL__KIND__RECORDED: hub_events_pass(h, peer, (Shoal__Events *)message); goto out;
     default: answer_explain(h, peer, (const Shoal__ExplainAsk *)message); goto out;
     }

@@ -237,12 +237,18 @@ static void test_passes_on(void **state) {
     wire_close(p->ends[1], SHOAL_CLOSED, "bye");
     pump(p);
     assert_int_equal(p->h->links.count, 0);
+    assert_false(p->ends[0]->closing);
     deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
     assert_int_equal(p->relayed->peer, numbers[1]);
     assert_false(p->relayed->back);
     assert_int_equal(p->relayed->link, 7);
     assert_string_equal(p->relayed->error->message, "it has left the pool");
     assert_int_equal(p->relayed->frame.len, 0);
+    relay.frame = (ProtobufCBinaryData){HUB_MAX_FRAME + 1, calloc(1, HUB_MAX_FRAME + 1)};
+    assert_non_null(relay.frame.data);
+    deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
+    assert_non_null(strstr(p->reason, "bytes to be passed on, at most"));
+    free(relay.frame.data);
 }
 
 int main(void) {

@@ -161,7 +161,10 @@ void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message)
     wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
 }
 
-void hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
+shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
+    if (relay->frame.len > HUB_MAX_FRAME)
+        return base_fail(SHOAL_FORMAT, "a frame of %zu bytes to be passed on, at most %d",
+                         relay->frame.len, (int)HUB_MAX_FRAME);
     hub_peer *to = hub_peer_find(h, relay->peer);
     Shoal__Relay on = SHOAL__RELAY__INIT;
     if (to && to->link && wire_link_queued(to->link) < HUB_MAX_RELAYED) {
@@ -172,7 +175,7 @@ void hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
         on.link = relay->link;
         on.frame = relay->frame;
         hub_send(to, SHOAL__KIND__RELAYED, &on.base);
-        return;
+        return SHOAL_OK;
     }
     char message[256];
     Shoal__Error error = SHOAL__ERROR__INIT;
@@ -185,6 +188,7 @@ void hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
     on.link = relay->link;
     on.error = &error;
     hub_send(from, SHOAL__KIND__RELAYED, &on.base);
+    return SHOAL_OK;
 }
 
 void hub_peers_send(hub *h, hub_peer *only) {

@@ -61,6 +61,7 @@ enum {
     HUB_MAX_VALUES = 1 << 20,        /* of a session */
     HUB_MAX_WAITING = 1024,          /* instances of a session that are not through */
     HUB_MAX_MEMBERS = 1000,
+    HUB_MAX_FRAME = WIRE_CHUNK + 64, /* to be passed on */
     HUB_MAX_RELAYED = 192 << 20 /* bytes that wait for a member, with those from others to it */
 };
 
@@ -268,8 +269,8 @@ void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
-/* Passes a frame on, or says why not. */
-void hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay);
+/* Passes a frame on, or tells the sender why not. Fails for what is no frame. */
+shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) SHOAL_CHECK_RESULT;
 hub_peer *hub_peer_find(const hub *h, uint32_t number);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
 void hub_session_end(hub *h, uint32_t session);
