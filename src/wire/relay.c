@@ -121,10 +121,10 @@ static void end_link(relay_link *own, shoal_status unopened, const char *text) {
 }
 
 static void connect_relay(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
-    char *end;
-    const char *digits = address + strlen("relay:");
-    unsigned long number = strtoul(digits, &end, 10);
-    if (end == digits || *end || number > UINT32_MAX) {
+    char *end = NULL;
+    const char *colon = strchr(address, ':');
+    unsigned long number = colon ? strtoul(colon + 1, &end, 10) : 0;
+    if (!end || end == colon + 1 || *end || number > UINT32_MAX) {
         wire_peer_connect_failed(
             peer, cookie, base_fail(SHOAL_INVALID, "the address '%s' is no member's", address));
         return;
@@ -171,16 +171,18 @@ static void newcomer(wire_peer *peer, const Shoal__Relay *relay, const uint8_t *
 void wire_relayed(wire_peer *peer, const Shoal__Relay *relay) {
     relay_link *own = find(peer, relay->peer, !relay->back);
     relay_link *old = own && own->id != relay->link ? own : NULL;
-    wire_frame frame = {0};
-    const uint8_t *payload = relay->frame.data + sizeof frame;
     if (old) own = NULL;
     if (relay->error) {
         if (own) end_link(own, SHOAL_NOT_FOUND, relay->error->message);
         return;
     }
-    bool whole = relay->frame.len >= sizeof frame;
-    if (whole) memcpy(&frame, relay->frame.data, sizeof frame);
-    if (!whole || frame.bytes > WIRE_CHUNK || wire_frame_bytes(frame.bytes) != relay->frame.len) {
+    wire_frame frame = {0};
+    const uint8_t *payload = NULL;
+    if (relay->frame.len >= sizeof frame) {
+        memcpy(&frame, relay->frame.data, sizeof frame);
+        payload = relay->frame.data + sizeof frame;
+    }
+    if (!payload || frame.bytes > WIRE_CHUNK || wire_frame_bytes(frame.bytes) != relay->frame.len) {
         if (own) wire_close(&own->framed.base, SHOAL_FORMAT, "what came is no frame");
     } else if (own && own->framed.base.state == WIRE_OPENING) {
         wire_framed_answer(&own->framed, &frame, payload);

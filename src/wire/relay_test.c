@@ -184,6 +184,8 @@ static void test_the_next_address(void **state) {
     connect_to(&a.s, "shm:nobody-here,relay:2");
     assert_non_null(strstr(wire_link_name(a.s.link), "relay:2 ("));
     connect_fails(&a.s, "relay:7", SHOAL_NOT_FOUND, "it has left");
+    connect_fails(&a.s, "relay", SHOAL_INVALID, "'relay' is no member's");
+    connect_fails(&a.s, "relay:", SHOAL_INVALID, "'relay:' is no member's");
     connect_fails(&a.s, "relay:x", SHOAL_INVALID, "'relay:x' is no member's");
     connect_fails(&a.s, "relay:99999999999", SHOAL_INVALID, "is no member's");
     b.s.refuse = true;
