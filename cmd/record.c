@@ -35,20 +35,19 @@ static void tell(double done, double seconds, size_t events, double *next) {
 
 static int listen_to(cmd_pool *pool, double seconds, int64_t most_events, bool quiet,
                      view_recorder *recorder) {
-    double begin = cmd_now(), next = 1, done = 0;
     int pause = EVERY_MS / 2;
-    shoal_status status = SHOAL_OK;
-    while (status == SHOAL_OK) {
-        status = shoal_events(pool->session, KEEP_MS, view_recorder_take, recorder);
-        done = cmd_now() - begin;
-        if (done >= seconds || cmd_stop != 0) break;
-        if ((int64_t)view_recorder_count(recorder) >= most_events) break;
+    shoal_status status = shoal_events(pool->session, KEEP_MS, view_recorder_take, recorder);
+    double begin = cmd_now(), next = 1, done = 0; /* everyone has been told */
+    while (status == SHOAL_OK && done < seconds && cmd_stop == 0 &&
+           (int64_t)view_recorder_count(recorder) < most_events) {
         if (!quiet && seconds > 1) tell(done, seconds, view_recorder_count(recorder), &next);
         double rest = (seconds - done) * 1e3;
         size_t most = view_recorder_most(recorder);
         if (most > CALM && pause > LEAST_MS) pause /= 2;
         if (most < CALM / 4 && pause < EVERY_MS) pause *= 2;
         poll(NULL, 0, rest < pause ? (int)rest + 1 : pause);
+        status = shoal_events(pool->session, KEEP_MS, view_recorder_take, recorder);
+        done = cmd_now() - begin;
     }
     if (!quiet && next > 1 && cmd_columns(stderr) > 0) fputs("\r\x1b[K", stderr);
     /* Who has come meanwhile. */

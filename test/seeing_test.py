@@ -264,7 +264,7 @@ def test_trace(busy, tmp_path):
     trace = json.loads(path.read_text())
     check_format(trace)
     seconds = trace["otherData"]["seconds"]
-    assert 0.4 < seconds < 1.5 and trace["otherData"]["lost"] == 0
+    assert 0.4 < seconds < 10 and trace["otherData"]["lost"] == 0
     spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert all(e["ts"] + e["dur"] <= seconds * 1e6 + 1 for e in spans)
     # What computes on one slot does not overlap, but for compiling inside of it.

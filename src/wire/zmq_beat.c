@@ -31,6 +31,11 @@ static void beat(zmq_link *own, int64_t now) {
     if (own->listener && zmq_send(socket, own->id, sizeof own->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
         return; /* the connection is gone: the monitor tells the pump */
     zmq_send(socket, &frame, sizeof frame, ZMQ_DONTWAIT);
+    /* Its descriptor tells of a message once, and sending has taken note of it. */
+    int events = 0;
+    size_t size = sizeof events;
+    if (!zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) && events & ZMQ_POLLIN)
+        wire_peer_wake(own->framed.base.peer);
 }
 
 static void *run(void *context) {
