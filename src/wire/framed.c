@@ -27,12 +27,7 @@ void wire_framed_fini(wire_framed *own) {
 /* ---- the handshake ---- */
 
 void wire_framed_give_up(wire_framed *own, shoal_status why) {
-    if (own->accepting)
-        base_log(why == SHOAL_LOST ? BASE_DEBUG : BASE_WARN, own->address, "refused: %s",
-                 shoal_error_message());
-    else
-        wire_peer_connect_failed(own->base.peer, own->base.cookie, why);
-    wire_link_finish(&own->base, why, "");
+    wire_link_give_up(&own->base, own->accepting, own->address, why);
 }
 
 shoal_status wire_framed_hello(wire_framed *own, const Shoal__Welcome *welcome) {
@@ -97,12 +92,8 @@ void wire_framed_guest(wire_framed *own, const uint8_t *bytes, size_t n) {
 }
 
 static shoal_status enter(wire_framed *own, const Shoal__Welcome *welcome) {
-    if (!welcome->error)
-        return wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
-    uint32_t status = welcome->error->status;
-    bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
-    return base_fail(known ? (shoal_status)status : SHOAL_DENIED, "%s refuses: %s", own->address,
-                     welcome->error->message);
+    SHOAL_TRY(wire_welcome_check(welcome, own->address));
+    return wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
 }
 
 void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t *payload) {

@@ -44,6 +44,23 @@ shoal_status wire_hello_check(const wire_peer *peer, const Shoal__Hello *hello, 
                      (int)WIRE_PROTOCOL);
 }
 
+shoal_status wire_welcome_check(const Shoal__Welcome *welcome, const char *address) {
+    if (!welcome->error) return SHOAL_OK;
+    uint32_t status = welcome->error->status;
+    bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
+    return base_fail(known ? (shoal_status)status : SHOAL_DENIED, "%s refuses: %s", address,
+                     welcome->error->message);
+}
+
+void wire_link_give_up(wire_link *link, bool accepting, const char *address, shoal_status why) {
+    if (accepting)
+        base_log(why == SHOAL_LOST ? BASE_DEBUG : BASE_WARN, address, "refused: %s",
+                 shoal_error_message());
+    else
+        wire_peer_connect_failed(link->peer, link->cookie, why);
+    wire_link_finish(link, why, "");
+}
+
 void wire_link_free(wire_link *link) {
     base_str_fini(&link->assembly);
     pthread_mutex_destroy(&link->lock);

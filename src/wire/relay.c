@@ -17,7 +17,6 @@ typedef struct relay_link {
     uint32_t number;  /* of the member at the other end */
     uint32_t id; /* of the link, given by who connects: what is late for an old one is dropped */
     uint8_t *draft;
-    size_t drafted;
 } relay_link;
 
 /* ---- sending ---- */
@@ -47,7 +46,6 @@ static shoal_status put(wire_framed *framed, const wire_frame *frame, const void
 static void *reserve(wire_link *link, size_t bytes) {
     relay_link *own = (relay_link *)link;
     if (!wire_framed_room(&own->framed, bytes)) return NULL;
-    own->drafted = bytes;
     return own->draft = calloc(1, bytes);
 }
 
@@ -55,7 +53,7 @@ static void *reserve(wire_link *link, size_t bytes) {
 static void commit(wire_link *link, size_t bytes) {
     relay_link *own = (relay_link *)link;
     wire_framed_went(&own->framed, bytes);
-    if (send_frame(own, own->draft, own->drafted) != SHOAL_OK && link->peer->hub)
+    if (send_frame(own, own->draft, bytes) != SHOAL_OK && link->peer->hub)
         wire_close(link->peer->hub, SHOAL_LOST, shoal_error_message());
     free(own->draft);
     own->draft = NULL;

@@ -110,12 +110,7 @@ static void keep_doorbell(shm_link *own) {
 
 /* The handshake has failed, for the reason in the thread's message. */
 static void give_up(shm_link *own, shoal_status why) {
-    if (own->accepting)
-        base_log(why == SHOAL_LOST ? BASE_DEBUG : BASE_WARN, own->address, "refused: %s",
-                 shoal_error_message());
-    else
-        wire_peer_connect_failed(own->base.peer, own->base.cookie, why);
-    wire_link_finish(&own->base, why, "");
+    wire_link_give_up(&own->base, own->accepting, own->address, why);
 }
 
 static void timed_out(shm_link *own) {
@@ -193,12 +188,7 @@ static void welcome_guest(shm_link *own) {
 /* ---- the connecting side ---- */
 
 static shoal_status enter(shm_link *own, const Shoal__Welcome *welcome) {
-    if (welcome->error) {
-        uint32_t status = welcome->error->status;
-        bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
-        return base_fail(known ? (shoal_status)status : SHOAL_DENIED, "%s refuses: %s",
-                         own->address, welcome->error->message);
-    }
+    SHOAL_TRY(wire_welcome_check(welcome, own->address));
     SHOAL_TRY(wire_hello_check(own->base.peer, own->hello, own->accepting, own->address));
     if (own->fd_count != 1)
         return base_fail(SHOAL_FORMAT, "%s: a Hello with %zu descriptors, not 1", own->address,

@@ -158,6 +158,11 @@ void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint
 /* Checks the version in the other side's Hello. */
 shoal_status wire_hello_check(const wire_peer *peer, const Shoal__Hello *hello, bool accepting,
                               const char *address) SHOAL_CHECK_RESULT;
+/* Fails with what the other side refuses with. */
+shoal_status wire_welcome_check(const Shoal__Welcome *welcome,
+                                const char *address) SHOAL_CHECK_RESULT;
+/* The handshake has failed, for the reason in the thread's message: ends the link. */
+void wire_link_give_up(wire_link *link, bool accepting, const char *address, shoal_status why);
 /* The end of a link, at once: handlers are told, queues freed, memory given to the peer. */
 void wire_link_finish(wire_link *link, shoal_status why, const char *message);
 /* The last: frees a link that is gone. */
