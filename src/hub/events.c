@@ -97,8 +97,7 @@ void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events) {
     compare_clocks(events);
     events->peer = peer->number;
     events->name = peer->name;
-    for (size_t i = 0; i < h->peers.count; i++)
-        if (h->peers.data[i]->number == events->asker)
-            hub_send(h->peers.data[i], SHOAL__KIND__EVENTS, &events->base);
+    hub_peer *asker = hub_peer_find(h, events->asker);
+    if (asker) hub_send(asker, SHOAL__KIND__EVENTS, &events->base);
     events->name = name; /* the message is freed with what it came with */
 }

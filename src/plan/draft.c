@@ -58,9 +58,13 @@ shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *lay
 
 /* ---- costs ---- */
 
+const plan_link *plan_link_between(const plan_draft *d, uint32_t from, uint32_t to) {
+    return base_map_get(&d->links, ((uint64_t)from << 32 | to) + 1);
+}
+
 /* Bytes per second from one peer to another. */
 static double link_bytes(const plan_draft *d, uint32_t from, uint32_t to) {
-    const plan_link *link = base_map_get(&d->links, ((uint64_t)from << 32 | to) + 1);
+    const plan_link *link = plan_link_between(d, from, to);
     return link ? link->bytes : d->pool->link_bytes;
 }
 

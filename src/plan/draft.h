@@ -108,6 +108,8 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
                               plan_layout *out) SHOAL_CHECK_RESULT;
 /* Marks what the outputs depend on, and adds up what that costs. */
 shoal_status plan_draft_finish(plan_draft *d) SHOAL_CHECK_RESULT;
+/* What was measured of the way from one peer to another; NULL: nothing. */
+const plan_link *plan_link_between(const plan_draft *d, uint32_t from, uint32_t to);
 /* The link's part of a set of moves: seconds, of these those that do not depend on bytes, and bytes
  * that leave their slot. to: the form they make, of which only the needed pieces count, or NULL to
  * count all. */

@@ -192,20 +192,14 @@ static void tell_slots(teller *t, const plan_result *result) {
     }
 }
 
-static bool relayed(const teller *t, uint32_t from, uint32_t to) {
-    const plan_pool *pool = t->d->pool;
-    for (uint32_t i = 0; i < pool->n_links; i++)
-        if (pool->links[i].from == from && pool->links[i].to == to) return pool->links[i].relayed;
-    return false;
-}
-
 static void tell_links(teller *t) {
     cJSON *links = cJSON_AddArrayToObject(t->json, "links");
     if (t->links.count) base_str_format(&t->text, "%-32s %17s\n", "link", "bytes");
     for (size_t i = 0; i < t->links.count; i++) {
         const pair *link = &t->links.data[i];
         const plan_slot *from = slot_of(t, link->from), *to = slot_of(t, link->to);
-        bool by_hub = relayed(t, from->peer, to->peer);
+        const plan_link *way = plan_link_between(t->d, from->peer, to->peer);
+        bool by_hub = way && way->relayed;
         base_str_format(&t->text, "%-14s to %-14s %17" PRIu64 "%s\n", name_of(from), name_of(to),
                         link->bytes, by_hub ? "  by way of the hub" : "");
         cJSON *object = cJSON_CreateObject();
