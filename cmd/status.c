@@ -84,7 +84,7 @@ static int print_json(const shoal_pool_status *status, cJSON *rows) {
     return text_json(root);
 }
 
-/* Data that cannot go straight; "" when there is none. */
+/* Names the workers whose data cannot come straight; nothing when there are none. */
 static void tell_relayed(const cJSON *rows) {
     const char *before = "";
     const cJSON *row;
