@@ -46,8 +46,8 @@ static int listen_to(cmd_pool *pool, double seconds, int64_t most_events, bool q
         if (most > CALM && pause > LEAST_MS) pause /= 2;
         if (most < CALM / 4 && pause < EVERY_MS) pause *= 2;
         poll(NULL, 0, rest < pause ? (int)rest + 1 : pause);
+        done = cmd_now() - begin; /* before the answers: they may be older than their arrival */
         status = shoal_events(pool->session, KEEP_MS, view_recorder_take, recorder);
-        done = cmd_now() - begin;
     }
     if (!quiet && next > 1 && cmd_columns(stderr) > 0) fputs("\r\x1b[K", stderr);
     /* Who has come meanwhile. */

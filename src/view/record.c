@@ -17,9 +17,10 @@ typedef struct kept {
 typedef struct source {
     uint32_t peer;
     char name[VIEW_NAME];
-    int64_t offset, last; /* last: its clock when it last answered */
-    uint64_t doubt;       /* of the offset, the least so far */
-    bool there;           /* it answered the last time */
+    int64_t offset, first, last; /* its clock when it first and last answered */
+    uint64_t doubt;              /* of the offset, the least so far */
+    bool early;                  /* it answered the first time */
+    bool there;                  /* it answered the last time */
 } source;
 
 struct view_recorder {
@@ -101,13 +102,6 @@ static source *source_of(view_recorder *r, const shoal_event_source *from) {
     return made;
 }
 
-/* Which moments of the hub's clock the record is about. */
-static void note_time(view_recorder *r, const source *s) {
-    int64_t now = s->last - s->offset;
-    if (r->rounds == 1 && (now > r->from || s->peer == 0)) r->from = now;
-    if (s->peer == 0 || now < r->to) r->to = now;
-}
-
 static void keep(view_recorder *r, const shoal_event *event, uint16_t number) {
     if (r->n_events == VIEW_MOST_EVENTS) {
         r->lost++;
@@ -145,6 +139,10 @@ void view_recorder_take(void *recorder, const shoal_event_source *from, const sh
         return;
     }
     if (!from->answered) return;
+    if (r->rounds == 1) {
+        s->early = true;
+        s->first = from->now;
+    }
     s->there = true;
     s->last = from->now;
     r->lost += from->lost;
@@ -153,7 +151,6 @@ void view_recorder_take(void *recorder, const shoal_event_source *from, const sh
         s->doubt = from->doubt;
         s->offset = from->offset;
     }
-    note_time(r, s);
     for (size_t i = 0; i < n; i++) keep(r, &events[i], (uint16_t)(s - r->sources));
 }
 
@@ -321,7 +318,20 @@ static bool fill(closing *c) {
     return true;
 }
 
+/* Which moments of the hub's clock the record is about: from when everyone had been told to when
+ * the first of them gave its last answer. Only now, since offsets become better with each answer.
+ */
+static void bound(view_recorder *r) {
+    for (uint32_t i = 0; i < r->n_sources; i++) {
+        const source *s = &r->sources[i];
+        int64_t first = s->first - s->offset, last = s->last - s->offset;
+        if (s->early && (i == 0 || first > r->from)) r->from = first;
+        if (s->there && (i == 0 || last < r->to)) r->to = last;
+    }
+}
+
 bool view_recorder_close(view_recorder *r, view_record *out) {
+    bound(r);
     *out = (view_record){.lost = r->lost};
     closing c = {.r = r, .out = out, .n_buckets = 1024};
     while (c.n_buckets < 2 * r->n_events + 2) c.n_buckets *= 2;

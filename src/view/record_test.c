@@ -53,7 +53,9 @@ static void say(view_recorder *r, uint32_t peer, const char *name, int64_t now, 
                                        .answered = now >= 0,
                                        .now = (now + ahead) * MS,
                                        .offset = ahead * MS,
-                                       .doubt = ahead != 0 ? 20000 : 0,
+                                       .doubt = ahead == AHEAD ? 20000
+                                                : ahead != 0   ? 900 * MS
+                                                               : 0,
                                        .lost = peer == 0 ? 1 : 0};
     view_recorder_take(r, &source, events, n);
 }
@@ -73,7 +75,7 @@ static void record(view_record *out) {
     view_recorder_slots(r, slots, 4);
     say(r, 0, "hub", 5000, 0, NULL, 0);
     say(r, 1, "left", 5000, 0, NULL, 0);
-    say(r, 2, "<right>&\"", 5000, AHEAD, NULL, 0);
+    say(r, 2, "<right>&\"", 5060, AHEAD - 60, NULL, 0); /* what it takes its clock for at first */
     say(r, 3, "python", 5000, 0, NULL, 0);
     say(r, 4, "idle", 5000, 0, NULL, 0);
     SAY(r, 0, "hub", 5050, 0, at(5002, SHOAL_EVENT_JOIN, SHOAL_EVENT_AT, SHOAL_NO_SLOT, "new"),
