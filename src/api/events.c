@@ -129,6 +129,10 @@ static shoal_status ask(shoal_session *session, uint32_t keep_ms) {
 typedef void (*event_each)(void *context, const shoal_event_source *source,
                            const shoal_event *events, size_t n_events);
 
+static bool in_range(int64_t clock) {
+    return clock >= -BASE_CLOCK_MOST && clock <= BASE_CLOCK_MOST;
+}
+
 /* Tells of one source, and forgets its answer. */
 static shoal_status tell(api_source *source, event_each each, void *context) {
     Shoal__Events *answer = source->answer;
@@ -138,7 +142,10 @@ static shoal_status tell(api_source *source, event_each each, void *context) {
     shoal_status status = SHOAL_OK;
     source->answer = NULL;
     if (answer) {
-        status = wire_events_unpack(answer->list.data, answer->list.len, &events, &n);
+        if (!in_range(answer->now) || !in_range(answer->offset))
+            status = base_fail(SHOAL_FORMAT, "the clock of '%s' is out of range", answer->name);
+        if (status == SHOAL_OK)
+            status = wire_events_unpack(answer->list.data, answer->list.len, &events, &n);
         char *name = strdup(answer->name);
         if (name) {
             free(source->name);

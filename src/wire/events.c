@@ -1,6 +1,7 @@
 /* Events as messages carry them. */
 #include "wire/wire.h"
 
+#include "base/clock.h"
 #include "base/events.h"
 #include "base/str.h"
 
@@ -50,6 +51,9 @@ static shoal_status from_message(const Shoal__Event *message, shoal_event *out) 
     if (message->kind >= SHOAL_EVENT_COUNT || message->phase >= SHOAL_EVENT_PHASES)
         return base_fail(SHOAL_FORMAT, "an event of kind %u and phase %u does not exist",
                          message->kind, message->phase);
+    if (message->at < 0 || message->at > BASE_CLOCK_MOST)
+        return base_fail(SHOAL_FORMAT, "an event of the year %.0f of a clock",
+                         (double)message->at / 365 / 86400e9);
     *out = (shoal_event){.at = message->at,
                          .instance = message->instance,
                          .bytes = message->bytes,

@@ -1,5 +1,6 @@
 /* Events as messages carry them: what is unpacked has kinds and labels that exist, and packs again.
  */
+#include "base/clock.h"
 #include "base/str.h"
 #include "fuzz.h"
 #include "wire/transport.h"
@@ -18,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_accepted++;
     for (size_t i = 0; i < n; i++) {
         FUZZ_CHECK(events[i].kind < SHOAL_EVENT_COUNT && events[i].phase < SHOAL_EVENT_PHASES);
+        FUZZ_CHECK(events[i].at >= 0 && events[i].at <= BASE_CLOCK_MOST);
         FUZZ_CHECK(memchr(events[i].label, 0, sizeof events[i].label));
         for (const char *c = events[i].label; *c; c++)
             FUZZ_CHECK((unsigned char)*c >= ' ' && *c != 127);
