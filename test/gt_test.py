@@ -277,7 +277,7 @@ def server():
         while time.monotonic() < end:
             try:
                 with_pool = shoal.Session(f"shm:gt-{port}")
-                slots = with_pool.compute_slots()
+                slots = len(with_pool.compute_slots())
                 with_pool.close()
                 if slots == 2:
                     return

@@ -44,7 +44,7 @@ RETURNS = {
     "Any": """max min numpy __array__ __dlpack__ tolist load_state_dict tree load state_dict item
         __getattr__ requires_grad_ remove context compile""",
     "bool": "__bool__ allclose equal is_floating_point",
-    "int": "__len__ __hash__ __int__ dim numel compute_slots initial_seed ndim size itemsize nbytes",
+    "int": "__len__ __hash__ __int__ dim numel initial_seed ndim size itemsize nbytes",
     "float": "__float__",
     "str": "__repr__ __format__ device explain dtype dtype_name promoted extra_repr",
     "Iterator[Tensor]": "__iter__ parameters buffers",
@@ -55,6 +55,7 @@ RETURNS = {
         add_param_group extend append insert clear describe enter exit parse""",
     "str | None": "current_signal current_backward_signal",
     "list[str]": "get_signal_stack",
+    "list[int]": "compute_slots",
     "dict[str, Signal]": "described",
     "list[tuple[int, int, int]]": "times",
     "list[tuple[str, str, str]]": "operations",

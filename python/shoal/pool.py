@@ -105,8 +105,8 @@ class Session(_shoal.Session):
         return self._tape()
 
     def compute_slots(self):
-        """The number of slots that compute."""
-        return sum(slot.compute for slot in self.status().slots)
+        """The numbers of the slots that compute, in rising order."""
+        return [slot.slot for slot in self.status().slots if slot.compute]
 
 
 _default = None

@@ -429,8 +429,9 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
             if not 0 <= axis < self.ndim:
                 raise invalid(f"place: {self.dtype}{list(self.shape)} has no axis "
                                    f"{axis}")
-            n = len(shares) if shares is not None else (
-                len(slots) if slots is not None else self.session.compute_slots())
+            if shares is None and slots is None:
+                slots = self.session.compute_slots()  # those that are counted
+            n = len(shares if shares is not None else slots)
             parts = tuple(n if a == axis else 1 for a in range(self.ndim))
             if shares is not None:
                 shares = [w for a in range(self.ndim) for w in (shares if a == axis else (1,))]
