@@ -243,11 +243,11 @@ def test_an_error_names_who_is_gone(cluster, tmp_path):
 
 CLIENT = """
 import sys, time, numpy as np, shoal
-shoal.connect(sys.argv[1], timeout_ms=30000)
+session = shoal.connect(sys.argv[1], timeout_ms=30000)
 data = np.arange(1500 * 700, dtype=np.float32).reshape(1500, 700) % 7
 for line in sys.stdin:
     start = time.monotonic()
-    slots = [slot.slot for slot in shoal.status().slots if slot.compute]
+    slots = session.compute_slots()
     if line == "down\\n":  # nothing has gone up before it: the workers have to find the client
         out = (shoal.full((3000, 3000), 2.0).place(axis=0, slots=slots) + 1).numpy()
         right = np.array_equal(out, np.full((3000, 3000), 3, np.float32))

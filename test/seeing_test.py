@@ -257,14 +257,16 @@ def check_format(trace):
 
 def test_trace(busy, tmp_path):
     path = tmp_path / "trace.json"
+    begun = time.monotonic()
     out = shoal_command(busy, "trace", "0.6", "-o", str(path))
+    took = time.monotonic() - begun
     assert re.search(r"^WORKER +SLOT +BUSY", out, re.M)
     assert re.search(r"^w1 +0 +\d[\d.]* % ", out, re.M) and re.search(r"^w2 +1 +\d", out, re.M)
     assert "dot_general[48,64]" in out and "https://ui.perfetto.dev" in out
     trace = json.loads(path.read_text())
     check_format(trace)
     seconds = trace["otherData"]["seconds"]
-    assert 0.4 < seconds < 10 and trace["otherData"]["lost"] == 0
+    assert 0.6 <= seconds < took and trace["otherData"]["lost"] == 0
     spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert all(e["ts"] + e["dur"] <= seconds * 1e6 + 1 for e in spans)
     # What computes on one slot does not overlap, but for compiling inside of it.

@@ -8,10 +8,10 @@
 #include <time.h>
 
 #define BASE_MS INT64_C(1000000)
+#define BASE_SECOND INT64_C(1000000000)
 /* Of a clock of another process, ns: 73 years, so that sums and differences of a few stay in range.
  */
 #define BASE_CLOCK_MOST (INT64_MAX / 4)
-#define BASE_SECOND INT64_C(1000000000)
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t base_now(void);

@@ -17,7 +17,7 @@ typedef struct kept {
 typedef struct source {
     uint32_t peer;
     char name[VIEW_NAME];
-    int64_t offset, first, last; /* its clock when it first and last answered */
+    int64_t offset, first, last; /* its clock when it answered the first time, if early, and last */
     uint64_t doubt;              /* of the offset, the least so far */
     bool early;                  /* it answered the first time */
     bool there;                  /* it answered the last time */
