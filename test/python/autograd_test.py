@@ -29,6 +29,23 @@ def test_a_layer():
     near(b.grad, slope.sum(0))
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_linear_model(outputs):
+    """The gradient of a sum is one element repeated, which reaches the product as a view."""
+    x = np.array([[1, 2], [3, 4], [5, 6]], "float32")
+    w = shoal.ones(2, outputs).requires_grad_()
+    (shoal.tensor(x) @ w).sum().backward()
+    assert w.grad.tolist() == [[9] * outputs, [12] * outputs]
+
+
+def test_a_column_of_a_matrix_times_a_matrix():
+    """A column lies with a stride, which a product with a vector has to heed."""
+    x, w = RNG.standard_normal((33, 40)), RNG.standard_normal((40, 5))
+    near(shoal.tensor(x) @ shoal.tensor(w)[:, 2:3], x @ w[:, 2:3])
+    near(shoal.tensor(w).T[2:3] @ shoal.tensor(x).T, w.T[2:3] @ x.T)
+    near(shoal.tensor(x)[:, 3] @ shoal.tensor(x), x[:, 3] @ x)
+
+
 def test_broadcasting_sums():
     a, b = leaf(3, 1, 4), leaf(2, 1)
     (a * b).sum().backward()

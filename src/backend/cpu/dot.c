@@ -106,10 +106,10 @@ static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
         collapses(rows, side, &x->row_stride) && collapses(columns, side, &x->column_stride);
     if (columns->count == 1) x->column_stride = 1;
     if (rows->count == 1) x->row_stride = x->column_stride == 1 ? columns->count : 1;
-    if (columns->count == 1 && !x->row_stride) x->row_stride = 1;
     bool is_matrix = is_plain(x, columns->count) || is_transposed(x, rows->count);
     bool is_vector = rows->count == 1 || columns->count == 1;
-    bool is_near = x->column_stride == 1 || (x->row_stride == 1 && columns->count == 1);
+    /* A product with a vector takes one element after the other. */
+    bool is_near = (columns->count == 1 ? x->row_stride : x->column_stride) == 1;
     if (!strided || !(any_strides || (is_matrix && (is_near || !is_vector))))
         pack(x, batch, rows, columns, side);
 }

@@ -16,9 +16,9 @@
     } while (0)
 
 #ifdef __SANITIZE_THREAD__
-enum { GRAPHS = 30 };
+enum { GRAPHS = 30, PRODUCTS_LEFT_OUT = 20 };
 #else
-enum { GRAPHS = 200 };
+enum { GRAPHS = 200, PRODUCTS_LEFT_OUT = 0 };
 #endif
 enum { MOST_NODES = 150, MOST_VALUES = 400, KEPT = 3 };
 
@@ -284,6 +284,61 @@ static void test_views(void **state) {
     }
 }
 
+/* The ways in which a matrix may lie: as it is, as others turned, parts of others, and a row, a
+ * column, an element or a constant repeated. */
+enum { LIE_WAYS = 9 };
+
+static uint32_t lying(graph *g, int way, shoal_dtype dtype, int64_t rows, int64_t columns) {
+    static const int64_t beside[] = {0, 0, 3, 1, 0, 0, 0, 0, 0};
+    bool turn = way == 1 || way == 3, row = way == 4 || way == 6, column = way == 5 || way == 6;
+    int64_t dims[] = {row ? 1 : rows, column ? 1 : columns};
+    shoal_type type = {.dtype = SHOAL_F32,
+                       .rank = 2,
+                       .dims = {dims[turn] + beside[way], dims[!turn] + beside[way]}};
+    const float one = 1;
+    uint32_t x;
+    if (way == 7) {
+        shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, &one, sizeof one),
+                              graph_ints(SHOAL_ATTR_SHAPE, dims, 2),
+                              graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32)};
+        return to_type(g, node(g, GRAPH_CONSTANT, NULL, 0, attrs, 3), dtype);
+    }
+    OK(graph_add_input(g, &type, &x));
+    x = to_type(g, to_type(g, x, SHOAL_I8), dtype);
+    if (beside[way]) x = part(g, x, 1, 1, dims[turn], dims[!turn], 1);
+    if (turn) x = turned(g, x);
+    if (way == 8 && rows) { /* every second row of a column or matrix */
+        shoal_type twice = {.dtype = SHOAL_F32, .rank = 2, .dims = {2 * rows, columns}};
+        OK(graph_add_input(g, &twice, &x));
+        x = turned(g, to_type(g, to_type(g, x, SHOAL_I8), dtype));
+        x = turned(g, columns ? part(g, x, 0, 1, columns, rows, 2) : x);
+        if (!columns) return lying(g, 0, dtype, rows, columns);
+    }
+    return row || column ? spread(g, x, rows, columns) : x;
+}
+
+/* Products of thin matrices, however they lie: strides of 0 and of axes of one element are where
+ * a product reads what is not there. Sums of small integers are exact. */
+static void test_thin_products(void **state) {
+    static const shoal_dtype types[] = {SHOAL_F32, SHOAL_F64, SHOAL_I32, SHOAL_BF16};
+    static const int64_t sizes[] = {0, 1, 2, 3, 33};
+    for (int c = 0; c < 5 * 5 * 5 * 4; c++) {
+        int64_t m = sizes[c % 5], k = sizes[c / 5 % 5], n = sizes[c / 25 % 5];
+        for (int way = 0; way < LIE_WAYS * LIE_WAYS; way += 1 + PRODUCTS_LEFT_OUT) {
+            graph *g;
+            shoal_dtype dtype = types[c / 125];
+            OK(graph_new(0, &g));
+            uint32_t a = lying(g, way % LIE_WAYS, dtype, m, k);
+            OK(graph_add_output(g, product(g, a, lying(g, way / LIE_WAYS, dtype, k, n))));
+            char name[96];
+            snprintf(name, sizeof name, "%lld x %lld x %lld of %s, lying in ways %d and %d",
+                     (long long)m, (long long)k, (long long)n, shoal_dtype_name(dtype),
+                     way % LIE_WAYS, way / LIE_WAYS);
+            compare(name, g);
+        }
+    }
+}
+
 /* The columns of a slice, as heads of some columns each, turned so that heads come first: read by
  * products, regions, copies and as they are; and split again. */
 static void test_splits(void **state) {
@@ -402,9 +457,9 @@ static void test_reductions(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs),
-                                       cmocka_unit_test(test_widths), cmocka_unit_test(test_views),
-                                       cmocka_unit_test(test_splits),
-                                       cmocka_unit_test(test_reductions)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_views),         cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_thin_products), cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
