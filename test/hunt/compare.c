@@ -22,11 +22,12 @@ void hunt_truth_fini(hunt_truth *truth) {
 }
 
 static void sample(hunt_truth *truth, uint32_t n) {
+    static const uint32_t vanishing[] = {0, 0, 25, 100};
     const shoal_graph *g = graph_data(truth->program->graph);
     while (truth->n_samples < n) {
         hunt_noise noise = {.random = {truth->program->seed + 977 * truth->n_samples},
                             .any = truth->n_samples,
-                            .flushes = truth->n_samples % 4 == 3};
+                            .vanishing = vanishing[truth->n_samples % 4]};
         hunt_results *to = &truth->samples[truth->n_samples++];
         *to = hunt_results_new(g);
         hunt_must(hunt_run_graph(g, (const void *const *)truth->program->inputs, &noise, to));

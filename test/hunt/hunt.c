@@ -31,6 +31,8 @@ static const struct row {
      hunt_cpu_run, hunt_cpu_free, HUNT_ALL},
     {"api", "the API in pools of 1 to 5 workers, under random layouts, with the reference",
      hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL},
+    {"gradient", "gradients, once and twice, with differences, and on cpu", hunt_gradient_new,
+     hunt_gradient_run, hunt_gradient_free, HUNT_SMOOTH},
     {"pool", "the same in the pool that SHOAL_HUB names", hunt_pool_new, hunt_api_run,
      hunt_api_free, HUNT_ALL},
 };
@@ -61,6 +63,7 @@ static const char *run_apart(void *context, const hunt_program *program) {
     if (!child) {
         for (int s = 1; s < 32; s++) signal(s, SIG_DFL);
         alarm(APART_SECONDS);
+        if (!freopen("/dev/null", "w", stderr)) _exit(3);
         const char *wrong = row->run(row->begin(), program);
         size_t length = wrong ? strlen(wrong) : 0;
         _exit(write(ends[1], wrong ? wrong : "", length) != (ssize_t)length);

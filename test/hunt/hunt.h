@@ -70,9 +70,9 @@ void hunt_results_fini(hunt_results *results);
  * random, by as much as kernels may differ there; zeros lose their sign, NaN its bits. */
 typedef struct hunt_noise {
     hunt_random random;
-    uint32_t any;   /* what takes the place of what may be anything */
-    bool flushes;   /* what noise may take to zero becomes that */
-    bool composite; /* inside a composite, where every step may be made in another way */
+    uint32_t any;       /* what takes the place of what may be anything */
+    uint32_t vanishing; /* percent of what noise may take to zero that becomes zero */
+    bool composite;     /* inside a composite, where every step may be made in another way */
 } hunt_noise;
 
 /* Runs a node by the reference's kernels. values: per value of `g` its memory. */
@@ -126,6 +126,16 @@ void *hunt_api_new(void);
 void *hunt_pool_new(void);
 void hunt_api_free(void *context);
 const char *hunt_api_run(void *context, const hunt_program *program);
+
+/* Gradients, once and twice differentiated, with differences, and on cpu. */
+void *hunt_gradient_new(void);
+void hunt_gradient_free(void *context);
+const char *hunt_gradient_run(void *context, const hunt_program *program);
+/* The program of the gradients of all floating-point results, each times a seed (inputs behind
+ * those of the program), with respect to floating-point inputs: result i is for input of[i]. Fails
+ * with UNSUPPORTED where there are none. of: room for 64. */
+shoal_status hunt_differentiate(const hunt_program *program, hunt_program *out,
+                                uint32_t *of) SHOAL_CHECK_RESULT;
 
 /* ---- failures ---- */
 

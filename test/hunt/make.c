@@ -401,7 +401,9 @@ static uint16_t any_op(maker *m) {
 
 static bool is_wanted(const maker *m, uint16_t op) {
     if (m->body && makers[op].make == make_control) return false;
-    return m->shape->style != HUNT_SMOOTH || graph_op(op)->gradient;
+    /* The gradient of reduce_precision is that of the number itself, which differences deny. */
+    return m->shape->style != HUNT_SMOOTH ||
+           (graph_op(op)->gradient && op != GRAPH_REDUCE_PRECISION);
 }
 
 void make_some(maker *m, uint32_t n) {
@@ -416,6 +418,8 @@ static void set_extents(maker *m) {
     static const uint8_t middle[] = {15, 16, 17, 31, 32, 33};
     bool wide = MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
     m->elements = wide ? 1 << 17 : MAKE_CHANCE(20) ? 1 << 12 : 1 << 9;
+    /* Gradients of products along an axis take its square. */
+    if (m->shape->style == HUNT_SMOOTH) m->elements = 1 << 7;
     for (int i = 0; i < MAKE_EXTENTS; i++) {
         m->extents[i] = MAKE_CHANCE(75) ? small[MAKE_BELOW(12)] : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);

@@ -247,8 +247,7 @@ static double moved(hunt_noise *noise, double x, double amount) {
     if (x != x) return hunt_chance(&noise->random, 50) ? x : -x;
     if (isinf(x)) return x;
     double by = amount > 0 ? amount * hunt_uniform(&noise->random) : 0;
-    bool vanishes =
-        fabs(x) < amount && (noise->flushes || hunt_chance(&noise->random, x == 0 ? 50 : 25));
+    bool vanishes = fabs(x) < amount && (hunt_chance(&noise->random, noise->vanishing));
     if (vanishes || (x == 0 && by == 0)) return hunt_chance(&noise->random, 50) ? 0.0 : -0.0;
     return x + by;
 }
@@ -273,7 +272,7 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
     for (int64_t i = 0; i < base_type_count(ref_output(call)); i++) {
         double size, away = fabs(distance(call, i, &size));
         if (away == 0 || !(away <= 64 * unit_of(dtype) * (equality ? size + 1 : size))) continue;
-        bool zero = noise->flushes || hunt_chance(&noise->random, 25);
+        bool zero = hunt_chance(&noise->random, noise->vanishing);
         if (equality)
             ((bool *)call->outputs[0])[i] = zero == !strcmp(way->u.string, "EQ");
         else if (zero)
@@ -317,7 +316,11 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
                 continue;
             }
             amount *= 2 * unit;
-            if (noise->composite) amount += type->dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN;
+            if (noise->composite) {
+                double of = 0;
+                if (node->op == GRAPH_ADD || node->op == GRAPH_SUBTRACT) distance(call, i, &of);
+                amount += 4 * unit * of + (type->dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN);
+            }
             if (amount > 0 && amount < least_of(type->dtype)) amount = 2 * least_of(type->dtype);
             hunt_put(type->dtype, call->outputs[k], i, moved(noise, x, amount));
         }
@@ -383,8 +386,8 @@ static bool is_known(const ref_call *call) {
 static void round_parts(const ref_call *call, hunt_noise *noise) {
     const shoal_node *node = call->node;
     const shoal_type *of = ref_input(call, 0), *type = ref_output(call);
-    bool sums = node->op == GRAPH_RMS_NORM_SCALE_GRADIENT ||
-                node->op == GRAPH_LAYER_NORM_SCALE_GRADIENT;
+    bool sums =
+        node->op == GRAPH_RMS_NORM_SCALE_GRADIENT || node->op == GRAPH_LAYER_NORM_SCALE_GRADIENT;
     if (!sums || (type->dtype != SHOAL_F16 && type->dtype != SHOAL_BF16)) return;
     double most = 0, n = (double)base_type_count(type);
     for (int64_t i = 0; i < base_type_count(of); i++)
