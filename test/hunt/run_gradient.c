@@ -90,7 +90,7 @@ shoal_status hunt_differentiate(const hunt_program *program, hunt_program *out, 
 /* The sum of all results, each times its seed, at x + h * direction. seeds: inputs of `slope`
  * behind those of the program. */
 static double weighed_sum(const hunt_program *program, const hunt_program *slope,
-                          void *const *direction, double h) {
+                          void *const *direction, double h, hunt_noise *noise) {
     const shoal_graph *g = graph_data(program->graph);
     hunt_results results = hunt_results_new(g);
     void **at = hunt_alloc((program->n_inputs + 1) * sizeof *at);
@@ -103,7 +103,7 @@ static double weighed_sum(const hunt_program *program, const hunt_program *slope
         for (int64_t k = 0; direction[i] && k < base_type_count(type); k++)
             ((double *)at[i])[k] += h * ((double *)direction[i])[k];
     }
-    hunt_must(hunt_run_graph(g, (const void *const *)at, NULL, &results));
+    hunt_must(hunt_run_graph(g, (const void *const *)at, noise, &results));
     uint32_t seed = program->n_inputs;
     for (uint32_t o = 0; o < g->n_outputs; o++) {
         const shoal_type *type = &g->values[g->outputs[o]].type;
@@ -123,17 +123,22 @@ static double weighed_sum(const hunt_program *program, const hunt_program *slope
 static double difference(const hunt_program *program, const hunt_program *slope,
                          void *const *direction, double *doubt) {
     double at[STEPS + 1], best = 0, h = 1e-3;
-    double middle = weighed_sum(program, slope, direction, 0);
+    double middle = weighed_sum(program, slope, direction, 0, NULL), error = 1e-15 * fabs(middle);
+    for (uint64_t i = 0; i < SAMPLES; i++) { /* by how much rounding may move the sum */
+        hunt_noise noise = {.random = {i}};
+        double away = fabs(weighed_sum(program, slope, direction, 0, &noise) - middle);
+        error = isnan(away) ? INFINITY : fmax(error, away);
+    }
     *doubt = INFINITY;
     for (int i = 0; i <= STEPS; i++, h /= 4) {
-        double up = weighed_sum(program, slope, direction, h);
-        double down = weighed_sum(program, slope, direction, -h);
+        double up = weighed_sum(program, slope, direction, h, NULL);
+        double down = weighed_sum(program, slope, direction, -h, NULL);
         at[i] = (up - down) / (2 * h);
         /* A kink: both sides go their own way, however near. */
         double bend = fabs(up + down - 2 * middle) / h;
         if (i < 2 || !isfinite(at[i]) || bend > 1e-2 * (fabs(at[i]) + 1)) continue;
         double last = at[i - 1] + (at[i - 1] - at[i - 2]) / 15;
-        double now = at[i] + (at[i] - at[i - 1]) / 15, away = fabs(now - last);
+        double now = at[i] + (at[i] - at[i - 1]) / 15, away = fabs(now - last) + error / h;
         if (away < *doubt) *doubt = away, best = now;
     }
     return best;
