@@ -8,6 +8,7 @@
 #   make soak     the full counts: a million mutated inputs per decoder, a thousand rounds of kills,
 #                 an hour of full load, every test REPEAT=20 times; SOAK=100 takes a hundredth of each
 #   make fuzz     libFuzzer on every decoder, for SECONDS=60 each
+#   make hunt     random programs, run in ways that must agree, for SECONDS=60 each; SEED=n: others
 #   make fmt      formats the C files
 #   make docs     runs the programs in the documents
 #   make clean    removes what was built; the Python environment stays
@@ -16,7 +17,7 @@ REPEAT ?= 20
 SECONDS ?= 60
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
 
-.PHONY: help demo test build check bench soak fuzz fmt docs clean install
+.PHONY: help demo test build check bench soak fuzz hunt fmt docs clean install
 .NOTPARALLEL:
 
 help:
@@ -58,6 +59,9 @@ fuzz: install build/fuzz/build.ninja
 	@ninja -C build/fuzz --quiet
 	@SHOAL_FUZZ_SECONDS=$(SECONDS) tools/run_tests.sh build/fuzz --suite fuzz \
 		--timeout-multiplier 0 --num-processes 2
+
+hunt: build
+	@tools/hunt.sh build $(SECONDS) $(SEED)
 
 fmt: install
 	@tools/format.py --fix
