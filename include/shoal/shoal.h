@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-/* "0.1.0" */
+/* The version of the library, "MAJOR.MINOR.PATCH"; SHOAL_VERSION_NUMBER is that of its headers. */
 SHOAL_API const char *shoal_version(void);
 
 /* ---- sessions ---- */

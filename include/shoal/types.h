@@ -13,6 +13,15 @@
 extern "C" {
 #endif
 
+/* The version of these headers; shoal_version() tells that of the library. */
+#define SHOAL_VERSION_MAJOR 0
+#define SHOAL_VERSION_MINOR 1
+#define SHOAL_VERSION_PATCH 0
+/* One number to compare with: SHOAL_VERSION_NUMBER >= SHOAL_MAKE_VERSION(0, 1, 0). */
+#define SHOAL_MAKE_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define SHOAL_VERSION_NUMBER                                                                       \
+    SHOAL_MAKE_VERSION(SHOAL_VERSION_MAJOR, SHOAL_VERSION_MINOR, SHOAL_VERSION_PATCH)
+
 #if defined(__GNUC__)
 #define SHOAL_API __attribute__((visibility("default")))
 #define SHOAL_CHECK_RESULT __attribute__((warn_unused_result))
