@@ -98,6 +98,10 @@ SHOAL_API char shoal_dtype_kind(shoal_dtype dtype);
 /* Finds an element type by its name ("float32", or MLIR's "f32"). Fails with INVALID. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dtype_find(const char *name, shoal_dtype *out);
 
+/* A number of bytes for people, in units of 1024: "0 B", "12.5 MiB", "343 KiB". Returns `out`. */
+#define SHOAL_BYTES_ROOM 16
+SHOAL_API char *shoal_bytes_text(uint64_t bytes, char out[SHOAL_BYTES_ROOM]);
+
 #define SHOAL_MAX_RANK 8
 
 /* The type of a tensor: element type and shape, row-major. dims[rank..] are zero. */
