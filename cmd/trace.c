@@ -134,8 +134,9 @@ static int write_file(const view_record *record, const char *path) {
     char *beside;
     FILE *file = output_open(path, &beside);
     if (file == NULL) return CMD_FAILED;
-    view_chrome_write(file, record);
-    return output_commit(file, beside, path);
+    if (view_chrome_write(file, record)) return output_commit(file, beside, path);
+    output_drop(file, beside);
+    return cmd_fail("no memory to write %s", path);
 }
 
 static int run(const cmd_command *self, int argc, char **argv) {

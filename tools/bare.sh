@@ -40,7 +40,8 @@ git ls-files -z --cached --others --exclude-standard | xargs -0 cp -P --parents 
 before=$(chroot "$root" dpkg-query -W -f '${Package}\n' | wc -l)
 start=$(date +%s)
 chroot "$root" sh -c 'unset VIRTUAL_ENV CC CFLAGS; export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
-    cd /shoal && make demo' </dev/null || exit 1
+    cd /shoal && make demo' </dev/null >"$root/demo.log" 2>&1 || { cat "$root/demo.log"; exit 1; }
+cat "$root/demo.log"
 seconds=$(($(date +%s) - start))
 
 code=0
@@ -57,6 +58,9 @@ echo "bare: make demo took $seconds s; $debian Debian and $python Python package
 for unwanted in clang g++ cmake python3-torch; do
     ! chroot "$root" dpkg-query -W "$unwanted" >/dev/null 2>&1 || fail "$unwanted was installed"
 done
+# What the demo's programs print, after what was installed: nothing stray.
+stray=$(sed -n '/^== A pool/,$p' "$root/demo.log" | grep -iE 'warning|traceback|error' || true)
+[ -z "$stray" ] || fail "stray lines: $stray"
 # A wheel that was compiled here says so by its tag: not one of manylinux, nor `any`.
 compiled=$(grep -lE '^Tag: .*-linux_' "$root"/shoal/build/venv/lib/python3*/site-packages/*.dist-info/WHEEL || true)
 [ -z "$compiled" ] || fail "compiled here: $compiled"
