@@ -292,15 +292,27 @@ static shoal_status apply_rule(walk *w, uint32_t n, graph_backward *b, shoal_typ
     return w->m.status;
 }
 
+/* Of results without elements comes nothing, so that no rule has to think of them. */
+static shoal_status give_zeros(walk *w, shoal_node node) {
+    for (uint32_t i = 0; i < node.n_inputs; i++)
+        if (w->depends[node.inputs[i]])
+            add_to(w, node.inputs[i], splat(&w->m, *type_of(&w->m, node.inputs[i]), 0));
+    return w->m.status;
+}
+
 static shoal_status visit(walk *w, uint32_t n) {
-    const shoal_node *node = node_of(w, n);
-    bool reached = false, leads = false;
-    for (uint16_t i = 0; i < node->n_outputs; i++) {
-        SHOAL_TRY(settle(w, node->first_output + i));
-        reached = reached || w->sums[node->first_output + i] != GRAPH_NO_VALUE;
+    bool reached = false, leads = false, empty = true;
+    for (uint16_t i = 0; i < node_of(w, n)->n_outputs; i++) {
+        uint32_t value = node_of(w, n)->first_output + i;
+        SHOAL_TRY(settle(w, value));
+        if (w->sums[value] == GRAPH_NO_VALUE) continue;
+        reached = true;
+        empty = empty && !base_type_count(type_of(&w->m, value));
     }
+    const shoal_node *node = node_of(w, n);
     for (uint32_t i = 0; i < node->n_inputs; i++) leads = leads || w->depends[node->inputs[i]];
     if (!reached || !leads || !graph_is_smooth(node->op)) return SHOAL_OK;
+    if (empty) return give_zeros(w, *node);
     if (waits(w, n)) return w->m.status;
     /* Most nodes have few operands. */
     enum { FEW = 8 };

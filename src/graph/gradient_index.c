@@ -86,20 +86,28 @@ static uint32_t scatter_added(maker *m, uint32_t x, uint32_t indices, uint32_t u
     return scattered(m, x, indices, updates, d, body);
 }
 
-/* The greatest index at which a window lies inside, in the shape of the indices (int64). */
-static uint32_t greatest(maker *m, const shoal_type *operand, const shoal_type *indices,
-                         const numbering *d) {
+/* One number per axis of the operand, for those that an index chooses: in the shape of the indices
+ * (int64). */
+static uint32_t per_index(maker *m, const int64_t *of_axes, const shoal_type *indices,
+                          const numbering *d) {
     int64_t values[SHOAL_MAX_RANK], n = d->counts[4];
     shoal_type shape = *indices;
     shape.dtype = SHOAL_I64;
-    for (int64_t i = 0; i < n; i++)
-        values[i] = operand->dims[d->lists[4][i]] - d->sizes[d->lists[4][i]];
+    for (int64_t i = 0; i < n; i++) values[i] = of_axes[d->lists[4][i]];
     if (d->vector == indices->rank) return splat(m, shape, (double)values[0]);
     const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, values, (size_t)n * sizeof *values),
                                 graph_ints(SHOAL_ATTR_SHAPE, &n, 1),
                                 graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
     uint32_t row = node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL);
     return spread(m, row, &shape, &d->vector);
+}
+
+/* The greatest index at which a window lies inside. */
+static uint32_t greatest(maker *m, const shoal_type *operand, const shoal_type *indices,
+                         const numbering *d) {
+    int64_t most[SHOAL_MAX_RANK];
+    for (uint32_t i = 0; i < operand->rank; i++) most[i] = operand->dims[i] - d->sizes[i];
+    return per_index(m, most, indices, d);
 }
 
 GRADIENT(gather) {
@@ -125,6 +133,7 @@ typedef struct scatter {
     numbering d;
     const shoal_type *input, *updates;
     uint32_t indices; /* int64 */
+    bool partly; /* a window may lie inside in part: what does is added, what does not is not */
 } scatter;
 
 static scatter scatter_of(const graph_backward *b) {
@@ -138,6 +147,7 @@ static scatter scatter_of(const graph_backward *b) {
         s.d.sizes[i] = dropped    ? 1
                        : batching ? s.input->dims[i] != 0
                                   : s.updates->dims[s.d.lists[0][at++]];
+        if (s.d.sizes[i] > 1 && graph_has(s.d.lists[4], s.d.counts[4], i)) s.partly = true;
     }
     return s;
 }
@@ -162,15 +172,39 @@ static uint32_t inside(scatter *s) {
     return one(m, GRAPH_NOT, spread(m, wrong, &flags, axes));
 }
 
-/* What lies where each update went; nothing for those that went nowhere. */
-static uint32_t back(scatter *s, uint32_t x) {
+/* x in the shape of the updates, of which some may lie inside in part: from x with room around it
+ * for whole windows. */
+static uint32_t back_partly(scatter *s, uint32_t x, double outside) {
+    maker *m = &s->m;
+    const shoal_type *indices = &s->b->call->inputs[1];
+    int64_t room[SHOAL_MAX_RANK] = {0}, none[SHOAL_MAX_RANK] = {0}, least[SHOAL_MAX_RANK];
+    const shoal_type scalar = {.dtype = type_of(m, x)->dtype};
+    for (uint32_t i = 0; i < s->input->rank; i++) {
+        if (graph_has(s->d.lists[4], s->d.counts[4], i)) room[i] = s->d.sizes[i];
+        least[i] = -room[i];
+    }
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_EDGE_PADDING_LOW, room, s->input->rank),
+                                graph_ints(SHOAL_ATTR_EDGE_PADDING_HIGH, room, s->input->rank),
+                                graph_ints(SHOAL_ATTR_INTERIOR_PADDING, none, s->input->rank)};
+    uint32_t padded =
+        node(m, GRAPH_PAD, (uint32_t[]){x, splat(m, scalar, outside)}, 2, attrs, 3, NULL);
+    uint32_t at = two(m, GRAPH_MINIMUM, s->indices, per_index(m, s->input->dims, indices, &s->d));
+    at = two(m, GRAPH_MAXIMUM, at, per_index(m, least, indices, &s->d));
+    at = two(m, GRAPH_ADD, at, per_index(m, room, indices, &s->d));
+    return gathered(m, padded, at, &s->d);
+}
+
+/* What lies in x where each element of the updates went; `outside` for those that went nowhere. */
+static uint32_t back(scatter *s, uint32_t x, double outside) {
+    if (s->m.status) return 0;
+    if (s->partly) return back_partly(s, x, outside);
     uint32_t found = gathered(&s->m, x, s->indices, &s->d);
-    return choose(&s->m, inside(s), found, like(&s->m, found, 0));
+    return s->m.status ? 0 : choose(&s->m, inside(s), found, like(&s->m, found, outside));
 }
 
 static void scatter_add(scatter *s) {
     if (s->b->wanted[0]) s->b->gradients[0] = s->b->seeds[0];
-    if (s->b->wanted[2]) s->b->gradients[2] = back(s, s->b->seeds[0]);
+    if (s->b->wanted[2]) s->b->gradients[2] = back(s, s->b->seeds[0], 0);
 }
 
 /* Of several updates of one element the last is there: it alone has a gradient. Each update's
@@ -184,7 +218,7 @@ static void scatter_set(scatter *s) {
             scattered(m, g, s->indices, splat(m, *s->updates, 0), &s->d, b->call->regions[0]);
     if (!b->wanted[2]) return;
     const shoal_attr *unique = graph_call_attr(b->call, SHOAL_ATTR_UNIQUE_INDICES);
-    b->gradients[2] = back(s, g);
+    b->gradients[2] = back(s, g, 0);
     if (unique && unique->u.i) return;
     shoal_type flat = {.dtype = SHOAL_I64, .rank = 1, .dims = {base_type_count(s->updates)}};
     shoal_type shape = *s->updates, whole = *s->input;
@@ -198,7 +232,7 @@ static void scatter_set(scatter *s) {
     if (!m->status) m->status = graph_add_output(body, in[1]);
     if (m->status) return;
     uint32_t there = scattered(m, splat(m, whole, -1), s->indices, ids, &s->d, graph_data(body));
-    uint32_t won = compare(m, "EQ", gathered(m, there, s->indices, &s->d), ids);
+    uint32_t won = compare(m, "EQ", back(s, there, -1), ids);
     b->gradients[2] = choose(m, won, b->gradients[2], like(m, b->gradients[2], 0));
 }
 
@@ -208,13 +242,14 @@ static void scatter_extreme(scatter *s) {
     const graph_backward *b = s->b;
     uint32_t y = b->outputs[0], x = b->inputs[0], u = b->inputs[2];
     uint32_t from_x = convert(m, compare(m, "EQ", x, y), s->input->dtype);
-    uint32_t from_u = compare(m, "EQ", u, gathered(m, y, s->indices, &s->d));
-    from_u = convert(m, two(m, GRAPH_AND, from_u, inside(s)), s->input->dtype);
+    shoal_type flags = *s->input;
+    flags.dtype = SHOAL_BOOL;
+    uint32_t from_u = compare(m, "EQ", u, back(s, y, 0)), found = back(s, splat(m, flags, 1), 0);
+    from_u = convert(m, two(m, GRAPH_AND, from_u, found), s->input->dtype);
     uint32_t share =
         two(m, GRAPH_DIVIDE, b->seeds[0], scatter_added(m, from_x, s->indices, from_u, &s->d));
     if (b->wanted[0]) b->gradients[0] = two(m, GRAPH_MULTIPLY, from_x, share);
-    if (b->wanted[2])
-        b->gradients[2] = two(m, GRAPH_MULTIPLY, from_u, gathered(m, share, s->indices, &s->d));
+    if (b->wanted[2]) b->gradients[2] = two(m, GRAPH_MULTIPLY, from_u, back(s, share, 0));
 }
 
 GRADIENT(scatter) {

@@ -96,13 +96,16 @@ static void reduce_product(maker *m, const graph_backward *b, const int64_t *axe
     }
 }
 
-/* Equal elements that are the largest share the gradient. */
+/* Equal elements that are the largest share the gradient. None is where the initial value is larger
+ * still; dividing by nothing would reach second gradients. */
 static void reduce_extreme(maker *m, const graph_backward *b, const int64_t *axes, uint32_t n) {
     const shoal_type *shape = &b->call->inputs[0];
     uint32_t x = b->inputs[0];
     uint32_t hit = compare(m, "EQ", x, spread_over(m, b->outputs[0], shape, axes, n));
     uint32_t count = join_axes(m, GRAPH_ADD, convert(m, hit, shape->dtype), axes, n);
-    uint32_t share = two(m, GRAPH_DIVIDE, b->seeds[0], count);
+    if (m->status) return;
+    uint32_t share =
+        two(m, GRAPH_DIVIDE, b->seeds[0], two(m, GRAPH_MAXIMUM, count, like(m, count, 1)));
     b->gradients[0] = choose(m, hit, spread_over(m, share, shape, axes, n), like(m, x, 0));
 }
 

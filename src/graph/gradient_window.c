@@ -213,10 +213,23 @@ static shoal_status order_body(graph *g, uint8_t dtype, const char *direction,
     return SHOAL_OK;
 }
 
+/* The gradients of windows in which an element is what came out, not the initial value. */
+static uint32_t of_elements(maker *m, const graph_backward *b, uint16_t op) {
+    const graph_call *call = b->call;
+    if (graph_is_identity(graph_data(b->g), b->inputs[1], op)) return b->seeds[0];
+    uint32_t y =
+        node(m, GRAPH_REDUCE_WINDOW, b->inputs, 2, call->attrs, call->n_attrs, call->regions[0]);
+    if (m->status) return 0;
+    shoal_type shape = *type_of(m, y);
+    uint32_t initial = spread(m, b->inputs[1], &shape, NULL);
+    return choose(m, compare(m, "NE", y, initial), b->seeds[0], splat(m, shape, 0));
+}
+
 /* The first of the largest in each window takes the gradient. */
 static shoal_status choose_windows(maker *m, const graph_backward *b, const windows *w,
-                                   const char *direction) {
+                                   uint16_t op) {
     const shoal_type *in = &b->call->inputs[0];
+    const char *direction = op == GRAPH_MAXIMUM ? "GE" : "LE";
     const shoal_graph *bodies[2];
     for (uint32_t i = 0; i < w->rank; i++)
         if (w->base[i] != 1 || w->gaps[i] != 1)
@@ -224,13 +237,13 @@ static shoal_status choose_windows(maker *m, const graph_backward *b, const wind
                              "of the extremes of windows with gaps there is none");
     SHOAL_TRY(order_body(b->g, in->dtype, direction, &bodies[0]));
     SHOAL_TRY(graph_add_body(b->g, GRAPH_ADD, (shoal_dtype)in->dtype, &bodies[1]));
-    uint32_t zero = splat(m, (shoal_type){.dtype = in->dtype}, 0);
+    uint32_t zero = splat(m, (shoal_type){.dtype = in->dtype}, 0), seed = of_elements(m, b, op);
     const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_WINDOW_DIMENSIONS, w->size, w->rank),
                                 graph_ints(SHOAL_ATTR_WINDOW_STRIDES, w->strides, w->rank),
                                 graph_ints(SHOAL_ATTR_PADDING, w->padding, 2 * (size_t)w->rank)};
     SHOAL_TRY(m->status);
-    return graph_add(b->g, GRAPH_SELECT_AND_SCATTER, (uint32_t[]){b->inputs[0], b->seeds[0], zero},
-                     3, attrs, 3, bodies, 2, &b->gradients[0]);
+    return graph_add(b->g, GRAPH_SELECT_AND_SCATTER, (uint32_t[]){b->inputs[0], seed, zero}, 3,
+                     attrs, 3, bodies, 2, &b->gradients[0]);
 }
 
 GRADIENT(reduce_window) {
@@ -242,7 +255,7 @@ GRADIENT(reduce_window) {
         return m.status;
     }
     if (!b->wanted[1] && (op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM))
-        return choose_windows(&m, b, &w, op == GRAPH_MAXIMUM ? "GE" : "LE");
+        return choose_windows(&m, b, &w, op);
     return base_fail(SHOAL_UNSUPPORTED,
                      "there is one for one tensor, from a constant, and bodies of add, maximum and "
                      "minimum alone");

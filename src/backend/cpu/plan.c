@@ -357,9 +357,16 @@ static shoal_status add_fused_reduce(fuser *f, const shoal_node *node, region *r
     return SHOAL_OK;
 }
 
-/* A node without a step has read its operand, too. */
+/* A node without a step has read its operand, too. Who reads a value that is its operand element by
+ * element reads that. */
 static shoal_status note_view(fuser *f, const shoal_node *node) {
+    uint32_t value = node->first_output, root = f->p->values[value].root;
     region *r = node->n_inputs ? maker_of(f, node->inputs[0]) : NULL;
+    if (root != value && !f->p->values[value].is_view) {
+        f->output[root] |= f->output[value];
+        f->reads[root] += f->reads[value] - 1;
+        if (r) r->pending += f->reads[value];
+    }
     return r && --r->pending <= 0 ? close_region(f, r) : SHOAL_OK;
 }
 

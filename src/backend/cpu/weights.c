@@ -47,12 +47,14 @@ INLINE float mask(float *x, int64_t end, float scale, const float *added, const 
     return largest_lane(lanes);
 }
 
-/* x becomes e^(x * scale - most); returns the sum. */
+/* x becomes e^((x - most) * scale); returns the sum. The difference comes first, so that that of
+ * the largest is 0 whatever is rounded: e^(x * scale - most) may be anything where scores are
+ * large. */
 INLINE float exponentials(float *x, int64_t n, float scale, float most) {
     float lanes[LANES] = {0};
     for (int64_t i = 0; i < n; i += LANES)
         for (int k = 0; k < LANES; k++) {
-            x[i + k] = weight(x[i + k] * scale - most);
+            x[i + k] = weight((x[i + k] - most) * scale);
             lanes[k] += x[i + k];
         }
     return sum_lanes(lanes);
@@ -71,7 +73,7 @@ INLINE void weigh_row(const cpu_scores *s, int64_t row, float *x, int64_t n) {
         larger = mask(x, end, scale, NULL, NULL);
         scale = 1;
     } else {
-        larger = largest(x, end) * scale;
+        larger = largest(x, end);
     }
     *most = larger <= so_far ? so_far : larger;
     s->factor[row] = 1;
@@ -80,7 +82,7 @@ INLINE void weigh_row(const cpu_scores *s, int64_t row, float *x, int64_t n) {
         return;
     }
     float sum = exponentials(x, n, scale, *most);
-    if (*most != so_far) s->factor[row] = weight(so_far - *most);
+    if (*most != so_far) s->factor[row] = weight((so_far - *most) * scale);
     s->sum[row] = s->sum[row] * s->factor[row] + sum;
 }
 

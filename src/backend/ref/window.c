@@ -241,9 +241,13 @@ typedef struct sum {
     ref_chunk value;
 } sum;
 
+/* lhs -1: a zero, whose product with an infinity or NaN is NaN. */
 static void add_product(sum *s, int64_t lhs, int64_t rhs) {
     ref_chunk a, b;
-    ref_load(&a, s->dtype, s->call->inputs[0], lhs, 1);
+    if (lhs < 0)
+        memset(&a, 0, sizeof a.u[0]);
+    else
+        ref_load(&a, s->dtype, s->call->inputs[0], lhs, 1);
     ref_load(&b, s->dtype, s->call->inputs[1], rhs, 1);
     switch (s->class) {
     case REF_F: s->value.f[0] += a.f[0] * b.f[0]; break;
@@ -269,8 +273,9 @@ static void sum_window(sum *s, const ref_windows *c, const int64_t *place, int64
             l += at * axis->in_step;
             r += (axis->reversed ? axis->window - 1 - k : k) * axis->window_step;
         }
-        for (int64_t channel = 0; channel < c->channels && exists; channel++)
-            add_product(s, l + channel * c->lhs_channel, r + channel * c->rhs_channel);
+        for (int64_t channel = 0; channel < c->channels; channel++)
+            add_product(s, exists ? l + channel * c->lhs_channel : -1,
+                        r + channel * c->rhs_channel);
     }
 }
 

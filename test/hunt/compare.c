@@ -1,0 +1,103 @@
+/* Results against the truth. Equal bits are equal; otherwise the program is run with noise, a few
+ * times, then often, and what that spreads to is how far results may lie apart. */
+#include "hunt.h"
+
+#include <math.h>
+#include <string.h>
+
+/* By how much the spread of the samples may be passed: errors may add up that noise of random sign
+ * does not. */
+static const double SLACK = 8;
+enum { FEW = 6, MANY = 64 };
+
+shoal_status hunt_truth_init(hunt_truth *truth, const hunt_program *program) {
+    *truth = (hunt_truth){.program = program, .must = hunt_results_new(graph_data(program->graph))};
+    return hunt_run_graph(graph_data(program->graph), (const void *const *)program->inputs, NULL,
+                          &truth->must);
+}
+
+void hunt_truth_fini(hunt_truth *truth) {
+    hunt_results_fini(&truth->must);
+    for (uint32_t i = 0; i < truth->n_samples; i++) hunt_results_fini(&truth->samples[i]);
+}
+
+static void sample(hunt_truth *truth, uint32_t n) {
+    static const uint32_t vanishing[] = {0, 0, 25, 100};
+    const shoal_graph *g = graph_data(truth->program->graph);
+    while (truth->n_samples < n) {
+        hunt_noise noise = {.random = {truth->program->seed + 977 * truth->n_samples},
+                            .any = truth->n_samples,
+                            .vanishing = vanishing[truth->n_samples % 4]};
+        hunt_results *to = &truth->samples[truth->n_samples++];
+        *to = hunt_results_new(g);
+        hunt_must(hunt_run_graph(g, (const void *const *)truth->program->inputs, &noise, to));
+    }
+}
+
+static double tolerance_at(const hunt_truth *truth, uint32_t o, uint8_t dtype, int64_t i,
+                           double must) {
+    double most = 0;
+    bool is_float = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
+    size_t size = shoal_dtype_size((shoal_dtype)dtype);
+    for (uint32_t s = 0; s < truth->n_samples; s++) {
+        const void *data = truth->samples[s].data[o];
+        double x = hunt_number(dtype, data, i);
+        if (!is_float) {
+            const char *a = (const char *)data + (size_t)i * size;
+            if (memcmp(a, (const char *)truth->must.data[o] + (size_t)i * size, size))
+                return INFINITY;
+        } else if (x != must && !(x != x && must != must)) {
+            double away = fabs(x - must);
+            if (!isfinite(away)) return INFINITY;
+            if (away > most) most = away;
+        }
+    }
+    return SLACK * most;
+}
+
+void hunt_tolerance(hunt_truth *truth, uint32_t output, double *out) {
+    const shoal_graph *g = graph_data(truth->program->graph);
+    const shoal_type *type = &g->values[g->outputs[output]].type;
+    sample(truth, FEW);
+    for (int64_t i = 0; i < base_type_count(type); i++)
+        out[i] = tolerance_at(truth, output, type->dtype, i,
+                              hunt_number(type->dtype, truth->must.data[output], i));
+}
+
+static bool agrees(hunt_truth *truth, uint32_t o, uint8_t dtype, int64_t i, double is,
+                   double must) {
+    for (uint32_t samples = FEW; samples <= MANY; samples = samples == FEW ? MANY : MANY + 1) {
+        sample(truth, samples);
+        double may = tolerance_at(truth, o, dtype, i, must);
+        /* What spreads so far is bits of something else, near a pole, or about to overflow. */
+        if (may == INFINITY || may > 20 * (fabs(must) + 1) || fabs(is - must) <= may) return true;
+    }
+    return false;
+}
+
+const char *hunt_compare(hunt_truth *truth, const hunt_results *is) {
+    static char why[256];
+    const shoal_graph *g = graph_data(truth->program->graph);
+    for (uint32_t o = 0; o < g->n_outputs; o++) {
+        const shoal_type *type = &g->values[g->outputs[o]].type;
+        uint8_t dtype = type->dtype;
+        bool is_float = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
+        size_t size = shoal_dtype_size((shoal_dtype)dtype);
+        if (!memcmp(is->data[o], truth->must.data[o], truth->must.bytes[o])) continue;
+        for (int64_t i = 0; i < base_type_count(type); i++) {
+            const char *a = (const char *)is->data[o] + (size_t)i * size;
+            const char *b = (const char *)truth->must.data[o] + (size_t)i * size;
+            if (!memcmp(a, b, size)) continue;
+            double x = hunt_number(dtype, is->data[o], i);
+            double y = hunt_number(dtype, truth->must.data[o], i);
+            if (is_float && (x == y || (x != x && y != y))) continue;
+            if (agrees(truth, o, dtype, i, x, y)) continue;
+            char text[BASE_TYPE_TEXT];
+            snprintf(why, sizeof why, "output %u (%s), element %lld is %.17g, not %.17g (± %.3g)",
+                     o, base_type_text(type, text), (long long)i, x, y,
+                     tolerance_at(truth, o, dtype, i, y));
+            return why;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,240 @@
+/* The hunt's command. */
+#include "hunt.h"
+
+#include "base/clock.h"
+
+#include <argp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct options {
+    const char *way, *keep;
+    char **files;
+    uint32_t n_files;
+    uint64_t seed, count;
+    double seconds;
+    uint32_t most, failures;
+    bool coverage, apart;
+} options;
+
+static const struct row {
+    const char *name, *summary;
+    void *(*begin)(void);
+    const char *(*run)(void *context, const hunt_program *program);
+    void (*end)(void *context);
+    hunt_style style;
+} rows[] = {
+    {"cpu", "the cpu backend, under each instruction set, with the reference", hunt_cpu_new,
+     hunt_cpu_run, hunt_cpu_free, HUNT_ALL},
+    {"api", "the API in pools of 1 to 5 workers, under random layouts, with the reference",
+     hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL},
+    {"gradient", "gradients, once and twice, with differences, and on cpu", hunt_gradient_new,
+     hunt_gradient_run, hunt_gradient_free, HUNT_SMOOTH},
+    {"pool", "the same in the pool that SHOAL_HUB names", hunt_pool_new, hunt_api_run,
+     hunt_api_free, HUNT_ALL},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static const struct row *row_of(const char *name) {
+    for (size_t i = 0; name && i < ROWS; i++)
+        if (!strcmp(rows[i].name, name)) return &rows[i];
+    fprintf(stderr, "hunt: there is no way '%s'; there are:", name ? name : "");
+    for (size_t i = 0; i < ROWS; i++) fprintf(stderr, " %s", rows[i].name);
+    fprintf(stderr, "\n");
+    exit(2);
+}
+
+/* ---- crashes ---- */
+
+enum { APART_SECONDS = 60 };
+
+/* Runs a program in a process of its own, so that it may crash, or never end. */
+static const char *run_apart(void *context, const hunt_program *program) {
+    static char why[512];
+    const struct row *row = context;
+    int ends[2], status = 0;
+    size_t n = 0;
+    fflush(stdout);
+    if (pipe(ends)) hunt_must(base_fail(SHOAL_IO, "hunt: no pipe"));
+    pid_t child = fork();
+    if (!child) {
+        for (int s = 1; s < 32; s++) signal(s, SIG_DFL);
+        alarm(APART_SECONDS);
+        if (!freopen("/dev/null", "w", stderr)) _exit(3);
+        const char *wrong = row->run(row->begin(), program);
+        size_t length = wrong ? strlen(wrong) : 0;
+        _exit(write(ends[1], wrong ? wrong : "", length) != (ssize_t)length);
+    }
+    close(ends[1]);
+    for (ssize_t got = 1; got > 0 && n<sizeof why - 1; n += got> 0 ? (size_t)got : 0)
+        got = read(ends[0], why + n, sizeof why - 1 - n);
+    why[n] = 0;
+    close(ends[0]);
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status))
+        snprintf(why, sizeof why, "ended by signal %d (%s)", WTERMSIG(status),
+                 WTERMSIG(status) == SIGALRM ? "it took too long" : strsignal(WTERMSIG(status)));
+    else if (WEXITSTATUS(status))
+        snprintf(why, sizeof why, "ended with exit code %d", WEXITSTATUS(status));
+    return *why ? why : NULL;
+}
+
+/* What a crash goes on with: this program again, with the same seed and --apart. */
+static char *again[8];
+static char again_seed[32], again_most[32];
+
+static void crashed(int number) { execv("/proc/self/exe", again); }
+
+static void watch(const options *o) {
+    static char name[] = "hunt", apart[] = "--apart", one[] = "-n1";
+    char *const line[] = {name, (char *)(uintptr_t)o->way, apart, again_seed, again_most, one};
+    memcpy(again, line, sizeof line);
+    snprintf(again_most, sizeof again_most, "-m%u", o->most);
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    struct sigaction action = {.sa_handler = crashed, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+    for (int i = 0; i < 5; i++) sigaction(signals[i], &action, NULL);
+}
+
+/* ---- failures ---- */
+
+static void keep(const options *o, const hunt_way *way, hunt_program *program, const char *first) {
+    char why[512], path[4096];
+    int64_t begin = base_now();
+    uint32_t nodes = graph_data(program->graph)->n_nodes;
+    snprintf(why, sizeof why, "%s", first);
+    printf("WRONG: %s, seed %llu, %u nodes: %s\n", way->name, (unsigned long long)program->seed,
+           nodes, why);
+    fflush(stdout);
+    hunt_shrink(way, program, 30);
+    const char *now = way->run(way->context, program);
+    snprintf(why, sizeof why, "%s", now ? now : "it does not fail each time");
+    printf("cut down to %u nodes in %.1f s:\n", graph_data(program->graph)->n_nodes,
+           (double)(base_now() - begin) / 1e9);
+    hunt_write(program, way->name, why, stdout);
+    if (!o->keep) return;
+    snprintf(path, sizeof path, "%s/%s_%llu.mlir", o->keep, way->name,
+             (unsigned long long)program->seed);
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        fprintf(stderr, "hunt: cannot write %s\n", path);
+        return;
+    }
+    hunt_write(program, way->name, why, file);
+    fclose(file);
+    printf("kept: %s\n", path);
+}
+
+/* ---- hunting ---- */
+
+static int hunt(const options *o) {
+    static hunt_coverage coverage;
+    const struct row *row = row_of(o->way);
+    hunt_way way = {row->name, row->run, NULL};
+    if (o->apart)
+        way = (hunt_way){row->name, run_apart, (void *)(uintptr_t)row};
+    else
+        way.context = row->begin();
+    if (!o->apart) watch(o);
+    hunt_shape shape = {row->style, o->most};
+    uint32_t wrong = 0;
+    int64_t begin = base_now();
+    for (uint64_t i = 0; i < o->count && wrong < o->failures; i++) {
+        hunt_program program;
+        if (o->seconds > 0 && (double)(base_now() - begin) > o->seconds * 1e9) break;
+        snprintf(again_seed, sizeof again_seed, "-s%llu", (unsigned long long)(o->seed + i));
+        hunt_make(o->seed + i, &shape, &program);
+        hunt_cover(&coverage, &program);
+        const char *why = way.run(way.context, &program);
+        wrong += why != NULL;
+        if (why) keep(o, &way, &program, why);
+        hunt_program_fini(&program);
+    }
+    double seconds = (double)(base_now() - begin) / 1e9;
+    if (o->coverage) hunt_report(&coverage, stdout);
+    printf("%s: %llu programs of %.1f nodes in %.1f s, %.0f a second: %u wrong\n", way.name,
+           (unsigned long long)coverage.programs,
+           (double)coverage.nodes / (double)(coverage.programs ? coverage.programs : 1), seconds,
+           (double)coverage.programs / seconds, wrong);
+    if (!o->apart) row->end(way.context);
+    return wrong != 0;
+}
+
+static int replay(const options *o) {
+    uint32_t passed = 0, failed = 0;
+    for (uint32_t i = 0; i < o->n_files; i++) {
+        hunt_program program;
+        char name[32];
+        hunt_read(o->files[i], &program, name);
+        const struct row *row = row_of(name);
+        void *context = row->begin();
+        const char *why = row->run(context, &program);
+        if (why) printf("FAILED %s: %s\n", o->files[i], why);
+        *(why ? &failed : &passed) += 1;
+        row->end(context);
+        hunt_program_fini(&program);
+    }
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed != 0;
+}
+
+/* ---- options ---- */
+
+static const struct argp_option known[] = {
+    {"seed", 's', "N", 0, "the first program's (1)", 0},
+    {"count", 'n', "N", 0, "programs (no limit)", 0},
+    {"seconds", 't', "S", 0, "for so long (no limit)", 0},
+    {"most", 'm', "N", 0, "nodes of a program at most, about (30)", 0},
+    {"failures", 'f', "N", 0, "ends after so many (1)", 0},
+    {"keep", 'k', "FOLDER", 0, "writes what fails there, cut down", 0},
+    {"apart", 'a', NULL, 0, "each in a process of its own, as is done after a crash", 0},
+    {"coverage", 'c', NULL, 0, "tells which operations met which", 0},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case 's': o->seed = strtoull(text, NULL, 0); break;
+    case 'n': o->count = strtoull(text, NULL, 0); break;
+    case 't': o->seconds = strtod(text, NULL); break;
+    case 'm': o->most = (uint32_t)strtoul(text, NULL, 0); break;
+    case 'f': o->failures = (uint32_t)strtoul(text, NULL, 0); break;
+    case 'k': o->keep = text; break;
+    case 'a': o->apart = true; break;
+    case 'c': o->coverage = true; break;
+    case ARGP_KEY_ARGS:
+        o->way = state->argv[state->next];
+        o->files = state->argv + state->next + 1;
+        o->n_files = (uint32_t)(state->argc - state->next - 1);
+        break;
+    case ARGP_KEY_NO_ARGS: argp_usage(state); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static char *list_ways(int key, const char *text, void *input) {
+    if (key != ARGP_KEY_HELP_POST_DOC) return (char *)text;
+    base_str s;
+    base_str_init(&s);
+    base_str_text(&s, "Ways:\n");
+    for (size_t i = 0; i < ROWS; i++)
+        base_str_format(&s, "  %s: %s\n", rows[i].name, rows[i].summary);
+    return s.data;
+}
+
+int main(int argc, char **argv) {
+    options o = {.seed = 1, .count = UINT64_MAX, .most = 30, .failures = 1};
+    const struct argp parser = {known,
+                                parse,
+                                "WAY\nreplay FILE...",
+                                "Runs random programs in a way, and compares with the reference."
+                                "\v",
+                                NULL,
+                                list_ways,
+                                NULL};
+    if (argp_parse(&parser, argc, argv, 0, NULL, &o)) return 2;
+    return strcmp(o.way, "replay") ? hunt(&o) : replay(&o);
+}

@@ -1,0 +1,346 @@
+/* Nodes that are elementwise, create, move, reduce or multiply. */
+#include "make.h"
+
+#include <string.h>
+
+/* ---- element by element ---- */
+
+/* The kinds that an operation takes, by its shape rule. */
+static const char *kinds_of(uint16_t op) {
+    switch (op) {
+    case GRAPH_ADD:
+    case GRAPH_MULTIPLY:
+    case GRAPH_MAXIMUM:
+    case GRAPH_MINIMUM:
+    case GRAPH_CONVERT:
+    case GRAPH_COMPARE:
+    case GRAPH_CLAMP:
+    case GRAPH_SELECT: return NULL;
+    case GRAPH_SUBTRACT:
+    case GRAPH_DIVIDE:
+    case GRAPH_POWER:
+    case GRAPH_REMAINDER: return "iuf";
+    case GRAPH_NEGATE:
+    case GRAPH_ABS:
+    case GRAPH_SIGN: return "if";
+    case GRAPH_NOT:
+    case GRAPH_AND:
+    case GRAPH_OR:
+    case GRAPH_XOR: return "biu";
+    case GRAPH_POPCNT:
+    case GRAPH_COUNT_LEADING_ZEROS:
+    case GRAPH_SHIFT_LEFT:
+    case GRAPH_SHIFT_RIGHT_ARITHMETIC:
+    case GRAPH_SHIFT_RIGHT_LOGICAL: return "iu";
+    case GRAPH_BITCAST_CONVERT: return "iuf";
+    default: return "f";
+    }
+}
+
+static bool bitcast(maker *m, uint32_t x) {
+    uint32_t out;
+    shoal_attr to = graph_int(SHOAL_ATTR_DTYPE, 1 + MAKE_BELOW(SHOAL_DTYPE_COUNT - 1));
+    return make_node(m, GRAPH_BITCAST_CONVERT, &x, 1, &to, 1, NULL, 0, &out);
+}
+
+bool make_elementwise(maker *m, uint16_t op) {
+    static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+    static const int8_t formats[][2] = {{5, 10}, {8, 7}, {8, 23}, {5, 2}, {4, 3}, {11, 52}};
+    uint32_t in[3], out, n = graph_op(op)->min_inputs;
+    uint16_t n_attrs = 0;
+    shoal_attr attrs[2];
+    in[0] = make_any(m, kinds_of(op), 0);
+    shoal_type type = *make_type(m, in[0]);
+    if (op == GRAPH_BITCAST_CONVERT) return bitcast(m, in[0]);
+    if (op == GRAPH_SELECT) {
+        shoal_type flags = type;
+        flags.dtype = SHOAL_BOOL;
+        if (MAKE_CHANCE(20)) flags.rank = 0;
+        in[1] = in[0];
+        in[0] = make_like(m, flags);
+        in[2] = make_like(m, type);
+    } else if (op == GRAPH_CLAMP) {
+        shoal_type bound = type;
+        in[1] = in[0];
+        if (MAKE_CHANCE(50)) bound.rank = 0;
+        in[0] = make_like(m, bound);
+        bound = type;
+        if (MAKE_CHANCE(50)) bound.rank = 0;
+        in[2] = make_like(m, bound);
+    } else {
+        for (uint32_t i = 1; i < n; i++) in[i] = make_like(m, type);
+        if (n == 2 && MAKE_CHANCE(30)) {
+            uint32_t swap = in[0];
+            in[0] = in[1], in[1] = swap;
+        }
+    }
+    if (op == GRAPH_COMPARE)
+        attrs[n_attrs++] = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[MAKE_BELOW(6)]);
+    if (op == GRAPH_CONVERT) attrs[n_attrs++] = graph_int(SHOAL_ATTR_DTYPE, make_dtype(m, NULL));
+    if (op == GRAPH_REDUCE_PRECISION) {
+        const int8_t *format = formats[MAKE_BELOW(6)];
+        attrs[n_attrs++] = graph_int(SHOAL_ATTR_EXPONENT_BITS, format[0]);
+        attrs[n_attrs++] = graph_int(SHOAL_ATTR_MANTISSA_BITS, format[1]);
+    }
+    return make_node(m, op, in, n, attrs, n_attrs, NULL, 0, &out);
+}
+
+/* ---- creating ---- */
+
+bool make_create(maker *m, uint16_t op) {
+    uint32_t out, in[2];
+    if (op == GRAPH_CONSTANT) {
+        make_constant(m, make_shape(m, make_dtype(m, NULL), 0, 4));
+        return true;
+    }
+    int64_t start[SHOAL_MAX_RANK], whole[SHOAL_MAX_RANK];
+    shoal_type type =
+        make_shape(m, make_dtype(m, op == GRAPH_IOTA ? "iuf" : NULL), op == GRAPH_IOTA, 4);
+    for (uint32_t i = 0; i < type.rank; i++) {
+        start[i] = MAKE_BELOW(4);
+        whole[i] = start[i] + type.dims[i] + MAKE_BELOW(3);
+    }
+    shoal_attr attrs[5] = {graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
+                           graph_int(SHOAL_ATTR_DTYPE, type.dtype)};
+    uint16_t n = 2, n_inputs = 0;
+    bool part = MAKE_CHANCE(20);
+    if (part) attrs[n++] = graph_ints(SHOAL_ATTR_START_INDICES, start, type.rank);
+    if (op == GRAPH_IOTA) {
+        attrs[n++] = graph_int(SHOAL_ATTR_IOTA_DIMENSION, MAKE_BELOW(type.rank));
+    } else {
+        bool is_float = shoal_dtype_kind((shoal_dtype)type.dtype) == 'f';
+        const char *how = !is_float ? "BITS" : MAKE_CHANCE(50) ? "UNIFORM" : "NORMAL";
+        if (part) attrs[n++] = graph_ints(SHOAL_ATTR_WHOLE_SHAPE, whole, type.rank);
+        attrs[n++] = graph_string(SHOAL_ATTR_RNG_DISTRIBUTION, how);
+        n_inputs = (uint16_t)(1 + MAKE_BELOW(2));
+        for (int i = 0; i < n_inputs; i++) in[i] = make_scalar(m, make_dtype(m, "iu"));
+    }
+    return make_node(m, op, in, n_inputs, attrs, n, NULL, 0, &out);
+}
+
+/* ---- moving ---- */
+
+static bool broadcast(maker *m) {
+    shoal_type want = make_shape(m, make_dtype(m, NULL), 1, 4), from = {.dtype = want.dtype};
+    int64_t axes[SHOAL_MAX_RANK], order[SHOAL_MAX_RANK], chosen[SHOAL_MAX_RANK];
+    make_permutation(m, want.rank, order);
+    uint32_t n = MAKE_BELOW(want.rank + 1u), out;
+    bool turned = MAKE_CHANCE(25);
+    if (!turned) /* as they lie */
+        for (uint32_t i = 0, k = 0; i < want.rank; i++)
+            for (uint32_t j = 0; j < n; j++)
+                if (order[j] == i) chosen[k++] = i;
+    for (uint32_t i = 0; i < n; i++) {
+        axes[i] = turned ? order[i] : chosen[i];
+        from.dims[i] = MAKE_CHANCE(20) ? 1 : want.dims[axes[i]];
+    }
+    from.rank = (uint8_t)n;
+    uint32_t x = make_like(m, from);
+    shoal_attr attrs[] = {MAKE_INTS(BROADCAST_DIMENSIONS, axes, n),
+                          MAKE_INTS(SHAPE, want.dims, want.rank)};
+    return make_node(m, GRAPH_BROADCAST_IN_DIM, &x, 1, attrs, 2, NULL, 0, &out);
+}
+
+/* Axes joined, split, and of one element put in between. */
+static bool reshape(maker *m) {
+    uint32_t x = make_any(m, NULL, 0), out;
+    shoal_type from = *make_type(m, x), to = {.dtype = from.dtype};
+    for (uint32_t i = 0; i < from.rank && to.rank < 6; i++) {
+        int64_t n = from.dims[i];
+        while (i + 1 < from.rank && MAKE_CHANCE(30)) n *= from.dims[++i];
+        if (MAKE_CHANCE(10)) to.dims[to.rank++] = 1;
+        int64_t split = 2 + MAKE_BELOW(3);
+        if (n && n % split == 0 && MAKE_CHANCE(40)) {
+            to.dims[to.rank++] = n / split;
+            n = split;
+        }
+        if (n != 1 || MAKE_CHANCE(50)) to.dims[to.rank++] = n;
+    }
+    shoal_attr shape = MAKE_INTS(SHAPE, to.dims, to.rank);
+    return make_node(m, GRAPH_RESHAPE, &x, 1, &shape, 1, NULL, 0, &out);
+}
+
+static bool slice(maker *m) {
+    uint32_t x = make_any(m, NULL, 1), out;
+    shoal_type type = *make_type(m, x);
+    int64_t start[SHOAL_MAX_RANK], limit[SHOAL_MAX_RANK], stride[SHOAL_MAX_RANK];
+    for (uint32_t i = 0; i < type.rank; i++) {
+        bool all = MAKE_CHANCE(40);
+        start[i] = all ? 0 : MAKE_BELOW(type.dims[i] + 1);
+        limit[i] = all ? type.dims[i] : start[i] + MAKE_BELOW(type.dims[i] - start[i] + 1);
+        stride[i] = MAKE_CHANCE(70) ? 1 : 1 + MAKE_BELOW(4);
+    }
+    shoal_attr attrs[] = {MAKE_INTS(START_INDICES, start, type.rank),
+                          MAKE_INTS(LIMIT_INDICES, limit, type.rank),
+                          MAKE_INTS(STRIDES, stride, type.rank)};
+    return make_node(m, GRAPH_SLICE, &x, 1, attrs, 3, NULL, 0, &out);
+}
+
+static bool concatenate(maker *m) {
+    uint32_t in[5], n = 1 + MAKE_BELOW(4), out;
+    in[0] = make_any(m, NULL, 1);
+    shoal_type type = *make_type(m, in[0]);
+    uint32_t axis = MAKE_BELOW(type.rank);
+    for (uint32_t i = 1; i < n; i++) {
+        if (MAKE_CHANCE(50)) type.dims[axis] = make_extent(m);
+        in[i] = make_like(m, type);
+    }
+    shoal_attr along = graph_int(SHOAL_ATTR_DIMENSION, axis);
+    return make_node(m, GRAPH_CONCATENATE, in, n, &along, 1, NULL, 0, &out);
+}
+
+static bool pad(maker *m) {
+    uint32_t in[2] = {make_any(m, NULL, 0)}, out;
+    shoal_type type = *make_type(m, in[0]);
+    int64_t lists[3][SHOAL_MAX_RANK];
+    for (uint32_t i = 0; i < type.rank; i++) {
+        lists[0][i] = MAKE_CHANCE(50) ? 0 : (int64_t)MAKE_BELOW(4) - 1;
+        lists[1][i] = MAKE_CHANCE(50) ? 0 : (int64_t)MAKE_BELOW(4) - 1;
+        lists[2][i] = MAKE_CHANCE(75) ? 0 : MAKE_BELOW(3);
+    }
+    in[1] = make_scalar(m, type.dtype);
+    shoal_attr attrs[] = {MAKE_INTS(EDGE_PADDING_LOW, lists[0], type.rank),
+                          MAKE_INTS(EDGE_PADDING_HIGH, lists[1], type.rank),
+                          MAKE_INTS(INTERIOR_PADDING, lists[2], type.rank)};
+    return make_node(m, GRAPH_PAD, in, 2, attrs, 3, NULL, 0, &out);
+}
+
+bool make_move(maker *m, uint16_t op) {
+    int64_t axes[SHOAL_MAX_RANK];
+    uint32_t out;
+    switch (op) {
+    case GRAPH_BROADCAST_IN_DIM: return broadcast(m);
+    case GRAPH_RESHAPE: return reshape(m);
+    case GRAPH_SLICE: return slice(m);
+    case GRAPH_CONCATENATE: return concatenate(m);
+    case GRAPH_PAD: return pad(m);
+    default: break;
+    }
+    uint32_t x = make_any(m, NULL, op == GRAPH_TRANSPOSE ? 2 : 1), rank = make_type(m, x)->rank;
+    make_permutation(m, rank, axes);
+    shoal_attr attr = op == GRAPH_TRANSPOSE ? MAKE_INTS(PERMUTATION, axes, rank)
+                                            : MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(rank + 1));
+    return make_node(m, op, &x, 1, &attr, 1, NULL, 0, &out);
+}
+
+/* ---- joining ---- */
+
+const shoal_graph *make_join(maker *m, uint8_t dtype, bool sums) {
+    static const uint16_t any[] = {GRAPH_ADD, GRAPH_ADD, GRAPH_MULTIPLY, GRAPH_MAXIMUM,
+                                   GRAPH_MINIMUM};
+    static const uint16_t bits[] = {GRAPH_AND, GRAPH_OR, GRAPH_XOR};
+    bool is_float = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
+    uint16_t op = sums ? GRAPH_ADD : any[MAKE_BELOW(5)];
+    if (!sums && !is_float && MAKE_CHANCE(20)) op = bits[MAKE_BELOW(3)];
+    const shoal_graph *body;
+    hunt_must(graph_add_body(m->g, op, (shoal_dtype)dtype, &body));
+    return body;
+}
+
+/* Of two pairs (x, i) the one with the larger x: a body of several results. */
+static const shoal_graph *larger_body(maker *m, uint8_t first, uint8_t second) {
+    graph *body;
+    uint32_t in[4], less, value;
+    hunt_must(graph_add_region(m->g, &body));
+    for (int i = 0; i < 4; i++) {
+        shoal_type scalar = {.dtype = i % 2 ? second : first};
+        hunt_must(graph_add_input(body, &scalar, &in[i]));
+    }
+    shoal_attr lt = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT");
+    uint32_t both[] = {in[0], in[2]};
+    hunt_must(graph_add(body, GRAPH_COMPARE, both, 2, &lt, 1, NULL, 0, &less));
+    for (int i = 0; i < 2; i++) {
+        uint32_t of[] = {less, in[2 + i], in[i]};
+        hunt_must(graph_add(body, GRAPH_SELECT, of, 3, NULL, 0, NULL, 0, &value));
+        hunt_must(graph_add_output(body, value));
+    }
+    return graph_data(body);
+}
+
+/* Of two numbers the larger magnitude, by two nodes. */
+static const shoal_graph *magnitude_body(maker *m, uint8_t dtype) {
+    graph *body;
+    uint32_t in[2], made;
+    hunt_must(graph_add_region(m->g, &body));
+    shoal_type scalar = {.dtype = dtype};
+    for (int i = 0; i < 2; i++) hunt_must(graph_add_input(body, &scalar, &in[i]));
+    for (int i = 0; i < 2; i++)
+        hunt_must(graph_add(body, GRAPH_ABS, &in[i], 1, NULL, 0, NULL, 0, &in[i]));
+    hunt_must(graph_add(body, GRAPH_MAXIMUM, in, 2, NULL, 0, NULL, 0, &made));
+    hunt_must(graph_add_output(body, made));
+    return graph_data(body);
+}
+
+/* What a body changes nothing by, or any number. */
+static uint32_t initial(maker *m, uint8_t dtype) {
+    if (MAKE_CHANCE(50)) return make_scalar(m, dtype);
+    char zero[8] = {0};
+    uint32_t out;
+    shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, zero, shoal_dtype_size((shoal_dtype)dtype)),
+                          graph_ints(SHOAL_ATTR_SHAPE, NULL, 0),
+                          graph_int(SHOAL_ATTR_DTYPE, dtype)};
+    if (!make_node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, &out))
+        return make_scalar(m, dtype);
+    return out;
+}
+
+bool make_reduce(maker *m, uint16_t op) {
+    int64_t axes[SHOAL_MAX_RANK];
+    uint32_t in[4] = {make_any(m, NULL, 0)}, out, n = 1;
+    shoal_type type = *make_type(m, in[0]);
+    make_permutation(m, type.rank, axes);
+    shoal_attr along = MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(type.rank + 1u));
+    const shoal_graph *body;
+    bool smooth = m->shape->style == HUNT_SMOOTH;
+    if (!smooth && MAKE_CHANCE(10)) {
+        shoal_type beside = type;
+        beside.dtype = make_dtype(m, "iu");
+        body = larger_body(m, type.dtype, beside.dtype);
+        in[1] = make_like(m, beside);
+        in[3] = initial(m, beside.dtype);
+        n = 2;
+    } else if (!smooth && strchr("if", shoal_dtype_kind((shoal_dtype)type.dtype)) &&
+               MAKE_CHANCE(10)) {
+        body = magnitude_body(m, type.dtype);
+    } else {
+        body = make_join(m, type.dtype, MAKE_CHANCE(60));
+    }
+    in[n] = initial(m, type.dtype);
+    return make_node(m, op, in, 2 * n, &along, 1, &body, 1, &out);
+}
+
+/* ---- products ---- */
+
+bool make_dot(maker *m, uint16_t op) {
+    uint32_t in[2] = {make_any(m, NULL, 0)}, out, n = 0;
+    shoal_type lhs = *make_type(m, in[0]), rhs = {.dtype = lhs.dtype};
+    int64_t lists[4][SHOAL_MAX_RANK], order[SHOAL_MAX_RANK], extents[SHOAL_MAX_RANK];
+    enum { FREE, BATCH, JOINED } roles[SHOAL_MAX_RANK];
+    uint32_t counts[2] = {0, 0};
+    int64_t left[SHOAL_MAX_RANK];
+    for (uint32_t i = 0; i < lhs.rank; i++) {
+        roles[n] = MAKE_CHANCE(lhs.rank > 2 ? 30 : 8) ? BATCH : MAKE_CHANCE(50) ? JOINED : FREE;
+        left[n] = i;
+        if (roles[n] != FREE) extents[n++] = lhs.dims[i];
+    }
+    for (uint32_t more = MAKE_BELOW(3); more-- > 0 && n < 5;) {
+        roles[n] = FREE;
+        extents[n++] = make_extent(m);
+    }
+    make_permutation(m, n, order);
+    rhs.rank = (uint8_t)n;
+    for (uint32_t i = 0; i < n; i++) rhs.dims[order[i]] = extents[i];
+    for (uint32_t i = 0; i < n; i++) {
+        if (roles[i] == FREE) continue;
+        int joined = roles[i] == JOINED;
+        lists[2 * joined][counts[joined]] = left[i];
+        lists[2 * joined + 1][counts[joined]++] = order[i];
+    }
+    if (base_type_count(&rhs) > m->elements) return false;
+    in[1] = make_like(m, rhs);
+    shoal_attr attrs[] = {MAKE_INTS(LHS_BATCHING_DIMENSIONS, lists[0], counts[0]),
+                          MAKE_INTS(RHS_BATCHING_DIMENSIONS, lists[1], counts[0]),
+                          MAKE_INTS(LHS_CONTRACTING_DIMENSIONS, lists[2], counts[1]),
+                          MAKE_INTS(RHS_CONTRACTING_DIMENSIONS, lists[3], counts[1])};
+    return make_node(m, op, in, 2, attrs, 4, NULL, 0, &out);
+}
