@@ -46,7 +46,9 @@ build: need-build build/build.ninja
 	@echo "build: compiling"
 	@ninja -C build --quiet
 
-install: build
+install: need-build build/build.ninja
+	@meson configure build --prefix=$(PREFIX)
+	@ninja -C build --quiet
 	@meson install -C build --no-rebuild --tags runtime,devel
 
 demo: need-demo build/build.ninja

@@ -120,6 +120,9 @@ def check(path, build):
             break
     for group in reversed(groups):
         end_group(group)
+    if problems and (build / "cmd" / "shoal").exists():  # what its last block would have ended
+        subprocess.run([build / "cmd" / "shoal", "stop", "--all"], env=environment, check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS)
     shutil.rmtree(folder, ignore_errors=True)
     return problems, len(todo)
 
