@@ -157,6 +157,16 @@ def test_parameters_change_in_place_outside_no_grad():
     assert p.data.numpy().tolist() == [0.5, 0.5]
 
 
+def test_element_types_are_equal_to_numpys():
+    for name in ("float32", "float64", "int32", "int64"):
+        kind = gt.zeros(2, dtype=getattr(gt, name)).dtype
+        assert kind == getattr(np, name) and getattr(np, name) == kind and kind == np.dtype(name)
+        assert kind == name and kind == getattr(gt, name) and hash(kind) == hash(name)
+        assert kind != np.uint8 and kind != "uint8" and f"{kind}" == name
+    assert gt.ones(2).data.numpy().dtype == gt.ones(2).dtype
+    assert (gt.ones(2) > 0).dtype == gt.bool
+
+
 def test_split_and_mean():
     x = np.arange(10, dtype="float32").reshape(5, 2)
     for words in ({"split_size": 2, "dim": 0}, {"split_size": 2, "axis": 0}, {"split_size": 2}):
