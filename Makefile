@@ -1,8 +1,13 @@
 # Verbs only: Meson does the work. `make help` lists them.
 #
-#   make demo     a real product over three workers, from nothing to the result
+#   make demo     what pooling brings, from nothing to the result, on this machine
 #   make test     builds, runs every test and check, ends with `N passed, N failed`
+#   make deps     installs what building needs; each verb installs what it needs by itself
 #   make build    the library, the command and the Python package, in build/
+#   make install  puts library, command, header and manual in place (PREFIX=/usr/local, DESTDIR=)
+#   make wheel    the Python packages as wheels for any Linux, in build/wheels
+#   make deb      Debian packages, in build/deb
+#   make site     the documentation as web pages, in build/site
 #   make check    only the checks of the house: includes, headers, format, symbols, warnings, docs
 #   make bench    every benchmark, then the tables of BENCHMARKS.md; bench/run NAME runs one
 #   make soak     the full counts: a million mutated inputs per decoder, a thousand rounds of kills,
@@ -15,47 +20,71 @@
 
 REPEAT ?= 20
 SECONDS ?= 60
+PREFIX ?= /usr/local
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
 
-.PHONY: help demo test build check bench soak fuzz hunt fmt docs clean install
+.PHONY: help demo test deps build install wheel deb site check bench soak fuzz hunt fmt docs clean
 .NOTPARALLEL:
 
 help:
 	@sed -n '3,/^$$/s/^#   //p' Makefile
 
-install:
-	@tools/install.sh
+# What a task needs; see tools/install.sh.
+need-%:
+	@tools/install.sh $*
 
-build/build.ninja: | install
+deps: need-build
+
+# Configured anew when something has been installed: it may have been missed before.
+build/venv/installed: | need-build ;
+build/build.ninja: build/venv/installed
 	@echo "build: setting up build/"
-	@meson setup build --werror >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
+	@meson setup build --werror --prefix=$(PREFIX) $(if $(wildcard $@),--reconfigure) \
+		>build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
+	@touch $@
 
-build: install build/build.ninja
+build: need-build build/build.ninja
 	@echo "build: compiling"
 	@ninja -C build --quiet
 
-demo: build
+install: need-build build/build.ninja
+	@meson configure build --prefix=$(PREFIX)
+	@ninja -C build --quiet
+	@meson install -C build --no-rebuild --tags runtime,devel
+
+demo: need-demo build/build.ninja
+	@echo "build: compiling the library, the command and the Python package"
+	@ninja -C build --quiet use
 	@examples/demo/demo.sh
 
-test: build
+test: need-test build
 	@tools/run_tests.sh build
 
-check: build
+check: need-test build
 	@tools/run_tests.sh build --suite check
 
-bench: build
-	@tools/install.sh bench
+bench: need-bench build
 	@bench/run; code=$$?; tools/bench_table.py && exit $$code
 
-soak: build
+soak: need-test build
 	@REPEAT=$(REPEAT) tools/soak.sh build
 
-build/fuzz/build.ninja: | install
-	@CC=clang meson setup build/fuzz -Dfuzz=true -Dpython=false -Db_sanitize=address,undefined \
-		-Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link >build/fuzz.log 2>&1 || \
-		{ cat build/fuzz.log; exit 1; }
+wheel: need-package
+	@tools/wheel.sh build/wheels
 
-fuzz: install build/fuzz/build.ninja
+deb: need-package
+	@tools/deb.sh build/deb
+
+site: need-site build
+	@tools/site.sh build build/site
+
+build/fuzz/build.ninja: build/venv/installed
+	@CC=clang meson setup build/fuzz $(if $(wildcard $@),--reconfigure) -Dfuzz=true -Dpython=false \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link \
+		>build/fuzz.log 2>&1 || { cat build/fuzz.log; exit 1; }
+	@touch $@
+
+fuzz: need-fuzz build/fuzz/build.ninja
 	@ninja -C build/fuzz --quiet
 	@SHOAL_FUZZ_SECONDS=$(SECONDS) tools/run_tests.sh build/fuzz --suite fuzz \
 		--timeout-multiplier 0 --num-processes 2
@@ -63,10 +92,10 @@ fuzz: install build/fuzz/build.ninja
 hunt: build
 	@tools/hunt.sh build $(SECONDS) $(SEED)
 
-fmt: install
+fmt: need-test
 	@tools/format.py --fix
 
-docs: build
+docs: need-test build
 	@tools/doc_check.py --build build README.md doc
 
 clean:

@@ -132,3 +132,9 @@ def test_the_meaning_of_a_row():
     assert row["lost"] and not row["met"]
     row = lib.against_bar("x", [0.04], 20)
     assert row["ratio"] == 0.5 and not row["met"] and not row["lost"]
+
+
+def test_the_readme_shows_these_figures():
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "bench_table.py"), "--check"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -423,6 +423,16 @@ CURVE_COST = {(how, what): curve_cost(how, what, rate, count, least)
                                          ("small", 500, {"ratio": 0.98} if rate else {}))}
 
 
+def examples():
+    """12,000 steps of examples/digits.py with its reports, tables and checkpoints, beside the bare loop."""
+    steps = lib.scaled(12000)
+    command = [sys.executable, lib.ROOT / "bench" / "example.py"]
+    with Peer([*command, "whole", steps]) as whole, Peer([*command, "bare", steps]) as bare:
+        times = race({"ours": whole, "bare": bare})
+    return [lib.versus("examples.share", steps, "steps/s", "the same loop with nothing told or written",
+                       times["ours"], times["bare"], {"ratio": 0.9})]
+
+
 # Names of the rows, and the function that measures them.
 TABLE = [
     (["pool.matmul.vs_blas", "pool.matmul.vs_one"], matmul),
@@ -445,6 +455,7 @@ TABLE = [
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["gpt.data_parallel"], gpt_data_parallel),
+    (["examples.share"], examples),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
 ]

@@ -13,8 +13,12 @@
 /* Exit codes. */
 enum { CMD_OK, CMD_FAILED, CMD_USAGE };
 
+/* Under which heading help lists a command. */
+typedef enum cmd_group { CMD_POOLS, CMD_BACKGROUND, CMD_SEE, CMD_COMPUTE, CMD_ABOUT } cmd_group;
+
 typedef struct cmd_command {
     const char *name;
+    cmd_group group;
     const char *args; /* its arguments in words: "A B" */
     const char *summary;
     const char *doc; /* more, below the options; may be NULL */
@@ -25,23 +29,36 @@ typedef struct cmd_command {
     int (*run)(const struct cmd_command *self, int argc, char **argv);
 } cmd_command;
 
+/* A row of those tables of options whose command prints a table. */
+#define CMD_OPTION_WIDE                                                                            \
+    { "wide", CMD_KEY_WIDE, NULL, 0, "Show every column, however wide the table becomes", 0 }
 /* The last rows of every table of options. */
-enum { CMD_KEY_HELP = 'h', CMD_KEY_LOG = 0x10000 };
+enum { CMD_KEY_HELP = 'h', CMD_KEY_LOG = 0x10000, CMD_KEY_JSON, CMD_KEY_WIDE };
 #define CMD_OPTIONS_END                                                                            \
-    {"log",                                                                                        \
-     CMD_KEY_LOG,                                                                                  \
-     "LEVEL",                                                                                      \
-     0,                                                                                            \
-     "Tell error, warn, info or debug (default: SHOAL_LOG, else warn)",                            \
-     -1},                                                                                          \
+    {"json", CMD_KEY_JSON, NULL, 0, "Print JSON", -1},                                             \
+        {"log",                                                                                    \
+         CMD_KEY_LOG,                                                                              \
+         "LEVEL",                                                                                  \
+         0,                                                                                        \
+         "Tell error, warn, info or debug (default: SHOAL_LOG, else warn)",                        \
+         -1},                                                                                      \
         {"help", CMD_KEY_HELP, NULL, 0, "Print this", -1}, {                                       \
         0                                                                                          \
     }
 
+/* Whether --json and --wide were given. */
+extern bool cmd_json, cmd_wide;
+
+/* The one list of commands, in the order in which help shows them; NULL ends it. */
+extern const cmd_command *const cmd_commands[];
+extern const cmd_command cmd_completion, cmd_help, cmd_logs, cmd_ps, cmd_version;
+/* The command of that name; a usage error that suggests the nearest one when there is none. */
+const cmd_command *cmd_find(const char *name);
 extern const cmd_command cmd_hub, cmd_worker, cmd_status, cmd_doctor, cmd_matmul, cmd_explain,
     cmd_nearest, cmd_join, cmd_invite, cmd_peers, cmd_revoke, cmd_stop_daemons, cmd_top, cmd_trace,
     cmd_timeline;
 
+void cmd_print_help(FILE *stream);
 /* Parses argv[1..] for a command. Ends the process after --help (0) or a usage error (2). */
 void cmd_parse(const cmd_command *command, int argc, char **argv, void *input);
 

@@ -1,5 +1,7 @@
 #include "daemon.h"
 
+#include "text.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -221,6 +223,14 @@ static _Noreturn void await_child(pid_t child, int pipe) {
                       START_MS / 1000, self.log_path));
     }
     if (read(pipe, &word, 1) != 1) exit(child_failed(child));
+    if (cmd_json) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "event", "background");
+        cJSON_AddStringToObject(row, "name", self.id);
+        cJSON_AddNumberToObject(row, "pid", (double)child);
+        cJSON_AddStringToObject(row, "log", self.log_path);
+        exit(text_json_line(row));
+    }
     printf("%s: runs in the background as process %ld; end it with: shoal stop %s\n"
            "%s: its log is %s\n",
            self.id, (long)child, self.id, self.id, self.log_path);

@@ -8,24 +8,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_JSON = 0x100, KEY_LISTEN };
+enum { KEY_LISTEN = 0x100 };
 
 typedef struct input {
     const char *hub, *listen;
-    bool json;
 } input;
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The hub to look for (default: SHOAL_HUB, else shm:hub)", 0},
     {"listen", KEY_LISTEN, "HOST:PORT", 0, "Whether a hub could listen there", 0},
-    {"json", KEY_JSON, NULL, 0, "Print JSON", 0},
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
     input *in = to;
     if (key == 'H') in->hub = arg;
     if (key == KEY_LISTEN) in->listen = arg;
-    if (key == KEY_JSON) in->json = true;
 }
 
 void doctor_add(cJSON *rows, const char *what, const char *state, const char *detail,
@@ -148,7 +145,7 @@ static int run(const cmd_command *self, int argc, char **argv) {
         const cJSON *state = cJSON_GetObjectItemCaseSensitive(row, "state");
         troubles += cJSON_IsString(state) && strcmp(state->valuestring, "trouble") == 0;
     }
-    if (in.json) {
+    if (cmd_json) {
         cJSON *root = cJSON_CreateObject();
         cJSON_AddItemToObject(root, "findings", rows);
         cJSON_AddNumberToObject(root, "troubles", troubles);
@@ -162,7 +159,8 @@ static int run(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_doctor = {
     .name = "doctor",
-    .summary = "Show what this machine offers, what is missing and what to do about it",
+    .group = CMD_SEE,
+    .summary = "Show what this machine offers, and what is wrong, with the fix",
     .doc = "Fails (1) when something is in trouble. A backend without a device is none.",
     .options = options,
     .take = take,

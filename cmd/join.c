@@ -1,5 +1,6 @@
 /* `shoal join`, `shoal invite`: a user of another machine gets in. */
 #include "args.h"
+#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static int run_join(const cmd_command *self, int argc, char **argv) {
     cmd_parse(self, argc, argv, &j);
     if (!j.token) cmd_usage("join needs the token that `shoal hub --listen` printed");
     if (cmd_try(shoal_join(j.token, j.name, hub, sizeof hub)) != CMD_OK) return CMD_FAILED;
+    if (cmd_json) return text_json_pair("hub", hub);
     printf(
         "joined: the hub at %s knows this user now\n"
         "lend this machine to the pool:  shoal worker\n"
@@ -66,9 +68,10 @@ static int run_invite(const cmd_command *self, int argc, char **argv) {
     char *token;
     cmd_parse(self, argc, argv, &hours);
     if (cmd_try(shoal_invite(hours * 3600, &token)) != CMD_OK) return CMD_FAILED;
-    puts(token);
+    int code = cmd_json ? text_json_pair("token", token) : CMD_OK;
+    if (!cmd_json) puts(token);
     free(token);
-    return CMD_OK;
+    return code;
 }
 
 const cmd_command cmd_invite = {.name = "invite",

@@ -1,4 +1,4 @@
-/* The command `shoal`: the table of commands, help, dispatch. */
+/* The command `shoal`: the table of commands, their options, dispatch. */
 #include "cmd.h"
 #include "daemon.h"
 
@@ -10,15 +10,14 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
-static const cmd_command help_command, version_command;
+const cmd_command *const cmd_commands[] = {
+    &cmd_hub,     &cmd_worker,  &cmd_join,     &cmd_invite,       &cmd_peers,
+    &cmd_revoke,  &cmd_ps,      &cmd_logs,     &cmd_stop_daemons, &cmd_status,
+    &cmd_top,     &cmd_trace,   &cmd_timeline, &cmd_doctor,       &cmd_matmul,
+    &cmd_explain, &cmd_nearest, &cmd_help,     &cmd_completion,   &cmd_version,
+    NULL};
 
-/* The one list of commands, in the order in which help shows them. */
-static const cmd_command *const commands[] = {
-    &cmd_hub,    &cmd_worker,  &cmd_stop_daemons, &cmd_join,     &cmd_invite,     &cmd_peers,
-    &cmd_revoke, &cmd_status,  &cmd_top,          &cmd_trace,    &cmd_timeline,   &cmd_doctor,
-    &cmd_matmul, &cmd_explain, &cmd_nearest,      &help_command, &version_command};
-enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
-
+bool cmd_json, cmd_wide;
 volatile int cmd_stop;
 
 static void say(const char *format, va_list args) {
@@ -130,6 +129,8 @@ static error_t take_key(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_FINI: return ARGP_ERR_UNKNOWN;
     case CMD_KEY_HELP: print_command_help(p->argp, p->command);
     case CMD_KEY_LOG: set_log(arg); return 0;
+    case CMD_KEY_JSON: cmd_json = true; return 0;
+    case CMD_KEY_WIDE: cmd_wide = true; return 0;
     case ARGP_KEY_ARG:
         if (p->command->args == NULL)
             cmd_usage("%s takes no argument '%s'; see 'shoal %s --help'", p->command->name, arg,
@@ -149,20 +150,10 @@ void cmd_parse(const cmd_command *command, int argc, char **argv, void *input) {
     parse p = {command, input, &argp};
     argv[0] = name;
     if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &p) != 0) exit(CMD_USAGE);
+    if (cmd_json && cmd_wide) cmd_usage("--wide: JSON has every column as it is");
 }
 
-/* ---- the commands about commands ---- */
-
-static void print_help(FILE *stream) {
-    fputs("Usage: shoal COMMAND [OPTION...]\n"
-          "One tensor computer out of whatever machines you have.\n\n",
-          stream);
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n'shoal COMMAND --help' tells the options of a command.\n"
-          "SHOAL_HUB is the address of the pool where --hub is not given.\n",
-          stream);
-}
+/* ---- commands ---- */
 
 /* Edits (insert, delete, replace one letter) between two short words. */
 static int distance(const char *a, const char *b) {
@@ -183,16 +174,15 @@ static int distance(const char *a, const char *b) {
     return row[n];
 }
 
-/* The command of that name; a usage error that suggests the nearest one when there is none. */
-static const cmd_command *find_command(const char *name) {
+const cmd_command *cmd_find(const char *name) {
     const cmd_command *nearest = NULL;
     int least = strlen(name) < 5 ? 2 : 3; /* every short word is two edits from another */
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        int edits = distance(name, commands[i]->name);
-        if (edits == 0) return commands[i];
+    for (int i = 0; cmd_commands[i] != NULL; i++) {
+        int edits = distance(name, cmd_commands[i]->name);
+        if (edits == 0) return cmd_commands[i];
         if (edits < least) {
             least = edits;
-            nearest = commands[i];
+            nearest = cmd_commands[i];
         }
     }
     if (nearest != NULL)
@@ -200,53 +190,15 @@ static const cmd_command *find_command(const char *name) {
     cmd_usage("there is no command '%s'; 'shoal --help' lists them", name);
 }
 
-static const struct argp_option no_options[] = {CMD_OPTIONS_END};
-
-static void take_word(void *input, int key, char *arg) {
-    const char **word = input;
-    if (key == ARGP_KEY_ARG) *word = arg;
-}
-
-static int run_help(const cmd_command *self, int argc, char **argv) {
-    const char *word = NULL;
-    cmd_parse(self, argc, argv, &word);
-    if (word == NULL) {
-        print_help(stdout);
-        return CMD_OK;
-    }
-    char option[] = "--help";
-    char *asked[] = {option, option, NULL};
-    const cmd_command *command = find_command(word);
-    return command->run(command, 2, asked);
-}
-
-static int run_version(const cmd_command *self, int argc, char **argv) {
-    cmd_parse(self, argc, argv, NULL);
-    printf("shoal %s\n", shoal_version());
-    return CMD_OK;
-}
-
-static const cmd_command help_command = {.name = "help",
-                                         .args = "[COMMAND]",
-                                         .summary = "Print this, or the help of a command",
-                                         .options = no_options,
-                                         .take = take_word,
-                                         .run = run_help};
-static const cmd_command version_command = {.name = "version",
-                                            .summary = "Print the version",
-                                            .options = no_options,
-                                            .take = take_word,
-                                            .run = run_version};
-
 int main(int argc, char **argv) {
+    static char help[] = "help", version[] = "version";
     if (argc < 2) {
-        print_help(stderr);
+        cmd_print_help(stderr);
         return CMD_USAGE;
     }
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
-    if (strcmp(name, "--version") == 0) name = "version";
-    const cmd_command *command = find_command(name);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) argv[1] = help;
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) argv[1] = version;
+    const cmd_command *command = cmd_find(argv[1]);
     int code = command->run(command, argc - 1, argv + 1);
     /* What did not reach its file or pipe is a failure too. */
     if (fflush(stdout) != 0 || ferror(stdout) != 0) {

@@ -1,6 +1,6 @@
 /* `shoal matmul`: multiplies two files over a pool, and `shoal explain`: how it would. */
 #include "check.h"
-#include "npy.h"
+#include "output.h"
 #include "product.h"
 #include "progress.h"
 #include "text.h"
@@ -18,7 +18,7 @@ typedef struct flight {
 
 typedef struct run {
     cmd_product product;
-    cmd_npy npy;
+    shoal_writer *writer;
     cmd_check check;
     cmd_progress progress;
     flight flights[MOST_IN_FLIGHT];
@@ -76,7 +76,7 @@ static int collect(run *r) {
     flight *f = &r->flights[r->done % MOST_IN_FLIGHT];
     size_t bytes = (size_t)f->rows * (size_t)p->n * shoal_dtype_size(p->result_dtype);
     int code = cmd_try(shoal_read(f->c, r->data, bytes));
-    if (code == CMD_OK) code = npy_append(&r->npy, r->data, bytes);
+    if (code == CMD_OK) code = cmd_try(shoal_writer_append(r->writer, r->data, bytes));
     if (code == CMD_OK) code = count_work(r, f);
     if (code == CMD_OK && p->input->check) check_take(&r->check, f->first, f->rows, r->data);
     shoal_tensor_free(&f->c);
@@ -214,9 +214,9 @@ static int finish(run *r) {
                             "written",
                             r->check.error, r->check.limit, p->input->out);
     }
-    if (code == CMD_OK) code = npy_commit(&r->npy);
+    if (code == CMD_OK) code = cmd_try(shoal_writer_commit(&r->writer));
     if (code != CMD_OK) return code;
-    if (p->input->json) return report_json(r);
+    if (cmd_json) return report_json(r);
     if (!p->input->quiet) report_text(r);
     return CMD_OK;
 }
@@ -224,7 +224,8 @@ static int finish(run *r) {
 static int work(run *r) {
     cmd_product *p = &r->product;
     const product_input *in = p->input;
-    int code = npy_open(in->out, in->force, p->result_dtype, p->m, p->n, &r->npy);
+    const shoal_type type = {(uint8_t)p->result_dtype, 2, {p->m, p->n}};
+    int code = cmd_try(shoal_writer_open(in->out, &type, &r->writer));
     if (code != CMD_OK) return code;
     size_t row = (size_t)p->n * shoal_dtype_size(p->result_dtype);
     r->data = calloc((size_t)p->panel, row > 0 ? row : 1);
@@ -246,24 +247,28 @@ static int run_matmul(const cmd_command *self, int argc, char **argv) {
     static run r;
     product_parse(self, argc, argv, &in);
     if (in.out == NULL) cmd_usage("matmul needs a file to write: -o FILE");
+    if (cmd_wide && in.quiet) cmd_usage("--wide: --quiet prints no table");
+    if (output_check(in.out, in.force) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
-    r.npy.file = -1;
     progress_begin(&r.progress, in.quiet);
     int code = product_open(&in, &r.product);
     if (code == CMD_OK) code = work(&r);
     for (int i = 0; i < MOST_IN_FLIGHT; i++) shoal_tensor_free(&r.flights[i].c);
     free(r.data);
     check_fini(&r.check);
-    npy_close(&r.npy);
+    shoal_writer_close(&r.writer);
     product_close(&r.product);
     return cmd_stop != 0 && code != CMD_OK ? cmd_end_by_signal() : code;
 }
 
 const cmd_command cmd_matmul = {
     .name = "matmul",
+    .group = CMD_COMPUTE,
     .args = "A B",
     .summary = "Multiply two matrices in files over a pool",
-    .doc = "A and B are file.npy, file.gguf:tensor, or file.gguf with one tensor. The result is "
+    .doc = "A and B are file.npy, file.safetensors:tensor or file.gguf:tensor; without a name a "
+           "file with "
+           "one tensor. The result is "
            "computed in panels of rows, so it need not fit into memory; its file appears once it "
            "is complete. A product in bfloat16 is written as float32, as NumPy has no bfloat16.\n\n"
            "Shares are proportions; with percent signs they must add up to 100. In a grid the rows "
@@ -333,14 +338,15 @@ static cJSON *really_json(const cmd_product *p, const real *r) {
 
 static void really_text(const cmd_product *p, const real *r) {
     char from[TEXT_ROOM], to[TEXT_ROOM];
-    printf("it took %.2f ms, computing and moving:\n", r->seconds * 1e3);
+    char time[TEXT_ROOM], bytes[TEXT_ROOM];
+    printf("it took %s, computing and moving:\n", text_seconds(r->seconds, time));
     for (uint32_t i = 0; i < r->n_times; i++)
-        printf("%-40s %12.2f ms\n", slot_name(p, r->times[i].slot, from),
-               (double)r->times[i].busy_ns * 1e-6);
+        printf("%-40s %11s\n", slot_name(p, r->times[i].slot, from),
+               text_seconds((double)r->times[i].busy_ns * 1e-9, time));
     for (uint32_t i = 0; i < r->n_links; i++)
-        printf("%-18s to %-18s %12.2f ms %17llu bytes\n", slot_name(p, r->links[i].from, from),
-               slot_name(p, r->links[i].to, to), (double)r->links[i].ns * 1e-6,
-               (unsigned long long)r->links[i].bytes);
+        printf("%-18s to %-18s %11s %11s\n", slot_name(p, r->links[i].from, from),
+               slot_name(p, r->links[i].to, to), text_seconds((double)r->links[i].ns * 1e-9, time),
+               text_bytes(r->links[i].bytes, bytes));
 }
 
 static int explain_json(const cmd_product *p, const char *plan, const real *really) {
@@ -377,9 +383,9 @@ static int run_explain(const cmd_command *self, int argc, char **argv) {
     int code = product_open(&in, &p);
     if (code == CMD_OK) code = product_place(&p);
     if (code == CMD_OK) code = product_panel(&p, 0, p.m < p.panel ? p.m : p.panel, &c);
-    if (code == CMD_OK) code = cmd_try(shoal_explain(c, in.json, &plan));
+    if (code == CMD_OK) code = cmd_try(shoal_explain(c, cmd_json, &plan));
     if (code == CMD_OK && in.run) code = run_really(c, &really);
-    if (code == CMD_OK && in.json)
+    if (code == CMD_OK && cmd_json)
         code = explain_json(&p, plan, in.run ? &really : NULL);
     else if (code == CMD_OK)
         explain_text(&p, plan, in.run ? &really : NULL);
@@ -391,10 +397,11 @@ static int run_explain(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_explain = {
     .name = "explain",
+    .group = CMD_COMPUTE,
     .args = "A B",
     .summary = "Show how matmul would compute a product, and with --run how it did",
-    .doc = "It takes the options of matmul. With --run the first panel is computed, and what it "
+    .doc = "With --run the first panel is computed, and what it "
            "really took and moved is told beside the plan.",
-    .options = product_options,
+    .options = product_explain_options,
     .take = product_take,
     .run = run_explain};

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_JSON = 0x100, MOST_WORDS = 256, MOST_NEAREST = 100 };
+enum { MOST_WORDS = 256, MOST_NEAREST = 100 };
 
 static const char table_name[] = "token_embd.weight", tokens_key[] = "tokenizer.ggml.tokens";
 
@@ -19,22 +19,19 @@ typedef struct input {
     const char *model, *hub;
     const char *words[MOST_WORDS];
     int n_words, k;
-    bool json;
 } input;
 
 static const struct argp_option options[] = {
-    {"count", 'k', "K", 0, "How many tokens per word (default: 5)", 0},
+    {"nearest", 'k', "K", 0, "How many tokens per word (default: 5)", 0},
     {"hub", 'H', "ADDRESS", 0,
      "The pool's hub (default: SHOAL_HUB, else shm:hub if it runs, else a pool in this process)",
      0},
-    {"json", KEY_JSON, NULL, 0, "Print JSON", 0},
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
     input *in = to;
-    if (key == 'k') in->k = (int)args_count("--count", arg, 1, MOST_NEAREST);
+    if (key == 'k') in->k = (int)args_count("--nearest", arg, 1, MOST_NEAREST);
     if (key == 'H') in->hub = arg;
-    if (key == KEY_JSON) in->json = true;
     if (key != ARGP_KEY_ARG) return;
     if (in->model == NULL) {
         in->model = arg;
@@ -235,7 +232,7 @@ static void report(const model *m, const result *r, cJSON *rows) {
     neighbour found[MOST_NEAREST];
     for (int w = 0; w < m->in->n_words; w++) {
         int n = find_nearest(m, r, w, found);
-        if (!m->in->json) printf("%-12s", m->in->words[w]);
+        if (!cmd_json) printf("%-12s", m->in->words[w]);
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "word", m->in->words[w]);
         cJSON_AddNumberToObject(row, "token", (double)m->ids[w]);
@@ -247,12 +244,12 @@ static void report(const model *m, const result *r, cJSON *rows) {
             cJSON_AddNumberToObject(item, "token", (double)found[i].id);
             cJSON_AddNumberToObject(item, "cosine", found[i].cosine);
             cJSON_AddItemToArray(list, item);
-            if (m->in->json) continue;
+            if (cmd_json) continue;
             fputs(i > 0 ? ", " : " ", stdout);
             text_print(token);
             printf(" %.2f", found[i].cosine);
         }
-        if (!m->in->json) putchar('\n');
+        if (!cmd_json) putchar('\n');
         cJSON_AddItemToArray(rows, row);
     }
 }
@@ -267,7 +264,7 @@ static int work(const input *in, model *m) {
     if (code == CMD_OK) {
         cJSON *rows = cJSON_CreateArray();
         report(m, &r, rows);
-        if (in->json)
+        if (cmd_json)
             code = text_json(rows);
         else
             cJSON_Delete(rows);
@@ -291,6 +288,7 @@ static int run(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_nearest = {
     .name = "nearest",
+    .group = CMD_COMPUTE,
     .args = "MODEL.gguf WORD...",
     .summary = "Find the tokens of a language model that are nearest to words",
     .doc = "The pool multiplies the model's embedding table with the rows of the words; tokens are "

@@ -9,17 +9,24 @@ static const struct argp_option no_options[] = {CMD_OPTIONS_END};
 static void take_none(void *input, int key, char *arg) {}
 
 static void show_peer(void *context, const char *name, const char *key) {
-    ++*(int *)context;
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", name);
+    cJSON_AddStringToObject(row, "key", key);
+    cJSON_AddItemToArray(context, row);
+    if (cmd_json) return;
     text_print(name);
     printf("  %.16s…\n", key);
 }
 
 static int run_peers(const cmd_command *self, int argc, char **argv) {
-    int count = 0;
     cmd_parse(self, argc, argv, NULL);
-    if (cmd_try(shoal_peers(show_peer, &count)) != CMD_OK) return CMD_FAILED;
-    if (!count) puts("nobody has enrolled at the hub of this user");
-    return CMD_OK;
+    cJSON *rows = cJSON_CreateArray();
+    int code = cmd_try(shoal_peers(show_peer, rows));
+    if (code == CMD_OK && cmd_json) return text_json(rows);
+    if (code == CMD_OK && !cJSON_GetArraySize(rows))
+        puts("nobody has enrolled at the hub of this user");
+    cJSON_Delete(rows);
+    return code;
 }
 
 const cmd_command cmd_peers = {.name = "peers",
@@ -41,6 +48,7 @@ static int run_revoke(const cmd_command *self, int argc, char **argv) {
     cmd_parse(self, argc, argv, &name);
     if (!name) cmd_usage("revoke needs a name; 'shoal peers' lists them");
     if (cmd_try(shoal_revoke(name)) != CMD_OK) return CMD_FAILED;
+    if (cmd_json) return text_json_pair("revoked", name);
     printf("%s is shut out\n", name);
     return CMD_OK;
 }

@@ -1,5 +1,6 @@
 #include "product.h"
 
+#include "output.h"
 #include "text.h"
 
 #include <math.h>
@@ -8,9 +9,7 @@
 enum {
     KEY_CHECK = 0x100,
     KEY_DTYPE,
-    KEY_FORCE,
     KEY_RUN,
-    KEY_JSON,
     KEY_PANEL,
     KEY_ROWS_B,
     KEY_SHARE,
@@ -20,34 +19,55 @@ enum {
     KEY_WORKERS,
 };
 
+#define PRODUCT_OPTIONS                                                                            \
+    {NULL, 0, NULL, 0, "The product", 1},                                                          \
+        {"transpose-a", KEY_TRANSPOSE_A, NULL, 0, "Multiply the transpose of A", 1},               \
+        {"transpose-b", KEY_TRANSPOSE_B, NULL, 0, "Multiply by the transpose of B", 1},            \
+        {"rows-b", KEY_ROWS_B, "I:J", 0, "Take only rows I up to J of B, as it is stored", 1},     \
+        {"dtype",                                                                                  \
+         KEY_DTYPE,                                                                                \
+         "TYPE",                                                                                   \
+         0,                                                                                        \
+         "Compute in float16, bfloat16, float32 or float64 (default: the type of A and B)",        \
+         1},                                                                                       \
+        {NULL, 0, NULL, 0, "The pool", 2},                                                         \
+        {"hub",                                                                                    \
+         'H',                                                                                      \
+         "ADDRESS",                                                                                \
+         0,                                                                                        \
+         "The pool's hub (default: SHOAL_HUB, else shm:hub if it runs, else a pool in this "       \
+         "process)",                                                                               \
+         2},                                                                                       \
+        {"workers", KEY_WORKERS, "N", 0, "Without a hub: so many workers in this process", 2},     \
+        {"share",                                                                                  \
+         KEY_SHARE,                                                                                \
+         "LIST",                                                                                   \
+         0,                                                                                        \
+         "Shares of the workers in order of their slots, as 50,30,20 or 50%,30%,20% "              \
+         "(default: their weights)",                                                               \
+         2},                                                                                       \
+        {"split",                                                                                  \
+         KEY_SPLIT,                                                                                \
+         "HOW",                                                                                    \
+         0,                                                                                        \
+         "Divide by rows (default) or columns of the result, by inner (the summed axis), or in a " \
+         "grid of rows and columns, as 2x3",                                                       \
+         2},                                                                                       \
+        {"panel", KEY_PANEL, "ROWS", 0, "Rows of the result to compute at a time", 2}, {           \
+        NULL, 0, NULL, 0, "The report", 3                                                          \
+    }
+
 const struct argp_option product_options[] = {
-    {NULL, 0, NULL, 0, "The product", 1},
-    {"output", 'o', "FILE", 0, "The .npy file to write", 1},
-    {"transpose-a", KEY_TRANSPOSE_A, NULL, 0, "Multiply the transpose of A", 1},
-    {"transpose-b", KEY_TRANSPOSE_B, NULL, 0, "Multiply by the transpose of B", 1},
-    {"rows-b", KEY_ROWS_B, "I:J", 0, "Take only rows I up to J of B, as it is stored", 1},
-    {"dtype", KEY_DTYPE, "TYPE", 0,
-     "Compute in float16, bfloat16, float32 or float64 (default: the type of A and B)", 1},
-    {NULL, 0, NULL, 0, "The pool", 2},
-    {"hub", 'H', "ADDRESS", 0,
-     "The pool's hub (default: SHOAL_HUB, else shm:hub if it runs, else a pool in this process)",
-     2},
-    {"workers", KEY_WORKERS, "N", 0, "Without a hub: so many workers in this process", 2},
-    {"share", KEY_SHARE, "LIST", 0,
-     "Shares of the workers in order of their slots, as 50,30,20 or 50%,30%,20% "
-     "(default: their weights)",
-     2},
-    {"split", KEY_SPLIT, "HOW", 0,
-     "Divide by rows (default) or columns of the result, by inner (the summed axis), or in a grid "
-     "of rows and columns, as 2x3",
-     2},
-    {"panel", KEY_PANEL, "ROWS", 0, "Rows of the result to compute at a time", 2},
-    {NULL, 0, NULL, 0, "The report", 3},
+    PRODUCT_OPTIONS,
+    {"output", 'o', "FILE", 0, "The .npy or .safetensors file to write", 1},
+    OUTPUT_OPTION_FORCE,
     {"check", KEY_CHECK, NULL, 0, "Recompute some rows in float64 here; fail when they differ", 3},
-    {"force", KEY_FORCE, NULL, 0, "Overwrite the output file", 3},
-    {"run", KEY_RUN, NULL, 0, "With explain: compute the first panel, and tell what it took", 3},
-    {"json", KEY_JSON, NULL, 0, "Print JSON", 3},
     {"quiet", 'q', NULL, 0, "Print no progress and no summary", 3},
+    CMD_OPTION_WIDE,
+    CMD_OPTIONS_END};
+const struct argp_option product_explain_options[] = {
+    PRODUCT_OPTIONS,
+    {"run", KEY_RUN, NULL, 0, "Compute the first panel, and tell what it took", 3},
     CMD_OPTIONS_END};
 
 static void take_dtype(product_input *in, const char *arg) {
@@ -68,9 +88,8 @@ void product_take(void *input, int key, char *arg) {
     case 'q': in->quiet = true; break;
     case KEY_CHECK: in->check = true; break;
     case KEY_DTYPE: take_dtype(in, arg); break;
-    case KEY_FORCE: in->force = true; break;
+    case OUTPUT_KEY_FORCE: in->force = true; break;
     case KEY_RUN: in->run = true; break;
-    case KEY_JSON: in->json = true; break;
     case KEY_PANEL: in->panel = args_count("--panel", arg, 1, INT32_MAX); break;
     case KEY_ROWS_B: in->rows_b = args_rows("--rows-b", arg); break;
     case KEY_SHARE: args_shares("--share", arg, &in->share); break;

@@ -15,7 +15,7 @@
 typedef struct product_input {
     const char *a, *b, *out, *hub;
     uint32_t workers; /* 0: not given */
-    bool transpose_a, transpose_b, check, json, quiet, force, run;
+    bool transpose_a, transpose_b, check, quiet, force, run;
     bool typed; /* dtype is given */
     shoal_dtype dtype;
     int64_t panel; /* 0: not given */
@@ -24,8 +24,8 @@ typedef struct product_input {
     args_share share;
 } product_input;
 
-extern const struct argp_option product_options[];
-/* Takes an option of that table. */
+extern const struct argp_option product_options[], product_explain_options[];
+/* Takes an option of those tables. */
 void product_take(void *input, int key, char *arg);
 /* Parses; ends the process by cmd_usage when something is missing or does not go together. */
 void product_parse(const cmd_command *command, int argc, char **argv, product_input *out);

@@ -4,12 +4,7 @@
 #include "pool.h"
 #include "text.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* CALM: events of one process between two questions; of more its ring may not hold all. */
 enum { TIMEOUT_MS = 3000, EVERY_MS = 100, LEAST_MS = 2, KEEP_MS = 3000, CALM = 4096 };
@@ -88,42 +83,4 @@ int record_pool(const char *hub, double seconds, int64_t most, bool quiet, view_
     view_recorder_free(recorder);
     pool_close(&pool);
     return code;
-}
-
-FILE *record_open(const char *path, char **beside) {
-    size_t room = strlen(path) + 32;
-    FILE *file = NULL;
-    int fd = -1;
-    *beside = malloc(room);
-    if (*beside != NULL) {
-        snprintf(*beside, room, "%s.%ld.part", path, (long)getpid());
-        fd = open(*beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    }
-    if (fd >= 0) file = fdopen(fd, "w");
-    if (file != NULL) return file;
-    cmd_fail("writing %s: %s", path, strerror(errno));
-    if (fd >= 0) {
-        close(fd);
-        unlink(*beside);
-    }
-    free(*beside);
-    *beside = NULL;
-    return NULL;
-}
-
-int record_commit(FILE *file, char *beside, const char *path) {
-    bool failed = ferror(file) != 0;
-    errno = failed ? EIO : 0;
-    failed |= fclose(file) != 0;
-    if (!failed) failed = rename(beside, path) != 0;
-    int error = errno;
-    if (failed) unlink(beside);
-    free(beside);
-    return failed ? cmd_fail("writing %s: %s", path, strerror(error)) : CMD_OK;
-}
-
-void record_drop(FILE *file, char *beside) {
-    fclose(file);
-    unlink(beside);
-    free(beside);
 }

@@ -11,11 +11,5 @@
 int record_pool(const char *hub, double seconds, int64_t most, bool quiet, view_record *out);
 /* Seconds from 0.05 to 600, else a usage error. */
 double record_seconds(const char *text);
-/* A file beside `path` to write to, which record_commit renames to it. NULL with a message. */
-FILE *record_open(const char *path, char **beside);
-/* Closes and renames, or removes what failed; returns an exit code. */
-int record_commit(FILE *file, char *beside, const char *path);
-/* Gives it up. */
-void record_drop(FILE *file, char *beside);
 
 #endif

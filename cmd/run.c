@@ -1,9 +1,11 @@
 /* `shoal hub` and `shoal worker`: a pool's processes, until a signal. */
 #include "args.h"
 #include "daemon.h"
+#include "text.h"
 #include "view/server.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +28,23 @@ enum {
             "user apart",                                                                          \
             0                                                                                      \
     }
+
+/* What happens, for people, or with --json as an object on a line of its own. */
+SHOAL_PRINTF(4, 5)
+static void tell(const char *event, const char *key, const char *value, const char *format, ...) {
+    va_list args;
+    if (cmd_json) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "event", event);
+        if (key != NULL) cJSON_AddStringToObject(row, key, value);
+        text_json_line(row);
+        return;
+    }
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
 
 /* ---- hub ---- */
 
@@ -81,8 +100,9 @@ static bool start_metrics(hub_input *in, const char *addresses) {
         cmd_fail("%s", error);
         return false;
     }
-    printf("hub: metrics at http://%s/metrics\n", view_server_address(in->server));
-    if (view_address_check(in->metrics, &open) && open)
+    const char *address = view_server_address(in->server);
+    tell("metrics", "address", address, "hub: metrics at http://%s/metrics", address);
+    if (view_address_check(in->metrics, &open) && open && !cmd_json)
         puts("hub: the metrics are open to whoever reaches that address, and not encrypted");
     return true;
 }
@@ -90,10 +110,11 @@ static bool start_metrics(hub_input *in, const char *addresses) {
 static void hub_ready(void *context, const char *addresses) {
     hub_input *in = context;
     char *token = NULL;
-    printf("hub: listening at %s\n", addresses);
+    tell("listening", "address", addresses, "hub: listening at %s", addresses);
     if (in->options.listen) {
         if (cmd_try(shoal_invite(TOKEN_SECONDS, &token)) == CMD_OK)
-            printf("hub: on another machine, within the hour:  shoal join %s\n", token);
+            tell("token", "token", token,
+                 "hub: on another machine, within the hour:  shoal join %s", token);
         free(token);
     }
     if (in->metrics != NULL && !start_metrics(in, addresses)) {
@@ -110,6 +131,8 @@ static int run_hub(const cmd_command *self, int argc, char **argv) {
     char id[DAEMON_ID];
     in.options.context = &in;
     cmd_parse(self, argc, argv, &in);
+    if (in.options.beacon != NULL && in.options.listen == NULL)
+        cmd_usage("--beacon: without --listen there is nothing to announce");
     in.options.address = cmd_hub_address(in.options.address);
     daemon_identify(self->name, in.name, id);
     if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
@@ -118,7 +141,7 @@ static int run_hub(const cmd_command *self, int argc, char **argv) {
     view_server_stop(&in.server);
     daemon_end();
     if (code != CMD_OK || in.failed) return CMD_FAILED;
-    if (!in.background) puts("hub: ended");
+    if (!in.background) tell("ended", NULL, NULL, "hub: ended");
     return CMD_OK;
 }
 
@@ -189,7 +212,7 @@ static void take_worker(void *input, int key, char *arg) {
 }
 
 static void worker_ready(void *context, const char *name, const char *hub) {
-    printf("worker: %s joined %s\n", name, hub);
+    tell("joined", "name", name, "worker: %s joined %s", name, hub);
     fflush(stdout);
     daemon_ready();
 }
@@ -206,7 +229,7 @@ static int run_worker(const cmd_command *self, int argc, char **argv) {
     cmd_catch_signals();
     int code = cmd_try(shoal_worker_run(&in.options));
     daemon_end();
-    if (code == CMD_OK && !in.background) puts("worker: ended");
+    if (code == CMD_OK && !in.background) tell("ended", NULL, NULL, "worker: ended");
     return code;
 }
 

@@ -1,38 +1,41 @@
 /* `shoal status`: who is in a pool and what they hold. */
-#include "pool.h"
+#include "status.h"
+
 #include "text.h"
 
-enum { KEY_JSON = 0x100, STATUS_TIMEOUT_MS = 5000 };
+enum { STATUS_TIMEOUT_MS = 5000 };
 
 typedef struct input {
     const char *hub;
-    bool json;
 } input;
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
-    {"json", KEY_JSON, NULL, 0, "Print JSON", 0},
+    CMD_OPTION_WIDE,
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
     input *in = to;
     if (key == 'H') in->hub = arg;
-    if (key == KEY_JSON) in->json = true;
 }
 
 static const text_column columns[] = {
-    {"slot", "SLOT", NULL},
-    {"worker", "WORKER", NULL},
-    {"host", "HOST", NULL},
-    {"pid", "PID", NULL},
-    {"backend", "BACKEND", NULL},
-    {"device", "DEVICE", NULL},
-    {"threads", "THREADS", NULL},
-    {"weight", "WEIGHT", NULL},
-    {"bytes", "HELD", text_show_bytes},
-    {"memory", "LIMIT", text_show_bytes},
-    {"instances", "RUNS", text_show_count},
-    {"busy_seconds", "BUSY", text_show_seconds},
+    {"slot", "SLOT", NULL, false},
+    {"worker", "WORKER", NULL, false},
+    {"host", "HOST", NULL, false},
+    {"pid", "PID", NULL, true},
+    {"backend", "BACKEND", NULL, false},
+    {"device", "DEVICE", NULL, true},
+    {"threads", "THREADS", NULL, false},
+    {"weight", "WEIGHT", text_show_fixed, true},
+    {"bytes", "HELD", text_show_bytes, false},
+    {"memory", "LIMIT", text_show_bytes, false},
+    {"instances", "RUNS", text_show_count, false},
+    {"busy_seconds", "BUSY", text_show_seconds, false},
+    {"sent_bytes", "OUT", text_show_bytes, true},
+    {"received_bytes", "IN", text_show_bytes, true},
+    {"relayed_bytes", "BY HUB", text_show_bytes, true},
+    {"queued", "QUEUED", NULL, true},
 };
 
 static void add_slot(cJSON *rows, const shoal_slot *slot) {
@@ -68,7 +71,8 @@ static cJSON *list_workers(const cmd_pool *pool) {
     return rows;
 }
 
-static int print_json(const shoal_pool_status *status, cJSON *rows) {
+cJSON *status_json(const cmd_pool *pool) {
+    const shoal_pool_status *status = &pool->status;
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "address", status->address);
     cJSON_AddStringToObject(root, "version", status->version);
@@ -80,8 +84,8 @@ static int print_json(const shoal_pool_status *status, cJSON *rows) {
     cJSON_AddNumberToObject(root, "bytes", (double)status->bytes);
     cJSON_AddNumberToObject(root, "losses", (double)status->losses);
     cJSON_AddNumberToObject(root, "reruns", (double)status->reruns);
-    cJSON_AddItemToObject(root, "slots", rows);
-    return text_json(root);
+    cJSON_AddItemToObject(root, "slots", list_workers(pool));
+    return root;
 }
 
 /* Names the workers whose data cannot come straight; nothing when there are none. */
@@ -98,9 +102,8 @@ static void tell_relayed(const cJSON *rows) {
 
 static void print_text(const shoal_pool_status *status, cJSON *rows) {
     char uptime[TEXT_ROOM], values[TEXT_ROOM], bytes[TEXT_ROOM];
-    printf("pool %s: version %s, epoch %llu, up %s, %s values (%s), %u session%s\n",
-           status->address, status->version, (unsigned long long)status->epoch,
-           text_seconds((double)status->uptime_ms * 1e-3, uptime),
+    printf("pool %s: version %s, up %s, %s values (%s), %u session%s\n", status->address,
+           status->version, text_seconds((double)status->uptime_ms * 1e-3, uptime),
            text_count((int64_t)status->values, values), text_bytes(status->bytes, bytes),
            status->sessions, status->sessions == 1 ? "" : "s");
     if (status->losses)
@@ -122,17 +125,17 @@ static int run(const cmd_command *self, int argc, char **argv) {
         .size = sizeof session, .hub = cmd_hub_address(in.hub), .timeout_ms = STATUS_TIMEOUT_MS};
     cmd_pool pool;
     if (cmd_try(pool_open(&session, &pool)) != CMD_OK) return CMD_FAILED;
-    cJSON *rows = list_workers(&pool);
     int code = CMD_OK;
-    if (in.json)
-        code = print_json(&pool.status, rows);
+    if (cmd_json)
+        code = text_json(status_json(&pool));
     else
-        print_text(&pool.status, rows);
+        print_text(&pool.status, list_workers(&pool));
     pool_close(&pool);
     return code;
 }
 
 const cmd_command cmd_status = {.name = "status",
+                                .group = CMD_SEE,
                                 .summary = "Show a pool's workers and what they hold",
                                 .options = options,
                                 .take = take,

@@ -19,21 +19,15 @@ char *text_count(int64_t value, char out[TEXT_ROOM]) {
     return out;
 }
 
-char *text_bytes(uint64_t bytes, char out[TEXT_ROOM]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    while (value >= 1023.95 && unit < 6) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(out, TEXT_ROOM, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return out;
-}
+char *text_bytes(uint64_t bytes, char out[TEXT_ROOM]) { return shoal_bytes_text(bytes, out); }
 
 char *text_seconds(double seconds, char out[TEXT_ROOM]) {
     long long whole = (long long)(seconds + 0.5);
-    if (seconds < 0.00995)
+    if (seconds == 0)
+        snprintf(out, TEXT_ROOM, "0 s");
+    else if (seconds < 0.9995e-3)
+        snprintf(out, TEXT_ROOM, "%.0f us", seconds * 1e6);
+    else if (seconds < 0.00995)
         snprintf(out, TEXT_ROOM, "%.1f ms", seconds * 1e3);
     else if (seconds < 0.9995)
         snprintf(out, TEXT_ROOM, "%.0f ms", seconds * 1e3);
@@ -106,13 +100,17 @@ static void print_blocks(const cJSON *rows, const text_column *columns, int n_co
     }
 }
 
-void text_table(const cJSON *rows, const text_column *columns, int n_columns) {
-    enum { MOST = 16 };
+void text_table(const cJSON *rows, const text_column *all, int n_all) {
+    enum { MOST = 24 };
+    text_column columns[MOST];
+    int n_columns = 0;
+    assert(n_all <= MOST);
+    for (int i = 0; i < n_all; i++)
+        if (!all[i].wide || cmd_wide) columns[n_columns++] = all[i];
     int widths[MOST], total = 0, widest_title = 0, terminal = cmd_columns(stdout);
     bool right[MOST];
     const cJSON *row;
     char out[TEXT_ROOM];
-    assert(n_columns <= MOST);
     for (int i = 0; i < n_columns; i++) {
         int title = width_of(columns[i].title);
         widths[i] = title;
@@ -141,11 +139,27 @@ void text_table(const cJSON *rows, const text_column *columns, int n_columns) {
     }
 }
 
-int text_json(cJSON *json) {
-    char *printed = json != NULL ? cJSON_Print(json) : NULL;
+static int put_json(cJSON *json, bool one_line) {
+    char *printed = json == NULL ? NULL
+                    : one_line   ? cJSON_PrintUnformatted(json)
+                                 : cJSON_Print(json);
     cJSON_Delete(json);
     if (printed == NULL) return cmd_fail("out of memory for the JSON output");
     puts(printed);
     cJSON_free(printed);
     return CMD_OK;
+}
+
+int text_json(cJSON *json) { return put_json(json, false); }
+
+int text_json_line(cJSON *json) {
+    int code = put_json(json, true);
+    fflush(stdout);
+    return code;
+}
+
+int text_json_pair(const char *key, const char *value) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, key, value);
+    return text_json(root);
 }

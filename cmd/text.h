@@ -18,6 +18,7 @@ char *text_seconds(double seconds, char out[TEXT_ROOM]);
 typedef struct text_column {
     const char *key, *title;
     char *(*show)(double value, char out[TEXT_ROOM]); /* NULL: a plain number */
+    bool wide;                                        /* shown with --wide alone */
 } text_column;
 char *text_show_count(double value, char out[TEXT_ROOM]);
 char *text_show_bytes(double value, char out[TEXT_ROOM]);
@@ -28,9 +29,13 @@ char *text_show_percent(double value, char out[TEXT_ROOM]);
 /* Prints text that comes from elsewhere (a name, a token): nothing in it may steer the terminal. */
 void text_print(const char *text);
 /* Prints rows under titles, numbers to the right; as one block per row where the terminal is too
- * narrow. */
+ * narrow. Without --wide only the columns that usually fit into 80. */
 void text_table(const cJSON *rows, const text_column *columns, int n_columns);
 /* Prints JSON and a newline; deletes it. Returns an exit code. */
 int text_json(cJSON *json);
+/* The same on one line: for what comes bit by bit. */
+int text_json_line(cJSON *json);
+/* An object with one string. */
+int text_json_pair(const char *key, const char *value);
 
 #endif

@@ -1,5 +1,6 @@
 /* `shoal timeline`: a picture of who did what when. */
 #include "args.h"
+#include "output.h"
 #include "record.h"
 #include "text.h"
 #include "view/chrome.h"
@@ -12,19 +13,20 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { MOST_FILE = 512 << 20 };
+enum { KEY_WIDTH = 0x100, KEY_SCALE, MOST_FILE = 512 << 20 };
 
 typedef struct input {
     const char *hub, *output, *what; /* what: FILE or SECONDS */
     double width, scale;
-    bool quiet;
+    bool quiet, force;
 } input;
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
     {"output", 'o', "FILE", 0, "The picture, .svg or .png (default: timeline.svg)", 0},
-    {"width", 'w', "PIXELS", 0, "Its width (default: 1200)", 0},
-    {"scale", 's', "N", 0, "Pixels of a PNG for each of these (default: 2)", 0},
+    OUTPUT_OPTION_FORCE,
+    {"width", KEY_WIDTH, "PIXELS", 0, "Its width (default: 1200)", 0},
+    {"scale", KEY_SCALE, "N", 0, "Pixels of a PNG for each of these (default: 2)", 0},
     {"quiet", 'q', NULL, 0, "Do not tell how far it is", 0},
     CMD_OPTIONS_END};
 
@@ -32,10 +34,11 @@ static void take(void *to, int key, char *arg) {
     input *in = to;
     if (key == 'H') in->hub = arg;
     if (key == 'o') in->output = arg;
-    if (key == 'w')
+    if (key == KEY_WIDTH)
         in->width = (double)args_count("--width", arg, VIEW_TIMELINE_LEAST, VIEW_TIMELINE_MOST);
-    if (key == 's') in->scale = args_positive("--scale", arg);
+    if (key == KEY_SCALE) in->scale = args_positive("--scale", arg);
     if (key == 'q') in->quiet = true;
+    if (key == OUTPUT_KEY_FORCE) in->force = true;
     if (key == ARGP_KEY_ARG && in->what != NULL)
         cmd_usage("timeline takes one FILE, or a number of SECONDS");
     if (key == ARGP_KEY_ARG) in->what = arg;
@@ -96,7 +99,7 @@ static bool draw_png(const view_record *record, const input *in, FILE *file, cha
 
 static int draw(const view_record *record, const input *in) {
     char error[256] = "no memory for the picture", *beside;
-    FILE *file = record_open(in->output, &beside);
+    FILE *file = output_open(in->output, &beside);
     bool good;
     if (file == NULL) return CMD_FAILED;
     if (ends_in(in->output, ".png")) {
@@ -107,30 +110,46 @@ static int draw(const view_record *record, const input *in) {
         good = view_timeline_draw(record, in->width, &canvas);
         view_svg_end(file);
     }
-    if (good) return record_commit(file, beside, in->output);
-    record_drop(file, beside);
+    if (good) return output_commit(file, beside, in->output);
+    output_drop(file, beside);
     return cmd_fail("%s", error);
 }
 
 static int run(const cmd_command *self, int argc, char **argv) {
-    input in = {.output = "timeline.svg", .width = 1200, .scale = 2};
+    input in = {.output = "timeline.svg", .width = 1200};
     cmd_parse(self, argc, argv, &in);
     if (!ends_in(in.output, ".svg") && !ends_in(in.output, ".png"))
         cmd_usage("--output '%s': must end in .svg or .png", in.output);
     if (in.scale > 8) cmd_usage("--scale '%g': at most 8", in.scale);
+    if (in.scale > 0 && ends_in(in.output, ".svg"))
+        cmd_usage("--scale is for a PNG; an SVG has no pixels");
+    if (in.scale <= 0) in.scale = 2;
     bool number = in.what == NULL || is_number(in.what);
+    if (!number && (in.hub != NULL || in.quiet))
+        cmd_usage("--%s is for what is recorded now, not for the file %s",
+                  in.hub != NULL ? "hub" : "quiet", in.what);
+    if (output_check(in.output, in.force) != CMD_OK) return CMD_FAILED;
     double seconds = in.what != NULL && number ? record_seconds(in.what) : 2;
     view_record record = {0};
     int code = number ? record_pool(in.hub, seconds, VIEW_MOST_EVENTS, in.quiet, &record)
                       : load(in.what, &record);
     if (code == CMD_OK) code = draw(&record, &in);
-    if (code == CMD_OK) printf("%s\n", in.output);
+    if (code == CMD_OK && cmd_json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddStringToObject(root, "output", in.output);
+        cJSON_AddNumberToObject(root, "seconds", record.seconds);
+        cJSON_AddNumberToObject(root, "events", (double)record.n_spans);
+        code = text_json(root);
+    } else if (code == CMD_OK) {
+        printf("%s\n", in.output);
+    }
     view_record_fini(&record);
     return code;
 }
 
 const cmd_command cmd_timeline = {
     .name = "timeline",
+    .group = CMD_SEE,
     .args = "[FILE|SECONDS]",
     .summary = "Draw who did what when, from a trace or from now on",
     .doc = "FILE is what `shoal trace -o` wrote; a number records so many seconds (default: 2).",

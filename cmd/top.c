@@ -1,6 +1,7 @@
 /* `shoal top`: a pool, live. On a terminal it is a screen, elsewhere one picture after another. */
 #include "args.h"
-#include "pool.h"
+#include "status.h"
+#include "text.h"
 #include "view/screen.h"
 
 #include <poll.h>
@@ -10,7 +11,7 @@
 
 #include <ncurses.h>
 
-enum { TIMEOUT_MS = 3000, WIDE = 200 };
+enum { KEY_COUNT = 0x100, KEY_SMOOTH, TIMEOUT_MS = 3000, USUAL = 80, WIDE = 200 };
 
 typedef struct input {
     const char *hub;
@@ -21,17 +22,18 @@ typedef struct input {
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
     {"interval", 'i', "SECONDS", 0, "Time between two looks (default: 1)", 0},
-    {"smooth", 's', "PART", 0,
+    {"smooth", KEY_SMOOTH, "PART", 0,
      "Let rates follow by a part of each change, above 0 and up to 1 (default: 1)", 0},
-    {"count", 'c', "N", 0, "Print N pictures, as text, and end", 0},
+    {"count", KEY_COUNT, "N", 0, "Print N pictures, as text, and end", 0},
+    CMD_OPTION_WIDE,
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
     input *in = to;
     if (key == 'H') in->hub = arg;
     if (key == 'i') in->interval = args_positive("--interval", arg);
-    if (key == 's') in->smooth = args_positive("--smooth", arg);
-    if (key == 'c') in->count = args_count("--count", arg, 1, 1000000);
+    if (key == KEY_SMOOTH) in->smooth = args_positive("--smooth", arg);
+    if (key == KEY_COUNT) in->count = args_count("--count", arg, 1, 1000000);
 }
 
 /* Two looks at a pool: the last one and the one before. */
@@ -95,8 +97,12 @@ static int print_pictures(watch *w, const input *in) {
         poll(NULL, 0, (int)(in->interval * 1e3));
         if (cmd_stop != 0) break;
         if (!look(w)) return cmd_fail("%s", w->trouble);
+        if (cmd_json) {
+            if (text_json_line(status_json(&w->pool)) != CMD_OK) return CMD_FAILED;
+            continue;
+        }
         if (i > 0) putchar('\n');
-        draw(w, stdout, WIDE);
+        draw(w, stdout, cmd_wide ? WIDE : USUAL);
         fflush(stdout);
     }
     return CMD_OK;
@@ -154,7 +160,9 @@ static int run(const cmd_command *self, int argc, char **argv) {
     if (in.smooth > 1) cmd_usage("--smooth '%g': at most 1", in.smooth);
     if (in.interval > 3600) cmd_usage("--interval '%g': at most 3600 seconds", in.interval);
     cmd_catch_signals();
-    bool screen = in.count == 0 && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+    if (cmd_json && in.smooth < 1)
+        cmd_usage("--smooth: JSON tells sums, from which no rates are made");
+    bool screen = in.count == 0 && !cmd_json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
     /* What is wrong at first is told as by every other command. */
     int code = look(&w) ? CMD_OK : cmd_fail("%s", w.trouble);
     if (code == CMD_OK) code = screen ? run_screen(&w, &in) : print_pictures(&w, &in);
@@ -162,9 +170,13 @@ static int run(const cmd_command *self, int argc, char **argv) {
     return code;
 }
 
-const cmd_command cmd_top = {.name = "top",
-                             .summary = "Watch a pool: workers, operations, bytes, memory",
-                             .doc = "q ends it. A hub that is gone is looked for until it is back.",
-                             .options = options,
-                             .take = take,
-                             .run = run};
+const cmd_command cmd_top = {
+    .name = "top",
+    .group = CMD_SEE,
+    .summary = "Watch a pool: workers, operations, bytes, memory",
+    .doc = "On a terminal a screen, until q; elsewhere, and with --count, one picture after "
+           "another. A "
+           "hub that is gone is looked for until it is back. With --json a line for each look.",
+    .options = options,
+    .take = take,
+    .run = run};

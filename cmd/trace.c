@@ -1,5 +1,6 @@
 /* `shoal trace`: some seconds of a pool, event by event: a file for a viewer, and a summary. */
 #include "args.h"
+#include "output.h"
 #include "record.h"
 #include "text.h"
 #include "view/chrome.h"
@@ -7,30 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_JSON = 0x100, MOST_OPERATIONS = 12 };
+enum { KEY_EVENTS = 0x100, MOST_OPERATIONS = 12 };
 
 typedef struct input {
     const char *hub, *output;
     double seconds;
     int64_t events;
-    bool json, quiet;
+    bool quiet, force;
 } input;
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
     {"output", 'o', "FILE", 0, "Write every event, in Chrome's trace format", 0},
-    {"events", 'n', "N", 0, "End once N events have come", 0},
-    {"json", KEY_JSON, NULL, 0, "Print the summary as JSON", 0},
+    OUTPUT_OPTION_FORCE,
+    {"events", KEY_EVENTS, "N", 0, "End once N events have come", 0},
     {"quiet", 'q', NULL, 0, "Do not tell how far it is", 0},
+    CMD_OPTION_WIDE,
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
     input *in = to;
     if (key == 'H') in->hub = arg;
     if (key == 'o') in->output = arg;
-    if (key == 'n') in->events = args_count("--events", arg, 1, VIEW_MOST_EVENTS);
+    if (key == KEY_EVENTS) in->events = args_count("--events", arg, 1, VIEW_MOST_EVENTS);
     if (key == 'q') in->quiet = true;
-    if (key == KEY_JSON) in->json = true;
+    if (key == OUTPUT_KEY_FORCE) in->force = true;
     if (key == ARGP_KEY_ARG && in->seconds > 0) cmd_usage("trace takes one number, SECONDS");
     if (key == ARGP_KEY_ARG) in->seconds = record_seconds(arg);
 }
@@ -41,7 +43,7 @@ static const text_column lane_columns[] = {
     {"worker", "WORKER", NULL},
     {"slot", "SLOT", NULL},
     {"busy", "BUSY", text_show_percent},
-    {"waiting", "WAITING", text_show_percent},
+    {"waiting", "WAITING", text_show_percent, false},
     {"runs", "PROGRAMS", text_show_count},
     {"received_bytes", "IN", text_show_bytes},
     {"sent_bytes", "OUT", text_show_bytes},
@@ -130,25 +132,28 @@ static int print_text(const view_record *record, cJSON *lanes, cJSON *operations
 
 static int write_file(const view_record *record, const char *path) {
     char *beside;
-    FILE *file = record_open(path, &beside);
+    FILE *file = output_open(path, &beside);
     if (file == NULL) return CMD_FAILED;
-    view_chrome_write(file, record);
-    return record_commit(file, beside, path);
+    if (view_chrome_write(file, record)) return output_commit(file, beside, path);
+    output_drop(file, beside);
+    return cmd_fail("no memory to write %s", path);
 }
 
 static int run(const cmd_command *self, int argc, char **argv) {
     input in = {.events = VIEW_MOST_EVENTS};
     cmd_parse(self, argc, argv, &in);
+    if (in.force && in.output == NULL) cmd_usage("--force: there is no --output to overwrite");
     view_record record = {0};
+    if (in.output != NULL && output_check(in.output, in.force) != CMD_OK) return CMD_FAILED;
     int code = record_pool(in.hub, in.seconds > 0 ? in.seconds : 2, in.events, in.quiet, &record);
     if (code == CMD_OK && in.output != NULL) code = write_file(&record, in.output);
     if (code == CMD_OK) {
         double busy = 0;
         cJSON *lanes = list_lanes(&record, &busy), *operations = list_operations(&record, busy);
-        code = in.json ? print_json(&record, lanes, operations)
-                       : print_text(&record, lanes, operations);
+        code = cmd_json ? print_json(&record, lanes, operations)
+                        : print_text(&record, lanes, operations);
     }
-    if (code == CMD_OK && in.output != NULL && !in.json)
+    if (code == CMD_OK && in.output != NULL && !cmd_json)
         printf("\nwritten to %s: open it in chrome://tracing or https://ui.perfetto.dev\n",
                in.output);
     view_record_fini(&record);
@@ -157,6 +162,7 @@ static int run(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_trace = {
     .name = "trace",
+    .group = CMD_SEE,
     .args = "[SECONDS]",
     .summary = "Record what a pool does, for some seconds (default: 2)",
     .doc = "Prints what each worker did and what took the time; -o writes every event. Ctrl-C ends "

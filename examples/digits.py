@@ -6,6 +6,7 @@
 
 The digits are those that scikit-learn ships (Alpaydin and Kaynak, 1998).
 """
+import functools
 import gzip
 import importlib.util
 import pathlib
@@ -62,9 +63,16 @@ def main():
     schedule = optim.lr_scheduler.WarmupCosineLR(optimizer, args.steps // 20, args.steps)
     tests = shoal.tensor(images[unseen]), shoal.tensor(labels[unseen])
 
+    per_epoch = len(train) // args.batch
+
+    @functools.lru_cache(1)
+    def epoch(number):
+        return np.random.default_rng((args.seed, number)).permutation(train)
+
     def batch(step):
         # The step decides the batch, so that a run that goes on sees what it would have seen.
-        chosen = np.random.default_rng((args.seed, step)).choice(train, args.batch, replace=False)
+        number, at = divmod(step, per_epoch)
+        chosen = epoch(number)[at * args.batch:(at + 1) * args.batch]
         return images[chosen], labels[chosen]
 
     def loss(x, y):
@@ -73,8 +81,10 @@ def main():
     def check():
         return "unseen right", (model(tests[0]).argmax(1) == tests[1]).float().mean().item()
 
-    run.Run(args, model, optimizer, schedule, batch, loss, check).train()
+    if not 1 <= args.batch <= len(train):
+        run.fail(f"--batch {args.batch}: from 1 to {len(train)}")
+    return run.Run(args, model, optimizer, schedule, batch, loss, check)
 
 
 if __name__ == "__main__":
-    main()
+    main().train()

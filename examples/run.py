@@ -1,14 +1,16 @@
 """What the training examples share: where they run, progress, the loss curve, checkpoints.
 
-A run lies in a folder: checkpoint.safetensors, losses.csv and losses.png. With --resume it goes on from the
-checkpoint, to the same numbers as if it had never stopped.
+A run lies in a folder: checkpoint.safetensors, losses.csv, checks.csv and, at the end, losses.png. With
+--resume it goes on from the checkpoint, to the same numbers as if it had never stopped.
+
+What is written costs the same at the end of a run as at its start: tables grow by lines, checkpoints are
+some seconds apart, and the picture is drawn once.
 """
 import argparse
 import pathlib
 import sys
 import time
 
-import curve
 import numpy as np
 import shoal
 
@@ -24,7 +26,9 @@ def options(description, steps, out):
     parser.add_argument("--workers", type=int, default=0, help="workers inside this process")
     parser.add_argument("--spread", action="store_true",
                         help="divide each batch between the workers")
-    parser.add_argument("--every", type=int, default=50, help="steps between reports (50)")
+    parser.add_argument("--every", type=int, help="steps between reports (a twentieth of all)")
+    parser.add_argument("--save", type=float, default=10, metavar="SECONDS",
+                        help="at least so long between two checkpoints (10)")
     parser.add_argument("--seed", type=int, default=1)
     return parser
 
@@ -46,6 +50,47 @@ def spread(args, *tensors):
     return tuple(t.place(axis=0) if args.spread else t for t in tensors)
 
 
+class Table:
+    """A table of steps and values in a file, which grows by lines."""
+
+    def __init__(self, path, name, rows):
+        """rows: how many there are to go on from; what stands after them is cut off."""
+        head = f"step,{name}\n"
+        kept = path.read_text().splitlines(keepends=True)[:1 + rows] if rows else [head]
+        if len(kept) != 1 + rows:
+            fail(f"{path}: {len(kept) - 1} rows, where the checkpoint has {rows}")
+        path.write_text("".join(kept))
+        self.rows, self.file = rows, path.open("a")
+
+    def add(self, first, values, apart=1):
+        self.file.writelines(f"{first + i * apart},{v:.9g}\n" for i, v in enumerate(values))
+        self.file.flush()
+        self.rows += len(values)
+
+
+def draw(out):
+    """Draws losses and checks into losses.png."""
+    try:
+        import matplotlib
+    except ImportError:
+        print(f"{out}/losses.png is not drawn: pip install matplotlib")
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    losses, checks = (np.loadtxt(out / f"{n}.csv", delimiter=",", skiprows=1, ndmin=2)
+                      for n in ("losses", "checks"))
+    figure, axes = pyplot.subplots(figsize=(9.6, 5.4), layout="constrained")
+    width = 1 + len(losses) // 100
+    means = np.convolve(losses[:, 1], np.ones(width) / width, "valid")
+    axes.plot(losses[width - 1:, 0], means, label=f"loss, mean of {width}")
+    axes.plot(*checks.T, "o-", label=(out / "checks.csv").read_text().split("\n")[0].split(",")[1])
+    axes.set_xlabel("step")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(out / "losses.png", dpi=100)
+    pyplot.close(figure)
+
+
 class Run:
     """Trains a model: loss(*batch(step)) is what falls, `check()` a number and its name, to be shown.
 
@@ -56,35 +101,31 @@ class Run:
         self.args, self.model, self.optimizer, self.schedule = args, model, optimizer, schedule
         self.batch, self.loss, self.check = batch, loss, check
         self.learn = shoal.compile(self.learn, replay=True)
-        self.step, self.losses, self.checks = 0, [], []
+        self.every = args.every or max(args.steps // 20, 1)
         self.path = args.out / "checkpoint.safetensors"
         args.out.mkdir(parents=True, exist_ok=True)
-        if args.resume:
-            self.load()
+        self.step, self.saved, self.name = 0, -np.inf, None
+        rows = self.load() if args.resume else [0, 0]
+        self.losses = Table(args.out / "losses.csv", "loss", rows[0])
+        self.checks = Table(args.out / "checks.csv", self.evaluated()[0], rows[1])
 
     def load(self):
-        """Goes on from the checkpoint."""
+        """Goes on from the checkpoint; how many rows the tables had."""
         state = shoal.load(self.path)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
         shoal.set_rng_state(state["random"])
-        self.step, self.losses = state["step"], state["losses"].tolist()
-        self.checks = [tuple(c) for c in state["checks"]]
+        self.step = state["step"]
         print(f"resumed at step {self.step}")
+        return state["rows"]
 
     def save(self):
-        """Writes checkpoint, losses and curve."""
+        """Writes a checkpoint: of one size, however long the run is."""
         shoal.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                     "schedule": self.schedule.state_dict(), "random": shoal.get_rng_state(),
-                    "step": self.step, "losses": shoal.tensor(np.array(self.losses)),
-                    "checks": self.checks}, self.path)
-        steps = np.arange(1, len(self.losses) + 1)
-        np.savetxt(self.args.out / "losses.csv", np.stack([steps, self.losses], 1), "%.9g",
-                   delimiter=",", header="step,loss", comments="")
-        curve.draw(self.args.out / "losses.png", [
-            (steps, curve.smoothed(self.losses, 1 + len(self.losses) // 100)),
-            ([s for s, _ in self.checks], [v for _, v in self.checks])])
+                    "step": self.step, "rows": [self.losses.rows, self.checks.rows]}, self.path)
+        self.saved = time.monotonic()
 
     def learn(self, *batch):
         """One step; its loss. Recorded once, then replayed."""
@@ -96,29 +137,40 @@ class Run:
         self.schedule.step()
         return loss
 
+    def evaluated(self):
+        """(name, value) of the check."""
+        self.model.eval()
+        with shoal.no_grad():
+            return self.check()
+
     def train(self):
         """Runs to the last step; returns the last check."""
         args, waiting, value = self.args, [], None
-        began, first = time.monotonic(), self.step
+        before, since = self.step, time.monotonic()
+        began, first = since, self.step
         while self.step < args.steps:
             self.model.train()
             waiting.append(self.learn(*self.batch(self.step)))
             self.step += 1
-            if self.step % args.every and self.step != args.steps:
+            if self.step % self.every and self.step != args.steps:
                 continue
             # Losses are read now and then, so that steps need not wait for each other.
-            self.losses += shoal.stack(waiting).tolist() if len(waiting) > 1 else \
-                [waiting[0].item()]
+            losses = shoal.stack(waiting).tolist()
+            self.losses.add(self.step - len(waiting) + 1, losses)
             waiting.clear()
-            self.model.eval()
-            with shoal.no_grad():
-                name, value = self.check()
-            self.checks.append((self.step, value))
-            self.save()
-            speed = (self.step - first) / (time.monotonic() - began)
-            print(f"step {self.step:6}/{args.steps}  loss {self.losses[-1]:.4f}  {name} {value:.4f}  "
-                  f"lr {self.schedule.get_last_lr()[0]:.2e}  {speed:.1f} steps/s", flush=True)
-        print(f"{self.args.out}: checkpoint.safetensors, losses.csv, losses.png")
+            name, value = self.evaluated()
+            self.checks.add(self.step, [value])
+            now = time.monotonic()
+            if now - self.saved >= args.save or self.step == args.steps:
+                self.save()
+            print(f"step {self.step:6}/{args.steps}  loss {losses[-1]:.4f}  {name} {value:.4f}  "
+                  f"lr {self.schedule.get_last_lr()[0]:.2e}  "
+                  f"{(self.step - before) / (now - since):.1f} steps/s", flush=True)
+            before, since = self.step, time.monotonic()
+        self.seconds = since - began
+        print(f"{self.step - first} steps in {self.seconds:.2f} s")
+        draw(args.out)
+        print(f"{args.out}: checkpoint.safetensors, losses.csv, checks.csv, losses.png")
         return value
 
 

@@ -44,7 +44,7 @@ def test_daemons_start_work_and_end(home):
         assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
         assert {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (1, 2)} == \
             {str(home.logs / ("hub.log" if pid == hub else "worker-left.log"))}
-    assert home.shoal("stop").splitlines() == ["worker-left: ended", "hub: ended"]
+    assert home.shoal("stop", "--all").splitlines() == ["worker-left: ended", "hub: ended"]
     assert not alive(hub) and not alive(left)
     assert list(home.runtime.glob("*.pid")) == []
     for name, lines in ("hub", ["listening at shm:hub", "left joined", "ends, as it was asked to"]), \
@@ -86,8 +86,8 @@ def test_several_daemons_have_names(home):
                      "hub-blue\n")
     assert alive(home.pid("hub"))
     assert home.shoal("stop", "hub") == "hub: ended\n"
-    assert home.shoal("stop") == "worker-b1: ended\nhub-blue: ended\n"
-    assert home.shoal("stop") == "nothing runs in the background\n"
+    assert home.shoal("stop", "--all") == "worker-b1: ended\nhub-blue: ended\n"
+    assert home.shoal("stop", "--all") == "nothing runs in the background\n"
 
 
 def test_pid_files_of_the_dead_do_not_count(home):
@@ -97,7 +97,7 @@ def test_pid_files_of_the_dead_do_not_count(home):
     until(lambda: not alive(pid))
     # The number may be another process's by now, which must not be harmed.
     (home.runtime / "hub.pid").write_text(f"{os.getpid()}\n")
-    assert home.shoal("stop") == "nothing runs in the background\n"
+    assert home.shoal("stop", "--all") == "nothing runs in the background\n"
     home.shoal("hub", "--daemon")
     assert home.pid("hub") != pid
 
@@ -107,7 +107,7 @@ def test_a_stopped_daemon_is_named(home):
     pid = home.pid("hub")
     os.kill(pid, signal.SIGSTOP)
     started = time.monotonic()
-    message = home.shoal("stop", code=1)
+    message = home.shoal("stop", "hub", code=1)
     assert 14 < time.monotonic() - started < 25
     assert message == (f"shoal: hub, process {pid}, has not ended within 15 s; 'kill -9 {pid}' ends "
                        "it without ado\n")
@@ -169,7 +169,7 @@ def test_log_levels(home):
     def started(*args, **variables):
         home.shoal("hub", "--daemon", *args, **variables)
         home.shoal("status")
-        home.shoal("stop")
+        home.shoal("stop", "--all")
         log = home.log("hub")
         (home.logs / "hub.log").unlink()
         assert all(STAMP.match(line) for line in log.splitlines()), log
@@ -316,7 +316,7 @@ def test_metrics_answer_nothing_else(home):
 def test_metrics_are_off_unless_asked_and_local_unless_told(home):
     assert "metrics" not in home.shoal("hub", "--daemon")
     assert listening(home.pid("hub")) == set()
-    home.shoal("stop")
+    home.shoal("stop", "--all")
     url = start_with_metrics(home)
     port = int(re.search(r":(\d+)/", url)[1])
     pid = home.pid("hub")
@@ -325,7 +325,7 @@ def test_metrics_are_off_unless_asked_and_local_unless_told(home):
     message = home.shoal("hub", "--daemon=two", "--address", "shm:two",
                          f"--metrics=127.0.0.1:{port}", code=1)
     assert message == f"shoal: serving metrics at 127.0.0.1:{port}: Address already in use\n"
-    home.shoal("stop")
+    home.shoal("stop", "--all")
     assert listening(pid) == set()
     out = home.shoal("hub", "--daemon", "--metrics=0.0.0.0:0")
     assert "hub: the metrics are open to whoever reaches that address, and not encrypted\n" in out

@@ -106,7 +106,7 @@ def test_who_has_not_joined(home, guest):
     guest.shoal("join", token)
     assert finding(guest, "hub", "--hub", address, code=0)[0] == "note"
     # The hub is gone: the port refuses.
-    home.shoal("stop")
+    home.shoal("stop", "--all")
     state, detail, advice = finding(guest, "hub", "--hub", address)
     port = address.rpartition(":")[2]
     assert state == "trouble" and f"127.0.0.1 port {port}: Connection refused" in detail
@@ -117,7 +117,7 @@ def test_who_has_not_joined(home, guest):
 def test_what_listens_is_no_hub(home, guest):
     address, token = listen(home)
     guest.shoal("join", token)
-    home.shoal("stop")
+    home.shoal("stop", "--all")
     with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))):
         state, _, advice = finding(guest, "hub", "--hub", address)
     assert state == "trouble" and advice.startswith("something listens there, but does not answer as that hub: ")

@@ -31,7 +31,7 @@ def run(name, out, *args):
 def is_png(path):
     """Whether a file is a PNG whose rows are all there, and not blank."""
     data = path.read_bytes()
-    width, height = struct.unpack(">II", data[16:24])
+    width, height, _, colour = struct.unpack(">IIBB", data[16:26])
     at, rows = 8, b""
     while at < len(data):
         size, kind = struct.unpack(">I4s", data[at:at + 8])
@@ -40,7 +40,7 @@ def is_png(path):
         rows += data[at + 8:at + 8 + size] if kind == b"IDAT" else b""
         at += 12 + size
     plain = zlib.decompress(rows)
-    return data[:4] == b"\x89PNG" and len(plain) == height * (1 + 3 * width) and \
+    return data[:4] == b"\x89PNG" and len(plain) == height * (1 + {2: 3, 6: 4}[colour] * width) and \
         len(set(plain)) > 3
 
 

@@ -129,7 +129,7 @@ def test_debug(capsys):
     gt.debug.print_worker_stats()
     assert "Workers (1):" in capsys.readouterr().out
     stats = gt.debug.get_worker_stats()
-    assert all(s["operations"] > 0 for s in stats.values())
+    assert all(s["operations"]["total"] > 0 for s in stats.values())
 
 
 # ---- signals ----

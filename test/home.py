@@ -49,7 +49,7 @@ def home(tmp_path):
                                                   text=True).strip())
     made = Home(folder)
     yield made
-    made.shoal("stop")
+    made.shoal("stop", "--all")
     for process in reversed(made.processes):
         process.terminate()
         process.wait(20)

@@ -1,7 +1,8 @@
-"""Files against the packages that own their formats: NumPy for .npy, `gguf` for .gguf, down to the
-bit; and what damaged files say."""
+"""Files against the packages that own their formats: NumPy for .npy, `gguf` for .gguf, `safetensors` for
+.safetensors, down to the bit; and what damaged files say."""
 import importlib.util
 import io
+import json
 import pathlib
 import random
 import struct
@@ -10,6 +11,7 @@ import sys
 import gguf
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import shoal
 
@@ -155,6 +157,54 @@ def test_damaged_gguf(tmp_path):
                             + whole[at + struct.calcsize(field):])
         with pytest.raises(shoal.ShoalError, match="damaged.gguf"):
             shoal.File(damaged)
+
+
+def test_safetensors(tmp_path):
+    path = tmp_path / "a.safetensors"
+    kinds = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
+    arrays = {f"{kind}.{n}": (np.arange(int(np.prod(shape))) % 2 if kind == "?" else np.arange(int(np.prod(shape))))
+              .reshape(shape).astype(kind) for kind in kinds
+              for n, shape in enumerate([(), (0, 3), (5,), (2, 3, 4)])}
+    safetensors.numpy.save_file(arrays, path, {"made by": "somebody else"})
+    with open(path, "rb") as file:
+        assert file.read(9)[8:] == b"{"
+    file = shoal.File(path)
+    assert {t[0] for t in file.tensors()} == set(arrays)
+    for name, array in arrays.items():
+        got = file.load(name).numpy()
+        assert got.dtype == array.dtype and got.shape == array.shape and np.array_equal(got, array), name
+    with pytest.raises(shoal.NotFoundError, match="has no tensor among its 48 called 'x'"):
+        file.load("x")
+
+
+def test_bfloat16_in_safetensors(tmp_path):
+    path = tmp_path / "b.safetensors"
+    header = json.dumps({"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<HH", 0x3f80, 0xc000))
+    assert shoal.File(path).load("x").float().tolist() == [1.0, -2.0]
+
+
+@pytest.mark.parametrize("row, words", [
+    ({"dtype": "F4", "shape": [2], "data_offsets": [0, 8]}, "of type 'F4'"),
+    ({"shape": [2], "data_offsets": [0, 8]}, "of type 'none'"),
+    ({"dtype": "F32", "data_offsets": [0, 8]}, "has no shape"),
+    ({"dtype": "F32", "shape": [2.5], "data_offsets": [0, 8]}, "a dimension that is none"),
+    ({"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}, "a dimension that is none"),
+    ({"dtype": "F32", "shape": [1] * 9, "data_offsets": [0, 4]}, "more than 8 axes"),
+    ({"dtype": "F32", "shape": [2], "data_offsets": [0]}, "does not say where"),
+    ({"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}, "does not say where"),
+    ({"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}, "another size than its shape says"),
+    ({"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}, "is cut off: 'x' ends at byte 16 of 8"),
+    ({"dtype": "F32", "shape": [1 << 40] * 2, "data_offsets": [0, 8]}, "larger than 2^63 bytes"),
+    (None, "no JSON object"),
+])
+def test_damaged_safetensors(tmp_path, row, words):
+    path = tmp_path / "damaged.safetensors"
+    header = b"{ nonsense" if row is None else json.dumps({"x": row}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    with pytest.raises(shoal.ShoalError) as caught:
+        shoal.File(path)
+    assert words in str(caught.value) and "damaged.safetensors" in str(caught.value)
 
 
 def test_mutated_files(tmp_path):

@@ -375,7 +375,7 @@ def test_timeline(busy, tmp_path):
         x, y, w, h = (float(shape.get(k)) for k in ("x", "y", "width", "height"))
         assert 0 <= x <= x + w <= 1200.1 and 0 <= y <= y + h <= height and w > 0 and h > 0
     assert svg.stat().st_size < 1 << 20
-    done = subprocess.run([SHOAL, "timeline", "0.2", "-o", png, "-w", "700", "-s", "1.5", "--hub",
+    done = subprocess.run([SHOAL, "timeline", "0.2", "-o", png, "--width", "700", "--scale", "1.5", "--hub",
                            busy.address], capture_output=True, text=True, timeout=30)
     if "no cairo" in done.stderr:
         pytest.skip("a build without cairo")

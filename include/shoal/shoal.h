@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-/* "0.1.0" */
+/* The version of the library, "MAJOR.MINOR.PATCH"; SHOAL_VERSION_NUMBER is that of its headers. */
 SHOAL_API const char *shoal_version(void);
 
 /* ---- sessions ---- */
@@ -587,7 +587,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_explain(shoal_tensor *tensor, bo
 
 /* ---- files ---- */
 
-/* An open file of tensors: .npy or .gguf, told by its contents. Mapped into memory. */
+/* An open file of tensors: .npy, .safetensors or .gguf, told by its contents. Mapped into memory.
+ */
 typedef struct shoal_file shoal_file;
 typedef struct shoal_file_tensor {
     const char *name;     /* "" in a .npy */
@@ -618,7 +619,22 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint64_t index,
                                                           shoal_session *session,
                                                           shoal_tensor **out);
-/* Writes a .npy beside the path and renames it into place. */
+/* Writes one tensor, part after part in row-major order, beside the path and renames it into place:
+ * a .safetensors (which calls it "value") where the path ends so, else a .npy. A file that is there
+ * is replaced. One thread at a time. */
+typedef struct shoal_writer shoal_writer;
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_open(const char *path,
+                                                            const shoal_type *type,
+                                                            shoal_writer **out);
+/* Fails with INVALID for more bytes than the tensor has. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_append(shoal_writer *writer,
+                                                              const void *data, uint64_t bytes);
+/* Gives the file its name; the writer is closed, also when that fails. INVALID when bytes are
+ * missing. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_commit(shoal_writer **writer);
+/* Gives up what has not been committed. */
+SHOAL_API void shoal_writer_close(shoal_writer **writer);
+/* Writes a whole tensor so. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_npy_write(const char *path, shoal_dtype dtype,
                                                           uint32_t rank, const int64_t *dims,
                                                           const void *data);

@@ -13,6 +13,15 @@
 extern "C" {
 #endif
 
+/* The version of these headers; shoal_version() tells that of the library. */
+#define SHOAL_VERSION_MAJOR 0
+#define SHOAL_VERSION_MINOR 1
+#define SHOAL_VERSION_PATCH 0
+/* One number to compare with: SHOAL_VERSION_NUMBER >= SHOAL_MAKE_VERSION(0, 1, 0). */
+#define SHOAL_MAKE_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define SHOAL_VERSION_NUMBER                                                                       \
+    SHOAL_MAKE_VERSION(SHOAL_VERSION_MAJOR, SHOAL_VERSION_MINOR, SHOAL_VERSION_PATCH)
+
 #if defined(__GNUC__)
 #define SHOAL_API __attribute__((visibility("default")))
 #define SHOAL_CHECK_RESULT __attribute__((warn_unused_result))
@@ -88,6 +97,10 @@ SHOAL_API size_t shoal_dtype_size(shoal_dtype dtype);
 SHOAL_API char shoal_dtype_kind(shoal_dtype dtype);
 /* Finds an element type by its name ("float32", or MLIR's "f32"). Fails with INVALID. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dtype_find(const char *name, shoal_dtype *out);
+
+/* A number of bytes for people, in units of 1024: "0 B", "12.5 MiB", "343 KiB". Returns `out`. */
+#define SHOAL_BYTES_ROOM 16
+SHOAL_API char *shoal_bytes_text(uint64_t bytes, char out[SHOAL_BYTES_ROOM]);
 
 #define SHOAL_MAX_RANK 8
 

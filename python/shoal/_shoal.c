@@ -234,6 +234,15 @@ static PyObject *setup(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* use_class(class): what tensors are from now on; returns what they were. */
+static PyObject *use_class(PyObject *module, PyObject *class) {
+    (void)module;
+    PyObject *before = (PyObject *)tensor_class; /* its reference goes to the caller */
+    Py_INCREF(class);
+    tensor_class = (PyTypeObject *)class;
+    return before;
+}
+
 static PyObject *names_of(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
@@ -249,6 +258,7 @@ static PyObject *names_of(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {{"setup", setup, METH_VARARGS, NULL},
+                                  {"use_class", use_class, METH_O, NULL},
                                   {"event_kinds", event_kinds, METH_NOARGS, NULL},
                                   {"names", names_of, METH_NOARGS, NULL},
                                   {"write_npy", write_npy, METH_VARARGS, NULL},

@@ -76,7 +76,7 @@ def draw(shape, distribution, dtype, seed=None, stream=0, generator=None):
 
 def rand(*shape, dtype="float32", seed=None, stream=0, generator=None, device=None,
          requires_grad=False):
-    """Numbers evenly spread over [0, 1): rand(2, 3) or rand((2, 3), seed=7).
+    """Numbers of the uniform distribution over [0, 1): rand(2, 3) or rand((2, 3), seed=7).
 
     seed, stream: integers or integer scalars; without a seed the generator's next stream.
     """

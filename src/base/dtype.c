@@ -90,3 +90,13 @@ char *base_type_text(const shoal_type *type, char *out) {
     snprintf(out + used, BASE_TYPE_TEXT - used, "]");
     return out;
 }
+
+char *shoal_bytes_text(uint64_t bytes, char out[SHOAL_BYTES_ROOM]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 999.5 && unit < 6; unit++) value /= 1024;
+    snprintf(out, SHOAL_BYTES_ROOM, "%.*f %s", unit > 0 && value < 99.95 ? 1 : 0, value,
+             units[unit]);
+    return out;
+}

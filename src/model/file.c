@@ -49,8 +49,11 @@ shoal_status shoal_file_open(const char *path, shoal_file **out) {
         status = model_npy_open(file);
     else if (status == SHOAL_OK && model_is_gguf(file))
         status = model_gguf_open(file);
+    else if (status == SHOAL_OK && model_is_safetensors(file))
+        status = model_safetensors_open(file);
     else if (status == SHOAL_OK)
-        status = base_fail(SHOAL_FORMAT, "%s is neither a .npy nor a .gguf file", path);
+        status =
+            base_fail(SHOAL_FORMAT, "%s is neither a .npy, a .safetensors nor a .gguf file", path);
     if (status != SHOAL_OK)
         shoal_file_close(&file);
     else

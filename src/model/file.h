@@ -8,6 +8,7 @@
 #define MODEL_FILE_H
 
 #include "base/arena.h"
+#include "base/str.h"
 #include "shoal/shoal.h"
 
 #include <stdatomic.h>
@@ -58,9 +59,14 @@ struct shoal_file {
 
 shoal_status model_npy_open(shoal_file *file);
 shoal_status model_gguf_open(shoal_file *file);
+shoal_status model_safetensors_open(shoal_file *file);
 shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t index, char **out);
 bool model_is_npy(const shoal_file *file);
 bool model_is_gguf(const shoal_file *file);
+bool model_is_safetensors(const shoal_file *file);
+/* What stands before the elements of a file with one tensor, which a .safetensors names. */
+shoal_status model_npy_header(const shoal_type *type, base_str *out);
+shoal_status model_safetensors_header(const shoal_type *type, const char *name, base_str *out);
 
 /* The bytes of a tensor that is stored just as its type says, dense and row-major; else NULL. They
  * stay as long as the file is open. */

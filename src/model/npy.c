@@ -5,13 +5,7 @@
 
 #include "base/str.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char magic[] = "\x93NUMPY";
 
@@ -171,72 +165,26 @@ shoal_status model_npy_open(shoal_file *file) {
 
 /* ---- writing ---- */
 
-static shoal_status header_text(shoal_dtype dtype, uint32_t rank, const int64_t *dims,
-                                base_str *out) {
-    char kind = shoal_dtype_kind(dtype);
+shoal_status model_npy_header(const shoal_type *type, base_str *out) {
+    shoal_dtype dtype = (shoal_dtype)type->dtype;
     unsigned size = (unsigned)shoal_dtype_size(dtype);
+    base_str dict;
     if (dtype == SHOAL_BF16)
         return base_fail(SHOAL_UNSUPPORTED, ".npy has no bfloat16; convert to float32 first");
-    base_str_format(out, "{'descr': '%c%c%u', 'fortran_order': False, 'shape': (",
-                    size == 1 ? '|' : '<', kind, size);
-    for (uint32_t i = 0; i < rank; i++)
-        base_str_format(out, i ? ", %lld" : "%lld", (long long)dims[i]);
-    base_str_text(out, rank == 1 ? ",), }" : "), }");
+    base_str_init(&dict);
+    base_str_format(&dict, "{'descr': '%c%c%u', 'fortran_order': False, 'shape': (",
+                    size == 1 ? '|' : '<', shoal_dtype_kind(dtype), size);
+    for (uint32_t i = 0; i < type->rank; i++)
+        base_str_format(&dict, i ? ", %lld" : "%lld", (long long)type->dims[i]);
+    base_str_text(&dict, type->rank == 1 ? ",), }" : "), }");
     /* Elements begin at a multiple of 64, after a line end. */
-    while ((10 + out->size + 1) % 64 && !out->failed) base_str_text(out, " ");
-    base_str_text(out, "\n");
-    return base_str_status(out);
-}
-
-static bool write_all(int fd, const void *data, size_t bytes) {
-    const char *at = data;
-    while (bytes) {
-        ssize_t n = write(fd, at, bytes < (1 << 30) ? bytes : 1 << 30);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
-shoal_status shoal_npy_write(const char *path, shoal_dtype dtype, uint32_t rank,
-                             const int64_t *dims, const void *data) {
-    shoal_type type = {.dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
-    if (rank > SHOAL_MAX_RANK)
-        return base_fail(SHOAL_INVALID, "rank %u is over the limit of %d", rank, SHOAL_MAX_RANK);
-    if (rank) memcpy(type.dims, dims, rank * sizeof *dims);
-    int64_t count;
-    SHOAL_TRY(base_type_elements(&type, &count));
-    base_str head, name;
-    base_str_init(&head);
-    base_str_init(&name);
-    base_str_format(&name, "%s.XXXXXX", path);
-    shoal_status status = header_text(dtype, rank, dims, &head);
-    if (status == SHOAL_OK) status = base_str_status(&name);
-    int fd = status == SHOAL_OK ? mkstemp(name.data) : -1;
-    if (status == SHOAL_OK && fd < 0) status = base_fail_errno(errno, "writing %s", path);
-    if (fd >= 0) {
-        uint8_t start[10] = {
-            0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)head.size, (uint8_t)(head.size >> 8)};
-        bool ok = write_all(fd, start, sizeof start) && write_all(fd, head.data, head.size) &&
-                  write_all(fd, data, (size_t)base_type_bytes(&type)) && !fchmod(fd, 0644) &&
-                  !fsync(fd);
-        int error = errno;
-        if (close(fd) && ok) {
-            ok = false;
-            error = errno;
-        }
-        if (ok && rename(name.data, path)) {
-            ok = false;
-            error = errno;
-        }
-        if (!ok) {
-            unlink(name.data);
-            status = base_fail_errno(error, "writing %s", path);
-        }
-    }
-    base_str_fini(&head);
-    base_str_fini(&name);
-    return status;
+    while ((10 + dict.size + 1) % 64 && !dict.failed) base_str_text(&dict, " ");
+    base_str_text(&dict, "\n");
+    const char start[10] = {
+        '\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, (char)dict.size, (char)(dict.size >> 8)};
+    base_str_bytes(out, start, sizeof start);
+    base_str_bytes(out, dict.data, dict.size);
+    shoal_status status = base_str_status(&dict);
+    base_str_fini(&dict);
+    return status == SHOAL_OK ? base_str_status(out) : status;
 }

@@ -3,7 +3,6 @@
 #include "plan/draft.h"
 
 #include <cjson/cJSON.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,14 +27,9 @@ typedef struct teller {
     cJSON *json, *steps;
 } teller;
 
-static void put_bytes(base_str *s, double bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    while (bytes >= 1024 && unit < 4) {
-        bytes /= 1024;
-        unit++;
-    }
-    base_str_format(s, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+static void put_bytes(base_str *s, uint64_t bytes) {
+    char text[SHOAL_BYTES_ROOM];
+    base_str_text(s, shoal_bytes_text(bytes, text));
 }
 
 static void put_seconds(base_str *s, double seconds) {
@@ -116,7 +110,7 @@ static shoal_status tell_exchange(teller *t, const plan_step *step) {
     const char *from = layout_text(t, &step->from->layout), *to = layout_text(t, &step->to->layout);
     if (!from || !to) return SHOAL_NO_MEMORY;
     base_str_format(&t->text, "  value %u moves, %s -> %s: ", step->from->value, from, to);
-    put_bytes(&t->text, (double)step->bytes);
+    put_bytes(&t->text, step->bytes);
     base_str_text(&t->text, ", ");
     put_seconds(&t->text, step->seconds);
     cJSON *object = cJSON_CreateObject(), *moves = cJSON_AddArrayToObject(object, "moves");
@@ -130,7 +124,7 @@ static shoal_status tell_exchange(teller *t, const plan_step *step) {
         if (i < MOST_PAIRS) {
             base_str_format(&t->text, "%s%s to %s ", i ? ", " : " (",
                             name_of(slot_of(t, pairs[i].from)), name_of(slot_of(t, pairs[i].to)));
-            put_bytes(&t->text, (double)pairs[i].bytes);
+            put_bytes(&t->text, pairs[i].bytes);
         }
         cJSON *move = cJSON_CreateObject();
         cJSON_AddNumberToObject(move, "from", pairs[i].from);
@@ -171,14 +165,15 @@ static void tell_slots(teller *t, const plan_result *result) {
     double total = 0;
     cJSON *slots = cJSON_AddArrayToObject(t->json, "slots");
     for (uint32_t i = 0; i < result->n_programs; i++) total += result->programs[i].flops;
-    base_str_text(&t->text, "slot                  share        bytes in       bytes out\n");
+    base_str_text(&t->text, "slot                  share          in         out\n");
+    char in[SHOAL_BYTES_ROOM], out[SHOAL_BYTES_ROOM];
     for (uint32_t i = 0; i < result->n_programs; i++) {
         const plan_program *program = &result->programs[i];
         const plan_slot *slot = slot_of(t, program->slot);
         const traffic *bytes = &t->traffic[slot - t->d->pool->slots];
         double share = total > 0 ? program->flops / total : 0;
-        base_str_format(&t->text, "%-18s %6.1f %% %15" PRIu64 " %15" PRIu64 "\n", name_of(slot),
-                        100 * share, bytes->in, bytes->out);
+        base_str_format(&t->text, "%-18s %6.1f %% %11s %11s\n", name_of(slot), 100 * share,
+                        shoal_bytes_text(bytes->in, in), shoal_bytes_text(bytes->out, out));
         cJSON *object = cJSON_CreateObject();
         cJSON_AddNumberToObject(object, "slot", program->slot);
         cJSON_AddStringToObject(object, "name", name_of(slot));
@@ -194,14 +189,15 @@ static void tell_slots(teller *t, const plan_result *result) {
 
 static void tell_links(teller *t) {
     cJSON *links = cJSON_AddArrayToObject(t->json, "links");
-    if (t->links.count) base_str_format(&t->text, "%-32s %17s\n", "link", "bytes");
+    if (t->links.count) base_str_format(&t->text, "%-32s %11s\n", "link", "moved");
     for (size_t i = 0; i < t->links.count; i++) {
         const pair *link = &t->links.data[i];
         const plan_slot *from = slot_of(t, link->from), *to = slot_of(t, link->to);
         const plan_link *way = plan_link_between(t->d, from->peer, to->peer);
         bool by_hub = way && way->relayed;
-        base_str_format(&t->text, "%-14s to %-14s %17" PRIu64 "%s\n", name_of(from), name_of(to),
-                        link->bytes, by_hub ? "  by way of the hub" : "");
+        char moved[SHOAL_BYTES_ROOM];
+        base_str_format(&t->text, "%-14s to %-14s %11s%s\n", name_of(from), name_of(to),
+                        shoal_bytes_text(link->bytes, moved), by_hub ? "  by way of the hub" : "");
         cJSON *object = cJSON_CreateObject();
         cJSON_AddNumberToObject(object, "from", link->from);
         cJSON_AddNumberToObject(object, "to", link->to);
@@ -216,7 +212,7 @@ static void tell_totals(teller *t, const plan_slot *single, double alone, double
     base_str_text(&t->text, "expected ");
     put_seconds(&t->text, result->seconds);
     base_str_text(&t->text, ", ");
-    put_bytes(&t->text, (double)result->bytes_moved);
+    put_bytes(&t->text, result->bytes_moved);
     base_str_text(&t->text, " between slots\n");
     cJSON_AddNumberToObject(t->json, "seconds", result->seconds);
     cJSON_AddNumberToObject(t->json, "bytes_moved", (double)result->bytes_moved);

@@ -19,31 +19,65 @@ static uint32_t process_of(const view_record *record, uint32_t lane) {
 
 static const char *const roles[] = {"hub", "client", "worker"};
 
-static void put_lane(FILE *out, const view_record *record, uint32_t i) {
+static void add_text(cJSON *to, const char *key, const char *text) {
+    cJSON *item = cJSON_AddStringToObject(to, key, text);
+    if (item != NULL) view_valid(item->valuestring);
+}
+
+/* Thousandths are what the clocks can tell, and what keeps the file small. */
+static void add_rounded(cJSON *to, const char *key, double value) {
+    cJSON_AddNumberToObject(to, key, round(value * 1e3) / 1e3);
+}
+
+/* One line of the list; false without memory. */
+static bool put(FILE *out, cJSON *event, bool *first) {
+    char *text = event != NULL ? cJSON_PrintUnformatted(event) : NULL;
+    cJSON_Delete(event);
+    if (text == NULL) return false;
+    fprintf(out, *first ? "%s" : ",\n%s", text);
+    *first = false;
+    cJSON_free(text);
+    return true;
+}
+
+static cJSON *metadata(const char *name, uint32_t process, cJSON **args) {
+    cJSON *event = cJSON_CreateObject();
+    cJSON_AddStringToObject(event, "ph", "M");
+    cJSON_AddStringToObject(event, "name", name);
+    cJSON_AddNumberToObject(event, "pid", process);
+    *args = cJSON_CreateObject();
+    return event;
+}
+
+static bool put_lane(FILE *out, const view_record *record, uint32_t i, bool *first) {
     const view_lane *lane = &record->lanes[i];
     uint32_t process = process_of(record, i);
-    if (process == i + 1) {
-        fprintf(out,
-                "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":", process);
-        view_put_json(out, lane->name);
-        fprintf(out,
-                "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,"
-                "\"args\":{\"sort_index\":%d}},\n",
-                process, lane->role == VIEW_WORKER ? (int)i : 1000 + (int)lane->role);
-    }
-    fprintf(out, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":",
-            process, i + 1);
     char name[VIEW_NAME + 32];
+    cJSON *args, *event;
+    if (process == i + 1) {
+        event = metadata("process_name", process, &args);
+        add_text(args, "name", lane->name);
+        cJSON_AddItemToObject(event, "args", args);
+        if (!put(out, event, first)) return false;
+        event = metadata("process_sort_index", process, &args);
+        cJSON_AddNumberToObject(args, "sort_index",
+                                lane->role == VIEW_WORKER ? (int)i : 1000 + (int)lane->role);
+        cJSON_AddItemToObject(event, "args", args);
+        if (!put(out, event, first)) return false;
+    }
     if (lane->role == VIEW_WORKER)
         snprintf(name, sizeof name, "slot %u (%s)", lane->slot, lane->what);
     else
         snprintf(name, sizeof name, "%s", roles[lane->role]);
-    view_put_json(out, name);
-    fprintf(out, ",\"role\":\"%s\",\"what\":", roles[lane->role]);
-    view_put_json(out, lane->what);
-    if (lane->slot != SHOAL_NO_SLOT) fprintf(out, ",\"slot\":%u", lane->slot);
-    if (lane->lost) fputs(",\"lost\":true", out);
-    fputs("}}", out);
+    event = metadata("thread_name", process, &args);
+    cJSON_AddNumberToObject(event, "tid", i + 1);
+    add_text(args, "name", name);
+    cJSON_AddStringToObject(args, "role", roles[lane->role]);
+    add_text(args, "what", lane->what);
+    if (lane->slot != SHOAL_NO_SLOT) cJSON_AddNumberToObject(args, "slot", lane->slot);
+    if (lane->lost) cJSON_AddTrueToObject(args, "lost");
+    cJSON_AddItemToObject(event, "args", args);
+    return put(out, event, first);
 }
 
 static const char *label_of(const view_record *record, const view_span *span) {
@@ -73,58 +107,68 @@ static bool is_transfer(const view_span *span) {
     return (span->kind == SHOAL_EVENT_SEND || span->kind == SHOAL_EVENT_RECEIVE) && !span->mark;
 }
 
-static void put_args(FILE *out, const view_record *record, const view_span *span) {
-    fprintf(out, "\"args\":{\"instance\":%llu,\"bytes\":%llu,\"key\":%u",
-            (unsigned long long)span->instance, (unsigned long long)span->bytes, span->key);
-    if (span->peer != SHOAL_NO_SLOT) fprintf(out, ",\"peer\":%u", span->peer);
-    if (span->cut) fputs(",\"cut\":true", out);
-    if (is_transfer(span)) fprintf(out, ",\"dur\":%.3f", (span->to - span->from) * 1e6);
-    fputs(",\"label\":", out);
-    view_put_json(out, label_of(record, span));
-    fputc('}', out);
+static cJSON *args_for(const view_record *record, const view_span *span) {
+    cJSON *args = cJSON_CreateObject();
+    cJSON_AddNumberToObject(args, "instance", (double)span->instance);
+    cJSON_AddNumberToObject(args, "bytes", (double)span->bytes);
+    cJSON_AddNumberToObject(args, "key", span->key);
+    if (span->peer != SHOAL_NO_SLOT) cJSON_AddNumberToObject(args, "peer", span->peer);
+    if (span->cut) cJSON_AddTrueToObject(args, "cut");
+    if (is_transfer(span)) add_rounded(args, "dur", (span->to - span->from) * 1e6);
+    add_text(args, "label", label_of(record, span));
+    return args;
 }
 
 /* Transfers overlap, so they are asynchronous events, with a number of their own. */
-static void put_span(FILE *out, const view_record *record, const view_span *span, size_t number) {
+static bool put_span(FILE *out, const view_record *record, const view_span *span, size_t number,
+                     bool *first) {
     char name[VIEW_NAME + 128];
     bool transfer = is_transfer(span);
     name_span(record, span, name, sizeof name);
     for (int end = 0; end < (transfer ? 2 : 1); end++) {
-        fprintf(out, "%s{\"ph\":\"%s\",\"name\":", end > 0 ? ",\n" : "",
-                span->mark  ? "i"
-                : !transfer ? "X"
-                : end > 0   ? "e"
-                            : "b");
-        view_put_json(out, name);
-        fprintf(out, ",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,",
-                shoal_event_name(span->kind), process_of(record, span->lane), span->lane + 1,
-                (end > 0 ? span->to : span->from) * 1e6);
+        cJSON *event = cJSON_CreateObject();
+        cJSON_AddStringToObject(event, "ph",
+                                span->mark  ? "i"
+                                : !transfer ? "X"
+                                : end > 0   ? "e"
+                                            : "b");
+        add_text(event, "name", name);
+        cJSON_AddStringToObject(event, "cat", shoal_event_name(span->kind));
+        cJSON_AddNumberToObject(event, "pid", process_of(record, span->lane));
+        cJSON_AddNumberToObject(event, "tid", span->lane + 1);
+        add_rounded(event, "ts", (end > 0 ? span->to : span->from) * 1e6);
         if (span->mark)
-            fputs("\"s\":\"t\",", out);
+            cJSON_AddStringToObject(event, "s", "t");
         else if (transfer)
-            fprintf(out, "\"id\":%zu,", number + 1);
+            cJSON_AddNumberToObject(event, "id", (double)number + 1);
         else
-            fprintf(out, "\"dur\":%.3f,", (span->to - span->from) * 1e6);
-        put_args(out, record, span);
-        fputc('}', out);
+            add_rounded(event, "dur", (span->to - span->from) * 1e6);
+        cJSON_AddItemToObject(event, "args", args_for(record, span));
+        if (!put(out, event, first)) return false;
     }
+    return true;
 }
 
-void view_chrome_write(FILE *out, const view_record *record) {
+bool view_chrome_write(FILE *out, const view_record *record) {
+    bool first = true, good = true;
+    char made_by[64];
+    cJSON *other = cJSON_CreateObject();
+    snprintf(made_by, sizeof made_by, "shoal %s", shoal_version());
+    cJSON_AddStringToObject(other, "made_by", made_by);
+    cJSON_AddNumberToObject(other, "seconds", record->seconds);
+    cJSON_AddNumberToObject(other, "unix_ms", (double)record->unix_ms);
+    cJSON_AddNumberToObject(other, "lost", (double)record->lost);
+    cJSON_AddNumberToObject(other, "doubt", record->doubt);
+    /* Event by event, so that the whole need not fit into memory as text. */
     fputs("{\"traceEvents\":[\n", out);
-    for (uint32_t i = 0; i < record->n_lanes; i++) {
-        put_lane(out, record, i);
-        if (i + 1 < record->n_lanes || record->n_spans > 0) fputs(",\n", out);
-    }
-    for (size_t i = 0; i < record->n_spans; i++) {
-        put_span(out, record, &record->spans[i], i);
-        if (i + 1 < record->n_spans) fputs(",\n", out);
-    }
-    fprintf(out,
-            "\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"made_by\":\"shoal %s\","
-            "\"seconds\":%.9f,\"unix_ms\":%llu,\"lost\":%llu,\"doubt\":%.9f}}\n",
-            shoal_version(), record->seconds, (unsigned long long)record->unix_ms,
-            (unsigned long long)record->lost, record->doubt);
+    for (uint32_t i = 0; good && i < record->n_lanes; i++) good = put_lane(out, record, i, &first);
+    for (size_t i = 0; good && i < record->n_spans; i++)
+        good = put_span(out, record, &record->spans[i], i, &first);
+    fputs("\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":", out);
+    first = true;
+    good = put(out, other, &first) && good;
+    fputs("}\n", out);
+    return good;
 }
 
 /* ---- reading ---- */

@@ -6,8 +6,8 @@
 
 #include "view/record.h"
 
-/* Errors show in ferror. */
-void view_chrome_write(FILE *out, const view_record *record);
+/* False without memory; errors of writing show in ferror. */
+bool view_chrome_write(FILE *out, const view_record *record);
 /* Reads what view_chrome_write wrote; bytes from anybody. False with a message in `error`. Freed
  * with view_record_fini, also then. */
 bool view_chrome_read(const char *text, size_t bytes, view_record *out, char *error, size_t room);

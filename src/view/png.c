@@ -50,22 +50,13 @@ static void line(void *context, double x1, double y1, double x2, double y2, uint
     cairo_stroke(pen);
 }
 
-/* cairo takes UTF-8 alone. */
-static void make_valid(char *text) {
-    for (char *at = text; *at != 0;) {
-        int size = view_character(at);
-        if (size == 0 || (unsigned char)*at < ' ') *at = '?';
-        at += size > 0 ? size : 1;
-    }
-}
-
 static void text(void *context, double x, double y, double size, bool bold, view_anchor anchor,
                  uint32_t colour, double width, const char *words) {
     cairo_t *pen = context;
     char fitted[256];
     cairo_text_extents_t extents;
     view_text_fit(words, size, width > 0 ? width : 1e9, fitted, sizeof fitted);
-    make_valid(fitted);
+    view_valid(fitted); /* cairo takes UTF-8 alone */
     cairo_select_font_face(pen, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
                            bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(pen, size);

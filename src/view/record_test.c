@@ -168,7 +168,7 @@ static char *chrome_of(const view_record *r, size_t *size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
     assert_non_null(out);
-    view_chrome_write(out, r);
+    assert_true(view_chrome_write(out, r));
     assert_int_equal(fclose(out), 0);
     return text;
 }

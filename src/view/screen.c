@@ -19,15 +19,6 @@ static const char *short_count(double value, char out[ROOM]) {
     return out;
 }
 
-/* "0 B", "12.5 MiB". */
-static const char *short_bytes(double value, char out[ROOM]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    int unit = 0;
-    for (; value >= 1000 && unit < 6; unit++) value /= 1024;
-    snprintf(out, ROOM, "%.*f %s", unit > 0 && value < 99.95 ? 1 : 0, value, units[unit]);
-    return out;
-}
-
 /* The look before of the same device: a slot's number may be another's by now. */
 static const shoal_slot *same_slot(const view_look *before, const shoal_slot *slot) {
     for (uint32_t i = 0; before != NULL && i < before->status.n_slots; i++)
@@ -115,7 +106,7 @@ static void put_pool(FILE *out, const view_look *now, uint32_t workers, int colu
     snprintf(line, sizeof line,
              "%u device%s, %u session%s, %llu values (%s), %llu lost worker%s, %llu rerun%s",
              workers, workers == 1 ? "" : "s", s->sessions, s->sessions == 1 ? "" : "s",
-             (unsigned long long)s->values, short_bytes((double)s->bytes, bytes),
+             (unsigned long long)s->values, shoal_bytes_text(s->bytes, bytes),
              (unsigned long long)s->losses, s->losses == 1 ? "" : "s",
              (unsigned long long)s->reruns, s->reruns == 1 ? "" : "s");
     put(out, line, columns);
@@ -124,14 +115,21 @@ static void put_pool(FILE *out, const view_look *now, uint32_t workers, int colu
 static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int columns) {
     char line[LINE], bar[BAR + 1], nodes[ROOM], runs[ROOM], in[ROOM], to[ROOM], held[ROOM],
         limit[ROOM];
+    int n = 0;
+    bool wide = columns >= VIEW_SCREEN_WIDE;
     for (int i = 0; i < BAR; i++) bar[i] = i < (int)(r->busy * BAR + 0.5) ? '#' : '.';
     bar[BAR] = 0;
-    snprintf(line, sizeof line, "%-*.*s %-10.10s %-8.8s %s %3.0f%% %7s %7s %5u %10s %10s %10s %10s",
-             NAME, NAME, slot->worker, slot->host, slot->backend, bar, 100 * r->busy,
-             short_count(r->nodes, nodes), short_count(r->runs, runs), slot->queued,
-             short_bytes(r->received, in), short_bytes(r->sent, to),
-             short_bytes((double)slot->bytes, held),
-             slot->memory > 0 ? short_bytes((double)slot->memory, limit) : "-");
+    n += snprintf(line, sizeof line, "%-*.*s", NAME, NAME, slot->worker);
+    if (wide)
+        n += snprintf(line + n, sizeof line - (size_t)n, " %-10.10s %-8.8s", slot->host,
+                      slot->backend);
+    n += snprintf(line + n, sizeof line - (size_t)n, " %s %3.0f%% %7s %6s %9s %9s %9s", bar,
+                  100 * r->busy, short_count(r->nodes, nodes), short_count(r->runs, runs),
+                  shoal_bytes_text((uint64_t)r->received, in),
+                  shoal_bytes_text((uint64_t)r->sent, to), shoal_bytes_text(slot->bytes, held));
+    if (wide)
+        snprintf(line + n, sizeof line - (size_t)n, " %9s %6u",
+                 slot->memory > 0 ? shoal_bytes_text(slot->memory, limit) : "-", slot->queued);
     put(out, line, columns);
 }
 
@@ -153,12 +151,14 @@ void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *no
     put_pool(out, now, devices, columns);
     snprintf(line, sizeof line, "%s operations/s, %s programs/s, %s/s moved, %.0f %% busy",
              short_count(sum.nodes, nodes), short_count(smooth->programs, runs),
-             short_bytes(sum.received, moved), devices > 0 ? 100 * sum.busy / devices : 0.0);
+             shoal_bytes_text((uint64_t)sum.received, moved),
+             devices > 0 ? 100 * sum.busy / devices : 0.0);
     put(out, line, columns);
     put(out, "", columns);
-    snprintf(line, sizeof line, "%-*s %-10s %-8s %-*s %7s %7s %5s %10s %10s %10s %10s", NAME,
-             "WORKER", "HOST", "BACKEND", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "QUEUE", "IN/S",
-             "OUT/S", "HELD", "LIMIT");
+    bool wide = columns >= VIEW_SCREEN_WIDE;
+    snprintf(line, sizeof line, "%-*s%s %-*s %7s %6s %9s %9s %9s%s", NAME, "WORKER",
+             wide ? " HOST       BACKEND " : "", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "IN/S",
+             "OUT/S", "HELD", wide ? "     LIMIT  QUEUE" : "");
     put(out, line, columns);
     for (uint32_t i = 0; i < now->status.n_slots; i++) {
         const view_rates *r = smooth_rates(smooth, &now->slots[i]);

@@ -11,19 +11,13 @@ int view_character(const void *text) {
     return overlong || outside ? 0 : more + 1;
 }
 
-void view_put_json(FILE *out, const char *text) {
-    fputc('"', out);
-    for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
+char *view_valid(char *text) {
+    for (unsigned char *at = (unsigned char *)text; *at != 0;) {
         int size = view_character(at);
-        if (*at == '"' || *at == '\\')
-            fprintf(out, "\\%c", *at);
-        else if (size == 0 || *at < ' ' || *at == 127)
-            fputc('?', out);
-        else
-            fwrite(at, 1, (size_t)size, out);
+        if (size == 0 || *at < ' ' || *at == 127) *at = '?';
         at += size > 0 ? size : 1;
     }
-    fputc('"', out);
+    return text;
 }
 
 void view_put_xml(FILE *out, const char *text) {

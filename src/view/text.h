@@ -8,8 +8,8 @@
 
 /* Bytes of the UTF-8 character at `text`; 0 when it is none. */
 int view_character(const void *text);
-/* A JSON string, with its quotes. */
-void view_put_json(FILE *out, const char *text);
+/* Makes it so, in place. Returns text. */
+char *view_valid(char *text);
 /* Text or the value of an attribute of XML. */
 void view_put_xml(FILE *out, const char *text);
 

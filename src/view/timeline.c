@@ -120,14 +120,6 @@ static const char *seconds_text(double seconds, char out[TEXT]) {
     return out;
 }
 
-static const char *bytes_text(double bytes, char out[TEXT]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    for (; bytes >= 999.5 && unit < 4; unit++) bytes /= 1024;
-    snprintf(out, TEXT, "%.*f %s", unit > 0 && bytes < 99.95 ? 1 : 0, bytes, units[unit]);
-    return out;
-}
-
 static double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 /* What is told of a span when somebody points at it. */
@@ -137,7 +129,7 @@ static const char *span_title(const drawing *d, const view_span *span, char out[
     const char *label = span->label < d->record->n_labels ? d->record->labels[span->label] : "";
     if (other != NULL) view_lane_name(d->record, other, peer, sizeof peer);
     seconds_text(span->to - span->from, time);
-    bytes_text((double)span->bytes, bytes);
+    shoal_bytes_text(span->bytes, bytes);
     switch (span->kind) {
     case SHOAL_EVENT_SEND: snprintf(out, TEXT, "%.60s to %.80s, %.40s", bytes, peer, time); break;
     case SHOAL_EVENT_RECEIVE:
@@ -242,8 +234,8 @@ static void draw_worker(drawing *d, uint32_t i, double y) {
              share(sum.busy, d->record->seconds), lane->lost ? ", left" : "");
     c->text(c->context, 20, y + 33, 10.5, false, VIEW_LEFT, lane->lost ? went : grey, LEFT - 32,
             line);
-    snprintf(line, sizeof line, "in %s, out %s", bytes_text((double)sum.received, in),
-             bytes_text((double)sum.sent, out));
+    snprintf(line, sizeof line, "in %s, out %s", shoal_bytes_text(sum.received, in),
+             shoal_bytes_text(sum.sent, out));
     c->text(c->context, 20, y + 47, 10.5, false, VIEW_LEFT, grey, LEFT - 32, line);
     draw_row(d, i, SHOAL_EVENT_WAIT, y + 6, 28, &waits, false);
     draw_row(d, i, SHOAL_EVENT_COMPUTE, y + 6, 28, palette, true);
@@ -348,7 +340,7 @@ static void draw_head(const drawing *d) {
     c->text(c->context, 20, 30, 18, true, VIEW_LEFT, ink, d->width - 40, title);
     snprintf(line, sizeof line, "%s%d worker%s, %llu program%s, %.0f %% busy, %s moved", when,
              workers, workers == 1 ? "" : "s", programs, programs == 1 ? "" : "s",
-             share(busy, workers * record->seconds), bytes_text(moved, bytes));
+             share(busy, workers * record->seconds), shoal_bytes_text((uint64_t)moved, bytes));
     if (record->lost > 0)
         snprintf(line + strlen(line), sizeof line - strlen(line), "; %llu events are missing",
                  (unsigned long long)record->lost);

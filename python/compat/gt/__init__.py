@@ -14,26 +14,30 @@ import os
 import shoal
 from shoal import (enable_grad, is_grad_enabled, load, manual_seed, no_grad, save, set_grad_enabled,
                    stack, where)
-from shoal import Tensor
 
 from . import client, config, debug, nn, pool, signals
 from . import signals as signal
+from .client.tensor import DType, Tensor
 from .config import (ShardConfig, SignalConfig, get_config, get_signal_config, load_config,
                      register_config)
 from .pool import connect, gpu_workers
 
 __version__ = shoal.__version__
-float16, float32, float64, int32, int64, bool = (
-    "float16", "float32", "float64", "int32", "int64", "bool")
+float16, float32, float64, int32, int64, bool = map(
+    DType, ("float16", "float32", "float64", "int32", "int64", "bool"))
 
-# GT2's tensors have a number of their own.
-Tensor.id = property(id, doc="A number that no other tensor has at the time.")
+# What is connected: GT2's programs look here, and set both anew to connect elsewhere.
+_client, _connected = None, False
 
 
 def _begun(make, *args, requires_grad=False, **keywords):
-    """What a function of shoal makes, once there is a pool."""
+    """What a function of shoal makes, once there is a pool; divided between its workers by GT_AUTO_SHARD."""
+    slots = pool.session().compute_slots() if pool.sharded() else ()
     pool.session()
-    return make(*args, requires_grad=requires_grad, **keywords)
+    made = make(*args, **keywords)
+    if len(slots) > 1 and made.ndim and signals.current_signal() is None:
+        made = made.place(axis=0)
+    return made.requires_grad_() if requires_grad else made
 
 
 def tensor(data, dtype=None, requires_grad=False):
@@ -54,7 +58,7 @@ def randn(*shape, dtype="float32", requires_grad=False):
 
 
 def rand(*shape, dtype="float32", requires_grad=False):
-    """Numbers evenly spread over [0, 1)."""
+    """Numbers of the uniform distribution over [0, 1)."""
     return _begun(shoal.rand, *shape, dtype=dtype, requires_grad=requires_grad)
 
 

@@ -22,12 +22,15 @@ def print_tape():
 
 
 def get_worker_stats():
-    """Per worker a dict of what it has done and holds."""
+    """Per worker a dict of what it has done and holds. Workers of one name, as those inside this process,
+    are told apart by the numbers of their slots."""
     pool.session()
-    return {s.worker: {"operations": s.nodes, "instructions": s.instances, "bytes": s.bytes,
-                       "busy_ms": s.busy_ns / 1e6, "backend": s.backend, "device": s.device,
-                       "threads": s.threads}
-            for s in shoal.status().slots if s.compute}
+    slots = [s for s in shoal.status().slots if s.compute]
+    names = [s.worker for s in slots]
+    return {s.worker if names.count(s.worker) == 1 else f"{s.worker}_{s.slot}":
+            {"operations": {"total": s.nodes, "compiled": s.nodes, "eager": 0},
+             "instructions": s.instances, "bytes": s.bytes, "busy_ms": s.busy_ns / 1e6,
+             "backend": s.backend, "device": s.device, "threads": s.threads} for s in slots}
 
 
 def print_worker_stats():
@@ -35,6 +38,6 @@ def print_worker_stats():
     stats = get_worker_stats()
     print(f"Workers ({len(stats)}):\n" + "-" * 60)
     for name, s in stats.items():
-        print(f"{name}: {s['operations']} operations in {s['instructions']} programs, "
+        print(f"{name}: {s['operations']['total']} operations in {s['instructions']} programs, "
               f"{s['busy_ms']:.1f} ms busy, {s['bytes'] / 2**20:.1f} MiB held "
               f"({s['backend']}, {s['device']}, {s['threads']} threads)")

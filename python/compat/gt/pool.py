@@ -2,6 +2,7 @@
 import atexit
 import os
 import socket
+import sys
 
 import shoal
 
@@ -35,21 +36,47 @@ def address_of(text):
         "`shoal join TOKEN` once and set SHOAL_HUB to the address that it prints")
 
 
-def connect(address):
-    """Uses the pool of a `gt.server` at "HOST:PORT". RuntimeError when one is in use already."""
+def _package():
+    """`gt` itself, where GT2's programs look for `_client` and `_connected`, and change them."""
+    return sys.modules[__package__]
+
+
+def client():
+    """What is connected; None once a program has forgotten it by `gt._client = None`."""
+    return _package()._client
+
+
+def _begun(address, by):
     global _connected
-    if _connected is not None:
+    _connected = address
+    _package()._client, _package()._connected = by, True
+    _begin_log()
+
+
+def _in_use():
+    """Where the session goes; "" when there is none, or when the program has forgotten it."""
+    if _connected is not None and client() is None:
+        disconnect()
+    return _connected or ""
+
+
+def connect(address, by=None):
+    """Uses the pool of a `gt.server` at "HOST:PORT". RuntimeError when one is in use already."""
+    if _in_use():
         raise RuntimeError(f"gt is connected to {_connected} already; connect once, before the first "
                            "tensor")
     shoal.connect(address_of(address))
-    _connected = address
-    _begin_log()
+    if by is None:
+        from .client.client import Client
+        host, _, port = address.rpartition(":")
+        by = Client(host or address, port)
+    _begun(address, by)
 
 
 def gpu_workers(count):
     """How many workers a pool of this process gets. RuntimeError once there is one."""
     global _workers
-    if _connected is not None:
+    if _in_use():
         raise RuntimeError(f"gt is connected to {_connected} already; call gpu_workers before the "
                            "first tensor")
     if count < 1:
@@ -57,17 +84,23 @@ def gpu_workers(count):
     _workers = count
 
 
+def sharded():
+    """Whether GT_AUTO_SHARD asks for tensors to be divided between all workers."""
+    return os.environ.get("GT_AUTO_SHARD") == "1"
+
+
 def session():
     """The session; a pool of this process, or that of SHOAL_HUB, when there is none yet."""
-    global _connected
-    if _connected is None:
+    if not _in_use():
+        from .client.client import Client
         hub = os.environ.get("SHOAL_HUB")
         if hub:
             shoal.connect(hub)
         else:
-            shoal.init(workers=_workers or workers_named())
-        _connected = hub or "a pool of this process"
-        _begin_log()
+            # GT2 takes all GPUs then; a core each is what there is here.
+            many = len(os.sched_getaffinity(0)) if sharded() else 1
+            shoal.init(workers=_workers or max(workers_named(), many))
+        _begun(hub or "a pool of this process", Client("localhost", None))
     return shoal.session()
 
 
@@ -77,6 +110,7 @@ def disconnect():
     _end_log()
     shoal.disconnect()
     _connected = None
+    _package()._client, _package()._connected = None, False
 
 
 def _begin_log():

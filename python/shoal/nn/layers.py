@@ -23,7 +23,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x weight^T + bias; weight: (out_features, in_features), evenly spread over +-1/sqrt(in)."""
+    """x weight^T + bias; weight: (out_features, in_features), uniformly distributed over +-1/sqrt(in)."""
 
     def __init__(self, in_features, out_features, bias=True, dtype=None):
         super().__init__()

@@ -1,6 +1,6 @@
-"""GT2's client: tensors and modules."""
-from shoal import Tensor
+"""GT2's client: tensors, modules, the connection."""
+from . import client, nn, tensor
+from .client import Client
+from .tensor import Tensor
 
-from . import nn
-
-__all__ = ["Tensor", "nn"]
+__all__ = ["Client", "Tensor", "client", "nn", "tensor"]

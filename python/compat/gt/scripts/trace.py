@@ -18,7 +18,7 @@ def main():
     os.makedirs(args.dir, exist_ok=True)
     most = ["--events", args.max_events] if args.max_events else []
     _command.become("trace", args.seconds, "--hub", address_of(f"{args.host}:{args.port}"),
-                    "-o", os.path.join(args.dir, args.output), *most)
+                    "-o", os.path.join(args.dir, args.output), "--force", *most)
 
 
 if __name__ == "__main__":

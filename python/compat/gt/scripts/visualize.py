@@ -65,7 +65,9 @@ def main():
             text = file.read()
     except OSError as error:
         sys.exit(f"gt.scripts.visualize: {args.log}: {error.strerror}")
-    command = [_command.find(), "timeline", args.log, "-o", args.output, "--scale", str(args.dpi / 96)]
+    command = [_command.find(), "timeline", args.log, "-o", args.output, "--force"]  # as GT2's does
+    if not args.output.lower().endswith(".svg"):
+        command += ["--scale", str(args.dpi / 96)]
     if text.startswith("{"):  # a trace already
         sys.exit(subprocess.call(command))
     if not any(LINE.match(line) for line in text.splitlines()):

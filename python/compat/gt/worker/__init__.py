@@ -1,1 +1,3 @@
-"""`python -m gt.worker`: lends this machine to a pool."""
+"""GT2's worker."""
+
+BACKENDS = {"numpy": "ref", "pytorch": "cpu", "jax": "cpu"}  # what GT2 calls them

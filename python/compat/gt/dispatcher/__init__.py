@@ -1,0 +1,1 @@
+"""GT2's dispatcher: a hub."""

@@ -1,0 +1,67 @@
+#!/bin/sh
+# What somebody sees who has nothing: `make demo` on a bare Debian, made by debootstrap.
+#
+#   tools/bare.sh [SECONDS]     fails when it takes longer (default: 240)
+#
+# Says how long it took and what it installed. Fails when anything of others' was compiled, or when
+# more was installed than the demo needs. Runs as root, on loopback alone but for the downloads.
+# Variables: MIRROR, of Debian; BASE, a tarball that `debootstrap --make-tarball` wrote.
+set -eu
+cd "$(dirname "$0")/.."
+limit=${1:-240}
+most_debian=200 most_python=16
+
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+    echo "bare: needs root and debootstrap: apt-get install debootstrap"
+    exit 77
+fi
+root=$(mktemp -d /var/tmp/shoal-bare-XXXXXX)
+end() {
+    for at in dev/shm dev proc; do umount -l "$root/$at" 2>/dev/null || true; done
+    rm -rf --one-file-system "$root"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+debootstrap ${BASE:+--unpack-tarball="$BASE"} --variant=minbase --include=make bookworm "$root" \
+    "${MIRROR:-http://deb.debian.org/debian}" >"$root.log" 2>&1 || { cat "$root.log"; exit 1; }
+rm "$root.log"
+cp /etc/resolv.conf "$root/etc/"
+# Where this machine has certificates of its own, downloads need them there, too.
+for kept in /usr/local/share/ca-certificates /etc/ssl/certs/ca-certificates.crt /etc/pip.conf; do
+    [ ! -e "$kept" ] || cp -rL --parents "$kept" "$root"
+done
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --make-rslave "$root/dev"
+mkdir "$root/shoal"
+git ls-files -z --cached --others --exclude-standard | xargs -0 cp -P --parents -t "$root/shoal"
+
+before=$(chroot "$root" dpkg-query -W -f '${Package}\n' | wc -l)
+start=$(date +%s)
+chroot "$root" sh -c 'unset VIRTUAL_ENV CC CFLAGS; export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+    cd /shoal && make demo' </dev/null >"$root/demo.log" 2>&1 || { cat "$root/demo.log"; exit 1; }
+cat "$root/demo.log"
+seconds=$(($(date +%s) - start))
+
+code=0
+fail() {
+    echo "bare: $*"
+    code=1
+}
+debian=$(($(chroot "$root" dpkg-query -W -f '${Package}\n' | wc -l) - before))
+python=$(ls -d "$root"/shoal/build/venv/lib/python3*/site-packages/*.dist-info | wc -l)
+echo "bare: make demo took $seconds s; $debian Debian and $python Python packages were installed"
+[ "$seconds" -le "$limit" ] || fail "that is more than $limit s"
+[ "$debian" -le $most_debian ] || fail "more than $most_debian Debian packages"
+[ "$python" -le $most_python ] || fail "more than $most_python Python packages"
+for unwanted in clang g++ cmake python3-torch; do
+    ! chroot "$root" dpkg-query -W "$unwanted" >/dev/null 2>&1 || fail "$unwanted was installed"
+done
+# What the demo's programs print, after what was installed: nothing stray.
+stray=$(sed -n '/^== A pool/,$p' "$root/demo.log" | grep -iE 'warning|traceback|error' || true)
+[ -z "$stray" ] || fail "stray lines: $stray"
+# A wheel that was compiled here says so by its tag: not one of manylinux, nor `any`.
+compiled=$(grep -lE '^Tag: .*-linux_' "$root"/shoal/build/venv/lib/python3*/site-packages/*.dist-info/WHEEL || true)
+[ -z "$compiled" ] || fail "compiled here: $compiled"
+exit $code

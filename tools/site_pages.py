@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Writes the pages of the site that come out of the program itself: the reference of Python, of C and of
+the command, the table of torch's names, the list of decisions.
+
+    PYTHONPATH=build/python tools/site_pages.py --shoal build/cmd/shoal FOLDER
+
+The header filter of Doxygen is here, too: tools/site_pages.py --header FILE prints a header whose comments
+Doxygen reads: the project writes them plainly.
+"""
+import argparse
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+MODULES = {
+    "shoal": "Tensors, how they are made, and the pool they lie in.",
+    "shoal.nn": "Modules: parts of models.",
+    "shoal.functional": "Functions of models and losses, without state.",
+    "shoal.optim": "Optimizers, and schedules of their rates.",
+    "shoal.signal": "Named scopes: where what a model makes lies and runs.",
+    "shoal.debug": "What goes on in a pool.",
+}
+HEADERS = {"shoal.h": "The API: sessions, tensors, operations, files", "types.h": "Status codes and element types",
+           "pool.h": "Running a hub or a worker", "event.h": "What happens in a pool",
+           "ir.h": "The graph as data, for plug-ins", "backend.h": "The contract of a device, for plug-ins"}
+
+
+# ---- Python ----
+
+def public(module):
+    names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+    return sorted(set(names), key=lambda n: (n.lower(), n))
+
+
+def text_of(thing):
+    """A docstring as Markdown: what it says, with lines that look like more of it escaped."""
+    text = inspect.getdoc(thing) or ""
+    return re.sub(r"^(#|>|[-+*] |\d+\. |```)", r"\\\1", text, flags=re.M).replace("<", "&lt;").replace("*", "\\*")
+
+
+def signature(thing, method=False):
+    try:
+        found = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return "(...)"
+    parts = list(found.parameters.values())
+    if method and parts and parts[0].name in ("self", "cls"):
+        parts = parts[1:]
+    return re.sub(r" at 0x\w+|<([\w.]+)[^>]*>", r"\1", str(found.replace(parameters=parts)))
+
+
+def directive(kind, head, body, depth=3, options=""):
+    fence = ":" * depth
+    return f"{fence}{{py:{kind}}} {head}\n{options}\n{body}\n{fence}\n\n"
+
+
+def class_page(name, made):
+    body = text_of(made) + "\n\n"
+    for member in sorted(n for n in dir(made) if not n.startswith("_")):
+        value = inspect.getattr_static(made, member)
+        owner = next((c for c in made.__mro__ if member in vars(c)), made)
+        if not getattr(owner, "__module__", "").startswith(("shoal", "_shoal")):
+            continue
+        if made.__name__ != "Tensor" and owner is not made and owner.__name__ in ("Tensor", "Module", "Optimizer",
+                                                                                  "LRScheduler"):
+            continue  # stands on that class's page
+        if callable(value) or isinstance(value, (staticmethod, classmethod)):
+            body += directive("method", member + signature(getattr(made, member), True),
+                              text_of(getattr(made, member)))
+        else:
+            body += directive("attribute", member, text_of(value))
+    return directive("class", name + signature(made, True), body, 4)
+
+
+def python_pages(folder):
+    folder.mkdir(parents=True)
+    listed = []
+    for path, about in MODULES.items():
+        module = importlib.import_module(path)
+        page = f"# {path}\n\n{about}\n\n{text_of(module)}\n\n"
+        page += f"```{{py:currentmodule}} {path}\n```\n\n"
+        functions, classes = "", ""
+        for name in public(module):
+            value = getattr(module, name)
+            if inspect.ismodule(value):
+                continue
+            if inspect.isclass(value):
+                classes += class_page(name, value)
+            elif callable(value):
+                functions += directive("function", name + signature(value), text_of(value))
+        page += (f"## Functions\n\n{functions}" if functions else "") + (f"## Classes\n\n{classes}" if classes else "")
+        file = path.replace("shoal.", "") if path != "shoal" else "shoal"
+        (folder / f"{file}.md").write_text(page, encoding="utf-8")
+        listed.append(file)
+    (folder / "index.md").write_text(
+        "# Python\n\n" + "".join(f"- [{path}]({path.rpartition('.')[2]}.md): {about}\n" for path, about in MODULES.items())
+        + "\n```{toctree}\n:hidden:\n\n" + "\n".join(listed) + "\n```\n", encoding="utf-8")
+
+
+# ---- C ----
+
+def header(path):
+    """A header with comments for Doxygen: those before a declaration, and those behind one."""
+    text = Path(path).read_text(encoding="utf-8")
+    text = re.sub(r"^( *)/\* (?!----)", r"\1/** ", text, flags=re.M)
+    text = re.sub(r"(\S[ \t]+)/\* ", r"\1/**< ", text)
+    return re.sub(r"\A/\*\* ", "/** @file\n * ", text)
+
+
+def c_page(file):
+    page = "# C\n\nThe headers lie in `include/shoal`; `shoal/shoal.h` includes what a program needs.\n\n"
+    for name, about in HEADERS.items():
+        page += f"## {name}\n\n{about}.\n\n```{{doxygenfile}} {name}\n:sections: briefdescription detaileddescription " \
+                "typedef enum struct innerclass func define\n```\n\n"
+    file.write_text(page, encoding="utf-8")
+
+
+# ---- the command ----
+
+def command_page(file, shoal):
+    commands = json.loads(subprocess.check_output([shoal, "help", "--json"]))
+    page = "# The command\n\n```text\n" + subprocess.check_output([shoal, "--help"], text=True) + "```\n\n"
+    group = None
+    for command in commands:
+        if command["group"] != group:
+            group = command["group"]
+            page += f"## {group}\n\n"
+        told = subprocess.check_output([shoal, "help", command["name"]], text=True)
+        page += f"### shoal {command['name']}\n\n```text\n{told}```\n\n"
+    file.write_text(page, encoding="utf-8")
+
+
+# ---- torch ----
+
+def torch_names():
+    """{place: (names in torch, the same place here)}; None without torch."""
+    try:
+        import torch
+    except ImportError:
+        sys.path.append("/usr/lib/python3/dist-packages")
+        try:
+            import torch
+        except ImportError:
+            return None
+    import shoal
+    import shoal.functional
+
+    def names(thing):
+        return sorted(n for n in dir(thing) if not n.startswith("_"))
+    return {"Tensor": (names(torch.Tensor), shoal.Tensor),
+            "nn": ([n for n in names(torch.nn) if inspect.isclass(getattr(torch.nn, n))], shoal.nn),
+            "nn.functional": ([n for n in names(torch.nn.functional)
+                               if callable(getattr(torch.nn.functional, n)) and n[0].islower()], shoal.nn.functional),
+            "optim": ([n for n in names(torch.optim) if inspect.isclass(getattr(torch.optim, n))], shoal.optim),
+            "linalg": (names(torch.linalg), getattr(shoal, "linalg", None))}
+
+
+def torch_page(file):
+    places = torch_names()
+    page = "# torch's names\n\n`import shoal as torch`: what is called as in torch does what torch does.\n\n"
+    if places is None:
+        page += "(This page was made where PyTorch, which names are compared with, was not installed.)\n"
+        places = {}
+    for place, (names, here) in places.items():
+        there = [n for n in names if hasattr(here, n)]
+        lacking = [n for n in names if n not in set(there)]
+        page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**There:** " + ", ".join(f"`{n}`" for n in there)
+        page += "\n\n**Not there:** " + (", ".join(f"`{n}`" for n in lacking) or "none") + "\n\n"
+    file.write_text(page, encoding="utf-8")
+
+
+def list_decisions(folder):
+    """Adds the records to the table of contents, below their list."""
+    with open(folder / "README.md", "a", encoding="utf-8") as file:
+        file.write("\n```{toctree}\n:hidden:\n\n"
+                   + "".join(f"{path.stem}\n" for path in sorted(folder.glob("0*.md"))) + "```\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--header", metavar="FILE")
+    parser.add_argument("--shoal")
+    parser.add_argument("folder", nargs="?", type=Path)
+    options = parser.parse_args()
+    if options.header:
+        sys.stdout.write(header(options.header))
+        return
+    reference = options.folder / "reference"
+    python_pages(reference / "python")
+    c_page(reference / "c.md")
+    command_page(reference / "command.md", options.shoal)
+    torch_page(reference / "torch.md")
+    list_decisions(options.folder / "doc/decisions")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Makes the Python packages as wheels in FOLDER: shoal for any Linux with a C library as new as this
+# machine's, with the libraries that it needs inside, and shoal-gt.
+#
+#   tools/wheel.sh FOLDER
+set -eu
+cd "$(dirname "$0")/.."
+folder=$1
+raw=$(mktemp -d)
+trap 'rm -rf "$raw"' EXIT
+
+mkdir -p "$folder"
+rm -f "$folder"/shoal-*.whl "$folder"/shoal_gt-*.whl
+python3 -m pip --quiet --disable-pip-version-check wheel --no-deps -w "$raw" .
+python3 -m auditwheel repair -w "$folder" "$raw"/shoal-*.whl
+# setuptools builds beside its sources, which are not to be touched.
+cp -r python/compat "$raw/gt"
+python3 -m pip --quiet --disable-pip-version-check wheel --no-deps -w "$folder" "$raw/gt"
+for wheel in "$folder"/*.whl; do echo "$wheel"; done
