@@ -39,7 +39,7 @@ def save(value, path):
         value, path = path, value
     path = os.fspath(path)
     if isinstance(value, Tensor) and not path.endswith(".safetensors"):
-        value = value.detach()
+        value = value._detach()
         data = bytearray(value.nbytes)
         value._read(data)
         _shoal.write_npy(path, value.dtype, value.shape, data)
@@ -80,7 +80,7 @@ def _planted(value, name, tensors):
         key = name or "value"
         while key in tensors:
             key += "_"
-        tensors[key] = value.detach()
+        tensors[key] = value._detach()
         return {"tensor": key}
     below = f"{name}." if name else ""
     if isinstance(value, dict):

@@ -101,10 +101,10 @@ class Optimizer:
         with no_grad():
             fresh(lambda: self._count(params))
             for p, group in params:
-                grad = p.grad.detach()
+                grad = p.grad._detach()
                 if group.get("maximize"):
                     grad = -grad
-                replace(p, self._stepped(p.detach(), grad, self.state[p], group, numbers))
+                replace(p, self._stepped(p._detach(), grad, self.state[p], group, numbers))
         guard(lambda: _structure(self, [p for p, _ in params]))
         if params:
             params[-1][0].start()  # the program of a step ends here
@@ -122,7 +122,7 @@ class Optimizer:
         if name in state:
             replace(state[name], value)
         else:
-            state[name] = value.detach()
+            state[name] = value._detach()
 
     # ---- state ----
 
@@ -131,7 +131,7 @@ class Optimizer:
         order = {id(p): i for i, p in enumerate(
             p for group in self.param_groups for p in group["params"])}
         return {
-            "state": {order[id(p)]: {k: v.detach() if isinstance(v, Tensor) else v for k, v in own.items()}
+            "state": {order[id(p)]: {k: v._detach() if isinstance(v, Tensor) else v for k, v in own.items()}
                       for p, own in self.state.items() if own},
             "param_groups": [{**group, "params": [order[id(p)] for p in group["params"]]}
                              for group in self.param_groups]}
@@ -151,7 +151,7 @@ class Optimizer:
         self.state.clear()
         for i, own in state["state"].items():
             self.state[params[int(i)]] = {
-                k: v.detach() if isinstance(v, Tensor) else v for k, v in own.items()}
+                k: v._detach() if isinstance(v, Tensor) else v for k, v in own.items()}
 
     def __repr__(self):
         rows = [f"  {k}: {v}" for group in self.param_groups for k, v in group.items()
@@ -213,9 +213,9 @@ class Adam(Optimizer):
             state = self.state[p]
             if not state:
                 zero = p.session.full(p.shape, 0, p.dtype)
-                state.update(step=0, exp_avg=zero, exp_avg_sq=zero.detach())
+                state.update(step=0, exp_avg=zero, exp_avg_sq=zero._detach())
                 if group["amsgrad"]:
-                    state["max_exp_avg_sq"] = zero.detach()
+                    state["max_exp_avg_sq"] = zero._detach()
             state["step"] = int(state["step"]) + 1
         return ()
 
