@@ -48,6 +48,10 @@ class Conversions:
                           + ", ".join(sorted({f"{s.backend} (slot {s.slot})" for s in slots})))
         return self.replicate([known[target.index or 0]])
 
+    def to_device(self, device, /, *, stream=None):
+        """The array API's `to`."""
+        return self.to(device)
+
     def cpu(self, memory_format=None):
         """Itself: a value can be read wherever it lies."""
         return self

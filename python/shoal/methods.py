@@ -115,7 +115,9 @@ class Operations:
         x, y = self._alike(other)
         if is_floating(x.dtype):
             # From the exact rest: x / y itself may round up to a whole number.
-            whole = ((x - x % y) / y).round()
+            rest = x._binary("remainder", y)
+            wrong = ((rest != 0) & ((rest < 0) != (y < 0))).astype(x.dtype)
+            whole = ((x - rest) / y - wrong).round()
             return _shoal.select(y == 0, x / y, whole)
         quotient = x._binary("divide", y)
         rest = x._binary("remainder", y)
