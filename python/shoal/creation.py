@@ -11,7 +11,7 @@ from .dtypes import DTYPES, Size
 from .pool import session
 from .tensor import Tensor
 from .tensor import default as _defaults
-from .words import axis_of, dtype_name, invalid, is_floating, shape_of, torch_words
+from .words import axis_of, dtype_name, invalid, is_floating, shape_of, torch_words, with_out
 
 
 def placed(x, device=None, requires_grad=False):
@@ -85,7 +85,7 @@ def set_default_dtype(d):
 
 
 @torch_words(size="shape", value="fill_value")
-def full(shape, fill_value, dtype=None, device=None, requires_grad=False, out=None):
+def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
     """A tensor of one value; of the default type unless the value is an integer or a bool."""
     if dtype is None:
         dtype = "bool" if isinstance(fill_value, bool) else "int64" if isinstance(fill_value, int) else \
@@ -98,19 +98,19 @@ def _filled(shape, size, value, dtype, device, requires_grad):
     return full(shape, value, dtype or default_dtype(), device, requires_grad)
 
 
-def zeros(*shape, size=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+def zeros(*shape, size=None, dtype=None, device=None, requires_grad=False, layout=None,
           pin_memory=False):
     """A tensor of zeros: zeros(2, 3) or zeros((2, 3))."""
     return _filled(shape, size, 0, dtype, device, requires_grad)
 
 
-def ones(*shape, size=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+def ones(*shape, size=None, dtype=None, device=None, requires_grad=False, layout=None,
          pin_memory=False):
     """A tensor of ones: ones(2, 3) or ones((2, 3))."""
     return _filled(shape, size, 1, dtype, device, requires_grad)
 
 
-def empty(*shape, size=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+def empty(*shape, size=None, dtype=None, device=None, requires_grad=False, layout=None,
           pin_memory=False, memory_format=None):
     """Zeros: memory is never left as it was."""
     return _filled(shape, size, 0, dtype, device, requires_grad)
@@ -144,7 +144,7 @@ def _iota(shape, axis, dtype="int64"):
 
 
 @torch_words(stop="end")
-def arange(start, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+def arange(start, end=None, step=1, dtype=None, device=None, requires_grad=False, layout=None):
     """start, start + step, … below end: arange(end), arange(start, end), arange(start, end, step).
 
     Without dtype: int64 when all are integers, else the default one.
@@ -173,7 +173,7 @@ def range(start, end, step=1, dtype=None, device=None, requires_grad=False):
 
 
 @torch_words(stop="end", n="steps", num="steps")
-def linspace(start, end, steps, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+def linspace(start, end, steps, dtype=None, device=None, requires_grad=False, layout=None):
     """So many numbers from start to end, both included, at equal distances."""
     return placed(_line(start, end, steps).astype(dtype or default_dtype()), device, requires_grad)
 
@@ -194,7 +194,7 @@ def logspace(start, end, steps, base=10.0, dtype=None, device=None, requires_gra
     return placed(made.astype(dtype or default_dtype()), device, requires_grad)
 
 
-def eye(n, m=None, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+def eye(n, m=None, dtype=None, device=None, requires_grad=False, layout=None):
     """Ones on the diagonal of an n by m (None: n) matrix of zeros."""
     shape = (n, n if m is None else m)
     made = (_iota(shape, 0) == _iota(shape, 1)).astype(dtype or default_dtype())
@@ -248,7 +248,7 @@ def bartlett_window(window_length, periodic=True, dtype=None, requires_grad=Fals
 # ---- several as one ----
 
 @torch_words
-def cat(tensors, axis=0, out=None):
+def cat(tensors, axis=0):
     """Tensors one after another along an axis; the other axes must agree."""
     tensors = list(tensors)
     if not tensors:
@@ -378,7 +378,7 @@ def where(condition, input=None, other=None):
     return _shoal.select(like._coerce(condition).astype("bool"), a, b)
 
 
-def matmul(input, other, out=None):
+def matmul(input, other):
     """NumPy's matmul."""
     return input @ other
 
@@ -414,3 +414,8 @@ def meshgrid(*tensors, indexing="ij"):
     made = [t.reshape((1,) * i + (t.numel(),) + (1,) * (n - i - 1)).broadcast_to(shape)
             for i, t in enumerate(tensors)]
     return tuple(t.transpose(0, 1) for t in made) if indexing == "xy" and n > 1 else tuple(made)
+
+
+for _name in """arange cat concat concatenate eye empty full hstack linspace logspace matmul ones stack vstack
+        where zeros""".split():
+    globals()[_name] = with_out(globals()[_name])

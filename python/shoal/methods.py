@@ -6,7 +6,7 @@ operation, the shapes and what would be right, and it is raised at the call.
 """
 from . import _shoal, elementwise, products
 from .words import axis_of as _axis
-from .words import dtype_name, invalid, is_floating, torch_words
+from .words import dtype_name, into, invalid, is_floating, torch_words
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _NUMBERS = {name: number for number, name in enumerate(_UNARY)}
@@ -446,6 +446,10 @@ def function_of(name):
     def function(input, *args, **keywords):
         if not isinstance(input, Tensor):
             input = _operand(input, args, name)
+        if "out" in keywords:
+            out = keywords.pop("out")
+            made = getattr(input, name)(*args, **keywords)
+            return made if out is None else into(out, made)
         return getattr(input, name)(*args, **keywords)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = method.__doc__

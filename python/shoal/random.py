@@ -10,7 +10,7 @@ from . import _shoal
 from .creation import default_dtype, placed, where
 from .pool import session
 from .recording import fresh
-from .words import dtype_name, invalid, is_floating, shape_of, torch_words
+from .words import dtype_name, invalid, is_floating, shape_of, torch_words, with_out
 
 
 class Generator:
@@ -95,7 +95,7 @@ def draw(shape, distribution, dtype, seed=None, stream=0, generator=None):
 
 
 def rand(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, device=None,
-         requires_grad=False, out=None, layout=None, pin_memory=False):
+         requires_grad=False, layout=None, pin_memory=False):
     """Numbers uniformly distributed over [0, 1): rand(2, 3) or rand((2, 3), seed=7).
 
     seed, stream: integers or integer scalars; without a seed the generator's next stream.
@@ -106,7 +106,7 @@ def rand(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, dev
 
 
 def randn(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, device=None,
-          requires_grad=False, out=None, layout=None, pin_memory=False):
+          requires_grad=False, layout=None, pin_memory=False):
     """Numbers of the normal distribution with mean 0 and variance 1; as `rand`."""
     shape = shape if size is None else (tuple(size),)
     return placed(draw(shape, "NORMAL", dtype or default_dtype(), seed, stream, generator), device,
@@ -141,8 +141,7 @@ def randperm(n, dtype="int64", seed=None, stream=0, generator=None, device=None,
     return placed(draw((n,), "BITS", "uint64", seed, stream, generator).argsort().astype(dtype), device)
 
 
-def normal(mean=0.0, std=1.0, size=None, dtype=None, generator=None, device=None, requires_grad=False,
-           out=None):
+def normal(mean=0.0, std=1.0, size=None, dtype=None, generator=None, device=None, requires_grad=False):
     """Numbers of the normal distribution; mean and std may be tensors."""
     if size is None:
         like = mean if hasattr(mean, "shape") else std
@@ -213,3 +212,7 @@ def multinomial(weights, num_samples, replacement=False, generator=None):
     # The largest of log w + Gumbel noise (Gumbel 1954; Kool et al. 2019).
     noise = -(-(rand_like(weights, generator=generator).log())).log()
     return (weights.log() + noise).topk(num_samples).indices
+
+
+for _name in ("rand", "randn", "randint", "randperm", "normal"):
+    globals()[_name] = with_out(globals()[_name])

@@ -96,6 +96,25 @@ def torch_words(function=None, **more):
     return either
 
 
+def with_out(function):
+    """Lets a function take `out`: a tensor, or a tuple of them, that becomes the result in place."""
+    @functools.wraps(function)
+    def either(*args, out=None, **keywords):
+        made = function(*args, **keywords)
+        return made if out is None else into(out, made)
+    either._words = getattr(function, "_words", {})
+    return either
+
+
+def into(out, made):
+    """The result, put into `out`."""
+    if isinstance(made, tuple):
+        for target, value in zip(out, made):
+            target._take(value)
+        return type(made)(*out) if hasattr(made, "_fields") else tuple(out)
+    return out._take(made)
+
+
 def signature_of(function):
     """The signature of a function, with the words that `torch_words` has it take."""
     import inspect
