@@ -59,8 +59,15 @@ _LATER = {name: (f".{name}", None) for name in (
     "backends": (".places", "backends"), "cuda": (".places", "cuda"), "compile": (".signal", "compile"),
     "einsum": (".einsum", "einsum"), "File": (".files", "File"), "load": (".files", "load"),
     "save": (".files", "save"), "set_printoptions": (".printing", "set_printoptions"),
-    "vmap": (".func", "vmap"), "autocast": (".amp", "autocast"),
-}
+    "vmap": (".func", "vmap"), "polygamma": (".special", "polygamma"), "autocast": (".amp", "autocast"),
+} | {name: (".functional", name) for name in """adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
+    avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu celu_ channel_shuffle conv1d conv2d
+    conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity
+    ctc_loss dropout embedding_bag feature_alpha_dropout group_norm hardshrink hinge_embedding_loss
+    instance_norm kl_div margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pdist
+    pixel_shuffle pixel_unshuffle poisson_nll_loss prelu relu_ rrelu rrelu_ selu selu_ threshold threshold_
+    triplet_margin_loss""".split()} | {name: (".linalg", name) for name in (
+        "lu_solve", "matrix_rank", "solve_triangular")} | {"chain_matmul": (".linalg", "chain_matmul")}
 
 
 def __getattr__(name):
@@ -121,6 +128,7 @@ for _name, _kind in _ALIASES.items():
     globals()[_name] = _DTYPES[_kind]
 for _name in _methods.FUNCTIONS:
     globals()[_name] = _methods.function_of(_name)
+globals().update(inplace.FUNCTIONS)
 
 __all__ = [
     "Session", "Tensor", "File", "Slot", "Pool", "Generator", "Size", "device", "dtype", "finfo", "iinfo",

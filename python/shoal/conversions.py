@@ -219,6 +219,34 @@ class Conversions:
         flat = [callable(a, b) for a, b in zip(self.ravel().tolist(), other)]
         return self._become(self.session.tensor(flat, self.dtype).reshape(self.shape), "map_")
 
+    def conj(self):
+        """Itself: there are no complex numbers."""
+        return self
+
+    resolve_conj = resolve_neg = conj
+
+    def conj_physical(self):
+        """A copy: there are no complex numbers."""
+        return self.clone()
+
+    @property
+    def real(self):
+        """Itself: there are no complex numbers."""
+        return self
+
+    def is_conj(self):
+        """False: there are no complex numbers."""
+        return False
+
+    is_neg = is_conj
+
+    def to_dense(self):
+        """Itself: there are no sparse tensors."""
+        return self
+
+    output_nr = 0
+    layout = "strided"
+
     # ---- new ones like this ----
 
     def new_tensor(self, data, dtype=None, device=None, requires_grad=False):

@@ -220,7 +220,7 @@ class Elementwise:
         x = self._floating()
         low = x <= 0
         z = _shoal.select(low, 1 - x, x)
-        total = z * 0
+        total = 0.0
         for _ in range(8):  # up to where the series holds
             total = total + (-1 / z if n == 0 else
                              (-1) ** (n + 1) * math.factorial(n) / z ** (n + 1))
@@ -229,7 +229,7 @@ class Elementwise:
         if n == 0:
             series = polynomial(far, _DIGAMMA[::-1]) * far
             total = total + z.log() - 0.5 / z + series
-            angle = x * math.pi
+            angle = (x - x._detach().round()) * math.pi
             whole = low & (x == x.floor())
             mirrored = total - math.pi / angle.tan()
             made = _shoal.select(low, mirrored, total)
@@ -469,4 +469,4 @@ NAMES = """asin acos atan sinh cosh asinh acosh atanh arcsin arccos arctan arcsi
     lgamma digamma mvlgamma i0 trunc fix frac round ceil floor sign sgn copysign heaviside nan_to_num fmax
     fmin nextafter gcd lcm bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift
     bitwise_right_shift float_power""".split()
-MORE = """frexp signbit positive isnan isinf isposinf isneginf isfinite isreal polygamma""".split()
+MORE = """frexp signbit positive isnan isinf isposinf isneginf isfinite isreal""".split()

@@ -43,6 +43,22 @@ for _name, _of in IN_PLACE.items():
     setattr(Tensor, _name, _in_place(_name, _of))
 
 
+def _in_place_function(name):
+    def function(input, *args, **keywords):
+        return getattr(input, name)(*args, **keywords)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = getattr(Tensor, name).__doc__
+    return function
+
+
+# Those that torch has as functions, too.
+FUNCTIONS = {f"{_name}_": _in_place_function(f"{_name}_") for _name in """abs acos acosh addmv arccos arccosh
+    arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad
+    erf erfc exp exp2 expm1 fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit
+    nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh
+    trunc xlogy zero""".split()}
+
+
 def _drawn(name, doc, make):
     def method(self, *args, generator=None, **keywords):
         return self._become(make(self, generator, *args, **keywords).astype(self.dtype), name)

@@ -608,6 +608,11 @@ def multi_dot(tensors):
     return made.squeeze(-1) if last else made
 
 
+def chain_matmul(*matrices):
+    """`multi_dot` of its arguments."""
+    return multi_dot(matrices)
+
+
 def tensorsolve(A, B, dims=None):
     """X with tensordot(A, X, X.ndim) = B."""
     if dims is not None:

@@ -206,6 +206,16 @@ class Operations:
         """x where it is positive, else 0; the gradient at 0 is 0."""
         return _shoal.select(self <= 0, self._coerce(0).astype(self.dtype), self)
 
+    def prelu(self, weight):
+        """See `shoal.functional.prelu`."""
+        from .functional import prelu
+        return prelu(self, weight)
+
+    def hardshrink(self, lambd=0.5):
+        """See `shoal.functional.hardshrink`."""
+        from .functional import hardshrink
+        return hardshrink(self, lambd)
+
     def lerp(self, end, weight):
         """x + weight (end - x)."""
         return self + (self._coerce(end) - self) * weight
@@ -432,7 +442,7 @@ FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + tuple(SYN
     masked_scatter select_scatter slice_scatter diagonal_scatter nonzero argwhere
     reshape flatten ravel unflatten transpose swapaxes swapdims permute movedim moveaxis squeeze unsqueeze
     expand_dims broadcast_to tile repeat_interleave flip fliplr flipud rot90 roll narrow select split chunk
-    unbind diagonal diag trace tril triu adjoint t tensor_split hsplit vsplit dsplit
+    unbind diagonal diag trace tril triu adjoint t narrow_copy split_with_sizes unsafe_split unsafe_chunk tensor_split hsplit vsplit dsplit
     gelu softmax log_softmax rms_norm layer_norm cross_entropy attention rope
     is_floating_point is_complex is_nonzero is_same_size numel clone detach""".split()) + tuple(
         elementwise.NAMES + elementwise.MORE + products.NAMES)

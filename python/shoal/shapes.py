@@ -325,6 +325,32 @@ class Shapes:
             at += length
         return tuple(parts)
 
+    @torch_words(split_sizes="size")
+    def split_with_sizes(self, size, axis=0):
+        """`split` into parts of given sizes."""
+        return self.split(list(size), axis)
+
+    def narrow_copy(self, dim, start, length):
+        """`narrow`, as a copy."""
+        return self.narrow(dim, start, length).clone()
+
+    def sum_to_size(self, *size):
+        """Added up over the axes that a tensor of that size would be broadcast along."""
+        size = shape_of(size)
+        lead = self.ndim - len(size)
+        axes = tuple(range(lead)) + tuple(a + lead for a, n in enumerate(size)
+                                          if n == 1 and self.shape[a + lead] != 1)
+        return (self.sum(axes, True) if axes else self).reshape(size)
+
+    def as_strided(self, size, stride, storage_offset=None):
+        """A copy of the elements that strides name, counted in this tensor's own elements."""
+        at = self.session.tensor(storage_offset or 0, "int64")
+        for n, s in zip(size, stride):
+            steps = _shoal.apply(self.session, "iota", (), {
+                "shape": (n,), "iota_dimension": 0, "dtype": "int64"}, 1)[0]
+            at = at.unsqueeze(-1) + steps * s
+        return self.ravel().take(at.reshape(tuple(size)), 0)
+
     @torch_words
     def chunk(self, chunks, axis=0):
         """At most so many parts of equal size along an axis, the last one perhaps shorter."""
@@ -382,6 +408,8 @@ class Shapes:
         parts = [self[lead + (slice(i, i + (count - 1) * step + 1, step),)].unsqueeze(-1)
                  for i in range(size)]
         return _cat(parts, self.ndim)
+
+    unsafe_split, unsafe_chunk, unsafe_split_with_sizes = split, chunk, split_with_sizes
 
     # ---- diagonals and triangles ----
 
