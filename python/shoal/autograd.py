@@ -61,7 +61,7 @@ class Gradients:
         self._require(requires_grad)
         recording.restructured()
         if requires_grad:
-            _shown[self._identity] = self
+            _shown[custom.key_of(self)] = self
         return self
 
     @property
@@ -95,7 +95,7 @@ class Gradients:
             custom.keep_gradient(self)
         elif not self._is_leaf:
             self._watch()
-            _shown[self._identity] = self
+            _shown[custom.key_of(self)] = self
 
     @property
     def retains_grad(self):
@@ -103,7 +103,7 @@ class Gradients:
         found = custom.node_of(self)
         if found is not None:
             return found[1] in found[0].keeps
-        return not self.is_leaf and _shown.get(self._identity) is self
+        return not self.is_leaf and _shown.get(custom.key_of(self)) is self
 
     def register_hook(self, hook):
         """hook(gradient) is called when this tensor's gradient is there; what it returns, if not None, is
@@ -114,7 +114,7 @@ class Gradients:
             if getattr(self, "_hooks", None) is None:
                 self._hooks = {}
             hooks = self._hooks
-            _shown[self._identity] = self
+            _shown[custom.key_of(self)] = self
         else:
             hooks = custom.joint(self).hooks
         recording.restructured()
@@ -168,7 +168,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     """`Tensor.backward` of several tensors at once: the gradients of all are added."""
     tensors = _tuple(tensors)
     wanted = list(_tuple(inputs)) if inputs is not None else _leaves(tensors)
-    calculate = custom.gradients if custom.joints else _shoal.gradients
+    calculate = custom.gradients if custom.crossed(tensors) else _shoal.gradients
     found = calculate(tensors, _seeds(tensors, grad_tensors), wanted,
                       bool(create_graph if retain_graph is None else retain_graph), create_graph, True)
     was = _shoal.set_gradients(_ON if create_graph else _OFF)
@@ -196,7 +196,7 @@ def _leaves(tensors):
     while queue:
         handles = list(_shoal.targets(queue.pop()))
         for handle in handles:
-            identity = handle._identity
+            identity = custom.key_of(handle)
             if identity in seen:
                 continue
             seen.add(identity)
@@ -220,7 +220,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     for an input that no output derives from, which is an error otherwise.
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
-    calculate = custom.gradients if custom.joints else _shoal.gradients
+    calculate = custom.gradients if custom.crossed(outputs) else _shoal.gradients
     return tuple(calculate(outputs, _seeds(outputs, grad_outputs), inputs,
                            bool(create_graph if retain_graph is None else retain_graph),
                            create_graph, allow_unused))

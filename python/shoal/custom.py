@@ -11,7 +11,7 @@ import weakref
 from . import _shoal
 
 _numbers = itertools.count()
-joints = {}  # identity of a leaf -> (node, number of the output)
+joints = {}  # key_of a leaf -> (node, number of the output)
 _room = 256  # joints beyond which those that the tape has forgotten are dropped
 
 
@@ -29,20 +29,31 @@ class Node:
             _room = max(256, 2 * len(joints))
         for i, t in enumerate(outputs):
             if t is not None:
-                joints[t._identity] = self, i
+                joints[key_of(t)] = self, i
 
 
 def _forget(sessions):
     """Drops the joints that no object stands for and nothing on the tape derives from."""
-    used = {number for session in sessions for row in session._tape() for number in row[2]}
-    for identity, (node, i) in list(joints.items()):
-        if identity >> 6 not in used and node.objects[i]() is None:
-            del joints[identity]
+    used = {(session.serial, number) for session in sessions for row in session._tape() for number in row[2]}
+    for key, (node, i) in list(joints.items()):
+        serial, identity = key
+        if (serial, identity >> 6) not in used and node.objects[i]() is None:
+            del joints[key]
+
+
+def key_of(tensor):
+    """What a leaf, or a result that is watched, is known by."""
+    return tensor.session.serial, tensor._identity
 
 
 def node_of(tensor):
     """(node, number of the output) of a joint, else None."""
-    return joints.get(tensor._identity) if joints else None
+    return joints.get(key_of(tensor)) if joints else None
+
+
+def crossed(outputs):
+    """Whether results derive from joints."""
+    return bool(joints) and any(key_of(t) in joints for t in (*outputs, *_shoal.targets(tuple(outputs))))
 
 
 def gradients(outputs, seeds, wanted, retain, create_graph, allow_unused):
@@ -52,34 +63,34 @@ def gradients(outputs, seeds, wanted, retain, create_graph, allow_unused):
     total = [None] * len(wanted)
     places = {}
     for i, t in enumerate(wanted):
-        places.setdefault(t._identity, []).append(i)
+        places.setdefault(key_of(t), []).append(i)
     met, queue = {}, []  # node -> gradients of its outputs
 
     def add(into, at, value):
         into[at] = value if into[at] is None else into[at] + value
 
-    def arrive(identity, value):
-        node, at = joints[identity]
+    def arrive(key, value):
+        node, at = joints[key]
         if node not in met:
             met[node] = [None] * len(node.shapes)
             heapq.heappush(queue, (-node.number, node))
         add(met[node], at, value)
 
     def segment(outputs, seeds):
-        handles = [t for t in _shoal.targets(tuple(outputs)) if t._identity in joints]
-        ends = {t._identity: t for t in handles} | {
-            t._identity: t for t in outputs if t._identity in joints}
-        kept = [(i, t) for i, t in enumerate(wanted) if t._identity not in ends]
+        handles = [t for t in _shoal.targets(tuple(outputs)) if key_of(t) in joints]
+        ends = {key_of(t): t for t in handles} | {
+            key_of(t): t for t in outputs if key_of(t) in joints}
+        kept = [(i, t) for i, t in enumerate(wanted) if key_of(t) not in ends]
         wrt = [t for _, t in kept] + list(ends.values())
         found = _shoal.gradients(tuple(outputs), tuple(seeds), tuple(wrt), True, create_graph, True)
         for (i, _), value in zip(kept, found):
             if value is not None:
                 add(total, i, value)
-        for identity, value in zip(ends, found[len(kept):]):
+        for key, value in zip(ends, found[len(kept):]):
             if value is not None:
-                for i in places.get(identity, ()):
+                for i in places.get(key, ()):
                     add(total, i, value)
-                arrive(identity, value)
+                arrive(key, value)
 
     segment(outputs, seeds)
     while queue:

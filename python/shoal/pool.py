@@ -1,5 +1,6 @@
 """Sessions: connections to a pool, at an address or inside this process, and what a pool tells."""
 import atexit
+import itertools
 import weakref
 from dataclasses import dataclass, field
 
@@ -54,6 +55,7 @@ class Counts:
 
 
 _open_sessions = weakref.WeakSet()
+_serials = itertools.count()
 
 
 class Session(_shoal.Session):
@@ -69,6 +71,7 @@ class Session(_shoal.Session):
                  spare=0):
         super().__init__(hub=hub, workers=workers, threads=threads, backend=backend,
                          timeout_ms=timeout_ms, name=name, spare=spare)
+        self.serial = next(_serials)  # tells what is numbered within a session from that of another
         _open_sessions.add(self)
 
     def tensor(self, data, dtype=None):

@@ -32,6 +32,7 @@ class Reductions:
         axes = self._axes(axis)
         if not axes:
             return self  # an empty tuple reduces nothing
+        axes = tuple(axis_of(a, self.ndim, f"{op} of {self._text()}") for a in axes)
         return _shoal.reduce(self, op, axes, bool(keepdims))
 
     def _countable(self, dtype=None):

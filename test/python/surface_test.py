@@ -496,7 +496,7 @@ def test_safetensors(tmp_path):
     assert list(back) == list(state)
     for name, value in state.items():
         assert back[name].dtype == value.dtype and back[name].equal(value)
-    assert shoal.load(path, "w").equal(state["w"])
+    assert shoal.load(path, name="w").equal(state["w"])
     tree = {"model": state, "step": 7, "lr": 0.1, "rows": [state["w"], None, "x"],
             "groups": {0: {"m": state["w"] + 1}, 1: (1, 2)}, "empty": {}}
     shoal.save(tree, path)
