@@ -217,8 +217,8 @@ PyObject *tensors_of(shoal_tensor **handles, Py_ssize_t n, PyObject *session) {
 
 /* ---- the module ---- */
 
-/* setup(errors, tensor class, shape class, dtypes, folder): what the Python half brings. errors: per
- * status a class; dtypes: by their names. */
+/* setup(errors, tensor class, shape class, dtypes, folder): what the Python half brings. errors:
+ * per status a class; dtypes: by their names. */
 static PyObject *setup(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *classes, *class, *shapes, *kinds;

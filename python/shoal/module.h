@@ -23,7 +23,7 @@ typedef struct file_object {
 
 extern PyTypeObject *session_type, *tensor_type, *file_type;
 extern PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
-extern PyObject *shape_class;  /* what a shape is made of from a tuple */
+extern PyObject *shape_class;      /* what a shape is made of from a tuple */
 extern PyObject *dtypes[SHOAL_DTYPE_COUNT];
 extern PyObject *errors[SHOAL_STATUS_COUNT];
 extern char *package_folder; /* frames in here are not the user's */
