@@ -15,7 +15,8 @@ def main():
     address, shares = sys.argv[1], [float(share) for share in sys.argv[2].split(",")]
     shoal, (a, b) = lib.product(), lib.operands(*map(int, sys.argv[3:6]))
     shoal.connect(address)
-    left, right = shoal.from_numpy(a).place(axis=0, shares=shares), shoal.from_numpy(b).place()
+    left, right = shoal.from_numpy(a, copy=False).place(axis=0, shares=shares), \
+        shoal.from_numpy(b, copy=False).place()
     lib.check((left @ right).numpy(), a, b)
     del a, b
     print("ready", flush=True)

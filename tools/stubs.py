@@ -92,7 +92,7 @@ def parameter(p, method):
 
 def function_stub(name, function, method, indent, returns=None):
     try:
-        signature = inspect.signature(function)
+        signature = importlib.import_module("shoal.words").signature_of(function)
     except (ValueError, TypeError):
         return f"{indent}def {name}({'self, ' if method else ''}*args: Any) -> " \
             f"{returns or RETURN.get(name, 'Any')}: ...\n"
@@ -118,8 +118,9 @@ def is_public(name):
 
 def class_stub(name, made, base=""):
     """A class with what it has of its own and, for those of C, of its bases."""
-    if issubclass(made, tuple):
-        fields = "".join(f"    {f}: Tensor\n" for f in made._fields)
+    if issubclass(made, tuple) and hasattr(made, "_fields"):
+        kind = "Tensor" if name in ("Sorted", "Extreme") else "Any"
+        fields = "".join(f"    {f}: {kind}\n" for f in made._fields)
         return f"class {name}(NamedTuple):\n{fields}\n"
     if hasattr(made, "__dataclass_fields__"):
         fields = "".join(f"    {f.name}: {getattr(f.type, '__name__', f.type)}\n"
@@ -163,6 +164,7 @@ def tensor_module(shoal):
 
 def package_module(shoal):
     """__init__.pyi: the functions of `shoal`."""
+    dtypes = importlib.import_module("shoal.dtypes")
     text = '"""Types of `shoal`. Written by tools/stubs.py."""\n'
     text += "from typing import Any\n\n"
     errors = [n for n in shoal.__all__ if n.endswith("Error")]
@@ -171,17 +173,21 @@ def package_module(shoal):
     text += "from .pool import Pool as Pool, Session as Session, Slot as Slot\n"
     text += "from .random import Generator as Generator\n"
     text += "from .tensor import Axes, DType, Operand, Shape, Sorted\nfrom .tensor import Tensor as Tensor\n"
-    for module in ("nn", "optim", "functional", "debug"):
-        if hasattr(shoal, module):
-            text += f"from . import {module} as {module}\n"
+    modules = sorted(name for name, (home, own) in shoal._LATER.items() if own is None)
+    text += "".join(f"from . import {name} as {name}\n" for name in modules + ["autograd"])
+    text += "from .dtypes import Size as Size, device as device, dtype as dtype\n"
+    text += "from .dtypes import finfo as finfo, iinfo as iinfo\n"
+    text += "from .amp import autocast as autocast\n"
+    text += "backends: Any\ncuda: Any\npi: float\ninf: float\nnan: float\ne: float\nnewaxis: None\n"
     text += "\n__all__: list[str]\n__version__: str\n"
-    text += "".join(f"{n}: str\n" for n in shoal.DTYPES if hasattr(shoal, n)) + "\n"
+    text += "".join(f"{n}: dtype\n" for n in [*shoal.DTYPES, *dtypes.ALIASES]) + "\n"
     for name in sorted(set(shoal.__all__)):
         value = getattr(shoal, name)
         if inspect.isfunction(value):
             text += function_stub(name, value, False, "")
         elif inspect.isclass(value) and not (
-                errors.count(name) or name in ("Tensor", "Session", "File", "Pool", "Slot", "Generator")):
+                errors.count(name) or name in ("Tensor", "Session", "File", "Pool", "Slot", "Generator", "Size",
+                                               "dtype", "device", "finfo", "iinfo", "autocast")):
             text += "\n" + class_stub(name, value)
     return text
 
@@ -191,8 +197,9 @@ def plain_module(name, imports):
     module = importlib.import_module(f"shoal.{name}")
     text = f'"""Types of `shoal.{name}`. Written by tools/stubs.py."""\n'
     text += HEAD.split("\n\n")[0] + "\n\n" + imports + "\n"
+    homes = (module.__name__, *PARTS.get(name, ()))
     for key in sorted(k for k, v in vars(module).items() if not k.startswith("_")
-                      and getattr(v, "__module__", "") == module.__name__):
+                      and getattr(v, "__module__", "") in homes):
         value = getattr(module, key)
         if inspect.isclass(value):
             base = next((b.__name__ for b in value.__bases__ if b.__module__.startswith("shoal.")
@@ -221,18 +228,32 @@ def folder_module(name):
     return text + "\n__all__: list[str]\n"
 
 
+# Modules whose functions are also those of another.
+PARTS = {"functional": ("shoal.losses", "shoal.windows"), "nn.functions": ("shoal.functional",)}
 TENSOR = "from {dots}tensor import Axes, DType, Operand, Shape, Sorted, Tensor\n"
 MODULES = {  # beside tensor and the package itself: what each imports
     "pool": TENSOR.format(dots="."),
     "files": "from .pool import Session\n" + TENSOR.format(dots="."),
     "random": TENSOR.format(dots="."),
     "functional": TENSOR.format(dots="."),
+    "linalg": TENSOR.format(dots="."),
+    "special": TENSOR.format(dots="."),
+    "func": TENSOR.format(dots="."),
+    "amp": TENSOR.format(dots="."),
+    "custom": TENSOR.format(dots="."),
+    "dtypes": "",
     "autograd": TENSOR.format(dots="."),
     "signal": TENSOR.format(dots="."),
     "debug": "from .pool import Session\n",
     "nn.module": TENSOR.format(dots=".."),
     "nn.layers": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
     "nn.functions": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.containers": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.convolutions": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.norms": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.recurrent": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.transformer": TENSOR.format(dots="..") + "from .module import Module, Parameter\n",
+    "nn.rnn": TENSOR.format(dots=".."),
     "nn.init": TENSOR.format(dots=".."),
     "nn.utils": TENSOR.format(dots=".."),
     "optim.optimizer": TENSOR.format(dots=".."),

@@ -8,57 +8,144 @@
 Without an address everything runs inside this process; `shoal.connect("shm:hub")`, or the variable
 SHOAL_HUB, uses a pool. Operations are recorded and run when a value is read.
 
-`shoal.nn`, `shoal.functional` and `shoal.optim` have what models are made of and trained with.
+What is called as in torch means what it means in torch, so that `import shoal as torch` runs programs
+written for it. `shoal.nn`, `shoal.functional` and `shoal.optim` have what models are made of and trained
+with, `shoal.utils.data` what feeds them; these and others are loaded when they are first used.
 """
+import importlib
+import math
 import os
 
 from . import _shoal
-from .errors import (BusyError, ClosedError, DeadlineError, DeniedError, FormatError,
+from .dtypes import ALIASES as _ALIASES
+from .dtypes import DTYPES as _DTYPES
+from .dtypes import NAMES as DTYPES
+from .dtypes import Size, device, dtype, finfo, iinfo
+from .errors import CLASSES as _CLASSES
+from .errors import (AxisError, BusyError, ClosedError, DeadlineError, DeniedError, FormatError,
                      InternalError, InvalidError, IOFailedError, LostError, NotFoundError,
                      OutOfMemoryError, ShoalError, UnsupportedError, VersionError)
-from .errors import CLASSES as _CLASSES
 from .tensor import Tensor
 
 __version__, _statuses, _ = _shoal.names()
-_shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor,
+_shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor, Size, _DTYPES,
              os.path.dirname(os.path.abspath(__file__)))
 
-from .pool import (Pool, Session, Slot, connect, disconnect, explain, init, operations, session,
-                   status, sync)
+from . import autograd, creation, inplace, random
+from . import methods as _methods
 from .autograd import (backward, checkpoint, enable_grad, grad, inference_mode, is_grad_enabled, no_grad,
                        set_grad_enabled)
-from .creation import (arange, as_tensor, broadcast_tensors, cat, concat, embedding, empty,
-                       empty_like, eye, from_dlpack, from_numpy, full, full_like, hstack, linspace,
-                       matmul, meshgrid, ones, ones_like, stack, tensor, vstack, where, zeros,
-                       zeros_like)
-from .einsum import einsum
-from .files import File, load, save
-from .random import (Generator, bernoulli, get_rng_state, manual_seed, multinomial, normal, rand,
-                     rand_like, randbits, randint, randn, randn_like, randperm, set_rng_state)
-from . import debug, functional, nn, optim, signal
-from .signal import compile
-from . import methods as _methods
+from .creation import (arange, as_tensor, asarray, atleast_1d, atleast_2d, atleast_3d, bartlett_window,
+                       blackman_window, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, cat,
+                       column_stack, combinations, concat, concatenate, dstack, embedding, empty, empty_like,
+                       eye, from_dlpack, from_numpy, frombuffer, full, full_like, get_default_dtype,
+                       hamming_window, hann_window, hstack, linspace, logspace, matmul, meshgrid, ones,
+                       ones_like, range, row_stack, scalar_tensor, set_default_dtype, stack, tensor,
+                       tril_indices, triu_indices, vander, vstack, where, zeros, zeros_like)
+from .pool import (Pool, Session, Slot, connect, disconnect, explain, init, operations, session,
+                   status, sync)
+from .random import (Generator, bernoulli, default_generator, get_rng_state, initial_seed, manual_seed,
+                     multinomial, normal, poisson, rand, rand_like, randbits, randint, randint_like, randn,
+                     randn_like, randperm, seed, set_rng_state)
 
-# Element types go by their names; these are for those who write shoal.float32.
-DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-          "float16", "bfloat16", "float32", "float64")
-int8, int16, int32, int64, uint8, uint16, uint32, uint64 = DTYPES[1:9]
-float16, bfloat16, float32, float64 = DTYPES[9:]
+pi, inf, nan, e, newaxis = math.pi, math.inf, math.nan, math.e, None
+strided, contiguous_format, preserve_format, channels_last = (
+    "strided", "contiguous_format", "preserve_format", "channels_last")
 
-__all__ = [
-    "Session", "Tensor", "File", "Slot", "Pool", "Generator", "arange", "as_tensor", "bernoulli",
-    "broadcast_tensors", "cat", "compile", "concat", "connect", "disconnect", "einsum", "embedding", "empty",
-    "empty_like", "explain", "eye", "from_dlpack", "from_numpy", "full", "full_like",
-    "get_rng_state", "hstack", "init", "linspace", "load", "manual_seed", "matmul", "meshgrid",
-    "multinomial", "normal", "ones", "ones_like", "operations", "rand", "rand_like", "randbits",
-    "randint", "randn", "randn_like", "randperm", "save", "session", "set_rng_state", "stack",
-    "status", "sync", "tensor", "vstack", "where", "zeros", "zeros_like", "ShoalError",
-    "InvalidError", "UnsupportedError", "OutOfMemoryError", "NotFoundError", "FormatError",
-    "IOFailedError", "DeadlineError", "LostError", "ClosedError", "VersionError", "DeniedError",
-    "BusyError", "InternalError", "backward", "checkpoint", "enable_grad", "grad", "inference_mode",
-    "is_grad_enabled", "no_grad", "set_grad_enabled",
-]
+# Where the rest comes from when it is first used: a module, or a name in one.
+_LATER = {name: (f".{name}", None) for name in (
+    "array_api", "debug", "functional", "linalg", "nn", "optim", "signal", "special", "utils",
+    "amp", "func")} | {
+    "backends": (".places", "backends"), "cuda": (".places", "cuda"), "compile": (".signal", "compile"),
+    "einsum": (".einsum", "einsum"), "File": (".files", "File"), "load": (".files", "load"),
+    "save": (".files", "save"), "set_printoptions": (".printing", "set_printoptions"),
+    "vmap": (".func", "vmap"), "polygamma": (".special", "polygamma"), "autocast": (".amp", "autocast"),
+} | {name: (".functional", name) for name in """adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
+    avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu celu_ channel_shuffle conv1d conv2d
+    conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity
+    ctc_loss dropout embedding_bag feature_alpha_dropout group_norm hardshrink hinge_embedding_loss
+    instance_norm kl_div margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pdist
+    pixel_shuffle pixel_unshuffle poisson_nll_loss prelu relu_ rrelu rrelu_ selu selu_ threshold threshold_
+    triplet_margin_loss""".split()} | {name: (".linalg", name) for name in (
+        "lu_solve", "matrix_rank", "solve_triangular")} | {"chain_matmul": (".linalg", "chain_matmul")}
 
+
+def __getattr__(name):
+    if name not in _LATER:
+        raise AttributeError(f"module 'shoal' has no attribute '{name}'")
+    module, own = _LATER[name]
+    found = importlib.import_module(module, __name__)
+    found = found if own is None else getattr(found, own)
+    globals()[name] = found
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER})
+
+
+def is_tensor(obj):
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def promote_types(type1, type2):
+    """The element type that two become together."""
+    from .words import dtype_name, promoted
+    return _DTYPES[promoted(dtype_name(type1), dtype_name(type2))]
+
+
+def result_type(tensor1, tensor2):
+    """The element type of the sum of two, tensors or numbers."""
+    like = tensor1 if is_tensor(tensor1) else tensor2 if is_tensor(tensor2) else tensor(tensor1)
+    a, b = like._coerce(tensor1), like._coerce(tensor2)
+    return promote_types(a.dtype, b.dtype)
+
+
+def can_cast(from_, to):
+    """Whether one element type may become another in place: bool, integers, floating types, rising."""
+    from .tensor import _category
+    from .words import dtype_name
+    return _category(dtype_name(from_)) <= _category(dtype_name(to))
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Nothing: the same program on the same slots gives the same result anyway."""
+
+
+def set_num_threads(count):
+    """Nothing: how many threads a worker has is said where it is started."""
+
+
+def get_num_threads():
+    """The threads of all slots that compute."""
+    return sum(s.threads for s in status().slots if s.compute)
+
+
+for _name in DTYPES:
+    globals()[_name] = _DTYPES[_name]
+for _name, _kind in _ALIASES.items():
+    globals()[_name] = _DTYPES[_kind]
 for _name in _methods.FUNCTIONS:
     globals()[_name] = _methods.function_of(_name)
-__all__ += _methods.FUNCTIONS
+globals().update(inplace.FUNCTIONS)
+
+__all__ = [
+    "Session", "Tensor", "File", "Slot", "Pool", "Generator", "Size", "device", "dtype", "finfo", "iinfo",
+    "arange", "as_tensor", "asarray", "atleast_1d", "atleast_2d", "atleast_3d", "bartlett_window",
+    "bernoulli", "blackman_window", "block_diag", "broadcast_shapes", "broadcast_tensors", "can_cast",
+    "cartesian_prod", "cat", "column_stack", "combinations", "compile", "concat", "concatenate", "connect",
+    "disconnect", "dstack", "einsum", "embedding", "empty", "empty_like", "explain", "eye", "from_dlpack",
+    "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "get_num_threads",
+    "get_rng_state", "hamming_window", "hann_window", "hstack", "init", "initial_seed", "is_tensor",
+    "linspace", "load", "logspace", "manual_seed", "matmul", "meshgrid", "multinomial", "normal", "ones",
+    "ones_like", "operations", "poisson", "promote_types", "rand", "rand_like", "randbits", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "range", "result_type", "row_stack", "save",
+    "scalar_tensor", "seed", "session", "set_default_dtype", "set_num_threads", "set_printoptions",
+    "set_rng_state", "stack", "status", "sync", "tensor", "tril_indices", "triu_indices",
+    "use_deterministic_algorithms", "vander", "vmap", "vstack", "where", "zeros", "zeros_like",
+    "ShoalError", "AxisError", "InvalidError", "UnsupportedError", "OutOfMemoryError", "NotFoundError",
+    "FormatError", "IOFailedError", "DeadlineError", "LostError", "ClosedError", "VersionError",
+    "DeniedError", "BusyError", "InternalError", "autocast", "backward", "checkpoint", "enable_grad",
+    "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled", *_methods.FUNCTIONS,
+]

@@ -12,6 +12,7 @@
 
 PyTypeObject *session_type, *tensor_type, *file_type;
 PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
+PyObject *shape_class, *dtypes[SHOAL_DTYPE_COUNT];
 PyObject *errors[SHOAL_STATUS_COUNT];
 char *package_folder; /* frames in here are not the user's */
 
@@ -216,17 +217,27 @@ PyObject *tensors_of(shoal_tensor **handles, Py_ssize_t n, PyObject *session) {
 
 /* ---- the module ---- */
 
-/* setup(errors, tensor class, folder): what the Python half brings. errors: per status a class. */
+/* setup(errors, tensor class, shape class, dtypes, folder): what the Python half brings. errors:
+ * per status a class; dtypes: by their names. */
 static PyObject *setup(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *classes, *class;
+    PyObject *classes, *class, *shapes, *kinds;
     const char *folder;
-    if (!PyArg_ParseTuple(args, "O!Os", &PyTuple_Type, &classes, &class, &folder)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!OOO!s", &PyTuple_Type, &classes, &class, &shapes, &PyDict_Type,
+                          &kinds, &folder))
+        return NULL;
     for (Py_ssize_t i = 0; i < PyTuple_Size(classes) && i < SHOAL_STATUS_COUNT; i++) {
         Py_XDECREF(errors[i]);
         errors[i] = PyTuple_GetItem(classes, i);
         Py_INCREF(errors[i]);
     }
+    for (int i = 0; i < SHOAL_DTYPE_COUNT; i++) {
+        PyObject *kind = PyDict_GetItemString(kinds, shoal_dtype_name((shoal_dtype)i));
+        Py_XDECREF(dtypes[i]);
+        dtypes[i] = Py_XNewRef(kind);
+    }
+    Py_XDECREF(shape_class);
+    shape_class = Py_NewRef(shapes);
     Py_INCREF(class);
     tensor_class = (PyTypeObject *)class;
     free(package_folder);

@@ -8,7 +8,8 @@ one program.
 import functools
 import weakref
 
-from . import _shoal, recording
+from . import _shoal, custom, recording
+from .custom import Function, Handle, gradcheck, gradgradcheck
 from .words import invalid
 
 _OFF, _ON, _AGAIN = range(3)
@@ -34,7 +35,7 @@ class GradFn:
 
 
 class Gradients:
-    """What `Tensor` has from here. `is_leaf`, `detach` and `detach_` come with the handle."""
+    """What `Tensor` has from here. `detach_` comes with the handle."""
 
     __slots__ = ()
 
@@ -47,6 +48,11 @@ class Gradients:
     def requires_grad(self, requires_grad):
         self.requires_grad_(requires_grad)
 
+    @property
+    def is_leaf(self):
+        """Whether this is no result of an operation that gradients pass through."""
+        return self._is_leaf and custom.node_of(self) is None
+
     def requires_grad_(self, requires_grad=True):
         """In place: asks for gradients with respect to this tensor, which must be of a floating type.
 
@@ -55,7 +61,7 @@ class Gradients:
         self._require(requires_grad)
         recording.restructured()
         if requires_grad:
-            _shown[self._identity] = self
+            _shown[custom.key_of(self)] = self
         return self
 
     @property
@@ -69,8 +75,7 @@ class Gradients:
     @grad.setter
     def grad(self, value):
         if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
-            raise invalid(f"grad: {value.dtype}{list(value.shape)} for {self.dtype}"
-                          f"{list(self.shape)}")
+            raise invalid(f"grad: {value._text()} for {self._text()}")
         _set_grad(self, value)
 
     @grad.deleter
@@ -80,18 +85,42 @@ class Gradients:
     @property
     def grad_fn(self):
         """What made this tensor; None for a leaf."""
-        name = self._origin
+        found = custom.node_of(self)
+        name = self._origin if found is None else found[0].name
         return None if name is None else GradFn(name)
 
     def retain_grad(self):
         """Keeps the gradient of this result, too, in `.grad`."""
-        self._watch()
-        _shown[self._identity] = self
+        if custom.node_of(self) is not None:
+            custom.keep_gradient(self)
+        elif not self._is_leaf:
+            self._watch()
+            _shown[custom.key_of(self)] = self
 
     @property
     def retains_grad(self):
         """Whether this is a result whose gradient is kept."""
-        return not self.is_leaf and _shown.get(self._identity) is self
+        found = custom.node_of(self)
+        if found is not None:
+            return found[1] in found[0].keeps
+        return not self.is_leaf and _shown.get(custom.key_of(self)) is self
+
+    def register_hook(self, hook):
+        """hook(gradient) is called when this tensor's gradient is there; what it returns, if not None, is
+        passed on in its place. The handle's `remove()` ends that."""
+        if not self.requires_grad:
+            raise invalid(f"register_hook: {self._text()} does not require gradients")
+        if self.is_leaf:
+            if getattr(self, "_hooks", None) is None:
+                self._hooks = {}
+            hooks = self._hooks
+            _shown[custom.key_of(self)] = self
+        else:
+            hooks = custom.joint(self).hooks
+        recording.restructured()
+        handle = Handle(hooks)
+        hooks[handle] = hook
+        return handle
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
         """Adds the gradients of this tensor to the `.grad` of the leaves that it derives from.
@@ -138,20 +167,18 @@ def _seeds(tensors, seeds):
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
     """`Tensor.backward` of several tensors at once: the gradients of all are added."""
     tensors = _tuple(tensors)
-    wanted = list(_tuple(inputs)) if inputs is not None else []
-    if inputs is None:
-        for handle in _shoal.targets(tensors):
-            shown = _shown.get(handle._identity)
-            if shown is not None:
-                wanted.append(shown)
-    found = _shoal.gradients(tensors, _seeds(tensors, grad_tensors), wanted,
-                             bool(create_graph if retain_graph is None else retain_graph),
-                             create_graph, True)
+    wanted = list(_tuple(inputs)) if inputs is not None else _leaves(tensors)
+    calculate = custom.gradients if custom.crossed(tensors) else _shoal.gradients
+    found = calculate(tensors, _seeds(tensors, grad_tensors), wanted,
+                      bool(create_graph if retain_graph is None else retain_graph), create_graph, True)
     was = _shoal.set_gradients(_ON if create_graph else _OFF)
     try:
         for leaf, gradient in zip(wanted, found):
             if gradient is None:
                 continue
+            for hook in tuple((getattr(leaf, "_hooks", None) or {}).values()):
+                other = hook(gradient)
+                gradient = gradient if other is None else other
             before = leaf.grad
             if before is None:
                 _set_grad(leaf, gradient)
@@ -163,6 +190,28 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         _shoal.set_gradients(was)
 
 
+def _leaves(tensors):
+    """The objects whose gradients tensors are asked for, across joints."""
+    wanted, seen, queue = [], set(), [tuple(tensors)]
+    while queue:
+        handles = list(_shoal.targets(queue.pop()))
+        for handle in handles:
+            identity = custom.key_of(handle)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            found = custom.joints.get(identity)
+            if found is not None:
+                inputs = tuple(t for t in found[0].inputs if t is not None and t.requires_grad)
+                if inputs:
+                    queue.append(inputs)
+                continue
+            shown = _shown.get(identity)
+            if shown is not None:
+                wanted.append(shown)
+    return wanted
+
+
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
          allow_unused=False):
     """The gradients of outputs with respect to inputs, a tuple; no `.grad` changes.
@@ -171,9 +220,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     for an input that no output derives from, which is an error otherwise.
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
-    return tuple(_shoal.gradients(outputs, _seeds(outputs, grad_outputs), inputs,
-                                  bool(create_graph if retain_graph is None else retain_graph),
-                                  create_graph, allow_unused))
+    calculate = custom.gradients if custom.crossed(outputs) else _shoal.gradients
+    return tuple(calculate(outputs, _seeds(outputs, grad_outputs), inputs,
+                           bool(create_graph if retain_graph is None else retain_graph),
+                           create_graph, allow_unused))
 
 
 # ---- modes ----

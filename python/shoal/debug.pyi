@@ -5,16 +5,16 @@ from typing import Any, NamedTuple, TypeAlias
 from .pool import Session
 
 class Event(NamedTuple):
-    at: Tensor
-    process: Tensor
-    kind: Tensor
-    phase: Tensor
-    slot: Tensor
-    peer: Tensor
-    instance: Tensor
-    bytes: Tensor
-    key: Tensor
-    label: Tensor
+    at: Any
+    process: Any
+    kind: Any
+    phase: Any
+    slot: Any
+    peer: Any
+    instance: Any
+    bytes: Any
+    key: Any
+    label: Any
 
 class Listener:
     def __init__(self, session: Session | None = ...) -> None: ...

@@ -5,15 +5,19 @@ class ShoalError(Exception):
     """The base of all errors of this package."""
 
 
-class InvalidError(ShoalError, ValueError):
-    """An argument has a wrong value, shape or type."""
+class InvalidError(ShoalError, ValueError, RuntimeError):
+    """An argument has a wrong value, shape or type: NumPy raises ValueError, torch RuntimeError."""
+
+
+class AxisError(InvalidError, IndexError):
+    """There is no such axis."""
 
 
 class UnsupportedError(ShoalError, NotImplementedError):
     """Valid, but not available here."""
 
 
-class OutOfMemoryError(ShoalError, MemoryError):
+class OutOfMemoryError(ShoalError, MemoryError, RuntimeError):
     """Not enough memory, here or on a worker."""
 
 

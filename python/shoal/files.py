@@ -1,19 +1,22 @@
-"""Tensors in files, without pickle: .npy and .gguf through the library; .safetensors here.
+"""Tensors in files: .npy and .gguf through the library; .safetensors here, torch's in `torchfile`.
 
 A .safetensors is the length of a JSON header, the header, and the elements
 (https://github.com/huggingface/safetensors, "Format"). A dict of tensors is written as such a file that
 anything can read. Nested dicts, lists, numbers and strings beside the tensors, as checkpoints have,
 are kept as JSON in the header's metadata under the key "shoal".
 """
+import contextlib
 import json
 import os
 import struct
 import tempfile
 
-from . import _shoal
+from . import _shoal, torchfile
+from .dtypes import device
 from .errors import FormatError, InvalidError, NotFoundError
 from .pool import session
 from .tensor import Tensor
+from .words import torch_words
 
 _CODES = {"bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
           "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "float16": "F16",
@@ -31,15 +34,24 @@ class File(_shoal.File):
         return self._load(in_session or session(), name)
 
 
-def save(value, path):
+@torch_words(obj="value", f="path")
+def save(value, path, pickle_protocol=2):
     """Writes a tensor to a .npy, or anything made of dicts, lists, numbers, strings and tensors to a
-    .safetensors. The file appears whole or not at all. The arguments may stand in either order.
+    .safetensors, or to a checkpoint that torch reads: a file named .pt, .pth, .ckpt or .bin, or an open
+    one. The file appears whole or not at all. The arguments may stand in either order.
     """
     if isinstance(value, (str, os.PathLike)):
         value, path = path, value
+    if hasattr(path, "write"):
+        torchfile.write(value, path)
+        return
     path = os.fspath(path)
+    if path.endswith(torchfile.SUFFIXES):
+        with _whole(path) as file:
+            torchfile.write(value, file, torchfile.folder_of(path))
+        return
     if isinstance(value, Tensor) and not path.endswith(".safetensors"):
-        value = value.detach()
+        value = value._detach()
         data = bytearray(value.nbytes)
         value._read(data)
         _shoal.write_npy(path, value.dtype, value.shape, data)
@@ -54,14 +66,24 @@ def save(value, path):
     _write(path, tensors, None if flat else tree)
 
 
-def load(path, name=None):
-    """What `save` has written; or a tensor of a .npy or .gguf file, name None: the only one.
+@torch_words(f="path")
+def load(path, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, name=None):
+    """What `save` or torch.save has written; or a tensor of a .npy or .gguf file, name None: the only one.
 
-    Of a .safetensors all, as a dict, or the tensor of a name.
+    Of a .safetensors all, as a dict, or the tensor of a name. map_location: a device that the tensors go to,
+    as `Tensor.to`. Nothing in a file is executed: a checkpoint of torch that holds more than data is a
+    FormatError, whatever weights_only says.
     """
+    place = map_location if isinstance(map_location, (str, device, int)) else None
+    if hasattr(path, "read"):
+        return torchfile.read(path, getattr(path, "name", "the file"), session(), place)
     path = os.fspath(path)
     try:
         with open(path, "rb") as file:
+            start = file.read(4)
+            file.seek(0)
+            if torchfile.is_checkpoint(start):
+                return torchfile.read(file, path, session(), place)
             if not _is_safetensors(file):
                 return File(path).load(name)
             tensors, tree = _read(file, path, name)
@@ -80,7 +102,7 @@ def _planted(value, name, tensors):
         key = name or "value"
         while key in tensors:
             key += "_"
-        tensors[key] = value.detach()
+        tensors[key] = value._detach()
         return {"tensor": key}
     below = f"{name}." if name else ""
     if isinstance(value, dict):
@@ -124,15 +146,22 @@ def _write(path, tensors, tree):
         at += t.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
+    with _whole(path) as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for t in tensors.values():
+            data = bytearray(t.nbytes)
+            t._read(data)
+            file.write(data)
+
+
+@contextlib.contextmanager
+def _whole(path):
+    """A file to be written that appears under its name at the end, or not at all."""
     folder = os.path.dirname(path) or "."
     handle, draft = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path) + ".")
     try:
         with open(handle, "wb") as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            for t in tensors.values():
-                data = bytearray(t.nbytes)
-                t._read(data)
-                file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(draft, 0o644)

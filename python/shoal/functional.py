@@ -1,28 +1,46 @@
 """Functions that models are made of, under torch's names: also `shoal.nn.functional`.
 
-Each is written in recorded operations, so gradients pass through all of them. `reduction` is "none", "sum"
-or "mean". `inplace` is taken and changes nothing: a value never changes.
+Each is written in recorded operations, so gradients pass through all of them. With `inplace` the input
+becomes the result as well. Convolutions, pools and resampling are in `windows`, losses in `losses`.
 """
+import functools
 import math
 
-from . import _shoal
+from .amp import cast, cast_type
 from .creation import arange, full, where
+from .losses import *
 from .random import rand_like
-from .words import invalid, is_floating, torch_words
+from .windows import *
+from .words import axis_of, invalid, is_floating, torch_words
+
+
+def _inplace(function):
+    """Lets a function's `inplace` have the input become the result."""
+    @functools.wraps(function)
+    def either(input, *args, inplace=False, **keywords):
+        if args and isinstance(args[-1], bool) and len(args) == most:
+            args, inplace = args[:-1], args[-1]
+        made = function(input, *args, **keywords)
+        return input._become(made, function.__name__) if inplace else made
+    most = function.__code__.co_varnames.index("inplace")
+    return either
 
 
 # ---- activations ----
 
+@_inplace
 def relu(input, inplace=False):
     """max(x, 0)"""
     return input.relu()
 
 
+@_inplace
 def relu6(input, inplace=False):
     """min(max(x, 0), 6)"""
     return input.clamp(0, 6)
 
 
+@_inplace
 def leaky_relu(input, negative_slope=0.01, inplace=False):
     """x where it is positive, else negative_slope x."""
     return where(input > 0, input, input * negative_slope)
@@ -35,19 +53,22 @@ def prelu(input, weight):
     return where(input > 0, input, input * weight)
 
 
+@_inplace
 def elu(input, alpha=1.0, inplace=False):
     """x where it is positive, else alpha (e^x - 1)."""
-    return where(input > 0, input, input.minimum(0).expm1() * alpha)
+    return where(input > 0, input, input.clamp(max=0).expm1() * alpha)
 
 
+@_inplace
 def selu(input, inplace=False):
     """Scaled elu (Klambauer et al., 2017)."""
     return elu(input, 1.6732632423543772) * 1.0507009873554805
 
 
+@_inplace
 def celu(input, alpha=1.0, inplace=False):
     """max(x, 0) + min(0, alpha (e^(x/alpha) - 1))"""
-    return input.relu() + (input.minimum(0) / alpha).expm1() * alpha
+    return where(input > 0, input, (input.clamp(max=0) / alpha).expm1() * alpha)
 
 
 def gelu(input, approximate="none"):
@@ -55,11 +76,13 @@ def gelu(input, approximate="none"):
     return input.gelu(approximate)
 
 
+@_inplace
 def silu(input, inplace=False):
     """x sigmoid(x)"""
     return input.silu()
 
 
+@_inplace
 def mish(input, inplace=False):
     """x tanh(softplus(x))"""
     return input * softplus(input).tanh()
@@ -78,7 +101,7 @@ def tanh(input):
 def softplus(input, beta=1.0, threshold=20.0):
     """log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold."""
     scaled = input * beta
-    smooth = (scaled.relu() + (-abs(scaled)).exp().log1p()) / beta
+    smooth = (scaled.maximum(0) + (-abs(scaled)).exp().log1p()) / beta
     return where(scaled > threshold, input, smooth)
 
 
@@ -92,16 +115,19 @@ def softsign(input):
     return input / (abs(input) + 1)
 
 
+@_inplace
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """x, not below min_val and not above max_val."""
     return input.clamp(min_val, max_val)
 
 
+@_inplace
 def hardsigmoid(input, inplace=False):
     """min(max(x + 3, 0), 6) / 6"""
     return relu6(input + 3) / 6
 
 
+@_inplace
 def hardswish(input, inplace=False):
     """x hardsigmoid(x)"""
     return input * hardsigmoid(input)
@@ -132,6 +158,7 @@ def softmin(input, axis=-1):
     return (-input).softmax(axis)
 
 
+@_inplace
 def dropout(input, p=0.5, training=True, inplace=False, generator=None):
     """In training each element is 0 with probability p, else divided by 1 - p.
 
@@ -155,16 +182,76 @@ def linear(input, weight, bias=None):
     if input.shape[-1:] != weight.shape[-1:]:
         raise invalid(f"linear: the last axis of {input._text()} must be as long as that of the "
                       f"weight, {weight._text()}")
+    if cast_type() is not None:
+        input, weight, bias = cast(input, weight, bias)
     made = input @ weight.T
     return made if bias is None else made + bias
 
 
-def embedding(input, weight, padding_idx=None):
-    """Rows of `weight` at integers; no gradient reaches the row padding_idx."""
-    rows = weight.take(input, 0)
+def bilinear(input1, input2, weight, bias=None):
+    """x1^T W_k x2 for each k, plus bias; weight: (out, in1, in2)."""
+    lead = input1.shape[:-1]
+    a, b = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])
+    made = (a.tensordot(weight, ([1], [1])) * b.unsqueeze(1)).sum(-1)
+    made = made.reshape(*lead, weight.shape[0])
+    return made if bias is None else made + bias
+
+
+def _clipped_rows(weight, input, max_norm, norm_type):
+    """In place: the rows that are used, to a norm of max_norm at most."""
+    from .autograd import no_grad
+    with no_grad():
+        rows = input.ravel().unique()
+        used = weight._detach().take(rows, 0)
+        size = used.norm(norm_type, -1, True)
+        kept = where(size > max_norm, used * (max_norm / (size + 1e-7)), used)
+        weight._rebind(weight._detach().index_copy(0, rows, kept))
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+              sparse=False):
+    """Rows of `weight` at integers; no gradient reaches the row padding_idx. max_norm: rows that are used
+    are scaled, in place, to that norm at most."""
+    if scale_grad_by_freq:
+        raise invalid("embedding: scale_grad_by_freq is not available")
+    if max_norm is not None:
+        _clipped_rows(weight, input, max_norm, norm_type)
+    rows = weight._take_rows(input, 0)
     if padding_idx is None:
         return rows
-    return where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+    return where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows._detach(), rows)
+
+
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False,
+                  mode="mean", sparse=False, per_sample_weights=None, include_last_offset=False,
+                  padding_idx=None):
+    """Sums, means or maxima of rows of `weight` at each bag of integers: the rows of a matrix, or the parts of
+    a vector that begin at offsets."""
+    if mode not in ("sum", "mean", "max"):
+        raise invalid(f"embedding_bag: mode '{mode}' is none of sum, mean, max")
+    if input.ndim == 2:
+        bags, n = arange(input.shape[0]).repeat_interleave(input.shape[1]), input.shape[0]
+    else:
+        starts = offsets[:-1] if include_last_offset else offsets
+        n = starts.shape[0]
+        bags = (arange(input.shape[0]).unsqueeze(1) >= starts.unsqueeze(0)).sum(1) - 1
+    flat = input.ravel()
+    rows = embedding(flat, weight, padding_idx, max_norm, norm_type)
+    counted = full(flat.shape, 1, rows.dtype) if padding_idx is None else \
+        (flat != padding_idx % weight.shape[0]).astype(rows.dtype)
+    if mode == "max":
+        least = full((n, weight.shape[1]), -math.inf, rows.dtype)
+        rows = where((counted > 0).unsqueeze(1), rows, -math.inf)
+        made = least.scatter(0, bags.unsqueeze(1).broadcast_to(rows.shape), rows, "maximum")
+        return where(made == -math.inf, 0, made)
+    scaled = rows * counted.unsqueeze(1)
+    if per_sample_weights is not None:
+        scaled = scaled * per_sample_weights.ravel().unsqueeze(1)
+    total = full((n, weight.shape[1]), 0, rows.dtype).index_add(0, bags, scaled)
+    if mode == "sum":
+        return total
+    count = full((n,), 0, rows.dtype).index_add(0, bags, counted).clamp(min=1)
+    return total / count.unsqueeze(1)
 
 
 def one_hot(input, num_classes=-1):
@@ -205,18 +292,58 @@ def batch_norm(input, running_mean=None, running_var=None, weight=None, bias=Non
     """
     axes = tuple(a for a in range(input.ndim) if a != 1)
     shape = (1, -1) + (1,) * (input.ndim - 2)
+    n = input.numel() // max(1, input.shape[1])
+    if training and n == 1:
+        raise invalid(f"batch_norm: in training more than one value per channel is needed: {input._text()}")
     if training or running_mean is None:
-        mean, var = input.mean(axes), input.var(axes)
+        mean, var = input.mean(axes), input.var(axes, correction=0)
         if training and running_mean is not None:
-            n = input.size // max(1, input.shape[1])
-            running_mean.copy_(running_mean.lerp(mean.detach(), momentum))
-            running_var.copy_(running_var.lerp(var.detach() * (n / max(1, n - 1)), momentum))
+            running_mean.copy_(running_mean._detach().lerp(mean._detach(), momentum))
+            running_var.copy_(running_var._detach().lerp(var._detach() * (n / max(1, n - 1)), momentum))
     else:
-        mean, var = running_mean, running_var
+        mean, var = running_mean._detach(), running_var._detach()
     made = (input - mean.reshape(shape)) * (var + eps).rsqrt().reshape(shape)
+    return _scaled(made, weight, bias)
+
+
+def _scaled(x, weight, bias):
+    shape = (1, -1) + (1,) * (x.ndim - 2)
     if weight is not None:
-        made = made * weight.reshape(shape)
-    return made if bias is None else made + bias.reshape(shape)
+        x = x * weight.reshape(shape)
+    return x if bias is None else x + bias.reshape(shape)
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """(x - mean) / sqrt(variance + eps) over groups of channels, axis 1, times weight, plus bias."""
+    n, channels = input.shape[:2]
+    if channels % num_groups:
+        raise invalid(f"group_norm: {num_groups} groups do not divide {channels} channels")
+    x = input.reshape(n, num_groups, -1).layer_norm(None, None, -1, eps).reshape(input.shape)
+    return _scaled(x, weight, bias)
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum=0.1, eps=1e-5):
+    """(x - mean) / sqrt(variance + eps) over the axes after the channels, axis 1, of each input."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    axes = tuple(range(2, input.ndim))
+    mean, var = input.mean(axes, True), input.var(axes, correction=0, keepdim=True)
+    if running_mean is not None:
+        n = input.numel() // max(1, input.shape[0] * input.shape[1])
+        unbiased = var._detach() * (n / max(1, n - 1))
+        running_mean.copy_(running_mean._detach().lerp(mean._detach().mean((0, *axes)), momentum))
+        running_var.copy_(running_var._detach().lerp(unbiased.mean((0, *axes)), momentum))
+    return _scaled((input - mean) * (var + eps).rsqrt(), weight, bias)
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """x / (k + alpha times the mean square of `size` neighbouring channels)^beta."""
+    square = (input * input).movedim(1, -1)
+    low = size // 2
+    padded = square.pad((0,) * (input.ndim - 1) + (low,), (0,) * (input.ndim - 1) + (size - 1 - low,))
+    mean = padded.unfold(-1, size, 1).mean(-1).movedim(-1, 1)
+    return input / (mean * alpha + k) ** beta
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
@@ -244,136 +371,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     return dropout(scores.softmax(-1), dropout_p) @ value
 
 
-# ---- images ----
-
-def _pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
-def _windows(x, op, kernel, stride, padding, dilation):
-    """Windows over the last two axes, joined by an operation; what is added at the edges counts for
-    nothing."""
-    edges = [p for p in padding for _ in range(2)]
-    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-    if any(n + 2 * p < r for n, p, r in zip(x.shape[-2:], padding, reach)):
-        raise invalid(f"a window of {reach} does not lie on {x._text()}")
-    return _shoal.reduce_window(x, op, kernel, stride, edges, dilation)
-
-
-def _same(kernel, stride, dilation):
-    if any(s != 1 for s in stride):
-        raise invalid(f"conv: padding 'same' goes with stride 1, not {list(stride)}")
-    total = [d * (k - 1) for k, d in zip(kernel, dilation)]
-    return [t // 2 for t in total], [t - t // 2 for t in total]
-
-
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Cross-correlation of (N, C, H, W) with a weight (O, C / groups, kh, kw), plus bias (O).
-
-    padding: a number, two, "valid" or "same".
-    """
-    one = input.ndim == 3
-    x = input.unsqueeze(0) if one else input
-    stride, dilation = _pair(stride), _pair(dilation)
-    if x.ndim != 4 or weight.ndim != 4:
-        raise invalid(f"conv2d: {input._text()} and weight {weight._text()}; 4 axes are needed")
-    out, channels, *kernel = weight.shape
-    if channels * groups != x.shape[1] or out % groups:
-        raise invalid(f"conv2d: {x.shape[1]} channels of {input._text()} do not go with weight "
-                      f"{weight._text()} in {groups} groups")
-    if padding == "same":
-        edges = [p for ends in zip(*_same(kernel, stride, dilation)) for p in ends]
-    else:
-        edges = [p for p in ((0, 0) if padding == "valid" else _pair(padding)) for _ in range(2)]
-    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-    room = [n + sum(edges[2 * i:2 * i + 2]) for i, n in enumerate(x.shape[-2:])]
-    if any(n < r for n, r in zip(room, reach)):
-        raise invalid(f"conv2d: a window of {reach} does not lie on {x._text()}")
-    made = _shoal.convolve(x, weight, stride, edges, dilation, groups)
-    if bias is not None:
-        made = made + bias.reshape(-1, 1, 1)
-    return made.squeeze(0) if one else made
-
-
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Cross-correlation of (N, C, L) with a weight (O, C / groups, k), plus bias; as conv2d."""
-    if isinstance(padding, int):
-        padding = (0, padding)
-    wide = conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, (1, stride), padding,
-                  (1, dilation), groups)
-    return wide.squeeze(-2)
-
-
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1):
-    """The largest in each window over the last two axes; stride None: the window's size."""
-    kernel = _pair(kernel_size)
-    stride = kernel if stride is None else _pair(stride)
-    padding, dilation = _pair(padding), _pair(dilation)
-    if dilation == (1, 1):
-        return _windows(input, "maximum", kernel, stride, padding, dilation)
-    # Windows with gaps: place by place, since the gradient of such windows is not there.
-    edge = (0,) * (input.ndim - 2) + padding
-    x = input.pad(edge, edge, -math.inf if is_floating(input.dtype) else -2**31)
-    counts = [(n - d * (k - 1) - 1) // s + 1
-              for n, k, s, d in zip(x.shape[-2:], kernel, stride, dilation)]
-    made = None
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            part = x[..., i * dilation[0]:, j * dilation[1]:]
-            part = part[..., :(counts[0] - 1) * stride[0] + 1:stride[0],
-                        :(counts[1] - 1) * stride[1] + 1:stride[1]]
-            made = part if made is None else made.maximum(part)
-    return made
-
-
-def avg_pool2d(input, kernel_size, stride=None, padding=0, count_include_pad=True):
-    """The mean of each window over the last two axes; stride None: the window's size."""
-    kernel = _pair(kernel_size)
-    stride, padding = kernel if stride is None else _pair(stride), _pair(padding)
-
-    def total(x):
-        return _windows(x, "add", kernel, stride, padding, (1, 1))
-    if count_include_pad or padding == (0, 0):
-        return total(input) * (1 / (kernel[0] * kernel[1]))
-    return total(input) / total(full(input.shape[-2:], 1, input.dtype))
-
-
-def adaptive_avg_pool2d(input, output_size):
-    """Means over windows that divide the last two axes evenly into output_size."""
-    size = _pair(output_size)
-    n, m = input.shape[-2:]
-    if n % size[0] or m % size[1]:
-        raise invalid(f"adaptive_avg_pool2d: {list(size)} does not divide the last axes of "
-                      f"{input._text()}")
-    return avg_pool2d(input, (n // size[0], m // size[1]))
-
-
-def pad(input, pad, mode="constant", value=0.0):
-    """More elements at the edges; pad: (before, after) of the last axis, of the one before, …
-
-    mode: "constant", "reflect", "replicate" or "circular".
-    """
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise invalid(f"pad: {list(pad)} for {input._text()}; two numbers per axis, the last first")
-    if mode == "constant":
-        low, high = [0] * input.ndim, [0] * input.ndim
-        for i in range(len(pad) // 2):
-            low[-1 - i], high[-1 - i] = pad[2 * i], pad[2 * i + 1]
-        return input.pad(low, high, value)
-    for i in range(len(pad) // 2):
-        n, places = input.shape[-1 - i], range(-pad[2 * i], input.shape[-1 - i] + pad[2 * i + 1])
-        if mode == "replicate":
-            at = [min(max(p, 0), n - 1) for p in places]
-        elif mode == "circular":
-            at = [p % n for p in places]
-        elif mode == "reflect":
-            at = [n - 1 - abs(n - 1 - abs(p)) for p in places]
-        else:
-            raise invalid(f"pad: mode '{mode}' is none of constant, reflect, replicate, circular")
-        input = input.take(at, -1 - i)
-    return input
-
-
 # ---- distances ----
 
 @torch_words
@@ -394,166 +391,117 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
-# ---- losses ----
-
-def _reduced(loss, reduction, what, weight=None):
-    """weight: what a mean divides by the sum of; None: the number of losses."""
-    if reduction == "none":
-        return loss
-    if reduction == "sum":
-        return loss.sum()
-    if reduction != "mean":
-        raise invalid(f"{what}: reduction '{reduction}' is none of none, sum, mean")
-    return loss.mean() if weight is None else loss.sum() / weight.sum()
+def pdist(input, p=2.0):
+    """The p-norms of the differences of all pairs of rows."""
+    n = input.shape[0]
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    if not pairs:
+        return full((0,), 0, input.dtype)
+    left, right = ([pair[k] for pair in pairs] for k in (0, 1))
+    return (input.take(left, 0) - input.take(right, 0)).norm(p, -1)
 
 
-def _same_shape(input, target, what):
-    if input.shape != target.shape:
-        raise invalid(f"{what}: {input._text()} and target {target._text()} differ in shape")
+# ---- more activations ----
+
+@_inplace
+def threshold(input, threshold, value, inplace=False):
+    """x where it is above the threshold, else the value."""
+    return where(input > threshold, input, value)
 
 
-def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean",
-                  label_smoothing=0.0):
-    """-log_softmax of logits (N, C, …) at the target: integers (N, …), or probabilities (N, C, …).
-
-    weight: one per class. ignore_index: the label that counts for nothing. label_smoothing: what
-    share of each target is spread evenly over the classes.
-    """
-    axis = 0 if input.ndim == 1 else 1
-    if is_floating(target.dtype):
-        _same_shape(input, target, "cross_entropy")
-        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing, axis)
-    if target.shape != input.shape[:axis] + input.shape[axis + 1:]:
-        raise invalid(f"cross_entropy: labels {target._text()} do not go with logits "
-                      f"{input._text()}")
-    if weight is None and not label_smoothing:
-        loss = input.cross_entropy(target, axis, ignore_index, "none")
-        counted = None if reduction != "mean" else (target != ignore_index).astype(input.dtype)
-        return _reduced(loss, reduction, "cross_entropy", counted)
-    logs = input.log_softmax(axis)
-    hard = nll_loss(logs, target, weight, ignore_index, reduction)
-    if not label_smoothing:
-        return hard
-    kept = target != ignore_index
-    if weight is None:
-        spread, counted = -logs.sum(axis), kept.astype(input.dtype)
-    else:
-        spread = -(logs * _per_class(weight, input.ndim, axis)).sum(axis)
-        counted = where(kept, weight.take(target, 0), 0)
-    soft = _reduced(where(kept, spread, 0), reduction, "cross_entropy", counted)
-    share = label_smoothing / input.shape[axis]
-    return hard * (1 - label_smoothing) + soft * share
+def hardshrink(input, lambd=0.5):
+    """x where |x| is above lambd, else 0."""
+    return where(abs(input) > lambd, input, input * 0)
 
 
-def _per_class(weight, rank, axis):
-    return weight.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))
+def softshrink(input, lambd=0.5):
+    """x, lambd nearer to 0, and 0 within lambd."""
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
 
 
-def _soft_cross_entropy(input, target, weight, reduction, label_smoothing, axis):
-    logs = input.log_softmax(axis)
-    if label_smoothing:
-        target = target * (1 - label_smoothing) + label_smoothing / input.shape[axis]
-    if weight is not None:
-        logs = logs * _per_class(weight, input.ndim, axis)
-    return _reduced(-(logs * target).sum(axis), reduction, "cross_entropy")
+def tanhshrink(input):
+    """x - tanh(x)"""
+    return input - input.tanh()
 
 
-def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
-    """-x at integer targets, x being logarithms of probabilities (N, C, …); as cross_entropy."""
-    axis = 0 if input.ndim == 1 else 1
-    kept = target != ignore_index
-    at = where(kept, target, 0)
-    loss = -input.take_along(at.unsqueeze(axis), axis).squeeze(axis)
-    weights = kept.astype(input.dtype)
-    if weight is not None:
-        weights = where(kept, weight.take(at, 0), 0)
-    return _reduced(where(kept, loss * weights, 0), reduction, "nll_loss", weights)
+@_inplace
+def rrelu(input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
+    """leaky_relu with a slope that in training is drawn from [lower, upper), else is their mean."""
+    slope = rand_like(input) * (upper - lower) + lower if training else (lower + upper) / 2
+    return where(input >= 0, input, input * slope)
 
 
-def mse_loss(input, target, reduction="mean"):
-    """(x - target)^2"""
-    _same_shape(input, target, "mse_loss")
-    apart = input - target
-    return _reduced(apart * apart, reduction, "mse_loss")
+@torch_words
+def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, axis=-1):
+    """softmax((logits + noise) / tau), the noise Gumbel's; hard: one 1, with the gradients of the soft one."""
+    noise = -((1 - rand_like(logits)).clamp(min=1e-38)).log()
+    soft = ((logits - noise.clamp(min=1e-38).log()) / tau).softmax(axis)
+    if not hard:
+        return soft
+    at = soft.argmax(axis, True)
+    made = (soft * 0)._detach().scatter(axis, at, 1.0)
+    return made - soft._detach() + soft
 
 
-def l1_loss(input, target, reduction="mean"):
-    """|x - target|"""
-    _same_shape(input, target, "l1_loss")
-    return _reduced(abs(input - target), reduction, "l1_loss")
+# ---- more dropout ----
+
+def _dropped(input, p, training, shape):
+    """Whole parts of the input dropped: a mask of a shape that broadcasts."""
+    if not 0 <= p <= 1:
+        raise invalid(f"dropout: p is {p}; a probability lies between 0 and 1")
+    if not training or p == 0:
+        return input
+    mask = dropout(full(shape, 1, input.dtype), p)
+    return input * mask
 
 
-def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
-    """d^2 / (2 beta) where d = |x - target| is below beta, else d - beta / 2."""
-    _same_shape(input, target, "smooth_l1_loss")
-    if beta == 0:
-        return l1_loss(input, target, reduction)
-    d = abs(input - target)
-    return _reduced(where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction,
-                    "smooth_l1_loss")
+@_inplace
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    """In training whole channels of (N, C, L) are 0 with probability p, the others divided by 1 - p."""
+    return _dropped(input, p, training, (*input.shape[:-1], 1))
 
 
-def huber_loss(input, target, reduction="mean", delta=1.0):
-    """d^2 / 2 where d = |x - target| is below delta, else delta (d - delta / 2)."""
-    _same_shape(input, target, "huber_loss")
-    d = abs(input - target)
-    return _reduced(where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), reduction,
-                    "huber_loss")
+@_inplace
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """In training whole channels of (N, C, H, W) are 0 with probability p, the others divided by 1 - p."""
+    return _dropped(input, p, training, (*input.shape[:2], *(1,) * (input.ndim - 2)))
 
 
-def binary_cross_entropy(input, target, weight=None, reduction="mean"):
-    """-(target log x + (1 - target) log(1 - x)); logarithms count as -100 at least, as in torch."""
-    _same_shape(input, target, "binary_cross_entropy")
-    loss = -(target * input.log().clamp(min=-100) +
-             (1 - target) * (-input).log1p().clamp(min=-100))
-    return _reduced(loss if weight is None else loss * weight, reduction, "binary_cross_entropy")
+@_inplace
+def dropout3d(input, p=0.5, training=True, inplace=False):
+    """In training whole channels of (N, C, D, H, W) are 0 with probability p, the others divided by 1 - p."""
+    return _dropped(input, p, training, (*input.shape[:2], *(1,) * (input.ndim - 2)))
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
-    """binary_cross_entropy of sigmoid(x), exact for large |x|."""
-    _same_shape(input, target, "binary_cross_entropy_with_logits")
-    tail = (-abs(input)).exp().log1p() + (-input).relu()  # -log sigmoid(x)
-    factor = 1 if pos_weight is None else (pos_weight - 1) * target + 1
-    loss = (1 - target) * input + factor * tail
-    return _reduced(loss if weight is None else loss * weight, reduction,
-                    "binary_cross_entropy_with_logits")
+def _alpha(input, p, training, shape):
+    if not training or p == 0:
+        return input
+    low = -1.7580993408473766
+    scale = ((1 - p) * (1 + p * low * low)) ** -0.5
+    kept = rand_like(full(shape, 1, input.dtype)) >= p
+    return where(kept, input, low) * scale - low * p * scale
 
 
-def kl_div(input, target, reduction="mean", log_target=False):
-    """target (log target - x), x being logarithms; reduction "batchmean" divides by the first axis."""
-    if log_target:
-        loss = target.exp() * (target - input)
-    else:
-        positive = target > 0
-        loss = where(positive, target * where(positive, target, 1).log(), 0) - target * input
-    if reduction == "batchmean":
-        return loss.sum() / float(input.shape[0])
-    return _reduced(loss, reduction, "kl_div")
+@_inplace
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps mean and variance of what selu gives (Klambauer et al., 2017)."""
+    return _alpha(input, p, training, input.shape)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
-    """x where the target is 1, max(0, margin - x) where it is -1."""
-    return _reduced(where(target > 0, input, (margin - input).relu()), reduction,
-                    "hinge_embedding_loss")
+@_inplace
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """alpha_dropout of whole channels."""
+    return _alpha(input, p, training, (*input.shape[:2], *(1,) * (input.ndim - 2)))
 
 
-def soft_margin_loss(input, target, reduction="mean"):
-    """log(1 + e^(-target x))"""
-    return _reduced(-logsigmoid(input * target), reduction, "soft_margin_loss")
+def _own_name(name):
+    def inplace(input, *args, **keywords):
+        return globals()[name](input, *args, inplace=True, **keywords)
+    inplace.__name__ = inplace.__qualname__ = name + "_"
+    inplace.__doc__ = f"`{name}` in place."
+    return inplace
 
 
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
-    """max(0, margin - target (x1 - x2))"""
-    return _reduced((margin - target * (input1 - input2)).relu(), reduction, "margin_ranking_loss")
-
-
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, reduction="mean"):
-    """max(0, margin + |anchor - positive| - |anchor - negative|)"""
-    near, far = pairwise_distance(anchor, positive, p), pairwise_distance(anchor, negative, p)
-    return _reduced((near - far + margin).relu(), reduction, "triplet_margin_loss")
-
-
-def poisson_nll_loss(input, target, log_input=True, reduction="mean", eps=1e-8):
-    """e^x - target x, x being logarithms; with log_input=False x - target log(x + eps)."""
-    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
-    return _reduced(loss, reduction, "poisson_nll_loss")
+for _name in ("relu", "elu", "selu", "celu", "leaky_relu", "hardtanh", "threshold", "rrelu"):
+    globals()[_name + "_"] = _own_name(_name)
+del _name

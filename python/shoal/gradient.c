@@ -64,12 +64,22 @@ PyObject *tensor_detach_self(PyObject *object, PyObject *unused) {
     return object;
 }
 
-/* rebind(other): from now on this object stands for the other's value, of the same type. */
+/* _assign(other): from now on this object stands for the other's value, of the same type. */
 PyObject *tensor_rebind(PyObject *self, PyObject *other) {
     shoal_tensor *value = tensor_of(other);
     if (!value) return NULL;
     shoal_status status = shoal_tensor_assign(&((tensor_object *)self)->tensor, value);
     if (status != SHOAL_OK) return raise(status);
+    note_changed(self);
+    Py_RETURN_NONE;
+}
+
+/* swap(other): each object stands for what the other stood for, of whatever type. */
+PyObject *tensor_swap(PyObject *self, PyObject *other) {
+    shoal_tensor *theirs = tensor_of(other);
+    if (!theirs) return NULL;
+    ((tensor_object *)other)->tensor = ((tensor_object *)self)->tensor;
+    ((tensor_object *)self)->tensor = theirs;
     note_changed(self);
     Py_RETURN_NONE;
 }

@@ -19,12 +19,17 @@ static void tensor_dealloc(PyObject *object) {
 static PyObject *tensor_shape(PyObject *self, void *unused) {
     (void)unused;
     const shoal_type *type = shoal_tensor_type(((tensor_object *)self)->tensor);
-    return tuple_of(type->dims, type->rank);
+    PyObject *lengths = tuple_of(type->dims, type->rank);
+    if (!lengths || !shape_class) return lengths;
+    PyObject *shape = PyObject_CallFunctionObjArgs(shape_class, lengths, NULL);
+    Py_DECREF(lengths);
+    return shape;
 }
 
 static PyObject *tensor_dtype(PyObject *self, void *unused) {
     (void)unused;
     const shoal_type *type = shoal_tensor_type(((tensor_object *)self)->tensor);
+    if (dtypes[type->dtype]) return Py_NewRef(dtypes[type->dtype]);
     return PyUnicode_FromString(shoal_dtype_name((shoal_dtype)type->dtype));
 }
 
@@ -169,7 +174,8 @@ out:
 }
 
 static PyMethodDef tensor_methods[] = {
-    {"_rebind", tensor_rebind, METH_O, NULL},
+    {"_assign", tensor_rebind, METH_O, NULL},
+    {"_swap", tensor_swap, METH_O, NULL},
     {"_read", tensor_read, METH_O, NULL},
     {"start", tensor_start, METH_NOARGS, "Starts the work on everything recorded, and returns."},
     {"_explain", tensor_explain, METH_VARARGS, NULL},
@@ -177,17 +183,16 @@ static PyMethodDef tensor_methods[] = {
     {"_place", tensor_place, METH_VARARGS, NULL},
     {"_require", tensor_require, METH_O, NULL},
     {"_watch", tensor_watch, METH_NOARGS, NULL},
-    {"detach", tensor_detach, METH_NOARGS, "The same value, through which no gradients pass."},
+    {"_detach", tensor_detach, METH_NOARGS, NULL},
     {"detach_", tensor_detach_self, METH_NOARGS,
      "In place: no gradients pass through this object from now on; a leaf is none any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef tensor_getters[] = {
     {"shape", tensor_shape, NULL, "The lengths of the axes, a tuple.", NULL},
-    {"dtype", tensor_dtype, NULL, "The name of the element type, such as 'float32'.", NULL},
+    {"dtype", tensor_dtype, NULL, "The element type, such as shoal.float32.", NULL},
     {"session", tensor_session, NULL, "The session that the tensor belongs to.", NULL},
     {"_requires", tensor_requires_grad, NULL, NULL, NULL},
-    {"is_leaf", tensor_is_leaf, NULL,
-     "Whether this is no result of an operation that gradients pass through.", NULL},
+    {"_is_leaf", tensor_is_leaf, NULL, NULL, NULL},
     {"_origin", tensor_origin, NULL, NULL, NULL},
     {"_identity", tensor_identity, NULL, NULL, NULL},
     {"_value", tensor_value, NULL, NULL, NULL},

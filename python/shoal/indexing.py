@@ -7,8 +7,8 @@ are not known: an index out of range is moved inside when reading and left out w
 tensor is read first, since the result's shape depends on it; but not in `x[mask] = value` where the
 value is repeated over the places.
 """
-from . import _shoal
-from .words import axis_of, invalid, torch_words
+from . import _shoal, views
+from .words import axis_of, dtype_name, invalid, torch_words
 
 
 class Key:
@@ -141,7 +141,7 @@ def _expanded(x, keys):
             raise TypeError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, "
                             "None, and lists, arrays and tensors of integers or bools")
     if named > x.ndim:
-        raise IndexError(f"{named} indices for {x.dtype}{list(x.shape)}")
+        raise IndexError(f"{named} indices for {x._text()}")
     dots = len(parts) if dots is None else dots
     return parts[:dots] + [("slice", slice(None))] * (x.ndim - named) + parts[dots:]
 
@@ -157,7 +157,7 @@ def _arrays(x, k, axis):
     if hasattr(k, "session"):
         if k.dtype != "bool":
             if not k.dtype.startswith(("int", "uint")):
-                raise IndexError(f"an index of {k.dtype}{list(k.shape)}; integers or bools pick "
+                raise IndexError(f"an index of {dtype_name(k.dtype)}{list(k.shape)}; integers or bools pick "
                                  "elements")
             return [k]
         k = k.numpy()
@@ -167,18 +167,17 @@ def _arrays(x, k, axis):
     if k.dtype == bool:
         if k.shape != x.shape[axis:axis + k.ndim] or not k.ndim:
             raise IndexError(f"a mask of shape {list(k.shape)} does not fit axes {axis} and up of "
-                             f"{x.dtype}{list(x.shape)}")
+                             f"{x._text()}")
         return list(k.nonzero())
     if k.dtype.kind not in "iu":
-        raise IndexError(f"an index of {k.dtype}{list(k.shape)}; integers or bools pick elements")
+        raise IndexError(f"an index of {dtype_name(k.dtype)}{list(k.shape)}; integers or bools pick elements")
     return [k.astype("int64")]
 
 
 def _checked(x, axis, at):
     n = x.shape[axis]
     if not -n <= at < n:
-        raise IndexError(f"index {at} is out of range for axis {axis} of {x.dtype}"
-                         f"{list(x.shape)}")
+        raise IndexError(f"index {at} is out of range for axis {axis} of {x._text()}")
     return at % n
 
 
@@ -210,6 +209,18 @@ def _common_shape(shapes):
     return common
 
 
+def _is_plain(key):
+    """Whether a key has integers, slices, None and an ellipsis alone: what it names is a view."""
+    for part in key if key.__class__ is tuple else (key,):
+        if part.__class__ not in _PLAIN:
+            if not hasattr(part, "__index__") or hasattr(part, "shape"):
+                return False
+    return True
+
+
+_PLAIN = {int, slice, type(None), type(Ellipsis)}
+
+
 # ---- reading ----
 
 def get(x, key):
@@ -229,7 +240,7 @@ def get(x, key):
             "start_indices_batching_dims": (), "start_index_map": axes,
             "index_vector_dim": len(picked),
             "slice_sizes": [1 if a in axes else n for a, n in enumerate(part.shape)]}, 1)[0]
-    return part.reshape(key.shape())
+    return _shoal.apply(x.session, "reshape", (part,), {"shape": key.shape()}, 1)[0]
 
 
 # ---- writing ----
@@ -250,7 +261,7 @@ def put(x, key, value, op="set"):
     try:
         value = value.broadcast_to(shape)
     except ValueError as error:
-        raise invalid(f"assignment: {value.dtype}{list(value.shape)} does not broadcast to "
+        raise invalid(f"assignment: {value._text()} does not broadcast to "
                       f"{list(shape)}, which the index names of {x._text()}") from error
     if 0 in shape:
         return x
@@ -313,11 +324,16 @@ class Indexing:
     def __getitem__(self, key):
         """NumPy's indexing: integers, slices, `...`, None, and lists, arrays and tensors of integers or
         bools. A slice may go backwards."""
-        return get(self, key)
+        if not _is_plain(key):
+            return get(self, key)
+        return views.noted(self, get(self, key), "key", key)
 
     def __setitem__(self, key, value):
         """Replaces what the key names; this object stands for the new value then."""
-        self._become(put(self, key, value), "x[...] = value")
+        if _is_plain(key) and views.root_of(self) is not None:
+            self._rebind(put(self, key, value))
+        else:
+            self._become(put(self, key, value), "x[...] = value")
 
     def _index(self, indices):
         return indices if hasattr(indices, "session") else self.session.tensor(indices, "int64")
@@ -330,14 +346,23 @@ class Indexing:
         """
         if axis is None:
             return self.ravel().take(indices, 0)
-        return _shoal.take(self, self._index(indices), axis)
+        axis = axis_of(axis, self.ndim, "take")
+        return self._take_rows(from_the_front(self._index(indices), self.shape[axis]), axis)
+
+    def _take_rows(self, indices, axis):
+        return _shoal.take(self, indices, axis)
 
     @torch_words
     def index_select(self, axis, index):
-        """torch's order of arguments for `take`."""
-        return self.take(index, axis)
+        """torch's order of arguments for `take`; the index is a vector of numbers from 0 on."""
+        return self._take_rows(self._index(index).ravel(), axis)
 
     @torch_words
+    def take_along_dim(self, indices, axis=None):
+        """torch's name of `take_along`."""
+        return self.take_along(indices, axis)
+
+    @torch_words(index="indices")
     def take_along(self, indices, axis=None):
         """What lies at integer `indices`, of the same rank, along an axis (NumPy's take_along_axis).
 
@@ -360,8 +385,10 @@ class Indexing:
                         index_vector_dim=x.ndim, slice_sizes=(1,) * x.ndim)
 
     @torch_words
-    def gather(self, axis, index):
+    def gather(self, axis, index, sparse_grad=False):
         """torch's gather: `take_along`, where the index may be shorter along the other axes."""
+        if not self.ndim:
+            return self.broadcast_to(index.shape).clone()
         axis, index = axis_of(axis, self.ndim, "gather"), self._index(index)
         return self._covered(axis, index, "gather").take_along(index, axis)
 
@@ -374,7 +401,7 @@ class Indexing:
         return self[tuple(slice(None) if a == axis else slice(n)
                           for a, n in enumerate(index.shape))]
 
-    @torch_words
+    @torch_words(src="source", value="source")
     def scatter(self, axis, index, source, reduce=None):
         """A copy with `source` (a tensor or a number) put at `index` along an axis, as torch.
 
@@ -383,6 +410,9 @@ class Indexing:
         """
         axis, index = axis_of(axis, self.ndim, "scatter"), self._index(index)
         op = reduce or "set"
+        if not self.ndim:
+            return self.reshape(1).scatter(0, index.reshape(-1), self._coerce(source).reshape(-1),
+                                           reduce).reshape(())
         if not hasattr(source, "session"):
             source = self._coerce(source)
         if not source.ndim:
@@ -396,39 +426,106 @@ class Indexing:
             return made
         return self.dynamic_update_slice(made, (0,) * self.ndim)
 
-    @torch_words
+    @torch_words(src="source")
     def scatter_add(self, axis, index, source):
         """A copy with `source` added at `index` along an axis, as torch."""
         return self.scatter(axis, index, source, "add")
 
-    @torch_words
-    def index_put(self, index, values, axis=0, op="set"):
-        """A copy with rows, `values`, joined in at `index`, a vector, along an axis.
+    @torch_words(src="source")
+    def scatter_reduce(self, axis, index, source, reduce, include_self=True):
+        """A copy with `source` joined in at `index` along an axis: reduce "sum", "prod", "mean", "amax"
+        or "amin"; include_self: with what is there."""
+        axis, index = axis_of(axis, self.ndim, "scatter_reduce"), self._index(index)
+        ops = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
+        if reduce not in ops:
+            raise invalid(f"scatter_reduce: reduce '{reduce}' is none of " + ", ".join(ops))
+        ones = self.session.full(index.shape, 1, "int64")
+        zeros = self.session.full(self.shape, 0, "int64")
+        met = zeros.scatter_add(axis, index, ones)
+        start = self
+        if not include_self:
+            from .dtypes import finfo, iinfo
+            limits = finfo(self.dtype) if self.dtype.is_floating_point else iinfo(self.dtype)
+            low, high = (-float("inf"), float("inf")) if self.dtype.is_floating_point else \
+                (limits.min, limits.max)
+            begin = {"sum": 0, "mean": 0, "prod": 1, "amax": low, "amin": high}[reduce]
+            start = _shoal.select(met > 0, self._coerce(begin).astype(self.dtype), self)
+        made = start.scatter(axis, index, source, ops[reduce])
+        if reduce != "mean":
+            return made
+        count = (met + int(bool(include_self))).clamp(min=1)
+        return made / count.astype(made.dtype) if made.dtype.is_floating_point else made // count
+
+    @torch_words(indices="index")
+    def index_put(self, index, values, axis=0, op="set", accumulate=False):
+        """A copy with `values` where indices name: `index` a tuple of tensors, one per axis, as torch
+        (accumulate: added), or a vector of rows along an axis.
 
         op: "set", "add", "multiply", "maximum", "minimum". Indices outside are left out.
         """
+        if axis is True or axis is False:
+            accumulate, axis = axis, 0
+        if accumulate:
+            op = "add"
+        if isinstance(index, (tuple, list)) and any(hasattr(i, "session") for i in index):
+            return put(self, tuple(index), values, op)
         return _shoal.scatter(self, self._index(index), self._coerce(values), axis, op)
 
     @torch_words
-    def index_add(self, axis, index, source):
-        """A copy with rows of `source` added at `index` along an axis, as torch."""
-        return self.index_put(index, source, axis, "add")
+    def index_add(self, axis, index, source, alpha=1):
+        """A copy with rows of `source`, times alpha, added at `index` along an axis, as torch."""
+        return _shoal.scatter(self, self._index(index), source if alpha == 1 else source * alpha,
+                              axis_of(axis, self.ndim, "index_add"), "add")
 
     @torch_words
     def index_copy(self, axis, index, source):
         """A copy with rows of `source` put at `index` along an axis, as torch."""
-        return self.index_put(index, source, axis)
+        return _shoal.scatter(self, self._index(index), source,
+                              axis_of(axis, self.ndim, "index_copy"), "set")
 
     @torch_words
     def index_fill(self, axis, index, value):
         """A copy with rows at `index` along an axis filled with a number, as torch."""
         axis, index = axis_of(axis, self.ndim, "index_fill"), self._index(index)
         shape = self.shape[:axis] + index.shape + self.shape[axis + 1:]
-        return self.index_put(index, self._coerce(value).broadcast_to(shape), axis)
+        return _shoal.scatter(self, from_the_front(index, self.shape[axis]),
+                              self._coerce(value).astype(self.dtype).broadcast_to(shape), axis, "set")
 
     def masked_fill(self, mask, value):
         """A copy with `value`, a number or a scalar, where the mask (bool, broadcast) is true."""
         return _shoal.select(self._coerce(mask), self._coerce(value).astype(self.dtype), self)
+
+    def masked_scatter(self, mask, source):
+        """A copy with the elements of `source`, in order, where the mask (bool, broadcast) is true."""
+        mask = mask.broadcast_to(self.shape)
+        at = (mask.ravel().cumsum(0) - 1).clamp(0, max(source.numel() - 1, 0))
+        return _shoal.select(mask, source.ravel()._take_rows(at, 0).reshape(self.shape).astype(self.dtype),
+                             self)
+
+    def put(self, index, source, accumulate=False):
+        """A copy with `source` at places of all elements in order; accumulate: added there."""
+        flat, index = self.ravel(), self._index(index).ravel()
+        made = _shoal.scatter(flat, from_the_front(index, self.numel()), source.ravel().astype(self.dtype),
+                              0, "add" if accumulate else "set")
+        return made.reshape(self.shape)
+
+    @torch_words
+    def select_scatter(self, src, axis, index):
+        """A copy with `src` at one index of an axis."""
+        key = (slice(None),) * axis_of(axis, self.ndim, "select_scatter") + (index,)
+        return put(self, key, src)
+
+    @torch_words
+    def slice_scatter(self, src, axis=0, start=None, end=None, step=1):
+        """A copy with `src` at a slice of an axis."""
+        key = (slice(None),) * axis_of(axis, self.ndim, "slice_scatter") + (slice(start, end, step),)
+        return put(self, key, src)
+
+    def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
+        """A copy with `src` on the diagonal of two axes."""
+        made = self.clone()
+        made.diagonal(offset, dim1, dim2).copy_(src)
+        return made
 
     def masked_select(self, mask):
         """The elements where the mask (bool, broadcast) is true, in order; reads the mask."""
@@ -441,9 +538,17 @@ class Indexing:
         a, b = self._alike(other)
         return _shoal.select(condition, a, b)
 
-    def nonzero(self):
+    def argwhere(self):
         """The indices of the elements that are not 0, one row each; reads the tensor."""
+        return self.nonzero()
+
+    def nonzero(self, *, as_tuple=False):
+        """The indices of the elements that are not 0, one row each; reads the tensor. as_tuple: a vector
+        per axis, as NumPy's."""
         import numpy
+        if as_tuple:
+            x = self if self.ndim else self.reshape(1)
+            return tuple(self.session.tensor(at.astype("int64")) for at in numpy.nonzero(x.numpy()))
         return self.session.tensor(numpy.argwhere(self.numpy()).astype("int64"))
 
     def dynamic_slice(self, starts, sizes):

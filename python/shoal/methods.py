@@ -4,11 +4,9 @@ Each method has a function of the same name in `shoal`: `x.softmax(-1)` is `shoa
 "floating" means float16, bfloat16, float32, float64; an error is a `shoal.ShoalError` that names the
 operation, the shapes and what would be right, and it is raised at the call.
 """
-import math
-
-from . import _shoal
+from . import _shoal, elementwise, products
 from .words import axis_of as _axis
-from .words import dtype_name, invalid, is_floating, torch_words
+from .words import dtype_name, into, invalid, is_floating, torch_words
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _NUMBERS = {name: number for number, name in enumerate(_UNARY)}
@@ -17,35 +15,44 @@ _NUMBERS = {name: number for number, name in enumerate(_UNARY)}
 METHODS = {
     "exponential": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "logistic": "sigmoid",
     "erf": "erf", "rsqrt": "rsqrt", "cosine": "cos", "sine": "sin", "tan": "tan", "cbrt": "cbrt",
-    "ceil": "ceil", "floor": "floor", "exponential_minus_one": "expm1", "log_plus_one": "log1p",
-    "round_nearest_even": "round", "round_nearest_afz": "round_away", "sign": "sign",
-    "popcnt": "popcount", "count_leading_zeros": "count_leading_zeros", "is_finite": "isfinite",
-    "silu": "silu",
+    "exponential_minus_one": "expm1", "log_plus_one": "log1p",
+    "round_nearest_afz": "round_away",
+    "popcnt": "popcount", "count_leading_zeros": "count_leading_zeros", "silu": "silu",
 }
 BINARY_METHODS = {
     "maximum": "maximum", "minimum": "minimum", "power": "pow", "atan2": "arctan2",
     "remainder": "fmod", "shift_right_logical": "shift_right_logical",
 }
-_TYPES = {
-    "abs": "signed and floating", "sign": "signed and floating", "popcnt": "integers",
-    "count_leading_zeros": "integers",
-}
+_TYPES = {"popcnt": "integers", "count_leading_zeros": "integers"}
 
 
 def _unary_method(op, name, summary):
     number = _NUMBERS[op]
 
-    def method(self):
+    def whole(self):
         return _shoal.unary(number, self)
+
+    def floating(self):
+        return _shoal.unary(number, self._floating())
+    method = whole if op in _TYPES else floating
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
-    method.__doc__ = f"{summary}, of each element: {_TYPES.get(op, 'floating')} types; the shape stays."
+    method.__doc__ = f"{summary}, of each element: " + (
+        f"{_TYPES[op]}; the shape stays." if op in _TYPES else
+        "floating types, others as float32; the shape stays.")
     return method
 
 
 def _binary_method(op, name, summary):
-    def method(self, other):
-        return self._binary(op, other)
+    if op == "power":
+        def method(self, exponent):
+            return self ** exponent
+    elif op == "atan2":
+        def method(self, other):
+            return self._floating()._binary(op, other)
+    else:
+        def method(self, other):
+            return self._binary(op, other)
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
     method.__doc__ = (f"{summary}; element by element, with NumPy's broadcasting, of two tensors of "
@@ -107,7 +114,11 @@ class Operations:
             return NotImplemented
         x, y = self._alike(other)
         if is_floating(x.dtype):
-            return (x / y).floor()
+            # From the exact rest: x / y itself may round up to a whole number.
+            rest = x._binary("remainder", y)
+            wrong = ((rest != 0) & ((rest < 0) != (y < 0))).astype(x.dtype)
+            whole = ((x - rest) / y - wrong).round()
+            return _shoal.select(y == 0, x / y, whole)
         quotient = x._binary("divide", y)
         rest = x._binary("remainder", y)
         wrong = (rest != 0) & ((rest < 0) != (y < 0))
@@ -144,6 +155,10 @@ class Operations:
         """x - alpha y."""
         return self - (other if alpha == 1 else self._coerce(other) * alpha)
 
+    def rsub(self, other, alpha=1):
+        """y - alpha x."""
+        return self._coerce(other) - (self if alpha == 1 else self * alpha)
+
     def mul(self, other):
         """x y."""
         return self * other
@@ -161,6 +176,12 @@ class Operations:
         quotient = x._binary("divide", y)
         return quotient.trunc() if is_floating(quotient.dtype) else quotient
 
+    subtract, multiply, divide = sub, mul, div
+
+    def true_divide(self, other):
+        """x / y."""
+        return self / other
+
     def floor_divide(self, other):
         """x // y."""
         return self // other
@@ -173,109 +194,41 @@ class Operations:
         """-x; signed and floating types."""
         return -self
 
+    negative = neg
+
     def abs(self):
         """The absolute value of each element; signed and floating types."""
         return abs(self)
 
+    absolute = abs
+
     def relu(self):
-        """The larger of each element and 0."""
-        return self.maximum(0)
+        """x where it is positive, else 0; the gradient at 0 is 0."""
+        return _shoal.select(self <= 0, self._coerce(0).astype(self.dtype), self)
 
-    def square(self):
-        """x x."""
-        return self * self
+    def prelu(self, weight):
+        """See `shoal.functional.prelu`."""
+        from .functional import prelu
+        return prelu(self, weight)
 
-    def reciprocal(self):
-        """1 / x."""
-        return 1 / self
-
-    def trunc(self):
-        """The whole part, towards 0. Floating types."""
-        return _shoal.select(self < 0, self.ceil(), self.floor())
-
-    def frac(self):
-        """What `trunc` takes off."""
-        return self - self.trunc()
-
-    def log2(self):
-        """The logarithm to base 2."""
-        return self._floating().log() * (1 / math.log(2))
-
-    def log10(self):
-        """The logarithm to base 10."""
-        return self._floating().log() * (1 / math.log(10))
-
-    def exp2(self):
-        """2 to the power x."""
-        return (self._floating() * math.log(2)).exp()
-
-    def sinh(self):
-        """The hyperbolic sine."""
-        grown = self._floating().expm1()
-        return (grown + grown / (grown + 1)) * 0.5
-
-    def cosh(self):
-        """The hyperbolic cosine."""
-        grown = abs(self._floating()).exp()
-        return (grown + 1 / grown) * 0.5
-
-    def arctan(self):
-        """The angle whose tangent is x."""
-        return self.arctan2(1)
+    def hardshrink(self, lambd=0.5):
+        """See `shoal.functional.hardshrink`."""
+        from .functional import hardshrink
+        return hardshrink(self, lambd)
 
     def lerp(self, end, weight):
         """x + weight (end - x)."""
         return self + (self._coerce(end) - self) * weight
 
+    @torch_words(tensor1="a", tensor2="b")
     def addcmul(self, a, b, value=1):
         """x + value a b."""
         return self + (a * b if value == 1 else a * b * value)
 
+    @torch_words(tensor1="a", tensor2="b")
     def addcdiv(self, a, b, value=1):
         """x + value a / b."""
         return self + (a / b if value == 1 else a / b * value)
-
-    def logaddexp(self, other):
-        """log(e^x + e^y), where e^x itself may overflow."""
-        other = self._coerce(other)
-        return self.maximum(other) + (-abs(self - other)).exp().log1p()
-
-    # ---- products ----
-
-    def matmul(self, other):
-        """NumPy's matmul: the last axis of this against the last but one of `other`."""
-        return self @ other
-
-    def mm(self, other):
-        """The product of two matrices."""
-        return self._ranked("mm", other, 2, 2)
-
-    def bmm(self, other):
-        """The products of two equally long rows of matrices."""
-        return self._ranked("bmm", other, 3, 3)
-
-    def mv(self, vector):
-        """A matrix by a vector."""
-        return self._ranked("mv", vector, 2, 1)
-
-    def dot(self, other):
-        """The sum of the products of two vectors."""
-        return self._ranked("dot", other, 1, 1)
-
-    def _ranked(self, name, other, mine, its):
-        if (self.ndim, other.ndim) != (mine, its):
-            raise invalid(f"{name}: {self._text()} and {other._text()}; {mine} and {its} axes are "
-                          "needed (matmul takes any)")
-        return self @ other
-
-    def outer(self, other):
-        """The products of all elements of a vector with all of another."""
-        return self.unsqueeze(1) * other.unsqueeze(0)
-
-    def addmm(self, a, b, beta=1, alpha=1):
-        """beta x + alpha a @ b."""
-        product = a @ b
-        return (self if beta == 1 else self * beta) + (product if alpha == 1 else product * alpha)
 
     # ---- comparison under torch's names ----
 
@@ -348,20 +301,25 @@ class Operations:
         return self._apply("reduce_precision", exponent_bits=exponent_bits,
                            mantissa_bits=mantissa_bits)
 
-    def isnan(self):
-        """Where an element is NaN, as bool; floating types."""
-        return self != self
-
-    def isinf(self):
-        """Where an element is infinite, as bool; floating types."""
-        return ~(self.isfinite() | self.isnan())
-
-    def clamp(self, min=None, max=None):
-        """Not below `min` and not above `max`: numbers or tensors that broadcast to this shape."""
+    @torch_words(a_min="min", a_max="max")
+    def clamp(self, min=None, max=None, out=None):
+        """x, not below min and not above max: numbers, tensors, or None."""
+        if min is None and max is None:
+            raise invalid("clamp: give min, max, or both")
         x = self
-        if min is not None:
-            x = x.maximum(min)
-        return x if max is None else x.minimum(max)
+        for bound, below in ((min, True), (max, False)):
+            if bound is not None:
+                x, bound = x._alike(x._coerce(bound))
+                x = _shoal.select(x < bound if below else x > bound, bound, x)
+        return x if out is None else out._take(x)
+
+    def clamp_min(self, min):
+        """x, not below min."""
+        return self.clamp(min)
+
+    def clamp_max(self, max):
+        """x, not above max."""
+        return self.clamp(max=max)
 
     clip = clamp
 
@@ -383,14 +341,16 @@ class Operations:
         return self._apply("gelu", approximate=approximate)
 
     @torch_words
-    def softmax(self, axis=-1):
+    def softmax(self, axis=-1, dtype=None):
         """e^x over its sum along an axis. Floating types; the shape stays."""
-        return self._apply("softmax", dimension=_axis(axis, self.ndim))
+        x = self if dtype is None else self.astype(dtype)
+        return x._apply("softmax", dimension=_axis(axis, self.ndim)) if self.ndim else x * 0 + 1
 
     @torch_words
-    def log_softmax(self, axis=-1):
+    def log_softmax(self, axis=-1, dtype=None):
         """The logarithm of softmax along an axis. Floating types; the shape stays."""
-        return self._apply("log_softmax", dimension=_axis(axis, self.ndim))
+        x = self if dtype is None else self.astype(dtype)
+        return x._apply("log_softmax", dimension=_axis(axis, self.ndim)) if self.ndim else x * 0
 
     @torch_words
     def rms_norm(self, scale=None, axis=-1, epsilon=1e-6):
@@ -462,20 +422,30 @@ for _op, _name in METHODS.items():
 for _op, _name in BINARY_METHODS.items():
     setattr(Operations, _name, _binary_method(_op, _name, _SUMMARIES[_op]))
 
+# torch's other names of methods.
+SYNONYMS = {"atan2": "arctan2", "expit": "sigmoid", "greater": "gt", "greater_equal": "ge", "less": "lt",
+            "less_equal": "le", "not_equal": "ne"}
+for _new, _old in SYNONYMS.items():
+    setattr(Operations, _new, getattr(Operations, _old))
+
 # Methods that are functions of `shoal`, too.
-FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + tuple("""
-    bitcast reduce_precision isnan isinf clamp clip pad add sub mul div floor_divide remainder neg abs
-    relu square reciprocal trunc frac log2 log10 exp2 sinh cosh arctan lerp addcmul addcdiv logaddexp
-    mm bmm mv dot outer addmm eq ne lt le gt ge logical_not logical_and logical_or logical_xor isclose
-    allclose equal
-    sum prod mean max min amax amin all any count_nonzero var std logsumexp norm argmax argmin cumsum
-    cumprod cummax cummin sort argsort topk median
-    dynamic_slice dynamic_update_slice take index_select take_along gather scatter scatter_add index_put
-    index_add index_copy index_fill masked_fill masked_select nonzero
-    reshape flatten ravel unflatten transpose swapaxes permute movedim moveaxis squeeze unsqueeze
-    expand_dims broadcast_to tile repeat_interleave flip roll narrow select split chunk unbind diagonal
-    diag trace tril triu
-    gelu softmax log_softmax rms_norm layer_norm cross_entropy attention rope""".split())
+FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + tuple(SYNONYMS) + tuple("""
+    bitcast reduce_precision clamp clamp_min clamp_max clip add sub subtract mul multiply div divide rsub
+    true_divide floor_divide remainder neg negative abs absolute relu lerp addcmul addcdiv
+    eq ne lt le gt ge logical_not logical_and logical_or logical_xor isclose allclose equal
+    sum nansum prod mean nanmean max min amax amin aminmax all any count_nonzero var std var_mean std_mean
+    logsumexp norm dist renorm argmax argmin cumsum cumprod cummax cummin logcumsumexp
+    sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile unique unique_consecutive
+    bincount histc isin searchsorted bucketize
+    dynamic_slice dynamic_update_slice take index_select take_along take_along_dim gather scatter
+    scatter_add scatter_reduce index_put index_add index_copy index_fill masked_fill masked_select
+    masked_scatter select_scatter slice_scatter diagonal_scatter nonzero argwhere
+    reshape flatten ravel unflatten transpose swapaxes swapdims permute movedim moveaxis squeeze unsqueeze
+    expand_dims broadcast_to tile repeat_interleave flip fliplr flipud rot90 roll narrow select split chunk
+    unbind diagonal diag trace tril triu adjoint t narrow_copy split_with_sizes unsafe_split unsafe_chunk tensor_split hsplit vsplit dsplit
+    gelu softmax log_softmax rms_norm layer_norm cross_entropy attention rope
+    is_floating_point is_complex is_nonzero is_same_size numel clone detach""".split()) + tuple(
+        elementwise.NAMES + elementwise.MORE + products.NAMES)
 
 
 def function_of(name):
@@ -483,9 +453,27 @@ def function_of(name):
     from .tensor import Tensor
     method = getattr(Tensor, name)
 
-    def function(x, *args, **keywords):
-        return getattr(x, name)(*args, **keywords)
+    def function(input, *args, **keywords):
+        if not isinstance(input, Tensor):
+            input = _operand(input, args, name)
+        if "out" in keywords:
+            out = keywords.pop("out")
+            made = getattr(input, name)(*args, **keywords)
+            return made if out is None else into(out, made)
+        return getattr(input, name)(*args, **keywords)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = method.__doc__
     function.__wrapped__ = method
     return function
+
+
+def _operand(value, args, name):
+    """What a function is given in the place of a tensor, as one: a number beside a tensor, or an array."""
+    from .creation import as_tensor
+    from .tensor import Tensor
+    beside = next((a for a in args if isinstance(a, Tensor)), None)
+    if beside is not None:
+        return beside._coerce(value)
+    if isinstance(value, (bool, int, float)) or value is None:
+        raise TypeError(f"{name}: the first argument is a {type(value).__name__}; it must be a Tensor")
+    return as_tensor(value)

@@ -23,6 +23,8 @@ typedef struct file_object {
 
 extern PyTypeObject *session_type, *tensor_type, *file_type;
 extern PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
+extern PyObject *shape_class;      /* what a shape is made of from a tuple */
+extern PyObject *dtypes[SHOAL_DTYPE_COUNT];
 extern PyObject *errors[SHOAL_STATUS_COUNT];
 extern char *package_folder; /* frames in here are not the user's */
 
@@ -77,6 +79,7 @@ PyObject *tensor_watch(PyObject *self, PyObject *unused);
 PyObject *tensor_detach(PyObject *self, PyObject *unused);
 PyObject *tensor_detach_self(PyObject *self, PyObject *unused);
 PyObject *tensor_rebind(PyObject *self, PyObject *other);
+PyObject *tensor_swap(PyObject *self, PyObject *other);
 PyObject *operation_names(void); /* (unary names, binary names) */
 PyObject *write_npy(PyObject *module, PyObject *args);
 

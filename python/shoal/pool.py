@@ -1,5 +1,6 @@
 """Sessions: connections to a pool, at an address or inside this process, and what a pool tells."""
 import atexit
+import itertools
 import weakref
 from dataclasses import dataclass, field
 
@@ -54,6 +55,7 @@ class Counts:
 
 
 _open_sessions = weakref.WeakSet()
+_serials = itertools.count()
 
 
 class Session(_shoal.Session):
@@ -69,25 +71,27 @@ class Session(_shoal.Session):
                  spare=0):
         super().__init__(hub=hub, workers=workers, threads=threads, backend=backend,
                          timeout_ms=timeout_ms, name=name, spare=spare)
+        self.serial = next(_serials)  # tells what is numbered within a session from that of another
         _open_sessions.add(self)
 
     def tensor(self, data, dtype=None):
         """A tensor from an array, any buffer, nested lists or a number; the data is copied."""
         return from_data(self, data, dtype)
 
-    def from_numpy(self, array):
-        """A tensor that shares the array's memory.
+    def from_numpy(self, array, copy=True):
+        """A tensor of an array's elements, taken at the call.
 
-        Leave the array unchanged while the tensor lives, or what was computed from it: should a
-        worker be lost, that is computed from the array again.
+        copy=False: the array's memory is used as it is, which saves a copy of large ones. Leave the array
+        unchanged then while the tensor lives, or what was computed from it: should a worker be lost,
+        that is computed from the array again.
         """
-        return from_data(self, array, borrow=True)
+        return from_data(self, array, borrow=not copy)
 
     def full(self, shape, value, dtype="float32"):
         """A tensor of one value."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         scalar = from_data(self, value, dtype)
-        return scalar.broadcast_to(shape) if shape else scalar
+        return _shoal.broadcast(scalar, shape) if shape else scalar
 
     def status(self):
         """The state of the pool and its slots."""

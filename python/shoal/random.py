@@ -4,18 +4,21 @@ A number depends on a seed, the number of a stream and the element's place alone
 spread, nor on what ran before. A `Generator` gives each tensor the next stream of its seed. Both are
 scalar inputs of a program, so that a training step with dropout is the same program every time.
 """
+import os
+
 from . import _shoal
-from .creation import placed
+from .creation import default_dtype, placed, where
 from .pool import session
 from .recording import fresh
-from .words import dtype_name, invalid, is_floating, shape_of
+from .words import dtype_name, invalid, is_floating, shape_of, torch_words, with_out
 
 
 class Generator:
     """A seed, and the number of the next stream."""
 
     def __init__(self, seed=0):
-        self.manual_seed(seed)
+        # torch's generators are made for a device; here a number has none.
+        self.manual_seed(seed if isinstance(seed, int) else 0)
 
     def manual_seed(self, seed):
         """Begins anew with a seed, an integer."""
@@ -40,12 +43,29 @@ class Generator:
         return self._seed, self._stream
 
 
+    def seed(self):
+        """Begins anew with a seed of the system's; returns it."""
+        self.manual_seed(int.from_bytes(os.urandom(7), "little"))
+        return self._seed
+
+
 default_generator = Generator()
+default_generator.seed()
 
 
 def manual_seed(seed):
-    """Begins the default generator anew; without this its seed is 0."""
+    """Begins the default generator anew; without this its seed is another one in each process."""
     return default_generator.manual_seed(seed)
+
+
+def seed():
+    """Begins the default generator anew with a seed of the system's; returns it."""
+    return default_generator.seed()
+
+
+def initial_seed():
+    """The default generator's seed."""
+    return default_generator.initial_seed()
 
 
 def get_rng_state():
@@ -74,19 +94,23 @@ def draw(shape, distribution, dtype, seed=None, stream=0, generator=None):
         "dtype": dtype_name(dtype), "rng_distribution": distribution}, 1)[0]
 
 
-def rand(*shape, dtype="float32", seed=None, stream=0, generator=None, device=None,
-         requires_grad=False):
-    """Numbers of the uniform distribution over [0, 1): rand(2, 3) or rand((2, 3), seed=7).
+def rand(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, device=None,
+         requires_grad=False, layout=None, pin_memory=False):
+    """Numbers uniformly distributed over [0, 1): rand(2, 3) or rand((2, 3), seed=7).
 
     seed, stream: integers or integer scalars; without a seed the generator's next stream.
     """
-    return placed(draw(shape, "UNIFORM", dtype, seed, stream, generator), device, requires_grad)
+    shape = shape if size is None else (tuple(size),)
+    return placed(draw(shape, "UNIFORM", dtype or default_dtype(), seed, stream, generator), device,
+                  requires_grad)
 
 
-def randn(*shape, dtype="float32", seed=None, stream=0, generator=None, device=None,
-          requires_grad=False):
+def randn(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, device=None,
+          requires_grad=False, layout=None, pin_memory=False):
     """Numbers of the normal distribution with mean 0 and variance 1; as `rand`."""
-    return placed(draw(shape, "NORMAL", dtype, seed, stream, generator), device, requires_grad)
+    shape = shape if size is None else (tuple(size),)
+    return placed(draw(shape, "NORMAL", dtype or default_dtype(), seed, stream, generator), device,
+                  requires_grad)
 
 
 def randbits(*shape, dtype="uint32", seed=None, stream=0, generator=None):
@@ -94,11 +118,12 @@ def randbits(*shape, dtype="uint32", seed=None, stream=0, generator=None):
     return draw(shape, "BITS", dtype, seed, stream, generator)
 
 
+@torch_words(size="shape")
 def randint(low, high=None, shape=None, dtype="int64", seed=None, stream=0, generator=None,
-            device=None):
+            device=None, requires_grad=False):
     """Integers from low to high - 1: randint(low, high, shape) or randint(high, shape); as `rand`.
 
-    The remainder of 64 bits: nearly even.
+    The remainder of 64 bits: very nearly uniform.
     """
     if shape is None:
         low, high, shape = 0, low, high
@@ -107,39 +132,72 @@ def randint(low, high=None, shape=None, dtype="int64", seed=None, stream=0, gene
     if high is None or shape is None or high <= low:
         raise invalid(f"randint: from {low} to {high}, shape {shape}: give low < high and a shape")
     bits = draw((shape,), "BITS", "uint64", seed, stream, generator)
-    return placed(bits.fmod(high - low).astype(dtype) + low, device)
+    made = (bits.fmod(high - low).astype("int64") + low).astype(dtype or "int64")
+    return placed(made, device, requires_grad)
 
 
-def randperm(n, dtype="int64", seed=None, stream=0, generator=None):
+def randperm(n, dtype="int64", seed=None, stream=0, generator=None, device=None, requires_grad=False):
     """The numbers from 0 to n - 1 in random order; as `rand`."""
-    return draw((n,), "BITS", "uint64", seed, stream, generator).argsort().astype(dtype)
+    return placed(draw((n,), "BITS", "uint64", seed, stream, generator).argsort().astype(dtype), device)
 
 
-def normal(mean=0.0, std=1.0, size=None, dtype="float32", generator=None):
+def normal(mean=0.0, std=1.0, size=None, dtype=None, generator=None, device=None, requires_grad=False):
     """Numbers of the normal distribution; mean and std may be tensors."""
     if size is None:
         like = mean if hasattr(mean, "shape") else std
-        size, dtype = like.shape, like.dtype
-    return draw((tuple(size),), "NORMAL", dtype, generator=generator) * std + mean
+        if hasattr(mean, "shape") and hasattr(std, "shape"):
+            like = mean + std
+        size, dtype = like.shape, dtype or like.dtype
+    made = draw((tuple(size),), "NORMAL", dtype or default_dtype(), generator=generator) * std + mean
+    return placed(made, device, requires_grad)
 
 
-def rand_like(x, dtype=None, generator=None):
-    """`rand` of x's shape, and of its element type unless another is given."""
-    return draw((x.shape,), "UNIFORM", dtype or x.dtype, generator=generator)
+def rand_like(input, dtype=None, generator=None, device=None, requires_grad=False, layout=None,
+              memory_format=None):
+    """`rand` of a tensor's shape, and of its element type unless another is given."""
+    made = draw((input.shape,), "UNIFORM", dtype or input.dtype, generator=generator)
+    return placed(made, device, requires_grad)
 
 
-def randn_like(x, dtype=None, generator=None):
-    """`randn` of x's shape, and of its element type unless another is given."""
-    return draw((x.shape,), "NORMAL", dtype or x.dtype, generator=generator)
+def randn_like(input, dtype=None, generator=None, device=None, requires_grad=False, layout=None,
+               memory_format=None):
+    """`randn` of a tensor's shape, and of its element type unless another is given."""
+    made = draw((input.shape,), "NORMAL", dtype or input.dtype, generator=generator)
+    return placed(made, device, requires_grad)
 
 
-def bernoulli(p, generator=None):
-    """1 with the probability that each element of p gives, else 0; of p's type, a floating one."""
-    if not is_floating(p.dtype):
-        raise invalid(f"bernoulli: {p._text()}: probabilities are of a floating type")
-    return (rand_like(p, generator=generator) < p).astype(p.dtype)
+def randint_like(input, low, high=None, dtype=None, generator=None, device=None, requires_grad=False):
+    """`randint` of a tensor's shape, and of its element type unless another is given."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, tuple(input.shape), dtype or input.dtype, generator=generator)
 
 
+def bernoulli(input, p=None, generator=None):
+    """1 with the probability that each element gives, or p, else 0; of the input's type."""
+    if p is not None:
+        drawn = draw((input.shape,), "UNIFORM", "float32", generator=generator)
+        return (drawn < p).astype(input.dtype)
+    if not is_floating(input.dtype):
+        raise invalid(f"bernoulli: {input._text()}: probabilities are of a floating type")
+    return (rand_like(input, generator=generator) < input).astype(input.dtype)
+
+
+def poisson(input, generator=None):
+    """Numbers of Poisson's distribution with the means that the elements give: counted below 30 by the
+    inverse of the distribution, above as the rounded normal that it is close to."""
+    small = input.clamp(max=30.0)
+    u = rand_like(input, generator=generator)
+    term = (-small).exp()
+    total, count = term, input * 0
+    for k in range(1, 96):
+        count = count + (u > total).astype(input.dtype)
+        term = term * small / float(k)
+        total = total + term
+    large = (randn_like(input, generator=generator) * input.sqrt() + input).round().clamp(min=0)
+    return where(input < 30, count, large)
+
+
+@torch_words(input="weights")
 def multinomial(weights, num_samples, replacement=False, generator=None):
     """Indices, int64, drawn along the last axis with probabilities in proportion to the weights."""
     if num_samples > weights.shape[-1] and not replacement:
@@ -154,3 +212,7 @@ def multinomial(weights, num_samples, replacement=False, generator=None):
     # The largest of log w + Gumbel noise (Gumbel 1954; Kool et al. 2019).
     noise = -(-(rand_like(weights, generator=generator).log())).log()
     return (weights.log() + noise).topk(num_samples).indices
+
+
+for _name in ("rand", "randn", "randint", "randperm", "normal"):
+    globals()[_name] = with_out(globals()[_name])

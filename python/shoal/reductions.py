@@ -1,13 +1,15 @@
-"""Reductions, cumulative ones, and order.
+"""Reductions and cumulative ones.
 
-`axis` and `keepdims` are NumPy's words and mean what NumPy means; `dim` and `keepdim` are torch's.
-They differ in three places, where the word decides: with `dim`, `max` and `min` give (values,
-indices), and `var` and `std` divide by one less than the count.
+`dim` and `keepdim` mean what torch means, by position and by keyword; `axis` and `keepdims` are NumPy's
+words and mean what NumPy means. Where the two differ, the word decides: with `axis`, `max`, `min` and
+`median` give no indices, `var` and `std` divide by the count, and the median of an even count is the
+mean of the middle two.
 """
 from collections import namedtuple
 
 from . import _shoal
-from .words import axis_of, invalid, torch_words
+from .errors import AxisError
+from .words import UNSET, axis_of, is_floating, torch_words
 
 Extreme = namedtuple("Extreme", "values indices")
 Sorted = namedtuple("Sorted", "values indices")
@@ -21,131 +23,172 @@ class Reductions:
     def _axes(self, axis):
         if axis is None:
             return tuple(range(self.ndim))
-        return (axis,) if isinstance(axis, int) else tuple(axis)
+        axes = (axis,) if isinstance(axis, int) else tuple(axis)
+        if not self.ndim and all(a in (0, -1) for a in axes):
+            return ()  # torch: a scalar may be spoken of as if it had one axis
+        return axes
 
     def _reduce(self, op, axis, keepdims):
         axes = self._axes(axis)
         if not axes:
             return self  # an empty tuple reduces nothing
+        axes = tuple(axis_of(a, self.ndim, f"{op} of {self._text()}") for a in axes)
         return _shoal.reduce(self, op, axes, bool(keepdims))
 
-    def _countable(self):
-        """bool counts, as int64."""
-        return self.astype("int64") if self.dtype == "bool" else self
+    def _countable(self, dtype=None):
+        """As another element type; None: bool and integers as int64, so that sums have room."""
+        if dtype is not None:
+            return self.astype(dtype)
+        return self if is_floating(self.dtype) or self.dtype == "uint64" else self.astype("int64")
 
     @torch_words
-    def sum(self, axis=None, keepdims=False, dtype=None):
-        """Sums over axes (None: all; an int or a tuple). bool counts, as int64."""
-        source = self._countable() if dtype is None else self.astype(dtype)
-        return source._reduce("add", axis, keepdims)
+    def sum(self, axis=None, keepdims=False, dtype=None, out=None):
+        """Sums over axes (None or (): all; an int or a tuple); integers and bool as int64."""
+        return _into(out, self._countable(dtype)._reduce("add", _some(axis), keepdims))
 
     @torch_words
-    def prod(self, axis=None, keepdims=False):
-        """Products over axes."""
-        return self._countable()._reduce("multiply", axis, keepdims)
+    def nansum(self, axis=None, keepdims=False, dtype=None):
+        """`sum`, where NaN counts as 0."""
+        return self.nan_to_num(0.0, float("inf"), -float("inf")).sum(axis, keepdims, dtype)
 
     @torch_words
-    def mean(self, axis=None, keepdims=False):
+    def prod(self, axis=None, keepdims=False, dtype=None, out=None):
+        """Products over axes; integers and bool as int64."""
+        return _into(out, self._countable(dtype)._reduce("multiply", axis, keepdims))
+
+    @torch_words
+    def mean(self, axis=None, keepdims=False, dtype=None, out=None):
         """Means over axes; floating types, others as float32."""
-        source = self._floating()
-        total = source._reduce("add", axis, keepdims)
+        source = self._floating() if dtype is None else self.astype(dtype)
+        total = source._reduce("add", _some(axis), keepdims)
         count = source.size // (total.size or 1) if total.size else 1
-        return total / float(count) if count else total / total
+        return _into(out, total / float(count) if count else total / total)
 
-    def max(self, axis=None, keepdims=False, *, dim=None, keepdim=False):
-        """The largest over axes; an error when there are no elements.
+    @torch_words
+    def nanmean(self, axis=None, keepdims=False, dtype=None):
+        """Means over axes of what is not NaN."""
+        kept = (self == self)._reduce_count(axis, keepdims)
+        return self.nansum(axis, keepdims, dtype) / kept.astype(self.dtype)
 
-        With `dim`, an int, as torch: (values, indices). With a tensor in the place of the axis:
-        `maximum`.
+    def _reduce_count(self, axis, keepdims):
+        return self.astype("int64")._reduce("add", axis, keepdims)
+
+    def max(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False, other=None, out=None):
+        """The largest of all; with `dim` (values, indices) along it; with a tensor `maximum`.
+
+        axis: NumPy's, over one axis or several without indices. An error when there are no elements.
         """
-        return self._largest("max", axis, keepdims, dim, keepdim)
+        return self._largest("max", dim, keepdim, axis, keepdims, other)
 
-    def min(self, axis=None, keepdims=False, *, dim=None, keepdim=False):
-        """The smallest over axes; as `max`."""
-        return self._largest("min", axis, keepdims, dim, keepdim)
+    def min(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False, other=None, out=None):
+        """The smallest; as `max`."""
+        return self._largest("min", dim, keepdim, axis, keepdims, other)
 
-    def _largest(self, name, axis, keepdims, dim, keepdim):
-        if hasattr(axis, "session"):
-            return self._binary(name + "imum", axis)
-        if dim is None:
-            return self._extreme(name + "imum", axis, keepdims or keepdim)
+    def _largest(self, name, dim, keepdim, axis, keepdims, other):
+        other = dim if hasattr(dim, "session") else other
+        if other is not None:
+            return self._binary(name + "imum", other)
+        if axis is not UNSET:
+            return self._extreme(name + "imum", axis, keepdims)
+        if dim is None or isinstance(dim, (tuple, list)):
+            return self._extreme(name + "imum", dim, keepdim or keepdims)
+        if not self.ndim:
+            return Extreme(self.clone(), self.session.full((), 0, "int64"))
         dim = axis_of(dim, self.ndim, name)
         self._need_elements(name, dim)
         at = (self.argmax if name == "max" else self.argmin)(dim, True)
         values = self.take_along(at, dim)
-        if not keepdim:
-            values, at = values.squeeze(dim), at.squeeze(dim)
-        return Extreme(values, at)
+        return Extreme(*_kept((values, at), dim, keepdim or keepdims))
 
     @torch_words
     def amax(self, axis=None, keepdims=False):
         """The largest over axes (an int or a tuple)."""
-        return self._extreme("maximum", axis, keepdims)
+        return self._extreme("maximum", _some(axis), keepdims)
 
     @torch_words
     def amin(self, axis=None, keepdims=False):
         """The smallest over axes (an int or a tuple)."""
-        return self._extreme("minimum", axis, keepdims)
+        return self._extreme("minimum", _some(axis), keepdims)
+
+    @torch_words
+    def aminmax(self, axis=None, keepdims=False):
+        """(min, max) over an axis, or of all."""
+        return MinMax(self.amin(axis, keepdims), self.amax(axis, keepdims))
 
     def _need_elements(self, what, axis):
         if any(self.shape[a] == 0 for a in self._axes(axis) if -self.ndim <= a < self.ndim):
-            raise invalid(f"{what} over no elements: {self.dtype}{list(self.shape)}")
+            raise AxisError(f"{what} over no elements: {self._text()}")
 
     def _extreme(self, op, axis, keepdims):
         self._need_elements(op, axis)
         return self._reduce(op, axis, keepdims)
 
     @torch_words
-    def all(self, axis=None, keepdims=False):
+    def all(self, axis=None, keepdims=False, out=None):
         """Whether all elements are true (not 0), over axes."""
-        return self.astype("bool")._reduce("multiply", axis, keepdims)
+        return _into(out, self.astype("bool")._reduce("multiply", axis, keepdims))
 
     @torch_words
-    def any(self, axis=None, keepdims=False):
+    def any(self, axis=None, keepdims=False, out=None):
         """Whether an element is true (not 0), over axes."""
-        return self.astype("bool")._reduce("add", axis, keepdims)
+        return _into(out, self.astype("bool")._reduce("add", axis, keepdims))
 
     @torch_words
     def count_nonzero(self, axis=None, keepdims=False):
         """How many elements are not 0, over axes."""
         return (self != 0).sum(axis, keepdims)
 
-    def var(self, axis=None, keepdims=False, correction=None, *, dim=None, keepdim=False,
-            unbiased=None):
-        """Variances over axes, dividing by the count less `correction`.
+    def var(self, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=UNSET, keepdims=False,
+            ddof=None, dtype=None, out=None):
+        """Variances over axes, dividing by the count less `correction`: 1, or 0 with unbiased=False.
 
-        The correction is NumPy's 0; with torch's words `dim` or `unbiased` it is torch's 1.
+        With NumPy's words `axis` or `ddof` the correction is `ddof`, which is 0 then.
         """
-        if correction is None:
-            torch = dim is not None if unbiased is None else unbiased
-            correction = 1 if torch else 0
-        axis, keepdims = (axis if dim is None else dim), keepdims or keepdim
-        x = self._floating()
-        moved = x - x.mean(axis, True)
+        dim, keepdims, correction = _spread(dim, unbiased, keepdim or keepdims, correction, axis, ddof)
+        return _into(out, self._var_mean(dim, correction, keepdims, dtype)[0])
+
+    def std(self, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=UNSET, keepdims=False,
+            ddof=None, dtype=None, out=None):
+        """Standard deviations over axes: roots of `var`."""
+        return _into(out, self.var(dim, unbiased, keepdim, correction=correction, axis=axis,
+                                   keepdims=keepdims, ddof=ddof, dtype=dtype).sqrt())
+
+    def var_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
+        """(variance, mean) over axes."""
+        dim, keepdim, correction = _spread(dim, unbiased, keepdim, correction)
+        return self._var_mean(dim, correction, keepdim)
+
+    def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
+        """(standard deviation, mean) over axes."""
+        var, mean = self.var_mean(dim, unbiased, keepdim, correction=correction)
+        return var.sqrt(), mean
+
+    def _var_mean(self, axis, correction, keepdims, dtype=None):
+        x = self._floating() if dtype is None else self.astype(dtype)
+        axis = _some(axis)
+        mean = x.mean(axis, True)
+        moved = x - mean
         total = (moved * moved).sum(axis, keepdims)
         count = x.size // (total.size or 1)
-        return total / float(count - correction)
-
-    def std(self, axis=None, keepdims=False, correction=None, *, dim=None, keepdim=False,
-            unbiased=None):
-        """Standard deviations over axes: roots of `var`."""
-        return self.var(axis, keepdims, correction, dim=dim, keepdim=keepdim,
-                        unbiased=unbiased).sqrt()
+        mean = mean if keepdims else mean.reshape(total.shape)
+        return total / float(max(0, count - correction)), mean
 
     @torch_words
     def logsumexp(self, axis=None, keepdims=False):
         """The logarithm of the sum of e^x over axes; e^x itself may overflow."""
         x = self._floating()
-        top = x.amax(axis, True).detach()
+        if not x.size:
+            return x.exp().sum(axis, keepdims).log()
+        top = x.amax(axis, True)._detach()
         top = _shoal.select(top.isfinite(), top, top._coerce(0))
         total = (x - top).exp().sum(axis, True).log() + top
         return total if keepdims else total.squeeze(self._axes(axis))
 
     @torch_words
-    def norm(self, p=2, axis=None, keepdims=False):
+    def norm(self, p=2, axis=None, keepdims=False, out=None, dtype=None):
         """The p-norm over axes (None: of all elements): (sum |x|^p)^(1/p); p may be infinite, 0
         or "fro", which is 2."""
-        x = self._floating()
+        x = self._floating() if dtype is None else self.astype(dtype)
         p = 2 if p in (None, "fro") else p
         if p == float("inf"):
             return abs(x).amax(axis, keepdims)
@@ -162,19 +205,31 @@ class Reductions:
             return _shoal.select(some, root, total)
         return abs(x).pow(float(p)).sum(axis, keepdims).pow(1.0 / p)
 
-    @torch_words
-    def argmax(self, axis=None, keepdims=False):
-        """The index, int64, of the largest along an axis (None: of all); NaN is the largest."""
-        return self._arg("argmax", axis, keepdims)
+    def dist(self, other, p=2):
+        """The p-norm of x - y."""
+        return (self - other).norm(p)
+
+    def renorm(self, p, dim, maxnorm):
+        """Each part along an axis scaled so that its p-norm is at most maxnorm."""
+        dim = axis_of(dim, self.ndim, "renorm")
+        others = tuple(a for a in range(self.ndim) if a != dim)
+        size = self.norm(p, others, True)
+        return _shoal.select((size > maxnorm).broadcast_to(self.shape),
+                             self * (maxnorm / (size + 1e-7)), self)
 
     @torch_words
-    def argmin(self, axis=None, keepdims=False):
+    def argmax(self, axis=None, keepdims=False, out=None):
+        """The index, int64, of the largest along an axis (None: of all); NaN is the largest."""
+        return _into(out, self._arg("argmax", axis, keepdims))
+
+    @torch_words
+    def argmin(self, axis=None, keepdims=False, out=None):
         """The index, int64, of the smallest along an axis (None: of all); NaN is the smallest."""
-        return self._arg("argmin", axis, keepdims)
+        return _into(out, self._arg("argmin", axis, keepdims))
 
     def _arg(self, op, axis, keepdims):
-        if axis is None:
-            found = self.ravel()._arg(op, 0, False)
+        if axis is None or not self.ndim:
+            found = self.ravel()._apply(op, dimension=0, dtype="int64")
             return found.reshape((1,) * self.ndim) if keepdims else found
         axis = axis_of(axis, self.ndim, op)
         found = self._apply(op, dimension=axis, dtype="int64")
@@ -183,62 +238,77 @@ class Reductions:
     # ---- cumulative ----
 
     @torch_words
-    def cumsum(self, axis):
-        """Sums of all elements up to each, along an axis. bool counts, as int64."""
-        return _shoal.cumulate(self._countable(), "add", axis)
+    def cumsum(self, axis=None, dtype=None, out=None):
+        """Sums of all elements up to each, along an axis (None: of all in order); integers and bool as
+        int64."""
+        return _into(out, self._cumulated("add", axis, dtype))
 
     @torch_words
-    def cumprod(self, axis):
-        """Products of all elements up to each, along an axis."""
-        return _shoal.cumulate(self._countable(), "multiply", axis)
+    def cumprod(self, axis=None, dtype=None, out=None):
+        """Products of all elements up to each, along an axis (None: of all in order)."""
+        return _into(out, self._cumulated("multiply", axis, dtype))
+
+    def _cumulated(self, op, axis, dtype=None):
+        if axis is None:
+            return self.ravel()._cumulated(op, 0, dtype)
+        return _shoal.cumulate(self._countable(dtype), op, axis) if self.ndim else self._countable(dtype)
 
     @torch_words
     def cummax(self, axis):
-        """The largest of all elements up to each, along an axis (values alone)."""
-        return _shoal.cumulate(self, "maximum", axis)
+        """(values, indices): the largest of all elements up to each along an axis, and the last place
+        of it."""
+        return self._extreme_so_far("maximum", axis)
 
     @torch_words
     def cummin(self, axis):
-        """The smallest of all elements up to each, along an axis (values alone)."""
-        return _shoal.cumulate(self, "minimum", axis)
+        """(values, indices) of the smallest; as `cummax`."""
+        return self._extreme_so_far("minimum", axis)
 
-    # ---- order ----
-
-    @torch_words
-    def sort(self, axis=-1, descending=False):
-        """(values, indices) along an axis; stable, NaN as the largest; indices are int64."""
-        return Sorted(*_shoal.sort(self, axis, descending))
-
-    @torch_words
-    def argsort(self, axis=-1, descending=False):
-        """The indices, int64, that `sort` gives."""
-        return _shoal.sort(self, axis, descending)[1]
-
-    @torch_words
-    def topk(self, k, axis=-1, largest=True):
-        """(values, indices) of the largest, or smallest, k along an axis, in falling or rising
-        order; NaN is the largest; indices are int64."""
-        axis = axis_of(axis, self.ndim, "topk")
-        if not 0 <= k <= self.shape[axis]:
-            raise invalid(f"topk: {k} of the {self.shape[axis]} along axis {axis} of "
-                          f"{self.dtype}{list(self.shape)}")
-        if not largest:
-            values, at = _shoal.sort(self, axis, False)
-            return Sorted(values.narrow(axis, 0, k), at.narrow(axis, 0, k))
-        values, at = self.transpose(axis, -1)._apply("top_k", n_outputs=2, k=k)
-        return Sorted(values.transpose(axis, -1), at.astype("int64").transpose(axis, -1))
+    def _extreme_so_far(self, op, axis):
+        if not self.ndim:
+            return Extreme(self.clone(), self.session.full((), 0, "int64"))
+        axis = axis_of(axis, self.ndim, op)
+        x = self._detach()
+        reached = _shoal.cumulate(x.astype("uint8") if x.dtype == "bool" else x, op, axis).astype(x.dtype)
+        places = _shoal.apply(self.session, "iota", (), {
+            "shape": self.shape, "iota_dimension": axis, "dtype": "int64"}, 1)[0]
+        here = (x == reached) | (x != x)
+        at = _shoal.cumulate(_shoal.select(here, places, places * 0), "maximum", axis)
+        return Extreme(self.take_along(at, axis), at)
 
     @torch_words
-    def median(self, axis=None, keepdims=False):
-        """The median over an axis (None: of all), the mean of the middle two where the count is
-        even (NumPy's)."""
+    def logcumsumexp(self, axis):
+        """The logarithm of the sums of e^x up to each, along an axis."""
         x = self._floating()
-        if axis is None:
-            middle = x.ravel().median(0)
-            return middle.reshape((1,) * self.ndim) if keepdims else middle
-        axis = axis_of(axis, self.ndim, "median")
-        self._need_elements("median", axis)
-        n, order = self.shape[axis], x.sort(axis).values
-        low, high = order.narrow(axis, (n - 1) // 2, 1), order.narrow(axis, n // 2, 1)
-        middle = (low + high) * 0.5
-        return middle if keepdims else middle.squeeze(axis)
+        if not x.size:
+            return x
+        top = x._detach().amax(axis, True)
+        top = _shoal.select(top.isfinite(), top, top._coerce(0))
+        return (x - top).exp().cumsum(axis).log() + top
+
+
+MinMax = namedtuple("MinMax", "min max")
+
+
+def _some(axis):
+    """torch: no axes are all of them."""
+    return None if isinstance(axis, (tuple, list)) and not axis else axis
+
+
+def _into(out, value):
+    """The value; or `out`, which takes it."""
+    return value if out is None else out._take(value)
+
+
+def _kept(tensors, dim, keepdim):
+    return tensors if keepdim else tuple(t.squeeze(dim) for t in tensors)
+
+
+def _spread(dim, unbiased, keepdims, correction, axis=UNSET, ddof=None):
+    """(axes, whether they are kept, correction) of what `var` is given."""
+    if isinstance(dim, bool):  # torch: var(unbiased)
+        dim, unbiased = None, dim
+    numpy = axis is not UNSET or ddof is not None
+    if correction is None:
+        correction = ddof or 0 if numpy else 1 if unbiased is None else int(unbiased)
+    return dim if axis is UNSET else axis, keepdims, correction

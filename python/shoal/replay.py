@@ -72,7 +72,7 @@ def _as_tensor(value):
 
 
 def _detached(value):
-    return value.detach() if isinstance(value, Tensor) and not value.is_leaf else value
+    return value._detach() if isinstance(value, Tensor) and not value.is_leaf else value
 
 
 def _found(value, outputs, arguments):
@@ -114,7 +114,7 @@ class Program:
         self._recording, self._inside = recording, inside
 
     def _output(self, tensor):
-        self._outputs.append(tensor.detach())
+        self._outputs.append(tensor._detach())
         return len(self._outputs) - 1
 
     def _before_it(self, tensor):
@@ -237,7 +237,7 @@ class Replayed:
 
     def _record(self, kind, inside, arguments, call):
         # Objects of their own tell an argument from the same tensor by another way.
-        given = [tensor if tensor.requires_grad else tensor.detach() for tensor in arguments]
+        given = [tensor if tensor.requires_grad else tensor._detach() for tensor in arguments]
         own = dict(zip(map(id, arguments), given))
         back = dict(zip(map(id, given), arguments))
         call = _mapped(call, lambda item: own.get(id(item), item))

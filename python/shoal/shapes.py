@@ -1,12 +1,16 @@
 """The shapes of tensors: other ones for the same elements, parts, repetitions.
 
-Where torch and NumPy differ, arguments are torch's; `axis` may be written `dim`. Nothing is copied
-on the caller's side, and nothing is a view: a tensor's value never changes.
+Where torch and NumPy differ, arguments are torch's; `axis` may be written `dim`. What is a view in torch
+is one here: see `views`.
 """
 import math
 
-from . import _shoal
-from .words import axis_of, invalid, shape_of, torch_words
+from . import _shoal, views
+from .dtypes import DTYPES
+from .errors import AxisError
+from .indexing import get
+from .views import noted
+from .words import UNSET, axis_of, dtype_name, invalid, is_dtype, shape_of, torch_words
 
 
 class Shapes:
@@ -15,23 +19,56 @@ class Shapes:
     __slots__ = ()
 
     def _text(self):
-        return f"{self.dtype}{list(self.shape)}"
+        return f"{self.dtype.name}{list(self.shape)}"
 
-    def reshape(self, *shape):
+    def reshape(self, *shape, **keywords):
         """The same elements in another shape; one length may be -1."""
-        shape = shape_of(shape)
+        shape = shape_of(shape or (keywords.pop("shape"),))
+        if keywords.pop("copy", False):
+            return self.clone().reshape(shape)
         if shape.count(-1) == 1:
             known = -math.prod(shape)
-            if not known or self.size % known:
+            if not known or self.numel() % known:
                 raise invalid(f"reshape: {self._text()} does not fit {list(shape)}")
-            shape = tuple(self.size // known if n == -1 else n for n in shape)
-        return _shoal.apply(self.session, "reshape", (self,), {"shape": shape}, 1)[0]
+            shape = tuple(self.numel() // known if n == -1 else n for n in shape)
+        made = _shoal.apply(self.session, "reshape", (self,), {"shape": shape}, 1)[0]
+        if views.is_dense(self) or views.reshaped(self.shape, views.layout(self)[1], shape) is not None:
+            noted(self, made, "shape", shape)
+        return made
 
-    def view(self, *shape):
-        """`reshape`; or, given an element type, `bitcast`."""
-        if len(shape) == 1 and isinstance(shape[0], (str, type)):
-            return self.bitcast(shape[0])
-        return self.reshape(*shape)
+    def view(self, *shape, size=None, dtype=None):
+        """`reshape`; or, given an element type, the same bytes as that, the last axis as much longer or
+        shorter."""
+        shape = shape or ((dtype,) if size is None else (size,))
+        if len(shape) != 1 or not is_dtype(shape[0]):
+            return self.reshape(*shape)
+        mine, its = self.dtype.itemsize, DTYPES[dtype_name(shape[0])].itemsize
+        if its < mine:
+            return self.bitcast(shape[0]).flatten(-2)
+        if its > mine:
+            return self.unflatten(-1, (-1, its // mine)).bitcast(shape[0])
+        return self.bitcast(shape[0])
+
+    def stride(self, dim=None):
+        """How many elements of its root lie between two neighbours along each axis, or along one."""
+        found = views.layout(self)[1]
+        return found if dim is None else found[axis_of(dim, self.ndim, "stride")]
+
+    def storage_offset(self):
+        """At which element of its root it begins."""
+        return views.layout(self)[0]
+
+    def is_contiguous(self, memory_format=None):
+        """Whether it is whole rows of its root, one after another."""
+        return views.is_dense(self)
+
+    def contiguous(self, memory_format=None):
+        """Itself; a copy of a view that is not contiguous."""
+        return self if views.is_dense(self) else self.clone()
+
+    @property
+    def _base(self):
+        return views.root_of(self)
 
     def reshape_as(self, other):
         """Reshaped to the other's shape."""
@@ -51,8 +88,9 @@ class Shapes:
 
     def ravel(self):
         """All elements along one axis."""
-        return self.reshape(self.size)
+        return self.reshape(self.numel())
 
+    @torch_words(sizes="shape", unflattened_size="shape")
     def unflatten(self, axis, shape):
         """One axis as several; one of their lengths may be -1."""
         axis, shape = axis_of(axis, self.ndim, "unflatten"), tuple(shape)
@@ -81,23 +119,43 @@ class Shapes:
             raise invalid(f"t: {self._text()} has more than two axes; use mT or permute")
         return self.T
 
+    @torch_words(dim0="a", dim1="b", axis0="a", axis1="b")
     def transpose(self, a=None, b=None):
-        """Two axes swapped; without arguments, all reversed."""
+        """Two axes swapped; without arguments, or with a tuple of all, as NumPy's."""
         if a is None:
             return self.T
         if b is None:
+            if not isinstance(a, int):
+                return self.permute(*a)
             raise invalid("transpose: takes two axes, or none; permute takes them all")
+        if not self.ndim and {a, b} <= {0, -1}:
+            return noted(self, self.clone(), "shape", ())
         a, b = (axis_of(i, self.ndim, f"transpose of {self._text()}") for i in (a, b))
         order = list(range(self.ndim))
         order[a], order[b] = order[b], order[a]
         return self.permute(*order)
 
-    swapaxes = transpose
+    swapaxes = swapdims = transpose
 
-    def permute(self, *axes):
+    def adjoint(self):
+        """`mT`."""
+        return self.mT
+
+    @property
+    def H(self):
+        """`T`."""
+        return self.T
+
+    @property
+    def mH(self):
+        """`mT`."""
+        return self.mT
+
+    def permute(self, *axes, dims=None):
         """The axes in the given order; negative ones count from the end."""
-        axes = tuple(a + self.ndim if a < 0 else a for a in shape_of(axes))
-        return _shoal.apply(self.session, "transpose", (self,), {"permutation": axes}, 1)[0]
+        axes = tuple(a + self.ndim if a < 0 else a for a in (shape_of(axes) if dims is None else dims))
+        made = _shoal.apply(self.session, "transpose", (self,), {"permutation": axes}, 1)[0]
+        return noted(self, made, "axes", axes)
 
     def movedim(self, source, destination):
         """Axes (numbers or sequences) moved to other places; the others keep their order."""
@@ -113,17 +171,20 @@ class Shapes:
 
     moveaxis = movedim
 
-    @torch_words
-    def squeeze(self, axis=None):
-        """Without the axes of length 1, or without the given ones, which must be of length 1."""
+    def squeeze(self, dim=None, *, axis=UNSET):
+        """Without the axes of length 1, or without those of the given ones that are of length 1.
+
+        axis: NumPy's; it is an error if one is not of length 1.
+        """
+        strict = axis is not UNSET
+        axis = axis if strict else dim
         if axis is None:
             return self.reshape(tuple(n for n in self.shape if n != 1))
-        axes = {axis_of(a, self.ndim, "squeeze")
-                for a in ((axis,) if isinstance(axis, int) else axis)}
-        for a in axes:
+        axes = {axis_of(a, self.ndim, "squeeze") for a in self._axes(axis)}
+        for a in axes if strict else ():
             if self.shape[a] != 1:
                 raise invalid(f"squeeze: axis {a} of {self._text()} is not of length 1")
-        return self.reshape(tuple(n for a, n in enumerate(self.shape) if a not in axes))
+        return self.reshape(tuple(n for a, n in enumerate(self.shape) if a not in axes or n != 1))
 
     @torch_words
     def unsqueeze(self, axis):
@@ -133,13 +194,14 @@ class Shapes:
 
     expand_dims = unsqueeze
 
-    def broadcast_to(self, *shape):
+    def broadcast_to(self, *shape, size=None):
         """Repeated to a shape by NumPy's rules."""
-        return _shoal.broadcast(self, shape_of(shape))
+        shape = shape_of(shape) if size is None else tuple(size)
+        return noted(self, _shoal.broadcast(self, shape), "expand", shape)
 
-    def expand(self, *shape):
+    def expand(self, *shape, size=None):
         """Repeated to a shape by NumPy's rules; -1 keeps a length."""
-        shape = shape_of(shape)
+        shape = shape_of(shape) if size is None else tuple(size)
         new = len(shape) - self.ndim
         if new < 0 or -1 in shape[:new]:
             raise invalid(f"expand: {self._text()} does not expand to {list(shape)}")
@@ -150,17 +212,17 @@ class Shapes:
         """Broadcast to the other's shape."""
         return self.broadcast_to(other.shape)
 
-    def repeat(self, *counts):
+    def repeat(self, *counts, repeats=None):
         """The whole tensor repeated along each axis (torch's repeat, NumPy's tile)."""
-        counts = shape_of(counts)
+        counts = shape_of(counts) if repeats is None else tuple(repeats)
         if len(counts) < self.ndim:
             raise invalid(f"repeat: {len(counts)} counts for the {self.ndim} axes of "
                           f"{self._text()}")
         return self.tile(counts)
 
-    def tile(self, *counts):
+    def tile(self, *counts, dims=None):
         """The whole tensor repeated along each axis; missing counts, at the front, are 1."""
-        counts = shape_of(counts)
+        counts = shape_of(counts) if dims is None else tuple(dims)
         rank = max(len(counts), self.ndim)
         counts = (1,) * (rank - len(counts)) + counts
         shape = (1,) * (rank - self.ndim) + self.shape
@@ -177,16 +239,38 @@ class Shapes:
         """Each element repeated so many times along an axis (None: of all elements in order)."""
         if axis is None:
             return self.ravel().repeat_interleave(repeats, 0)
+        if hasattr(repeats, "tolist") or isinstance(repeats, (list, tuple)):
+            counts = repeats.tolist() if hasattr(repeats, "tolist") else list(repeats)
+            counts = counts if isinstance(counts, list) else [counts]
+            if len(counts) > 1 or self.shape[axis_of(axis, self.ndim, "repeat_interleave")] == 1:
+                at = [i for i, n in enumerate(counts) for _ in range(n)]
+                return self.index_select(axis, self.session.tensor(at, "int64"))
+            repeats = counts[0]
         return _repeat_axis(self, axis_of(axis, self.ndim, "repeat_interleave"), repeats,
                             whole=False)
 
-    @torch_words
-    def flip(self, axis=None):
-        """The axes (an int, a tuple, None: all) from their end to their beginning."""
-        axes = tuple(axis_of(a, self.ndim, "flip") for a in self._axes(axis))
+    def flip(self, *axes, dims=None, axis=None):
+        """The axes (numbers, a tuple, none: all) from their end to their beginning."""
+        axes = shape_of(axes) if axes and axes != (None,) else axis if dims is None else dims
+        axes = tuple(axis_of(a, self.ndim, "flip") for a in self._axes(axes))
         return self._apply("reverse", dimensions=axes)
 
-    @torch_words
+    def fliplr(self):
+        """The second axis from its end to its beginning."""
+        return self.flip(1)
+
+    def flipud(self):
+        """The first axis from its end to its beginning."""
+        return self.flip(0)
+
+    def rot90(self, k=1, dims=(0, 1)):
+        """Turned k times by a right angle, from the first towards the second axis."""
+        a, b = (axis_of(d, self.ndim, "rot90") for d in dims)
+        turned = {0: self.clone, 1: lambda: self.flip(b).transpose(a, b), 2: lambda: self.flip(a, b),
+                  3: lambda: self.flip(a).transpose(a, b)}
+        return turned[k % 4]()
+
+    @torch_words(dims="axis")
     def roll(self, shifts, axis=None):
         """The elements moved on by `shifts` along axes; those past the end enter at the beginning."""
         if axis is None:
@@ -212,7 +296,7 @@ class Shapes:
         axis = axis_of(axis, self.ndim, "narrow")
         begin = start + self.shape[axis] if start < 0 else start
         if not 0 <= begin <= begin + length <= self.shape[axis]:
-            raise invalid(f"narrow: {start} to {start + length} do not lie on axis {axis} of "
+            raise AxisError(f"narrow: {start} to {start + length} do not lie on axis {axis} of "
                           f"{self._text()}")
         return self[(slice(None),) * axis + (slice(begin, begin + length),)]
 
@@ -221,7 +305,7 @@ class Shapes:
         """What lies at one index of an axis, without that axis."""
         return self[(slice(None),) * axis_of(axis, self.ndim, "select") + (index,)]
 
-    @torch_words
+    @torch_words(split_size="size", split_size_or_sections="size")
     def split(self, size, axis=0):
         """Parts of `size` along an axis, the last one perhaps shorter; or of the sizes in a list."""
         axis = axis_of(axis, self.ndim, "split")
@@ -230,14 +314,42 @@ class Shapes:
             if size <= 0:
                 raise invalid(f"split: parts of {size}; at least 1")
             size = [min(size, n - at) for at in range(0, n, size)] or [0]
+        size = list(size)
         if sum(size) != n:
             raise invalid(f"split: the sizes {list(size)} add up to {sum(size)}, not to {n}, axis "
                           f"{axis} of {self._text()}")
         parts, at = [], 0
         for length in size:
-            parts.append(self.narrow(axis, at, length))
+            key = (slice(None),) * axis + (slice(at, at + length),)
+            parts.append(noted(self, get(self, key), "key", key, True))
             at += length
         return tuple(parts)
+
+    @torch_words(split_sizes="size")
+    def split_with_sizes(self, size, axis=0):
+        """`split` into parts of given sizes."""
+        return self.split(list(size), axis)
+
+    def narrow_copy(self, dim, start, length):
+        """`narrow`, as a copy."""
+        return self.narrow(dim, start, length).clone()
+
+    def sum_to_size(self, *size):
+        """Added up over the axes that a tensor of that size would be broadcast along."""
+        size = shape_of(size)
+        lead = self.ndim - len(size)
+        axes = tuple(range(lead)) + tuple(a + lead for a, n in enumerate(size)
+                                          if n == 1 and self.shape[a + lead] != 1)
+        return (self.sum(axes, True) if axes else self).reshape(size)
+
+    def as_strided(self, size, stride, storage_offset=None):
+        """A copy of the elements that strides name, counted in this tensor's own elements."""
+        at = self.session.tensor(storage_offset or 0, "int64")
+        for n, s in zip(size, stride):
+            steps = _shoal.apply(self.session, "iota", (), {
+                "shape": (n,), "iota_dimension": 0, "dtype": "int64"}, 1)[0]
+            at = at.unsqueeze(-1) + steps * s
+        return self.ravel().take(at.reshape(tuple(size)), 0)
 
     @torch_words
     def chunk(self, chunks, axis=0):
@@ -247,12 +359,43 @@ class Shapes:
         n = self.shape[axis_of(axis, self.ndim, "chunk")]
         return self.split(max(1, -(-n // chunks)), axis)
 
+    @torch_words(indices_or_sections="parts")
+    def tensor_split(self, parts, axis=0):
+        """So many parts of nearly equal size along an axis, the first ones longer; or cut before each of a
+        list of indices."""
+        axis = axis_of(axis, self.ndim, "tensor_split")
+        n = self.shape[axis]
+        if hasattr(parts, "tolist"):
+            parts = parts.tolist()
+        if isinstance(parts, int):
+            sizes = [n // parts + (i < n % parts) for i in range(parts)]
+        else:
+            cuts = [0, *(range(n)[:c].stop for c in parts), n]
+            sizes = [max(0, b - a) for a, b in zip(cuts, cuts[1:])]
+            keys = [(slice(None),) * axis + (slice(a, max(a, b)),) for a, b in zip(cuts, cuts[1:])]
+            return tuple(noted(self, get(self, key), "key", key, True) for key in keys)
+        return self.split(sizes, axis)
+
+    def hsplit(self, parts):
+        """`tensor_split` along the second axis; of a vector along the first."""
+        return self.tensor_split(parts, 0 if self.ndim == 1 else 1)
+
+    def vsplit(self, parts):
+        """`tensor_split` along the first axis."""
+        return self.tensor_split(parts, 0)
+
+    def dsplit(self, parts):
+        """`tensor_split` along the third axis."""
+        return self.tensor_split(parts, 2)
+
     @torch_words
     def unbind(self, axis=0):
         """The parts of length 1 along an axis, without that axis."""
-        axis = axis_of(axis, self.ndim, "unbind")
-        return tuple(self.select(axis, i) for i in range(self.shape[axis]))
+        keys = [(slice(None),) * axis_of(axis, self.ndim, "unbind") + (i,) for i in
+                range(self.shape[axis])]
+        return tuple(noted(self, get(self, key), "key", key, True) for key in keys)
 
+    @torch_words(dimension="axis")
     def unfold(self, axis, size, step):
         """Windows of `size` every `step` along an axis; their elements form a new last axis."""
         axis = axis_of(axis, self.ndim, "unfold")
@@ -266,8 +409,11 @@ class Shapes:
                  for i in range(size)]
         return _cat(parts, self.ndim)
 
+    unsafe_split, unsafe_chunk, unsafe_split_with_sizes = split, chunk, split_with_sizes
+
     # ---- diagonals and triangles ----
 
+    @torch_words(dim1="axis1", dim2="axis2")
     def diagonal(self, offset=0, axis1=0, axis2=1):
         """The diagonal of two axes, as a new last axis; offset: so many to the right."""
         axis1, axis2 = (axis_of(a, self.ndim, "diagonal") for a in (axis1, axis2))
@@ -278,7 +424,11 @@ class Shapes:
         start = offset if offset >= 0 else -offset * m
         count = max(0, min(n, m - offset) if offset >= 0 else min(n + offset, m))
         stop = start + (count - 1) * (m + 1) + 1 if count else start
-        return x.reshape(*x.shape[:-2], n * m)[..., start:stop:m + 1]
+        # The diagonal's elements lie m + 1 apart on the line of all.
+        rows = x.shape[:-2]
+        line = _shoal.apply(self.session, "reshape", (x,), {"shape": (*rows, n * m)}, 1)[0]
+        noted(x, line, "shape", (*rows, n * m))
+        return line[..., start:stop:m + 1]
 
     def diag(self, diagonal=0):
         """The diagonal of a matrix; of a vector, the matrix that has it as its diagonal."""

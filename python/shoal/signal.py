@@ -18,10 +18,12 @@ along: parameters as copies, unless a signal has placed them, the rest cut. Tens
 than the one that is cut are copied. A name that nobody has described changes nothing.
 """
 import contextlib
+import copy
 import functools
 from dataclasses import dataclass
 
 from . import _shoal
+from .nn.module import Module
 from .pool import session
 from .recording import restructured
 from .replay import Replayed
@@ -113,10 +115,23 @@ def get_signal_stack():
     return [name for name, _ in reversed(_shoal.signal_scopes())]
 
 
-def compile(function=None, *, name=None, replay=False):
+def _compiled(module, name, replay):
+    """A module whose calls are one program each: another object with the same parameters."""
+    made = copy.copy(module)
+    made.__dict__ = dict(module.__dict__)
+    call = type(module).forward.__get__(made)
+    object.__setattr__(made, "forward", compile(call, name=name or f"compile {type(module).__name__}",
+                                                replay=replay))
+    return made
+
+
+def compile(function=None, *, name=None, replay=False, **settings):
     """Makes all that a function records one program, whatever its size: a decorator.
 
     What was recorded before goes to the workers first. A read inside ends the program there.
+
+    function: also a module, of which a compiled one with the same parameters is returned. settings: what
+    torch.compile takes beside (backend, mode, fullgraph, dynamic) says nothing here.
 
     replay: from the third call on the function is not called any more; the program that it recorded
     is sent with the tensors of the day. Its Python does nothing then, but for optimizers, schedules and
@@ -127,6 +142,8 @@ def compile(function=None, *, name=None, replay=False):
     """
     if function is None:
         return functools.partial(compile, name=name, replay=replay)
+    if isinstance(function, Module):
+        return _compiled(function, name, replay)
     scope = name or f"compile {function.__module__}.{function.__qualname__}"
     describe(Signal(scope, shard=False, compile=True))
 

@@ -7,17 +7,26 @@ a new one, for which the object x stands from then on.
 import math
 import struct
 
-from . import _shoal
+from . import _shoal, views
+from .amp import cast, cast_type
 from .autograd import Gradients
+from .conversions import Conversions
+from .dtypes import POOL, Count
+from .elementwise import Elementwise
 from .indexing import Indexing
 from .methods import Operations
+from .order import Order
+from .products import Products
 from .reductions import Reductions
 from .shapes import Shapes
-from .words import dtype_name, invalid, is_floating, promoted
+from .words import dtype_name, invalid, is_dtype, is_floating, promoted, shape_of, torch_words
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}
 _BINARY = {name: number for number, name in enumerate(_BINARY)}
+
+# The element type of floating numbers where none is said.
+default = ["float32"]
 
 # Element types: code of `struct`, and what a Python number must be to become one.
 _FORMATS = {
@@ -88,17 +97,23 @@ def from_data(session, data, dtype=None, borrow=False):
             elif flat and all(isinstance(x, int) for x in flat):
                 dtype = "int64"
             else:
-                dtype = "float32"
+                dtype = default[0]
         dtype = dtype_name(dtype)
         if dtype.startswith(("int", "uint")):
-            wrong = [x for x in flat if not isinstance(x, int)]
-            if wrong:
-                raise invalid(f"{wrong[0]!r} is not an integer, for {dtype}")
+            flat = [_whole(x, dtype) for x in flat]
         return session._from_bytes(_pack(flat, dtype), dtype, shape)
     if not _has_buffer(data) and hasattr(data, "__array__"):
         data = data.__array__()
     tensor = session._from_buffer(data, borrow)
     return tensor if dtype is None else tensor.astype(dtype)
+
+
+def _whole(x, dtype):
+    if isinstance(x, int):
+        return x
+    if not math.isfinite(x):
+        raise invalid(f"{x!r} is not an integer, for {dtype}")
+    return int(x)
 
 
 def _has_buffer(data):
@@ -109,11 +124,11 @@ def _has_buffer(data):
         return False
 
 
-class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor):
+class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, Indexing, Shapes, Conversions,
+             _shoal.Tensor):
     """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
 
-    __slots__ = ("_grad", "__weakref__")
-    __array_ufunc__ = None  # an ndarray on the left leaves operators to us
+    __slots__ = ("_grad", "_hooks", "_view", "_views", "__weakref__")
     __array_priority__ = 1000
 
     # ---- what it is ----
@@ -125,27 +140,27 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
 
     @property
     def size(self):
-        """The number of elements."""
-        return math.prod(self.shape)
+        """The number of elements, an int; called, as torch's: `x.size()` the shape, `x.size(0)` a length."""
+        return Count(self.shape)
 
     @property
     def itemsize(self):
         """Bytes of one element."""
-        return 2 if self.dtype == "bfloat16" else struct.calcsize("=" + _FORMATS[self.dtype])
+        return self.dtype.itemsize
 
     @property
     def nbytes(self):
         """Bytes of all elements."""
-        return self.size * self.itemsize
+        return self.numel() * self.itemsize
 
     @property
     def device(self):
-        """What `to` and the functions that make tensors take: always "pool", the planner's choice.
+        """What `to` and the functions that make tensors take: always device("pool"), the planner's choice.
 
         Where a tensor lies changes with what is computed of it: `place`, `replicate`, `to` and
         signals say where a result is to lie, `shoal.status()` shows what lies on each device.
         """
-        return "pool"
+        return POOL
 
     def __len__(self):
         if not self.shape:
@@ -157,37 +172,22 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
 
     def __repr__(self):
         """torch's form; of a long axis the first and last three, and only these are read."""
-        import numpy
-        shown = self.detach()
-        if self.size > 1000:
-            for axis, n in enumerate(self.shape):
-                if n > 7:
-                    shown = shown.take([0, 1, 2, 3, n - 3, n - 2, n - 1], axis)
-        limit = 0 if self.size > 1000 else 1001
-        values = numpy.array2string(shown.numpy(), separator=", ", precision=4, prefix="tensor(",
-                                    threshold=limit, edgeitems=3)
-        plain = self.dtype in ("float32", "int64", "bool") and self.size
-        return f"tensor({values}{'' if plain else f', dtype={self.dtype}'}{self._remark()})"
-
-    def _remark(self):
-        if self.is_leaf:
-            return ", requires_grad=True" if self.requires_grad else ""
-        return f", grad_fn={self.grad_fn}"
+        from .printing import shown
+        return shown(self)
 
     def __format__(self, form):
         return format(self.item() if form and self.size == 1 else str(self), form)
 
     # ---- its elements ----
 
-    def numpy(self, out=None):
-        """The elements as a NumPy array (float32 for bfloat16); `out`: an array to write to."""
+    def numpy(self, out=None, *, force=False):
+        """The elements as a NumPy array, a copy (float32 for bfloat16); `out`: an array to write to."""
         import numpy
         source = self.astype("float32") if self.dtype == "bfloat16" else self
         if out is None:
             out = numpy.empty(source.shape, source.dtype)
         elif out.shape != source.shape or out.dtype != source.dtype:
-            raise invalid(f"out is {out.dtype}{list(out.shape)}; "
-                               f"{source.dtype}{list(source.shape)} is needed")
+            raise invalid(f"out is {out.dtype}{list(out.shape)}; {source._text()} is needed")
         source._read(out)
         return out
 
@@ -235,17 +235,21 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
     def item(self):
         """The only element as a Python number. ValueError when there is not just one."""
         if self.size != 1:
-            raise invalid(f"item: {self.dtype}{list(self.shape)} has {self.size} "
-                               "elements, not one")
+            raise invalid(f"item: {self._text()} has {self.size} elements, not one")
         return self._flat()[0]
 
     def __bool__(self):
         if self.size != 1:
-            raise invalid(f"bool: {self.dtype}{list(self.shape)} has {self.size} elements, of which "
+            raise invalid(f"bool: {self._text()} has {self.size} elements, of which "
                           "each is true or not: use any() or all()")
         return bool(self.item())
 
     def __int__(self):
+        return int(self.item())
+
+    def __index__(self):
+        if is_floating(self.dtype):
+            raise TypeError(f"{self._text()} is no integer: it cannot be an index")
         return int(self.item())
 
     def __float__(self):
@@ -268,7 +272,7 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         if isinstance(other, (bool, int, float)):
             dtype = self.dtype
             if isinstance(other, float) and not is_floating(dtype):
-                dtype = "float32"
+                dtype = default[0]
             elif dtype == "bool" and not isinstance(other, bool):
                 dtype = "int64"
             # An input, not a constant: a step that is repeated with another number is the same.
@@ -322,7 +326,10 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
 
     def __pow__(self, other):
         if isinstance(other, (int, float)) and not isinstance(other, bool) and other in (1, 2, 3):
-            return self if other == 1 else self * self if other == 2 else self * self * self
+            return self.clone() if other == 1 else self * self if other == 2 else self * self * self
+        if isinstance(other, int) and other < 0 and not is_floating(self.dtype):
+            raise invalid(f"power: {self._text()} to the power {other}: integers have no negative powers; "
+                          "convert to a floating type first")
         return self._binary("power", other)
 
     def __rpow__(self, other):
@@ -339,19 +346,21 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         if other is None:
             return NotImplemented
         a, b = (other, self) if reflected else (self, other)
+        if cast_type() is not None:
+            a, b = cast(a, b)
         return _shoal.binary(_BINARY["matmul"], a, b)
 
     def __neg__(self):
         return _shoal.unary(_UNARY["negate"], self)
 
     def __pos__(self):
-        return self.clone()
+        return self
 
     def __abs__(self):
         return _shoal.unary(_UNARY["abs"], self)
 
     def _floating(self):
-        return self if is_floating(self.dtype) else self.astype("float32")
+        return self if is_floating(self.dtype) else self.astype(default[0])
 
     def _compare(self, direction, other):
         other = self._coerce(other)
@@ -394,14 +403,45 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         if value.shape != self.shape:
             raise invalid(f"{what}: in place, {self._text()} cannot become {value._text()}")
         if value.dtype != self.dtype:
-            if promoted(value.dtype, self.dtype) != self.dtype and not is_floating(self.dtype):
-                raise invalid(f"{what}: in place, {self._text()} cannot hold {value.dtype}; convert "
+            if _category(value.dtype) > _category(self.dtype):
+                raise invalid(f"{what}: in place, {self._text()} cannot hold {value.dtype.name}; convert "
                               "it first")
             value = value.astype(self.dtype)
         self._rebind(value)
         return self
 
-    def copy_(self, source):
+    def _rebind(self, value):
+        """This object, and all that shares its elements, changes in place; see `views`."""
+        if getattr(self, "_view", None) is None and not getattr(self, "_views", None):
+            self._assign(value)
+        else:
+            views.written(self, value)
+
+    def _reform(self, made):
+        """This object has another shape in place: that of `made`, a view of it."""
+        (kind, argument), shape = made._view.steps[-1], self.shape
+        back = ("shape", shape) if kind == "shape" else \
+            ("axes", tuple(sorted(range(self.ndim), key=argument.__getitem__)))
+        for ref in getattr(self, "_views", None) or ():
+            view = ref()
+            if view is not None and view is not made:
+                view._view.steps = (back, *view._view.steps)
+        if views.root_of(self) is not None:
+            self._view.steps = made._view.steps
+        made._view = None
+        self._swap(made)
+        return self
+
+    def _take(self, value):
+        """This becomes a result that it was given as `out` for."""
+        return self._become(value, "out")
+
+    def detach(self):
+        """The same value, through which no gradients pass: a view."""
+        return views.noted(self, self._detach(), "detach")
+
+    @torch_words(src="source")
+    def copy_(self, source, non_blocking=False):
         """In place: the source's values, broadcast and converted."""
         value = self._coerce(source).astype(self.dtype)
         return self._become(value.broadcast_to(self.shape), "copy_")
@@ -413,6 +453,26 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
     def zero_(self):
         """In place: zeros."""
         return self.copy_(0)
+
+    def fill_diagonal_(self, fill_value, wrap=False):
+        """In place: one number on the diagonal; wrap: of a tall matrix, again below it."""
+        if self.ndim != 2 and len(set(self.shape)) != 1:
+            raise invalid(f"fill_diagonal_: the axes of {self._text()} differ in length")
+        n, step = min(self.shape), sum(views.dense(self.shape))
+        line = self.reshape(self.numel())
+        end = self.numel() if wrap else (n - 1) * step + 1
+        line[:end:step] = fill_value
+        return self._become(line.reshape(self.shape), "fill_diagonal_")
+
+    def bernoulli(self, p=None, *, generator=None):
+        """See `shoal.bernoulli`."""
+        from .random import bernoulli
+        return bernoulli(self, p, generator)
+
+    def multinomial(self, num_samples, replacement=False, *, generator=None):
+        """See `shoal.multinomial`."""
+        from .random import multinomial
+        return multinomial(self, num_samples, replacement, generator)
 
     # ---- where it lies ----
 
@@ -427,8 +487,7 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         if axis is not None:
             axis = axis + self.ndim if axis < 0 else axis
             if not 0 <= axis < self.ndim:
-                raise invalid(f"place: {self.dtype}{list(self.shape)} has no axis "
-                                   f"{axis}")
+                raise invalid(f"place: {self._text()} has no axis {axis}")
             if shares is None and slots is None:
                 slots = self.session.compute_slots()  # those that are counted
             n = len(shares if shares is not None else slots)
@@ -452,133 +511,19 @@ class Tensor(Gradients, Operations, Reductions, Indexing, Shapes, _shoal.Tensor)
         """(slot, nanoseconds, nodes) of the program that computed the value; waits for it."""
         return self._times()
 
-    # ---- conversions by name ----
+    # ---- NumPy's protocols ----
 
-    def to(self, *targets):
-        """As another element type, or whole on another device; several one after another.
+    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+        """NumPy's functions of elements, and operators with an array on the left, computed here."""
+        from .ufuncs import ufunc_of
+        return ufunc_of(ufunc, method, inputs, keywords)
 
-        A target is an element type; a tensor, whose element type is taken; a `Slot` or the number of
-        one; or "BACKEND" or "BACKEND:N", the N-th slot of the pool (from 0) with that backend.
-        "pool" leaves it to the planner.
-        """
-        x = self
-        for target in targets:
-            if isinstance(target, Tensor):
-                x = x.astype(target.dtype)
-            elif hasattr(target, "slot"):
-                x = x.replicate([target.slot])
-            elif isinstance(target, int) and not isinstance(target, bool):
-                x = x.replicate([target])
-            elif isinstance(target, str) and target not in _FORMATS and target != "bfloat16":
-                x = x._to_device(target)
-            elif target is not None:
-                x = x.astype(target)
-        return x
-
-    def _to_device(self, name):
-        if name == "pool":
-            return self
-        backend, _, number = name.partition(":")
-        slots = [s for s in self.session.status().slots if s.compute]
-        known = [s.slot for s in slots if s.backend == backend]
-        if (number and not number.isdigit()) or int(number or 0) >= len(known):
-            raise invalid(f"to: '{name}' is neither an element type nor a device; devices here: "
-                          + ", ".join(sorted({f"{s.backend} (slot {s.slot})" for s in slots})))
-        return self.replicate([known[int(number or 0)]])
-
-    def cpu(self):
-        """Itself: a value can be read wherever it lies."""
-        return self
-
-    def float(self):
-        """As float32."""
-        return self.astype("float32")
-
-    def double(self):
-        """As float64."""
-        return self.astype("float64")
-
-    def half(self):
-        """As float16."""
-        return self.astype("float16")
-
-    def bfloat16(self):
-        """As bfloat16."""
-        return self.astype("bfloat16")
-
-    def int(self):
-        """As int32."""
-        return self.astype("int32")
-
-    def long(self):
-        """As int64."""
-        return self.astype("int64")
-
-    def bool(self):
-        """As bool: whether an element is not 0."""
-        return self.astype("bool")
-
-    def type_as(self, other):
-        """As the other's element type."""
-        return self.astype(other.dtype)
-
-    def clone(self):
-        """Another object for the same value, which changes in place do not reach."""
-        return self.reshape(self.shape)
-
-    def __copy__(self):
-        return self.clone()
-
-    def __deepcopy__(self, memo):
-        """A leaf like this one, of the same class; results are not copied, as in torch."""
-        if not self.is_leaf:
-            raise invalid(f"deepcopy: {self._text()} is a result that gradients pass through; copy "
-                          "its detach()")
-        made = self.detach()
-        made.__class__ = type(self)
-        if self.requires_grad:
-            made.requires_grad_()
-        if self.grad is not None:
-            made.grad = self.grad.detach()
-        memo[id(self)] = made
-        return made
-
-    def __reduce__(self):
-        raise TypeError("tensors are not pickled; shoal.save writes them, and dicts of them")
-
-    def contiguous(self):
-        """Itself: a tensor has no strides."""
-        return self
-
-    def dim(self):
-        """The number of axes."""
-        return self.ndim
-
-    def numel(self):
-        """The number of elements."""
-        return self.size
-
-    def is_floating_point(self):
-        """Whether the elements are of a floating type."""
-        return is_floating(self.dtype)
+    def __array_namespace__(self, api_version=None):
+        """The array API standard's functions: `shoal.array_api`."""
+        from . import array_api
+        return array_api.checked(api_version)
 
 
-def _in_place(name, of):
-    def method(self, *args, **keywords):
-        return self._become(getattr(self, of)(*args, **keywords), name)
-    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
-    method.__doc__ = f"`{of.strip('_')}` in place: this object stands for the result then."
-    return method
-
-
-# The operators and methods that change a tensor in place, and what they compute.
-IN_PLACE = {f"__i{_op}__": f"__{_op}__" for _op in (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
-    "lshift", "rshift")}
-IN_PLACE |= {"add_": "add", "sub_": "sub", "mul_": "mul", "div_": "div", "pow_": "pow"}
-IN_PLACE |= {f"{_name}_": _name for _name in (
-    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "relu", "abs", "neg", "floor", "ceil", "round",
-    "clamp", "masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
-    "index_put", "lerp", "addcmul", "addcdiv", "tril", "triu")}
-for _name, _of in IN_PLACE.items():
-    setattr(Tensor, _name, _in_place(_name, _of))
+def _category(dtype):
+    """bool, integers, floating types: in place, a lower one takes no higher one."""
+    return 2 if is_floating(dtype) else int(dtype != "bool")

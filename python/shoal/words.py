@@ -1,11 +1,11 @@
 """What the modules of this package share: errors, names of element types, axes, torch's words."""
 import functools
-import inspect
 
-from .errors import CLASSES
+from .dtypes import ALIASES, DTYPES, dtype
+from .errors import CLASSES, AxisError
 
 _PLAIN = {float: "float32", int: "int64", bool: "bool"}
-FLOATING = ("float", "bfloat")
+UNSET = object()  # a word that was not given, where None means something
 # Which element type two of a kind become; a later kind takes over.
 _KINDS = ("bool", "uint", "int", "bfloat", "float")
 
@@ -15,20 +15,24 @@ def invalid(text):
     return CLASSES["INVALID"](text)
 
 
-def dtype_name(dtype):
-    """The name of an element type given as a name, a NumPy dtype or a Python type."""
-    if isinstance(dtype, str):
-        return dtype
-    plain = _PLAIN.get(dtype)
-    if plain:
-        return plain
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
-    return name or str(dtype)
+def dtype_name(kind):
+    """The name of an element type given as one, by its name, a NumPy dtype or a Python type."""
+    if kind.__class__ is dtype:
+        return kind.name
+    name = kind if isinstance(kind, str) else _PLAIN.get(kind) or getattr(kind, "name", None) or \
+        getattr(kind, "__name__", None) or str(kind)
+    return ALIASES.get(name, name)
+
+
+def is_dtype(value):
+    """Whether a value names an element type."""
+    return value.__class__ is dtype or (
+        isinstance(value, (str, type)) or hasattr(value, "name")) and dtype_name(value) in DTYPES
 
 
 def is_floating(dtype):
     """Whether an element type, given by its name, is float16, bfloat16, float32 or float64."""
-    return dtype.startswith(FLOATING)
+    return dtype.startswith(("float", "bfloat"))
 
 
 def _bits(dtype):
@@ -56,10 +60,10 @@ def promoted(a, b):
 
 
 def axis_of(axis, rank, what="an axis"):
-    """An axis counted from 0; negative ones count from the end."""
+    """An axis counted from 0; negative ones count from the end. IndexError when there is none."""
     found = axis + rank if axis < 0 else axis
     if not 0 <= found < rank:
-        raise invalid(f"{what}: there is no axis {axis} among {rank}")
+        raise AxisError(f"{what}: there is no axis {axis} among {rank}")
     return found
 
 
@@ -70,21 +74,55 @@ def shape_of(lengths):
     return tuple(lengths)
 
 
-def torch_words(function):
-    """Lets a function take torch's `dim` and `keepdim` for `axis` and `keepdims`."""
-    signature = inspect.signature(function)
+def torch_words(function=None, **more):
+    """Lets a function take torch's `dim` and `keepdim` for `axis` and `keepdims`; and `more`: other words
+    for its parameters."""
+    if function is None:
+        return functools.partial(torch_words, **more)
+    own = function.__code__.co_varnames[:function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
     words = {new: old for new, old in (("dim", "axis"), ("keepdim", "keepdims"))
-             if old in signature.parameters and new not in signature.parameters}
+             if old in own and new not in own} | more
 
     @functools.wraps(function)
     def either(*args, **keywords):
-        for new, old in words.items():
-            if new in keywords:
-                if old in keywords:
-                    raise TypeError(f"{function.__name__}: {new} and {old} are the same")
-                keywords[old] = keywords.pop(new)
+        if keywords:
+            for new, old in words.items():
+                if new in keywords:
+                    if old in keywords:
+                        raise TypeError(f"{function.__name__}: {new} and {old} are the same")
+                    keywords[old] = keywords.pop(new)
         return function(*args, **keywords)
-    more = [inspect.Parameter(new, inspect.Parameter.KEYWORD_ONLY, default=None) for new in words]
-    either.__signature__ = signature.replace(
-        parameters=[*signature.parameters.values(), *more])
+    either._words = words  # for who shows the signature
     return either
+
+
+def with_out(function):
+    """Lets a function take `out`: a tensor, or a tuple of them, that becomes the result in place."""
+    @functools.wraps(function)
+    def either(*args, out=None, **keywords):
+        made = function(*args, **keywords)
+        return made if out is None else into(out, made)
+    either._words = getattr(function, "_words", {})
+    return either
+
+
+def into(out, made):
+    """The result, put into `out`."""
+    if isinstance(made, tuple):
+        for target, value in zip(out, made):
+            target._take(value)
+        return type(made)(*out) if hasattr(made, "_fields") else tuple(out)
+    return out._take(made)
+
+
+def signature_of(function):
+    """The signature of a function, with the words that `torch_words` has it take."""
+    import inspect
+    signature = inspect.signature(function)
+    words = getattr(function, "_words", None) or getattr(
+        getattr(function, "__wrapped__", None), "_words", ())
+    more = [inspect.Parameter(new, inspect.Parameter.KEYWORD_ONLY, default=None) for new in words
+            if new not in signature.parameters]
+    rest = [p for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    return signature.replace(parameters=[*own, *more, *rest])

@@ -126,8 +126,8 @@ def test_joins_and_shapes(expression, shape, dtype, seed):
 @given(st.tuples(*[st.integers(1, 5)] * 3), DTYPES, SEEDS)
 def test_running_extremes(shape, dtype, seed):
     x = np.round(draw(seed, shape, dtype, -2, 2), 0 if seed % 2 else 9)  # with equal ones
-    check("x.cummax(1)", {"x": x}, seed, theirs="x.cummax(1)[0]")
-    check("x.cummin(2)", {"x": x}, seed, theirs="x.cummin(2)[0]")
+    check("x.cummax(1)[0]", {"x": x}, seed)
+    check("x.cummin(2)[0]", {"x": x}, seed)
 
 
 def test_products_with_zeros():

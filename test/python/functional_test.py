@@ -209,14 +209,14 @@ def test_losses(reduction, dtype):
     p, q = RNG.uniform(0.01, 0.99, (2, 4, 5))
     check("binary_cross_entropy", p, (q > 0.5).astype(float))
     check("binary_cross_entropy_with_logits", 3 * x, q, pos_weight=None)
-    both(lambda a, b, w, s: F.binary_cross_entropy_with_logits(a, b, w, reduction, s),
+    both(lambda a, b, w, s: F.binary_cross_entropy_with_logits(a, b, w, reduction=reduction, pos_weight=s),
          lambda a, b, w, s: T.binary_cross_entropy_with_logits(
              a, b, w, reduction=reduction, pos_weight=s), 30 * x, q, p, np.exp(normal(5)),
          dtype=dtype, gradients=False)
     logs = np.log(p / p.sum(1, keepdims=True))
     shares = q / q.sum(1, keepdims=True)
     shares[0, 0] = 0
-    both(lambda a, b: F.kl_div(a, b.detach(), reduction),
+    both(lambda a, b: F.kl_div(a, b.detach(), reduction=reduction),
          lambda a, b: T.kl_div(a, b.detach(), reduction=reduction), logs, shares, dtype=dtype)
     check("kl_div", logs, np.log(q), log_target=True)
     for name, *arrays in (("hinge_embedding_loss", x), ("soft_margin_loss", x),
@@ -254,7 +254,7 @@ def test_cross_entropy(reduction, dtype, shape):
     both(lambda x, t: F.cross_entropy(x, t, reduction=reduction, label_smoothing=0.1),
          lambda x, t: T.cross_entropy(x, t, reduction=reduction, label_smoothing=0.1), logits, shares,
          dtype=dtype)
-    both(lambda x, t, w: F.nll_loss(x.log_softmax(axis), t, w.detach(), 3, reduction),
+    both(lambda x, t, w: F.nll_loss(x.log_softmax(axis), t, w.detach(), ignore_index=3, reduction=reduction),
          lambda x, t, w: T.nll_loss(x.log_softmax(axis), t, w.detach(), ignore_index=3,
                                     reduction=reduction), logits, labels, weight, dtype=dtype)
 
@@ -262,9 +262,11 @@ def test_cross_entropy(reduction, dtype, shape):
 def test_errors_of_losses():
     x = shoal.zeros(4, 5)
     with pytest.raises(shoal.InvalidError, match="reduction 'average' is none of none, sum, mean"):
-        F.mse_loss(x, x, "average")
-    with pytest.raises(shoal.InvalidError, match=r"mse_loss: float32\[4, 5\] and target float32\[4\]"):
-        F.mse_loss(x, x[:, 0])
+        F.mse_loss(x, x, reduction="average")
+    with pytest.raises(shoal.InvalidError, match=r"binary_cross_entropy: float32\[4, 5\] and target float32\[4\]"):
+        F.binary_cross_entropy(x, x[:, 0])
+    with pytest.warns(UserWarning, match=r"mse_loss: float32\[4, 5\] and target float32\[4, 1\] differ in shape"):
+        assert F.mse_loss(x, x[:, :1]).item() == 0
     with pytest.raises(shoal.InvalidError, match=r"labels int64\[5\] do not go with logits"):
         F.cross_entropy(x, shoal.arange(5))
     with pytest.raises(shoal.InvalidError, match=r"linear: the last axis of float32\[4, 5\]"):

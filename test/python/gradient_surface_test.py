@@ -88,7 +88,7 @@ FUNCTIONS = {
     "norms": (lambda x: x.norm() + x.norm(3, 1).sum() + x.norm(1) + x.norm(float("inf")), (3, 4)),
     "cumulative": (lambda x: x.cumsum(1) * x.cumprod(0), (3, 4)),
     "sort": (lambda x: x.sort(1).values * x.topk(4).values, (3, 4)),
-    "median": (lambda x: x.median(1) + x.median(), (3, 4)),
+    "median": (lambda x: x.median(axis=1) + x.median(axis=None), (3, 4)),
     "matmul": (lambda x, y: x @ y, (2, 1, 3, 4), (5, 4, 2)),
     "vectors": (lambda x, y: x @ y + y @ x, (4,), (4,)),
     "einsum": (lambda x, y: shoal.einsum("bij,jk,bk->i", x, y, x[:, 0, :2]), (2, 3, 4), (4, 2)),

@@ -13,18 +13,29 @@ import sys
 
 from .. import functional
 from . import functions, init, utils
+from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .convolutions import PADS as _PADS
+from .convolutions import (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
 from .functions import MODULES as _MODULES
-from .functions import PReLU
-from .layers import (AdaptiveAvgPool2d, AvgPool2d, BatchNorm1d, BatchNorm2d, Conv2d, Dropout,
-                     Embedding, Flatten, Identity, LayerNorm, Linear, MaxPool2d, ModuleDict,
-                     ModuleList, MultiheadAttention, ParameterList, RMSNorm, Sequential, Unflatten)
+from .functions import PReLU, Softmax2d
+from .layers import (Bilinear, Embedding, EmbeddingBag, Flatten, Identity, LayerNorm, Linear,
+                     MultiheadAttention, RMSNorm, Unflatten)
 from .module import Module, Parameter
+from .norms import (BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d,
+                    InstanceNorm3d, SyncBatchNorm)
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .transformer import (Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+                          TransformerEncoderLayer)
 
 sys.modules[__name__ + ".functional"] = functional  # so that it can be imported from here, too
 globals().update(_MODULES)
+globals().update(_PADS)
 
 __all__ = [
-    "AdaptiveAvgPool2d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d", "Conv2d", "Dropout", "Embedding",
-    "Flatten", "Identity", "LayerNorm", "Linear", "MaxPool2d", "Module", "ModuleDict", "ModuleList",
-    "MultiheadAttention", "PReLU", "Parameter", "ParameterList", "RMSNorm", "Sequential", "Unflatten",
-    "functional", "init", "utils", *_MODULES]
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
+    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Embedding", "EmbeddingBag", "Flatten", "GRU",
+    "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM",
+    "LSTMCell", "LayerNorm", "Linear", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "PReLU",
+    "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "Sequential", "Softmax2d",
+    "SyncBatchNorm", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer", "Unflatten", "functional", "init", "utils", *_MODULES, *_PADS]

@@ -2,12 +2,13 @@
 import math
 
 from ..creation import eye, where
-from ..random import rand_like, randn_like
+from ..random import draw, rand_like, randn_like
 from ..words import invalid
 from .module import replace
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
-          "conv1d": 1.0, "conv2d": 1.0}
+          "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0,
+          "conv_transpose3d": 1.0}
 
 
 def calculate_gain(nonlinearity, param=None):
@@ -41,7 +42,7 @@ def ones_(tensor):
 
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
-    """Evenly spread over [a, b)."""
+    """Uniformly distributed over [a, b)."""
     return _set(tensor, rand_like(tensor, generator=generator) * (b - a) + a)
 
 
@@ -79,6 +80,41 @@ def eye_(tensor):
     return _set(tensor, eye(*tensor.shape, dtype=tensor.dtype))
 
 
+def dirac_(tensor, groups=1):
+    """Of kernels, those that pass each channel on as it is."""
+    if tensor.ndim < 3 or tensor.shape[0] % groups:
+        raise invalid(f"dirac_: {tensor._text()} in {groups} groups")
+    made = tensor.session.full(tensor.shape, 0, tensor.dtype)
+    per = tensor.shape[0] // groups
+    for g in range(groups):
+        for i in range(min(per, tensor.shape[1])):
+            made[(g * per + i, i, *(n // 2 for n in tensor.shape[2:]))] = 1
+    return _set(tensor, made)
+
+
+def orthogonal_(tensor, gain=1.0, generator=None):
+    """Orthonormal rows, or columns where there are more rows, times gain (Saxe et al., 2013)."""
+    from ..linalg import qr
+    if tensor.ndim < 2:
+        raise invalid(f"orthogonal_: {tensor._text()}; two axes are needed")
+    rows = tensor.shape[0]
+    flat = draw(((rows, tensor.numel() // max(rows, 1)),), "NORMAL", "float64", generator=generator)
+    tall = flat.mT if rows < flat.shape[1] else flat
+    Q, R = qr(tall)
+    Q = Q * R.diagonal().sign()
+    return _set(tensor, ((Q.mT if rows < flat.shape[1] else Q) * gain).reshape(tensor.shape))
+
+
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """Normally distributed, with a share of zeros in each column, of a matrix."""
+    if tensor.ndim != 2:
+        raise invalid(f"sparse_: {tensor._text()} is no matrix")
+    zeros = math.ceil(sparsity * tensor.shape[0])
+    order = draw((tensor.shape,), "UNIFORM", "float32", generator=generator).argsort(0).argsort(0)
+    made = randn_like(tensor, generator=generator) * std
+    return _set(tensor, where(order < zeros, 0, made))
+
+
 def _fans(tensor):
     if tensor.ndim < 2:
         raise invalid(f"init: {tensor._text()} has no fan-in and fan-out; two axes are needed")
@@ -87,7 +123,7 @@ def _fans(tensor):
 
 
 def xavier_uniform_(tensor, gain=1.0, generator=None):
-    """Evenly spread over +-gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    """Uniformly distributed over +-gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     bound = gain * math.sqrt(6 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
@@ -103,7 +139,7 @@ def _kaiming(tensor, a, mode, nonlinearity):
 
 
 def kaiming_uniform_(tensor, a=0.0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    """Evenly spread over +-gain sqrt(3 / fan) (He et al., 2015)."""
+    """Uniformly distributed over +-gain sqrt(3 / fan) (He et al., 2015)."""
     bound = math.sqrt(3) * _kaiming(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 

@@ -1,10 +1,12 @@
 """Modules: parameters, buffers and other modules under the names of attributes."""
 from collections import OrderedDict
 
+from .. import custom
 from ..autograd import no_grad
 from ..recording import restructured
 from ..tensor import Tensor
-from ..words import dtype_name, invalid, is_floating
+from ..words import dtype_name, invalid, is_dtype, is_floating, torch_words
+from . import hooks
 
 
 class Parameter(Tensor):
@@ -12,7 +14,10 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __new__(cls, data, requires_grad=True):
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            from ..creation import empty
+            data = empty(0)
         made = data.detach()
         made.__class__ = cls  # the same object in all but its class
         return made.requires_grad_() if requires_grad else made
@@ -40,7 +45,7 @@ class Module:
     """A part of a model: subclass it, set parameters and modules as attributes, write `forward`."""
 
     def __init__(self):
-        for table in ("_parameters", "_buffers", "_modules", "_hooks"):
+        for table in ("_parameters", "_buffers", "_modules", "_hooks", "_before", "_passed"):
             object.__setattr__(self, table, {})
         object.__setattr__(self, "_passing", set())  # buffers that a state leaves out
         object.__setattr__(self, "training", True)
@@ -50,19 +55,49 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args, **keywords):
+        for hook, with_keywords in tuple(self._before.values()):
+            other = hook(self, args, keywords) if with_keywords else hook(self, args)
+            if other is not None and with_keywords:
+                args, keywords = other
+            elif other is not None:
+                args = other if isinstance(other, tuple) else (other,)
+        if self._passed:
+            return hooks.passed(self, args, keywords)
+        return self._called(args, keywords)
+
+    def _called(self, args, keywords):
         made = self.forward(*args, **keywords)
-        for hook in tuple(self._hooks.values()):
-            other = hook(self, args, made)
+        for hook, with_keywords in tuple(self._hooks.values()):
+            other = hook(self, args, keywords, made) if with_keywords else hook(self, args, made)
             made = made if other is None else other
         return made
 
-    def register_forward_hook(self, hook):
-        """hook(module, args, result) is called after forward; what it returns, if not None, is the
-        result then. The handle's `remove()` ends that."""
-        handle = Handle(self._hooks)
-        self._hooks[handle] = hook
+    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """hook(module, args) is called before forward; what it returns, if not None, are the arguments
+        then. with_kwargs: hook(module, args, kwargs), which returns both."""
+        return self._hooked(self._before, (hook, with_kwargs), prepend)
+
+    def register_full_backward_hook(self, hook, prepend=False):
+        """hook(module, grad_input, grad_output) is called when the gradients of the inputs are there; what
+        it returns, if not None, takes the place of grad_input."""
+        return self._hooked(self._passed, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def _hooked(self, table, hook, prepend):
+        handle = Handle(table)
+        later = dict(table) if prepend else {}
+        if prepend:
+            table.clear()
+        table[handle] = hook
+        table.update(later)
         restructured()
         return handle
+
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+        """hook(module, args, result) is called after forward; what it returns, if not None, is the
+        result then. The handle's `remove()` ends that."""
+        return self._hooked(self._hooks, (hook, with_kwargs), prepend)
 
     # ---- attributes ----
 
@@ -115,6 +150,7 @@ class Module:
     def __dir__(self):
         return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
 
+    @torch_words(param="parameter")
     def register_parameter(self, name, parameter):
         """A parameter, or None, under a name."""
         self._parameters[name] = None
@@ -130,6 +166,10 @@ class Module:
         restructured()
         (self._passing.discard if persistent else self._passing.add)(name)
 
+    def register_module(self, name, module):
+        """`add_module`."""
+        self.add_module(name, module)
+
     def add_module(self, name, module):
         """A module under a name."""
         if module is None:
@@ -139,7 +179,8 @@ class Module:
 
     # ---- walking ----
 
-    def named_modules(self, prefix="", seen=None):
+    @torch_words(memo="seen")
+    def named_modules(self, prefix="", seen=None, remove_duplicate=True):
         """(name, module) of this module, "", and all within it, each once."""
         seen = set() if seen is None else seen
         if self in seen:
@@ -162,30 +203,31 @@ class Module:
         """The modules directly within."""
         return (module for _, module in self.named_children())
 
-    def _named(self, table, prefix, recurse):
+    def _named(self, table, prefix, recurse, once=True):
         seen = set()
         for path, module in self.named_modules(prefix) if recurse else ((prefix, self),):
             for name, value in getattr(module, table).items():
-                if value is not None and id(value) not in seen:
+                if value is not None and not (once and id(value) in seen):
                     seen.add(id(value))
                     yield f"{path}.{name}" if path else name, value
 
-    def named_parameters(self, prefix="", recurse=True):
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
         """(name, parameter) of all, each once; names are paths with dots."""
-        return self._named("_parameters", prefix, recurse)
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse=True):
         """All parameters, each once."""
         return (p for _, p in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix="", recurse=True):
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         """(name, buffer) of all, each once."""
-        return self._named("_buffers", prefix, recurse)
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse=True):
         """All buffers, each once."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
+    @torch_words(target="path")
     def get_submodule(self, path):
         """The module at a path with dots; "" is this one."""
         found = self
@@ -195,6 +237,7 @@ class Module:
             found = found._modules[name]
         return found
 
+    @torch_words(target="path")
     def get_parameter(self, path):
         """The parameter at a path with dots."""
         owner, _, name = path.rpartition(".")
@@ -203,11 +246,19 @@ class Module:
             raise AttributeError(f"there is no parameter '{path}'")
         return found
 
-    def apply(self, function):
-        """Calls function(module) for all modules within, then for this one."""
+    def get_buffer(self, target):
+        """The buffer at a path with dots."""
+        owner, _, name = target.rpartition(".")
+        found = self.get_submodule(owner)._buffers.get(name)
+        if found is None:
+            raise AttributeError(f"there is no buffer '{target}'")
+        return found
+
+    def apply(self, fn):
+        """Calls fn(module) for all modules within, then for this one."""
         for module in self.children():
-            module.apply(function)
-        function(self)
+            module.apply(fn)
+        fn(self)
         return self
 
     # ---- modes and places ----
@@ -234,12 +285,14 @@ class Module:
         for p in self.parameters():
             clear_grad(p, set_to_none)
 
-    def to(self, *targets):
+    def to(self, *targets, device=None, dtype=None, non_blocking=False, memory_format=None):
         """Parameters and buffers as `Tensor.to`; element types change only floating ones."""
         def moved(t):
-            for target in targets:
+            for target in (*targets, device, dtype):
+                if target is None or target is True or target is False:
+                    continue
                 kind = target.dtype if isinstance(target, Tensor) else target
-                is_type = isinstance(target, Tensor) or _is_dtype(kind)
+                is_type = isinstance(target, Tensor) or is_dtype(kind)
                 if not is_type:
                     t = t.to(target)
                 elif is_floating(t.dtype):
@@ -254,7 +307,7 @@ class Module:
                 if p is None:
                     continue
                 if id(p) not in made:
-                    new = change(p.detach())
+                    new = change(p._detach())
                     if new.dtype == p.dtype:
                         replace(p, new)
                         made[id(p)] = p, p
@@ -283,28 +336,56 @@ class Module:
         """All floating parameters and buffers as bfloat16."""
         return self.to("bfloat16")
 
+    def type(self, dst_type):
+        """All floating parameters and buffers as an element type."""
+        return self.to(dst_type)
+
     def cpu(self):
         """Itself: a value can be read wherever it lies."""
         return self
 
+    def cuda(self, device=None):
+        """Parameters and buffers whole on a GPU of the pool."""
+        return self.to("cuda" if device is None else device)
+
+    def to_empty(self, *, device):
+        """Itself on another device."""
+        return self.to(device)
+
+    def share_memory(self):
+        """Itself."""
+        return self
+
     # ---- state ----
 
-    def state_dict(self, prefix=""):
-        """Parameters and buffers by their names, as tensors that further training leaves alone."""
-        state = OrderedDict()
+    def get_extra_state(self):
+        """What a state has of this module beside tensors; a subclass may give something."""
+        raise NotImplementedError(f"{type(self).__name__} has no extra state")
+
+    def set_extra_state(self, state):
+        """Takes what `get_extra_state` gave."""
+        raise NotImplementedError(f"{type(self).__name__} has no extra state")
+
+    def state_dict(self, *, destination=None, prefix="", keep_vars=False):
+        """Parameters and buffers by their names, as views: training goes on in them, too; copy.deepcopy
+        keeps what they are now. keep_vars: the parameters themselves."""
+        state = OrderedDict() if destination is None else destination
+        if keep_vars:
+            own = {f"{prefix}{n}": p for n, p in self.named_parameters(remove_duplicate=False)}
+            state.update(own)
         for path, module in self.named_modules():
             below = f"{prefix}{path}." if path else prefix
             for name, p in module._parameters.items():
-                if p is not None:
+                if p is not None and not keep_vars:
                     state[below + name] = p.detach()
             for name, b in module._buffers.items():
                 if b is not None and name not in module._passing:
                     state[below + name] = b.detach()
         return state
 
-    def load_state_dict(self, state, strict=True):
+    def load_state_dict(self, state_dict, strict=True, assign=False):
         """Takes the values of a state; strict: every key must be there, and no other."""
-        own = OrderedDict()
+        state, own = state_dict, OrderedDict()
         for path, module in self.named_modules():
             below = f"{path}." if path else ""
             own.update((below + n, p) for n, p in module._parameters.items() if p is not None)
@@ -325,8 +406,14 @@ class Module:
             raise invalid(f"load_state_dict of {type(self).__name__}: " + "; ".join(problems))
         for name, tensor in own.items():
             if name in state:
-                replace(tensor, tensor._coerce(state[name]).detach().astype(tensor.dtype))
+                replace(tensor, tensor._coerce(state[name])._detach().astype(tensor.dtype))
         return Keys(missing, unexpected)
+
+    def compile(self, *args, **keywords):
+        """Has calls of this module recorded as one program each; see `shoal.compile`."""
+        from ..signal import compile
+        object.__setattr__(self, "forward", compile(self.forward, name=f"compile {type(self).__name__}"))
+        return self
 
     # ---- showing ----
 
@@ -343,30 +430,19 @@ class Module:
         return f"{type(self).__name__}({own}\n  " + "\n  ".join(inner) + "\n)"
 
 
-class Handle:
+class Handle(custom.Handle):
     """Removes a hook."""
-
-    def __init__(self, hooks):
-        self._table = hooks
 
     def remove(self):
         """The hook is not called any more."""
-        self._table.pop(self, None)
+        super().remove()
         restructured()
-
-
-def _is_dtype(target):
-    from ..tensor import _FORMATS
-    if target in (float, int, bool):
-        return True
-    if isinstance(target, int) or hasattr(target, "slot"):
-        return False
-    return dtype_name(target) in _FORMATS or dtype_name(target) == "bfloat16"
 
 
 def tensor_like(value):
     """What a value is, for messages."""
-    return f"{getattr(value, 'dtype', type(value).__name__)}{list(getattr(value, 'shape', ()))}"
+    kind = dtype_name(value.dtype) if hasattr(value, "dtype") else type(value).__name__
+    return f"{kind}{list(getattr(value, 'shape', ()))}"
 
 
 def replace(tensor, value):
@@ -380,4 +456,4 @@ def clear_grad(parameter, set_to_none=True):
     if set_to_none:
         parameter.grad = None
     elif parameter.grad is not None:
-        parameter.grad = parameter.grad.detach() * 0
+        parameter.grad = parameter.grad._detach() * 0

@@ -9,7 +9,9 @@
 """
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
 from . import lr_scheduler
+from .more import ASGD, LBFGS, Adadelta, Adafactor, Adagrad, Adamax, Lion, NAdam, RAdam, Rprop
 from .optimizer import SGD, Adam, AdamW, Optimizer, RMSprop
 
-__all__ = ["Adam", "AdamW", "Optimizer", "RMSprop", "SGD", "clip_grad_norm_", "clip_grad_value_",
+__all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Lion", "NAdam",
+           "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "clip_grad_norm_", "clip_grad_value_",
            "lr_scheduler"]

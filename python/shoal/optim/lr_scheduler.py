@@ -9,7 +9,7 @@ from ..words import invalid
 class LRScheduler:
     """Sets each group's "lr" by its "initial_lr" and the number of steps taken, `last_epoch`."""
 
-    def __init__(self, optimizer, last_epoch=-1):
+    def __init__(self, optimizer, last_epoch=-1, verbose=False):
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             if last_epoch == -1:
@@ -33,8 +33,10 @@ class LRScheduler:
         """The groups' learning rates now."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def step(self):
-        """One more step."""
+    def step(self, epoch=None):
+        """One more step; or to the state after so many."""
+        if epoch is not None:
+            self.last_epoch = epoch - 1
         fresh(self._advance)
 
     def _advance(self):
@@ -57,7 +59,7 @@ class LRScheduler:
 class StepLR(LRScheduler):
     """Times gamma every step_size steps."""
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1, verbose=False):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
@@ -68,7 +70,7 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times gamma at each milestone."""
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1, verbose=False):
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -79,7 +81,7 @@ class MultiStepLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """Times gamma at each step."""
 
-    def __init__(self, optimizer, gamma, last_epoch=-1):
+    def __init__(self, optimizer, gamma, last_epoch=-1, verbose=False):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -90,7 +92,7 @@ class ExponentialLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial rate to eta_min in T_max steps (Loshchilov and Hutter, 2017)."""
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1, verbose=False):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
@@ -99,11 +101,196 @@ class CosineAnnealingLR(LRScheduler):
             math.pi * epoch / self.T_max)) / 2
 
 
+class ConstantLR(LRScheduler):
+    """Times a factor for total_iters steps."""
+
+    def __init__(self, optimizer, factor=1 / 3, total_iters=5, last_epoch=-1, verbose=False):
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        return base * (self.factor if epoch < self.total_iters else 1)
+
+
+class PolynomialLR(LRScheduler):
+    """Down to 0 in total_iters steps, by a power."""
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1, verbose=False):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        return base * (1 - min(epoch, self.total_iters) / self.total_iters) ** self.power
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine from the initial rate to eta_min in T_0 steps, again and again, each T_mult times longer
+    (Loshchilov and Hutter, 2017)."""
+
+    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1, verbose=False):
+        if T_0 <= 0 or T_mult < 1:
+            raise invalid(f"CosineAnnealingWarmRestarts: T_0 {T_0}, T_mult {T_mult}; both are 1 at least")
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        length = self.T_0
+        while epoch >= length:
+            epoch -= length
+            length *= self.T_mult
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / length)) / 2
+
+
+class MultiplicativeLR(LRScheduler):
+    """Times what a function makes of the number of steps, step by step."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1, verbose=False):
+        groups = len(optimizer.param_groups)
+        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base, group, epoch):
+        for n in range(1, epoch + 1):
+            base *= self.lr_lambdas[group](n)
+        return base
+
+
+class CyclicLR(LRScheduler):
+    """Up from base_lr to max_lr and down again, over and over (Smith, 2017).
+
+    mode: "triangular", "triangular2" (half as high each time), "exp_range" (times gamma per step).
+    """
+
+    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None,
+                 mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True,
+                 base_momentum=0.8, max_momentum=0.9, last_epoch=-1, verbose=False):
+        groups = len(optimizer.param_groups)
+        self.lows, self.highs = (list(v) if isinstance(v, (list, tuple)) else [v] * groups
+                                 for v in (base_lr, max_lr))
+        self.up, self.down = float(step_size_up), float(step_size_down or step_size_up)
+        self.scale_fn, self.scale_mode = scale_fn, scale_mode
+        if scale_fn is None:
+            self.scale_fn, self.scale_mode = {
+                "triangular": (lambda x: 1.0, "cycle"), "triangular2": (lambda x: 1 / 2 ** (x - 1), "cycle"),
+                "exp_range": (lambda x: gamma ** x, "iterations")}[mode]
+        self.momenta = (base_momentum, max_momentum) if cycle_momentum else None
+        if cycle_momentum and "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+            raise invalid("CyclicLR: the optimizer has no momentum to cycle; pass cycle_momentum=False")
+        for group, low in zip(optimizer.param_groups, self.lows):
+            group["lr"] = low
+            group["initial_lr"] = low
+        super().__init__(optimizer, last_epoch)
+
+    def _height(self, epoch):
+        total = self.up + self.down
+        cycle = math.floor(1 + epoch / total)
+        x = 1 + epoch / total - cycle
+        ratio = self.up / total
+        height = x / ratio if x <= ratio else (x - 1) / (ratio - 1)
+        return height * self.scale_fn(cycle if self.scale_mode == "cycle" else epoch)
+
+    def rate(self, base, group, epoch):
+        return self.lows[group] + (self.highs[group] - self.lows[group]) * self._height(epoch)
+
+    def _advance(self):
+        super()._advance()
+        if self.momenta is not None:
+            low, high = self.momenta
+            momentum = high - (high - low) * self._height(self.last_epoch)
+            for group in self.optimizer.param_groups:
+                if "betas" in group:
+                    group["betas"] = (momentum, *group["betas"][1:])
+                else:
+                    group["momentum"] = momentum
+        return ()
+
+
+class ReduceLROnPlateau:
+    """Times a factor when a measure has not become better for `patience` steps: `step(measure)`."""
+
+    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
+                 cooldown=0, min_lr=0.0, eps=1e-8, verbose=False):
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise invalid(f"ReduceLROnPlateau: mode '{mode}' with threshold_mode '{threshold_mode}'")
+        if factor >= 1:
+            raise invalid(f"ReduceLROnPlateau: the factor {factor} is not below 1")
+        groups = len(optimizer.param_groups)
+        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+
+    def is_better(self, a, best):
+        """Whether a measure is better than the best by the threshold."""
+        share = self.threshold if self.mode == "max" else -self.threshold
+        bound = best * (1 + share) if self.threshold_mode == "rel" else best + share
+        return a > bound if self.mode == "max" else a < bound
+
+    def step(self, metrics, epoch=None):
+        """One more step, with the measure after it: a number, or a tensor, which is read."""
+        now = float(metrics)
+        self.last_epoch += 1
+        if self.is_better(now, self.best):
+            self.best, self.num_bad_epochs = now, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(self.optimizer.param_groups, self.min_lrs):
+                new = max(group["lr"] * self.factor, least)
+                if group["lr"] - new > self.eps:
+                    group["lr"] = new
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+
+    def get_last_lr(self):
+        """The groups' learning rates now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self):
+        """For `shoal.save`."""
+        return {name: getattr(self, name) for name in (
+            "best", "num_bad_epochs", "cooldown_counter", "last_epoch")}
+
+    def load_state_dict(self, state_dict):
+        """Goes on from what `state_dict` gave."""
+        for name, value in state_dict.items():
+            setattr(self, name, value)
+
+
+class ChainedScheduler:
+    """Several schedules, one on what the other gives."""
+
+    def __init__(self, schedulers):
+        self._schedulers = list(schedulers)
+        self.optimizer = self._schedulers[0].optimizer
+        self._set()
+
+    def _set(self):
+        for i, group in enumerate(self.optimizer.param_groups):
+            rate = base = group["initial_lr"]
+            for s in self._schedulers:
+                rate *= s.get_lr()[i] / base if base else 1.0
+            group["lr"] = rate
+
+    def step(self):
+        """One more step of all."""
+        for s in self._schedulers:
+            s.step()
+        self._set()
+
+    def get_last_lr(self):
+        """The groups' learning rates now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+
 class LinearLR(LRScheduler):
     """A warm-up: a factor that goes from start_factor to end_factor in total_iters steps."""
 
     def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5,
-                 last_epoch=-1):
+                 last_epoch=-1, verbose=False):
         self.start_factor, self.end_factor = start_factor, end_factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -116,7 +303,7 @@ class LinearLR(LRScheduler):
 class LambdaLR(LRScheduler):
     """Times what a function makes of the number of steps; one function, or one per group."""
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1, verbose=False):
         groups = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else \
             [lr_lambda] * groups
@@ -131,7 +318,7 @@ class LambdaLR(LRScheduler):
 class WarmupCosineLR(LRScheduler):
     """A linear warm-up over warmup_steps, then half a cosine down to eta_min at total_steps."""
 
-    def __init__(self, optimizer, warmup_steps, total_steps, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer, warmup_steps, total_steps, eta_min=0.0, last_epoch=-1, verbose=False):
         if not 0 <= warmup_steps < total_steps:
             raise invalid(f"WarmupCosineLR: a warm-up of {warmup_steps} of {total_steps} steps")
         self.warmup_steps, self.total_steps, self.eta_min = warmup_steps, total_steps, eta_min
@@ -152,7 +339,7 @@ class OneCycleLR(LRScheduler):
 
     def __init__(self, optimizer, max_lr, total_steps, pct_start=0.3, anneal_strategy="cos",
                  cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
-                 final_div_factor=1e4, last_epoch=-1):
+                 final_div_factor=1e4, last_epoch=-1, verbose=False):
         if anneal_strategy not in ("cos", "linear"):
             raise invalid(f"OneCycleLR: anneal_strategy '{anneal_strategy}' is neither cos nor "
                           "linear")

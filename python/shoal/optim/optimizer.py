@@ -4,11 +4,11 @@ import math
 from collections import defaultdict
 
 from .. import _shoal
-from ..autograd import no_grad
+from ..autograd import enable_grad, no_grad
 from ..nn.module import clear_grad, replace
 from ..recording import fresh, guard, restructured
 from ..tensor import Tensor, from_data
-from ..words import invalid
+from ..words import invalid, torch_words
 
 
 class Numbers:
@@ -56,7 +56,11 @@ class Optimizer:
     params: parameters, or dicts {"params": parameters, "lr": …} with settings that differ.
     """
 
-    def __init__(self, params, defaults):
+    def __init__(self, params, defaults, switches=None):
+        # foreach, fused, capturable, differentiable: ways in which torch computes the same.
+        unknown = set(switches or ()) - {"foreach", "fused", "capturable", "differentiable"}
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no argument '{min(unknown)}'")
         self.defaults = defaults
         self.state = defaultdict(dict)
         self.param_groups = []
@@ -68,8 +72,11 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    @torch_words(param_group="group")
     def add_param_group(self, group):
         """One more group: a dict with "params" and settings."""
+        if not isinstance(group, dict):
+            raise TypeError(f"{type(self).__name__}: a group is a dict, not a {type(group).__name__}")
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
         seen = {id(p) for other in self.param_groups for p in other["params"]}
@@ -94,17 +101,20 @@ class Optimizer:
 
     def step(self, closure=None):
         """One step along the gradients; closure, if given, computes the loss and them anew."""
-        loss = closure() if closure is not None else None
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         params = [(p, group) for group in self.param_groups for p in group["params"]
                   if p.grad is not None]
         numbers = Numbers()
         with no_grad():
             fresh(lambda: self._count(params))
             for p, group in params:
-                grad = p.grad.detach()
+                grad = p.grad._detach()
                 if group.get("maximize"):
                     grad = -grad
-                replace(p, self._stepped(p.detach(), grad, self.state[p], group, numbers))
+                replace(p, self._stepped(p._detach(), grad, self.state[p], group, numbers))
         guard(lambda: _structure(self, [p for p, _ in params]))
         if params:
             params[-1][0].start()  # the program of a step ends here
@@ -122,7 +132,7 @@ class Optimizer:
         if name in state:
             replace(state[name], value)
         else:
-            state[name] = value.detach()
+            state[name] = value._detach()
 
     # ---- state ----
 
@@ -131,13 +141,14 @@ class Optimizer:
         order = {id(p): i for i, p in enumerate(
             p for group in self.param_groups for p in group["params"])}
         return {
-            "state": {order[id(p)]: {k: v.detach() if isinstance(v, Tensor) else v for k, v in own.items()}
+            "state": {order[id(p)]: {k: v._detach() if isinstance(v, Tensor) else v for k, v in own.items()}
                       for p, own in self.state.items() if own},
             "param_groups": [{**group, "params": [order[id(p)] for p in group["params"]]}
                              for group in self.param_groups]}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state_dict):
         """Goes on from what `state_dict` gave, for parameters in the same order."""
+        state = state_dict
         groups = state["param_groups"]
         mine, its = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
         if mine != its:
@@ -150,8 +161,13 @@ class Optimizer:
         restructured()
         self.state.clear()
         for i, own in state["state"].items():
-            self.state[params[int(i)]] = {
-                k: v.detach() if isinstance(v, Tensor) else v for k, v in own.items()}
+            self.state[params[int(i)]] = {k: self._taken(k, v) for k, v in own.items()}
+
+    def _taken(self, name, value):
+        """A part of a state that is loaded: numbers as Python's, tensors as their own."""
+        if not isinstance(value, Tensor):
+            return value
+        return int(value.item()) if name == "step" else value._detach()
 
     def __repr__(self):
         rows = [f"  {k}: {v}" for group in self.param_groups for k, v in group.items()
@@ -169,13 +185,13 @@ class SGD(Optimizer):
     """p - lr g; with momentum b = momentum b + (1 - dampening) g and p - lr b, or by Nesterov."""
 
     def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0,
-                 nesterov=False, *, maximize=False):
+                 nesterov=False, *, maximize=False, **switches):
         _check("SGD", lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening):
             raise invalid("SGD: nesterov needs momentum and no dampening")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize})
+            "nesterov": nesterov, "maximize": maximize}, switches)
 
     def _stepped(self, p, grad, state, group, numbers):
         number = numbers.settings(p, group)
@@ -200,22 +216,22 @@ class Adam(Optimizer):
     decoupled = False  # whether weight decay leaves the means alone
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
-                 amsgrad=False, *, maximize=False):
+                 amsgrad=False, *, maximize=False, **switches):
         _check(type(self).__name__, lr=lr, eps=eps, weight_decay=weight_decay)
         if not all(0 <= b < 1 for b in betas):
             raise invalid(f"{type(self).__name__}: betas are {betas}; each lies in [0, 1)")
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize})
+            "amsgrad": amsgrad, "maximize": maximize}, switches)
 
     def _count(self, params):
         for p, group in params:
             state = self.state[p]
             if not state:
                 zero = p.session.full(p.shape, 0, p.dtype)
-                state.update(step=0, exp_avg=zero, exp_avg_sq=zero.detach())
+                state.update(step=0, exp_avg=zero, exp_avg_sq=zero._detach())
                 if group["amsgrad"]:
-                    state["max_exp_avg_sq"] = zero.detach()
+                    state["max_exp_avg_sq"] = zero._detach()
             state["step"] = int(state["step"]) + 1
         return ()
 
@@ -245,18 +261,19 @@ class AdamW(Adam):
     decoupled = True
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2,
-                 amsgrad=False, *, maximize=False):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+                 amsgrad=False, *, maximize=False, **switches):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **switches)
 
 
 class RMSprop(Optimizer):
     """Steps along the gradient over the root of a mean of its square (Hinton, 2012)."""
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0,
-                 *, maximize=False):
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False,
+                 *, maximize=False, **switches):
         _check("RMSprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay)
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum,
-                                  "weight_decay": weight_decay, "maximize": maximize})
+                                  "weight_decay": weight_decay, "centered": centered,
+                                  "maximize": maximize}, switches)
 
     def _stepped(self, p, grad, state, group, numbers):
         number = numbers.settings(p, group)
@@ -266,6 +283,12 @@ class RMSprop(Optimizer):
         if "square_avg" in state:
             square = state["square_avg"] * number("alpha") + square
         self._keep(state, "square_avg", square)
+        if group["centered"]:
+            mean = grad * number("alpha", _rest)
+            if "grad_avg" in state:
+                mean = state["grad_avg"] * number("alpha") + mean
+            self._keep(state, "grad_avg", mean)
+            square = square - mean * mean
         move = grad / (square.sqrt() + number("eps"))
         if group["momentum"]:
             if "momentum_buffer" in state:

@@ -1,0 +1,36 @@
+"""Types of `shoal.nn.norms`. Written by tools/stubs.py."""
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from ..tensor import Axes, DType, Operand, Shape, Sorted, Tensor
+from .module import Module, Parameter
+
+class BatchNorm1d(_BatchNorm):
+    ...
+
+class BatchNorm2d(_BatchNorm):
+    ...
+
+class BatchNorm3d(_BatchNorm):
+    ...
+
+class GroupNorm(Module):
+    def __init__(
+        self, num_groups: Any, num_channels: Any, eps: float = ..., affine: bool = ...,
+        device: Any = ..., dtype: DType | None = ...
+    ) -> None: ...
+    def extra_repr(self) -> str: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class InstanceNorm1d(_InstanceNorm):
+    ...
+
+class InstanceNorm2d(_InstanceNorm):
+    ...
+
+class InstanceNorm3d(_InstanceNorm):
+    ...
+
+class SyncBatchNorm(_BatchNorm):
+    ...
+

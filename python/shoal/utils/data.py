@@ -1,0 +1,448 @@
+"""Datasets, samplers and `DataLoader`, as torch.utils.data.
+
+    loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+    for xb, yb in loader:
+        ...
+
+Workers are threads that fetch and join samples ahead of time; batches come in the order of the sampler,
+however many workers there are. Where a run was broken off, `state_dict` and `load_state_dict` go on
+with the next batch.
+"""
+import bisect
+import itertools
+import math
+import threading
+
+from .. import random as _random
+from ..creation import stack, tensor
+from ..tensor import Tensor
+from ..words import invalid
+
+_local = threading.local()
+
+
+class Dataset:
+    """Samples by their numbers: a subclass has `__getitem__` and `__len__`."""
+
+    def __getitem__(self, index):
+        raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
+
+    def __add__(self, other):
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """Samples one after another: a subclass has `__iter__`."""
+
+    def __iter__(self):
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+    def __add__(self, other):
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset):
+    """The rows of tensors, all of the same number."""
+
+    def __init__(self, *tensors):
+        if not tensors or any(t.shape[0] != tensors[0].shape[0] for t in tensors):
+            raise invalid("TensorDataset: the tensors differ in the number of rows: "
+                          + ", ".join(str(t.shape[0]) for t in tensors))
+        self.tensors = tensors
+
+    def __getitem__(self, index):
+        return tuple(t[index] for t in self.tensors)
+
+    def __len__(self):
+        return self.tensors[0].shape[0]
+
+    def rows(self, indices):
+        """Several rows at once, already joined."""
+        return tuple(t.index_select(0, t.session.tensor(indices, "int64")) for t in self.tensors)
+
+
+class StackDataset(Dataset):
+    """Samples of several datasets side by side, as a tuple or a dict."""
+
+    def __init__(self, *args, **keywords):
+        self.datasets = keywords or args
+        lengths = {len(d) for d in (keywords.values() if keywords else args)}
+        if len(lengths) != 1 or (args and keywords):
+            raise invalid(f"StackDataset: datasets of the lengths {sorted(lengths)}")
+        self._length, = lengths
+
+    def __getitem__(self, index):
+        if isinstance(self.datasets, dict):
+            return {name: d[index] for name, d in self.datasets.items()}
+        return tuple(d[index] for d in self.datasets)
+
+    def __len__(self):
+        return self._length
+
+
+class ConcatDataset(Dataset):
+    """The samples of datasets one after another."""
+
+    def __init__(self, datasets):
+        self.datasets = list(datasets)
+        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
+
+    def __len__(self):
+        return self.cumulative_sizes[-1] if self.datasets else 0
+
+    def __getitem__(self, index):
+        n = len(self)
+        if not -n <= index < n:
+            raise IndexError(f"sample {index} of {n}")
+        index %= n
+        at = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[at][index - (self.cumulative_sizes[at - 1] if at else 0)]
+
+
+class ChainDataset(IterableDataset):
+    """The samples of iterable datasets one after another."""
+
+    def __init__(self, datasets):
+        self.datasets = list(datasets)
+
+    def __iter__(self):
+        return itertools.chain.from_iterable(self.datasets)
+
+
+class Subset(Dataset):
+    """Some samples of a dataset, by their numbers."""
+
+    def __init__(self, dataset, indices):
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index):
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+def random_split(dataset, lengths, generator=None):
+    """Subsets of given lengths, or shares that add up to 1, drawn without replacement."""
+    n = len(dataset)
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9 and not all(
+            isinstance(x, int) for x in lengths):
+        sizes = [math.floor(n * share) for share in lengths]
+        for i in range(n - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+        lengths = sizes
+    if sum(lengths) != n:
+        raise invalid(f"random_split: the lengths {list(lengths)} add up to {sum(lengths)}, not to {n}")
+    order = _random.randperm(n, generator=generator).tolist()
+    ends = list(itertools.accumulate(lengths))
+    return [Subset(dataset, order[end - length:end]) for end, length in zip(ends, lengths)]
+
+
+# ---- samplers ----
+
+class Sampler:
+    """The numbers of samples, in order: a subclass has `__iter__`."""
+
+    def __init__(self, data_source=None):
+        pass
+
+    def __iter__(self):
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, …"""
+
+    def __init__(self, data_source):
+        self.data_source = data_source
+
+    def __iter__(self):
+        return iter(range(len(self.data_source)))
+
+    def __len__(self):
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """All numbers in random order; with replacement, num_samples independent ones."""
+
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+        self.data_source, self.replacement, self.generator = data_source, replacement, generator
+        self._count = num_samples
+
+    @property
+    def num_samples(self):
+        """How many there are."""
+        return len(self.data_source) if self._count is None else self._count
+
+    def __iter__(self):
+        n = len(self.data_source)
+        if self.replacement:
+            yield from _random.randint(n, (self.num_samples,), generator=self.generator).tolist()
+            return
+        left = self.num_samples
+        while left > 0:
+            order = _random.randperm(n, generator=self.generator).tolist()[:left]
+            yield from order
+            left -= len(order)
+
+    def __len__(self):
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """Given numbers in random order."""
+
+    def __init__(self, indices, generator=None):
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self):
+        return (self.indices[i] for i in _random.randperm(len(self.indices), generator=self.generator).tolist())
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """Numbers drawn with probabilities in proportion to weights."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        self.weights = weights if isinstance(weights, Tensor) else tensor(list(weights), "float64")
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __iter__(self):
+        return iter(_random.multinomial(self.weights, self.num_samples, self.replacement,
+                                        generator=self.generator).tolist())
+
+    def __len__(self):
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of numbers, batch_size each, the last one perhaps shorter, or left out with drop_last."""
+
+    def __init__(self, sampler, batch_size, drop_last=False):
+        if not isinstance(batch_size, int) or batch_size <= 0:
+            raise invalid(f"BatchSampler: batches of {batch_size!r}; at least 1")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self):
+        numbers = iter(self.sampler)
+        while batch := list(itertools.islice(numbers, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self):
+        n = len(self.sampler)
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+
+# ---- batches ----
+
+def default_collate(batch):
+    """Samples joined: tensors, arrays and numbers along a new first axis; tuples, lists and dicts item by item;
+    texts as a list."""
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(batch)
+    if hasattr(first, "dtype") and hasattr(first, "shape"):
+        import numpy
+        return tensor(numpy.stack([numpy.asarray(x) for x in batch]))
+    if isinstance(first, bool):
+        return tensor(batch, "bool")
+    if isinstance(first, int):
+        return tensor(batch, "int64")
+    if isinstance(first, float):
+        return tensor(batch, "float64")
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, dict):
+        return type(first)((key, default_collate([x[key] for x in batch])) for key in first)
+    if isinstance(first, (tuple, list)):
+        if len({len(x) for x in batch}) != 1:
+            raise invalid("default_collate: the samples differ in length")
+        items = [default_collate(list(column)) for column in zip(*batch)]
+        return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
+    raise TypeError(f"default_collate: a sample is a {type(first).__name__}; tensors, arrays, numbers, texts, "
+                    "dicts, tuples and lists can be joined; give a collate_fn")
+
+
+def default_convert(data):
+    """One sample as it is, its arrays as tensors."""
+    if hasattr(data, "dtype") and hasattr(data, "shape") and not isinstance(data, Tensor):
+        return tensor(data)
+    if isinstance(data, dict):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, (tuple, list)):
+        items = [default_convert(value) for value in data]
+        return type(data)(*items) if hasattr(data, "_fields") else type(data)(items)
+    return data
+
+
+class WorkerInfo:
+    """What a worker knows of itself: id, num_workers, seed, dataset."""
+
+    def __init__(self, id, num_workers, seed, dataset):
+        self.id, self.num_workers, self.seed, self.dataset = id, num_workers, seed, dataset
+
+
+def get_worker_info():
+    """In a worker its `WorkerInfo`, else None."""
+    return getattr(_local, "info", None)
+
+
+class DataLoader:
+    """The samples of a dataset in batches.
+
+    shuffle: in random order, another one each time, by `generator` or the default one. num_workers: threads
+    that work prefetch_factor batches each ahead. batch_size None: samples one by one. collate_fn: how a list
+    of samples becomes a batch. timeout: seconds that a batch may take, 0 for any. pin_memory and
+    persistent_workers are taken and change nothing.
+    """
+
+    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
+                 collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
+                 multiprocessing_context=None, generator=None, *, prefetch_factor=None,
+                 persistent_workers=False, pin_memory_device=""):
+        if num_workers < 0:
+            raise invalid(f"DataLoader: {num_workers} workers")
+        if prefetch_factor is not None and not num_workers:
+            raise invalid("DataLoader: prefetch_factor needs workers: num_workers is 0")
+        iterable = isinstance(dataset, IterableDataset)
+        if iterable and (shuffle or sampler is not None or batch_sampler is not None):
+            raise invalid("DataLoader: an IterableDataset has an order of its own: no shuffle, no sampler")
+        if sampler is not None and shuffle:
+            raise invalid("DataLoader: give sampler or shuffle, not both")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise invalid("DataLoader: a batch_sampler stands for batch_size, shuffle, sampler and drop_last")
+        self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
+        self.worker_init_fn, self.generator = worker_init_fn, generator
+        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        self.pin_memory, self.persistent_workers = pin_memory, persistent_workers
+        self.drop_last, self._iterable = drop_last, iterable
+        if batch_sampler is not None:
+            batch_size = None
+        elif not iterable:
+            if sampler is None:
+                sampler = RandomSampler(dataset, generator=generator) if shuffle else \
+                    SequentialSampler(dataset)
+            if batch_size is not None:
+                batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size, self.sampler, self.batch_sampler = batch_size, sampler, batch_sampler
+        self._plain = collate_fn is None
+        self.collate_fn = collate_fn or (
+            default_convert if batch_sampler is None and batch_size is None else default_collate)
+        self._began, self._given, self._skip = None, 0, 0
+
+    def __len__(self):
+        if self._iterable:
+            n = len(self.dataset)
+            if self.batch_size is None:
+                return n
+            return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
+    def __iter__(self):
+        source = self.generator or _random.default_generator
+        if self._began is not None and self._skip:
+            source.set_state(self._began)
+        self._began = source.get_state()
+        skip, self._skip = self._skip, 0
+        self._given = skip
+        batches = self._ahead(skip) if self.num_workers else map(self._fetched, self._numbers(skip))
+        for batch in batches:
+            self._given += 1
+            yield batch
+        self._began, self._given = None, 0
+
+    def _numbers(self, skip):
+        """What each batch is made of: numbers of samples, or samples of an iterable dataset."""
+        if not self._iterable:
+            made = self.sampler if self.batch_sampler is None else self.batch_sampler
+        elif self.batch_size is None:
+            made = self.dataset
+        else:
+            samples = iter(self.dataset)
+            whole = iter(lambda: list(itertools.islice(samples, self.batch_size)), [])
+            made = (b for b in whole if len(b) == self.batch_size or not self.drop_last)
+        return itertools.islice(made, skip, None)
+
+    def _fetched(self, numbers):
+        """One batch."""
+        if self._iterable:
+            return self.collate_fn(numbers)
+        if self.batch_sampler is None:
+            return self.collate_fn(self.dataset[numbers])
+        if self._plain and hasattr(self.dataset, "rows"):
+            return list(self.dataset.rows(list(numbers)))
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate_fn(self.dataset.__getitems__(list(numbers)))
+        return self.collate_fn([self.dataset[i] for i in numbers])
+
+    def _ahead(self, skip):
+        """Batches in order, made by threads a few ahead."""
+        numbers, lock, stop = enumerate(self._numbers(skip)), threading.Lock(), threading.Event()
+        ready, came = {}, threading.Condition()
+        room = threading.Semaphore(self.num_workers * self.prefetch_factor)
+        seed = (self.generator or _random.default_generator).initial_seed()
+        ended = []
+
+        def work(worker):
+            _local.info = WorkerInfo(worker, self.num_workers, seed + worker, self.dataset)
+            at = None
+            try:
+                if self.worker_init_fn is not None:
+                    self.worker_init_fn(worker)
+                while True:
+                    room.acquire()
+                    with lock:
+                        at, taken = (None, None) if stop.is_set() else next(numbers, (None, None))
+                    if at is None:
+                        break
+                    made = self._fetched(taken)
+                    with came:
+                        ready[at] = made, None
+                        came.notify()
+            except BaseException as error:
+                with came:
+                    ready["wrong" if at is None else at] = None, error
+            with came:
+                ended.append(worker)
+                came.notify()
+            room.release()
+        threads = [threading.Thread(target=work, args=(i,), daemon=True, name=f"shoal-loader-{i}")
+                   for i in range(self.num_workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            for at in itertools.count():
+                with came:
+                    there = came.wait_for(
+                        lambda: at in ready or "wrong" in ready or len(ended) == len(threads),
+                        self.timeout or None)
+                    if not there:
+                        raise RuntimeError(f"DataLoader: batch {at} did not come within {self.timeout} seconds")
+                    if at not in ready and "wrong" not in ready:
+                        return
+                    made, error = ready.pop(at, None) or ready.pop("wrong")
+                if error is not None:
+                    raise error
+                room.release()
+                yield made
+        finally:
+            stop.set()
+            for _ in threads:
+                room.release()
+
+    def state_dict(self):
+        """Where the loader is: for `shoal.save`."""
+        return {"began": None if self._began is None else list(self._began), "given": self._given}
+
+    def load_state_dict(self, state_dict):
+        """The next iteration goes on with the batch after the last one that was given then."""
+        began = state_dict["began"]
+        self._began = None if began is None else tuple(began)
+        self._skip = state_dict["given"]
+

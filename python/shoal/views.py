@@ -1,0 +1,219 @@
+"""Views: what a tensor remembers of the one that it is a part or another shape of.
+
+A value never changes, so nothing is shared. A view notes its root, the tensor that others are views of, and
+the steps that lead from it. A change in place of a view is written through to the root, and a change of
+the root is brought to its living views at once; a program that changes nothing in place pays for the notes
+alone. A root that nobody holds any more is let go while one view of it is left: that is a tensor of its
+own from then on.
+
+A step is (kind, argument): "shape" and a shape, "axes" and a permutation, "key" and what stood in the
+brackets, "detach", "expand" and a shape.
+"""
+import math
+import weakref
+
+from . import _shoal, indexing
+from .words import invalid
+
+
+class View:
+    """The root of a tensor, weakly unless siblings may reach it, and the steps from there.
+
+    shape, below: of the root, for its strides, also when it is gone.
+    """
+
+    __slots__ = ("root", "steps", "held", "shape", "below")
+
+    def __init__(self, root, steps):
+        self.root, self.steps, self.held = weakref.ref(root), steps, None
+        self.shape, self.below = root.shape, getattr(root, "_view", None)
+
+
+def root_of(x):
+    """What x is a view of, or None."""
+    view = getattr(x, "_view", None)
+    return None if view is None else view.root()
+
+
+def noted(x, made, kind, argument=None, part=False):
+    """`made`, which is x after a step, as a view of x. part: one of several that do not overlap."""
+    root = root_of(x)
+    if root is None:
+        root, steps = x, ((kind, argument),)
+    else:
+        steps = x._view.steps + ((kind, argument),)
+    view = made._view = View(root, steps)
+    others = getattr(root, "_views", None)
+    if others:
+        others = [ref for ref in others if ref() is not None]
+        if others and not part:
+            # Siblings reach each other by the root.
+            view.held = root
+            for ref in others:
+                sibling = ref()
+                if sibling is not None and sibling._view is not None:
+                    sibling._view.held = root
+    root._views = [*others, weakref.ref(made)] if others else [weakref.ref(made)]
+    return made
+
+
+def _step(x, kind, argument):
+    if kind == "shape":
+        return _shoal.apply(x.session, "reshape", (x,), {"shape": argument}, 1)[0]
+    if kind == "axes":
+        return _shoal.apply(x.session, "transpose", (x,), {"permutation": argument}, 1)[0]
+    if kind == "key":
+        return indexing.get(x, argument)
+    if kind == "expand":
+        return _shoal.broadcast(x, argument)
+    return x._detach()
+
+
+def _undone(x, kind, argument, value):
+    """x after the result of a step on it has become `value`."""
+    if kind == "shape":
+        return _shoal.apply(x.session, "reshape", (value,), {"shape": x.shape}, 1)[0]
+    if kind == "axes":
+        order = sorted(range(len(argument)), key=argument.__getitem__)
+        return _shoal.apply(x.session, "transpose", (value,), {"permutation": order}, 1)[0]
+    if kind == "key":
+        return indexing.put(x, argument, value)
+    return value.reshape(x.shape) if kind == "expand" else value
+
+
+def written(x, value):
+    """x becomes a value in place, and with it all that shares its elements."""
+    from .autograd import no_grad
+    view, root = getattr(x, "_view", None), root_of(x)
+    if view is not None and any(kind == "expand" for kind, _ in view.steps) and \
+            any(n > 1 and not s for n, s in zip(x.shape, layout(x)[1])):
+        raise invalid(f"in place: several elements of {x._text()}, which was expanded, are one; clone() it "
+                      "first")
+    if root is None:
+        x._assign(value)
+        root = x
+    else:
+        steps, bases, new = x._view.steps, [root], value
+        for kind, argument in steps[:-1]:
+            bases.append(_step(bases[-1], kind, argument))
+        for base, (kind, argument) in zip(reversed(bases), reversed(steps)):
+            new = _undone(base, kind, argument, new)
+        if any(kind == "detach" for kind, _ in steps):
+            with no_grad():
+                root._assign(new)
+        else:
+            root._assign(new)
+        x._assign(value)
+    for ref in getattr(root, "_views", None) or ():
+        view = ref()
+        if view is None or view is x or view._view is None:
+            continue
+        now = root
+        for kind, argument in view._view.steps:
+            now = _step(now, kind, argument)
+        if view._is_leaf:
+            with no_grad():
+                view._assign(now)
+        else:
+            view._assign(now)
+
+
+# ---- strides, as they would be in memory ----
+
+def dense(shape):
+    """The strides of a tensor of its own."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def layout(x):
+    """(offset, strides) within the root, in elements."""
+    return _layout(getattr(x, "_view", None), x.shape)
+
+
+def _layout(view, shape):
+    if view is None:
+        return 0, dense(shape)
+    shape = view.shape
+    offset, strides = _layout(view.below, shape)
+    for kind, argument in view.steps:
+        if kind == "shape":
+            strides = reshaped(shape, strides, argument) or dense(argument)
+            shape = argument
+        elif kind == "axes":
+            shape, strides = (tuple(part[a] for a in argument) for part in (shape, strides))
+        elif kind == "expand":
+            new = len(argument) - len(shape)
+            strides = (0,) * new + tuple(0 if n != m else s for n, m, s in zip(argument[new:], shape, strides))
+            shape = argument
+        elif kind == "key":
+            offset, shape, strides = _cut(argument, offset, shape, strides)
+    return offset, strides
+
+
+def _cut(argument, offset, shape, strides):
+    key = indexing.Key(_Shaped(shape), argument)
+    at = [start + (len(range(start, limit, step)) - 1) * step if a in key.flipped else start
+          for a, (start, limit, step) in enumerate(zip(key.start, key.limit, key.stride))]
+    offset += sum(a * s for a, s in zip(at, strides))
+    strides = [-s * step if a in key.flipped else s * step
+               for a, (s, step) in enumerate(zip(strides, key.stride))]
+    kept = [item for item in key.items if item[0] != "drop"]
+    return offset, key.shape(), tuple(0 if item[0] == "new" else strides[item[1]] for item in kept)
+
+
+class _Shaped:
+    """As much of a tensor as a key asks for."""
+
+    dtype = "float32"
+
+    def __init__(self, shape):
+        self.shape, self.ndim = shape, len(shape)
+
+
+def reshaped(shape, strides, wanted):
+    """The strides of another shape of the same elements where they lie; None: they have to move."""
+    if not math.prod(shape):
+        return dense(wanted)
+    pieces = [(n, s) for n, s in zip(shape, strides) if n != 1]
+    made, at = [], 0
+    lengths = list(wanted)
+    i = 0
+    while i < len(lengths):
+        if lengths[i] == 1:
+            made.append(None)
+            i += 1
+            continue
+        have, want, start = pieces[at][0], lengths[i], i
+        at += 1
+        while have != want:
+            if have < want:
+                n, s = pieces[at]
+                if pieces[at - 1][1] != n * s:
+                    return None
+                have, at = have * n, at + 1
+            else:
+                i += 1
+                want *= lengths[i]
+        step, group = pieces[at - 1][1], []
+        for n in reversed(lengths[start:i + 1]):
+            group.append(step)
+            step *= n
+        made += reversed(group)
+        i += 1
+    for j in reversed(range(len(made))):
+        if made[j] is None:
+            made[j] = made[j + 1] * lengths[j + 1] if j + 1 < len(made) else 1
+    return tuple(made)
+
+
+def is_dense(x):
+    """Whether x would lie in memory row by row without gaps."""
+    view = getattr(x, "_view", None)
+    if view is None or view.below is None and all(kind in ("shape", "detach") for kind, _ in view.steps):
+        return True
+    return all(n == 1 or s == d for n, s, d in zip(x.shape, layout(x)[1], dense(x.shape))) or \
+        not math.prod(x.shape)

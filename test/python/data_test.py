@@ -1,0 +1,190 @@
+"""Datasets, samplers and DataLoader: against torch's, with workers, broken off and resumed."""
+import collections
+import threading
+import time
+
+import numpy as np
+import pytest
+from peer import torch, torch_of
+
+import shoal
+
+D = shoal.utils.data
+T = torch.utils.data
+Point = collections.namedtuple("Point", "x y")
+
+
+class Squares:
+    """Samples of every kind."""
+
+    def __init__(self, n, make=float):
+        self.n, self.make = n, make
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return {"x": np.full((2,), i, "float32"), "n": i, "half": i / 2, "name": f"s{i}",
+                "pair": (i, [float(i)]), "point": Point(i, -i), "yes": i % 2 == 0}
+
+
+def plain(batch):
+    if isinstance(batch, shoal.Tensor):
+        return batch.dtype.name, batch.tolist()
+    if isinstance(batch, torch.Tensor):
+        return str(batch.dtype)[6:], batch.tolist()
+    if isinstance(batch, dict):
+        return {k: plain(v) for k, v in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return [plain(v) for v in batch]
+    return batch
+
+
+class TheirSquares(Squares):
+    def __getitem__(self, i):
+        return {**super().__getitem__(i), "x": torch_of(np.full((2,), i, "float32"))}
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_batches_are_torchs(workers, drop_last):
+    ours = D.DataLoader(Squares(10), batch_size=4, num_workers=workers, drop_last=drop_last)
+    want = T.DataLoader(TheirSquares(10), batch_size=4, drop_last=drop_last)
+    assert [plain(b) for b in ours] == [plain(b) for b in want]
+    assert len(ours) == len(want)
+    single = D.DataLoader(Squares(3), batch_size=None, num_workers=workers)
+    assert [s["n"] for s in single] == [0, 1, 2] and len(single) == 3
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_shuffling_goes_by_seed(workers):
+    x = shoal.arange(20)
+
+    def order(seed=None, generator=None):
+        if seed is not None:
+            shoal.manual_seed(seed)
+        loader = D.DataLoader(D.TensorDataset(x, x * 2), 6, True, num_workers=workers, generator=generator)
+        rows = [(a.tolist(), b.tolist()) for a, b in loader]
+        assert [[2 * n for n in a] for a, _ in rows] == [b for _, b in rows]
+        return sum((a for a, _ in rows), [])
+    first = order(4)
+    assert sorted(first) == list(range(20)) and first != list(range(20))
+    assert order(4) == first and order() != first
+    own = shoal.Generator(9)
+    assert order(generator=own) != order(generator=own)
+    assert order(generator=shoal.Generator(9)) == order(generator=shoal.Generator(9))
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_run_goes_on_where_it_was_broken_off(workers):
+    def loader():
+        return D.DataLoader(Squares(23), 4, shuffle=True, num_workers=workers, generator=shoal.Generator(5))
+    straight = loader()
+    whole = [[b["n"].tolist() for b in straight] for _ in range(2)]
+    broken = loader()
+    for _ in broken:
+        pass
+    got = []
+    for batch in broken:
+        got.append(batch["n"].tolist())
+        if len(got) == 2:
+            state = broken.state_dict()
+            break
+    resumed = loader()
+    resumed.load_state_dict(state)
+    got += [b["n"].tolist() for b in resumed]
+    assert got == whole[1]
+
+
+def test_samplers_and_sets():
+    data = list(range(10))
+    assert list(D.BatchSampler(D.SequentialSampler(data), 4, True)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert sorted(D.RandomSampler(data)) == data and len(D.RandomSampler(data, True, 30)) == 30
+    assert set(D.RandomSampler(data, True, 30)) <= set(data)
+    assert sorted(D.SubsetRandomSampler([3, 5, 7])) == [3, 5, 7]
+    assert set(D.WeightedRandomSampler([0.0, 1, 0, 1], 50)) == {1, 3}
+    parts = D.random_split(data, [0.5, 0.3, 0.2])
+    assert [len(p) for p in parts] == [5, 3, 2] and sorted(sum((list(p) for p in parts), [])) == data
+    both = D.ConcatDataset([[1, 2], [3]])
+    assert [both[i] for i in (0, 2, -1)] == [1, 3, 3] and len(both) == 3
+    assert D.StackDataset(a=[1, 2], b=[3, 4])[1] == {"a": 2, "b": 4}
+
+    class Stream(D.IterableDataset):
+        def __iter__(self):
+            return iter(range(7))
+    assert [b.tolist() for b in D.DataLoader(Stream(), 3)] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [b.tolist() for b in D.DataLoader(Stream(), 3, num_workers=2, drop_last=True)] == [[0, 1, 2], [3, 4, 5]]
+    assert list(D.ChainDataset([Stream(), Stream()])) == [*range(7), *range(7)]
+
+
+def test_workers():
+    seen = set()
+
+    class Slow(Squares):
+        def __getitem__(self, i):
+            info = D.get_worker_info()
+            seen.add((info.id, info.num_workers))
+            time.sleep(0.01 * (i % 3))
+            return i
+    began = []
+    loader = D.DataLoader(Slow(30), 2, num_workers=3, worker_init_fn=began.append)
+    assert [b.tolist() for b in loader] == [[i, i + 1] for i in range(0, 30, 2)]
+    assert seen == {(0, 3), (1, 3), (2, 3)} and sorted(began) == [0, 1, 2] and D.get_worker_info() is None
+    for batch in loader:
+        break  # workers end, though nobody asks for more
+    deadline = time.monotonic() + 10
+    del batch
+    while any(t.name.startswith("shoal-loader") for t in threading.enumerate()):
+        assert time.monotonic() < deadline, "workers go on"
+        time.sleep(0.01)
+
+
+class Broken(Squares):
+    def __getitem__(self, i):
+        if i == 5:
+            raise KeyError("sample 5")
+        return i
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_errors(workers):
+    got = []
+    with pytest.raises(KeyError, match="sample 5"):
+        for batch in D.DataLoader(Broken(9), 2, num_workers=workers):
+            got.append(batch.tolist())
+    assert got == [[0, 1], [2, 3]]
+    with pytest.raises(TypeError, match="a sample is a object; tensors"):
+        next(iter(D.DataLoader([object()], num_workers=workers)))
+
+
+def test_errors_of_arguments():
+    for keywords, text in (({"num_workers": -1}, "-1 workers"), ({"prefetch_factor": 2}, "needs workers"),
+                           ({"sampler": [0], "shuffle": True}, "sampler or shuffle"),
+                           ({"batch_size": 0}, "batches of 0; at least 1"),
+                           ({"batch_sampler": [[0]], "drop_last": True}, "stands for batch_size")):
+        with pytest.raises(ValueError, match=text):
+            D.DataLoader([1, 2], **keywords)
+    with pytest.raises(ValueError, match="differ in the number of rows: 2, 3"):
+        D.TensorDataset(shoal.ones(2), shoal.ones(3))
+
+    class Stuck(Squares):
+        def __getitem__(self, i):
+            time.sleep(0.5)
+            return i
+    with pytest.raises(RuntimeError, match="batch 0 did not come within 0.05 seconds"):
+        next(iter(D.DataLoader(Stuck(1), num_workers=1, timeout=0.05)))
+
+
+def test_tensors_from_workers_train():
+    """Batches made in threads go into a step like any others."""
+    x = np.random.default_rng(0).standard_normal((64, 3)).astype("float32")
+    net, want = shoal.nn.Linear(3, 1), x @ np.array([[1.0], [-2], [3]], "float32")
+    optimizer = shoal.optim.SGD(net.parameters(), lr=0.1)
+    loader = D.DataLoader(list(zip(x, want)), 16, shuffle=True, num_workers=2)
+    for _ in range(30):
+        for a, b in loader:
+            optimizer.zero_grad()
+            loss = shoal.nn.functional.mse_loss(net(a), b)
+            loss.backward()
+            optimizer.step()
+    assert loss.item() < 1e-3
