@@ -366,6 +366,48 @@ def start(name, command, bar_ms):
     return [lib.against_bar(name, times, bar_ms)]
 
 
+def loader_share():
+    """Training the digits' convolutional net (8 by 8 points, batch 64): batches from a DataLoader over files, by two
+    workers, against batches in memory."""
+    import tempfile
+    shoal = lib.product()
+    nn, data = shoal.nn, shoal.utils.data
+    rng, batch = np.random.default_rng(0), 64
+    steps = lib.scaled(40)
+    with tempfile.TemporaryDirectory() as folder, Pool(1, threads=2) as pool:
+        shoal.connect(pool.address)
+        np.save(f"{folder}/images.npy", rng.random((batch * steps, 64), np.float32))
+        np.save(f"{folder}/labels.npy", rng.integers(0, 10, batch * steps))
+        images, labels = (np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("images", "labels"))
+
+        class Files(data.Dataset):
+            def __len__(self):
+                return len(images)
+
+            def __getitem__(self, i):
+                return np.array(images[i]), int(labels[i])
+        net = nn.Sequential(
+            nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1),
+            nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 4 * 4, 10))
+        optimizer = shoal.optim.AdamW(net.parameters(), lr=3e-3)
+        kept = [(np.array(images[i:i + batch]), np.array(labels[i:i + batch]))
+                for i in range(0, len(images), batch)]
+
+        def train(batches):
+            for x, y in batches:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(net(shoal.as_tensor(x)), shoal.as_tensor(y))
+                loss.backward()
+                optimizer.step()
+            return loss.item()
+        times = race({
+            "files": timed(lambda: train(data.DataLoader(Files(), batch, shuffle=True, num_workers=2))),
+            "memory": timed(lambda: train(kept))})
+        shoal.disconnect()
+    return [lib.versus("data.loader_share", steps, "steps/s", "batches in memory", times["files"], times["memory"],
+                       {"ratio": 0.95})]
+
+
 def start_c():
     """From the start of a C program to the first result, embedded."""
     return start("start.c_ms", [str(lib.program("start"))], 20)
@@ -456,6 +498,7 @@ TABLE = [
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["gpt.data_parallel"], gpt_data_parallel),
     (["examples.share"], examples),
+    (["data.loader_share"], loader_share),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
 ]

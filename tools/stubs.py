@@ -44,12 +44,16 @@ RETURNS = {
     "Any": """max min numpy __array__ __dlpack__ tolist load_state_dict tree load state_dict item
         __getattr__ requires_grad_ remove context compile""",
     "bool": "__bool__ allclose equal is_floating_point",
-    "int": "__len__ __hash__ __int__ dim numel initial_seed ndim size itemsize nbytes",
+    "int": "__len__ __hash__ __int__ __index__ dim numel initial_seed ndim itemsize nbytes nelement",
     "float": "__float__",
-    "str": "__repr__ __format__ device explain dtype dtype_name promoted extra_repr",
+    "str": "__repr__ __format__ explain dtype_name promoted extra_repr",
+    "Count": "size",
+    "Size": "shape",
+    "dtype": "dtype",
+    "device": "device",
     "Iterator[Tensor]": "__iter__ parameters buffers",
     "tuple[int, int]": "__dlpack_device__ next get_state get_rng_state",
-    "tuple[int, ...]": "shape shape_of",
+    "tuple[int, ...]": "shape_of stride",
     "None": """save sync disconnect close start set_state set_rng_state __init__ __setitem__ zero_grad
         __setattr__ __delattr__ register_buffer register_parameter add_module backward reset_parameters
         add_param_group extend append insert clear describe enter exit parse""",
@@ -154,11 +158,13 @@ def tensor_module(shoal):
     """tensor.pyi: the class that everything else is about."""
     reductions = importlib.import_module("shoal.reductions")
     text = '"""Types of `shoal.tensor`. Written by tools/stubs.py."""\n' + HEAD
+    text += "from .dtypes import Count, Size\nfrom .dtypes import device as device_type, dtype as dtype_type\n"
     text += "from .pool import Session\n\n"
     for name in ("Sorted", "Extreme"):
         text += class_stub(name, getattr(reductions, name))
     # Methods named int, float and bool hide the types of that name.
     body = re.sub(r"(?<!def )\b(int|float|bool)\b", r"builtins.\1", class_stub("Tensor", shoal.Tensor))
+    body = re.sub(r"-> (dtype|device): \.\.\.", r"-> \1_type: ...", body)
     return text.replace("from typing", "import builtins\nfrom typing", 1) + body
 
 
@@ -241,7 +247,6 @@ MODULES = {  # beside tensor and the package itself: what each imports
     "func": TENSOR.format(dots="."),
     "amp": TENSOR.format(dots="."),
     "custom": TENSOR.format(dots="."),
-    "dtypes": "",
     "autograd": TENSOR.format(dots="."),
     "signal": TENSOR.format(dots="."),
     "debug": "from .pool import Session\n",

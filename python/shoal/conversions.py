@@ -3,7 +3,7 @@ import math
 
 from . import _shoal, views
 from .dtypes import device
-from .words import dtype_name, invalid, is_dtype, is_floating, shape_of
+from .words import invalid, is_dtype, is_floating, shape_of
 
 
 class Conversions:

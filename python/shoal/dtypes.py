@@ -3,8 +3,10 @@
 A `dtype` is the name of the element type as well, a `Size` is a tuple, and a `Count` an int: what takes
 those takes these.
 """
+from __future__ import annotations
+
 import math
-from collections import namedtuple
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 
 class dtype(str):
@@ -13,56 +15,56 @@ class dtype(str):
     __slots__ = ()
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The name, such as "float32"."""
         return str.__str__(self)
 
     @property
-    def is_floating_point(self):
+    def is_floating_point(self) -> bool:
         """Whether it is float16, bfloat16, float32 or float64."""
         return self.startswith(("float", "bfloat"))
 
     @property
-    def is_complex(self):
+    def is_complex(self) -> bool:
         """False: there are no complex numbers."""
         return False
 
     @property
-    def is_signed(self):
+    def is_signed(self) -> bool:
         """Whether it has negative numbers."""
         return self.startswith(("int", "float", "bfloat"))
 
     @property
-    def itemsize(self):
+    def itemsize(self) -> int:
         """Bytes of one element."""
         digits = self.name.lstrip("abcdefghijklmnopqrstuvwxyz")
         return int(digits) // 8 if digits else 1
 
-    def to_real(self):
+    def to_real(self) -> dtype:
         """Itself."""
         return self
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
             return str.__eq__(self, other)
         name = other.__name__ if isinstance(other, type) else getattr(other, "name", None)
         return str.__eq__(self, name) if isinstance(name, str) else NotImplemented
 
-    def __ne__(self, other):
+    def __ne__(self, other: object) -> bool:
         equal = self.__eq__(other)
         return NotImplemented if equal is NotImplemented else not equal
 
     __hash__ = str.__hash__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "shoal." + self.name
 
     __str__ = __repr__
 
-    def __format__(self, form):
+    def __format__(self, form: str) -> str:
         return format(repr(self), form)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _named, (self.name,)
 
 
@@ -74,39 +76,53 @@ ALIASES = {"float": "float32", "double": "float64", "half": "float16", "short": 
            "long": "int64"}
 
 
-def _named(name):
+def _named(name: str) -> dtype:
     return DTYPES[name]
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """The lengths of a tensor's axes."""
 
     __slots__ = ()
 
-    def numel(self):
+    def numel(self) -> int:
         """The number of elements."""
         return math.prod(self)
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+
+    def __getitem__(self, key: Any) -> Any:
         found = tuple.__getitem__(self, key)
         return Size(found) if isinstance(key, slice) else found
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"shoal.Size({list(self)})"
 
 
 class Count(int):
     """`x.size`: the number of elements, as NumPy's; called, the shape or a length of it, as torch's."""
 
-    def __new__(cls, shape):
+    _shape: Size
+
+    def __new__(cls, shape: Size) -> Count:
         made = int.__new__(cls, math.prod(shape))
         made._shape = shape
         return made
 
-    def __call__(self, dim=None):
+    @overload
+    def __call__(self, dim: None = None) -> Size: ...
+
+    @overload
+    def __call__(self, dim: int) -> int: ...
+
+    def __call__(self, dim: int | None = None) -> Size | int:
         """The shape; dim: the length of one axis."""
         if dim is None:
             return self._shape
@@ -123,7 +139,10 @@ class device:
 
     __slots__ = ("type", "index")
 
-    def __init__(self, type, index=None):
+    type: str
+    index: int | None
+
+    def __init__(self, type: str | int | device, index: int | None = None) -> None:
         if isinstance(type, device):
             type, index = type.type, type.index
         elif isinstance(type, int):
@@ -139,22 +158,22 @@ class device:
         object.__setattr__(self, "type", type)
         object.__setattr__(self, "index", index)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"device: '{name}' cannot be changed")
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"device(type='{self.type}'" + (")" if self.index is None else f", index={self.index})")
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return str(self) == str(other) if isinstance(other, (device, str)) else NotImplemented
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(str(self))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return device, (self.type, self.index)
 
 
@@ -162,16 +181,31 @@ POOL = device("pool")
 
 _FLOATS = {"float16": (10, 5), "bfloat16": (7, 8), "float32": (23, 8), "float64": (52, 11)}
 
-finfo_fields = "dtype bits eps max min tiny smallest_normal resolution"
-iinfo_fields = "dtype bits max min"
+
+class _Floats(NamedTuple):
+    dtype: dtype
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
 
 
-class finfo(namedtuple("finfo", finfo_fields)):
+class _Integers(NamedTuple):
+    dtype: dtype
+    bits: int
+    max: int
+    min: int
+
+
+class finfo(_Floats):
     """The limits of a floating type: eps, max, min, tiny, smallest_normal, resolution, bits."""
 
     __slots__ = ()
 
-    def __new__(cls, type=None):
+    def __new__(cls, type: Any = None) -> finfo:
         from .words import dtype_name
         name = dtype_name("float32" if type is None else getattr(type, "dtype", type))
         if name not in _FLOATS:
@@ -184,12 +218,12 @@ class finfo(namedtuple("finfo", finfo_fields)):
                                least, least, 10.0 ** -digits)
 
 
-class iinfo(namedtuple("iinfo", iinfo_fields)):
+class iinfo(_Integers):
     """The limits of an integer type: max, min, bits."""
 
     __slots__ = ()
 
-    def __new__(cls, type):
+    def __new__(cls, type: Any) -> iinfo:
         from .words import dtype_name
         name = dtype_name(getattr(type, "dtype", type))
         if not name.startswith(("int", "uint")):

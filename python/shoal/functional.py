@@ -11,7 +11,7 @@ from .creation import arange, full, where
 from .losses import *
 from .random import rand_like
 from .windows import *
-from .words import axis_of, invalid, is_floating, torch_words
+from .words import invalid, is_floating, torch_words
 
 
 def _inplace(function):

@@ -19,7 +19,7 @@ from .order import Order
 from .products import Products
 from .reductions import Reductions
 from .shapes import Shapes
-from .words import dtype_name, invalid, is_dtype, is_floating, promoted, shape_of, torch_words
+from .words import dtype_name, invalid, is_floating, promoted, torch_words
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}

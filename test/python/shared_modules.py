@@ -69,7 +69,6 @@ for _call in _ACTIVATIONS.split():
     _name, _, _args = _call.partition("(")
     MODULES[_name] = "; ".join(filter(None, (MODULES.get(_name), f"{_args[:-1]} | X(3, 4)")))
 for _name, _tensors in _LOSSES.items():
-    _least = "" if _name != "MultiLabelMarginLoss" else None
     MODULES[_name] = "; ".join(f"reduction='{how}' | {_tensors}" for how in ("mean", "sum", "none"))
 MODULES["CrossEntropyLoss"] += "; label_smoothing=0.1 | X(5, 4), K(4, 5); ignore_index=1 | X(5, 4), K(4, 5) ; | X(2, 4, 3), K(4, 2, 3)"
 MODULES["SmoothL1Loss"] += "; beta=0.5 | X(3, 4), X(3, 4)"

@@ -86,7 +86,7 @@ def compare(what, mine, its, bound=1e-4):
 def test_module(name):
     for row in MODULES[name].split(";"):
         args, _, tensors = row.partition("|")
-        make = f"({args.strip()},)" if False else f"nn.{name}({args.strip()})"
+        make = f"nn.{name}({args.strip()})"
         theirs, ours = eval(make, {"nn": torch.nn}), eval(make, {"nn": shoal.nn})
         state = theirs.state_dict()
         assert list(ours.state_dict()) == list(state), (name, list(ours.state_dict()), list(state))

@@ -17,14 +17,14 @@ from shoal import (enable_grad, is_grad_enabled, load, manual_seed, no_grad, sav
 
 from . import client, config, debug, nn, pool, signals
 from . import signals as signal
-from .client.tensor import DType, Tensor
+from .client.tensor import Tensor
 from .config import (ShardConfig, SignalConfig, get_config, get_signal_config, load_config,
                      register_config)
 from .pool import connect, gpu_workers
 
 __version__ = shoal.__version__
-float16, float32, float64, int32, int64, bool = map(
-    DType, ("float16", "float32", "float64", "int32", "int64", "bool"))
+float16, float32, float64 = shoal.float16, shoal.float32, shoal.float64
+int32, int64, bool = shoal.int32, shoal.int64, shoal.bool
 
 # What is connected: GT2's programs look here, and set both anew to connect elsewhere.
 _client, _connected = None, False

@@ -11,7 +11,7 @@ import weakref
 import shoal
 from shoal import _shoal
 
-__all__ = ["DType", "Tensor", "cat", "from_numpy", "ones", "rand", "randn", "tensor", "zeros"]
+__all__ = ["Tensor", "cat", "from_numpy", "ones", "rand", "randn", "tensor", "zeros"]
 
 _numbers = {}  # by id(): a reference whose end takes the entry away, and the number
 _count = itertools.count()
@@ -23,30 +23,10 @@ def _numbered(tensor):
     _numbers[key] = weakref.ref(tensor, lambda _: _numbers.pop(key, None)), next(_count)
 
 
-class DType(str):
-    """The name of an element type, equal to NumPy's type of that name."""
-
-    __slots__ = ()
-
-    def __eq__(self, other):
-        return str.__eq__(self, getattr(other, "__name__", other))
-
-    def __ne__(self, other):
-        return not self == other
-
-    __hash__ = str.__hash__
-
-
 class Tensor(shoal.Tensor):
     """A value in a pool, with GT2's meaning of what GT2 has."""
 
     __slots__ = ()
-
-    @property
-    def dtype(self):
-        """The element type."""
-        kind = super().dtype
-        return DType(kind) if isinstance(kind, str) else kind
 
     @property
     def id(self):
