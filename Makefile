@@ -13,6 +13,7 @@
 #   make soak     the full counts: a million mutated inputs per decoder, a thousand rounds of kills,
 #                 an hour of full load, every test REPEAT=20 times; SOAK=100 takes a hundredth of each
 #   make fuzz     libFuzzer on every decoder, for SECONDS=60 each
+#   make hunt     random programs, run in ways that must agree, for SECONDS=60 each; SEED=n: others
 #   make fmt      formats the C files
 #   make docs     runs the programs in the documents
 #   make clean    removes what was built; the Python environment stays
@@ -22,7 +23,7 @@ SECONDS ?= 60
 PREFIX ?= /usr/local
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
 
-.PHONY: help demo test deps build install wheel deb site check bench soak fuzz fmt docs clean
+.PHONY: help demo test deps build install wheel deb site check bench soak fuzz hunt fmt docs clean
 .NOTPARALLEL:
 
 help:
@@ -87,6 +88,9 @@ fuzz: need-fuzz build/fuzz/build.ninja
 	@ninja -C build/fuzz --quiet
 	@SHOAL_FUZZ_SECONDS=$(SECONDS) tools/run_tests.sh build/fuzz --suite fuzz \
 		--timeout-multiplier 0 --num-processes 2
+
+hunt: need-test build
+	@tools/hunt.sh build $(SECONDS) $(SEED)
 
 fmt: need-test
 	@tools/format.py --fix

@@ -10,7 +10,9 @@ build=$1
     { cat "$build.log"; exit 1; }
 ninja -C "$build" --quiet || exit 1
 shift 2
-export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+# Fresh memory is full of 0xff (NaN), what was freed of 0xfe.
+fill=max_malloc_fill_size=1073741824:malloc_fill_byte=255:max_free_fill_size=1073741824:free_fill_byte=254
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:$fill
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$(cd "$(dirname "$0")" && pwd)/tsan.supp"
 exec "$@"

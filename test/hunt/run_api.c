@@ -19,6 +19,8 @@ typedef struct pool {
 typedef struct apis {
     pool pools[MOST_WORKERS];
     uint32_t n_pools;
+    bool changes;                        /* workers may come and go */
+    uint64_t whole, copies, cuts, grids; /* layouts that were chosen */
     char why[512];
 } apis;
 
@@ -28,8 +30,8 @@ typedef struct run {
     const pool *pool;
     hunt_random random;
     const hunt_program *program;
-    shoal_tensor **values; /* per value of the graph */
-    bool failed;
+    shoal_tensor **values;  /* per value of the graph */
+    bool failed, misplaced; /* misplaced: on a slot that is gone */
 } run;
 
 #define CHANCE(percent) hunt_chance(&r->random, percent)
@@ -74,14 +76,17 @@ void *hunt_pool_new(void) {
     apis *a = hunt_alloc(sizeof *a);
     shoal_options options = {.size = sizeof options, .timeout_ms = DEADLINE_MS};
     hunt_must(shoal_session_open(&options, &a->pools[0].session));
-    list_slots(&a->pools[0]);
     a->n_pools = 1;
+    a->changes = true;
     return a;
 }
 
 void hunt_api_free(void *context) {
     apis *a = context;
     for (uint32_t i = 0; i < a->n_pools; i++) shoal_session_close(&a->pools[i].session);
+    printf("layouts: %llu on one slot, %llu copies, %llu cut along one axis, %llu grids\n",
+           (unsigned long long)a->whole, (unsigned long long)a->copies, (unsigned long long)a->cuts,
+           (unsigned long long)a->grids);
     free(a);
 }
 
@@ -102,7 +107,7 @@ static void choose_cuts(run *r, int64_t extent, uint32_t parts, int64_t *cuts) {
 /* The value, placed at random. */
 static bool place(run *r, shoal_tensor **x) {
     const shoal_type *type = shoal_tensor_type(*x);
-    uint32_t slots[MOST_SLOTS], parts[SHOAL_MAX_RANK], n = r->pool->n_slots, all = n;
+    uint32_t slots[MOST_SLOTS], parts[SHOAL_MAX_RANK], n = r->pool->n_slots;
     int64_t cuts[2 * MOST_SLOTS + SHOAL_MAX_RANK + 2];
     double weights[MOST_SLOTS + SHOAL_MAX_RANK];
     memcpy(slots, r->pool->slots, n * sizeof *slots);
@@ -114,6 +119,7 @@ static bool place(run *r, shoal_tensor **x) {
     shoal_layout layout = {.size = sizeof layout, .slots = slots, .n_slots = n};
     if (!type->rank || CHANCE(25)) { /* whole, on one or on several */
         layout.n_slots = CHANCE(50) ? 1 : n;
+        *(layout.n_slots == 1 ? &r->apis->whole : &r->apis->copies) += 1;
     } else {
         uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, boxes = n;
         for (uint32_t i = 0; i < type->rank; i++) parts[i] = 1;
@@ -121,8 +127,10 @@ static bool place(run *r, shoal_tensor **x) {
             parts[other] = 2;
             boxes = n / 2 * 2;
             parts[axis] = boxes / 2;
+            r->apis->grids++;
         } else {
             parts[axis] = n;
+            r->apis->cuts++;
         }
         layout.n_slots = boxes;
         layout.parts = parts;
@@ -141,7 +149,10 @@ static bool place(run *r, shoal_tensor **x) {
             layout.weights = weights;
     }
     shoal_tensor *placed;
-    if (!all || !fine(r, "place", shoal_place(*x, &layout, &placed))) return false;
+    if (!fine(r, "place", shoal_place(*x, &layout, &placed))) {
+        r->misplaced = true;
+        return false;
+    }
     shoal_tensor_free(x);
     *x = placed;
     return true;
@@ -275,9 +286,9 @@ static const char *run_function(run *r, hunt_truth *truth, hunt_results *results
     return why;
 }
 
-/* One way among many: which, follows from the seed. */
-static const char *run_once(apis *a, const hunt_program *program, uint64_t seed,
-                            hunt_truth *truth) {
+/* One way among many: which, follows from the seed. *misplaced: it failed for want of a slot. */
+static const char *run_once(apis *a, const hunt_program *program, uint64_t seed, hunt_truth *truth,
+                            bool *misplaced) {
     const shoal_graph *g = graph_data(program->graph);
     run r = {.apis = a, .random = {seed}, .program = program};
     r.pool = &a->pools[hunt_below(&r.random, a->n_pools)];
@@ -299,15 +310,23 @@ static const char *run_once(apis *a, const hunt_program *program, uint64_t seed,
     }
     hunt_results_fini(&results);
     free(r.values);
+    *misplaced = r.misplaced;
     return why;
 }
 
 const char *hunt_api_run(void *context, const hunt_program *program) {
+    apis *a = context;
     hunt_truth truth;
     const char *why = NULL;
     hunt_must(hunt_truth_init(&truth, program));
-    for (uint32_t i = 0; i <= program->tries && !why; i++)
-        why = run_once(context, program, program->seed + i * 7919, &truth);
+    for (uint32_t i = 0; i <= program->tries && !why; i++) {
+        bool misplaced = true;
+        for (int turn = 0; turn < 3 && misplaced; turn++) {
+            if (a->changes) list_slots(&a->pools[0]);
+            why = run_once(a, program, program->seed + i * 7919, &truth, &misplaced);
+            if (!a->changes) break;
+        }
+    }
     hunt_truth_fini(&truth);
     return why;
 }

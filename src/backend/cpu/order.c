@@ -326,6 +326,7 @@ static void cumulate_range(void *context, uint32_t part, int64_t begin, int64_t 
 /* ---- steps ---- */
 
 bool cpu_order_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
+    if (!step->node->n_inputs) return false; /* iota has nothing to look at */
     if (!prepare_sort(p, step) && !prepare_extreme(kernels, p, step) &&
         !prepare_cumulate(kernels, p, step))
         return false;
