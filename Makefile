@@ -89,7 +89,7 @@ fuzz: need-fuzz build/fuzz/build.ninja
 	@SHOAL_FUZZ_SECONDS=$(SECONDS) tools/run_tests.sh build/fuzz --suite fuzz \
 		--timeout-multiplier 0 --num-processes 2
 
-hunt: build
+hunt: need-test build
 	@tools/hunt.sh build $(SECONDS) $(SEED)
 
 fmt: need-test

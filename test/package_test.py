@@ -117,6 +117,7 @@ int main(void) {
     assert run(tmp_path / "program", env=clean() | libraries) == f"{version} {version}\n"
     assert run(root / "bin/shoal", "version", env=clean() | libraries) == f"shoal {version}\n"
     assert (root / "lib/systemd/user/shoal-hub.service").is_file()
+    assert not list(tmp_path.rglob("_shoal*.so"))  # Python's package comes by pip
 
 
 @pytest.mark.skipif(shutil.which("dpkg-buildpackage") is None or shutil.which("dh") is None,
