@@ -60,13 +60,14 @@ def test_memory_is_flat(workers):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_step_is_one_message_per_worker(workers):
-    """Forward, backward and update are one program, which is handed out whole."""
+    """Forward, backward and update are one program, which is handed out whole. The batch is divided, so
+    that all workers take part however fast they are measured to be."""
     # Copies for recovery, which are made by programs of their own, have no room.
     pool = Pool(workers, spare=1)
     try:
         rng = np.random.default_rng(0)
         x, y = rng.standard_normal((64, 784), dtype=np.float32), rng.integers(0, 10, 64)
-        x, y = shoal.tensor(x), shoal.tensor(y)
+        x, y = shoal.tensor(x).place(axis=0), shoal.tensor(y).place(axis=0)
         model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
         optimizer = shoal.optim.AdamW(model.parameters(), lr=0.001)
 

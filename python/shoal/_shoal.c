@@ -14,7 +14,8 @@ PyTypeObject *session_type, *tensor_type, *file_type;
 PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
 PyObject *shape_class, *dtypes[SHOAL_DTYPE_COUNT];
 PyObject *errors[SHOAL_STATUS_COUNT];
-char *package_folder; /* frames in here are not the user's */
+/* Frames in these are not the user's: of the package, and of one that is built on it. */
+static char *package_folder, *other_folder;
 
 /* ---- errors ---- */
 
@@ -46,10 +47,14 @@ static struct place {
 } places[PLACES];
 static PyObject *name_back, *name_filename, *name_at;
 
+static bool lies_in(const char *path, const char *folder) {
+    return path && folder && !strncmp(path, folder, strlen(folder));
+}
+
 static bool is_ours(PyObject *code) {
     PyObject *name = PyObject_GetAttr(code, name_filename);
     const char *path = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    bool ours = path && package_folder && !strncmp(path, package_folder, strlen(package_folder));
+    bool ours = lies_in(path, package_folder) || lies_in(path, other_folder);
     Py_XDECREF(name);
     return ours;
 }
@@ -245,9 +250,15 @@ static PyObject *setup(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* use_class(class): what tensors are from now on; returns what they were. */
-static PyObject *use_class(PyObject *module, PyObject *class) {
+/* use_class(class, folder): what tensors are from now on, and where that package lies; returns what
+ * they were. */
+static PyObject *use_class(PyObject *module, PyObject *args) {
     (void)module;
+    PyObject *class;
+    const char *folder;
+    if (!PyArg_ParseTuple(args, "Os", &class, &folder)) return NULL;
+    free(other_folder);
+    other_folder = strdup(folder);
     PyObject *before = (PyObject *)tensor_class; /* its reference goes to the caller */
     Py_INCREF(class);
     tensor_class = (PyTypeObject *)class;
@@ -269,7 +280,7 @@ static PyObject *names_of(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {{"setup", setup, METH_VARARGS, NULL},
-                                  {"use_class", use_class, METH_O, NULL},
+                                  {"use_class", use_class, METH_VARARGS, NULL},
                                   {"event_kinds", event_kinds, METH_NOARGS, NULL},
                                   {"names", names_of, METH_NOARGS, NULL},
                                   {"write_npy", write_npy, METH_VARARGS, NULL},

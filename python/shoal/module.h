@@ -26,7 +26,6 @@ extern PyTypeObject *tensor_class; /* the Python half's subclass, once it is kno
 extern PyObject *shape_class;      /* what a shape is made of from a tuple */
 extern PyObject *dtypes[SHOAL_DTYPE_COUNT];
 extern PyObject *errors[SHOAL_STATUS_COUNT];
-extern char *package_folder; /* frames in here are not the user's */
 
 /* Sets the exception of a failed call and returns NULL. */
 PyObject *raise(shoal_status status);

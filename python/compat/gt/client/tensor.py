@@ -6,6 +6,7 @@ results keep their gradients as leaves do; parameters may be changed in place at
 """
 import functools
 import itertools
+import pathlib
 import weakref
 
 import shoal
@@ -87,7 +88,8 @@ for _names, _wrap in ((_OPERATORS + _METHODS, _keeping), (_IN_PLACE, _in_place))
     for _name in _names:
         setattr(Tensor, _name, _wrap(getattr(shoal.Tensor, _name)))
 
-_shoal.use_class(Tensor)
+# Lines of this package are not the user's.
+_shoal.use_class(Tensor, str(pathlib.Path(__file__).parents[1]))
 
 
 def __getattr__(name):
