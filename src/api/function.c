@@ -243,6 +243,7 @@ static shoal_status run(const shoal_function *f, shoal_tensor *const *inputs,
     shoal_session *session = f->session;
     SHOAL_TRY(api_check(session));
     SHOAL_TRY(check_operands(f, inputs));
+    SHOAL_TRY(api_room(session));
     api_drain(session);
     if (session->pending.count) SHOAL_TRY(api_flush(session, NULL, NULL, 0, NULL));
     SHOAL_TRY(make_handles(f, inputs, outputs));

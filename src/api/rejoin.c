@@ -112,6 +112,7 @@ static shoal_status begin(shoal_session *session) {
 shoal_status api_check(shoal_session *session) {
     if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");
     shoal_status status = worker_state(session->worker);
+    if (status == SHOAL_OK && api_scope_now()) status = api_scope_refresh(session);
     if (status == SHOAL_OK || session->hub) return status;
     if (!session->rejoining) SHOAL_TRY(begin(session));
     if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");

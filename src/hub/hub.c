@@ -34,7 +34,6 @@ static void tell_of_newcomers(void *context) {
 
 shoal_status hub_apply(hub *h, const hub_event *event) {
     shoal_status status = SHOAL_OK;
-    hub_instance *instance;
     switch (event->kind) {
     case HUB_JOIN: status = hub_join(h, event->peer); break;
     case HUB_LEAVE: hub_leave(h, event->peer, event->u.leave.why, event->u.leave.reason); break;
@@ -48,18 +47,11 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
         break;
     case HUB_DONE: hub_done(h, event->peer, event->u.done); break;
     case HUB_SPEED: hub_speed(h, event->peer, event->u.speed); break;
-    case HUB_FAILED:
-        instance = hub_instance_find(h, event->u.failed->instance);
-        if (!instance || instance->status != SHOAL_OK || !event->u.failed->error) break;
-        if (event->u.failed->peer)
-            hub_doubt_note(h, instance, event->peer, event->u.failed);
-        else
-            hub_instance_fail(h, instance, (shoal_status)event->u.failed->error->status,
-                              event->u.failed->error->message);
-        break;
+    case HUB_FAILED: hub_failed(h, event->peer, event->u.failed); break;
     case HUB_TICK:
         tell_of_newcomers(h);
         hub_doubts_judge(h);
+        hub_dispatch(h); /* who has waited for memory long enough goes first, or is told */
         for (size_t i = 0; i < h->peers.count; i++) hub_outcomes_send(h->peers.data[i]);
         break;
     }
@@ -180,7 +172,10 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     const ProtobufCMessageDescriptor *type = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].kind == kind) type = kinds[i].type;
-    if (!type) return base_fail(SHOAL_FORMAT, "a message of kind %d is not for a hub", (int)kind);
+    if (!type) {
+        hub_strange(peer, "a message of a kind that is not for a hub");
+        return SHOAL_OK;
+    }
     ProtobufCMessage *message;
     SHOAL_TRY(wire_unpack(type, body, bytes, &message));
     hub_event event = {.peer = peer};
@@ -221,6 +216,35 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
 out:
     wire_unpacked_free(message);
     return status;
+}
+
+/* What a newcomer says of itself goes into everybody's plans and onto everybody's screen. */
+static shoal_status check_device(const Shoal__Device *device) {
+    const double numbers[] = {device->weight, device->flops, device->stream};
+    static const char *const names[] = {"weight", "flops", "stream"};
+    for (int i = 0; i < 3; i++)
+        if (!(numbers[i] >= 0 && numbers[i] <= HUB_MOST_SPEED))
+            return base_fail(SHOAL_INVALID, "the %s of a device is %g; it must be from 0 to %g",
+                             names[i], numbers[i], HUB_MOST_SPEED);
+    if (strlen(device->backend) > HUB_MAX_NAME || strlen(device->name) > HUB_MAX_NAME)
+        return base_fail(SHOAL_INVALID, "the name of a device has more than %d letters",
+                         HUB_MAX_NAME);
+    return SHOAL_OK;
+}
+
+static shoal_status check_hello(const Shoal__Hello *hello) {
+    bool client = hello->role == SHOAL__ROLE__CLIENT;
+    if (!client && hello->role != SHOAL__ROLE__WORKER)
+        return base_fail(SHOAL_INVALID, "a member is a worker or a client, not of role %d",
+                         (int)hello->role);
+    if (hello->n_devices > HUB_MAX_DEVICES || (!client && !hello->n_devices))
+        return base_fail(SHOAL_INVALID, "a worker offers 1 to %d devices, not %zu", HUB_MAX_DEVICES,
+                         hello->n_devices);
+    if (strlen(hello->name) > HUB_MAX_NAME || strlen(hello->host) > HUB_MAX_HOST)
+        return base_fail(SHOAL_INVALID, "a member's name has at most %d letters, its host's %d",
+                         HUB_MAX_NAME, HUB_MAX_HOST);
+    for (size_t i = 0; i < hello->n_devices; i++) SHOAL_TRY(check_device(hello->devices[i]));
+    return SHOAL_OK;
 }
 
 static hub_slot *slot_new(const Shoal__Device *device) {
@@ -293,6 +317,7 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
     hub *h = context;
     /* A process that has a number is in the pool already: this link is between workers. */
     if (!accepting || hello->peer) return SHOAL_OK;
+    SHOAL_TRY(check_hello(hello));
     hub_peer *peer = peer_new(link, hello);
     if (!peer) return base_fail(SHOAL_NO_MEMORY, "no memory for a member");
     hub_event event = {.kind = HUB_JOIN, .peer = peer};

@@ -31,6 +31,7 @@ void hub_peer_free(hub_peer *peer) {
     free(peer->free_values.data);
     free(peer->free_programs.data);
     free(peer->outcomes.data);
+    free(peer->events_from.data);
     base_arena_fini(&peer->told);
     free(peer);
 }
@@ -159,6 +160,14 @@ void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message)
     if (!peer->link || wire_send(peer->link, kind, message) == SHOAL_OK) return;
     base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
     wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
+}
+
+void hub_strange(hub_peer *peer, const char *what) {
+    if (peer->strange++) return;
+    base_log(BASE_WARN, "hub",
+             "%s (pid %u on %s) sent %s: dropped, as is what else it may send "
+             "that is not its to send",
+             peer->name, peer->pid, peer->host, what);
 }
 
 shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {

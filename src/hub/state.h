@@ -3,6 +3,7 @@
 #ifndef HUB_STATE_H
 #define HUB_STATE_H
 
+#include "base/clock.h"
 #include "base/events.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -20,7 +21,7 @@ typedef struct hub_slot {
     uint32_t threads;
     double weight;        /* given; 0: by its speed */
     double flops, stream; /* measured, per second: operations, bytes of memory; 0: not yet */
-    bool asked;           /* to measure */
+    bool asked, answered; /* to measure */
     uint64_t memory;      /* 0: no limit known */
     uint64_t used;        /* by values */
     uint64_t reserved;    /* by instances on their way */
@@ -50,7 +51,10 @@ typedef struct hub_peer {
     uint32_t waiting;                    /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
-    bool blocked; /* while handing out: its next instance has to wait for memory */
+    bool blocked;          /* while handing out: its next instance has to wait for memory */
+    uint64_t strange;      /* messages that were dropped */
+    uint64_t events_token; /* of its last question for events */
+    BASE_VEC(uint32_t) events_from; /* who is yet to answer it */
 } hub_peer;
 
 /* What one graph, one session and the pool may take of the hub; the members' own ways stay far
@@ -61,9 +65,20 @@ enum {
     HUB_MAX_VALUES = 1 << 20,        /* of a session */
     HUB_MAX_WAITING = 1024,          /* instances of a session that are not through */
     HUB_MAX_MEMBERS = 1000,
+    HUB_MAX_DEVICES = 64, /* of a member */
+    HUB_MAX_NAME = 255,
+    HUB_MAX_HOST = 255,
+    HUB_MAX_REASON = 1024,           /* bytes of a failure's message */
+    HUB_MAX_RECORDED = 16 << 20,     /* bytes of events in one answer */
     HUB_MAX_FRAME = WIRE_CHUNK + 64, /* to be passed on */
     HUB_MAX_RELAYED = 192 << 20 /* bytes that wait for a member, with those from others to it */
 };
+
+/* The largest weight or speed: sums and products of such stay finite. */
+#define HUB_MOST_SPEED 1e24
+/* How long an instance waits for memory that only its client or another can let go of, and how long
+ * others may go before it. */
+#define HUB_PATIENCE BASE_SECOND
 
 /* A value of a session and where it lies. It may be absent: lost with a worker, or released while a
  * record still needs it; the next use makes it again. */
@@ -140,6 +155,12 @@ typedef enum hub_purpose {
     HUB_CUT     /* to have copies of values in their client's memory */
 } hub_purpose;
 
+/* Somebody who takes part in an instance. */
+typedef struct hub_part {
+    hub_peer *peer; /* NULL: gone */
+    bool through;
+} hub_part;
+
 typedef struct hub_instance {
     struct hub_instance *next;
     uint64_t id;
@@ -156,9 +177,9 @@ typedef struct hub_instance {
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
     bool concerned;  /* by what was lost in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
-    uint32_t n_participants, n_waiting;
-    hub_peer **participants; /* NULL: through, or gone */
-    shoal_slot_time *times;  /* per program of the plan */
+    uint32_t n_parts, n_waiting;
+    hub_part *parts;
+    shoal_slot_time *times; /* per program of the plan */
     BASE_VEC(hub_traffic) traffic;
     shoal_status status;
     char *error;
@@ -269,6 +290,9 @@ void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
+/* A message that is not the peer's to send, or out of place, was dropped: counts it, and says so in
+ * the log the first time. */
+void hub_strange(hub_peer *peer, const char *what);
 /* Passes a frame on, or tells the sender why not. Fails for what is no frame. */
 shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) SHOAL_CHECK_RESULT;
 hub_peer *hub_peer_find(const hub *h, uint32_t number);
@@ -285,9 +309,11 @@ void hub_value_count(hub *h, hub_value *value);
 void hub_value_uncount(hub *h, hub_value *value);
 /* It lies nowhere any more; nobody is told. */
 void hub_value_nowhere(hub *h, hub_value *value);
-/* Lays a small value out on all devices of the pool, or in its client's memory while it has none.
- */
+/* Lays a small value out on all devices of the pool, or in its client's memory while it has none;
+ * not counted yet. */
 shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *value);
+/* The same for one that lies whole in its client's memory. */
+shoal_status hub_value_whole_at_client(hub *h, const hub_peer *client, hub_value *value);
 void hub_value_poison(hub_value *value, shoal_status status, const char *message);
 /* Takes the data away: the value is absent. */
 void hub_value_drop(hub *h, hub_value *value);
@@ -374,6 +400,7 @@ void hub_instance_cancel(const hub_instance *instance);
 /* Sends what fits, in order. */
 void hub_dispatch(hub *h);
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done);
+void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
 

@@ -238,7 +238,8 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     for (uint32_t i = 0; i < pool.n_slots; i++) devices += pool.slots[i].compute;
     /* Where nothing is to be chosen, or little is at stake, speeds are not worth their measuring.
      */
-    if (status == SHOAL_OK && devices > 1 && variant->plan.seconds > WORTH_MEASURING)
+    if (status == SHOAL_OK && devices > 1 && variant->plan.seconds > WORTH_MEASURING &&
+        !program->explained)
         hub_measure(h);
     graph_destroy(&adapting);
     return status;
@@ -298,7 +299,7 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
     if (variant) {
         variant->key = key;
         base_str_init(&key);
-        variant->number = h->next_variant++;
+        if (!program->explained) variant->number = h->next_variant++;
         status = lower_program(h, program, inputs, variant);
         if (status == SHOAL_OK) status = encode(variant);
         if (status == SHOAL_OK && !base_vec_push(&program->variants, variant))
