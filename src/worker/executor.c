@@ -120,11 +120,7 @@ static void task_fini(worker_task *task) {
 
 void worker_instance_free(worker *w, worker_instance *instance) {
     for (uint32_t i = 0; i < instance->n_tasks; i++) task_fini(&instance->tasks[i]);
-    while (instance->staged) {
-        worker_staged *next = instance->staged->next;
-        worker_staged_free(w, instance->staged);
-        instance->staged = next;
-    }
+    worker_staged_drop(w, instance);
     free(instance->tasks);
     free(instance->error);
     free(instance);
@@ -183,6 +179,17 @@ static void report_done(worker *w, const worker_instance *instance) {
     free(pointers);
     free(traffic);
     free(ways);
+}
+
+void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status status,
+                            const char *message) {
+    instance->status = status;
+    report_failure(w, instance->id, status, message, 0);
+    if (base_map_set(&w->cancelled, instance->id, w) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    base_map_remove(&w->instances, instance->id);
+    report_done(w, instance);
+    worker_instance_free(w, instance);
 }
 
 /* A task is through, well or not. Lock held. */

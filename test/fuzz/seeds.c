@@ -18,6 +18,15 @@ static void put(const char *target, const char *name, const void *data, size_t b
     if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) abort();
 }
 
+/* What every Hello has. */
+static void fill(Shoal__Hello *hello) {
+    static uint32_t order = 0x01020304;
+    static uint8_t key[WIRE_KEY] = {1};
+    hello->protocol = hello->oldest = WIRE_PROTOCOL;
+    hello->order = (ProtobufCBinaryData){sizeof order, (uint8_t *)&order};
+    hello->key = (ProtobufCBinaryData){sizeof key, key};
+}
+
 static graph *small(void) {
     graph *g;
     ok(graph_new(0, &g));
@@ -87,7 +96,7 @@ static void messages(void) {
     device.backend = (char *)"cpu";
 
     Shoal__Hello hello = SHOAL__HELLO__INIT;
-    hello.protocol = WIRE_PROTOCOL;
+    fill(&hello);
     hello.version = (char *)"0.1.0";
     hello.name = (char *)"w1";
     hello.incarnation = 99;
@@ -234,37 +243,49 @@ static void relays(void) {
     base_str_fini(&out);
 }
 
-static void relayed(base_str *out, uint8_t from, wire_frame frame, const base_str *payload) {
+/* Sealed by member 1; see relay.c. */
+static void relayed(base_str *out, uint8_t how, wire_frame frame, const base_str *payload) {
     frame.bytes = payload ? (uint32_t)payload->size : 0;
-    size_t n = wire_frame_bytes(frame.bytes);
-    uint8_t head[] = {from, (uint8_t)n, (uint8_t)(n >> 8)}, none[8] = {0};
+    size_t n = sizeof frame + frame.bytes;
+    uint8_t head[] = {how, (uint8_t)n, (uint8_t)(n >> 8)};
     base_str_bytes(out, head, sizeof head);
     base_str_bytes(out, &frame, sizeof frame);
     if (payload) base_str_bytes(out, payload->data, payload->size);
-    base_str_bytes(out, none, n - sizeof frame - frame.bytes);
 }
 
 /* A member that begins, sends and closes; and one that answers. */
 static void relay_links(void) {
+    enum { FROM = 1, BACK = 64, SEALED = 128, POOL = 5 };
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     Shoal__Welcome welcome = SHOAL__WELCOME__INIT;
-    hello.name = (char *)"w2";
-    hello.protocol = WIRE_PROTOCOL;
+    hello.name = (char *)"w1";
+    hello.peer = 1;
+    hello.pool = POOL;
+    fill(&hello);
     base_str greeting = {0}, answer = {0}, text = {0}, out = {0};
     pack(&greeting, -1, false, &hello.base);
     pack(&answer, -1, false, &hello.base);
     pack(&answer, -1, false, &welcome.base);
     base_str_text(&text, "12345678");
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_HELLO}, &greeting);
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_DATA, .total = 16}, &text);
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_DATA, .total = 16, .offset = 8}, &text);
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_CLOSED}, &text);
+    wire_frame data = {.type = WIRE_FRAME_DATA, .kind = POOL, .total = 16};
+    relayed(&out, FROM | SEALED, (wire_frame){.type = WIRE_FRAME_HELLO}, &greeting);
+    relayed(&out, FROM | SEALED, data, &text);
+    data.offset = 8;
+    relayed(&out, FROM | SEALED, data, &text);
+    relayed(&out, FROM | SEALED, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_CLOSED},
+            &text);
     put("relay", "guest", out.data, out.size);
     base_str_clear(&out);
-    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_WELCOME, .offset = greeting.size}, &answer);
-    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_DATA, .total = 8}, &text);
-    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_CREDIT}, NULL);
+    relayed(&out, FROM | BACK | SEALED,
+            (wire_frame){.type = WIRE_FRAME_WELCOME, .offset = greeting.size}, &answer);
+    data.total = 8;
+    data.offset = 0;
+    relayed(&out, FROM | BACK | SEALED, data, &text);
+    relayed(&out, FROM | BACK | SEALED, (wire_frame){.type = WIRE_FRAME_CREDIT}, NULL);
     put("relay", "answer", out.data, out.size);
+    base_str_clear(&out);
+    relayed(&out, FROM | BACK, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_DENIED}, &text);
+    put("relay", "turned_away", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&text);
     base_str_fini(&answer);
