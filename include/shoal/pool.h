@@ -41,7 +41,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_hub_run(const shoal_hub_options 
 typedef struct shoal_worker_options {
     size_t size;
     /* NULL: SHOAL_HUB, else "shm:hub", else one that this user has joined and that announces itself
-     * (`beacon` as a hub's); of such a one this worker listens where it is found. */
+     * (`beacon` as a hub's). */
     const char *hub;
     const char *name;    /* NULL: the hub gives one */
     const char *backend; /* NULL: "cpu" */
@@ -54,7 +54,7 @@ typedef struct shoal_worker_options {
     void *context;
     const volatile int *stop;
     /* The interface ("HOST" or "HOST:PORT") at which others of the pool may reach this worker when
-     * the hub is on another machine. NULL: SHOAL_LISTEN, else it only reaches out. */
+     * the hub is on another machine. NULL: SHOAL_LISTEN, else the one that leads to the hub. */
     const char *listen;
     const char *beacon;
     bool rejoin; /* when the hub was gone and is back; it is tried again every 5 s at least */

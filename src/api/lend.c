@@ -23,7 +23,6 @@ typedef struct lend {
     uint16_t port;     /* where beacons come, 0: off */
     char name[64];     /* that the hub gave, to be asked for again */
     char hub[ADDRESS]; /* joined last, or tried */
-    bool found;        /* by its beacon */
     bool joined;       /* this time */
     bool ever;         /* joined */
 } lend;
@@ -75,13 +74,14 @@ static void tell_joined(lend *l, worker *self) {
     if (l->options.ready) l->options.ready(l->options.context, l->name, shown);
 }
 
-/* Who found the hub by its beacon is reached the way that leads there. */
+/* Others reach a worker the way that leads to its hub, unless it is told another. */
 static shoal_status listen_for(lend *l, wire_peer *wire) {
     const char *listen = l->options.listen ? l->options.listen : getenv("SHOAL_LISTEN");
+    const char *tcp = strstr(l->hub, "tcp://");
     char host[64] = "", own[64];
-    if (!listen && l->found) {
-        snprintf(host, sizeof host, "%.*s", (int)strcspn(l->hub + 6, ":"), l->hub + 6);
-        if (base_os_route(host, own, sizeof own)) listen = own;
+    if (!listen && tcp) {
+        snprintf(host, sizeof host, "%.*s", (int)strcspn(tcp + 6, ":"), tcp + 6);
+        if (base_os_route(host, own, sizeof own) && strncmp(own, "127.", 4) != 0) listen = own;
     }
     return wire_listen_for(wire, l->hub, listen);
 }
@@ -132,7 +132,6 @@ static shoal_status try_beacons(lend *l) {
     while (!stopped(l)) {
         status = wire_beacon_find(l->port, deadline, l->options.stop, l->hub, sizeof l->hub);
         if (status != SHOAL_OK) break;
-        l->found = true;
         status = live(l);
         if (status == SHOAL_OK || l->joined) return status;
         tried = status;
@@ -146,7 +145,7 @@ static shoal_status try_beacons(lend *l) {
 /* The hub that was named; else the one of this machine; else one that announces itself. */
 static shoal_status try_hubs(lend *l) {
     char message[512], why[512];
-    l->found = l->joined = false;
+    l->joined = false;
     snprintf(l->hub, sizeof l->hub, "%s", l->named ? l->named : "shm:hub");
     shoal_status status = live(l);
     if (status != SHOAL_NOT_FOUND || l->joined || l->named || !l->port) return status;
