@@ -167,9 +167,9 @@ void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message)
 void hub_strange(hub_peer *peer, const char *what) {
     if (peer->strange++) return;
     base_log(BASE_WARN, "hub",
-             "%s (pid %u on %s) sent %s: dropped, as is what else it may send "
-             "that is not its to send",
-             peer->name, peer->pid, peer->host, what);
+             "%s (%s; pid %u on %s) sent %s: dropped, as is what else it may send that is not its "
+             "to send",
+             peer->name, peer->owner, peer->pid, peer->host, what);
 }
 
 shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
