@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 /* A beacon comes every second. The pause between attempts grows from the least to the most. */
+enum { REFUSALS = 4 }; /* that one who was in asks again after, before it gives up */
 enum { JOIN_MS = 5000, FIND_MS = 2500, LEAST_PAUSE_MS = 200, MOST_PAUSE_MS = 5000, ADDRESS = 1024 };
 
 typedef struct lend {
@@ -192,11 +193,15 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
                          strlen(l.named), ADDRESS - 1);
     uint32_t pause = LEAST_PAUSE_MS;
     bool told = false;
+    int refusals = 0;
     while (true) {
         shoal_status status = try_hubs(&l);
-        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !api_may_pass(status))
-            return status;
-        if (l.joined) {
+        /* A mistake of the hub's, or its owner's, may be mended. */
+        bool again = api_may_pass(status) || (status == SHOAL_DENIED && refusals++ < REFUSALS);
+        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !again) return status;
+        if (status == SHOAL_DENIED) pause = MOST_PAUSE_MS;
+        if (l.joined) refusals = 0;
+        if (l.joined && status != SHOAL_DENIED) {
             pause = LEAST_PAUSE_MS;
             told = false;
         }

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_KEEP_MS = 60000 };
+enum { MOST_KEEP_MS = 60000, EVENTS_BURST = 100 };
+#define EVENTS_PAUSE (20 * BASE_MS)
 
 void hub_note(hub *h, shoal_event_kind kind, uint64_t instance, const char *label, ...) {
     if (!base_events_on(&h->events)) return;
@@ -56,6 +57,14 @@ static shoal_status answer(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask,
 }
 
 void hub_events_ask(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask) {
+    /* Each question is one to everybody. */
+    int64_t asked = base_now();
+    if (asked - asker->events_at < EVENTS_PAUSE && asker->events_many++ > EVENTS_BURST) {
+        hub_strange(asker, "questions for events without end");
+        return;
+    }
+    if (asked - asker->events_at >= EVENTS_PAUSE) asker->events_many = 0;
+    asker->events_at = asked;
     uint32_t keep = ask->keep_ms < MOST_KEEP_MS ? ask->keep_ms : MOST_KEEP_MS;
     uint32_t *peers = calloc(h->peers.count + 1, sizeof *peers);
     size_t n = 0;

@@ -52,6 +52,7 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     case HUB_TICK:
         tell_of_newcomers(h);
         hub_doubts_judge(h);
+        hub_variants_prune(h);
         hub_dispatch(h); /* who has waited for memory long enough goes first, or is told */
         for (size_t i = 0; i < h->peers.count; i++) hub_outcomes_send(h->peers.data[i]);
         break;

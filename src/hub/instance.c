@@ -135,6 +135,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
         instance->input_ids[i] = record->inputs[i]->stored;
     }
     status = plan(h, instance);
+    if (instance->variant) instance->variant->users++;
     instance->id = h->next_instance++;
     *h->last = instance;
     h->last = &instance->next;
@@ -472,6 +473,7 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
         tell_in_time(client);
     }
     if (instance->dispatched) reserve(h, instance, -1);
+    if (instance->variant) instance->variant->users--;
     hub_instance_detach(h, instance);
     instance->program->users--;
     hub_program_settle(h, instance->program);
@@ -568,6 +570,7 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
     char message[HUB_MAX_REASON];
     snprintf(message, sizeof message, "%s", failed->error->message);
+    instance->variant->broken = h->breakage = true;
     if (failed->peer)
         hub_doubt_note(h, instance, peer, failed);
     else

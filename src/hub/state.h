@@ -55,9 +55,11 @@ typedef struct hub_peer {
     uint32_t waiting;                    /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
-    bool blocked;          /* while handing out: its next instance has to wait for memory */
-    uint64_t strange;      /* messages that were dropped */
-    uint64_t events_token; /* of its last question for events */
+    bool blocked;      /* while handing out: its next instance has to wait for memory */
+    uint64_t strange;  /* messages that were dropped */
+    int64_t events_at; /* when it last asked for events, and how often in quick succession */
+    uint32_t events_many;
+    uint64_t events_token;          /* of its last question for events */
     BASE_VEC(uint32_t) events_from; /* who is yet to answer it */
 } hub_peer;
 
@@ -118,6 +120,8 @@ typedef struct hub_variant {
     uint32_t (*moved)[2];
     base_str *graphs; /* encoded, per program of the plan; emptied once sent */
     bool *sent;
+    uint32_t users; /* instances that are not through */
+    bool broken;    /* a participant failed: it may not have what was sent */
 } hub_variant;
 
 typedef struct hub_program {
@@ -231,7 +235,9 @@ struct hub {
     bool burying;
     char *loss; /* the last one, for messages */
     BASE_VEC(hub_doubt) doubts;
-    uint64_t losses, reruns; /* workers that left, programs run again for that */
+    uint64_t pruned_epoch, pruned_speeds; /* when variants were last pruned */
+    bool breakage;                        /* variants have broken since */
+    uint64_t losses, reruns;              /* workers that left, programs run again for that */
 };
 
 /* ---- events ---- */
@@ -389,6 +395,10 @@ void hub_cut_done(hub *h, hub_instance *instance);
 shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
                               hub_variant **out);
 void hub_variant_free(hub_variant *variant);
+/* Tells the members who have parts of it that these can go, and frees it. */
+void hub_variant_drop(hub *h, hub_variant *variant);
+/* Drops those that can never match again: of another pool than there is now, or broken. */
+void hub_variants_prune(hub *h);
 
 /* instance.c */
 /* Plans a run of a record and adds it to those that wait. A failure to plan is the instance's;

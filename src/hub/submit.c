@@ -22,15 +22,8 @@ void hub_program_settle(hub *h, hub_program *program) {
     hub_peer *client = base_map_get(&h->sessions, program->session);
     if (client) client->program_bytes -= program->encoded.size;
     base_map_remove(&h->programs, program->id);
-    for (size_t v = 0; v < program->variants.count; v++) {
-        const hub_variant *variant = program->variants.data[v];
-        for (uint32_t i = 0; i < variant->plan.n_programs; i++) {
-            hub_slot *slot = hub_slot_of(h, variant->plan.programs[i].slot);
-            if (slot && variant->sent[i] &&
-                !base_vec_push(&slot->peer->free_programs, variant->number))
-                base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-        }
-    }
+    while (program->variants.count)
+        hub_variant_drop(h, program->variants.data[--program->variants.count]);
     hub_program_free(program);
 }
 

@@ -1,7 +1,7 @@
 /* A worker, or a client, that two other members talk to, and whose hub says what it likes but for
- * programs, of which there is one. The input: a byte for the role, then a row of messages and boxes,
- * each a byte (kind, and above that who says it), two bytes of length and the body; of a box the body
- * begins with its numbers. */
+ * programs, of which there is one. The input: a byte for the role, then a row of messages and
+ * boxes, each a byte (kind, and above that who says it), two bytes of length and the body; of a box
+ * the body begins with its numbers. */
 #include "backend/registry.h"
 #include "base/clock.h"
 #include "fuzz.h"
@@ -85,8 +85,7 @@ static wire_link *member(uint32_t number) {
 /* ---- the pool ---- */
 
 static void turn(void) {
-    for (int i = 0; i < 4; i++)
-        wire_pump_once(worker_wire(w), &worker_wire(w)->sets[0], 0);
+    for (int i = 0; i < 4; i++) wire_pump_once(worker_wire(w), &worker_wire(w)->sets[0], 0);
 }
 
 static void tell(Shoal__Kind kind, const ProtobufCMessage *message) {
@@ -169,8 +168,7 @@ static void setup(bool client) {
                               .n_devices = !client};
     FUZZ_CHECK(worker_new(&options, &w) == SHOAL_OK);
     worker_set_client(w, &callbacks);
-    wire_handlers handlers = {
-        .opened = hub_opened, .message = hub_message, .closed = hub_closed};
+    wire_handlers handlers = {.opened = hub_opened, .message = hub_message, .closed = hub_closed};
     wire_handle(worker_wire(w), WIRE_HUB, &handlers);
     FUZZ_CHECK(worker_join(w, "inproc", 1000) == SHOAL_OK);
     tell_peers();

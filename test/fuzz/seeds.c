@@ -368,8 +368,8 @@ static void says(base_str *out, uint8_t who, Shoal__Kind kind, const ProtobufCMe
     pack(out, (int)kind | who << 6, true, message);
 }
 
-/* A client's program on the devices of both others, which do their parts; speeds, events, a frame that
- * is passed on, and one that fails. */
+/* A client's program on the devices of both others, which do their parts; speeds, events, a frame
+ * that is passed on, and one that fails. */
 static void hub_roles(void) {
     enum { BOTH, CLIENT, WORKER };
     graph *g = small();
@@ -462,7 +462,13 @@ static void hub_roles(void) {
 /* For the member target: a box in two pieces from who owes it, the same from another, and what the
  * hub and others say. */
 static void member_traffic(void) {
-    enum { BY_HUB = 0, BY_OWES = 64, BY_OTHER = 128, BOXES = 192, FIRST = SHOAL__KIND__HUB_END - 1 };
+    enum {
+        BY_HUB = 0,
+        BY_OWES = 64,
+        BY_OTHER = 128,
+        BOXES = 192,
+        FIRST = SHOAL__KIND__HUB_END - 1
+    };
     static const uint8_t whole[] = {2, 0, 0, 0, 64, 0, 0, 0};
     for (int role = 0; role < 4; role++) {
         base_str out = {0};

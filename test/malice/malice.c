@@ -1,5 +1,5 @@
-/* A member that means harm: it has a key, speaks the protocol by the wire's own means, and says what
- * is not its to say.
+/* A member that means harm: it has a key, speaks the protocol by the wire's own means, and says
+ * what is not its to say.
  *
  *   malice HUB client|worker|both ATTACK SECONDS
  *
@@ -126,9 +126,7 @@ static bool join(const char *hub, const char *role) {
 
 static bool never(void *context) { return false; }
 
-static void rest(int ms) {
-    (void)!wire_wait(m.peer, never, NULL, base_now() + ms * BASE_MS);
-}
+static void rest(int ms) { (void)!wire_wait(m.peer, never, NULL, base_now() + ms * BASE_MS); }
 
 static void send(wire_link *link, int kind, const ProtobufCMessage *what) {
     if (link && wire_link_queued(link) < 8 << 20 &&
@@ -348,8 +346,8 @@ static void relay(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} attacks[] = {{"outcomes", outcomes}, {"values", values}, {"kinds", kinds},
-               {"flood", flood},       {"boxes", boxes},   {"early", early},
+} attacks[] = {{"outcomes", outcomes}, {"values", values},   {"kinds", kinds},
+               {"flood", flood},       {"boxes", boxes},     {"early", early},
                {"orders", orders},     {"numbers", numbers}, {"relay", relay}};
 enum { ATTACKS = sizeof attacks / sizeof *attacks };
 
