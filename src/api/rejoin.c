@@ -35,6 +35,7 @@ void api_forget(shoal_session *session) {
         free(item);
     }
     base_map_fini(&session->failures);
+    api_recorded_forget(session);
     free(session->first_failure.message);
     session->first_failure = (api_failure){0};
     session->n_times = 0;

@@ -64,11 +64,38 @@ void api_failure_forget(shoal_session *session, uint64_t value) {
     free(failure);
 }
 
+void api_recorded_forget(shoal_session *session) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&session->recorded, &at, &key, &item)) api_recorded_release(item);
+    base_map_fini(&session->recorded);
+}
+
+static const shoal_graph *find_recorded(void *context, uint64_t stamp) {
+    const shoal_session *session = context;
+    const api_recorded *recorded = base_map_get(&session->recorded, stamp);
+    return recorded ? graph_data(recorded->graph) : NULL;
+}
+
+/* Under news. With the user's lines in the place of numbers of nodes. */
+static void take_failure(shoal_session *session, const Shoal__Outcome *outcome) {
+    base_str text = {0};
+    Shoal__Error error = *outcome->error;
+    if (graph_put_lines(error.message, find_recorded, session, &text) == SHOAL_OK)
+        error.message = text.data;
+    for (size_t i = 0; i < outcome->n_outputs; i++)
+        note_failure(session, outcome->outputs[i], &error);
+    base_str_fini(&text);
+}
+
 /* Under news. */
 static void take_outcome(shoal_session *session, const Shoal__Outcome *outcome) {
     if (session->outstanding) session->outstanding--;
-    for (size_t i = 0; outcome->error && i < outcome->n_outputs; i++)
-        note_failure(session, outcome->outputs[i], outcome->error);
+    if (outcome->error)
+        take_failure(session, outcome);
+    else if (outcome->n_outputs)
+        api_recorded_release(base_map_remove(&session->recorded, outcome->outputs[0]));
     api_times *times = &session->times[session->n_times++ % API_TIMES];
     *times = (api_times){.program = outcome->program};
     for (size_t i = 0; i < outcome->n_slots && times->n < 64; i++)

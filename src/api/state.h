@@ -18,7 +18,8 @@ enum {
     API_WHOLE_NODES = 1 << 18, /* of a scope that is one program */
     API_PROGRAMS = 256,
     API_OUTSTANDING = 64,
-    API_TIMES = 128
+    API_TIMES = 128,
+    API_RECENT = 2048
 };
 
 /* How a tensor came to be, kept for gradients: an operation with its operands, or nothing but a
@@ -108,6 +109,12 @@ typedef struct api_source {
     Shoal__Events *answer;
 } api_source;
 
+/* What was recorded of a program: where its lines are. Shared, counted. */
+typedef struct api_recorded {
+    atomic_int refs;
+    graph *graph;
+} api_recorded;
+
 /* A question that a thread of the session waits for the answer of. */
 typedef struct api_question {
     shoal_session *session;
@@ -159,7 +166,10 @@ struct shoal_session {
     /* Guarded by `news`, written under the pump. */
     pthread_mutex_t news;
     uint32_t outstanding;
-    base_map failures;         /* value -> api_failure */
+    base_map failures; /* value -> api_failure */
+    base_map recorded; /* first output of a run that is on its way or failed -> api_recorded */
+    uint64_t recent[API_RECENT]; /* these outputs, in turn */
+    uint64_t n_recent;
     api_failure first_failure; /* since the last sync */
     api_times times[API_TIMES];
     uint64_t n_times;
@@ -291,9 +301,15 @@ void api_submission_fini(api_submission *s);
  * waits until half of them are through, rather than to be woken by each. The lock is given up
  * meanwhile, so that whoever is asked for an interruption may wait for a thread that wants it. */
 shoal_status api_room(shoal_session *session) SHOAL_CHECK_RESULT;
+/* Takes the graph over; with one reference. */
+shoal_status api_recorded_new(graph **g, api_recorded **out) SHOAL_CHECK_RESULT;
+/* NULL is fine. */
+void api_recorded_release(api_recorded *recorded);
+/* Nothing is on its way any more; `news` held. */
+void api_recorded_forget(shoal_session *session);
 /* Sends it with what has been uploaded and given back since the last one. key: what the program is
  * known by. After a failure it was not sent, and nothing is noted of it. */
-shoal_status api_submission_send(shoal_session *session, const shoal_graph *recorded,
+shoal_status api_submission_send(shoal_session *session, api_recorded *recorded,
                                  const base_str *key, api_submission *s);
 /* Submits what is recorded. home: also brings this value into the client's memory, as value
  * *home_value, at `data`. */

@@ -10,6 +10,23 @@
 
 /* ---- programs ---- */
 
+/* ---- what was recorded ---- */
+
+shoal_status api_recorded_new(graph **g, api_recorded **out) {
+    *out = calloc(1, sizeof **out);
+    if (!*out) return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    atomic_init(&(*out)->refs, 1);
+    (*out)->graph = *g;
+    *g = NULL;
+    return SHOAL_OK;
+}
+
+void api_recorded_release(api_recorded *recorded) {
+    if (!recorded || atomic_fetch_sub(&recorded->refs, 1) != 1) return;
+    graph_destroy(&recorded->graph);
+    free(recorded);
+}
+
 void api_submission_fini(api_submission *s) {
     base_str_fini(&s->simplified);
     free(s->inputs);
@@ -67,7 +84,12 @@ static shoal_status new_program(shoal_session *session, const shoal_graph *recor
                                 const base_str *key, api_submission *s, api_program *out) {
     *out = (api_program){.id = session->next_program, .hash = base_hash(key->data, key->size)};
     if (!base_vec_reserve(&session->programs)) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(simplify(recorded, &s->simplified));
+    graph *numbered;
+    SHOAL_TRY(graph_new(0, &numbered));
+    shoal_status status = graph_number_lines(recorded, numbered);
+    if (status == SHOAL_OK) status = simplify(graph_data(numbered), &s->simplified);
+    graph_destroy(&numbered);
+    SHOAL_TRY(status);
     s->message.graph = (ProtobufCBinaryData){s->simplified.size, (uint8_t *)s->simplified.data};
     base_str_bytes(&out->key, key->data, key->size);
     return base_str_status(&out->key);
@@ -135,26 +157,40 @@ static void note_submit(shoal_session *session, const shoal_graph *recorded,
     base_events_put(events, &event);
 }
 
-static shoal_status send(shoal_session *session, const shoal_graph *recorded, api_submission *s) {
+/* Until the program is through, or for a while when it fails, messages may have to name a line.
+ * `news` held. */
+static void keep_recorded(shoal_session *session, api_recorded *recorded, const api_submission *s) {
+    if (!s->message.n_outputs) return;
+    uint64_t *place = &session->recent[session->n_recent++ % API_RECENT];
+    if (*place) api_recorded_release(base_map_remove(&session->recorded, *place));
+    *place = s->message.outputs[0];
+    if (base_map_set(&session->recorded, s->message.outputs[0], recorded) == SHOAL_OK)
+        atomic_fetch_add(&recorded->refs, 1);
+}
+
+static shoal_status send(shoal_session *session, api_recorded *recorded, api_submission *s) {
     pthread_mutex_lock(&session->news);
     session->outstanding++;
+    keep_recorded(session, recorded, s);
     pthread_mutex_unlock(&session->news);
-    note_submit(session, recorded, s);
+    note_submit(session, graph_data(recorded->graph), s);
     shoal_status status = worker_send(session->worker, SHOAL__KIND__SUBMIT, &s->message.base);
     if (status == SHOAL_OK) return SHOAL_OK;
     pthread_mutex_lock(&session->news);
     session->outstanding--;
+    if (s->message.n_outputs)
+        api_recorded_release(base_map_remove(&session->recorded, s->message.outputs[0]));
     pthread_mutex_unlock(&session->news);
     return status;
 }
 
 /* What the hub knows is noted once it has been told, and not before. */
-shoal_status api_submission_send(shoal_session *session, const shoal_graph *recorded,
+shoal_status api_submission_send(shoal_session *session, api_recorded *recorded,
                                  const base_str *key, api_submission *s) {
     api_program fresh = {0};
     api_program *known = find_program(session, key, base_hash(key->data, key->size));
     shoal_status status = SHOAL_OK;
-    if (!known) status = new_program(session, recorded, key, s, &fresh);
+    if (!known) status = new_program(session, graph_data(recorded->graph), key, s, &fresh);
     if (status == SHOAL_OK) status = list_uploads(session, s);
     s->message.program = known ? known->id : fresh.id;
     s->message.release = session->released.data;
@@ -176,6 +212,7 @@ shoal_status api_submission_send(shoal_session *session, const shoal_graph *reco
 /* The part of the trace that live handles, and the value that is to come home, depend on. */
 typedef struct cut {
     graph *graph;
+    api_recorded *recorded; /* which has the graph, once it is to be sent */
     base_str key;
     shoal_tensor **handles; /* per output that a handle is for */
     size_t n_handles;
@@ -184,6 +221,7 @@ typedef struct cut {
 
 static void cut_fini(cut *c) {
     graph_destroy(&c->graph);
+    api_recorded_release(c->recorded);
     base_str_fini(&c->key);
     free(c->handles);
 }
@@ -229,7 +267,7 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c
     s->message.inputs = session->input_values.data;
     s->message.n_inputs = session->input_values.count;
     SHOAL_TRY(status);
-    SHOAL_TRY(graph_encode(graph_data(c->graph), true, &c->key));
+    SHOAL_TRY(graph_encode(graph_data(c->graph), false, &c->key));
     base_str_bytes(&c->key, c->home, s->message.n_home * sizeof *c->home);
     return base_str_status(&c->key);
 }
@@ -277,7 +315,8 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
         status = worker_expect(session->worker, *home_value, data, bytes);
         expects = status == SHOAL_OK;
     }
-    if (status == SHOAL_OK) status = api_submission_send(session, graph_data(c.graph), &c.key, &s);
+    if (status == SHOAL_OK) status = api_recorded_new(&c.graph, &c.recorded);
+    if (status == SHOAL_OK) status = api_submission_send(session, c.recorded, &c.key, &s);
     if (status != SHOAL_OK && expects)
         status = worker_collect(session->worker, *home_value, status);
     if (status == SHOAL_OK) {

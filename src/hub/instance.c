@@ -626,8 +626,15 @@ static bool derives(const hub_instance *instance, const hub_instance *failed) {
 
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     if (instance->status != SHOAL_OK) return; /* the first cause stays */
-    /* The message may be the thread's own, which the sending below could replace. */
-    char *text = strdup(message);
+    /* The message may be the thread's own, which the sending below could replace. Lines that it
+     * names are those of this run: the client knows it by its first result. */
+    base_str stamped = {0};
+    char *text = NULL;
+    if (instance->record->n_outputs &&
+        graph_stamp_lines(message, instance->outputs[0]->id, &stamped) == SHOAL_OK)
+        text = base_str_take(&stamped, NULL);
+    base_str_fini(&stamped);
+    if (!text) text = strdup(message);
     fail_one(h, instance, status, text ? text : "no memory");
     /* What derives from it has a higher number. */
     for (hub_instance *i = instance->next; i; i = i->next)

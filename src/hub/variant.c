@@ -307,7 +307,7 @@ static shoal_status encode(hub_variant *variant) {
     variant->sent = calloc(plan->n_programs + 1, sizeof *variant->sent);
     if (!variant->graphs || !variant->sent) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
     for (uint32_t i = 0; i < plan->n_programs; i++)
-        SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), false, &variant->graphs[i]));
+        SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), true, &variant->graphs[i]));
     for (uint32_t i = 0; i < plan->n_programs; i++) graph_destroy(&plan->programs[i].graph);
     return SHOAL_OK;
 }

@@ -287,6 +287,21 @@ static shoal_status output_buffer(worker_task *task, const worker_step *step, ui
     return worker_buffer_new(task->slot, bytes, &task->values[value]);
 }
 
+/* Names what a step was about, and the line of what costs most in it. */
+static shoal_status blame(const worker_task *task, const worker_step *step, shoal_status status) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    const shoal_node *worst = NULL;
+    double most = -1;
+    for (uint32_t n = step->first; n < step->last; n++) {
+        double cost = worker_node_cost(g, &g->nodes[n]);
+        if (cost <= most || !g->nodes[n].location) continue;
+        most = cost;
+        worst = &g->nodes[n];
+    }
+    if (!worst) return status;
+    return base_fail_prefix(status, "%s at %s: ", shoal_op_name(worst->op), worst->location);
+}
+
 static shoal_status compute(worker_task *task, worker_step *step) {
     if (!step->executable) {
         worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_BEGIN, 0);
@@ -422,6 +437,7 @@ static shoal_status run_task(worker_task *task) {
             int64_t from = base_now();
             worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_BEGIN, from);
             status = compute(task, step);
+            if (status != SHOAL_OK) status = blame(task, step, status);
             int64_t to = base_now();
             worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END, to);
             task->busy += (uint64_t)(to - from);
