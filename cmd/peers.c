@@ -6,20 +6,46 @@
 
 static const struct argp_option no_options[] = {CMD_OPTIONS_END};
 
-static void take_none(void *input, int key, char *arg) {}
+typedef struct peers {
+    const char *name;
+    shoal_role role; /* 0: only show */
+} peers;
 
-static void show_peer(void *context, const char *name, const char *key) {
+static const struct argp_option peers_options[] = {
+    {"role", 'r', "ROLE", 0, "Change the role of NAME: client, worker or both", 0},
+    CMD_OPTIONS_END};
+
+static void take_peers(void *input, int key, char *arg) {
+    peers *p = input;
+    if (key == 'r' && shoal_role_parse(arg, &p->role) != SHOAL_OK)
+        cmd_usage("%s", shoal_error_message());
+    if (key != ARGP_KEY_ARG) return;
+    if (p->name) cmd_usage("peers takes one name, and then '%s'", arg);
+    p->name = arg;
+}
+
+static void show_peer(void *context, const char *name, const char *key, shoal_role role) {
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", name);
     cJSON_AddStringToObject(row, "key", key);
+    cJSON_AddStringToObject(row, "role", shoal_role_name(role));
     cJSON_AddItemToArray(context, row);
     if (cmd_json) return;
     text_print(name);
-    printf("  %.16s…\n", key);
+    printf("  %.16s…  %s\n", key, shoal_role_name(role));
 }
 
 static int run_peers(const cmd_command *self, int argc, char **argv) {
-    cmd_parse(self, argc, argv, NULL);
+    peers p = {0};
+    cmd_parse(self, argc, argv, &p);
+    if (!p.name != !p.role)
+        cmd_usage("a role is changed with both: `shoal peers NAME --role ROLE`");
+    if (p.role) {
+        if (cmd_try(shoal_peer_role(p.name, p.role)) != CMD_OK) return CMD_FAILED;
+        if (cmd_json) return text_json_pair("role", shoal_role_name(p.role));
+        printf("%s is enrolled as %s\n", p.name, shoal_role_name(p.role));
+        return CMD_OK;
+    }
     cJSON *rows = cJSON_CreateArray();
     int code = cmd_try(shoal_peers(show_peer, rows));
     if (code == CMD_OK && cmd_json) return text_json(rows);
@@ -29,12 +55,16 @@ static int run_peers(const cmd_command *self, int argc, char **argv) {
     return code;
 }
 
-const cmd_command cmd_peers = {.name = "peers",
-                               .summary = "List who has enrolled at the hub of this user",
-                               .doc = "Names and the first digits of their public keys.",
-                               .options = no_options,
-                               .take = take_none,
-                               .run = run_peers};
+const cmd_command cmd_peers = {
+    .name = "peers",
+    .args = "[NAME --role ROLE]",
+    .summary = "List who has enrolled at the hub of this user, or change a role",
+    .doc =
+        "Names, the first digits of their public keys, and what they may be in the pool: clients "
+        "run programs, workers lend devices. Whose role changes has to join again.",
+    .options = peers_options,
+    .take = take_peers,
+    .run = run_peers};
 
 static void take_name(void *input, int key, char *arg) {
     const char **name = input;

@@ -112,7 +112,7 @@ static void hub_ready(void *context, const char *addresses) {
     char *token = NULL;
     tell("listening", "address", addresses, "hub: listening at %s", addresses);
     if (in->options.listen) {
-        if (cmd_try(shoal_invite(TOKEN_SECONDS, &token)) == CMD_OK)
+        if (cmd_try(shoal_invite(TOKEN_SECONDS, SHOAL_ROLE_BOTH, &token)) == CMD_OK)
             tell("token", "token", token,
                  "hub: on another machine, within the hour:  shoal join %s", token);
         free(token);

@@ -292,13 +292,51 @@ def ask(cluster):
         client.communicate()
 
 
-def test_a_client_that_does_not_listen(cluster, ask):
-    """Nobody can call a client on another machine that says no address: it goes by way of the hub."""
+def relayed(machines):
+    status = json.loads(machines["hub"].run("status", "--hub", "shm:hub", "--json")[0])
+    return sum(slot["relayed_bytes"] for slot in status["slots"])
+
+
+@pytest.fixture
+def visitor(cluster):
+    """A fourth machine, whose user has joined and named no address."""
+    network, machines = cluster
+    if "visitor" not in machines:
+        machines["visitor"] = Machine(machines["hub"].root.parent, "visitor",
+                                      network.plug("visitor", "10.77.0.20"))
+        machines["visitor"].run("join", machines["hub"].run("invite")[0].strip())
+    return machines["visitor"]
+
+
+def test_all_are_linked_straight(cluster, visitor, ask):
+    """Started as the documents say, with no `--listen` but the hub's: no byte goes by way of the hub,
+    for a client, too, that nobody can call."""
     _, machines = cluster
-    for what in "down", "all", "down":
-        n, seconds = ask(what, "w1")
+    before = relayed(machines)
+    for what in "down", "all", "down", "all":
+        n, seconds = ask(what, "visitor")
         assert n == 3 and seconds < 8
-    assert "tries relay:" in machines["w2"].log(machines["w2"].worker)
+    for what in "down", "all":
+        ask(what, "w1")
+    assert relayed(machines) == before
+
+
+@pytest.mark.parametrize("behind", ["w1", "w2", "w3", "visitor"])
+def test_a_firewall_on_each_in_turn(cluster, visitor, ask, behind):
+    """Nobody can call that machine: what it calls itself, and the way by the hub, are left."""
+    network, machines = cluster
+    rules = "add table inet wall; add chain inet wall in { type filter hook input priority 0; }; " \
+            "add rule inet wall in tcp flags & (syn | ack) == syn drop"
+    space = ["ip", "netns", "exec", network.name(behind), "nft"]
+    done = subprocess.run([*space, rules], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no firewall here (apt-get install nftables): {done.stderr.strip()}")
+    try:
+        for what in "down", "all":
+            n, seconds = ask(what, "visitor")
+            assert n == 3 and seconds < 15
+    finally:
+        subprocess.run([*space, "delete table inet wall"], check=True)
 
 
 def test_two_that_cannot_reach_each_other(cluster, ask):

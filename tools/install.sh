@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 debian_build="ca-certificates gcc libc6-dev ninja-build pkg-config protobuf-c-compiler
-    libprotobuf-c-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev libmicrohttpd-dev
+    libprotobuf-c-dev libsodium-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev libmicrohttpd-dev
     libncurses-dev libcairo2-dev python3-dev python3-venv"
 python_build="meson>=1.3 numpy"
 

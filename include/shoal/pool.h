@@ -41,7 +41,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_hub_run(const shoal_hub_options 
 typedef struct shoal_worker_options {
     size_t size;
     /* NULL: SHOAL_HUB, else "shm:hub", else one that this user has joined and that announces itself
-     * (`beacon` as a hub's); of such a one this worker listens where it is found. */
+     * (`beacon` as a hub's). */
     const char *hub;
     const char *name;    /* NULL: the hub gives one */
     const char *backend; /* NULL: "cpu" */
@@ -54,7 +54,7 @@ typedef struct shoal_worker_options {
     void *context;
     const volatile int *stop;
     /* The interface ("HOST" or "HOST:PORT") at which others of the pool may reach this worker when
-     * the hub is on another machine. NULL: SHOAL_LISTEN, else it only reaches out. */
+     * the hub is on another machine. NULL: SHOAL_LISTEN, else the one that leads to the hub. */
     const char *listen;
     const char *beacon;
     bool rejoin; /* when the hub was gone and is back; it is tried again every 5 s at least */
@@ -67,17 +67,40 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_worker_run(const shoal_worker_op
  *
  * Keys lie in $XDG_CONFIG_HOME/shoal (~/.config/shoal), for this user alone. */
 
-/* A token for one user on one machine, good for so many seconds, at the hub that this user runs
- * here with `listen`; to be freed with free(). Fails with NOT_FOUND when there was none. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_invite(uint32_t seconds, char **token);
+/* What a key may be in a pool. */
+typedef enum shoal_role {
+    SHOAL_ROLE_CLIENT = 1, /* runs programs */
+    SHOAL_ROLE_WORKER = 2, /* lends devices */
+    SHOAL_ROLE_BOTH = 3
+} shoal_role;
+/* "client", "worker", "both"; NULL for numbers that are none. */
+SHOAL_API const char *shoal_role_name(shoal_role role);
+/* Fails with INVALID, naming those that there are. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_role_parse(const char *text, shoal_role *out);
+
+/* A token for one user on one machine, good for so many seconds and for one role, at the hub that
+ * this user runs here with `listen`; to be freed with free(). Fails with NOT_FOUND when there was
+ * none. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_invite(uint32_t seconds, shoal_role role,
+                                                       char **token);
+/* Tokens that can still be used: the beginning of its public key, which names it, and when it
+ * expires, in seconds since 1970. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tokens(void (*each)(void *context, const char *name,
+                                                                    uint64_t expires,
+                                                                    shoal_role role),
+                                                       void *context);
+/* The token whose name begins so can be used no more. Fails with NOT_FOUND, or INVALID when there
+ * are several. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_token_cancel(const char *name);
 /* Enrols this user at the token's hub, under a name (NULL: USER.HOST). The hub's addresses, for the
  * options above, are written to `hub`, of `room` bytes. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_join(const char *token, const char *name, char *hub,
                                                      size_t room);
-/* Who has enrolled at this user's hub: name and public key (64 hexadecimal digits). */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_peers(void (*each)(void *context, const char *name,
-                                                                   const char *key),
-                                                      void *context);
+/* Who has enrolled at this user's hub: name, public key (64 hexadecimal digits) and role. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_peers(
+    void (*each)(void *context, const char *name, const char *key, shoal_role role), void *context);
+/* Changes a role; links that are there end within a second. Fails with NOT_FOUND. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_peer_role(const char *name, shoal_role role);
 /* Shuts somebody out; links that are there end within a second. Fails with NOT_FOUND. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_revoke(const char *name);
 

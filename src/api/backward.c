@@ -372,6 +372,7 @@ shoal_status shoal_gradients(shoal_tensor *const *outputs, shoal_tensor *const *
     base_map_init(&b.inputs);
     pthread_mutex_lock(&b.session->lock);
     shoal_status status = api_check(b.session);
+    if (status == SHOAL_OK) status = api_scope_refresh(b.session);
     api_drain(b.session);
     if (status == SHOAL_OK)
         status = gradients_of(&b, outputs, seeds, n_outputs, wrt, n_wrt, &options, gradients);

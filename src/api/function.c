@@ -17,7 +17,8 @@ struct shoal_function {
     shoal_session *session; /* held */
     uint32_t era;
     uint64_t epoch; /* of the pool that it was recorded for */
-    graph *graph;
+    graph *graph;   /* until it is recorded */
+    api_recorded *recorded;
     base_str key;
     uint32_t n_operands, n_used, n_results, n_outputs;
     shoal_type *operands;
@@ -125,7 +126,8 @@ static shoal_status record(shoal_function *f, shoal_tensor *const *inputs,
     if (status == SHOAL_OK) status = note_operands(f, inputs, &known);
     if (status == SHOAL_OK) status = note_results(f, outputs, &known, values);
     if (status == SHOAL_OK && f->n_outputs) status = extract(f, &known, values);
-    if (status == SHOAL_OK) status = graph_encode(graph_data(f->graph), true, &f->key);
+    if (status == SHOAL_OK) status = graph_encode(graph_data(f->graph), false, &f->key);
+    if (status == SHOAL_OK) status = api_recorded_new(&f->graph, &f->recorded);
     free(values);
     base_map_fini(&known);
     return status;
@@ -165,6 +167,7 @@ void shoal_function_free(shoal_function **out) {
     *out = NULL;
     if (!f) return;
     graph_destroy(&f->graph);
+    api_recorded_release(f->recorded);
     base_str_fini(&f->key);
     free(f->operands);
     free(f->used);
@@ -226,7 +229,7 @@ static shoal_status send(const shoal_function *f, shoal_tensor *const *inputs,
         s.message.outputs = s.outputs;
         s.message.n_outputs = f->n_outputs;
         for (uint32_t i = 0; i < f->n_outputs; i++) s.outputs[i] = session->next_value++;
-        status = api_submission_send(session, graph_data(f->graph), &f->key, &s);
+        status = api_submission_send(session, f->recorded, &f->key, &s);
     }
     for (uint32_t i = 0; status == SHOAL_OK && i < f->n_results; i++) {
         if (f->results[i].operand) continue;
@@ -243,6 +246,7 @@ static shoal_status run(const shoal_function *f, shoal_tensor *const *inputs,
     shoal_session *session = f->session;
     SHOAL_TRY(api_check(session));
     SHOAL_TRY(check_operands(f, inputs));
+    SHOAL_TRY(api_room(session));
     api_drain(session);
     if (session->pending.count) SHOAL_TRY(api_flush(session, NULL, NULL, 0, NULL));
     SHOAL_TRY(make_handles(f, inputs, outputs));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 /* A beacon comes every second. The pause between attempts grows from the least to the most. */
+enum { REFUSALS = 4 }; /* that one who was in asks again after, before it gives up */
 enum { JOIN_MS = 5000, FIND_MS = 2500, LEAST_PAUSE_MS = 200, MOST_PAUSE_MS = 5000, ADDRESS = 1024 };
 
 typedef struct lend {
@@ -23,7 +24,6 @@ typedef struct lend {
     uint16_t port;     /* where beacons come, 0: off */
     char name[64];     /* that the hub gave, to be asked for again */
     char hub[ADDRESS]; /* joined last, or tried */
-    bool found;        /* by its beacon */
     bool joined;       /* this time */
     bool ever;         /* joined */
 } lend;
@@ -75,13 +75,14 @@ static void tell_joined(lend *l, worker *self) {
     if (l->options.ready) l->options.ready(l->options.context, l->name, shown);
 }
 
-/* Who found the hub by its beacon is reached the way that leads there. */
+/* Others reach a worker the way that leads to its hub, unless it is told another. */
 static shoal_status listen_for(lend *l, wire_peer *wire) {
     const char *listen = l->options.listen ? l->options.listen : getenv("SHOAL_LISTEN");
+    const char *tcp = strstr(l->hub, "tcp://");
     char host[64] = "", own[64];
-    if (!listen && l->found) {
-        snprintf(host, sizeof host, "%.*s", (int)strcspn(l->hub + 6, ":"), l->hub + 6);
-        if (base_os_route(host, own, sizeof own)) listen = own;
+    if (!listen && tcp) {
+        snprintf(host, sizeof host, "%.*s", (int)strcspn(tcp + 6, ":"), tcp + 6);
+        if (base_os_route(host, own, sizeof own) && strncmp(own, "127.", 4) != 0) listen = own;
     }
     return wire_listen_for(wire, l->hub, listen);
 }
@@ -132,7 +133,6 @@ static shoal_status try_beacons(lend *l) {
     while (!stopped(l)) {
         status = wire_beacon_find(l->port, deadline, l->options.stop, l->hub, sizeof l->hub);
         if (status != SHOAL_OK) break;
-        l->found = true;
         status = live(l);
         if (status == SHOAL_OK || l->joined) return status;
         tried = status;
@@ -146,7 +146,7 @@ static shoal_status try_beacons(lend *l) {
 /* The hub that was named; else the one of this machine; else one that announces itself. */
 static shoal_status try_hubs(lend *l) {
     char message[512], why[512];
-    l->found = l->joined = false;
+    l->joined = false;
     snprintf(l->hub, sizeof l->hub, "%s", l->named ? l->named : "shm:hub");
     shoal_status status = live(l);
     if (status != SHOAL_NOT_FOUND || l->joined || l->named || !l->port) return status;
@@ -193,11 +193,15 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
                          strlen(l.named), ADDRESS - 1);
     uint32_t pause = LEAST_PAUSE_MS;
     bool told = false;
+    int refusals = 0;
     while (true) {
         shoal_status status = try_hubs(&l);
-        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !api_may_pass(status))
-            return status;
-        if (l.joined) {
+        /* A mistake of the hub's, or its owner's, may be mended. */
+        bool again = api_may_pass(status) || (status == SHOAL_DENIED && refusals++ < REFUSALS);
+        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !again) return status;
+        if (status == SHOAL_DENIED) pause = MOST_PAUSE_MS;
+        if (l.joined) refusals = 0;
+        if (l.joined && status != SHOAL_DENIED) {
             pause = LEAST_PAUSE_MS;
             told = false;
         }

@@ -16,6 +16,7 @@ shoal_status shoal_apply(shoal_session *session, uint16_t op, shoal_tensor *cons
     if (status == SHOAL_OK && api_trace_is_full(session))
         status = api_flush(session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&session->lock);
+    for (uint16_t o = 0; o < n_outputs && status != SHOAL_OK; o++) shoal_tensor_free(&outputs[o]);
     return status;
 }
 

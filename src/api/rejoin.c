@@ -35,6 +35,7 @@ void api_forget(shoal_session *session) {
         free(item);
     }
     base_map_fini(&session->failures);
+    api_recorded_forget(session);
     free(session->first_failure.message);
     session->first_failure = (api_failure){0};
     session->n_times = 0;
@@ -112,6 +113,7 @@ static shoal_status begin(shoal_session *session) {
 shoal_status api_check(shoal_session *session) {
     if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");
     shoal_status status = worker_state(session->worker);
+    if (status == SHOAL_OK && api_scope_now()) status = api_scope_refresh(session);
     if (status == SHOAL_OK || session->hub) return status;
     if (!session->rejoining) SHOAL_TRY(begin(session));
     if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");

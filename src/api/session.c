@@ -20,6 +20,7 @@ shoal_status api_wait(const shoal_session *session, bool (*done)(void *context),
         int64_t slice = base_now() + 100 * BASE_MS;
         shoal_status status = wire_wait(wire, done, context, slice < deadline ? slice : deadline);
         if (status != SHOAL_TIMEOUT || base_now() >= deadline) return status;
+        if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");
         if (session->options.interrupted && session->options.interrupted(session->options.context))
             return base_fail(SHOAL_INTERRUPTED, "the wait was interrupted");
     }
@@ -33,8 +34,12 @@ shoal_status api_wait_begin(shoal_session *session, shoal_status status) {
 
 void api_wait_end(shoal_session *session) {
     pthread_mutex_lock(&session->lock);
-    if (--session->waits == 0) pthread_cond_broadcast(&session->calm);
+    api_wait_over(session);
     pthread_mutex_unlock(&session->lock);
+}
+
+void api_wait_over(shoal_session *session) {
+    if (--session->waits == 0) pthread_cond_broadcast(&session->calm);
 }
 
 /* ---- what the hub tells ---- */
@@ -59,11 +64,38 @@ void api_failure_forget(shoal_session *session, uint64_t value) {
     free(failure);
 }
 
+void api_recorded_forget(shoal_session *session) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&session->recorded, &at, &key, &item)) api_recorded_release(item);
+    base_map_fini(&session->recorded);
+}
+
+static const shoal_graph *find_recorded(void *context, uint64_t stamp) {
+    const shoal_session *session = context;
+    const api_recorded *recorded = base_map_get(&session->recorded, stamp);
+    return recorded ? graph_data(recorded->graph) : NULL;
+}
+
+/* Under news. With the user's lines in the place of numbers of nodes. */
+static void take_failure(shoal_session *session, const Shoal__Outcome *outcome) {
+    base_str text = {0};
+    Shoal__Error error = *outcome->error;
+    if (graph_put_lines(error.message, find_recorded, session, &text) == SHOAL_OK)
+        error.message = text.data;
+    for (size_t i = 0; i < outcome->n_outputs; i++)
+        note_failure(session, outcome->outputs[i], &error);
+    base_str_fini(&text);
+}
+
 /* Under news. */
 static void take_outcome(shoal_session *session, const Shoal__Outcome *outcome) {
     if (session->outstanding) session->outstanding--;
-    for (size_t i = 0; outcome->error && i < outcome->n_outputs; i++)
-        note_failure(session, outcome->outputs[i], outcome->error);
+    if (outcome->error)
+        take_failure(session, outcome);
+    else if (outcome->n_outputs)
+        api_recorded_release(base_map_remove(&session->recorded, outcome->outputs[0]));
     api_times *times = &session->times[session->n_times++ % API_TIMES];
     *times = (api_times){.program = outcome->program};
     for (size_t i = 0; i < outcome->n_slots && times->n < 64; i++)
@@ -106,40 +138,62 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
     uint64_t token = kind == SHOAL__KIND__STATUS ? ((const Shoal__Status *)message)->token
                                                  : ((const Shoal__Explained *)message)->token;
     pthread_mutex_lock(&session->news);
-    bool wanted = token == session->answer.token && !session->answer.there;
-    if (wanted) {
-        session->answer.message = message;
-        session->answer.there = true;
+    for (size_t i = 0; i < session->questions.count && message; i++) {
+        api_question *question = session->questions.data[i];
+        if (question->token != token || question->answer) continue;
+        question->answer = message;
+        message = NULL;
     }
     pthread_mutex_unlock(&session->news);
-    if (!wanted) wire_unpacked_free(message); /* its asker gave up */
+    wire_unpacked_free(message); /* its asker gave up */
     return SHOAL_OK;
 }
 
 static bool answered(void *context) {
-    shoal_session *session = context;
+    api_question *question = context;
+    shoal_session *session = question->session;
     pthread_mutex_lock(&session->news);
-    bool there = session->answer.there;
+    bool there = question->answer;
     pthread_mutex_unlock(&session->news);
     return there || worker_state(session->worker) != SHOAL_OK;
 }
 
-shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
+static shoal_status question_begin(api_question *question, uint64_t *token) {
+    shoal_session *session = question->session;
+    pthread_mutex_lock(&session->news);
+    *token = question->token = ++session->next_token;
+    bool listed = base_vec_push(&session->questions, question);
+    pthread_mutex_unlock(&session->news);
+    return listed ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+static void question_end(api_question *question) {
+    shoal_session *session = question->session;
+    pthread_mutex_lock(&session->news);
+    for (size_t i = 0; i < session->questions.count; i++)
+        if (session->questions.data[i] == question)
+            session->questions.data[i] = session->questions.data[--session->questions.count];
+    pthread_mutex_unlock(&session->news);
+}
+
+shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *message,
                      uint64_t *token, ProtobufCMessage **answer) {
+    api_question question = {.session = session};
+    *answer = NULL;
     SHOAL_TRY(worker_state(session->worker));
-    pthread_mutex_lock(&session->news);
-    *token = session->answer.token = ++session->next_token;
-    session->answer.there = false;
-    pthread_mutex_unlock(&session->news);
-    SHOAL_TRY(worker_send(session->worker, kind, question));
-    shoal_status status = api_wait(session, answered, session);
-    pthread_mutex_lock(&session->news);
-    *answer = session->answer.there ? session->answer.message : NULL;
-    session->answer = (api_answer){0};
-    pthread_mutex_unlock(&session->news);
-    if (*answer) return SHOAL_OK;
-    if (status == SHOAL_OK) status = worker_state(session->worker);
-    return base_fail_prefix(status, "asking the hub: ");
+    SHOAL_TRY(question_begin(&question, token));
+    shoal_status status = worker_send(session->worker, kind, message);
+    if (status == SHOAL_OK) {
+        session->waits++;
+        pthread_mutex_unlock(&session->lock);
+        status = api_wait(session, answered, &question);
+        if (status == SHOAL_OK && !question.answer) status = worker_state(session->worker);
+        pthread_mutex_lock(&session->lock);
+        api_wait_over(session);
+    }
+    question_end(&question);
+    *answer = question.answer;
+    return *answer ? SHOAL_OK : base_fail_prefix(status, "asking the hub: ");
 }
 
 /* ---- opening ---- */
@@ -263,6 +317,7 @@ void shoal_session_close(shoal_session **out) {
     if (!session) return;
     pthread_mutex_lock(&session->lock);
     session->closed = true;
+    while (session->waits) pthread_cond_wait(&session->calm, &session->lock);
     api_rejoin_end(session);
     /* Handlers of this session use the worker until it is gone. */
     worker *ending = session->worker;
@@ -288,7 +343,7 @@ void api_session_release(shoal_session *session) {
     free(session->uploads);
     free(session->programs.data);
     free(session->workers.data);
-    wire_unpacked_free(session->answer.message);
+    free(session->questions.data);
     free((char *)session->options.hub);
     free((char *)session->options.backend);
     free((char *)session->options.name);

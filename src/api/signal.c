@@ -250,7 +250,11 @@ static void note_worker(shoal_session *session, const Shoal__SlotStatus *slot) {
 }
 
 /* Asks the hub when the pool has changed, or a while has passed: speeds may be known by now. */
-static shoal_status refresh_workers(shoal_session *session) {
+shoal_status api_scope_refresh(shoal_session *session) {
+    pthread_rwlock_rdlock(&lock);
+    bool scoped = described.list.count;
+    pthread_rwlock_unlock(&lock);
+    if (!scoped) return SHOAL_OK;
     uint64_t epoch = worker_epoch(session->worker);
     int64_t now = base_now();
     if (session->workers.count && epoch == session->workers_epoch &&
@@ -316,7 +320,6 @@ static shoal_status list_workers(shoal_session *session, const plan_signal *sign
 static shoal_status place_by(const plan_signal *signal, shoal_tensor *x, bool copies,
                              shoal_tensor **out) {
     shoal_session *session = x->session;
-    SHOAL_TRY(refresh_workers(session));
     size_t room = session->workers.count + signal->n_workers + 1;
     uint32_t *slots = calloc(room, sizeof *slots), parts[SHOAL_MAX_RANK], n = 0;
     double *weights = calloc(room + SHOAL_MAX_RANK, sizeof *weights);
@@ -436,6 +439,7 @@ shoal_status shoal_signal_place(shoal_tensor *x, const char *name, shoal_tensor 
     *out = NULL;
     pthread_mutex_lock(&x->session->lock);
     shoal_status status = api_check(x->session);
+    if (status == SHOAL_OK) status = api_scope_refresh(x->session);
     if (status == SHOAL_OK) status = place_named(x, name, out);
     pthread_mutex_unlock(&x->session->lock);
     return status;

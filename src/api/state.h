@@ -18,7 +18,8 @@ enum {
     API_WHOLE_NODES = 1 << 18, /* of a scope that is one program */
     API_PROGRAMS = 256,
     API_OUTSTANDING = 64,
-    API_TIMES = 128
+    API_TIMES = 128,
+    API_RECENT = 2048
 };
 
 /* How a tensor came to be, kept for gradients: an operation with its operands, or nothing but a
@@ -108,17 +109,23 @@ typedef struct api_source {
     Shoal__Events *answer;
 } api_source;
 
-/* The answer to a question. */
-typedef struct api_answer {
+/* What was recorded of a program: where its lines are. Shared, counted. */
+typedef struct api_recorded {
+    atomic_int refs;
+    graph *graph;
+} api_recorded;
+
+/* A question that a thread of the session waits for the answer of. */
+typedef struct api_question {
+    shoal_session *session;
     uint64_t token;
-    bool there;
-    ProtobufCMessage *message;
-} api_answer;
+    ProtobufCMessage *answer; /* NULL until it is there */
+} api_question;
 
 struct shoal_session {
     pthread_mutex_t lock;
     atomic_int refs; /* the session itself and each tensor */
-    bool closed;
+    atomic_bool closed;
     worker *worker;
     hub *hub;              /* of an embedded pool */
     shoal_options options; /* settled; texts are owned */
@@ -159,11 +166,14 @@ struct shoal_session {
     /* Guarded by `news`, written under the pump. */
     pthread_mutex_t news;
     uint32_t outstanding;
-    base_map failures;         /* value -> api_failure */
+    base_map failures; /* value -> api_failure */
+    base_map recorded; /* first output of a run that is on its way or failed -> api_recorded */
+    uint64_t recent[API_RECENT]; /* these outputs, in turn */
+    uint64_t n_recent;
     api_failure first_failure; /* since the last sync */
     api_times times[API_TIMES];
     uint64_t n_times;
-    api_answer answer;
+    BASE_VEC(api_question *) questions;
     uint64_t next_token;
     uint64_t events_token;          /* of the question for events; 0: none */
     bool hub_told;                  /* the hub has answered that one */
@@ -189,11 +199,15 @@ void api_number_from(shoal_session *session);
  * is a failure, which it returns: then there is nothing to wait for, and nothing to end. */
 shoal_status api_wait_begin(shoal_session *session, shoal_status status) SHOAL_CHECK_RESULT;
 void api_wait_end(shoal_session *session);
+/* The same for who holds the lock again. */
+void api_wait_over(shoal_session *session);
 void api_session_release(shoal_session *session);
 void api_failure_forget(shoal_session *session, uint64_t value);
-/* Waits until done(context), the session's timeout, or its interruption. */
+/* Waits until done(context), the session's timeout, its interruption or its end. Without the lock.
+ */
 shoal_status api_wait(const shoal_session *session, bool (*done)(void *context), void *context);
-/* Asks the hub and waits for the answer, to be freed with protobuf_c_message_free_unpacked. */
+/* Asks the hub and waits for the answer, to be freed with wire_unpacked_free; called with the lock,
+ * which is given up for the wait. */
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *question,
                      uint64_t *token, ProtobufCMessage **answer);
 
@@ -202,8 +216,9 @@ bool api_may_pass(shoal_status status);
 
 /* rejoin.c */
 
-/* Whether the session is open and its hub there; begins to join it again when it is not. At the
- * beginning of a call, with the lock held. */
+/* Whether the session is open and its hub there; begins to join it again when it is not. In a
+ * scope, also learns which workers there are. At the beginning of a call, with the lock held, which
+ * may be given up for a while. */
 shoal_status api_check(shoal_session *session);
 /* Whether the tensor's value may still be there; with the lock held. */
 shoal_status api_check_era(const shoal_tensor *tensor);
@@ -223,6 +238,9 @@ typedef struct api_scope {
 const api_scope *api_scope_now(void);
 /* The scope that a node of a graph was made in, by what the graph says of it. */
 void api_scope_of(const char *text, api_scope *out);
+/* Before operands are brought anywhere: learns which workers there are, where signals are
+ * described. May give the lock up and wait for the hub. */
+shoal_status api_scope_refresh(shoal_session *session);
 /* Until api_scope_pop, operations are those of the scope. */
 shoal_status api_scope_push(const api_scope *scope);
 void api_scope_pop(void);
@@ -279,9 +297,19 @@ typedef struct api_submission {
 } api_submission;
 
 void api_submission_fini(api_submission *s);
+/* Back-pressure, at the beginning of what may submit: when too many programs are on their way,
+ * waits until half of them are through, rather than to be woken by each. The lock is given up
+ * meanwhile, so that whoever is asked for an interruption may wait for a thread that wants it. */
+shoal_status api_room(shoal_session *session) SHOAL_CHECK_RESULT;
+/* Takes the graph over; with one reference. */
+shoal_status api_recorded_new(graph **g, api_recorded **out) SHOAL_CHECK_RESULT;
+/* NULL is fine. */
+void api_recorded_release(api_recorded *recorded);
+/* Nothing is on its way any more; `news` held. */
+void api_recorded_forget(shoal_session *session);
 /* Sends it with what has been uploaded and given back since the last one. key: what the program is
- * known by. Waits when too many are on their way. */
-shoal_status api_submission_send(shoal_session *session, const shoal_graph *recorded,
+ * known by. After a failure it was not sent, and nothing is noted of it. */
+shoal_status api_submission_send(shoal_session *session, api_recorded *recorded,
                                  const base_str *key, api_submission *s);
 /* Submits what is recorded. home: also brings this value into the client's memory, as value
  * *home_value, at `data`. */

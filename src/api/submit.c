@@ -3,11 +3,29 @@
 #include "api/state.h"
 
 #include "backend/ref/ref.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- programs ---- */
+
+/* ---- what was recorded ---- */
+
+shoal_status api_recorded_new(graph **g, api_recorded **out) {
+    *out = calloc(1, sizeof **out);
+    if (!*out) return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    atomic_init(&(*out)->refs, 1);
+    (*out)->graph = *g;
+    *g = NULL;
+    return SHOAL_OK;
+}
+
+void api_recorded_release(api_recorded *recorded) {
+    if (!recorded || atomic_fetch_sub(&recorded->refs, 1) != 1) return;
+    graph_destroy(&recorded->graph);
+    free(recorded);
+}
 
 void api_submission_fini(api_submission *s) {
     base_str_fini(&s->simplified);
@@ -49,39 +67,51 @@ static shoal_status simplify(const shoal_graph *recorded, base_str *out) {
     return status;
 }
 
-/* Finds the program among those the hub knows, or gives it a number and encodes it. */
-static shoal_status number_program(shoal_session *session, const shoal_graph *recorded,
-                                   const base_str *key, api_submission *s) {
-    uint64_t hash = base_hash(key->data, key->size);
-    size_t oldest = 0;
+/* Finds the program among those the hub knows; NULL: it is new. */
+static api_program *find_program(shoal_session *session, const base_str *key, uint64_t hash) {
     for (size_t i = 0; i < session->programs.count; i++) {
         api_program *program = &session->programs.data[i];
-        if (program->used < session->programs.data[oldest].used) oldest = i;
-        if (program->hash != hash || program->key.size != key->size ||
-            memcmp(program->key.data, key->data, key->size))
-            continue;
-        program->used = ++session->clock;
-        s->message.program = program->id;
-        return SHOAL_OK;
+        if (program->hash == hash && program->key.size == key->size &&
+            !memcmp(program->key.data, key->data, key->size))
+            return program;
     }
-    s->message.program = session->next_program++;
-    SHOAL_TRY(simplify(recorded, &s->simplified));
+    return NULL;
+}
+
+/* A program that is new: its number, its graph for the message, and all that is needed to note it
+ * once the hub has been told. */
+static shoal_status new_program(shoal_session *session, const shoal_graph *recorded,
+                                const base_str *key, api_submission *s, api_program *out) {
+    *out = (api_program){.id = session->next_program, .hash = base_hash(key->data, key->size)};
+    if (!base_vec_reserve(&session->programs)) return SHOAL_NO_MEMORY;
+    graph *numbered;
+    SHOAL_TRY(graph_new(0, &numbered));
+    shoal_status status = graph_number_lines(recorded, numbered);
+    if (status == SHOAL_OK) status = simplify(graph_data(numbered), &s->simplified);
+    graph_destroy(&numbered);
+    SHOAL_TRY(status);
     s->message.graph = (ProtobufCBinaryData){s->simplified.size, (uint8_t *)s->simplified.data};
-    api_program program = {s->message.program, hash, {0}, ++session->clock};
-    base_str_bytes(&program.key, key->data, key->size);
-    SHOAL_TRY(base_str_status(&program.key));
+    base_str_bytes(&out->key, key->data, key->size);
+    return base_str_status(&out->key);
+}
+
+/* The hub knows the program now; it forgets the one that was not used for longest. */
+static void note_program(shoal_session *session, const api_program *program) {
+    size_t oldest = 0;
+    session->next_program++;
     if (session->programs.count < API_PROGRAMS) {
-        if (base_vec_push(&session->programs, program)) return SHOAL_OK;
-        base_str_fini(&program.key);
-        return SHOAL_NO_MEMORY;
+        session->programs.data[session->programs.count++] = *program;
+        return;
     }
+    for (size_t i = 1; i < session->programs.count; i++)
+        if (session->programs.data[i].used < session->programs.data[oldest].used) oldest = i;
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.n_programs = 1;
     release.programs = &session->programs.data[oldest].id;
-    shoal_status status = worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base);
+    if (worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base) != SHOAL_OK)
+        base_log(BASE_DEBUG, "client", "%s", shoal_error_message());
     base_str_fini(&session->programs.data[oldest].key);
-    session->programs.data[oldest] = program;
-    return status;
+    session->programs.data[oldest] = *program;
 }
 
 static uint32_t outstanding(shoal_session *session) {
@@ -96,51 +126,85 @@ static bool half_through(void *context) {
     return outstanding(session) <= API_OUTSTANDING / 2 || worker_state(session->worker) != SHOAL_OK;
 }
 
-/* Back-pressure: at most so many programs are on their way. Who is that far ahead waits until half
- * of them are through, rather than to be woken by each. */
-static shoal_status await_room(shoal_session *session) {
+/* Waits without the lock, as long as any come through. */
+shoal_status api_room(shoal_session *session) {
+    shoal_status status = worker_state(session->worker);
     uint32_t n = outstanding(session), before;
-    if (n < API_OUTSTANDING) return worker_state(session->worker);
-    shoal_status status;
-    do { /* as long as any come through */
+    if (status != SHOAL_OK || n < API_OUTSTANDING) return status;
+    session->waits++;
+    pthread_mutex_unlock(&session->lock);
+    do {
         before = n;
         status = api_wait(session, half_through, session);
         n = outstanding(session);
     } while (status == SHOAL_TIMEOUT && n < before);
-    SHOAL_TRY(status);
-    return worker_state(session->worker);
+    if (status == SHOAL_OK) status = worker_state(session->worker);
+    pthread_mutex_lock(&session->lock);
+    api_wait_over(session);
+    return status == SHOAL_OK ? api_check(session) : status;
 }
 
-shoal_status api_submission_send(shoal_session *session, const shoal_graph *recorded,
-                                 const base_str *key, api_submission *s) {
-    SHOAL_TRY(number_program(session, recorded, key, s));
-    SHOAL_TRY(list_uploads(session, s));
-    s->message.release = session->released.data;
-    s->message.n_release = session->released.count;
-    SHOAL_TRY(await_room(session));
+static void note_submit(shoal_session *session, const shoal_graph *recorded,
+                        const api_submission *s) {
+    base_events *events = worker_events(session->worker);
+    if (!base_events_on(events)) return;
+    shoal_event event = {.kind = SHOAL_EVENT_SUBMIT,
+                         .instance = s->message.program & 0xFFFFFFFFFF,
+                         .bytes = s->message.graph.len,
+                         .slot = worker_home(session->worker),
+                         .peer = SHOAL_NO_SLOT};
+    worker_label(recorded, 0, recorded->n_nodes, &event);
+    base_events_put(events, &event);
+}
+
+/* Until the program is through, or for a while when it fails, messages may have to name a line.
+ * `news` held. */
+static void keep_recorded(shoal_session *session, api_recorded *recorded, const api_submission *s) {
+    if (!s->message.n_outputs) return;
+    uint64_t *place = &session->recent[session->n_recent++ % API_RECENT];
+    if (*place) api_recorded_release(base_map_remove(&session->recorded, *place));
+    *place = s->message.outputs[0];
+    if (base_map_set(&session->recorded, s->message.outputs[0], recorded) == SHOAL_OK)
+        atomic_fetch_add(&recorded->refs, 1);
+}
+
+static shoal_status send(shoal_session *session, api_recorded *recorded, api_submission *s) {
     pthread_mutex_lock(&session->news);
     session->outstanding++;
+    keep_recorded(session, recorded, s);
     pthread_mutex_unlock(&session->news);
-    base_events *events = worker_events(session->worker);
-    if (base_events_on(events)) {
-        shoal_event event = {.kind = SHOAL_EVENT_SUBMIT,
-                             .instance = s->message.program & 0xFFFFFFFFFF,
-                             .bytes = s->message.graph.len,
-                             .slot = worker_home(session->worker),
-                             .peer = SHOAL_NO_SLOT};
-        worker_label(recorded, 0, recorded->n_nodes, &event);
-        base_events_put(events, &event);
-    }
+    note_submit(session, graph_data(recorded->graph), s);
     shoal_status status = worker_send(session->worker, SHOAL__KIND__SUBMIT, &s->message.base);
-    if (status == SHOAL_OK) {
-        session->released.count = 0;
-        session->n_uploads = 0;
-        return SHOAL_OK;
-    }
+    if (status == SHOAL_OK) return SHOAL_OK;
     pthread_mutex_lock(&session->news);
     session->outstanding--;
+    if (s->message.n_outputs)
+        api_recorded_release(base_map_remove(&session->recorded, s->message.outputs[0]));
     pthread_mutex_unlock(&session->news);
     return status;
+}
+
+/* What the hub knows is noted once it has been told, and not before. */
+shoal_status api_submission_send(shoal_session *session, api_recorded *recorded,
+                                 const base_str *key, api_submission *s) {
+    api_program fresh = {0};
+    api_program *known = find_program(session, key, base_hash(key->data, key->size));
+    shoal_status status = SHOAL_OK;
+    if (!known) status = new_program(session, graph_data(recorded->graph), key, s, &fresh);
+    if (status == SHOAL_OK) status = list_uploads(session, s);
+    s->message.program = known ? known->id : fresh.id;
+    s->message.release = session->released.data;
+    s->message.n_release = session->released.count;
+    if (status == SHOAL_OK) status = send(session, recorded, s);
+    if (status != SHOAL_OK) {
+        base_str_fini(&fresh.key);
+        return status;
+    }
+    session->released.count = 0;
+    session->n_uploads = 0;
+    (known ? known : &fresh)->used = ++session->clock;
+    if (!known) note_program(session, &fresh);
+    return SHOAL_OK;
 }
 
 /* ---- the trace ---- */
@@ -148,6 +212,7 @@ shoal_status api_submission_send(shoal_session *session, const shoal_graph *reco
 /* The part of the trace that live handles, and the value that is to come home, depend on. */
 typedef struct cut {
     graph *graph;
+    api_recorded *recorded; /* which has the graph, once it is to be sent */
     base_str key;
     shoal_tensor **handles; /* per output that a handle is for */
     size_t n_handles;
@@ -156,6 +221,7 @@ typedef struct cut {
 
 static void cut_fini(cut *c) {
     graph_destroy(&c->graph);
+    api_recorded_release(c->recorded);
     base_str_fini(&c->key);
     free(c->handles);
 }
@@ -201,7 +267,7 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c
     s->message.inputs = session->input_values.data;
     s->message.n_inputs = session->input_values.count;
     SHOAL_TRY(status);
-    SHOAL_TRY(graph_encode(graph_data(c->graph), true, &c->key));
+    SHOAL_TRY(graph_encode(graph_data(c->graph), false, &c->key));
     base_str_bytes(&c->key, c->home, s->message.n_home * sizeof *c->home);
     return base_str_status(&c->key);
 }
@@ -234,6 +300,7 @@ static shoal_status send_released(shoal_session *session) {
 
 shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
                        uint64_t *home_value) {
+    SHOAL_TRY(api_room(session));
     api_drain(session);
     if (nothing_to_do(session, home)) {
         clear_trace(session);
@@ -242,11 +309,16 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
     api_submission s = {.message = SHOAL__SUBMIT__INIT};
     cut c = {0};
     shoal_status status = cut_trace(session, home, &c, &s);
+    bool expects = false;
     if (status == SHOAL_OK && home) {
         *home_value = s.outputs[s.message.n_outputs - 1];
         status = worker_expect(session->worker, *home_value, data, bytes);
+        expects = status == SHOAL_OK;
     }
-    if (status == SHOAL_OK) status = api_submission_send(session, graph_data(c.graph), &c.key, &s);
+    if (status == SHOAL_OK) status = api_recorded_new(&c.graph, &c.recorded);
+    if (status == SHOAL_OK) status = api_submission_send(session, c.recorded, &c.key, &s);
+    if (status != SHOAL_OK && expects)
+        status = worker_collect(session->worker, *home_value, status);
     if (status == SHOAL_OK) {
         for (size_t i = 0; i < c.n_handles; i++) {
             c.handles[i]->value = s.outputs[i];
@@ -280,14 +352,13 @@ shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool 
         status = api_ask(session, SHOAL__KIND__EXPLAIN_ASK, &ask.base, &ask.token, &answer);
     }
     if (status == SHOAL_OK) {
-        session->n_uploads = 0;
         const Shoal__Explained *explained = (const Shoal__Explained *)answer;
         if (explained->error)
             status =
                 base_fail((shoal_status)explained->error->status, "%s", explained->error->message);
         else
             *out = strdup(json ? explained->json : explained->text);
-        protobuf_c_message_free_unpacked(answer, NULL);
+        wire_unpacked_free(answer);
     }
     cut_fini(&c);
     api_submission_fini(&s);

@@ -1,5 +1,8 @@
 #include "base/map.h"
 
+#include "base/os.h"
+
+#include <stdatomic.h>
 #include <stdlib.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -20,10 +23,23 @@ void base_map_fini(base_map *map) {
     base_map_init(map);
 }
 
+/* Of this process: keys are others' numbers, and nobody outside can choose ones that collide. */
+static uint64_t seed(void) {
+    static _Atomic uint64_t kept;
+    uint64_t s = atomic_load_explicit(&kept, memory_order_relaxed);
+    if (s) return s;
+    if (base_os_random(&s, sizeof s) != SHOAL_OK) s = (uint64_t)(uintptr_t)&kept;
+    uint64_t none = 0;
+    s |= 1;
+    return atomic_compare_exchange_strong(&kept, &none, s) ? s : none;
+}
+
 /* The entry of the key, or the first free one on its way. */
 static struct base_map_entry *find(const base_map *map, uint64_t key) {
-    /* Fibonacci hashing: ids count up, and neighbours must not cluster. */
-    size_t at = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (map->room - 1);
+    /* Two rounds of multiplying: ids count up, and neighbours must not cluster. */
+    uint64_t hash = (key ^ seed()) * 0x9E3779B97F4A7C15u;
+    hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93u;
+    size_t at = (size_t)(hash >> 20) & (map->room - 1);
     while (map->entries[at].value &&
            (map->entries[at].value == &gone || map->entries[at].key != key))
         at = (at + 1) & (map->room - 1);

@@ -64,6 +64,35 @@ static void equal_graphs_give_equal_bytes(void **state) {
     base_str_fini(&d);
 }
 
+/* As many regions as an operation takes. */
+static void many_bodies(void **state) {
+    enum { BODIES = 6 };
+    graph *g, *back;
+    const shoal_graph *bodies[BODIES];
+    uint32_t out;
+    ok(graph_new(0, &g));
+    uint32_t index = test_constant(g, SCALAR(I32), &(int32_t){3}, 4), x = test_input(g, T(F32, 4));
+    for (int i = 0; i < BODIES; i++) {
+        graph *body;
+        ok(graph_add_region(g, &body));
+        uint32_t in = test_input(body, T(F32, 4));
+        for (int k = 0; k < i; k++) in = test_add(body, GRAPH_NEGATE, VALUES(in), NULL, 0);
+        ok(graph_add_output(body, in));
+        bodies[i] = graph_data(body);
+    }
+    ok(graph_add(g, GRAPH_CASE, (uint32_t[]){index, x}, 2, NULL, 0, bodies, BODIES, &out));
+    ok(graph_add_output(g, out));
+    base_str s = encoded(graph_data(g), true);
+    ok(graph_decode(s.data, s.size, 0, &back));
+    assert_int_equal(graph_data(back)->nodes[1].n_regions, BODIES);
+    base_str again = encoded(graph_data(back), true);
+    assert_same(&s, &again);
+    base_str_fini(&s);
+    base_str_fini(&again);
+    graph_destroy(&back);
+    graph_destroy(&g);
+}
+
 /* Packs a module that was put together by hand and decodes it. */
 static shoal_status decode_module(const Shoal__Ir__Module *m) {
     size_t size = shoal__ir__module__get_packed_size(m);
@@ -131,9 +160,8 @@ static void the_limit_holds(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(equal_graphs_give_equal_bytes),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(round_trip),      cmocka_unit_test(equal_graphs_give_equal_bytes),
+        cmocka_unit_test(many_bodies),     cmocka_unit_test(refusals),
         cmocka_unit_test(the_limit_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

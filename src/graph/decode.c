@@ -65,15 +65,16 @@ static shoal_status take_region(decoder *d, uint32_t function, uint32_t number,
 static shoal_status read_node(decoder *d, uint32_t function, const Shoal__Ir__Node *node,
                               graph *to) {
     shoal_attr attrs[SHOAL_ATTR_KEY_COUNT] = {0};
-    const shoal_graph *regions[4];
     const char *location = NULL, *scope = NULL;
     if (node->operation >= d->module->n_operations)
         return base_fail(SHOAL_FORMAT, "operation %u of %zu", node->operation,
                          d->module->n_operations);
-    if (node->n_attributes > SHOAL_ATTR_KEY_COUNT || node->n_regions > 4 ||
+    if (node->n_attributes > SHOAL_ATTR_KEY_COUNT || node->n_regions > UINT16_MAX ||
         node->n_inputs > UINT32_MAX)
         return base_fail(SHOAL_FORMAT, "%zu attributes, %zu regions and %zu operands",
                          node->n_attributes, node->n_regions, node->n_inputs);
+    const shoal_graph **regions = base_arena_array(d->arena, const shoal_graph *, node->n_regions);
+    if (!regions) return SHOAL_NO_MEMORY;
     for (size_t i = 0; i < node->n_attributes; i++)
         SHOAL_TRY(read_attr(node->attributes[i], &attrs[i]));
     for (size_t i = 0; i < node->n_regions; i++)

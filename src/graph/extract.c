@@ -1,6 +1,7 @@
 /* Copies of subgraphs. */
 #include "graph/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,17 +9,31 @@
 #define NOT_NEEDED UINT32_MAX
 #define NEEDED (UINT32_MAX - 1)
 
-static shoal_status copy_node(const shoal_graph *from, const shoal_node *node, uint32_t *map,
+/* What becomes of the places in the user's program. */
+typedef enum lines { LINES_KEPT, LINES_NUMBERED, LINES_LEFT_OUT } lines;
+
+static shoal_status copy_body(graph *to, const shoal_graph *from, lines how,
+                              const shoal_graph **out);
+
+static shoal_status copy_node(const shoal_graph *from, uint32_t n, lines how, uint32_t *map,
                               graph *to) {
+    const shoal_node *node = &from->nodes[n];
+    char number[32];
+    const char *line = how == LINES_LEFT_OUT ? NULL : node->location;
+    if (line && how == LINES_NUMBERED) {
+        snprintf(number, sizeof number, GRAPH_LINE_BEGIN "%u" GRAPH_LINE_END, n);
+        line = number;
+    }
     uint32_t few[8], first, *inputs = few;
     if (node->n_inputs > 8 && !(inputs = malloc(node->n_inputs * sizeof *inputs)))
         return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", node->n_inputs);
     for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = map[node->inputs[i]];
     const shoal_graph **regions =
         base_arena_alloc_array(graph_arena(to), sizeof *regions, node->n_regions);
-    shoal_status status = regions ? graph_at(to, node->location, node->scope) : SHOAL_NO_MEMORY;
+    shoal_status status = regions ? graph_at(to, line, node->scope) : SHOAL_NO_MEMORY;
     for (uint16_t i = 0; i < node->n_regions && status == SHOAL_OK; i++)
-        status = graph_copy_body(to, node->regions[i], &regions[i]);
+        status =
+            copy_body(to, node->regions[i], how == LINES_KEPT ? how : LINES_LEFT_OUT, &regions[i]);
     if (status == SHOAL_OK)
         status = graph_add(to, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
                            regions, node->n_regions, &first);
@@ -47,7 +62,8 @@ static uint32_t mark(const shoal_graph *from, uint32_t *map) {
 }
 
 static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
-                            const uint32_t *outputs, uint32_t n_outputs, uint32_t *map, graph *to) {
+                            const uint32_t *outputs, uint32_t n_outputs, lines how, uint32_t *map,
+                            graph *to) {
     for (uint32_t i = 0; i < n_inputs; i++)
         SHOAL_TRY(graph_add_input(to, &from->values[inputs[i]].type, &map[inputs[i]]));
     for (uint32_t i = 0; i < n_outputs; i++)
@@ -63,27 +79,78 @@ static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uin
         bool needed = false;
         for (uint16_t i = 0; i < node->n_outputs; i++)
             needed = needed || map[node->first_output + i] == NEEDED;
-        if (needed) SHOAL_TRY(copy_node(from, node, map, to));
+        if (needed) SHOAL_TRY(copy_node(from, n, how, map, to));
     }
     for (uint32_t i = 0; i < n_outputs; i++) SHOAL_TRY(graph_add_output(to, map[outputs[i]]));
     return SHOAL_OK;
 }
 
-shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
-                           const uint32_t *outputs, uint32_t n_outputs, graph *to) {
+static shoal_status extract_with(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
+                                 const uint32_t *outputs, uint32_t n_outputs, lines how,
+                                 graph *to) {
     uint32_t *map = malloc((from->n_values + (size_t)1) * sizeof *map);
     if (!map) return base_fail(SHOAL_NO_MEMORY, "no memory for %u values", from->n_values);
     memset(map, 0xff, from->n_values * sizeof *map); /* NOT_NEEDED */
-    shoal_status status = extract(from, inputs, n_inputs, outputs, n_outputs, map, to);
+    shoal_status status = extract(from, inputs, n_inputs, outputs, n_outputs, how, map, to);
     free(map);
     return status;
 }
 
-shoal_status graph_copy_body(graph *to, const shoal_graph *from, const shoal_graph **out) {
+shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
+                           const uint32_t *outputs, uint32_t n_outputs, graph *to) {
+    return extract_with(from, inputs, n_inputs, outputs, n_outputs, LINES_KEPT, to);
+}
+
+shoal_status graph_number_lines(const shoal_graph *from, graph *to) {
+    return extract_with(from, from->inputs, from->n_inputs, from->outputs, from->n_outputs,
+                        LINES_NUMBERED, to);
+}
+
+static shoal_status copy_body(graph *to, const shoal_graph *from, lines how,
+                              const shoal_graph **out) {
     graph *region;
     SHOAL_TRY(graph_add_region(to, &region));
-    SHOAL_TRY(
-        graph_extract(from, from->inputs, from->n_inputs, from->outputs, from->n_outputs, region));
+    SHOAL_TRY(extract_with(from, from->inputs, from->n_inputs, from->outputs, from->n_outputs, how,
+                           region));
     *out = graph_data(region);
     return SHOAL_OK;
+}
+
+shoal_status graph_copy_body(graph *to, const shoal_graph *from, const shoal_graph **out) {
+    return copy_body(to, from, LINES_KEPT, out);
+}
+
+shoal_status graph_stamp_lines(const char *text, uint64_t stamp, base_str *out) {
+    for (const char *at; (at = strstr(text, GRAPH_LINE_BEGIN));) {
+        const char *number = at + strlen(GRAPH_LINE_BEGIN);
+        size_t n = strspn(number, "0123456789");
+        base_str_bytes(out, text, (size_t)(number - text));
+        if (n && number[n] == '>') base_str_format(out, "%llx:", (unsigned long long)stamp);
+        text = number;
+    }
+    base_str_text(out, text);
+    return base_str_status(out);
+}
+
+shoal_status graph_put_lines(const char *text,
+                             const shoal_graph *(*find)(void *context, uint64_t stamp),
+                             void *context, base_str *out) {
+    for (const char *at; (at = strstr(text, GRAPH_LINE_BEGIN));) {
+        char *colon, *end = NULL;
+        const char *number = at + strlen(GRAPH_LINE_BEGIN);
+        uint64_t stamp = strtoull(number, &colon, 16);
+        unsigned long n = *colon == ':' ? strtoul(colon + 1, &end, 10) : 0;
+        base_str_bytes(out, text, (size_t)(at - text));
+        if (end && *end == '>') {
+            const shoal_graph *g = find(context, stamp);
+            const char *line = g && n < g->n_nodes ? g->nodes[n].location : NULL;
+            base_str_text(out, line ? line : "a line that is not known any more");
+            text = end + 1;
+        } else {
+            base_str_text(out, GRAPH_LINE_BEGIN);
+            text = number;
+        }
+    }
+    base_str_text(out, text);
+    return base_str_status(out);
 }

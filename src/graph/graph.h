@@ -256,6 +256,21 @@ shoal_status graph_print(const shoal_graph *g, base_str *out) SHOAL_CHECK_RESULT
 shoal_status graph_parse(const char *text, size_t bytes, size_t limit,
                          graph **out) SHOAL_CHECK_RESULT;
 
+/* ---- lines: the same program made in two places is one, and yet errors name the place ---- */
+
+#define GRAPH_LINE_BEGIN "<node "
+#define GRAPH_LINE_END ">"
+/* A copy of g whose nodes say "<node N>", their own number, where they had a location; those of
+ * bodies say nothing. `to` is fresh. */
+shoal_status graph_number_lines(const shoal_graph *g, graph *to) SHOAL_CHECK_RESULT;
+/* Appends a text in which such numbers say which run of a program they are of: "<node STAMP:N>". */
+shoal_status graph_stamp_lines(const char *text, uint64_t stamp, base_str *out) SHOAL_CHECK_RESULT;
+/* Appends a text in which these are the locations of nodes again. find: the graph of a run, or
+ * NULL. */
+shoal_status graph_put_lines(const char *text,
+                             const shoal_graph *(*find)(void *context, uint64_t stamp),
+                             void *context, base_str *out) SHOAL_CHECK_RESULT;
+
 /* ---- bytes ---- */
 
 /* The canonical encoding (graph.proto): equal graphs give equal bytes; locations are left out when

@@ -1,6 +1,7 @@
 /* Doubts: a member says that it cannot reach another. Mostly the other has just died, and its own
  * link to the hub ends a moment later. When it does not, the two are cut off from each other only:
- * what they were to do together is tried once more, then one of them has to go. */
+ * what they were to do together is tried once more; then the one that more of the others cannot
+ * reach has to go, and where that does not tell, what they were to do fails. */
 #include "hub/state.h"
 
 #include "base/clock.h"
@@ -24,11 +25,17 @@ void hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
     if (!base_vec_push(&h->doubts, doubt)) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
 }
 
-/* How many of the others could not work with this one lately. */
+/* How many of the others said lately that they could not reach this one. What it says itself does
+ * not count: nobody talks another out of the pool. */
 static uint32_t named(const hub *h, uint32_t number) {
     uint32_t n = 0;
-    for (size_t i = 0; i < h->doubts.count; i++)
-        n += h->doubts.data[i].accuser == number || h->doubts.data[i].accused == number;
+    for (size_t i = 0; i < h->doubts.count; i++) {
+        const hub_doubt *d = &h->doubts.data[i];
+        bool first = d->accused == number;
+        for (size_t k = 0; k < i && first; k++)
+            first = h->doubts.data[k].accused != number || h->doubts.data[k].accuser != d->accuser;
+        n += first;
+    }
     return n;
 }
 
@@ -54,14 +61,15 @@ static void judge(hub *h, const hub_doubt *doubt) {
     }
     snprintf(text, sizeof text, "%s at %s cannot reach %s at %s, though both reach the hub: %s",
              accuser->name, accuser->host, accused->name, accused->host, doubt->reason);
-    if (accuser->role == SHOAL__ROLE__CLIENT || accused->role == SHOAL__ROLE__CLIENT) {
+    uint32_t a = named(h, accuser->number), b = named(h, accused->number);
+    bool clients = accuser->role == SHOAL__ROLE__CLIENT || accused->role == SHOAL__ROLE__CLIENT;
+    if (clients || a == b) {
         hub_instance_fail(h, instance, SHOAL_LOST, text);
         if (hub_instance_over(instance)) hub_instance_settle(h, instance);
         hub_dispatch(h);
         return;
     }
-    uint32_t a = named(h, accuser->number), b = named(h, accused->number);
-    hub_peer *out = a > b || (a == b && accuser->number > accused->number) ? accuser : accused;
+    hub_peer *out = a > b ? accuser : accused;
     base_log(BASE_WARN, "hub", "%s; %s has to leave", text, out->name);
     wire_close(out->link, SHOAL_LOST, text);
 }

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_KEEP_MS = 60000 };
+enum { MOST_KEEP_MS = 60000, EVENTS_BURST = 100 };
+#define EVENTS_PAUSE (20 * BASE_MS)
 
 void hub_note(hub *h, shoal_event_kind kind, uint64_t instance, const char *label, ...) {
     if (!base_events_on(&h->events)) return;
@@ -56,12 +57,24 @@ static shoal_status answer(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask,
 }
 
 void hub_events_ask(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask) {
+    /* Each question is one to everybody. */
+    int64_t asked = base_now();
+    if (asked - asker->events_at < EVENTS_PAUSE && asker->events_many++ > EVENTS_BURST) {
+        hub_strange(asker, "questions for events without end");
+        return;
+    }
+    if (asked - asker->events_at >= EVENTS_PAUSE) asker->events_many = 0;
+    asker->events_at = asked;
     uint32_t keep = ask->keep_ms < MOST_KEEP_MS ? ask->keep_ms : MOST_KEEP_MS;
     uint32_t *peers = calloc(h->peers.count + 1, sizeof *peers);
     size_t n = 0;
     shoal_status status = peers ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for events");
     for (size_t i = 0; peers && i < h->peers.count; i++)
         if (h->peers.data[i]->link) peers[n++] = h->peers.data[i]->number;
+    asker->events_token = ask->token;
+    asker->events_from.count = 0;
+    for (size_t i = 0; i < n && status == SHOAL_OK; i++)
+        if (!base_vec_push(&asker->events_from, peers[i])) status = SHOAL_NO_MEMORY;
     /* The list of who is asked comes before their answers. */
     if (status == SHOAL_OK) status = answer(h, asker, ask, keep, peers, n);
     for (size_t i = 0; status == SHOAL_OK && i < h->peers.count; i++) {
@@ -92,12 +105,28 @@ static void compare_clocks(Shoal__Events *events) {
     events->offset = offset >= -half && offset <= half ? 0 : offset;
 }
 
+/* Whether the asker waits for this peer's answer; not any more. */
+static bool take_turn(hub_peer *asker, uint32_t peer) {
+    for (size_t i = 0; i < asker->events_from.count; i++) {
+        if (asker->events_from.data[i] != peer) continue;
+        asker->events_from.data[i] = asker->events_from.data[--asker->events_from.count];
+        return true;
+    }
+    return false;
+}
+
 void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events) {
     char *name = events->name;
+    hub_peer *asker = hub_peer_find(h, events->asker);
+    /* Who asked may have left, or asked again. */
+    if (!asker || events->token != asker->events_token) return;
+    if (!take_turn(asker, peer->number) || events->list.len > HUB_MAX_RECORDED) {
+        hub_strange(peer, "events that nobody asked it for");
+        return;
+    }
     compare_clocks(events);
     events->peer = peer->number;
     events->name = peer->name;
-    hub_peer *asker = hub_peer_find(h, events->asker);
-    if (asker) hub_send(asker, SHOAL__KIND__EVENTS, &events->base);
+    hub_send(asker, SHOAL__KIND__EVENTS, &events->base);
     events->name = name; /* the message is freed with what it came with */
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -34,7 +35,6 @@ static void tell_of_newcomers(void *context) {
 
 shoal_status hub_apply(hub *h, const hub_event *event) {
     shoal_status status = SHOAL_OK;
-    hub_instance *instance;
     switch (event->kind) {
     case HUB_JOIN: status = hub_join(h, event->peer); break;
     case HUB_LEAVE: hub_leave(h, event->peer, event->u.leave.why, event->u.leave.reason); break;
@@ -48,18 +48,12 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
         break;
     case HUB_DONE: hub_done(h, event->peer, event->u.done); break;
     case HUB_SPEED: hub_speed(h, event->peer, event->u.speed); break;
-    case HUB_FAILED:
-        instance = hub_instance_find(h, event->u.failed->instance);
-        if (!instance || instance->status != SHOAL_OK || !event->u.failed->error) break;
-        if (event->u.failed->peer)
-            hub_doubt_note(h, instance, event->peer, event->u.failed);
-        else
-            hub_instance_fail(h, instance, (shoal_status)event->u.failed->error->status,
-                              event->u.failed->error->message);
-        break;
+    case HUB_FAILED: hub_failed(h, event->peer, event->u.failed); break;
     case HUB_TICK:
         tell_of_newcomers(h);
         hub_doubts_judge(h);
+        hub_variants_prune(h);
+        hub_dispatch(h); /* who has waited for memory long enough goes first, or is told */
         for (size_t i = 0; i < h->peers.count; i++) hub_outcomes_send(h->peers.data[i]);
         break;
     }
@@ -180,7 +174,10 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     const ProtobufCMessageDescriptor *type = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].kind == kind) type = kinds[i].type;
-    if (!type) return base_fail(SHOAL_FORMAT, "a message of kind %d is not for a hub", (int)kind);
+    if (!type) {
+        hub_strange(peer, "a message of a kind that is not for a hub");
+        return SHOAL_OK;
+    }
     ProtobufCMessage *message;
     SHOAL_TRY(wire_unpack(type, body, bytes, &message));
     hub_event event = {.peer = peer};
@@ -223,6 +220,40 @@ out:
     return status;
 }
 
+/* What a newcomer says of itself goes into everybody's plans and onto everybody's screen. */
+static shoal_status check_device(const Shoal__Device *device) {
+    const double numbers[] = {device->weight, device->flops, device->stream};
+    static const char *const names[] = {"weight", "flops", "stream"};
+    for (int i = 0; i < 3; i++)
+        if (!(numbers[i] >= 0 && numbers[i] <= HUB_MOST_SPEED))
+            return base_fail(SHOAL_INVALID, "the %s of a device is %g; it must be from 0 to %g",
+                             names[i], numbers[i], HUB_MOST_SPEED);
+    if (strlen(device->backend) > HUB_MAX_NAME || strlen(device->name) > HUB_MAX_NAME)
+        return base_fail(SHOAL_INVALID, "the name of a device has more than %d letters",
+                         HUB_MAX_NAME);
+    return SHOAL_OK;
+}
+
+static shoal_status check_hello(const hub *h, const Shoal__Hello *hello) {
+    bool client = hello->role == SHOAL__ROLE__CLIENT;
+    if (!client && hello->role != SHOAL__ROLE__WORKER)
+        return base_fail(SHOAL_INVALID, "a member is a worker or a client, not of role %d",
+                         (int)hello->role);
+    if (hello->n_devices > HUB_MAX_DEVICES || (!client && !hello->n_devices))
+        return base_fail(SHOAL_INVALID, "a worker offers 1 to %d devices, not %zu", HUB_MAX_DEVICES,
+                         hello->n_devices);
+    if (strlen(hello->name) > HUB_MAX_NAME || strlen(hello->host) > HUB_MAX_HOST)
+        return base_fail(SHOAL_INVALID, "a member's name has at most %d letters, its host's %d",
+                         HUB_MAX_NAME, HUB_MAX_HOST);
+    for (size_t i = 0; i < hello->n_devices; i++) SHOAL_TRY(check_device(hello->devices[i]));
+    /* Members of an embedded pool are one process. */
+    bool self = hello->incarnation == wire_incarnation(h->wire);
+    for (size_t i = 0; i < h->peers.count && !self; i++)
+        if (!memcmp(h->peers.data[i]->key, hello->key.data, WIRE_KEY))
+            return base_fail(SHOAL_DENIED, "the key of this process is another member's");
+    return SHOAL_OK;
+}
+
 static hub_slot *slot_new(const Shoal__Device *device) {
     hub_slot *slot = calloc(1, sizeof *slot);
     if (!slot) return NULL;
@@ -237,11 +268,68 @@ static hub_slot *slot_new(const Shoal__Device *device) {
     return slot;
 }
 
-/* A list with commas; NULL with a message. */
-static char *join(char *const *texts, size_t n) {
+/* "tcp://HOST:PORT", or "shm:NAME": nothing that leads into a list of addresses, or out of it. */
+static bool is_address(const char *text) {
+    bool tcp = !strncmp(text, "tcp://", 6);
+    size_t n = strlen(text);
+    if (n > HUB_MAX_ADDRESS || (!tcp && strncmp(text, "shm:", 4))) return false;
+    for (const char *c = text; *c; c++)
+        if (*c <= ' ' || *c > '~' || *c == ',' || (tcp && *c == '/' && c >= text + 6)) return false;
+    return true;
+}
+
+/* The addresses of a member as others get them, a list with commas: those of TCP with the key of
+ * the member's process, which is in no address that a member gives. NULL with a message. */
+static char *list_addresses(const Shoal__Hello *hello) {
+    char key[WIRE_KEY_TEXT];
     base_str list = {0};
-    for (size_t i = 0; i < n; i++) base_str_format(&list, "%s%s", i ? "," : "", texts[i]);
+    base_str_text(&list, "");
+    for (size_t i = 0; i < hello->n_addresses && i < HUB_MAX_ADDRESSES; i++) {
+        const char *address = hello->addresses[i];
+        if (!is_address(address)) {
+            base_log(BASE_WARN, "hub", "%s names an address that is none: '%.80s'", hello->name,
+                     address);
+            continue;
+        }
+        base_str_format(&list, "%s%s", list.size ? "," : "", address);
+        if (address[0] == 't') base_str_format(&list, "/%s", wire_key_text(hello->key.data, key));
+    }
     return base_str_take(&list, NULL);
+}
+
+/* What the key is enrolled for; whose it is. */
+static shoal_status identify(hub *h, const Shoal__Hello *hello, hub_peer *peer) {
+    const wire_proof *proof = wire_link_proof(peer->link);
+    unsigned need = hello->role == SHOAL__ROLE__CLIENT
+                        ? WIRE_ROLE_CLIENT | (hello->n_devices ? WIRE_ROLE_WORKER : 0)
+                        : WIRE_ROLE_WORKER;
+    wire_guest guest;
+    peer->user = HUB_OWN_USER;
+    if (proof->local) {
+        peer->owner = strdup("this user");
+        return peer->owner ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a member");
+    }
+    wire_keys_known(proof->key, &guest);
+    if (!proof->keyed || guest.standing != WIRE_ENROLLED)
+        return base_fail(SHOAL_DENIED, "the key of this user is not enrolled here");
+    if (need & ~(unsigned)guest.role)
+        return base_fail(
+            SHOAL_DENIED,
+            "the key of %s is enrolled as %s: ask the owner of the hub for `shoal peers "
+            "%s --role both`",
+            guest.name, wire_role_name(guest.role), guest.name);
+    char key[WIRE_KEY_TEXT];
+    base_str owner = {0};
+    base_str_format(&owner, "%s, key %.16s", guest.name, wire_key_text(proof->key, key));
+    peer->owner = base_str_take(&owner, NULL);
+    memcpy(peer->user_key, proof->key, WIRE_KEY);
+    peer->user = 0;
+    for (size_t i = 0; i < h->peers.count; i++)
+        if (h->peers.data[i]->user != HUB_OWN_USER &&
+            !memcmp(h->peers.data[i]->user_key, proof->key, WIRE_KEY))
+            peer->user = h->peers.data[i]->user;
+    if (!peer->user) peer->user = h->next_user++;
+    return peer->owner ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
 static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
@@ -252,7 +340,8 @@ static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
     peer->role = hello->role;
     peer->name = strdup(hello->name);
     peer->host = strdup(hello->host);
-    peer->address = join(hello->addresses, hello->n_addresses);
+    peer->address = list_addresses(hello);
+    memcpy(peer->key, hello->key.data, WIRE_KEY); /* checked by the wire */
     peer->pid = hello->pid;
     peer->spare = hello->spare;
     peer->slots = calloc(hello->n_devices + client + 1, sizeof *peer->slots);
@@ -271,6 +360,7 @@ static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
 static shoal_status fill_welcome(const hub *h, const hub_peer *peer, Shoal__Welcome *welcome) {
     welcome->peer = peer->number;
     welcome->epoch = h->epoch;
+    welcome->pool = h->pool;
     welcome->session = peer->session;
     welcome->name = strdup(peer->name);
     welcome->slots = malloc((peer->n_slots + 1) * sizeof *welcome->slots);
@@ -293,10 +383,12 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
     hub *h = context;
     /* A process that has a number is in the pool already: this link is between workers. */
     if (!accepting || hello->peer) return SHOAL_OK;
+    SHOAL_TRY(check_hello(h, hello));
     hub_peer *peer = peer_new(link, hello);
     if (!peer) return base_fail(SHOAL_NO_MEMORY, "no memory for a member");
     hub_event event = {.kind = HUB_JOIN, .peer = peer};
-    shoal_status status = hub_apply(h, &event);
+    shoal_status status = identify(h, hello, peer);
+    if (status == SHOAL_OK) status = hub_apply(h, &event);
     if (status != SHOAL_OK) {
         hub_peer_free(peer);
         return status;
@@ -337,6 +429,13 @@ shoal_status hub_new(wire_peer *wire, hub **out) {
         return status;
     }
     h->wire = wire;
+    status = base_os_random(&h->pool, sizeof h->pool);
+    if (status != SHOAL_OK) {
+        base_events_fini(&h->events);
+        free(h);
+        return status;
+    }
+    h->next_user = HUB_OWN_USER + 1;
     h->started = base_now();
     h->next_peer = h->next_session = 1;
     h->next_instance = h->next_variant = h->next_record = h->epoch = 1;

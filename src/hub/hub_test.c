@@ -13,13 +13,13 @@
 
 #include <cmocka.h>
 
-enum { MEMBERS = 2 };
+enum { MEMBERS = 2, MORE = 4 };
 
 typedef struct pool {
     wire_peer *peer;
     hub *h;
-    wire_link *ends[MEMBERS]; /* the hub's ends */
-    uint32_t sessions[MEMBERS];
+    wire_link *ends[MEMBERS + MORE]; /* the hub's ends */
+    uint32_t sessions[MEMBERS + MORE];
     uint32_t n_ends;
     uint32_t runs[MEMBERS + 1]; /* instances handed out, by session */
     uint64_t last[MEMBERS + 1];
@@ -69,6 +69,10 @@ static void closed(void *context, wire_link *link, shoal_status why, const char 
     snprintf(p->reason, sizeof p->reason, "%s", reason);
 }
 
+static void failed(void *context, uint64_t cookie, shoal_status why, const char *reason) {
+    closed(context, NULL, why, reason);
+}
+
 static void pump(pool *p) {
     for (int i = 0; i < 16; i++) wire_pump_once(p->peer, &p->peer->sets[0], 0);
 }
@@ -88,7 +92,11 @@ static int setup(void **state) {
     hello.devices = devices;
     assert_int_equal(wire_peer_new(&hello, &p->peer), SHOAL_OK);
     assert_int_equal(hub_new(p->peer, &p->h), SHOAL_OK);
-    wire_handlers handlers = {.context = p, .opened = opened, .message = message, .closed = closed};
+    wire_handlers handlers = {.context = p,
+                              .opened = opened,
+                              .message = message,
+                              .closed = closed,
+                              .connect_failed = failed};
     wire_handle(p->peer, WIRE_WORKER, &handlers);
     for (int i = 0; i < MEMBERS; i++) {
         assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
@@ -251,12 +259,172 @@ static void test_passes_on(void **state) {
     free(relay.frame.data);
 }
 
+/* A worker that joins beside the members. */
+static wire_link *add_worker(pool *p) {
+    p->peer->hello->role = SHOAL__ROLE__WORKER;
+    uint32_t before = p->n_ends;
+    assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+    pump(p);
+    p->peer->hello->role = SHOAL__ROLE__CLIENT;
+    return p->n_ends > before ? p->ends[before] : NULL;
+}
+
+static void deliver_to(pool *p, wire_link *end, Shoal__Kind kind, const ProtobufCMessage *message) {
+    wire_link *before = p->ends[0];
+    p->ends[0] = end;
+    deliver(p, 0, kind, message);
+    p->ends[0] = before;
+}
+
+/* What only clients may: of a worker it is dropped, and the hub goes on. */
+static void test_not_theirs(void **state) {
+    pool *p = *state;
+    size_t devices = p->peer->hello->n_devices;
+    p->peer->hello->n_devices = 0;
+    assert_null(add_worker(p));
+    assert_non_null(strstr(p->reason, "a worker offers 1 to 64 devices, not 0"));
+    p->peer->hello->n_devices = devices;
+    p->peer->hello->devices[0]->weight = 1.0 / 0.0;
+    assert_null(add_worker(p));
+    assert_non_null(strstr(p->reason, "the weight of a device is inf"));
+    p->peer->hello->devices[0]->weight = 0.0 / 0.0;
+    assert_null(add_worker(p));
+    p->peer->hello->devices[0]->weight = 0;
+    wire_link *worker = add_worker(p);
+    assert_non_null(worker);
+    const hub_peer *member = wire_link_get(worker, WIRE_HUB);
+    base_str text;
+    program(4, &text);
+    Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    uint64_t output = 1;
+    upload.value = 2;
+    submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.n_outputs = 1;
+    submit.outputs = &output;
+    submit.n_uploads = 1;
+    submit.uploads = uploads;
+    Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
+    ask.submit = &submit;
+    deliver_to(p, worker, SHOAL__KIND__SUBMIT, &submit.base);
+    deliver_to(p, worker, SHOAL__KIND__EXPLAIN_ASK, &ask.base);
+    deliver_to(p, worker, (Shoal__Kind)60, &submit.base);
+    assert_false(worker->closing);
+    assert_int_equal(member->strange, 2);
+    assert_int_equal(p->h->values.count + p->h->programs.count, 0);
+    base_str_fini(&text);
+}
+
+/* Of an instance that others run: neither its end nor its failure; and no speed unasked. */
+static void test_not_concerned(void **state) {
+    pool *p = *state;
+    submit(p, 0, 4, 1);
+    wire_link *worker = add_worker(p);
+    assert_non_null(worker);
+    const hub_peer *member = wire_link_get(worker, WIRE_HUB);
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed failure = SHOAL__FAILED__INIT;
+    Shoal__Done done = SHOAL__DONE__INIT;
+    Shoal__Speed speed = SHOAL__SPEED__INIT;
+    Shoal__Events events = SHOAL__EVENTS__INIT;
+    hub_instance *instance = p->h->first;
+    uint32_t waiting = instance->n_waiting;
+    failure.instance = done.instance = instance->id;
+    failure.error = &error;
+    error.status = SHOAL_INVALID;
+    speed.slot = member->slots[0]->number;
+    speed.flops = speed.stream = 1e30;
+    events.asker = p->h->peers.data[0]->number;
+    deliver_to(p, worker, SHOAL__KIND__FAILED, &failure.base);
+    deliver_to(p, worker, SHOAL__KIND__DONE, &done.base);
+    deliver_to(p, worker, SHOAL__KIND__SPEED, &speed.base);
+    deliver_to(p, worker, SHOAL__KIND__RECORDED, &events.base);
+    assert_int_equal(member->strange, 4);
+    assert_int_equal(instance->status, SHOAL_OK);
+    assert_int_equal(instance->n_waiting, waiting);
+    assert_true(member->slots[0]->flops == 0);
+    /* Who takes part may fail it, with a status that there is. */
+    error.status = 0;
+    deliver(p, 0, SHOAL__KIND__FAILED, &failure.base);
+    assert_int_equal(instance->status, SHOAL_INTERNAL);
+    assert_int_equal(p->outcomes, 1);
+    /* And say once that it is through. */
+    deliver(p, 0, SHOAL__KIND__DONE, &done.base);
+    deliver(p, 0, SHOAL__KIND__DONE, &done.base);
+    assert_ptr_equal(p->h->first, instance);
+    deliver(p, 1, SHOAL__KIND__DONE, &done.base);
+    assert_null(p->h->first);
+}
+
+/* What waits for memory gets what is let go of within a while, and is told after that. */
+static void test_memory_is_waited_for(void **state) {
+    pool *p = *state;
+    const uint32_t *runs = p->runs;
+    uint32_t a = p->sessions[0];
+    submit(p, 0, 200000, 1);
+    finish_oldest(p);
+    submit(p, 0, 200000, 2);
+    assert_int_equal(runs[a], 1);
+    assert_int_equal(p->h->first->status, SHOAL_OK);
+    uint64_t value = ((uint64_t)a << 40) + 1;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = &value;
+    release.n_values = 1;
+    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+    assert_int_equal(runs[a], 2);
+    finish_oldest(p);
+    submit(p, 0, 200000, 3);
+    p->h->first->blocked -= HUB_PATIENCE;
+    assert_int_equal(hub_apply(p->h, &(hub_event){.kind = HUB_TICK}), SHOAL_OK);
+    pump(p);
+    assert_null(p->h->first);
+    assert_int_equal(runs[a], 2);
+}
+
+/* Explained twice, and nothing is there that was not before. */
+static void test_explain_changes_nothing(void **state) {
+    pool *p = *state;
+    int64_t dim = 400;
+    base_str text;
+    program(400, &text);
+    Shoal__Upload upload[2], *uploads[] = {&upload[0], &upload[1]};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    uint64_t session = (uint64_t)p->sessions[0] << 40, output = session + 9;
+    for (int i = 0; i < 2; i++) {
+        shoal__upload__init(&upload[i]);
+        upload[i].value = session + 1 + (uint64_t)i;
+        upload[i].dtype = SHOAL_F32;
+    }
+    upload[0].dims = &dim;
+    upload[0].n_dims = 1;
+    float small = 1;
+    upload[1].data = (ProtobufCBinaryData){sizeof small, (uint8_t *)&small};
+    submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.n_outputs = 1;
+    submit.outputs = &output;
+    submit.n_uploads = 2;
+    submit.uploads = uploads;
+    Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
+    ask.submit = &submit;
+    for (int i = 0; i < 2; i++) {
+        deliver(p, 0, SHOAL__KIND__EXPLAIN_ASK, &ask.base);
+        assert_false(p->ends[0]->closing);
+        assert_int_equal(p->h->values.count + p->h->programs.count, 0);
+        assert_int_equal(p->h->next_variant, 1);
+    }
+    base_str_fini(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(test_told_in_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_waits_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_passes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_theirs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_concerned, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_explain_changes_nothing, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }

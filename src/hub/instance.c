@@ -14,7 +14,7 @@ void hub_instance_free(hub_instance *instance) {
     free(instance->outputs);
     free(instance->input_ids);
     free(instance->output_ids);
-    free(instance->participants);
+    free(instance->parts);
     free(instance->times);
     free(instance->traffic.data);
     free(instance->error);
@@ -135,6 +135,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
         instance->input_ids[i] = record->inputs[i]->stored;
     }
     status = plan(h, instance);
+    if (instance->variant) instance->variant->users++;
     instance->id = h->next_instance++;
     *h->last = instance;
     h->last = &instance->next;
@@ -278,6 +279,8 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
     run.instance = instance->id;
     run.epoch = h->epoch;
     run.session = instance->session;
+    run.low = hub_low(h);
+    run.pool = h->pool;
     run.slots = base_arena_array(&arena, Shoal__SlotRun *, plan->n_programs);
     shoal_status status = run.slots ? SHOAL_OK : SHOAL_NO_MEMORY;
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
@@ -331,24 +334,28 @@ static void reserve(hub *h, const hub_instance *instance, int sign) {
     }
 }
 
-/* Whether everything an instance needs is free now; fails when it never will be. */
+static shoal_status too_large(const hub_slot *slot, uint64_t need) {
+    return base_fail(SHOAL_NO_MEMORY,
+                     "%s has %llu MiB for values, of which %llu are in use; this needs %llu "
+                     "more: free some tensors, add a worker, or give it more with --memory",
+                     slot->label, (unsigned long long)(slot->memory >> 20),
+                     (unsigned long long)(slot->used >> 20), (unsigned long long)(need >> 20));
+}
+
+/* Whether everything an instance needs is free now; fails when it never will be, or nothing that
+ * runs gives any back and for a while nobody has let go of what is in the way. */
 static shoal_status admit(const hub *h, const hub_instance *instance, bool *yes) {
     const plan_result *plan = &instance->variant->plan;
+    bool patient = !instance->blocked || base_now() - instance->blocked < HUB_PATIENCE;
     *yes = true;
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) return base_fail(SHOAL_LOST, "slot %u has left", plan->programs[i].slot);
         uint64_t need = plan->programs[i].peak;
-        if (slot->memory && slot->used + slot->reserved + need > slot->memory && !slot->in_flight)
-            return base_fail(
-                SHOAL_NO_MEMORY,
-                "%s has %llu MiB for values, of which %llu are in use; this needs %llu "
-                "more: free some tensors, add a worker, or give it more with --memory",
-                slot->label, (unsigned long long)(slot->memory >> 20),
-                (unsigned long long)(slot->used >> 20), (unsigned long long)(need >> 20));
-        if (slot->in_flight >= MAX_IN_FLIGHT ||
-            (slot->memory && slot->used + slot->reserved + need > slot->memory))
-            *yes = false;
+        bool fits = !slot->memory || slot->used + slot->reserved + need <= slot->memory;
+        if (!fits && (need > slot->memory || (!slot->in_flight && !patient)))
+            return too_large(slot, need);
+        *yes &= fits && slot->in_flight < MAX_IN_FLIGHT;
     }
     return SHOAL_OK;
 }
@@ -357,16 +364,16 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
     const plan_result *plan = &instance->variant->plan;
     instance->dispatched = true;
     reserve(h, instance, 1);
-    instance->participants = calloc(h->peers.count + 1, sizeof *instance->participants);
+    instance->parts = calloc(h->peers.count + 1, sizeof *instance->parts);
     instance->times = calloc(plan->n_programs + 1, sizeof *instance->times);
-    if (!instance->participants || !instance->times)
+    if (!instance->parts || !instance->times)
         return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     hub_note(h, SHOAL_EVENT_START, instance->id, "on %u slots", plan->n_programs);
     for (size_t i = 0; i < h->peers.count; i++) {
         hub_peer *peer = h->peers.data[i];
         if (!takes_part(plan, h, peer)) continue;
         SHOAL_TRY(send_run(h, instance, peer));
-        instance->participants[instance->n_participants++] = peer;
+        instance->parts[instance->n_parts++] = (hub_part){peer, false};
         instance->n_waiting++;
     }
     return SHOAL_OK;
@@ -377,7 +384,7 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
 static bool may_pass(hub_instance *instance) {
     int64_t now = base_now();
     if (!instance->blocked) instance->blocked = now;
-    return now - instance->blocked < BASE_SECOND;
+    return now - instance->blocked < HUB_PATIENCE;
 }
 
 void hub_dispatch(hub *h) {
@@ -466,12 +473,27 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
         tell_in_time(client);
     }
     if (instance->dispatched) reserve(h, instance, -1);
+    if (instance->variant) instance->variant->users--;
     hub_instance_detach(h, instance);
     instance->program->users--;
     hub_program_settle(h, instance->program);
     bool asked = instance->purpose == HUB_ASKED && instance->status == SHOAL_OK;
     hub_instance_free(instance);
     if (client && asked) hub_cut(h, client);
+}
+
+/* What a peer does in an instance; NULL: nothing. */
+static hub_part *part_of(const hub_instance *instance, const hub_peer *peer) {
+    for (uint32_t i = 0; i < instance->n_parts; i++)
+        if (instance->parts[i].peer == peer) return &instance->parts[i];
+    return NULL;
+}
+
+static bool has_slot(const hub_instance *instance, uint32_t slot) {
+    const plan_result *plan = &instance->variant->plan;
+    for (uint32_t i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].slot == slot) return true;
+    return false;
 }
 
 static void note_time(hub_instance *instance, const Shoal__SlotTime *time) {
@@ -481,31 +503,78 @@ static void note_time(hub_instance *instance, const Shoal__SlotTime *time) {
             instance->times[i] = (shoal_slot_time){time->slot, time->nanoseconds, time->nodes};
 }
 
+/* Of the slots that the peer has in it, once each. */
+static void take_times(hub *h, hub_peer *peer, hub_instance *instance, const Shoal__Done *done) {
+    for (size_t k = 0; k < done->n_slots && k < peer->n_slots; k++) {
+        const Shoal__SlotTime *time = done->slots[k];
+        hub_slot *slot = hub_slot_of(h, time->slot);
+        if (!slot || slot->peer != peer || !has_slot(instance, time->slot)) {
+            hub_strange(peer, "the time of a slot that is not its own, or has no part");
+            continue;
+        }
+        slot->instances++;
+        slot->busy_ns += time->nanoseconds;
+        slot->nodes += time->nodes;
+        note_time(instance, time);
+    }
+}
+
+/* What came to its own slots, from others that take part. */
+static void take_traffic(hub *h, hub_peer *peer, hub_instance *instance, const Shoal__Done *done) {
+    size_t most = (size_t)peer->n_slots * instance->variant->plan.n_programs;
+    for (size_t k = 0; k < done->n_traffic && k < most; k++) {
+        const Shoal__Traffic *t = done->traffic[k];
+        hub_traffic traffic = {t->from, t->to, t->bytes, t->nanoseconds};
+        const hub_slot *to = hub_slot_of(h, t->to);
+        if (!to || to->peer != peer || !has_slot(instance, t->to) || !has_slot(instance, t->from) ||
+            t->bytes > instance->variant->plan.bytes_moved) {
+            hub_strange(peer, "traffic that is not its own");
+            continue;
+        }
+        if (!base_vec_push(&instance->traffic, traffic))
+            base_log(BASE_WARN, "hub", "%s", shoal_error_message());
+        hub_learn(h, &traffic);
+    }
+}
+
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
     hub_instance *instance = hub_instance_find(h, done->instance);
-    if (!instance) return;
-    for (uint32_t i = 0; i < instance->n_participants; i++) {
-        if (instance->participants[i] != peer) continue;
-        instance->participants[i] = NULL;
-        instance->n_waiting--;
-        for (size_t k = 0; k < done->n_slots; k++) {
-            hub_slot *slot = hub_slot_of(h, done->slots[k]->slot);
-            if (!slot || slot->peer != peer) continue;
-            slot->instances++;
-            slot->busy_ns += done->slots[k]->nanoseconds;
-            slot->nodes += done->slots[k]->nodes;
-            note_time(instance, done->slots[k]);
-        }
-        for (size_t k = 0; k < done->n_traffic; k++) {
-            const Shoal__Traffic *t = done->traffic[k];
-            hub_traffic traffic = {t->from, t->to, t->bytes, t->nanoseconds};
-            if (!base_vec_push(&instance->traffic, traffic))
-                base_log(BASE_WARN, "hub", "%s", shoal_error_message());
-            hub_learn(h, &traffic);
-        }
+    if (!instance) return; /* it was settled without the peer, as one that failed may be */
+    hub_part *part = part_of(instance, peer);
+    if (!part || part->through) {
+        hub_strange(peer, "the end of a program that it has no part in, or that is over for it");
+        return;
     }
+    part->through = true;
+    instance->n_waiting--;
+    take_times(h, peer, instance, done);
+    take_traffic(h, peer, instance, done);
     if (hub_instance_over(instance)) hub_instance_settle(h, instance);
     hub_dispatch(h);
+}
+
+void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
+    hub_instance *instance = hub_instance_find(h, failed->instance);
+    if (!instance) return;
+    if (!part_of(instance, peer) || !failed->error) {
+        hub_strange(peer, "the failure of a program that it has no part in");
+        return;
+    }
+    if (instance->status != SHOAL_OK) return;
+    const hub_peer *accused = failed->peer ? hub_peer_find(h, failed->peer) : NULL;
+    if (accused && (accused == peer || !part_of(instance, accused))) {
+        hub_strange(peer, "that it cannot reach a member which has no part in the program");
+        return;
+    }
+    uint32_t status = failed->error->status;
+    bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
+    char message[HUB_MAX_REASON];
+    snprintf(message, sizeof message, "%s", failed->error->message);
+    instance->variant->broken = h->breakage = true;
+    if (failed->peer)
+        hub_doubt_note(h, instance, peer, failed);
+    else
+        hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
 }
 
 void hub_instance_cancel(const hub_instance *instance) {
@@ -515,10 +584,9 @@ void hub_instance_cancel(const hub_instance *instance) {
     Shoal__Failed failed = SHOAL__FAILED__INIT;
     failed.instance = instance->id;
     failed.error = &error;
-    for (uint32_t i = 0; i < instance->n_participants; i++) {
-        hub_peer *peer = instance->participants[i];
-        if (peer) hub_send(peer, SHOAL__KIND__CANCEL, &failed.base);
-    }
+    for (uint32_t i = 0; i < instance->n_parts; i++)
+        if (instance->parts[i].peer && !instance->parts[i].through)
+            hub_send(instance->parts[i].peer, SHOAL__KIND__CANCEL, &failed.base);
 }
 
 /* Inputs that were to move in from their client stay where they are: nothing of them is lost. */
@@ -558,8 +626,15 @@ static bool derives(const hub_instance *instance, const hub_instance *failed) {
 
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     if (instance->status != SHOAL_OK) return; /* the first cause stays */
-    /* The message may be the thread's own, which the sending below could replace. */
-    char *text = strdup(message);
+    /* The message may be the thread's own, which the sending below could replace. Lines that it
+     * names are those of this run: the client knows it by its first result. */
+    base_str stamped = {0};
+    char *text = NULL;
+    if (instance->record->n_outputs &&
+        graph_stamp_lines(message, instance->outputs[0]->id, &stamped) == SHOAL_OK)
+        text = base_str_take(&stamped, NULL);
+    base_str_fini(&stamped);
+    if (!text) text = strdup(message);
     fail_one(h, instance, status, text ? text : "no memory");
     /* What derives from it has a higher number. */
     for (hub_instance *i = instance->next; i; i = i->next)

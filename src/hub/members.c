@@ -28,9 +28,11 @@ void hub_peer_free(hub_peer *peer) {
     free(peer->name);
     free(peer->host);
     free(peer->address);
+    free(peer->owner);
     free(peer->free_values.data);
     free(peer->free_programs.data);
     free(peer->outcomes.data);
+    free(peer->events_from.data);
     base_arena_fini(&peer->told);
     free(peer);
 }
@@ -115,7 +117,8 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     /* New slots change every plan. */
     if (peer->role == SHOAL__ROLE__WORKER) h->epoch++;
     hub_note(h, SHOAL_EVENT_JOIN, 0, "%s", peer->name);
-    base_log(BASE_INFO, "hub", "%s joined (pid %u on %s)", peer->name, peer->pid, peer->host);
+    base_log(BASE_INFO, "hub", "%s joined (%s; pid %u on %s)", peer->name, peer->owner, peer->pid,
+             peer->host);
     return SHOAL_OK;
 }
 
@@ -161,6 +164,14 @@ void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message)
     wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
 }
 
+void hub_strange(hub_peer *peer, const char *what) {
+    if (peer->strange++) return;
+    base_log(BASE_WARN, "hub",
+             "%s (%s; pid %u on %s) sent %s: dropped, as is what else it may send that is not its "
+             "to send",
+             peer->name, peer->owner, peer->pid, peer->host, what);
+}
+
 shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
     if (relay->frame.len > HUB_MAX_FRAME)
         return base_fail(SHOAL_FORMAT, "a frame of %zu bytes to be passed on, at most %d",
@@ -173,6 +184,7 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
         on.peer = from->number;
         on.back = relay->back;
         on.link = relay->link;
+        on.reset = relay->reset;
         on.frame = relay->frame;
         hub_send(to, SHOAL__KIND__RELAYED, &on.base);
         return SHOAL_OK;
@@ -209,12 +221,15 @@ void hub_peers_send(hub *h, hub_peer *only) {
             infos[i].name = peer->name;
             infos[i].n_addresses = 1;
             infos[i].addresses = (char **)&peer->address;
+            infos[i].key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->key};
+            infos[i].user = peer->user;
             infos[i].slots = slots + used;
             infos[i].n_slots = peer->n_slots;
             for (uint32_t s = 0; s < peer->n_slots; s++) slots[used++] = peer->slots[s]->number;
         }
         Shoal__Peers message = SHOAL__PEERS__INIT;
         message.epoch = h->epoch;
+        message.low = hub_low(h);
         message.n_peers = n;
         message.peers = pointers;
         for (size_t i = 0; i < n; i++) {

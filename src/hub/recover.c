@@ -62,8 +62,10 @@ static int by_number(const void *a, const void *b) {
 /* A small value travels along to wherever it is used: to all devices that there are now. */
 static void lay_small(hub *h, hub_value *value) {
     const hub_peer *client = base_map_get(&h->sessions, value->session);
-    if (client && (value->absent || value->epoch != h->epoch) &&
-        hub_value_everywhere(h, client, value) != SHOAL_OK)
+    if (!client || (!value->absent && value->epoch == h->epoch)) return;
+    if (hub_value_everywhere(h, client, value) == SHOAL_OK)
+        hub_value_count(h, value);
+    else
         hub_value_poison(value, SHOAL_NO_MEMORY, shoal_error_message());
 }
 
@@ -241,11 +243,12 @@ static void value_after_loss(hub *h, hub_value *value, uint32_t *lost) {
 
 static void count_out(hub *h, const hub_peer *peer) {
     for (hub_instance *i = h->first; i; i = i->next)
-        for (uint32_t p = 0; p < i->n_participants; p++)
-            if (i->participants[p] == peer) {
-                i->participants[p] = NULL;
-                i->n_waiting--;
-            }
+        for (uint32_t p = 0; p < i->n_parts; p++) {
+            hub_part *part = &i->parts[p];
+            if (part->peer != peer) continue;
+            i->n_waiting -= !part->through;
+            part->peer = NULL;
+        }
 }
 
 void hub_lose(hub *h, hub_peer *peer, const char *reason) {

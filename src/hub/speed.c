@@ -32,7 +32,13 @@ void hub_measure(hub *h) {
 
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed) {
     hub_slot *slot = hub_slot_of(h, speed->slot);
-    if (!slot || slot->peer != peer || !(speed->flops > 0) || !(speed->stream > 0)) return;
+    bool right = speed->flops > 0 && speed->flops <= HUB_MOST_SPEED && speed->stream > 0 &&
+                 speed->stream <= HUB_MOST_SPEED;
+    if (!slot || slot->peer != peer || !slot->asked || slot->answered || !right) {
+        hub_strange(peer, "a speed that it was not asked for");
+        return;
+    }
+    slot->answered = true;
     slot->flops = speed->flops;
     slot->stream = speed->stream;
     h->speeds++;

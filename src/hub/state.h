@@ -3,6 +3,7 @@
 #ifndef HUB_STATE_H
 #define HUB_STATE_H
 
+#include "base/clock.h"
 #include "base/events.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -20,7 +21,7 @@ typedef struct hub_slot {
     uint32_t threads;
     double weight;        /* given; 0: by its speed */
     double flops, stream; /* measured, per second: operations, bytes of memory; 0: not yet */
-    bool asked;           /* to measure */
+    bool asked, answered; /* to measure */
     uint64_t memory;      /* 0: no limit known */
     uint64_t used;        /* by values */
     uint64_t reserved;    /* by instances on their way */
@@ -34,6 +35,10 @@ typedef struct hub_peer {
     wire_link *link;
     Shoal__Role role;
     char *name, *host, *address;
+    char *owner;                /* whose it is, for people */
+    uint32_t user;              /* the same number for the same user on the same machine */
+    uint8_t user_key[WIRE_KEY]; /* of others than this hub's own user */
+    uint8_t key[WIRE_KEY];      /* of its process: what members know it by */
     uint32_t pid;
     uint32_t session; /* of a client; 0: none */
     uint32_t n_slots;
@@ -50,7 +55,12 @@ typedef struct hub_peer {
     uint32_t waiting;                    /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
-    bool blocked; /* while handing out: its next instance has to wait for memory */
+    bool blocked;      /* while handing out: its next instance has to wait for memory */
+    uint64_t strange;  /* messages that were dropped */
+    int64_t events_at; /* when it last asked for events, and how often in quick succession */
+    uint32_t events_many;
+    uint64_t events_token;          /* of its last question for events */
+    BASE_VEC(uint32_t) events_from; /* who is yet to answer it */
 } hub_peer;
 
 /* What one graph, one session and the pool may take of the hub; the members' own ways stay far
@@ -61,9 +71,23 @@ enum {
     HUB_MAX_VALUES = 1 << 20,        /* of a session */
     HUB_MAX_WAITING = 1024,          /* instances of a session that are not through */
     HUB_MAX_MEMBERS = 1000,
-    HUB_MAX_FRAME = WIRE_CHUNK + 64, /* to be passed on */
+    HUB_MAX_DEVICES = 64, /* of a member */
+    HUB_MAX_NAME = 255,
+    HUB_MAX_HOST = 255,
+    HUB_MAX_ADDRESSES = 8,
+    HUB_MAX_ADDRESS = 255,
+    HUB_OWN_USER = 1,
+    HUB_MAX_REASON = 1024,            /* bytes of a failure's message */
+    HUB_MAX_RECORDED = 16 << 20,      /* bytes of events in one answer */
+    HUB_MAX_FRAME = WIRE_CHUNK + 256, /* to be passed on */
     HUB_MAX_RELAYED = 192 << 20 /* bytes that wait for a member, with those from others to it */
 };
+
+/* The largest weight or speed: sums and products of such stay finite. */
+#define HUB_MOST_SPEED 1e24
+/* How long an instance waits for memory that only its client or another can let go of, and how long
+ * others may go before it. */
+#define HUB_PATIENCE BASE_SECOND
 
 /* A value of a session and where it lies. It may be absent: lost with a worker, or released while a
  * record still needs it; the next use makes it again. */
@@ -96,6 +120,8 @@ typedef struct hub_variant {
     uint32_t (*moved)[2];
     base_str *graphs; /* encoded, per program of the plan; emptied once sent */
     bool *sent;
+    uint32_t users; /* instances that are not through */
+    bool broken;    /* a participant failed: it may not have what was sent */
 } hub_variant;
 
 typedef struct hub_program {
@@ -140,6 +166,12 @@ typedef enum hub_purpose {
     HUB_CUT     /* to have copies of values in their client's memory */
 } hub_purpose;
 
+/* Somebody who takes part in an instance. */
+typedef struct hub_part {
+    hub_peer *peer; /* NULL: gone */
+    bool through;
+} hub_part;
+
 typedef struct hub_instance {
     struct hub_instance *next;
     uint64_t id;
@@ -156,9 +188,9 @@ typedef struct hub_instance {
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
     bool concerned;  /* by what was lost in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
-    uint32_t n_participants, n_waiting;
-    hub_peer **participants; /* NULL: through, or gone */
-    shoal_slot_time *times;  /* per program of the plan */
+    uint32_t n_parts, n_waiting;
+    hub_part *parts;
+    shoal_slot_time *times; /* per program of the plan */
     BASE_VEC(hub_traffic) traffic;
     shoal_status status;
     char *error;
@@ -185,9 +217,10 @@ typedef struct hub_doubt {
 struct hub {
     wire_peer *wire;
     base_events events;
+    uint64_t pool; /* random: what came of another hub's numbers is not for this one's members */
     uint64_t epoch;
     int64_t started;
-    uint32_t next_peer, next_slot, next_session;
+    uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
     bool newcomers;    /* that not everyone has heard of */
@@ -202,7 +235,9 @@ struct hub {
     bool burying;
     char *loss; /* the last one, for messages */
     BASE_VEC(hub_doubt) doubts;
-    uint64_t losses, reruns; /* workers that left, programs run again for that */
+    uint64_t pruned_epoch, pruned_speeds; /* when variants were last pruned */
+    bool breakage;                        /* variants have broken since */
+    uint64_t losses, reruns;              /* workers that left, programs run again for that */
 };
 
 /* ---- events ---- */
@@ -238,6 +273,9 @@ typedef struct hub_event {
  * closed with the message. */
 shoal_status hub_apply(hub *h, const hub_event *event);
 
+/* The lowest number of an instance that is under way, or of the next one. */
+static inline uint64_t hub_low(const hub *h) { return h->first ? h->first->id : h->next_instance; }
+
 /* events.c: the instruction log */
 /* Notes an event, while somebody records; the label as printf makes it. */
 void hub_note(hub *h, shoal_event_kind kind, uint64_t instance, const char *label, ...)
@@ -269,6 +307,9 @@ void hub_peer_free(hub_peer *peer);
 void hub_peers_send(hub *h, hub_peer *only);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
+/* A message that is not the peer's to send, or out of place, was dropped: counts it, and says so in
+ * the log the first time. */
+void hub_strange(hub_peer *peer, const char *what);
 /* Passes a frame on, or tells the sender why not. Fails for what is no frame. */
 shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) SHOAL_CHECK_RESULT;
 hub_peer *hub_peer_find(const hub *h, uint32_t number);
@@ -285,9 +326,11 @@ void hub_value_count(hub *h, hub_value *value);
 void hub_value_uncount(hub *h, hub_value *value);
 /* It lies nowhere any more; nobody is told. */
 void hub_value_nowhere(hub *h, hub_value *value);
-/* Lays a small value out on all devices of the pool, or in its client's memory while it has none.
- */
+/* Lays a small value out on all devices of the pool, or in its client's memory while it has none;
+ * not counted yet. */
 shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *value);
+/* The same for one that lies whole in its client's memory. */
+shoal_status hub_value_whole_at_client(hub *h, const hub_peer *client, hub_value *value);
 void hub_value_poison(hub_value *value, shoal_status status, const char *message);
 /* Takes the data away: the value is absent. */
 void hub_value_drop(hub *h, hub_value *value);
@@ -352,6 +395,10 @@ void hub_cut_done(hub *h, hub_instance *instance);
 shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
                               hub_variant **out);
 void hub_variant_free(hub_variant *variant);
+/* Tells the members who have parts of it that these can go, and frees it. */
+void hub_variant_drop(hub *h, hub_variant *variant);
+/* Drops those that can never match again: of another pool than there is now, or broken. */
+void hub_variants_prune(hub *h);
 
 /* instance.c */
 /* Plans a run of a record and adds it to those that wait. A failure to plan is the instance's;
@@ -374,6 +421,7 @@ void hub_instance_cancel(const hub_instance *instance);
 /* Sends what fits, in order. */
 void hub_dispatch(hub *h);
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done);
+void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
 

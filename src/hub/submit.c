@@ -22,15 +22,8 @@ void hub_program_settle(hub *h, hub_program *program) {
     hub_peer *client = base_map_get(&h->sessions, program->session);
     if (client) client->program_bytes -= program->encoded.size;
     base_map_remove(&h->programs, program->id);
-    for (size_t v = 0; v < program->variants.count; v++) {
-        const hub_variant *variant = program->variants.data[v];
-        for (uint32_t i = 0; i < variant->plan.n_programs; i++) {
-            hub_slot *slot = hub_slot_of(h, variant->plan.programs[i].slot);
-            if (slot && variant->sent[i] &&
-                !base_vec_push(&slot->peer->free_programs, variant->number))
-                base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-        }
-    }
+    while (program->variants.count)
+        hub_variant_drop(h, program->variants.data[--program->variants.count]);
     hub_program_free(program);
 }
 
@@ -102,36 +95,41 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
     return SHOAL_OK;
 }
 
-/* Values that a client holds in its memory and uses for the first time. */
+/* ---- uploads: values that a client holds in its memory ---- */
+
+static shoal_status upload_type(const Shoal__Upload *upload, shoal_type *out) {
+    if (upload->n_dims > SHOAL_MAX_RANK || upload->dtype >= SHOAL_DTYPE_COUNT)
+        return base_fail(SHOAL_FORMAT, "an upload has a type that does not exist");
+    *out = (shoal_type){.dtype = (uint8_t)upload->dtype, .rank = (uint8_t)upload->n_dims};
+    if (upload->n_dims) memcpy(out->dims, upload->dims, upload->n_dims * sizeof *out->dims);
+    int64_t count;
+    SHOAL_TRY(base_type_elements(out, &count));
+    if (upload->data.len &&
+        (upload->data.len > WIRE_SMALL || upload->data.len != (size_t)base_type_bytes(out)))
+        return base_fail(SHOAL_FORMAT, "an upload of %zu bytes is not what its type says",
+                         upload->data.len);
+    return SHOAL_OK;
+}
+
+/* Where it lies: a small one on all devices, another in the client's memory. */
+static shoal_status lay_upload(hub *h, hub_peer *client, const Shoal__Upload *upload,
+                               hub_value *value) {
+    if (!upload->data.len) return hub_value_whole_at_client(h, client, value);
+    base_str_bytes(&value->data, upload->data.data, upload->data.len);
+    SHOAL_TRY(base_str_status(&value->data));
+    return hub_value_everywhere(h, client, value);
+}
+
+/* Those that a program uses for the first time. */
 static shoal_status uploads(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
-    uint32_t home = peer->slots[peer->n_slots - 1]->number;
     for (size_t i = 0; i < submit->n_uploads; i++) {
         const Shoal__Upload *upload = submit->uploads[i];
-        shoal_type type = {.dtype = (uint8_t)upload->dtype, .rank = (uint8_t)upload->n_dims};
-        if (upload->n_dims > SHOAL_MAX_RANK || upload->dtype >= SHOAL_DTYPE_COUNT)
-            return base_fail(SHOAL_FORMAT, "an upload has a type that does not exist");
-        if (upload->n_dims) memcpy(type.dims, upload->dims, upload->n_dims * sizeof *type.dims);
-        int64_t count;
-        SHOAL_TRY(base_type_elements(&type, &count));
+        shoal_type type;
         hub_value *value;
+        SHOAL_TRY(upload_type(upload, &type));
         SHOAL_TRY(hub_value_new(h, upload->value, peer->session, &type, &value));
-        if (upload->data.len) {
-            if (upload->data.len > WIRE_SMALL || upload->data.len != (size_t)base_type_bytes(&type))
-                return base_fail(SHOAL_FORMAT, "an upload of %zu bytes is not what its type says",
-                                 upload->data.len);
-            base_str_bytes(&value->data, upload->data.data, upload->data.len);
-            SHOAL_TRY(base_str_status(&value->data));
-            SHOAL_TRY(hub_value_everywhere(h, peer, value));
-            continue;
-        }
-        base_arena arena;
-        base_arena_init(&arena, 0);
-        plan_layout whole;
-        shoal_status status = plan_layout_whole(&arena, type.rank, type.dims, &home, 1, &whole);
-        if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
-        if (status == SHOAL_OK) hub_value_count(h, value);
-        base_arena_fini(&arena);
-        SHOAL_TRY(status);
+        SHOAL_TRY(lay_upload(h, peer, upload, value));
+        hub_value_count(h, value);
     }
     return SHOAL_OK;
 }
@@ -162,7 +160,10 @@ static shoal_status read_submit(hub *h, hub_peer *peer, const Shoal__Submit *sub
 }
 
 shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
-    if (!peer->session) return base_fail(SHOAL_DENIED, "only clients submit programs");
+    if (!peer->session) {
+        hub_strange(peer, "a program, as only clients may");
+        return SHOAL_OK;
+    }
     if (peer->waiting >= HUB_MAX_WAITING)
         return base_fail(SHOAL_BUSY, "%s has %u programs waiting, and sends more", peer->name,
                          peer->waiting);
@@ -187,31 +188,79 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     return status;
 }
 
-/* ---- explain ---- */
+/* ---- explain: planned as if it were to run, on copies of what is known of the inputs ---- */
 
-shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
-                         char **json) {
-    SHOAL_TRY(uploads(h, peer, submit));
-    hub_program *program = NULL;
-    SHOAL_TRY(program_new(submit, peer->session, true, &program));
-    hub_value **inputs = calloc(submit->n_inputs + 1, sizeof *inputs);
-    hub_variant *variant;
-    shoal_status status = SHOAL_OK;
-    if (!inputs) status = base_fail(SHOAL_NO_MEMORY, "no memory to plan");
-    if (status == SHOAL_OK && submit->n_inputs != program->n_inputs)
-        status = base_fail(SHOAL_FORMAT, "the inputs do not fit the program");
-    if (status == SHOAL_OK) status = input_values(h, peer, program, submit, inputs);
-    if (status == SHOAL_OK) hub_recover(h, inputs, program->n_inputs);
-    for (size_t i = 0; status == SHOAL_OK && i < submit->n_inputs; i++)
-        if (inputs[i]->status != SHOAL_OK)
-            status = base_fail(inputs[i]->status, "%s", inputs[i]->error);
-    if (status == SHOAL_OK)
-        status = hub_variant_find(h, program, (const hub_value *const *)inputs, &variant);
+static const Shoal__Upload *find_upload(const Shoal__Submit *submit, uint64_t value) {
+    for (size_t i = 0; i < submit->n_uploads; i++)
+        if (submit->uploads[i]->value == value) return submit->uploads[i];
+    return NULL;
+}
+
+/* The layout that a value will have when it is used. */
+static shoal_status lay_copy(hub *h, hub_peer *client, const hub_value *value, hub_value *copy) {
+    char text[BASE_TYPE_TEXT];
+    if (value->status != SHOAL_OK) return base_fail(value->status, "%s", value->error);
+    copy->type = value->type;
+    if (value->data.size) return hub_value_everywhere(h, client, copy);
+    if (!value->absent) return hub_value_layout(h, copy, &value->layout);
+    if (value->kept) return hub_value_whole_at_client(h, client, copy);
+    return base_fail(SHOAL_LOST,
+                     "%s was lost with a worker, and where it lies is known once it is made again: "
+                     "use it, then explain",
+                     base_type_text(&value->type, text));
+}
+
+static shoal_status copy_inputs(hub *h, hub_peer *peer, const hub_program *program,
+                                const Shoal__Submit *submit, hub_value *copies) {
+    for (size_t i = 0; i < submit->n_inputs; i++) {
+        const Shoal__Upload *upload = find_upload(submit, submit->inputs[i]);
+        const hub_value *value = base_map_get(&h->values, submit->inputs[i]);
+        if (upload) {
+            SHOAL_TRY(upload_type(upload, &copies[i].type));
+            SHOAL_TRY(lay_upload(h, peer, upload, &copies[i]));
+        } else if (value && value->session == peer->session && !value->released) {
+            SHOAL_TRY(lay_copy(h, peer, value, &copies[i]));
+        } else {
+            return base_fail(SHOAL_FORMAT, "value %llx is unknown",
+                             (unsigned long long)submit->inputs[i]);
+        }
+        if (!base_type_equal(&copies[i].type, &program->types[i]))
+            return base_fail(SHOAL_FORMAT, "input %zu is not of the program's type", i);
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status explain(hub *h, hub_peer *peer, hub_program *program,
+                            const Shoal__Submit *submit, char **text, char **json) {
+    if (submit->n_inputs != program->n_inputs)
+        return base_fail(SHOAL_FORMAT, "the inputs do not fit the program");
+    hub_value *copies = calloc(submit->n_inputs + 1, sizeof *copies);
+    const hub_value **inputs = calloc(submit->n_inputs + 1, sizeof *inputs);
+    hub_variant *variant = NULL;
+    shoal_status status =
+        copies && inputs ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    for (size_t i = 0; status == SHOAL_OK && i < submit->n_inputs; i++) inputs[i] = &copies[i];
+    if (status == SHOAL_OK) status = copy_inputs(h, peer, program, submit, copies);
+    if (status == SHOAL_OK) status = hub_variant_find(h, program, inputs, &variant);
     if (status == SHOAL_OK) {
         *text = strdup(variant->plan.explain ? variant->plan.explain : "");
         *json = strdup(variant->plan.explain_json ? variant->plan.explain_json : "{}");
     }
+    for (size_t i = 0; copies && i < submit->n_inputs; i++) {
+        base_arena_fini(&copies[i].arena);
+        base_str_fini(&copies[i].data);
+    }
+    free(copies);
     free(inputs);
+    return status;
+}
+
+shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
+                         char **json) {
+    if (!peer->session) return base_fail(SHOAL_DENIED, "only clients have programs explained");
+    hub_program *program = NULL;
+    SHOAL_TRY(program_new(submit, peer->session, true, &program));
+    shoal_status status = explain(h, peer, program, submit, text, json);
     hub_program_free(program);
     return status;
 }

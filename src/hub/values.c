@@ -102,9 +102,20 @@ shoal_status hub_value_everywhere(hub *h, const hub_peer *client, hub_value *val
     if (status == SHOAL_OK)
         status = plan_layout_whole(&arena, value->type.rank, value->type.dims, slots, n, &whole);
     if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
-    if (status == SHOAL_OK) hub_value_count(h, value);
     base_arena_fini(&arena);
     value->epoch = h->epoch;
+    return status;
+}
+
+shoal_status hub_value_whole_at_client(hub *h, const hub_peer *client, hub_value *value) {
+    const uint32_t *home = &client->slots[client->n_slots - 1]->number;
+    base_arena arena;
+    base_arena_init(&arena, 0);
+    plan_layout whole;
+    shoal_status status =
+        plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole);
+    if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    base_arena_fini(&arena);
     return status;
 }
 
@@ -167,15 +178,8 @@ shoal_status hub_value_home(hub *h, hub_value *value) {
     if (!client) return base_fail(SHOAL_CLOSED, "the client is gone");
     if (!value->absent) hub_free_stored(h, &value->layout, value->stored);
     value->stored = take_kept(h, value);
-    const uint32_t *home = &client->slots[client->n_slots - 1]->number;
-    base_arena arena;
-    base_arena_init(&arena, 0);
-    plan_layout whole;
-    shoal_status status =
-        plan_layout_whole(&arena, value->type.rank, value->type.dims, home, 1, &whole);
-    if (status == SHOAL_OK) status = hub_value_layout(h, value, &whole);
+    shoal_status status = hub_value_whole_at_client(h, client, value);
     if (status == SHOAL_OK) hub_value_count(h, value);
-    base_arena_fini(&arena);
     if (status != SHOAL_OK) hub_value_poison(value, status, shoal_error_message());
     return status;
 }

@@ -1,6 +1,8 @@
 /* Variants: a program lowered for the layouts that its inputs have. */
 #include "hub/state.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,44 @@ void hub_variant_free(hub_variant *variant) {
     base_str_fini(&variant->key);
     if (variant->plan.programs) plan_result_fini(&variant->plan);
     free(variant);
+}
+
+void hub_variant_drop(hub *h, hub_variant *variant) {
+    for (uint32_t i = 0; i < variant->plan.n_programs; i++) {
+        hub_slot *slot = hub_slot_of(h, variant->plan.programs[i].slot);
+        if (slot && variant->sent[i] && !base_vec_push(&slot->peer->free_programs, variant->number))
+            base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    }
+    hub_variant_free(variant);
+}
+
+/* A key begins with the pool that the plan was made for. */
+static bool is_current(const hub *h, const hub_variant *variant) {
+    uint64_t made_for[2];
+    memcpy(made_for, variant->key.data, sizeof made_for);
+    return !variant->broken && made_for[0] == h->epoch && made_for[1] == h->speeds;
+}
+
+void hub_variants_prune(hub *h) {
+    if (h->pruned_epoch == h->epoch && h->pruned_speeds == h->speeds && !h->breakage) return;
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&h->programs, &at, &key, &item)) {
+        hub_program *program = item;
+        for (size_t i = 0; i < program->variants.count;) {
+            hub_variant *variant = program->variants.data[i];
+            if (variant->users || is_current(h, variant)) {
+                i++;
+                continue;
+            }
+            program->variants.data[i] = program->variants.data[--program->variants.count];
+            hub_variant_drop(h, variant);
+        }
+    }
+    h->pruned_epoch = h->epoch;
+    h->pruned_speeds = h->speeds;
+    h->breakage = false;
 }
 
 /* A value that lies in a client's memory only. */
@@ -238,7 +278,8 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     for (uint32_t i = 0; i < pool.n_slots; i++) devices += pool.slots[i].compute;
     /* Where nothing is to be chosen, or little is at stake, speeds are not worth their measuring.
      */
-    if (status == SHOAL_OK && devices > 1 && variant->plan.seconds > WORTH_MEASURING)
+    if (status == SHOAL_OK && devices > 1 && variant->plan.seconds > WORTH_MEASURING &&
+        !program->explained)
         hub_measure(h);
     graph_destroy(&adapting);
     return status;
@@ -266,7 +307,7 @@ static shoal_status encode(hub_variant *variant) {
     variant->sent = calloc(plan->n_programs + 1, sizeof *variant->sent);
     if (!variant->graphs || !variant->sent) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
     for (uint32_t i = 0; i < plan->n_programs; i++)
-        SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), false, &variant->graphs[i]));
+        SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), true, &variant->graphs[i]));
     for (uint32_t i = 0; i < plan->n_programs; i++) graph_destroy(&plan->programs[i].graph);
     return SHOAL_OK;
 }
@@ -284,7 +325,8 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
     if (status == SHOAL_OK) status = base_str_status(&key);
     for (size_t i = 0; status == SHOAL_OK && i < program->variants.count; i++) {
         hub_variant *variant = program->variants.data[i];
-        if (variant->key.size != key.size || memcmp(variant->key.data, key.data, key.size))
+        if (variant->broken || variant->key.size != key.size ||
+            memcmp(variant->key.data, key.data, key.size))
             continue;
         base_str_fini(&key);
         *out = variant;
@@ -298,7 +340,7 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
     if (variant) {
         variant->key = key;
         base_str_init(&key);
-        variant->number = h->next_variant++;
+        if (!program->explained) variant->number = h->next_variant++;
         status = lower_program(h, program, inputs, variant);
         if (status == SHOAL_OK) status = encode(variant);
         if (status == SHOAL_OK && !base_vec_push(&program->variants, variant))

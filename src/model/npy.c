@@ -39,8 +39,9 @@ static bool take(header *h, char c) {
 static shoal_status text_of(header *h, char *out, size_t room) {
     blank(h);
     if (h->at == h->end || (*h->at != '\'' && *h->at != '"'))
-        return bad(h, *h->at == '[' ? "arrays of records cannot be read; save a plain array"
-                                    : "a string was expected");
+        return bad(h, h->at < h->end && *h->at == '['
+                          ? "arrays of records cannot be read; save a plain array"
+                          : "a string was expected");
     char quote = *h->at++;
     size_t n = 0;
     for (; h->at < h->end && *h->at != quote; h->at++) {

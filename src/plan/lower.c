@@ -94,6 +94,11 @@ static shoal_status place_layout(plan_draft *d, uint32_t n, plan_layout *out) {
     return status;
 }
 
+static shoal_status blame(const shoal_node *node, uint32_t n, shoal_status status) {
+    return base_fail_prefix(status, "node %u (%s)%s%s: ", n, shoal_op_name(node->op),
+                            node->location ? " at " : "", node->location ? node->location : "");
+}
+
 /* Finds which values are needed at all, and which will be asked for in a certain layout. */
 static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, bool *used) {
     const shoal_graph *g = d->g;
@@ -115,7 +120,7 @@ static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, 
         plan_layout *want = base_arena_array(&d->arena, plan_layout, 1);
         if (!want) return SHOAL_NO_MEMORY;
         shoal_status status = place_layout(d, n, want);
-        if (status != SHOAL_OK) return base_fail_prefix(status, "node %u (place): ", n);
+        if (status != SHOAL_OK) return blame(node, n, status);
         d->values[node->first_output].want = want;
         d->values[node->inputs[0]].want = want;
     }
@@ -244,10 +249,7 @@ static shoal_status draft(plan_draft *d, const plan_layout *inputs,
         for (uint32_t o = 0; o < node->n_outputs; o++) live |= used[node->first_output + o];
         if (!live) continue;
         shoal_status status = visit(d, n);
-        if (status != SHOAL_OK)
-            return base_fail_prefix(status, "node %u (%s)%s%s: ", n, shoal_op_name(node->op),
-                                    node->location ? " at " : "",
-                                    node->location ? node->location : "");
+        if (status != SHOAL_OK) return blame(node, n, status);
         base_arena_fini(&d->scratch);
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {

@@ -221,7 +221,8 @@ static void test_errors(void **state) {
     expect_error(data, &pool, &in, NULL, "links of 0 bytes per second");
     pool = make_pool(2, SLOW_LINKS);
     OK(graph_add_output(g, p));
-    expect_error(graph_data(g), &pool, &in, NULL, "node 0 (place): slot 77 is not in the pool");
+    expect_error(graph_data(g), &pool, &in, NULL,
+                 "node 0 (place) at a.py:3: slot 77 is not in the pool");
     graph_destroy(&g);
 }
 

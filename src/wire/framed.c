@@ -54,7 +54,7 @@ static shoal_status take_hello(wire_framed *own, const uint8_t *bytes, size_t n)
     ProtobufCMessage *message;
     SHOAL_TRY(wire_unpack(&shoal__hello__descriptor, bytes, n, &message));
     own->hello = (Shoal__Hello *)message;
-    return wire_hello_check(own->base.peer, own->hello, own->accepting, own->address);
+    return wire_hello_check(&own->base, own->hello, own->accepting, own->address);
 }
 
 static void refuse(wire_framed *own, shoal_status why) {

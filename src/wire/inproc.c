@@ -180,6 +180,7 @@ static shoal_status open_ends(wire_peer *peer, inproc_link *a, inproc_link *b) {
     Shoal__Welcome *welcome = malloc(sizeof *welcome);
     if (!welcome) return base_fail(SHOAL_NO_MEMORY, "no memory for a link");
     shoal__welcome__init(welcome);
+    a->base.proof.local = b->base.proof.local = true;
     shoal_status status = wire_link_call(&a->base, "inproc", peer->hello, peer->hello->pid);
     if (status == SHOAL_OK)
         status = wire_link_call(&b->base, "inproc", peer->hello, peer->hello->pid);

@@ -1,14 +1,16 @@
-/* The files of keys: see keys.h. Each is lines of words; a line that cannot be read is passed over,
- * so that a broken file lets nobody in who was not in before. */
-#include "wire/keys.h"
+/* The files of keys: see keys.h. Each is lines of words; one that cannot be read is passed over and
+ * told of, so that a broken line lets nobody in and hides nobody else. */
+#include "wire/keys_file.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/os.h"
-#include "base/str.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-enum { MOST = 1 << 20, KEEP_TOKENS = 7 * 24 * 3600 };
+enum { MOST = 1 << 20, LOCK_MS = 5000 };
 
 char *wire_key_text(const uint8_t *key, char *out) {
     for (int i = 0; i < WIRE_KEY; i++) snprintf(out + 2 * i, 3, "%02x", key[i]);
@@ -40,20 +42,23 @@ shoal_status wire_key_pair_new(wire_key_pair *out) {
         return base_fail(SHOAL_UNSUPPORTED, "libzmq has no CURVE here: install one with libsodium");
     zmq_z85_decode(out->public, public);
     zmq_z85_decode(out->secret, secret);
+    sodium_memzero(secret, sizeof secret);
     return SHOAL_OK;
 }
 
 shoal_status wire_key_pair_derive(wire_key_pair *out) {
     char public[41], secret[41];
     zmq_z85_encode(secret, out->secret, WIRE_KEY);
-    if (zmq_curve_public(public, secret)) return base_fail(SHOAL_FORMAT, "a secret key is none");
+    bool failed = zmq_curve_public(public, secret);
+    sodium_memzero(secret, sizeof secret);
+    if (failed) return base_fail(SHOAL_FORMAT, "a secret key is none");
     zmq_z85_decode(out->public, public);
     return SHOAL_OK;
 }
 
 /* ---- files ---- */
 
-static shoal_status name_file(const char *name, char *out, size_t room) {
+shoal_status wire_file_path(const char *name, char *out, size_t room) {
     SHOAL_TRY(base_os_config_folder(true, out, room));
     size_t used = strlen(out);
     snprintf(out + used, room - used, "/%s", name);
@@ -61,9 +66,9 @@ static shoal_status name_file(const char *name, char *out, size_t room) {
 }
 
 /* All of a file; nothing when there is none. */
-static shoal_status read_lines(const char *name, base_str *out) {
+shoal_status wire_file_read(const char *name, base_str *out) {
     char path[PATH_MAX];
-    SHOAL_TRY(name_file(name, path, sizeof path));
+    SHOAL_TRY(wire_file_path(name, path, sizeof path));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return errno == ENOENT ? SHOAL_OK : base_fail_errno(errno, "opening %s", path);
     struct stat st;
@@ -77,25 +82,42 @@ static shoal_status read_lines(const char *name, base_str *out) {
         status = base_fail(SHOAL_FORMAT, "%s has %lld bytes: it is no file of ours", path,
                            (long long)st.st_size);
     char bytes[4096];
-    ssize_t n;
+    ssize_t n = 0;
     while (status == SHOAL_OK && out->size <= MOST && (n = read(fd, bytes, sizeof bytes)) > 0)
         base_str_bytes(out, bytes, (size_t)n);
+    if (status == SHOAL_OK && n < 0) status = base_fail_errno(errno, "reading %s", path);
+    sodium_memzero(bytes, sizeof bytes);
     close(fd);
     return status == SHOAL_OK ? base_str_status(out) : status;
 }
 
+void wire_file_forget(base_str *text) {
+    if (text->data) sodium_memzero(text->data, text->size);
+    base_str_fini(text);
+}
+
+/* What was renamed is there after a power cut, too. */
+static bool sync_folder(const char *path) {
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool synced = fd >= 0 && !fsync(fd);
+    if (fd >= 0) close(fd);
+    return synced;
+}
+
 /* Under another name first: a reader sees the old file or the new one. */
-static shoal_status write_lines(const char *name, const base_str *lines) {
+shoal_status wire_file_write(const char *name, const base_str *lines) {
     char path[PATH_MAX], hidden[PATH_MAX + 8];
     SHOAL_TRY(base_str_status(lines));
-    SHOAL_TRY(name_file(name, path, sizeof path));
+    SHOAL_TRY(wire_file_path(name, path, sizeof path));
     snprintf(hidden, sizeof hidden, "%s.new", path);
     int fd = open(hidden, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return base_fail_errno(errno, "writing %s", hidden);
     bool written = !lines->size || write(fd, lines->data, lines->size) == (ssize_t)lines->size;
     written = !fsync(fd) && written;
     written = !close(fd) && written;
-    if (!written || rename(hidden, path)) {
+    if (!written || rename(hidden, path) || !sync_folder(path)) {
         int error = errno;
         unlink(hidden);
         return base_fail_errno(error, "writing %s", path);
@@ -103,28 +125,36 @@ static shoal_status write_lines(const char *name, const base_str *lines) {
     return SHOAL_OK;
 }
 
-/* One process at a time changes files. -1 with a message. */
-static int lock_folder(void) {
+/* One process at a time changes files, and none waits for ever for another that is stopped. */
+int wire_file_lock(void) {
     char path[PATH_MAX];
-    if (name_file("lock", path, sizeof path) != SHOAL_OK) return -1;
+    if (wire_file_path("lock", path, sizeof path) != SHOAL_OK) return -1;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fd >= 0 && !fcntl(fd, F_SETLKW, &all)) return fd;
-    base_fail_errno(errno, "locking %s", path);
+    int64_t end = base_now() + LOCK_MS * BASE_MS;
+    while (fd >= 0) {
+        if (!fcntl(fd, F_SETLK, &all)) return fd;
+        if ((errno != EACCES && errno != EAGAIN && errno != EINTR) || base_now() > end) break;
+        nanosleep(&(struct timespec){.tv_nsec = 10 * BASE_MS}, NULL);
+    }
+    if (fd >= 0 && (errno == EACCES || errno == EAGAIN))
+        base_fail(SHOAL_BUSY, "%s has been held by another process for %d s", path, LOCK_MS / 1000);
+    else
+        base_fail_errno(errno, "locking %s", path);
     if (fd >= 0) close(fd);
     return -1;
 }
 
-/* The next line's words, at most three; 0 at the end. The text is cut up. */
-static int next_line(char **at, char *words[3]) {
-    while (*at && **at) {
-        char *line = *at, *end = strchr(line, '\n'), *rest = NULL;
-        *at = end ? end + 1 : NULL;
+int wire_file_line(wire_file_cursor *c) {
+    while (c->at && *c->at) {
+        char *line = c->at, *end = strchr(line, '\n'), *rest = NULL;
+        c->at = end ? end + 1 : NULL;
+        c->line++;
         if (end) *end = 0;
         int n = 0;
-        for (char *word = strtok_r(line, " \t\r", &rest); word && n < 3;
+        for (char *word = strtok_r(line, " \t\r", &rest); word && n < WIRE_FILE_WORDS;
              word = strtok_r(NULL, " \t\r", &rest))
-            words[n++] = word;
+            c->words[n++] = word;
         if (n) return n;
     }
     return 0;
@@ -133,11 +163,12 @@ static int next_line(char **at, char *words[3]) {
 /* ---- own key ---- */
 
 static bool parse_own(char *text, wire_key_pair *out) {
-    char *words[3];
+    wire_file_cursor c = {.at = text};
     bool public = false, secret = false;
-    for (int n; (n = next_line(&text, words));) {
-        if (n == 2 && !strcmp(words[0], "public")) public = wire_key_parse(words[1], out->public);
-        if (n == 2 && !strcmp(words[0], "secret")) secret = wire_key_parse(words[1], out->secret);
+    for (int n; (n = wire_file_line(&c));) {
+        if (n != 2) continue;
+        if (!strcmp(c.words[0], "public")) public = wire_key_parse(c.words[1], out->public);
+        if (!strcmp(c.words[0], "secret")) secret = wire_key_parse(c.words[1], out->secret);
     }
     return public && secret;
 }
@@ -148,186 +179,24 @@ static shoal_status make_own(wire_key_pair *out) {
     SHOAL_TRY(wire_key_pair_new(out));
     base_str_format(&text, "public %s\nsecret %s\n", wire_key_text(out->public, public),
                     wire_key_text(out->secret, secret));
-    shoal_status status = write_lines("key", &text);
-    base_str_fini(&text);
+    shoal_status status = wire_file_write("key", &text);
+    wire_file_forget(&text);
+    sodium_memzero(secret, sizeof secret);
     return status;
 }
 
 shoal_status wire_keys_own(wire_key_pair *out) {
     base_str text = {0};
-    int lock = lock_folder();
+    int lock = wire_file_lock();
     if (lock < 0) return SHOAL_IO;
-    shoal_status status = read_lines("key", &text);
+    shoal_status status = wire_file_read("key", &text);
     if (status == SHOAL_OK && !text.size)
         status = make_own(out);
     else if (status == SHOAL_OK && !parse_own(text.data, out))
         status = base_fail(SHOAL_FORMAT, "the file 'key' in the configuration folder holds no key "
                                          "pair: remove it and enrol anew");
-    base_str_fini(&text);
+    wire_file_forget(&text);
     close(lock);
-    return status;
-}
-
-/* ---- peers and tokens ---- */
-
-static bool same_key(const char *text, const uint8_t *key) {
-    uint8_t other[WIRE_KEY];
-    return wire_key_parse(text, other) && !memcmp(other, key, WIRE_KEY);
-}
-
-static bool enrolled(const uint8_t *key, char *name) {
-    base_str text = {0};
-    char *words[3];
-    bool found = false;
-    if (read_lines("peers", &text) == SHOAL_OK)
-        for (char *at = text.data; !found && next_line(&at, words) == 2;)
-            if ((found = same_key(words[1], key)))
-                snprintf(name, WIRE_MAX_NAME + 1, "%s", words[0]);
-    base_str_fini(&text);
-    return found;
-}
-
-static wire_guest token_state(const uint8_t *key, char *why) {
-    base_str text = {0};
-    char *words[3];
-    wire_guest guest = WIRE_GUEST_STRANGER;
-    snprintf(why, WIRE_MAX_NAME + 1, "unknown key");
-    if (read_lines("tokens", &text) == SHOAL_OK)
-        for (char *at = text.data; next_line(&at, words) == 3;) {
-            if (!same_key(words[0], key)) continue;
-            bool used = !strcmp(words[2], "used");
-            bool expired = strtoull(words[1], NULL, 10) <= (uint64_t)time(NULL);
-            if (!used && !expired) guest = WIRE_GUEST_TOKEN;
-            snprintf(why, WIRE_MAX_NAME + 1,
-                     used      ? "a token that has been used"
-                     : expired ? "an expired token"
-                               : "a token");
-        }
-    base_str_fini(&text);
-    return guest;
-}
-
-wire_guest wire_keys_who(const uint8_t *key, char name[WIRE_MAX_NAME + 1]) {
-    return enrolled(key, name) ? WIRE_GUEST_ENROLLED : token_state(key, name);
-}
-
-/* Copies the tokens that still matter; the one with this key becomes used. */
-static shoal_status use_token(const uint8_t *key) {
-    base_str text = {0}, kept = {0};
-    char *words[3];
-    bool found = false;
-    uint64_t now = (uint64_t)time(NULL);
-    shoal_status status = read_lines("tokens", &text);
-    for (char *at = text.data; status == SHOAL_OK && next_line(&at, words) == 3;) {
-        uint64_t expires = strtoull(words[1], NULL, 10);
-        if (expires + KEEP_TOKENS < now) continue;
-        bool this = same_key(words[0], key);
-        found |= this && expires > now && strcmp(words[2], "used") != 0;
-        base_str_format(&kept, "%s %s %s\n", words[0], words[1], this ? "used" : words[2]);
-    }
-    if (status == SHOAL_OK && !found)
-        status =
-            base_fail(SHOAL_DENIED, "the token has been used or has expired: ask for a new one");
-    if (status == SHOAL_OK) status = write_lines("tokens", &kept);
-    base_str_fini(&text);
-    base_str_fini(&kept);
-    return status;
-}
-
-/* Letters, digits and ".-_"; others become "-". */
-static void clean_name(char *name) {
-    for (char *at = name; *at; at++)
-        if (!isalnum((unsigned char)*at) && !strchr(".-_", *at)) *at = '-';
-    if (!*name) snprintf(name, WIRE_MAX_NAME + 1, "guest");
-}
-
-static bool name_there(const base_str *peers, const char *name) {
-    size_t n = strlen(name);
-    for (const char *at = peers->data; at && *at; at = strchr(at, '\n') + 1) {
-        if (!strncmp(at, name, n) && at[n] == ' ') return true;
-        if (!strchr(at, '\n')) break;
-    }
-    return false;
-}
-
-static shoal_status add_peer(const uint8_t *key, char *name) {
-    base_str peers = {0};
-    char text[WIRE_KEY_TEXT], plain[WIRE_MAX_NAME - 4];
-    shoal_status status = read_lines("peers", &peers);
-    if (status == SHOAL_OK && peers.size && peers.data[peers.size - 1] != '\n')
-        base_str_text(&peers, "\n");
-    clean_name(name);
-    snprintf(plain, sizeof plain, "%s", name);
-    for (unsigned n = 2; name_there(&peers, name) && n < 1000; n++)
-        snprintf(name, WIRE_MAX_NAME + 1, "%s-%u", plain, n);
-    base_str_format(&peers, "%s %s\n", name, wire_key_text(key, text));
-    if (status == SHOAL_OK) status = write_lines("peers", &peers);
-    base_str_fini(&peers);
-    return status;
-}
-
-shoal_status wire_keys_enrol(const uint8_t *token, const uint8_t *key,
-                             char name[WIRE_MAX_NAME + 1]) {
-    char before[WIRE_MAX_NAME + 1];
-    int lock = lock_folder();
-    if (lock < 0) return SHOAL_IO;
-    shoal_status status = use_token(token);
-    if (status == SHOAL_OK && enrolled(key, before))
-        memcpy(name, before, sizeof before); /* it has come again */
-    else if (status == SHOAL_OK)
-        status = add_peer(key, name);
-    close(lock);
-    return status;
-}
-
-shoal_status wire_keys_add_token(const uint8_t *key, uint64_t expires) {
-    base_str tokens = {0};
-    char text[WIRE_KEY_TEXT];
-    int lock = lock_folder();
-    if (lock < 0) return SHOAL_IO;
-    shoal_status status = read_lines("tokens", &tokens);
-    base_str_format(&tokens, "%s %llu open\n", wire_key_text(key, text),
-                    (unsigned long long)expires);
-    if (status == SHOAL_OK) status = write_lines("tokens", &tokens);
-    base_str_fini(&tokens);
-    close(lock);
-    return status;
-}
-
-shoal_status wire_keys_revoke(const char *name) {
-    base_str text = {0}, kept = {0}, names = {0};
-    char *words[3];
-    bool found = false;
-    int lock = lock_folder();
-    if (lock < 0) return SHOAL_IO;
-    shoal_status status = read_lines("peers", &text);
-    for (char *at = text.data; status == SHOAL_OK && next_line(&at, words) == 2;) {
-        if (!strcmp(words[0], name)) {
-            found = true;
-            continue;
-        }
-        base_str_format(&kept, "%s %s\n", words[0], words[1]);
-        base_str_format(&names, "%s%s", names.size ? ", " : "", words[0]);
-    }
-    if (status == SHOAL_OK && !found)
-        status = base_fail(SHOAL_NOT_FOUND, "nobody called '%s' has enrolled here; there %s%s",
-                           name, names.size ? "are: " : "is nobody", names.size ? names.data : "");
-    if (status == SHOAL_OK) status = write_lines("peers", &kept);
-    base_str_fini(&text);
-    base_str_fini(&kept);
-    base_str_fini(&names);
-    close(lock);
-    return status;
-}
-
-shoal_status wire_keys_each(void (*each)(void *context, const char *name, const char *key),
-                            void *context) {
-    base_str text = {0};
-    char *words[3];
-    shoal_status status = read_lines("peers", &text);
-    for (char *at = text.data; status == SHOAL_OK && next_line(&at, words) == 2;)
-        each(context, words[0], words[1]);
-    base_str_fini(&text);
     return status;
 }
 
@@ -335,14 +204,16 @@ shoal_status wire_keys_each(void (*each)(void *context, const char *name, const 
 
 shoal_status wire_keys_add_hub(const char *addresses, const uint8_t *key) {
     base_str text = {0}, kept = {0};
-    char hex[WIRE_KEY_TEXT], *words[3];
-    int lock = lock_folder();
+    char hex[WIRE_KEY_TEXT];
+    int lock = wire_file_lock();
     if (lock < 0) return SHOAL_IO;
-    shoal_status status = read_lines("hubs", &text);
-    for (char *at = text.data; status == SHOAL_OK && next_line(&at, words) == 2;)
-        if (strcmp(words[0], addresses) != 0) base_str_format(&kept, "%s %s\n", words[0], words[1]);
+    shoal_status status = wire_file_read("hubs", &text);
+    wire_file_cursor c = {.at = text.data};
+    for (int n; status == SHOAL_OK && (n = wire_file_line(&c));)
+        if (n == 2 && strcmp(c.words[0], addresses) != 0)
+            base_str_format(&kept, "%s %s\n", c.words[0], c.words[1]);
     base_str_format(&kept, "%s %s\n", addresses, wire_key_text(key, hex));
-    if (status == SHOAL_OK) status = write_lines("hubs", &kept);
+    if (status == SHOAL_OK) status = wire_file_write("hubs", &kept);
     base_str_fini(&text);
     base_str_fini(&kept);
     close(lock);
@@ -361,11 +232,10 @@ static bool listed(const char *list, const char *entry) {
 
 bool wire_keys_hub(const char *address, uint8_t *out) {
     base_str text = {0};
-    char *words[3];
     bool found = false;
-    if (read_lines("hubs", &text) == SHOAL_OK)
-        for (char *at = text.data; next_line(&at, words) == 2;)
-            if (listed(words[0], address)) found |= wire_key_parse(words[1], out);
+    wire_file_cursor c = {.at = wire_file_read("hubs", &text) == SHOAL_OK ? text.data : NULL};
+    for (int n; (n = wire_file_line(&c));)
+        if (n == 2 && listed(c.words[0], address)) found |= wire_key_parse(c.words[1], out);
     base_str_fini(&text);
     return found;
 }
@@ -374,11 +244,11 @@ shoal_status wire_keys_each_hub(void (*each)(void *context, const char *addresse
                                              const uint8_t *key),
                                 void *context) {
     base_str text = {0};
-    char *words[3];
     uint8_t key[WIRE_KEY];
-    shoal_status status = read_lines("hubs", &text);
-    for (char *at = text.data; status == SHOAL_OK && next_line(&at, words) == 2;)
-        if (wire_key_parse(words[1], key)) each(context, words[0], key);
+    shoal_status status = wire_file_read("hubs", &text);
+    wire_file_cursor c = {.at = status == SHOAL_OK ? text.data : NULL};
+    for (int n; (n = wire_file_line(&c));)
+        if (n == 2 && wire_key_parse(c.words[1], key)) each(context, c.words[0], key);
     base_str_fini(&text);
     return status;
 }
@@ -386,8 +256,8 @@ shoal_status wire_keys_each_hub(void (*each)(void *context, const char *addresse
 shoal_status wire_keys_set_listening(const char *addresses) {
     base_str text = {0};
     base_str_format(&text, "%s\n", addresses);
-    int lock = lock_folder();
-    shoal_status status = lock < 0 ? SHOAL_IO : write_lines("hub", &text);
+    int lock = wire_file_lock();
+    shoal_status status = lock < 0 ? SHOAL_IO : wire_file_write("hub", &text);
     if (lock >= 0) close(lock);
     base_str_fini(&text);
     return status;
@@ -395,9 +265,8 @@ shoal_status wire_keys_set_listening(const char *addresses) {
 
 void wire_keys_listening(char *out, size_t room) {
     base_str text = {0};
-    char *words[3];
     *out = 0;
-    if (read_lines("hub", &text) == SHOAL_OK)
-        for (char *at = text.data; next_line(&at, words) == 1;) snprintf(out, room, "%s", words[0]);
+    wire_file_cursor c = {.at = wire_file_read("hub", &text) == SHOAL_OK ? text.data : NULL};
+    while (wire_file_line(&c)) snprintf(out, room, "%s", c.words[0]);
     base_str_fini(&text);
 }

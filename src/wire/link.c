@@ -33,17 +33,6 @@ shoal_status wire_link_call(wire_link *link, const char *address, const Shoal__H
     return link->name ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
-shoal_status wire_hello_check(const wire_peer *peer, const Shoal__Hello *hello, bool accepting,
-                              const char *address) {
-    if (hello->protocol == WIRE_PROTOCOL) return SHOAL_OK;
-    return base_fail(SHOAL_VERSION,
-                     "%s runs Shoal %.32s (protocol %u), %s runs Shoal %s (protocol %d): install "
-                     "the same version for both",
-                     accepting ? "the connecting process" : address, hello->version,
-                     hello->protocol, accepting ? address : "this process", peer->hello->version,
-                     (int)WIRE_PROTOCOL);
-}
-
 shoal_status wire_welcome_check(const Shoal__Welcome *welcome, const char *address) {
     if (!welcome->error) return SHOAL_OK;
     uint32_t status = welcome->error->status;
@@ -54,8 +43,8 @@ shoal_status wire_welcome_check(const Shoal__Welcome *welcome, const char *addre
 
 void wire_link_give_up(wire_link *link, bool accepting, const char *address, shoal_status why) {
     if (accepting)
-        base_log(why == SHOAL_LOST ? BASE_DEBUG : BASE_WARN, address, "refused: %s",
-                 shoal_error_message());
+        base_log(why == SHOAL_LOST || why == SHOAL_BUSY ? BASE_DEBUG : BASE_WARN, address,
+                 "refused: %s", shoal_error_message());
     else
         wire_peer_connect_failed(link->peer, link->cookie, why);
     wire_link_finish(link, why, "");
@@ -111,11 +100,12 @@ void wire_link_deliver_message(wire_link *link, Shoal__Kind kind, const void *bo
     const wire_handlers *handlers = &peer->handlers[part];
     atomic_fetch_add_explicit(&link->messages_in, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&link->bytes_in, bytes, memory_order_relaxed);
-    shoal_status status =
-        handlers->message
-            ? handlers->message(handlers->context, link, kind, body, bytes)
-            : base_fail(SHOAL_UNSUPPORTED, "%s is no %s: message of kind %d", peer->hello->name,
-                        part == WIRE_HUB ? "hub" : "worker", (int)kind);
+    if (!handlers->message) {
+        wire_link_strange(link,
+                          part == WIRE_HUB ? "a message for a hub" : "a message for a worker");
+        return;
+    }
+    shoal_status status = handlers->message(handlers->context, link, kind, body, bytes);
     if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
 }
 
@@ -125,9 +115,11 @@ void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint
     if (peer->muted || link->closing) return;
     const wire_handlers *handlers = &peer->handlers[WIRE_WORKER];
     atomic_fetch_add_explicit(&link->bytes_in, n, memory_order_relaxed);
-    shoal_status status = handlers->data
-                              ? handlers->data(handlers->context, link, transfer, offset, bytes, n)
-                              : base_fail(SHOAL_UNSUPPORTED, "%s takes no data", peer->hello->name);
+    if (!handlers->data) {
+        wire_link_strange(link, "data, which is for workers");
+        return;
+    }
+    shoal_status status = handlers->data(handlers->context, link, transfer, offset, bytes, n);
     if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
 }
 
@@ -156,6 +148,10 @@ static shoal_status take_data(wire_link *link, const wire_frame *frame, const vo
         return base_fail(SHOAL_FORMAT, "%s: bytes %llu + %u of a transfer of %llu bytes",
                          link->name, (unsigned long long)frame->offset, frame->bytes,
                          (unsigned long long)frame->total);
+    if (frame->kind != wire_pool_tag(link->peer)) {
+        wire_link_strange(link, "data of another pool");
+        return SHOAL_OK;
+    }
     wire_transfer transfer = {frame->instance, frame->channel, frame->ordinal, frame->total};
     wire_link_deliver_data(link, &transfer, frame->offset, bytes, frame->bytes);
     return SHOAL_OK;

@@ -6,6 +6,7 @@
 #include "base/os.h"
 
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #define END_PATIENCE BASE_SECOND
 /* For an address when there are others to try. */
 #define ONE_PATIENCE (2 * BASE_SECOND)
+#define BUSY_PATIENCE BASE_SECOND
+#define BUSY_AGAIN (30 * BASE_MS)
 
 static const wire_transport *const transports[] = {&wire_inproc, &wire_shm, &wire_zmq_transport,
                                                    &wire_relay};
@@ -39,10 +42,11 @@ static const wire_transport *find_transport(const char *address) {
 }
 
 /* A deep copy: protobuf-c has none but by way of the wire. */
-static shoal_status copy_hello(const Shoal__Hello *hello, Shoal__Hello **out) {
+static shoal_status copy_hello(const wire_peer *peer, const Shoal__Hello *hello,
+                               Shoal__Hello **out) {
     Shoal__Hello own = *hello;
     char host[256];
-    if (!own.protocol) own.protocol = WIRE_PROTOCOL;
+    wire_hello_fill(peer, &own);
     if (!own.pid) own.pid = (uint32_t)getpid();
     if (!*own.version) own.version = (char *)SHOAL_PACKAGE_VERSION;
     if (!*own.host) {
@@ -64,7 +68,7 @@ static shoal_status copy_hello(const Shoal__Hello *hello, Shoal__Hello **out) {
 
 static shoal_status init_locks(wire_peer *peer) {
     base_condition_init(&peer->turn);
-    bool failed = pthread_mutex_init(&peer->pump, NULL) ||
+    bool failed = pthread_mutex_init(&peer->pump, NULL) || pthread_mutex_init(&peer->known, NULL) ||
                   pthread_mutex_init(&peer->queue_lock, NULL) ||
                   pthread_cond_init(&peer->idle, NULL) || pthread_cond_init(&peer->yielded, NULL);
     return failed ? base_fail(SHOAL_NO_MEMORY, "no memory for the locks of a peer") : SHOAL_OK;
@@ -80,6 +84,8 @@ static void free_peer(wire_peer *peer) {
     }
     while (peer->attempts.count) free(peer->attempts.data[--peer->attempts.count]);
     free(peer->attempts.data);
+    free(peer->members);
+    sodium_memzero(&peer->pair, sizeof peer->pair);
     free(peer->links.data);
     free(peer->watches.data);
     free(peer->listeners.data);
@@ -92,7 +98,8 @@ shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) {
     wire_peer *peer = calloc(1, sizeof *peer);
     if (!peer) return base_fail(SHOAL_NO_MEMORY, "no memory for a peer");
     peer->doorbell = -1;
-    shoal_status status = copy_hello(hello, &peer->hello);
+    shoal_status status = wire_key_pair_new(&peer->pair);
+    if (status == SHOAL_OK) status = copy_hello(peer, hello, &peer->hello);
     if (status == SHOAL_OK) status = base_os_doorbell_new(&peer->doorbell);
     if (status == SHOAL_OK && !(peer->scratch = malloc(WIRE_CHUNK)))
         status = base_fail(SHOAL_NO_MEMORY, "no memory for a peer");
@@ -105,7 +112,10 @@ shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) {
     return SHOAL_OK;
 }
 
-void wire_set_number(wire_peer *peer, uint32_t number) { peer->hello->peer = number; }
+void wire_set_number(wire_peer *peer, uint32_t number, uint64_t pool) {
+    peer->hello->peer = number;
+    peer->hello->pool = pool;
+}
 
 uint64_t wire_incarnation(const wire_peer *peer) { return peer->hello->incarnation; }
 
@@ -150,6 +160,7 @@ void wire_peer_destroy(wire_peer **out) {
     pthread_mutex_unlock(&peer->pump);
     pthread_mutex_destroy(&peer->pump);
     pthread_mutex_destroy(&peer->queue_lock);
+    pthread_mutex_destroy(&peer->known);
     pthread_cond_destroy(&peer->turn);
     pthread_cond_destroy(&peer->idle);
     pthread_cond_destroy(&peer->yielded);
@@ -203,44 +214,89 @@ shoal_status wire_start(wire_peer *peer) {
 /* An attempt to connect: to one address of a list after the other. */
 typedef struct wire_attempt {
     wire_post_item post;
+    wire_watch again; /* the same address, a moment later */
     wire_peer *peer;
     uint64_t cookie;
     int64_t deadline;
-    char *next; /* the addresses not tried yet; NULL: none */
+    int64_t busy_until; /* how long BUSY means: try again */
+    char *address;      /* the one that is tried */
+    char *next;         /* those not tried yet; NULL: none */
     char addresses[];
 } wire_attempt;
+
+static wire_attempt *find_attempt(const wire_peer *peer, uint64_t cookie) {
+    for (size_t i = 0; i < peer->attempts.count; i++)
+        if (peer->attempts.data[i]->cookie == cookie) return peer->attempts.data[i];
+    return NULL;
+}
 
 static void forget_attempt(wire_peer *peer, uint64_t cookie) {
     for (size_t i = 0; i < peer->attempts.count; i++) {
         if (peer->attempts.data[i]->cookie != cookie) continue;
+        wire_watch_remove(peer, &peer->attempts.data[i]->again);
         free(peer->attempts.data[i]);
         peer->attempts.data[i] = peer->attempts.data[--peer->attempts.count];
         return;
     }
 }
 
-static void run_attempt(void *context) {
-    wire_attempt *attempt = context;
+static void dial(wire_attempt *attempt) {
     wire_peer *peer = attempt->peer;
-    char *address = attempt->next, *comma = strchr(address, ',');
-    if (comma) *comma = 0;
-    attempt->next = comma ? comma + 1 : NULL;
     if (peer->muted) {
         forget_attempt(peer, attempt->cookie);
         return;
     }
-    const wire_transport *transport = find_transport(address);
+    const wire_transport *transport = find_transport(attempt->address);
     int64_t deadline = base_now() + ONE_PATIENCE;
     if (!attempt->next || deadline > attempt->deadline) deadline = attempt->deadline;
     if (transport)
-        transport->connect(peer, address, attempt->cookie, deadline);
+        transport->connect(peer, attempt->address, attempt->cookie, deadline);
     else
         wire_peer_connect_failed(peer, attempt->cookie, SHOAL_INVALID);
 }
 
+/* Whether the member has a link already, which it has made. */
+static bool has_called(const wire_peer *peer, uint64_t number) {
+    for (size_t i = 0; i < peer->links.count; i++)
+        if (peer->links.data[i]->state == WIRE_OPEN && number &&
+            peer->links.data[i]->proof.number == number)
+            return true;
+    return false;
+}
+
+static void run_attempt(void *context) {
+    wire_attempt *attempt = context;
+    if (has_called(attempt->peer, attempt->cookie)) {
+        forget_attempt(attempt->peer, attempt->cookie);
+        return;
+    }
+    attempt->address = attempt->next;
+    char *comma = strchr(attempt->address, ',');
+    if (comma) *comma = 0;
+    attempt->next = comma ? comma + 1 : NULL;
+    attempt->busy_until = base_now() + BUSY_PATIENCE;
+    dial(attempt);
+}
+
+static void no_news(wire_watch *watch) {}
+
+static void dial_again(wire_watch *watch) {
+    wire_attempt *attempt = watch->context;
+    wire_watch_remove(attempt->peer, watch);
+    if (attempt->address)
+        dial(attempt);
+    else
+        run_attempt(attempt);
+}
+
 static void begin_attempt(void *context) {
     wire_attempt *attempt = context;
-    if (base_vec_push(&attempt->peer->attempts, attempt)) {
+    bool listed = base_vec_push(&attempt->peer->attempts, attempt);
+    if (listed && attempt->again.deadline &&
+        wire_watch_add(attempt->peer, &attempt->again) == SHOAL_OK)
+        return;
+    attempt->again.deadline = 0;
+    if (listed) {
         run_attempt(attempt);
         return;
     }
@@ -250,14 +306,24 @@ static void begin_attempt(void *context) {
 
 shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
                           uint32_t deadline_ms) {
+    return wire_connect_in(peer, address, cookie, 0, deadline_ms);
+}
+
+shoal_status wire_connect_in(wire_peer *peer, const char *address, uint64_t cookie, uint32_t in_ms,
+                             uint32_t deadline_ms) {
     if (!strchr(address, ',') && !find_transport(address)) return SHOAL_INVALID;
     size_t bytes = strlen(address) + 1;
     wire_attempt *attempt = malloc(sizeof *attempt + bytes);
     if (!attempt) return base_fail(SHOAL_NO_MEMORY, "no memory to connect to %s", address);
     *attempt = (wire_attempt){.post = {.call = begin_attempt, .context = attempt},
+                              .again = {.fd = -1,
+                                        .deadline = in_ms ? base_now() + in_ms * BASE_MS : 0,
+                                        .ready = no_news,
+                                        .expired = dial_again,
+                                        .context = attempt},
                               .peer = peer,
                               .cookie = cookie,
-                              .deadline = base_now() + deadline_ms * BASE_MS,
+                              .deadline = base_now() + (in_ms + deadline_ms) * BASE_MS,
                               .next = attempt->addresses};
     memcpy(attempt->addresses, address, bytes);
     wire_peer_post(peer, &attempt->post);
@@ -266,13 +332,24 @@ shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
 
 void wire_peer_connected(wire_peer *peer, uint64_t cookie) { forget_attempt(peer, cookie); }
 
+/* Another member takes our links once the hub has told it of us, which may be a moment later. */
+static bool try_again(wire_attempt *attempt, shoal_status why) {
+    int64_t now = base_now();
+    if (why != SHOAL_BUSY || !attempt->peer->hello->peer || now >= attempt->busy_until ||
+        now >= attempt->deadline || attempt->again.deadline)
+        return false;
+    attempt->again.deadline = now + BUSY_AGAIN;
+    if (wire_watch_add(attempt->peer, &attempt->again) == SHOAL_OK) return true;
+    attempt->again.deadline = 0;
+    return false;
+}
+
 void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why) {
     char message[WIRE_MAX_REASON];
     snprintf(message, sizeof message, "%s", shoal_error_message());
-    for (size_t i = 0; i < peer->attempts.count; i++) {
-        wire_attempt *attempt = peer->attempts.data[i];
-        if (attempt->cookie != cookie || !attempt->next || base_now() >= attempt->deadline)
-            continue;
+    wire_attempt *attempt = find_attempt(peer, cookie);
+    if (attempt && try_again(attempt, why)) return;
+    if (attempt && attempt->next && base_now() < attempt->deadline) {
         base_log(BASE_INFO, "wire", "%s; tries %.*s", message, (int)strcspn(attempt->next, ",/"),
                  attempt->next);
         attempt->post.call = run_attempt;
@@ -337,16 +414,21 @@ shoal_status wire_listen_for(wire_peer *peer, const char *hub, const char *liste
 shoal_status wire_peer_hello(wire_peer *peer, base_str *out) {
     Shoal__Hello hello = *peer->hello;
     char **addresses = calloc(peer->listeners.count + 1, sizeof *addresses);
-    if (!addresses) return base_fail(SHOAL_NO_MEMORY, "no memory for a Hello");
-    for (size_t i = 0; i < peer->listeners.count; i++)
-        addresses[i] = peer->listeners.data[i].address;
+    char *list = wire_addresses(peer), *rest = NULL;
+    if (!addresses || !list) {
+        free(addresses);
+        free(list);
+        return base_fail(SHOAL_NO_MEMORY, "no memory for a Hello");
+    }
+    for (char *at = strtok_r(list, ",", &rest); at; at = strtok_r(NULL, ",", &rest))
+        addresses[hello.n_addresses++] = at;
     hello.addresses = addresses;
-    hello.n_addresses = peer->listeners.count;
     ProtobufCBufferSimple buffer = PROTOBUF_C_BUFFER_SIMPLE_INIT((uint8_t[512]){0});
     shoal__hello__pack_to_buffer(&hello, &buffer.base);
     base_str_bytes(out, buffer.data, buffer.len);
     PROTOBUF_C_BUFFER_SIMPLE_CLEAR(&buffer);
     free(addresses);
+    free(list);
     return base_str_status(out);
 }
 

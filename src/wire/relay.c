@@ -1,9 +1,15 @@
 /* Links by way of the hub, between members that cannot reach each other: a firewall is between
  * them, or one of them does not listen. Every member has a link with the hub, which passes frames
- * on and says who sent them. It is the last of a member's addresses: "relay:7" is member 7. */
+ * on, says who sent them, and cannot read them: they are sealed from end to end (seal.h). It is the
+ * last of a member's addresses: "relay:7" is member 7.
+ *
+ * Frames of the handshake have their header in clear; so has a CLOSE from who cannot take the link,
+ * which counts only while the link is being made. */
 #include "wire/framed.h"
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "wire/seal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,29 +22,64 @@ typedef struct relay_link {
     wire_watch timer; /* of the handshake */
     uint32_t number;  /* of the member at the other end */
     uint32_t id; /* of the link, given by who connects: what is late for an old one is dropped */
+    wire_seal seal;
     uint8_t *draft;
 } relay_link;
 
 /* ---- sending ---- */
 
-static shoal_status send_frame(relay_link *own, uint8_t *bytes, size_t n) {
-    const wire_peer *peer = own->framed.base.peer;
-    if (!peer->hub) return base_fail(SHOAL_CLOSED, "%s: the hub is gone", own->framed.address);
+static shoal_status pass(wire_peer *peer, uint32_t number, uint32_t id, bool back, uint8_t *bytes,
+                         size_t n) {
+    if (!peer->hub) return base_fail(SHOAL_CLOSED, "relay:%u: the hub is gone", number);
     Shoal__Relay relay = SHOAL__RELAY__INIT;
-    relay.peer = own->number;
-    relay.back = own->framed.accepting;
-    relay.link = own->id;
+    relay.peer = number;
+    relay.back = back;
+    relay.link = id;
     relay.frame = (ProtobufCBinaryData){n, bytes};
     return wire_send(peer->hub, SHOAL__KIND__RELAY, &relay.base);
 }
 
+/* Tells the other side, which might wait for ever, that there is nobody at this end. */
+static void reset(wire_peer *peer, uint32_t number, uint32_t id, bool back) {
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    relay.peer = number;
+    relay.back = back;
+    relay.link = id;
+    relay.reset = true;
+    if (peer->hub && wire_send(peer->hub, SHOAL__KIND__RELAY, &relay.base) != SHOAL_OK)
+        base_log(BASE_DEBUG, peer->hello->name, "%s", shoal_error_message());
+}
+
+static shoal_status send_frame(relay_link *own, uint8_t *bytes, size_t n) {
+    return pass(own->framed.base.peer, own->number, own->id, own->framed.accepting, bytes, n);
+}
+
+/* Of the handshake: header, fresh key, sealed payload. */
+static shoal_status put_hello(relay_link *own, wire_frame frame, const void *payload,
+                              uint8_t *bytes) {
+    shoal_status status = wire_seal_hello(&own->seal, &own->framed.base.peer->pair, payload,
+                                          frame.bytes, bytes + sizeof frame);
+    frame.bytes += WIRE_SEAL_HELLO;
+    memcpy(bytes, &frame, sizeof frame);
+    return status;
+}
+
 static shoal_status put(wire_framed *framed, const wire_frame *frame, const void *payload) {
-    size_t n = wire_frame_bytes(frame->bytes);
-    uint8_t *bytes = calloc(1, n);
+    relay_link *own = (relay_link *)framed;
+    size_t n = sizeof *frame + frame->bytes;
+    uint8_t *bytes = calloc(1, n + WIRE_SEAL_HELLO);
     if (!bytes) return base_fail(SHOAL_NO_MEMORY, "%s: no memory for a frame", framed->address);
-    memcpy(bytes, frame, sizeof *frame);
-    if (frame->bytes) memcpy(bytes + sizeof *frame, payload, frame->bytes);
-    shoal_status status = send_frame((relay_link *)framed, bytes, n);
+    shoal_status status = SHOAL_OK;
+    if (frame->type == WIRE_FRAME_HELLO || frame->type == WIRE_FRAME_WELCOME) {
+        status = put_hello(own, *frame, payload, bytes);
+        n += WIRE_SEAL_HELLO;
+    } else {
+        memcpy(bytes, frame, sizeof *frame);
+        if (frame->bytes) memcpy(bytes + sizeof *frame, payload, frame->bytes);
+        wire_seal_put(&own->seal, bytes, n, bytes);
+        n += WIRE_SEAL_TAG;
+    }
+    if (status == SHOAL_OK) status = send_frame(own, bytes, n);
     free(bytes);
     return status;
 }
@@ -46,13 +87,15 @@ static shoal_status put(wire_framed *framed, const wire_frame *frame, const void
 static void *reserve(wire_link *link, size_t bytes) {
     relay_link *own = (relay_link *)link;
     if (!wire_framed_room(&own->framed, bytes)) return NULL;
-    return own->draft = calloc(1, bytes);
+    return own->draft = calloc(1, bytes + WIRE_SEAL_TAG);
 }
 
 /* A failure shows as the end of the link with the hub. */
 static void commit(wire_link *link, size_t bytes) {
     relay_link *own = (relay_link *)link;
     wire_framed_went(&own->framed, bytes);
+    wire_seal_put(&own->seal, own->draft, bytes, own->draft);
+    bytes += WIRE_SEAL_TAG;
     if (send_frame(own, own->draft, bytes) != SHOAL_OK && link->peer->hub)
         wire_close(link->peer->hub, SHOAL_LOST, shoal_error_message());
     free(own->draft);
@@ -88,6 +131,34 @@ static relay_link *find(const wire_peer *peer, uint32_t number, bool accepting) 
             return own;
     }
     return NULL;
+}
+
+/* What both ends know of a link before it is there: sealed with one, nothing opens another. */
+typedef struct binding {
+    uint64_t pool;
+    uint32_t connecting, accepting, id;
+} binding;
+
+/* With the key that the hub has told of the member; BUSY: it has told of none yet. */
+static shoal_status begin_seal(relay_link *own, uint32_t number, uint32_t id, bool accepting) {
+    wire_peer *peer = own->framed.base.peer;
+    wire_member member;
+    uint32_t self = peer->hello->peer;
+    own->number = number;
+    own->id = id;
+    own->framed.accepting = accepting;
+    if (!wire_member_find(peer, number, &member))
+        return base_fail(accepting ? SHOAL_BUSY : SHOAL_NOT_FOUND,
+                         "nothing has been heard of member %u yet, or it has left", number);
+    binding b;
+    memset(&b, 0, sizeof b);
+    b.pool = peer->hello->pool;
+    b.connecting = accepting ? number : self;
+    b.accepting = accepting ? self : number;
+    b.id = id;
+    own->framed.base.proof = (wire_proof){.keyed = true};
+    memcpy(own->framed.base.proof.key, member.key, WIRE_KEY);
+    return wire_seal_begin(&own->seal, accepting, &peer->pair, member.key, &b, sizeof b);
 }
 
 static relay_link *new_link(wire_peer *peer, const char *address, uint64_t cookie,
@@ -134,15 +205,17 @@ static void connect_relay(wire_peer *peer, const char *address, uint64_t cookie,
         wire_peer_connect_failed(peer, cookie, SHOAL_NO_MEMORY);
         return;
     }
-    own->number = (uint32_t)number;
-    own->id = ++peer->relays;
-    shoal_status status = wire_framed_hello(&own->framed, NULL);
+    shoal_status status = begin_seal(own, (uint32_t)number, ++peer->relays, false);
+    if (status == SHOAL_OK) status = wire_framed_hello(&own->framed, NULL);
     if (status != SHOAL_OK) wire_framed_give_up(&own->framed, status);
 }
 
 static void shut(wire_link *link) {
     relay_link *own = (relay_link *)link;
+    if (link->name && !link->closed && link->why != SHOAL_LOST)
+        reset(link->peer, own->number, own->id, own->framed.accepting);
     wire_watch_remove(link->peer, &own->timer);
+    wire_seal_fini(&own->seal);
     wire_framed_fini(&own->framed);
 }
 
@@ -155,15 +228,64 @@ static void no_listener(wire_peer *peer, void *listener) {}
 
 /* ---- what the hub passes on ---- */
 
-static void newcomer(wire_peer *peer, const Shoal__Relay *relay, const uint8_t *hello, size_t n) {
+/* Tells who begins a link that cannot be why not, in clear: there is no key for it. */
+static void turn_away(relay_link *own, shoal_status why) {
+    uint8_t bytes[sizeof(wire_frame) + WIRE_MAX_REASON];
+    size_t n = strnlen(shoal_error_message(), WIRE_MAX_REASON);
+    wire_frame frame = {.type = WIRE_FRAME_CLOSE, .kind = (uint16_t)why, .bytes = (uint32_t)n};
+    memcpy(bytes, &frame, sizeof frame);
+    memcpy(bytes + sizeof frame, shoal_error_message(), n);
+    if (send_frame(own, bytes, sizeof frame + n) != SHOAL_OK)
+        base_log(BASE_DEBUG, own->framed.address, "%s", shoal_error_message());
+    wire_framed_give_up(&own->framed, why);
+}
+
+static void newcomer(wire_peer *peer, const Shoal__Relay *relay, uint8_t *hello, size_t n) {
     char address[32];
     snprintf(address, sizeof address, "relay:%u", relay->peer);
     relay_link *own = new_link(peer, address, 0, 0);
     if (!own) return;
-    own->number = relay->peer;
-    own->id = relay->link;
-    own->framed.accepting = true;
-    wire_framed_guest(&own->framed, hello, n);
+    shoal_status status = begin_seal(own, relay->peer, relay->link, true);
+    if (status == SHOAL_OK)
+        status = wire_seal_open_hello(&own->seal, &peer->pair, hello, n, hello + WIRE_KEY);
+    if (status == SHOAL_OK)
+        wire_framed_guest(&own->framed, hello + WIRE_KEY, n - WIRE_SEAL_HELLO);
+    else
+        turn_away(own, status);
+}
+
+static void answered(relay_link *own, wire_frame *frame, uint8_t *payload) {
+    if (frame->type == WIRE_FRAME_CLOSE) {
+        bool known = frame->kind != SHOAL_OK && frame->kind < SHOAL_STATUS_COUNT;
+        shoal_status why = known ? (shoal_status)frame->kind : SHOAL_DENIED;
+        int n = frame->bytes < WIRE_MAX_REASON ? (int)frame->bytes : WIRE_MAX_REASON;
+        wire_framed_give_up(&own->framed, base_fail(why, "%s refuses: %.*s", own->framed.address, n,
+                                                    (const char *)payload));
+        return;
+    }
+    shoal_status status = wire_seal_open_hello(&own->seal, &own->framed.base.peer->pair, payload,
+                                               frame->bytes, payload + WIRE_KEY);
+    if (status != SHOAL_OK) {
+        wire_framed_give_up(&own->framed, base_fail_prefix(status, "%s: ", own->framed.address));
+        return;
+    }
+    frame->bytes -= WIRE_SEAL_HELLO;
+    wire_framed_answer(&own->framed, frame, payload + WIRE_KEY);
+}
+
+static void take_sealed(relay_link *own, uint8_t *bytes, size_t n) {
+    wire_frame frame;
+    shoal_status status = wire_seal_open(&own->seal, bytes, n, bytes);
+    n -= WIRE_SEAL_TAG;
+    if (status == SHOAL_OK) {
+        if (n >= sizeof frame) memcpy(&frame, bytes, sizeof frame);
+        if (n < sizeof frame || frame.bytes > WIRE_CHUNK || n - sizeof frame < frame.bytes)
+            status = base_fail(SHOAL_FORMAT, "what came is no frame");
+    }
+    if (status == SHOAL_OK)
+        wire_framed_take(&own->framed, &frame, bytes + sizeof frame);
+    else
+        wire_close(&own->framed.base, status, shoal_error_message());
 }
 
 void wire_relayed(wire_peer *peer, const Shoal__Relay *relay) {
@@ -174,18 +296,25 @@ void wire_relayed(wire_peer *peer, const Shoal__Relay *relay) {
         if (own) end_link(own, SHOAL_NOT_FOUND, relay->error->message);
         return;
     }
-    wire_frame frame = {0};
-    const uint8_t *payload = NULL;
-    if (relay->frame.len >= sizeof frame) {
-        memcpy(&frame, relay->frame.data, sizeof frame);
-        payload = relay->frame.data + sizeof frame;
+    if (relay->reset) {
+        if (own) end_link(own, SHOAL_LOST, "the other side has no such link any more");
+        return;
     }
-    if (!payload || frame.bytes > WIRE_CHUNK || wire_frame_bytes(frame.bytes) != relay->frame.len) {
-        if (own) wire_close(&own->framed.base, SHOAL_FORMAT, "what came is no frame");
-    } else if (own && own->framed.base.state == WIRE_OPENING) {
-        wire_framed_answer(&own->framed, &frame, payload);
+    if (own && own->framed.base.state == WIRE_OPEN) {
+        take_sealed(own, relay->frame.data, relay->frame.len);
+        return;
+    }
+    wire_frame frame = {0};
+    uint8_t *payload = relay->frame.data + sizeof frame;
+    bool clear = relay->frame.len >= sizeof frame;
+    if (clear) memcpy(&frame, relay->frame.data, sizeof frame);
+    clear = clear && frame.bytes == relay->frame.len - sizeof frame;
+    if (!clear && !own) {
+        reset(peer, relay->peer, relay->link, !relay->back);
+    } else if (!clear) {
+        return;
     } else if (own) {
-        wire_framed_take(&own->framed, &frame, payload);
+        answered(own, &frame, payload);
     } else if (frame.type == WIRE_FRAME_HELLO && !relay->back) {
         /* Who begins anew has forgotten what was before. */
         if (old) end_link(old, SHOAL_LOST, "the other side has begun anew");

@@ -145,7 +145,8 @@ static shoal_status check_guest(shm_link *own) {
     if (!own->same_user)
         return base_fail(SHOAL_DENIED, "%s serves its own user only: connect as that user",
                          own->address);
-    SHOAL_TRY(wire_hello_check(own->base.peer, own->hello, own->accepting, own->address));
+    own->base.proof.local = true;
+    SHOAL_TRY(wire_hello_check(&own->base, own->hello, own->accepting, own->address));
     if (own->fd_count != 2)
         return base_fail(SHOAL_FORMAT, "a Hello with %zu descriptors, not 2", own->fd_count);
     SHOAL_TRY(base_os_shared_check(own->fds[0], WIRE_RING_FILE));
@@ -189,7 +190,7 @@ static void welcome_guest(shm_link *own) {
 
 static shoal_status enter(shm_link *own, const Shoal__Welcome *welcome) {
     SHOAL_TRY(wire_welcome_check(welcome, own->address));
-    SHOAL_TRY(wire_hello_check(own->base.peer, own->hello, own->accepting, own->address));
+    SHOAL_TRY(wire_hello_check(&own->base, own->hello, own->accepting, own->address));
     if (own->fd_count != 1)
         return base_fail(SHOAL_FORMAT, "%s: a Hello with %zu descriptors, not 1", own->address,
                          own->fd_count);
@@ -219,6 +220,7 @@ static shoal_status introduce(shm_link *own) {
     SHOAL_TRY(base_os_socket_peer(own->watch.fd, &own->same_user, &own->pid));
     if (!own->same_user)
         return base_fail(SHOAL_DENIED, "the process that listens there belongs to another user");
+    own->base.proof.local = true;
     int fds[2] = {-1, peer->doorbell};
     SHOAL_TRY(base_os_shared_new("shoal-link", WIRE_RING_FILE, &fds[0]));
     base_str out = {0};

@@ -54,7 +54,7 @@ static uint32_t checksum(const uint8_t *bytes, size_t n) {
     return (uint32_t)base_hash(copy, n);
 }
 
-shoal_status wire_token_new(const char *addresses, uint64_t seconds, char **out) {
+shoal_status wire_token_new(const char *addresses, uint64_t seconds, wire_role role, char **out) {
     wire_key_pair own, token;
     uint8_t bytes[MOST] = {0};
     size_t length = strlen(addresses), n = HEAD + length;
@@ -70,7 +70,7 @@ shoal_status wire_token_new(const char *addresses, uint64_t seconds, char **out)
     memcpy(bytes + HEAD, addresses, length);
     uint32_t check = checksum(bytes, n);
     memcpy(bytes + CHECK, &check, 4);
-    SHOAL_TRY(wire_keys_add_token(token.public, expires));
+    SHOAL_TRY(wire_keys_add_token(token.public, expires, role));
     base_str text = {0};
     base_str_text(&text, PREFIX);
     encode(bytes, n, &text);

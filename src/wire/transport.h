@@ -34,7 +34,7 @@ typedef enum wire_frame_type {
 typedef struct wire_frame {
     uint32_t bytes; /* of this piece, without header and padding; at most WIRE_CHUNK */
     uint16_t type;  /* wire_frame_type */
-    uint16_t kind;  /* message: Shoal__Kind; close: shoal_status */
+    uint16_t kind;  /* message: Shoal__Kind; close: shoal_status; data: wire_pool_tag */
     uint64_t offset;
     uint64_t total; /* bytes of the whole message or transfer */
     uint64_t instance;
@@ -117,6 +117,8 @@ struct wire_link {
     const wire_transport *transport;
     char *name;
     uint64_t cookie;
+    wire_proof proof; /* filled in by the transport, but for the number */
+    uint64_t strange; /* messages and data that were dropped */
     void *data[WIRE_PARTS];
     _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in;
     /* under the pump */
@@ -155,9 +157,6 @@ void wire_link_deliver(wire_link *link, const wire_frame *frame, const void *byt
 void wire_link_deliver_message(wire_link *link, Shoal__Kind kind, const void *body, size_t bytes);
 void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint64_t offset,
                             const void *bytes, size_t n);
-/* Checks the version in the other side's Hello. */
-shoal_status wire_hello_check(const wire_peer *peer, const Shoal__Hello *hello, bool accepting,
-                              const char *address) SHOAL_CHECK_RESULT;
 /* Fails with what the other side refuses with. */
 shoal_status wire_welcome_check(const Shoal__Welcome *welcome,
                                 const char *address) SHOAL_CHECK_RESULT;
@@ -167,6 +166,19 @@ void wire_link_give_up(wire_link *link, bool accepting, const char *address, sho
 void wire_link_finish(wire_link *link, shoal_status why, const char *message);
 /* The last: frees a link that is gone. */
 void wire_link_free(wire_link *link);
+
+/* ---- member.c: who the other side is ---- */
+
+/* What every Hello says of this process: versions, order of bytes, key. */
+void wire_hello_fill(const wire_peer *peer, Shoal__Hello *hello);
+/* Checks the other side's: that both speak a protocol, and that it is the member that it says it
+ * is; once the transport knows what it has proven. Fails with BUSY when that member may be known
+ * soon. */
+shoal_status wire_hello_check(wire_link *link, const Shoal__Hello *hello, bool accepting,
+                              const char *address) SHOAL_CHECK_RESULT;
+/* Any thread. */
+bool wire_member_find(wire_peer *peer, uint32_t number, wire_member *out);
+bool wire_member_key(wire_peer *peer, const uint8_t *key);
 
 /* ---- outbox.c: the queues of a link that writes frames ---- */
 
@@ -221,6 +233,10 @@ typedef struct wire_ticker {
 
 struct wire_peer {
     Shoal__Hello *hello;
+    wire_key_pair pair; /* of this process: towards members */
+    pthread_mutex_t known;
+    wire_member *members; /* under known */
+    size_t n_members;
     wire_handlers handlers[WIRE_PARTS];
     bool handled[WIRE_PARTS];
     int doorbell;
@@ -257,6 +273,11 @@ struct wire_peer {
     wire_link *hub;       /* that passes frames on; under the pump */
     uint32_t relays;      /* links by way of it, made so far */
 };
+
+/* In data, so that what an old pool's members still send to an address meets no new instance. */
+static inline uint16_t wire_pool_tag(const wire_peer *peer) {
+    return (uint16_t)(peer->hello->pool ^ peer->hello->pool >> 32);
+}
 
 /* Adds or removes a watch (removing one that is not there is fine). */
 shoal_status wire_watch_add(wire_peer *peer, wire_watch *watch) SHOAL_CHECK_RESULT;

@@ -21,10 +21,13 @@
 #include "base/str.h"
 #include "shoal.pb-c.h"
 #include "shoal/event.h"
+#include "wire/keys.h"
 
 #include <stddef.h>
 
-enum { WIRE_PROTOCOL = 6, WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+/* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
+enum { WIRE_PROTOCOL = 7, WIRE_OLDEST = 7, WIRE_FEATURES = 0 };
+enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };
@@ -69,8 +72,9 @@ shoal_status wire_peer_new(const Shoal__Hello *hello, wire_peer **out) SHOAL_CHE
  * Handlers are not called any more; calls posted before are. Not from a handler. */
 void wire_peer_destroy(wire_peer **peer);
 
-/* The number that this peer has in the pool, for its hello on links made from now on. */
-void wire_set_number(wire_peer *peer, uint32_t number);
+/* The number that this peer has in a pool, for its hello on links made from now on. From then on it
+ * takes links from members alone, for numbers that they prove: see wire_know. */
+void wire_set_number(wire_peer *peer, uint32_t number, uint64_t pool);
 /* The random number that tells this process's peer from all others: in its hello. */
 uint64_t wire_incarnation(const wire_peer *peer);
 
@@ -96,9 +100,16 @@ char *wire_addresses(const wire_peer *peer);
  * machine lets others in. Does nothing otherwise. */
 shoal_status wire_listen_for(wire_peer *peer, const char *hub,
                              const char *listen) SHOAL_CHECK_RESULT;
-/* Lets in who has a key that these addresses name ("tcp://HOST:PORT/KEY", with commas between
- * them): members of the pool, as the hub tells of them. Under the pump. */
-void wire_trust(wire_peer *peer, const char *addresses);
+/* A member of the pool, as the hub tells of it. */
+typedef struct wire_member {
+    uint32_t number;
+    uint32_t user; /* the same for processes of one user on one machine */
+    uint8_t key[WIRE_KEY];
+} wire_member;
+/* The members that there are, this one among them (copied). Others get no link. A member proves its
+ * number by the key of its process, or by being of the same user on the same machine. Under the
+ * pump. */
+void wire_know(wire_peer *peer, const wire_member *members, size_t n);
 /* Starts the I/O thread. */
 shoal_status wire_start(wire_peer *peer) SHOAL_CHECK_RESULT;
 
@@ -108,6 +119,10 @@ shoal_status wire_start(wire_peer *peer) SHOAL_CHECK_RESULT;
  * the two ends. */
 shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
                           uint32_t deadline_ms) SHOAL_CHECK_RESULT;
+/* The same, begun after a while: unless a link to the member `cookie` has opened by then, as when
+ * it has called itself. */
+shoal_status wire_connect_in(wire_peer *peer, const char *address, uint64_t cookie, uint32_t in_ms,
+                             uint32_t deadline_ms) SHOAL_CHECK_RESULT;
 
 /* Runs the pump until done(context) is true or the deadline (base_now time) has passed: TIMEOUT.
  * done is asked after every batch of events, under the pump: it may read what handlers write. Not
@@ -158,6 +173,17 @@ shoal_status wire_events_unpack(const void *bytes, size_t size, shoal_event **ou
 /* Closes; the other side gets the message after all that was sent before. `closed` follows. */
 void wire_close(wire_link *link, shoal_status why, const char *message);
 
+/* What the other side of a link has proven. */
+typedef struct wire_proof {
+    bool local; /* a process of this very user: on this machine, or by the user's key */
+    bool keyed; /* it has the secret key to `key`: a user's towards a hub, else its own */
+    uint8_t key[WIRE_KEY];
+    uint32_t number; /* of the member that it is; 0: of none */
+} wire_proof;
+const wire_proof *wire_link_proof(const wire_link *link);
+/* A message or data that was not the other side's to send was dropped: counts it, and says so in
+ * the log the first time. */
+void wire_link_strange(wire_link *link, const char *what);
 /* A number given to the link when it was made: of wire_connect, else 0. */
 uint64_t wire_link_cookie(const wire_link *link);
 /* Free for the handlers' use, one per part. */

@@ -29,6 +29,14 @@ enum { MANY = 1000000, BIG = 256 << 20 };
 
 static char program[1024];
 
+/* What a Hello has to have that is put together by hand. */
+static inline void fill_hello(Shoal__Hello *hello) {
+    static uint32_t order = 0x01020304;
+    static uint8_t key[WIRE_KEY] = {1};
+    hello->order = (ProtobufCBinaryData){sizeof order, (uint8_t *)&order};
+    hello->key = (ProtobufCBinaryData){sizeof key, key};
+}
+
 /* One peer and what its handlers saw. Written under its pump; read there or after a wait. */
 typedef struct side {
     wire_peer *peer;

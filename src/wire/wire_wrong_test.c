@@ -185,6 +185,7 @@ static size_t raw_read(int fd, char *to, size_t room) {
 static size_t raw_hello(uint8_t *to, uint32_t protocol) {
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.protocol = protocol;
+    fill_hello(&hello);
     uint32_t n = (uint32_t)shoal__hello__pack(&hello, to + 4);
     memcpy(to, &n, 4);
     return n + 4;

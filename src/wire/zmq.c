@@ -21,11 +21,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define HANDSHAKE_PATIENCE (2 * BASE_SECOND)
-#define REDIAL_FOR BASE_SECOND
-#define REDIAL (30 * BASE_MS)
 #define LINK_OF(watch_) ((zmq_link *)((char *)(watch_)-offsetof(zmq_link, timer)))
 
 /* ---- addresses ---- */
@@ -91,14 +90,10 @@ static shoal_status nobody(const zmq_link *own) {
     return wire_nobody(own->framed.base.peer, own->framed.address);
 }
 
-static void try_dial(zmq_link *own);
-
 static void timer_expired(wire_watch *watch) {
     zmq_link *own = LINK_OF(watch);
     if (own->framed.base.state == WIRE_OPEN)
         wire_zmq_look(own);
-    else if (own->framed.base.state == WIRE_OPENING && own->dialled && !own->end.socket)
-        try_dial(own);
     else if (own->framed.base.state == WIRE_OPENING)
         give_up(own,
                 own->connected || own->framed.accepting
@@ -148,33 +143,54 @@ static bool read_frame(zmq_msg_t *body, wire_frame *frame, const uint8_t **paylo
 /* Somebody with a token: gives its own key and a name, and is done. */
 static void enrol(zmq_listener *listener, zmq_msg_t *id, const uint8_t *token,
                   const wire_frame *asked, const uint8_t *payload) {
-    char name[WIRE_MAX_NAME + 1] = "";
+    char name[WIRE_MAX_NAME + 1];
     shoal_status status = SHOAL_OK;
     if (asked->type != WIRE_FRAME_ENROL || asked->bytes < WIRE_KEY ||
-        asked->bytes > WIRE_KEY + WIRE_MAX_NAME)
+        asked->bytes > WIRE_KEY + WIRE_MAX_NAME) {
         status = base_fail(SHOAL_DENIED, "a token is good for enrolling only");
-    if (status == SHOAL_OK) {
-        memcpy(name, payload + WIRE_KEY, asked->bytes - WIRE_KEY);
-        name[asked->bytes - WIRE_KEY] = 0;
-        status = wire_keys_enrol(token, payload, name);
+    } else {
+        snprintf(name, sizeof name, "%.*s", (int)(asked->bytes - WIRE_KEY), payload + WIRE_KEY);
+        status = wire_zmq_enrol(listener, id, token, payload, name);
     }
-    const char *text = status == SHOAL_OK ? name : shoal_error_message();
-    if (status == SHOAL_OK)
-        base_log(BASE_INFO, listener->address, "%s has enrolled", name);
-    else
-        base_log(BASE_WARN, listener->address, "refused to enrol: %s", text);
-    struct {
-        wire_frame frame;
-        char text[WIRE_MAX_REASON];
-    } back = {.frame = {.type = WIRE_FRAME_ENROLLED, .kind = (uint16_t)status}};
-    back.frame.bytes = (uint32_t)snprintf(back.text, sizeof back.text, "%s", text);
-    if (back.frame.bytes >= sizeof back.text) back.frame.bytes = sizeof back.text - 1;
-    wire_zmq *zmq = listener->end.peer->zmq;
-    wire_zmq_enter(zmq);
-    zmq_send(listener->end.socket, zmq_msg_data(id), zmq_msg_size(id), ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    zmq_send(listener->end.socket, &back, wire_frame_bytes(back.frame.bytes), ZMQ_DONTWAIT);
-    wire_zmq_leave(zmq);
+    if (status == SHOAL_OK) return;
+    base_log(BASE_WARN, listener->address, "refused to enrol: %s", shoal_error_message());
+    wire_zmq_answer(listener, zmq_msg_data(id), zmq_msg_size(id), status, shoal_error_message());
 }
+
+/* ---- connections without a link ---- */
+
+static void cut_later(zmq_listener *listener, int fd, int ms) {
+    zmq_waiting w = {fd, base_now() + ms * BASE_MS};
+    if (listener->waiting.count >= WIRE_ZMQ_WAITING || !base_vec_push(&listener->waiting, w))
+        shutdown(fd, SHUT_RDWR);
+    else if (!listener->cutter.deadline)
+        listener->cutter.deadline = w.until;
+}
+
+static void cut_never(zmq_listener *listener, int fd) {
+    for (size_t i = 0; i < listener->waiting.count; i++)
+        if (listener->waiting.data[i].fd == fd)
+            listener->waiting.data[i--] = listener->waiting.data[--listener->waiting.count];
+}
+
+/* There is no other way to end one of a router's connections. */
+static void cut(wire_watch *watch) {
+    zmq_listener *listener = (zmq_listener *)((char *)watch - offsetof(zmq_listener, cutter));
+    wire_zmq_events(&listener->end); /* those that have ended by themselves */
+    int64_t now = base_now(), next = 0;
+    for (size_t i = 0; i < listener->waiting.count; i++) {
+        zmq_waiting w = listener->waiting.data[i];
+        if (w.until <= now) {
+            shutdown(w.fd, SHUT_RDWR);
+            listener->waiting.data[i--] = listener->waiting.data[--listener->waiting.count];
+        } else if (!next || w.until < next) {
+            next = w.until;
+        }
+    }
+    watch->deadline = next;
+}
+
+void wire_zmq_abandon(zmq_listener *listener, int fd) { cut_later(listener, fd, WIRE_ZMQ_CUT_MS); }
 
 /* The routing number of a router's guest, from 1; 0: none of ours. */
 static uint64_t route_of(zmq_msg_t *id) {
@@ -184,10 +200,19 @@ static uint64_t route_of(zmq_msg_t *id) {
                 bytes[4]);
 }
 
+static size_t links_of(const zmq_listener *listener, const uint8_t *key) {
+    size_t at = 0, n = 0;
+    uint64_t route;
+    void *item;
+    while (base_map_next(&listener->members, &at, &route, &item))
+        n += !memcmp(((zmq_link *)item)->framed.base.proof.key, key, WIRE_KEY);
+    return n;
+}
+
 static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_msg_t *body,
                      const wire_frame *frame, const uint8_t *payload) {
-    char name[WIRE_MAX_NAME + 1];
     uint8_t key[WIRE_KEY];
+    wire_guest guest;
     wire_peer *peer = listener->end.peer;
     bool draining = listener->end.draining;
     listener->end.draining = true;   /* no deeper */
@@ -195,24 +220,34 @@ static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_
     listener->end.draining = draining;
     const char *user = zmq_msg_gets(body, "User-Id");
     if (!user || strlen(user) != WIRE_KEY_TEXT - 1 || !wire_key_parse(user, key)) return;
-    wire_guest guest = wire_zmq_who(peer, key, name);
-    if (guest == WIRE_GUEST_TOKEN || frame->type == WIRE_FRAME_ENROL) {
+    wire_zmq_known(peer, key, &guest);
+    if (guest.standing == WIRE_TOKEN || frame->type == WIRE_FRAME_ENROL) {
         enrol(listener, id, key, frame, payload);
         return;
     }
-    if (guest == WIRE_GUEST_STRANGER || frame->type != WIRE_FRAME_HELLO) return;
-    zmq_link *own = listener->members.count < WIRE_ZMQ_LINKS
-                        ? new_link(peer, listener->address, 0, base_now() + HANDSHAKE_PATIENCE)
-                        : NULL;
+    /* Anything else is cut off in its time, as one that says nothing is. */
+    if (guest.standing != WIRE_ENROLLED || frame->type != WIRE_FRAME_HELLO) return;
+    bool room =
+        listener->members.count < WIRE_ZMQ_LINKS && links_of(listener, key) < WIRE_ZMQ_KEY_LINKS;
+    zmq_link *own =
+        room ? new_link(peer, listener->address, 0, base_now() + HANDSHAKE_PATIENCE) : NULL;
     if (!own) {
-        base_log(BASE_WARN, listener->address, "no room for another link");
+        if (!listener->full)
+            base_log(BASE_WARN, listener->address, "no room for another link of %s (key %.16s)",
+                     guest.name, user);
+        listener->full = true;
         return;
     }
+    listener->full = false;
     own->framed.accepting = true;
     own->listener = listener;
-    own->own_key = !memcmp(key, peer->zmq->own.public, WIRE_KEY);
+    own->role = guest.role;
     own->fd = zmq_msg_get(body, ZMQ_SRCFD);
-    memcpy(own->key, key, WIRE_KEY);
+    cut_never(listener, own->fd);
+    wire_proof *proof = &own->framed.base.proof;
+    proof->keyed = true;
+    proof->local = !memcmp(key, peer->zmq->own.public, WIRE_KEY);
+    memcpy(proof->key, key, WIRE_KEY);
     memcpy(own->id, zmq_msg_data(id), sizeof own->id);
     if (base_map_set(&listener->members, route, own) != SHOAL_OK) {
         give_up(own, SHOAL_NO_MEMORY);
@@ -250,7 +285,10 @@ static void router_event(zmq_end *end, uint16_t event, uint32_t value) {
     size_t at = 0;
     uint64_t key;
     void *item;
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        cut_later(listener, (int)value, WIRE_ZMQ_WAITING_MS);
     if (event != ZMQ_EVENT_DISCONNECTED) return;
+    cut_never(listener, (int)value);
     while (base_map_next(&listener->members, &at, &key, &item)) {
         zmq_link *own = item;
         if (own->fd != (int)value) continue;
@@ -279,6 +317,9 @@ static void dealer_message(zmq_end *end, zmq_msg_t *id, zmq_msg_t *body) {
 }
 
 static shoal_status not_let_in(const zmq_link *own) {
+    if (own->framed.base.peer->hello->peer)
+        return base_fail(SHOAL_BUSY, "%s has not heard of this member yet, or it has left",
+                         own->framed.address);
     return base_fail(
         SHOAL_DENIED,
         "%s refuses the key of this user: it never enrolled there, or was revoked; ask "
@@ -307,13 +348,6 @@ static shoal_status not_trusted(const zmq_link *own) {
                      own->framed.address);
 }
 
-/* Another member lets us in once the hub has told it of us, which may be a moment later. */
-static void redial(zmq_link *own) {
-    wire_zmq_close(&own->end, 0);
-    own->connected = false;
-    own->timer.deadline = base_now() + REDIAL;
-}
-
 static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
     zmq_link *own = (zmq_link *)((char *)end - offsetof(zmq_link, end));
     bool opening = own->framed.base.state == WIRE_OPENING;
@@ -323,12 +357,7 @@ static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
         own->connected = true;
         own->fd = (int)value;
         break;
-    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-        if (base_now() < own->redial_until)
-            redial(own);
-        else
-            give_up(own, not_let_in(own));
-        break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: give_up(own, not_let_in(own)); break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: give_up(own, not_trusted(own)); break;
     case ZMQ_EVENT_CLOSED:
@@ -359,16 +388,13 @@ static shoal_status dial(zmq_link *own, const char *address) {
     SHOAL_TRY(split_key(peer, address, text, key, &own->guessed));
     own->end.message = dealer_message;
     own->end.event = dealer_event;
-    SHOAL_TRY(wire_zmq_open(&own->end, peer, key, &peer->zmq->own));
+    own->framed.base.proof.keyed = true; /* else the handshake fails */
+    memcpy(own->framed.base.proof.key, key, WIRE_KEY);
+    SHOAL_TRY(
+        wire_zmq_open(&own->end, peer, key, peer->hello->peer ? &peer->pair : &peer->zmq->own));
     allow_ipv6(own->end.socket, text);
     if (zmq_connect(own->end.socket, text)) return wire_zmq_fail(own->framed.address);
     return wire_framed_hello(&own->framed, NULL);
-}
-
-static void try_dial(zmq_link *own) {
-    own->timer.deadline = own->give_up;
-    shoal_status status = dial(own, own->dialled);
-    if (status != SHOAL_OK) give_up(own, status);
 }
 
 static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
@@ -381,9 +407,8 @@ static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, i
         return;
     }
     own->dialled = copy;
-    own->give_up = deadline;
-    if (peer->hello->peer) own->redial_until = base_now() + REDIAL_FOR;
-    try_dial(own);
+    shoal_status status = dial(own, copy);
+    if (status != SHOAL_OK) give_up(own, status);
 }
 
 /* ---- listening ---- */
@@ -396,6 +421,8 @@ static void free_name(zmq_listener *listener) {
 }
 
 void wire_zmq_free_listener(zmq_listener *listener) {
+    wire_watch_remove(listener->end.peer, &listener->cutter);
+    free(listener->waiting.data);
     wire_zmq_close(&listener->end, WIRE_ZMQ_LINGER_MS);
     free_name(listener);
     base_map_fini(&listener->members);
@@ -423,7 +450,9 @@ static shoal_status bind_listener(zmq_listener *listener, char *endpoint, size_t
     bool name = is_name(listener->address);
     char key[WIRE_KEY_TEXT];
     if (name) SHOAL_TRY(hold_name(listener));
-    SHOAL_TRY(wire_zmq_open(&listener->end, peer, NULL, &peer->zmq->own));
+    /* A hub is known by the user's key, which tokens hold; members by their process's. */
+    const wire_key_pair *own = peer->handled[WIRE_HUB] ? &peer->zmq->own : &peer->pair;
+    SHOAL_TRY(wire_zmq_open(&listener->end, peer, NULL, own));
     if (!name) allow_ipv6(listener->end.socket, listener->address);
     if (zmq_bind(listener->end.socket, name ? "tcp://127.0.0.1:*" : listener->address))
         return wire_zmq_fail("listening");
@@ -431,7 +460,7 @@ static shoal_status bind_listener(zmq_listener *listener, char *endpoint, size_t
     if (zmq_getsockopt(listener->end.socket, ZMQ_LAST_ENDPOINT, endpoint, &used))
         return wire_zmq_fail("listening");
     used = strlen(endpoint);
-    snprintf(endpoint + used, room - used, "/%s", wire_key_text(peer->zmq->own.public, key));
+    snprintf(endpoint + used, room - used, "/%s", wire_key_text(own->public, key));
     return name ? write_name(listener, endpoint) : SHOAL_OK;
 }
 
@@ -443,10 +472,12 @@ static shoal_status listen_zmq(wire_peer *peer, const char *address) {
     listener->fd = listener->lock = -1;
     listener->end = (zmq_end){.peer = peer, .message = router_message, .event = router_event};
     listener->address = strdup(address);
+    listener->cutter = (wire_watch){.fd = -1, .ready = timer_ready, .expired = cut};
     char *told = NULL;
     shoal_status status = listener->address && base_vec_reserve(&peer->listeners)
                               ? bind_listener(listener, endpoint, sizeof endpoint)
                               : base_fail(SHOAL_NO_MEMORY, "no memory");
+    if (status == SHOAL_OK) status = wire_watch_add(peer, &listener->cutter);
     if (status == SHOAL_OK && !(told = strdup(is_name(address) ? address : endpoint)))
         status = base_fail(SHOAL_NO_MEMORY, "no memory");
     if (status != SHOAL_OK) {

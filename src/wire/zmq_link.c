@@ -71,21 +71,10 @@ void wire_zmq_take(zmq_link *own, const wire_frame *frame, const void *payload) 
 
 /* ---- the end ---- */
 
-/* Who was let in may have been revoked since. */
-static bool still_welcome(zmq_link *own) {
-    char name[WIRE_MAX_NAME + 1];
-    return !own->framed.accepting || own->own_key ||
-           wire_zmq_who(own->framed.base.peer, own->key, name) == WIRE_GUEST_ENROLLED;
-}
-
 void wire_zmq_look(zmq_link *own) {
     int64_t now = base_now(), since = now - own->ticked;
     own->ticked = now;
     own->timer.deadline = now + WIRE_ZMQ_BEAT_MS * BASE_MS;
-    if (!still_welcome(own)) {
-        wire_close(&own->framed.base, SHOAL_DENIED, "the key of this user was revoked");
-        return;
-    }
     /* We have been stopped or busy ourselves, and maybe the whole machine: silence is what others
      * did not say since. */
     if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) own->awake = now;
@@ -111,8 +100,10 @@ void wire_zmq_shut(wire_link *link) {
     wire_watch_remove(link->peer, &own->timer);
     if (own->listener) {
         if (own->route) base_map_remove(&own->listener->members, own->route);
-        /* There is no other way to end one of a router's connections. */
-        if (own->fd >= 0 && link->why == SHOAL_LOST) shutdown(own->fd, SHUT_RDWR);
+        if (own->fd >= 0 && link->why == SHOAL_LOST)
+            shutdown(own->fd, SHUT_RDWR);
+        else if (own->fd >= 0)
+            wire_zmq_abandon(own->listener, own->fd);
     }
     wire_zmq_close(&own->end, link->closed ? WIRE_ZMQ_LINGER_MS : 0);
     wire_framed_fini(&own->framed);

@@ -1,5 +1,6 @@
 /* Encrypted links: what their parts share. zmq.c makes links (addresses, handshake), zmq_link.c
- * runs them, zmq_socket.c has the sockets and who may come in. All of it under the pump. */
+ * runs them, zmq_socket.c has the sockets, zmq_door.c says who may come in. All of it under the
+ * pump. */
 #ifndef WIRE_ZMQ_LINK_H
 #define WIRE_ZMQ_LINK_H
 
@@ -11,7 +12,11 @@
 
 enum {
     WIRE_ZMQ_WINDOW = 8 << 20, /* bytes under way per link and direction */
-    WIRE_ZMQ_LINKS = 1024,     /* accepted at one address */
+    WIRE_ZMQ_LINKS = 1024,     /* accepted at one address, */
+    WIRE_ZMQ_KEY_LINKS = 256,  /* with one key, */
+    WIRE_ZMQ_WAITING = 256,    /* and let in without having said hello, for so long: */
+    WIRE_ZMQ_WAITING_MS = 2000,
+    WIRE_ZMQ_CUT_MS = 200, /* then, or when a link has ended and its connection has not */
     WIRE_ZMQ_MESSAGE = WIRE_CHUNK + sizeof(wire_frame) + 128, /* with what CURVE adds */
     WIRE_ZMQ_HANDSHAKE_MS = 1900,
     WIRE_ZMQ_LINGER_MS = 1000,
@@ -23,16 +28,13 @@ enum {
 #define WIRE_ZMQ_GARBLED_MS 15000
 
 /* What a peer has once it uses encrypted links: a context with its own thread for connections and
- * encryption, and the socket that ØMQ asks who may come in. */
+ * encryption, and the door. */
 typedef struct wire_zmq {
     void *context;
-    void *asked;
-    wire_watch watch;
-    wire_key_pair own;
+    wire_key_pair own; /* the user's: towards a hub, and of a hub */
     uint64_t monitors; /* made so far */
-    int64_t warned;
-    BASE_VEC(uint8_t *) trusted; /* keys of members, from the hub */
     struct zmq_listener *ended;
+    struct zmq_door *door;
     /* heartbeats: see zmq_beat.c */
     pthread_mutex_t turn, use; /* of all sockets: who is next, and whose turn it is */
     pthread_cond_t stop;
@@ -53,6 +55,11 @@ typedef struct zmq_end {
     void (*event)(struct zmq_end *end, uint16_t event, uint32_t value);
 } zmq_end;
 
+typedef struct zmq_waiting {
+    int fd;
+    int64_t until;
+} zmq_waiting;
+
 typedef struct zmq_listener {
     zmq_end end;
     struct zmq_listener *next;
@@ -60,6 +67,10 @@ typedef struct zmq_listener {
     char *path;       /* of a name: where it is written down, else NULL */
     int fd, lock;     /* of the name */
     base_map members; /* by routing number: zmq_link */
+    bool full;        /* it has been said that there is no room */
+    /* Connections that have no link, or none any more: they get one soon, or are cut. */
+    wire_watch cutter;
+    BASE_VEC(zmq_waiting) waiting;
 } zmq_listener;
 
 typedef struct zmq_link {
@@ -71,11 +82,9 @@ typedef struct zmq_link {
     uint64_t route;
     uint8_t id[5];
     int fd; /* of the connection: ØMQ's, only to be asked */
-    bool connected, own_key;
-    bool guessed;          /* the other side's key: our own, for want of a better */
-    uint8_t key[WIRE_KEY]; /* of the other side; accepted links */
-    int64_t give_up;
-    int64_t redial_until;         /* refused by a member that may not have heard of us yet */
+    bool connected;
+    bool guessed;                 /* the other side's key: our own, for want of a better */
+    wire_role role;               /* of the other side's key; accepted links */
     int64_t spoke;                /* under use */
     int64_t heard, ticked, awake; /* awake: since when we look in time */
     zmq_msg_t draft;
@@ -97,8 +106,6 @@ void wire_zmq_close(zmq_end *end, int linger_ms);
 void wire_zmq_drain(zmq_end *end);
 /* Reads the monitor until there is nothing left. */
 void wire_zmq_events(zmq_end *end);
-/* Whether a key may have a link; with the name, or why not. */
-wire_guest wire_zmq_who(wire_peer *peer, const uint8_t *key, char name[WIRE_MAX_NAME + 1]);
 /* Fails with the errno of ØMQ. */
 shoal_status wire_zmq_fail(const char *what);
 
@@ -113,7 +120,25 @@ void wire_zmq_beats_end(wire_zmq *zmq);
 shoal_status wire_zmq_beats_add(zmq_link *link) SHOAL_CHECK_RESULT;
 void wire_zmq_beats_remove(zmq_link *link);
 
+/* ---- zmq_door.c: who may come in, asked on a thread of its own ---- */
+
+shoal_status wire_zmq_door_open(wire_peer *peer) SHOAL_CHECK_RESULT;
+void wire_zmq_door_close(wire_zmq *zmq);
+/* Whether a key may have a link, by what was last read; with the name, or why not. Any thread. */
+void wire_zmq_known(wire_peer *peer, const uint8_t *key, wire_guest *out);
+/* A connection was refused before it could say who it is. */
+void wire_zmq_refused(wire_peer *peer);
+/* Somebody with a token asks to be enrolled: written down on the door's thread, then answered. */
+shoal_status wire_zmq_enrol(zmq_listener *listener, zmq_msg_t *id, const uint8_t *token,
+                            const uint8_t *key, const char *name) SHOAL_CHECK_RESULT;
+
 /* ---- zmq.c ---- */
+
+/* Of a connection that has no link any more: it is cut unless it ends by itself soon. */
+void wire_zmq_abandon(zmq_listener *listener, int fd);
+/* Answers who asked to be enrolled. */
+void wire_zmq_answer(zmq_listener *listener, const void *id, size_t n, shoal_status status,
+                     const char *text);
 
 void wire_zmq_free_listener(zmq_listener *listener);
 

@@ -1,15 +1,11 @@
-/* The sockets of encrypted links: options, monitors, watches; and the door.
+/* The sockets of encrypted links: options, monitors, watches.
  *
  * The pump sees a socket as a descriptor that becomes readable once when something happens, so it
- * also asks the socket itself (`pending`) before it sleeps. Every handshake is put to the door
- * (ZAP): a key gets in that is our own, that has enrolled here, that the hub has named as a
- * member's, or that is an unused token's. All others hear no more than "no". */
+ * also asks the socket itself (`pending`) before it sleeps. */
 #include "wire/zmq_link.h"
 
-#include "base/clock.h"
-#include "base/log.h"
-
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,106 +21,6 @@ shoal_status wire_zmq_fail(const char *what) {
                           : error == EINVAL   ? SHOAL_INVALID
                                               : SHOAL_IO;
     return base_fail(status, "%s: %s", what, zmq_strerror(error));
-}
-
-/* ---- the door ---- */
-
-void wire_trust(wire_peer *peer, const char *addresses) {
-    uint8_t key[WIRE_KEY];
-    if (!peer->zmq) return;
-    while (peer->zmq->trusted.count) free(peer->zmq->trusted.data[--peer->zmq->trusted.count]);
-    for (const char *at = addresses; (at = strstr(at, "tcp://"));) {
-        const char *slash = strchr(at += 6, '/');
-        if (!slash || strcspn(at, ",") < (size_t)(slash - at) ||
-            strlen(slash + 1) < WIRE_KEY_TEXT - 1)
-            continue;
-        if (!wire_key_parse(slash + 1, key)) continue;
-        bool known = false;
-        for (size_t i = 0; i < peer->zmq->trusted.count; i++)
-            known |= !memcmp(peer->zmq->trusted.data[i], key, WIRE_KEY);
-        uint8_t *copy = known ? NULL : malloc(WIRE_KEY);
-        if (!copy) continue;
-        memcpy(copy, key, WIRE_KEY);
-        if (!base_vec_push(&peer->zmq->trusted, copy)) free(copy);
-    }
-}
-
-wire_guest wire_zmq_who(wire_peer *peer, const uint8_t *key, char name[WIRE_MAX_NAME + 1]) {
-    if (!memcmp(key, peer->zmq->own.public, WIRE_KEY)) {
-        snprintf(name, WIRE_MAX_NAME + 1, "this user");
-        return WIRE_GUEST_ENROLLED;
-    }
-    for (size_t i = 0; i < peer->zmq->trusted.count; i++)
-        if (!memcmp(key, peer->zmq->trusted.data[i], WIRE_KEY)) {
-            snprintf(name, WIRE_MAX_NAME + 1, "a member");
-            return WIRE_GUEST_ENROLLED;
-        }
-    return wire_keys_who(key, name);
-}
-
-/* Strangers must not fill the log. */
-static void warn(wire_peer *peer, const char *format, const char *a, const char *b) {
-    int64_t now = base_now();
-    bool often = peer->zmq->warned && now - peer->zmq->warned < BASE_SECOND / 5;
-    if (!often) peer->zmq->warned = now;
-    base_log(often ? BASE_DEBUG : BASE_WARN, peer->hello->name, format, a, b);
-}
-
-enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, KEY, PARTS };
-
-typedef struct question {
-    char parts[PARTS][256];
-    size_t sizes[PARTS];
-    int count;
-} question;
-
-/* One question of ØMQ's; false when there is none. */
-static bool next_question(void *socket, question *q) {
-    int more = 1;
-    q->count = 0;
-    while (more) {
-        zmq_msg_t part;
-        zmq_msg_init(&part);
-        if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
-            zmq_msg_close(&part);
-            return false;
-        }
-        size_t n = zmq_msg_size(&part);
-        if (q->count < PARTS && n < sizeof q->parts[0]) {
-            memcpy(q->parts[q->count], zmq_msg_data(&part), n);
-            q->parts[q->count][n] = 0;
-            q->sizes[q->count++] = n;
-        }
-        more = zmq_msg_more(&part);
-        zmq_msg_close(&part);
-    }
-    return true;
-}
-
-static void answer(void *socket, const question *q, bool let_in, const char *user) {
-    const char *parts[] = {
-        "1.0", q->parts[REQUEST], let_in ? "200" : "400", let_in ? "OK" : "no", user, ""};
-    for (int i = 0; i < 6; i++) {
-        size_t n = i == 1 ? q->sizes[REQUEST] : strlen(parts[i]);
-        zmq_send(socket, parts[i], n, ZMQ_DONTWAIT | (i < 5 ? ZMQ_SNDMORE : 0));
-    }
-}
-
-static void door_ready(wire_watch *watch) {
-    wire_zmq *zmq = (wire_zmq *)((char *)watch - offsetof(wire_zmq, watch));
-    wire_peer *peer = watch->context;
-    question q;
-    while (next_question(zmq->asked, &q)) {
-        char name[WIRE_MAX_NAME + 1] = "no key", text[WIRE_KEY_TEXT] = "";
-        bool let_in = false;
-        if (q.count == PARTS && q.sizes[KEY] == WIRE_KEY && !strcmp(q.parts[MECHANISM], "CURVE")) {
-            const uint8_t *key = (const uint8_t *)q.parts[KEY];
-            let_in = wire_zmq_who(peer, key, name) != WIRE_GUEST_STRANGER;
-            wire_key_text(key, text);
-        }
-        if (!let_in) warn(peer, "refused a connection from %s: %s", q.parts[ADDRESS], name);
-        answer(zmq->asked, &q, let_in, text);
-    }
 }
 
 static bool readable(wire_peer *peer, void *socket) {
@@ -143,11 +39,6 @@ static bool receive(const zmq_end *end, zmq_msg_t *part) {
     return got;
 }
 
-static bool door_pending(wire_watch *watch) {
-    wire_peer *peer = watch->context;
-    return readable(peer, peer->zmq->asked);
-}
-
 static void no_deadline(wire_watch *watch) {}
 
 /* ---- the context ---- */
@@ -158,28 +49,16 @@ static int descriptor_of(void *socket) {
     return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) ? -1 : fd;
 }
 
-static shoal_status start(wire_peer *peer, wire_zmq *zmq) {
-    SHOAL_TRY(wire_keys_own(&zmq->own));
-    zmq->context = zmq_ctx_new();
-    if (!zmq->context) return wire_zmq_fail("starting ØMQ");
-    zmq->asked = zmq_socket(zmq->context, ZMQ_REP);
-    if (!zmq->asked || zmq_bind(zmq->asked, "inproc://zeromq.zap.01"))
-        return wire_zmq_fail("starting ØMQ");
-    zmq->watch = (wire_watch){.fd = descriptor_of(zmq->asked),
-                              .ready = door_ready,
-                              .pending = door_pending,
-                              .expired = no_deadline,
-                              .context = peer};
-    return wire_watch_add(peer, &zmq->watch);
-}
-
 shoal_status wire_zmq_start(wire_peer *peer) {
     if (peer->zmq) return SHOAL_OK;
     wire_zmq *zmq = calloc(1, sizeof *zmq);
     if (!zmq) return base_fail(SHOAL_NO_MEMORY, "no memory for encrypted links");
     shoal_status status = wire_zmq_beats_start(zmq);
-    if (status == SHOAL_OK) status = start(peer, zmq);
     peer->zmq = zmq;
+    if (status == SHOAL_OK) status = wire_keys_own(&zmq->own);
+    if (status == SHOAL_OK && !(zmq->context = zmq_ctx_new()))
+        status = wire_zmq_fail("starting ØMQ");
+    if (status == SHOAL_OK) status = wire_zmq_door_open(peer);
     if (status != SHOAL_OK) wire_zmq_end(peer);
     return status;
 }
@@ -193,16 +72,10 @@ void wire_zmq_end(wire_peer *peer) {
         wire_zmq_free_listener(listener);
     }
     wire_zmq_beats_end(zmq);
-    wire_watch_remove(peer, &zmq->watch);
-    if (zmq->asked) {
-        int none = 0;
-        zmq_setsockopt(zmq->asked, ZMQ_LINGER, &none, sizeof none);
-        zmq_close(zmq->asked);
-    }
+    wire_zmq_door_close(zmq);
     if (zmq->context)
         while (zmq_ctx_term(zmq->context) && zmq_errno() == EINTR) continue;
-    for (size_t i = 0; i < zmq->trusted.count; i++) free(zmq->trusted.data[i]);
-    free(zmq->trusted.data);
+    sodium_memzero(&zmq->own, sizeof zmq->own);
     free(zmq);
     peer->zmq = NULL;
 }
@@ -274,8 +147,7 @@ void wire_zmq_events(zmq_end *end) {
         memcpy(&value, bytes + 2, sizeof value);
         if (end->router && (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                             event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL))
-            warn(end->peer, "refused a connection: %s%s",
-                 "what came is no handshake with the right keys", "");
+            wire_zmq_refused(end->peer);
         end->event(end, event, value);
     }
 }

@@ -42,6 +42,7 @@ static void say_hello(guest *g, uint32_t protocol) {
     uint8_t packed[256];
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.protocol = protocol;
+    fill_hello(&hello);
     hello.version = (char *)"0.0.9";
     wire_frame frame = {.type = WIRE_FRAME_HELLO,
                         .bytes = (uint32_t)shoal__hello__pack(&hello, packed)};

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CONNECT_MS = 5000, CALLED_MS = 2500 };
+
 /* ---- receiving ---- */
 
 static int receive_order(const void *a, const void *b) {
@@ -91,100 +93,137 @@ static worker_receive *instance_receive(worker_instance *instance, uint32_t chan
     return NULL;
 }
 
+/* ---- early data ---- */
+
 /* Bytes for a program that has not arrived: kept until it does. Lock held. */
-static shoal_status stage(worker *w, worker_instance *instance, const wire_transfer *transfer,
-                          uint64_t offset, const void *bytes, size_t n) {
+static shoal_status stage(worker *w, worker_peer *peer, worker_instance *instance,
+                          const wire_transfer *transfer, uint64_t offset, const void *bytes,
+                          size_t n) {
     worker_staged *staged = instance->staged;
-    while (staged && (staged->channel != transfer->channel || staged->ordinal != transfer->ordinal))
+    while (staged && (staged->peer != peer->number || staged->channel != transfer->channel ||
+                      staged->ordinal != transfer->ordinal))
         staged = staged->next;
+    uint64_t have = staged ? staged->data.size : 0;
+    if ((staged && staged->bytes != transfer->bytes) || offset != have ||
+        n > transfer->bytes - have)
+        return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
+                         (unsigned long long)transfer->instance);
+    if ((!staged && peer->staged >= WORKER_MAX_PIECES) ||
+        n > WORKER_MAX_PEER_STAGED - peer->staged_bytes || n > WORKER_MAX_STAGED - w->staged_bytes)
+        return base_fail(SHOAL_NO_MEMORY,
+                         "more than %d MiB, or %d pieces, of data came before its program",
+                         WORKER_MAX_PEER_STAGED >> 20, WORKER_MAX_PIECES);
     if (!staged) {
         staged = calloc(1, sizeof *staged);
         if (!staged) return base_fail(SHOAL_NO_MEMORY, "no memory for early data");
         *staged = (worker_staged){.next = instance->staged,
+                                  .peer = peer->number,
                                   .channel = transfer->channel,
                                   .ordinal = transfer->ordinal,
                                   .bytes = transfer->bytes,
                                   .began = base_now()};
         instance->staged = staged;
+        peer->staged++;
     }
-    uint64_t have = staged->data.size;
-    if (staged->bytes != transfer->bytes || offset != have || n > staged->bytes - have)
-        return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
-                         (unsigned long long)transfer->instance);
-    if (n > WORKER_MAX_STAGED - w->staged_bytes)
-        return base_fail(SHOAL_NO_MEMORY, "more than %d MiB of data came before its program",
-                         WORKER_MAX_STAGED >> 20);
     base_str_bytes(&staged->data, bytes, n);
     SHOAL_TRY(base_str_status(&staged->data));
     w->staged_bytes += n;
+    peer->staged_bytes += n;
     staged->ended = base_now();
     return SHOAL_OK;
 }
 
-void worker_staged_free(worker *w, worker_staged *staged) {
+static void staged_free(worker *w, worker_staged *staged) {
+    worker_peer *peer = base_map_get(&w->peers, (uint64_t)staged->peer + 1);
     w->staged_bytes -= staged->data.size;
+    if (peer) peer->staged_bytes -= staged->data.size;
+    if (peer) peer->staged--;
     base_str_fini(&staged->data);
     free(staged);
 }
 
-void worker_staged_apply(worker *w, worker_instance *instance) {
-    for (worker_staged *staged = instance->staged; staged;) {
-        worker_staged *next = staged->next;
-        worker_task *task;
-        worker_receive *receive =
-            instance_receive(instance, staged->channel, staged->ordinal, &task);
-        if (receive && receive->bytes == staged->bytes && task->state != TASK_DONE) {
-            base_box_scatter(receive->buffer->host, staged->data.data, receive->dims, &receive->box,
-                             receive->element, 0, staged->data.size);
-            receive->have = staged->data.size;
-            receive->began = staged->began;
-            receive->ended = staged->ended;
-            worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
-            if (receive->have == receive->bytes) {
-                worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
-                task->waiting[receive->step]--;
-            }
-        }
-        worker_staged_free(w, staged);
-        staged = next;
+void worker_staged_drop(worker *w, worker_instance *instance) {
+    while (instance->staged) {
+        worker_staged *staged = instance->staged;
+        instance->staged = staged->next;
+        staged_free(w, staged);
     }
-    instance->staged = NULL;
 }
 
-shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
-                         uint64_t offset, const void *bytes, size_t n) {
-    (void)link;
-    worker *w = context;
-    worker_slot *home = NULL;
-    shoal_status status = SHOAL_OK;
-    pthread_mutex_lock(&w->lock);
-    worker_instance *instance = base_map_get(&w->instances, transfer->instance);
-    if (!instance && base_map_get(&w->cancelled, transfer->instance)) goto out;
-    if (!instance) {
-        instance = calloc(1, sizeof *instance);
-        status = instance ? base_map_set(&w->instances, transfer->instance, instance)
-                          : base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-        if (status != SHOAL_OK) {
-            free(instance);
-            goto out;
-        }
-        instance->id = transfer->instance;
-    }
-    if (!instance->known) {
-        status = stage(w, instance, transfer, offset, bytes, n);
-        goto out;
-    }
+/* Whether a slot is of this peer: the one that owes what comes from there. Lock held. */
+static bool owes(worker *w, uint32_t peer, uint32_t slot) {
+    const worker_peer *of = base_map_get(&w->peer_of, (uint64_t)slot + 1);
+    return of && of->number == peer;
+}
+
+static void apply(worker *w, worker_instance *instance, const worker_staged *staged) {
     worker_task *task;
-    worker_receive *receive =
-        instance_receive(instance, transfer->channel, transfer->ordinal, &task);
-    if (!receive || task->state == TASK_DONE) goto out; /* given up meanwhile */
-    if (receive->bytes != transfer->bytes || offset != receive->have ||
-        n > receive->bytes - offset || !receive->buffer) {
-        status = base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
-                           (unsigned long long)transfer->bytes);
-        goto out;
+    worker_receive *receive = instance_receive(instance, staged->channel, staged->ordinal, &task);
+    if (!receive || receive->bytes != staged->bytes || task->state == TASK_DONE ||
+        !owes(w, staged->peer, receive->from) || receive->have)
+        return;
+    base_box_scatter(receive->buffer->host, staged->data.data, receive->dims, &receive->box,
+                     receive->element, 0, staged->data.size);
+    receive->have = staged->data.size;
+    receive->began = staged->began;
+    receive->ended = staged->ended;
+    worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
+    if (receive->have != receive->bytes) return;
+    worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
+    task->waiting[receive->step]--;
+}
+
+void worker_staged_apply(worker *w, worker_instance *instance) {
+    for (const worker_staged *staged = instance->staged; staged; staged = staged->next)
+        apply(w, instance, staged);
+    worker_staged_drop(w, instance);
+}
+
+/* Instances whose program has not come, and will not: below the hub's mark, or too long ago. */
+static void drop_early(worker *w) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    int64_t then = base_now() - WORKER_MAX_EARLY_S * BASE_SECOND;
+    while (base_map_next(&w->instances, &at, &key, &item)) {
+        worker_instance *instance = item;
+        if (instance->known || (key >= w->low && instance->since > then)) continue;
+        base_map_remove(&w->instances, key);
+        worker_staged_drop(w, instance);
+        free(instance);
     }
-    /* The copy needs no lock: only the pump writes here, and the memory stays until it is done. */
+}
+
+void worker_low(worker *w, uint64_t low) {
+    if (low <= w->low) return;
+    w->low = low;
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&w->cancelled, &at, &key, &item))
+        if (key < low) base_map_remove(&w->cancelled, key);
+    drop_early(w);
+}
+
+/* An instance that its program is still to come for; NULL: there is none, or no memory. Lock held.
+ */
+static worker_instance *early(worker *w, const wire_transfer *transfer) {
+    if (transfer->instance < w->low || base_map_get(&w->cancelled, transfer->instance)) return NULL;
+    worker_instance *instance = calloc(1, sizeof *instance);
+    if (!instance) return NULL;
+    instance->id = transfer->instance;
+    instance->since = base_now();
+    if (base_map_set(&w->instances, transfer->instance, instance) == SHOAL_OK) return instance;
+    free(instance);
+    return NULL;
+}
+
+/* ---- data ---- */
+
+/* Bytes for a box that this peer owes. Lock held, but not while they are copied: only the pump
+ * writes here, and the memory stays until it is done. */
+static void take(worker *w, worker_task *task, worker_receive *receive, uint64_t offset,
+                 const void *bytes, size_t n) {
     receive->busy = true;
     if (!receive->began) {
         receive->began = base_now();
@@ -198,12 +237,41 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     pthread_cond_broadcast(&w->changed);
     receive->have += n;
     receive->ended = base_now();
-    if (receive->have == receive->bytes && task->state != TASK_DONE) {
-        worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
-        task->waiting[receive->step]--;
+    if (receive->have < receive->bytes || task->state == TASK_DONE) return;
+    worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
+    task->waiting[receive->step]--;
+}
+
+shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
+                         uint64_t offset, const void *bytes, size_t n) {
+    worker *w = context;
+    worker_slot *home = NULL;
+    shoal_status status = SHOAL_OK;
+    uint32_t number = wire_link_proof(link)->number;
+    worker_task *task = NULL;
+    worker_receive *receive = NULL;
+    pthread_mutex_lock(&w->lock);
+    worker_peer *peer = number ? base_map_get(&w->peers, (uint64_t)number + 1) : NULL;
+    worker_instance *instance = base_map_get(&w->instances, transfer->instance);
+    if (peer && !instance) instance = early(w, transfer);
+    if (peer && instance && !instance->known)
+        status = stage(w, peer, instance, transfer, offset, bytes, n);
+    else if (peer && instance)
+        receive = instance_receive(instance, transfer->channel, transfer->ordinal, &task);
+    if (!peer) {
+        wire_link_strange(link, "data, without being a member");
+    } else if (receive && !owes(w, number, receive->from)) {
+        wire_link_strange(link, "data that another member owes");
+    } else if (receive && task->state != TASK_DONE) { /* else it was given up meanwhile */
+        if (receive->bytes != transfer->bytes || offset != receive->have ||
+            n > receive->bytes - offset || !receive->buffer)
+            status =
+                base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
+                          (unsigned long long)transfer->bytes);
+        else
+            take(w, task, receive, offset, bytes, n);
         if (task->slot->home) home = task->slot;
     }
-out:
     pthread_mutex_unlock(&w->lock);
     if (home) worker_home_advance(home);
     return status;
@@ -242,6 +310,30 @@ static void sending_done(void *context) {
     free(s);
 }
 
+/* Calls a peer. Who cannot be called, but can call, does so once it knows that something is to come
+ * (worker_peers_call): it is given the time before it is reached by way of the hub. Lock held. */
+static shoal_status peer_connect(worker *w, worker_peer *peer, bool may_wait) {
+    if (!peer->address) return base_fail(SHOAL_NO_MEMORY, "no memory for a peer's address");
+    bool waits = may_wait && !peer->callable && peer->calls;
+    shoal_status status =
+        wire_connect_in(w->wire, peer->address, peer->number, waits ? CALLED_MS : 0, CONNECT_MS);
+    peer->connecting = status == SHOAL_OK;
+    return status;
+}
+
+void worker_peers_call(worker *w, const worker_instance *instance) {
+    for (uint32_t t = 0; t < instance->n_tasks; t++)
+        for (uint32_t r = 0; r < instance->tasks[t].n_receives; r++) {
+            const worker_receive *receive = &instance->tasks[t].receives[r];
+            worker_peer *peer = base_map_get(&w->peer_of, (uint64_t)receive->from + 1);
+            if (!peer || peer->gone || peer->link || peer->connecting || peer->calls ||
+                !peer->callable || receive->have == receive->bytes)
+                continue;
+            if (peer_connect(w, peer, false) != SHOAL_OK)
+                base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+        }
+}
+
 /* Sends on the peer's link, or keeps it until there is one. */
 static shoal_status peer_send(worker_task *task, uint32_t slot, const wire_transfer *transfer,
                               const wire_source *source) {
@@ -255,13 +347,8 @@ static shoal_status peer_send(worker_task *task, uint32_t slot, const wire_trans
         worker_outgoing outgoing = {*transfer, *source};
         if (!base_vec_push(&peer->waiting, outgoing)) status = SHOAL_NO_MEMORY;
         if (status == SHOAL_OK && !peer->connecting) {
-            peer->connecting = true;
-            status = peer->address ? wire_connect(w->wire, peer->address, peer->number, 5000)
-                                   : base_fail(SHOAL_NO_MEMORY, "no memory for a peer's address");
-            if (status != SHOAL_OK) {
-                peer->connecting = false;
-                peer->waiting.count--;
-            }
+            status = peer_connect(w, peer, true);
+            if (status != SHOAL_OK) peer->waiting.count--;
         }
     } else {
         /* Under the lock, since the link lives until its `closed` handler had it. A failure has
@@ -396,9 +483,44 @@ static void drop_gone(worker *w, worker_peer *peer) {
     worker_peer_free(peer);
 }
 
+/* ---- addresses ---- */
+
+/* Names of shared memory are of use to the same user on the same machine only. */
+static bool of_use(const char *address, bool same_user) {
+    return !strncmp(address, "tcp:", 4) || !strncmp(address, "relay:", 6) || same_user;
+}
+
+/* A member's addresses but for those that lead nowhere from here, a list with commas. */
+static char *reachable(const Shoal__PeerInfo *info, const Shoal__PeerInfo *self) {
+    base_str list = {0};
+    bool same = self && self->user == info->user;
+    for (const char *at = info->n_addresses ? info->addresses[0] : ""; *at;) {
+        int n = (int)strcspn(at, ",");
+        if (of_use(at, same)) base_str_format(&list, "%s%.*s", list.size ? "," : "", n, at);
+        at += n + (at[n] == ',');
+    }
+    if (!list.size) base_str_text(&list, "");
+    return base_str_take(&list, NULL);
+}
+
+/* Whether a member has an address that another can call, beside the way by the hub. */
+static bool can_call(const Shoal__PeerInfo *called, const Shoal__PeerInfo *caller) {
+    bool same = caller && caller->user == called->user;
+    for (const char *at = called->n_addresses ? called->addresses[0] : ""; *at;) {
+        if (of_use(at, same) && strncmp(at, "relay:", 6) != 0) return true;
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    return false;
+}
+
 void worker_peers_update(worker *w, const Shoal__Peers *peers) {
     pthread_mutex_lock(&w->lock);
+    const Shoal__PeerInfo *self = NULL;
+    for (size_t i = 0; i < peers->n_peers; i++)
+        if (peers->peers[i]->peer == w->number) self = peers->peers[i];
     w->epoch = peers->epoch;
+    worker_low(w, peers->low);
     size_t at = 0;
     uint64_t key;
     void *value;
@@ -418,13 +540,10 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers) {
         worker_peer *peer = info->peer == w->number ? NULL : peer_entry(w, info->peer);
         if (!peer) continue;
         peer->gone = false;
-        const char *address = info->n_addresses ? info->addresses[0] : "";
-        if (!peer->address || strcmp(peer->address, address)) {
-            free(peer->address);
-            peer->address = strdup(address);
-            if (!peer->address)
-                base_log(BASE_ERROR, "worker", "no memory for the address of %s", info->name);
-        }
+        if (!peer->address && !(peer->address = reachable(info, self)))
+            base_log(BASE_ERROR, "worker", "no memory for the address of %s", info->name);
+        peer->callable = can_call(info, self);
+        peer->calls = self && can_call(self, info);
         if (!peer->name) peer->name = strdup(info->name);
         for (size_t s = 0; s < info->n_slots; s++)
             if (base_map_set(&w->peer_of, (uint64_t)info->slots[s] + 1, peer) != SHOAL_OK)
@@ -433,9 +552,9 @@ void worker_peers_update(worker *w, const Shoal__Peers *peers) {
     pthread_mutex_unlock(&w->lock);
 }
 
-void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, uint64_t cookie) {
+void worker_peer_opened(worker *w, wire_link *link, uint32_t number) {
     pthread_mutex_lock(&w->lock);
-    worker_peer *peer = peer_entry(w, cookie ? (uint32_t)cookie : hello->peer);
+    worker_peer *peer = peer_entry(w, number);
     BASE_VEC(worker_outgoing) waiting = {0};
     if (peer) {
         /* Its number: a link may last longer than what we know of its other side. */

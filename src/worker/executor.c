@@ -120,11 +120,7 @@ static void task_fini(worker_task *task) {
 
 void worker_instance_free(worker *w, worker_instance *instance) {
     for (uint32_t i = 0; i < instance->n_tasks; i++) task_fini(&instance->tasks[i]);
-    while (instance->staged) {
-        worker_staged *next = instance->staged->next;
-        worker_staged_free(w, instance->staged);
-        instance->staged = next;
-    }
+    worker_staged_drop(w, instance);
     free(instance->tasks);
     free(instance->error);
     free(instance);
@@ -183,6 +179,17 @@ static void report_done(worker *w, const worker_instance *instance) {
     free(pointers);
     free(traffic);
     free(ways);
+}
+
+void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status status,
+                            const char *message) {
+    instance->status = status;
+    report_failure(w, instance->id, status, message, 0);
+    if (base_map_set(&w->cancelled, instance->id, w) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    base_map_remove(&w->instances, instance->id);
+    report_done(w, instance);
+    worker_instance_free(w, instance);
 }
 
 /* A task is through, well or not. Lock held. */
@@ -278,6 +285,21 @@ static shoal_status output_buffer(worker_task *task, const worker_step *step, ui
         }
     }
     return worker_buffer_new(task->slot, bytes, &task->values[value]);
+}
+
+/* Names what a step was about, and the line of what costs most in it. */
+static shoal_status blame(const worker_task *task, const worker_step *step, shoal_status status) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    const shoal_node *worst = NULL;
+    double most = -1;
+    for (uint32_t n = step->first; n < step->last; n++) {
+        double cost = worker_node_cost(g, &g->nodes[n]);
+        if (cost <= most || !g->nodes[n].location) continue;
+        most = cost;
+        worst = &g->nodes[n];
+    }
+    if (!worst) return status;
+    return base_fail_prefix(status, "%s at %s: ", shoal_op_name(worst->op), worst->location);
 }
 
 static shoal_status compute(worker_task *task, worker_step *step) {
@@ -415,6 +437,7 @@ static shoal_status run_task(worker_task *task) {
             int64_t from = base_now();
             worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_BEGIN, from);
             status = compute(task, step);
+            if (status != SHOAL_OK) status = blame(task, step, status);
             int64_t to = base_now();
             worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END, to);
             task->busy += (uint64_t)(to - from);

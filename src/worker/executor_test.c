@@ -5,11 +5,12 @@
 #include "backend/registry.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "wire/transport.h"
 #include "worker/state.h"
 
 #include <time.h>
 
-enum { SIDE = 512, SLOT = 5, FAR = 9, INSTANCE = 77 };
+enum { SIDE = 512, SLOT = 5, FAR = 9, FAR_PEER = 3, INSTANCE = 77 };
 
 /* ---- programs ---- */
 
@@ -199,20 +200,46 @@ static void release(worker *w, worker_piece *piece) {
     worker_destroy(&w);
 }
 
+/* The link of the member that has slot FAR. */
+static wire_link far_away = {.proof = {.number = FAR_PEER}}, stranger = {.name = "a stranger"};
+
+static worker_peer *know_far(worker *w) {
+    worker_peer *peer = calloc(1, sizeof *peer);
+    peer->number = FAR_PEER;
+    ok(base_map_set(&w->peers, FAR_PEER + 1, peer));
+    ok(base_map_set(&w->peer_of, FAR + 1, peer));
+    return peer;
+}
+
 static void goes_on_while_something_comes(void **state) {
     (void)state;
     static float late[SIDE * SIDE];
     worker *w = start();
     uint64_t from = 1;
     worker_piece *piece;
+    know_far(w);
     run_late(w, &piece);
     await_event(w, &from, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END); /* the product is there */
     assert_false(is_there(w, piece));
+    /* Others than the one that owes it are not heard. */
+    wire_transfer wrong = {.instance = INSTANCE, .bytes = sizeof late};
+    far_away.peer = stranger.peer = w->wire;
+    memset(late, 0xff, sizeof late);
+    ok(worker_data(w, &stranger, &wrong, 0, late, sizeof late));
+    stranger.proof.number = FAR_PEER + 1;
+    ok(worker_data(w, &stranger, &wrong, 0, late, sizeof late));
+    stranger.proof.number = FAR_PEER + 2;
+    worker_peer *other = calloc(1, sizeof *other);
+    other->number = FAR_PEER + 2;
+    ok(base_map_set(&w->peers, FAR_PEER + 3, other));
+    ok(worker_data(w, &stranger, &wrong, 0, late, sizeof late));
+    assert_int_equal(stranger.strange, 3);
     for (size_t i = 0; i < (size_t)SIDE * SIDE; i++) late[i] = (float)i;
     wire_transfer transfer = {.instance = INSTANCE, .bytes = sizeof late};
-    ok(worker_data(w, NULL, &transfer, 0, late, sizeof late / 2));
+    ok(worker_data(w, &far_away, &transfer, 0, late, sizeof late / 2));
     assert_false(is_there(w, piece));
-    ok(worker_data(w, NULL, &transfer, sizeof late / 2, late + SIDE * SIDE / 2, sizeof late / 2));
+    ok(worker_data(w, &far_away, &transfer, sizeof late / 2, late + SIDE * SIDE / 2,
+                   sizeof late / 2));
     await_piece(w, piece);
     assert_int_equal(piece->status, SHOAL_OK);
     const float *sum = (const float *)piece->buffer->host;
@@ -241,18 +268,44 @@ static void gives_up(void **state) {
 static void keeps_what_is_early(void **state) {
     (void)state;
     worker *w = start();
+    const worker_peer *peer = know_far(w);
+    far_away.peer = w->wire;
     const float some[1000] = {1};
     wire_transfer large = {.instance = INSTANCE, .bytes = UINT64_C(1) << 40};
     wire_transfer larger = {.instance = INSTANCE, .channel = 1, .bytes = UINT64_C(1) << 50};
     for (uint64_t i = 0; i < 3; i++)
-        ok(worker_data(w, NULL, &large, i * sizeof some, some, sizeof some));
-    ok(worker_data(w, NULL, &larger, 0, some, sizeof some));
+        ok(worker_data(w, &far_away, &large, i * sizeof some, some, sizeof some));
+    ok(worker_data(w, &far_away, &larger, 0, some, sizeof some));
     assert_int_equal(w->staged_bytes, 4 * sizeof some);
-    assert_int_equal(worker_data(w, NULL, &larger, 4, some, sizeof some), SHOAL_FORMAT);
+    assert_int_equal(peer->staged_bytes, 4 * sizeof some);
+    assert_int_equal(peer->staged, 2);
+    assert_int_equal(worker_data(w, &far_away, &larger, 4, some, sizeof some), SHOAL_FORMAT);
     worker_instance_cancel(w, INSTANCE, SHOAL_LOST, "given up", 0);
     assert_int_equal(w->staged_bytes, 0);
-    ok(worker_data(w, NULL, &large, 3 * sizeof some, some, sizeof some)); /* nobody wants it */
+    ok(worker_data(w, &far_away, &large, 3 * sizeof some, some, sizeof some)); /* nobody wants it */
     assert_int_equal(w->staged_bytes, 0);
+    /* The hub says what cannot come any more: it goes, and is not taken again. */
+    for (uint64_t i = 0; i < 5; i++) {
+        wire_transfer early = {.instance = INSTANCE + 1 + i, .bytes = sizeof some};
+        ok(worker_data(w, &far_away, &early, 0, some, sizeof some));
+    }
+    assert_int_equal(w->cancelled.count, 1);
+    pthread_mutex_lock(&w->lock);
+    worker_low(w, INSTANCE + 4);
+    pthread_mutex_unlock(&w->lock);
+    assert_int_equal(w->staged_bytes, 2 * sizeof some);
+    assert_int_equal(w->instances.count, 2);
+    assert_int_equal(w->cancelled.count, 0);
+    wire_transfer late = {.instance = INSTANCE + 3, .bytes = sizeof some};
+    ok(worker_data(w, &far_away, &late, 0, some, sizeof some));
+    assert_int_equal(w->staged_bytes, 2 * sizeof some);
+    /* And of one peer there are so many pieces at most. */
+    shoal_status status = SHOAL_OK;
+    for (uint32_t i = 1; i <= WORKER_MAX_PIECES && status == SHOAL_OK; i++) {
+        wire_transfer piece = {.instance = INSTANCE + 9, .ordinal = i, .bytes = 1};
+        status = worker_data(w, &far_away, &piece, 0, some, 1);
+    }
+    assert_int_equal(status, SHOAL_NO_MEMORY);
     worker_destroy(&w);
 }
 
@@ -320,7 +373,7 @@ static void tell_peers(uint32_t n, uint32_t first) {
     enum { MOST = 50 };
     Shoal__Peers peers = SHOAL__PEERS__INIT;
     Shoal__PeerInfo infos[MOST], *pointers[MOST];
-    char *address = (char *)"shm:/nowhere/at-all";
+    char *address = (char *)"relay:4";
     uint32_t slots[MOST];
     assert_true(n <= MOST);
     for (uint32_t i = 0; i < n; i++) {

@@ -113,6 +113,7 @@ typedef struct worker_task {
 /* Data that came before its program did. */
 typedef struct worker_staged {
     struct worker_staged *next;
+    uint32_t peer; /* who sent it: whether that is who owes it shows when the program comes */
     uint32_t channel, ordinal;
     uint64_t bytes; /* of all of it */
     base_str data;  /* what is there */
@@ -121,7 +122,8 @@ typedef struct worker_staged {
 
 typedef struct worker_instance {
     uint64_t id;
-    bool known; /* its program has arrived */
+    bool known;    /* its program has arrived */
+    int64_t since; /* when its first data came, if that was before */
     uint32_t n_tasks, n_done;
     worker_task *tasks;
     worker_staged *staged;
@@ -152,6 +154,10 @@ typedef struct worker_slot {
 /* Another process of the pool. */
 typedef struct worker_peer {
     uint32_t number;
+    uint32_t user;        /* the same number for the same user on the same machine */
+    bool callable, calls; /* we can call it, as far as addresses go; it can call us */
+    size_t staged_bytes;  /* of its data that came early */
+    uint32_t staged;      /* and how many pieces */
     char *name;
     char *address;
     wire_link *link;
@@ -179,7 +185,8 @@ struct worker {
     worker_client client;
     char *name;
     uint32_t number, session;
-    uint64_t epoch;
+    uint64_t pool, epoch;
+    uint64_t low; /* no instance below this one is under way any more */
     uint32_t n_slots;
     worker_slot *slots;
     base_map instances; /* id -> worker_instance */
@@ -193,7 +200,13 @@ struct worker {
     bool joined, refused, stopping;
 };
 
-enum { WORKER_MAX_STAGED = 1 << 30, WORKER_GRAPH_LIMIT = 256 << 20 };
+enum {
+    WORKER_MAX_STAGED = 1 << 30,        /* bytes of early data, */
+    WORKER_MAX_PEER_STAGED = 512 << 20, /* of one peer, */
+    WORKER_MAX_PIECES = 16384,          /* in so many pieces, */
+    WORKER_MAX_EARLY_S = 120,           /* for so long */
+    WORKER_GRAPH_LIMIT = 256 << 20
+};
 
 /* buffer.c */
 shoal_status worker_buffer_new(const worker_slot *slot, size_t bytes, worker_buffer **out);
@@ -224,9 +237,13 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
                          uint64_t offset, const void *bytes, size_t n);
 /* What came early for an instance that is now known; lock held. */
 void worker_staged_apply(worker *w, worker_instance *instance);
-void worker_staged_free(worker *w, worker_staged *staged);
+void worker_staged_drop(worker *w, worker_instance *instance);
+/* No instance below this number is under way any more: what was kept for such can go. Lock held. */
+void worker_low(worker *w, uint64_t low);
 void worker_peers_update(worker *w, const Shoal__Peers *peers);
-void worker_peer_opened(worker *w, wire_link *link, const Shoal__Hello *hello, uint64_t cookie);
+/* Calls those from whom the instance has something to come, and who cannot call. Lock held. */
+void worker_peers_call(worker *w, const worker_instance *instance);
+void worker_peer_opened(worker *w, wire_link *link, uint32_t number);
 void worker_peer_free(worker_peer *peer);
 /* A link to another worker ended or could not be made. */
 void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const char *message);
@@ -264,5 +281,8 @@ void worker_task_fail(worker_task *task, shoal_status status, const char *messag
 void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message,
                             uint32_t unreachable);
 void worker_instance_free(worker *w, worker_instance *instance);
+/* One that could not be begun: the hub is told, and it is forgotten. Lock held. */
+void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status status,
+                            const char *message);
 
 #endif

@@ -91,40 +91,60 @@ static void task_queue(worker_task *task) {
     task->slot->tail = &task->next;
 }
 
-static shoal_status on_run(worker *w, const Shoal__Run *run) {
-    worker_slot *home = NULL;
-    pthread_mutex_lock(&w->lock);
-    worker_instance *instance = base_map_get(&w->instances, run->instance);
-    shoal_status status = SHOAL_OK;
+/* An instance that there is, known or not; made when there is none. Lock held; NULL with a message.
+ */
+static worker_instance *instance_of(worker *w, uint64_t id) {
+    worker_instance *instance = base_map_get(&w->instances, id);
+    if (instance) return instance;
+    instance = calloc(1, sizeof *instance);
     if (!instance) {
-        instance = calloc(1, sizeof *instance);
-        status = instance ? base_map_set(&w->instances, run->instance, instance)
-                          : base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-        if (status != SHOAL_OK) {
-            free(instance);
-            goto out;
-        }
-        instance->id = run->instance;
+        base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+        return NULL;
     }
+    instance->id = id;
+    if (base_map_set(&w->instances, id, instance) == SHOAL_OK) return instance;
+    free(instance);
+    return NULL;
+}
+
+/* Tasks with what they have to have. Lock held. */
+static shoal_status instance_begin(worker *w, worker_instance *instance, const Shoal__Run *run) {
     instance->tasks = calloc(run->n_slots + 1, sizeof *instance->tasks);
-    if (!instance->tasks) {
-        status = base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-        goto out;
-    }
+    if (!instance->tasks) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     for (size_t i = 0; i < run->n_slots; i++) {
-        worker_task *task = &instance->tasks[instance->n_tasks];
+        worker_task *task = &instance->tasks[i];
         task->slot = slot_of(w, run->slots[i]->slot);
-        if (!task->slot) {
-            status = base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
-            goto out;
-        }
-        /* A program that cannot be read has no task to fail: the link is given up. */
-        status = program_of(task->slot, run->slots[i], &task->program);
-        if (status != SHOAL_OK) goto out;
+        if (!task->slot)
+            return base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
+        SHOAL_TRY(program_of(task->slot, run->slots[i], &task->program));
         task->instance = instance;
         instance->n_tasks++;
-        status = task_begin(task, run->slots[i]);
-        if (status != SHOAL_OK) goto out;
+        SHOAL_TRY(task_begin(task, run->slots[i]));
+    }
+    return SHOAL_OK;
+}
+
+/* What cannot even be begun, as a program that cannot be read, fails; it ends nothing else. */
+static shoal_status on_run(worker *w, const Shoal__Run *run) {
+    worker_slot *home = NULL;
+    if (run->pool != w->pool) return base_fail(SHOAL_FORMAT, "a program of another pool");
+    pthread_mutex_lock(&w->lock);
+    worker_low(w, run->low);
+    worker_instance *instance = instance_of(w, run->instance);
+    shoal_status status = instance ? SHOAL_OK : SHOAL_NO_MEMORY;
+    if (status == SHOAL_OK && instance->tasks)
+        status = base_fail(SHOAL_FORMAT, "instance %llu has come twice",
+                           (unsigned long long)run->instance);
+    if (status != SHOAL_OK) {
+        pthread_mutex_unlock(&w->lock);
+        return status;
+    }
+    status = instance_begin(w, instance, run);
+    if (status != SHOAL_OK) {
+        base_fail_prefix(status, "worker %s: ", w->name);
+        worker_instance_refuse(w, instance, status, shoal_error_message());
+        pthread_mutex_unlock(&w->lock);
+        return SHOAL_OK;
     }
     instance->known = true;
     for (uint32_t i = 0; i < instance->n_tasks; i++) {
@@ -136,11 +156,11 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
     }
     worker_staged_apply(w, instance);
     for (uint32_t i = 0; i < instance->n_tasks; i++) task_queue(&instance->tasks[i]);
+    worker_peers_call(w, instance);
     pthread_cond_broadcast(&w->changed);
-out:
     pthread_mutex_unlock(&w->lock);
     if (home) worker_home_advance(home);
-    return status;
+    return SHOAL_OK;
 }
 
 static void on_free(worker *w, const Shoal__Release *release) {
@@ -180,21 +200,29 @@ static void on_measure(worker *w, const Shoal__Measure *measure) {
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Members let each other in. */
-static void trust(worker *w, const Shoal__Peers *peers) {
-    base_str list = {0};
-    for (size_t i = 0; i < peers->n_peers; i++)
-        for (size_t a = 0; a < peers->peers[i]->n_addresses; a++)
-            base_str_format(&list, "%s,", peers->peers[i]->addresses[a]);
-    if (list.data) wire_trust(w->wire, list.data);
-    base_str_fini(&list);
+/* Members let each other in, and nobody else. */
+static void know(worker *w, const Shoal__Peers *peers) {
+    wire_member *members = calloc(peers->n_peers + 1, sizeof *members);
+    size_t n = 0;
+    for (size_t i = 0; members && i < peers->n_peers; i++) {
+        const Shoal__PeerInfo *info = peers->peers[i];
+        if (info->key.len != WIRE_KEY) continue;
+        members[n].number = info->peer;
+        members[n].user = info->user;
+        memcpy(members[n++].key, info->key.data, WIRE_KEY);
+    }
+    if (members)
+        wire_know(w->wire, members, n);
+    else
+        base_log(BASE_ERROR, w->name, "no memory for who is in the pool");
+    free(members);
 }
 
 static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *message) {
     switch (kind) {
     case SHOAL__KIND__RUN: return on_run(w, (const Shoal__Run *)message);
     case SHOAL__KIND__PEERS:
-        trust(w, (const Shoal__Peers *)message);
+        know(w, (const Shoal__Peers *)message);
         worker_peers_update(w, (const Shoal__Peers *)message);
         return SHOAL_OK;
     case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
@@ -217,7 +245,10 @@ static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *
 static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                                size_t bytes) {
     worker *w = context;
-    if (link != w->hub) return base_fail(SHOAL_DENIED, "only the hub gives orders");
+    if (link != w->hub) {
+        wire_link_strange(link, "an order, as only the hub may");
+        return SHOAL_OK;
+    }
     const ProtobufCMessageDescriptor *type = NULL;
     switch (kind) {
     case SHOAL__KIND__RUN: type = &shoal__run__descriptor; break;
@@ -229,7 +260,8 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__RELAYED: type = &shoal__relay__descriptor; break;
     default:
         if (w->client.message) return w->client.message(w->client.context, kind, body, bytes);
-        return base_fail(SHOAL_FORMAT, "a message of kind %d is not for a worker", (int)kind);
+        wire_link_strange(link, "a message of a kind that is not for a worker");
+        return SHOAL_OK;
     }
     ProtobufCMessage *message;
     SHOAL_TRY(wire_unpack(type, body, bytes, &message));
@@ -252,13 +284,14 @@ static shoal_status joined(worker *w, wire_link *link, const Shoal__Welcome *wel
     w->hub = link;
     w->number = welcome->peer;
     w->session = welcome->session;
+    w->pool = welcome->pool;
     for (uint32_t i = 0; i < w->n_slots; i++) w->slots[i].number = welcome->slots[i];
     free(w->name);
     w->name = strdup(welcome->name ? welcome->name : "");
     w->joined = true;
     base_events_name(&w->events, w->name);
     pthread_mutex_unlock(&w->lock);
-    wire_set_number(w->wire, welcome->peer);
+    wire_set_number(w->wire, welcome->peer, welcome->pool);
     wire_relay_by(link);
     return SHOAL_OK;
 }
@@ -267,11 +300,13 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
                               Shoal__Welcome *welcome, bool accepting) {
     worker *w = context;
     if (!accepting && wire_link_cookie(link) == HUB_COOKIE) return joined(w, link, welcome);
-    if (hello->role == SHOAL__ROLE__HUB) return SHOAL_OK;
     /* In an embedded pool the accepting end of the link to oneself is the hub's. */
     if (accepting && hello->incarnation == wire_incarnation(w->wire)) return SHOAL_OK;
     if (accepting && !hello->peer) return SHOAL_OK; /* a newcomer, for the hub in this process */
-    worker_peer_opened(w, link, hello, accepting ? 0 : wire_link_cookie(link));
+    uint32_t number = wire_link_proof(link)->number;
+    if (!number || (!accepting && number != wire_link_cookie(link)))
+        return base_fail(SHOAL_DENIED, "%s is not the member that was called", hello->name);
+    worker_peer_opened(w, link, number);
     return SHOAL_OK;
 }
 

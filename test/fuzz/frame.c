@@ -37,6 +37,7 @@ static wire_peer *peer;
 static void setup(void) {
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.name = (char *)"fuzzed";
+    setenv("SHOAL_LOG", "error", 1);
     FUZZ_CHECK(wire_peer_new(&hello, &peer) == SHOAL_OK);
     wire_handlers handlers = {.opened = opened, .message = message, .data = data};
     wire_handle(peer, WIRE_HUB, &handlers);

@@ -1,16 +1,21 @@
-/* A hub with one member that says what it likes: the input is a row of messages, each a byte of
- * kind, two bytes of length and the body. */
+/* A hub with three members that say what they like: one that is a client and has two devices, a
+ * client, and a worker. The input is a row of messages, each a byte (kind, and above that who says
+ * it), two bytes of length and the body. */
 #include "fuzz.h"
 #include "hub/state.h"
 #include "wire/transport.h"
 
+enum { MEMBERS = 3 };
+
 size_t fuzz_limit(size_t size) { return 8 << 20; }
 
-static wire_link *hub_end;
+static wire_link *hub_ends[MEMBERS];
+static uint32_t n_ends;
+static uint64_t handled[SHOAL__KIND__HUB_END]; /* messages of each kind that were no nonsense */
 
 static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *hello,
                            Shoal__Welcome *welcome, bool accepting) {
-    if (accepting) hub_end = link;
+    if (accepting) hub_ends[n_ends++] = link;
     return SHOAL_OK;
 }
 
@@ -21,10 +26,32 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
 }
 
 static void closed(void *context, wire_link *link, shoal_status why, const char *text) {
-    if (link == hub_end) hub_end = NULL;
+    for (int i = 0; i < MEMBERS; i++)
+        if (link == hub_ends[i]) hub_ends[i] = NULL;
+}
+
+static void tell_coverage(void) {
+    printf("handled");
+    for (int kind = 1; kind < SHOAL__KIND__HUB_END; kind++)
+        if (handled[kind]) {
+            const ProtobufCEnumValue *value =
+                protobuf_c_enum_descriptor_get_value(&shoal__kind__descriptor, kind);
+            printf(" %s %llu", value ? value->name : "?", (unsigned long long)handled[kind]);
+        }
+    printf("\n");
+}
+
+static void join(wire_peer *peer, Shoal__Role role, size_t n_devices) {
+    uint32_t before = n_ends;
+    peer->hello->role = role;
+    peer->hello->n_devices = n_devices;
+    FUZZ_CHECK(wire_connect(peer, "inproc", 1, 1000) == SHOAL_OK);
+    for (int i = 0; i < 8; i++) wire_pump_once(peer, &peer->sets[0], 0);
+    FUZZ_CHECK(n_ends == before + 1);
 }
 
 static void setup(wire_peer **peer, hub **h) {
+    static bool told;
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     Shoal__Device device = SHOAL__DEVICE__INIT;
     Shoal__Device *devices[] = {&device, &device};
@@ -36,26 +63,43 @@ static void setup(wire_peer **peer, hub **h) {
     hello.n_devices = 2;
     hello.devices = devices;
     setenv("SHOAL_LOG", "error", 1);
+    if (!told) atexit(tell_coverage);
+    told = true;
     FUZZ_CHECK(wire_peer_new(&hello, peer) == SHOAL_OK);
     FUZZ_CHECK(hub_new(*peer, h) == SHOAL_OK);
     wire_handlers handlers = {.opened = opened, .message = message, .closed = closed};
     wire_handle(*peer, WIRE_WORKER, &handlers);
-    FUZZ_CHECK(wire_connect(*peer, "inproc", 1, 1000) == SHOAL_OK);
-    for (int i = 0; i < 8; i++) wire_pump_once(*peer, &(*peer)->sets[0], 0);
-    FUZZ_CHECK(hub_end);
+    n_ends = 0;
+    join(*peer, SHOAL__ROLE__CLIENT, 2);
+    join(*peer, SHOAL__ROLE__CLIENT, 0);
+    join(*peer, SHOAL__ROLE__WORKER, 1);
+    (*peer)->hello->n_devices = 2; /* it is freed with all */
+    hub_measure(*h);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     wire_peer *peer;
     hub *h;
-    hub_end = NULL;
     setup(&peer, &h);
-    while (size >= 3 && hub_end && !hub_end->closing) {
+    while (size >= 3) {
         size_t n = data[1] | (size_t)data[2] << 8;
         if (n > size - 3) n = size - 3;
         Shoal__Kind kind = (Shoal__Kind)(data[0] % SHOAL__KIND__HUB_END);
-        wire_link_deliver_message(hub_end, kind, data + 3, n);
-        wire_pump_once(peer, &peer->sets[0], 0);
+        uint32_t who = data[0] / SHOAL__KIND__HUB_END % MEMBERS;
+        wire_link *end = hub_ends[who];
+        if (end && !end->closing) {
+            bool there[MEMBERS];
+            for (int i = 0; i < MEMBERS; i++) there[i] = hub_ends[i] && !hub_ends[i]->closing;
+            const hub_peer *member = wire_link_get(end, WIRE_HUB);
+            uint64_t strange = member ? member->strange : 0;
+            wire_link_deliver_message(end, kind, data + 3, n);
+            member = hub_ends[who] ? wire_link_get(end, WIRE_HUB) : NULL;
+            handled[kind] += member && !end->closing && member->strange == strange;
+            wire_pump_once(peer, &peer->sets[0], 0);
+            /* What one says ends no other. */
+            for (uint32_t i = 0; i < MEMBERS; i++)
+                FUZZ_CHECK(i == who || !there[i] || (hub_ends[i] && !hub_ends[i]->closing));
+        }
         data += 3 + n;
         size -= 3 + n;
     }

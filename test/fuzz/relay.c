@@ -1,7 +1,9 @@
-/* What a hub passes on from other members: a row of them, each a byte (whom it is from, by which
- * side of the link, whether it came back), two bytes of length, and the frame. */
+/* What a hub passes on from other members: a row of frames, each a byte (whom it is from, by which
+ * side of the link, whether it is sealed as member 1 would), two bytes of length, and the frame. */
+#include "base/clock.h"
 #include "fuzz.h"
-#include "wire/transport.h"
+#include "wire/framed.h"
+#include "wire/seal.h"
 
 #include <string.h>
 
@@ -25,10 +27,45 @@ static shoal_status data(void *context, wire_link *link, const wire_transfer *tr
     return SHOAL_OK;
 }
 
-/* A hub that takes everything and says nothing. */
-static shoal_status swallow(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
+enum { SELF = 2, OTHER = 1, POOL = 5, RESET = 16, LATE = 32, BACK = 64, SEALED = 128, ERROR = 255 };
+
+static wire_peer *peer;
+static wire_key_pair other;
+/* The other member's ends: of the link that it makes, and of the one that it takes. */
+static wire_seal guest, host;
+
+/* As in relay.c. */
+static void begin_seal(wire_seal *seal, bool accepting, uint32_t id) {
+    struct {
+        uint64_t pool;
+        uint32_t connecting, accepting, id;
+    } b;
+    memset(&b, 0, sizeof b);
+    b.pool = POOL;
+    b.connecting = accepting ? SELF : OTHER;
+    b.accepting = accepting ? OTHER : SELF;
+    b.id = id;
+    FUZZ_CHECK(wire_seal_begin(seal, accepting, &other, peer->pair.public, &b, sizeof b) ==
+               SHOAL_OK);
+}
+
+/* A hub that takes everything and says nothing; the other member reads the handshake. */
+static shoal_status swallow(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *packed,
                             size_t bytes) {
     FUZZ_CHECK(kind == SHOAL__KIND__RELAY && bytes <= WIRE_CHUNK + 256);
+    const Shoal__Relay *relay = (const Shoal__Relay *)packed;
+    wire_frame frame;
+    uint8_t out[4096];
+    if (relay->frame.len < sizeof frame || relay->frame.len > sizeof out) return SHOAL_OK;
+    memcpy(&frame, relay->frame.data, sizeof frame);
+    const uint8_t *payload = relay->frame.data + sizeof frame;
+    if (frame.bytes != relay->frame.len - sizeof frame) return SHOAL_OK;
+    if (frame.type == WIRE_FRAME_HELLO && !relay->back) {
+        begin_seal(&host, true, relay->link);
+        FUZZ_CHECK(wire_seal_open_hello(&host, &other, payload, frame.bytes, out) == SHOAL_OK);
+    } else if (frame.type == WIRE_FRAME_WELCOME && relay->back) {
+        FUZZ_CHECK(wire_seal_open_hello(&guest, &other, payload, frame.bytes, out) == SHOAL_OK);
+    }
     return SHOAL_OK;
 }
 static bool nothing(wire_link *link) { return false; }
@@ -41,8 +78,6 @@ static const wire_transport silent = {.scheme = "silent",
                                       .sleep = stay,
                                       .shut = forget};
 
-static wire_peer *peer;
-
 static void setup(void) {
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.name = (char *)"fuzzed";
@@ -51,14 +86,42 @@ static void setup(void) {
     wire_handlers handlers = {.opened = opened, .message = message, .data = data};
     wire_handle(peer, WIRE_HUB, &handlers);
     wire_handle(peer, WIRE_WORKER, &handlers);
+    wire_member members[] = {{.number = SELF}, {.number = OTHER}};
+    /* The key that the seeds say in their Hello is not looked at: the hub tells keys. */
+    FUZZ_CHECK(wire_key_pair_new(&other) == SHOAL_OK);
+    memcpy(members[0].key, peer->pair.public, WIRE_KEY);
+    memcpy(members[1].key, other.public, WIRE_KEY);
+    wire_set_number(peer, SELF, POOL);
+    wire_know(peer, members, 2);
+}
+
+/* The bytes of a frame as member 1 would seal them; how many. */
+static size_t seal(bool back, uint32_t id, const uint8_t *bytes, size_t n, uint8_t *out) {
+    wire_seal *own = back ? &host : &guest;
+    wire_frame frame;
+    if (n >= sizeof frame) memcpy(&frame, bytes, sizeof frame);
+    if (n < sizeof frame || frame.type != (back ? WIRE_FRAME_WELCOME : WIRE_FRAME_HELLO)) {
+        wire_seal_put(own, bytes, n, out);
+        return n + WIRE_SEAL_TAG;
+    }
+    frame.bytes = (uint32_t)(n - sizeof frame);
+    if (!back) begin_seal(own, false, id);
+    if (wire_seal_hello(own, &other, bytes + sizeof frame, frame.bytes, out + sizeof frame) !=
+        SHOAL_OK)
+        return 0;
+    frame.bytes += WIRE_SEAL_HELLO;
+    memcpy(out, &frame, sizeof frame);
+    return sizeof frame + frame.bytes;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    static uint8_t frame[(1 << 16) + 256];
     if (!peer) setup();
     wire_link *hub = calloc(1, sizeof *hub);
     FUZZ_CHECK(hub && wire_link_add(hub, peer, &silent, 0) == SHOAL_OK);
     hub->state = WIRE_OPEN;
     wire_relay_by(hub);
+    memset(&guest, 0, sizeof guest);
     /* One link that is being made, to member 1. */
     FUZZ_CHECK(wire_connect(peer, "relay:1", 1, 1000) == SHOAL_OK);
     wire_pump_once(peer, &peer->sets[0], 0);
@@ -67,17 +130,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         if (n > size - 3) n = size - 3;
         Shoal__Relay relay = SHOAL__RELAY__INIT;
         Shoal__Error error = SHOAL__ERROR__INIT;
-        relay.peer = bytes[0] % 3;
-        relay.back = bytes[0] & 64;
-        relay.link = relay.back ? peer->relays : bytes[0] & 32;
-        if (bytes[0] >= 250) relay.error = &error;
-        relay.frame = (ProtobufCBinaryData){n, (uint8_t *)bytes + 3};
+        relay.peer = bytes[0] % 4;
+        relay.back = bytes[0] & BACK;
+        relay.link = relay.back ? peer->relays : bytes[0] & LATE;
+        relay.reset = bytes[0] & RESET;
+        if (bytes[0] == ERROR) relay.error = &error;
+        memcpy(frame, bytes + 3, n);
+        relay.frame = (ProtobufCBinaryData){n, frame};
+        if (bytes[0] & SEALED) relay.frame.len = seal(relay.back, relay.link, bytes + 3, n, frame);
         wire_relayed(peer, &relay);
         wire_pump_once(peer, &peer->sets[0], 0);
         bytes += 3 + n;
         size -= 3 + n;
     }
     wire_link_finish(hub, SHOAL_CLOSED, "");
-    while (peer->links.count) wire_pump_once(peer, &peer->sets[0], 0);
+    /* Who was told to come again a moment later does. */
+    while (peer->links.count || peer->attempts.count)
+        wire_pump_once(peer, &peer->sets[0], base_now() + BASE_MS);
     return 0;
 }

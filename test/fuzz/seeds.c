@@ -18,6 +18,15 @@ static void put(const char *target, const char *name, const void *data, size_t b
     if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) abort();
 }
 
+/* What every Hello has. */
+static void fill(Shoal__Hello *hello) {
+    static uint32_t order = 0x01020304;
+    static uint8_t key[WIRE_KEY] = {1};
+    hello->protocol = hello->oldest = WIRE_PROTOCOL;
+    hello->order = (ProtobufCBinaryData){sizeof order, (uint8_t *)&order};
+    hello->key = (ProtobufCBinaryData){sizeof key, key};
+}
+
 static graph *small(void) {
     graph *g;
     ok(graph_new(0, &g));
@@ -87,7 +96,7 @@ static void messages(void) {
     device.backend = (char *)"cpu";
 
     Shoal__Hello hello = SHOAL__HELLO__INIT;
-    hello.protocol = WIRE_PROTOCOL;
+    fill(&hello);
     hello.version = (char *)"0.1.0";
     hello.name = (char *)"w1";
     hello.incarnation = 99;
@@ -234,37 +243,49 @@ static void relays(void) {
     base_str_fini(&out);
 }
 
-static void relayed(base_str *out, uint8_t from, wire_frame frame, const base_str *payload) {
+/* Sealed by member 1; see relay.c. */
+static void relayed(base_str *out, uint8_t how, wire_frame frame, const base_str *payload) {
     frame.bytes = payload ? (uint32_t)payload->size : 0;
-    size_t n = wire_frame_bytes(frame.bytes);
-    uint8_t head[] = {from, (uint8_t)n, (uint8_t)(n >> 8)}, none[8] = {0};
+    size_t n = sizeof frame + frame.bytes;
+    uint8_t head[] = {how, (uint8_t)n, (uint8_t)(n >> 8)};
     base_str_bytes(out, head, sizeof head);
     base_str_bytes(out, &frame, sizeof frame);
     if (payload) base_str_bytes(out, payload->data, payload->size);
-    base_str_bytes(out, none, n - sizeof frame - frame.bytes);
 }
 
 /* A member that begins, sends and closes; and one that answers. */
 static void relay_links(void) {
+    enum { FROM = 1, BACK = 64, SEALED = 128, POOL = 5 };
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     Shoal__Welcome welcome = SHOAL__WELCOME__INIT;
-    hello.name = (char *)"w2";
-    hello.protocol = WIRE_PROTOCOL;
+    hello.name = (char *)"w1";
+    hello.peer = 1;
+    hello.pool = POOL;
+    fill(&hello);
     base_str greeting = {0}, answer = {0}, text = {0}, out = {0};
     pack(&greeting, -1, false, &hello.base);
     pack(&answer, -1, false, &hello.base);
     pack(&answer, -1, false, &welcome.base);
     base_str_text(&text, "12345678");
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_HELLO}, &greeting);
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_DATA, .total = 16}, &text);
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_DATA, .total = 16, .offset = 8}, &text);
-    relayed(&out, 2, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_CLOSED}, &text);
+    wire_frame data = {.type = WIRE_FRAME_DATA, .kind = POOL, .total = 16};
+    relayed(&out, FROM | SEALED, (wire_frame){.type = WIRE_FRAME_HELLO}, &greeting);
+    relayed(&out, FROM | SEALED, data, &text);
+    data.offset = 8;
+    relayed(&out, FROM | SEALED, data, &text);
+    relayed(&out, FROM | SEALED, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_CLOSED},
+            &text);
     put("relay", "guest", out.data, out.size);
     base_str_clear(&out);
-    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_WELCOME, .offset = greeting.size}, &answer);
-    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_DATA, .total = 8}, &text);
-    relayed(&out, 64, (wire_frame){.type = WIRE_FRAME_CREDIT}, NULL);
+    relayed(&out, FROM | BACK | SEALED,
+            (wire_frame){.type = WIRE_FRAME_WELCOME, .offset = greeting.size}, &answer);
+    data.total = 8;
+    data.offset = 0;
+    relayed(&out, FROM | BACK | SEALED, data, &text);
+    relayed(&out, FROM | BACK | SEALED, (wire_frame){.type = WIRE_FRAME_CREDIT}, NULL);
     put("relay", "answer", out.data, out.size);
+    base_str_clear(&out);
+    relayed(&out, FROM | BACK, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_DENIED}, &text);
+    put("relay", "turned_away", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&text);
     base_str_fini(&answer);
@@ -342,6 +363,150 @@ static void hub_session(void) {
     base_str_fini(&bytes);
 }
 
+/* A message of one of the hub target's members. */
+static void says(base_str *out, uint8_t who, Shoal__Kind kind, const ProtobufCMessage *message) {
+    pack(out, (int)kind | who << 6, true, message);
+}
+
+/* A client's program on the devices of both others, which do their parts; speeds, events, a frame
+ * that is passed on, and one that fails. */
+static void hub_roles(void) {
+    enum { BOTH, CLIENT, WORKER };
+    graph *g = small();
+    base_str bytes = {0}, out = {0};
+    ok(graph_encode(graph_data(g), true, &bytes));
+    graph_destroy(&g);
+    uint64_t session = (uint64_t)2 << 40, inputs[] = {session | 1, session | 2},
+             outputs[] = {session | 3};
+    int64_t dims[2][2] = {{4, 6}, {6, 5}};
+    Shoal__Upload upload[2], *uploads[] = {&upload[0], &upload[1]};
+    for (int i = 0; i < 2; i++) {
+        shoal__upload__init(&upload[i]);
+        upload[i].value = inputs[i];
+        upload[i].dtype = SHOAL_F32;
+        upload[i].n_dims = 2;
+        upload[i].dims = dims[i];
+    }
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    submit.program = session | 1;
+    submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
+    submit.n_inputs = 2;
+    submit.inputs = inputs;
+    submit.n_outputs = 1;
+    submit.outputs = outputs;
+    submit.n_uploads = 2;
+    submit.uploads = uploads;
+    Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
+    Shoal__Traffic traffic = SHOAL__TRAFFIC__INIT, *ways[] = {&traffic};
+    Shoal__Done done = SHOAL__DONE__INIT;
+    done.instance = 1;
+    done.n_slots = done.n_traffic = 1;
+    done.slots = times;
+    done.traffic = ways;
+    time.slot = traffic.to = 4;
+    traffic.from = 3;
+    traffic.bytes = 16;
+    traffic.nanoseconds = 1000;
+    Shoal__EventsAsk ask = SHOAL__EVENTS_ASK__INIT;
+    ask.token = 7;
+    ask.keep_ms = 100;
+    Shoal__Events events = SHOAL__EVENTS__INIT;
+    events.token = 7;
+    events.asker = 2;
+    Shoal__Speed speed = SHOAL__SPEED__INIT;
+    speed.slot = 4;
+    speed.flops = speed.stream = 1e9;
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    relay.peer = 3;
+    relay.frame = (ProtobufCBinaryData){8, (uint8_t *)"whatever"};
+    Shoal__StatusAsk status = SHOAL__STATUS_ASK__INIT;
+    Shoal__ExplainAsk explain = SHOAL__EXPLAIN_ASK__INIT;
+    explain.submit = &submit;
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    error.status = SHOAL_LOST;
+    error.message = (char *)"gone";
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    failed.instance = 1;
+    failed.error = &error;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.n_values = 1;
+    release.values = outputs;
+
+    says(&out, CLIENT, SHOAL__KIND__EXPLAIN_ASK, &explain.base);
+    says(&out, CLIENT, SHOAL__KIND__EVENTS_ASK, &ask.base);
+    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
+    says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
+    says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
+    says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
+    says(&out, WORKER, SHOAL__KIND__RECORDED, &events.base);
+    says(&out, BOTH, SHOAL__KIND__RECORDED, &events.base);
+    says(&out, WORKER, SHOAL__KIND__STATUS_ASK, &status.base);
+    says(&out, CLIENT, SHOAL__KIND__RELEASE, &release.base);
+    put("hub", "roles", out.data, out.size);
+    base_str_clear(&out);
+    says(&out, CLIENT, SHOAL__KIND__RELAY, &relay.base);
+    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
+    says(&out, WORKER, SHOAL__KIND__SPEED, &speed.base);
+    failed.peer = 1;
+    says(&out, WORKER, SHOAL__KIND__FAILED, &failed.base);
+    failed.peer = 0;
+    says(&out, BOTH, SHOAL__KIND__FAILED, &failed.base);
+    says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
+    says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
+    says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
+    put("hub", "roles_failed", out.data, out.size);
+    base_str_fini(&out);
+    base_str_fini(&bytes);
+}
+
+/* For the member target: a box in two pieces from who owes it, the same from another, and what the
+ * hub and others say. */
+static void member_traffic(void) {
+    enum {
+        BY_HUB = 0,
+        BY_OWES = 64,
+        BY_OTHER = 128,
+        BOXES = 192,
+        FIRST = SHOAL__KIND__HUB_END - 1
+    };
+    static const uint8_t whole[] = {2, 0, 0, 0, 64, 0, 0, 0};
+    for (int role = 0; role < 4; role++) {
+        base_str out = {0};
+        uint8_t flags = (uint8_t)role, part[8 + 32] = {0};
+        char name[16];
+        Shoal__Error error = SHOAL__ERROR__INIT;
+        Shoal__Failed cancel = SHOAL__FAILED__INIT;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        Shoal__Record record = SHOAL__RECORD__INIT;
+        uint64_t value = 77;
+        cancel.instance = 2;
+        cancel.error = &error;
+        error.status = SHOAL_LOST;
+        error.message = (char *)"given up";
+        release.n_values = 1;
+        release.values = &value;
+        record.token = 5;
+        base_str_bytes(&out, &flags, 1);
+        memcpy(part, whole, sizeof whole);
+        for (int half = 0; half < 2; half++) {
+            const uint8_t other[] = {BOXES | 1, sizeof part, 0}, owes[] = {BOXES, sizeof part, 0};
+            part[3] = (uint8_t)(half * 32);
+            base_str_bytes(&out, other, 3);
+            base_str_bytes(&out, part, sizeof part);
+            base_str_bytes(&out, owes, 3);
+            base_str_bytes(&out, part, sizeof part);
+        }
+        pack(&out, BY_OTHER | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
+        pack(&out, BY_HUB | (SHOAL__KIND__RECORD - FIRST), true, &record.base);
+        pack(&out, BY_HUB | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
+        pack(&out, BY_OWES | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        snprintf(name, sizeof name, "role%d", role);
+        put("member", name, out.data, out.size);
+        base_str_fini(&out);
+    }
+}
+
 static void frames(void) {
     base_str out = {0};
     static const char body[64] = "the body of a message, or a part of a transfer";
@@ -373,6 +538,8 @@ int main(int argc, char **argv) {
     relays();
     relay_links();
     hub_session();
+    hub_roles();
+    member_traffic();
     frames();
     static const char *const options[] = {"\0"
                                           "42",

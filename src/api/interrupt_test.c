@@ -1,0 +1,138 @@
+/* Waits that are interrupted, as by Ctrl-C, and threads that share a session. */
+#include "api/state.h"
+
+#include "api/testing.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* What Python's lock is there: whoever is asked for an interruption takes it, and so may whoever
+ * calls. */
+static pthread_mutex_t interpreter = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int asked;
+static atomic_bool stop, stuck;
+
+static bool interrupted(void *context) {
+    (void)context;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 10;
+    asked++;
+    if (pthread_mutex_timedlock(&interpreter, &until))
+        stuck = true;
+    else
+        pthread_mutex_unlock(&interpreter);
+    return stop;
+}
+
+static void rest(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
+
+static shoal_session *open_session(void) {
+    shoal_options options = {.size = sizeof options,
+                             .workers = 1,
+                             .threads = 1,
+                             .hub = "embedded",
+                             .timeout_ms = 20000,
+                             .interrupted = interrupted};
+    shoal_session *session;
+    ok(shoal_session_open(&options, &session));
+    asked = 0;
+    stop = stuck = false;
+    return session;
+}
+
+/* As if so many programs more were on their way. */
+static void crowd(shoal_session *s, int32_t n) {
+    pthread_mutex_lock(&s->news);
+    s->outstanding += (uint32_t)n;
+    pthread_mutex_unlock(&s->news);
+}
+
+static shoal_tensor *doubled(shoal_session *s, shoal_tensor **x) {
+    float data[300];
+    shoal_tensor *y;
+    for (int i = 0; i < 300; i++) data[i] = (float)i;
+    ok(shoal_tensor_new(s, SHOAL_F32, 1, (int64_t[]){300}, data, x));
+    ok(shoal_add(*x, *x, &y));
+    return y;
+}
+
+static void check_doubled(shoal_tensor *y) {
+    float out[300];
+    ok(shoal_read(y, out, sizeof out));
+    for (int i = 0; i < 300; i++) assert_true(out[i] == 2.0f * (float)i);
+}
+
+/* What was not sent is not known: the same read, sync or explain again does what it says. */
+static void test_again_after_an_interruption(void **state) {
+    (void)state;
+    shoal_session *s = open_session();
+    for (int round = 0; round < 2; round++) {
+        float out[300];
+        char *text;
+        shoal_tensor *x, *y = doubled(s, &x);
+        ok(shoal_explain(y, false, &text));
+        free(text);
+        crowd(s, API_OUTSTANDING);
+        stop = true;
+        assert_int_equal(shoal_read(y, out, sizeof out), SHOAL_INTERRUPTED);
+        assert_int_equal(shoal_start(y), SHOAL_INTERRUPTED);
+        assert_int_equal(shoal_sync(s), SHOAL_INTERRUPTED);
+        stop = false;
+        crowd(s, -API_OUTSTANDING);
+        assert_int_equal(s->worker ? worker_state(s->worker) : SHOAL_LOST, SHOAL_OK);
+        ok(shoal_explain(y, false, &text));
+        free(text);
+        check_doubled(y);
+        check_doubled(y);
+        shoal_tensor_free(&x);
+        shoal_tensor_free(&y);
+    }
+    assert_true(asked >= 2);
+    shoal_session_close(&s);
+}
+
+static shoal_tensor *shared;
+static atomic_int calls;
+
+/* Calls with the interpreter's lock, as a thread of Python does. */
+static void *call(void *context) {
+    (void)context;
+    while (!asked) rest(1);
+    for (int i = 0; i < 3; i++) {
+        shoal_tensor *y = NULL;
+        pthread_mutex_lock(&interpreter);
+        if (shoal_negate(shared, &y) == SHOAL_OK) calls++;
+        pthread_mutex_unlock(&interpreter);
+        shoal_tensor_free(&y);
+        rest(120);
+    }
+    crowd(shared->session, -API_OUTSTANDING);
+    return NULL;
+}
+
+static void test_nobody_waits_with_the_lock(void **state) {
+    (void)state;
+    shoal_session *s = open_session();
+    pthread_t thread;
+    shoal_tensor *x, *y = doubled(s, &x);
+    shared = x;
+    calls = 0;
+    crowd(s, API_OUTSTANDING);
+    assert_int_equal(pthread_create(&thread, NULL, call, NULL), 0);
+    check_doubled(y);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(calls, 3);
+    assert_false(stuck);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&y);
+    shoal_session_close(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_again_after_an_interruption),
+        cmocka_unit_test(test_nobody_waits_with_the_lock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/* A member that means harm: it has a key, speaks the protocol by the wire's own means, and says
+ * what is not its to say.
+ *
+ *   malice HUB client|worker|both ATTACK SECONDS
+ *
+ * It joins the hub, attacks until its time is over (joining anew when it is thrown out), and prints
+ * how often it did what. Nothing here knows whether it succeeded: that is for the test to see. */
+#include "base/clock.h"
+#include "base/os.h"
+#include "wire/framed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST = 64, BODY = 4096, HUB_COOKIE = 1000000 };
+
+static struct {
+    wire_peer *peer;
+    wire_link *hub;
+    wire_link *to[MOST]; /* members, by place in the list */
+    uint32_t number, session;
+    uint64_t pool;
+    uint32_t slots[8];
+    size_t n_slots;
+    Shoal__Peers *peers;
+    bool failed;
+    uint64_t sent, joined, linked, refused, closed;
+    uint64_t state;
+} m = {.state = 88172645463325252u};
+
+static uint64_t dice(void) {
+    m.state ^= m.state << 13;
+    m.state ^= m.state >> 7;
+    m.state ^= m.state << 17;
+    return m.state;
+}
+
+/* ---- what it hears ---- */
+
+static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *hello,
+                           Shoal__Welcome *welcome, bool accepting) {
+    (void)context, (void)hello;
+    uint64_t cookie = wire_link_cookie(link);
+    if (!accepting && cookie == HUB_COOKIE) {
+        m.hub = link;
+        m.number = welcome->peer;
+        m.session = welcome->session;
+        m.pool = welcome->pool;
+        for (m.n_slots = 0; m.n_slots < welcome->n_slots && m.n_slots < 8; m.n_slots++)
+            m.slots[m.n_slots] = welcome->slots[m.n_slots];
+        wire_relay_by(link);
+        m.joined++;
+    } else if (!accepting && cookie < MOST) {
+        m.to[cookie] = link;
+        m.linked++;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                            size_t bytes) {
+    (void)context, (void)link;
+    if (kind != SHOAL__KIND__PEERS) return SHOAL_OK;
+    if (m.peers) shoal__peers__free_unpacked(m.peers, NULL);
+    m.peers = shoal__peers__unpack(NULL, bytes, body);
+    wire_member list[MOST];
+    size_t n = 0;
+    for (size_t i = 0; m.peers && i < m.peers->n_peers && n < MOST; i++) {
+        list[n] = (wire_member){m.peers->peers[i]->peer, m.peers->peers[i]->user, {0}};
+        memcpy(list[n++].key, m.peers->peers[i]->key.data, WIRE_KEY);
+    }
+    wire_know(m.peer, list, n);
+    return SHOAL_OK;
+}
+
+static shoal_status data(void *context, wire_link *link, const wire_transfer *transfer,
+                         uint64_t offset, const void *bytes, size_t n) {
+    return SHOAL_OK;
+}
+
+static void closed(void *context, wire_link *link, shoal_status why, const char *text) {
+    if (link == m.hub) m.hub = NULL;
+    for (int i = 0; i < MOST; i++)
+        if (m.to[i] == link) m.to[i] = NULL;
+    m.closed++;
+}
+
+static void connect_failed(void *context, uint64_t cookie, shoal_status why, const char *text) {
+    if (cookie == HUB_COOKIE) m.failed = true;
+    m.refused++;
+}
+
+/* ---- joining ---- */
+
+static bool is_in(void *context) { return (m.hub && m.peers) || m.failed; }
+
+static bool join(const char *hub, const char *role) {
+    Shoal__Device device = SHOAL__DEVICE__INIT, *devices[] = {&device};
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    device.backend = (char *)"cpu";
+    device.name = (char *)"none";
+    device.memory = 1 << 20;
+    device.threads = 1;
+    hello.name = (char *)"mallory";
+    hello.role = !strcmp(role, "worker") ? SHOAL__ROLE__WORKER : SHOAL__ROLE__CLIENT;
+    hello.n_devices = strcmp(role, "client") != 0;
+    hello.devices = devices;
+    wire_peer_destroy(&m.peer);
+    if (m.peers) shoal__peers__free_unpacked(m.peers, NULL);
+    m.peers = NULL;
+    m.hub = NULL;
+    m.failed = false;
+    memset(m.to, 0, sizeof m.to);
+    if (wire_peer_new(&hello, &m.peer) != SHOAL_OK) return false;
+    wire_handlers handlers = {.opened = opened,
+                              .message = message,
+                              .data = data,
+                              .closed = closed,
+                              .connect_failed = connect_failed};
+    wire_handle(m.peer, WIRE_WORKER, &handlers);
+    if (wire_connect(m.peer, hub, HUB_COOKIE, 3000) != SHOAL_OK) return false;
+    return wire_wait(m.peer, is_in, NULL, base_now() + 5 * BASE_SECOND) == SHOAL_OK && m.hub;
+}
+
+static bool never(void *context) { return false; }
+
+static void rest(int ms) { (void)!wire_wait(m.peer, never, NULL, base_now() + ms * BASE_MS); }
+
+static void send(wire_link *link, int kind, const ProtobufCMessage *what) {
+    if (link && wire_link_queued(link) < 8 << 20 &&
+        wire_send(link, (Shoal__Kind)kind, what) == SHOAL_OK)
+        m.sent++;
+}
+
+/* A message that is nothing. */
+static void send_noise(wire_link *link, int kind, size_t n) {
+    uint8_t bytes[BODY];
+    for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)dice();
+    ProtobufCMessageUnknownField field = {.tag = 1 + (uint32_t)(dice() % 12),
+                                          .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+                                          .len = n,
+                                          .data = bytes};
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    ask.base.n_unknown_fields = 1;
+    ask.base.unknown_fields = &field;
+    bytes[0] = (uint8_t)(n - 1); /* else it would be no field at all */
+    send(link, kind, &ask.base);
+}
+
+/* ---- to the hub ---- */
+
+/* Ends, failures, speeds, traffic and events of others' programs, whatever their numbers are. */
+static void outcomes(void) {
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    Shoal__Done done = SHOAL__DONE__INIT;
+    Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
+    Shoal__Traffic traffic = SHOAL__TRAFFIC__INIT, *ways[] = {&traffic};
+    Shoal__Speed speed = SHOAL__SPEED__INIT;
+    Shoal__Events events = SHOAL__EVENTS__INIT;
+    error.message = (char *)"because I say so";
+    failed.error = &error;
+    done.n_slots = done.n_traffic = 1;
+    done.slots = times;
+    done.traffic = ways;
+    for (int i = 0; i < 400; i++) {
+        failed.instance = done.instance = 1 + dice() % 4000;
+        error.status = (uint32_t)(dice() % 4 ? dice() % 20 : dice());
+        failed.peer = dice() % 2 ? (uint32_t)(dice() % 8) : 0;
+        time.slot = traffic.to = speed.slot = (uint32_t)(dice() % 8);
+        traffic.from = (uint32_t)(dice() % 8);
+        time.nanoseconds = traffic.bytes = traffic.nanoseconds = dice();
+        speed.flops = speed.stream = dice() % 2 ? 1e300 : 1e-300;
+        events.asker = (uint32_t)(dice() % 8);
+        events.token = dice() % 8;
+        send(m.hub, SHOAL__KIND__FAILED, &failed.base);
+        send(m.hub, SHOAL__KIND__DONE, &done.base);
+        send(m.hub, SHOAL__KIND__SPEED, &speed.base);
+        send(m.hub, SHOAL__KIND__RECORDED, &events.base);
+    }
+}
+
+/* Values and programs of other sessions: to read them, to free them, to overwrite them. */
+static void values(void) {
+    for (int i = 0; i < 50; i++) {
+        uint64_t session = (uint64_t)(1 + dice() % 6) << 40;
+        uint64_t inputs[] = {session + 1 + dice() % 40}, outputs[] = {session + 1 + dice() % 40};
+        uint64_t programs[] = {session + dice() % 20};
+        Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
+        Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
+        release.n_values = release.n_programs = 1;
+        release.values = inputs;
+        release.programs = programs;
+        send(m.hub, SHOAL__KIND__RELEASE, &release.base);
+        upload.value = outputs[0];
+        upload.dtype = (uint32_t)(dice() % 30);
+        submit.program = programs[0];
+        submit.n_inputs = submit.n_outputs = submit.n_uploads = 1;
+        submit.inputs = inputs;
+        submit.outputs = outputs;
+        submit.uploads = uploads;
+        ask.submit = &submit;
+        send(m.hub, i % 2 ? SHOAL__KIND__SUBMIT : SHOAL__KIND__EXPLAIN_ASK,
+             i % 2 ? &submit.base : &ask.base);
+        rest(2);
+        if (!m.hub) return; /* such a session is closed */
+    }
+}
+
+/* Every kind, known or not, with bodies that are none. */
+static void kinds(void) {
+    for (int kind = 1; kind < 90 && m.hub; kind++) {
+        for (int i = 0; i < 4; i++) send_noise(m.hub, kind, 1 + dice() % 200);
+        rest(1);
+    }
+}
+
+static void flood(void) {
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    Shoal__EventsAsk events = SHOAL__EVENTS_ASK__INIT;
+    events.keep_ms = UINT32_MAX;
+    for (int i = 0; i < 3000; i++) {
+        events.token = dice();
+        send(m.hub, i % 2 ? SHOAL__KIND__STATUS_ASK : SHOAL__KIND__EVENTS_ASK,
+             i % 2 ? &ask.base : &events.base);
+    }
+}
+
+/* ---- to other members ---- */
+
+static bool is_other(size_t i) { return m.peers->peers[i]->peer != m.number; }
+
+/* Links to everybody, as the member that it is, or as another. */
+static void call(uint32_t as) {
+    wire_set_number(m.peer, as, m.pool);
+    for (size_t i = 0; m.peers && i < m.peers->n_peers && i < MOST; i++)
+        if (is_other(i) && !m.to[i] && m.peers->peers[i]->n_addresses &&
+            wire_connect(m.peer, m.peers->peers[i]->addresses[0], i, 1500) != SHOAL_OK)
+            m.refused++;
+    rest(300);
+}
+
+static void read_nothing(void *context, uint64_t offset, void *to, size_t n) {
+    memset(to, 0x7f, n);
+}
+
+static void send_box(wire_link *link, uint64_t instance, uint32_t channel, uint32_t ordinal,
+                     uint64_t bytes) {
+    wire_transfer transfer = {instance, channel, ordinal, bytes};
+    wire_source source = {.read = read_nothing};
+    if (link && wire_send_data(link, &transfer, &source) == SHOAL_OK) m.sent++;
+}
+
+/* Boxes that others owe, of instances that are on their way, were, or will be. */
+static void boxes(void) {
+    static const uint64_t sizes[] = {4, 1024, 65536, 80000, 160000, 320000};
+    call(m.number);
+    for (size_t i = 0; i < MOST; i++)
+        for (int k = 0; k < 300; k++) {
+            send_box(m.to[i], 1 + dice() % 4000, (uint32_t)(dice() % 6), (uint32_t)(dice() % 12),
+                     sizes[dice() % 6]);
+            if (k % 50 == 0) rest(1);
+        }
+}
+
+/* Many small ones, early for all time. */
+static void early(void) {
+    call(m.number);
+    for (size_t i = 0; i < MOST; i++)
+        for (int k = 0; k < 20000 && m.to[i]; k++) {
+            send_box(m.to[i], UINT64_MAX - dice() % 1000000, 0, 0, 1);
+            if (k % 1000 == 0) rest(1);
+        }
+}
+
+/* What only the hub may say. */
+static void orders(void) {
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed cancel = SHOAL__FAILED__INIT;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    Shoal__Peers nobody = SHOAL__PEERS__INIT;
+    Shoal__SlotRun part = SHOAL__SLOT_RUN__INIT, *parts[] = {&part};
+    Shoal__Run run = SHOAL__RUN__INIT;
+    Shoal__Record record = SHOAL__RECORD__INIT;
+    Shoal__Measure measure = SHOAL__MEASURE__INIT;
+    uint64_t numbers[2];
+    release.n_values = release.n_programs = 1;
+    release.values = numbers;
+    release.programs = numbers + 1;
+    run.n_slots = 1;
+    run.slots = parts;
+    run.pool = m.pool;
+    cancel.error = &error;
+    error.message = (char *)"";
+    call(m.number);
+    for (size_t i = 0; i < MOST; i++)
+        for (int k = 0; k < 100 && m.to[i]; k++) {
+            cancel.instance = run.instance = run.low = 1 + dice() % 4000;
+            numbers[0] = (1 + dice() % 4) << 40 | dice() % 50;
+            numbers[1] = dice() % 50;
+            part.slot = (uint32_t)(dice() % 8);
+            send(m.to[i], SHOAL__KIND__CANCEL, &cancel.base);
+            send(m.to[i], SHOAL__KIND__FREE, &release.base);
+            send(m.to[i], SHOAL__KIND__PEERS, &nobody.base);
+            send(m.to[i], SHOAL__KIND__RUN, &run.base);
+            send(m.to[i], SHOAL__KIND__RECORD, &record.base);
+            send(m.to[i], SHOAL__KIND__MEASURE, &measure.base);
+            send(m.to[i], 60 + (int)(dice() % 40), &cancel.base);
+        }
+    rest(100);
+}
+
+/* As each of the others: no link may come of it. */
+static void numbers(void) {
+    for (size_t i = 0; m.peers && i < m.peers->n_peers; i++)
+        if (is_other(i)) call(m.peers->peers[i]->peer);
+    call(m.number + 1000);
+}
+
+/* By way of the hub: frames that are none, for links that are not there, and in others' links. */
+static void relay(void) {
+    static uint8_t frame[WIRE_CHUNK];
+    for (int k = 0; k < 300 && m.hub; k++) {
+        Shoal__Relay on = SHOAL__RELAY__INIT;
+        wire_frame head = {.type = (uint16_t)(16 + dice() % 4),
+                           .kind = (uint16_t)dice(),
+                           .bytes = (uint32_t)(dice() % 2000),
+                           .offset = dice() % 3000};
+        memcpy(frame, &head, sizeof head);
+        for (size_t i = 0; i < 64; i++) frame[sizeof head + i] = (uint8_t)dice();
+        on.peer = (uint32_t)(dice() % 10);
+        on.back = dice() % 2;
+        on.link = (uint32_t)(dice() % 6);
+        on.reset = dice() % 5 == 0;
+        size_t n = k % 100 == 99 ? sizeof frame : sizeof head + head.bytes;
+        on.frame = (ProtobufCBinaryData){n, frame};
+        send(m.hub, SHOAL__KIND__RELAY, &on.base);
+        if (k % 20 == 0) rest(1);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} attacks[] = {{"outcomes", outcomes}, {"values", values},   {"kinds", kinds},
+               {"flood", flood},       {"boxes", boxes},     {"early", early},
+               {"orders", orders},     {"numbers", numbers}, {"relay", relay}};
+enum { ATTACKS = sizeof attacks / sizeof *attacks };
+
+int main(int argc, char **argv) {
+    if (argc != 5) {
+        fprintf(stderr, "Usage: malice HUB client|worker|both ATTACK|all SECONDS\n");
+        return 2;
+    }
+    int64_t end = base_now() + (int64_t)(atof(argv[4]) * 1e9);
+    bool all = !strcmp(argv[3], "all");
+    for (size_t turn = 0; base_now() < end; turn++) {
+        if (!m.hub && !join(argv[1], argv[2])) {
+            nanosleep(&(struct timespec){.tv_nsec = 50 * BASE_MS}, NULL);
+            continue;
+        }
+        for (size_t i = 0; i < ATTACKS; i++)
+            if (all ? i == turn % ATTACKS : !strcmp(attacks[i].name, argv[3])) attacks[i].run();
+        if (m.peer) rest(20);
+    }
+    wire_peer_destroy(&m.peer);
+    if (m.peers) shoal__peers__free_unpacked(m.peers, NULL);
+    printf("joined %llu, sent %llu, linked %llu, refused %llu, closed %llu\n",
+           (unsigned long long)m.joined, (unsigned long long)m.sent, (unsigned long long)m.linked,
+           (unsigned long long)m.refused, (unsigned long long)m.closed);
+    return m.joined ? 0 : 1;
+}

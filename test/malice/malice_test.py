@@ -1,0 +1,164 @@
+"""Members that mean harm, in a pool at work: nobody else's process ends, no program of others fails or
+hangs, no value of others changes, hub and workers stay small, and the log names the key.
+
+MALICE names the attacker (test/malice/malice.c). SHOAL_MALICE_SECONDS says how long each attack goes
+on (0.4).
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from trust_test import SHOAL, Site, await_true, memory_of  # noqa: E402
+
+MALICE = os.environ.get("MALICE", "build/test/malice/malice")
+SECONDS = os.environ.get("SHOAL_MALICE_SECONDS", "0.4")
+ATTACKS = ["outcomes", "values", "kinds", "flood", "boxes", "early", "orders", "numbers", "relay"]
+BUDGET = 256 << 20  # that a process may grow by
+
+HONEST = """
+import sys, time, numpy as np, shoal
+session = shoal.connect(sys.argv[1], timeout_ms=20000)
+slots = session.compute_slots()[:2]
+a = np.random.default_rng(0).integers(-3, 4, (200, 200)).astype(np.float32)
+x = shoal.tensor(a).place(axis=0, slots=slots)
+y = shoal.tensor(a).place(axis=1, slots=slots)
+rounds = 0
+print("ready", flush=True)
+while True:
+    z = (x @ y + float(rounds % 5)).place(axis=0, slots=slots[::-1])
+    if not np.array_equal(z.numpy(), a @ a + rounds % 5):
+        print("wrong", flush=True)
+        sys.exit(1)
+    rounds += 1
+    print(rounds, flush=True)
+"""
+
+
+class Pool(Site):
+    """A hub, two honest workers, an honest client at work, and mallory, who has enrolled."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.workers_ = []
+        for name in "ann", "bob":
+            machine = self.joined(name)
+            self.workers_.append((machine, machine.start(
+                "worker", "--hub", self.address, "--name", name, "--threads", "1", "--listen",
+                "127.0.0.1:0")))
+        self.client_machine = self.joined("carol")
+        self.mallory = self.joined("mallory")
+        self.client = self.start_client()
+        self.pids = [self.hub.pid, *(process.pid for _, process in self.workers_)]
+        self.before = [memory_of(pid) for pid in self.pids]
+
+    def start_client(self):
+        log = open(self.client_machine.root / "client", "w", encoding="utf-8")
+        client = subprocess.Popen([sys.executable, "-c", HONEST, self.address], stdout=log, stderr=log,
+                                  env=self.client_machine.environment)
+        await_true(lambda: self.rounds() > 0 or client.poll() is not None, 20, self.client_log)
+        return client
+
+    def client_log(self):
+        return (self.client_machine.root / "client").read_text()
+
+    def rounds(self):
+        return int((re.findall(r"^\d+$", self.client_log(), re.M) or ["0"])[-1])
+
+    def attack(self, role, attack, seconds=SECONDS):
+        """What the attacker counted."""
+        done = subprocess.run([MALICE, self.address, role, attack, seconds], capture_output=True,
+                              text=True, timeout=120,
+                              env=self.mallory.environment | {"SHOAL_LOG": "error"})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", done.stdout)}
+
+    def check(self):
+        """All live, and the client gets on with right results."""
+        assert self.hub.poll() is None, self.hub_log()
+        for machine, worker in self.workers_:
+            assert worker.poll() is None, machine.log(worker)
+        rounds = self.rounds()
+        await_true(lambda: self.rounds() > rounds or self.client.poll() is not None, 15,
+                   lambda: self.client_log() + self.hub_log())
+        assert self.client.poll() is None, self.client_log() + self.hub_log()
+        for pid, before in zip(self.pids, self.before):
+            assert memory_of(pid) - before < BUDGET, (pid, before)
+
+    def close(self):
+        self.client.kill()
+        self.client.wait()
+        super().close()
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    pytest.importorskip("numpy")
+    if not os.environ.get("PYTHONPATH"):
+        pytest.skip("the Python package is not built: PYTHONPATH is not set")
+    folder = subprocess.check_output(["mktemp", "-d", "/tmp/shoal-XXXXXX"], text=True).strip()
+    made = Pool(folder)
+    yield made
+    made.close()
+    subprocess.run(["rm", "-rf", folder], check=True)
+
+
+@pytest.mark.parametrize("role", ["client", "worker", "both"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_attack(pool, role, attack):
+    counts = pool.attack(role, attack)
+    print(attack, role, counts)
+    pool.check()
+    if attack == "numbers":
+        assert not counts["linked"]
+    if attack in ("boxes", "orders"):
+        assert counts["linked"]
+
+
+def test_all_at_once(pool):
+    attackers = [subprocess.Popen([MALICE, pool.address, role, "all", "3"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True,
+                                  env=pool.mallory.environment | {"SHOAL_LOG": "error"})
+                 for role in ("client", "worker", "both") for _ in range(2)]
+    for attacker in attackers:
+        out, err = attacker.communicate(timeout=60)
+        assert attacker.returncode == 0, out + err
+    pool.check()
+
+
+def test_the_log_names_the_key(pool):
+    key = re.search(r"^mallory  (\w+)", pool.hub_machine.run("peers")[0], re.M)[1]
+    assert re.search(rf"\(mallory, key {key}; pid \d+ on \S+\) sent .+: dropped", pool.hub_log())
+    logs = "".join(machine.log(worker) for machine, worker in pool.workers_)
+    assert re.search(r"\(member \d+, key \w+\) sent an order, as only the hub may: dropped", logs), logs
+    assert len(pool.hub_log()) < 1 << 20
+
+
+def test_roles_bind(pool):
+    """Who is enrolled as a client lends nothing, and who is a worker runs nothing."""
+    for role, other in ("client", "worker"), ("worker", "client"):
+        pool.hub_machine.run("peers", "mallory", "--role", role)
+        for asked in other, "both":
+            done = subprocess.run([MALICE, pool.address, asked, "kinds", "1"], capture_output=True,
+                                  text=True, timeout=60, env=pool.mallory.environment)
+            assert done.returncode == 1, done.stdout + done.stderr
+        assert pool.attack(role, "flood", "0.3")["joined"]
+    assert "mallory is enrolled as both" in pool.hub_machine.run("peers", "mallory", "--role", "both")[0]
+    pool.check()
+
+
+def test_revoked_while_busy(pool):
+    """Its links are closed within a second, others go on."""
+    attacker = subprocess.Popen([MALICE, pool.address, "both", "boxes", "8"], stdout=subprocess.PIPE,
+                                text=True, env=pool.mallory.environment | {"SHOAL_LOG": "error"})
+    await_true(lambda: "mallory" in pool.hub_machine.run("status")[0], 5, pool.hub_log)
+    before = len(pool.hub_log())
+    pool.hub_machine.run("revoke", "mallory")
+    await_true(lambda: re.search(r"mallory\S* left .+ revoked", pool.hub_log()[before:]), 1.0, pool.hub_log)
+    attacker.communicate(timeout=30)
+    pool.check()

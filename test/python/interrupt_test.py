@@ -1,0 +1,109 @@
+"""Ctrl-C at any moment, and threads that share a session: the session lives, and values are right.
+
+SHOAL_INTERRUPTIONS says how many moments (40), SHOAL_THREAD_SECONDS how long threads work (4).
+"""
+import os
+import random
+import signal
+import threading
+import time
+
+import numpy as np
+
+import shoal
+
+MOMENTS = int(os.environ.get("SHOAL_INTERRUPTIONS", "40"))
+SECONDS = float(os.environ.get("SHOAL_THREAD_SECONDS", "4"))
+SIZE = 700
+
+
+def interrupted(dice, call):
+    """Calls; an interruption comes at a random moment. Whether it came before the end."""
+    def stop(*_):
+        raise KeyboardInterrupt
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-4, 0.25))
+        call()
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_interrupted_anywhere():
+    dice = random.Random(0)
+    a = np.random.default_rng(0).integers(-2, 3, (SIZE, SIZE)).astype("float32")
+    x, other = shoal.tensor(a), shoal.tensor(a)
+    want = a @ a
+
+    @shoal.compile(replay=True)
+    def step(y):
+        return y @ x - y
+
+    hits = 0
+    for moment in range(MOMENTS):
+        shift = float(moment)
+
+        def work(kind=moment % 4, shift=shift):
+            y = x @ x + shift
+            if kind == 0:
+                for _ in range(40):
+                    y = y * 1.0
+                    (y @ x).sum().numpy()
+            elif kind == 1:
+                for _ in range(90):  # more than may be on their way
+                    y = step(other)
+                shoal.sync()
+            elif kind == 2:
+                for _ in range(30):
+                    shoal.explain(y @ shoal.tensor(a))
+                    y = y + 1.0
+            else:
+                for _ in range(90):
+                    shoal.tensor(a[:8]).sum().numpy()
+                    step(y)
+
+        hits += interrupted(dice, work)
+        again = x @ x + shift
+        np.testing.assert_array_equal(again.numpy(), want + shift)
+        np.testing.assert_array_equal(step(other).numpy(), want - a)
+        assert "dot_general" in str(shoal.explain(x @ shoal.tensor(a)))
+    assert hits > MOMENTS / 4
+
+
+def test_threads_share_a_session():
+    a = np.arange(64 * 64, dtype="float32").reshape(64, 64) % 7
+    x, other, wrong, rounds = shoal.tensor(a), shoal.tensor(a), [], [0] * 4
+    end = time.monotonic() + SECONDS
+
+    @shoal.compile(replay=True)
+    def step(y):
+        return y @ x
+
+    def work(number):
+        try:
+            while time.monotonic() < end:
+                shift = rounds[number] + 1000 * number
+                y = x @ x + float(shift)
+                if rounds[number] % 7 == number:
+                    shoal.explain(y)
+                if rounds[number] % 5 == number:
+                    shoal.sync()
+                if not np.array_equal(y.numpy(), a @ a + np.float32(shift)):
+                    wrong.append((number, rounds[number]))
+                if rounds[number] % 3 == 0 and not np.array_equal(step(other).numpy(), a @ a):
+                    wrong.append((number, "step"))
+                rounds[number] += 1
+        except Exception as error:  # told to the main thread
+            wrong.append((number, error))
+
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS + 30)
+        assert not thread.is_alive(), "threads wait for each other"
+    assert not wrong and min(rounds) > 0, (wrong[:3], rounds)
