@@ -75,7 +75,7 @@ def rounded(x, name):
 def divide(a, b):
     if a.dtype.kind == "f":
         return a / b
-    out = np.empty_like(a)
+    out = np.empty(a.shape, a.dtype)
     limits = np.iinfo(a.dtype)
     for i, (x, y) in enumerate(zip(a.ravel().tolist(), b.ravel().tolist())):
         if y == 0:
@@ -91,7 +91,7 @@ def power(a, b):
     if a.dtype.kind == "f":
         return np.power(a.astype(np.float64), b.astype(np.float64)) if a.dtype == np.float32 \
             else np.power(a, b)
-    out, limits = np.empty_like(a), np.iinfo(a.dtype)
+    out, limits = np.empty(a.shape, a.dtype), np.iinfo(a.dtype)
     span = limits.max - limits.min + 1
     for i, (x, y) in enumerate(zip(a.ravel().tolist(), b.ravel().tolist())):
         value = pow(x, y, span) if y >= 0 else {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
@@ -174,7 +174,7 @@ BINARY = {
 }
 
 
-def dot_general(a, b, attrs):
+def dot_general(a, b, attrs, shape):
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     left, right = [None] * a.ndim, [None] * b.ndim
     batch, result = [], []
@@ -189,6 +189,8 @@ def dot_general(a, b, attrs):
                 side[i] = next(letters)
                 result.append(side[i])
     spec = f"{''.join(left)},{''.join(right)}->{''.join(batch + result)}"
+    if not a.size or not b.size:  # NumPy's einsum leaves some results as memory was
+        return np.zeros(shape, a.dtype)
     if a.dtype == bool:
         return np.einsum(spec, a.astype(np.int64), b.astype(np.int64)) > 0
     return np.einsum(spec, wide(a), wide(b))
@@ -197,6 +199,7 @@ def dot_general(a, b, attrs):
 def constant(attrs, kind):
     name, shape = kind
     data = bytes.fromhex(attrs["value"])
+    size = bytes_of([name, []])
     size = 2 if name == "bfloat16" else np.dtype(name).itemsize
     count = int(np.prod(shape, dtype=np.int64))
     return decode(data * (count if len(data) == size else 1), kind)
@@ -312,7 +315,7 @@ def computed(node, kind, inputs, source):
     if op == "concatenate":
         return np.concatenate(inputs, attrs["dimension"])
     if op == "dot_general":
-        return rounded(dot_general(*inputs, attrs), name)
+        return rounded(dot_general(*inputs, attrs, shape), name)
     if op in golden_composite.COMPOSITES:
         wide_inputs = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
         made = golden_composite.COMPOSITES[op](attrs, *wide_inputs)

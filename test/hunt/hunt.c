@@ -33,6 +33,16 @@ static const struct row {
      hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL},
     {"gradient", "gradients, once and twice, with differences, and on cpu", hunt_gradient_new,
      hunt_gradient_run, hunt_gradient_free, HUNT_SMOOTH},
+    {"numpy", "the reference with NumPy", hunt_numpy_new, hunt_python_run, hunt_python_free,
+     HUNT_NARROW},
+    {"torch", "the reference with PyTorch", hunt_torch_new, hunt_python_run, hunt_python_free,
+     HUNT_NARROW},
+    {"torch_gradient", "gradients with those of PyTorch's tape", hunt_torch_gradient_new,
+     hunt_python_run, hunt_python_free, HUNT_SLOPE},
+    {"python", "programs written in Python, recorded, read on the way, and replayed",
+     hunt_python_new, hunt_python_run, hunt_python_free, HUNT_NARROW},
+    {"python_gradient", "gradients of programs written in Python", hunt_python_gradient_new,
+     hunt_python_run, hunt_python_free, HUNT_SLOPE},
     {"pool", "the same in the pool that SHOAL_HUB names", hunt_pool_new, hunt_api_run,
      hunt_api_free, HUNT_ALL},
 };
@@ -180,6 +190,20 @@ static int replay(const options *o) {
     return failed != 0;
 }
 
+/* A program from a file as ways.py is told of it. */
+static int tell(const options *o) {
+    hunt_program program;
+    char name[32];
+    if (o->n_files != 1) {
+        fprintf(stderr, "hunt: tell FILE\n");
+        return 2;
+    }
+    hunt_read(o->files[0], &program, name);
+    hunt_tell(&program, stdout);
+    hunt_program_fini(&program);
+    return 0;
+}
+
 /* ---- options ---- */
 
 static const struct argp_option known[] = {
@@ -229,12 +253,13 @@ int main(int argc, char **argv) {
     options o = {.seed = 1, .count = UINT64_MAX, .most = 30, .failures = 1};
     const struct argp parser = {known,
                                 parse,
-                                "WAY\nreplay FILE...",
+                                "WAY\nreplay FILE...\ntell FILE",
                                 "Runs random programs in a way, and compares with the reference."
                                 "\v",
                                 NULL,
                                 list_ways,
                                 NULL};
     if (argp_parse(&parser, argc, argv, 0, NULL, &o)) return 2;
+    if (!strcmp(o.way, "tell")) return tell(&o);
     return strcmp(o.way, "replay") ? hunt(&o) : replay(&o);
 }

@@ -3,7 +3,8 @@
  *
  * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values, and
  * how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_api.c,
- * run_gradient.c; shrink.c and file.c for what failed; hunt.c is the command. */
+ * run_gradient.c, run_python.c with ways.py; shrink.c and file.c for what failed; hunt.c is the
+ * command. */
 #ifndef HUNT_HUNT_H
 #define HUNT_HUNT_H
 
@@ -42,7 +43,9 @@ typedef struct hunt_program {
 
 typedef enum hunt_style {
     HUNT_ALL,    /* every operation and element type */
+    HUNT_NARROW, /* the same, no value having many elements */
     HUNT_SMOOTH, /* float64, and operations that gradients pass through */
+    HUNT_SLOPE,  /* the same, in float32 or float64 */
 } hunt_style;
 
 typedef struct hunt_shape {
@@ -126,6 +129,20 @@ void *hunt_api_new(void);
 void *hunt_pool_new(void);
 void hunt_api_free(void *context);
 const char *hunt_api_run(void *context, const hunt_program *program);
+
+/* Programs in Python (ways.py), in a process of its own: evaluated by NumPy or PyTorch, or written
+ * as users of the package write them; with gradients by PyTorch's tape and by the package's. Ends
+ * the program with exit code 77 where Python lacks what the way needs. */
+void *hunt_numpy_new(void);
+void *hunt_torch_new(void);
+void *hunt_torch_gradient_new(void);
+void *hunt_python_new(void);
+void *hunt_python_gradient_new(void);
+void hunt_python_free(void *context);
+const char *hunt_python_run(void *context, const hunt_program *program);
+/* What ways.py is told of a program: a line of JSON (the graph, the seed), then the bytes of all
+ * values. */
+void hunt_tell(const hunt_program *program, FILE *to);
 
 /* Gradients, once and twice differentiated, with differences, and on cpu. */
 void *hunt_gradient_new(void);

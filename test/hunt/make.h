@@ -26,6 +26,9 @@ static inline const shoal_type *make_type(const maker *m, uint32_t value) {
     return &graph_data(m->g)->values[value].type;
 }
 
+/* Whether gradients will pass through. */
+static inline bool make_smooth(const maker *m) { return m->shape->style >= HUNT_SMOOTH; }
+
 /* Appends a node if it can be inferred and its values are fit to go on with; false: it is not
  * there, or nobody will read it. */
 bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,

@@ -291,7 +291,7 @@ bool make_reduce(maker *m, uint16_t op) {
     make_permutation(m, type.rank, axes);
     shoal_attr along = MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(type.rank + 1u));
     const shoal_graph *body;
-    bool smooth = m->shape->style == HUNT_SMOOTH;
+    bool smooth = make_smooth(m);
     if (!smooth && MAKE_CHANCE(10)) {
         shoal_type beside = type;
         beside.dtype = make_dtype(m, "iu");
