@@ -250,6 +250,10 @@ def _pair(value):
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
+def _single(value):
+    return value if isinstance(value, int) else tuple(value)[0]
+
+
 def _windows(x, op, kernel, stride, padding, dilation):
     """Windows over the last two axes, joined by an operation; what is added at the edges counts for
     nothing."""
@@ -297,8 +301,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of (N, C, L) with a weight (O, C / groups, k), plus bias; as conv2d."""
-    if isinstance(padding, int):
-        padding = (0, padding)
+    stride, dilation = _single(stride), _single(dilation)
+    if not isinstance(padding, str):
+        padding = (0, _single(padding))
     wide = conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, (1, stride), padding,
                   (1, dilation), groups)
     return wide.squeeze(-2)

@@ -122,6 +122,13 @@ static bool take(shrinker *s, hunt_program *candidate) {
 
 static bool try_change(shrinker *s, change c) {
     hunt_program candidate = rebuild(s, &c);
+    uint32_t before = graph_data(s->now.graph)->n_nodes,
+             after = graph_data(candidate.graph)->n_nodes;
+    bool rewired = c.input != GRAPH_NO_VALUE || c.from != GRAPH_NO_VALUE;
+    if (rewired && after == before) { /* of nothing that anybody reads: it would go on for ever */
+        hunt_program_fini(&candidate);
+        return false;
+    }
     return take(s, &candidate);
 }
 
@@ -130,7 +137,8 @@ static bool fewer_outputs(shrinker *s) {
     const shoal_graph *g = graph_data(s->now.graph);
     uint32_t last = g->outputs[0];
     for (uint32_t v = 0; v < g->n_values; v++) {
-        if (g->values[v].node == SHOAL_NO_NODE || (g->n_outputs == 1 && v == last)) continue;
+        if (g->n_outputs == 1 && v >= last) break; /* else two that fail would take turns */
+        if (g->values[v].node == SHOAL_NO_NODE) continue;
         change c = {&v, 1, GRAPH_NO_VALUE, GRAPH_NO_VALUE, GRAPH_NO_VALUE};
         if (try_change(s, c)) return true;
     }
