@@ -94,6 +94,7 @@ void hunt_put(uint8_t dtype, void *data, int64_t at, double value);
  * first needed. */
 typedef struct hunt_truth {
     const hunt_program *program;
+    bool free; /* whoever is compared may take every step in another way */
     hunt_results must;
     uint32_t n_samples;
     hunt_results samples[64];

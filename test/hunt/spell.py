@@ -6,6 +6,8 @@ given as the reference computes them.
 """
 import random
 
+import numpy as np
+
 # What torch calls the operations that take one tensor; True: torch computes the same for every element.
 UNARY = {
     "exponential": ("exp", True), "log": ("log", True), "sqrt": ("sqrt", True), "tanh": ("tanh", True),
@@ -24,6 +26,8 @@ COMPARED = {"EQ": ("==", "eq"), "NE": ("!=", "ne"), "LT": ("<", "lt"), "LE": ("<
 SMALL = ("float16", "bfloat16")
 # PyTorch computes these in the small types themselves, step by step.
 INEXACT = ("softmax", "log_softmax", "silu", "gelu", "layer_norm", "cross_entropy")
+# These PyTorch computes wrong near the ends of what a type holds, or with infinities beside zeros.
+TAME = ("convolution", "erf", "log_plus_one", "remainder")
 TORCH = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
@@ -58,7 +62,9 @@ class Node:
         if not maker or maker["op"] != "constant" or not value.size or self.kinds[k][0] == "bool":
             return None
         first = value.ravel()[0].item()
-        return repr(first) if (value == first).all() and abs(first) < 1e6 else None
+        if not (value == first).all() or abs(first) >= 1e6:
+            return None
+        return repr(first) if first >= 0 else f"({first!r})"
 
     def smaller(self, k):
         """What broadcasting would repeat to the operand, and its shape; the operand itself if nothing."""
@@ -114,7 +120,7 @@ def arithmetic(n):
         less, shape = n.smaller(k)
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
-        if n.number(k) is not None:
+        if n.number(k) is not None and not (n.torch and n.op == "divide"):  # which inverts first
             made += [f"{n.number(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.number(k)}"] * 3
     return made
 
@@ -156,6 +162,9 @@ def select(n):
 
 
 def clamp(n):
+    low, high = (n.values[n.numbers[k]] for k in (0, 2))
+    if n.torch and not (low < high).all():  # torch's gradient forgets bounds that are equal
+        return [f"{n.x[1]}.maximum({n.x[0]}).minimum({n.x[2]})"]
     return [f"{n.x[1]}.clamp({n.x[0]}, {n.x[2]})", f"t.clamp({n.x[1]}, min={n.x[0]}, max={n.x[2]})"]
 
 
@@ -373,6 +382,9 @@ def activation(n):
     if n.op == "silu":
         return [f"F.silu({n.x[0]})"]
     kind = n.attrs.get("approximate", "none")
+    x = n.values[n.numbers[0]]
+    if n.torch and kind == "tanh" and x.size and not x.min() > -1:  # its gradient cancels there
+        return []
     return [f"F.gelu({n.x[0]}, approximate={kind!r})"]
 
 
@@ -530,6 +542,12 @@ RULES |= {
 }
 
 
+def tame(x):
+    """Whether all elements are 0 or of moderate size."""
+    size = np.abs(x.astype(np.float64))
+    return bool((((size > 1e-30) & (size < 1e30)) | (size == 0)).all())
+
+
 class Spelled:
     """A program as text. library: "shoal" or "torch"; seed: chooses among spellings.
 
@@ -546,7 +564,8 @@ class Spelled:
         for node in graph["nodes"]:
             n = Node(graph, node, makers, values, torch, chosen.random)
             strange = torch and (any(kind[0] not in TORCH for kind in n.kinds + n.results) or
-                                 n.dtype in SMALL and n.op in INEXACT)
+                                 n.dtype in SMALL and n.op in INEXACT or
+                                 n.op in TAME and not all(tame(values[v]) for v in node["inputs"]))
             rule = RULES.get(n.op, applied)
             texts = [] if strange else rule(n)
             if not texts:
