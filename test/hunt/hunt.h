@@ -174,5 +174,22 @@ typedef struct hunt_coverage {
 
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program);
 void hunt_report(const hunt_coverage *coverage, FILE *to);
+/* The same as members of a JSON object. */
+void hunt_report_json(const hunt_coverage *coverage, FILE *to);
+
+/* How a user placed a value: whole, cut along an axis or two, by what. */
+typedef enum hunt_layout {
+    HUNT_ON_ONE,
+    HUNT_ON_SEVERAL,
+    HUNT_AXIS_EQUAL,
+    HUNT_AXIS_SHARES,
+    HUNT_AXIS_CUTS,
+    HUNT_GRID_EQUAL,
+    HUNT_GRID_SHARES,
+    HUNT_GRID_CUTS,
+    HUNT_LAYOUTS
+} hunt_layout;
+/* Counted by the ways that place values, for all programs of this process. */
+extern uint64_t hunt_layouts[HUNT_LAYOUTS];
 
 #endif

@@ -258,6 +258,50 @@ uint32_t make_like(maker *m, shoal_type want) {
     return MAKE_CHANCE(80) ? make_input(m, want) : make_constant(m, want);
 }
 
+uint32_t make_view(maker *m, shoal_type want) {
+    int64_t axes[SHOAL_MAX_RANK], start[SHOAL_MAX_RANK], limit[SHOAL_MAX_RANK],
+        stride[SHOAL_MAX_RANK];
+    shoal_type whole = want;
+    uint32_t x, out;
+    make_permutation(m, want.rank, axes);
+    if (want.rank && MAKE_CHANCE(25)) { /* some axes repeated */
+        int64_t kept[SHOAL_MAX_RANK];
+        uint32_t n = 0;
+        whole.rank = 0;
+        for (uint32_t i = 0; i < want.rank; i++) {
+            if (MAKE_CHANCE(40)) continue;
+            kept[n++] = i;
+            whole.dims[whole.rank++] = want.dims[i];
+        }
+        x = make_like(m, whole);
+        shoal_attr attrs[] = {MAKE_INTS(BROADCAST_DIMENSIONS, kept, n),
+                              MAKE_INTS(SHAPE, want.dims, want.rank)};
+        return make_node(m, GRAPH_BROADCAST_IN_DIM, &x, 1, attrs, 2, NULL, 0, &out)
+                   ? out
+                   : make_like(m, want);
+    }
+    /* A part of something larger, whose axes are then turned. */
+    for (uint32_t i = 0; i < want.rank; i++) {
+        bool all = MAKE_CHANCE(50);
+        start[i] = all ? 0 : MAKE_BELOW(3);
+        stride[i] = all ? 1 : 1 + MAKE_BELOW(3);
+        int64_t length = want.dims[axes[i]];
+        limit[i] = length ? start[i] + (length - 1) * stride[i] + 1 : start[i];
+        whole.dims[i] = limit[i] + (all ? 0 : MAKE_BELOW(3));
+    }
+    if (base_type_count(&whole) > m->elements) return make_like(m, want);
+    x = make_like(m, whole);
+    shoal_attr slice[] = {MAKE_INTS(START_INDICES, start, want.rank),
+                          MAKE_INTS(LIMIT_INDICES, limit, want.rank),
+                          MAKE_INTS(STRIDES, stride, want.rank)};
+    if (!make_node(m, GRAPH_SLICE, &x, 1, slice, 3, NULL, 0, &x)) return make_like(m, want);
+    int64_t back[SHOAL_MAX_RANK];
+    for (uint32_t i = 0; i < want.rank; i++) back[axes[i]] = i;
+    shoal_attr order = MAKE_INTS(PERMUTATION, back, want.rank);
+    return make_node(m, GRAPH_TRANSPOSE, &x, 1, &order, 1, NULL, 0, &out) ? out
+                                                                          : make_like(m, want);
+}
+
 uint32_t make_scalar(maker *m, uint8_t dtype) { return make_like(m, (shoal_type){.dtype = dtype}); }
 
 /* ---- bodies ---- */
@@ -420,7 +464,8 @@ static void set_extents(maker *m) {
     /* Gradients of products along an axis take its square. */
     if (make_smooth(m)) m->elements = 1 << 7;
     for (int i = 0; i < MAKE_EXTENTS; i++) {
-        m->extents[i] = MAKE_CHANCE(75) ? small[MAKE_BELOW(12)] : middle[MAKE_BELOW(6)];
+        m->extents[i] = MAKE_CHANCE(m->elements > 1 << 9 ? 50 : 75) ? small[MAKE_BELOW(12)]
+                                                                    : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
     }
     if (MAKE_CHANCE(15)) m->extents[0] = 1;

@@ -50,6 +50,8 @@ uint8_t make_dtype(maker *m, const char *kinds);
 uint32_t make_any(maker *m, const char *kinds, uint32_t least_rank);
 /* A value of just this type: one that is there, or made from one, or new. */
 uint32_t make_like(maker *m, shoal_type want);
+/* The same as a part of another, turned, or repeated: what lies with strides. */
+uint32_t make_view(maker *m, shoal_type type);
 uint32_t make_scalar(maker *m, uint8_t dtype);
 uint32_t make_input(maker *m, shoal_type type);
 uint32_t make_constant(maker *m, shoal_type type);

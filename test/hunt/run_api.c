@@ -112,12 +112,16 @@ static bool place(run *r, shoal_tensor **x) {
     }
     if (CHANCE(40)) n = 1 + BELOW(n);
     shoal_layout layout = {.size = sizeof layout, .slots = slots, .n_slots = n};
+    hunt_layout kind;
     if (!type->rank || CHANCE(25)) { /* whole, on one or on several */
         layout.n_slots = CHANCE(50) ? 1 : n;
+        kind = layout.n_slots == 1 ? HUNT_ON_ONE : HUNT_ON_SEVERAL;
     } else {
         uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, boxes = n;
         for (uint32_t i = 0; i < type->rank; i++) parts[i] = 1;
+        kind = HUNT_AXIS_EQUAL;
         if (n >= 4 && other != axis && CHANCE(50)) {
+            kind = HUNT_GRID_EQUAL;
             parts[other] = 2;
             boxes = n / 2 * 2;
             parts[axis] = boxes / 2;
@@ -139,7 +143,11 @@ static bool place(run *r, shoal_tensor **x) {
             layout.cuts = cuts;
         else if (CHANCE(80))
             layout.weights = weights;
+        kind += layout.cuts      ? HUNT_AXIS_CUTS - HUNT_AXIS_EQUAL
+                : layout.weights ? HUNT_AXIS_SHARES - HUNT_AXIS_EQUAL
+                                 : 0;
     }
+    hunt_layouts[kind]++;
     shoal_tensor *placed;
     if (!all || !fine(r, "place", shoal_place(*x, &layout, &placed))) return false;
     shoal_tensor_free(x);
