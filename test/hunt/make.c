@@ -464,7 +464,7 @@ static void set_extents(maker *m) {
     /* Gradients of products along an axis take its square. */
     if (make_smooth(m)) m->elements = 1 << 7;
     for (int i = 0; i < MAKE_EXTENTS; i++) {
-        m->extents[i] = MAKE_CHANCE(m->elements > 1 << 9 ? 50 : 75) ? small[MAKE_BELOW(12)]
+        m->extents[i] = MAKE_CHANCE(m->elements == 1 << 12 ? 55 : 75) ? small[MAKE_BELOW(12)]
                                                                     : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
     }
