@@ -69,6 +69,10 @@ typedef struct hunt_results {
 hunt_results hunt_results_new(const shoal_graph *g);
 void hunt_results_fini(hunt_results *results);
 
+/* Memory for all values of a program, what its inputs hold being there. */
+void **hunt_values_new(const hunt_program *program);
+void hunt_values_free(const hunt_program *program, void ***values);
+
 /* Where rounding may differ: NULL is the reference as it is. Every result of a node is moved at
  * random, by as much as kernels may differ there; zeros lose their sign, NaN its bits. */
 typedef struct hunt_noise {

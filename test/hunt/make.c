@@ -465,7 +465,7 @@ static void set_extents(maker *m) {
     if (make_smooth(m)) m->elements = 1 << 7;
     for (int i = 0; i < MAKE_EXTENTS; i++) {
         m->extents[i] = MAKE_CHANCE(m->elements == 1 << 12 ? 55 : 75) ? small[MAKE_BELOW(12)]
-                                                                    : middle[MAKE_BELOW(6)];
+                                                                      : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
     }
     if (MAKE_CHANCE(15)) m->extents[0] = 1;

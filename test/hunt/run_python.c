@@ -168,19 +168,12 @@ static void tell(const hunt_program *program, const hunt_program *slope, const u
     base_str_text(&s, "], \"graph\": ");
     describe_graph(g, &s);
     base_str_text(&s, "}\n");
-    void **values = hunt_alloc((g->n_values + 1) * sizeof *values);
-    for (uint32_t v = 0; v < g->n_values; v++)
-        values[v] = hunt_alloc((size_t)base_type_bytes(&g->values[v].type));
-    for (uint32_t i = 0; i < g->n_inputs; i++)
-        memcpy(values[g->inputs[i]], program->inputs[i],
-               (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+    void **values = hunt_values_new(program);
     for (uint32_t n = 0; n < g->n_nodes; n++)
         hunt_must(hunt_run_node(g, &g->nodes[n], values, NULL));
-    for (uint32_t v = 0; v < g->n_values; v++) {
+    for (uint32_t v = 0; v < g->n_values; v++)
         base_str_bytes(&s, values[v], (size_t)base_type_bytes(&g->values[v].type));
-        free(values[v]);
-    }
-    free(values);
+    hunt_values_free(program, &values);
     for (uint32_t i = 0; i < n_weights; i++) {
         uint32_t at = program->n_inputs + i;
         const shoal_graph *with = graph_data(slope->graph);

@@ -25,21 +25,9 @@ typedef struct change {
     uint32_t from, to; /* who reads `from` reads `to` instead */
 } change;
 
-static void free_values(shrinker *s) {
-    uint32_t n = graph_data(s->now.graph)->n_values;
-    for (uint32_t v = 0; s->values && v < n; v++) free(s->values[v]);
-    free(s->values);
-    s->values = NULL;
-}
-
 static void compute_values(shrinker *s) {
     const shoal_graph *g = graph_data(s->now.graph);
-    s->values = hunt_alloc((g->n_values + 1) * sizeof *s->values);
-    for (uint32_t v = 0; v < g->n_values; v++)
-        s->values[v] = hunt_alloc((size_t)base_type_bytes(&g->values[v].type));
-    for (uint32_t i = 0; i < g->n_inputs; i++)
-        memcpy(s->values[g->inputs[i]], s->now.inputs[i],
-               (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+    s->values = hunt_values_new(&s->now);
     for (uint32_t n = 0; n < g->n_nodes; n++)
         hunt_must(hunt_run_node(g, &g->nodes[n], s->values, NULL));
 }
@@ -113,7 +101,7 @@ static bool take(shrinker *s, hunt_program *candidate) {
         hunt_program_fini(candidate);
         return false;
     }
-    free_values(s);
+    hunt_values_free(&s->now, &s->values);
     hunt_program_fini(&s->now);
     s->now = *candidate;
     compute_values(s);
@@ -223,7 +211,7 @@ void hunt_shrink(const hunt_way *way, hunt_program *program, double seconds) {
     while (plainer_inputs(&s, done)) {
     }
     free(done);
-    free_values(&s);
+    hunt_values_free(&s.now, &s.values);
     hunt_program_fini(program);
     *program = s.now;
 }

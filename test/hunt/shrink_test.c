@@ -36,12 +36,7 @@ static const char *run_wrong(void *context, const hunt_program *program) {
     const shoal_graph *g = graph_data(program->graph);
     hunt_truth truth;
     hunt_must(hunt_truth_init(&truth, program));
-    void **values = hunt_alloc((g->n_values + 1) * sizeof *values);
-    for (uint32_t v = 0; v < g->n_values; v++)
-        values[v] = hunt_alloc((size_t)base_type_bytes(&g->values[v].type));
-    for (uint32_t i = 0; i < g->n_inputs; i++)
-        memcpy(values[g->inputs[i]], program->inputs[i],
-               (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+    void **values = hunt_values_new(program);
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         hunt_must(hunt_run_node(g, node, values, NULL));
@@ -53,8 +48,7 @@ static const char *run_wrong(void *context, const hunt_program *program) {
         memcpy(results.data[o], values[g->outputs[o]], results.bytes[o]);
     const char *what = hunt_compare(&truth, &results);
     if (what) snprintf(why, sizeof why, "%s", what);
-    for (uint32_t v = 0; v < g->n_values; v++) free(values[v]);
-    free(values);
+    hunt_values_free(program, &values);
     hunt_results_fini(&results);
     hunt_truth_fini(&truth);
     return what ? why : NULL;
