@@ -378,6 +378,8 @@ class Indexing:
         common = _common_shape([s[:axis] + (1,) + s[axis + 1:] for s in (x.shape, at.shape)])
         x = x.broadcast_to(common[:axis] + x.shape[axis:axis + 1] + common[axis + 1:])
         at = at.broadcast_to(common[:axis] + at.shape[axis:axis + 1] + common[axis + 1:])
+        if not x.size and not at.size:
+            return x.reshape(at.shape)  # there is no element that a box of one could be
         others = [a for a in range(x.ndim) if a != axis]
         return x._apply("gather", (from_the_front(at, x.shape[axis]),), offset_dims=(),
                         collapsed_slice_dims=(axis,), operand_batching_dims=others,

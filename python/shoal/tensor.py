@@ -89,7 +89,7 @@ def from_data(session, data, dtype=None, borrow=False):
         return data if dtype is None else data.astype(dtype)
     if isinstance(data, range):
         data = list(data)
-    if isinstance(data, (bool, int, float, list, tuple)):
+    if isinstance(data, (bool, int, float, list, tuple)) and not hasattr(data, "dtype"):
         shape, flat = _flatten(data)
         if dtype is None:
             if flat and all(isinstance(x, bool) for x in flat):

@@ -166,9 +166,9 @@ static void reduce_one(shoal_type in, shoal_attr axes, uint16_t op) {
     test_case c = {.close = kind == 'f' && sums ? CLOSE_SUM : CLOSE_EXACT, .terms = 1};
     for (uint32_t i = 0; i < axes.count; i++) c.terms *= in.dims[axes.u.ints[i]];
     shoal_type types[] = {in, {.dtype = in.dtype}};
-    c.body = composed ? "magnitude" : shoal_op_name(op);
+    const char *joins = composed ? "magnitude" : shoal_op_name(op);
     char name[40];
-    snprintf(name, sizeof name, "reduce %s", c.body);
+    snprintf(name, sizeof name, "reduce %s", joins);
     build_name(&c, name, types, 2);
     build_must(graph_new(0, &c.graph));
     uint32_t values[2], result;

@@ -19,8 +19,7 @@ typedef struct test_case {
     char name[160];
     graph *graph;
     closeness close;
-    int64_t terms;    /* of CLOSE_SUM, CLOSE_UNITS */
-    const char *body; /* of reduce */
+    int64_t terms; /* of CLOSE_SUM, CLOSE_UNITS */
     void *inputs[MAX_INPUTS];
 } test_case;
 

@@ -82,7 +82,7 @@ static const shoal_graph *scalar_body(graph *g, uint16_t op, uint8_t dtype) {
 
 static void run(uint16_t op, const shoal_type *types, uint32_t n, const shoal_attr *attrs,
                 size_t n_attrs, uint16_t joins, int64_t terms, fill how) {
-    test_case c = {.body = shoal_op_name(joins), .terms = terms};
+    test_case c = {.terms = terms};
     uint32_t values[MAX_INPUTS], out;
     uint8_t d = types[0].dtype;
     bool rounds = shoal_dtype_kind((shoal_dtype)d) == 'f' && joins == GRAPH_ADD;
@@ -173,7 +173,7 @@ static void finish(test_case *c, uint16_t op, const shoal_type *types, uint32_t 
 
 /* (i, x, y): while i < limit, (i + 1, y, maximum(x, y)): from no turn to seven. */
 static void loops(uint8_t d, int32_t limit) {
-    test_case c = {.close = CLOSE_EXACT, .body = limit ? "some" : "none"};
+    test_case c = {.close = CLOSE_EXACT};
     shoal_type types[] = {TYPE(SHOAL_I32, ), TYPE(d, 3, 5), TYPE(d, 3, 5)};
     uint32_t in[3];
     build_must(graph_new(0, &c.graph));
@@ -193,7 +193,7 @@ static void loops(uint8_t d, int32_t limit) {
 
 /* The sum of two, their maximum, or (of three bodies) the first and the second as they are. */
 static void choices(uint8_t d, uint16_t n_bodies) {
-    test_case c = {.close = CLOSE_EXACT, .body = ""};
+    test_case c = {.close = CLOSE_EXACT};
     shoal_type types[] = {TYPE(n_bodies == 2 ? SHOAL_BOOL : SHOAL_I32, ), TYPE(d, 4, 3),
                           TYPE(d, 4, 3)};
     const shoal_graph *bodies[3];
@@ -211,7 +211,7 @@ static void choices(uint8_t d, uint16_t n_bodies) {
 
 /* (i, x, w): five times tanh(x w), negated when the sum of it all is above 0. */
 static void nested(uint8_t d) {
-    test_case c = {.close = CLOSE_UNITS, .terms = 64, .body = "nested"};
+    test_case c = {.close = CLOSE_UNITS, .terms = 64};
     shoal_type types[] = {TYPE(SHOAL_I32, ), TYPE(d, 6, 6), TYPE(d, 6, 6)};
     uint32_t in[3], of[1], zero, sum, picked;
     build_must(graph_new(0, &c.graph));

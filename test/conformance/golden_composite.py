@@ -11,9 +11,14 @@ def silu(attrs, x):
                         np.where(x <= 0, np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))), x))
 
 
+def rising(x):
+    """(1 + tanh(u)) / 2 of gelu's formula with tanh, exact also where that is nearly 0."""
+    return 1 / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
 def gelu(attrs, x):
     if attrs.get("approximate") == "tanh":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+        return x * rising(x)
     return 0.5 * x * (1 + erf(x / math.sqrt(2)))
 
 
@@ -81,9 +86,8 @@ def silu_gradient(attrs, gradient, x):
 
 def gelu_gradient(attrs, gradient, x):
     if attrs.get("approximate") == "tanh":
-        root = math.sqrt(2 / math.pi)
-        t = np.tanh(root * (x + 0.044715 * x ** 3))
-        return gradient * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x))
+        inner = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
+        return gradient * (rising(x) + x * rising(x) * rising(-x) * inner)
     density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     return gradient * (0.5 * (1 + erf(x / math.sqrt(2))) + x * density)
 
@@ -95,7 +99,7 @@ def attention_weights(attrs, q, k, *rest):
     end, seen = keys.shape[1], np.ones(scores.shape, bool)
     for x in rest:
         if not x.ndim:
-            end = int(x)
+            end = max(-2 ** 31, min(int(x), 2 ** 31))  # far outside either way
             seen = seen & (keys < end)
         elif x.dtype == bool:
             seen = seen & x

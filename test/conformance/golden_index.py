@@ -1,4 +1,6 @@
 """Operations on indices, order, bits and random numbers in NumPy, from the specification's words."""
+import math
+
 import numpy as np
 
 # ---- moving ----
@@ -7,12 +9,20 @@ import numpy as np
 def pad(attrs, x, value):
     total = [a + b + n + max(n - 1, 0) * g for a, b, n, g in zip(
         attrs["edge_padding_low"], attrs["edge_padding_high"], x.shape, attrs["interior_padding"])]
-    out = np.full(total, value, x.dtype)
-    for at in np.ndindex(x.shape):
-        to = tuple(a + i * (g + 1) for a, i, g in zip(
-            attrs["edge_padding_low"], at, attrs["interior_padding"]))
-        if all(0 <= t < n for t, n in zip(to, total)):
-            out[to] = x[at]
+    return spread(x, value, total, attrs["edge_padding_low"],
+                  [g + 1 for g in attrs["interior_padding"]])
+
+
+def spread(x, value, shape, low, gaps):
+    """An array of `value` with the elements of x in it, from `low` on, `gaps` apart; those outside
+    are left out."""
+    out = np.full(shape, value, x.dtype)
+    places = [a + g * np.arange(n) for a, g, n in zip(low, gaps, x.shape)]
+    inside = [(p >= 0) & (p < n) for p, n in zip(places, shape)]
+    if x.ndim:
+        out[np.ix_(*(p[i] for p, i in zip(places, inside)))] = x[np.ix_(*inside)]
+    else:
+        out[()] = x
     return out
 
 
@@ -97,17 +107,21 @@ def scatter(attrs, body, *operands):
 
 # ---- order ----
 
-def sort(attrs, body, *operands):
+def sort(attrs, before, *operands):
+    """Each element goes to the place that says how many come before it, `before` being the
+    comparator; of equals the first comes first."""
     axis = attrs["dimension"]
-    key = np.moveaxis(operands[0], axis, -1)
-    order = np.empty(key.shape, np.int64)
-    for at in np.ndindex(key.shape[:-1]):
-        row = key[at].tolist()
-        order[at] = sorted(range(len(row)), key=lambda i: row[i], reverse=False) if body == "less" \
-            else [len(row) - 1 - i for i in reversed(
-                sorted(range(len(row)), key=lambda i: row[::-1][i]))]
-    order = np.moveaxis(order, -1, axis)
-    return [np.take_along_axis(x, order, axis) for x in operands]
+    rows = [np.moveaxis(x, axis, -1) for x in operands]
+    n = rows[0].shape[-1]
+    pairs = [side for x in rows for side in (x[..., :, None], x[..., None, :])]
+    less = np.broadcast_to(before(*pairs), rows[0].shape + (n,))
+    equal = ~less & ~np.swapaxes(less, -1, -2)
+    earlier = np.arange(n)[:, None] < np.arange(n)
+    place = np.moveaxis((less | (equal & earlier)).sum(-2), -1, axis)
+    made = [np.empty_like(x) for x in operands]
+    for out, x in zip(made, operands):
+        np.put_along_axis(out, place, x, axis)
+    return made
 
 
 def ranked(row, falling):
@@ -135,16 +149,18 @@ def extreme(attrs, x, falling):
     return out
 
 
-def reduce_largest(attrs, x, beside, initial, other):
-    axis, = attrs["dimensions"]
-    rows, others = np.moveaxis(x, axis, -1), np.moveaxis(beside, axis, -1)
-    value = np.full(rows.shape[:-1], initial, x.dtype)
-    index = np.full(rows.shape[:-1], other, beside.dtype)
-    for k in range(rows.shape[-1]):
-        less = value < rows[..., k]
-        value = np.where(less, rows[..., k], value)
-        index = np.where(less, others[..., k], index)
-    return [value, index]
+def reduce(attrs, body, *operands):
+    """The elements along axes joined in order, from the initial values on."""
+    n = len(operands) // 2
+    axes = sorted(attrs["dimensions"])
+    kept = [i for i in range(operands[0].ndim) if i not in axes]
+    shape = [operands[0].shape[i] for i in kept]
+    count = math.prod(operands[0].shape[i] for i in axes)
+    rows = [x.transpose(kept + axes).reshape(shape + [count]) for x in operands[:n]]
+    out = [np.full(shape, initial, x.dtype) for x, initial in zip(operands, operands[n:])]
+    for k in range(count):
+        out = body(out, [x[..., k] for x in rows])
+    return out
 
 
 def cumulate(attrs, body, x, initial):

@@ -1,15 +1,14 @@
 """Windows, convolutions and control flow in NumPy, from the specification's words."""
 import numpy as np
 
+import golden_index as index
+
 
 def spread(x, value, low, high, gaps):
     """x with gaps - 1 elements between its own and `low`, `high` ones beside them."""
-    shape = [(n - 1) * g + 1 if n else 0 for n, g in zip(x.shape, gaps)]
-    out = np.full(shape, value, x.dtype)
-    out[tuple(slice(None, None, g) for g in gaps)] = x
-    cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, shape))
-    return np.pad(out[cut], [(max(a, 0), max(b, 0)) for a, b in zip(low, high)],
-                  constant_values=value)
+    shape = [max(((n - 1) * g + 1 if n else 0) + a + b, 0)
+             for n, g, a, b in zip(x.shape, gaps, low, high)]
+    return index.spread(x, value, shape, low, gaps)
 
 
 def places(shape, window, strides, gaps):
@@ -37,7 +36,8 @@ def reduce_window(attrs, body, x, initial):
     return out
 
 
-def select_and_scatter(attrs, body, x, source, initial):
+def select_and_scatter(attrs, stays, body, x, source, initial):
+    """stays: whether of two elements, the first being the one selected so far, it stays so."""
     out = np.full(x.shape, initial, x.dtype)
     window, strides, padding = (attrs[k] for k in
                                 ("window_dimensions", "window_strides", "padding"))
@@ -46,7 +46,7 @@ def select_and_scatter(attrs, body, x, source, initial):
         for k in np.ndindex(*window):
             at = tuple(p * s + i - low for p, s, i, low in zip(place, strides, k, padding[::2]))
             if all(0 <= a < n for a, n in zip(at, x.shape)) and (best is None
-                                                                  or not x[best] >= x[at]):
+                                                                  or not stays(x[best], x[at])):
                 best = at
         if best is not None:
             out[best] = body([out[best]], [source[place]])[0]
@@ -89,28 +89,3 @@ def convolved(attrs, x, kernel, dims, rank):
                 out += np.einsum("bi...,io->bo...", seen, right[(slice(None), slice(None)) + at[2:]])
         parts.append(out)
     return np.concatenate(parts, 1).transpose(np.argsort(dims[2 * rank:]))
-
-
-def loop(body, i, x, y):
-    """`body` says whether there are turns, and which."""
-    if body == "nested":
-        while i < 5:
-            x = np.tanh(x @ y)
-            i, x = i + 1, -x if x.sum() > 0 else x
-        return [np.asarray(i, np.int32), x, y]
-    limit = {"some": 7, "none": 0}[body]
-    while i < limit:
-        i, x, y = i + 1, y, largest(x, y)
-    return [np.asarray(i, np.int32), x, y]
-
-
-def largest(x, y):
-    out = np.maximum(x, y)
-    if x.dtype.kind != "f":
-        return out
-    return np.where((x == 0) & (y == 0) & ~(np.signbit(x) & np.signbit(y)), x.dtype.type(0), out)
-
-
-def branch(op, which, add, x, y):
-    number = (0 if which else 1) if op == "if" else int(which) if 0 <= which < 3 else 2
-    return [[add(x, y), largest(x, y), x][number], y]

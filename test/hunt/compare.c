@@ -27,7 +27,8 @@ static void sample(hunt_truth *truth, uint32_t n) {
     while (truth->n_samples < n) {
         hunt_noise noise = {.random = {truth->program->seed + 977 * truth->n_samples},
                             .any = truth->n_samples,
-                            .vanishing = vanishing[truth->n_samples % 4]};
+                            .vanishing = vanishing[truth->n_samples % 4],
+                            .composite = truth->free};
         hunt_results *to = &truth->samples[truth->n_samples++];
         *to = hunt_results_new(g);
         hunt_must(hunt_run_graph(g, (const void *const *)truth->program->inputs, &noise, to));

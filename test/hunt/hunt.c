@@ -17,7 +17,7 @@ typedef struct options {
     uint64_t seed, count;
     double seconds;
     uint32_t most, failures;
-    bool coverage, apart;
+    bool coverage, apart, json;
 } options;
 
 static const struct row {
@@ -33,6 +33,16 @@ static const struct row {
      hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL},
     {"gradient", "gradients, once and twice, with differences, and on cpu", hunt_gradient_new,
      hunt_gradient_run, hunt_gradient_free, HUNT_SMOOTH},
+    {"numpy", "the reference with NumPy", hunt_numpy_new, hunt_python_run, hunt_python_free,
+     HUNT_NARROW},
+    {"torch", "the reference with PyTorch", hunt_torch_new, hunt_python_run, hunt_python_free,
+     HUNT_NARROW},
+    {"torch_gradient", "gradients with those of PyTorch's tape", hunt_torch_gradient_new,
+     hunt_python_run, hunt_python_free, HUNT_SLOPE},
+    {"python", "programs written in Python, recorded, read on the way, and replayed",
+     hunt_python_new, hunt_python_run, hunt_python_free, HUNT_NARROW},
+    {"python_gradient", "gradients of programs written in Python", hunt_python_gradient_new,
+     hunt_python_run, hunt_python_free, HUNT_SLOPE},
     {"pool", "the same in the pool that SHOAL_HUB names", hunt_pool_new, hunt_api_run,
      hunt_api_free, HUNT_ALL},
 };
@@ -129,6 +139,37 @@ static void keep(const options *o, const hunt_way *way, hunt_program *program, c
 
 /* ---- hunting ---- */
 
+/* A line that the next one takes the place of, each second, on a terminal. */
+static void progress(const char *way, const hunt_coverage *coverage, int64_t begin,
+                     uint32_t wrong) {
+    static int64_t last;
+    int64_t now = base_now();
+    if (now - last < BASE_SECOND || !isatty(STDERR_FILENO)) return;
+    last = now;
+    fprintf(stderr, "\r%s: %llu programs, %.0f a second, %u wrong ", way,
+            (unsigned long long)coverage->programs,
+            (double)coverage->programs * 1e9 / (double)(now - begin), wrong);
+}
+
+static void summarise(const options *o, const hunt_coverage *coverage, double seconds,
+                      uint32_t wrong) {
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
+    if (o->json) {
+        printf("{\"way\": \"%s\", \"seed\": %llu, \"programs\": %llu, \"nodes\": %llu, "
+               "\"seconds\": %.3f, \"wrong\": %u, ",
+               o->way, (unsigned long long)o->seed, (unsigned long long)coverage->programs,
+               (unsigned long long)coverage->nodes, seconds, wrong);
+        hunt_report_json(coverage, stdout);
+        printf("}\n");
+        return;
+    }
+    if (o->coverage) hunt_report(coverage, stdout);
+    printf("%s: %llu programs of %.1f nodes in %.1f s, %.0f a second: %u wrong\n", o->way,
+           (unsigned long long)coverage->programs,
+           (double)coverage->nodes / (double)(coverage->programs ? coverage->programs : 1), seconds,
+           (double)coverage->programs / seconds, wrong);
+}
+
 static int hunt(const options *o) {
     static hunt_coverage coverage;
     const struct row *row = row_of(o->way);
@@ -151,14 +192,11 @@ static int hunt(const options *o) {
         wrong += why != NULL;
         if (why) keep(o, &way, &program, why);
         hunt_program_fini(&program);
+        progress(way.name, &coverage, begin, wrong);
     }
     double seconds = (double)(base_now() - begin) / 1e9;
-    if (o->coverage) hunt_report(&coverage, stdout);
-    printf("%s: %llu programs of %.1f nodes in %.1f s, %.0f a second: %u wrong\n", way.name,
-           (unsigned long long)coverage.programs,
-           (double)coverage.nodes / (double)(coverage.programs ? coverage.programs : 1), seconds,
-           (double)coverage.programs / seconds, wrong);
     if (!o->apart) row->end(way.context);
+    summarise(o, &coverage, seconds, wrong);
     return wrong != 0;
 }
 
@@ -180,6 +218,20 @@ static int replay(const options *o) {
     return failed != 0;
 }
 
+/* A program from a file as ways.py is told of it. */
+static int tell(const options *o) {
+    hunt_program program;
+    char name[32];
+    if (o->n_files != 1) {
+        fprintf(stderr, "hunt: tell FILE\n");
+        return 2;
+    }
+    hunt_read(o->files[0], &program, name);
+    hunt_tell(&program, stdout);
+    hunt_program_fini(&program);
+    return 0;
+}
+
 /* ---- options ---- */
 
 static const struct argp_option known[] = {
@@ -190,6 +242,7 @@ static const struct argp_option known[] = {
     {"failures", 'f', "N", 0, "ends after so many (1)", 0},
     {"keep", 'k', "FOLDER", 0, "writes what fails there, cut down", 0},
     {"apart", 'a', NULL, 0, "each in a process of its own, as is done after a crash", 0},
+    {"json", 'j', NULL, 0, "ends with an object instead of a line of text", 0},
     {"coverage", 'c', NULL, 0, "tells which operations met which", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -204,6 +257,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case 'k': o->keep = text; break;
     case 'a': o->apart = true; break;
     case 'c': o->coverage = true; break;
+    case 'j': o->json = true; break;
     case ARGP_KEY_ARGS:
         o->way = state->argv[state->next];
         o->files = state->argv + state->next + 1;
@@ -229,12 +283,17 @@ int main(int argc, char **argv) {
     options o = {.seed = 1, .count = UINT64_MAX, .most = 30, .failures = 1};
     const struct argp parser = {known,
                                 parse,
-                                "WAY\nreplay FILE...",
+                                "WAY\nreplay FILE...\ntell FILE\nways",
                                 "Runs random programs in a way, and compares with the reference."
                                 "\v",
                                 NULL,
                                 list_ways,
                                 NULL};
     if (argp_parse(&parser, argc, argv, 0, NULL, &o)) return 2;
+    if (!strcmp(o.way, "tell")) return tell(&o);
+    if (!strcmp(o.way, "ways")) {
+        for (size_t i = 0; i < ROWS; i++) printf("%s\n", rows[i].name);
+        return 0;
+    }
     return strcmp(o.way, "replay") ? hunt(&o) : replay(&o);
 }

@@ -3,7 +3,8 @@
  *
  * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values, and
  * how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_api.c,
- * run_gradient.c; shrink.c and file.c for what failed; hunt.c is the command. */
+ * run_gradient.c, run_python.c with ways.py; shrink.c and file.c for what failed; hunt.c is the
+ * command. */
 #ifndef HUNT_HUNT_H
 #define HUNT_HUNT_H
 
@@ -42,7 +43,9 @@ typedef struct hunt_program {
 
 typedef enum hunt_style {
     HUNT_ALL,    /* every operation and element type */
+    HUNT_NARROW, /* the same, no value having many elements */
     HUNT_SMOOTH, /* float64, and operations that gradients pass through */
+    HUNT_SLOPE,  /* the same, in float32 or float64 */
 } hunt_style;
 
 typedef struct hunt_shape {
@@ -65,6 +68,10 @@ typedef struct hunt_results {
 
 hunt_results hunt_results_new(const shoal_graph *g);
 void hunt_results_fini(hunt_results *results);
+
+/* Memory for all values of a program, what its inputs hold being there. */
+void **hunt_values_new(const hunt_program *program);
+void hunt_values_free(const hunt_program *program, void ***values);
 
 /* Where rounding may differ: NULL is the reference as it is. Every result of a node is moved at
  * random, by as much as kernels may differ there; zeros lose their sign, NaN its bits. */
@@ -91,6 +98,7 @@ void hunt_put(uint8_t dtype, void *data, int64_t at, double value);
  * first needed. */
 typedef struct hunt_truth {
     const hunt_program *program;
+    bool free; /* whoever is compared may take every step in another way */
     hunt_results must;
     uint32_t n_samples;
     hunt_results samples[64];
@@ -127,6 +135,20 @@ void *hunt_pool_new(void);
 void hunt_api_free(void *context);
 const char *hunt_api_run(void *context, const hunt_program *program);
 
+/* Programs in Python (ways.py), in a process of its own: evaluated by NumPy or PyTorch, or written
+ * as users of the package write them; with gradients by PyTorch's tape and by the package's. Ends
+ * the program with exit code 77 where Python lacks what the way needs. */
+void *hunt_numpy_new(void);
+void *hunt_torch_new(void);
+void *hunt_torch_gradient_new(void);
+void *hunt_python_new(void);
+void *hunt_python_gradient_new(void);
+void hunt_python_free(void *context);
+const char *hunt_python_run(void *context, const hunt_program *program);
+/* What ways.py is told of a program: a line of JSON (the graph, the seed), then the bytes of all
+ * values. */
+void hunt_tell(const hunt_program *program, FILE *to);
+
 /* Gradients, once and twice differentiated, with differences, and on cpu. */
 void *hunt_gradient_new(void);
 void hunt_gradient_free(void *context);
@@ -156,5 +178,22 @@ typedef struct hunt_coverage {
 
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program);
 void hunt_report(const hunt_coverage *coverage, FILE *to);
+/* The same as members of a JSON object. */
+void hunt_report_json(const hunt_coverage *coverage, FILE *to);
+
+/* How a user placed a value: whole, cut along an axis or two, by what. */
+typedef enum hunt_layout {
+    HUNT_ON_ONE,
+    HUNT_ON_SEVERAL,
+    HUNT_AXIS_EQUAL,
+    HUNT_AXIS_SHARES,
+    HUNT_AXIS_CUTS,
+    HUNT_GRID_EQUAL,
+    HUNT_GRID_SHARES,
+    HUNT_GRID_CUTS,
+    HUNT_LAYOUTS
+} hunt_layout;
+/* Counted by the ways that place values, for all programs of this process. */
+extern uint64_t hunt_layouts[HUNT_LAYOUTS];
 
 #endif

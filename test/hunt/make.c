@@ -36,7 +36,7 @@ static bool is_fit(maker *m, uint32_t value) {
     for (int64_t i = 0; i < count; i++)
         good += fabs(hunt_number(type->dtype, m->at[value], i)) < most;
     /* Gradients of what is nowhere near a number tell nothing. */
-    return m->shape->style == HUNT_SMOOTH ? good == count : 2 * good >= count;
+    return make_smooth(m) ? good == count : 2 * good >= count;
 }
 
 bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
@@ -81,7 +81,7 @@ shoal_type make_shape(maker *m, uint8_t dtype, uint32_t least_rank, uint32_t mos
 
 uint8_t make_dtype(maker *m, const char *kinds) {
     uint8_t dtype = m->dtype;
-    if (m->shape->style == HUNT_SMOOTH && (!kinds || strchr(kinds, 'f'))) return SHOAL_F64;
+    if (make_smooth(m) && (!kinds || strchr(kinds, 'f'))) return m->dtype;
     for (int turn = 0; turn < 100; turn++) {
         if (!kinds || strchr(kinds, shoal_dtype_kind((shoal_dtype)dtype)))
             if (turn || MAKE_CHANCE(85)) return dtype;
@@ -112,7 +112,7 @@ static double number(maker *m, char kind, bool whole) {
 static void fill(maker *m, const shoal_type *type, void *data) {
     int64_t count = base_type_count(type);
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
-    bool whole = m->shape->style == HUNT_ALL && MAKE_CHANCE(25);
+    bool whole = !make_smooth(m) && MAKE_CHANCE(25);
     for (int64_t i = 0; i < count; i++) {
         double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
         if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(10)) {
@@ -160,7 +160,7 @@ uint32_t make_constant(maker *m, shoal_type type) {
 static bool suits(maker *m, uint32_t value, const char *kinds, uint32_t least_rank) {
     const shoal_type *type = make_type(m, value);
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
-    if (m->shape->style == HUNT_SMOOTH && kind == 'f' && type->dtype != SHOAL_F64) return false;
+    if (make_smooth(m) && kind == 'f' && type->dtype != m->dtype) return false;
     return type->rank >= least_rank && (!kinds || strchr(kinds, kind));
 }
 
@@ -243,7 +243,7 @@ uint32_t make_like(maker *m, shoal_type want) {
     for (size_t i = m->usable.count; i-- > 0 && n < 16;)
         if (same_type(make_type(m, m->usable.data[i]), &want)) found[n++] = m->usable.data[i];
     if (n && MAKE_CHANCE(60)) return found[MAKE_BELOW(n)];
-    bool smooth = m->shape->style == HUNT_SMOOTH;
+    bool smooth = make_smooth(m);
     const char *kinds = want.dtype == SHOAL_BOOL ? "b" : smooth ? "f" : "iuf";
     if (smooth && shoal_dtype_kind((shoal_dtype)want.dtype) != 'f') return make_constant(m, want);
     for (int turn = 0; m->usable.count && turn < 4 && MAKE_CHANCE(80); turn++) {
@@ -256,6 +256,50 @@ uint32_t make_like(maker *m, shoal_type want) {
     }
     if (n && MAKE_CHANCE(70)) return found[MAKE_BELOW(n)];
     return MAKE_CHANCE(80) ? make_input(m, want) : make_constant(m, want);
+}
+
+uint32_t make_view(maker *m, shoal_type want) {
+    int64_t axes[SHOAL_MAX_RANK], start[SHOAL_MAX_RANK], limit[SHOAL_MAX_RANK],
+        stride[SHOAL_MAX_RANK];
+    shoal_type whole = want;
+    uint32_t x, out;
+    make_permutation(m, want.rank, axes);
+    if (want.rank && MAKE_CHANCE(25)) { /* some axes repeated */
+        int64_t kept[SHOAL_MAX_RANK];
+        uint32_t n = 0;
+        whole.rank = 0;
+        for (uint32_t i = 0; i < want.rank; i++) {
+            if (MAKE_CHANCE(40)) continue;
+            kept[n++] = i;
+            whole.dims[whole.rank++] = want.dims[i];
+        }
+        x = make_like(m, whole);
+        shoal_attr attrs[] = {MAKE_INTS(BROADCAST_DIMENSIONS, kept, n),
+                              MAKE_INTS(SHAPE, want.dims, want.rank)};
+        return make_node(m, GRAPH_BROADCAST_IN_DIM, &x, 1, attrs, 2, NULL, 0, &out)
+                   ? out
+                   : make_like(m, want);
+    }
+    /* A part of something larger, whose axes are then turned. */
+    for (uint32_t i = 0; i < want.rank; i++) {
+        bool all = MAKE_CHANCE(50);
+        start[i] = all ? 0 : MAKE_BELOW(3);
+        stride[i] = all ? 1 : 1 + MAKE_BELOW(3);
+        int64_t length = want.dims[axes[i]];
+        limit[i] = length ? start[i] + (length - 1) * stride[i] + 1 : start[i];
+        whole.dims[i] = limit[i] + (all ? 0 : MAKE_BELOW(3));
+    }
+    if (base_type_count(&whole) > m->elements) return make_like(m, want);
+    x = make_like(m, whole);
+    shoal_attr slice[] = {MAKE_INTS(START_INDICES, start, want.rank),
+                          MAKE_INTS(LIMIT_INDICES, limit, want.rank),
+                          MAKE_INTS(STRIDES, stride, want.rank)};
+    if (!make_node(m, GRAPH_SLICE, &x, 1, slice, 3, NULL, 0, &x)) return make_like(m, want);
+    int64_t back[SHOAL_MAX_RANK];
+    for (uint32_t i = 0; i < want.rank; i++) back[axes[i]] = i;
+    shoal_attr order = MAKE_INTS(PERMUTATION, back, want.rank);
+    return make_node(m, GRAPH_TRANSPOSE, &x, 1, &order, 1, NULL, 0, &out) ? out
+                                                                          : make_like(m, want);
 }
 
 uint32_t make_scalar(maker *m, uint8_t dtype) { return make_like(m, (shoal_type){.dtype = dtype}); }
@@ -402,8 +446,7 @@ static uint16_t any_op(maker *m) {
 static bool is_wanted(const maker *m, uint16_t op) {
     if (m->body && makers[op].make == make_control) return false;
     /* The gradient of reduce_precision is that of the number itself, which differences deny. */
-    return m->shape->style != HUNT_SMOOTH ||
-           (graph_op(op)->gradient && op != GRAPH_REDUCE_PRECISION);
+    return !make_smooth(m) || (graph_op(op)->gradient && op != GRAPH_REDUCE_PRECISION);
 }
 
 void make_some(maker *m, uint32_t n) {
@@ -419,9 +462,10 @@ static void set_extents(maker *m) {
     bool wide = MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
     m->elements = wide ? 1 << 17 : MAKE_CHANCE(20) ? 1 << 12 : 1 << 9;
     /* Gradients of products along an axis take its square. */
-    if (m->shape->style == HUNT_SMOOTH) m->elements = 1 << 7;
+    if (make_smooth(m)) m->elements = 1 << 7;
     for (int i = 0; i < MAKE_EXTENTS; i++) {
-        m->extents[i] = MAKE_CHANCE(75) ? small[MAKE_BELOW(12)] : middle[MAKE_BELOW(6)];
+        m->extents[i] = MAKE_CHANCE(m->elements == 1 << 12 ? 55 : 75) ? small[MAKE_BELOW(12)]
+                                                                      : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
     }
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
@@ -485,9 +529,9 @@ void hunt_make(uint64_t seed, const hunt_shape *shape, hunt_program *out) {
     base_arena_init(&arena, 0);
     maker m = {.random = {seed}, .shape = shape, .arena = &arena};
     for (int i = 0; i < 3; i++) hunt_next(&m.random);
-    m.wild = shape->style == HUNT_ALL && hunt_chance(&m.random, 10);
-    m.dtype =
-        shape->style == HUNT_SMOOTH ? SHOAL_F64 : dtypes[hunt_below(&m.random, sizeof dtypes)];
+    m.wild = !make_smooth(&m) && hunt_chance(&m.random, 10);
+    m.dtype = make_smooth(&m) ? SHOAL_F64 : dtypes[hunt_below(&m.random, sizeof dtypes)];
+    if (shape->style == HUNT_SLOPE && seed % 2) m.dtype = SHOAL_F32;
     set_extents(&m);
     hunt_must(graph_new(0, &m.g));
     for (uint32_t i = 1 + hunt_below(&m.random, 3); i-- > 0;)

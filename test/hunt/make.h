@@ -26,6 +26,9 @@ static inline const shoal_type *make_type(const maker *m, uint32_t value) {
     return &graph_data(m->g)->values[value].type;
 }
 
+/* Whether gradients will pass through. */
+static inline bool make_smooth(const maker *m) { return m->shape->style >= HUNT_SMOOTH; }
+
 /* Appends a node if it can be inferred and its values are fit to go on with; false: it is not
  * there, or nobody will read it. */
 bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
@@ -47,6 +50,8 @@ uint8_t make_dtype(maker *m, const char *kinds);
 uint32_t make_any(maker *m, const char *kinds, uint32_t least_rank);
 /* A value of just this type: one that is there, or made from one, or new. */
 uint32_t make_like(maker *m, shoal_type want);
+/* The same as a part of another, turned, or repeated: what lies with strides. */
+uint32_t make_view(maker *m, shoal_type type);
 uint32_t make_scalar(maker *m, uint8_t dtype);
 uint32_t make_input(maker *m, shoal_type type);
 uint32_t make_constant(maker *m, shoal_type type);

@@ -175,7 +175,7 @@ static bool turn_pairs(maker *m, uint16_t op) {
     in[0] = make_like(m, type);
     in[1] = make_like(
         m, (shoal_type){.dtype = make_dtype(m, "iu"), .rank = 1, .dims = {type.dims[axis]}});
-    if (MAKE_CHANCE(30) && (m->shape->style == HUNT_ALL))
+    if (MAKE_CHANCE(30) && !make_smooth(m))
         in[n++] = make_like(
             m, (shoal_type){.dtype = SHOAL_F32, .rank = 1, .dims = {type.dims[last] / 2}});
     shoal_attr attrs[3] = {graph_int(SHOAL_ATTR_DIMENSION, axis)};

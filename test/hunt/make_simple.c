@@ -291,7 +291,7 @@ bool make_reduce(maker *m, uint16_t op) {
     make_permutation(m, type.rank, axes);
     shoal_attr along = MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(type.rank + 1u));
     const shoal_graph *body;
-    bool smooth = m->shape->style == HUNT_SMOOTH;
+    bool smooth = make_smooth(m);
     if (!smooth && MAKE_CHANCE(10)) {
         shoal_type beside = type;
         beside.dtype = make_dtype(m, "iu");
@@ -337,7 +337,8 @@ bool make_dot(maker *m, uint16_t op) {
         lists[2 * joined + 1][counts[joined]++] = order[i];
     }
     if (base_type_count(&rhs) > m->elements) return false;
-    in[1] = make_like(m, rhs);
+    if (MAKE_CHANCE(20)) in[0] = make_view(m, lhs);
+    in[1] = MAKE_CHANCE(35) ? make_view(m, rhs) : make_like(m, rhs);
     shoal_attr attrs[] = {MAKE_INTS(LHS_BATCHING_DIMENSIONS, lists[0], counts[0]),
                           MAKE_INTS(RHS_BATCHING_DIMENSIONS, lists[1], counts[0]),
                           MAKE_INTS(LHS_CONTRACTING_DIMENSIONS, lists[2], counts[1]),

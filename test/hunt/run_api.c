@@ -19,8 +19,7 @@ typedef struct pool {
 typedef struct apis {
     pool pools[MOST_WORKERS];
     uint32_t n_pools;
-    bool changes;                        /* workers may come and go */
-    uint64_t whole, copies, cuts, grids; /* layouts that were chosen */
+    bool changes; /* workers may come and go */
     char why[512];
 } apis;
 
@@ -84,9 +83,6 @@ void *hunt_pool_new(void) {
 void hunt_api_free(void *context) {
     apis *a = context;
     for (uint32_t i = 0; i < a->n_pools; i++) shoal_session_close(&a->pools[i].session);
-    printf("layouts: %llu on one slot, %llu copies, %llu cut along one axis, %llu grids\n",
-           (unsigned long long)a->whole, (unsigned long long)a->copies, (unsigned long long)a->cuts,
-           (unsigned long long)a->grids);
     free(a);
 }
 
@@ -117,20 +113,21 @@ static bool place(run *r, shoal_tensor **x) {
     }
     if (CHANCE(40)) n = 1 + BELOW(n);
     shoal_layout layout = {.size = sizeof layout, .slots = slots, .n_slots = n};
+    hunt_layout kind;
     if (!type->rank || CHANCE(25)) { /* whole, on one or on several */
         layout.n_slots = CHANCE(50) ? 1 : n;
-        *(layout.n_slots == 1 ? &r->apis->whole : &r->apis->copies) += 1;
+        kind = layout.n_slots == 1 ? HUNT_ON_ONE : HUNT_ON_SEVERAL;
     } else {
         uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, boxes = n;
         for (uint32_t i = 0; i < type->rank; i++) parts[i] = 1;
+        kind = HUNT_AXIS_EQUAL;
         if (n >= 4 && other != axis && CHANCE(50)) {
+            kind = HUNT_GRID_EQUAL;
             parts[other] = 2;
             boxes = n / 2 * 2;
             parts[axis] = boxes / 2;
-            r->apis->grids++;
         } else {
             parts[axis] = n;
-            r->apis->cuts++;
         }
         layout.n_slots = boxes;
         layout.parts = parts;
@@ -147,7 +144,11 @@ static bool place(run *r, shoal_tensor **x) {
             layout.cuts = cuts;
         else if (CHANCE(80))
             layout.weights = weights;
+        kind += layout.cuts      ? HUNT_AXIS_CUTS - HUNT_AXIS_EQUAL
+                : layout.weights ? HUNT_AXIS_SHARES - HUNT_AXIS_EQUAL
+                                 : 0;
     }
+    hunt_layouts[kind]++;
     shoal_tensor *placed;
     if (!fine(r, "place", shoal_place(*x, &layout, &placed))) {
         r->misplaced = true;

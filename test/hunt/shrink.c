@@ -25,21 +25,9 @@ typedef struct change {
     uint32_t from, to; /* who reads `from` reads `to` instead */
 } change;
 
-static void free_values(shrinker *s) {
-    uint32_t n = graph_data(s->now.graph)->n_values;
-    for (uint32_t v = 0; s->values && v < n; v++) free(s->values[v]);
-    free(s->values);
-    s->values = NULL;
-}
-
 static void compute_values(shrinker *s) {
     const shoal_graph *g = graph_data(s->now.graph);
-    s->values = hunt_alloc((g->n_values + 1) * sizeof *s->values);
-    for (uint32_t v = 0; v < g->n_values; v++)
-        s->values[v] = hunt_alloc((size_t)base_type_bytes(&g->values[v].type));
-    for (uint32_t i = 0; i < g->n_inputs; i++)
-        memcpy(s->values[g->inputs[i]], s->now.inputs[i],
-               (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+    s->values = hunt_values_new(&s->now);
     for (uint32_t n = 0; n < g->n_nodes; n++)
         hunt_must(hunt_run_node(g, &g->nodes[n], s->values, NULL));
 }
@@ -113,7 +101,7 @@ static bool take(shrinker *s, hunt_program *candidate) {
         hunt_program_fini(candidate);
         return false;
     }
-    free_values(s);
+    hunt_values_free(&s->now, &s->values);
     hunt_program_fini(&s->now);
     s->now = *candidate;
     compute_values(s);
@@ -122,6 +110,13 @@ static bool take(shrinker *s, hunt_program *candidate) {
 
 static bool try_change(shrinker *s, change c) {
     hunt_program candidate = rebuild(s, &c);
+    uint32_t before = graph_data(s->now.graph)->n_nodes,
+             after = graph_data(candidate.graph)->n_nodes;
+    bool rewired = c.input != GRAPH_NO_VALUE || c.from != GRAPH_NO_VALUE;
+    if (rewired && after == before) { /* of nothing that anybody reads: it would go on for ever */
+        hunt_program_fini(&candidate);
+        return false;
+    }
     return take(s, &candidate);
 }
 
@@ -130,7 +125,8 @@ static bool fewer_outputs(shrinker *s) {
     const shoal_graph *g = graph_data(s->now.graph);
     uint32_t last = g->outputs[0];
     for (uint32_t v = 0; v < g->n_values; v++) {
-        if (g->values[v].node == SHOAL_NO_NODE || (g->n_outputs == 1 && v == last)) continue;
+        if (g->n_outputs == 1 && v >= last) break; /* else two that fail would take turns */
+        if (g->values[v].node == SHOAL_NO_NODE) continue;
         change c = {&v, 1, GRAPH_NO_VALUE, GRAPH_NO_VALUE, GRAPH_NO_VALUE};
         if (try_change(s, c)) return true;
     }
@@ -215,7 +211,7 @@ void hunt_shrink(const hunt_way *way, hunt_program *program, double seconds) {
     while (plainer_inputs(&s, done)) {
     }
     free(done);
-    free_values(&s);
+    hunt_values_free(&s.now, &s.values);
     hunt_program_fini(program);
     *program = s.now;
 }

@@ -92,6 +92,24 @@ void hunt_results_fini(hunt_results *results) {
     *results = (hunt_results){0};
 }
 
+void **hunt_values_new(const hunt_program *program) {
+    const shoal_graph *g = graph_data(program->graph);
+    void **values = hunt_alloc((g->n_values + 1) * sizeof *values);
+    for (uint32_t v = 0; v < g->n_values; v++)
+        values[v] = hunt_alloc((size_t)base_type_bytes(&g->values[v].type));
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        memcpy(values[g->inputs[i]], program->inputs[i],
+               (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+    return values;
+}
+
+void hunt_values_free(const hunt_program *program, void ***values) {
+    for (uint32_t v = 0; *values && v < graph_data(program->graph)->n_values; v++)
+        free((*values)[v]);
+    free(*values);
+    *values = NULL;
+}
+
 void hunt_program_fini(hunt_program *program) {
     for (uint32_t i = 0; i < program->n_inputs; i++) free(program->inputs[i]);
     free(program->inputs);

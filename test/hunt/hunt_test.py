@@ -1,0 +1,61 @@
+"""hunt.py as people use it; the programs that it prints, run."""
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "conformance")]
+
+import golden  # noqa: E402
+import ways  # noqa: E402
+
+HUNT = pathlib.Path(os.environ["HUNT"])
+CORPUS = sorted((HERE / "corpus").glob("*.mlir"))
+
+
+def run(*arguments, status=0):
+    done = subprocess.run([sys.executable, HERE / "hunt.py", "--hunt", HUNT, *map(str, arguments)],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def test_table(tmp_path):
+    lines = run("cpu", "numpy", "--count", 50, "--seed", 1, "--keep", tmp_path).stdout.splitlines()
+    assert lines[1] == "seed 1" and lines[2].split()[:2] == ["way", "programs"]
+    assert [line.split()[:2] for line in lines[3:]] == [["cpu", "50"], ["numpy", "50"]]
+    assert [line.split()[4] for line in lines[3:]] == ["0", "0"]  # wrong
+
+
+def test_json(tmp_path):
+    row = json.loads(run("api", "--count", 50, "--seed", 1, "--json", "--keep", tmp_path).stdout)
+    assert row["way"] == "api" and row["programs"] == 50 and row["wrong"] == 0
+    assert sum(row["operations"].values()) == row["nodes"] and row["layouts"]["on one"] > 0
+
+
+def test_an_unknown_way():
+    assert "there is no way 'gpu'; there are: cpu api" in run("gpu", status=2).stderr
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_show(file, tmp_path):
+    """A failure as Python is a program that runs, and gives what NumPy gives for the same graph."""
+    text = run("show", file).stdout
+    script = text[text.index("# as Python"):]
+    place = tmp_path / "program.py"
+    place.write_text(script)
+    subprocess.run([sys.executable, place], check=True, stdout=subprocess.DEVNULL)
+    if "gradient" in file.stem:
+        return
+    told = subprocess.run([HUNT, "tell", file], stdout=subprocess.PIPE, check=True).stdout
+    program = ways.Program(io.BytesIO(told))
+    results = []
+    exec(script.replace("print(result)", "results.append(result.numpy())"), {"results": results})
+    for result, must in zip(results, golden.run(program.graph, program.inputs), strict=True):
+        np.testing.assert_allclose(result, must, rtol=1e-5, atol=1e-6)
