@@ -56,6 +56,9 @@ typedef struct hunt_shape {
 void hunt_make(uint64_t seed, const hunt_shape *shape, hunt_program *out);
 void hunt_program_fini(hunt_program *program);
 hunt_program hunt_copy(const hunt_program *program);
+/* A copy in which these values, as the reference computes them, are inputs, behind those there are.
+ */
+hunt_program hunt_cut(const hunt_program *program, const uint32_t *values, uint32_t n);
 
 /* ---- the truth ---- */
 

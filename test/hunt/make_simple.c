@@ -1,6 +1,7 @@
 /* Nodes that are elementwise, create, move, reduce or multiply. */
 #include "make.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- element by element ---- */
@@ -271,11 +272,23 @@ static const shoal_graph *magnitude_body(maker *m, uint8_t dtype) {
     return graph_data(body);
 }
 
+/* The element by which a body changes nothing, as far as the type has one; 0 for any other body. */
+static void identity(uint16_t op, uint8_t dtype, void *out) {
+    bool is_float = shoal_dtype_kind((shoal_dtype)dtype) == 'f', is_bool = dtype == SHOAL_BOOL;
+    if (op == GRAPH_MULTIPLY || (is_bool && (op == GRAPH_AND || op == GRAPH_MINIMUM)))
+        hunt_put(dtype, out, 0, 1);
+    else if (is_float && (op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM))
+        hunt_put(dtype, out, 0, op == GRAPH_MAXIMUM ? -INFINITY : INFINITY);
+    else if (op == GRAPH_AND || op == GRAPH_MINIMUM)
+        memset(out, 0x7f, 8);
+}
+
 /* What a body changes nothing by, or any number. */
-static uint32_t initial(maker *m, uint8_t dtype) {
+static uint32_t initial(maker *m, uint8_t dtype, const shoal_graph *body) {
     if (MAKE_CHANCE(50)) return make_scalar(m, dtype);
     char zero[8] = {0};
     uint32_t out;
+    identity(graph_body_op(body), dtype, zero);
     shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, zero, shoal_dtype_size((shoal_dtype)dtype)),
                           graph_ints(SHOAL_ATTR_SHAPE, NULL, 0),
                           graph_int(SHOAL_ATTR_DTYPE, dtype)};
@@ -297,7 +310,7 @@ bool make_reduce(maker *m, uint16_t op) {
         beside.dtype = make_dtype(m, "iu");
         body = larger_body(m, type.dtype, beside.dtype);
         in[1] = make_like(m, beside);
-        in[3] = initial(m, beside.dtype);
+        in[3] = initial(m, beside.dtype, body);
         n = 2;
     } else if (!smooth && strchr("if", shoal_dtype_kind((shoal_dtype)type.dtype)) &&
                MAKE_CHANCE(10)) {
@@ -305,7 +318,7 @@ bool make_reduce(maker *m, uint16_t op) {
     } else {
         body = make_join(m, type.dtype, MAKE_CHANCE(60));
     }
-    in[n] = initial(m, type.dtype);
+    in[n] = initial(m, type.dtype, body);
     return make_node(m, op, in, 2 * n, &along, 1, &body, 1, &out);
 }
 

@@ -256,7 +256,7 @@ def part(start, stop, stride, length, chance):
 def slices(n):
     parts = list(zip(n.attrs["start_indices"], n.attrs["limit_indices"], n.attrs["strides"],
                      n.kinds[0][1]))
-    key = ", ".join(part(*p, n.chance) for p in parts)
+    key = ", ".join(part(*p, n.chance) for p in parts) or "..."
     cut = [i for i, (start, stop, stride, length) in enumerate(parts) if (start, stop, stride) != (0, length, 1)]
     made = [f"{n.x[0]}[{key}]"]
     if len(cut) == 1:
@@ -293,13 +293,15 @@ def reduced(n):
 
 def reduce(n):
     (axes, count), op, x = reduced(n), n.only(), n.x[0]
-    if len(n.kinds) != 2 or op not in ("add", "multiply", "maximum", "minimum"):
+    if len(n.kinds) != 2:
         return []
     first = n.x[1]
-    if n.dtype == "bool":
-        if n.torch or op in ("maximum", "minimum"):
-            return []
-        return [f"{x}.{'any' if op == 'add' else 'all'}({tuple(axes)}) {'|' if op == 'add' else '&'} {first}"]
+    if n.dtype == "bool" and not n.torch:
+        word, sign = {"add": ("any", "|"), "maximum": ("any", "|"), "or": ("any", "|"), "multiply": ("all", "&"),
+                      "minimum": ("all", "&"), "and": ("all", "&")}.get(op, (None, None))
+        return [f"{x}.{word}({tuple(axes)}) {sign} {first}"] if word else []
+    if n.dtype == "bool" or op not in ("add", "multiply", "maximum", "minimum"):
+        return []
     none = op == "add" and n.number(1) in ("0", "0.0", "-0.0") or \
         op == "multiply" and n.number(1) in ("1", "1.0")
     typed = f"dtype={n.named(n.dtype)}"

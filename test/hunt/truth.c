@@ -130,6 +130,28 @@ hunt_program hunt_copy(const hunt_program *program) {
     return copy;
 }
 
+hunt_program hunt_cut(const hunt_program *program, const uint32_t *values, uint32_t n) {
+    const shoal_graph *g = graph_data(program->graph);
+    hunt_program cut = *program;
+    void **data = hunt_values_new(program);
+    uint32_t *inputs = hunt_alloc((g->n_inputs + n + 1) * sizeof *inputs);
+    memcpy(inputs, g->inputs, g->n_inputs * sizeof *inputs);
+    memcpy(inputs + g->n_inputs, values, n * sizeof *inputs);
+    for (uint32_t i = 0; i < g->n_nodes; i++) hunt_must(hunt_run_node(g, &g->nodes[i], data, NULL));
+    cut.n_inputs = g->n_inputs + n;
+    cut.inputs = hunt_alloc((cut.n_inputs + 1) * sizeof *cut.inputs);
+    for (uint32_t i = 0; i < cut.n_inputs; i++) {
+        size_t bytes = (size_t)base_type_bytes(&g->values[inputs[i]].type);
+        cut.inputs[i] = hunt_alloc(bytes);
+        memcpy(cut.inputs[i], data[inputs[i]], bytes);
+    }
+    hunt_must(graph_new(0, &cut.graph));
+    hunt_must(graph_extract(g, inputs, cut.n_inputs, g->outputs, g->n_outputs, cut.graph));
+    hunt_values_free(program, &data);
+    free(inputs);
+    return cut;
+}
+
 /* ---- noise ---- */
 
 static bool is_float(uint8_t dtype) { return shoal_dtype_kind((shoal_dtype)dtype) == 'f'; }

@@ -2,8 +2,9 @@
 
 It is told of a program by a line of JSON (the graph, as test/conformance/describe.c writes it, and the
 seed), then the bytes of all values, as the reference computes them, and of the weights of results. It
-answers with lines: "results HOW", the bytes of all results following, which the command compares;
-"wrong WHY"; "none WHY" where there is nothing to compare; and "done".
+answers with lines: "given NUMBERS", the values that were not computed, but taken as they came; "results
+HOW", the bytes of all results following, which the command compares; "wrong WHY"; "none WHY" where there
+is nothing to compare; and "done".
 """
 import contextlib
 import json
@@ -55,7 +56,7 @@ class Answer:
         self.stream = stream
 
     def _line(self, text):
-        self.stream.write(" ".join(str(text).split("\n")).encode()[:400] + b"\n")
+        self.stream.write(" ".join(str(text).split("\n")).encode()[:2000] + b"\n")
 
     def results(self, how, arrays, kinds):
         """Arrays, in golden.py's form, that the command is to compare."""
@@ -66,6 +67,10 @@ class Answer:
         self._line(f"results {how}")
         for array, (name, _) in zip(arrays, kinds):
             self.stream.write(golden.encode(array, name))
+
+    def given(self, values):
+        """The numbers of values that what follows takes as they came."""
+        self._line("given " + " ".join(map(str, values)))
 
     def wrong(self, why):
         """A failure that is no number."""
@@ -157,8 +162,9 @@ class Torch:
 
     def values(self, program, answer):
         """The values of the results."""
-        names, _ = self.run(program)
+        names, given = self.run(program)
         outputs = program.graph["outputs"]
+        answer.given(given)
         made = [self.numpy(names[f"v{v}"]) if f"v{v}" in names else program.values[v] for v in outputs]
         answer.results("PyTorch", made, program.kinds(outputs))
 
@@ -268,12 +274,13 @@ class Package:
                     for x in function(*self.operands(program, spelled, True)):
                         x.numpy()
                 made = function(*self.operands(program, spelled))
+            answer.given(spelled.given)
             self.check(answer, how, made, kinds)
 
     def replayed(self, program, spelled, function):
-        """The third call of a function that is recorded at the second."""
+        """The fourth call of a function that is recorded at the second."""
         function = self.shoal.compile(function, replay=True)
-        calls = [self.operands(program, spelled, True) for _ in range(2)] + [self.operands(program, spelled)]
+        calls = [self.operands(program, spelled, True) for _ in range(3)] + [self.operands(program, spelled)]
         late = self.chosen.random() < 0.5
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -302,7 +309,7 @@ class Package:
             asked = self.asking(function, leaves, outputs, graph, how)
             if how == "grad, replayed":
                 asked = self.shoal.compile(asked, replay=True)
-                for _ in range(2):
+                for _ in range(3):
                     asked(self.operands(program, spelled, True), weights)
             found = asked(list(operands.values()), weights)
             made = [self.tensor(np.zeros(graph["values"][v][1]), graph["values"][v][0]) if x is None else x
