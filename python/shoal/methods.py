@@ -309,8 +309,12 @@ class Operations:
         x = self
         for bound, below in ((min, True), (max, False)):
             if bound is not None:
+                number = isinstance(bound, (int, float)) and bound == bound
                 x, bound = x._alike(x._coerce(bound))
-                x = _shoal.select(x < bound if below else x > bound, bound, x)
+                beyond = x < bound if below else x > bound
+                if not number and is_floating(x.dtype):
+                    beyond = beyond | (bound != bound)  # a bound that is NaN is what comes out
+                x = _shoal.select(beyond, bound, x)
         return x if out is None else out._take(x)
 
     def clamp_min(self, min):

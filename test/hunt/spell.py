@@ -99,6 +99,8 @@ def unary(n):
     name, everywhere = UNARY[n.op]
     if n.torch and not everywhere:
         return []
+    if n.op == "sign" and n.is_float and np.isnan(n.values[n.numbers[0]].astype(float)).any():
+        return applied(n)  # torch's sign of NaN is 0
     made = [f"{n.x[0]}.{name}()", f"t.{name}({n.x[0]})"]
     if name in IN_PLACE:
         made.append(f"{{y}} = {n.x[0]}.clone()\n{{y}}.{name}_()")
@@ -318,7 +320,7 @@ def reduce(n):
             for axis in sorted(axes, reverse=True):
                 x = f"{x}.prod({axis}, {typed})"
             return [f"{x} * {first}"]
-        made = f"{x}.prod({tuple(axes)})" if axes else x
+        made = f"{x}.prod({tuple(axes)}, {typed})" if axes else x
         return [f"{made} * {first}"] + [made] * none
     if not count:
         return [f"{first}.broadcast_to({n.shape})"]
@@ -494,7 +496,7 @@ def cumulate(n):
     words = {"add": ("cumsum", "+"), "multiply": ("cumprod", "*")}
     if op not in words or n.dtype == "bool" or n.torch and not n.is_float:
         return []
-    return [f"{n.x[0]}.{words[op][0]}(dim={axis}) {words[op][1]} {n.x[1]}"]
+    return [f"{n.x[0]}.{words[op][0]}(dim={axis}, dtype={n.named(n.dtype)}) {words[op][1]} {n.x[1]}"]
 
 
 def convolution(n):
