@@ -40,6 +40,8 @@ stage layouts "$build" --repeat "$(count 200)" layouts lower
 SHOAL_ROUNDS=$(count 1000) stage recovery "$build" recovery recovery_zmq
 # An hour of full load, over both transports.
 SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
+# Small faults, planted one at a time, each of which the hunt has to find.
+SHOAL_PLANTED=$([ "$part" -gt 1 ] && echo 3 || echo 0) stage planted "$build" --suite planted
 # Everything else, again and again.
-stage again "$build" --no-suite check --no-suite fuzz --repeat "$(count "${REPEAT:-20}")"
+stage again "$build" --no-suite check --no-suite fuzz --no-suite planted --repeat "$(count "${REPEAT:-20}")"
 exec "$tools/summary.py" $verdicts
