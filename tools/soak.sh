@@ -60,6 +60,8 @@ SHOAL_MALICE_SECONDS=$(count 120) stage malice "$build" malice
 SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interrupt "$build" interrupt
 # An hour of full load, over both transports.
 SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
+# Small faults, planted one at a time, each of which the hunt has to find.
+SHOAL_PLANTED=$([ "$part" -gt 1 ] && echo 3 || echo 0) stage planted "$build" --suite planted
 # Everything else, again and again.
-stage again "$build" --no-suite check --no-suite fuzz --repeat "$(count "${REPEAT:-20}")"
+stage again "$build" --no-suite check --no-suite fuzz --no-suite planted --repeat "$(count "${REPEAT:-20}")"
 exec "$tools/summary.py" $verdicts

@@ -311,7 +311,8 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
     if (!is_float(dtype)) return;
     for (int64_t i = 0; i < base_type_count(ref_output(call)); i++) {
         double size, away = fabs(distance(call, i, &size));
-        if (away == 0 || !(away <= 64 * unit_of(dtype) * (equality ? size + 1 : size))) continue;
+        if (away == 0 || !isfinite(size)) continue;
+        if (!(away <= 64 * unit_of(dtype) * (equality ? size + 1 : size))) continue;
         bool zero = hunt_chance(&noise->random, noise->vanishing);
         if (equality)
             ((bool *)call->outputs[0])[i] = zero == !strcmp(way->u.string, "EQ");

@@ -262,6 +262,18 @@ def test_gather_of_a_shorter_index():
         x.gather(1, np.zeros((5, 2), "int64"))
 
 
+@pytest.mark.parametrize("shape", [(0,), (1, 8, 0), (1, 0, 3), (0, 0)])
+def test_along_an_axis_of_nothing(shape):
+    a = np.zeros(shape, "float32")
+    x = shoal.tensor(a)
+    for axis in range(a.ndim):
+        order = x.argsort(axis)
+        same(order, np.argsort(a, axis))
+        same(x.take_along(order, axis), a)
+        same(x.gather(axis, order), a)
+        same(x.sort(axis).values, a)
+
+
 def test_rows_at_indices():
     a, rows = RNG.standard_normal((5, 3)).astype("f4"), RNG.standard_normal((2, 3)).astype("f4")
     x = shoal.tensor(a)

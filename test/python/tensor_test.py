@@ -47,6 +47,14 @@ def test_layouts_of_memory():
         same(shoal.from_numpy(view), view)
 
 
+def test_numbers_of_numpy():
+    """They keep their element type, as in torch; float64 is a Python float as well."""
+    for number in (np.float64(1e300), np.float32(0.1), np.float16(2), np.int64(-3), np.uint8(7), np.bool_(True)):
+        tensor = shoal.tensor(number)
+        assert tensor.dtype == number.dtype.name and tensor.shape == () and tensor.item() == number.item()
+    assert shoal.tensor(0.5).dtype == "float32"
+
+
 def test_nested_lists():
     assert shoal.tensor([[1, 2], [3, 4]]).dtype == "int64"
     assert shoal.tensor([1, 2.5]).dtype == "float32"

@@ -109,14 +109,21 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--scratch", type=pathlib.Path, default=ROOT / "build/planted",
                          help="where the copy is kept (build/planted)")
-    options.add_argument("--sample", type=int, default=int(os.environ.get("SHOAL_PLANTED", "0")),
-                         help="so many of them, chosen by the seed (SHOAL_PLANTED, or all)")
+    options.add_argument("--sample", type=int, help="so many of them, chosen by the seed (all)")
+    options.add_argument("--test", action="store_true",
+                         help="SHOAL_PLANTED says how many, 0 all; without it this is a test that is skipped")
     options.add_argument("--only", help="those whose name, file or way has this in it")
     options.add_argument("--seconds", type=float, default=60, help="for each (60)")
     options.add_argument("--seed", type=int, default=1, help="of the sample, and of the programs (1)")
     options.add_argument("--json", action="store_true", help="one object per fault instead of the table")
     given = options.parse_args()
     chosen = faults()
+    if given.test and "SHOAL_PLANTED" not in os.environ:
+        print(f"SKIP: {len(chosen)} faults could be planted, in a tree that is compiled for that: SHOAL_PLANTED=N "
+              "takes N of them, 0 all")
+        return 77
+    if given.test:
+        given.sample = int(os.environ["SHOAL_PLANTED"])
     if given.only:
         chosen = [f for f in chosen if given.only in f["name"] + f["file"] + f["way"]]
     if given.sample:
