@@ -135,7 +135,7 @@ hunt_program hunt_cut(const hunt_program *program, const uint32_t *values, uint3
     hunt_program cut = *program;
     void **data = hunt_values_new(program);
     uint32_t *inputs = hunt_alloc((g->n_inputs + n + 1) * sizeof *inputs);
-    memcpy(inputs, g->inputs, g->n_inputs * sizeof *inputs);
+    for (uint32_t i = 0; i < g->n_inputs; i++) inputs[i] = g->inputs[i];
     memcpy(inputs + g->n_inputs, values, n * sizeof *inputs);
     for (uint32_t i = 0; i < g->n_nodes; i++) hunt_must(hunt_run_node(g, &g->nodes[i], data, NULL));
     cut.n_inputs = g->n_inputs + n;
