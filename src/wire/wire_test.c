@@ -294,11 +294,13 @@ static void test_speed(void **state) {
     start(&s, "b", NULL);
     connect_to(&s, "shm:fast");
     double best = 0;
-    uint8_t *block = malloc(BLOCK);
-    a.take = malloc(BLOCK);
-    assert_true(block && a.take);
+    uint8_t *block = malloc(BLOCK), *taken = malloc(BLOCK);
+    assert_true(block && taken);
     memset(block, 1, BLOCK);
-    memset(a.take, 1, BLOCK);
+    memset(taken, 1, BLOCK);
+    pthread_mutex_lock(&a.peer->pump); /* which handlers are called under */
+    a.take = taken;
+    pthread_mutex_unlock(&a.peer->pump);
     for (int i = 0; i < 8; i++) {
         uint64_t before = a.finished;
         then = base_now();
