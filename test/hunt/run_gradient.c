@@ -181,11 +181,12 @@ static bool node_is_singular(const shoal_graph *g, const shoal_node *node,
 /* Whether a node is a stair with steps so small that differences take it for a slope. */
 static bool node_is_stair(const shoal_graph *g, const shoal_node *node,
                           const hunt_results *values) {
-    if (node->op != GRAPH_REMAINDER) return false;
+    bool quotient = node->op == GRAPH_REMAINDER;
+    if (!quotient && node->op != GRAPH_FLOOR && node->op != GRAPH_CEIL) return false;
     const shoal_type *type = &g->values[node->first_output].type;
     for (int64_t i = 0; i < base_type_count(type); i++) {
         double x = hunt_number(type->dtype, values->data[node->inputs[0]], i);
-        double y = hunt_number(type->dtype, values->data[node->inputs[1]], i);
+        double y = quotient ? hunt_number(type->dtype, values->data[node->inputs[1]], i) : 1;
         if (!(fabs(x) < 100 * fabs(y))) return true;
     }
     return false;
