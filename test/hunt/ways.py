@@ -179,8 +179,12 @@ class Torch:
         outputs = [v for v in program.graph["outputs"] if "float" in program.graph["values"][v][0]]
         pairs = [(names[f"v{v}"], self.tensor(w, program.graph["values"][v][0]))
                  for v, w in zip(outputs, program.weights, strict=True) if names[f"v{v}"].requires_grad]
-        if pairs:
-            self.torch.autograd.backward(*zip(*pairs))
+        try:
+            if pairs:
+                self.torch.autograd.backward(*zip(*pairs))
+        except RuntimeError as lack:  # of what backward takes: some convolutions, strides
+            answer.none(f"PyTorch: {lack}")
+            return
         found = [names[f"v{v}"] for v in leaves]
         made = [self.numpy(x.grad) if x.grad is not None else np.zeros(x.shape) for x in found]
         answer.results("PyTorch", made, program.kinds(leaves))
