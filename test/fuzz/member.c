@@ -22,6 +22,7 @@ static worker *w;
 
 static shoal_status hub_opened(void *context, wire_link *link, const Shoal__Hello *hello,
                                Shoal__Welcome *welcome, bool accepting) {
+    if (hello->peer) return SHOAL_OK; /* a member's, see below */
     if (!accepting) {
         self_end = link;
         return SHOAL_OK;
