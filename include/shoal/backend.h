@@ -4,13 +4,19 @@
  * thing. `src/backend/null` is the commented skeleton to copy, `src/backend/ref` defines what every
  * operation means, and the conformance suite (`test/conformance`) proves any backend against it.
  *
- * Threads: the memory functions of a device may be called by any thread at any time; its other
- * functions are called by one thread at a time.
- * Errors: a function that fails returns a status and leaves a message by `host->fail`.
- * Order: `run` and `copy` may return before the work is done. They start it after all points in
- * `wait` are reached and reach all points in `signal` when it is done, also when it failed.
- * Ownership: `x_new` hands the object to the caller, who gives it back with `x_free`, never while
- * work that uses it is under way. */
+ * Threads: the memory functions of a device, `read`, `write` and `progress` may be called by any
+ * thread at any time; its other functions are called by one thread at a time.
+ * Errors: a function that fails returns a status and leaves a message by `host->fail`. What fails
+ * after the function has returned reaches its points with the status and the message; a device that
+ * is lost does so with SHOAL_LOST, for all that is under way.
+ * Order: `run` and `copy` of a device are done one after the other, as they were called. `read` and
+ * `write` are ordered by their points alone, and go on while a `run` waits. Each starts its work
+ * once all points to wait for are reached (where one of them has failed it does not, and fails
+ * likewise) and reaches its own points when it is done, also when it failed. A device without
+ * SHOAL_DEVICE_ASYNC is done when the function returns.
+ * Ownership: `x_new` hands the object to the caller, who gives it back with `x_free`. Memory and
+ * executables may be given back while work that was started before uses them: they stay until it is
+ * done, and no new memory is memory that anything under way uses. */
 #ifndef SHOAL_BACKEND_H
 #define SHOAL_BACKEND_H
 
@@ -20,12 +26,12 @@
 extern "C" {
 #endif
 
-#define SHOAL_BACKEND_ABI 1
+#define SHOAL_BACKEND_ABI 2
 
 /* Capability bits of a device. */
 enum {
-    SHOAL_DEVICE_HOST_MEMORY = 1 << 0, /* map() is free: device memory is host memory */
-    SHOAL_DEVICE_ASYNC = 1 << 1,       /* run() and copy() return before the work is done */
+    SHOAL_DEVICE_HOST_MEMORY = 1 << 0, /* device memory is host memory: memory_host() tells where */
+    SHOAL_DEVICE_ASYNC = 1 << 1,       /* functions return before the work is done */
     SHOAL_DEVICE_IMPORT_HOST = 1 << 2, /* memory_import() takes host memory without copying */
     SHOAL_DEVICE_IMPORT_FILE = 1 << 3, /* and mapped files */
 };
@@ -56,6 +62,9 @@ typedef struct shoal_host {
     void (*fence_signal)(shoal_point point, shoal_status status, const char *message);
     /* Waits for a point at most timeout_ms; returns the status it was reached with, or TIMEOUT. */
     shoal_status (*fence_wait)(shoal_point point, uint32_t timeout_ms);
+    /* Calls `then` once, when the point is reached: at once if it is, else in the thread that
+     * reaches it, which it must not keep. Fails with NO_MEMORY, and then does not call. */
+    shoal_status (*fence_then)(shoal_point point, void (*then)(void *context), void *context);
     const char *(*op_name)(uint16_t op);
 } shoal_host;
 
@@ -94,11 +103,23 @@ typedef struct shoal_import {
     bool read_only;
 } shoal_import;
 
-/* A box of elements inside a dense row-major tensor. */
-typedef struct shoal_region {
-    int64_t dims[SHOAL_MAX_RANK];  /* of the whole tensor */
-    int64_t start[SHOAL_MAX_RANK]; /* of the box */
-} shoal_region;
+/* A box of elements in two dense row-major tensors of one element size. The arrays have `rank`
+ * numbers each. */
+typedef struct shoal_box {
+    uint32_t rank;
+    size_t element_bytes;
+    const int64_t *size;                  /* of the box */
+    const int64_t *to_dims, *to_start;    /* of the tensor it goes to; where it lies in that */
+    const int64_t *from_dims, *from_start; /* of the tensor it comes from */
+} shoal_box;
+
+/* When work may start, and what it reaches when it is done. */
+typedef struct shoal_points {
+    const shoal_point *wait;
+    size_t n_wait;
+    const shoal_point *signal;
+    size_t n_signal;
+} shoal_points;
 
 typedef struct shoal_backend {
     uint32_t abi;  /* SHOAL_BACKEND_ABI */
@@ -115,20 +136,25 @@ typedef struct shoal_backend {
                                shoal_device **out);
     void (*device_free)(shoal_device *device);
 
-    /* Memory is uninitialised. bytes may be 0. */
+    /* Memory is uninitialised. bytes may be 0. Waits for memory that is about to come free; fails
+     * with NO_MEMORY. */
     shoal_status (*memory_new)(shoal_device *device, size_t bytes, shoal_memory **out);
     shoal_status (*memory_import)(shoal_device *device, const shoal_import *from,
                                   shoal_memory **out);
     void (*memory_free)(shoal_device *device, shoal_memory *memory);
-    /* Host address of the memory, until unmap. Work on it must be done before. */
-    shoal_status (*memory_map)(shoal_device *device, shoal_memory *memory, void **out);
-    void (*memory_unmap)(shoal_device *device, shoal_memory *memory);
+    /* Where the memory lies for the host, which may use it when no work on it is under way; NULL
+     * for a device without SHOAL_DEVICE_HOST_MEMORY. */
+    void *(*memory_host)(shoal_device *device, shoal_memory *memory);
 
-    /* Copies a box between two tensors of one element size. Source and target do not overlap. */
-    shoal_status (*copy)(shoal_device *device, shoal_binding to, const shoal_region *to_region,
-                         shoal_binding from, const shoal_region *from_region, uint32_t rank,
-                         const int64_t *size, size_t element_bytes, const shoal_point *wait,
-                         size_t n_wait, const shoal_point *signal, size_t n_signal);
+    /* Move a box: into the host's memory, out of it, or between two tensors of the device, which do
+     * not overlap. The arrays of the box are of use during the call alone, the host's memory until
+     * the work is done. points may be NULL. */
+    shoal_status (*read)(shoal_device *device, void *to, shoal_binding from, const shoal_box *box,
+                         const shoal_points *points);
+    shoal_status (*write)(shoal_device *device, shoal_binding to, const void *from,
+                          const shoal_box *box, const shoal_points *points);
+    shoal_status (*copy)(shoal_device *device, shoal_binding to, shoal_binding from,
+                         const shoal_box *box, const shoal_points *points);
 
     /* Whether compile() takes this node as it stands, with a kernel of its own. */
     bool (*supports)(shoal_device *device, const shoal_graph *graph, const shoal_node *node);
@@ -138,10 +164,13 @@ typedef struct shoal_backend {
                             const shoal_compile_options *options, shoal_compile_report *report,
                             shoal_executable **out);
     void (*executable_free)(shoal_device *device, shoal_executable *executable);
-    /* buffers: the graph's inputs, then its outputs, in order. Outputs are memory of the caller. */
+    /* buffers: the graph's inputs, then its outputs, in order. Outputs are memory of the caller.
+     * points may be NULL. */
     shoal_status (*run)(shoal_device *device, shoal_executable *executable,
-                        const shoal_binding *buffers, size_t n_buffers, const shoal_point *wait,
-                        size_t n_wait, const shoal_point *signal, size_t n_signal);
+                        const shoal_binding *buffers, size_t n_buffers, const shoal_points *points);
+    /* A number that rises while the device gets on with what was started. When it does not, for
+     * long, the device counts as lost. NULL: the backend notices by itself when a device is lost. */
+    uint64_t (*progress)(shoal_device *device);
 } shoal_backend;
 
 #ifdef __cplusplus

@@ -71,7 +71,8 @@ static fixture open_device(const char *name) {
 static shoal_memory *new_memory(const fixture *f, size_t bytes, void **data) {
     shoal_memory *memory;
     assert_ok(f->backend->memory_new(f->device, bytes, &memory));
-    assert_ok(f->backend->memory_map(f->device, memory, data));
+    *data = f->backend->memory_host(f->device, memory);
+    assert_non_null(*data);
     assert_true((uintptr_t)*data % 64 == 0);
     return memory;
 }
@@ -86,7 +87,6 @@ static void test_memory(void **state) {
             void *data;
             shoal_memory *memory = new_memory(&f, sizes[k], &data);
             memset(data, 1, sizes[k]);
-            f.backend->memory_unmap(f.device, memory);
             f.backend->memory_free(f.device, memory);
         }
         shoal_memory *memory;
@@ -95,11 +95,9 @@ static void test_memory(void **state) {
         assert_fails(f.backend->memory_new(f.device, SIZE_MAX, &memory), SHOAL_NO_MEMORY,
                      "no memory for");
         float host[4] = {1, 2, 3, 4};
-        void *data;
         shoal_import from = {SHOAL_IMPORT_HOST, host, sizeof host, false};
         assert_ok(f.backend->memory_import(f.device, &from, &memory));
-        assert_ok(f.backend->memory_map(f.device, memory, &data));
-        assert_ptr_equal(data, host);
+        assert_ptr_equal(f.backend->memory_host(f.device, memory), host);
         f.backend->memory_free(f.device, memory);
         f.backend->device_free(f.device);
     }
@@ -135,25 +133,30 @@ static void test_copy(void **state) {
         shoal_binding to = {new_memory(&f, 4 + 12 * 4, &to_data), 4};
         for (int k = 0; k < 6; k++) ((int32_t *)from_data)[k] = k;
         memset(to_data, 0, 4 + 12 * 4);
-        shoal_region source = {{2, 3}, {0, 1}}, target = {{3, 4}, {1, 2}};
-        const int64_t size[] = {2, 2};
-        assert_ok(
-            f.backend->copy(f.device, to, &target, from, &source, 2, size, 4, NULL, 0, NULL, 0));
+        int64_t at[] = {1, 2};
+        const int64_t size[] = {2, 2}, to_dims[] = {3, 4}, dims[] = {2, 3}, start[] = {0, 1};
+        const shoal_box box = {2, 4, size, to_dims, at, dims, start};
+        assert_ok(f.backend->copy(f.device, to, from, &box, NULL));
         const int32_t expected[] = {0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 4, 5};
         assert_memory_equal(to_data, expected, sizeof expected);
-        target.start[1] = 3;
+        /* Out of it, and into it again. */
+        int32_t here[12] = {0};
+        assert_ok(f.backend->read(f.device, here, from, &box, NULL));
+        assert_memory_equal(here, expected + 1, sizeof here);
+        memset(to_data, 0, 4 + 12 * 4);
+        for (int k = 0; k < 6; k++) here[k] = k;
+        assert_ok(f.backend->write(f.device, to, here, &box, NULL));
+        assert_memory_equal(to_data, expected, sizeof expected);
+        at[1] = 3;
         shoal_fence *fence;
         assert_ok(base_fence_new(&fence));
         shoal_point done = {fence, 1};
-        assert_fails(
-            f.backend->copy(f.device, to, &target, from, &source, 2, size, 4, NULL, 0, &done, 1),
-            SHOAL_INVALID, "copy target: 3+2 is outside axis 1 of 4");
+        assert_fails(f.backend->copy(f.device, to, from, &box, &(shoal_points){NULL, 0, &done, 1}),
+                     SHOAL_INVALID, "copy target: 3+2 is outside axis 1 of 4");
         assert_fails(base_fence_wait(done, 0), SHOAL_INVALID, "outside axis 1");
-        target.start[1] = 2;
+        at[1] = 2;
         to.offset = 8;
-        assert_fails(
-            f.backend->copy(f.device, to, &target, from, &source, 2, size, 4, NULL, 0, NULL, 0),
-            SHOAL_INVALID, "needs 48 bytes from 8 on, but its memory has 52 bytes");
+        assert_fails(f.backend->copy(f.device, to, from, &box, NULL), SHOAL_INVALID, "needs 48 bytes from 8 on, but its memory has 52 bytes");
         base_fence_release(&fence);
         f.backend->memory_free(f.device, from.memory);
         f.backend->memory_free(f.device, to.memory);
@@ -196,26 +199,26 @@ static void test_run(void **state) {
         assert_ok(base_fence_new(&fence));
         shoal_point ready = {fence, 1}, done = {fence, 2}, again = {fence, 3};
         base_fence_signal(ready, SHOAL_OK, NULL);
-        assert_ok(f.backend->run(f.device, executable, buffers, 2, &ready, 1, &done, 1));
+        assert_ok(f.backend->run(f.device, executable, buffers, 2, &(shoal_points){&ready, 1, &done, 1}));
         assert_ok(base_fence_wait(done, 1000));
         const float doubled[3] = {2, 4, -6}, zeros[3] = {0};
         assert_memory_equal(data, i ? doubled : zeros, sizeof host);
-        assert_int_equal(f.backend->run(f.device, executable, buffers, 1, NULL, 0, &again, 1),
+        assert_int_equal(f.backend->run(f.device, executable, buffers, 1, &(shoal_points){NULL, 0, &again, 1}),
                          SHOAL_INVALID);
         assert_fails(base_fence_wait(again, 0), SHOAL_INVALID, "buffers");
         /* A failed wait fails what is signalled. */
         shoal_point broken = {fence, 4}, after = {fence, 5};
         base_fence_signal(broken, SHOAL_LOST, "worker 3 died");
-        assert_int_equal(f.backend->run(f.device, executable, buffers, 2, &broken, 1, &after, 1),
+        assert_int_equal(f.backend->run(f.device, executable, buffers, 2, &(shoal_points){&broken, 1, &after, 1}),
                          SHOAL_LOST);
         assert_int_equal(base_fence_wait(after, 0), SHOAL_LOST);
         if (i) assert_string_equal(shoal_error_message(), "worker 3 died");
         if (i) {
             buffers[1].offset = 2;
-            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL, 0, NULL, 0),
+            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL),
                          SHOAL_INVALID, "output 0 needs 12 bytes from 2 on");
             buffers[0].offset = 4;
-            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL, 0, NULL, 0),
+            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL),
                          SHOAL_INVALID, "input 0 needs 12 bytes from 4 on");
         }
         base_fence_release(&fence);
@@ -235,7 +238,7 @@ static void test_misaligned_input(void **state) {
     void *data;
     shoal_memory *memory = new_memory(&f, 64, &data);
     shoal_binding buffers[] = {{memory, 2}, {memory, 32}};
-    assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL, 0, NULL, 0), SHOAL_INVALID,
+    assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL), SHOAL_INVALID,
                  "input 0 is not aligned to its elements of 4 bytes");
     f.backend->memory_free(f.device, memory);
     f.backend->executable_free(f.device, executable);

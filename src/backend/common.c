@@ -3,15 +3,24 @@
 #include "base/box.h"
 #include "base/fence.h"
 
-shoal_status backend_wait_all(const shoal_point *points, size_t n_points) {
-    for (size_t i = 0; i < n_points; i++) SHOAL_TRY(base_fence_wait(points[i], BACKEND_WAIT_MS));
+shoal_status backend_wait_all(const shoal_points *points) {
+    for (size_t i = 0; points && i < points->n_wait; i++) {
+        shoal_status status = base_fence_wait(points->wait[i], UINT32_MAX);
+        while (status == SHOAL_TIMEOUT && !base_fence_reached(points->wait[i]))
+            status = base_fence_wait(points->wait[i], UINT32_MAX);
+        SHOAL_TRY(status);
+    }
     return SHOAL_OK;
 }
 
-shoal_status backend_signal_all(const shoal_point *points, size_t n_points, shoal_status status) {
-    for (size_t i = 0; i < n_points; i++)
-        base_fence_signal(points[i], status, status ? shoal_error_message() : NULL);
+shoal_status backend_signal_all(const shoal_points *points, shoal_status status) {
+    for (size_t i = 0; points && i < points->n_signal; i++)
+        base_fence_signal(points->signal[i], status, status ? shoal_error_message() : NULL);
     return status;
+}
+
+backend_span backend_host_span(const void *data) {
+    return (backend_span){.data = (void *)data, .size = SIZE_MAX};
 }
 
 shoal_status backend_bind(backend_span span, size_t bytes, size_t align, const char *what,
@@ -31,17 +40,17 @@ shoal_status backend_bind(backend_span span, size_t bytes, size_t align, const c
 }
 
 /* Whether a box lies inside its tensor; *bytes becomes the size of the tensor. */
-static shoal_status check_region(const shoal_region *region, uint32_t rank, const int64_t *size,
-                                 size_t element_bytes, const char *what, size_t *bytes) {
-    size_t total = element_bytes;
-    if (rank > SHOAL_MAX_RANK)
-        return base_fail(SHOAL_INVALID, "copy %s: rank %u is over the limit of %d", what, rank,
+static shoal_status check_box(const shoal_box *box, const int64_t *dims, const int64_t *starts,
+                              const char *what, size_t *bytes) {
+    size_t total = box->element_bytes;
+    if (box->rank > SHOAL_MAX_RANK)
+        return base_fail(SHOAL_INVALID, "copy %s: rank %u is over the limit of %d", what, box->rank,
                          SHOAL_MAX_RANK);
-    for (uint32_t i = 0; i < rank; i++) {
-        int64_t dim = region->dims[i], start = region->start[i];
-        if (dim < 0 || start < 0 || size[i] < 0 || start > dim || size[i] > dim - start)
+    for (uint32_t i = 0; i < box->rank; i++) {
+        int64_t dim = dims[i], start = starts[i], size = box->size[i];
+        if (dim < 0 || start < 0 || size < 0 || start > dim || size > dim - start)
             return base_fail(SHOAL_INVALID, "copy %s: %lld+%lld is outside axis %u of %lld", what,
-                             (long long)start, (long long)size[i], i, (long long)dim);
+                             (long long)start, (long long)size, i, (long long)dim);
         if (base_mul_overflow(total, (size_t)dim, &total))
             return base_fail(SHOAL_INVALID, "copy %s: the tensor is larger than memory", what);
     }
@@ -49,16 +58,21 @@ static shoal_status check_region(const shoal_region *region, uint32_t rank, cons
     return SHOAL_OK;
 }
 
-shoal_status backend_copy_box(backend_span to, const shoal_region *to_region, backend_span from,
-                              const shoal_region *from_region, uint32_t rank, const int64_t *size,
-                              size_t element_bytes) {
+static shoal_status copy_box(backend_span to, backend_span from, const shoal_box *box) {
     size_t bytes;
     void *target = NULL, *source = NULL;
-    SHOAL_TRY(check_region(to_region, rank, size, element_bytes, "target", &bytes));
+    SHOAL_TRY(check_box(box, box->to_dims, box->to_start, "target", &bytes));
     SHOAL_TRY(backend_bind(to, bytes, 1, "copy: target", 0, &target));
-    SHOAL_TRY(check_region(from_region, rank, size, element_bytes, "source", &bytes));
+    SHOAL_TRY(check_box(box, box->from_dims, box->from_start, "source", &bytes));
     SHOAL_TRY(backend_bind(from, bytes, 1, "copy: source", 0, &source));
-    base_box_copy(target, to_region->dims, to_region->start, source, from_region->dims,
-                  from_region->start, rank, size, element_bytes);
+    base_box_copy(target, box->to_dims, box->to_start, source, box->from_dims, box->from_start,
+                  box->rank, box->size, box->element_bytes);
     return SHOAL_OK;
+}
+
+shoal_status backend_copy_box(backend_span to, backend_span from, const shoal_box *box,
+                              const shoal_points *points) {
+    shoal_status status = backend_wait_all(points);
+    if (status == SHOAL_OK) status = copy_box(to, from, box);
+    return backend_signal_all(points, status);
 }

@@ -23,6 +23,7 @@ static const shoal_host host = {
     .fail = base_fail,
     .fence_signal = base_fence_signal,
     .fence_wait = base_fence_wait,
+    .fence_then = base_fence_then,
     .op_name = shoal_op_name,
 };
 
@@ -55,8 +56,9 @@ shoal_status backend_find(const char *name, const shoal_backend **out) {
 
 static bool is_complete(const shoal_backend *b) {
     return b->name && b->summary && b->device_count && b->device_info && b->device_new &&
-           b->device_free && b->memory_new && b->memory_import && b->memory_free && b->memory_map &&
-           b->memory_unmap && b->copy && b->supports && b->compile && b->executable_free && b->run;
+           b->device_free && b->memory_new && b->memory_import && b->memory_free && b->memory_host &&
+           b->read && b->write && b->copy && b->supports && b->compile && b->executable_free &&
+           b->run;
 }
 
 static shoal_status append(const shoal_backend *backend) {

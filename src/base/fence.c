@@ -1,6 +1,7 @@
 #include "base/fence.h"
 
 #include "base/clock.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,6 +19,13 @@ typedef struct failure {
 
 enum { MAX_FAILURES = 16 };
 
+/* What is to be called when a point is reached. */
+typedef struct follower {
+    uint64_t value;
+    void (*then)(void *context);
+    void *context;
+} follower;
+
 struct shoal_fence {
     atomic_uint holds;
     pthread_mutex_t lock;
@@ -25,6 +33,7 @@ struct shoal_fence {
     uint64_t value;
     size_t n_failures;
     failure failures[MAX_FAILURES];
+    BASE_VEC(follower) followers; /* by their values */
 };
 
 shoal_status base_fence_new(shoal_fence **out) {
@@ -48,6 +57,7 @@ void base_fence_release(shoal_fence **fence) {
     if (!f || atomic_fetch_sub_explicit(&f->holds, 1, memory_order_acq_rel) > 1) return;
     pthread_cond_destroy(&f->reached);
     pthread_mutex_destroy(&f->lock);
+    free(f->followers.data);
     free(f);
 }
 
@@ -66,16 +76,33 @@ static void add_failure(shoal_fence *fence, uint64_t upto, shoal_status status,
     snprintf(last->message, sizeof last->message, "%s", message ? message : "");
 }
 
+/* Calls those whose points are reached, one after the other. Locked, but not while it calls: what
+ * is called may use the fence. */
+static void call_followers(shoal_fence *fence) {
+    while (fence->followers.count && fence->followers.data[0].value <= fence->value) {
+        follower first = fence->followers.data[0];
+        fence->followers.count--;
+        memmove(&fence->followers.data[0], &fence->followers.data[1],
+                fence->followers.count * sizeof first);
+        pthread_mutex_unlock(&fence->lock);
+        first.then(first.context);
+        pthread_mutex_lock(&fence->lock);
+    }
+}
+
 void base_fence_signal(shoal_point point, shoal_status status, const char *message) {
     shoal_fence *fence = point.fence;
     if (!fence) return;
+    base_fence_retain(fence); /* who is called may give back the last hold but this */
     pthread_mutex_lock(&fence->lock);
     if (point.value > fence->value) {
         if (status != SHOAL_OK) add_failure(fence, point.value, status, message);
         fence->value = point.value;
         pthread_cond_broadcast(&fence->reached);
     }
+    call_followers(fence);
     pthread_mutex_unlock(&fence->lock);
+    base_fence_release(&fence);
 }
 
 static shoal_status outcome(const shoal_fence *fence, uint64_t value) {
@@ -102,6 +129,49 @@ shoal_status base_fence_wait(shoal_point point, uint32_t timeout_ms) {
             : base_fail(SHOAL_TIMEOUT, "fence is at %llu, not at %llu, after %u ms",
                         (unsigned long long)fence->value, (unsigned long long)point.value,
                         timeout_ms);
+    pthread_mutex_unlock(&fence->lock);
+    return status;
+}
+
+bool base_fence_reached(shoal_point point) {
+    if (!point.fence) return true;
+    pthread_mutex_lock(&point.fence->lock);
+    bool reached = point.fence->value >= point.value;
+    pthread_mutex_unlock(&point.fence->lock);
+    return reached;
+}
+
+shoal_status base_fence_then(shoal_point point, void (*then)(void *context), void *context) {
+    shoal_fence *fence = point.fence;
+    follower last = {point.value, then, context};
+    bool reached = true, kept = true;
+    if (fence) {
+        pthread_mutex_lock(&fence->lock);
+        reached = fence->value >= point.value;
+        if (!reached) kept = base_vec_push(&fence->followers, last);
+        for (size_t i = fence->followers.count; !reached && kept && --i > 0;) {
+            follower *list = fence->followers.data;
+            if (list[i - 1].value <= last.value) break;
+            list[i] = list[i - 1];
+            list[i - 1] = last;
+        }
+        pthread_mutex_unlock(&fence->lock);
+    }
+    if (!kept) return base_fail(SHOAL_NO_MEMORY, "no memory to wait for a point");
+    if (reached) then(context);
+    return SHOAL_OK;
+}
+
+shoal_status base_fence_failed(shoal_point point, uint64_t after) {
+    shoal_fence *fence = point.fence;
+    shoal_status status = SHOAL_OK;
+    if (!fence) return SHOAL_OK;
+    pthread_mutex_lock(&fence->lock);
+    for (size_t i = 0; i < fence->n_failures && status == SHOAL_OK; i++) {
+        const failure *f = &fence->failures[i];
+        if (f->after < point.value && after < f->upto)
+            status = base_fail(f->status, "%s", f->message);
+    }
     pthread_mutex_unlock(&fence->lock);
     return status;
 }

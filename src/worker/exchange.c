@@ -5,6 +5,7 @@
 #include "worker/state.h"
 
 #include "base/clock.h"
+#include "base/fence.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ static shoal_status step_buffers(worker_task *task, const worker_step *step) {
                 task->values[value] = worker_buffer_retain(expected->buffer);
         }
         if (!task->values[value])
-            SHOAL_TRY(worker_buffer_new(task->slot, bytes, &task->values[value]));
+            SHOAL_TRY(worker_buffer_for(task->slot, bytes, &task->values[value]));
     }
     return SHOAL_OK;
 }
@@ -60,6 +61,8 @@ shoal_status worker_receives_make(worker_task *task) {
         SHOAL_TRY(step_buffers(task, step));
         for (uint32_t i = 0; i < step->n_moves; i++) {
             shoal_move move = worker_move(step, i);
+            if (move.kind == SHOAL_MOVE_SEND) continue;
+            SHOAL_TRY(worker_buffer_expect(task->values[step->outputs[move.output]]));
             if (move.kind != SHOAL_MOVE_RECEIVE) continue;
             const int64_t *box = worker_move_box(step, i);
             uint32_t value = step->outputs[move.output];
@@ -156,21 +159,50 @@ static bool owes(worker *w, uint32_t peer, uint32_t slot) {
     return of && of->number == peer;
 }
 
+/* Takes bytes of a box: straight to where they belong, or to where they wait until all have come,
+ * when the host does not reach that. */
+static shoal_status put(worker_receive *receive, uint64_t offset, const void *bytes, size_t n) {
+    if (receive->buffer->host) {
+        base_box_scatter(receive->buffer->host, bytes, receive->dims, &receive->box,
+                         receive->element, offset, n);
+        return SHOAL_OK;
+    }
+    if (!receive->staged && !(receive->staged = malloc(receive->bytes)))
+        return base_fail(SHOAL_NO_MEMORY, "no memory for a box of %llu bytes",
+                         (unsigned long long)receive->bytes);
+    memcpy(receive->staged + offset, bytes, n);
+    return SHOAL_OK;
+}
+
+/* All of a box is there. Lock held. */
+static void complete(worker_task *task, worker_receive *receive) {
+    worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
+    task->waiting[receive->step]--;
+    if (receive->buffer->host) return;
+    void *packed = receive->staged;
+    receive->staged = NULL;
+    /* Should it fail, who reads the buffer is told. */
+    if (worker_box_write(receive->buffer, receive->dims, &receive->box, receive->element, packed) !=
+        SHOAL_OK)
+        base_log(BASE_WARN, task->slot->worker->name, "%s", shoal_error_message());
+}
+
 static void apply(worker *w, worker_instance *instance, const worker_staged *staged) {
     worker_task *task;
     worker_receive *receive = instance_receive(instance, staged->channel, staged->ordinal, &task);
     if (!receive || receive->bytes != staged->bytes || task->state == TASK_DONE ||
         !owes(w, staged->peer, receive->from) || receive->have)
         return;
-    base_box_scatter(receive->buffer->host, staged->data.data, receive->dims, &receive->box,
-                     receive->element, 0, staged->data.size);
+    shoal_status status = put(receive, 0, staged->data.data, staged->data.size);
+    if (status != SHOAL_OK) {
+        worker_task_fail(task, status, shoal_error_message());
+        return;
+    }
     receive->have = staged->data.size;
     receive->began = staged->began;
     receive->ended = staged->ended;
     worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
-    if (receive->have != receive->bytes) return;
-    worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
-    task->waiting[receive->step]--;
+    if (receive->have == receive->bytes) complete(task, receive);
 }
 
 void worker_staged_apply(worker *w, worker_instance *instance) {
@@ -222,24 +254,23 @@ static worker_instance *early(worker *w, const wire_transfer *transfer) {
 
 /* Bytes for a box that this peer owes. Lock held, but not while they are copied: only the pump
  * writes here, and the memory stays until it is done. */
-static void take(worker *w, worker_task *task, worker_receive *receive, uint64_t offset,
-                 const void *bytes, size_t n) {
+static shoal_status take(worker *w, worker_task *task, worker_receive *receive, uint64_t offset,
+                         const void *bytes, size_t n) {
     receive->busy = true;
     if (!receive->began) {
         receive->began = base_now();
         worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
     }
     pthread_mutex_unlock(&w->lock);
-    base_box_scatter(receive->buffer->host, bytes, receive->dims, &receive->box, receive->element,
-                     offset, n);
+    shoal_status status = put(receive, offset, bytes, n);
     pthread_mutex_lock(&w->lock);
     receive->busy = false;
     pthread_cond_broadcast(&w->changed);
+    if (status != SHOAL_OK) return status;
     receive->have += n;
     receive->ended = base_now();
-    if (receive->have < receive->bytes || task->state == TASK_DONE) return;
-    worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
-    task->waiting[receive->step]--;
+    if (receive->have == receive->bytes && task->state != TASK_DONE) complete(task, receive);
+    return SHOAL_OK;
 }
 
 shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
@@ -268,8 +299,8 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
             status =
                 base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
                           (unsigned long long)transfer->bytes);
-        else
-            take(w, task, receive, offset, bytes, n);
+        else if (take(w, task, receive, offset, bytes, n) != SHOAL_OK)
+            worker_task_fail(task, SHOAL_NO_MEMORY, shoal_error_message());
         if (task->slot->home) home = task->slot;
     }
     pthread_mutex_unlock(&w->lock);
@@ -281,14 +312,14 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
 
 typedef struct sending {
     worker_buffer *buffer;
+    unsigned char *packed; /* what was read, where the host does not reach the buffer */
     int64_t dims[SHOAL_MAX_RANK];
     base_box box;
     size_t element;
-    /* For the instruction log. */
     worker *w;
     wire_transfer transfer;
     uint32_t from, to; /* slots */
-    bool ended;
+    bool ended;        /* for the instruction log */
 } sending;
 
 /* Said before the last bytes can be seen at the other end. */
@@ -299,7 +330,10 @@ static void end_sending(sending *s) {
 
 static void sending_read(void *context, uint64_t offset, void *to, size_t n) {
     sending *s = context;
-    base_box_gather(to, s->buffer->host, s->dims, &s->box, s->element, offset, n);
+    if (s->packed)
+        memcpy(to, s->packed + offset, n);
+    else
+        base_box_gather(to, s->buffer->host, s->dims, &s->box, s->element, offset, n);
     if (offset + n == s->transfer.bytes) end_sending(s);
 }
 
@@ -307,6 +341,7 @@ static void sending_done(void *context) {
     sending *s = context;
     end_sending(s);
     worker_buffer_release(s->buffer);
+    free(s->packed);
     free(s);
 }
 
@@ -334,17 +369,18 @@ void worker_peers_call(worker *w, const worker_instance *instance) {
         }
 }
 
-/* Sends on the peer's link, or keeps it until there is one. */
-static shoal_status peer_send(worker_task *task, uint32_t slot, const wire_transfer *transfer,
-                              const wire_source *source) {
-    worker *w = task->slot->worker;
+/* Sends on the peer's link, or keeps it until there is one. *unreachable: the peer that is the
+ * reason of a failure. */
+static shoal_status peer_send(sending *s, uint32_t *unreachable) {
+    worker *w = s->w;
+    wire_source source = {s, sending_read, sending_done};
     pthread_mutex_lock(&w->lock);
-    worker_peer *peer = base_map_get(&w->peer_of, (uint64_t)slot + 1);
+    worker_peer *peer = base_map_get(&w->peer_of, (uint64_t)s->to + 1);
     shoal_status status = SHOAL_OK;
     if (!peer || peer->gone) {
-        status = base_fail(SHOAL_LOST, "slot %u has left the pool", slot);
+        status = base_fail(SHOAL_LOST, "slot %u has left the pool", s->to);
     } else if (!peer->link) {
-        worker_outgoing outgoing = {*transfer, *source};
+        worker_outgoing outgoing = {s->transfer, source};
         if (!base_vec_push(&peer->waiting, outgoing)) status = SHOAL_NO_MEMORY;
         if (status == SHOAL_OK && !peer->connecting) {
             status = peer_connect(w, peer, true);
@@ -353,46 +389,15 @@ static shoal_status peer_send(worker_task *task, uint32_t slot, const wire_trans
     } else {
         /* Under the lock, since the link lives until its `closed` handler had it. A failure has
          * called `done` already. */
-        status = wire_send_data(peer->link, transfer, source);
-        if (status != SHOAL_OK && status != SHOAL_NO_MEMORY) task->unreachable = peer->number;
+        status = wire_send_data(peer->link, &s->transfer, &source);
+        if (status != SHOAL_OK && status != SHOAL_NO_MEMORY) *unreachable = peer->number;
         pthread_mutex_unlock(&w->lock);
         return status;
     }
-    if (peer && status != SHOAL_OK && status != SHOAL_NO_MEMORY) task->unreachable = peer->number;
+    if (peer && status != SHOAL_OK && status != SHOAL_NO_MEMORY) *unreachable = peer->number;
     pthread_mutex_unlock(&w->lock);
-    if (status != SHOAL_OK) source->done(source->context);
+    if (status != SHOAL_OK) sending_done(s);
     return status;
-}
-
-/* To a slot of this very process: the bytes go straight from memory to memory. */
-static shoal_status local_send(worker_task *task, worker_slot *to, const wire_transfer *transfer,
-                               worker_buffer *from, const int64_t *dims, const int64_t *start) {
-    worker *w = task->slot->worker;
-    worker_task *other;
-    pthread_mutex_lock(&w->lock);
-    worker_receive *receive =
-        instance_receive(task->instance, transfer->channel, transfer->ordinal, &other);
-    if (!receive || other->slot != to || other->state == TASK_DONE || !receive->buffer ||
-        receive->bytes != transfer->bytes) {
-        pthread_mutex_unlock(&w->lock);
-        return receive ? SHOAL_OK : base_fail(SHOAL_INTERNAL, "nobody expects this box");
-    }
-    receive->busy = true;
-    pthread_mutex_unlock(&w->lock);
-    worker_event_receive(other, receive, SHOAL_EVENT_BEGIN, 0);
-    base_box_copy(receive->buffer->host, receive->dims, receive->box.start, from->host, dims, start,
-                  receive->box.rank, receive->box.size, receive->element);
-    worker_event_send(w, SHOAL_EVENT_END, transfer, task->slot->number, to->number);
-    worker_event_receive(other, receive, SHOAL_EVENT_END, 0);
-    pthread_mutex_lock(&w->lock);
-    receive->busy = false;
-    receive->have = receive->bytes;
-    pthread_cond_broadcast(&w->changed);
-    bool going = other->state != TASK_DONE;
-    if (going) other->waiting[receive->step]--;
-    pthread_mutex_unlock(&w->lock);
-    if (going && to->home) worker_home_advance(to);
-    return SHOAL_OK;
 }
 
 static worker_slot *own_slot(worker *w, uint32_t number) {
@@ -401,49 +406,140 @@ static worker_slot *own_slot(worker *w, uint32_t number) {
     return NULL;
 }
 
+/* Between memory that the host reaches: once, from place to place. */
+static shoal_status copy_straight(worker_receive *receive, const sending *s) {
+    base_box_copy(receive->buffer->host, receive->dims, receive->box.start, s->buffer->host,
+                  s->dims, s->box.start, receive->box.rank, receive->box.size, receive->element);
+    return SHOAL_OK;
+}
+
+static shoal_status copy_packed(worker_receive *receive, const sending *s) {
+    unsigned char *packed = s->packed ? s->packed : malloc(s->transfer.bytes + 1);
+    if (!packed) return base_fail(SHOAL_NO_MEMORY, "no memory to hand over a box");
+    if (!s->packed)
+        base_box_gather(packed, s->buffer->host, s->dims, &s->box, s->element, 0,
+                        s->transfer.bytes);
+    shoal_status status = put(receive, 0, packed, s->transfer.bytes);
+    if (!s->packed) free(packed);
+    return status;
+}
+
+/* To a slot of this very process: the bytes go straight from memory to memory. */
+static shoal_status local_send(const sending *s, worker_slot *to) {
+    worker *w = s->w;
+    worker_task *other = NULL;
+    pthread_mutex_lock(&w->lock);
+    worker_instance *instance = base_map_get(&w->instances, s->transfer.instance);
+    worker_receive *receive =
+        instance ? instance_receive(instance, s->transfer.channel, s->transfer.ordinal, &other)
+                 : NULL;
+    if (!receive || other->slot != to || other->state == TASK_DONE || !receive->buffer ||
+        receive->bytes != s->transfer.bytes) {
+        pthread_mutex_unlock(&w->lock);
+        /* Where the instance is over nobody wants it. */
+        return receive || !instance ? SHOAL_OK
+                                    : base_fail(SHOAL_INTERNAL, "nobody expects this box");
+    }
+    receive->busy = true;
+    pthread_mutex_unlock(&w->lock);
+    worker_event_receive(other, receive, SHOAL_EVENT_BEGIN, 0);
+    bool straight = receive->buffer->host && !s->packed;
+    shoal_status status = straight ? copy_straight(receive, s) : copy_packed(receive, s);
+    worker_event_send(w, SHOAL_EVENT_END, &s->transfer, s->from, to->number);
+    pthread_mutex_lock(&w->lock);
+    receive->busy = false;
+    pthread_cond_broadcast(&w->changed);
+    bool going = status == SHOAL_OK && other->state != TASK_DONE;
+    if (status == SHOAL_OK) receive->have = receive->bytes;
+    if (going) complete(other, receive);
+    pthread_mutex_unlock(&w->lock);
+    if (going && to->home) worker_home_advance(to);
+    return status;
+}
+
+/* Whose box is there: what the host reaches, or what was read. */
+static shoal_status send_on(sending *s, uint32_t *unreachable) {
+    worker_slot *own = own_slot(s->w, s->to);
+    if (!own) return peer_send(s, unreachable);
+    shoal_status status = local_send(s, own);
+    s->ended = true;
+    sending_done(s);
+    return status;
+}
+
+/* The same, later: the task may be over by now. */
+static void send_later(sending *s, shoal_status status) {
+    worker *w = s->w;
+    uint64_t instance = s->transfer.instance;
+    uint32_t unreachable = 0;
+    if (status == SHOAL_OK)
+        status = send_on(s, &unreachable);
+    else
+        sending_done(s);
+    if (status != SHOAL_OK)
+        worker_instance_cancel(w, instance, status, shoal_error_message(), unreachable);
+}
+
+static void box_ready(void *context) {
+    sending *s = context;
+    send_later(s, base_fence_wait(s->buffer->ready, 0));
+}
+
+static void box_read(void *context, shoal_status status, void *packed) {
+    sending *s = context;
+    s->packed = packed;
+    send_later(s, status);
+}
+
+/* Sends a box as soon as its buffer is ready. */
 static shoal_status send_box(worker_task *task, const worker_step *step, uint32_t i,
                              const shoal_move *move) {
-    worker *w = task->slot->worker;
     const shoal_type *type = &graph_data(task->program->graph)->values[step->operand].type;
     const int64_t *box = worker_move_box(step, i);
-    worker_buffer *from = task->values[step->operand];
-    sending s = {.buffer = from, .element = shoal_dtype_size((shoal_dtype)type->dtype)};
-    s.box.rank = step->rank;
-    memcpy(s.dims, type->dims, sizeof s.dims);
-    memcpy(s.box.start, box, step->rank * sizeof *box);
-    memcpy(s.box.size, box + 2 * step->rank, step->rank * sizeof *box);
-    wire_transfer transfer = {.instance = task->instance->id,
-                              .channel = step->channel,
-                              .ordinal = (uint32_t)move->ordinal,
-                              .bytes = (uint64_t)base_box_count(&s.box) * s.element};
-    worker_slot *own = own_slot(w, (uint32_t)move->slot);
-    worker_event_send(w, SHOAL_EVENT_BEGIN, &transfer, task->slot->number, (uint32_t)move->slot);
-    if (own) return local_send(task, own, &transfer, from, s.dims, s.box.start);
-    sending *kept = malloc(sizeof *kept);
-    if (!kept) return base_fail(SHOAL_NO_MEMORY, "no memory to send a box");
-    s.w = w;
-    s.transfer = transfer;
-    s.from = task->slot->number;
-    s.to = (uint32_t)move->slot;
-    *kept = s;
-    worker_buffer_retain(from);
-    wire_source source = {kept, sending_read, sending_done};
-    return peer_send(task, (uint32_t)move->slot, &transfer, &source);
+    sending *s = calloc(1, sizeof *s);
+    if (!s) return base_fail(SHOAL_NO_MEMORY, "no memory to send a box");
+    s->w = task->slot->worker;
+    s->buffer = worker_buffer_retain(task->values[step->operand]);
+    s->element = shoal_dtype_size((shoal_dtype)type->dtype);
+    s->box.rank = step->rank;
+    memcpy(s->dims, type->dims, sizeof s->dims);
+    memcpy(s->box.start, box, step->rank * sizeof *box);
+    memcpy(s->box.size, box + 2 * step->rank, step->rank * sizeof *box);
+    s->from = task->slot->number;
+    s->to = (uint32_t)move->slot;
+    s->transfer = (wire_transfer){.instance = task->instance->id,
+                                  .channel = step->channel,
+                                  .ordinal = (uint32_t)move->ordinal,
+                                  .bytes = (uint64_t)base_box_count(&s->box) * s->element};
+    worker_event_send(s->w, SHOAL_EVENT_BEGIN, &s->transfer, s->from, s->to);
+    if (s->buffer->host && !s->buffer->ready.fence) return send_on(s, &task->unreachable);
+    shoal_status status =
+        s->buffer->host
+            ? base_fence_then(s->buffer->ready, box_ready, s)
+            : worker_box_read(s->buffer, s->dims, &s->box, s->element, box_read, s);
+    if (status != SHOAL_OK) sending_done(s);
+    return status;
+}
+
+/* Within a slot. */
+static shoal_status copy_box(worker_task *task, const worker_step *step, uint32_t i,
+                             const shoal_move *move) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    const int64_t *box = worker_move_box(step, i);
+    uint32_t value = step->outputs[move->output];
+    const shoal_type *from = &g->values[step->operand].type, *to = &g->values[value].type;
+    const shoal_box copied = {
+        step->rank, shoal_dtype_size((shoal_dtype)from->dtype), box + 2 * step->rank, to->dims,
+        box + step->rank, from->dims, box};
+    return worker_copy(task, value, step->operand, &copied);
 }
 
 shoal_status worker_exchange_send(worker_task *task) {
     const worker_step *step = &task->program->steps[task->step];
-    const shoal_graph *g = graph_data(task->program->graph);
     for (uint32_t i = 0; i < step->n_moves; i++) {
         shoal_move move = worker_move(step, i);
         if (move.kind == SHOAL_MOVE_SEND) SHOAL_TRY(send_box(task, step, i, &move));
-        if (move.kind != SHOAL_MOVE_LOCAL) continue;
-        const int64_t *box = worker_move_box(step, i);
-        const shoal_type *from = &g->values[step->operand].type;
-        const shoal_type *to = &g->values[step->outputs[move.output]].type;
-        base_box_copy(task->values[step->outputs[move.output]]->host, to->dims, box + step->rank,
-                      task->values[step->operand]->host, from->dims, box, step->rank,
-                      box + 2 * step->rank, shoal_dtype_size((shoal_dtype)from->dtype));
+        if (move.kind == SHOAL_MOVE_LOCAL) SHOAL_TRY(copy_box(task, step, i, &move));
     }
     return SHOAL_OK;
 }

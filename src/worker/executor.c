@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STALL_SECONDS = 60 };
-
 /* ---- the end of tasks ---- */
 
 static void report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
@@ -57,6 +55,7 @@ static void instance_fail(worker *w, worker_instance *instance, shoal_status sta
         task->status = status;
         task->error = strdup(message);
         task->unreachable = unreachable;
+        atomic_store(&task->ended, true);
     }
     pthread_cond_broadcast(&w->changed);
 }
@@ -65,6 +64,7 @@ void worker_task_fail(worker_task *task, shoal_status status, const char *messag
     if (task->status == SHOAL_OK) {
         task->status = status;
         task->error = strdup(message);
+        atomic_store(&task->ended, true);
     }
     instance_fail(task->slot->worker, task->instance, status, message, task->unreachable);
 }
@@ -80,19 +80,26 @@ static void expected_done(worker *w, const worker_piece *piece) {
         memcpy(expected->buffer->host, piece->buffer->host, piece->buffer->bytes);
 }
 
-/* Gives the outputs to their pieces. Lock held. */
-static void task_outputs(worker_task *task) {
+/* Gives the outputs to their pieces, as soon as they will be there in any case. Lock held. */
+static void give_outputs(worker_task *task) {
     const shoal_graph *g = graph_data(task->program->graph);
     for (uint32_t o = 0; o < g->n_outputs; o++) {
         worker_piece *piece = task->outputs[o];
-        if (task->status == SHOAL_OK) {
-            piece->buffer = worker_buffer_retain(task->values[g->outputs[o]]);
-        } else {
-            piece->status = task->status;
-            piece->error = task->error ? strdup(task->error) : NULL;
-            piece->unreachable = task->unreachable;
-        }
+        piece->buffer = worker_buffer_retain(task->values[g->outputs[o]]);
         if (task->slot->home) expected_done(task->slot->worker, piece);
+    }
+}
+
+/* Lock held. */
+static void fail_outputs(worker_task *task) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t o = 0; o < g->n_outputs; o++) {
+        worker_piece *piece = task->outputs[o];
+        worker_buffer_release(piece->buffer);
+        piece->buffer = NULL;
+        piece->status = task->status;
+        piece->error = task->error ? strdup(task->error) : NULL;
+        piece->unreachable = task->unreachable;
     }
 }
 
@@ -103,6 +110,7 @@ static void task_fini(worker_task *task) {
     for (uint32_t i = 0; i < task->n_receives; i++) {
         while (task->receives[i].busy) pthread_cond_wait(&w->changed, &w->lock);
         worker_buffer_release(task->receives[i].buffer);
+        free(task->receives[i].staged);
     }
     for (uint32_t i = 0; task->inputs && i < g->n_inputs; i++)
         worker_piece_release(task->inputs[i]);
@@ -196,7 +204,7 @@ void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status s
 static void task_done(worker_task *task) {
     worker *w = task->slot->worker;
     worker_instance *instance = task->instance;
-    task_outputs(task);
+    if (task->status != SHOAL_OK) fail_outputs(task);
     task->state = TASK_DONE;
     if (++instance->n_done < instance->n_tasks) return;
     if (instance->status != SHOAL_OK &&
@@ -231,22 +239,21 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
 /* ---- steps ---- */
 
 static bool supports(void *context, const shoal_graph *g, const shoal_node *node) {
-    const worker_slot *slot = context;
-    return slot->device.backend->supports(slot->handle, g, node);
+    const worker_queue *queue = context;
+    return queue->backend->supports(queue->handle, g, node);
 }
 
-/* Puts primitives in the place of the composites for which the device has no kernel. What a
- * composite and the gradient of it have in common is there twice then: once is enough. */
-static shoal_status decompose(worker_slot *slot, worker_step *step) {
-    if (!graph_has_composites(graph_data(step->graph), supports, slot)) return SHOAL_OK;
+/* The step's graph with primitives in the place of the composites for which a device has no kernel.
+ * What a composite and the gradient of it have in common is there twice then: once is enough. */
+static shoal_status decompose(worker_queue *queue, const shoal_graph *g, graph **out) {
     graph *plain, *simple = NULL;
     SHOAL_TRY(graph_new(0, &plain));
-    shoal_status status = graph_decompose(graph_data(step->graph), supports, slot, plain);
+    shoal_status status = graph_decompose(g, supports, queue, plain);
     if (status == SHOAL_OK) status = graph_new(0, &simple);
     if (status == SHOAL_OK) status = graph_rewrite(graph_data(plain), NULL, NULL, simple);
     graph_destroy(&plain);
-    graph_destroy(status == SHOAL_OK ? &step->graph : &simple);
-    if (status == SHOAL_OK) step->graph = simple;
+    if (status != SHOAL_OK) graph_destroy(&simple);
+    *out = simple;
     return status;
 }
 
@@ -256,35 +263,48 @@ static bool dies(const worker_step *step, uint32_t value) {
     return false;
 }
 
-static shoal_status compile(worker_task *task, worker_step *step) {
-    SHOAL_TRY(decompose(task->slot, step));
+static shoal_status compile(const worker_task *task, worker_step *step, worker_queue *queue,
+                            worker_compiled *out) {
+    base_arena *arena = &task->program->arena;
     shoal_compile_options options = {.size = sizeof options};
     shoal_compile_report report = {.size = sizeof report};
-    step->in_place = base_arena_array(&task->program->arena, int32_t, step->n_outputs);
-    if (!step->in_place) return SHOAL_NO_MEMORY;
-    report.in_place = step->in_place;
-    shoal_status status = task->slot->device.backend->compile(
-        task->slot->handle, graph_data(step->graph), &options, &report, &step->executable);
+    const shoal_graph *g = graph_data(step->graph);
+    graph *plain = NULL;
+    if (!out->in_place) out->in_place = base_arena_array(arena, int32_t, step->n_outputs);
+    if (!step->bindings)
+        step->bindings = base_arena_array(arena, shoal_binding, step->n_inputs + step->n_outputs);
+    if (!out->in_place || !step->bindings) return SHOAL_NO_MEMORY;
+    report.in_place = out->in_place;
+    shoal_status status = SHOAL_OK;
+    if (graph_has_composites(g, supports, queue)) status = decompose(queue, g, &plain);
+    if (status == SHOAL_OK)
+        status = queue->backend->compile(queue->handle, plain ? graph_data(plain) : g, &options,
+                                         &report, &out->executable);
+    graph_destroy(&plain);
     for (uint32_t o = 0; status == SHOAL_OK && o < step->n_outputs; o++)
-        if (step->in_place[o] >= 0 && !dies(step, step->inputs[step->in_place[o]]))
-            step->in_place[o] = -1;
-    graph_destroy(&step->graph); /* the executable has what it needs */
+        if (out->in_place[o] >= 0 && !dies(step, step->inputs[out->in_place[o]]))
+            out->in_place[o] = -1;
+    /* The executable has what it needs, unless the step may have to be done beside the device. */
+    if (status == SHOAL_OK && !task->slot->aside) graph_destroy(&step->graph);
     return status;
 }
 
 /* The memory of output o: that of an input which ends here and nobody else holds, or fresh. */
-static shoal_status output_buffer(worker_task *task, const worker_step *step, uint32_t o) {
+static shoal_status output_buffer(worker_task *task, const worker_step *step, worker_queue *queue,
+                                  int32_t in_place, uint32_t o, bool *shared) {
     uint32_t value = step->outputs[o];
     size_t bytes = (size_t)base_type_bytes(&graph_data(task->program->graph)->values[value].type);
-    if (step->in_place[o] >= 0) {
-        uint32_t input = step->inputs[step->in_place[o]];
-        worker_buffer *old = task->values[input];
+    worker_buffer_release(task->values[value]); /* of an attempt on another device */
+    task->values[value] = NULL;
+    if (in_place >= 0) {
+        worker_buffer *old = task->values[step->inputs[in_place]];
         if (atomic_load(&old->refs) == 1 && old->bytes == bytes) {
             task->values[value] = worker_buffer_retain(old);
+            *shared = true;
             return SHOAL_OK;
         }
     }
-    return worker_buffer_new(task->slot, bytes, &task->values[value]);
+    return worker_buffer_new(queue, bytes, &task->values[value]);
 }
 
 /* Names what a step was about, and the line of what costs most in it. */
@@ -302,32 +322,70 @@ static shoal_status blame(const worker_task *task, const worker_step *step, shoa
     return base_fail_prefix(status, "%s at %s: ", shoal_op_name(worst->op), worst->location);
 }
 
-static shoal_status compute(worker_task *task, worker_step *step) {
-    if (!step->executable) {
-        worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_BEGIN, 0);
-        shoal_status compiled = compile(task, step);
-        worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_END, 0);
-        SHOAL_TRY(compiled);
-    }
-    for (uint32_t o = 0; o < step->n_outputs; o++) SHOAL_TRY(output_buffer(task, step, o));
-    size_t n = step->n_inputs + step->n_outputs;
-    shoal_binding *bindings = calloc(n + 1, sizeof *bindings);
-    if (!bindings) return base_fail(SHOAL_NO_MEMORY, "no memory to run");
-    for (size_t i = 0; i < n; i++) {
+/* Where a value of the step is ready, when that is not in the line of the device anyway. */
+static bool to_await(const worker_buffer *buffer, const worker_queue *queue, shoal_point *out) {
+    *out = buffer->ready;
+    return out->fence && out->fence != queue->line;
+}
+
+static shoal_status submit(worker_task *task, worker_step *step, worker_queue *queue,
+                           shoal_executable *executable) {
+    enum { MOST = 64 };
+    shoal_point wait[MOST];
+    uint32_t n = step->n_inputs + step->n_outputs, n_wait = 0;
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t value = i < step->n_inputs ? step->inputs[i] : step->outputs[i - step->n_inputs];
-        bindings[i].memory = task->values[value]->memory;
+        const worker_buffer *buffer = task->values[value];
+        step->bindings[i] = (shoal_binding){buffer->memory, 0};
+        if (!to_await(buffer, queue, &wait[n_wait])) continue;
+        /* What is done when a call returns is not to wait inside it: that could not be ended. */
+        if (!queue->line || n_wait + 1 == MOST)
+            SHOAL_TRY(worker_queue_wait(buffer->queue, wait[n_wait], &task->ended));
+        else
+            n_wait++;
     }
-    shoal_fence *fence = NULL;
-    shoal_status status = base_fence_new(&fence);
-    if (status == SHOAL_OK) {
-        shoal_point done = {fence, 1};
-        status = task->slot->device.backend->run(task->slot->handle, step->executable, bindings, n,
-                                                 NULL, 0, &done, 1);
-        if (status == SHOAL_OK) status = backend_host()->fence_wait(done, UINT32_MAX);
+    SHOAL_TRY(worker_queue_run(queue, executable, step->bindings, n, wait, n_wait));
+    for (uint32_t o = 0; o < step->n_outputs; o++)
+        worker_buffer_at(task->values[step->outputs[o]], worker_queue_end(queue));
+    return SHOAL_OK;
+}
+
+/* *shared: an output has the memory of an input, which then may not be what it was. */
+static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *queue,
+                            bool *shared) {
+    worker_compiled *compiled = &step->compiled[queue != &task->slot->own];
+    *shared = false;
+    if (!compiled->executable) {
+        worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_BEGIN, 0);
+        shoal_status status = compile(task, step, queue, compiled);
+        worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_END, 0);
+        SHOAL_TRY(status);
     }
-    base_fence_release(&fence);
-    free(bindings);
-    return status;
+    for (uint32_t i = 0; i < step->n_inputs; i++)
+        SHOAL_TRY(worker_bring(task, step->inputs[i], queue));
+    for (uint32_t o = 0; o < step->n_outputs; o++)
+        SHOAL_TRY(output_buffer(task, step, queue, compiled->in_place[o], o, shared));
+    return submit(task, step, queue, compiled->executable);
+}
+
+static void tell_aside(worker_slot *slot, shoal_status status) {
+    if (slot->told) return;
+    slot->told = true;
+    base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: %s", slot->own.info.name,
+             slot->aside->info.name, status == SHOAL_OK ? "it cannot do it" : shoal_error_message());
+}
+
+/* On the slot's device; where that cannot do it, has no memory left or fails, beside it. */
+static shoal_status compute(worker_task *task, worker_step *step) {
+    worker_slot *slot = task->slot;
+    bool shared = false, first = !step->aside && !atomic_load(&slot->own.lost);
+    shoal_status status = SHOAL_OK;
+    if (first || !slot->aside) {
+        status = attempt(task, step, &slot->own, &shared);
+        if (status == SHOAL_OK || status == SHOAL_CLOSED || shared || !slot->aside) return status;
+    }
+    tell_aside(slot, status);
+    return attempt(task, step, slot->aside, &shared);
 }
 
 /* Receives not complete that the task's current step needs: at the end, all of them. Lock held. */
@@ -356,34 +414,17 @@ static void let_go(worker_task *task) {
     }
 }
 
-/* Waits for what the current step needs; gives up when nothing at all has come in for
- * STALL_SECONDS. Lock held. */
+/* Waits for what the current step needs: until it is there, the task is ended, or the worker. Lock
+ * held. */
 static shoal_status await(worker_task *task) {
     worker *w = task->slot->worker;
-    uint64_t before = 0;
-    int64_t since = base_now();
     bool waits = missing(task) > 0;
-    shoal_status status = SHOAL_OK;
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
-    while (missing(task) && task->status == SHOAL_OK && !w->stopping && status == SHOAL_OK) {
-        struct timespec until = base_timespec(base_now() + BASE_SECOND);
-        pthread_cond_timedwait(&w->changed, &w->lock, &until);
-        uint64_t have = 0, want = 0;
-        for (uint32_t i = 0; i < task->n_receives; i++) {
-            have += task->receives[i].have;
-            want += task->receives[i].bytes;
-        }
-        if (have != before) since = base_now();
-        before = have;
-        if (base_now() - since > STALL_SECONDS * BASE_SECOND)
-            status = base_fail(SHOAL_TIMEOUT, "nothing came for %d s: %llu of %llu bytes are here",
-                               STALL_SECONDS, (unsigned long long)have, (unsigned long long)want);
-    }
+    while (missing(task) && task->status == SHOAL_OK && !w->stopping)
+        pthread_cond_wait(&w->changed, &w->lock);
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
-    if (status == SHOAL_OK && task->status != SHOAL_OK)
-        status = base_fail(task->status, "%s", task->error);
-    return status;
+    return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
 }
 
 /* Binds the inputs; by now everything before this task has run. Lock held. */
@@ -416,36 +457,92 @@ static void bury(worker_task *task, const worker_step *step) {
     }
 }
 
+/* The current step may begin. What waits for nothing takes no lock. */
+static shoal_status step_begin(worker_task *task, bool *through) {
+    worker *w = task->slot->worker;
+    *through = task->step == task->program->n_steps;
+    if (!*through && !task->program->steps[task->step].n_awaited && !atomic_load(&task->ended) &&
+        !atomic_load(&w->stopping))
+        return SHOAL_OK;
+    pthread_mutex_lock(&w->lock);
+    shoal_status status = await(task);
+    if (status == SHOAL_OK && !*through) let_go(task);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+static shoal_status run_step(worker_task *task, worker_step *step) {
+    if (step->exchange) return worker_exchange_send(task);
+    if (!step->n_outputs) return SHOAL_OK; /* all of it is made where it is read */
+    int64_t from = base_now();
+    worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_BEGIN, from);
+    shoal_status status = compute(task, step);
+    if (status != SHOAL_OK) status = blame(task, step, status);
+    int64_t to = base_now();
+    worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END, to);
+    task->busy += (uint64_t)(to - from);
+    return status;
+}
+
 static shoal_status run_task(worker_task *task) {
     worker *w = task->slot->worker;
+    bool through = false;
     pthread_mutex_lock(&w->lock);
     task->state = TASK_RUNNING;
+    task->before = task->slot->own.submitted;
+    task->began = base_now();
     shoal_status status =
         task->status == SHOAL_OK ? bind(task) : base_fail(task->status, "%s", task->error);
     pthread_mutex_unlock(&w->lock);
     while (status == SHOAL_OK) {
-        pthread_mutex_lock(&w->lock);
-        status = await(task);
-        bool ended = task->step == task->program->n_steps;
-        if (status == SHOAL_OK && !ended) let_go(task);
-        pthread_mutex_unlock(&w->lock);
-        if (status != SHOAL_OK || ended) break;
+        status = step_begin(task, &through);
+        if (status != SHOAL_OK || through) break;
         worker_step *step = &task->program->steps[task->step];
-        if (step->exchange) {
-            status = worker_exchange_send(task);
-        } else if (step->n_outputs) { /* else all of it is made where it is read */
-            int64_t from = base_now();
-            worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_BEGIN, from);
-            status = compute(task, step);
-            if (status != SHOAL_OK) status = blame(task, step, status);
-            int64_t to = base_now();
-            worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END, to);
-            task->busy += (uint64_t)(to - from);
-        }
+        status = run_step(task, step);
         bury(task, step);
         task->step++;
     }
     return status;
+}
+
+/* The device is through with a task: what it was made of, and what was made, has to be well. */
+static void task_reached(void *context) {
+    worker_task *task = context;
+    worker *w = task->slot->worker;
+    const shoal_graph *g = graph_data(task->program->graph);
+    pthread_mutex_lock(&w->lock);
+    shoal_status status = base_fence_failed(task->end, task->before);
+    if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
+    for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++)
+        if (task->inputs[i]->status != SHOAL_OK) {
+            task->unreachable = task->inputs[i]->unreachable;
+            status = base_fail(task->inputs[i]->status, "%s", task->inputs[i]->error);
+        }
+    if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
+    task->busy = (uint64_t)(base_now() - task->began);
+    task_done(task);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* The thread that runs programs is through with a task. Lock held. */
+static void task_submitted(worker_task *task) {
+    worker *w = task->slot->worker;
+    task->end = worker_queue_end(&task->slot->own);
+    if (task->status == SHOAL_OK) give_outputs(task);
+    if (task->status != SHOAL_OK || base_fence_reached(task->end)) {
+        task_done(task);
+        return;
+    }
+    task->state = TASK_SUBMITTED;
+    pthread_mutex_unlock(&w->lock); /* it may be reached at this moment */
+    if (base_fence_then(task->end, task_reached, task) != SHOAL_OK) {
+        while (!base_fence_reached(task->end)) {
+            worker_queue_watch(&task->slot->own);
+            nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
+        }
+        task_reached(task);
+    }
+    pthread_mutex_lock(&w->lock);
 }
 
 void worker_collect_garbage(worker_slot *slot) {
@@ -481,6 +578,21 @@ static bool has_work(void *context) {
     return atomic_load_explicit(&slot->queued, memory_order_relaxed);
 }
 
+/* Nothing is to be done, but a device may be at work: somebody has to look whether it gets on. Lock
+ * held. */
+static void rest(worker_slot *slot) {
+    worker *w = slot->worker;
+    if (base_fence_reached(worker_queue_end(&slot->own))) {
+        pthread_cond_wait(&w->changed, &w->lock);
+        return;
+    }
+    struct timespec until = base_timespec(base_now() + BASE_SECOND);
+    pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    pthread_mutex_unlock(&w->lock);
+    worker_queue_watch(&slot->own);
+    pthread_mutex_lock(&w->lock);
+}
+
 void *worker_executor(void *argument) {
     worker_slot *slot = argument;
     worker *w = slot->worker;
@@ -494,7 +606,7 @@ void *worker_executor(void *argument) {
             bool more = base_spin(has_work, slot);
             pthread_mutex_lock(&w->lock);
             if (!more && !slot->head && !slot->garbage && !slot->measure && !w->stopping)
-                pthread_cond_wait(&w->changed, &w->lock);
+                rest(slot);
             continue;
         }
         pthread_mutex_unlock(&w->lock);
@@ -508,7 +620,7 @@ void *worker_executor(void *argument) {
             slot->tail = &slot->head;
             atomic_store(&slot->queued, false);
         }
-        task_done(task);
+        task_submitted(task);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -560,6 +672,7 @@ void worker_home_advance(worker_slot *slot) {
             worker_task *task = slot->head;
             slot->head = task->next;
             if (!slot->head) slot->tail = &slot->head;
+            if (task->status == SHOAL_OK) give_outputs(task);
             task_done(task);
             ended = true;
         }

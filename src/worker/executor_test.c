@@ -33,7 +33,7 @@ static worker_program *program_of(graph *g) {
     base_str bytes = {0};
     worker_program *program;
     ok(graph_encode(graph_data(g), false, &bytes));
-    ok(worker_program_new(1, bytes.data, bytes.size, &program));
+    ok(worker_program_new(NULL, 1, bytes.data, bytes.size, &program));
     base_str_fini(&bytes);
     graph_destroy(&g);
     return program;
@@ -151,7 +151,7 @@ static void run_late(worker *w, worker_piece **out) {
     task->inputs[0] = worker_piece_add(slot, 1);
     task->outputs[0] = *out = worker_piece_add(slot, 2);
     assert_true(task->inputs[0] && *out);
-    ok(worker_buffer_new(slot, SIDE * SIDE * sizeof(float), &task->inputs[0]->buffer));
+    ok(worker_buffer_new(&slot->own, SIDE * SIDE * sizeof(float), &task->inputs[0]->buffer));
     float *ones = (float *)task->inputs[0]->buffer->host;
     for (size_t i = 0; i < (size_t)SIDE * SIDE; i++) ones[i] = 1;
     task->inputs[0]->refs++;

@@ -50,7 +50,7 @@ static bool path_of(char *out, size_t room, bool make) {
 /* What tells one device from another, as the beginning of a line. */
 static void name_of(const worker_slot *slot, char out[MOST_NAME]) {
     snprintf(out, MOST_NAME, "%s\t%s\t%s\t%u\t", SHOAL_PACKAGE_VERSION, slot->device.backend->name,
-             slot->info.name, slot->device.threads ? slot->device.threads : slot->info.threads);
+             slot->own.info.name, slot->device.threads ? slot->device.threads : slot->own.info.threads);
 }
 
 bool worker_speed_kept(const worker_slot *slot, worker_speed *out) {
@@ -101,21 +101,30 @@ static shoal_status build(graph *g, int64_t side) {
 
 static shoal_status run_once(worker_slot *slot, shoal_executable *executable,
                              const shoal_binding *buffers, double *seconds) {
-    shoal_fence *fence;
-    SHOAL_TRY(base_fence_new(&fence));
-    shoal_point done = {fence, 1};
     int64_t from = base_now();
-    shoal_status status =
-        slot->device.backend->run(slot->handle, executable, buffers, 3, NULL, 0, &done, 1);
-    if (status == SHOAL_OK) status = backend_host()->fence_wait(done, UINT32_MAX);
+    shoal_status status = worker_queue_run(&slot->own, executable, buffers, 3, NULL, 0);
+    if (status == SHOAL_OK)
+        status = worker_queue_wait(&slot->own, worker_queue_end(&slot->own),
+                                   &slot->worker->stopping);
     *seconds = (double)(base_now() - from) * 1e-9;
-    base_fence_release(&fence);
+    return status;
+}
+
+/* Memory full of zeros. */
+static shoal_status zeros(worker_slot *slot, size_t bytes, worker_buffer **out) {
+    void *data = calloc(1, bytes);
+    if (!data) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
+    shoal_status status = worker_buffer_new(&slot->own, bytes, out);
+    if (status == SHOAL_OK) status = worker_buffer_fill(*out, data, bytes);
+    if (status == SHOAL_OK)
+        status = worker_queue_wait(&slot->own, (*out)->ready, &slot->worker->stopping);
+    free(data);
     return status;
 }
 
 /* The shortest of some runs; the first one only loads and warms. */
 static shoal_status time_graph(worker_slot *slot, int64_t side, double *best) {
-    const shoal_backend *backend = slot->device.backend;
+    const shoal_backend *backend = slot->own.backend;
     worker_buffer *buffers[3] = {NULL};
     shoal_binding bindings[3] = {{0}};
     shoal_compile_report report = {.size = sizeof report};
@@ -125,11 +134,10 @@ static shoal_status time_graph(worker_slot *slot, int64_t side, double *best) {
     size_t bytes = (size_t)(side ? side * side : ELEMENTS) * sizeof(float);
     shoal_status status = build(g, side);
     if (status == SHOAL_OK)
-        status = backend->compile(slot->handle, graph_data(g), NULL, &report, &executable);
+        status = backend->compile(slot->own.handle, graph_data(g), NULL, &report, &executable);
     for (int i = 0; i < 3 && status == SHOAL_OK; i++) {
-        status = worker_buffer_new(slot, bytes, &buffers[i]);
+        status = zeros(slot, bytes, &buffers[i]);
         if (status != SHOAL_OK) break;
-        memset(buffers[i]->host, 0, bytes);
         bindings[i].memory = buffers[i]->memory;
     }
     *best = 1e9;
@@ -139,7 +147,7 @@ static shoal_status time_graph(worker_slot *slot, int64_t side, double *best) {
         if (i && seconds < *best) *best = seconds;
     }
     for (int i = 0; i < 3; i++) worker_buffer_release(buffers[i]);
-    if (executable) backend->executable_free(slot->handle, executable);
+    if (executable) backend->executable_free(slot->own.handle, executable);
     graph_destroy(&g);
     return status;
 }
@@ -165,6 +173,6 @@ shoal_status worker_speed_measure(worker_slot *slot, worker_speed *out) {
         keep(slot, out);
     }
     base_log(BASE_INFO, slot->worker->name, "%s: %.3g operations and %.3g bytes per second",
-             slot->info.name, out->flops, out->stream);
+             slot->own.info.name, out->flops, out->stream);
     return SHOAL_OK;
 }

@@ -93,6 +93,7 @@ static const double WORTH_DOING = 1 << 22, WORTH_WAITING = 1 << 17;
 typedef struct splitter {
     worker_program *program;
     const shoal_graph *g;
+    bool *aside; /* per node: the slot's device cannot do it */
     /* per value: the last node that reads it; n_nodes for the program's outputs, NO_NODE (but see
      * bury) when nobody does */
     uint32_t *last_use;
@@ -106,7 +107,7 @@ typedef struct splitter {
 
 static uint32_t find_root(const splitter *s, uint32_t value) {
     uint32_t n = s->g->values[value].node;
-    if (n == SHOAL_NO_NODE) return value;
+    if (n == SHOAL_NO_NODE || s->aside[n]) return value;
     const shoal_node *node = &s->g->nodes[n];
     if (node->op == GRAPH_EXCHANGE || node->n_outputs > 1 || node->n_regions) return value;
     if (!node->n_inputs) return GRAPH_NO_VALUE;
@@ -141,11 +142,13 @@ static double work_of(const shoal_graph *g, const shoal_node *node) {
     return fmax(worker_node_cost(g, node), 10 * bytes);
 }
 
-/* The end of the step that begins with a node that computes: the next exchange, or where something
- * large is read that may still be on its way while there is enough to do before. */
+/* The end of the step that begins with a node that computes: the next exchange, where the device
+ * that does it changes, or where something large is read that may still be on its way while there is enough to do before. */
 static uint32_t step_end(const splitter *s, uint32_t n) {
     double work = 0;
+    const bool aside = s->aside[n];
     for (; n < s->g->n_nodes && s->g->nodes[n].op != GRAPH_EXCHANGE; n++) {
+        if (s->aside[n] != aside) return n;
         const shoal_node *node = &s->g->nodes[n];
         for (uint32_t i = 0; i < node->n_inputs && work >= WORTH_DOING; i++) {
             uint32_t value = s->root[node->inputs[i]];
@@ -170,6 +173,7 @@ static shoal_status find_steps(splitter *s) {
             SHOAL_TRY(exchange_step(s->program, g, n++, step));
             s->awaited[at] = step->n_receives == 0;
         } else {
+            step->aside = s->aside[n];
             n = step_end(s, n);
         }
         step->last = n;
@@ -282,9 +286,48 @@ static shoal_status bury(worker_program *program, const shoal_graph *g, const ui
     return SHOAL_OK;
 }
 
-static shoal_status split(worker_program *program, const shoal_graph *g) {
+static bool supports(void *context, const shoal_graph *g, const shoal_node *node) {
+    const worker_queue *queue = context;
+    return queue->backend->supports(queue->handle, g, node);
+}
+
+/* Whether a device can do a node: as it stands, or by all that it is made of. */
+static shoal_status can_do(worker_queue *queue, const shoal_graph *g, const shoal_node *node,
+                           bool *out) {
+    graph *alone = NULL, *plain = NULL;
+    *out = supports(queue, g, node);
+    if (*out || !graph_op(node->op)->decompose) return SHOAL_OK;
+    uint32_t outputs[GRAPH_MAX_OUTPUTS];
+    for (uint32_t o = 0; o < node->n_outputs; o++) outputs[o] = node->first_output + o;
+    shoal_status status = graph_new(0, &alone);
+    if (status == SHOAL_OK)
+        status = graph_extract(g, node->inputs, node->n_inputs, outputs, node->n_outputs, alone);
+    if (status == SHOAL_OK) status = graph_new(0, &plain);
+    if (status == SHOAL_OK) status = graph_decompose(graph_data(alone), supports, queue, plain);
+    *out = status == SHOAL_OK;
+    for (uint32_t i = 0; *out && i < graph_data(plain)->n_nodes; i++)
+        *out = supports(queue, graph_data(plain), &graph_data(plain)->nodes[i]);
+    graph_destroy(&alone);
+    graph_destroy(&plain);
+    return status;
+}
+
+static shoal_status find_aside(splitter *s, worker_slot *slot) {
+    s->aside = base_arena_array(&s->program->arena, bool, s->g->n_nodes);
+    if (!s->aside) return SHOAL_NO_MEMORY;
+    for (uint32_t n = 0; n < s->g->n_nodes && slot && slot->aside; n++) {
+        bool can;
+        if (s->g->nodes[n].op == GRAPH_EXCHANGE) continue;
+        SHOAL_TRY(can_do(&slot->own, s->g, &s->g->nodes[n], &can));
+        s->aside[n] = !can;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status split(worker_program *program, worker_slot *slot, const shoal_graph *g) {
     base_arena *arena = &program->arena;
     splitter s = {.program = program, .g = g};
+    SHOAL_TRY(find_aside(&s, slot));
     s.last_use = base_arena_array(arena, uint32_t, g->n_values);
     s.root = base_arena_array(arena, uint32_t, g->n_values);
     s.step_of = base_arena_array(arena, uint32_t, g->n_nodes);
@@ -304,17 +347,18 @@ static shoal_status split(worker_program *program, const shoal_graph *g) {
     return bury(program, g, s.last_use, s.step_of);
 }
 
-shoal_status worker_program_new(uint64_t id, const void *bytes, size_t n, worker_program **out) {
+shoal_status worker_program_new(worker_slot *slot, uint64_t id, const void *bytes, size_t n,
+                                worker_program **out) {
     worker_program *program = calloc(1, sizeof *program);
     if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
     base_arena_init(&program->arena, 0);
     program->id = id;
     shoal_status status = graph_decode(bytes, n, WORKER_GRAPH_LIMIT, &program->graph);
     if (status == SHOAL_OK) {
-        status = split(program, graph_data(program->graph));
+        status = split(program, slot, graph_data(program->graph));
     }
     if (status != SHOAL_OK)
-        worker_program_destroy(NULL, &program);
+        worker_program_destroy(slot, &program);
     else
         *out = program;
     return status;
@@ -326,7 +370,12 @@ void worker_program_destroy(worker_slot *slot, worker_program **out) {
     if (!program) return;
     for (uint32_t i = 0; i < program->n_steps; i++) {
         worker_step *step = &program->steps[i];
-        if (step->executable) slot->device.backend->executable_free(slot->handle, step->executable);
+        for (int k = 0; k < 2; k++) {
+            shoal_executable *executable = step->compiled[k].executable;
+            worker_queue *queue = !executable ? NULL : k ? slot->aside : &slot->own;
+            if (queue && !atomic_load(&queue->lost))
+                queue->backend->executable_free(queue->handle, executable);
+        }
         graph_destroy(&step->graph);
     }
     graph_destroy(&program->graph);

@@ -12,15 +12,34 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* ---- devices ---- */
+
+/* An opened device, and how far it has got with its work. */
+typedef struct worker_queue {
+    const shoal_backend *backend;
+    shoal_device *handle;
+    shoal_device_info info;
+    bool host;          /* the host reaches its memory by address */
+    shoal_fence *line;  /* the points of what is run; NULL: all is done when a call returns */
+    uint64_t submitted; /* the last point of the line; the thread that runs programs */
+    atomic_bool lost;   /* it gets on with nothing any more: nobody waits for it */
+    pthread_mutex_t lock;
+    struct worker_transit *transits; /* boxes on their way between it and the host */
+    uint64_t progress;               /* as it was seen last, */
+    int64_t moved;                   /* and when it rose */
+} worker_queue;
+
 /* ---- buffers and pieces ---- */
 
 /* A counted block of device memory, or of a user's. The count may be changed without the lock. */
 typedef struct worker_buffer {
     atomic_int refs;
-    const struct worker_slot *slot; /* whose device the memory is of; NULL: a user's */
+    worker_queue *queue; /* whose device the memory is of; NULL: a user's */
     shoal_memory *memory;
-    unsigned char *host; /* its address: every device so far shares memory with the host */
+    unsigned char *host; /* its address; NULL: the device alone reaches it */
     size_t bytes;
+    shoal_point ready;    /* where its bytes are there; no fence: they are */
+    atomic_uint arriving; /* boxes on their way into it, before it is ready */
     void (*release)(void *context);
     void *context;
 } worker_buffer;
@@ -37,18 +56,25 @@ typedef struct worker_piece {
 
 /* ---- programs ---- */
 
+/* A step for one device. */
+typedef struct worker_compiled {
+    shoal_executable *executable;
+    int32_t *in_place; /* per output: the input that ends here and whose memory it may take; or -1 */
+} worker_compiled;
+
 typedef struct worker_step {
     bool exchange;
-    /* computing: a part of the graph without exchanges; compiled when it first runs */
+    /* computing: a part of the graph without exchanges; compiled when it first runs, for the slot's
+     * device or for the one beside it */
     graph *graph;
-    shoal_executable *executable;
+    bool aside; /* the slot's device cannot do it */
+    worker_compiled compiled[2];
+    shoal_binding *bindings; /* room for a run */
     uint32_t first, last; /* its nodes, of the program's graph */
     const char *label;    /* what it does; NULL until somebody records */
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;  /* values of the program */
     const uint32_t *outputs; /* (of an exchange: its results) */
-    int32_t
-        *in_place; /* per output: the input that ends here and whose memory it may take, or -1 */
     /* exchange */
     uint32_t channel;
     bool has_operand;
@@ -87,9 +113,15 @@ typedef struct worker_receive {
     uint64_t bytes, have;
     int64_t began, ended; /* when the first and the last byte came */
     bool busy;            /* another slot's executor is writing */
+    unsigned char *staged; /* what has come for memory that the host does not reach */
 } worker_receive;
 
-typedef enum worker_task_state { TASK_QUEUED, TASK_RUNNING, TASK_DONE } worker_task_state;
+typedef enum worker_task_state {
+    TASK_QUEUED,
+    TASK_RUNNING,
+    TASK_SUBMITTED, /* its device is at it, the thread that runs programs is through */
+    TASK_DONE
+} worker_task_state;
 
 /* One slot's part of an instance. */
 typedef struct worker_task {
@@ -104,6 +136,10 @@ typedef struct worker_task {
     uint32_t n_receives;
     worker_receive *receives;
     worker_task_state state;
+    uint64_t before;   /* the point of the device's line when it began, */
+    shoal_point end;   /* and the one at its end */
+    int64_t began;     /* when the first of it was submitted */
+    atomic_bool ended; /* there is a status: to be seen without the lock */
     shoal_status status;
     char *error;
     uint32_t unreachable; /* the peer because of which it failed; 0: another reason */
@@ -138,8 +174,9 @@ typedef struct worker_slot {
     uint32_t number;
     bool home; /* the process's own memory: no device, no thread */
     worker_device device;
-    shoal_device_info info;
-    shoal_device *handle;
+    worker_queue own;    /* its device, */
+    worker_queue *aside; /* and what does what that cannot; NULL: nothing */
+    bool told;           /* that something is done aside */
     base_map pieces;         /* value -> worker_piece */
     base_map programs;       /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
@@ -197,7 +234,8 @@ struct worker {
     base_map expected; /* value -> worker_expected */
     shoal_status lost; /* why the hub is gone */
     char *lost_message;
-    bool joined, refused, stopping;
+    bool joined, refused;
+    atomic_bool stopping; /* set under the lock */
 };
 
 enum {
@@ -208,19 +246,67 @@ enum {
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 
+/* queue.c */
+/* Opens a device. */
+shoal_status worker_queue_open(worker_queue *queue, const worker_device *device);
+/* Waits for what is under way, as long as the device gets on. */
+void worker_queue_settle(worker_queue *queue);
+/* Does so, and closes it. */
+void worker_queue_close(worker_queue *queue);
+/* Runs with these points to wait for; *done: where it is done. Only the thread that runs programs. */
+shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
+                              const shoal_binding *bindings, size_t n, const shoal_point *wait,
+                              size_t n_wait);
+/* Where all that was run is done. */
+shoal_point worker_queue_end(const worker_queue *queue);
+/* Looks whether the device gets on. When it has not for long, it is lost: all that is waited for
+ * fails. */
+void worker_queue_watch(worker_queue *queue);
+/* Waits for a point, while the device gets on; gives up with CLOSED when *stop becomes true. */
+shoal_status worker_queue_wait(worker_queue *queue, shoal_point point, const atomic_bool *stop);
+
+/* The end of a move: status and message, and the packed box, which is the callee's. */
+typedef void (*worker_moved)(void *context, shoal_status status, void *packed);
+/* Reads a box of a buffer once that is ready, as packed elements; `then` is called at the end, in
+ * any thread, maybe before this returns. Fails, without calling, without memory. */
+shoal_status worker_box_read(worker_buffer *buffer, const int64_t *dims, const base_box *box,
+                             size_t element, worker_moved then, void *context);
+/* Writes packed elements, which are freed by free(); one of those that the buffer waits for. */
+shoal_status worker_box_write(worker_buffer *buffer, const int64_t *dims, const base_box *box,
+                              size_t element, void *packed);
+
+/* place.c: only the thread that runs programs. */
+/* Copies a box between two values of a task; the target expects it. */
+shoal_status worker_copy(worker_task *task, uint32_t to, uint32_t from, const shoal_box *box);
+/* Has a value lie on a device. */
+shoal_status worker_bring(worker_task *task, uint32_t value, worker_queue *queue);
+
 /* buffer.c */
-shoal_status worker_buffer_new(const worker_slot *slot, size_t bytes, worker_buffer **out);
+shoal_status worker_buffer_new(worker_queue *queue, size_t bytes, worker_buffer **out);
+/* On the slot's device, or beside it when that has no memory left. */
+shoal_status worker_buffer_for(worker_slot *slot, size_t bytes, worker_buffer **out);
 shoal_status worker_buffer_wrap(void *data, size_t bytes, void (*release)(void *), void *context,
                                 worker_buffer **out);
 worker_buffer *worker_buffer_retain(worker_buffer *buffer);
 void worker_buffer_release(worker_buffer *buffer);
+/* The buffer is ready once one more box has been written to it; nothing where the host reaches it.
+ */
+shoal_status worker_buffer_expect(worker_buffer *buffer);
+/* One of those boxes is there, or never will be. */
+void worker_buffer_arrived(worker_buffer *buffer, shoal_status status);
+/* The buffer is ready at a point. */
+void worker_buffer_at(worker_buffer *buffer, shoal_point point);
+/* Fills all of it. */
+shoal_status worker_buffer_fill(worker_buffer *buffer, const void *bytes, size_t n);
 /* Pieces; all with the lock held. */
 worker_piece *worker_piece_add(worker_slot *slot, uint64_t value);
 void worker_piece_release(worker_piece *piece);
 void worker_piece_forget(worker_slot *slot, uint64_t value);
 
 /* program.c: under the pump. */
-shoal_status worker_program_new(uint64_t id, const void *bytes, size_t n, worker_program **out);
+/* slot: whose device is asked what it can do; NULL: it can do everything. */
+shoal_status worker_program_new(worker_slot *slot, uint64_t id, const void *bytes, size_t n,
+                                worker_program **out);
 void worker_program_destroy(worker_slot *slot, worker_program **program);
 shoal_move worker_move(const worker_step *step, uint32_t i);
 /* start_in, start_out, size of move i: rank numbers each. */

@@ -21,7 +21,7 @@ static worker_slot *slot_of(worker *w, uint32_t number) {
 static shoal_status program_of(worker_slot *slot, const Shoal__SlotRun *run, worker_program **out) {
     *out = base_map_get(&slot->programs, run->program);
     if (*out) return SHOAL_OK;
-    SHOAL_TRY(worker_program_new(run->program, run->graph.data, run->graph.len, out));
+    SHOAL_TRY(worker_program_new(slot, run->program, run->graph.data, run->graph.len, out));
     shoal_status status = base_map_set(&slot->programs, run->program, *out);
     if (status != SHOAL_OK) worker_program_destroy(slot, out);
     return status;
@@ -37,12 +37,12 @@ static shoal_status take_smalls(worker_slot *slot, const Shoal__SlotRun *run) {
         uint64_t value = run->inputs[small->input];
         if (slot->home || base_map_get(&slot->pieces, value)) continue;
         worker_buffer *buffer;
-        SHOAL_TRY(worker_buffer_new(slot, small->data.len, &buffer));
-        memcpy(buffer->host, small->data.data, small->data.len);
-        worker_piece *piece = worker_piece_add(slot, value);
+        SHOAL_TRY(worker_buffer_for(slot, small->data.len, &buffer));
+        shoal_status status = worker_buffer_fill(buffer, small->data.data, small->data.len);
+        worker_piece *piece = status == SHOAL_OK ? worker_piece_add(slot, value) : NULL;
         if (!piece) {
             worker_buffer_release(buffer);
-            return SHOAL_NO_MEMORY;
+            return status == SHOAL_OK ? SHOAL_NO_MEMORY : status;
         }
         piece->buffer = buffer;
     }
@@ -351,15 +351,14 @@ static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device 
     slot->home = !device;
     if (!device) return SHOAL_OK;
     slot->device = *device;
-    const shoal_backend *backend = device->backend;
-    uint32_t count = backend->device_count(backend_host());
-    if (device->index >= count)
-        return count
-                   ? base_fail(SHOAL_NOT_FOUND, "backend %s has %u devices; there is no number %u",
-                               backend->name, count, device->index)
-                   : base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
-    SHOAL_TRY(backend->device_info(backend_host(), device->index, &slot->info));
-    return backend->device_new(backend_host(), device->index, device->threads, &slot->handle);
+    SHOAL_TRY(worker_queue_open(&slot->own, device));
+    if (!strcmp(device->backend->name, "cpu")) return SHOAL_OK;
+    /* What a device cannot do the processor does. */
+    worker_device beside = {.threads = device->threads};
+    SHOAL_TRY(backend_find("cpu", &beside.backend));
+    slot->aside = calloc(1, sizeof *slot->aside);
+    if (!slot->aside) return base_fail(SHOAL_NO_MEMORY, "no memory for a device");
+    return worker_queue_open(slot->aside, &beside);
 }
 
 /* Fills the hello; its strings belong to the caller's stack or the worker. */
@@ -377,9 +376,9 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
         shoal__device__init(&devices[i]);
         pointers[i] = &devices[i];
         devices[i].backend = (char *)slot->device.backend->name;
-        devices[i].name = (char *)slot->info.name;
-        devices[i].memory = slot->device.memory ? slot->device.memory : slot->info.memory / 4 * 3;
-        devices[i].threads = slot->device.threads ? slot->device.threads : slot->info.threads;
+        devices[i].name = (char *)slot->own.info.name;
+        devices[i].memory = slot->device.memory ? slot->device.memory : slot->own.info.memory / 4 * 3;
+        devices[i].threads = slot->device.threads ? slot->device.threads : slot->own.info.threads;
         devices[i].weight = slot->device.weight;
         worker_speed speed;
         if (options->role == SHOAL__ROLE__WORKER && worker_speed_kept(slot, &speed)) {
@@ -393,7 +392,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
     hello.n_devices = n;
     hello.devices = pointers;
     if (options->role == SHOAL__ROLE__CLIENT)
-        hello.spare = options->spare ? options->spare : w->slots[w->n_slots - 1].info.memory / 4;
+        hello.spare = options->spare ? options->spare : w->slots[w->n_slots - 1].own.info.memory / 4;
     shoal_status status = wire_peer_new(&hello, &w->wire);
     free(devices);
     free(pointers);
@@ -416,9 +415,9 @@ static shoal_status start(worker *w, const worker_options *options) {
     if (client) {
         /* The memory slot allocates as a CPU does; nothing runs there. */
         worker_slot *home = &w->slots[w->n_slots - 1];
+        home->device.threads = 1;
         SHOAL_TRY(backend_find("cpu", &home->device.backend));
-        SHOAL_TRY(home->device.backend->device_info(backend_host(), 0, &home->info));
-        SHOAL_TRY(home->device.backend->device_new(backend_host(), 0, 1, &home->handle));
+        SHOAL_TRY(worker_queue_open(&home->own, &home->device));
     }
     SHOAL_TRY(make_wire(w, options));
     for (uint32_t i = 0; i < w->n_slots; i++) {
@@ -463,6 +462,12 @@ static void slot_fini(worker_slot *slot) {
     base_map_fini(&slot->programs);
 }
 
+static void close_devices(worker_slot *slot) {
+    worker_queue_close(&slot->own);
+    if (slot->aside) worker_queue_close(slot->aside);
+    free(slot->aside);
+}
+
 void worker_destroy(worker **out) {
     worker *w = *out;
     *out = NULL;
@@ -473,6 +478,8 @@ void worker_destroy(worker **out) {
     pthread_mutex_unlock(&w->lock);
     for (uint32_t i = 0; i < w->n_slots; i++)
         if (w->slots[i].has_thread) pthread_join(w->slots[i].thread, NULL);
+    /* What devices are at reports, and sends, when it is done. */
+    for (uint32_t i = 0; i < w->n_slots; i++) worker_queue_settle(&w->slots[i].own);
     wire_peer_destroy(&w->wire);
     w->hub = NULL;
 
@@ -489,8 +496,7 @@ void worker_destroy(worker **out) {
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
     pthread_mutex_unlock(&w->lock);
     for (at = 0; base_map_next(&w->peers, &at, &key, &value);) worker_peer_free(value);
-    for (uint32_t i = 0; i < w->n_slots; i++)
-        if (w->slots[i].handle) w->slots[i].device.backend->device_free(w->slots[i].handle);
+    for (uint32_t i = 0; i < w->n_slots; i++) close_devices(&w->slots[i]);
     base_map_fini(&w->instances);
     base_map_fini(&w->cancelled);
     base_map_fini(&w->expected);
@@ -600,7 +606,7 @@ static shoal_status redirect(worker *w, worker_buffer *from) {
     for (worker_task *task = home->head; task; task = task->next) {
         for (uint32_t v = 0; v < graph_data(task->program->graph)->n_values; v++) {
             if (!task->values || task->values[v] != from) continue;
-            if (!to) SHOAL_TRY(worker_buffer_new(home, from->bytes, &to));
+            if (!to) SHOAL_TRY(worker_buffer_new(&home->own, from->bytes, &to));
             worker_buffer_release(from);
             task->values[v] = worker_buffer_retain(to);
         }

@@ -47,23 +47,39 @@ static size_t output_bytes(const shoal_graph *g, uint32_t i) {
 }
 
 static shoal_status copy_out(const target *t, shoal_memory *memory, void *to, size_t bytes) {
-    void *from;
-    SHOAL_TRY(t->backend->memory_map(t->device, memory, &from));
-    memcpy(to, from, bytes);
-    t->backend->memory_unmap(t->device, memory);
-    return SHOAL_OK;
+    const int64_t size = (int64_t)bytes, zero = 0;
+    const shoal_box all = {1, 1, &size, &size, &zero, &size, &zero};
+    shoal_fence *fence;
+    SHOAL_TRY(base_fence_new(&fence));
+    const shoal_point done = {fence, 1};
+    shoal_status status =
+        t->backend->read(t->device, to, (shoal_binding){memory, 0}, &all,
+                         &(shoal_points){.signal = &done, .n_signal = 1});
+    if (!status) status = base_fence_wait(done, DEADLINE_MS);
+    base_fence_release(&fence);
+    return status;
 }
 
 static shoal_status new_block(const target *t, const void *data, size_t bytes, shoal_memory **out) {
-    void *to;
+    const int64_t size = (int64_t)bytes, zero = 0;
+    const shoal_box all = {1, 1, &size, &size, &zero, &size, &zero};
+    shoal_fence *fence;
     SHOAL_TRY(t->backend->memory_new(t->device, bytes, out));
-    SHOAL_TRY(t->backend->memory_map(t->device, *out, &to));
+    void *from = malloc(bytes + 1);
+    if (!from) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
     if (data)
-        memcpy(to, data, bytes);
+        memcpy(from, data, bytes);
     else
-        memset(to, 0xa5, bytes);
-    t->backend->memory_unmap(t->device, *out);
-    return SHOAL_OK;
+        memset(from, 0xa5, bytes);
+    shoal_status status = base_fence_new(&fence);
+    const shoal_point done = {fence, 1};
+    if (!status)
+        status = t->backend->write(t->device, (shoal_binding){*out, 0}, from, &all,
+                                   &(shoal_points){.signal = &done, .n_signal = 1});
+    if (!status) status = base_fence_wait(done, DEADLINE_MS);
+    base_fence_release(&fence);
+    free(from);
+    return status;
 }
 
 /* Where in_place is given, such outputs lie in their inputs' memory. */
@@ -85,7 +101,7 @@ static shoal_status run_once(const target *t, const test_case *c, shoal_executab
     shoal_point done = {fence, 1};
     if (!status)
         status = t->backend->run(t->device, executable, buffers, (size_t)g->n_inputs + g->n_outputs,
-                                 NULL, 0, &done, 1);
+                                 &(shoal_points){.signal = &done, .n_signal = 1});
     if (!status) status = base_fence_wait(done, DEADLINE_MS);
     for (uint32_t i = 0; !status && i < g->n_outputs; i++)
         status = copy_out(t, buffers[g->n_inputs + i].memory, results[i], output_bytes(g, i));

@@ -72,15 +72,13 @@ static void spoil(const cpus *c, shoal_device *device, size_t bytes, uint64_t se
     static const uint8_t patterns[] = {0xff, 0x7f, 0xfe};
     hunt_random random = {seed};
     shoal_memory *memory;
-    void *data;
     hunt_must(c->backend->memory_new(device, bytes, &memory));
-    hunt_must(c->backend->memory_map(device, memory, &data));
+    void *data = c->backend->memory_host(device, memory);
     if (seed / THREADS % 4 < 3)
         memset(data, patterns[seed / THREADS % 4], bytes);
     else
         for (size_t i = 0; i + 8 <= bytes; i += 8)
             memcpy((char *)data + i, &(uint64_t){hunt_next(&random)}, 8);
-    c->backend->memory_unmap(device, memory);
     c->backend->memory_free(device, memory);
 }
 
@@ -107,7 +105,7 @@ static const char *run_once(cpus *c, shoal_device *device, shoal_executable *exe
                         (size_t)base_type_bytes(&g->values[value].type), &buffers[i]);
         bindings[i].memory = buffers[shared < 0 ? i : (uint32_t)shared].memory;
     }
-    if (c->backend->run(device, executable, bindings, n, NULL, 0, NULL, 0)) {
+    if (c->backend->run(device, executable, bindings, n, NULL)) {
         snprintf(c->why, sizeof c->why, "run: %s", shoal_error_message());
         why = c->why;
     }

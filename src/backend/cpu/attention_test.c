@@ -172,7 +172,7 @@ static size_t run(uint32_t threads, const shoal_graph *g, void *const *at, float
                              false};
         OK(backend->memory_import(device, &from, &buffers[i].memory));
     }
-    OK(backend->run(device, executable, buffers, n, NULL, 0, NULL, 0));
+    OK(backend->run(device, executable, buffers, n, NULL));
     for (uint32_t i = 0; i < n; i++) backend->memory_free(device, buffers[i].memory);
     backend->executable_free(device, executable);
     backend->device_free(device);

@@ -119,12 +119,7 @@ static shoal_status memory_import(shoal_device *device, const shoal_import *from
     return SHOAL_OK;
 }
 
-static shoal_status memory_map(shoal_device *device, shoal_memory *memory, void **out) {
-    *out = memory->data;
-    return SHOAL_OK;
-}
-
-static void memory_unmap(shoal_device *device, shoal_memory *memory) {}
+static void *memory_host(shoal_device *device, shoal_memory *memory) { return memory->data; }
 
 /* ---- devices ---- */
 
@@ -222,17 +217,23 @@ void cpu_parallel(shoal_device *device, int64_t count, int64_t grain, cpu_range 
 
 /* ---- programs ---- */
 
-static shoal_status copy(shoal_device *device, shoal_binding to, const shoal_region *to_region,
-                         shoal_binding from, const shoal_region *from_region, uint32_t rank,
-                         const int64_t *size, size_t element_bytes, const shoal_point *wait,
-                         size_t n_wait, const shoal_point *signal, size_t n_signal) {
-    shoal_status status = backend_wait_all(wait, n_wait);
-    backend_span target = {to.memory->data, to.memory->bytes, to.offset};
-    backend_span source = {from.memory->data, from.memory->bytes, from.offset};
-    if (!status)
-        status =
-            backend_copy_box(target, to_region, source, from_region, rank, size, element_bytes);
-    return backend_signal_all(signal, n_signal, status);
+static backend_span span_of(shoal_binding place) {
+    return (backend_span){place.memory->data, place.memory->bytes, place.offset};
+}
+
+static shoal_status read(shoal_device *device, void *to, shoal_binding from, const shoal_box *box,
+                         const shoal_points *points) {
+    return backend_copy_box(backend_host_span(to), span_of(from), box, points);
+}
+
+static shoal_status write(shoal_device *device, shoal_binding to, const void *from,
+                          const shoal_box *box, const shoal_points *points) {
+    return backend_copy_box(span_of(to), backend_host_span(from), box, points);
+}
+
+static shoal_status copy(shoal_device *device, shoal_binding to, shoal_binding from,
+                         const shoal_box *box, const shoal_points *points) {
+    return backend_copy_box(span_of(to), span_of(from), box, points);
 }
 
 static bool supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
@@ -284,11 +285,10 @@ static shoal_status run_program(shoal_device *device, const cpu_program *program
 }
 
 static shoal_status run(shoal_device *device, shoal_executable *executable,
-                        const shoal_binding *buffers, size_t n_buffers, const shoal_point *wait,
-                        size_t n_wait, const shoal_point *signal, size_t n_signal) {
-    shoal_status status = backend_wait_all(wait, n_wait);
+                        const shoal_binding *buffers, size_t n_buffers, const shoal_points *points) {
+    shoal_status status = backend_wait_all(points);
     if (!status) status = run_program(device, executable->program, buffers, n_buffers);
-    return backend_signal_all(signal, n_signal, status);
+    return backend_signal_all(points, status);
 }
 
 const shoal_backend backend_cpu = {
@@ -303,8 +303,9 @@ const shoal_backend backend_cpu = {
     .memory_new = cpu_memory_new,
     .memory_import = memory_import,
     .memory_free = cpu_memory_free,
-    .memory_map = memory_map,
-    .memory_unmap = memory_unmap,
+    .memory_host = memory_host,
+    .read = read,
+    .write = write,
     .copy = copy,
     .supports = supports,
     .compile = compile,

@@ -115,7 +115,7 @@ static void run(uint32_t threads, const shoal_graph *g, void *const *data) {
         shoal_import from = {SHOAL_IMPORT_HOST, data[i], bytes, false};
         OK(backend->memory_import(device, &from, &bindings[i].memory));
     }
-    OK(backend->run(device, executable, bindings, 3, NULL, 0, NULL, 0));
+    OK(backend->run(device, executable, bindings, 3, NULL));
     for (int i = 0; i < 3; i++) backend->memory_free(device, bindings[i].memory);
     backend->executable_free(device, executable);
     backend->device_free(device);

@@ -88,7 +88,7 @@ static int64_t run(const struct composite *c, const operands *o, int64_t first, 
     shoal_import to = {SHOAL_IMPORT_HOST, out, (size_t)count * sizeof *out, false};
     OK(backend->memory_import(device, &to, &buffers[n].memory));
     OK(backend->compile(device, graph_data(own), NULL, &report, &executable));
-    OK(backend->run(device, executable, buffers, n + 1, NULL, 0, NULL, 0));
+    OK(backend->run(device, executable, buffers, n + 1, NULL));
     for (uint32_t i = 0; i <= n; i++) backend->memory_free(device, buffers[i].memory);
     backend->executable_free(device, executable);
     backend->device_free(device);

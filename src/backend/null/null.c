@@ -5,8 +5,8 @@
  *
  * Like a plug-in it includes the public header only and reaches Shoal through `host`. Three things
  * hold everywhere: a function that fails leaves a message by host->fail that names the thing, the
- * value and the fix; nothing may abort or exit; and calls on one device come from one thread at a
- * time, on different devices from several. */
+ * value and the fix; nothing may abort or exit; and memory functions, read() and write() come from
+ * any thread, the other calls on one device from one thread at a time. */
 #include "backend/null/null.h"
 
 #include <stdlib.h>
@@ -90,39 +90,46 @@ static void memory_free(shoal_device *device, shoal_memory *memory) {
     free(memory);
 }
 
-/* Gives the host an address to read and write at. With memory of its own a device copies it to the
- * host here, and back in unmap. */
-static shoal_status memory_map(shoal_device *device, shoal_memory *memory, void **out) {
-    *out = memory->data;
-    return SHOAL_OK;
-}
+/* Where the memory lies for the host. A device with memory of its own returns NULL, leaves
+ * SHOAL_DEVICE_HOST_MEMORY out of its flags, and is reached by read() and write(). */
+static void *memory_host(shoal_device *device, shoal_memory *memory) { return memory->data; }
 
-static void memory_unmap(shoal_device *device, shoal_memory *memory) {}
-
-static shoal_status wait_all(shoal_device *device, const shoal_point *wait, size_t n_wait) {
-    for (size_t i = 0; i < n_wait; i++) {
-        shoal_status status = device->host->fence_wait(wait[i], 600000);
+static shoal_status wait_all(shoal_device *device, const shoal_points *points) {
+    for (size_t i = 0; points && i < points->n_wait; i++) {
+        shoal_status status = device->host->fence_wait(points->wait[i], UINT32_MAX);
         if (status != SHOAL_OK) return status;
     }
     return SHOAL_OK;
 }
 
-static shoal_status signal_all(shoal_device *device, const shoal_point *signal, size_t n_signal,
+static shoal_status signal_all(shoal_device *device, const shoal_points *points,
                                shoal_status status, const char *message) {
-    for (size_t i = 0; i < n_signal; i++) device->host->fence_signal(signal[i], status, message);
+    for (size_t i = 0; points && i < points->n_signal; i++)
+        device->host->fence_signal(points->signal[i], status, message);
     return status;
 }
 
-/* Copies a box of elements between two blocks. Check that both boxes lie inside their blocks. As
- * with run(): start when all of `wait` are reached, reach all of `signal` at the end, also after a
- * failure. This one is synchronous: it waits itself and is done when it returns. An asynchronous
- * one queues, returns OK, and reports what happens later through the points alone. */
-static shoal_status copy(shoal_device *device, shoal_binding to, const shoal_region *to_region,
-                         shoal_binding from, const shoal_region *from_region, uint32_t rank,
-                         const int64_t *size, size_t element_bytes, const shoal_point *wait,
-                         size_t n_wait, const shoal_point *signal, size_t n_signal) {
-    shoal_status status = wait_all(device, wait, n_wait);
-    return signal_all(device, signal, n_signal, status, status ? "null: a wait failed" : NULL);
+/* Move a box of elements: device to host, host to device, within the device. Check that both boxes
+ * lie inside their blocks. Start when all points to wait for are reached, reach those to signal at
+ * the end, also after a failure. These are synchronous: they wait themselves and are done when they
+ * return. Asynchronous ones queue, return OK, and report what happens later through the points
+ * alone; use fence_then() rather than a thread that waits. */
+static shoal_status read(shoal_device *device, void *to, shoal_binding from, const shoal_box *box,
+                         const shoal_points *points) {
+    shoal_status status = wait_all(device, points);
+    return signal_all(device, points, status, status ? "null: a wait failed" : NULL);
+}
+
+static shoal_status write(shoal_device *device, shoal_binding to, const void *from,
+                          const shoal_box *box, const shoal_points *points) {
+    shoal_status status = wait_all(device, points);
+    return signal_all(device, points, status, status ? "null: a wait failed" : NULL);
+}
+
+static shoal_status copy(shoal_device *device, shoal_binding to, shoal_binding from,
+                         const shoal_box *box, const shoal_points *points) {
+    shoal_status status = wait_all(device, points);
+    return signal_all(device, points, status, status ? "null: a wait failed" : NULL);
 }
 
 /* Whether compile() takes this node: look at node->op (by device->host->op_name: numbers may differ
@@ -167,10 +174,9 @@ static void executable_free(shoal_device *device, shoal_executable *executable) 
 /* Runs a program on these buffers. Check their number and sizes: they come from another part of
  * the system. Two runs on one device may follow each other before the first is done. */
 static shoal_status run(shoal_device *device, shoal_executable *executable,
-                        const shoal_binding *buffers, size_t n_buffers, const shoal_point *wait,
-                        size_t n_wait, const shoal_point *signal, size_t n_signal) {
+                        const shoal_binding *buffers, size_t n_buffers, const shoal_points *points) {
     const char *problem = "null: a wait failed";
-    shoal_status status = wait_all(device, wait, n_wait);
+    shoal_status status = wait_all(device, points);
     if (!status && n_buffers != (size_t)executable->n_inputs + executable->n_outputs) {
         problem = "null: the number of buffers is not that of inputs and outputs";
         status = device->host->fail(SHOAL_INVALID, "%s", problem);
@@ -185,7 +191,7 @@ static shoal_status run(shoal_device *device, shoal_executable *executable,
             memset((char *)to.memory->data + to.offset, 0, bytes);
         }
     }
-    return signal_all(device, signal, n_signal, status, status ? problem : NULL);
+    return signal_all(device, points, status, status ? problem : NULL);
 }
 
 /* The table itself; a plug-in exports it. */
@@ -201,8 +207,9 @@ const shoal_backend backend_null = {
     .memory_new = memory_new,
     .memory_import = memory_import,
     .memory_free = memory_free,
-    .memory_map = memory_map,
-    .memory_unmap = memory_unmap,
+    .memory_host = memory_host,
+    .read = read,
+    .write = write,
     .copy = copy,
     .supports = supports,
     .compile = compile,

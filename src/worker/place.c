@@ -1,0 +1,139 @@
+/* Where a task's values lie: on the slot's device, or beside it. */
+#include "worker/state.h"
+
+#include "base/fence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static shoal_status wait_ready(const worker_task *task, const worker_buffer *buffer) {
+    if (!buffer->ready.fence) return SHOAL_OK;
+    return worker_queue_wait(buffer->queue, buffer->ready, &task->ended);
+}
+
+/* Packs a box of a device's memory, and waits until it is there. */
+static shoal_status read_now(const worker_task *task, const worker_buffer *from,
+                             const shoal_box *box, size_t bytes, void **out) {
+    static const int64_t zeros[SHOAL_MAX_RANK];
+    worker_queue *queue = from->queue;
+    shoal_fence *fence = NULL;
+    *out = malloc(bytes + 1);
+    if (!*out) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
+    shoal_status status = base_fence_new(&fence);
+    shoal_point done = {fence, 1};
+    shoal_points points = {&from->ready, 1, &done, 1};
+    shoal_box packed = *box;
+    packed.to_dims = box->size;
+    packed.to_start = zeros;
+    if (status == SHOAL_OK)
+        status = queue->backend->read(queue->handle, *out, (shoal_binding){from->memory, 0},
+                                      &packed, &points);
+    if (status == SHOAL_OK) status = worker_queue_wait(queue, done, &task->ended);
+    bool ended = !fence || base_fence_reached(done);
+    base_fence_release(&fence);
+    if (status == SHOAL_OK) return SHOAL_OK;
+    /* One that is still at it, or lost, may write there yet. */
+    if (ended && !atomic_load(&queue->lost)) free(*out);
+    *out = NULL;
+    return status;
+}
+
+static base_box as_box(const shoal_box *box, const int64_t *start) {
+    base_box out = {.rank = box->rank};
+    memcpy(out.start, start, box->rank * sizeof *start);
+    memcpy(out.size, box->size, box->rank * sizeof *start);
+    return out;
+}
+
+/* From one device to another, by way of the host. */
+static shoal_status copy_over(const worker_task *task, worker_buffer *to, const worker_buffer *from,
+                              const shoal_box *box) {
+    base_box source = as_box(box, box->from_start), target = as_box(box, box->to_start);
+    size_t bytes = (size_t)base_box_count(&source) * box->element_bytes;
+    void *packed = NULL;
+    if (!from->host) {
+        SHOAL_TRY(read_now(task, from, box, bytes, &packed));
+    } else {
+        SHOAL_TRY(wait_ready(task, from));
+        packed = malloc(bytes + 1);
+        if (!packed) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
+        base_box_gather(packed, from->host, box->from_dims, &source, box->element_bytes, 0, bytes);
+    }
+    if (!to->host) return worker_box_write(to, box->to_dims, &target, box->element_bytes, packed);
+    base_box_scatter(to->host, packed, box->to_dims, &target, box->element_bytes, 0, bytes);
+    free(packed);
+    return SHOAL_OK;
+}
+
+typedef struct arrival {
+    worker_buffer *buffer;
+    shoal_point point;
+} arrival;
+
+static void arrive(void *context) {
+    arrival *a = context;
+    worker_buffer_arrived(a->buffer, base_fence_wait(a->point, 0));
+    worker_buffer_release(a->buffer);
+    base_fence_release(&a->point.fence);
+    free(a);
+}
+
+/* Within a device, in its line. */
+static shoal_status copy_within(worker_buffer *to, const worker_buffer *from,
+                                const shoal_box *box) {
+    worker_queue *queue = to->queue;
+    arrival *a = malloc(sizeof *a);
+    if (!a) return base_fail(SHOAL_NO_MEMORY, "no memory to copy a box");
+    shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
+    shoal_points points = {&from->ready, 1, &done, 1};
+    shoal_status status =
+        queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
+                             (shoal_binding){from->memory, 0}, box, &points);
+    if (status == SHOAL_OK) {
+        *a = (arrival){worker_buffer_retain(to),
+                       {done.fence ? base_fence_retain(done.fence) : NULL, done.value}};
+        status = base_fence_then(done, arrive, a);
+        if (status == SHOAL_OK) return SHOAL_OK;
+        worker_buffer_release(to);
+        base_fence_release(&a->point.fence);
+    }
+    free(a);
+    return status;
+}
+
+/* Copies a box; the target expects it. */
+static shoal_status copy(const worker_task *task, worker_buffer *to, const worker_buffer *from,
+                         const shoal_box *box) {
+    shoal_status status;
+    if (to->host && from->host) {
+        SHOAL_TRY(wait_ready(task, from));
+        base_box_copy(to->host, box->to_dims, box->to_start, from->host, box->from_dims,
+                      box->from_start, box->rank, box->size, box->element_bytes);
+        return SHOAL_OK;
+    }
+    status = to->queue == from->queue ? copy_within(to, from, box) : copy_over(task, to, from, box);
+    if (status != SHOAL_OK) worker_buffer_arrived(to, status);
+    return status;
+}
+
+shoal_status worker_copy(worker_task *task, uint32_t to, uint32_t from, const shoal_box *box) {
+    return copy(task, task->values[to], task->values[from], box);
+}
+
+shoal_status worker_bring(worker_task *task, uint32_t value, worker_queue *queue) {
+    static const int64_t zeros[SHOAL_MAX_RANK];
+    worker_buffer *from = task->values[value], *to;
+    if (from->queue == queue) return SHOAL_OK;
+    int64_t bytes = (int64_t)from->bytes;
+    const shoal_box all = {1, 1, &bytes, &bytes, zeros, &bytes, zeros};
+    SHOAL_TRY(worker_buffer_new(queue, from->bytes, &to));
+    shoal_status status = worker_buffer_expect(to);
+    if (status == SHOAL_OK) status = copy(task, to, from, &all);
+    if (status != SHOAL_OK) {
+        worker_buffer_release(to);
+        return status;
+    }
+    task->values[value] = to;
+    worker_buffer_release(from);
+    return SHOAL_OK;
+}

@@ -1,0 +1,238 @@
+/* Devices as lines of work: what is run is done in the order of its points, boxes to and from the
+ * host go beside it. Whoever waits here waits for a point, while the device gets on. */
+#include "worker/state.h"
+
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "base/fence.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LOOK_MS = 20,     /* how often who waits looks whether the device gets on */
+    STANDS_STILL = 30 /* seconds without progress, after which a device counts as lost */
+};
+
+/* A box on its way between a device and the host. */
+typedef struct worker_transit {
+    struct worker_transit *next, **here;
+    worker_buffer *buffer;
+    shoal_fence *fence; /* at 1: it is through */
+    void *packed;
+    worker_moved then; /* of a read */
+    void *context;
+} worker_transit;
+
+shoal_status worker_queue_open(worker_queue *queue, const worker_device *device) {
+    const shoal_backend *backend = device->backend;
+    queue->backend = backend;
+    pthread_mutex_init(&queue->lock, NULL);
+    uint32_t count = backend->device_count(backend_host());
+    if (!count) return base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
+    if (device->index >= count)
+        return base_fail(SHOAL_NOT_FOUND, "backend %s has %u device%s; there is no number %u",
+                         backend->name, count, count == 1 ? "" : "s", device->index);
+    SHOAL_TRY(backend->device_info(backend_host(), device->index, &queue->info));
+    queue->host = queue->info.flags & SHOAL_DEVICE_HOST_MEMORY;
+    if (queue->info.flags & SHOAL_DEVICE_ASYNC) SHOAL_TRY(base_fence_new(&queue->line));
+    return backend->device_new(backend_host(), device->index, device->threads, &queue->handle);
+}
+
+shoal_point worker_queue_end(const worker_queue *queue) {
+    return (shoal_point){queue->line, queue->submitted};
+}
+
+static bool is_idle(worker_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    bool idle = !queue->transits;
+    pthread_mutex_unlock(&queue->lock);
+    return idle && base_fence_reached(worker_queue_end(queue));
+}
+
+void worker_queue_settle(worker_queue *queue) {
+    while (queue->handle && !is_idle(queue) && !atomic_load(&queue->lost)) {
+        worker_queue_watch(queue);
+        nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
+    }
+}
+
+void worker_queue_close(worker_queue *queue) {
+    if (!queue->backend) return;
+    worker_queue_settle(queue);
+    /* One that does nothing more would not end either: it is left to the end of the process. */
+    if (queue->handle && !atomic_load(&queue->lost)) queue->backend->device_free(queue->handle);
+    queue->handle = NULL;
+    base_fence_release(&queue->line);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+/* ---- running and waiting ---- */
+
+shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
+                              const shoal_binding *bindings, size_t n, const shoal_point *wait,
+                              size_t n_wait) {
+    if (atomic_load_explicit(&queue->lost, memory_order_relaxed))
+        return base_fail(SHOAL_LOST, "%s is lost", queue->info.name);
+    if (!queue->line)
+        return queue->backend->run(queue->handle, executable, bindings, n,
+                                   n_wait ? &(shoal_points){wait, n_wait, NULL, 0} : NULL);
+    shoal_point done = {queue->line, ++queue->submitted};
+    return queue->backend->run(queue->handle, executable, bindings, n,
+                               &(shoal_points){wait, n_wait, &done, 1});
+}
+
+/* All that is waited for fails. */
+static void lose(worker_queue *queue) {
+    char message[160];
+    if (atomic_exchange(&queue->lost, true)) return;
+    snprintf(message, sizeof message, "%s has done nothing for %d s: it is taken for lost",
+             queue->info.name, STANDS_STILL);
+    base_log(BASE_ERROR, "worker", "%s", message);
+    base_fence_signal(worker_queue_end(queue), SHOAL_LOST, message);
+    pthread_mutex_lock(&queue->lock);
+    while (queue->transits) {
+        worker_transit *transit = queue->transits;
+        shoal_fence *fence = base_fence_retain(transit->fence);
+        queue->transits = transit->next;
+        if (transit->next) transit->next->here = &queue->transits;
+        transit->here = NULL;
+        pthread_mutex_unlock(&queue->lock);
+        base_fence_signal((shoal_point){fence, 1}, SHOAL_LOST, message);
+        base_fence_release(&fence);
+        pthread_mutex_lock(&queue->lock);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void worker_queue_watch(worker_queue *queue) {
+    if (!queue->backend->progress || atomic_load(&queue->lost)) return;
+    uint64_t progress = queue->backend->progress(queue->handle);
+    int64_t now = base_now();
+    bool idle = is_idle(queue);
+    pthread_mutex_lock(&queue->lock);
+    if (idle || progress != queue->progress || !queue->moved) queue->moved = now;
+    queue->progress = progress;
+    bool still = now - queue->moved > STANDS_STILL * BASE_SECOND;
+    pthread_mutex_unlock(&queue->lock);
+    if (still) lose(queue);
+}
+
+shoal_status worker_queue_wait(worker_queue *queue, shoal_point point, const atomic_bool *stop) {
+    while (!base_fence_reached(point)) {
+        if (stop && atomic_load(stop)) return base_fail(SHOAL_CLOSED, "given up");
+        if (base_fence_wait(point, LOOK_MS) != SHOAL_TIMEOUT) break;
+        worker_queue_watch(queue);
+    }
+    return base_fence_wait(point, 0);
+}
+
+/* ---- boxes ---- */
+
+static void unlist(worker_queue *queue, worker_transit *transit) {
+    pthread_mutex_lock(&queue->lock);
+    if (transit->here) {
+        *transit->here = transit->next;
+        if (transit->next) transit->next->here = transit->here;
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+static void transit_end(void *context) {
+    worker_transit *transit = context;
+    worker_buffer *buffer = transit->buffer;
+    unlist(buffer->queue, transit);
+    shoal_status status = base_fence_wait((shoal_point){transit->fence, 1}, 0);
+    if (transit->then) {
+        transit->then(transit->context, status, transit->packed);
+    } else {
+        worker_buffer_arrived(buffer, status);
+        /* What a lost device may still read stays. */
+        if (!atomic_load(&buffer->queue->lost)) free(transit->packed);
+    }
+    worker_buffer_release(buffer);
+    base_fence_release(&transit->fence);
+    free(transit);
+}
+
+static shoal_status transit_new(worker_buffer *buffer, void *packed, worker_moved then, void *context,
+                             worker_transit **out) {
+    worker_transit *transit = calloc(1, sizeof *transit);
+    *out = transit;
+    if (!transit) return base_fail(SHOAL_NO_MEMORY, "no memory to move a box");
+    *transit = (worker_transit){.packed = packed, .then = then, .context = context};
+    shoal_status status = base_fence_new(&transit->fence);
+    /* Before it starts, so that nothing that comes after can fail. */
+    if (status == SHOAL_OK) status = base_fence_then((shoal_point){transit->fence, 1}, transit_end, transit);
+    if (status != SHOAL_OK) {
+        base_fence_release(&transit->fence);
+        free(transit);
+        return status;
+    }
+    transit->buffer = worker_buffer_retain(buffer);
+    worker_queue *queue = buffer->queue;
+    pthread_mutex_lock(&queue->lock);
+    transit->next = queue->transits;
+    transit->here = &queue->transits;
+    if (transit->next) transit->next->here = &transit->next;
+    queue->transits = transit;
+    pthread_mutex_unlock(&queue->lock);
+    return SHOAL_OK;
+}
+
+/* A call that failed at once need not have reached its point. */
+static void settle(shoal_fence *fence, shoal_status status) {
+    if (status != SHOAL_OK)
+        base_fence_signal((shoal_point){fence, 1}, status, shoal_error_message());
+    base_fence_release(&fence);
+}
+
+shoal_status worker_box_read(worker_buffer *buffer, const int64_t *dims, const base_box *box,
+                             size_t element, worker_moved then, void *context) {
+    static const int64_t zeros[SHOAL_MAX_RANK];
+    size_t bytes = (size_t)base_box_count(box) * element;
+    worker_queue *queue = buffer->queue;
+    worker_transit *transit;
+    void *packed = malloc(bytes + 1);
+    if (!packed) return base_fail(SHOAL_NO_MEMORY, "no memory to read a box");
+    shoal_status status = transit_new(buffer, packed, then, context, &transit);
+    if (status != SHOAL_OK) {
+        free(packed);
+        return status;
+    }
+    shoal_fence *fence = base_fence_retain(transit->fence); /* the transit may end at any moment */
+    shoal_point done = {fence, 1};
+    shoal_points points = {&buffer->ready, 1, &done, 1};
+    shoal_box moved = {box->rank, element, box->size, box->size, zeros, dims, box->start};
+    status = atomic_load(&queue->lost)
+                 ? base_fail(SHOAL_LOST, "%s is lost", queue->info.name)
+                 : queue->backend->read(queue->handle, packed, (shoal_binding){buffer->memory, 0},
+                                        &moved, &points);
+    settle(fence, status);
+    return SHOAL_OK;
+}
+
+shoal_status worker_box_write(worker_buffer *buffer, const int64_t *dims, const base_box *box,
+                              size_t element, void *packed) {
+    static const int64_t zeros[SHOAL_MAX_RANK];
+    worker_queue *queue = buffer->queue;
+    worker_transit *transit;
+    shoal_status status = transit_new(buffer, packed, NULL, NULL, &transit);
+    if (status != SHOAL_OK) {
+        worker_buffer_arrived(buffer, status);
+        free(packed);
+        return status;
+    }
+    shoal_fence *fence = base_fence_retain(transit->fence);
+    shoal_point done = {fence, 1};
+    shoal_points points = {NULL, 0, &done, 1};
+    shoal_box moved = {box->rank, element, box->size, dims, box->start, box->size, zeros};
+    status = atomic_load(&queue->lost)
+                 ? base_fail(SHOAL_LOST, "%s is lost", queue->info.name)
+                 : queue->backend->write(queue->handle, (shoal_binding){buffer->memory, 0}, packed,
+                                         &moved, &points);
+    settle(fence, status);
+    return SHOAL_OK;
+}
