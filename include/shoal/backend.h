@@ -52,6 +52,8 @@ typedef struct shoal_point {
     uint64_t value;
 } shoal_point;
 
+struct shoal_backend;
+
 /* What the host offers a backend, so that a plug-in links against nothing. */
 typedef struct shoal_host {
     uint32_t abi; /* SHOAL_BACKEND_ABI */
@@ -62,10 +64,16 @@ typedef struct shoal_host {
     void (*fence_signal)(shoal_point point, shoal_status status, const char *message);
     /* Waits for a point at most timeout_ms; returns the status it was reached with, or TIMEOUT. */
     shoal_status (*fence_wait)(shoal_point point, uint32_t timeout_ms);
-    /* Calls `then` once, when the point is reached: at once if it is, else in the thread that
-     * reaches it, which it must not keep. Fails with NO_MEMORY, and then does not call. */
-    shoal_status (*fence_then)(shoal_point point, void (*then)(void *context), void *context);
+    /* Calls `then` once, when the point is reached, with the status it was reached with: at once if
+     * it is, else in the thread that reaches it, which it must not keep. Fails with NO_MEMORY, and
+     * then does not call. */
+    shoal_status (*fence_then)(shoal_point point, void (*then)(void *context, shoal_status status),
+                               void *context);
     const char *(*op_name)(uint16_t op);
+    /* What the last failure on this thread said. */
+    const char *(*error_message)(void);
+    /* Another backend, to stand on: "ref" for what a device cannot do. */
+    shoal_status (*backend_find)(const char *name, const struct shoal_backend **out);
 } shoal_host;
 
 typedef struct shoal_device shoal_device;         /* an opened device */
@@ -113,7 +121,8 @@ typedef struct shoal_box {
     const int64_t *from_dims, *from_start; /* of the tensor it comes from */
 } shoal_box;
 
-/* When work may start, and what it reaches when it is done. */
+/* When work may start, and what it reaches when it is done. The fences to wait for need not live
+ * longer than the call: what waits later does so by fence_then(), which keeps them. */
 typedef struct shoal_points {
     const shoal_point *wait;
     size_t n_wait;
@@ -172,6 +181,10 @@ typedef struct shoal_backend {
      * long, the device counts as lost. NULL: the backend notices by itself when a device is lost. */
     uint64_t (*progress)(shoal_device *device);
 } shoal_backend;
+
+/* A plug-in is a shared library that exports its table by this name; SHOAL_BACKENDS lists the paths
+ * of those to load, with colons between them. */
+#define SHOAL_PLUGIN "shoal_plugin"
 
 #ifdef __cplusplus
 }

@@ -44,7 +44,7 @@ typedef struct shoal_worker_options {
      * (`beacon` as a hub's). */
     const char *hub;
     const char *name;    /* NULL: the hub gives one */
-    const char *backend; /* NULL: "cpu" */
+    const char *backend; /* NULL: SHOAL_BACKEND, else "cpu" */
     uint32_t device;
     uint32_t threads; /* 0: all cores */
     double weight;    /* 0: 1 */

@@ -43,7 +43,7 @@ typedef struct shoal_options {
                             a pool inside this process */
     uint32_t workers;    /* embedded: how many workers (slots); 0: one */
     uint32_t threads;    /* embedded: compute threads in all; 0: the cores of this machine */
-    const char *backend; /* embedded: "cpu" (default) or "ref" */
+    const char *backend; /* embedded; NULL: SHOAL_BACKEND, else "cpu" */
     uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
                             end within 3 s when the hub is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */

@@ -28,8 +28,13 @@ typedef struct lend {
     bool ever;         /* joined */
 } lend;
 
+const char *api_backend(void) {
+    const char *name = getenv("SHOAL_BACKEND");
+    return name && *name ? name : "cpu";
+}
+
 static shoal_status worker_device_of(const shoal_worker_options *options, worker_device *out) {
-    const char *name = options->backend ? options->backend : "cpu";
+    const char *name = options->backend ? options->backend : api_backend();
     *out = (worker_device){.index = options->device,
                            .threads = options->threads,
                            .weight = options->weight,

@@ -214,7 +214,7 @@ static shoal_status settle_options(const shoal_options *given, shoal_options *ou
     if (!out->hub) out->hub = getenv("SHOAL_HUB");
     if (!out->hub || !*out->hub) out->hub = "embedded";
     if (!out->timeout_ms) out->timeout_ms = DEFAULT_TIMEOUT_MS;
-    if (!out->backend) out->backend = "cpu";
+    if (!out->backend) out->backend = api_backend();
     if (!out->workers) out->workers = 1;
     if (out->workers > MAX_WORKERS)
         return base_fail(SHOAL_INVALID, "%u embedded workers; the most is %d", out->workers,

@@ -212,6 +212,8 @@ shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage 
                      uint64_t *token, ProtobufCMessage **answer);
 
 /* lend.c: whether the same attempt to join a hub may end otherwise when made again. */
+/* The backend of a worker that names none: SHOAL_BACKEND, else cpu. */
+const char *api_backend(void);
 bool api_may_pass(shoal_status status);
 
 /* rejoin.c */

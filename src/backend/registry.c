@@ -4,10 +4,13 @@
 #include "backend/null/null.h"
 #include "backend/ref/ref.h"
 #include "base/fence.h"
+#include "base/log.h"
 #include "base/str.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_BACKENDS = 64 };
@@ -25,32 +28,66 @@ static const shoal_host host = {
     .fence_wait = base_fence_wait,
     .fence_then = base_fence_then,
     .op_name = shoal_op_name,
+    .error_message = shoal_error_message,
+    .backend_find = backend_find,
 };
 
 const shoal_host *backend_host(void) { return &host; }
 
+/* ---- plug-ins ---- */
+
+static shoal_status load(const char *path) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return base_fail(SHOAL_NOT_FOUND, "SHOAL_BACKENDS: %s", dlerror());
+    const shoal_backend *backend = dlsym(library, SHOAL_PLUGIN);
+    if (!backend)
+        return base_fail(SHOAL_INVALID, "SHOAL_BACKENDS: %s exports no " SHOAL_PLUGIN, path);
+    shoal_status status = backend_register(backend);
+    return status == SHOAL_OK ? status : base_fail_prefix(status, "SHOAL_BACKENDS: %s: ", path);
+}
+
+static pthread_once_t loaded = PTHREAD_ONCE_INIT;
+
+/* One that cannot be loaded is told, and not there. */
+static void load_all(void) {
+    const char *list = getenv("SHOAL_BACKENDS");
+    char *copy = list ? strdup(list) : NULL, *rest = copy;
+    for (char *path; copy && (path = strtok_r(rest, ":", &rest));)
+        if (load(path) != SHOAL_OK)
+            base_log(BASE_ERROR, "backends", "%s", shoal_error_message());
+    free(copy);
+}
+
+/* ---- finding ---- */
+
 const shoal_backend *backend_at(size_t index) {
+    pthread_once(&loaded, load_all);
+    return index < atomic_load(&n_backends) ? backends[index] : NULL;
+}
+
+static const shoal_backend *known(size_t index) {
     return index < atomic_load(&n_backends) ? backends[index] : NULL;
 }
 
 static const shoal_backend *find(const char *name) {
     const shoal_backend *backend;
-    for (size_t i = 0; (backend = backend_at(i)); i++)
+    for (size_t i = 0; (backend = known(i)); i++)
         if (!strcmp(backend->name, name)) return backend;
     return NULL;
 }
 
 shoal_status backend_find(const char *name, const shoal_backend **out) {
+    pthread_once(&loaded, load_all);
     *out = find(name);
     if (*out) return SHOAL_OK;
-    base_str known;
-    base_str_init(&known);
+    base_str names;
+    base_str_init(&names);
     const shoal_backend *backend;
-    for (size_t i = 0; (backend = backend_at(i)); i++)
-        base_str_format(&known, "%s%s", i ? ", " : "", backend->name);
+    for (size_t i = 0; (backend = known(i)); i++)
+        base_str_format(&names, "%s%s", i ? ", " : "", backend->name);
     base_fail(SHOAL_NOT_FOUND, "unknown backend '%.64s'; known: %s", name,
-              known.data ? known.data : "none");
-    base_str_fini(&known);
+              names.data ? names.data : "none");
+    base_str_fini(&names);
     return SHOAL_NOT_FOUND;
 }
 

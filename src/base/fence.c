@@ -22,7 +22,7 @@ enum { MAX_FAILURES = 16 };
 /* What is to be called when a point is reached. */
 typedef struct follower {
     uint64_t value;
-    void (*then)(void *context);
+    void (*then)(void *context, shoal_status status);
     void *context;
 } follower;
 
@@ -76,16 +76,27 @@ static void add_failure(shoal_fence *fence, uint64_t upto, shoal_status status,
     snprintf(last->message, sizeof last->message, "%s", message ? message : "");
 }
 
+static shoal_status outcome(const shoal_fence *fence, uint64_t value) {
+    for (size_t i = 0; i < fence->n_failures; i++) {
+        const failure *f = &fence->failures[i];
+        if (f->after < value && value <= f->upto) return base_fail(f->status, "%s", f->message);
+    }
+    return SHOAL_OK;
+}
+
 /* Calls those whose points are reached, one after the other. Locked, but not while it calls: what
- * is called may use the fence. */
+ * is called may use the fence, and give it back. */
 static void call_followers(shoal_fence *fence) {
     while (fence->followers.count && fence->followers.data[0].value <= fence->value) {
         follower first = fence->followers.data[0];
         fence->followers.count--;
         memmove(&fence->followers.data[0], &fence->followers.data[1],
                 fence->followers.count * sizeof first);
+        shoal_status status = outcome(fence, first.value);
+        shoal_fence *held = fence; /* for the follower */
         pthread_mutex_unlock(&fence->lock);
-        first.then(first.context);
+        first.then(first.context, status);
+        base_fence_release(&held);
         pthread_mutex_lock(&fence->lock);
     }
 }
@@ -103,14 +114,6 @@ void base_fence_signal(shoal_point point, shoal_status status, const char *messa
     call_followers(fence);
     pthread_mutex_unlock(&fence->lock);
     base_fence_release(&fence);
-}
-
-static shoal_status outcome(const shoal_fence *fence, uint64_t value) {
-    for (size_t i = 0; i < fence->n_failures; i++) {
-        const failure *f = &fence->failures[i];
-        if (f->after < value && value <= f->upto) return base_fail(f->status, "%s", f->message);
-    }
-    return SHOAL_OK;
 }
 
 shoal_status base_fence_wait(shoal_point point, uint32_t timeout_ms) {
@@ -141,13 +144,16 @@ bool base_fence_reached(shoal_point point) {
     return reached;
 }
 
-shoal_status base_fence_then(shoal_point point, void (*then)(void *context), void *context) {
+shoal_status base_fence_then(shoal_point point, void (*then)(void *context, shoal_status status),
+                             void *context) {
     shoal_fence *fence = point.fence;
     follower last = {point.value, then, context};
     bool reached = true, kept = true;
+    shoal_status status = SHOAL_OK;
     if (fence) {
         pthread_mutex_lock(&fence->lock);
         reached = fence->value >= point.value;
+        if (reached) status = outcome(fence, point.value);
         if (!reached) kept = base_vec_push(&fence->followers, last);
         for (size_t i = fence->followers.count; !reached && kept && --i > 0;) {
             follower *list = fence->followers.data;
@@ -155,10 +161,11 @@ shoal_status base_fence_then(shoal_point point, void (*then)(void *context), voi
             list[i] = list[i - 1];
             list[i - 1] = last;
         }
+        if (!reached && kept) base_fence_retain(fence);
         pthread_mutex_unlock(&fence->lock);
     }
     if (!kept) return base_fail(SHOAL_NO_MEMORY, "no memory to wait for a point");
-    if (reached) then(context);
+    if (reached) then(context, status);
     return SHOAL_OK;
 }
 

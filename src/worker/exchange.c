@@ -480,10 +480,7 @@ static void send_later(sending *s, shoal_status status) {
         worker_instance_cancel(w, instance, status, shoal_error_message(), unreachable);
 }
 
-static void box_ready(void *context) {
-    sending *s = context;
-    send_later(s, base_fence_wait(s->buffer->ready, 0));
-}
+static void box_ready(void *context, shoal_status status) { send_later(context, status); }
 
 static void box_read(void *context, shoal_status status, void *packed) {
     sending *s = context;

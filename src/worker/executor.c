@@ -506,12 +506,13 @@ static shoal_status run_task(worker_task *task) {
 }
 
 /* The device is through with a task: what it was made of, and what was made, has to be well. */
-static void task_reached(void *context) {
+static void task_reached(void *context, shoal_status last) {
     worker_task *task = context;
     worker *w = task->slot->worker;
     const shoal_graph *g = graph_data(task->program->graph);
     pthread_mutex_lock(&w->lock);
     shoal_status status = base_fence_failed(task->end, task->before);
+    if (status == SHOAL_OK) status = last;
     if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
     for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++)
         if (task->inputs[i]->status != SHOAL_OK) {
@@ -540,7 +541,7 @@ static void task_submitted(worker_task *task) {
             worker_queue_watch(&task->slot->own);
             nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
         }
-        task_reached(task);
+        task_reached(task, base_fence_wait(task->end, 0));
     }
     pthread_mutex_lock(&w->lock);
 }

@@ -65,39 +65,23 @@ static shoal_status copy_over(const worker_task *task, worker_buffer *to, const 
     return SHOAL_OK;
 }
 
-typedef struct arrival {
-    worker_buffer *buffer;
-    shoal_point point;
-} arrival;
-
-static void arrive(void *context) {
-    arrival *a = context;
-    worker_buffer_arrived(a->buffer, base_fence_wait(a->point, 0));
-    worker_buffer_release(a->buffer);
-    base_fence_release(&a->point.fence);
-    free(a);
+static void arrive(void *context, shoal_status status) {
+    worker_buffer_arrived(context, status);
+    worker_buffer_release(context);
 }
 
 /* Within a device, in its line. */
 static shoal_status copy_within(worker_buffer *to, const worker_buffer *from,
                                 const shoal_box *box) {
     worker_queue *queue = to->queue;
-    arrival *a = malloc(sizeof *a);
-    if (!a) return base_fail(SHOAL_NO_MEMORY, "no memory to copy a box");
     shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
     shoal_points points = {&from->ready, 1, &done, 1};
     shoal_status status =
         queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
                              (shoal_binding){from->memory, 0}, box, &points);
-    if (status == SHOAL_OK) {
-        *a = (arrival){worker_buffer_retain(to),
-                       {done.fence ? base_fence_retain(done.fence) : NULL, done.value}};
-        status = base_fence_then(done, arrive, a);
-        if (status == SHOAL_OK) return SHOAL_OK;
-        worker_buffer_release(to);
-        base_fence_release(&a->point.fence);
-    }
-    free(a);
+    if (status != SHOAL_OK) return status;
+    status = base_fence_then(done, arrive, worker_buffer_retain(to));
+    if (status != SHOAL_OK) worker_buffer_release(to);
     return status;
 }
 

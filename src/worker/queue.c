@@ -140,11 +140,10 @@ static void unlist(worker_queue *queue, worker_transit *transit) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-static void transit_end(void *context) {
+static void transit_end(void *context, shoal_status status) {
     worker_transit *transit = context;
     worker_buffer *buffer = transit->buffer;
     unlist(buffer->queue, transit);
-    shoal_status status = base_fence_wait((shoal_point){transit->fence, 1}, 0);
     if (transit->then) {
         transit->then(transit->context, status, transit->packed);
     } else {
