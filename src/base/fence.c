@@ -34,6 +34,7 @@ struct shoal_fence {
     size_t n_failures;
     failure failures[MAX_FAILURES];
     BASE_VEC(follower) followers; /* by their values */
+    unsigned calling;             /* that are being called */
 };
 
 shoal_status base_fence_new(shoal_fence **out) {
@@ -94,10 +95,12 @@ static void call_followers(shoal_fence *fence) {
                 fence->followers.count * sizeof first);
         shoal_status status = outcome(fence, first.value);
         shoal_fence *held = fence; /* for the follower */
+        fence->calling++;
         pthread_mutex_unlock(&fence->lock);
         first.then(first.context, status);
         base_fence_release(&held);
         pthread_mutex_lock(&fence->lock);
+        fence->calling--;
     }
 }
 
@@ -142,6 +145,16 @@ bool base_fence_reached(shoal_point point) {
     bool reached = point.fence->value >= point.value;
     pthread_mutex_unlock(&point.fence->lock);
     return reached;
+}
+
+bool base_fence_settled(shoal_point point) {
+    if (!point.fence) return true;
+    pthread_mutex_lock(&point.fence->lock);
+    const shoal_fence *f = point.fence;
+    bool settled = f->value >= point.value && !f->calling &&
+                   (!f->followers.count || f->followers.data[0].value > point.value);
+    pthread_mutex_unlock(&point.fence->lock);
+    return settled;
 }
 
 shoal_status base_fence_then(shoal_point point, void (*then)(void *context, shoal_status status),

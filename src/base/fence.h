@@ -24,6 +24,8 @@ void base_fence_signal(shoal_point point, shoal_status status, const char *messa
 shoal_status base_fence_wait(shoal_point point, uint32_t timeout_ms) SHOAL_CHECK_RESULT;
 /* Whether a point is reached, well or not. */
 bool base_fence_reached(shoal_point point);
+/* Whether it is, and all that was to be called then has returned. */
+bool base_fence_settled(shoal_point point);
 /* Calls `then` once, when the point is reached, with the status it was reached with and its message:
  * at once if it is, else in the thread that reaches it, which holds no lock of the fence then and
  * must not be kept. The fence is held until then. The calls of one fence come in the order of their

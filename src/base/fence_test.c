@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -84,6 +85,61 @@ static void test_across_threads(void **state) {
     }
 }
 
+/* ---- followers ---- */
+
+typedef struct heard {
+    int n;
+    shoal_status status[8];
+    char message[64];
+} heard;
+
+static void hear(void *context, shoal_status status) {
+    heard *h = context;
+    if (status != SHOAL_OK) snprintf(h->message, sizeof h->message, "%s", shoal_error_message());
+    h->status[h->n++] = status;
+}
+
+static void test_followers(void **state) {
+    shoal_fence *f = new_fence();
+    heard first = {0}, second = {0}, third = {0};
+    assert_int_equal(base_fence_then((shoal_point){NULL, 9}, hear, &first), SHOAL_OK);
+    assert_int_equal(first.n, 1);
+    assert_int_equal(base_fence_then((shoal_point){f, 3}, hear, &third), SHOAL_OK);
+    assert_int_equal(base_fence_then((shoal_point){f, 1}, hear, &first), SHOAL_OK);
+    assert_int_equal(base_fence_then((shoal_point){f, 2}, hear, &second), SHOAL_OK);
+    assert_false(base_fence_settled((shoal_point){f, 1}));
+    base_fence_signal((shoal_point){f, 1}, SHOAL_OK, NULL);
+    assert_true(base_fence_settled((shoal_point){f, 1}));
+    assert_false(base_fence_reached((shoal_point){f, 2}));
+    assert_int_equal(first.n, 2);
+    assert_int_equal(second.n, 0);
+    /* Held by its followers: nobody else has it any more but the one that signals. */
+    shoal_fence *signals = base_fence_retain(f);
+    base_fence_release(&f);
+    base_fence_signal((shoal_point){signals, 2}, SHOAL_LOST, "it is gone");
+    assert_int_equal(second.status[0], SHOAL_LOST);
+    assert_string_equal(second.message, "it is gone");
+    base_fence_signal((shoal_point){signals, 7}, SHOAL_OK, NULL);
+    assert_int_equal(third.n, 1);
+    assert_int_equal(third.status[0], SHOAL_OK);
+    assert_int_equal(base_fence_then((shoal_point){signals, 2}, hear, &third), SHOAL_OK);
+    assert_int_equal(third.status[1], SHOAL_LOST);
+    base_fence_release(&signals);
+}
+
+static void test_failures_of_a_stretch(void **state) {
+    shoal_fence *f = new_fence();
+    base_fence_signal((shoal_point){f, 2}, SHOAL_OK, NULL);
+    base_fence_signal((shoal_point){f, 4}, SHOAL_LOST, "three and four");
+    base_fence_signal((shoal_point){f, 6}, SHOAL_OK, NULL);
+    assert_int_equal(base_fence_failed((shoal_point){f, 2}, 0), SHOAL_OK);
+    assert_int_equal(base_fence_failed((shoal_point){f, 3}, 2), SHOAL_LOST);
+    assert_int_equal(base_fence_failed((shoal_point){f, 6}, 0), SHOAL_LOST);
+    assert_string_equal(shoal_error_message(), "three and four");
+    assert_int_equal(base_fence_failed((shoal_point){f, 6}, 4), SHOAL_OK);
+    base_fence_release(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
@@ -91,6 +147,8 @@ int main(void) {
         cmocka_unit_test(test_many_failures_stay_failed),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_across_threads),
+        cmocka_unit_test(test_followers),
+        cmocka_unit_test(test_failures_of_a_stretch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -414,14 +414,28 @@ static void let_go(worker_task *task) {
     }
 }
 
+/* Waits for a change. A device may be at work, or begin to move boxes, meanwhile: somebody has to
+ * look now and then whether it gets on. Lock held. */
+static void rest(worker_slot *slot) {
+    worker *w = slot->worker;
+    if (!slot->own.backend->progress) {
+        pthread_cond_wait(&w->changed, &w->lock);
+        return;
+    }
+    struct timespec until = base_timespec(base_now() + BASE_SECOND / 2);
+    pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    pthread_mutex_unlock(&w->lock);
+    worker_queue_watch(&slot->own);
+    pthread_mutex_lock(&w->lock);
+}
+
 /* Waits for what the current step needs: until it is there, the task is ended, or the worker. Lock
  * held. */
 static shoal_status await(worker_task *task) {
     worker *w = task->slot->worker;
     bool waits = missing(task) > 0;
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
-    while (missing(task) && task->status == SHOAL_OK && !w->stopping)
-        pthread_cond_wait(&w->changed, &w->lock);
+    while (missing(task) && task->status == SHOAL_OK && !w->stopping) rest(task->slot);
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
     return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
@@ -505,12 +519,11 @@ static shoal_status run_task(worker_task *task) {
     return status;
 }
 
-/* The device is through with a task: what it was made of, and what was made, has to be well. */
-static void task_reached(void *context, shoal_status last) {
-    worker_task *task = context;
+/* The device is through with a task: what it was made of, and what was made, has to be well. Lock
+ * held. */
+static void task_end(worker_task *task, shoal_status last) {
     worker *w = task->slot->worker;
     const shoal_graph *g = graph_data(task->program->graph);
-    pthread_mutex_lock(&w->lock);
     shoal_status status = base_fence_failed(task->end, task->before);
     if (status == SHOAL_OK) status = last;
     if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
@@ -520,8 +533,15 @@ static void task_reached(void *context, shoal_status last) {
             status = base_fail(task->inputs[i]->status, "%s", task->inputs[i]->error);
         }
     if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
-    task->busy = (uint64_t)(base_now() - task->began);
     task_done(task);
+}
+
+static void task_reached(void *context, shoal_status status) {
+    worker_task *task = context;
+    worker *w = task->slot->worker;
+    pthread_mutex_lock(&w->lock);
+    task->busy = (uint64_t)(base_now() - task->began);
+    task_end(task, status);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -530,8 +550,12 @@ static void task_submitted(worker_task *task) {
     worker *w = task->slot->worker;
     task->end = worker_queue_end(&task->slot->own);
     if (task->status == SHOAL_OK) give_outputs(task);
-    if (task->status != SHOAL_OK || base_fence_reached(task->end)) {
+    if (task->status != SHOAL_OK) {
         task_done(task);
+        return;
+    }
+    if (base_fence_reached(task->end)) {
+        task_end(task, SHOAL_OK);
         return;
     }
     task->state = TASK_SUBMITTED;
@@ -577,21 +601,6 @@ static void measure(worker_slot *slot) {
 static bool has_work(void *context) {
     worker_slot *slot = context;
     return atomic_load_explicit(&slot->queued, memory_order_relaxed);
-}
-
-/* Nothing is to be done, but a device may be at work: somebody has to look whether it gets on. Lock
- * held. */
-static void rest(worker_slot *slot) {
-    worker *w = slot->worker;
-    if (base_fence_reached(worker_queue_end(&slot->own))) {
-        pthread_cond_wait(&w->changed, &w->lock);
-        return;
-    }
-    struct timespec until = base_timespec(base_now() + BASE_SECOND);
-    pthread_cond_timedwait(&w->changed, &w->lock, &until);
-    pthread_mutex_unlock(&w->lock);
-    worker_queue_watch(&slot->own);
-    pthread_mutex_lock(&w->lock);
 }
 
 void *worker_executor(void *argument) {

@@ -45,19 +45,28 @@ static base_box as_box(const shoal_box *box, const int64_t *start) {
     return out;
 }
 
+/* The elements of a box, packed. */
+static shoal_status pack(const worker_task *task, const worker_buffer *from, const shoal_box *box,
+                         size_t bytes, void **out) {
+    base_box source = as_box(box, box->from_start);
+    if (!from->host) return read_now(task, from, box, bytes, out);
+    SHOAL_TRY(wait_ready(task, from));
+    *out = malloc(bytes + 1);
+    if (!*out) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
+    base_box_gather(*out, from->host, box->from_dims, &source, box->element_bytes, 0, bytes);
+    return SHOAL_OK;
+}
+
 /* From one device to another, by way of the host. */
 static shoal_status copy_over(const worker_task *task, worker_buffer *to, const worker_buffer *from,
                               const shoal_box *box) {
-    base_box source = as_box(box, box->from_start), target = as_box(box, box->to_start);
-    size_t bytes = (size_t)base_box_count(&source) * box->element_bytes;
+    base_box target = as_box(box, box->to_start);
+    size_t bytes = (size_t)base_box_count(&target) * box->element_bytes;
     void *packed = NULL;
-    if (!from->host) {
-        SHOAL_TRY(read_now(task, from, box, bytes, &packed));
-    } else {
-        SHOAL_TRY(wait_ready(task, from));
-        packed = malloc(bytes + 1);
-        if (!packed) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
-        base_box_gather(packed, from->host, box->from_dims, &source, box->element_bytes, 0, bytes);
+    shoal_status status = pack(task, from, box, bytes, &packed);
+    if (status != SHOAL_OK) {
+        worker_buffer_arrived(to, status);
+        return status;
     }
     if (!to->host) return worker_box_write(to, box->to_dims, &target, box->element_bytes, packed);
     base_box_scatter(to->host, packed, box->to_dims, &target, box->element_bytes, 0, bytes);
@@ -79,25 +88,26 @@ static shoal_status copy_within(worker_buffer *to, const worker_buffer *from,
     shoal_status status =
         queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
                              (shoal_binding){from->memory, 0}, box, &points);
-    if (status != SHOAL_OK) return status;
-    status = base_fence_then(done, arrive, worker_buffer_retain(to));
-    if (status != SHOAL_OK) worker_buffer_release(to);
+    if (status == SHOAL_OK) {
+        status = base_fence_then(done, arrive, worker_buffer_retain(to));
+        if (status == SHOAL_OK) return SHOAL_OK;
+        worker_buffer_release(to);
+    }
+    base_fence_signal(done, status, shoal_error_message());
+    worker_buffer_arrived(to, status);
     return status;
 }
 
 /* Copies a box; the target expects it. */
 static shoal_status copy(const worker_task *task, worker_buffer *to, const worker_buffer *from,
                          const shoal_box *box) {
-    shoal_status status;
     if (to->host && from->host) {
         SHOAL_TRY(wait_ready(task, from));
         base_box_copy(to->host, box->to_dims, box->to_start, from->host, box->from_dims,
                       box->from_start, box->rank, box->size, box->element_bytes);
         return SHOAL_OK;
     }
-    status = to->queue == from->queue ? copy_within(to, from, box) : copy_over(task, to, from, box);
-    if (status != SHOAL_OK) worker_buffer_arrived(to, status);
-    return status;
+    return to->queue == from->queue ? copy_within(to, from, box) : copy_over(task, to, from, box);
 }
 
 shoal_status worker_copy(worker_task *task, uint32_t to, uint32_t from, const shoal_box *box) {

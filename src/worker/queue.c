@@ -12,9 +12,16 @@
 #include <string.h>
 
 enum {
-    LOOK_MS = 20,     /* how often who waits looks whether the device gets on */
-    STANDS_STILL = 30 /* seconds without progress, after which a device counts as lost */
+    LOOK_MS = 20, /* how often who waits looks whether the device gets on */
+    PATIENCE = 30 /* seconds without progress, after which a device counts as lost */
 };
+
+/* SHOAL_DEVICE_PATIENCE, in seconds. */
+static int64_t patience(void) {
+    const char *text = getenv("SHOAL_DEVICE_PATIENCE");
+    int64_t seconds = text ? atoll(text) : 0;
+    return seconds > 0 && seconds <= 86400 ? seconds : PATIENCE;
+}
 
 /* A box on its way between a device and the host. */
 typedef struct worker_transit {
@@ -29,6 +36,7 @@ typedef struct worker_transit {
 shoal_status worker_queue_open(worker_queue *queue, const worker_device *device) {
     const shoal_backend *backend = device->backend;
     queue->backend = backend;
+    queue->patience = patience() * BASE_SECOND;
     pthread_mutex_init(&queue->lock, NULL);
     uint32_t count = backend->device_count(backend_host());
     if (!count) return base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
@@ -49,7 +57,7 @@ static bool is_idle(worker_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     bool idle = !queue->transits;
     pthread_mutex_unlock(&queue->lock);
-    return idle && base_fence_reached(worker_queue_end(queue));
+    return idle && base_fence_settled(worker_queue_end(queue));
 }
 
 void worker_queue_settle(worker_queue *queue) {
@@ -80,16 +88,19 @@ shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
         return queue->backend->run(queue->handle, executable, bindings, n,
                                    n_wait ? &(shoal_points){wait, n_wait, NULL, 0} : NULL);
     shoal_point done = {queue->line, ++queue->submitted};
-    return queue->backend->run(queue->handle, executable, bindings, n,
-                               &(shoal_points){wait, n_wait, &done, 1});
+    shoal_status status = queue->backend->run(queue->handle, executable, bindings, n,
+                                              &(shoal_points){wait, n_wait, &done, 1});
+    /* A call that failed at once need not have reached its point. */
+    if (status != SHOAL_OK) base_fence_signal(done, status, shoal_error_message());
+    return status;
 }
 
 /* All that is waited for fails. */
 static void lose(worker_queue *queue) {
     char message[160];
     if (atomic_exchange(&queue->lost, true)) return;
-    snprintf(message, sizeof message, "%s has done nothing for %d s: it is taken for lost",
-             queue->info.name, STANDS_STILL);
+    snprintf(message, sizeof message, "%s has done nothing for %lld s: it is taken for lost",
+             queue->info.name, (long long)queue->patience / BASE_SECOND);
     base_log(BASE_ERROR, "worker", "%s", message);
     base_fence_signal(worker_queue_end(queue), SHOAL_LOST, message);
     pthread_mutex_lock(&queue->lock);
@@ -115,7 +126,7 @@ void worker_queue_watch(worker_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     if (idle || progress != queue->progress || !queue->moved) queue->moved = now;
     queue->progress = progress;
-    bool still = now - queue->moved > STANDS_STILL * BASE_SECOND;
+    bool still = now - queue->moved > queue->patience;
     pthread_mutex_unlock(&queue->lock);
     if (still) lose(queue);
 }
@@ -143,15 +154,17 @@ static void unlist(worker_queue *queue, worker_transit *transit) {
 static void transit_end(void *context, shoal_status status) {
     worker_transit *transit = context;
     worker_buffer *buffer = transit->buffer;
-    unlist(buffer->queue, transit);
+    worker_queue *queue = buffer->queue;
+    /* What a lost device may still use stays. */
+    void *packed = atomic_load(&queue->lost) ? NULL : transit->packed;
     if (transit->then) {
-        transit->then(transit->context, status, transit->packed);
+        transit->then(transit->context, status, packed);
     } else {
         worker_buffer_arrived(buffer, status);
-        /* What a lost device may still read stays. */
-        if (!atomic_load(&buffer->queue->lost)) free(transit->packed);
+        free(packed);
     }
     worker_buffer_release(buffer);
+    unlist(queue, transit); /* at the end: then nothing of it is under way */
     base_fence_release(&transit->fence);
     free(transit);
 }

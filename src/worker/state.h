@@ -27,6 +27,7 @@ typedef struct worker_queue {
     struct worker_transit *transits; /* boxes on their way between it and the host */
     uint64_t progress;               /* as it was seen last, */
     int64_t moved;                   /* and when it rose */
+    int64_t patience;                /* nanoseconds that it may stand still */
 } worker_queue;
 
 /* ---- buffers and pieces ---- */

@@ -37,8 +37,8 @@ static struct {
     atomic_ulong calls;
 } told = {.once = PTHREAD_ONCE_INIT, .delay = 200, .devices = 1, .memory = (size_t)1 << 30};
 
-static void tell(void) {
-    char *list = strdup(getenv("SHOAL_LAG") ? getenv("SHOAL_LAG") : ""), *rest = list;
+static void tell_all(const char *text) {
+    char *list = strdup(text ? text : ""), *rest = list;
     for (char *item; list && (item = strtok_r(rest, ",", &rest));) {
         char *value = strchr(item, '=');
         if (!value) continue;
@@ -57,9 +57,21 @@ static void tell(void) {
     free(list);
 }
 
-/* How many calls have been made that can fail: a test reads it to know how many there are. */
+static void tell(void) { tell_all(getenv("SHOAL_LAG")); }
+
+/* For tests that have it in their process. Tells it something else, and counts calls from 0 again;
+ * how many have been made that can fail; what there is of memory, programs and work. */
+SHOAL_API void lag_tell(const char *text);
 SHOAL_API unsigned long lag_calls(void);
+SHOAL_API long lag_alive(void);
+static atomic_long alive;
+void lag_tell(const char *text) {
+    pthread_once(&told.once, tell);
+    tell_all(text);
+    atomic_store(&told.calls, 0);
+}
 unsigned long lag_calls(void) { return atomic_load(&told.calls); }
+long lag_alive(void) { return atomic_load(&alive); }
 
 /* Whether the call that is made now is the one that fails. */
 static bool fails(void) {
@@ -116,7 +128,7 @@ struct shoal_device {
     size_t used;
     unsigned freeing; /* memories given back that work still uses */
     bool closing, lost, stuck;
-    atomic_ulong progress;
+    uint64_t progress;
 };
 
 /* ---- memory ---- */
@@ -131,6 +143,7 @@ static void memory_drop(shoal_memory *memory) {
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
     free(memory);
+    atomic_fetch_sub(&alive, 1);
 }
 
 static shoal_status lose(shoal_device *device) {
@@ -179,6 +192,7 @@ static shoal_status memory_new(shoal_device *device, size_t bytes, shoal_memory 
     atomic_init(&memory->refs, 1);
     memory->device = device;
     memory->bytes = bytes;
+    atomic_fetch_add(&alive, 1);
     *out = memory;
     return SHOAL_OK;
 }
@@ -205,6 +219,7 @@ static void executable_drop(shoal_executable *executable) {
     if (atomic_fetch_sub(&executable->refs, 1) != 1) return;
     executable->device->ref->executable_free(executable->device->inner, executable->inner);
     free(executable);
+    atomic_fetch_sub(&alive, 1);
 }
 
 static shoal_binding inner_of(shoal_binding place) {
@@ -244,7 +259,7 @@ static void end(work *w, shoal_status status, const char *message) {
     if (w->executable) executable_drop(w->executable);
     free(w->buffers);
     free(w);
-    atomic_fetch_add(&device->progress, 1);
+    atomic_fetch_sub(&alive, 1);
 }
 
 static void nap(shoal_device *device) {
@@ -371,6 +386,7 @@ static work *work_new(shoal_device *device, kind what, size_t n_buffers,
     w->kind = what;
     w->buffers = own;
     w->n_buffers = n_buffers;
+    atomic_fetch_add(&alive, 1);
     return w;
 }
 
@@ -443,6 +459,7 @@ static shoal_status compile(shoal_device *device, const shoal_graph *graph,
         free(executable);
     else
         *out = executable;
+    if (!status) atomic_fetch_add(&alive, 1);
     return status;
 }
 
@@ -510,7 +527,16 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
     return status;
 }
 
-static uint64_t progress(shoal_device *device) { return atomic_load(&device->progress); }
+/* It gets on, however long a single piece of work takes it, unless it was told to be stuck. */
+static uint64_t progress(shoal_device *device) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    pthread_mutex_lock(&device->lock);
+    if (!device->stuck) device->progress = (uint64_t)now.tv_sec;
+    uint64_t seen = device->progress;
+    pthread_mutex_unlock(&device->lock);
+    return seen;
+}
 
 SHOAL_API extern const shoal_backend shoal_plugin;
 const shoal_backend shoal_plugin = {

@@ -1,0 +1,148 @@
+/* Devices that fail: each call of a backend in turn, in each way. What comes out is right, since
+ * another device has done it, or it is one clear error; nothing hangs, and nothing is left over.
+ *
+ * SHOAL_FAILURES: how many calls are tried of each way (40; 0: all). */
+#include "shoal/shoal.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N = 6, M = 5, K = 7 };
+
+static void (*lag_tell)(const char *text);
+static unsigned long (*lag_calls)(void);
+static long (*lag_alive)(void);
+
+static int open_lag(void **state) {
+    /* The registry loads it at its first use: this is the same one. */
+    void *library = dlopen(getenv("SHOAL_BACKENDS"), RTLD_NOW | RTLD_LOCAL);
+    if (!library) return -1;
+    *(void **)&lag_tell = dlsym(library, "lag_tell");
+    *(void **)&lag_calls = dlsym(library, "lag_calls");
+    *(void **)&lag_alive = dlsym(library, "lag_alive");
+    return lag_tell && lag_calls && lag_alive ? 0 : -1;
+}
+
+/* ---- a program that makes use of everything ---- */
+
+static shoal_status cut(shoal_tensor *x, shoal_tensor **out) {
+    const uint32_t parts[] = {2, 1};
+    const double weights[] = {1, 2, 1};
+    shoal_layout layout = {.size = sizeof layout, .parts = parts, .weights = weights};
+    return shoal_place(x, &layout, out);
+}
+
+static bool is(const float *have, const float *want, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (have[i] != want[i]) return false;
+    return true;
+}
+
+/* x @ w, cut over two devices, three times over, and its sum. *right: no result was another. */
+static shoal_status work(shoal_session *s, bool *right) {
+    float x[N * M], w[M * K], product[N * K] = {0}, have[N * K], sum;
+    for (int i = 0; i < N * M; i++) x[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < M * K; i++) w[i] = (float)(i % 5 - 2);
+    float total = 0;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) {
+            for (int k = 0; k < M; k++) product[i * K + j] += x[i * M + k] * w[k * K + j];
+            total += product[i * K + j];
+        }
+    shoal_tensor *t[7] = {0};
+    shoal_status status = SHOAL_OK;
+    const int64_t axes[] = {0, 1};
+    const int64_t of_x[] = {N, M}, of_w[] = {M, K};
+    for (int turn = 0; turn < 3 && status == SHOAL_OK; turn++) {
+        status = shoal_tensor_new(s, SHOAL_F32, 2, of_x, x, &t[0]);
+        if (status == SHOAL_OK) status = shoal_tensor_new(s, SHOAL_F32, 2, of_w, w, &t[1]);
+        if (status == SHOAL_OK) status = cut(t[0], &t[2]);
+        if (status == SHOAL_OK) status = shoal_matmul(t[2], t[1], &t[3]);
+        if (status == SHOAL_OK) status = cut(t[3], &t[4]);
+        if (status == SHOAL_OK) status = shoal_reduce(t[4], "add", axes, 2, false, &t[5]);
+        if (status == SHOAL_OK) status = shoal_read(t[4], have, sizeof have);
+        if (status == SHOAL_OK) *right &= is(have, product, N * K);
+        if (status == SHOAL_OK) status = shoal_read(t[5], &sum, sizeof sum);
+        if (status == SHOAL_OK) *right &= sum == total;
+        for (int i = 0; i < 7; i++) shoal_tensor_free(&t[i]);
+    }
+    return status;
+}
+
+/* One session; its status, with the message. */
+static shoal_status try(const char *text, unsigned long *calls) {
+    shoal_session *s = NULL;
+    bool right = true;
+    shoal_options options = {.size = sizeof options,
+                             .hub = "embedded",
+                             .workers = 2,
+                             .backend = "lag",
+                             .timeout_ms = 60000};
+    lag_tell(text);
+    shoal_status status = shoal_session_open(&options, &s);
+    char message[512] = "";
+    if (status == SHOAL_OK) status = work(s, &right);
+    if (status != SHOAL_OK) snprintf(message, sizeof message, "%s", shoal_error_message());
+    if (calls) *calls = lag_calls();
+    shoal_session_close(&s);
+    if (!right) fail_msg("%s: a result is wrong", text);
+    if (status != SHOAL_OK && !strstr(message, "lag")) fail_msg("%s: %s", text, message);
+    if (status == SHOAL_TIMEOUT) fail_msg("%s: hangs: %s", text, message);
+    return status;
+}
+
+/* Each call, or as many spread over all. */
+static void each_call(const char *how, bool leaves) {
+    char text[80];
+    unsigned long calls;
+    const char *told = getenv("SHOAL_FAILURES");
+    unsigned long most = told ? strtoul(told, NULL, 10) : 40, right = 0, tried = 0;
+    snprintf(text, sizeof text, "delay=20,fail=0,how=%s,without=,memory=1024", how);
+    assert_int_equal(try(text, &calls), SHOAL_OK);
+    long before = lag_alive();
+    if (!leaves) assert_int_equal(before, 0);
+    unsigned long step = most && calls > most ? calls / most : 1;
+    for (unsigned long n = 1; n <= calls; n += step, tried++) {
+        snprintf(text, sizeof text, "delay=20,fail=%lu,how=%s", n, how);
+        right += try(text, NULL) == SHOAL_OK;
+        if (!leaves && lag_alive()) fail_msg("%s: %ld things are left", text, lag_alive());
+    }
+    print_message("%s: %lu of %lu calls made to fail: %lu times right, else an error\n", how, tried,
+                  calls, right);
+    assert_true(tried > 10 || leaves);
+}
+
+static void at_once(void **state) { each_call("now", false); }
+static void later(void **state) { each_call("late", false); }
+static void lost(void **state) { each_call("lost", false); }
+
+/* A device that stands still is given up; its process can end. */
+static void stuck(void **state) {
+    setenv("SHOAL_DEVICE_PATIENCE", "1", 1);
+    const char *told = getenv("SHOAL_FAILURES");
+    if (!told) setenv("SHOAL_FAILURES", "6", 1);
+    each_call("stuck", true);
+    if (!told) unsetenv("SHOAL_FAILURES");
+    unsetenv("SHOAL_DEVICE_PATIENCE");
+}
+
+/* What a device does not support, or has no memory for, is done beside it. */
+static void aside(void **state) {
+    assert_int_equal(try("delay=20,fail=0,without=dot_general+exchange", NULL), SHOAL_OK);
+    assert_int_equal(try("delay=20,fail=0,without=reduce", NULL), SHOAL_OK);
+    assert_int_equal(try("delay=20,fail=0,without=,memory=0", NULL), SHOAL_OK);
+    lag_tell("memory=1024");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(at_once), cmocka_unit_test(later), cmocka_unit_test(lost),
+        cmocka_unit_test(aside),   cmocka_unit_test(stuck),
+    };
+    return cmocka_run_group_tests(tests, open_lag, NULL);
+}
