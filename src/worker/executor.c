@@ -561,11 +561,7 @@ static void task_submitted(worker_task *task) {
     task->state = TASK_SUBMITTED;
     pthread_mutex_unlock(&w->lock); /* it may be reached at this moment */
     if (base_fence_then(task->end, task_reached, task) != SHOAL_OK) {
-        while (!base_fence_reached(task->end)) {
-            worker_queue_watch(&task->slot->own);
-            nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
-        }
-        task_reached(task, base_fence_wait(task->end, 0));
+        task_reached(task, worker_queue_wait(&task->slot->own, task->end, NULL));
     }
     pthread_mutex_lock(&w->lock);
 }

@@ -118,11 +118,12 @@ static void lose(worker_queue *queue) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-void worker_queue_watch(worker_queue *queue) {
+/* waited: somebody waits for it, whatever it seems to be at. */
+static void watch(worker_queue *queue, bool waited) {
     if (!queue->backend->progress || atomic_load(&queue->lost)) return;
     uint64_t progress = queue->backend->progress(queue->handle);
     int64_t now = base_now();
-    bool idle = is_idle(queue);
+    bool idle = !waited && is_idle(queue);
     pthread_mutex_lock(&queue->lock);
     if (idle || progress != queue->progress || !queue->moved) queue->moved = now;
     queue->progress = progress;
@@ -131,11 +132,14 @@ void worker_queue_watch(worker_queue *queue) {
     if (still) lose(queue);
 }
 
+void worker_queue_watch(worker_queue *queue) { watch(queue, false); }
+
 shoal_status worker_queue_wait(worker_queue *queue, shoal_point point, const atomic_bool *stop) {
     while (!base_fence_reached(point)) {
         if (stop && atomic_load(stop)) return base_fail(SHOAL_CLOSED, "given up");
         if (base_fence_wait(point, LOOK_MS) != SHOAL_TIMEOUT) break;
-        worker_queue_watch(queue);
+        if (atomic_load(&queue->lost)) return base_fail(SHOAL_LOST, "%s is lost", queue->info.name);
+        watch(queue, true);
     }
     return base_fence_wait(point, 0);
 }
