@@ -11,6 +11,8 @@ static shoal_status wait_ready(const worker_task *task, const worker_buffer *buf
     return worker_queue_wait(buffer->queue, buffer->ready, &task->ended);
 }
 
+static void drop(void *packed, shoal_status status) { free(packed); }
+
 /* Packs a box of a device's memory, and waits until it is there. */
 static shoal_status read_now(const worker_task *task, const worker_buffer *from,
                              const shoal_box *box, size_t bytes, void **out) {
@@ -29,12 +31,15 @@ static shoal_status read_now(const worker_task *task, const worker_buffer *from,
         status = queue->backend->read(queue->handle, *out, (shoal_binding){from->memory, 0},
                                       &packed, &points);
     if (status == SHOAL_OK) status = worker_queue_wait(queue, done, &task->ended);
-    bool ended = !fence || base_fence_reached(done);
+    if (status != SHOAL_OK) {
+        /* A device that is still at it writes there yet, and reaches the point then. */
+        if (!fence || base_fence_reached(done))
+            free(*out);
+        else if (base_fence_then(done, drop, *out) != SHOAL_OK)
+            base_fence_retain(fence);
+        *out = NULL;
+    }
     base_fence_release(&fence);
-    if (status == SHOAL_OK) return SHOAL_OK;
-    /* One that is still at it, or lost, may write there yet. */
-    if (ended && !atomic_load(&queue->lost)) free(*out);
-    *out = NULL;
     return status;
 }
 
