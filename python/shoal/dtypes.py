@@ -143,20 +143,21 @@ class device:
     index: int | None
 
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
+        kind, number = type, index
         if isinstance(type, device):
-            type, index = type.type, type.index
+            kind, number = type.type, type.index
         elif isinstance(type, int):
-            type, index = "slot", type
+            kind, number = "slot", type
         elif isinstance(type, str) and ":" in type:
-            kind, _, number = type.partition(":")
-            if index is not None or not number.isdigit():
+            kind, _, digits = type.partition(":")
+            if index is not None or not digits.isdigit():
                 from .words import invalid
                 raise invalid(f"device: '{type}' is not of the form BACKEND or BACKEND:NUMBER")
-            type, index = kind, int(number)
+            number = int(digits)
         elif not isinstance(type, str):
             raise TypeError(f"device: {type!r} is neither a text, a number nor a device")
-        object.__setattr__(self, "type", type)
-        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "index", number)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"device: '{name}' cannot be changed")

@@ -452,12 +452,25 @@ FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + tuple(SYN
         elementwise.NAMES + elementwise.MORE + products.NAMES)
 
 
+# What torch calls the first argument of functions, where that is not `input`.
+_FIRST = {"isin": "elements", "searchsorted": "sorted_sequence", "split": "tensor", "tensordot": "a",
+          "trapezoid": "y", "cumulative_trapezoid": "y", "cdist": "x1", "triangular_solve": "b",
+          "matrix_exp": "A"}
+
+
 def function_of(name):
     """The function that calls the method of that name."""
     from .tensor import Tensor
     method = getattr(Tensor, name)
+    first = _FIRST.get(name, "input")
 
-    def function(input, *args, **keywords):
+    def function(*args, **keywords):
+        if args:
+            input, *args = args
+        elif first in keywords:
+            input = keywords.pop(first)
+        else:
+            raise TypeError(f"{name}: the argument '{first}' is missing")
         if not isinstance(input, Tensor):
             input = _operand(input, args, name)
         if "out" in keywords:
@@ -468,6 +481,7 @@ def function_of(name):
     function.__name__ = function.__qualname__ = name
     function.__doc__ = method.__doc__
     function.__wrapped__ = method
+    function._first = first  # for who shows the signature
     return function
 
 

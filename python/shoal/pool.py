@@ -44,7 +44,7 @@ class Pool:
     sessions: int
     losses: int
     reruns: int
-    slots: list = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,11 @@ from .indexing import Indexing
 from .methods import Operations
 from .order import Order
 from .products import Products
-from .reductions import Reductions
+from .reductions import Extreme, MinMax, Reductions, Sorted
 from .shapes import Shapes
 from .words import dtype_name, invalid, is_floating, promoted, torch_words
+
+__all__ = ["Extreme", "MinMax", "Sorted", "Tensor"]
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}
