@@ -27,8 +27,8 @@ import textwrap
 import typing
 
 from common import ROOT, report
-from stub_types import (ALIASES, BASES, FUNCTIONS_GIVE, INLINE, MEMBERS, OVERLOADS, OVERRIDES, PARAMETER, RETURN, STUBS, VALUES,
-                        VARIADIC)
+from stub_types import (ALIASES, BASES, FUNCTIONS_GIVE, INLINE, OVERLOADS, OVERRIDES, PARAMETER, RETURN, STUBS,
+                        VALUES, VARIADIC)
 
 PACKAGE = ROOT / "python" / "shoal"
 HIDDEN = {"__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__annotations__",
@@ -36,6 +36,7 @@ HIDDEN = {"__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__fi
           "__dataclass_fields__", "__parameters__", "__replace__"}
 # Names of types that a module, or a class, gives to something else.
 PLAIN = {"int", "float", "bool", "range", "dtype", "device", "type"}
+ELSEWHERE = {"PathLike": "os", "ModuleType": "types", "AbstractContextManager": "contextlib"}
 IN_PLACE = {f"__i{n}__" for n in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()}
 CONSTANT = (str, int, float, tuple, dict, type(None))
 WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
@@ -82,7 +83,7 @@ def inferred(function):
     if all(isinstance(v, ast.Name) and v.id == "self" for v in given):
         return "Self"
     if all(isinstance(v, ast.Constant) and isinstance(v.value, bool) for v in given):
-        return "bool"
+        return "bool" if any(v.value for v in given) else "Literal[False]"  # of an __exit__: nothing is caught
     return None
 
 
@@ -133,6 +134,8 @@ class Stub:
                 self.import_from("collections.abc", name)
             elif name in ALIASES:
                 self.import_from(self.relative("shoal.tensor"), name)
+            elif name in ELSEWHERE:
+                self.import_from(ELSEWHERE[name], name)
             else:
                 raise SystemExit(f"stubs: {self.path}: no such type: {name} in {text}")
             return name
@@ -149,7 +152,8 @@ class Stub:
         if p.annotation is not p.empty:
             kind = written(p.annotation)
         elif star == "*":
-            kind = VARIADIC.get(p.name, "Any")
+            kind = next((VARIADIC[key] for key in (f"{owner}.{p.name}", f"{function}.{p.name}", p.name)
+                         if key in VARIADIC), "Any")
         elif star == "**":
             kind = "Any"
         elif first and not owner and hasattr(module_of("").Tensor, function):
@@ -172,7 +176,7 @@ class Stub:
     def function(self, name, function, method=False, indent="", owner="", taken=(), decorator="", default=None):
         """One function; with overloads, all of them."""
         overloads = typing.get_overloads(inspect.unwrap(function)) if inspect.isfunction(function) else []
-        if name in OVERLOADS and owner in ("Tensor", ""):
+        if name in OVERLOADS and self.name != "array_api" and owner in ("Tensor", ""):
             return "".join(self.line(indent, "@overload\n" + indent, owner, name, self.parameters(
                 parameters, method, taken), returns, taken) for parameters, returns in OVERLOADS[name])
         if overloads:
@@ -189,9 +193,6 @@ class Stub:
     def one(self, name, function, method, indent, owner, taken, decorator, default):
         if "overload" in decorator:
             self.import_from("typing", "overload")
-        member = MEMBERS.get(f"{owner}.{name}")
-        if member:
-            return self.line(indent, decorator, owner, name, self.typed(member[0], taken), member[1], taken)
         try:
             signature = importlib.import_module("shoal.words").signature_of(function)
         except (ValueError, TypeError):
@@ -210,15 +211,16 @@ class Stub:
             parts.append("/")
         returns = signature.return_annotation
         if returns is signature.empty:
-            returns = RETURN.get(f"{owner}.{name}") or RETURN.get(name) or inferred(function) or default or "Any"
+            home = owner or self.name.rpartition(".")[2]
+            returns = RETURN.get(f"{home}.{name}") or RETURN.get(name) or inferred(function) or default or "Any"
         else:
             returns = written(returns)
         if name == "__init__":
             returns = "None"
         if returns == "Self" and not method:
             returns = "Tensor"
-        if name in IN_PLACE or name.endswith("_") and not name.endswith("__"):
-            returns = "Self" if method and owner == "Tensor" else "Tensor"
+        if owner == "Tensor" and (name in IN_PLACE or name.endswith("_") and not name.endswith("__")):
+            returns = "Self"
         return self.line(indent, decorator, owner, name, parts, returns, taken)
 
     def line(self, indent, decorator, owner, name, parts, returns, taken):
@@ -253,7 +255,8 @@ class Stub:
             for node in ast.walk(tree) if tree is not None else ():
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and \
                         isinstance(node.value, ast.Name) and node.value.id == "self":
-                    found.setdefault(node.attr, RETURN.get(f"{made.__name__}.{node.attr}", "Any"))
+                    found.setdefault(node.attr, RETURN.get(f"{c.__name__}.{node.attr}") or
+                                     RETURN.get(node.attr, "Any"))
         return {n: k for n, k in found.items() if not n.startswith("_") and not hasattr(made, n)
                 and not any(n in b.__dict__ for b in made.__mro__)}
 

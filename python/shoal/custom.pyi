@@ -1,15 +1,17 @@
 """Types of `shoal.custom`. Written by tools/stubs.py."""
+from collections.abc import Callable, Sequence
 from typing import Any, Self
+from .tensor import Tensor, _Operand
 
 class Context:
-    saved_tensors: Any
+    saved_tensors: tuple[Tensor, ...]
     materialize_grads: Any
     needs_input_grad: Any
     def __init__(self, needs: Any) -> None: ...
-    def mark_dirty(self, *tensors: Any) -> None: ...
-    def mark_non_differentiable(self, *tensors: Any) -> None: ...
+    def mark_dirty(self, *tensors: Tensor | Sequence[Tensor]) -> None: ...
+    def mark_non_differentiable(self, *tensors: Tensor | Sequence[Tensor]) -> None: ...
     def save_for_backward(self, *tensors: Any) -> None: ...
-    def set_materialize_grads(self, value: Any) -> None: ...
+    def set_materialize_grads(self, value: _Operand) -> None: ...
 
 
 class Function:
@@ -33,7 +35,7 @@ class Node:
     shapes: Any
     objects: Any
     number: Any
-    name: Any
+    name: str
     inputs: Any
     run: Any
     used: Any
@@ -42,13 +44,13 @@ class Node:
 
 def crossed(outputs: Any) -> Any: ...
 def gradcheck(
-    func: Any, inputs: Any, eps: float = 1e-06, atol: float = 1e-05, rtol: float = 0.001,
+    func: Callable[..., Any], inputs: Any, eps: float = 1e-06, atol: float = 1e-05, rtol: float = 0.001,
     raise_exception: bool = True, **keywords: Any
 ) -> bool: ...
 def gradgradcheck(
-    func: Any, inputs: Any, grad_outputs: Any = None, eps: float = 1e-06, atol: float = 1e-05,
-    rtol: float = 0.001, **keywords: Any
-) -> Any: ...
+    func: Callable[..., Any], inputs: Any, grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    eps: float = 1e-06, atol: float = 1e-05, rtol: float = 0.001, **keywords: Any
+) -> bool: ...
 def gradients(
     outputs: Any, seeds: Any, wanted: Any, retain: Any, create_graph: Any, allow_unused: Any
 ) -> Any: ...

@@ -1,7 +1,7 @@
 """Types of `shoal.files`. Written by tools/stubs.py."""
+from os import PathLike
 from typing import Any
 from .pool import Session
-from .tensor import _Operand
 
 class File:
     def __init__(self, /, *args: Any, **kwargs: Any) -> None: ...
@@ -10,9 +10,11 @@ class File:
     def tensors(self) -> None: ...
 
 def load(
-    path: str, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool = True,
-    mmap: bool | None = None, name: str | None = None, f: Any = None
+    path: str | PathLike[str], map_location: Any = None, pickle_module: Any = None, *,
+    weights_only: bool = True, mmap: bool | None = None, name: str | None = None,
+    f: str | PathLike[str] | None = None
 ) -> Any: ...
 def save(
-    value: Any, path: str, pickle_protocol: Any = 2, *, obj: _Operand | None = None, f: Any = None
+    value: Any, path: str | PathLike[str], pickle_protocol: Any = 2, *, obj: Any = None,
+    f: str | PathLike[str] | None = None
 ) -> None: ...

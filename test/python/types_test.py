@@ -21,7 +21,7 @@ n: str = shoal.zeros(2).size(0)  # assignment
 shoal.zeros(2).sum(dim="rows")  # arg-type
 shoal.no_such_function()  # attr-defined
 nn.Linear("3", 4)  # arg-type
-optim.SGD([x], lr="fast")  # arg-type
+optim.SGD(nn.Linear(3, 4).parameters(), lr="fast")  # arg-type
 z: shoal.Tensor = shoal.no_grad()  # assignment
 """
 
@@ -44,6 +44,12 @@ def test_the_stubs(cache):
     stubs = sorted(PACKAGE.rglob("*.pyi"))
     assert len(stubs) > 30 and (PACKAGE / "py.typed").exists()
     assert not found(cache, *stubs)
+
+
+def test_examples(cache):
+    examples = sorted(HERE.parent.parent.glob("examples/*.py"))
+    assert len(examples) >= 4
+    assert not found(cache, *examples)
 
 
 def test_a_typed_program(cache):

@@ -1,6 +1,6 @@
 """Types of `shoal.nn.convolutions`. Written by tools/stubs.py."""
 from typing import Any
-from ..tensor import Tensor, _DType, _Device, _Shape
+from ..tensor import Tensor, _DType, _Device, _Operand, _Shape
 from .module import Module
 
 class _Convolution(Module):
@@ -92,7 +92,7 @@ class ZeroPad3d(_Pad):
 
 class _ConstantPad(_Pad):
     value: Any
-    def __init__(self, padding: _Shape, value: Any) -> None: ...
+    def __init__(self, padding: _Shape, value: _Operand) -> None: ...
     def extra_repr(self) -> str: ...
     def forward(self, input: Tensor) -> Any: ...
 

@@ -1,6 +1,6 @@
 """Types of `shoal.nn.layers`. Written by tools/stubs.py."""
 from typing import Any
-from ..tensor import Tensor, _Axes, _DType, _Device, _Shape
+from ..tensor import Extreme, Tensor, _Axes, _DType, _Device, _Shape
 from .module import Module
 
 class Bilinear(Module):
@@ -47,7 +47,7 @@ class EmbeddingBag(Module):
     weight: Any
     num_embeddings: Any
     embedding_dim: Any
-    mode: Any
+    mode: Extreme
     max_norm: Any
     norm_type: Any
     include_last_offset: Any
@@ -116,7 +116,7 @@ class MultiheadAttention(Module):
     ) -> None: ...
     def extra_repr(self) -> str: ...
     def forward(
-        self, query: Tensor, key: Any, value: Any, key_padding_mask: Tensor | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False
     ) -> Any: ...

@@ -1,12 +1,12 @@
 """Types of `shoal.nn.recurrent`. Written by tools/stubs.py."""
 from typing import Any
-from ..tensor import Tensor, _DType, _Device
+from ..tensor import Extreme, Tensor, _DType, _Device
 from .module import Module
 
 class _Cell(Module):
     weight_ih: Any
     weight_hh: Any
-    mode: Any
+    mode: Extreme
     input_size: Any
     hidden_size: Any
     bias: Any
@@ -20,7 +20,7 @@ class _Cell(Module):
 
 
 class _Recurrent(Module):
-    mode: Any
+    mode: Extreme
     input_size: Any
     hidden_size: Any
     num_layers: Any

@@ -1,4 +1,5 @@
 """Types of `shoal.nn.transformer`. Written by tools/stubs.py."""
+from collections.abc import Callable
 from typing import Any
 from ..tensor import Tensor, _DType, _Device
 from .module import Module
@@ -12,9 +13,10 @@ class Transformer(Module):
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: Any = 6,
         num_decoder_layers: Any = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: str = 'relu', custom_encoder: Any = None, custom_decoder: Any = None,
-        layer_norm_eps: float = 1e-05, batch_first: bool = False, norm_first: bool = False,
-        bias: bool = True, device: _Device | None = None, dtype: _DType | None = None
+        activation: str | Callable[[Tensor], Tensor] = 'relu', custom_encoder: Any = None,
+        custom_decoder: Any = None, layer_norm_eps: float = 1e-05, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: _Device | None = None,
+        dtype: _DType | None = None
     ) -> None: ...
     def forward(
         self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
@@ -32,7 +34,7 @@ class TransformerDecoder(Module):
     layers: Any
     num_layers: Any
     norm: Any
-    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None: ...
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None: ...
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
         memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
@@ -46,8 +48,8 @@ class TransformerEncoder(Module):
     num_layers: Any
     norm: Any
     def __init__(
-        self, encoder_layer: Any, num_layers: int, norm: Any = None, enable_nested_tensor: bool = True,
-        mask_check: bool = True
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
+        enable_nested_tensor: bool = True, mask_check: bool = True
     ) -> None: ...
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
@@ -68,9 +70,9 @@ class _Layer(Module):
 class TransformerDecoderLayer(_Layer):
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: str = 'relu', layer_norm_eps: float = 1e-05, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: _Device | None = None,
-        dtype: _DType | None = None
+        activation: str | Callable[[Tensor], Tensor] = 'relu', layer_norm_eps: float = 1e-05,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: _Device | None = None, dtype: _DType | None = None
     ) -> None: ...
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
@@ -83,9 +85,9 @@ class TransformerDecoderLayer(_Layer):
 class TransformerEncoderLayer(_Layer):
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: str = 'relu', layer_norm_eps: float = 1e-05, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: _Device | None = None,
-        dtype: _DType | None = None
+        activation: str | Callable[[Tensor], Tensor] = 'relu', layer_norm_eps: float = 1e-05,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: _Device | None = None, dtype: _DType | None = None
     ) -> None: ...
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,

@@ -1,34 +1,37 @@
 """Types of `shoal.optim.lr_scheduler`. Written by tools/stubs.py."""
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from ..tensor import Extreme
+from .optimizer import Optimizer
 
 class ChainedScheduler:
     optimizer: Any
-    def __init__(self, schedulers: Any) -> None: ...
-    def get_last_lr(self) -> Any: ...
+    def __init__(self, schedulers: Sequence[LRScheduler]) -> None: ...
+    def get_last_lr(self) -> list[float]: ...
     def step(self) -> None: ...
 
 
 class LRScheduler:
-    optimizer: Any
-    base_lrs: Any
-    last_epoch: Any
-    def __init__(self, optimizer: Any, last_epoch: int = -1, verbose: bool = False) -> None: ...
-    def get_last_lr(self) -> Any: ...
-    def get_lr(self) -> Any: ...
-    def load_state_dict(self, state: Any) -> None: ...
+    optimizer: Optimizer
+    base_lrs: list[float]
+    last_epoch: int
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1, verbose: bool = False) -> None: ...
+    def get_last_lr(self) -> list[float]: ...
+    def get_lr(self) -> list[float]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
     def state_dict(self) -> dict[str, Any]: ...
     def step(self, epoch: Any = None) -> None: ...
 
 
 class ReduceLROnPlateau:
-    min_lrs: Any
+    min_lrs: list[float]
     best: Any
     num_bad_epochs: Any
     cooldown_counter: Any
     last_epoch: Any
     optimizer: Any
-    mode: Any
+    mode: Extreme
     factor: Any
     patience: Any
     threshold: Any
@@ -36,13 +39,13 @@ class ReduceLROnPlateau:
     cooldown: Any
     eps: Any
     def __init__(
-        self, optimizer: Any, mode: str = 'min', factor: float = 0.1, patience: Any = 10,
-        threshold: float = 0.0001, threshold_mode: str = 'rel', cooldown: Any = 0, min_lr: float = 0.0,
+        self, optimizer: Optimizer, mode: str = 'min', factor: float = 0.1, patience: int = 10,
+        threshold: float = 0.0001, threshold_mode: str = 'rel', cooldown: int = 0, min_lr: float = 0.0,
         eps: float = 1e-08, verbose: bool = False
     ) -> None: ...
-    def get_last_lr(self) -> Any: ...
-    def is_better(self, a: Any, best: Any) -> Any: ...
-    def load_state_dict(self, state_dict: Any) -> None: ...
+    def get_last_lr(self) -> list[float]: ...
+    def is_better(self, a: Any, best: Any) -> bool: ...
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...
     def step(self, metrics: Any, epoch: Any = None) -> None: ...
 
@@ -52,9 +55,11 @@ class SequentialLR:
     optimizer: Any
     schedulers: Any
     milestones: Any
-    def __init__(self, optimizer: Any, schedulers: Any, milestones: Any) -> None: ...
-    def get_last_lr(self) -> Any: ...
-    def load_state_dict(self, state: Any) -> None: ...
+    def __init__(
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]
+    ) -> None: ...
+    def get_last_lr(self) -> list[float]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...
     def step(self) -> None: ...
 
@@ -63,7 +68,7 @@ class ConstantLR(LRScheduler):
     factor: Any
     total_iters: Any
     def __init__(
-        self, optimizer: Any, factor: float = 0.3333333333333333, total_iters: Any = 5,
+        self, optimizer: Optimizer, factor: float = 0.3333333333333333, total_iters: int = 5,
         last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
@@ -73,7 +78,7 @@ class CosineAnnealingLR(LRScheduler):
     T_max: Any
     eta_min: Any
     def __init__(
-        self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1,
+        self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1,
         verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
@@ -84,8 +89,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     T_mult: Any
     eta_min: Any
     def __init__(
-        self, optimizer: Any, T_0: Any, T_mult: Any = 1, eta_min: float = 0.0, last_epoch: int = -1,
-        verbose: bool = False
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
+        last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
 
@@ -99,24 +104,28 @@ class CyclicLR(LRScheduler):
     scale_fn: Any
     scale_mode: Any
     def __init__(
-        self, optimizer: Any, base_lr: Any, max_lr: Any, step_size_up: Any = 2000,
-        step_size_down: Any = None, mode: str = 'triangular', gamma: float = 1.0, scale_fn: Any = None,
-        scale_mode: str = 'cycle', cycle_momentum: bool = True, base_momentum: float = 0.8,
-        max_momentum: float = 0.9, last_epoch: int = -1, verbose: bool = False
+        self, optimizer: Optimizer, base_lr: float, max_lr: float, step_size_up: Any = 2000,
+        step_size_down: Any = None, mode: str = 'triangular', gamma: float = 1.0,
+        scale_fn: Callable[..., Any] | None = None, scale_mode: str = 'cycle',
+        cycle_momentum: bool = True, base_momentum: float = 0.8, max_momentum: float = 0.9,
+        last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
 
 
 class ExponentialLR(LRScheduler):
     gamma: Any
-    def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1, verbose: bool = False) -> None: ...
+    def __init__(
+        self, optimizer: Optimizer, gamma: float, last_epoch: int = -1, verbose: bool = False
+    ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
 
 
 class LambdaLR(LRScheduler):
     lr_lambdas: Any
     def __init__(
-        self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1, verbose: bool = False
+        self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
 
@@ -126,8 +135,8 @@ class LinearLR(LRScheduler):
     start_factor: Any
     end_factor: Any
     def __init__(
-        self, optimizer: Any, start_factor: float = 0.3333333333333333, end_factor: float = 1.0,
-        total_iters: Any = 5, last_epoch: int = -1, verbose: bool = False
+        self, optimizer: Optimizer, start_factor: float = 0.3333333333333333, end_factor: float = 1.0,
+        total_iters: int = 5, last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
 
@@ -136,7 +145,7 @@ class MultiStepLR(LRScheduler):
     milestones: Any
     gamma: Any
     def __init__(
-        self, optimizer: Any, milestones: Any, gamma: float = 0.1, last_epoch: int = -1,
+        self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1,
         verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
@@ -145,7 +154,8 @@ class MultiStepLR(LRScheduler):
 class MultiplicativeLR(LRScheduler):
     lr_lambdas: Any
     def __init__(
-        self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1, verbose: bool = False
+        self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
 
@@ -158,7 +168,7 @@ class OneCycleLR(LRScheduler):
     total_steps: Any
     strategy: Any
     def __init__(
-        self, optimizer: Any, max_lr: Any, total_steps: int, pct_start: float = 0.3,
+        self, optimizer: Optimizer, max_lr: float, total_steps: int, pct_start: float = 0.3,
         anneal_strategy: str = 'cos', cycle_momentum: bool = True, base_momentum: float = 0.85,
         max_momentum: float = 0.95, div_factor: float = 25.0, final_div_factor: float = 10000.0,
         last_epoch: int = -1, verbose: bool = False
@@ -170,7 +180,7 @@ class PolynomialLR(LRScheduler):
     total_iters: Any
     power: Any
     def __init__(
-        self, optimizer: Any, total_iters: Any = 5, power: float = 1.0, last_epoch: int = -1,
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1,
         verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
@@ -180,7 +190,7 @@ class StepLR(LRScheduler):
     step_size: Any
     gamma: Any
     def __init__(
-        self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1,
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1,
         verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
@@ -191,7 +201,7 @@ class WarmupCosineLR(LRScheduler):
     total_steps: Any
     eta_min: Any
     def __init__(
-        self, optimizer: Any, warmup_steps: int, total_steps: int, eta_min: float = 0.0,
+        self, optimizer: Optimizer, warmup_steps: int, total_steps: int, eta_min: float = 0.0,
         last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
