@@ -2,6 +2,7 @@
 import math
 
 from . import _shoal
+from .amp import cast
 from .words import axis_of, invalid, torch_words
 
 
@@ -93,6 +94,7 @@ class Products:
         product = product if alpha == 1 else product * alpha
         if beta == 0:
             return product.broadcast_to(product.shape)
+        self, = cast(self)  # as the product's operands were
         return (self if beta == 1 else self * beta) + product
 
     @torch_words(mat1="a", mat2="b")

@@ -97,7 +97,7 @@ class Reductions:
         dim = axis_of(dim, self.ndim, name)
         self._need_elements(name, dim)
         at = (self.argmax if name == "max" else self.argmin)(dim, True)
-        values = self.take_along(at, dim)
+        values = self._along(at, dim)
         return Extreme(*_kept((values, at), dim, keepdim or keepdims))
 
     @torch_words
@@ -274,7 +274,7 @@ class Reductions:
             "shape": self.shape, "iota_dimension": axis, "dtype": "int64"}, 1)[0]
         here = (x == reached) | (x != x)
         at = _shoal.cumulate(_shoal.select(here, places, places * 0), "maximum", axis)
-        return Extreme(self.take_along(at, axis), at)
+        return Extreme(self._along(at, axis), at)
 
     @torch_words
     def logcumsumexp(self, axis):

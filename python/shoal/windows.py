@@ -182,14 +182,17 @@ def _largest_of(x, n, kernel, stride, padding, dilation, ceil_mode):
             for index, m in zip(at, shape):
                 flat = flat * m + index
             row.append(-1 if min(at) < 0 else flat)
-        rows.append(row)
+        first = next((at for at in row if at >= 0), None)
+        if first is None:
+            raise invalid(f"max_pool{n}d: with padding {list(padding)} and dilation {list(dilation)} a window has "
+                          f"no element of {x._text()}")
+        rows.append([first if at < 0 else at for at in row])  # an element twice changes no maximum
     index = tensor(rows, "int64")
     flat = x.flatten(-n)
-    least = -math.inf if is_floating(x.dtype) else -2 ** 31
-    picked = flat.take(index.clamp(min=0), -1).masked_fill(index < 0, least)
+    picked = flat._take_rows(index, flat.ndim - 1)
     best = picked.argmax(-1, True)
-    values = picked.take_along(best, -1).squeeze(-1)
-    at = index.broadcast_to(picked.shape).take_along(best, -1).squeeze(-1)
+    values = picked._along(best, picked.ndim - 1).squeeze(-1)
+    at = index.broadcast_to(picked.shape)._along(best, -1).squeeze(-1)
     out = (*x.shape[:-n], *counts)
     return values.reshape(out), at.reshape(out)
 
@@ -319,8 +322,8 @@ def _adaptive_max(n, input, output_size, return_indices):
         pieces = [input.narrow(axis, a, b - a) for a, b in windows]
         if return_indices:
             best = [p.argmax(axis, True) for p in pieces]
-            at = cat([at.narrow(axis, a, b - a).take_along(w, axis) for (a, b), w in zip(windows, best)], axis)
-            input = cat([p.take_along(w, axis) for p, w in zip(pieces, best)], axis)
+            at = cat([at.narrow(axis, a, b - a)._along(w, axis) for (a, b), w in zip(windows, best)], axis)
+            input = cat([p._along(w, axis) for p, w in zip(pieces, best)], axis)
         else:
             input = cat([p.amax(axis, True) for p in pieces], axis)
     return (input, at) if return_indices else input
