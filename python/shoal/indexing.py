@@ -500,6 +500,15 @@ class Indexing:
         count = (met + int(bool(include_self))).clamp(min=1)
         return made / count.astype(made.dtype) if made.dtype.is_floating_point else made // count
 
+    @torch_words
+    def index_reduce(self, axis, index, source, reduce, *, include_self=True):
+        """A copy with rows of `source` joined in at `index` along an axis; as `scatter_reduce`."""
+        axis = axis_of(axis, self.ndim, "index_reduce")
+        shape = [1] * self.ndim
+        shape[axis] = -1
+        at = self._rows(index, axis, "index_reduce").reshape(shape).broadcast_to(source.shape)
+        return self.scatter_reduce(axis, at, source, reduce, include_self)
+
     @torch_words(indices="index")
     def index_put(self, index, values, axis=0, op="set", accumulate=False):
         """A copy with `values` where indices name: `index` a tuple of tensors, one per axis, as torch

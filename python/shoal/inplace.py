@@ -39,7 +39,7 @@ IN_PLACE |= {f"{_name}_": _name for _name in (
     *METHODS.values(), *BINARY_METHODS.values(), *SYNONYMS, *ELEMENTWISE, *"""add sub subtract mul multiply
     div divide true_divide floor_divide remainder neg negative abs absolute relu clamp clamp_min clamp_max
     clip eq ne lt le gt ge logical_not logical_and logical_or logical_xor masked_fill masked_scatter scatter
-    scatter_add scatter_reduce index_add index_copy index_fill index_put put lerp addcmul addcdiv addmm
+    scatter_add scatter_reduce index_reduce index_add index_copy index_fill index_put put lerp addcmul addcdiv addmm
     addmv addr baddbmm addbmm tril triu cumsum cumprod renorm polygamma""".split())}
 for _name, _of in IN_PLACE.items():
     setattr(Tensor, _name, _in_place(_name, _of))

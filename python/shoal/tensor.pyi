@@ -486,6 +486,14 @@ class Tensor(Gradients):
         self, index: Any, values: Any, axis: _Axes = 0, op: str = 'set', accumulate: _bool = False, *,
         dim: _Axes | None = None, indices: Tensor | Sequence[Any] | None = None
     ) -> Self: ...
+    def index_reduce(
+        self, axis: _Axes, index: Any, source: Tensor, reduce: _bool, *, include_self: _bool = True,
+        dim: _Axes | None = None
+    ) -> Tensor: ...
+    def index_reduce_(
+        self, axis: _Axes, index: Any, source: Tensor, reduce: _bool, *, include_self: _bool = True,
+        dim: _Axes | None = None
+    ) -> Self: ...
     def index_select(
         self, axis: _Axes, index: _int | Sequence[_int] | Tensor, *, dim: _Axes | None = None
     ) -> Tensor: ...

@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from .dtypes import ALIASES, DTYPES, dtype
+from .dtypes import ALIASES, DTYPES, TYPE_CHECKING, dtype
 from .errors import CLASSES, AxisError, ShoalError
 
 if TYPE_CHECKING:
     import inspect
+    from collections.abc import Sequence
+    from typing import Any
 
 _PLAIN = {float: "float32", int: "int64", bool: "bool"}
 UNSET = object()  # a word that was not given, where None means something
