@@ -90,6 +90,11 @@ def is_tensor(obj):
     return isinstance(obj, Tensor)
 
 
+def real(input):
+    """The tensor itself: there are no complex numbers."""
+    return input.real
+
+
 def promote_types(type1, type2):
     """The element type that two become together."""
     from .words import dtype_name, promoted
@@ -141,7 +146,7 @@ __all__ = [
     "get_rng_state", "hamming_window", "hann_window", "hstack", "init", "initial_seed", "is_tensor",
     "linspace", "load", "logspace", "manual_seed", "matmul", "meshgrid", "multinomial", "normal", "ones",
     "ones_like", "operations", "poisson", "promote_types", "rand", "rand_like", "randbits", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "range", "result_type", "row_stack", "save",
+    "randint_like", "randn", "randn_like", "randperm", "range", "real", "result_type", "row_stack", "save",
     "scalar_tensor", "seed", "session", "set_default_dtype", "set_num_threads", "set_printoptions",
     "set_rng_state", "stack", "status", "sync", "tensor", "tril_indices", "triu_indices",
     "use_deterministic_algorithms", "vander", "vmap", "vstack", "where", "zeros", "zeros_like",

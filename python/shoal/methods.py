@@ -448,7 +448,7 @@ FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + tuple(SYN
     expand_dims broadcast_to tile repeat_interleave flip fliplr flipud rot90 roll narrow select split chunk
     unbind diagonal diag trace tril triu adjoint t narrow_copy split_with_sizes unsafe_split unsafe_chunk tensor_split hsplit vsplit dsplit
     gelu softmax log_softmax rms_norm layer_norm cross_entropy attention rope
-    as_strided conj conj_physical get_device is_conj is_inference is_neg is_signed put real resolve_conj
+    as_strided conj conj_physical get_device is_conj is_inference is_neg is_signed put resolve_conj
     resolve_neg unsafe_split_with_sizes index_reduce
     is_floating_point is_complex is_nonzero is_same_size numel clone detach""".split()) + tuple(
         elementwise.NAMES + elementwise.MORE + products.NAMES)
