@@ -46,7 +46,7 @@ PARAMETERS = {
         input_size hidden_size num_groups num_channels num_features d_model nhead dim_feedforward padding_idx
         ignore_index blank kdim vdim proj_size in1_features in2_features spare limit window_length
         randint.low randint.high randint_like.low randint_like.high count steps T_0 T_mult patience cooldown
-        total_iters growth_interval minlength bins decimals upscale_factor downscale_factor max_iter max_eval
+        total_iters epochs steps_per_epoch growth_interval minlength bins decimals upscale_factor downscale_factor max_iter max_eval
         history_size r max_norm_steps precision edgeitems linewidth n_power_iterations chunk_size
         mode_threads num_parameters""",
     "float": """eps lr p momentum weight_decay rho gamma max_norm clip_value label_smoothing maxnorm new_scale

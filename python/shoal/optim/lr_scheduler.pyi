@@ -162,16 +162,18 @@ class MultiplicativeLR(LRScheduler):
 
 class OneCycleLR(LRScheduler):
     max_lrs: Any
-    peak: Any
+    total_steps: Any
+    ends: Any
     momenta: Any
     final: Any
-    total_steps: Any
     strategy: Any
+    three_phase: Any
     def __init__(
-        self, optimizer: Optimizer, max_lr: float, total_steps: int, pct_start: float = 0.3,
+        self, optimizer: Optimizer, max_lr: float, total_steps: int | None = None,
+        epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
         anneal_strategy: str = 'cos', cycle_momentum: bool = True, base_momentum: float = 0.85,
         max_momentum: float = 0.95, div_factor: float = 25.0, final_div_factor: float = 10000.0,
-        last_epoch: int = -1, verbose: bool = False
+        three_phase: bool = False, last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
 
