@@ -391,7 +391,7 @@ class OneCycleLR(LRScheduler):
 class SequentialLR:
     """Schedules one after another; each begins at a milestone."""
 
-    def __init__(self, optimizer, schedulers, milestones):
+    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1, verbose=False):
         self.optimizer, self.schedulers = optimizer, list(schedulers)
         self.milestones, self.last_epoch = list(milestones), 0
         for group in optimizer.param_groups:

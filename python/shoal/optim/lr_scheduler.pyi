@@ -56,7 +56,8 @@ class SequentialLR:
     schedulers: Any
     milestones: Any
     def __init__(
-        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
+        last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def get_last_lr(self) -> list[float]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
