@@ -282,9 +282,11 @@ static shoal_status run_again(const ref_call *call, taking take, hunt_results *o
     return status;
 }
 
-/* An element moved by up to `amount`; what has no size of its own, in a way of its own. */
+/* An element moved by up to `amount`; what has no size of its own, in a way of its own. NaN mostly
+ * have one sign throughout a run, as a kernel makes them. */
 static double moved(hunt_noise *noise, double x, double amount) {
-    if (x != x) return hunt_chance(&noise->random, 50) ? x : -x;
+    if (x != x)
+        return copysign(x, hunt_chance(&noise->random, 90) == (noise->any / 2 % 2) ? -1.0 : 1.0);
     if (isinf(x)) return x;
     double by = amount > 0 ? amount * hunt_uniform(&noise->random) : 0;
     bool vanishes = fabs(x) < amount && (hunt_chance(&noise->random, noise->vanishing));
@@ -321,12 +323,12 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
     }
 }
 
-/* What may be any number: mostly the same throughout a run. Thirds have bits in all of their bytes,
- * which somebody may look at. */
-static double anything(hunt_noise *noise) {
-    static const double any[] = {NAN, INFINITY, -INFINITY, 0, 1.0 / 3, -2.0 / 3};
-    uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, 6);
-    return any[which % 6];
+/* What may be any number, what it is among them: mostly the same throughout a run. Thirds have bits
+ * in all of their bytes, which somebody may look at. */
+static double anything(hunt_noise *noise, double is) {
+    const double any[] = {NAN, INFINITY, -INFINITY, 0, 1.0 / 3, -2.0 / 3, is};
+    uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, 7);
+    return any[which % 7];
 }
 
 static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
@@ -354,7 +356,7 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
             bool tiny = multiplies &&
                         hunt_number(type->dtype, least.data[k], i) < least_of(type->dtype) / unit;
             if (terms > 0 && (!isfinite(size) || tiny)) { /* depends on the order */
-                hunt_put(type->dtype, call->outputs[k], i, anything(noise));
+                hunt_put(type->dtype, call->outputs[k], i, anything(noise, x));
                 continue;
             }
             amount *= 2 * unit;
@@ -444,7 +446,8 @@ static void scatter_results(const ref_call *call, hunt_noise *noise) {
     for (uint16_t k = 0; k < call->node->n_outputs; k++) {
         const shoal_type *type = &call->graph->values[call->node->first_output + k].type;
         for (int64_t i = 0; i < base_type_count(type); i++)
-            hunt_put(type->dtype, call->outputs[k], i, anything(noise));
+            hunt_put(type->dtype, call->outputs[k], i,
+                     anything(noise, hunt_number(type->dtype, call->outputs[k], i)));
     }
 }
 
