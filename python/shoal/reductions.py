@@ -31,7 +31,7 @@ class Reductions:
     def _reduce(self, op, axis, keepdims):
         axes = self._axes(axis)
         if not axes:
-            return self  # an empty tuple reduces nothing
+            return self.clone()  # an empty tuple reduces nothing
         axes = tuple(axis_of(a, self.ndim, f"{op} of {self._text()}") for a in axes)
         return _shoal.reduce(self, op, axes, bool(keepdims))
 
@@ -251,7 +251,8 @@ class Reductions:
     def _cumulated(self, op, axis, dtype=None):
         if axis is None:
             return self.ravel()._cumulated(op, 0, dtype)
-        return _shoal.cumulate(self._countable(dtype), op, axis) if self.ndim else self._countable(dtype)
+        return _shoal.cumulate(self._countable(dtype), op, axis) if self.ndim else \
+            self._countable(dtype).clone()
 
     @torch_words
     def cummax(self, axis):

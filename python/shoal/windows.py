@@ -9,6 +9,7 @@ import math
 from . import _shoal
 from .amp import cast, cast_type
 from .creation import cat, full, stack, tensor
+from .views import owned
 from .words import invalid, is_floating
 
 
@@ -515,6 +516,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
+@owned
 def pixel_shuffle(input, upscale_factor):
     """(…, C r r, H, W) as (…, C, H r, W r)."""
     r = upscale_factor
@@ -526,6 +528,7 @@ def pixel_shuffle(input, upscale_factor):
     return x.permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2).reshape(*lead, -1, h * r, w * r)
 
 
+@owned
 def pixel_unshuffle(input, downscale_factor):
     """(…, C, H r, W r) as (…, C r r, H, W)."""
     r = downscale_factor
@@ -537,6 +540,7 @@ def pixel_unshuffle(input, downscale_factor):
     return x.permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3).reshape(*lead, -1, h // r, w // r)
 
 
+@owned
 def channel_shuffle(input, groups):
     """The channels of groups, one of each in turn."""
     x = input.unflatten(1, (groups, -1))

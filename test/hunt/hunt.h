@@ -1,8 +1,8 @@
 /* The hunt for wrong numbers: random programs over the whole table of operations, each run in ways
  * that must agree.
  *
- * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values, and
- * how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_api.c,
+ * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values),
+ * noise.c (how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_api.c,
  * run_gradient.c, run_python.c with ways.py; shrink.c and file.c for what failed; hunt.c is the
  * command. */
 #ifndef HUNT_HUNT_H
@@ -84,6 +84,11 @@ typedef struct hunt_noise {
     uint32_t vanishing; /* percent of what noise may take to zero that becomes zero */
     bool composite;     /* inside a composite, where every step may be made in another way */
 } hunt_noise;
+
+/* Moves the results of a node, or of a composite whose steps were moved already. */
+struct ref_call;
+shoal_status hunt_add_noise(const struct ref_call *call, hunt_noise *noise) SHOAL_CHECK_RESULT;
+void hunt_add_composite_noise(const struct ref_call *call, hunt_noise *noise);
 
 /* Runs a node by the reference's kernels. values: per value of `g` its memory. */
 shoal_status hunt_run_node(const shoal_graph *g, const shoal_node *node, void *const *values,

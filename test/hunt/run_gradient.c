@@ -211,7 +211,9 @@ static bool any_node(const hunt_program *program,
     return found;
 }
 
-static const char *check_slope(gradients *c, const hunt_program *program, const hunt_program *slope,
+/* origin: the program that was differentiated, once or twice. */
+static const char *check_slope(gradients *c, const hunt_program *origin,
+                               const hunt_program *program, const hunt_program *slope,
                                const uint32_t *of, const char *what) {
     const shoal_graph *g = graph_data(program->graph);
     hunt_random random = {program->seed ^ 0xd1};
@@ -231,7 +233,7 @@ static const char *check_slope(gradients *c, const hunt_program *program, const 
         doubt = isnan(away) ? INFINITY : fmax(doubt, away);
     }
     for (uint32_t i = 0; i < program->n_inputs; i++) free(direction[i]);
-    if (doubt > 1e-4 * (fabs(must) + 1) || (isnan(is) && any_node(program, node_is_singular))) {
+    if (doubt > 1e-4 * (fabs(must) + 1) || (isnan(is) && any_node(origin, node_is_singular))) {
         c->rough++;
         return NULL;
     }
@@ -265,13 +267,13 @@ const char *hunt_gradient_run(void *context, const hunt_program *program) {
     hunt_program first, second;
     shoal_status status = hunt_differentiate(program, &first, of);
     if (status) return refused(c, status);
-    const char *why = check_slope(c, program, &first, of, "gradient");
+    const char *why = check_slope(c, program, program, &first, of, "gradient");
     if (!why) why = hunt_cpu_run(c->cpu, &first);
     status = why ? SHOAL_UNSUPPORTED : hunt_differentiate(&first, &second, of_second);
     if (status) {
         if (!why) why = refused(c, status);
     } else {
-        if (!is_large(&second)) why = check_slope(c, &first, &second, of_second, "second gradient");
+        if (!is_large(&second)) why = check_slope(c, program, &first, &second, of_second, "second gradient");
         if (!why && !is_large(&second)) why = hunt_cpu_run(c->cpu, &second);
         hunt_program_fini(&second);
     }

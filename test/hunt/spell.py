@@ -18,6 +18,8 @@ UNARY = {
     "sign": ("sign", False), "popcnt": ("popcount", False),
     "count_leading_zeros": ("count_leading_zeros", False), "is_finite": ("isfinite", True),
 }
+# Of which results may be views, or the operand itself.
+SHARING = ("broadcast_in_dim", "constant", "convert", "iota", "reshape", "reverse", "slice", "transpose")
 IN_PLACE = ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "floor", "ceil", "round")
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"}
 WORDS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow"}
@@ -99,6 +101,8 @@ def unary(n):
     name, everywhere = UNARY[n.op]
     if n.torch and not everywhere:
         return []
+    if n.torch and n.op == "logistic" and not tame(n.values[n.outputs[0]]):
+        return []  # which torch takes for 0 where it is tiny
     if n.op == "sign" and n.is_float and np.isnan(n.values[n.numbers[0]].astype(float)).any():
         return applied(n)  # torch's sign of NaN is 0
     made = [f"{n.x[0]}.{name}()", f"t.{name}({n.x[0]})"]
@@ -122,7 +126,8 @@ def arithmetic(n):
         less, shape = n.smaller(k)
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
-        if n.number(k) is not None and not (n.torch and n.op == "divide"):  # which inverts first
+        negative = n.op == "power" and not n.is_float and (n.number(1) or "").startswith("(")
+        if n.number(k) is not None and not negative and not (n.torch and n.op == "divide"):  # which inverts first
             made += [f"{n.number(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.number(k)}"] * 3
     return made
 
@@ -321,7 +326,7 @@ def reduce(n):
                 x = f"{x}.prod({axis}, {typed})"
             return [f"{x} * {first}"]
         made = f"{x}.prod({tuple(axes)}, {typed})" if axes else x
-        return [f"{made} * {first}"] + [made] * none
+        return [f"{made} * {first}"] + [made] * (none and bool(axes))
     if not count:
         return [f"{first}.broadcast_to({n.shape})"]
     word = "amax" if op == "maximum" else "amin"
@@ -565,6 +570,7 @@ class Spelled:
         torch = library == "torch"
         self.graph, self.values = graph, values
         self.blocks, self.given, self.constants = [], [], []
+        self.unread = []  # per block the values that nothing reads after it, and that share no elements
         for node in graph["nodes"]:
             n = Node(graph, node, makers, values, torch, chosen.random)
             strange = torch and (any(kind[0] not in TORCH for kind in n.kinds + n.results) or
@@ -582,6 +588,13 @@ class Spelled:
             self.blocks.append((text.replace("{y}", y).split("\n"), node["outputs"]))
             if n.op == "constant" and "tensor(c" in text:
                 self.constants.append(node["outputs"][0])
+            self.unread.append([v for v in node["inputs"] if self._is_over(v, node, makers)])
+
+    def _is_over(self, v, last, makers):
+        """Whether a value has elements of its own, and this node is the last that reads it."""
+        readers = [node for node in self.graph["nodes"] if v in node["inputs"]]
+        return v in makers and v not in self.graph["outputs"] + self.given and readers[-1] is last and \
+            makers[v]["op"] not in SHARING and not any(node["op"] in SHARING for node in readers)
 
     @property
     def arguments(self):
