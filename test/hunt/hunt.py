@@ -61,7 +61,7 @@ def run(hunt, way, given):
 
 def table(rows):
     """The summary, as text."""
-    titles = ("way", "programs", "a second", "nodes", "wrong", "operations", "pairs", "layouts")
+    titles = ("way", "programs", "a second", "nodes", "wrong", "operations", "pairs", "views", "layouts")
     lines = [titles]
     for row in rows:
         if "programs" not in row:
@@ -71,6 +71,7 @@ def table(rows):
         lines.append((row["way"], f"{row['programs']:,}", f"{row['programs'] / max(row['seconds'], 1e-9):,.0f}",
                       f"{row['nodes'] / max(row['programs'], 1):.1f}", str(row["wrong"]),
                       str(len(row["operations"])), f"{row['pairs']} of {row['possible_pairs']}",
+                      f"{row['views']} of {row['possible_views']}",
                       f"{placed} of {len(row['layouts'])}" if placed else "-"))
     widths = [max(len(line[i]) for line in lines if len(line) == len(titles)) for i in range(len(titles))]
     return "\n".join(f"{line[0]:{widths[0]}}  {line[1]}" if len(line) == 2 else

@@ -468,6 +468,7 @@ static void set_extents(maker *m) {
                                                                       : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
     }
+    if (wide && MAKE_CHANCE(40)) m->extents[0] = 500 + MAKE_BELOW(9000);
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
 }

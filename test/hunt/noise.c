@@ -191,6 +191,25 @@ static shoal_status run_again(const ref_call *call, taking take, hunt_results *o
     return status;
 }
 
+/* Whether the sign of a zero that an operation gives is known. */
+static bool signs_zero(uint16_t op) {
+    switch (op) {
+    case GRAPH_NEGATE:
+    case GRAPH_ABS:
+    case GRAPH_SIGN:
+    case GRAPH_SQRT:
+    case GRAPH_CEIL:
+    case GRAPH_FLOOR:
+    case GRAPH_ROUND_NEAREST_AFZ:
+    case GRAPH_ROUND_NEAREST_EVEN:
+    case GRAPH_ADD:
+    case GRAPH_SUBTRACT:
+    case GRAPH_MULTIPLY:
+    case GRAPH_DIVIDE: return true;
+    default: return false;
+    }
+}
+
 /* An element moved by up to `amount`; what has no size of its own, in a way of its own. NaN mostly
  * have one sign throughout a run, as a kernel makes them. */
 static double moved(hunt_noise *noise, double x, double amount) {
@@ -198,6 +217,7 @@ static double moved(hunt_noise *noise, double x, double amount) {
         return copysign(x, hunt_chance(&noise->random, 90) == (noise->any / 2 % 2) ? -1.0 : 1.0);
     if (isinf(x)) return x;
     double by = amount > 0 ? amount * hunt_uniform(&noise->random) : 0;
+    if (x == 0 && amount == 0 && noise->signs) return x;
     bool vanishes = fabs(x) < amount && (hunt_chance(&noise->random, noise->vanishing));
     if (vanishes || (x == 0 && by == 0)) return hunt_chance(&noise->random, 50) ? 0.0 : -0.0;
     return x + by;
@@ -283,6 +303,8 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
     bool computes = !strcmp(category, "unary") || !strcmp(category, "binary") || j.terms > 0 ||
                     node->op == GRAPH_RANDOM;
     if (!computes) return SHOAL_OK;
+    hunt_noise here = *noise;
+    here.signs = noise->signs && !noise->composite && signs_zero(node->op);
     for (uint16_t k = 0; k < node->n_outputs; k++) {
         const shoal_type *type = &g->values[node->first_output + k].type;
         if (!is_float(type->dtype)) continue;
@@ -294,7 +316,7 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
             double x = hunt_number(type->dtype, call->outputs[k], i);
             double amount = j.terms > 0 ? amount_of(&j, type->dtype, k, i, x) : 0;
             if (amount == INFINITY) { /* depends on the order */
-                hunt_put(type->dtype, call->outputs[k], i, anything(noise, x));
+                hunt_put(type->dtype, call->outputs[k], i, anything(&here, x));
                 continue;
             }
             amount += units * fabs(x) * 2 * unit;
@@ -305,9 +327,10 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
                           (type->dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN);
             }
             if (amount > 0 && amount < least_of(type->dtype)) amount = 2 * least_of(type->dtype);
-            hunt_put(type->dtype, call->outputs[k], i, moved(noise, x, amount));
+            hunt_put(type->dtype, call->outputs[k], i, moved(&here, x, amount));
         }
     }
+    noise->random = here.random;
     hunt_results_fini(&j.exact);
     hunt_results_fini(&j.most);
     hunt_results_fini(&j.least);

@@ -325,8 +325,8 @@ def reduce(n):
             for axis in sorted(axes, reverse=True):
                 x = f"{x}.prod({axis}, {typed})"
             return [f"{x} * {first}"]
-        made = f"{x}.prod({tuple(axes)}, {typed})" if axes else x
-        return [f"{made} * {first}"] + [made] * (none and bool(axes))
+        made = f"{x}.prod({tuple(axes)}, {typed})"
+        return [f"{made} * {first}"] + [made] * none
     if not count:
         return [f"{first}.broadcast_to({n.shape})"]
     word = "amax" if op == "maximum" else "amin"
@@ -447,6 +447,10 @@ def pad(n):
     low, high, inner = (n.attrs[k] for k in
                         ("edge_padding_low", "edge_padding_high", "interior_padding"))
     made = [] if n.torch else [f"{n.x[0]}.pad({low}, {high}, {n.x[1]}, {inner})"]
+    if min(low + high, default=-1) >= 0 and 0 not in n.kinds[0][1]:
+        key = ", ".join(f"{a}:{a + (k - 1) * (i + 1) + 1}:{i + 1}"
+                        for a, i, k in zip(low, inner, n.kinds[0][1]))
+        made.append(f"{{y}} = {n.x[1]}.expand({n.shape}).clone()\n{{y}}[{key}] = {n.x[0]}")
     if n.number(1) is not None and not any(inner) and low:
         pairs = [m for pair in reversed(list(zip(low, high))) for m in pair]
         made.append(f"F.pad({n.x[0]}, {pairs}, value={n.number(1)})")
@@ -460,6 +464,7 @@ def reverse(n):
     if not n.torch:
         key = ", ".join("::-1" if a in n.attrs["dimensions"] else ":" for a in range(len(n.shape)))
         made.append(f"{n.x[0]}[{key}]")
+        made.append(f"{{y}} = t.empty_like({n.x[0]})\n{{y}}[{key}] = {n.x[0]}")
     return made
 
 

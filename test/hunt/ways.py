@@ -288,15 +288,18 @@ class Package:
             self.check(answer, how, made, kinds)
 
     def replayed(self, program, spelled, function):
-        """The fourth call of a function that is recorded at the second."""
-        function = self.shoal.compile(function, replay=True)
-        calls = [self.operands(program, spelled, True) for _ in range(3)] + [self.operands(program, spelled)]
+        """The third call with the number 1 of a function that is recorded for 2 before."""
+        def numbered(operands, number):
+            return [x if x.dtype == "bool" else x * number for x in function(*operands)]
+        replays = self.shoal.compile(numbered, replay=True)
+        calls = [(self.operands(program, spelled, True), number) for number in (2, 2, 2, 1, 1)]
+        calls.append((self.operands(program, spelled), 1))
         late = self.chosen.random() < 0.5
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             made = []
-            for operands in calls:
-                made.append(function(*operands))
+            for operands, number in calls:
+                made.append(replays(operands, number))
                 if not late:
                     [x.numpy() for x in made[-1]]
         return made[-1]

@@ -18,8 +18,10 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/backend/cpu", "python/shoal")
-OPTIONS = {"gradient": ["--most", "8"], "python_gradient": ["--most", "8"]}
+FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/backend/cpu", "src/base",
+           "python/shoal")
+OPTIONS = {"gradient": ["--most", "8"], "python_gradient": ["--most", "8"],
+           "torch_gradient": ["--most", "8"]}
 
 
 def faults():
