@@ -17,7 +17,6 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-OPTIONS = {"gradient": ["--most", "8"], "torch_gradient": ["--most", "8"], "python_gradient": ["--most", "8"]}
 
 
 def as_python(hunt, file):
@@ -39,7 +38,7 @@ def show(hunt, file):
 def run(hunt, way, given):
     """One way: what the command says of it, or why it did not run."""
     command = [hunt, way, "--json", "--seed", str(given.seed), "--failures", str(given.failures),
-               "--keep", str(given.keep), *OPTIONS.get(way, [])]
+               "--keep", str(given.keep)]
     command += ["--count", str(given.count)] if given.count else ["--seconds", str(given.seconds)]
     given.keep.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace")

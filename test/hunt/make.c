@@ -112,7 +112,7 @@ static double number(maker *m, char kind, bool whole) {
 static void fill(maker *m, const shoal_type *type, void *data) {
     int64_t count = base_type_count(type);
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
-    bool whole = !make_smooth(m) && MAKE_CHANCE(25);
+    bool whole = m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
     for (int64_t i = 0; i < count; i++) {
         double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
         if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(10)) {

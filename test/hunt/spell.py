@@ -171,7 +171,9 @@ def select(n):
 def clamp(n):
     low, high = (n.values[n.numbers[k]] for k in (0, 2))
     if n.torch and not (low < high).all():  # torch's gradient forgets bounds that are equal
-        return [f"{n.x[1]}.maximum({n.x[0]}).minimum({n.x[2]})"]
+        x = n.values[n.numbers[1]]
+        return [] if ((x == low) | (x == high) | (low == high)).any() else \
+            [f"{n.x[1]}.maximum({n.x[0]}).minimum({n.x[2]})"]
     return [f"{n.x[1]}.clamp({n.x[0]}, {n.x[2]})", f"t.clamp({n.x[1]}, min={n.x[0]}, max={n.x[2]})"]
 
 
@@ -483,7 +485,7 @@ def sort(n):
         return []
     falling = body["nodes"][0]["attrs"]["comparison_direction"] == "GT"
     if len(n.x) == 1:
-        return [f"{n.x[0]}.sort(dim={axis}, descending={falling})[0]"]
+        return [f"{n.x[0]}.sort(dim={axis}, descending={falling}, stable=True)[0]"]
     if n.torch:
         return []
     rows = ", ".join(f"{x}.take_along(order, {axis})" for x in n.x)
