@@ -435,7 +435,12 @@ static const struct maker_row {
 };
 
 static uint16_t any_op(maker *m) {
+    static const uint16_t along[] = {GRAPH_REDUCE,     GRAPH_REDUCE,  GRAPH_DOT_GENERAL,
+                                     GRAPH_ARGMAX,     GRAPH_ARGMIN,  GRAPH_CUMULATE,
+                                     GRAPH_SORT,       GRAPH_SOFTMAX, GRAPH_LAYER_NORM,
+                                     GRAPH_LOG_SOFTMAX};
     uint32_t total = 0;
+    if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) total += makers[op].weight;
     uint32_t at = MAKE_BELOW(total);
     uint16_t op = 0;
@@ -468,9 +473,13 @@ static void set_extents(maker *m) {
                                                                       : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
     }
-    if (wide && MAKE_CHANCE(40)) m->extents[0] = 500 + MAKE_BELOW(9000);
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
+    m->has_rows = !wide && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
+    if (!m->has_rows) return;
+    m->elements = 1 << 14;
+    for (int i = 0; i < MAKE_EXTENTS; i++) m->extents[i] = 1 + MAKE_BELOW(3);
+    m->extents[0] = m->extents[1] = 500 + MAKE_BELOW(8000);
 }
 
 /* Results are what nobody reads, and some that somebody does. */
