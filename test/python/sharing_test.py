@@ -65,3 +65,18 @@ def test_sharing(shape):
                 wrong.append((line, "result filled" if first else "operand filled", found, must))
     assert not wrong
     assert compared > 60
+
+
+@pytest.mark.parametrize("line", ["x.topk(2, 0)[0]", "x.topk(1, 1)[1]",
+                                  "x.topk(2, 0, largest=False)[0]", "x.kthvalue(2, 1)[0]",
+                                  "x.kthvalue(1, 0, keepdim=True)[0]", "x.sort(0)[0]", "x.sum(1)", "x[:, i]", "t.cat([x, x], 1)",
+                                  "t.stack([x, x], 1)"])
+def test_results_are_dense(line):
+    """What a function makes lies as in PyTorch: a reshape of it is a view, to which others may write."""
+    seen = []
+    for t, make in ((torch, peer.torch_of), (shoal, shoal.tensor)):
+        x = make(np.arange(60, dtype=np.float32).reshape(3, 4, 5) % 7)
+        y = eval(line, {"t": t, "x": x, "i": make(np.array([2, 0]))})
+        y.reshape(-1).fill_(77)
+        seen.append(peer.numpy_of(y) if t is torch else y.numpy())
+    np.testing.assert_array_equal(seen[1], seen[0])
