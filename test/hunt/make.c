@@ -441,6 +441,7 @@ static uint16_t any_op(maker *m) {
                                      GRAPH_LOG_SOFTMAX};
     uint32_t total = 0;
     if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
+    if (m->has_matrices && MAKE_CHANCE(30)) return GRAPH_DOT_GENERAL;
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) total += makers[op].weight;
     uint32_t at = MAKE_BELOW(total);
     uint16_t op = 0;
@@ -472,7 +473,9 @@ static void set_extents(maker *m) {
         m->extents[i] = MAKE_CHANCE(m->elements == 1 << 12 ? 55 : 75) ? small[MAKE_BELOW(12)]
                                                                       : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
+        if (wide && MAKE_CHANCE(20)) m->extents[i] = 380 + MAKE_BELOW(500); /* blocks of products */
     }
+    m->has_matrices = wide;
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
     m->has_rows = !wide && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
