@@ -216,7 +216,7 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
     what = f"avg_pool{n}d"
     kernel, stride, padding, dilation = _settings(n, kernel_size, stride, padding)
-    x, one = _batched(input, n, what)
+    x, one = _batched(input._wide(), n, what)
     made = _pooled(x, "add", n, kernel, stride, padding, dilation, ceil_mode, what)
     more = _more(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
     if divisor_override is not None:
@@ -231,6 +231,7 @@ def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_p
             made = made / _shoal.reduce_window(ones, "add", kernel, stride, edges, dilation)
         else:
             made = made / _pooled(ones, "add", n, kernel, stride, padding, dilation, ceil_mode, what)
+    made = made.astype(input.dtype)
     return made.squeeze(0) if one else made
 
 
@@ -286,11 +287,12 @@ def _adaptive_avg(n, input, output_size):
            for i, p in enumerate(parts)):
         kernel = [p[0][1] - p[0][0] for p in parts]
         return _avg_pool(n, input, kernel, None, 0, False, True)
+    x = input._wide()
     for i, windows in enumerate(parts):  # the mean over a box is the mean of means
-        rows = [[1 / (b - a) if a <= j < b else 0.0 for a, b in windows] for j in range(input.shape[-n + i])]
-        share = tensor(rows, input.dtype)
-        input = (input.transpose(-n + i, -1) @ share).transpose(-n + i, -1)
-    return input
+        rows = [[1 / (b - a) if a <= j < b else 0.0 for a, b in windows] for j in range(x.shape[-n + i])]
+        share = tensor(rows, x.dtype)
+        x = (x.transpose(-n + i, -1) @ share).transpose(-n + i, -1)
+    return x.astype(input.dtype)
 
 
 def adaptive_avg_pool1d(input, output_size):
