@@ -1,7 +1,6 @@
 /* Which operations programs had, which fed which and how that lay, and how values were placed. */
 #include "hunt.h"
 
-
 /* What a view adds to how its operand lies. */
 static uint32_t step_of(const shoal_graph *g, const shoal_node *node) {
     const shoal_type *from = &g->values[node->inputs[0]].type;

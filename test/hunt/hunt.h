@@ -194,9 +194,9 @@ typedef enum hunt_view {
 typedef struct hunt_coverage {
     uint64_t programs, nodes;
     uint64_t op[GRAPH_OP_BUILT_IN];
-    uint64_t pair[GRAPH_OP_BUILT_IN][GRAPH_OP_BUILT_IN]; /* [maker][reader] */
+    uint64_t pair[GRAPH_OP_BUILT_IN][GRAPH_OP_BUILT_IN];         /* [maker][reader] */
     uint16_t gives[GRAPH_OP_BUILT_IN], takes[GRAPH_OP_BUILT_IN]; /* element types, a bit each */
-    uint64_t view[HUNT_VIEWS][GRAPH_OP_BUILT_IN]; /* [how an operand lies][reader] */
+    uint64_t view[HUNT_VIEWS][GRAPH_OP_BUILT_IN];                /* [how an operand lies][reader] */
 } hunt_coverage;
 
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program);
@@ -204,8 +204,8 @@ void hunt_report(const hunt_coverage *coverage, FILE *to);
 /* The same as members of a JSON object. */
 void hunt_report_json(const hunt_coverage *coverage, FILE *to);
 
-/* How a user placed a value: whole, or cut along an axis or two, by what, on how many slots; whether
- * parts are empty, or on several slots each. Counted for all programs of this process. */
+/* How a user placed a value: whole, or cut along an axis or two, by what, on how many slots;
+ * whether parts are empty, or on several slots each. Counted for all programs of this process. */
 typedef enum hunt_form { HUNT_WHOLE, HUNT_AXIS, HUNT_GRID, HUNT_FORMS } hunt_form;
 typedef enum hunt_parts { HUNT_EQUAL, HUNT_SHARES, HUNT_CUTS, HUNT_CUT_BY } hunt_parts;
 typedef enum hunt_more { HUNT_PLAIN, HUNT_EMPTY, HUNT_COPIES, HUNT_MORE } hunt_more;

@@ -112,7 +112,8 @@ static double number(maker *m, char kind, bool whole) {
 static void fill(maker *m, const shoal_type *type, void *data) {
     int64_t count = base_type_count(type);
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
-    bool whole = m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
+    bool whole =
+        m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
     for (int64_t i = 0; i < count; i++) {
         double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
         if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(10)) {
@@ -435,10 +436,9 @@ static const struct maker_row {
 };
 
 static uint16_t any_op(maker *m) {
-    static const uint16_t along[] = {GRAPH_REDUCE,     GRAPH_REDUCE,  GRAPH_DOT_GENERAL,
-                                     GRAPH_ARGMAX,     GRAPH_ARGMIN,  GRAPH_CUMULATE,
-                                     GRAPH_SORT,       GRAPH_SOFTMAX, GRAPH_LAYER_NORM,
-                                     GRAPH_LOG_SOFTMAX};
+    static const uint16_t along[] = {
+        GRAPH_REDUCE,   GRAPH_REDUCE, GRAPH_DOT_GENERAL, GRAPH_ARGMAX,     GRAPH_ARGMIN,
+        GRAPH_CUMULATE, GRAPH_SORT,   GRAPH_SOFTMAX,     GRAPH_LAYER_NORM, GRAPH_LOG_SOFTMAX};
     uint32_t total = 0;
     if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
     if (m->has_matrices && MAKE_CHANCE(30)) return GRAPH_DOT_GENERAL;

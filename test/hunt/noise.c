@@ -323,8 +323,8 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
             if (noise->composite) {
                 double of = 0;
                 if (node->op == GRAPH_ADD || node->op == GRAPH_SUBTRACT) distance(call, i, &of);
-                amount += (small ? 1 : 4) * unit * of +
-                          (type->dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN);
+                amount +=
+                    (small ? 1 : 4) * unit * of + (type->dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN);
             }
             if (amount > 0 && amount < least_of(type->dtype)) amount = 2 * least_of(type->dtype);
             hunt_put(type->dtype, call->outputs[k], i, moved(&here, x, amount));

@@ -277,7 +277,8 @@ const char *hunt_gradient_run(void *context, const hunt_program *program) {
     if (status) {
         if (!why) why = refused(c, status);
     } else {
-        if (!is_large(&second)) why = check_slope(c, program, &first, &second, of_second, "second gradient");
+        if (!is_large(&second))
+            why = check_slope(c, program, &first, &second, of_second, "second gradient");
         if (!why && !is_large(&second)) why = hunt_cpu_run(c->cpu, &second);
         hunt_program_fini(&second);
     }
