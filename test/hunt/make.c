@@ -117,9 +117,10 @@ static void fill(maker *m, const shoal_type *type, void *data) {
     for (int64_t i = 0; i < count; i++) {
         double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
         if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(10)) {
-            uint64_t bits = hunt_next(&m->random);
-            memcpy((char *)data + (size_t)i * shoal_dtype_size((shoal_dtype)type->dtype), &bits,
-                   shoal_dtype_size((shoal_dtype)type->dtype));
+            size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
+            uint64_t top = UINT64_C(1) << (8 * size - 1), ends[] = {top, top - 1, UINT64_MAX};
+            uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random) : ends[MAKE_BELOW(3)];
+            memcpy((char *)data + (size_t)i * size, &bits, size);
         } else {
             hunt_put(type->dtype, data, i, value);
         }

@@ -174,7 +174,7 @@ static bool attend(maker *m, uint16_t op) {
     result = q;
     result.dims[q.rank - 1] = v.dims[v.rank - 1];
     if (base_type_count(&q) > m->elements || base_type_count(&k) > m->elements) return false;
-    if (base_type_count(&q) / depth * keys > 1 << 18) return false; /* scores */
+    if (base_type_count(&q) * keys > 1 << 18) return false; /* products */
     if (op == GRAPH_ATTENTION_GRADIENT) {
         in[n++] = make_like(m, result);
         in[n++] = make_like(m, result);
