@@ -90,7 +90,7 @@ fuzz: need-fuzz build/fuzz/build.ninja
 		--timeout-multiplier 0 --num-processes 2
 
 hunt: need-test build
-	@tools/hunt.sh build $(SECONDS) $(SEED)
+	@build/venv/bin/python test/hunt/hunt.py --seconds $(SECONDS) --failures 5 $(if $(SEED),--seed $(SEED))
 
 fmt: need-test
 	@tools/format.py --fix

@@ -568,13 +568,13 @@ class Indexing:
     def select_scatter(self, src, axis, index):
         """A copy with `src` at one index of an axis."""
         key = (slice(None),) * axis_of(axis, self.ndim, "select_scatter") + (index,)
-        return put(self, key, src)
+        return put(self, key, src).clone()
 
     @torch_words
     def slice_scatter(self, src, axis=0, start=None, end=None, step=1):
         """A copy with `src` at a slice of an axis."""
         key = (slice(None),) * axis_of(axis, self.ndim, "slice_scatter") + (slice(start, end, step),)
-        return put(self, key, src)
+        return put(self, key, src).clone()
 
     def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
         """A copy with `src` on the diagonal of two axes."""

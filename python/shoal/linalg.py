@@ -601,7 +601,7 @@ def multi_dot(tensors):
 
     def product(i, j):
         return tensors[i] if i == j else product(i, best[i, j][1]) @ product(best[i, j][1] + 1, j)
-    made = product(0, n - 1)
+    made = product(0, n - 1) if n > 1 else tensors[0].clone()
     made = made.squeeze(0) if first else made
     return made.squeeze(-1) if last else made
 

@@ -46,9 +46,9 @@ class Order:
             raise invalid(f"topk: {k} of the {self.shape[axis]} along axis {axis} of {self._text()}")
         if not largest:
             values, at = _shoal.sort(self, axis, False)
-            return Sorted(values.narrow(axis, 0, k), at.narrow(axis, 0, k))
+            return Sorted(values.narrow(axis, 0, k).clone(), at.narrow(axis, 0, k).clone())
         values, at = self.transpose(axis, -1)._apply("top_k", n_outputs=2, k=k)
-        return Sorted(values.transpose(axis, -1), at.astype("int64").transpose(axis, -1))
+        return Sorted(values.transpose(axis, -1).clone(), at.astype("int64").transpose(axis, -1).clone())
 
     @torch_words
     def kthvalue(self, k, axis=-1, keepdims=False):
@@ -59,7 +59,7 @@ class Order:
         if not 1 <= k <= self.shape[axis]:
             raise invalid(f"kthvalue: the {k}-th of {self.shape[axis]} along axis {axis} of {self._text()}")
         order = self.sort(axis)
-        return Extreme(*_kept([t.narrow(axis, k - 1, 1) for t in order], axis, keepdims))
+        return Extreme(*_kept([t.narrow(axis, k - 1, 1).clone() for t in order], axis, keepdims))
 
     def median(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False):
         """The lower median of all; with `dim` (values, indices) along it. NaN where one is.

@@ -3,6 +3,7 @@ import math
 
 from . import _shoal
 from .amp import cast
+from .views import owned
 from .words import axis_of, invalid, torch_words
 
 
@@ -136,6 +137,7 @@ class Products:
         parts = [b * f - c * e, c * d - a * f, a * e - b * d]
         return _cat([p.unsqueeze(axis) for p in parts], axis)
 
+    @owned
     def matrix_power(self, n):
         """A square matrix times itself, n times; n may be negative."""
         if self.ndim < 2 or self.shape[-1] != self.shape[-2]:

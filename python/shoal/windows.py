@@ -9,6 +9,7 @@ import math
 from . import _shoal
 from .amp import cast, cast_type
 from .creation import cat, full, stack, tensor
+from .views import owned
 from .words import invalid, is_floating
 
 
@@ -218,7 +219,7 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
     what = f"avg_pool{n}d"
     kernel, stride, padding, dilation = _settings(n, kernel_size, stride, padding)
-    x, one = _batched(input, n, what)
+    x, one = _batched(input._wide(), n, what)
     made = _pooled(x, "add", n, kernel, stride, padding, dilation, ceil_mode, what)
     more = _more(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
     if divisor_override is not None:
@@ -233,6 +234,7 @@ def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_p
             made = made / _shoal.reduce_window(ones, "add", kernel, stride, edges, dilation)
         else:
             made = made / _pooled(ones, "add", n, kernel, stride, padding, dilation, ceil_mode, what)
+    made = made.astype(input.dtype)
     return made.squeeze(0) if one else made
 
 
@@ -288,11 +290,12 @@ def _adaptive_avg(n, input, output_size):
            for i, p in enumerate(parts)):
         kernel = [p[0][1] - p[0][0] for p in parts]
         return _avg_pool(n, input, kernel, None, 0, False, True)
+    x = input._wide()
     for i, windows in enumerate(parts):  # the mean over a box is the mean of means
-        rows = [[1 / (b - a) if a <= j < b else 0.0 for a, b in windows] for j in range(input.shape[-n + i])]
-        share = tensor(rows, input.dtype)
-        input = (input.transpose(-n + i, -1) @ share).transpose(-n + i, -1)
-    return input
+        rows = [[1 / (b - a) if a <= j < b else 0.0 for a, b in windows] for j in range(x.shape[-n + i])]
+        share = tensor(rows, x.dtype)
+        x = (x.transpose(-n + i, -1) @ share).transpose(-n + i, -1)
+    return x.astype(input.dtype)
 
 
 def adaptive_avg_pool1d(input, output_size):
@@ -518,6 +521,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
+@owned
 def pixel_shuffle(input, upscale_factor):
     """(…, C r r, H, W) as (…, C, H r, W r)."""
     r = upscale_factor
@@ -529,6 +533,7 @@ def pixel_shuffle(input, upscale_factor):
     return x.permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2).reshape(*lead, -1, h * r, w * r)
 
 
+@owned
 def pixel_unshuffle(input, downscale_factor):
     """(…, C, H r, W r) as (…, C r r, H, W)."""
     r = downscale_factor
@@ -540,6 +545,7 @@ def pixel_unshuffle(input, downscale_factor):
     return x.permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3).reshape(*lead, -1, h // r, w // r)
 
 
+@owned
 def channel_shuffle(input, groups):
     """The channels of groups, one of each in turn."""
     x = input.unflatten(1, (groups, -1))
