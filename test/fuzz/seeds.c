@@ -507,6 +507,73 @@ static void member_traffic(void) {
     }
 }
 
+/* For the session target, in the order of what it asks, six at a time. */
+static void session_answers(void) {
+    enum { BY_HUB = 0, BOXES = 192, FIRST = SHOAL__KIND__HUB_END - 1 };
+    static const uint64_t session = UINT64_C(1) << 40;
+    for (int fails = 0; fails < 2; fails++) {
+        base_str out = {0};
+        uint8_t half[8 + 32] = {1, 0, 0, 0, 64, 0, 0, 0}, box[] = {BOXES, sizeof half, 0};
+        uint64_t outputs[2] = {session + 3, session + 4};
+        Shoal__Error error = SHOAL__ERROR__INIT;
+        Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
+        Shoal__Traffic traffic = SHOAL__TRAFFIC__INIT, *ways[] = {&traffic};
+        Shoal__Outcome outcome = SHOAL__OUTCOME__INIT, *outcomes[] = {&outcome};
+        Shoal__Finished finished = SHOAL__FINISHED__INIT;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        Shoal__Device device = SHOAL__DEVICE__INIT;
+        Shoal__SlotStatus slot = SHOAL__SLOT_STATUS__INIT, *slots[] = {&slot};
+        Shoal__Status status = SHOAL__STATUS__INIT;
+        Shoal__Explained explained = SHOAL__EXPLAINED__INIT;
+        Shoal__Events events = SHOAL__EVENTS__INIT;
+        error.status = SHOAL_LOST;
+        error.message = (char *)"a worker has left";
+        outcome.program = session;
+        outcome.n_outputs = 2;
+        outcome.outputs = outputs;
+        outcome.n_slots = outcome.n_traffic = 1;
+        outcome.slots = times;
+        outcome.traffic = ways;
+        finished.n_outcomes = 1;
+        finished.outcomes = outcomes;
+        slot.peer_name = (char *)"w1";
+        slot.device = &device;
+        status.n_slots = 1;
+        status.slots = slots;
+        explained.text = explained.json = (char *)"what it would do";
+        events.name = (char *)"hub";
+        if (fails) outcome.error = explained.error = &error;
+        /* What is read comes in two pieces; its program ends. */
+        for (int k = 0; k < 2; k++, half[3] = 32) {
+            base_str_bytes(&out, box, sizeof box);
+            base_str_bytes(&out, half, sizeof half);
+        }
+        pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
+        for (int k = 0; k < 3; k++)
+            pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        for (uint64_t token = 1; token <= 3; token++) {
+            status.token = explained.token = events.token = token;
+            pack(&out, BY_HUB | (SHOAL__KIND__STATUS - FIRST), true, &status.base);
+            pack(&out, BY_HUB | (SHOAL__KIND__EXPLAINED - FIRST), true, &explained.base);
+            pack(&out, BY_HUB | (SHOAL__KIND__EVENTS - FIRST), true, &events.base);
+            for (int k = 0; k < 3; k++)
+                pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        }
+        outcome.program++;
+        outcome.n_outputs = 1;
+        outputs[0] = session + 5;
+        pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
+        half[0] = 2;
+        half[3] = 0;
+        for (int k = 0; k < 2; k++, half[3] = 32) {
+            base_str_bytes(&out, box, sizeof box);
+            base_str_bytes(&out, half, sizeof half);
+        }
+        put("session", fails ? "failed" : "through", out.data, out.size);
+        base_str_fini(&out);
+    }
+}
+
 static void frames(void) {
     base_str out = {0};
     static const char body[64] = "the body of a message, or a part of a transfer";
@@ -540,6 +607,7 @@ int main(int argc, char **argv) {
     hub_session();
     hub_roles();
     member_traffic();
+    session_answers();
     frames();
     static const char *const options[] = {"\0"
                                           "42",
