@@ -415,6 +415,62 @@ static void test_explain_changes_nothing(void **state) {
     base_str_fini(&text);
 }
 
+/* As a member of another user. */
+static hub_peer *of_another(pool *p, int member, uint8_t user) {
+    const uint8_t key[WIRE_KEY] = {user};
+    hub_peer *peer = wire_link_get(p->ends[member], WIRE_HUB);
+    hub_user_leave(p->h, peer->user);
+    peer->user = hub_user_of(p->h, key);
+    assert_non_null(peer->user);
+    return peer;
+}
+
+/* One user's bytes by way of the hub leave room for another's, whoever they are for. */
+static void test_room_for_others(void **state) {
+    pool *p = *state;
+    static uint8_t frame[1 << 20];
+    hub_peer *greedy = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    relay.frame = (ProtobufCBinaryData){sizeof frame, frame};
+    relay.peer = other->number;
+    int taken = 0;
+    for (int i = 0; i < 200; i++) {
+        size_t before = wire_account_bytes(greedy->user->relayed);
+        assert_int_equal(hub_relay(p->h, greedy, &relay), SHOAL_OK);
+        taken += wire_account_bytes(greedy->user->relayed) > before;
+    }
+    assert_in_range(taken, 60, 64); /* a third */
+    assert_in_range(wire_account_bytes(greedy->user->relayed), 60 << 20, 65 << 20);
+    assert_int_equal(greedy->strange, 200 - taken);
+    relay.peer = greedy->number;
+    for (int i = 0; i < 20; i++) assert_int_equal(hub_relay(p->h, other, &relay), SHOAL_OK);
+    assert_int_equal(other->strange, 0);
+    assert_in_range(wire_account_bytes(other->user->relayed), 20 << 20, 21 << 20);
+    pump(p); /* all is read */
+    assert_int_equal(wire_account_bytes(greedy->user->relayed), 0);
+    assert_int_equal(wire_account_bytes(other->user->relayed), 0);
+}
+
+/* Who reads nothing is closed, once it has been patient with. */
+static void test_unread(void **state) {
+    pool *p = *state;
+    hub_peer *reader = wire_link_get(p->ends[1], WIRE_HUB);
+    Shoal__Release nothing = SHOAL__RELEASE__INIT;
+    hub_send(reader, SHOAL__KIND__FREE, &nothing.base);
+    p->ends[1]->queued = 1; /* as if that were still to go out */
+    hub_users_look(p->h);
+    assert_true(reader->unread != 0);
+    reader->unread -= (HUB_UNREAD_S - 1) * BASE_SECOND;
+    hub_users_look(p->h);
+    assert_false(p->ends[1]->closing);
+    reader->unread -= 2 * BASE_SECOND;
+    hub_users_look(p->h);
+    assert_true(p->ends[1]->closing);
+    p->ends[1]->queued = 0;
+    pump(p);
+    assert_string_equal(p->reason, "it has read nothing of what waits for it");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
@@ -425,6 +481,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_not_concerned, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_explain_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }

@@ -30,14 +30,21 @@ typedef struct hub_slot {
     uint64_t sent, received; /* bytes */
 } hub_slot;
 
+/* Whose members are; kept while there are any, or what they sent waits for others. */
+typedef struct hub_user {
+    uint32_t number;
+    uint8_t key[WIRE_KEY]; /* of others than this hub's own user */
+    uint32_t members;
+    wire_account *relayed; /* bytes that wait for others, by way of the hub */
+} hub_user;
+
 typedef struct hub_peer {
     uint32_t number;
     wire_link *link;
     Shoal__Role role;
     char *name, *host, *address;
     char *owner;                /* whose it is, for people */
-    uint32_t user;              /* the same number for the same user on the same machine */
-    uint8_t user_key[WIRE_KEY]; /* of others than this hub's own user */
+    struct hub_user *user;      /* the same for the same user on the same machine */
     uint8_t key[WIRE_KEY];      /* of its process: what members know it by */
     uint32_t pid;
     uint32_t session; /* of a client; 0: none */
@@ -51,6 +58,8 @@ typedef struct hub_peer {
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
     uint64_t relayed;                    /* bytes that came to it by way of the hub */
+    uint64_t read;                       /* bytes that it had been sent when it was last looked at, */
+    int64_t unread;                      /* and since when it has read no more; 0: nothing waits */
     uint64_t values, program_bytes;      /* of a client's session */
     uint32_t waiting;                    /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
@@ -76,11 +85,13 @@ enum {
     HUB_MAX_HOST = 255,
     HUB_MAX_ADDRESSES = 8,
     HUB_MAX_ADDRESS = 255,
-    HUB_OWN_USER = 1,
     HUB_MAX_REASON = 1024,            /* bytes of a failure's message */
     HUB_MAX_RECORDED = 16 << 20,      /* bytes of events in one answer */
     HUB_MAX_FRAME = WIRE_CHUNK + 256, /* to be passed on */
-    HUB_MAX_RELAYED = 192 << 20 /* bytes that wait for a member, with those from others to it */
+    HUB_MAX_RELAYED = 192 << 20,     /* bytes on their way by way of the hub, */
+    HUB_MAX_QUEUED = 1 << 30,        /* and in all that wait to be read, */
+    HUB_MUCH_QUEUED = 1 << 20,       /* of which so many of a member are looked into, */
+    HUB_UNREAD_S = 30                /* and so long may nothing of them be read */
 };
 
 /* The largest weight or speed: sums and products of such stay finite. */
@@ -223,6 +234,7 @@ struct hub {
     uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
+    BASE_VEC(hub_user *) users;
     bool newcomers;    /* that not everyone has heard of */
     base_map slots;    /* number + 1 -> hub_slot */
     base_map sessions; /* session -> hub_peer of the client */
@@ -315,6 +327,19 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) SHOAL_
 hub_peer *hub_peer_find(const hub *h, uint32_t number);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
 void hub_session_end(hub *h, uint32_t session);
+
+/* users.c: whose the members are, and what they may have waiting */
+/* The user of a key, or of this hub's own (NULL); with a member more. NULL: no memory. */
+hub_user *hub_user_of(hub *h, const uint8_t *key);
+/* A member less. */
+void hub_user_leave(hub *h, hub_user *user);
+void hub_users_fini(hub *h);
+/* Whether a user may have so many bytes more on their way by way of the hub: one has at most half
+ * of what is left, so that there is always room for another's. */
+bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes);
+/* Members that read nothing of what waits for them go, and so do those of a user who has more
+ * waiting than half of what is left. */
+void hub_users_look(hub *h);
 
 /* values.c */
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,

@@ -138,7 +138,7 @@ static bool nothing(wire_link *link) { return false; }
 static void forget(wire_link *link) {}
 static void stay(wire_link *link, bool sleeps) {}
 static shoal_status swallow(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *packed,
-                            size_t bytes) {
+                            size_t bytes, wire_account *account) {
     return SHOAL_OK;
 }
 static shoal_status swallow_data(wire_link *link, const wire_transfer *transfer,

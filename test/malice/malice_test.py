@@ -2,7 +2,8 @@
 hangs, no value of others changes, hub and workers stay small, and the log names the key.
 
 MALICE names the attacker (test/malice/malice.c). SHOAL_MALICE_SECONDS says how long each attack goes
-on (0.4).
+on (0.4), SHOAL_FLOOD_SECONDS how long those do whose effect on the speed of others is measured (3), and
+SHOAL_SLOWDOWN by how much others may be slower meanwhile (not looked at: the machine may be busy).
 """
 import os
 import pathlib
@@ -20,6 +21,8 @@ MALICE = os.environ.get("MALICE", "build/test/malice/malice")
 SECONDS = os.environ.get("SHOAL_MALICE_SECONDS", "0.4")
 ATTACKS = ["outcomes", "values", "kinds", "flood", "boxes", "early", "orders", "numbers", "relay"]
 BUDGET = 256 << 20  # that a process may grow by
+FLOOD_SECONDS = float(os.environ.get("SHOAL_FLOOD_SECONDS", "3"))
+SLOWDOWN = float(os.environ.get("SHOAL_SLOWDOWN", "inf"))
 
 HONEST = """
 import sys, time, numpy as np, shoal
@@ -118,6 +121,70 @@ def test_attack(pool, role, attack):
         assert not counts["linked"]
     if attack in ("boxes", "orders"):
         assert counts["linked"]
+
+
+FLOOD = """
+import collections, socket, sys, time
+port, seconds, rate = int(sys.argv[1]), float(sys.argv[2]), 2000
+sockets, opened, failed, start = collections.deque(), 0, 0, time.monotonic()
+while (now := time.monotonic() - start) < seconds:
+    while opened + failed < rate * now:
+        end = socket.socket()
+        end.setblocking(False)
+        failed += end.connect_ex(("127.0.0.1", port)) not in (0, 115)
+        sockets.append(end)
+        opened += 1
+        if len(sockets) > 6000: sockets.popleft().close()
+    time.sleep(0.005)
+print(round(opened / seconds), failed)
+"""
+
+
+def slowdown(pool, name, attack):
+    """Rounds of the honest client while others' processes, of the lowest priority so that they do not
+    win by taking the processors away, do their worst; as a factor of what it does without them."""
+    def rate(seconds):
+        rounds, start = pool.rounds(), time.monotonic()
+        time.sleep(seconds)
+        return (pool.rounds() - rounds) / (time.monotonic() - start)
+    before = rate(FLOOD_SECONDS / 2)
+    process = attack()
+    during = rate(FLOOD_SECONDS)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    pool.check()
+    alone = (before + rate(FLOOD_SECONDS / 2)) / 2
+    print(f"{name}: {alone:.1f} rounds a second alone, {during:.1f} meanwhile: slower by a factor of "
+          f"{alone / max(during, 1e-9):.2f}; {out.strip()}")
+    assert during > 0
+    assert alone / during < SLOWDOWN
+
+
+def start_nicely(arguments, environment=None):
+    return subprocess.Popen(["nice", "-n", "19", *arguments], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_connections_without_a_key(pool):
+    """Two thousand a second: members stay, programs go on, the log says it once in a while."""
+    before = pool.hub_log()
+    slowdown(pool, "connections without a key", lambda: start_nicely(
+        [sys.executable, "-c", FLOOD, str(pool.port), str(FLOOD_SECONDS)]))
+    news = pool.hub_log()[len(before):]
+    assert not re.search(r"(ann|bob)\S* left", news), news
+    assert news.count("refused a connection") <= 2 + FLOOD_SECONDS / 10, news
+
+
+def test_a_greedy_member(pool):
+    """It has all the links that it may, and queues all that it may."""
+    before = pool.hub_log()
+    slowdown(pool, "a greedy member", lambda: start_nicely(
+        [MALICE, pool.address, "client", "greedy", str(FLOOD_SECONDS)],
+        pool.mallory.environment | {"SHOAL_LOG": "error"}))
+    news = pool.hub_log()[len(before):]
+    assert not re.search(r"(ann|bob|carol)\S* left", news), news
+    assert news.count("no room for another link of") <= 2, news
+    assert news.count("than may wait there") <= 300, news
 
 
 def test_all_at_once(pool):
