@@ -415,6 +415,78 @@ static void test_explain_changes_nothing(void **state) {
     base_str_fini(&text);
 }
 
+/* Submits -upload, which lies in the client's memory, as its values k + 1 and k. */
+static void submit_upload(pool *p, int m, uint32_t n, uint64_t k) {
+    graph *g;
+    uint32_t value;
+    base_str text = {0};
+    const shoal_type type = {.dtype = SHOAL_F32, .rank = 1, .dims = {n}};
+    int64_t dim = n;
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    assert_int_equal(graph_add_input(g, &type, &value), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    assert_int_equal(graph_encode(graph_data(g), false, &text), SHOAL_OK);
+    graph_destroy(&g);
+    Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
+    bool first = !base_map_get(&p->h->programs, session + 1);
+    upload.value = output + 1;
+    upload.dtype = SHOAL_F32;
+    upload.dims = &dim;
+    upload.n_dims = 1;
+    submit.program = session + 1;
+    if (first) submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.n_inputs = submit.n_outputs = submit.n_uploads = 1;
+    submit.inputs = &upload.value;
+    submit.outputs = &output;
+    submit.uploads = uploads;
+    deliver(p, m, SHOAL__KIND__SUBMIT, &submit.base);
+    assert_false(p->ends[m]->closing);
+    base_str_fini(&text);
+    Shoal__Done done = SHOAL__DONE__INIT;
+    assert_non_null(p->h->first);
+    assert_int_equal(p->h->first->status, SHOAL_OK);
+    done.instance = p->h->first->id;
+    for (int i = 0; i < MEMBERS; i++) deliver(p, i, SHOAL__KIND__DONE, &done.base);
+    assert_null(p->h->first);
+}
+
+/* A link whose speed moves has what was planned with it planned anew, and nothing else. */
+static void test_replans_what_changes(void **state) {
+    pool *p = *state;
+    hub *h = p->h;
+    const hub_peer *own = wire_link_get(p->ends[0], WIRE_HUB),
+                   *other = wire_link_get(p->ends[1], WIRE_HUB);
+    uint64_t k = 10;
+    for (int round = 0; round < 3; round++)
+        for (int m = 0; m < 2; m++) submit_upload(p, m, 4000, k += 2);
+    assert_int_equal(h->next_variant, 3); /* one for each session */
+    /* Between the first one's memory and the other's device: of no concern to the other session,
+     * whose data goes the other way. */
+    hub_traffic traffic = {own->slots[1]->number, other->slots[0]->number, 1 << 20, 1000000000};
+    assert_false(own->slots[1]->compute);
+    hub_learn(h, &traffic);
+    submit_upload(p, 1, 4000, k += 2);
+    assert_int_equal(h->next_variant, 3);
+    submit_upload(p, 0, 4000, k += 2);
+    submit_upload(p, 0, 4000, k += 2);
+    assert_int_equal(h->next_variant, 4);
+    hub_learn(h, &traffic); /* as before: it has not moved */
+    submit_upload(p, 0, 4000, k += 2);
+    submit_upload(p, 1, 4000, k += 2);
+    assert_int_equal(h->next_variant, 4);
+    /* And what can never match again goes. */
+    assert_int_equal(hub_apply(h, &(hub_event){.kind = HUB_TICK}), SHOAL_OK);
+    size_t at = 0, variants = 0;
+    uint64_t key;
+    void *program;
+    while (base_map_next(&h->programs, &at, &key, &program))
+        variants += ((hub_program *)program)->variants.count;
+    assert_int_equal(variants, 2);
+}
+
 /* As a member of another user. */
 static hub_peer *of_another(pool *p, int member, uint8_t user) {
     const uint8_t key[WIRE_KEY] = {user};
@@ -481,6 +553,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_not_concerned, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_explain_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replans_what_changes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
     };

@@ -132,7 +132,8 @@ typedef struct hub_variant {
     base_str *graphs; /* encoded, per program of the plan; emptied once sent */
     bool *sent;
     uint32_t users; /* instances that are not through */
-    bool broken;    /* a participant failed: it may not have what was sent */
+    bool broken;    /* not for other instances: a participant failed, and may not have what was
+                       sent; or a link that it depends on has got faster or slower */
 } hub_variant;
 
 typedef struct hub_program {
@@ -238,8 +239,8 @@ struct hub {
     bool newcomers;    /* that not everyone has heard of */
     base_map slots;    /* number + 1 -> hub_slot */
     base_map sessions; /* session -> hub_peer of the client */
-    base_map links;    /* from peer << 32 | to peer -> hub_link */
-    uint64_t speeds;   /* counts what was learnt of speeds: plans made before are made anew */
+    base_map links;    /* plan_link_key of peers -> hub_link */
+    uint64_t speeds;   /* counts what was learnt of devices: plans made before are made anew */
     base_map values;
     base_map programs;
     hub_instance *first, **last; /* in order of number: waiting and in flight */
@@ -424,6 +425,8 @@ void hub_variant_free(hub_variant *variant);
 void hub_variant_drop(hub *h, hub_variant *variant);
 /* Drops those that can never match again: of another pool than there is now, or broken. */
 void hub_variants_prune(hub *h);
+/* The speed of the link has moved: what was planned with it is planned anew when it is next run. */
+void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to);
 
 /* instance.c */
 /* Plans a run of a record and adds it to those that wait. A failure to plan is the instance's;
