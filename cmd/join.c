@@ -89,8 +89,8 @@ const cmd_command cmd_join = {
     .summary = "Enrol this user on this machine at a hub elsewhere",
     .doc =
         "Once per machine. The token is read from standard input; as an argument it would show in "
-        "`ps`. It is good for one user and a limited time; `shoal hub --listen` prints one, `shoal "
-        "invite` more. Keys are kept in ~/.config/shoal.",
+        "`ps`. It is good for one user and a limited time; `shoal invite` prints one where "
+        "the hub runs. Keys are kept in ~/.config/shoal.",
     .options = join_options,
     .take = take_join,
     .run = run_join};

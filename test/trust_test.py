@@ -90,18 +90,18 @@ def await_true(condition, seconds, what):
 
 
 class Site:
-    """A hub that listens on TCP, and other machines."""
+    """A hub that listens on TCP, and other machines. prefix: before the hub's command."""
 
-    def __init__(self, root):
+    def __init__(self, root, prefix=()):
         self.root, self.machines = root, {}
-        self.hub_machine = self.machine("home")
+        self.hub_machine = self.machine("home", prefix)
         self.hub = self.hub_machine.start("hub", "--listen", "127.0.0.1:0")
         self.address = re.search(r"tcp://127\.0\.0\.1:(\d+)", self.hub.first)[0]
         self.port = int(self.address.rsplit(":", 1)[1])
-        self.token = re.search(r"shoal join (\S+)", self.hub.stdout.readline())[1]
+        self.token = self.hub_machine.run("invite")[0].strip()
 
-    def machine(self, name):
-        self.machines[name] = Machine(self.root, name)
+    def machine(self, name, prefix=()):
+        self.machines[name] = Machine(self.root, name, prefix)
         return self.machines[name]
 
     def joined(self, name):
@@ -497,3 +497,39 @@ def test_half_open_connections(site):
         end.close()
     assert site.hub_log().count("refused a connection") <= 5
     assert "w1 left" not in site.hub_log()
+
+
+def test_descriptors_run_out():
+    """With a few descriptors, all of them taken by connections without a key: who is known stays, and is
+    no stranger when there is room again. The hub takes as many as it may."""
+    folder = tempfile.mkdtemp(prefix="shoal-trust-")
+    few = Site(folder, ("prlimit", "--nofile=40:80"))
+    sockets = []
+    try:
+        limits = pathlib.Path(f"/proc/{few.hub.pid}/limits").read_text()
+        assert re.search(r"Max open files\s+80\s+80", limits), limits
+        ann, bob = few.joined("ann"), few.joined("bob")
+        worker = ann.start("worker", "--hub", few.address, "--name", "w1", "--threads", "1")
+        end = time.monotonic() + 4
+        full = 0
+        while time.monotonic() < end:
+            while len(sockets) < 200:
+                sockets.append(socket.socket())
+                sockets[-1].setblocking(False)
+                sockets[-1].connect_ex(("127.0.0.1", few.port))
+            full = max(full, len(os.listdir(f"/proc/{few.hub.pid}/fd")))
+            time.sleep(0.1)
+            sockets.pop(0).close()
+        assert full >= 78, full
+        assert worker.poll() is None and "w1 left" not in few.hub_log(), few.hub_log()
+        while sockets:
+            sockets.pop().close()
+        await_true(lambda: len(os.listdir(f"/proc/{few.hub.pid}/fd")) < 70, 5, few.hub_log)
+        bob.start("worker", "--hub", few.address, "--name", "w2", "--threads", "1")
+        assert len(json.loads(few.hub_machine.run("status", "--json")[0])["slots"]) == 2
+        assert "unknown key" not in few.hub_log() and "revoked" not in few.hub_log() + ann.log(worker)
+    finally:
+        for end in sockets:
+            end.close()
+        few.close()
+        shutil.rmtree(folder)

@@ -43,9 +43,9 @@ typedef struct hub_peer {
     wire_link *link;
     Shoal__Role role;
     char *name, *host, *address;
-    char *owner;                /* whose it is, for people */
-    struct hub_user *user;      /* the same for the same user on the same machine */
-    uint8_t key[WIRE_KEY];      /* of its process: what members know it by */
+    char *owner;           /* whose it is, for people */
+    struct hub_user *user; /* the same for the same user on the same machine */
+    uint8_t key[WIRE_KEY]; /* of its process: what members know it by */
     uint32_t pid;
     uint32_t session; /* of a client; 0: none */
     uint32_t n_slots;
@@ -57,11 +57,11 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
-    uint64_t relayed;                    /* bytes that came to it by way of the hub */
-    uint64_t read;                       /* bytes that it had been sent when it was last looked at, */
-    int64_t unread;                      /* and since when it has read no more; 0: nothing waits */
-    uint64_t values, program_bytes;      /* of a client's session */
-    uint32_t waiting;                    /* its instances that are not through */
+    uint64_t relayed;               /* bytes that came to it by way of the hub */
+    uint64_t read;                  /* bytes that it had been sent when it was last looked at, */
+    int64_t unread;                 /* and since when it has read no more; 0: nothing waits */
+    uint64_t values, program_bytes; /* of a client's session */
+    uint32_t waiting;               /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
     bool blocked;      /* while handing out: its next instance has to wait for memory */
@@ -88,10 +88,10 @@ enum {
     HUB_MAX_REASON = 1024,            /* bytes of a failure's message */
     HUB_MAX_RECORDED = 16 << 20,      /* bytes of events in one answer */
     HUB_MAX_FRAME = WIRE_CHUNK + 256, /* to be passed on */
-    HUB_MAX_RELAYED = 192 << 20,     /* bytes on their way by way of the hub, */
-    HUB_MAX_QUEUED = 1 << 30,        /* and in all that wait to be read, */
-    HUB_MUCH_QUEUED = 1 << 20,       /* of which so many of a member are looked into, */
-    HUB_UNREAD_S = 30                /* and so long may nothing of them be read */
+    HUB_MAX_RELAYED = 192 << 20,      /* bytes on their way by way of the hub, */
+    HUB_MAX_QUEUED = 1 << 30,         /* and in all that wait to be read, */
+    HUB_MUCH_QUEUED = 1 << 20,        /* of which so many of a member are looked into, */
+    HUB_UNREAD_S = 30                 /* and so long may nothing of them be read */
 };
 
 /* The largest weight or speed: sums and products of such stay finite. */

@@ -66,7 +66,8 @@ static bool fair(size_t own, size_t all, size_t most) {
 
 bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes) {
     size_t all = bytes, own = wire_account_bytes(user->relayed) + bytes;
-    for (size_t i = 0; i < h->users.count; i++) all += wire_account_bytes(h->users.data[i]->relayed);
+    for (size_t i = 0; i < h->users.count; i++)
+        all += wire_account_bytes(h->users.data[i]->relayed);
     return fair(own, all, HUB_MAX_RELAYED);
 }
 

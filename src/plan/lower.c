@@ -77,8 +77,7 @@ static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_p
             return base_fail(SHOAL_INVALID,
                              "the link from peer %u to %u carries %g bytes per second", link->from,
                              link->to, link->bytes);
-        SHOAL_TRY(
-            base_map_set(&d->links, plan_link_key(link->from, link->to), (void *)link));
+        SHOAL_TRY(base_map_set(&d->links, plan_link_key(link->from, link->to), (void *)link));
     }
     return SHOAL_OK;
 }

@@ -58,7 +58,7 @@ typedef struct wire_item {
     wire_post_item post; /* for transports whose messages go through the peer's own queue */
     struct wire_item *next;
     wire_link *link;
-    wire_frame frame;   /* frame.offset: bytes sent so far */
+    wire_frame frame;      /* frame.offset: bytes sent so far */
     wire_source source;    /* of a transfer */
     wire_account *account; /* of a message: on which it counts, or NULL */
     size_t charged;

@@ -259,9 +259,9 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__CANCEL: type = &shoal__failed__descriptor; break;
     case SHOAL__KIND__RELAYED: type = &shoal__relay__descriptor; break;
     default: {
-        shoal_status status =
-            w->client.message ? w->client.message(w->client.context, kind, body, bytes)
-                              : base_fail(SHOAL_UNSUPPORTED, "this is no client");
+        shoal_status status = w->client.message
+                                  ? w->client.message(w->client.context, kind, body, bytes)
+                                  : base_fail(SHOAL_UNSUPPORTED, "this is no client");
         if (status != SHOAL_UNSUPPORTED) return status;
         wire_link_strange(link, "a message of a kind that is not for this member");
         return SHOAL_OK;

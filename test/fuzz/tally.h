@@ -1,4 +1,5 @@
-/* What became of the messages of a target, per role of who says them and kind: printed at the end. */
+/* What became of the messages of a target, per role of who says them and kind: printed at the end.
+ */
 #ifndef TEST_FUZZ_TALLY_H
 #define TEST_FUZZ_TALLY_H
 

@@ -387,10 +387,9 @@ static void greedy(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} attacks[] = {{"outcomes", outcomes}, {"values", values},   {"kinds", kinds},
-               {"flood", flood},       {"boxes", boxes},     {"early", early},
-               {"orders", orders},     {"numbers", numbers}, {"relay", relay},
-               {"greedy", greedy}};
+} attacks[] = {{"outcomes", outcomes}, {"values", values}, {"kinds", kinds},   {"flood", flood},
+               {"boxes", boxes},       {"early", early},   {"orders", orders}, {"numbers", numbers},
+               {"relay", relay},       {"greedy", greedy}};
 /* The last is not one of all. */
 enum { ATTACKS = sizeof attacks / sizeof *attacks };
 
@@ -415,7 +414,8 @@ int main(int argc, char **argv) {
             continue;
         }
         for (size_t i = 0; i < ATTACKS; i++)
-            if (all ? i == turn % (ATTACKS - 1) : !strcmp(attacks[i].name, argv[3])) attacks[i].run();
+            if (all ? i == turn % (ATTACKS - 1) : !strcmp(attacks[i].name, argv[3]))
+                attacks[i].run();
         if (m.peer) rest(20);
     }
     wire_peer_destroy(&m.peer);
