@@ -135,23 +135,18 @@ static void show_token(void *context, const char *name, uint64_t expires, shoal_
 static int run_invite(const cmd_command *self, int argc, char **argv) {
     invite i = {.hours = 1, .role = SHOAL_ROLE_BOTH};
     char *token;
-    cJSON *rows = cJSON_CreateArray();
     cmd_parse(self, argc, argv, &i);
     if (i.cancel) {
-        cJSON_Delete(rows);
         if (cmd_try(shoal_token_cancel(i.cancel)) != CMD_OK) return CMD_FAILED;
         if (cmd_json) return text_json_pair("cancelled", i.cancel);
         puts("nobody can use that token any more");
         return CMD_OK;
     }
     if (i.list) {
+        cJSON *rows = cJSON_CreateArray();
         int listed = cmd_try(shoal_tokens(show_token, rows));
-        if (listed == CMD_OK && cmd_json) return text_json(rows);
-        if (listed == CMD_OK && !cJSON_GetArraySize(rows)) puts("no token can be used now");
-        cJSON_Delete(rows);
-        return listed;
+        return text_list(rows, listed, "no token can be used now");
     }
-    cJSON_Delete(rows);
     if (cmd_try(shoal_invite(i.hours * 3600, i.role, &token)) != CMD_OK) return CMD_FAILED;
     int code = cmd_json ? text_json_pair("token", token) : CMD_OK;
     if (!cmd_json) puts(token);
