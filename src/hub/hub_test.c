@@ -4,6 +4,7 @@
 #include "hub/state.h"
 #include "wire/transport.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -487,6 +488,41 @@ static void test_replans_what_changes(void **state) {
     assert_int_equal(variants, 2);
 }
 
+/* Workers come and go, and the speed of a link swings, under one session: the hub stays as it is. */
+static void test_churn(void **state) {
+    enum { ROUNDS = 2000, WARM = 500 };
+    pool *p = *state;
+    hub *h = p->h;
+    size_t before = 0;
+    const hub_peer *own = wire_link_get(p->ends[0], WIRE_HUB),
+                   *other = wire_link_get(p->ends[1], WIRE_HUB);
+    for (uint64_t k = 1; k <= ROUNDS; k++) {
+        if (k == WARM) before = mallinfo2().uordblks;
+        p->n_ends = MEMBERS;
+        wire_link *worker = add_worker(p);
+        assert_non_null(worker);
+        hub_traffic traffic = {own->slots[1]->number, other->slots[0]->number, 1 << 20,
+                               k % 2 ? 1000000000 : 1000};
+        hub_learn(h, &traffic);
+        submit(p, 0, 4000, k);
+        wire_link_finish(worker, SHOAL_LOST, "killed");
+        pump(p);
+        while (h->first) finish_oldest(p);
+        uint64_t value = ((uint64_t)p->sessions[0] << 40) + k;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        release.values = release.programs = &value;
+        release.n_values = release.n_programs = 1;
+        deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+        assert_int_equal(hub_apply(h, &(hub_event){.kind = HUB_TICK}), SHOAL_OK);
+        pump(p);
+    }
+    assert_int_equal(h->losses, ROUNDS);
+    assert_int_equal(h->peers.count, MEMBERS);
+    assert_int_equal(h->values.count + h->programs.count, 0);
+    assert_in_range(mallinfo2().uordblks, 0, before + (16 << 10));
+    printf("%d came and went: %zu bytes, then %zu\n", ROUNDS, before, mallinfo2().uordblks);
+}
+
 /* As a member of another user. */
 static hub_peer *of_another(pool *p, int member, uint8_t user) {
     const uint8_t key[WIRE_KEY] = {user};
@@ -554,6 +590,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_memory_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_explain_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replans_what_changes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
     };
