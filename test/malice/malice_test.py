@@ -60,18 +60,20 @@ class Pool(Site):
         self.pids = [self.hub.pid, *(process.pid for _, process in self.workers_)]
         self.before = [memory_of(pid) for pid in self.pids]
 
-    def start_client(self):
-        log = open(self.client_machine.root / "client", "w", encoding="utf-8")
+    def start_client(self, machine=None):
+        machine = machine or self.client_machine
+        log = open(machine.root / "client", "w", encoding="utf-8")
         client = subprocess.Popen([sys.executable, "-c", HONEST, self.address], stdout=log, stderr=log,
-                                  env=self.client_machine.environment)
-        await_true(lambda: self.rounds() > 0 or client.poll() is not None, 20, self.client_log)
+                                  env=machine.environment)
+        await_true(lambda: self.rounds(machine) > 0 or client.poll() is not None, 20,
+                   lambda: self.client_log(machine))
         return client
 
-    def client_log(self):
-        return (self.client_machine.root / "client").read_text()
+    def client_log(self, machine=None):
+        return ((machine or self.client_machine).root / "client").read_text()
 
-    def rounds(self):
-        return int((re.findall(r"^\d+$", self.client_log(), re.M) or ["0"])[-1])
+    def rounds(self, machine=None):
+        return int((re.findall(r"^\d+$", self.client_log(machine), re.M) or ["0"])[-1])
 
     def attack(self, role, attack, seconds=SECONDS):
         """What the attacker counted."""
@@ -216,6 +218,31 @@ def test_roles_bind(pool):
             assert done.returncode == 1, done.stdout + done.stderr
         assert pool.attack(role, "flood", "0.3")["joined"]
     assert "mallory is enrolled as both" in pool.hub_machine.run("peers", "mallory", "--role", "both")[0]
+    pool.check()
+
+
+def test_a_busy_user_is_revoked(pool):
+    """Its links end within a second, its program with one message, its worker with one; others go on."""
+    dave = pool.joined("dave")
+    worker = dave.start("worker", "--hub", pool.address, "--name", "dave-w", "--threads", "1",
+                        "--listen", "127.0.0.1:0")
+    client = pool.start_client(dave)
+    rounds = pool.rounds(dave)
+    await_true(lambda: pool.rounds(dave) > rounds, 20, lambda: pool.client_log(dave))
+    before = len(pool.hub_log())
+    pool.hub_machine.run("revoke", "dave")
+
+    def gone():
+        return [line for line in pool.hub_log()[before:].splitlines()
+                if " left (" in line and "the key of this user was revoked" in line]
+    print(f"links closed after {await_true(lambda: len(gone()) == 2, 1.0, pool.hub_log):.2f} s")
+    # The program ends where it waits, and says why; it is refused when it comes again.
+    assert client.wait(15) == 1
+    said = [line for line in pool.client_log(dave).splitlines() if "shoal.errors." in line]
+    assert len(said) == 1 and "DeniedError" in said[0] and "revoked" in said[0], pool.client_log(dave)
+    worker.terminate()
+    assert worker.wait(15) is not None
+    assert dave.log(worker).count("was revoked") == 1, dave.log(worker)
     pool.check()
 
 
