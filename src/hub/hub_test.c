@@ -488,7 +488,8 @@ static void test_replans_what_changes(void **state) {
     assert_int_equal(variants, 2);
 }
 
-/* Workers come and go, and the speed of a link swings, under one session: the hub stays as it is. */
+/* Workers come and go, and the speed of a link swings, under one session: the hub stays as it is.
+ */
 static void test_churn(void **state) {
     enum { ROUNDS = 2000, WARM = 500 };
     pool *p = *state;
