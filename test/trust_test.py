@@ -402,6 +402,54 @@ def test_slow_link_stays(site, fault):
         proxy.close()
 
 
+def test_in_the_middle(site):
+    """Who carries the bytes between a member and the hub reads nothing of them, and what was said once
+    brings nothing when it is said again."""
+    numpy = pytest.importorskip("numpy")
+    proxy = Proxy(site.port)
+    proxy.seen = []
+    worker = eve = None
+    try:
+        # All of a worker's links go by way of its link with the hub: see test_only_the_hub_listens.
+        worker = site.joined("ann").start("worker", "--hub", f"tcp://0:{proxy.port}/{site.key()}", "--name",
+                                          "ann-behind-the-proxy", "--threads", "1")
+        eve = site.joined("eve")
+        secret = b"what nobody else may read 123456"
+        a = numpy.frombuffer(secret * 8192, dtype=numpy.float32).reshape(256, 256)
+        for name, array in ("a", a), ("one", numpy.eye(256, dtype=numpy.float32)):
+            numpy.save(eve.root / f"{name}.npy", array)
+        out = eve.root / "c.npy"
+        eve.run("matmul", str(eve.root / "a.npy"), str(eve.root / "one.npy"), "-o", str(out), "--force",
+                "--hub", f"tcp://0:{site.port}/{site.key()}")
+        assert numpy.array_equal(numpy.load(out), a)
+        carried = b"".join(b"".join(chunks) for _, chunks in proxy.seen)
+        assert len(carried) > 2 * a.nbytes
+        for what in secret, b"ann-behind-the-proxy", b"dot_general", site.token.encode():
+            assert what not in carried, what
+        # The first bytes of the handshake say that the key is hidden, too.
+        assert b"CURVE" in carried
+        # Said again, to a hub that still serves: nobody comes of it.
+        for connection, chunks in proxy.seen:
+            if connection != "near":
+                continue
+            again = socket.create_connection(("127.0.0.1", site.port), 2)
+            again.settimeout(4)
+            heard = b""
+            try:
+                again.sendall(b"".join(chunks))
+                while data := again.recv(4096):
+                    heard += data
+            except (ConnectionError, TimeoutError):
+                pass
+            again.close()
+            assert secret not in heard
+        assert [slot["worker"] for slot in json.loads(site.hub_machine.run("status", "--json")[0])["slots"]
+                ] == ["ann-behind-the-proxy"]
+        assert worker.poll() is None
+    finally:
+        proxy.close()
+
+
 def test_load_is_no_death(site):
     """Both cores busy twice over, and products that take a while: nobody is declared dead."""
     numpy = pytest.importorskip("numpy")
