@@ -89,8 +89,8 @@ const cmd_command cmd_join = {
     .summary = "Enrol this user on this machine at a hub elsewhere",
     .doc =
         "Once per machine. The token is read from standard input; as an argument it would show in "
-        "`ps`. It is good for one user and a limited time; `shoal hub --listen` prints one, `shoal "
-        "invite` more. Keys are kept in ~/.config/shoal.",
+        "`ps`. It is good for one user and a limited time; `shoal invite` prints one where "
+        "the hub runs. Keys are kept in ~/.config/shoal.",
     .options = join_options,
     .take = take_join,
     .run = run_join};
@@ -135,23 +135,18 @@ static void show_token(void *context, const char *name, uint64_t expires, shoal_
 static int run_invite(const cmd_command *self, int argc, char **argv) {
     invite i = {.hours = 1, .role = SHOAL_ROLE_BOTH};
     char *token;
-    cJSON *rows = cJSON_CreateArray();
     cmd_parse(self, argc, argv, &i);
     if (i.cancel) {
-        cJSON_Delete(rows);
         if (cmd_try(shoal_token_cancel(i.cancel)) != CMD_OK) return CMD_FAILED;
         if (cmd_json) return text_json_pair("cancelled", i.cancel);
         puts("nobody can use that token any more");
         return CMD_OK;
     }
     if (i.list) {
+        cJSON *rows = cJSON_CreateArray();
         int listed = cmd_try(shoal_tokens(show_token, rows));
-        if (listed == CMD_OK && cmd_json) return text_json(rows);
-        if (listed == CMD_OK && !cJSON_GetArraySize(rows)) puts("no token can be used now");
-        cJSON_Delete(rows);
-        return listed;
+        return text_list(rows, listed, "no token can be used now");
     }
-    cJSON_Delete(rows);
     if (cmd_try(shoal_invite(i.hours * 3600, i.role, &token)) != CMD_OK) return CMD_FAILED;
     int code = cmd_json ? text_json_pair("token", token) : CMD_OK;
     if (!cmd_json) puts(token);

@@ -48,11 +48,7 @@ static int run_peers(const cmd_command *self, int argc, char **argv) {
     }
     cJSON *rows = cJSON_CreateArray();
     int code = cmd_try(shoal_peers(show_peer, rows));
-    if (code == CMD_OK && cmd_json) return text_json(rows);
-    if (code == CMD_OK && !cJSON_GetArraySize(rows))
-        puts("nobody has enrolled at the hub of this user");
-    cJSON_Delete(rows);
-    return code;
+    return text_list(rows, code, "nobody has enrolled at the hub of this user");
 }
 
 const cmd_command cmd_peers = {

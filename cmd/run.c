@@ -4,21 +4,15 @@
 #include "text.h"
 #include "view/server.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum {
-    KEY_DAEMON = 0x100,
-    KEY_DEVICE,
-    KEY_MEMORY,
-    KEY_LISTEN,
-    KEY_METRICS,
-    KEY_BEACON,
-    KEY_ONCE,
-    TOKEN_SECONDS = 3600
-};
+enum { KEY_DAEMON = 0x100, KEY_DEVICE, KEY_MEMORY, KEY_LISTEN, KEY_METRICS, KEY_BEACON, KEY_ONCE };
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -44,6 +38,15 @@ static void tell(const char *event, const char *key, const char *value, const ch
     vprintf(format, args);
     va_end(args);
     putchar('\n');
+}
+
+/* Each link takes some, and so do connections that come to nothing. */
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        fprintf(stderr, "shoal: the limit of descriptors stays as it is: %s\n", strerror(errno));
 }
 
 /* ---- hub ---- */
@@ -109,14 +112,9 @@ static bool start_metrics(hub_input *in, const char *addresses) {
 
 static void hub_ready(void *context, const char *addresses) {
     hub_input *in = context;
-    char *token = NULL;
     tell("listening", "address", addresses, "hub: listening at %s", addresses);
-    if (in->options.listen) {
-        if (cmd_try(shoal_invite(TOKEN_SECONDS, SHOAL_ROLE_BOTH, &token)) == CMD_OK)
-            tell("token", "token", token,
-                 "hub: on another machine, within the hour:  shoal join %s", token);
-        free(token);
-    }
+    if (in->options.listen && !cmd_json)
+        puts("hub: `shoal invite` prints a token, with which a user of another machine can join");
     if (in->metrics != NULL && !start_metrics(in, addresses)) {
         in->failed = true;
         cmd_stop = SIGTERM;
@@ -137,6 +135,7 @@ static int run_hub(const cmd_command *self, int argc, char **argv) {
     daemon_identify(self->name, in.name, id);
     if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
+    raise_descriptors();
     int code = cmd_try(shoal_hub_run(&in.options));
     view_server_stop(&in.server);
     daemon_end();
@@ -227,6 +226,7 @@ static int run_worker(const cmd_command *self, int argc, char **argv) {
     if (in.background) daemon_identify(self->name, in.name ? in.name : in.options.name, id);
     if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
+    raise_descriptors();
     int code = cmd_try(shoal_worker_run(&in.options));
     daemon_end();
     if (code == CMD_OK && !in.background) tell("ended", NULL, NULL, "worker: ended");

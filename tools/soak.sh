@@ -60,8 +60,10 @@ stage layouts "$build" --repeat "$(count 200)" layouts lower
 # Kills, stops and cuts at random moments, over both transports.
 SHOAL_ROUNDS=$(count 1000) stage recovery "$build" recovery recovery_zmq
 # Members that mean harm, and interruptions.
-SHOAL_MALICE_SECONDS=$(count 120) stage malice "$build" malice
+SHOAL_MALICE_SECONDS=$(count 120) SHOAL_FLOOD_SECONDS=10 SHOAL_SLOWDOWN=2 stage malice "$build" malice
 SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interrupt "$build" interrupt
+# Ten thousand workers that come and go under one session.
+SHOAL_CHURN=$(count 10000) stage churn "$build" churn
 # An hour of full load, over both transports.
 SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
 # Small faults, planted one at a time, each of which the hunt has to find.

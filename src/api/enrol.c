@@ -3,6 +3,7 @@
 #include "shoal/shoal.h"
 #include "wire/keys.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ shoal_status shoal_join(const char *token, const char *name, char *hub, size_t r
     const char *user = getenv("USER");
     wire_token parsed;
     SHOAL_TRY(wire_token_parse(token, &parsed));
+    sodium_memzero(&parsed.pair, sizeof parsed.pair);
     if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "machine");
     if (name)
         snprintf(own, sizeof own, "%s", name);
