@@ -96,7 +96,7 @@ fmt: need-test
 	@tools/format.py --fix
 
 docs: need-test build
-	@tools/doc_check.py --build build README.md doc
+	@tools/doc_check.py --build build
 
 clean:
 	@find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true

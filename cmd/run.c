@@ -114,7 +114,7 @@ static void hub_ready(void *context, const char *addresses) {
     if (in->options.listen) {
         if (cmd_try(shoal_invite(TOKEN_SECONDS, SHOAL_ROLE_BOTH, &token)) == CMD_OK)
             tell("token", "token", token,
-                 "hub: on another machine, within the hour:  shoal join %s", token);
+                 "hub: token for 'shoal join' on another machine, good for one hour: %s", token);
         free(token);
     }
     if (in->metrics != NULL && !start_metrics(in, addresses)) {

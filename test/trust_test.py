@@ -98,7 +98,7 @@ class Site:
         self.hub = self.hub_machine.start("hub", "--listen", "127.0.0.1:0")
         self.address = re.search(r"tcp://127\.0\.0\.1:(\d+)", self.hub.first)[0]
         self.port = int(self.address.rsplit(":", 1)[1])
-        self.token = re.search(r"shoal join (\S+)", self.hub.stdout.readline())[1]
+        self.token = re.search(r"\b(shoal-\S{60,})", self.hub.stdout.readline())[1]
 
     def machine(self, name):
         self.machines[name] = Machine(self.root, name)
@@ -233,7 +233,7 @@ def test_token_wrong(site):
 
 def test_never_joined(site):
     text, seconds = site.machine("eve").run("worker", "--hub", site.address, code=1)
-    assert "run `shoal join TOKEN`" in text and seconds < SOON
+    assert "run `shoal join` with a token" in text and seconds < SOON
     await_true(lambda: "refused a connection" in site.hub_log(), SOON, site.hub_log)
 
 

@@ -14,12 +14,12 @@ from common import ROOT
 BEGIN, END = "<!-- figures: made by tools/bench_table.py -->", "<!-- end of figures -->"
 
 # What README.md shows: (the figure, what it is in words).
-SHOWN = (("pool.matmul.vs_one", "a large product over two workers of one thread"),
-         ("pool.matmul.vs_dask", "two products over a pool, with operands sent and the result read"),
+SHOWN = (("pool.matmul.vs_one", "a large product on two workers with one thread each"),
+         ("pool.matmul.vs_dask", "two products on a pool, including sending the operands and reading the result"),
          ("gemm.2048x2048x2048.vs_blas", "a product in one process, 2 threads"),
-         ("mlp.compiled_vs_torch", "a perceptron's steps of training"),
-         ("gpt.vs_torch", "a small language model's steps of training"),
-         ("gpt.data_parallel", "the same, its batch divided between two workers"))
+         ("mlp.compiled_vs_torch", "training a perceptron"),
+         ("gpt.vs_torch", "training a small language model"),
+         ("gpt.data_parallel", "the same, with the batch split over two workers"))
 README_BEGIN = "<!-- figures: made by tools/bench_table.py out of BENCHMARKS.md -->"
 
 
@@ -65,7 +65,7 @@ def shown(benchmarks):
     measured = benchmarks.split(BEGIN, 1)[1].strip().splitlines()[0].split(": ", 1)[1]
     yield f"{measured.split(', Debian')[0]}:"
     yield ""
-    yield "| | Shoal | beside it | ratio |"
+    yield "| | Shoal | compared with | ratio |"
     yield "| --- | ---: | --- | ---: |"
     for name, words in SHOWN:
         _, _, value, peer, theirs, ratio, *_ = rows[name]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the pages of the site that come out of the program itself: the reference of Python, of C and of
-the command, the table of torch's names, the list of decisions.
+the command, the table of torch's names; and gives every document a place in the table of contents.
 
     PYTHONPATH=build/python tools/site_pages.py --shoal build/cmd/shoal FOLDER
 
@@ -173,11 +173,23 @@ def torch_page(file):
     file.write_text(page, encoding="utf-8")
 
 
-def list_decisions(folder):
-    """Adds the records to the table of contents, below their list."""
-    with open(folder / "README.md", "a", encoding="utf-8") as file:
+# ---- documents ----
+
+def place_documents(folder):
+    """Puts every document that the index does not name into the table of contents: records below their
+    list, and all others, READMEs of the code's folders among them, in a last part of the index.
+    """
+    with open(folder / "doc/decisions/README.md", "a", encoding="utf-8") as file:
         file.write("\n```{toctree}\n:hidden:\n\n"
-                   + "".join(f"{path.stem}\n" for path in sorted(folder.glob("0*.md"))) + "```\n")
+                   + "".join(f"{path.stem}\n" for path in sorted((folder / "doc/decisions").glob("0*.md"))) + "```\n")
+    index = folder / "index.md"
+    text = index.read_text(encoding="utf-8")
+    placed = set(re.findall(r"^(?:.*<)?([\w/.-]+)>?$", text, flags=re.M)) | {"index"}
+    others = sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.md"))
+    others = [name for name in others if name not in placed and not name.startswith(("doc/decisions/0", "reference/"))]
+    if others:
+        index.write_text(text + "\n```{toctree}\n:caption: Inside the code\n:maxdepth: 1\n\n"
+                         + "".join(f"{name}\n" for name in others) + "```\n", encoding="utf-8")
 
 
 def main():
@@ -194,7 +206,7 @@ def main():
     c_page(reference / "c.md")
     command_page(reference / "command.md", options.shoal)
     torch_page(reference / "torch.md")
-    list_decisions(options.folder / "doc/decisions")
+    place_documents(options.folder)
 
 
 if __name__ == "__main__":
