@@ -449,7 +449,7 @@ def test_tokens_are_listed_and_cancelled(site):
     text, _ = site.machine("bob").run("join", "--file", path, code=1)
     assert "refuses the token" in text
     text, _ = site.machine("eve").run("join", site.hub_machine.run("invite")[0].strip())
-    assert "shows in `ps`" in text
+    assert "is visible in the list of processes" in text
 
 
 def test_a_damaged_line_hides_nobody(site):
