@@ -59,9 +59,8 @@ const cmd_command cmd_peers = {
     .name = "peers",
     .args = "[NAME --role ROLE]",
     .summary = "List the users enrolled at this hub, or change a role",
-    .doc =
-        "Names, the first digits of their public keys, and what they may be in the pool: clients "
-        "run programs, workers lend devices. Whose role changes has to join again.",
+    .doc = "Shows names, the first digits of public keys, and roles: clients run programs, workers "
+           "lend devices. Members of a user whose role has changed have to reconnect.",
     .options = peers_options,
     .take = take_peers,
     .run = run_peers};

@@ -12,6 +12,7 @@ fi
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
+[ ! -f "$folder/objects.inv" ] || rm -rf "${folder:?}"/* # pages of an earlier run
 source=$build/site-source
 rm -rf "$source"
 mkdir -p "$source"
