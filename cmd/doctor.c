@@ -54,9 +54,6 @@ static void add_device(void *context, const shoal_found *found) {
         return;
     }
     int n = snprintf(detail, sizeof detail, "%s", found->device);
-    if (found->threads > 0 && n < 400)
-        n += snprintf(detail + n, sizeof detail - (size_t)n, ", %u thread%s", found->threads,
-                      found->threads == 1 ? "" : "s");
     if (found->memory > 0 && n < 400)
         snprintf(detail + n, sizeof detail - (size_t)n, ", %s", text_bytes(found->memory, memory));
     doctor_add(all->rows, what, "ok", detail, NULL);

@@ -158,7 +158,7 @@ static int run(const cmd_command *self, int argc, char **argv) {
     input in = {.interval = 1, .smooth = 1};
     cmd_parse(self, argc, argv, &in);
     watch w = {.address = cmd_hub_address(in.hub), .smooth.part = in.smooth};
-    if (in.smooth > 1) cmd_usage("--smooth '%g': at most 1", in.smooth);
+    if (in.smooth > 1) cmd_usage("--smooth '%g': must be above 0 and at most 1", in.smooth);
     if (in.interval > 3600) cmd_usage("--interval '%g': at most 3600 seconds", in.interval);
     cmd_catch_signals();
     if (cmd_json && in.smooth < 1) cmd_usage("--smooth: JSON contains sums, not rates");

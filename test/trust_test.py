@@ -256,7 +256,7 @@ def test_wrong_hub_key(site):
 def test_revoked(site):
     ann = site.joined("ann")
     worker = ann.start("worker", "--once", "--hub", site.address, "--name", "w1", "--threads", "1")
-    assert "nobody called 'bob'" in site.hub_machine.run("revoke", "bob", code=1)[0]
+    assert "no user 'bob' is enrolled here" in site.hub_machine.run("revoke", "bob", code=1)[0]
     site.hub_machine.run("revoke", "ann")
     start = time.monotonic()
     assert worker.wait(SOON) == 1

@@ -66,7 +66,7 @@ static shoal_status split_key(wire_peer *peer, const char *address, char *text, 
     char *end = NULL;
     unsigned long port = colon && colon > text + 6 ? strtoul(colon + 1, &end, 10) : 0;
     if (!end || *end || end == colon + 1 || port < 1 || port > 65535)
-        return base_fail(SHOAL_INVALID, "the address '%s' is none: use tcp://HOST:PORT", address);
+        return base_fail(SHOAL_INVALID, "'%s' is not an address: use tcp://HOST:PORT", address);
     return SHOAL_OK;
 }
 
