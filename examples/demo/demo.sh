@@ -81,6 +81,7 @@ step "An application of such a product: for ten words, the nearest tokens of a l
 run "$SHOAL" nearest "$MODEL" -k 5 king music river doctor France green water happy Monday seven
 
 step "What happens when a machine dies: a net learns digits on both workers, and one is killed"
+say "(A net this small gains nothing from a second worker; large ones do.)"
 say "First without a pool, for comparison:"
 train() { "$PYTHON" examples/digits.py --steps 600 --every 100 "$@"; }
 show "$PYTHON" examples/digits.py --steps 600 --every 100 --out "$OUT/alone"
