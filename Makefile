@@ -21,6 +21,8 @@
 REPEAT ?= 20
 SECONDS ?= 60
 PREFIX ?= /usr/local
+# Meson's own choice depends on what is installed, and may be lib64, where Debian's loader does not look.
+LIBDIR ?= lib
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
 
 .PHONY: help demo test deps build install wheel deb site check bench soak fuzz hunt fmt docs clean
@@ -39,7 +41,7 @@ deps: need-build
 build/venv/installed: | need-build ;
 build/build.ninja: build/venv/installed
 	@echo "build: setting up build/"
-	@meson setup build --werror --prefix=$(PREFIX) $(if $(wildcard $@),--reconfigure) \
+	@meson setup build --werror --prefix=$(PREFIX) --libdir=$(LIBDIR) $(if $(wildcard $@),--reconfigure) \
 		>build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
 	@touch $@
 
@@ -48,9 +50,10 @@ build: need-build build/build.ninja
 	@ninja -C build --quiet
 
 install: need-build build/build.ninja
-	@meson configure build --prefix=$(PREFIX)
+	@meson configure build --prefix=$(PREFIX) --libdir=$(LIBDIR)
 	@ninja -C build --quiet
 	@meson install -C build --no-rebuild --tags runtime,devel
+	@[ -n "$(DESTDIR)" ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || true # the loader learns of the library
 
 demo: need-demo build/build.ninja
 	@echo "build: compiling the library, the command and the Python package"

@@ -75,6 +75,12 @@ fi
 for unwanted in clang g++ cmake python3-torch; do
     ! chroot "$root" dpkg-query -W "$unwanted" >/dev/null 2>&1 || fail "$unwanted was installed"
 done
+# What is installed has to be found, by the loader and by pkg-config, without setting anything.
+in_root() { chroot "$root" env -u VIRTUAL_ENV PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+in_root make -C /shoal install >"$root/install.log" 2>&1 </dev/null || { cat "$root/install.log"; fail "make install"; }
+told=$(in_root shoal --version 2>&1) || fail "the installed command: $told"
+[ "$told" = "shoal $(in_root pkg-config --modversion shoal 2>&1)" ] || fail "pkg-config does not say: $told"
+
 # What the demo's programs print, after what was installed: nothing stray.
 stray=$(sed -n '/^== A pool/,$p' "$root/demo.log" | grep -iE 'warning|traceback|error' || true)
 [ -z "$stray" ] || fail "stray lines: $stray"
