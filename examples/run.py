@@ -1,10 +1,10 @@
-"""What the training examples share: where they run, progress, the loss curve, checkpoints.
+"""The common code of the training examples: connecting, progress, the loss curve, checkpoints.
 
-A run lies in a folder: checkpoint.safetensors, losses.csv, checks.csv and, at the end, losses.png. With
---resume it goes on from the checkpoint, to the same numbers as if it had never stopped.
+A run is stored in a folder: checkpoint.safetensors, losses.csv, checks.csv and, at the end, losses.png. With
+--resume it continues from the checkpoint, with the same numbers as if it had never stopped.
 
-What is written costs the same at the end of a run as at its start: tables grow by lines, checkpoints are
-some seconds apart, and the picture is drawn once.
+Writing takes no longer at the end of a run than at its start: lines are appended to the tables, checkpoints are
+some seconds apart, and the plot is drawn once.
 """
 import argparse
 import pathlib
@@ -21,17 +21,18 @@ from shoal import nn, optim
 def options(description: str | None, steps: int | None, out: str) -> argparse.ArgumentParser:
     """The options that every run has."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
-    parser.add_argument("--steps", type=int, default=steps, help="of the optimizer" + (f" ({steps})" if steps else ""))
+    parser.add_argument("--steps", type=int, default=steps, 
+                        help="number of optimizer steps" + (f" ({steps})" if steps else ""))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(out),
-                        help=f"the folder of the run ({out})")
-    parser.add_argument("--resume", action="store_true", help="go on from the folder's checkpoint")
-    parser.add_argument("--hub", help="a pool (SHOAL_HUB, else inside this process)")
-    parser.add_argument("--workers", type=int, default=0, help="workers inside this process")
+                        help=f"folder for the results ({out})")
+    parser.add_argument("--resume", action="store_true", help="continue from the folder's checkpoint")
+    parser.add_argument("--hub", help="address of a pool (SHOAL_HUB, else inside this process)")
+    parser.add_argument("--workers", type=int, default=0, help="number of workers inside this process")
     parser.add_argument("--spread", action="store_true",
-                        help="divide each batch between the workers")
-    parser.add_argument("--every", type=int, help="steps between reports (a twentieth of all)")
+                        help="split each batch over the workers")
+    parser.add_argument("--every", type=int, help="steps between reports (default: a twentieth of all)")
     parser.add_argument("--save", type=float, default=10, metavar="SECONDS",
-                        help="at least so long between two checkpoints (10)")
+                        help="least time between two checkpoints (10)")
     parser.add_argument("--seed", type=int, default=1)
     return parser
 
@@ -45,7 +46,7 @@ def begin(args: argparse.Namespace) -> None:
     shoal.manual_seed(args.seed)
     slots = [s for s in shoal.status().slots if s.compute]
     print(f"{len(slots)} worker{'s' if len(slots) > 1 else ''}: "
-          + ", ".join(f"{s.worker} ({s.backend}, {s.threads} threads)" for s in slots))
+          + ", ".join(f"{s.worker} ({s.backend}, {s.threads} thread{'s' * (s.threads != 1)})" for s in slots))
 
 
 def spread(args: argparse.Namespace, *tensors: shoal.Tensor) -> tuple[shoal.Tensor, ...]:

@@ -102,7 +102,7 @@ def test_who_has_not_joined(home, guest):
     address, token = listen(home)
     state, _, advice = finding(guest, "hub", "--hub", address)
     assert state == "trouble"
-    assert "'shoal invite' prints a token; here, run 'shoal join TOKEN'" in advice
+    assert "'shoal invite' prints a token; here, run 'shoal join'" in advice
     guest.shoal("join", token)
     assert finding(guest, "hub", "--hub", address, code=0)[0] == "note"
     # The hub is gone: the port refuses.

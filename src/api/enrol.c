@@ -19,7 +19,7 @@ const char *shoal_role_name(shoal_role role) {
 shoal_status shoal_role_parse(const char *text, shoal_role *out) {
     wire_role role;
     if (!wire_role_parse(text, &role))
-        return base_fail(SHOAL_INVALID, "the role '%s' is none: use client, worker or both", text);
+        return base_fail(SHOAL_INVALID, "'%s' is not a role: use client, worker or both", text);
     *out = (shoal_role)role;
     return SHOAL_OK;
 }

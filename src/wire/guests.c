@@ -281,9 +281,8 @@ static shoal_status unknown_name(const entries *list, const char *name) {
     base_str names = {0};
     for (size_t i = 0; i < list->count; i++)
         base_str_format(&names, "%s%s", i ? ", " : "", list->data[i].name);
-    shoal_status status =
-        base_fail(SHOAL_NOT_FOUND, "nobody called '%s' has enrolled here; there %s%s", name,
-                  names.size ? "are: " : "is nobody", names.size ? names.data : "");
+    shoal_status status = base_fail(SHOAL_NOT_FOUND, "no user '%s' is enrolled here; enrolled: %s",
+                                    name, names.size ? names.data : "none");
     base_str_fini(&names);
     return status;
 }

@@ -359,8 +359,9 @@ static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device 
     uint32_t count = backend->device_count(backend_host());
     if (device->index >= count)
         return count
-                   ? base_fail(SHOAL_NOT_FOUND, "backend %s has %u devices; there is no number %u",
-                               backend->name, count, device->index)
+                   ? base_fail(SHOAL_NOT_FOUND,
+                               "backend %s has %u device%s, numbered from 0; there is no number %u",
+                               backend->name, count, count == 1 ? "" : "s", device->index)
                    : base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
     SHOAL_TRY(backend->device_info(backend_host(), device->index, &slot->info));
     return backend->device_new(backend_host(), device->index, device->threads, &slot->handle);
