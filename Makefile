@@ -1,26 +1,28 @@
-# Verbs only: Meson does the work. `make help` lists them.
+# Targets only: Meson does the work. `make help` lists them.
 #
-#   make demo     what pooling brings, from nothing to the result, on this machine
-#   make test     builds, runs every test and check, ends with `N passed, N failed`
-#   make deps     installs what building needs; each verb installs what it needs by itself
-#   make build    the library, the command and the Python package, in build/
-#   make install  puts library, command, header and manual in place (PREFIX=/usr/local, DESTDIR=)
-#   make wheel    the Python packages as wheels for any Linux, in build/wheels
-#   make deb      Debian packages, in build/deb
-#   make site     the documentation as web pages, in build/site
-#   make check    only the checks of the house: includes, headers, format, symbols, warnings, docs
-#   make bench    every benchmark, then the tables of BENCHMARKS.md; bench/run NAME runs one
-#   make soak     the full counts: a million mutated inputs per decoder, a thousand rounds of kills,
-#                 an hour of full load, every test REPEAT=20 times; SOAK=100 takes a hundredth of each
-#   make fuzz     libFuzzer on every decoder, for SECONDS=60 each
-#   make hunt     random programs, run in ways that must agree, for SECONDS=60 each; SEED=n: others
+#   make demo     shows on this machine what pooling gains; installs and builds what it needs
+#   make test     builds, runs all tests and checks, ends with `N passed, N failed`
+#   make deps     installs what the build needs; each target installs what it needs by itself
+#   make build    builds the library, the command and the Python package, in build/
+#   make install  installs library, command, headers and manual (PREFIX=/usr/local, DESTDIR=)
+#   make wheel    builds the Python packages as wheels for any Linux, in build/wheels
+#   make deb      builds Debian packages, in build/deb
+#   make site     builds the documentation as web pages, in build/site
+#   make check    only the checks of sources and documents, such as format, headers, warnings
+#   make bench    runs all benchmarks and updates BENCHMARKS.md; bench/run NAME runs one
+#   make soak     the long tests: a million mutated inputs per decoder, a thousand rounds of kills,
+#                 an hour of full load, every test REPEAT=20 times; SOAK=100: a hundredth of each
+#   make fuzz     runs libFuzzer on every decoder, for SECONDS=60 each
+#   make hunt     runs random programs in several ways that must agree, SECONDS=60 each; SEED=n
 #   make fmt      formats the C files
 #   make docs     runs the programs in the documents
-#   make clean    removes what was built; the Python environment stays
+#   make clean    removes what was built, except the Python environment
 
 REPEAT ?= 20
 SECONDS ?= 60
 PREFIX ?= /usr/local
+# Meson's own choice depends on what is installed, and may be lib64, where Debian's loader does not look.
+LIBDIR ?= lib
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
 
 .PHONY: help demo test deps build install wheel deb site check bench soak fuzz hunt fmt docs clean
@@ -39,7 +41,7 @@ deps: need-build
 build/venv/installed: | need-build ;
 build/build.ninja: build/venv/installed
 	@echo "build: setting up build/"
-	@meson setup build --werror --prefix=$(PREFIX) $(if $(wildcard $@),--reconfigure) \
+	@meson setup build --werror --prefix=$(PREFIX) --libdir=$(LIBDIR) $(if $(wildcard $@),--reconfigure) \
 		>build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
 	@touch $@
 
@@ -48,9 +50,10 @@ build: need-build build/build.ninja
 	@ninja -C build --quiet
 
 install: need-build build/build.ninja
-	@meson configure build --prefix=$(PREFIX)
+	@meson configure build --prefix=$(PREFIX) --libdir=$(LIBDIR)
 	@ninja -C build --quiet
 	@meson install -C build --no-rebuild --tags runtime,devel
+	@[ -n "$(DESTDIR)" ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || true # the loader learns of the library
 
 demo: need-demo build/build.ninja
 	@echo "build: compiling the library, the command and the Python package"
@@ -90,13 +93,13 @@ fuzz: need-fuzz build/fuzz/build.ninja
 		--timeout-multiplier 0 --num-processes 2
 
 hunt: need-test build
-	@tools/hunt.sh build $(SECONDS) $(SEED)
+	@build/venv/bin/python test/hunt/hunt.py --seconds $(SECONDS) --failures 5 $(if $(SEED),--seed $(SEED))
 
 fmt: need-test
 	@tools/format.py --fix
 
 docs: need-test build
-	@tools/doc_check.py --build build README.md doc
+	@tools/doc_check.py --build build
 
 clean:
 	@find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true

@@ -85,6 +85,17 @@ def test_rows(build):
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert text.count("| bytes.up |") == 1 and "`bench/run bytes.up`" in text
     assert "quick run, not a figure" in text
+    # Single rows that are measured later replace those of their names; the others stay.
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bench_table
+    content = json.loads((build / "bench.json").read_text())
+    up, start = (next(row for row in content["rows"] if row["name"] == name) for name in ("bytes.up", "start.c_ms"))
+    for n, some in enumerate([[up | {"value": 77}], [up | {"value": 78}, start | {"name": "new.row"}]]):
+        later = content | {"rows": some, "machine": content["machine"] | {"date": f"2099-0{n + 1}"}}
+        text = bench_table.put(text, bench_table.BEGIN, bench_table.merged(text, later))
+    assert text.count("| bytes.up | 78 GB/s |") == text.count("| bytes.up |") == 1
+    assert "| new.row |" in text.splitlines()[-3] and text.count("| bytes.down |") == 1
+    assert "Later, bytes.up, new.row: 2099-02" in text and "2099-01" not in text and "\n\n\n" not in text
 
 
 def test_one_row_leaves_the_others(build):

@@ -37,7 +37,7 @@ uint64_t args_size(const char *what, const char *text) {
     }
     if (*end == 'B') end++;
     if (!good || *end != 0 || value < 1 || value >= 0x1p63)
-        cmd_usage("%s '%s': must be a size like 8G, 512M or 1.5GiB", what, text);
+        cmd_usage("%s '%s': must be a size such as 8G, 512M or 1.5GiB", what, text);
     return (uint64_t)value;
 }
 
@@ -51,7 +51,8 @@ args_range args_rows(const char *what, const char *text) {
     range.last = strtoll(second, &end, 10);
     if (!good || end == second || *end != 0 || errno != 0 || range.first < 0 ||
         range.last < range.first)
-        cmd_usage("%s '%s': must be FIRST:LAST with 0 <= FIRST <= LAST, as 0:4096", what, text);
+        cmd_usage("%s '%s': must be FIRST:LAST with 0 <= FIRST <= LAST, such as 0:4096", what,
+                  text);
     return range;
 }
 
@@ -82,9 +83,8 @@ void args_shares(const char *what, const char *text, args_share *out) {
         if (*end == 0) break;
         at = end + 1;
     }
-    if (!isfinite(sum)) cmd_usage("%s '%s': the shares add up to no finite number", what, text);
-    if (sum <= 0)
-        cmd_usage("%s '%s': the shares are all 0; at least one must be above it", what, text);
+    if (!isfinite(sum)) cmd_usage("%s '%s': the sum of the shares is not finite", what, text);
+    if (sum <= 0) cmd_usage("%s '%s': all shares are 0; at least one must be positive", what, text);
     if (percents != 0 && percents != out->count)
         cmd_usage("%s '%s': %u of %u shares have a percent sign; all or none must", what, text,
                   percents, out->count);
@@ -102,6 +102,6 @@ args_split args_splits(const char *what, const char *text) {
     if (good) columns = strtoul(end + 1, &end, 10);
     if (!good || *end != 0 || rows < 1 || columns < 1 || rows > ARGS_MOST_SLOTS ||
         columns > ARGS_MOST_SLOTS)
-        cmd_usage("%s '%s': must be rows, columns, inner, or a grid like 2x3", what, text);
+        cmd_usage("%s '%s': must be rows, columns, inner, or a grid such as 2x3", what, text);
     return (args_split){(uint32_t)rows, (uint32_t)columns, 1};
 }

@@ -31,7 +31,7 @@ typedef struct cmd_command {
 
 /* A row of those tables of options whose command prints a table. */
 #define CMD_OPTION_WIDE                                                                            \
-    { "wide", CMD_KEY_WIDE, NULL, 0, "Show every column, however wide the table becomes", 0 }
+    { "wide", CMD_KEY_WIDE, NULL, 0, "Show all columns, whatever the width of the terminal", 0 }
 /* The last rows of every table of options. */
 enum { CMD_KEY_HELP = 'h', CMD_KEY_LOG = 0x10000, CMD_KEY_JSON, CMD_KEY_WIDE };
 #define CMD_OPTIONS_END                                                                            \
@@ -40,9 +40,9 @@ enum { CMD_KEY_HELP = 'h', CMD_KEY_LOG = 0x10000, CMD_KEY_JSON, CMD_KEY_WIDE };
          CMD_KEY_LOG,                                                                              \
          "LEVEL",                                                                                  \
          0,                                                                                        \
-         "Tell error, warn, info or debug (default: SHOAL_LOG, else warn)",                        \
+         "Log level: error, warn, info or debug (default: SHOAL_LOG, else warn)",                  \
          -1},                                                                                      \
-        {"help", CMD_KEY_HELP, NULL, 0, "Print this", -1}, {                                       \
+        {"help", CMD_KEY_HELP, NULL, 0, "Print this help", -1}, {                                  \
         0                                                                                          \
     }
 

@@ -69,7 +69,7 @@ static bool open_log(bool output) {
 }
 
 static void reopen_log(int number) {
-    static const char failed[] = "SIGHUP: the log cannot be opened anew; this one is kept\n";
+    static const char failed[] = "SIGHUP: the log cannot be reopened; continuing with this one\n";
     int error = errno;
     (void)number;
     if (!open_log(true) && write(STDERR_FILENO, failed, sizeof failed - 1) < 0) errno = error;
@@ -105,8 +105,8 @@ static int take_lock(void) {
             if (runs && fcntl(fd, F_GETLK, &lock) != 0) lock.l_pid = 0;
             close(fd);
             if (!runs) return cmd_fail("locking %s: %s", self.pid_path, strerror(error));
-            return cmd_fail("%s runs already, as process %ld; end it with 'shoal stop %s', or give "
-                            "this one a name of its own: --daemon=NAME",
+            return cmd_fail("%s is already running, as process %ld; stop it with 'shoal stop %s', "
+                            "or give this one another name: --daemon=NAME",
                             self.id, (long)lock.l_pid, self.id);
         }
         bool current = fstat(fd, &held) == 0 && stat(self.pid_path, &named) == 0 &&
@@ -120,8 +120,8 @@ static int take_lock(void) {
         if (ftruncate(fd, 0) == 0 && write(fd, text, (size_t)n) == n) return CMD_OK;
         return cmd_fail("writing %s: %s", self.pid_path, strerror(errno));
     }
-    return cmd_fail("%s changes all the time: is something starting %s again and again?",
-                    self.pid_path, self.id);
+    return cmd_fail("%s keeps changing: does something start %s repeatedly?", self.pid_path,
+                    self.id);
 }
 
 /* The instruction log stays where the user meant it, whatever folder is the daemon's. */
@@ -204,7 +204,7 @@ static int child_failed(pid_t child) {
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return cmd_fail("waiting for %s: %s", self.id, strerror(errno));
     if (WIFEXITED(status) && WEXITSTATUS(status) != CMD_OK) return WEXITSTATUS(status);
-    if (WIFEXITED(status)) return cmd_fail("%s ended at once; see %s", self.id, self.log_path);
+    if (WIFEXITED(status)) return cmd_fail("%s ended immediately; see %s", self.id, self.log_path);
     return cmd_fail("%s was killed by signal %d; see %s", self.id, WTERMSIG(status), self.log_path);
 }
 
@@ -219,7 +219,7 @@ static _Noreturn void await_child(pid_t child, int pipe) {
     } while (turned < 0 && errno == EINTR);
     if (turned == 0) {
         kill(child, SIGTERM);
-        exit(cmd_fail("%s has not started within %d s and was ended; see %s", self.id,
+        exit(cmd_fail("%s did not start within %d s and was stopped; see %s", self.id,
                       START_MS / 1000, self.log_path));
     }
     if (read(pipe, &word, 1) != 1) exit(child_failed(child));
@@ -231,8 +231,8 @@ static _Noreturn void await_child(pid_t child, int pipe) {
         cJSON_AddStringToObject(row, "log", self.log_path);
         exit(text_json_line(row));
     }
-    printf("%s: runs in the background as process %ld; end it with: shoal stop %s\n"
-           "%s: its log is %s\n",
+    printf("%s: running in the background as process %ld; stop it with: shoal stop %s\n%s: its log "
+           "is %s\n",
            self.id, (long)child, self.id, self.id, self.log_path);
     exit(fflush(stdout) == 0 ? CMD_OK : CMD_FAILED);
 }

@@ -15,8 +15,8 @@ typedef struct input {
 } input;
 
 static const struct argp_option options[] = {
-    {"hub", 'H', "ADDRESS", 0, "The hub to look for (default: SHOAL_HUB, else shm:hub)", 0},
-    {"listen", KEY_LISTEN, "HOST:PORT", 0, "Whether a hub could listen there", 0},
+    {"hub", 'H', "ADDRESS", 0, "The hub to check (default: SHOAL_HUB, else shm:hub)", 0},
+    {"listen", KEY_LISTEN, "HOST:PORT", 0, "Check whether a hub could listen at this address", 0},
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
@@ -54,9 +54,6 @@ static void add_device(void *context, const shoal_found *found) {
         return;
     }
     int n = snprintf(detail, sizeof detail, "%s", found->device);
-    if (found->threads > 0 && n < 400)
-        n += snprintf(detail + n, sizeof detail - (size_t)n, ", %u thread%s", found->threads,
-                      found->threads == 1 ? "" : "s");
     if (found->memory > 0 && n < 400)
         snprintf(detail + n, sizeof detail - (size_t)n, ", %s", text_bytes(found->memory, memory));
     doctor_add(all->rows, what, "ok", detail, NULL);
@@ -160,8 +157,8 @@ static int run(const cmd_command *self, int argc, char **argv) {
 const cmd_command cmd_doctor = {
     .name = "doctor",
     .group = CMD_SEE,
-    .summary = "Show what this machine offers, and what is wrong, with the fix",
-    .doc = "Fails (1) when something is in trouble. A backend without a device is none.",
+    .summary = "Check this machine and the hub; name the fix of each problem",
+    .doc = "The exit code is 1 if there is a problem. A backend without a device is not one.",
     .options = options,
     .take = take,
     .run = run};

@@ -117,7 +117,7 @@ static void advise_local(const char *address, shoal_status status, bool asked,
     case SHOAL_DENIED:
         snprintf(advice, ADVICE,
                  "a Unix socket serves its own user: be that user, or come over the network: there "
-                 "'shoal hub --listen HOST:PORT', here 'shoal join TOKEN'");
+                 "'shoal hub --listen HOST:PORT', here 'shoal join'");
         return;
     default:
         snprintf(advice, ADVICE,
@@ -171,7 +171,7 @@ static void advise_remote(const char *addresses, shoal_status status, char detai
     if (status == SHOAL_DENIED) {
         snprintf(advice, ADVICE,
                  "this user has not joined it: where the hub runs, 'shoal invite' prints a token; "
-                 "here, run 'shoal join TOKEN'");
+                 "here, run 'shoal join'");
         return;
     }
     for (const char *at = strstr(addresses, "tcp://"); at != NULL; at = strstr(at + 1, "tcp://")) {

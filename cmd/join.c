@@ -16,7 +16,7 @@ typedef struct join {
 } join;
 
 static const struct argp_option join_options[] = {
-    {"name", 'n', "NAME", 0, "What the hub calls this user (default: USER.HOST)", 0},
+    {"name", 'n', "NAME", 0, "Name of this user at the hub (default: USER.HOST)", 0},
     {"file", KEY_FILE, "FILE", 0, "Read the token from FILE", 0},
     CMD_OPTIONS_END};
 
@@ -57,8 +57,8 @@ static bool read_token(const char *path, char out[TOKEN_ROOM]) {
 static bool get_token(join *j, char out[TOKEN_ROOM]) {
     if (j->file && j->token) cmd_usage("join takes a token, or --file, not both");
     if (!j->token || !strcmp(j->token, "-")) return read_token(j->file, out);
-    fputs("shoal: a token that is given as an argument shows in `ps` until it is used; give it on "
-          "standard input or with --file\n",
+    fputs("shoal: warning: a token given as an argument is visible in the list of processes; give "
+          "it on standard input or with --file\n",
           stderr);
     snprintf(out, TOKEN_ROOM, "%s", j->token);
     memset(j->token, 'x', strlen(j->token));
@@ -74,23 +74,21 @@ static int run_join(const cmd_command *self, int argc, char **argv) {
     explicit_bzero(token, sizeof token);
     if (code != CMD_OK) return CMD_FAILED;
     if (cmd_json) return text_json_pair("hub", hub);
-    printf(
-        "joined: the hub at %s knows this user now\n"
-        "lend this machine to the pool:  shoal worker\n"
-        "  where that does not find it:   shoal worker --hub %s --listen ADDRESS-OF-THIS-MACHINE\n"
-        "use the pool from here:         export SHOAL_HUB=%s\n",
-        hub, hub, hub);
+    printf("joined the hub at %s\nto lend this machine to the pool:  shoal worker\n  if that does "
+           "not find the hub:   shoal worker --hub %s --listen ADDRESS-OF-THIS-MACHINE\nto use the "
+           "pool from here:         export SHOAL_HUB=%s\n",
+           hub, hub, hub);
     return CMD_OK;
 }
 
 const cmd_command cmd_join = {
     .name = "join",
     .args = "[TOKEN]",
-    .summary = "Enrol this user on this machine at a hub elsewhere",
-    .doc =
-        "Once per machine. The token is read from standard input; as an argument it would show in "
-        "`ps`. It is good for one user and a limited time; `shoal hub --listen` prints one, `shoal "
-        "invite` more. Keys are kept in ~/.config/shoal.",
+    .summary = "Enrol this user at a hub on another machine",
+    .doc = "Needed once per user and machine. The token is read from standard input or --file; as "
+           "an argument it would be visible in the list of processes. It is valid for one user and "
+           "a limited time; `shoal invite` prints one where the hub runs. Keys are stored in "
+           "~/.config/shoal.",
     .options = join_options,
     .take = take_join,
     .run = run_join};
@@ -105,10 +103,10 @@ typedef struct invite {
 } invite;
 
 static const struct argp_option invite_options[] = {
-    {"hours", KEY_HOURS, "N", 0, "How long the token is good (default: 1)", 0},
-    {"role", 'r', "ROLE", 0, "What it enrols: client, worker or both (default: both)", 0},
-    {"list", KEY_LIST, NULL, 0, "List the tokens that can still be used", 0},
-    {"cancel", KEY_CANCEL, "NAME", 0, "Let nobody use the token that --list calls so", 0},
+    {"hours", KEY_HOURS, "N", 0, "Hours for which the token is valid (default: 1)", 0},
+    {"role", 'r', "ROLE", 0, "Role of the new user: client, worker or both (default: both)", 0},
+    {"list", KEY_LIST, NULL, 0, "List the tokens that are still valid", 0},
+    {"cancel", KEY_CANCEL, "NAME", 0, "Cancel the token that --list shows under NAME", 0},
     CMD_OPTIONS_END};
 
 static void take_invite(void *input, int key, char *arg) {
@@ -135,23 +133,18 @@ static void show_token(void *context, const char *name, uint64_t expires, shoal_
 static int run_invite(const cmd_command *self, int argc, char **argv) {
     invite i = {.hours = 1, .role = SHOAL_ROLE_BOTH};
     char *token;
-    cJSON *rows = cJSON_CreateArray();
     cmd_parse(self, argc, argv, &i);
     if (i.cancel) {
-        cJSON_Delete(rows);
         if (cmd_try(shoal_token_cancel(i.cancel)) != CMD_OK) return CMD_FAILED;
         if (cmd_json) return text_json_pair("cancelled", i.cancel);
-        puts("nobody can use that token any more");
+        puts("the token is cancelled");
         return CMD_OK;
     }
     if (i.list) {
+        cJSON *rows = cJSON_CreateArray();
         int listed = cmd_try(shoal_tokens(show_token, rows));
-        if (listed == CMD_OK && cmd_json) return text_json(rows);
-        if (listed == CMD_OK && !cJSON_GetArraySize(rows)) puts("no token can be used now");
-        cJSON_Delete(rows);
-        return listed;
+        return text_list(rows, listed, "no token can be used now");
     }
-    cJSON_Delete(rows);
     if (cmd_try(shoal_invite(i.hours * 3600, i.role, &token)) != CMD_OK) return CMD_FAILED;
     int code = cmd_json ? text_json_pair("token", token) : CMD_OK;
     if (!cmd_json) puts(token);
@@ -162,7 +155,7 @@ static int run_invite(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_invite = {.name = "invite",
                                 .summary =
-                                    "Print a token that lets one more user join the hub here",
+                                    "Print a token with which another user can join this hub",
                                 .options = invite_options,
                                 .take = take_invite,
                                 .run = run_invite};

@@ -150,7 +150,7 @@ void cmd_parse(const cmd_command *command, int argc, char **argv, void *input) {
     parse p = {command, input, &argp};
     argv[0] = name;
     if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &p) != 0) exit(CMD_USAGE);
-    if (cmd_json && cmd_wide) cmd_usage("--wide: JSON has every column as it is");
+    if (cmd_json && cmd_wide) cmd_usage("--wide: JSON always has all columns");
 }
 
 /* ---- commands ---- */

@@ -7,11 +7,11 @@
 #include <string.h>
 
 static const char *const headings[] = {[CMD_POOLS] = "Pools",
-                                       [CMD_BACKGROUND] = "In the background",
-                                       [CMD_SEE] = "Seeing",
+                                       [CMD_BACKGROUND] = "Processes in the background",
+                                       [CMD_SEE] = "Monitoring",
                                        [CMD_COMPUTE] = "Computing",
                                        [CMD_ABOUT] = "This command"};
-static const char about[] = "One tensor computer out of the machines you have.";
+static const char about[] = "Turns the machines you have into one tensor computer.";
 
 /* Options end with an empty row; a row without a name is a heading of their help. */
 static bool is_end(const struct argp_option *o) {
@@ -29,8 +29,8 @@ void cmd_print_help(FILE *stream) {
             fprintf(stream, "\n%s\n", headings[group = (int)command->group]);
         fprintf(stream, "  %-11s %s\n", command->name, command->summary);
     }
-    fputs("\n'shoal COMMAND --help' tells the options of a command; -V prints the version.\n"
-          "SHOAL_HUB is the address of the pool where --hub is not given.\n",
+    fputs("\n'shoal COMMAND --help' shows the options of a command; -V prints the "
+          "version.\nSHOAL_HUB is the address of the pool if --hub is not given.\n",
           stream);
 }
 
@@ -126,7 +126,7 @@ static void print_page(const cmd_command *command) {
     }
     puts("\n.SH OPTIONS");
     for (const struct argp_option *o = command->options; !is_end(o); o++) put_option(o);
-    puts(".SH EXIT STATUS\n0 when all went well, 1 when something failed, 2 for a wrong use.\n"
+    puts(".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage.\n"
          ".SH SEE ALSO\n\\fBshoal\\fR(1)");
 }
 
@@ -142,11 +142,12 @@ static void print_main_page(void) {
         putchar('\n');
     }
     puts(".SH ENVIRONMENT\n"
-         ".TP\nSHOAL_HUB\nThe address of the pool where none is given.\n"
-         ".TP\nSHOAL_LOG\nWhat is logged: error, warn, info or debug.\n"
-         ".TP\nSHOAL_LISTEN\nWhere others reach this machine's workers and clients.\n"
-         ".TP\nSHOAL_INSTRUCTION_LOG\nA file to which every event is written.\n"
-         ".SH EXIT STATUS\n0 when all went well, 1 when something failed, 2 for a wrong use.");
+         ".TP\nSHOAL_HUB\nThe address of the pool, if --hub is not given.\n"
+         ".TP\nSHOAL_LOG\nThe log level: error, warn, info or debug.\n"
+         ".TP\nSHOAL_LISTEN\nThe address at which others reach workers and clients on this "
+         "machine.\n"
+         ".TP\nSHOAL_INSTRUCTION_LOG\nA file to which all events are written.\n"
+         ".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage.");
 }
 
 /* ---- help ---- */
@@ -158,7 +159,7 @@ typedef struct help_input {
 
 enum { KEY_MAN = 0x100 };
 static const struct argp_option help_options[] = {
-    {"man", KEY_MAN, NULL, 0, "As a page of the manual, in troff", 0}, CMD_OPTIONS_END};
+    {"man", KEY_MAN, NULL, 0, "Print a manual page, in troff", 0}, CMD_OPTIONS_END};
 
 static void take_help(void *input, int key, char *arg) {
     help_input *in = input;
@@ -173,7 +174,7 @@ static int run_help(const cmd_command *self, int argc, char **argv) {
     cmd_parse(self, argc, argv, &in);
     const cmd_command *command = in.word != NULL ? cmd_find(in.word) : NULL;
     if (cmd_json && (in.man || command != NULL))
-        cmd_usage("help --json: of all commands, and no page of the manual");
+        cmd_usage("help --json covers all commands; it takes neither a command nor --man");
     if (cmd_json) return print_help_json();
     if (in.man && command != NULL)
         print_page(command);
@@ -188,7 +189,7 @@ static int run_help(const cmd_command *self, int argc, char **argv) {
 const cmd_command cmd_help = {.name = "help",
                               .group = CMD_ABOUT,
                               .args = "[COMMAND]",
-                              .summary = "Print this, or the help of a command",
+                              .summary = "Print this help, or that of a command",
                               .options = help_options,
                               .take = take_help,
                               .run = run_help};
@@ -354,7 +355,7 @@ static int run_completion(const cmd_command *self, int argc, char **argv) {
     const char *shell = NULL;
     cmd_parse(self, argc, argv, &shell);
     if (shell == NULL) cmd_usage("completion needs a shell: bash, zsh or fish");
-    if (cmd_json) cmd_usage("completion --json: a shell reads no JSON; see 'shoal help --json'");
+    if (cmd_json) cmd_usage("completion --json: shells do not read JSON; see 'shoal help --json'");
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (strcmp(shells[i].name, shell) == 0) {
             shells[i].print();
@@ -363,13 +364,12 @@ static int run_completion(const cmd_command *self, int argc, char **argv) {
     cmd_usage("completion '%s': must be bash, zsh or fish", shell);
 }
 
-const cmd_command cmd_completion = {
-    .name = "completion",
-    .group = CMD_ABOUT,
-    .args = "SHELL",
-    .summary = "Print completions for bash, zsh or fish",
-    .doc = "For this session: . <(shoal completion bash). Where shoal is installed by a package "
-           "they are in place.",
-    .options = no_options,
-    .take = take_shell,
-    .run = run_completion};
+const cmd_command cmd_completion = {.name = "completion",
+                                    .group = CMD_ABOUT,
+                                    .args = "SHELL",
+                                    .summary = "Print completions for bash, zsh or fish",
+                                    .doc = "For the current session: . <(shoal completion bash). "
+                                           "Installed packages of shoal include them.",
+                                    .options = no_options,
+                                    .take = take_shell,
+                                    .run = run_completion};

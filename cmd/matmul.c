@@ -265,14 +265,13 @@ const cmd_command cmd_matmul = {
     .name = "matmul",
     .group = CMD_COMPUTE,
     .args = "A B",
-    .summary = "Multiply two matrices in files over a pool",
-    .doc = "A and B are file.npy, file.safetensors:tensor or file.gguf:tensor; without a name a "
-           "file with "
-           "one tensor. The result is "
-           "computed in panels of rows, so it need not fit into memory; its file appears once it "
-           "is complete. A product in bfloat16 is written as float32, as NumPy has no bfloat16.\n\n"
-           "Shares are proportions; with percent signs they must add up to 100. In a grid the rows "
-           "are cut by the shares of the workers in each row of the grid, the columns likewise.",
+    .summary = "Multiply two matrices in files on a pool",
+    .doc = "A and B are file.npy, file.safetensors:tensor or file.gguf:tensor; the name may be "
+           "omitted if the file has one tensor. The result is computed in panels of rows, so it "
+           "need not fit into memory; its file appears once it is complete. A product in bfloat16 "
+           "is written as float32, as NumPy has no bfloat16.\n\nShares are proportions; with "
+           "percent signs they must add up to 100. In a grid, the rows are split by the shares of "
+           "the workers in each row of the grid, and the columns likewise.",
     .options = product_options,
     .take = product_take,
     .run = run_matmul};
@@ -399,9 +398,9 @@ const cmd_command cmd_explain = {
     .name = "explain",
     .group = CMD_COMPUTE,
     .args = "A B",
-    .summary = "Show how matmul would compute a product, and with --run how it did",
-    .doc = "With --run the first panel is computed, and what it "
-           "really took and moved is told beside the plan.",
+    .summary = "Show how matmul would split a product; with --run, measure it",
+    .doc = "With --run, the first panel is computed, and its actual times and transfers are shown "
+           "beside the plan.",
     .options = product_explain_options,
     .take = product_take,
     .run = run_explain};

@@ -22,7 +22,7 @@ typedef struct input {
 } input;
 
 static const struct argp_option options[] = {
-    {"nearest", 'k', "K", 0, "How many tokens per word (default: 5)", 0},
+    {"nearest", 'k', "K", 0, "Number of tokens per word (default: 5)", 0},
     {"hub", 'H', "ADDRESS", 0,
      "The pool's hub (default: SHOAL_HUB, else shm:hub if it runs, else a pool in this process)",
      0},
@@ -105,7 +105,7 @@ static int open_model(const input *in, model *m) {
         cmd_try(shoal_file_tensor_at(m->file, m->table, &table)) != CMD_OK)
         return CMD_FAILED;
     if (table.type.rank != 2 || shoal_dtype_kind((shoal_dtype)table.type.dtype) != 'f')
-        return cmd_fail("%s: %s is no matrix of floating elements", in->model, table_name);
+        return cmd_fail("%s: %s is not a matrix of floating-point elements", in->model, table_name);
     m->n_tokens = table.type.dims[0];
     m->width = table.type.dims[1];
     int code = read_tokens(m);
@@ -291,9 +291,9 @@ const cmd_command cmd_nearest = {
     .group = CMD_COMPUTE,
     .args = "MODEL.gguf WORD...",
     .summary = "Find the tokens of a language model that are nearest to words",
-    .doc = "The pool multiplies the model's embedding table with the rows of the words; tokens are "
-           "ranked by the cosine of the angle between them. A word must be one token of the model. "
-           "Other spellings of a word (capitals, a space before it) are left out.",
+    .doc = "The pool multiplies the model's embedding table by the rows of the words; tokens are "
+           "ranked by cosine similarity. A word must be a single token of the model. Other "
+           "spellings of a word (capitals, a leading space) are omitted.",
     .options = options,
     .take = take,
     .run = run};

@@ -41,10 +41,10 @@ int operand_open(const char *text, args_range cut, bool transposed, cmd_operand 
         code = cmd_fail("%s: has %d dimension%s; a product needs matrices, which have 2", text,
                         type->rank, type->rank == 1 ? "" : "s");
     else if (shoal_dtype_kind(out->dtype) != 'f')
-        code = cmd_fail("%s: its elements are %s; a product needs floating ones", text,
+        code = cmd_fail("%s: its elements are %s; a product needs floating-point elements", text,
                         shoal_dtype_name(out->dtype));
     else if (last > type->dims[0])
-        code = cmd_fail("%s: rows %lld:%lld are asked for, but it has %lld rows", text,
+        code = cmd_fail("%s: rows %lld:%lld were requested, but it has %lld rows", text,
                         (long long)first, (long long)last, (long long)type->dims[0]);
     if (code != CMD_OK) {
         operand_close(out);

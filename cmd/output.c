@@ -10,8 +10,8 @@
 int output_check(const char *path, bool force) {
     struct stat info;
     if (stat(path, &info) != 0) return CMD_OK;
-    if (!S_ISREG(info.st_mode)) return cmd_fail("%s: is not a plain file", path);
-    return force ? CMD_OK : cmd_fail("%s: is there already; --force overwrites it", path);
+    if (!S_ISREG(info.st_mode)) return cmd_fail("%s: is not a regular file", path);
+    return force ? CMD_OK : cmd_fail("%s: exists already; --force overwrites it", path);
 }
 
 FILE *output_open(const char *path, char **beside) {

@@ -39,7 +39,7 @@ static int run_peers(const cmd_command *self, int argc, char **argv) {
     peers p = {0};
     cmd_parse(self, argc, argv, &p);
     if (!p.name != !p.role)
-        cmd_usage("a role is changed with both: `shoal peers NAME --role ROLE`");
+        cmd_usage("to change a role, give both: `shoal peers NAME --role ROLE`");
     if (p.role) {
         if (cmd_try(shoal_peer_role(p.name, p.role)) != CMD_OK) return CMD_FAILED;
         if (cmd_json) return text_json_pair("role", shoal_role_name(p.role));
@@ -48,20 +48,15 @@ static int run_peers(const cmd_command *self, int argc, char **argv) {
     }
     cJSON *rows = cJSON_CreateArray();
     int code = cmd_try(shoal_peers(show_peer, rows));
-    if (code == CMD_OK && cmd_json) return text_json(rows);
-    if (code == CMD_OK && !cJSON_GetArraySize(rows))
-        puts("nobody has enrolled at the hub of this user");
-    cJSON_Delete(rows);
-    return code;
+    return text_list(rows, code, "nobody has enrolled at the hub of this user");
 }
 
 const cmd_command cmd_peers = {
     .name = "peers",
     .args = "[NAME --role ROLE]",
-    .summary = "List who has enrolled at the hub of this user, or change a role",
-    .doc =
-        "Names, the first digits of their public keys, and what they may be in the pool: clients "
-        "run programs, workers lend devices. Whose role changes has to join again.",
+    .summary = "List the users enrolled at this hub, or change a role",
+    .doc = "Shows names, the first digits of public keys, and roles: clients run programs, workers "
+           "lend devices. Members of a user whose role has changed have to reconnect.",
     .options = peers_options,
     .take = take_peers,
     .run = run_peers};
@@ -79,14 +74,14 @@ static int run_revoke(const cmd_command *self, int argc, char **argv) {
     if (!name) cmd_usage("revoke needs a name; 'shoal peers' lists them");
     if (cmd_try(shoal_revoke(name)) != CMD_OK) return CMD_FAILED;
     if (cmd_json) return text_json_pair("revoked", name);
-    printf("%s is shut out\n", name);
+    printf("%s is excluded\n", name);
     return CMD_OK;
 }
 
 const cmd_command cmd_revoke = {.name = "revoke",
                                 .args = "NAME",
-                                .summary = "Shut out somebody who has enrolled",
-                                .doc = "Links that are there end within a second.",
+                                .summary = "Exclude an enrolled user",
+                                .doc = "Existing connections are closed within a second.",
                                 .options = no_options,
                                 .take = take_name,
                                 .run = run_revoke};

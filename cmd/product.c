@@ -23,7 +23,7 @@ enum {
     {NULL, 0, NULL, 0, "The product", 1},                                                          \
         {"transpose-a", KEY_TRANSPOSE_A, NULL, 0, "Multiply the transpose of A", 1},               \
         {"transpose-b", KEY_TRANSPOSE_B, NULL, 0, "Multiply by the transpose of B", 1},            \
-        {"rows-b", KEY_ROWS_B, "I:J", 0, "Take only rows I up to J of B, as it is stored", 1},     \
+        {"rows-b", KEY_ROWS_B, "I:J", 0, "Use only rows I to J of B as stored, J excluded", 1},    \
         {"dtype",                                                                                  \
          KEY_DTYPE,                                                                                \
          "TYPE",                                                                                   \
@@ -38,20 +38,21 @@ enum {
          "The pool's hub (default: SHOAL_HUB, else shm:hub if it runs, else a pool in this "       \
          "process)",                                                                               \
          2},                                                                                       \
-        {"workers", KEY_WORKERS, "N", 0, "Without a hub: so many workers in this process", 2},     \
+        {"workers", KEY_WORKERS, "N", 0, "Without a hub: number of workers in this process", 2},   \
         {"share",                                                                                  \
          KEY_SHARE,                                                                                \
          "LIST",                                                                                   \
          0,                                                                                        \
-         "Shares of the workers in order of their slots, as 50,30,20 or 50%,30%,20% "              \
+         "Shares of the workers in order of their slots, such as 50,30,20 or 50%,30%,20% "         \
          "(default: their weights)",                                                               \
          2},                                                                                       \
         {"split",                                                                                  \
          KEY_SPLIT,                                                                                \
          "HOW",                                                                                    \
          0,                                                                                        \
-         "Divide by rows (default) or columns of the result, by inner (the summed axis), or in a " \
-         "grid of rows and columns, as 2x3",                                                       \
+         "Split by rows (default) or columns of the result, by inner (the summed dimension), or "  \
+         "in a "                                                                                   \
+         "grid of rows and columns, such as 2x3",                                                  \
          2},                                                                                       \
         {"panel", KEY_PANEL, "ROWS", 0, "Rows of the result to compute at a time", 2}, {           \
         NULL, 0, NULL, 0, "The report", 3                                                          \
@@ -61,13 +62,13 @@ const struct argp_option product_options[] = {
     PRODUCT_OPTIONS,
     {"output", 'o', "FILE", 0, "The .npy or .safetensors file to write", 1},
     OUTPUT_OPTION_FORCE,
-    {"check", KEY_CHECK, NULL, 0, "Recompute some rows in float64 here; fail when they differ", 3},
+    {"check", KEY_CHECK, NULL, 0, "Recompute some rows in float64, and fail if they differ", 3},
     {"quiet", 'q', NULL, 0, "Print no progress and no summary", 3},
     CMD_OPTION_WIDE,
     CMD_OPTIONS_END};
 const struct argp_option product_explain_options[] = {
     PRODUCT_OPTIONS,
-    {"run", KEY_RUN, NULL, 0, "Compute the first panel, and tell what it took", 3},
+    {"run", KEY_RUN, NULL, 0, "Compute the first panel, and measure it", 3},
     CMD_OPTIONS_END};
 
 static void take_dtype(product_input *in, const char *arg) {
@@ -80,7 +81,8 @@ void product_take(void *input, int key, char *arg) {
     product_input *in = input;
     switch (key) {
     case ARGP_KEY_ARG:
-        if (in->b != NULL) cmd_usage("a third file, '%s'; a product has two: A and B", arg);
+        if (in->b != NULL)
+            cmd_usage("there is a third file, '%s'; a product has two, A and B", arg);
         *(in->a == NULL ? &in->a : &in->b) = arg;
         break;
     case 'o': in->out = arg; break;
@@ -109,7 +111,8 @@ void product_parse(const cmd_command *command, int argc, char **argv, product_in
         cmd_usage("%s needs two files, A and B; see 'shoal %s --help'", command->name,
                   command->name);
     if (out->hub != NULL && out->workers != 0)
-        cmd_usage("--hub and --workers: a pool has a hub, or lives in this process; give one");
+        cmd_usage(
+            "--hub and --workers exclude each other: a pool has a hub, or is in this process");
 }
 
 /* ---- checking it against the files and the pool ---- */
@@ -125,7 +128,7 @@ static int check_shapes(cmd_product *p) {
                         (long long)p->b.rows,
                         p->a.columns == p->b.columns ? "; --transpose-b makes them so" : "");
     if (!in->typed && p->a.dtype != p->b.dtype)
-        return cmd_fail("%s is %s and %s is %s: say with --dtype in which to compute", in->a,
+        return cmd_fail("%s is %s and %s is %s: give the type to compute in with --dtype", in->a,
                         shoal_dtype_name(p->a.dtype), in->b, shoal_dtype_name(p->b.dtype));
     p->m = p->a.rows;
     p->k = p->a.columns;

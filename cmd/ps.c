@@ -73,13 +73,14 @@ static int run_ps(const cmd_command *self, int argc, char **argv) {
     return CMD_OK;
 }
 
-const cmd_command cmd_ps = {.name = "ps",
-                            .group = CMD_BACKGROUND,
-                            .summary = "List what runs in the background here",
-                            .doc = "Hubs and workers that this user started with --daemon.",
-                            .options = ps_options,
-                            .take = take_none,
-                            .run = run_ps};
+const cmd_command cmd_ps = {
+    .name = "ps",
+    .group = CMD_BACKGROUND,
+    .summary = "List the processes in the background",
+    .doc = "These are the hubs and workers that this user started with --daemon.",
+    .options = ps_options,
+    .take = take_none,
+    .run = run_ps};
 
 /* ---- logs ---- */
 
@@ -92,8 +93,8 @@ typedef struct logs_input {
 } logs_input;
 
 static const struct argp_option logs_options[] = {
-    {"follow", 'f', NULL, 0, "Go on with what is added, until Ctrl-C", 0},
-    {"lines", KEY_LINES, "N", 0, "The last N lines (default: 100)", 0},
+    {"follow", 'f', NULL, 0, "Follow the log, until Ctrl-C", 0},
+    {"lines", KEY_LINES, "N", 0, "Number of lines from the end (default: 100)", 0},
     CMD_OPTIONS_END};
 
 static void take_logs(void *to, int key, char *arg) {
@@ -196,13 +197,12 @@ static int run_logs(const cmd_command *self, int argc, char **argv) {
     return code;
 }
 
-const cmd_command cmd_logs = {
-    .name = "logs",
-    .group = CMD_BACKGROUND,
-    .args = "NAME",
-    .summary = "Show the log of what runs, or ran, in the background",
-    .doc =
-        "A line is the time in UTC, the level, who speaks, and what; with --json an object each.",
-    .options = logs_options,
-    .take = take_logs,
-    .run = run_logs};
+const cmd_command cmd_logs = {.name = "logs",
+                              .group = CMD_BACKGROUND,
+                              .args = "NAME",
+                              .summary = "Show the log of a process in the background",
+                              .doc = "A line has the time (UTC), the level, the process and the "
+                                     "message. With --json each line is an object.",
+                              .options = logs_options,
+                              .take = take_logs,
+                              .run = run_logs};

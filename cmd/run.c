@@ -4,28 +4,21 @@
 #include "text.h"
 #include "view/server.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum {
-    KEY_DAEMON = 0x100,
-    KEY_DEVICE,
-    KEY_MEMORY,
-    KEY_LISTEN,
-    KEY_METRICS,
-    KEY_BEACON,
-    KEY_ONCE,
-    TOKEN_SECONDS = 3600
-};
+enum { KEY_DAEMON = 0x100, KEY_DEVICE, KEY_MEMORY, KEY_LISTEN, KEY_METRICS, KEY_BEACON, KEY_ONCE };
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
         "daemon", KEY_DAEMON, "NAME", OPTION_ARG_OPTIONAL,                                         \
-            "Run in the background once all is well; 'shoal stop' ends it. NAME tells several of " \
-            "one "                                                                                 \
-            "user apart",                                                                          \
+            "Run in the background; return once it works. NAME distinguishes several processes "   \
+            "of one user",                                                                         \
             0                                                                                      \
     }
 
@@ -46,6 +39,15 @@ static void tell(const char *event, const char *key, const char *value, const ch
     putchar('\n');
 }
 
+/* Each link takes some, and so do connections that come to nothing. */
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        fprintf(stderr, "shoal: the limit of descriptors stays as it is: %s\n", strerror(errno));
+}
+
 /* ---- hub ---- */
 
 typedef struct hub_input {
@@ -60,13 +62,13 @@ typedef struct hub_input {
 static const struct argp_option hub_options[] = {
     {"address", 'a', "ADDRESS", 0, "Where to listen (default: SHOAL_HUB, else shm:hub)", 0},
     {"listen", KEY_LISTEN, "HOST:PORT", 0,
-     "Let other machines in, too, at this interface: encrypted, and only who has enrolled", 0},
+     "Also accept other machines at this address: encrypted, enrolled users only", 0},
     {"metrics", KEY_METRICS, "ADDRESS:PORT", OPTION_ARG_OPTIONAL,
      "Serve metrics for Prometheus at http://ADDRESS:PORT/metrics (default: " VIEW_DEFAULT_ADDRESS
-     "). Whoever can reach the address can read them",
+     "). Anyone who can reach the address can read them",
      0},
     {"beacon", KEY_BEACON, "PORT", 0,
-     "With --listen: the UDP port at which it announces itself on that network, or off (default: "
+     "With --listen: the UDP port for announcements on that network, or off (default: "
      "SHOAL_BEACON, else 7400)",
      0},
     DAEMON_OPTION,
@@ -103,20 +105,15 @@ static bool start_metrics(hub_input *in, const char *addresses) {
     const char *address = view_server_address(in->server);
     tell("metrics", "address", address, "hub: metrics at http://%s/metrics", address);
     if (view_address_check(in->metrics, &open) && open && !cmd_json)
-        puts("hub: the metrics are open to whoever reaches that address, and not encrypted");
+        puts("hub: the metrics are not encrypted, and open to anyone who can reach that address");
     return true;
 }
 
 static void hub_ready(void *context, const char *addresses) {
     hub_input *in = context;
-    char *token = NULL;
     tell("listening", "address", addresses, "hub: listening at %s", addresses);
-    if (in->options.listen) {
-        if (cmd_try(shoal_invite(TOKEN_SECONDS, SHOAL_ROLE_BOTH, &token)) == CMD_OK)
-            tell("token", "token", token,
-                 "hub: on another machine, within the hour:  shoal join %s", token);
-        free(token);
-    }
+    if (in->options.listen && !cmd_json)
+        puts("hub: `shoal invite` prints a token, which enrols a user of another machine");
     if (in->metrics != NULL && !start_metrics(in, addresses)) {
         in->failed = true;
         cmd_stop = SIGTERM;
@@ -132,11 +129,12 @@ static int run_hub(const cmd_command *self, int argc, char **argv) {
     in.options.context = &in;
     cmd_parse(self, argc, argv, &in);
     if (in.options.beacon != NULL && in.options.listen == NULL)
-        cmd_usage("--beacon: without --listen there is nothing to announce");
+        cmd_usage("--beacon: there is nothing to announce without --listen");
     in.options.address = cmd_hub_address(in.options.address);
     daemon_identify(self->name, in.name, id);
     if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
+    raise_descriptors();
     int code = cmd_try(shoal_hub_run(&in.options));
     view_server_stop(&in.server);
     daemon_end();
@@ -148,9 +146,8 @@ static int run_hub(const cmd_command *self, int argc, char **argv) {
 const cmd_command cmd_hub = {
     .name = "hub",
     .summary = "Run the hub of a pool",
-    .doc =
-        "A pool has one hub; workers and clients connect to it. It ends on SIGINT or SIGTERM, or "
-        "in the background by 'shoal stop'.",
+    .doc = "A pool has one hub, to which workers and clients connect. It stops on SIGINT or "
+           "SIGTERM, and in the background by 'shoal stop'.",
     .options = hub_options,
     .take = take_hub,
     .run = run_hub};
@@ -163,20 +160,22 @@ static const struct argp_option worker_options[] = {
      "that "
      "announces itself on the network)",
      0},
-    {"name", 'n', "NAME", 0, "Name in tables and messages (default: the hub gives one)", 0},
-    {"backend", 'b', "BACKEND", 0, "What drives the device (default: cpu)", 0},
-    {"device", KEY_DEVICE, "I", 0, "Which of the backend's devices (default: 0)", 0},
+    {"name", 'n', "NAME", 0, "Name in tables and messages (default: assigned by the hub)", 0},
+    {"backend", 'b', "BACKEND", 0, "Backend of the device (default: cpu)", 0},
+    {"device", KEY_DEVICE, "I", 0, "Number of the backend's device (default: 0)", 0},
     {"threads", 't', "N", 0, "Compute threads (default: all cores)", 0},
-    {"weight", 'w', "W", 0, "Share of the work where no shares are given (default: 1)", 0},
+    {"weight", 'w', "W", 0, "Relative share of the work, unless shares are given (default: 1)", 0},
     {"memory", KEY_MEMORY, "SIZE", 0,
-     "Most memory for values, as 8G (default: three quarters of the machine's)", 0},
+     "Memory limit for values, such as 8G (default: three quarters of the machine's)", 0},
     {"listen", KEY_LISTEN, "HOST", 0,
-     "Where others reach this worker when the hub is on another machine (default: SHOAL_LISTEN)",
+     "The address at which others reach this worker, if the hub is on another machine (default: "
+     "SHOAL_LISTEN)",
      0},
     {"beacon", KEY_BEACON, "PORT", 0,
      "The UDP port at which hubs announce themselves, or off (default: SHOAL_BEACON, else 7400)",
      0},
-    {"once", KEY_ONCE, NULL, 0, "End when the hub is gone, rather than wait for it to be back", 0},
+    {"once", KEY_ONCE, NULL, 0, "Stop when the hub is gone, instead of waiting for it to return",
+     0},
     DAEMON_OPTION,
     CMD_OPTIONS_END};
 
@@ -227,6 +226,7 @@ static int run_worker(const cmd_command *self, int argc, char **argv) {
     if (in.background) daemon_identify(self->name, in.name ? in.name : in.options.name, id);
     if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
+    raise_descriptors();
     int code = cmd_try(shoal_worker_run(&in.options));
     daemon_end();
     if (code == CMD_OK && !in.background) tell("ended", NULL, NULL, "worker: ended");
@@ -235,10 +235,9 @@ static int run_worker(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_worker = {
     .name = "worker",
-    .summary = "Run a worker: lends one device to a pool",
-    .doc =
-        "It ends on SIGINT or SIGTERM, or in the background by 'shoal stop'. When the hub is gone "
-        "it joins again once it is back. Start one per device.",
+    .summary = "Run a worker, which lends a device to a pool",
+    .doc = "It stops on SIGINT or SIGTERM, and in the background by 'shoal stop'. If the hub goes "
+           "away, the worker reconnects once it is back. Start one worker per device.",
     .options = worker_options,
     .take = take_worker,
     .run = run_worker};

@@ -97,7 +97,7 @@ static void tell_relayed(const cJSON *rows) {
         printf("%s%s", before, cJSON_GetStringValue(cJSON_GetObjectItem(row, "worker")));
         before = ", ";
     }
-    if (*before) printf(": data comes by way of the hub, which is slower; see: shoal doctor\n");
+    if (*before) printf(": data goes through the hub, which is slower; see: shoal doctor\n");
 }
 
 static void print_text(const shoal_pool_status *status, cJSON *rows) {
@@ -107,9 +107,9 @@ static void print_text(const shoal_pool_status *status, cJSON *rows) {
            text_count((int64_t)status->values, values), text_bytes(status->bytes, bytes),
            status->sessions, status->sessions == 1 ? "" : "s");
     if (status->losses)
-        printf("%llu worker%s left; %llu program%s run again for that\n",
-               (unsigned long long)status->losses, status->losses == 1 ? "" : "s",
-               (unsigned long long)status->reruns, status->reruns == 1 ? " was" : "s were");
+        printf("%llu worker%s lost; %llu program%s run again\n", (unsigned long long)status->losses,
+               status->losses == 1 ? "" : "s", (unsigned long long)status->reruns,
+               status->reruns == 1 ? " was" : "s were");
     tell_relayed(rows);
     if (cJSON_GetArraySize(rows) == 0)
         printf("no workers yet; start one with: shoal worker --hub %s\n", status->address);
@@ -136,7 +136,7 @@ static int run(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_status = {.name = "status",
                                 .group = CMD_SEE,
-                                .summary = "Show a pool's workers and what they hold",
+                                .summary = "Show the workers of a pool, and what they hold",
                                 .options = options,
                                 .take = take,
                                 .run = run};

@@ -16,7 +16,7 @@ typedef struct input {
 } input;
 
 static const struct argp_option options[] = {
-    {"all", KEY_ALL, NULL, 0, "Everything that this user has in the background here", 0},
+    {"all", KEY_ALL, NULL, 0, "Stop all processes of this user in the background", 0},
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
@@ -31,12 +31,11 @@ static int end_one(const cmd_running *daemon) {
     const struct timespec pause = {.tv_nsec = 20000000};
     double deadline = cmd_now() + STOP_SECONDS;
     if (kill(daemon->pid, SIGTERM) != 0 && errno != ESRCH)
-        return cmd_fail("ending %s, process %ld: %s", daemon->id, (long)daemon->pid,
+        return cmd_fail("stopping %s, process %ld: %s", daemon->id, (long)daemon->pid,
                         strerror(errno));
     while (running_alive(daemon)) {
         if (cmd_now() > deadline)
-            return cmd_fail("%s, process %ld, has not ended within %d s; 'kill -9 %ld' ends it "
-                            "without ado",
+            return cmd_fail("%s, process %ld, did not stop within %d s; 'kill -9 %ld' forces it",
                             daemon->id, (long)daemon->pid, STOP_SECONDS, (long)daemon->pid);
         nanosleep(&pause, NULL);
     }
@@ -85,9 +84,8 @@ const cmd_command cmd_stop_daemons = {
     .name = "stop",
     .group = CMD_BACKGROUND,
     .args = "[NAME...]",
-    .summary = "End hubs and workers that run in the background",
-    .doc = "NAME is hub, worker, or one like worker-left: what --daemon printed, and 'shoal ps' "
-           "lists.",
+    .summary = "Stop hubs and workers in the background",
+    .doc = "NAME is hub, worker, or a name such as worker-left; 'shoal ps' lists them.",
     .options = options,
     .take = take,
     .run = run};

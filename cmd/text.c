@@ -158,6 +158,13 @@ int text_json_line(cJSON *json) {
     return code;
 }
 
+int text_list(cJSON *rows, int code, const char *none) {
+    if (code == CMD_OK && cmd_json) return text_json(rows);
+    if (code == CMD_OK && !cJSON_GetArraySize(rows)) puts(none);
+    cJSON_Delete(rows);
+    return code;
+}
+
 int text_json_pair(const char *key, const char *value) {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, key, value);

@@ -36,6 +36,9 @@ int text_json(cJSON *json);
 /* The same on one line: for what comes bit by bit. */
 int text_json_line(cJSON *json);
 /* An object with one string. */
+/* Ends a list: rows, which it frees, as JSON with --json; else says what there is when there are
+ * none. code: of making it; returned, but for what printing comes to. */
+int text_list(cJSON *rows, int code, const char *none);
 int text_json_pair(const char *key, const char *value);
 
 #endif

@@ -23,11 +23,12 @@ typedef struct input {
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
-    {"output", 'o', "FILE", 0, "The picture, .svg or .png (default: timeline.svg)", 0},
+    {"output", 'o', "FILE", 0, "The file to write, .svg or .png (default: timeline.svg)", 0},
     OUTPUT_OPTION_FORCE,
-    {"width", KEY_WIDTH, "PIXELS", 0, "Its width (default: 1200)", 0},
-    {"scale", KEY_SCALE, "N", 0, "Pixels of a PNG for each of these (default: 2)", 0},
-    {"quiet", 'q', NULL, 0, "Do not tell how far it is", 0},
+    {"width", KEY_WIDTH, "PIXELS", 0, "Width of the picture (default: 1200)", 0},
+    {"scale", KEY_SCALE, "N", 0,
+     "Resolution of a PNG: its pixels per pixel of --width (default: 2)", 0},
+    {"quiet", 'q', NULL, 0, "Print no progress", 0},
     CMD_OPTIONS_END};
 
 static void take(void *to, int key, char *arg) {
@@ -122,11 +123,11 @@ static int run(const cmd_command *self, int argc, char **argv) {
         cmd_usage("--output '%s': must end in .svg or .png", in.output);
     if (in.scale > 8) cmd_usage("--scale '%g': at most 8", in.scale);
     if (in.scale > 0 && ends_in(in.output, ".svg"))
-        cmd_usage("--scale is for a PNG; an SVG has no pixels");
+        cmd_usage("--scale is for a PNG; an SVG has no resolution");
     if (in.scale <= 0) in.scale = 2;
     bool number = in.what == NULL || is_number(in.what);
     if (!number && (in.hub != NULL || in.quiet))
-        cmd_usage("--%s is for what is recorded now, not for the file %s",
+        cmd_usage("--%s only applies to a live recording, not to the file %s",
                   in.hub != NULL ? "hub" : "quiet", in.what);
     if (output_check(in.output, in.force) != CMD_OK) return CMD_FAILED;
     double seconds = in.what != NULL && number ? record_seconds(in.what) : 2;
@@ -151,8 +152,8 @@ const cmd_command cmd_timeline = {
     .name = "timeline",
     .group = CMD_SEE,
     .args = "[FILE|SECONDS]",
-    .summary = "Draw who did what when, from a trace or from now on",
-    .doc = "FILE is what `shoal trace -o` wrote; a number records so many seconds (default: 2).",
+    .summary = "Draw what a pool does as a timeline, from a trace or live",
+    .doc = "FILE was written by `shoal trace -o`; a number is the time to record (default: 2).",
     .options = options,
     .take = take,
     .run = run};

@@ -21,10 +21,11 @@ typedef struct input {
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
-    {"interval", 'i', "SECONDS", 0, "Time between two looks (default: 1)", 0},
+    {"interval", 'i', "SECONDS", 0, "Time between updates (default: 1)", 0},
     {"smooth", KEY_SMOOTH, "PART", 0,
-     "Let rates follow by a part of each change, above 0 and up to 1 (default: 1)", 0},
-    {"count", KEY_COUNT, "N", 0, "Print N pictures, as text, and end", 0},
+     "Smooth the rates: the weight of the newest, above 0 and up to 1 (default: 1, not smoothed)",
+     0},
+    {"count", KEY_COUNT, "N", 0, "Print N tables as text, then quit", 0},
     CMD_OPTION_WIDE,
     CMD_OPTIONS_END};
 
@@ -133,7 +134,7 @@ static int run_screen(watch *w, const input *in) {
     /* Not initscr, which ends the process when it does not know the terminal. */
     SCREEN *screen = newterm(NULL, stdout, stdin);
     if (screen == NULL)
-        return cmd_fail("the terminal '%s' is not known here; --count N prints text",
+        return cmd_fail("unknown terminal type '%s'; --count N prints text",
                         getenv("TERM") != NULL ? getenv("TERM") : "");
     cbreak();
     noecho();
@@ -157,11 +158,10 @@ static int run(const cmd_command *self, int argc, char **argv) {
     input in = {.interval = 1, .smooth = 1};
     cmd_parse(self, argc, argv, &in);
     watch w = {.address = cmd_hub_address(in.hub), .smooth.part = in.smooth};
-    if (in.smooth > 1) cmd_usage("--smooth '%g': at most 1", in.smooth);
+    if (in.smooth > 1) cmd_usage("--smooth '%g': must be above 0 and at most 1", in.smooth);
     if (in.interval > 3600) cmd_usage("--interval '%g': at most 3600 seconds", in.interval);
     cmd_catch_signals();
-    if (cmd_json && in.smooth < 1)
-        cmd_usage("--smooth: JSON tells sums, from which no rates are made");
+    if (cmd_json && in.smooth < 1) cmd_usage("--smooth: JSON contains sums, not rates");
     bool screen = in.count == 0 && !cmd_json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
     /* What is wrong at first is told as by every other command. */
     int code = look(&w) ? CMD_OK : cmd_fail("%s", w.trouble);
@@ -173,10 +173,10 @@ static int run(const cmd_command *self, int argc, char **argv) {
 const cmd_command cmd_top = {
     .name = "top",
     .group = CMD_SEE,
-    .summary = "Watch a pool: workers, operations, bytes, memory",
-    .doc = "On a terminal a screen, until q; elsewhere, and with --count, one picture after "
-           "another. A "
-           "hub that is gone is looked for until it is back. With --json a line for each look.",
+    .summary = "Show a pool live: workers, operations, bytes, memory",
+    .doc = "On a terminal this is a screen; q quits. Otherwise, and with --count, it prints one "
+           "table after another. If the hub goes away, it reconnects once the hub is back. With "
+           "--json, each update is a line.",
     .options = options,
     .take = take,
     .run = run};

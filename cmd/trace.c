@@ -19,10 +19,10 @@ typedef struct input {
 
 static const struct argp_option options[] = {
     {"hub", 'H', "ADDRESS", 0, "The pool's hub (default: SHOAL_HUB, else shm:hub)", 0},
-    {"output", 'o', "FILE", 0, "Write every event, in Chrome's trace format", 0},
+    {"output", 'o', "FILE", 0, "Write all events to FILE, in Chrome's trace format", 0},
     OUTPUT_OPTION_FORCE,
-    {"events", KEY_EVENTS, "N", 0, "End once N events have come", 0},
-    {"quiet", 'q', NULL, 0, "Do not tell how far it is", 0},
+    {"events", KEY_EVENTS, "N", 0, "Stop after N events", 0},
+    {"quiet", 'q', NULL, 0, "Print no progress", 0},
     CMD_OPTION_WIDE,
     CMD_OPTIONS_END};
 
@@ -116,7 +116,8 @@ static int print_text(const view_record *record, cJSON *lanes, cJSON *operations
     printf("%s: %s events", text_seconds(record->seconds, seconds),
            text_count((int64_t)record->n_spans, events));
     if (record->lost > 0)
-        printf(", and %s that came too fast", text_count((int64_t)record->lost, lost));
+        printf(", and %s that were lost because they came too fast",
+               text_count((int64_t)record->lost, lost));
     if (record->doubt > 0) printf("; clocks agree within %s", text_seconds(record->doubt, seconds));
     fputs("\n\n", stdout);
     text_table(lanes, lane_columns, sizeof lane_columns / sizeof *lane_columns);
@@ -160,13 +161,12 @@ static int run(const cmd_command *self, int argc, char **argv) {
     return code;
 }
 
-const cmd_command cmd_trace = {
-    .name = "trace",
-    .group = CMD_SEE,
-    .args = "[SECONDS]",
-    .summary = "Record what a pool does, for some seconds (default: 2)",
-    .doc = "Prints what each worker did and what took the time; -o writes every event. Ctrl-C ends "
-           "it early and keeps what there is.",
-    .options = options,
-    .take = take,
-    .run = run};
+const cmd_command cmd_trace = {.name = "trace",
+                               .group = CMD_SEE,
+                               .args = "[SECONDS]",
+                               .summary = "Record what a pool does, for some seconds (default: 2)",
+                               .doc = "Prints what each worker did, and which operations took the "
+                                      "time. Ctrl-C stops early and keeps what was recorded.",
+                               .options = options,
+                               .take = take,
+                               .run = run};

@@ -10,19 +10,22 @@ import functools
 import gzip
 import importlib.util
 import pathlib
+from typing import Any
 
 import numpy as np
+import numpy.typing
 import run
 import shoal
 from shoal import nn, optim
 
+Array = numpy.typing.NDArray[Any]
 PLACES = ["/usr/lib/python3/dist-packages/sklearn"]
 
 
-def digits():
+def digits() -> tuple[Array, Array]:
     """(images of [0, 1], labels), in an order of their own."""
     found = importlib.util.find_spec("sklearn")
-    places = list(found.submodule_search_locations) if found else []
+    places = list(found.submodule_search_locations or ()) if found else []
     for place in places + PLACES:
         path = pathlib.Path(place) / "datasets" / "data" / "digits.csv.gz"
         if path.is_file():
@@ -32,11 +35,11 @@ def digits():
     run.fail("the digits are not here; pip install scikit-learn, which ships them")
 
 
-def perceptron():
+def perceptron() -> nn.Module:
     return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10))
 
 
-def convolutional():
+def convolutional() -> nn.Module:
     return nn.Sequential(
         nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(),
         nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
@@ -46,8 +49,8 @@ def convolutional():
 MODELS = {"mlp": (perceptron, 5e-3, 1500), "conv": (convolutional, 3e-3, 600)}
 
 
-def main():
-    parser = run.options(__doc__.split("\n")[0], None, "runs/digits")
+def main() -> run.Run:
+    parser = run.options(__doc__, None, "runs/digits")
     parser.add_argument("--model", choices=MODELS, default="mlp")
     parser.add_argument("--batch", type=int, default=64)
     args = parser.parse_args()
@@ -66,19 +69,19 @@ def main():
     per_epoch = len(train) // args.batch
 
     @functools.lru_cache(1)
-    def epoch(number):
+    def epoch(number: int) -> Array:
         return np.random.default_rng((args.seed, number)).permutation(train)
 
-    def batch(step):
+    def batch(step: int) -> tuple[Array, Array]:
         # The step decides the batch, so that a run that goes on sees what it would have seen.
         number, at = divmod(step, per_epoch)
         chosen = epoch(number)[at * args.batch:(at + 1) * args.batch]
         return images[chosen], labels[chosen]
 
-    def loss(x, y):
+    def loss(x: shoal.Tensor, y: shoal.Tensor) -> shoal.Tensor:
         return nn.functional.cross_entropy(model(x), y)
 
-    def check():
+    def check() -> tuple[str, float]:
         return "unseen right", (model(tests[0]).argmax(1) == tests[1]).float().mean().item()
 
     if not 1 <= args.batch <= len(train):

@@ -9,11 +9,16 @@ Without --text it reads the Jargon File, which is in the public domain, from Deb
 """
 import gzip
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing
 import run
 import shoal
-from shoal import nn, optim
+from shoal import Tensor, nn, optim
+
+Array = numpy.typing.NDArray[Any]
 
 JARGON = pathlib.Path("/usr/share/doc/jargon-text/jargon.txt.gz")
 LONGEST = 1_000_000
@@ -22,7 +27,7 @@ LONGEST = 1_000_000
 class Block(nn.Module):
     """Attention, then a perceptron, each added to what comes in."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.before = nn.LayerNorm(width)
@@ -32,18 +37,19 @@ class Block(nn.Module):
         self.perceptron = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
                                         nn.Linear(4 * width, width))
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
                    for part in self.attention(self.before(x)).chunk(3, -1))
         seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.join(seen.transpose(1, 2).flatten(2))
-        return x + self.perceptron(self.between(x))
+        made: Tensor = x + self.perceptron(self.between(x))
+        return made
 
 
 class GPT(nn.Module):
     """Gives the logits of the next character at each place (Radford et al., 2019, made small)."""
 
-    def __init__(self, vocabulary, length, width, layers, heads):
+    def __init__(self, vocabulary: int, length: int, width: int, layers: int, heads: int) -> None:
         super().__init__()
         self.length = length
         self.characters = nn.Embedding(vocabulary, width)
@@ -54,17 +60,18 @@ class GPT(nn.Module):
         self.apply(self.start)
 
     @staticmethod
-    def start(module):
+    def start(module: nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 
-    def forward(self, text):
+    def forward(self, text: Tensor) -> Tensor:
         x = self.characters(text) + self.places.weight[:text.shape[1]]
-        return self.head(self.norm(self.blocks(x)))
+        logits: Tensor = self.head(self.norm(self.blocks(x)))
+        return logits
 
-    def write(self, text, count, temperature=0.8):
+    def write(self, text: Sequence[int], count: int, temperature: float = 0.8) -> list[int]:
         """Goes on from a row of characters. It always looks at as many places: one program."""
         text = list(text)
         self.eval()
@@ -78,7 +85,7 @@ class GPT(nn.Module):
         return text
 
 
-def corpus(path):
+def corpus(path: pathlib.Path | None) -> tuple[Array, Array]:
     """The text, at most 1 MB of it, as numbers; and the characters they stand for."""
     if path is None and not JARGON.is_file():
         run.fail("there is no text; apt-get install jargon-text, or give --text FILE")
@@ -96,8 +103,8 @@ def corpus(path):
     return numbers, kept
 
 
-def main():
-    parser = run.options(__doc__.split("\n")[0], 3000, "runs/gpt")
+def main() -> None:
+    parser = run.options(__doc__, 3000, "runs/gpt")
     parser.add_argument("--text", type=pathlib.Path, help="a text (the Jargon File)")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
@@ -118,26 +125,26 @@ def main():
     schedule = optim.lr_scheduler.WarmupCosineLR(optimizer, args.steps // 20, args.steps,
                                                  args.lr / 10)
 
-    def loss(x, y):
+    def loss(x: Tensor, y: Tensor) -> Tensor:
         return nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
-    def windows(part, generator):
+    def windows(part: Array, generator: np.random.Generator) -> tuple[Array, Array]:
         starts = generator.integers(0, len(part) - args.length - 1, args.batch)
         found = part[starts[:, None] + np.arange(args.length + 1)]
         return found[:, :-1], found[:, 1:]
 
-    def batch(step):
+    def batch(step: int) -> tuple[Array, Array]:
         # The step decides the batch, so that a run that goes on sees what it would have seen.
         return windows(train, np.random.default_rng((args.seed, step)))
 
-    def check():
+    def check() -> tuple[str, float]:
         generator = np.random.default_rng(0)
         losses = [loss(*map(shoal.tensor, windows(unseen, generator))).item() for _ in range(10)]
         return "unseen", sum(losses) / 10
 
     run.Run(args, model, optimizer, schedule, batch, loss, check).train()
     if args.write:
-        written = model.write(train[:args.length], args.write)
+        written = model.write(train[:args.length].tolist(), args.write)
         print("".join(characters[i] for i in written[args.length:]))
 
 

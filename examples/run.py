@@ -1,39 +1,43 @@
-"""What the training examples share: where they run, progress, the loss curve, checkpoints.
+"""The common code of the training examples: connecting, progress, the loss curve, checkpoints.
 
-A run lies in a folder: checkpoint.safetensors, losses.csv, checks.csv and, at the end, losses.png. With
---resume it goes on from the checkpoint, to the same numbers as if it had never stopped.
+A run is stored in a folder: checkpoint.safetensors, losses.csv, checks.csv and, at the end, losses.png. With
+--resume it continues from the checkpoint, with the same numbers as if it had never stopped.
 
-What is written costs the same at the end of a run as at its start: tables grow by lines, checkpoints are
-some seconds apart, and the picture is drawn once.
+Writing takes no longer at the end of a run than at its start: lines are appended to the tables, checkpoints are
+some seconds apart, and the plot is drawn once.
 """
 import argparse
 import pathlib
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import shoal
+from shoal import nn, optim
 
 
-def options(description, steps, out):
+def options(description: str | None, steps: int | None, out: str) -> argparse.ArgumentParser:
     """The options that every run has."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--steps", type=int, default=steps, help="of the optimizer" + (f" ({steps})" if steps else ""))
+    parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    parser.add_argument("--steps", type=int, default=steps, 
+                        help="number of optimizer steps" + (f" ({steps})" if steps else ""))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(out),
-                        help=f"the folder of the run ({out})")
-    parser.add_argument("--resume", action="store_true", help="go on from the folder's checkpoint")
-    parser.add_argument("--hub", help="a pool (SHOAL_HUB, else inside this process)")
-    parser.add_argument("--workers", type=int, default=0, help="workers inside this process")
+                        help=f"folder for the results ({out})")
+    parser.add_argument("--resume", action="store_true", help="continue from the folder's checkpoint")
+    parser.add_argument("--hub", help="address of a pool (SHOAL_HUB, else inside this process)")
+    parser.add_argument("--workers", type=int, default=0, help="number of workers inside this process")
     parser.add_argument("--spread", action="store_true",
-                        help="divide each batch between the workers")
-    parser.add_argument("--every", type=int, help="steps between reports (a twentieth of all)")
+                        help="split each batch over the workers")
+    parser.add_argument("--every", type=int, help="steps between reports (default: a twentieth of all)")
     parser.add_argument("--save", type=float, default=10, metavar="SECONDS",
-                        help="at least so long between two checkpoints (10)")
+                        help="least time between two checkpoints (10)")
     parser.add_argument("--seed", type=int, default=1)
     return parser
 
 
-def begin(args):
+def begin(args: argparse.Namespace) -> None:
     """Connects to a pool, or makes one."""
     if args.hub:
         shoal.connect(args.hub)
@@ -42,10 +46,10 @@ def begin(args):
     shoal.manual_seed(args.seed)
     slots = [s for s in shoal.status().slots if s.compute]
     print(f"{len(slots)} worker{'s' if len(slots) > 1 else ''}: "
-          + ", ".join(f"{s.worker} ({s.backend}, {s.threads} threads)" for s in slots))
+          + ", ".join(f"{s.worker} ({s.backend}, {s.threads} thread{'s' * (s.threads != 1)})" for s in slots))
 
 
-def spread(args, *tensors):
+def spread(args: argparse.Namespace, *tensors: shoal.Tensor) -> tuple[shoal.Tensor, ...]:
     """Batches, divided between the workers if that is wanted."""
     return tuple(t.place(axis=0) if args.spread else t for t in tensors)
 
@@ -53,7 +57,7 @@ def spread(args, *tensors):
 class Table:
     """A table of steps and values in a file, which grows by lines."""
 
-    def __init__(self, path, name, rows):
+    def __init__(self, path: pathlib.Path, name: str, rows: int) -> None:
         """rows: how many there are to go on from; what stands after them is cut off."""
         head = f"step,{name}\n"
         kept = path.read_text().splitlines(keepends=True)[:1 + rows] if rows else [head]
@@ -62,13 +66,13 @@ class Table:
         path.write_text("".join(kept))
         self.rows, self.file = rows, path.open("a")
 
-    def add(self, first, values, apart=1):
+    def add(self, first: int, values: Sequence[float], apart: int = 1) -> None:
         self.file.writelines(f"{first + i * apart},{v:.9g}\n" for i, v in enumerate(values))
         self.file.flush()
         self.rows += len(values)
 
 
-def draw(out):
+def draw(out: pathlib.Path) -> None:
     """Draws losses and checks into losses.png."""
     try:
         import matplotlib
@@ -97,19 +101,21 @@ class Run:
     batch(step) gives arrays; loss takes them as tensors.
     """
 
-    def __init__(self, args, model, optimizer, schedule, batch, loss, check):
+    def __init__(self, args: argparse.Namespace, model: nn.Module, optimizer: optim.Optimizer,
+                 schedule: optim.lr_scheduler.LRScheduler, batch: Callable[[int], tuple[Any, ...]],
+                 loss: Callable[..., shoal.Tensor], check: Callable[[], tuple[str, float]]) -> None:
         self.args, self.model, self.optimizer, self.schedule = args, model, optimizer, schedule
         self.batch, self.loss, self.check = batch, loss, check
-        self.learn = shoal.compile(self.learn, replay=True)
+        self.learn: Callable[..., shoal.Tensor] = shoal.compile(self.one_step, replay=True)
         self.every = args.every or max(args.steps // 20, 1)
         self.path = args.out / "checkpoint.safetensors"
         args.out.mkdir(parents=True, exist_ok=True)
-        self.step, self.saved, self.name = 0, -np.inf, None
+        self.step, self.saved = 0, -np.inf
         rows = self.load() if args.resume else [0, 0]
         self.losses = Table(args.out / "losses.csv", "loss", rows[0])
         self.checks = Table(args.out / "checks.csv", self.evaluated()[0], rows[1])
 
-    def load(self):
+    def load(self) -> list[int]:
         """Goes on from the checkpoint; how many rows the tables had."""
         state = shoal.load(self.path)
         self.model.load_state_dict(state["model"])
@@ -118,16 +124,17 @@ class Run:
         shoal.set_rng_state(state["random"])
         self.step = state["step"]
         print(f"resumed at step {self.step}")
-        return state["rows"]
+        rows: list[int] = state["rows"]
+        return rows
 
-    def save(self):
+    def save(self) -> None:
         """Writes a checkpoint: of one size, however long the run is."""
         shoal.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                     "schedule": self.schedule.state_dict(), "random": shoal.get_rng_state(),
                     "step": self.step, "rows": [self.losses.rows, self.checks.rows]}, self.path)
         self.saved = time.monotonic()
 
-    def learn(self, *batch):
+    def one_step(self, *batch: shoal.Tensor) -> shoal.Tensor:
         """One step; its loss. Recorded once, then replayed."""
         self.optimizer.zero_grad()
         loss = self.loss(*spread(self.args, *batch))
@@ -137,15 +144,16 @@ class Run:
         self.schedule.step()
         return loss
 
-    def evaluated(self):
+    def evaluated(self) -> tuple[str, float]:
         """(name, value) of the check."""
         self.model.eval()
         with shoal.no_grad():
             return self.check()
 
-    def train(self):
+    def train(self) -> float | None:
         """Runs to the last step; returns the last check."""
-        args, waiting, value = self.args, [], None
+        args, value = self.args, None
+        waiting: list[shoal.Tensor] = []
         before, since = self.step, time.monotonic()
         began, first = since, self.step
         while self.step < args.steps:
@@ -174,6 +182,6 @@ class Run:
         return value
 
 
-def fail(text):
+def fail(text: str) -> NoReturn:
     """Ends the program with a message."""
     sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {text}")

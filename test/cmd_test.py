@@ -110,10 +110,10 @@ def test_unknown_commands():
     (["version", "extra"], "version takes no argument 'extra'; see 'shoal version --help'"),
     (["matmul"], "matmul needs two files, A and B; see 'shoal matmul --help'"),
     (["explain", "a.npy"], "explain needs two files, A and B; see 'shoal explain --help'"),
-    (["matmul", "a.npy", "b.npy", "c.npy"], "a third file, 'c.npy'; a product has two: A and B"),
+    (["matmul", "a.npy", "b.npy", "c.npy"], "there is a third file, 'c.npy'; a product has two, A and B"),
     (["matmul", "a.npy", "b.npy"], "matmul needs a file to write: -o FILE"),
     (["matmul", "a", "b", "-o", "c", "--hub", "shm:x", "--workers", "2"],
-     "--hub and --workers: a pool has a hub, or lives in this process; give one"),
+     "--hub and --workers exclude each other: a pool has a hub, or is in this process"),
     (["matmul", "a", "b", "--dtype", "int8"],
      "--dtype 'int8': must be float16, bfloat16, float32 or float64"),
     (["matmul", "a", "b", "--dtype", "foo"],
@@ -139,7 +139,7 @@ def test_usage_errors(args, message):
 @pytest.mark.parametrize("text", ["8Q", "foo", "", "0", "-1", "1e30", "8GiBs", "nan", "inf", "G"])
 def test_bad_sizes(text):
     assert error("worker", "--memory", text) == \
-        f"--memory '{text}': must be a size like 8G, 512M or 1.5GiB"
+        f"--memory '{text}': must be a size such as 8G, 512M or 1.5GiB"
 
 
 @pytest.mark.parametrize("text, message", [
@@ -152,8 +152,8 @@ def test_bad_sizes(text):
     ("1,inf", "share 2, 'inf', must be a number of 0 or more"),
     ("50%%,50%", "share 1, '50%%', must be a number of 0 or more"),
     ("1 2", "share 1, '1 2', must be a number of 0 or more"),
-    ("1e308,1e308", "the shares add up to no finite number"),
-    ("0,0", "the shares are all 0; at least one must be above it"),
+    ("1e308,1e308", "the sum of the shares is not finite"),
+    ("0,0", "all shares are 0; at least one must be positive"),
     ("50%,50", "1 of 2 shares have a percent sign; all or none must"),
     ("50%,30%,10%", "the percentages add up to 90, not to 100"),
 ])
@@ -164,13 +164,13 @@ def test_bad_shares(text, message):
 @pytest.mark.parametrize("text", ["foo", "", "0x2", "2x", "x2", "2x-1", "2x2x2", "99999x1", "row"])
 def test_bad_splits(text):
     assert error("matmul", "a", "b", f"--split={text}") == \
-        f"--split '{text}': must be rows, columns, inner, or a grid like 2x3"
+        f"--split '{text}': must be rows, columns, inner, or a grid such as 2x3"
 
 
 @pytest.mark.parametrize("text", ["1", "5:2", "a:b", ":3", "3:", "-1:4", "1:2:3", "9" * 30 + ":1"])
 def test_bad_row_ranges(text):
     assert error("matmul", "a", "b", f"--rows-b={text}") == \
-        f"--rows-b '{text}': must be FIRST:LAST with 0 <= FIRST <= LAST, as 0:4096"
+        f"--rows-b '{text}': must be FIRST:LAST with 0 <= FIRST <= LAST, such as 0:4096"
 
 
 # ---- what needs files ----
@@ -188,14 +188,14 @@ def test_files_that_are_not_there_or_no_matrices(files, tmp_path):
     assert fails(a, files("vector")) == \
         f"{files('vector')}: has 1 dimension; a product needs matrices, which have 2"
     assert fails(files("whole"), b) == \
-        f"{files('whole')}: its elements are int64; a product needs floating ones"
+        f"{files('whole')}: its elements are int64; a product needs floating-point elements"
     assert fails(a, files("bt")) == (
         f"{a} is 700 x 60 and {files('bt')} is 90 x 60: the 60 columns of the first must be as "
         "many as the 90 rows of the second; --transpose-b makes them so")
     assert fails(a, files("bt"), "--transpose-b", "--rows-b", "0:91") == \
-        f"{files('bt')}: rows 0:91 are asked for, but it has 90 rows"
+        f"{files('bt')}: rows 0:91 were requested, but it has 90 rows"
     assert fails(a, files("wide")) == (
-        f"{a} is float32 and {files('wide')} is float64: say with --dtype in which to compute")
+        f"{a} is float32 and {files('wide')} is float64: give the type to compute in with --dtype")
 
 
 def test_output_is_not_overwritten_and_leaves_nothing_behind(files, tmp_path):
@@ -203,9 +203,9 @@ def test_output_is_not_overwritten_and_leaves_nothing_behind(files, tmp_path):
     c.write_text("precious")
     before = sorted(tmp_path.iterdir())
     assert error("matmul", a, b, "-o", c, code=1) == \
-        f"{c}: is there already; --force overwrites it"
+        f"{c}: exists already; --force overwrites it"
     assert c.read_text() == "precious"
-    assert error("matmul", a, b, "-o", tmp_path, code=1) == f"{tmp_path}: is not a plain file"
+    assert error("matmul", a, b, "-o", tmp_path, code=1) == f"{tmp_path}: is not a regular file"
     assert error("matmul", a, b, "-o", tmp_path / "no" / "c.npy", code=1) == \
         f"writing {tmp_path}/no/c.npy: No such file or directory"
     assert sorted(tmp_path.iterdir()) == before

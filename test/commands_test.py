@@ -110,16 +110,16 @@ def test_ps_logs_and_stop(home):
     (["explain", "a", "b", "--check"], "unrecognized option '--check'"),
     (["matmul", "a", "b", "--run"], "unrecognized option '--run'"),
     (["matmul", "a", "b", "-o", "c.npy", "--quiet", "--wide"], "--wide: --quiet prints no table"),
-    (["hub", "--beacon", "7400"], "--beacon: without --listen"),
-    (["timeline", "t.json", "--hub", "shm:x"], "--hub is for what is recorded now"),
-    (["timeline", "t.json", "-q"], "--quiet is for what is recorded now"),
+    (["hub", "--beacon", "7400"], "--beacon: there is nothing to announce"),
+    (["timeline", "t.json", "--hub", "shm:x"], "--hub only applies to a live recording"),
+    (["timeline", "t.json", "-q"], "--quiet only applies to a live recording"),
     (["timeline", "1", "-o", "t.svg", "--scale", "2"], "--scale is for a PNG"),
     (["trace", "1", "--force"], "there is no --output to overwrite"),
-    (["status", "--json", "--wide"], "JSON has every column"),
-    (["top", "--json", "--smooth", "0.5"], "--smooth: JSON tells sums"),
-    (["completion", "bash", "--json"], "a shell reads no JSON"),
+    (["status", "--json", "--wide"], "JSON always has all columns"),
+    (["top", "--json", "--smooth", "0.5"], "--smooth: JSON contains sums"),
+    (["completion", "bash", "--json"], "shells do not read JSON"),
     (["completion", "tcsh"], "must be bash, zsh or fish"),
-    (["help", "--json", "matmul"], "of all commands"),
+    (["help", "--json", "matmul"], "covers all commands"),
 ])
 def test_what_would_do_nothing_is_an_error(args, why):
     assert why in run(SHOAL, *args, code=2)
@@ -137,11 +137,11 @@ def test_nothing_is_overwritten_unasked(home, tmp_path):
         home.shoal(*words, "-o", path)
         first = path.read_bytes()
         path.write_text("mine")
-        assert home.shoal(*words, "-o", path, code=1) == f"shoal: {path}: is there already; --force overwrites it\n"
+        assert home.shoal(*words, "-o", path, code=1) == f"shoal: {path}: exists already; --force overwrites it\n"
         assert path.read_text() == "mine"
         home.shoal(*words, "-o", path, "--force")
         assert path.read_bytes()[:8] == first[:8]
-    assert "is not a plain file" in home.shoal("trace", "0.1", "--force", "-o", here, code=1)
+    assert "is not a regular file" in home.shoal("trace", "0.1", "--force", "-o", here, code=1)
     assert sorted(p.name for p in here.iterdir()) == ["c.npy", "t.json", "t.svg"]
 
 

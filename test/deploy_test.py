@@ -29,7 +29,7 @@ def test_daemons_start_work_and_end(home):
     hub = home.pid("hub")
     assert out.splitlines() == [
         "hub: listening at shm:hub",
-        f"hub: runs in the background as process {hub}; end it with: shoal stop hub",
+        f"hub: running in the background as process {hub}; stop it with: shoal stop hub",
         f"hub: its log is {home.logs}/hub.log"]
     out = home.shoal("worker", "--name", "left", "--threads", "1", "--daemon")
     left = home.pid("worker-left")
@@ -65,8 +65,8 @@ def test_errors_are_told_before_the_parent_returns(home):
     pid = home.pid("hub")
     # The same again, and another daemon at the same address.
     assert home.shoal("hub", "--daemon", code=1) == (
-        f"shoal: hub runs already, as process {pid}; end it with 'shoal stop hub', or give this "
-        "one a name of its own: --daemon=NAME\n")
+        f"shoal: hub is already running, as process {pid}; stop it with 'shoal stop hub', or give this "
+        "one another name: --daemon=NAME\n")
     message = home.shoal("hub", "--daemon=other", code=1)
     assert message.startswith("shoal: shm:hub: ") and message.count("\n") == 1
     assert home.pid("hub") == pid and alive(pid)
@@ -109,8 +109,8 @@ def test_a_stopped_daemon_is_named(home):
     started = time.monotonic()
     message = home.shoal("stop", "hub", code=1)
     assert 14 < time.monotonic() - started < 25
-    assert message == (f"shoal: hub, process {pid}, has not ended within 15 s; 'kill -9 {pid}' ends "
-                       "it without ado\n")
+    assert message == (f"shoal: hub, process {pid}, did not stop within 15 s; 'kill -9 {pid}' "
+                       "forces it\n")
     os.kill(pid, signal.SIGCONT)
     until(lambda: not alive(pid))
 
@@ -129,7 +129,7 @@ def test_sighup_opens_the_log_anew(home):
     (home.logs / "hub.log").rename(home.logs / "hub.log.2")
     (home.logs / "hub.log").mkdir()
     os.kill(pid, signal.SIGHUP)
-    until(lambda: "cannot be opened anew" in (home.logs / "hub.log.2").read_text())
+    until(lambda: "cannot be reopened" in (home.logs / "hub.log.2").read_text())
     (home.logs / "hub.log").rmdir()
     assert alive(pid)
 
@@ -328,7 +328,7 @@ def test_metrics_are_off_unless_asked_and_local_unless_told(home):
     home.shoal("stop", "--all")
     assert listening(pid) == set()
     out = home.shoal("hub", "--daemon", "--metrics=0.0.0.0:0")
-    assert "hub: the metrics are open to whoever reaches that address, and not encrypted\n" in out
+    assert "hub: the metrics are not encrypted, and open to anyone who can reach that address\n" in out
 
 
 def listening(pid):

@@ -95,14 +95,14 @@ def guest():
 def listen(home):
     """(address, token) of a hub that lets others in."""
     out = home.shoal("hub", "--daemon", "--listen", "127.0.0.1:0")
-    return re.search(r"(tcp://127\.0\.0\.1:\d+)", out)[1], re.search(r"shoal join (\S+)", out)[1]
+    return re.search(r"(tcp://127\.0\.0\.1:\d+)", out)[1], home.shoal("invite").strip()
 
 
 def test_who_has_not_joined(home, guest):
     address, token = listen(home)
     state, _, advice = finding(guest, "hub", "--hub", address)
     assert state == "trouble"
-    assert "'shoal invite' prints a token; here, run 'shoal join TOKEN'" in advice
+    assert "'shoal invite' prints a token; here, run 'shoal join'" in advice
     guest.shoal("join", token)
     assert finding(guest, "hub", "--hub", address, code=0)[0] == "note"
     # The hub is gone: the port refuses.

@@ -91,7 +91,7 @@ def test_the_same_on_a_pool_of_processes(tmp_path):
         report = run("digits", tmp_path / "there", *args, "--hub", pool.address, "--spread")
     finally:
         pool.close()
-    assert report.startswith("3 workers: w1 (cpu, 1 threads), w2")
+    assert report.startswith("3 workers: w1 (cpu, 1 thread), w2")
     assert_same_losses(tmp_path / "here", tmp_path / "there")
 
 

@@ -95,7 +95,7 @@ def cluster():
         for name in WORKERS:
             machine = machines[name]
             out, _ = machine.run("join", machines["hub"].run("invite")[0].strip())
-            assert f"tcp://{HUB}:7400 knows this user now" in out
+            assert f"joined the hub at tcp://{HUB}:7400" in out
             start = time.monotonic()
             machine.worker = machine.start("worker", "--name", name, "--threads", "1")
             assert machine.worker.first == f"worker: {name} joined tcp://{HUB}:7400\n"
@@ -355,7 +355,7 @@ def test_two_that_cannot_reach_each_other(cluster, ask):
             assert n == 3 and seconds < 4
         assert " left" not in hub.log(hub.hub)[before:]
         told = hub.run("status", "--hub", "shm:hub")[0]
-        found = re.search("^(.+): data comes by way of the hub, which is slower; see: shoal doctor$",
+        found = re.search("^(.+): data goes through the hub, which is slower; see: shoal doctor$",
                           told, re.M)
         assert found and {"w1", "w2"} <= set(found[1].split(", ")), told
         told = hub.run("doctor", "--hub", "shm:hub")[0]

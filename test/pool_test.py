@@ -74,6 +74,30 @@ def test_values_go_when_released(three):
     assert status.values <= 3, status
 
 
+def test_failures_at_run_time_name_their_line():
+    """A worker that may have less memory than it says: what fails there is known only when it runs."""
+    p = Pool(0)
+    worker = subprocess.Popen(["prlimit", "--as=2000000000", SHOAL, "worker", "--once", "--hub", p.address,
+                               "--name", "small", "--threads", "1", "--memory", "64GiB"],
+                              stdout=subprocess.DEVNULL)
+    try:
+        p.await_workers(1)
+        x = shoal.tensor(np.ones((40000, 1), np.float32))
+        for _ in range(2):
+            with pytest.raises(shoal.OutOfMemoryError) as caught:
+                product = x @ x.T  # this one
+                (product * 2.0).sum().numpy()
+            line = next(number for number, text in enumerate(
+                pathlib.Path(__file__).read_text(encoding="utf-8").splitlines(), 1)
+                if text.endswith("# this one"))
+            assert f"worker small: dot_general at pool_test.py:{line}: 6400000000 bytes" in str(caught.value)
+        assert (x + x).sum().item() == 80000
+    finally:
+        worker.terminate()
+        worker.wait(10)
+        p.close()
+
+
 def expect_lost(call, within=3.0):
     started = time.monotonic()
     with pytest.raises(shoal.LostError) as caught:

@@ -9,13 +9,14 @@ class Proxy:
     """A TCP proxy with faults: each may be set at any time, for all connections.
 
     drop: what comes is thrown away · delay: seconds · rate: bytes per second · flip: one bit of every
-    chunk is turned over · cut(): ends all connections."""
+    chunk is turned over · cut(): ends all connections. seen: a list to which each direction of each connection is
+    added, as ("near" or "far", its chunks), near being who connects; None."""
 
     def __init__(self, target):
         self.target, self.drop, self.delay, self.rate, self.flip = target, False, 0, 0, False
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.sockets, self.open = [], True
+        self.sockets, self.open, self.seen = [], True, None
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -33,6 +34,9 @@ class Proxy:
 
     def pump(self, one, other):
         free = 0.0  # when the line has carried all that came so far
+        chunks = []
+        if self.seen is not None:
+            self.seen.append(("near" if one.getsockname()[1] == self.port else "far", chunks))
         try:
             while data := one.recv(65536):
                 if self.delay:
@@ -43,6 +47,8 @@ class Proxy:
                 if self.flip:
                     at = random.randrange(len(data))
                     data = data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1:]
+                if self.seen is not None:
+                    chunks.append(data)
                 if not self.drop:
                     other.sendall(data)
         except OSError:

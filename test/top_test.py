@@ -46,7 +46,7 @@ def test_pictures_as_text(home, work):
 def test_what_is_wrong_is_told(home):
     assert home.shoal("top", code=1).startswith("shoal: no hub answers at shm:hub")
     assert home.shoal("top", "--interval", "0", code=2).startswith("shoal: --interval '0': ")
-    assert home.shoal("top", "--smooth", "2", code=2).startswith("shoal: --smooth '2': at most 1")
+    assert home.shoal("top", "--smooth", "2", code=2).startswith("shoal: --smooth '2': must be above 0 and at most 1")
     assert home.shoal("top", "--count", "0", code=2).startswith("shoal: --count '0': ")
 
 

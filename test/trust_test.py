@@ -90,18 +90,18 @@ def await_true(condition, seconds, what):
 
 
 class Site:
-    """A hub that listens on TCP, and other machines."""
+    """A hub that listens on TCP, and other machines. prefix: before the hub's command."""
 
-    def __init__(self, root):
+    def __init__(self, root, prefix=()):
         self.root, self.machines = root, {}
-        self.hub_machine = self.machine("home")
+        self.hub_machine = self.machine("home", prefix)
         self.hub = self.hub_machine.start("hub", "--listen", "127.0.0.1:0")
         self.address = re.search(r"tcp://127\.0\.0\.1:(\d+)", self.hub.first)[0]
         self.port = int(self.address.rsplit(":", 1)[1])
-        self.token = re.search(r"shoal join (\S+)", self.hub.stdout.readline())[1]
+        self.token = self.hub_machine.run("invite")[0].strip()
 
-    def machine(self, name):
-        self.machines[name] = Machine(self.root, name)
+    def machine(self, name, prefix=()):
+        self.machines[name] = Machine(self.root, name, prefix)
         return self.machines[name]
 
     def joined(self, name):
@@ -233,7 +233,7 @@ def test_token_wrong(site):
 
 def test_never_joined(site):
     text, seconds = site.machine("eve").run("worker", "--hub", site.address, code=1)
-    assert "run `shoal join TOKEN`" in text and seconds < SOON
+    assert "run `shoal join` with a token" in text and seconds < SOON
     await_true(lambda: "refused a connection" in site.hub_log(), SOON, site.hub_log)
 
 
@@ -256,7 +256,7 @@ def test_wrong_hub_key(site):
 def test_revoked(site):
     ann = site.joined("ann")
     worker = ann.start("worker", "--once", "--hub", site.address, "--name", "w1", "--threads", "1")
-    assert "nobody called 'bob'" in site.hub_machine.run("revoke", "bob", code=1)[0]
+    assert "no user 'bob' is enrolled here" in site.hub_machine.run("revoke", "bob", code=1)[0]
     site.hub_machine.run("revoke", "ann")
     start = time.monotonic()
     assert worker.wait(SOON) == 1
@@ -402,6 +402,54 @@ def test_slow_link_stays(site, fault):
         proxy.close()
 
 
+def test_in_the_middle(site):
+    """Who carries the bytes between a member and the hub reads nothing of them, and what was said once
+    brings nothing when it is said again."""
+    numpy = pytest.importorskip("numpy")
+    proxy = Proxy(site.port)
+    proxy.seen = []
+    worker = eve = None
+    try:
+        # All of a worker's links go by way of its link with the hub: see test_only_the_hub_listens.
+        worker = site.joined("ann").start("worker", "--hub", f"tcp://0:{proxy.port}/{site.key()}", "--name",
+                                          "ann-behind-the-proxy", "--threads", "1")
+        eve = site.joined("eve")
+        secret = b"what nobody else may read 123456"
+        a = numpy.frombuffer(secret * 8192, dtype=numpy.float32).reshape(256, 256)
+        for name, array in ("a", a), ("one", numpy.eye(256, dtype=numpy.float32)):
+            numpy.save(eve.root / f"{name}.npy", array)
+        out = eve.root / "c.npy"
+        eve.run("matmul", str(eve.root / "a.npy"), str(eve.root / "one.npy"), "-o", str(out), "--force",
+                "--hub", f"tcp://0:{site.port}/{site.key()}")
+        assert numpy.array_equal(numpy.load(out), a)
+        carried = b"".join(b"".join(chunks) for _, chunks in proxy.seen)
+        assert len(carried) > 2 * a.nbytes
+        for what in secret, b"ann-behind-the-proxy", b"dot_general", site.token.encode():
+            assert what not in carried, what
+        # The first bytes of the handshake say that the key is hidden, too.
+        assert b"CURVE" in carried
+        # Said again, to a hub that still serves: nobody comes of it.
+        for connection, chunks in proxy.seen:
+            if connection != "near":
+                continue
+            again = socket.create_connection(("127.0.0.1", site.port), 2)
+            again.settimeout(4)
+            heard = b""
+            try:
+                again.sendall(b"".join(chunks))
+                while data := again.recv(4096):
+                    heard += data
+            except (ConnectionError, TimeoutError):
+                pass
+            again.close()
+            assert secret not in heard
+        assert [slot["worker"] for slot in json.loads(site.hub_machine.run("status", "--json")[0])["slots"]
+                ] == ["ann-behind-the-proxy"]
+        assert worker.poll() is None
+    finally:
+        proxy.close()
+
+
 def test_load_is_no_death(site):
     """Both cores busy twice over, and products that take a while: nobody is declared dead."""
     numpy = pytest.importorskip("numpy")
@@ -449,7 +497,7 @@ def test_tokens_are_listed_and_cancelled(site):
     text, _ = site.machine("bob").run("join", "--file", path, code=1)
     assert "refuses the token" in text
     text, _ = site.machine("eve").run("join", site.hub_machine.run("invite")[0].strip())
-    assert "shows in `ps`" in text
+    assert "is visible in the list of processes" in text
 
 
 def test_a_damaged_line_hides_nobody(site):
@@ -497,3 +545,39 @@ def test_half_open_connections(site):
         end.close()
     assert site.hub_log().count("refused a connection") <= 5
     assert "w1 left" not in site.hub_log()
+
+
+def test_descriptors_run_out():
+    """With a few descriptors, all of them taken by connections without a key: who is known stays, and is
+    no stranger when there is room again. The hub takes as many as it may."""
+    folder = tempfile.mkdtemp(prefix="shoal-trust-")
+    few = Site(folder, ("prlimit", "--nofile=40:80"))
+    sockets = []
+    try:
+        limits = pathlib.Path(f"/proc/{few.hub.pid}/limits").read_text()
+        assert re.search(r"Max open files\s+80\s+80", limits), limits
+        ann, bob = few.joined("ann"), few.joined("bob")
+        worker = ann.start("worker", "--hub", few.address, "--name", "w1", "--threads", "1")
+        end = time.monotonic() + 4
+        full = 0
+        while time.monotonic() < end:
+            while len(sockets) < 200:
+                sockets.append(socket.socket())
+                sockets[-1].setblocking(False)
+                sockets[-1].connect_ex(("127.0.0.1", few.port))
+            full = max(full, len(os.listdir(f"/proc/{few.hub.pid}/fd")))
+            time.sleep(0.1)
+            sockets.pop(0).close()
+        assert full >= 78, full
+        assert worker.poll() is None and "w1 left" not in few.hub_log(), few.hub_log()
+        while sockets:
+            sockets.pop().close()
+        await_true(lambda: len(os.listdir(f"/proc/{few.hub.pid}/fd")) < 70, 5, few.hub_log)
+        bob.start("worker", "--hub", few.address, "--name", "w2", "--threads", "1")
+        assert len(json.loads(few.hub_machine.run("status", "--json")[0])["slots"]) == 2
+        assert "unknown key" not in few.hub_log() and "revoked" not in few.hub_log() + ann.log(worker)
+    finally:
+        for end in sockets:
+            end.close()
+        few.close()
+        shutil.rmtree(folder)

@@ -3,6 +3,8 @@
 the few rows that README.md shows.
 
     tools/bench_table.py [FIGURES [DOCUMENT [README]]]
+    tools/bench_table.py --merge     puts the rows of build/bench.json into the table that is there, and
+                                     says which they are: for single rows that were measured later
     tools/bench_table.py --check     only whether README.md shows what BENCHMARKS.md says
 """
 import json
@@ -14,12 +16,12 @@ from common import ROOT
 BEGIN, END = "<!-- figures: made by tools/bench_table.py -->", "<!-- end of figures -->"
 
 # What README.md shows: (the figure, what it is in words).
-SHOWN = (("pool.matmul.vs_one", "a large product over two workers of one thread"),
-         ("pool.matmul.vs_dask", "two products over a pool, with operands sent and the result read"),
+SHOWN = (("pool.matmul.vs_one", "a large product on two workers with one thread each"),
+         ("pool.matmul.vs_dask", "two products on a pool, including sending the operands and reading the result"),
          ("gemm.2048x2048x2048.vs_blas", "a product in one process, 2 threads"),
-         ("mlp.compiled_vs_torch", "a perceptron's steps of training"),
-         ("gpt.vs_torch", "a small language model's steps of training"),
-         ("gpt.data_parallel", "the same, its batch divided between two workers"))
+         ("mlp.compiled_vs_torch", "training a perceptron"),
+         ("gpt.vs_torch", "training a small language model"),
+         ("gpt.data_parallel", "the same, with the batch split over two workers"))
 README_BEGIN = "<!-- figures: made by tools/bench_table.py out of BENCHMARKS.md -->"
 
 
@@ -38,12 +40,42 @@ def verdict(row):
     return ", ".join(words) or "ok"
 
 
+def measured(machine):
+    return (f"{machine['date']} at revision {machine['version']}: {machine['cpu']}, {machine['cores']} cores, "
+            f"{machine['memory_gb']} GB, {machine['system']}, Linux {machine['kernel']}, Python {machine['python']}.")
+
+
+def line_of(row):
+    theirs = f"{number(row['peer_value'])} {row['unit']}" if row["peer_value"] else ""
+    return (f"| {row['name']} | {number(row['value'])} {row['unit']} | {row['peer']} | {theirs} "
+            f"| {number(row['ratio'])} | {bar(row)} | {row['runs']} "
+            f"| {100 * row['spread']:.0f} % | {verdict(row)} | `{row['command']}` |")
+
+
+def merged(text, content):
+    """The lines between the markers, with these rows in the place of those of their names, or at the end."""
+    lines = text.split(BEGIN, 1)[1].split(END, 1)[0].strip().splitlines()
+    names = [row["name"] for row in content["rows"]]
+    later = f"{', '.join(names)}: {measured(content['machine'])}"
+    # A row that is measured once more is no longer named where it was before.
+    kept = []
+    for line in lines:
+        if line.startswith("Later, "):
+            told, rest = line[len("Later, "):].split(": ", 1)
+            others = [name for name in told.split(", ") if name not in names]
+            line = f"Later, {', '.join(others)}: {rest}" if others else ""
+        if line or kept[-1]:
+            kept.append(line)
+    rows = {row["name"]: line_of(row) for row in content["rows"]}
+    kept = [rows.pop(line.split("|")[1].strip(), line) if line.startswith("| ") else line for line in kept]
+    limits = next(i for i, line in enumerate(kept) if line.startswith("Limits of this machine"))
+    return kept[:limits] + [f"Later, {later}", ""] + kept[limits:] + list(rows.values())
+
+
 def tables(content):
-    machine, limits = content["machine"], content["limits"]
+    limits = content["limits"]
     gemm = limits.get("gemm_one_core_gflops")
-    yield (f"Measured {machine['date']} at revision {machine['version']}: {machine['cpu']}, "
-           f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}, "
-           f"Linux {machine['kernel']}, Python {machine['python']}.")
+    yield f"Measured {measured(content['machine'])}"
     yield ""
     yield ("Limits of this machine, in the same run: one core multiplies at "
            + (f"{number(gemm)} GFLOP/s (OpenBLAS, f32)" if gemm else "a rate not measured")
@@ -51,11 +83,7 @@ def tables(content):
     yield ""
     yield "| figure | value | peer | peer's | ratio | bar | runs | spread | | command |"
     yield "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: | --- | --- |"
-    for row in content["rows"]:
-        theirs = f"{number(row['peer_value'])} {row['unit']}" if row["peer_value"] else ""
-        yield (f"| {row['name']} | {number(row['value'])} {row['unit']} | {row['peer']} | {theirs} "
-               f"| {number(row['ratio'])} | {bar(row)} | {row['runs']} "
-               f"| {100 * row['spread']:.0f} % | {verdict(row)} | `{row['command']}` |")
+    yield from map(line_of, content["rows"])
 
 
 def shown(benchmarks):
@@ -65,7 +93,7 @@ def shown(benchmarks):
     measured = benchmarks.split(BEGIN, 1)[1].strip().splitlines()[0].split(": ", 1)[1]
     yield f"{measured.split(', Debian')[0]}:"
     yield ""
-    yield "| | Shoal | beside it | ratio |"
+    yield "| | Shoal | compared with | ratio |"
     yield "| --- | ---: | --- | ---: |"
     for name, words in SHOWN:
         _, _, value, peer, theirs, ratio, *_ = rows[name]
@@ -84,7 +112,7 @@ def check(document, readme):
     return f"bench_table: {readme} shows other figures than {document}: run tools/bench_table.py"
 
 
-def main(figures, document, readme):
+def main(figures, document, readme, merge=False):
     try:
         content = json.loads(figures.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -92,7 +120,7 @@ def main(figures, document, readme):
     text = document.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         return f"bench_table: {document}: lacks the line {BEGIN} or {END}"
-    text = put(text, BEGIN, tables(content))
+    text = put(text, BEGIN, merged(text, content) if merge else tables(content))
     document.write_text(text, encoding="utf-8")
     if readme is not None:
         told = readme.read_text(encoding="utf-8")
@@ -104,6 +132,8 @@ if __name__ == "__main__":
     usual = [ROOT / "build" / "bench.json", ROOT / "BENCHMARKS.md", ROOT / "README.md"]
     if sys.argv[1:] == ["--check"]:
         sys.exit(check(*usual[1:]))
+    if sys.argv[1:] == ["--merge"]:
+        sys.exit(main(*usual, merge=True))
     paths = [Path(word) for word in sys.argv[1:4]]
     sys.exit(main(*paths, *[None] * (3 - len(paths))) if len(paths) > 1 else
              main(*(paths + usual[len(paths):])))

@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
 """Runs the programs in the documents, so that they stay true.
 
-    tools/doc_check.py --build BUILD FILE-OR-FOLDER...
+    tools/doc_check.py --build BUILD [FILE...]    without files: every document of the project
 
 A fenced block marked `sh run`, `python run` or `c run` is run; a name after that is the file it is
 saved as. The blocks of a document run one after another in one empty folder, so that a later one sees
 the files and the background processes of an earlier one. A block marked `output` right after it says
 what it prints, line by line and blank by blank; only `…` stands for what may vary: within a line for
 anything, alone on a line for any number of lines.
+
+Any other block says why it is not run, in a comment before it: `<!-- not run: REASON -->`. What such a
+block of `sh` tells to type must exist all the same: commands of shoal with their options, verbs of make,
+files of the project. `--list` prints these blocks with their reasons.
 Exits with 77 (skipped) when the command or the Python package has not been built.
 """
 import argparse
+import functools
+import json
 import os
 import re
 import shutil
@@ -20,29 +26,83 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import ROOT, report
+from common import ROOT, files, report
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```[ \t]*$", re.M | re.S)
+REASON = re.compile(r"<!-- not run: ([^>]+?) -->\s*\Z")
 LANGUAGES = ("sh", "python", "c")
 SECONDS = 120
 
 
 def blocks(text):
-    """[line, language, name to save it as, code, expected output or None] of each block to be run."""
-    found, last_end = [], None
+    """([line, language, name to save it as, code, expected output or None] of each block to be run,
+    [line, language, code, reason or None] of each other one, [(line, what is wrong with a block)]).
+    """
+    found, others, wrong, last_end = [], [], [], None
     for match in FENCE.finditer(text):
-        words = match[1].split()
-        if len(words) in (2, 3) and words[0] in LANGUAGES and words[1] == "run":
+        words, line = match[1].split(), text.count("\n", 0, match.start()) + 1
+        follows = last_end is not None and not text[last_end:match.start()].strip()
+        last_end = None
+        if words[1:2] == ["run"] and len(words) <= 3 and words[0] in LANGUAGES:
             name = words[2] if len(words) == 3 else f".block.{words[0]}"
-            found.append([text.count("\n", 0, match.start()) + 1, words[0], name, match[2], None])
+            found.append([line, words[0], name, match[2], None])
             last_end = match.end()
-        elif words == ["output"] and found and last_end is not None \
-                and not text[last_end:match.start()].strip():
+        elif words == ["output"] and follows:
             found[-1][4] = match[2]
-            last_end = None
+        elif words == ["output"]:
+            wrong.append((line, "an output that is compared with nothing: no block that is run stands before it"))
+        elif len(words) > 1:
+            wrong.append((line, f"'{match[1]}' is no mark of a block; there are: "
+                          + ", ".join(f"{language} run [FILE]" for language in LANGUAGES) + ", output"))
         else:
-            last_end = None
-    return found
+            reason = REASON.search(text[:match.start()])
+            others.append([line, "".join(words), match[2], reason and reason[1]])
+    return found, others, wrong
+
+
+@functools.cache
+def commands(build):
+    """{a command: (whether it takes arguments, {an option's form: whether a value follows it})}."""
+    if not (build / "cmd/shoal").exists():
+        return {}
+    told = json.loads(subprocess.check_output([build / "cmd/shoal", "help", "--json"]))
+    return {command["name"]: (bool(command["arguments"]),
+                              {form: bool(option["argument"]) for option in command["options"]
+                               for form in ("--" + option["name"], "-" + option["letter"])})
+            for command in told}
+
+
+def wrong_call(words, build):
+    """What is wrong with the words after `shoal`, as its own help tells."""
+    if words[0] not in commands(build):  # a user's name, an image
+        return
+    takes_arguments, options = commands(build)[words[0]]
+    values = 0
+    for word in words[1:]:
+        form, has_value, _ = word.partition("=")
+        if word in ("&&", "||", "|", "&"):
+            return
+        if values:
+            values -= 1
+        elif form.startswith("-") and form not in options:
+            yield f"shoal {words[0]} has no option {form}"
+        elif form.startswith("-"):
+            values = options[form] and not has_value and form != "--daemon"
+        elif not takes_arguments:
+            yield f"shoal {words[0]} takes no argument: {word}"
+
+
+def not_there(code, build):
+    """What a block of sh that is not run tells to type, and does not exist."""
+    for line in code.replace("\\\n", " ").split("\n"):
+        words = line.partition(" #")[0].split()
+        for place, (word, after) in enumerate(zip(words, words[1:] + [""])):
+            if word == "shoal" and after:
+                yield from wrong_call(words[place + 1:], build)
+            elif word == "make" and after.isalpha() and f"\n{after}:" not in (ROOT / "Makefile").read_text():
+                yield f"make has no verb {after}"
+            elif re.fullmatch(r"(tools|examples|bench|test|deploy|python|\.)/[\w./-]+", word) and not (ROOT / word).exists():
+                yield f"there is no {word}"
 
 
 def compare(expected, printed):
@@ -104,8 +164,14 @@ def check(path, build):
                        PYTHONPATH=str(build / "python"),
                        PATH=f"{build / 'cmd'}:{Path(sys.executable).parent}:{os.environ['PATH']}")
     environment.pop("SHOAL_HUB", None)
-    todo, groups, problems = blocks(path.read_text(encoding="utf-8")), [], []
-    for line, language, name, code, expected in todo:
+    todo, others, wrong = blocks(path.read_text(encoding="utf-8"))
+    groups, problems = [], [f"{path}:{line}: {what}" for line, what in wrong]
+    for line, language, code, reason in others:
+        if not reason:
+            problems.append(f"{path}:{line}: a block that is not run; say why in a line before it: <!-- not run: ... -->")
+        if language == "sh":
+            problems += [f"{path}:{line}: {what}" for what in not_there(code, build)]
+    for line, language, name, code, expected in todo if not problems else []:
         group, status, printed = run_block(language, name, code, folder, environment, build)
         groups.append(group)
         if status is None:
@@ -124,7 +190,7 @@ def check(path, build):
         subprocess.run([build / "cmd" / "shoal", "stop", "--all"], env=environment, check=False,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS)
     shutil.rmtree(folder, ignore_errors=True)
-    return problems, len(todo)
+    return problems, len(todo) + len(others)
 
 
 def main():
@@ -132,15 +198,20 @@ def main():
     parser.add_argument("--build", required=True, type=Path)
     parser.add_argument("--anything", action="store_true",
                         help="do not ask whether Shoal has been built")
-    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--list", action="store_true", help="print the blocks that are not run, and why")
+    parser.add_argument("paths", nargs="*", type=Path)
     options = parser.parse_args()
     build = options.build.resolve()
     for needed in (build / "cmd" / "shoal", build / "python" / "shoal"):
         if not options.anything and not needed.exists():
             print(f"not built: {needed.name} in {needed.parent.name}/ of the build folder")
             return 77
-    documents = [document for path in options.paths
-                 for document in (sorted(path.rglob("*.md")) if path.is_dir() else [path])]
+    documents = options.paths or [ROOT / path for path in files(".md") if path.parts[:2] != ("doc", "site")]
+    if options.list:
+        for document in documents:
+            for line, language, _, reason in blocks(document.read_text(encoding="utf-8"))[1]:
+                print(f"{os.path.relpath(document, ROOT)}:{line}: {language or 'text'}: {reason}")
+        return 0
     problems, count = [], 0
     for document in documents:
         some, blocks_there = check(document, build)

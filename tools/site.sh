@@ -12,13 +12,14 @@ fi
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
+[ ! -f "$folder/objects.inv" ] || rm -rf "${folder:?}"/* # pages of an earlier run
 source=$build/site-source
 rm -rf "$source"
 mkdir -p "$source"
 
-# The sources lie as in the project, so that links from one document to another lead somewhere.
-git ls-files -z --cached --others --exclude-standard '*.md' LICENSE doc include examples deploy python/compat |
-    grep -zv -e '^doc/site/' -e '^src/' -e '^\.' | sort -zu | xargs -0 cp --parents -t "$source"
+# The project's files lie as they do there, so that links from one document to another file lead somewhere.
+git ls-files -z --cached --others --exclude-standard | grep -zv -e '^doc/site/' -e '^\.' | sort -zu |
+    xargs -0 cp -P --parents -t "$source"
 cp doc/site/conf.py doc/site/index.md "$source"
 
 export SHOAL_VERSION="$("$build/cmd/shoal" version | cut -d' ' -f2)" SHOAL_DOXYGEN=$build/site-xml/xml

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the pages of the site that come out of the program itself: the reference of Python, of C and of
-the command, the table of torch's names, the list of decisions.
+the command, the table of torch's names; and gives every document a place in the table of contents.
 
     PYTHONPATH=build/python tools/site_pages.py --shoal build/cmd/shoal FOLDER
 
@@ -17,12 +17,12 @@ import sys
 from pathlib import Path
 
 MODULES = {
-    "shoal": "Tensors, how they are made, and the pool they lie in.",
-    "shoal.nn": "Modules: parts of models.",
+    "shoal": "Tensors, creating them, and connecting to a pool.",
+    "shoal.nn": "Modules, the building blocks of models.",
     "shoal.functional": "Functions of models and losses, without state.",
-    "shoal.optim": "Optimizers, and schedules of their rates.",
-    "shoal.signal": "Named scopes: where what a model makes lies and runs.",
-    "shoal.debug": "What goes on in a pool.",
+    "shoal.optim": "Optimizers and learning rate schedules.",
+    "shoal.signal": "Named scopes, which place the tensors of a model.",
+    "shoal.debug": "Events and statistics of a pool.",
 }
 HEADERS = {"shoal.h": "The API: sessions, tensors, operations, files", "types.h": "Status codes and element types",
            "pool.h": "Running a hub or a worker", "event.h": "What happens in a pool",
@@ -112,7 +112,7 @@ def header(path):
 
 
 def c_page(file):
-    page = "# C\n\nThe headers lie in `include/shoal`; `shoal/shoal.h` includes what a program needs.\n\n"
+    page = "# C\n\nThe headers are in `include/shoal`; `shoal/shoal.h` includes everything a program needs.\n\n"
     for name, about in HEADERS.items():
         page += f"## {name}\n\n{about}.\n\n```{{doxygenfile}} {name}\n:sections: briefdescription detaileddescription " \
                 "typedef enum struct innerclass func define\n```\n\n"
@@ -161,23 +161,35 @@ def torch_names():
 
 def torch_page(file):
     places = torch_names()
-    page = "# torch's names\n\n`import shoal as torch`: what is called as in torch does what torch does.\n\n"
+    page = "# torch's names\n\n`import shoal as torch`: a function with torch's name does what torch's does.\n\n"
     if places is None:
         page += "(This page was made where PyTorch, which names are compared with, was not installed.)\n"
         places = {}
     for place, (names, here) in places.items():
         there = [n for n in names if hasattr(here, n)]
         lacking = [n for n in names if n not in set(there)]
-        page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**There:** " + ", ".join(f"`{n}`" for n in there)
-        page += "\n\n**Not there:** " + (", ".join(f"`{n}`" for n in lacking) or "none") + "\n\n"
+        page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**Available:** " + ", ".join(f"`{n}`" for n in there)
+        page += "\n\n**Missing:** " + (", ".join(f"`{n}`" for n in lacking) or "none") + "\n\n"
     file.write_text(page, encoding="utf-8")
 
 
-def list_decisions(folder):
-    """Adds the records to the table of contents, below their list."""
-    with open(folder / "README.md", "a", encoding="utf-8") as file:
+# ---- documents ----
+
+def place_documents(folder):
+    """Puts every document that the index does not name into the table of contents: records below their
+    list, and all others, READMEs of the code's folders among them, in a last part of the index.
+    """
+    with open(folder / "doc/decisions/README.md", "a", encoding="utf-8") as file:
         file.write("\n```{toctree}\n:hidden:\n\n"
-                   + "".join(f"{path.stem}\n" for path in sorted(folder.glob("0*.md"))) + "```\n")
+                   + "".join(f"{path.stem}\n" for path in sorted((folder / "doc/decisions").glob("0*.md"))) + "```\n")
+    index = folder / "index.md"
+    text = index.read_text(encoding="utf-8")
+    placed = set(re.findall(r"^(?:.*<)?([\w/.-]+)>?$", text, flags=re.M)) | {"index"}
+    others = sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.md"))
+    others = [name for name in others if name not in placed and not name.startswith(("doc/decisions/0", "reference/"))]
+    if others:
+        index.write_text(text + "\n```{toctree}\n:caption: Inside the code\n:maxdepth: 1\n\n"
+                         + "".join(f"{name}\n" for name in others) + "```\n", encoding="utf-8")
 
 
 def main():
@@ -194,7 +206,7 @@ def main():
     c_page(reference / "c.md")
     command_page(reference / "command.md", options.shoal)
     torch_page(reference / "torch.md")
-    list_decisions(options.folder / "doc/decisions")
+    place_documents(options.folder)
 
 
 if __name__ == "__main__":

@@ -34,30 +34,36 @@ stage() {
 with="$tools/sanitized.sh $build/asan address,undefined"
 SHOAL_FUZZ_COUNT=$(count 1000000) SHOAL_FAILING_SECONDS=$(count 3600) stage fuzz "$build/asan" --suite fuzz
 with=
-# Random programs, a million each way, and 200,000 in pools of processes.
+# Random programs, a million each way, 200,000 in pools of processes, 100,000 under sanitizers.
 stage_hunt() {
-    log=$logs/hunt_$1
-    echo "== hunt $*"
-    "$build/test/hunt/hunt" "$@" --seed "$(date +%s)" --failures 20 --keep "$logs" --coverage >"$log.txt" 2>&1
+    name=$1
+    in=$2
+    shift 2
+    echo "== $name: $*"
+    $with "$in/test/hunt/hunt" "$@" --seed "$(date +%s)" --failures 20 --keep "$logs" --coverage >"$logs/$name.txt" 2>&1
     code=$?
-    tail -1 "$log.txt"
-    printf '{"name": "hunt %s", "result": "%s"}\n' "$1" "$([ $code = 0 ] && echo OK || echo FAIL)" >"$log.log"
-    verdicts="$verdicts $log.log"
+    tail -1 "$logs/$name.txt"
+    printf '{"name": "%s", "result": "%s"}\n' "$name" "$([ $code = 0 ] && echo OK || echo FAIL)" >"$logs/$name.log"
+    verdicts="$verdicts $logs/$name.log"
 }
-stage_hunt cpu --count "$(count 1000000)"
-stage_hunt api --count "$(count 1000000)"
-stage_hunt gradient --count "$(count 1000000)" --most 8
+for way in $("$build/test/hunt/hunt" ways | grep -vx pool); do
+    stage_hunt "hunt_$way" "$build" "$way" --count "$(count 1000000)"
+done
 SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq
 with="$tools/sanitized.sh $build/asan address,undefined"
-stage hunt_asan "$build/asan" --suite hunt --repeat "$(count 15)"
+for way in cpu api gradient; do
+    stage_hunt "hunt_asan_$way" "$build/asan" "$way" --count "$(count 40000)"
+done
 with=
 # Every operation under every pair of layouts, with other shapes each time.
 stage layouts "$build" --repeat "$(count 200)" layouts lower
 # Kills, stops and cuts at random moments, over both transports.
 SHOAL_ROUNDS=$(count 1000) stage recovery "$build" recovery recovery_zmq
 # Members that mean harm, and interruptions.
-SHOAL_MALICE_SECONDS=$(count 120) stage malice "$build" malice
+SHOAL_MALICE_SECONDS=$(count 120) SHOAL_FLOOD_SECONDS=10 SHOAL_SLOWDOWN=2 stage malice "$build" malice
 SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interrupt "$build" interrupt
+# Ten thousand workers that come and go under one session.
+SHOAL_CHURN=$(count 10000) stage churn "$build" churn
 # An hour of full load, over both transports.
 SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
 # Small faults, planted one at a time, each of which the hunt has to find.

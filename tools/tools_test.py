@@ -21,7 +21,7 @@ def run(tool, root, *arguments):
 @pytest.fixture(name="tree")
 def make_tree(tmp_path):
     def write(**content):
-        files = {"src/base/README.md": "base", "include/shoal/shoal.h": HEADER}
+        files = {"src/base/README.md": "# base\n", "include/shoal/shoal.h": HEADER}
         files.update({name.replace("__", "/").replace("_dot_", "."): text
                       for name, text in content.items()})
         for name, text in files.items():
@@ -75,6 +75,24 @@ def test_house_fine(tree):
     assert run("house.py", root)[0] == 0
     (root / "src/base/README.md").unlink()
     assert "src/base: has no README.md" in run("house.py", root)[1]
+
+
+@pytest.mark.parametrize("path, content, why", [
+    ("doc/a.md", "# A\n\n[b](b.md)\n", ":3: b.md: there is no such file"),
+    ("doc/a.md", "# A\n\n[own](#else)\n", ":3: #else: there is no such heading"),
+    ("doc/a.md", "# A\n\n### B\n", ":3: a heading of level 3 below one of level 1"),
+    ("doc/a.md", "text\n", ":1: has no title"),
+    ("doc/b.md", "# B\n", "doc/b.md: no document links to it"),
+    ("src/base/b.md", "# B\n", "src/base/b.md: no document links to it; src/base/README.md has to"),
+])
+def test_house_of_documents(tree, path, content, why):
+    root = tree(README_dot_md="# R\n\n[a](doc/a.md), [its part](doc/a.md#one-more), [else](https://example.org/x)\n",
+                doc__a_dot_md="# A\n\n```\n[no](link.md)\n```\n\n`[no](link)`\n\n## One more\n",
+                src__base__README_dot_md="# base\n")
+    assert run("house.py", root) == (0, "house: 4 looked at, 0 wrong\n")
+    (root / path).write_text(content)
+    code, output = run("house.py", root)
+    assert code == 1 and why in output
 
 
 def test_headers(tree):
@@ -157,13 +175,20 @@ print(open("made.txt").read() if False else "fine")
 ```output
 fine
 ```
+<!-- not run: it fails -->
 ```sh
+make test && tools/there.sh
 exit 1
 ```
 """
 
 
 @pytest.mark.parametrize("change, why", [
+    (("<!-- not run: it fails -->\n", ""), ":18: a block that is not run; say why"),
+    (("make test", "make tests"), ":19: make has no verb tests"),
+    (("there.sh", "gone.sh"), ":19: there is no tools/gone.sh"),
+    (("```sh run", "```bash run"), ":2: 'bash run' is no mark of a block"),
+    (("```\n\n```output", "```\n\nand\n\n```output"), ":9: an output that is compared with nothing"),
     (("echo 3", "exit 3"), ":2: exit code 3"),
     (("took … s", "took … ms"), ":2: does not print: took … ms"),
     (("one two\ntook", "two\ntook"), ":2: does not print: two"),
@@ -175,12 +200,29 @@ exit 1
 ])
 def test_documents(tmp_path, change, why):
     (tmp_path / "d.md").write_text(DOCUMENT.replace(*change, 1))
+    (tmp_path / "Makefile").write_text("\ntest: all\n")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/there.sh").touch()
     code, output = run("doc_check.py", tmp_path, "--anything", "--build", tmp_path,
                        tmp_path / "d.md")
     if why is None:
-        assert (code, output) == (0, "documents: 2 looked at, 0 wrong\n")
+        assert (code, output) == (0, "documents: 3 looked at, 0 wrong\n")
     else:
         assert code == 1 and why in output
+
+
+def test_documents_know_the_command(tmp_path):
+    (tmp_path / "cmd").mkdir()
+    command = tmp_path / "cmd/shoal"
+    told = [{"name": "join", "arguments": "", "options": [{"name": "file", "letter": "f", "argument": "FILE"}]}]
+    command.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+    command.chmod(0o755)
+    document = tmp_path / "d.md"
+    for line, why in [("shoal join -f token && shoal worker", None), ("shoal join --files token", "no option --files"),
+                      ("docker run shoal join TOKEN", "takes no argument: TOKEN")]:
+        document.write_text(f"<!-- not run: no pool -->\n```sh\n{line}   # and so on\n```\n")
+        code, output = run("doc_check.py", tmp_path, "--anything", "--build", tmp_path, document)
+        assert (code, why or "0 wrong") == (bool(why), why or "0 wrong") and (why or "0 wrong") in output
 
 
 def test_documents_skip(tmp_path):

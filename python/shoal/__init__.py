@@ -24,7 +24,7 @@ from .dtypes import Size, device, dtype, finfo, iinfo
 from .errors import CLASSES as _CLASSES
 from .errors import (AxisError, BusyError, ClosedError, DeadlineError, DeniedError, FormatError,
                      InternalError, InvalidError, IOFailedError, LostError, NotFoundError,
-                     OutOfMemoryError, ShoalError, UnsupportedError, VersionError)
+                     OutOfMemoryError, OutOfRangeError, ShoalError, UnsupportedError, VersionError)
 from .tensor import Tensor
 
 __version__, _statuses, _ = _shoal.names()
@@ -60,6 +60,7 @@ _LATER = {name: (f".{name}", None) for name in (
     "einsum": (".einsum", "einsum"), "File": (".files", "File"), "load": (".files", "load"),
     "save": (".files", "save"), "set_printoptions": (".printing", "set_printoptions"),
     "vmap": (".func", "vmap"), "polygamma": (".special", "polygamma"), "autocast": (".amp", "autocast"),
+    "is_autocast_enabled": (".amp", "is_autocast_enabled"),
 } | {name: (".functional", name) for name in """adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
     avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu celu_ channel_shuffle conv1d conv2d
     conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity
@@ -87,6 +88,11 @@ def __dir__():
 def is_tensor(obj):
     """Whether an object is a tensor."""
     return isinstance(obj, Tensor)
+
+
+def real(input):
+    """The tensor itself: there are no complex numbers."""
+    return input.real
 
 
 def promote_types(type1, type2):
@@ -140,12 +146,12 @@ __all__ = [
     "get_rng_state", "hamming_window", "hann_window", "hstack", "init", "initial_seed", "is_tensor",
     "linspace", "load", "logspace", "manual_seed", "matmul", "meshgrid", "multinomial", "normal", "ones",
     "ones_like", "operations", "poisson", "promote_types", "rand", "rand_like", "randbits", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "range", "result_type", "row_stack", "save",
+    "randint_like", "randn", "randn_like", "randperm", "range", "real", "result_type", "row_stack", "save",
     "scalar_tensor", "seed", "session", "set_default_dtype", "set_num_threads", "set_printoptions",
     "set_rng_state", "stack", "status", "sync", "tensor", "tril_indices", "triu_indices",
     "use_deterministic_algorithms", "vander", "vmap", "vstack", "where", "zeros", "zeros_like",
-    "ShoalError", "AxisError", "InvalidError", "UnsupportedError", "OutOfMemoryError", "NotFoundError",
-    "FormatError", "IOFailedError", "DeadlineError", "LostError", "ClosedError", "VersionError",
+    "ShoalError", "AxisError", "InvalidError", "UnsupportedError", "OutOfMemoryError", "OutOfRangeError",
+    "NotFoundError", "FormatError", "IOFailedError", "DeadlineError", "LostError", "ClosedError", "VersionError",
     "DeniedError", "BusyError", "InternalError", "autocast", "backward", "checkpoint", "enable_grad",
     "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled", *_methods.FUNCTIONS,
 ]

@@ -1,8 +1,9 @@
 """Mixed precision: `autocast` and `GradScaler`.
 
-Within `autocast` products, convolutions and linear layers take their operands as bfloat16 (or float16);
-all else stays as it is.
+Within `autocast` products, convolutions and linear layers take their operands as bfloat16 (or float16), and
+losses theirs as float32; all else stays as it is.
 """
+import functools
 import threading
 
 _local = threading.local()
@@ -14,11 +15,12 @@ def cast_type():
 
 
 class autocast:
-    """A context, or a decorator: products of float32 tensors are computed in bfloat16, or `dtype`."""
+    """A context, or a decorator: products of float32 tensors are computed in `dtype`, by default bfloat16, or
+    float16 where the device type is "cuda", as in torch."""
 
     def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=None):
         from .words import dtype_name
-        name = dtype_name(dtype or "bfloat16")
+        name = dtype_name(dtype or ("float16" if device_type == "cuda" else "bfloat16"))
         if name not in ("bfloat16", "float16", "float32"):
             from .words import invalid
             raise invalid(f"autocast: {name} is neither bfloat16 nor float16")
@@ -34,8 +36,6 @@ class autocast:
         return False
 
     def __call__(self, function):
-        import functools
-
         @functools.wraps(function)
         def inside(*args, **keywords):
             with self:
@@ -49,6 +49,25 @@ def cast(*tensors):
     if to is None:
         return tensors
     return tuple(t.astype(to) if t is not None and t.dtype == "float32" else t for t in tensors)
+
+
+def is_autocast_enabled(device_type=None):
+    """Whether this thread is within `autocast`."""
+    return cast_type() is not None
+
+
+def wide(function):
+    """A function that within `autocast` takes its floating operands as float32, as losses do."""
+    @functools.wraps(function)
+    def inside(*args, **keywords):
+        to = cast_type()
+        if to is None:
+            return function(*args, **keywords)
+
+        def wider(value):
+            return value.astype("float32") if hasattr(value, "session") and value.dtype == to else value
+        return function(*map(wider, args), **{k: wider(v) for k, v in keywords.items()})
+    return inside
 
 
 class GradScaler:

@@ -294,3 +294,13 @@ def checkpoint(function, *args, **keywords):
     """
     with _Mode(_AGAIN if is_grad_enabled() else _OFF):
         return function(*args, **keywords)
+
+
+def __getattr__(name):
+    if name != "functional":
+        raise AttributeError(f"module 'shoal.autograd' has no attribute '{name}'")
+    import types
+    from . import func
+    made = globals()["functional"] = types.SimpleNamespace(
+        jacobian=func.jacobian, hessian=func.hessian_at, vjp=func.vjp_at, jvp=func.jvp_at, hvp=func.hvp_at)
+    return made

@@ -157,5 +157,18 @@ def print_workers(session=None):
     for s in (session or _pool.session()).status().slots:
         if s.compute:
             print(f"{s.worker}: {s.nodes} operations in {s.instances} programs, "
-                  f"{s.busy_ns / 1e6:.1f} ms busy, {s.received} B in, {s.sent} B out, "
-                  f"{s.bytes} B held ({s.backend}, {s.threads} threads)")
+                  f"{_seconds(s.busy_ns)} busy, {_bytes(s.received)} in, {_bytes(s.sent)} out, "
+                  f"{_bytes(s.bytes)} held ({s.backend}, {s.threads} threads)")
+
+
+def _bytes(n):
+    """A number of bytes as the command writes it: three digits and a unit."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if n < 1024 or unit == "TiB":
+            return f"{n} B" if unit == "B" else f"{n:.{0 if n >= 100 else 1 if n >= 10 else 2}f} {unit}"
+        n /= 1024
+    return None
+
+
+def _seconds(ns):
+    return f"{ns / 1e9:.2f} s" if ns >= 1e9 else f"{ns / 1e6:.1f} ms"

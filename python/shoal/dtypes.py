@@ -6,7 +6,11 @@ those takes these.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, SupportsIndex, overload
+from collections import namedtuple
+
+TYPE_CHECKING = False  # type checkers take it for true; `typing` itself is an eighth of what starting takes
+if TYPE_CHECKING:
+    from typing import Any, NamedTuple, SupportsIndex, overload
 
 
 class dtype(str):
@@ -89,11 +93,12 @@ class Size(tuple[int, ...]):
         """The number of elements."""
         return math.prod(self)
 
-    @overload
-    def __getitem__(self, key: SupportsIndex) -> int: ...
+    if TYPE_CHECKING:
+        @overload
+        def __getitem__(self, key: SupportsIndex) -> int: ...
 
-    @overload
-    def __getitem__(self, key: slice) -> Size: ...
+        @overload
+        def __getitem__(self, key: slice) -> Size: ...
 
     def __getitem__(self, key: Any) -> Any:
         found = tuple.__getitem__(self, key)
@@ -116,11 +121,12 @@ class Count(int):
         made._shape = shape
         return made
 
-    @overload
-    def __call__(self, dim: None = None) -> Size: ...
+    if TYPE_CHECKING:
+        @overload
+        def __call__(self, dim: None = None) -> Size: ...
 
-    @overload
-    def __call__(self, dim: int) -> int: ...
+        @overload
+        def __call__(self, dim: int) -> int: ...
 
     def __call__(self, dim: int | None = None) -> Size | int:
         """The shape; dim: the length of one axis."""
@@ -143,20 +149,21 @@ class device:
     index: int | None
 
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
+        kind, number = type, index
         if isinstance(type, device):
-            type, index = type.type, type.index
+            kind, number = type.type, type.index
         elif isinstance(type, int):
-            type, index = "slot", type
+            kind, number = "slot", type
         elif isinstance(type, str) and ":" in type:
-            kind, _, number = type.partition(":")
-            if index is not None or not number.isdigit():
+            kind, _, digits = type.partition(":")
+            if index is not None or not digits.isdigit():
                 from .words import invalid
                 raise invalid(f"device: '{type}' is not of the form BACKEND or BACKEND:NUMBER")
-            type, index = kind, int(number)
+            number = int(digits)
         elif not isinstance(type, str):
             raise TypeError(f"device: {type!r} is neither a text, a number nor a device")
-        object.__setattr__(self, "type", type)
-        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "index", number)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"device: '{name}' cannot be changed")
@@ -182,22 +189,25 @@ POOL = device("pool")
 _FLOATS = {"float16": (10, 5), "bfloat16": (7, 8), "float32": (23, 8), "float64": (52, 11)}
 
 
-class _Floats(NamedTuple):
-    dtype: dtype
-    bits: int
-    eps: float
-    max: float
-    min: float
-    tiny: float
-    smallest_normal: float
-    resolution: float
+if TYPE_CHECKING:
+    class _Floats(NamedTuple):
+        dtype: dtype
+        bits: int
+        eps: float
+        max: float
+        min: float
+        tiny: float
+        smallest_normal: float
+        resolution: float
 
-
-class _Integers(NamedTuple):
-    dtype: dtype
-    bits: int
-    max: int
-    min: int
+    class _Integers(NamedTuple):
+        dtype: dtype
+        bits: int
+        max: int
+        min: int
+else:
+    _Floats = namedtuple("_Floats", "dtype bits eps max min tiny smallest_normal resolution")
+    _Integers = namedtuple("_Integers", "dtype bits max min")
 
 
 class finfo(_Floats):

@@ -6,6 +6,7 @@ not is summed first; what two share is contracted, or kept as a batch, by one do
 import string
 
 from . import _shoal
+from .amp import cast
 from .words import invalid
 
 
@@ -111,7 +112,7 @@ def _joined(first, second, needed, equation):
     if not summed:  # no sum: an elementwise product needs no matrices
         order = batch + [c for c in left if c not in batch] + [c for c in right if c not in batch]
         return _spread(a, left, order) * _spread(b, right, order), "".join(order)
-    a, b = a._alike(b)
+    a, b = cast(*a._alike(b))
     made = _shoal.apply(a.session, "dot_general", (a, b), {
         "lhs_batching_dimensions": [left.index(c) for c in batch],
         "rhs_batching_dimensions": [right.index(c) for c in batch],

@@ -13,6 +13,10 @@ class AxisError(InvalidError, IndexError):
     """There is no such axis."""
 
 
+class OutOfRangeError(InvalidError, IndexError):
+    """An index is out of range: found when the program runs, raised where a value is read."""
+
+
 class UnsupportedError(ShoalError, NotImplementedError):
     """Valid, but not available here."""
 
@@ -77,4 +81,5 @@ CLASSES = {
     "BUSY": BusyError,
     "INTERRUPTED": ShoalError,
     "INTERNAL": InternalError,
+    "RANGE": OutOfRangeError,
 }

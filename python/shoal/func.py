@@ -15,39 +15,74 @@ def _mapped(value, change):
     return change(value)
 
 
+def _leaves(value, axes, what):
+    """(tensor or other value, its axis or None) of each leaf of nested tuples, lists and dicts."""
+    if isinstance(value, (tuple, list)):
+        axes = axes if isinstance(axes, (tuple, list)) else (axes,) * len(value)
+        if len(axes) != len(value):
+            raise invalid(f"{what}: {len(axes)} axes for {len(value)} values")
+        return [leaf for v, a in zip(value, axes) for leaf in _leaves(v, a, what)]
+    if isinstance(value, dict):
+        return [leaf for k, v in value.items()
+                for leaf in _leaves(v, axes[k] if isinstance(axes, dict) else axes, what)]
+    return [(value, axes if hasattr(value, "session") else None)]
+
+
+def _joined(rows, axis):
+    """Results of calls as one: their tensors stacked, in the tuples and dicts that they stand in."""
+    first = rows[0]
+    if isinstance(first, (tuple, list)):
+        places = axis if isinstance(axis, (tuple, list)) else (axis,) * len(first)
+        return type(first)(_joined(list(column), p) for column, p in zip(zip(*rows), places))
+    if isinstance(first, dict):
+        return {k: _joined([r[k] for r in rows], axis) for k in first}
+    return first if axis is None else stack(rows, axis)
+
+
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """A function that calls `func` along an axis of its arguments and stacks the results.
 
-    in_dims: the axis, None for an argument that is the same for all, or one per argument.
+    in_dims: the axis, None for an argument that is the same for all, or one per argument; arguments may be nested
+    tuples, lists and dicts, and their axes likewise.
     """
     def batched(*args, **keywords):
-        axes = in_dims if isinstance(in_dims, (tuple, list)) else (in_dims,) * len(args)
-        if len(axes) != len(args):
-            raise invalid(f"vmap: {len(axes)} axes for {len(args)} arguments")
-        lengths = {a.shape[axis_of(axis, a.ndim, "vmap")] for a, axis in zip(args, axes)
-                   if axis is not None and hasattr(a, "session")}
+        leaves = _leaves(args, tuple(in_dims) if isinstance(in_dims, list) else in_dims, "vmap")
+        leaves += _leaves(keywords, 0, "vmap")
+        lengths = {a.shape[axis_of(axis, a.ndim, "vmap")] for a, axis in leaves if axis is not None}
         if len(lengths) != 1:
             raise invalid(f"vmap: the axes have the lengths {sorted(lengths)}; one is needed")
         n, = lengths
-        parts = [(a,) * n if axis is None or not hasattr(a, "session") else a.unbind(axis)
-                 for a, axis in zip(args, axes)]
-        results = [func(*row, **keywords) for row in zip(*parts)]
-
-        def joined(rows, axis):
-            if isinstance(rows[0], (tuple, list)):
-                places = axis if isinstance(axis, (tuple, list)) else (axis,) * len(rows[0])
-                return type(rows[0])(joined(list(column), p) for column, p in zip(zip(*rows), places))
-            if isinstance(rows[0], dict):
-                return {k: joined([r[k] for r in rows], axis) for k in rows[0]}
-            return stack(rows, axis)
-        return joined(results, out_dims)
+        columns = [(a,) * n if axis is None else a.unbind(axis) for a, axis in leaves]
+        results = []
+        for row in zip(*columns) if n else ():
+            parts = iter(row)
+            given = _mapped(args, lambda _: next(parts))
+            results.append(func(*given, **_mapped(keywords, lambda _: next(parts))))
+        if not results:
+            raise invalid("vmap: there is nothing along the axis: it has the length 0")
+        return _joined(results, out_dims)
     return batched
+
+
+def stack_module_state(models):
+    """(parameters, buffers) of modules of one kind, stacked, by name: for `vmap` of `functional_call`."""
+    def stacked(tables):
+        return {name: stack([t[name].detach() for t in tables]) for name in tables[0]}
+    parameters = stacked([dict(m.named_parameters()) for m in models])
+    for made in parameters.values():
+        made.requires_grad_()
+    return parameters, stacked([dict(m.named_buffers()) for m in models])
 
 
 def _wanting(args, argnums):
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    given = [_mapped(a, lambda t: t.detach().requires_grad_() if hasattr(t, "session") else t)
-             if i in numbers else a for i, a in enumerate(args)]
+
+    def leaf(t):
+        if not hasattr(t, "session"):
+            return t
+        # What a derivative is taken of already, outside, goes on to be part of that.
+        return t.clone() if t.requires_grad else t.detach().requires_grad_()
+    given = [_mapped(a, leaf) if i in numbers else a for i, a in enumerate(args)]
     return given, numbers
 
 
@@ -90,6 +125,17 @@ def vjp(func, *primals):
     return value, back
 
 
+def jvp(func, primals, tangents):
+    """(value, its derivative along tangents): the gradient, for weights of the result, of what `vjp` gives."""
+    from .autograd import grad as gradients
+    given, _ = _wanting(primals, range(len(primals)))
+    value = func(*given)
+    weights = (value * 0).detach().requires_grad_()
+    back = gradients(value, given, weights, create_graph=True, allow_unused=True)
+    total = sum((g * t).sum() for g, t in zip(back, tangents) if g is not None)
+    return value.detach(), gradients(total, weights)[0]
+
+
 def jacrev(func, argnums=0):
     """A function that gives the Jacobian of `func`: the result's axes, then the argument's."""
     def of(*args):
@@ -130,8 +176,43 @@ def functional_call(module, parameters, args=(), kwargs=None):
             table[own] = value
 
 
+# ---- torch.autograd.functional: at given inputs ----
+
+def _at(inputs):
+    return inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False):
-    """torch.autograd.functional.jacobian: of a function at its inputs."""
+    """The Jacobian of a function at its inputs."""
     if isinstance(inputs, (tuple, list)):
         return jacrev(func, tuple(range(len(inputs))))(*inputs)
     return jacrev(func)(inputs)
+
+
+def hessian_at(func, inputs, create_graph=False, strict=False, vectorize=False):
+    """The second derivatives at its inputs of a function whose result is one number."""
+    if isinstance(inputs, (tuple, list)):
+        return hessian(func, tuple(range(len(inputs))))(*inputs)
+    return hessian(func)(inputs)
+
+
+def vjp_at(func, inputs, v=None, create_graph=False, strict=False):
+    """(value, gradients at the inputs of the value times v)."""
+    value, back = vjp(func, *_at(inputs))
+    found = back(value * 0 + 1 if v is None else v)
+    return value.detach(), found if isinstance(inputs, (tuple, list)) else found[0]
+
+
+def jvp_at(func, inputs, v=None, create_graph=False, strict=False):
+    """(value, its derivative at the inputs along v)."""
+    return jvp(func, _at(inputs), _at(v))
+
+
+def hvp_at(func, inputs, v=None, create_graph=False, strict=False):
+    """(value, second derivatives at the inputs times v) of a function whose result is one number."""
+    from .autograd import grad as gradients
+    given, _ = _wanting(_at(inputs), range(len(_at(inputs))))
+    value = func(*given)
+    slopes = gradients(value, given, create_graph=True)
+    found = gradients(sum((s * t).sum() for s, t in zip(slopes, _at(v))), given)
+    return value.detach(), found if isinstance(inputs, (tuple, list)) else found[0]

@@ -216,7 +216,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         raise invalid("embedding: scale_grad_by_freq is not available")
     if max_norm is not None:
         _clipped_rows(weight, input, max_norm, norm_type)
-    rows = weight._take_rows(input, 0)
+    rows = weight._take_rows(weight._rows(input, 0, "embedding"), 0)
     if padding_idx is None:
         return rows
     return where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows._detach(), rows)

@@ -2,12 +2,15 @@
 
 A key is NumPy's: integers, slices, `...`, None, and integer or bool arrays, lists and tensors. Integers,
 slices and None become one slice and a reshape; arrays of indices one gather, or one scatter. What is
-known here (lists, arrays) is checked here: an index out of range is an error. The values of a tensor
-are not known: an index out of range is moved inside when reading and left out when writing. A bool
+known here (lists, arrays) is checked here: an index out of range is an error at the call. The values of a
+tensor are not known: they are checked where they are computed, and an index out of range is an
+OutOfRangeError, with the line of the program, where something that derives from it is read. A bool
 tensor is read first, since the result's shape depends on it; but not in `x[mask] = value` where the
 value is repeated over the places.
 """
 from . import _shoal, views
+from .errors import OutOfRangeError
+from .recording import current
 from .words import axis_of, dtype_name, invalid, torch_words
 
 
@@ -192,9 +195,28 @@ def _indices(x, axis, value):
     return x.session.tensor(value % n if n else value)
 
 
+def in_range(indices, start, limit, ignored=None):
+    """The indices, of which each must lie from start to before the limit, or be `ignored`: an error here, if
+    they are known here, else of what derives from them."""
+    known = getattr(indices, "_known", None)
+    if known is not None and known[0] == indices._value and current() is None:
+        for index in known[1:]:
+            if not start <= index < limit and index != ignored:
+                raise OutOfRangeError(f"index {index} is out of range: it must be from {start} to {limit - 1}")
+        if ignored is None or start <= ignored < limit:
+            return indices
+    attrs = {} if ignored is None else {"ignore_index": ignored}
+    return _shoal.apply(indices.session, "in_range", (indices,), {
+        "start_indices": (start,), "limit_indices": (limit,), **attrs}, 1)[0]
+
+
 def from_the_front(indices, n):
-    """Indices of which negative ones count from the end, as numbers from 0 on."""
+    """Indices of which negative ones count from the end, as numbers from 0 on; checked."""
     if indices.dtype.startswith("uint"):
+        return in_range(indices, 0, n)
+    indices = in_range(indices, -n, n)
+    known = getattr(indices, "_known", None)
+    if known is not None and known[0] == indices._value and known[1] >= 0 and current() is None:
         return indices
     return _shoal.select(indices < 0, indices + n, indices)
 
@@ -338,16 +360,30 @@ class Indexing:
     def _index(self, indices):
         return indices if hasattr(indices, "session") else self.session.tensor(indices, "int64")
 
+    def _rows(self, indices, axis, what):
+        """Indices along an axis that count from 0 on, as torch's functions take them."""
+        n = self.shape[axis]
+        if hasattr(indices, "session"):
+            return in_range(indices, 0, n)
+        import numpy
+        known = numpy.asarray(indices, "int64")
+        wrong = known[(known < 0) | (known >= n)]
+        if wrong.size:
+            raise IndexError(f"{what}: index {wrong[0]} is out of range for axis {axis} of {self._text()}")
+        return self.session.tensor(known)
+
     @torch_words
     def take(self, indices, axis=None):
         """What lies at integer `indices` along an axis (None: of all elements in order).
 
-        The indices' axes take the axis' place. Indices outside are moved inside.
+        The indices' axes take the axis' place. Negative ones count from the end.
         """
         if axis is None:
             return self.ravel().take(indices, 0)
         axis = axis_of(axis, self.ndim, "take")
-        return self._take_rows(from_the_front(self._index(indices), self.shape[axis]), axis)
+        if not hasattr(indices, "session"):
+            return self._take_rows(_indices(self, axis, _index_array(indices)), axis)
+        return self._take_rows(from_the_front(indices, self.shape[axis]), axis)
 
     def _take_rows(self, indices, axis):
         return _shoal.take(self, indices, axis)
@@ -355,7 +391,8 @@ class Indexing:
     @torch_words
     def index_select(self, axis, index):
         """torch's order of arguments for `take`; the index is a vector of numbers from 0 on."""
-        return self._take_rows(self._index(index).ravel(), axis)
+        axis = axis_of(axis, self.ndim, "index_select")
+        return self._take_rows(self._rows(index, axis, "index_select").ravel(), axis)
 
     @torch_words
     def take_along_dim(self, indices, axis=None):
@@ -371,7 +408,11 @@ class Indexing:
         if axis is None:
             return self.ravel().take_along(self._index(indices).ravel(), 0)
         axis = axis_of(axis, self.ndim, "take_along")
-        x, at = self, self._index(indices)
+        return self._along(from_the_front(self._index(indices), self.shape[axis]), axis)
+
+    def _along(self, at, axis):
+        """`take_along` at indices that are known to be right."""
+        x, axis = self, axis % self.ndim
         if at.ndim != x.ndim:
             raise invalid(f"take_along: the indices are {at._text()}; they must have "
                           f"{x._text()}'s number of axes")
@@ -381,7 +422,7 @@ class Indexing:
         if not x.size and not at.size:
             return x.reshape(at.shape)  # there is no element that a box of one could be
         others = [a for a in range(x.ndim) if a != axis]
-        return x._apply("gather", (from_the_front(at, x.shape[axis]),), offset_dims=(),
+        return x._apply("gather", (at,), offset_dims=(),
                         collapsed_slice_dims=(axis,), operand_batching_dims=others,
                         start_indices_batching_dims=others, start_index_map=(axis,),
                         index_vector_dim=x.ndim, slice_sizes=(1,) * x.ndim)
@@ -391,8 +432,9 @@ class Indexing:
         """torch's gather: `take_along`, where the index may be shorter along the other axes."""
         if not self.ndim:
             return self.broadcast_to(index.shape).clone()
-        axis, index = axis_of(axis, self.ndim, "gather"), self._index(index)
-        return self._covered(axis, index, "gather").take_along(index, axis)
+        axis = axis_of(axis, self.ndim, "gather")
+        index = self._rows(index, axis, "gather")
+        return self._covered(axis, index, "gather")._along(index, axis)
 
     def _covered(self, axis, index, what):
         """The part whose other axes are as long as those of an index."""
@@ -408,13 +450,14 @@ class Indexing:
         """A copy with `source` (a tensor or a number) put at `index` along an axis, as torch.
 
         reduce: None to replace (of equal indices the last one counts), "add", "multiply",
-        "maximum" or "minimum" to join. Indices outside are left out.
+        "maximum" or "minimum" to join.
         """
-        axis, index = axis_of(axis, self.ndim, "scatter"), self._index(index)
+        axis = axis_of(axis, self.ndim, "scatter")
         op = reduce or "set"
         if not self.ndim:
-            return self.reshape(1).scatter(0, index.reshape(-1), self._coerce(source).reshape(-1),
+            return self.reshape(1).scatter(0, self._index(index).reshape(-1), self._coerce(source).reshape(-1),
                                            reduce).reshape(())
+        index = self._rows(index, axis, "scatter")
         if not hasattr(source, "session"):
             source = self._coerce(source)
         if not source.ndim:
@@ -422,8 +465,7 @@ class Indexing:
         if source.shape != index.shape:
             source = source._covered(-1, index, "scatter")
         part = self._covered(axis, index, "scatter")
-        at = from_the_front(index, self.shape[axis])
-        made = _shoal.scatter_along(part, at, source.astype(self.dtype), axis, op)
+        made = _shoal.scatter_along(part, index, source.astype(self.dtype), axis, op)
         if made.shape == self.shape:
             return made
         return self.dynamic_update_slice(made, (0,) * self.ndim)
@@ -458,12 +500,21 @@ class Indexing:
         count = (met + int(bool(include_self))).clamp(min=1)
         return made / count.astype(made.dtype) if made.dtype.is_floating_point else made // count
 
+    @torch_words
+    def index_reduce(self, axis, index, source, reduce, *, include_self=True):
+        """A copy with rows of `source` joined in at `index` along an axis; as `scatter_reduce`."""
+        axis = axis_of(axis, self.ndim, "index_reduce")
+        shape = [1] * self.ndim
+        shape[axis] = -1
+        at = self._rows(index, axis, "index_reduce").reshape(shape).broadcast_to(source.shape)
+        return self.scatter_reduce(axis, at, source, reduce, include_self)
+
     @torch_words(indices="index")
     def index_put(self, index, values, axis=0, op="set", accumulate=False):
         """A copy with `values` where indices name: `index` a tuple of tensors, one per axis, as torch
         (accumulate: added), or a vector of rows along an axis.
 
-        op: "set", "add", "multiply", "maximum", "minimum". Indices outside are left out.
+        op: "set", "add", "multiply", "maximum", "minimum".
         """
         if axis is True or axis is False:
             accumulate, axis = axis, 0
@@ -471,19 +522,21 @@ class Indexing:
             op = "add"
         if isinstance(index, (tuple, list)) and any(hasattr(i, "session") for i in index):
             return put(self, tuple(index), values, op)
-        return _shoal.scatter(self, self._index(index), self._coerce(values), axis, op)
+        index = from_the_front(self._index(index), self.shape[axis_of(axis, self.ndim, "index_put")])
+        return _shoal.scatter(self, index, self._coerce(values), axis, op)
 
     @torch_words
     def index_add(self, axis, index, source, alpha=1):
         """A copy with rows of `source`, times alpha, added at `index` along an axis, as torch."""
-        return _shoal.scatter(self, self._index(index), source if alpha == 1 else source * alpha,
-                              axis_of(axis, self.ndim, "index_add"), "add")
+        axis = axis_of(axis, self.ndim, "index_add")
+        return _shoal.scatter(self, self._rows(index, axis, "index_add"),
+                              source if alpha == 1 else source * alpha, axis, "add")
 
     @torch_words
     def index_copy(self, axis, index, source):
         """A copy with rows of `source` put at `index` along an axis, as torch."""
-        return _shoal.scatter(self, self._index(index), source,
-                              axis_of(axis, self.ndim, "index_copy"), "set")
+        axis = axis_of(axis, self.ndim, "index_copy")
+        return _shoal.scatter(self, self._rows(index, axis, "index_copy"), source, axis, "set")
 
     @torch_words
     def index_fill(self, axis, index, value):
@@ -515,13 +568,13 @@ class Indexing:
     def select_scatter(self, src, axis, index):
         """A copy with `src` at one index of an axis."""
         key = (slice(None),) * axis_of(axis, self.ndim, "select_scatter") + (index,)
-        return put(self, key, src)
+        return put(self, key, src).clone()
 
     @torch_words
     def slice_scatter(self, src, axis=0, start=None, end=None, step=1):
         """A copy with `src` at a slice of an axis."""
         key = (slice(None),) * axis_of(axis, self.ndim, "slice_scatter") + (slice(start, end, step),)
-        return put(self, key, src)
+        return put(self, key, src).clone()
 
     def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
         """A copy with `src` on the diagonal of two axes."""

@@ -14,6 +14,7 @@ def _other_shape(name, of):
         return self._reform(getattr(self, of)(*args, **keywords))
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = f"`{of}` in place: this object has the result's shape then."
+    method.__wrapped__ = getattr(Tensor, of)  # for who shows the signature
     return method
 
 
@@ -26,6 +27,7 @@ def _in_place(name, of):
         return self._become(getattr(self, of)(*args, **keywords), name)
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = f"`{of.strip('_')}` in place: this object stands for the result then."
+    method.__wrapped__ = getattr(Tensor, of)
     return method
 
 
@@ -37,7 +39,7 @@ IN_PLACE |= {f"{_name}_": _name for _name in (
     *METHODS.values(), *BINARY_METHODS.values(), *SYNONYMS, *ELEMENTWISE, *"""add sub subtract mul multiply
     div divide true_divide floor_divide remainder neg negative abs absolute relu clamp clamp_min clamp_max
     clip eq ne lt le gt ge logical_not logical_and logical_or logical_xor masked_fill masked_scatter scatter
-    scatter_add scatter_reduce index_add index_copy index_fill index_put put lerp addcmul addcdiv addmm
+    scatter_add scatter_reduce index_reduce index_add index_copy index_fill index_put put lerp addcmul addcdiv addmm
     addmv addr baddbmm addbmm tril triu cumsum cumprod renorm polygamma""".split())}
 for _name, _of in IN_PLACE.items():
     setattr(Tensor, _name, _in_place(_name, _of))
@@ -48,6 +50,8 @@ def _in_place_function(name):
         return getattr(input, name)(*args, **keywords)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = getattr(Tensor, name).__doc__
+    function.__wrapped__ = getattr(Tensor, name)
+    function._first = "input"
     return function
 
 

@@ -4,6 +4,7 @@ Factorisations are LAPACK's, as NumPy has opened it, in this process: the matrix
 tensors. Matrices are the last two axes; float32 and float64. Gradients pass through all of them, and
 through their gradients again.
 """
+import functools
 import math
 from collections import namedtuple
 
@@ -93,16 +94,19 @@ def cholesky_ex(A, *, upper=False, check_errors=False):
         return CholeskyEx(A * 0, A.session.full(A.shape[:-2], 1, "int32"))
 
 
+def _factored(what, ctx, A, how):
+    """What NumPy's function of that name makes of A; ctx keeps A and how it was asked."""
+    ctx.A, ctx.how = A, how
+    return _read(what, lambda np, a: tuple(getattr(np.linalg, what)(a, how)), A)
+
+
 class _Qr(Function):
-    @staticmethod
-    def forward(ctx, A, mode):
-        ctx.A, ctx.mode = A, mode
-        return _read("qr", lambda np, a: tuple(np.linalg.qr(a, mode)), A)
+    forward = functools.partial(_factored, "qr")
 
     @staticmethod
     def backward(ctx, gq, gr):
         m, n = ctx.A.shape[-2:]
-        if ctx.mode != "reduced" and m > n:
+        if ctx.how != "reduced" and m > n:
             raise invalid("qr: gradients are those of mode 'reduced'")
         Q, R = qr(ctx.A)
         if m < n:  # R = [X Y]: A's first m columns are Q X, the others Q Y
@@ -138,14 +142,11 @@ def qr(A, mode="reduced"):
 
 
 class _Eigh(Function):
-    @staticmethod
-    def forward(ctx, A, UPLO):
-        ctx.A, ctx.UPLO = A, UPLO
-        return _read("eigh", lambda np, a: tuple(np.linalg.eigh(a, UPLO)), A)
+    forward = functools.partial(_factored, "eigh")
 
     @staticmethod
     def backward(ctx, gw, gv):
-        w, V = eigh(ctx.A, ctx.UPLO)
+        w, V = eigh(ctx.A, ctx.how)
         apart = w.unsqueeze(-2) - w.unsqueeze(-1)
         apart = _shoal.select(_eye(ctx.A).bool(), apart * 0 + math.inf, apart)
         inner = (V.mT @ gv) / apart + gw.diag_embed()
@@ -165,10 +166,7 @@ def eigvalsh(A, UPLO="L"):
 
 
 class _Svd(Function):
-    @staticmethod
-    def forward(ctx, A, full):
-        ctx.A, ctx.full = A, full
-        return _read("svd", lambda np, a: tuple(np.linalg.svd(a, full)), A)
+    forward = functools.partial(_factored, "svd")
 
     @staticmethod
     def backward(ctx, gu, gs, gvh):
@@ -603,7 +601,7 @@ def multi_dot(tensors):
 
     def product(i, j):
         return tensors[i] if i == j else product(i, best[i, j][1]) @ product(best[i, j][1] + 1, j)
-    made = product(0, n - 1)
+    made = product(0, n - 1) if n > 1 else tensors[0].clone()
     made = made.squeeze(0) if first else made
     return made.squeeze(-1) if last else made
 

@@ -4,7 +4,9 @@
 """
 import math
 
+from .amp import wide
 from .creation import arange, cat, full, stack, where
+from .indexing import in_range
 from .words import invalid, is_floating
 
 
@@ -41,6 +43,7 @@ def _both(input, target, what):
     return input, target
 
 
+@wide
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None,
                   reduction="mean", label_smoothing=0.0):
     """-log_softmax of logits (N, C, …) at the target: integers (N, …), or probabilities (N, C, …).
@@ -57,6 +60,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         raise invalid(f"cross_entropy: labels {target._text()} do not go with logits "
                       f"{input._text()}")
     if weight is None and not label_smoothing:
+        target = in_range(target, 0, input.shape[axis], ignore_index)
         loss = input.cross_entropy(target, axis, ignore_index, "none")
         counted = None if reduction != "mean" else (target != ignore_index).astype(input.dtype)
         return _reduced(loss, reduction, "cross_entropy", counted)
@@ -69,7 +73,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         spread, counted = -logs.sum(axis), kept.astype(input.dtype)
     else:
         spread = -(logs * _per_class(weight, input.ndim, axis)).sum(axis)
-        counted = where(kept, weight.take(target, 0), 0)
+        counted = where(kept, weight.take(where(kept, target, 0), 0), 0)
     soft = _reduced(where(kept, spread, 0), reduction, "cross_entropy", counted)
     share = label_smoothing / input.shape[axis]
     return hard * (1 - label_smoothing) + soft * share
@@ -88,20 +92,22 @@ def _soft_cross_entropy(input, target, weight, reduction, label_smoothing, axis)
     return _reduced(-(logs * target).sum(axis), reduction, "cross_entropy")
 
 
+@wide
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None,
              reduction="mean"):
     """-x at integer targets, x being logarithms of probabilities (N, C, …); as cross_entropy."""
     reduction = _worded(reduction, size_average, reduce)
     axis = 0 if input.ndim == 1 else 1
     kept = target != ignore_index
-    at = where(kept, target, 0)
-    loss = -input.take_along(at.unsqueeze(axis), axis).squeeze(axis)
+    at = where(kept, in_range(target, 0, input.shape[axis], ignore_index), 0)
+    loss = -input._along(at.unsqueeze(axis), axis).squeeze(axis)
     weights = kept.astype(input.dtype)
     if weight is not None:
         weights = where(kept, weight.take(at, 0), 0)
     return _reduced(where(kept, loss * weights, 0), reduction, "nll_loss", weights)
 
 
+@wide
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """(x - target)^2"""
     reduction = _worded(reduction, size_average, reduce)
@@ -110,6 +116,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     return _reduced(apart * apart, reduction, "mse_loss")
 
 
+@wide
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """|x - target|"""
     reduction = _worded(reduction, size_average, reduce)
@@ -117,6 +124,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     return _reduced(abs(input - target), reduction, "l1_loss")
 
 
+@wide
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """d^2 / (2 beta) where d = |x - target| is below beta, else d - beta / 2."""
     reduction = _worded(reduction, size_average, reduce)
@@ -128,6 +136,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
                     "smooth_l1_loss")
 
 
+@wide
 def huber_loss(input, target, reduction="mean", delta=1.0):
     """d^2 / 2 where d = |x - target| is below delta, else delta (d - delta / 2)."""
     input, target = _both(input, target, "huber_loss")
@@ -136,6 +145,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
                     "huber_loss")
 
 
+@wide
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(target log x + (1 - target) log(1 - x)); logarithms count as -100 at least, as in torch."""
     reduction = _worded(reduction, size_average, reduce)
@@ -145,6 +155,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _reduced(loss if weight is None else loss * weight, reduction, "binary_cross_entropy")
 
 
+@wide
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None,
                                      reduction="mean", pos_weight=None):
     """binary_cross_entropy of sigmoid(x), exact for large |x|."""
@@ -157,6 +168,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
                     "binary_cross_entropy_with_logits")
 
 
+@wide
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - x), x being logarithms; reduction "batchmean" divides by the first axis."""
     reduction = _worded(reduction, size_average, reduce)
@@ -170,6 +182,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return _reduced(loss, reduction, "kl_div")
 
 
+@wide
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """x where the target is 1, max(0, margin - x) where it is -1."""
     reduction = _worded(reduction, size_average, reduce)
@@ -177,12 +190,14 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
                     "hinge_embedding_loss")
 
 
+@wide
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + e^(-target x))"""
     reduction = _worded(reduction, size_average, reduce)
     return _reduced((-input * target).logaddexp(0), reduction, "soft_margin_loss")
 
 
+@wide
 def margin_ranking_loss(input1, input2, target, margin=0.0, size_average=None, reduce=None,
                         reduction="mean"):
     """max(0, margin - target (x1 - x2))"""
@@ -190,6 +205,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, size_average=None, r
     return _reduced((margin - target * (input1 - input2)).clamp(min=0), reduction, "margin_ranking_loss")
 
 
+@wide
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False,
                         size_average=None, reduce=None, reduction="mean"):
     """max(0, margin + |anchor - positive| - |anchor - negative|); swap: with |positive - negative| where that
@@ -203,6 +219,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6,
                                              margin=margin, swap=swap, reduction=reduction)
 
 
+@wide
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0,
                                       swap=False, reduction="mean"):
     """triplet_margin_loss with a distance of one's own."""
@@ -214,6 +231,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     return _reduced((near - far + margin).clamp(min=0), reduction, "triplet_margin_loss")
 
 
+@wide
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
                      reduction="mean"):
     """e^x - target x, x being logarithms; with log_input=False x - target log(x + eps). full: with
@@ -227,6 +245,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     return _reduced(loss, reduction, "poisson_nll_loss")
 
 
+@wide
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """(log var + (x - target)^2 / var) / 2; full: with log(2 pi) / 2."""
     if var.shape != input.shape:
@@ -239,6 +258,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, "gaussian_nll_loss")
 
 
+@wide
 def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None, reduce=None,
                           reduction="mean"):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
@@ -250,6 +270,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
     return _reduced(loss, reduction, "cosine_embedding_loss")
 
 
+@wide
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None,
                       reduction="mean"):
     """The mean over the other classes of max(0, margin - x[target] + x)^p."""
@@ -266,6 +287,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     return _reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction, "multi_margin_loss")
 
 
+@wide
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """The mean over classes of max(0, 1 - x[label] + x[other]); labels stand before the first -1."""
     reduction = _worded(reduction, size_average, reduce)
@@ -280,6 +302,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return _reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction, "multilabel_margin_loss")
 
 
+@wide
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None,
                                 reduction="mean"):
     """The mean over classes of binary_cross_entropy_with_logits."""
@@ -289,6 +312,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return _reduced(loss.mean(-1), reduction, "multilabel_soft_margin_loss")
 
 
+@wide
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean",
              zero_infinity=False):
     """Connectionist temporal classification (Graves et al., 2006): -log of the probability of the targets
@@ -320,7 +344,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     labels = cat([labels, full((n, 1), blank, "int64")], 1)
     skips = cat([full((n, 2), False, "bool"), (labels[:, 2:] != labels[:, :-2]) & (labels[:, 2:] != blank)], 1)
     low = -1e30 if logs.dtype != "float16" else -6e4
-    step = logs.take_along(labels.unsqueeze(0).broadcast_to(t_most, n, width), 2)
+    step = logs._along(labels.unsqueeze(0).broadcast_to(t_most, n, width), 2)
     first = arange(width).unsqueeze(0) < 2
     alpha = where(first, step[0], low)
     own_lengths = log_probs.session.tensor(own, "int64").unsqueeze(1)
@@ -338,7 +362,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         moved = joined(alpha, by_one, by_two) + step[t]
         alpha = where(own_lengths > t, moved.clamp(min=low), alpha)
     ends = log_probs.session.tensor([[2 * length, max(2 * length - 1, 0)] for length in its], "int64")
-    last = alpha.take_along(ends, 1)
+    last = alpha._along(ends, 1)
     single = log_probs.session.tensor([length == 0 for length in its], "bool")
     loss = -where(single, last[:, 0], joined(last[:, 0], last[:, 1]))
     lost = loss > -low / 2

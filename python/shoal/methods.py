@@ -448,16 +448,31 @@ FUNCTIONS = tuple(METHODS.values()) + tuple(BINARY_METHODS.values()) + tuple(SYN
     expand_dims broadcast_to tile repeat_interleave flip fliplr flipud rot90 roll narrow select split chunk
     unbind diagonal diag trace tril triu adjoint t narrow_copy split_with_sizes unsafe_split unsafe_chunk tensor_split hsplit vsplit dsplit
     gelu softmax log_softmax rms_norm layer_norm cross_entropy attention rope
+    as_strided conj conj_physical get_device is_conj is_inference is_neg is_signed put resolve_conj
+    resolve_neg unsafe_split_with_sizes index_reduce
     is_floating_point is_complex is_nonzero is_same_size numel clone detach""".split()) + tuple(
         elementwise.NAMES + elementwise.MORE + products.NAMES)
+
+
+# What torch calls the first argument of functions, where that is not `input`.
+_FIRST = {"isin": "elements", "searchsorted": "sorted_sequence", "split": "tensor", "tensordot": "a",
+          "trapezoid": "y", "cumulative_trapezoid": "y", "cdist": "x1", "triangular_solve": "b",
+          "matrix_exp": "A"}
 
 
 def function_of(name):
     """The function that calls the method of that name."""
     from .tensor import Tensor
     method = getattr(Tensor, name)
+    first = _FIRST.get(name, "input")
 
-    def function(input, *args, **keywords):
+    def function(*args, **keywords):
+        if args:
+            input, *args = args
+        elif first in keywords:
+            input = keywords.pop(first)
+        else:
+            raise TypeError(f"{name}: the argument '{first}' is missing")
         if not isinstance(input, Tensor):
             input = _operand(input, args, name)
         if "out" in keywords:
@@ -468,6 +483,7 @@ def function_of(name):
     function.__name__ = function.__qualname__ = name
     function.__doc__ = method.__doc__
     function.__wrapped__ = method
+    function._first = first  # for who shows the signature
     return function
 
 

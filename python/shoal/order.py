@@ -46,9 +46,9 @@ class Order:
             raise invalid(f"topk: {k} of the {self.shape[axis]} along axis {axis} of {self._text()}")
         if not largest:
             values, at = _shoal.sort(self, axis, False)
-            return Sorted(values.narrow(axis, 0, k), at.narrow(axis, 0, k))
+            return Sorted(values.narrow(axis, 0, k).clone(), at.narrow(axis, 0, k).clone())
         values, at = self.transpose(axis, -1)._apply("top_k", n_outputs=2, k=k)
-        return Sorted(values.transpose(axis, -1), at.astype("int64").transpose(axis, -1))
+        return Sorted(values.transpose(axis, -1).clone(), at.astype("int64").transpose(axis, -1).clone())
 
     @torch_words
     def kthvalue(self, k, axis=-1, keepdims=False):
@@ -59,7 +59,7 @@ class Order:
         if not 1 <= k <= self.shape[axis]:
             raise invalid(f"kthvalue: the {k}-th of {self.shape[axis]} along axis {axis} of {self._text()}")
         order = self.sort(axis)
-        return Extreme(*_kept([t.narrow(axis, k - 1, 1) for t in order], axis, keepdims))
+        return Extreme(*_kept([t.narrow(axis, k - 1, 1).clone() for t in order], axis, keepdims))
 
     def median(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False):
         """The lower median of all; with `dim` (values, indices) along it. NaN where one is.
@@ -87,11 +87,11 @@ class Order:
         absent = self != self
         if skip:
             kept = n - absent.sum(dim, True)
-            at = order.take_along(((kept - 1).clamp(min=0)) // 2, dim)
+            at = order._along(((kept - 1).clamp(min=0)) // 2, dim)
         else:
             at = order.narrow(dim, (n - 1) // 2, 1)
             at = _shoal.select(absent.any(dim, True), absent.astype("uint8").argmax(dim, True), at)
-        return Extreme(*_kept((self.take_along(at, dim), at), dim, keepdim))
+        return Extreme(*_kept((self._along(at, dim), at), dim, keepdim))
 
     def _numpy_median(self, axis, keepdims):
         x = self._floating()
@@ -121,7 +121,7 @@ class Order:
             starts = new.pad(low, [0] * self.ndim, 1) * count
             count = count - _shoal.cumulate(starts, "maximum", axis)
         best = count.argmax(axis, True)
-        return Extreme(*_kept((values.take_along(best, axis), order.take_along(best, axis)), axis, keepdims))
+        return Extreme(*_kept((values._along(best, axis), order._along(best, axis)), axis, keepdims))
 
     @torch_words
     def quantile(self, q, axis=None, keepdims=False, interpolation="linear"):
@@ -250,7 +250,7 @@ class Order:
         high = low + n
         for _ in range(n.bit_length()):
             middle = (low + high) // 2
-            at = sequence.take_along(middle.clamp(max=max(n - 1, 0)), -1) if n else wanted
+            at = sequence._along(middle.clamp(max=max(n - 1, 0)), -1) if n else wanted
             before = (at <= wanted) | (wanted != wanted) if right else at < wanted
             before = before & (low < high)
             low, high = _shoal.select(before, middle + 1, low), _shoal.select(before, high, middle)

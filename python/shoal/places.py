@@ -5,6 +5,7 @@ nothing to switch here can be set and read.
 """
 import types
 
+from .amp import GradScaler, autocast
 from .pool import session
 from .random import manual_seed
 
@@ -54,11 +55,19 @@ def _zero(*args, **keywords):
     return 0
 
 
+class _Autocast(autocast):
+    """torch.cuda.amp.autocast: `autocast("cuda", …)`."""
+
+    def __init__(self, enabled=True, dtype="float16", cache_enabled=None):
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+
 cuda = _module("cuda", "The GPUs of the pool.", is_available=is_available, device_count=device_count,
                get_device_name=get_device_name, current_device=current_device, synchronize=synchronize,
                set_device=_nothing, empty_cache=_nothing, memory_allocated=_zero, max_memory_allocated=_zero,
                reset_peak_memory_stats=_nothing, manual_seed=manual_seed, manual_seed_all=manual_seed,
-               is_initialized=is_available)
+               is_initialized=is_available,
+               amp=_module("cuda.amp", "Mixed precision.", autocast=_Autocast, GradScaler=GradScaler))
 cudnn = _module("backends.cudnn", "Switches without effect.", deterministic=True, benchmark=False,
                 enabled=False, is_available=lambda: False)
 mps = _module("backends.mps", "Apple's GPUs, of which a pool has none.", is_available=lambda: False,

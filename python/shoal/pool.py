@@ -2,13 +2,20 @@
 import atexit
 import itertools
 import weakref
-from dataclasses import dataclass, field
+from collections import namedtuple
 
 from . import _shoal
 from .tensor import from_data
 
 
-@dataclass(frozen=True)
+def _record(shown):
+    """A named tuple of what a class annotates. A dataclass would need `inspect`, a tenth of what starting takes."""
+    made = namedtuple(shown.__name__, shown.__annotations__, module=shown.__module__)
+    made.__doc__, made.__annotations__ = shown.__doc__, shown.__annotations__
+    return made
+
+
+@_record
 class Slot:
     """A device that can hold parts of tensors; `compute` is false for a client's memory."""
     slot: int
@@ -31,7 +38,7 @@ class Slot:
     relayed: int  # bytes that came to its process by way of the hub
 
 
-@dataclass(frozen=True)
+@_record
 class Pool:
     """The state of a pool."""
     version: str
@@ -44,10 +51,10 @@ class Pool:
     sessions: int
     losses: int
     reruns: int
-    slots: list = field(default_factory=list)
+    slots: "list[Slot]"
 
 
-@dataclass(frozen=True)
+@_record
 class Counts:
     """What a session has sent: programs run, and how many of these were new, not replayed."""
     programs: int

@@ -2,6 +2,8 @@
 import math
 
 from . import _shoal
+from .amp import cast
+from .views import owned
 from .words import axis_of, invalid, torch_words
 
 
@@ -93,6 +95,7 @@ class Products:
         product = product if alpha == 1 else product * alpha
         if beta == 0:
             return product.broadcast_to(product.shape)
+        self, = cast(self)  # as the product's operands were
         return (self if beta == 1 else self * beta) + product
 
     @torch_words(mat1="a", mat2="b")
@@ -134,6 +137,7 @@ class Products:
         parts = [b * f - c * e, c * d - a * f, a * e - b * d]
         return _cat([p.unsqueeze(axis) for p in parts], axis)
 
+    @owned
     def matrix_power(self, n):
         """A square matrix times itself, n times; n may be negative."""
         if self.ndim < 2 or self.shape[-1] != self.shape[-2]:

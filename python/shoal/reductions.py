@@ -31,7 +31,7 @@ class Reductions:
     def _reduce(self, op, axis, keepdims):
         axes = self._axes(axis)
         if not axes:
-            return self  # an empty tuple reduces nothing
+            return self.clone()  # an empty tuple reduces nothing
         axes = tuple(axis_of(a, self.ndim, f"{op} of {self._text()}") for a in axes)
         return _shoal.reduce(self, op, axes, bool(keepdims))
 
@@ -40,6 +40,11 @@ class Reductions:
         if dtype is not None:
             return self.astype(dtype)
         return self if is_floating(self.dtype) or self.dtype == "uint64" else self.astype("int64")
+
+    def _wide(self):
+        """Small floating types as float32, for what is rounded once, at the end, as in torch: in the types
+        themselves sums overflow and lose digits."""
+        return self.astype("float32") if self.dtype in ("float16", "bfloat16") else self
 
     @torch_words
     def sum(self, axis=None, keepdims=False, dtype=None, out=None):
@@ -60,15 +65,15 @@ class Reductions:
     def mean(self, axis=None, keepdims=False, dtype=None, out=None):
         """Means over axes; floating types, others as float32."""
         source = self._floating() if dtype is None else self.astype(dtype)
-        total = source._reduce("add", _some(axis), keepdims)
+        total = source._wide()._reduce("add", _some(axis), keepdims)
         count = source.size // (total.size or 1) if total.size else 1
-        return _into(out, total / float(count) if count else total / total)
+        return _into(out, (total / float(count) if count else total / total).astype(source.dtype))
 
     @torch_words
     def nanmean(self, axis=None, keepdims=False, dtype=None):
         """Means over axes of what is not NaN."""
-        kept = (self == self)._reduce_count(axis, keepdims)
-        return self.nansum(axis, keepdims, dtype) / kept.astype(self.dtype)
+        kept, x = (self == self)._reduce_count(axis, keepdims), self._wide()
+        return (x.nansum(axis, keepdims, dtype) / kept.astype(x.dtype)).astype(dtype or self.dtype)
 
     def _reduce_count(self, axis, keepdims):
         return self.astype("int64")._reduce("add", axis, keepdims)
@@ -97,7 +102,7 @@ class Reductions:
         dim = axis_of(dim, self.ndim, name)
         self._need_elements(name, dim)
         at = (self.argmax if name == "max" else self.argmin)(dim, True)
-        values = self.take_along(at, dim)
+        values = self._along(at, dim)
         return Extreme(*_kept((values, at), dim, keepdim or keepdims))
 
     @torch_words
@@ -164,24 +169,25 @@ class Reductions:
         return var.sqrt(), mean
 
     def _var_mean(self, axis, correction, keepdims, dtype=None):
-        x = self._floating() if dtype is None else self.astype(dtype)
-        axis = _some(axis)
+        small = self._floating() if dtype is None else self.astype(dtype)
+        x, axis = small._wide(), _some(axis)
         mean = x.mean(axis, True)
         moved = x - mean
         total = (moved * moved).sum(axis, keepdims)
         count = x.size // (total.size or 1)
         mean = mean if keepdims else mean.reshape(total.shape)
-        return total / float(max(0, count - correction)), mean
+        return (total / float(max(0, count - correction))).astype(small.dtype), mean.astype(small.dtype)
 
     @torch_words
     def logsumexp(self, axis=None, keepdims=False):
         """The logarithm of the sum of e^x over axes; e^x itself may overflow."""
-        x = self._floating()
+        small = self._floating()
+        x = small._wide()
         if not x.size:
-            return x.exp().sum(axis, keepdims).log()
+            return small.exp().sum(axis, keepdims).log()
         top = x.amax(axis, True)._detach()
         top = _shoal.select(top.isfinite(), top, top._coerce(0))
-        total = (x - top).exp().sum(axis, True).log() + top
+        total = ((x - top).exp().sum(axis, True).log() + top).astype(small.dtype)
         return total if keepdims else total.squeeze(self._axes(axis))
 
     @torch_words
@@ -189,21 +195,23 @@ class Reductions:
         """The p-norm over axes (None: of all elements): (sum |x|^p)^(1/p); p may be infinite, 0
         or "fro", which is 2."""
         x = self._floating() if dtype is None else self.astype(dtype)
-        p = 2 if p in (None, "fro") else p
+        return _into(out, x._wide()._norm(2 if p in (None, "fro") else p, axis, keepdims).astype(x.dtype))
+
+    def _norm(self, p, axis, keepdims):
         if p == float("inf"):
-            return abs(x).amax(axis, keepdims)
+            return abs(self).amax(axis, keepdims)
         if p == -float("inf"):
-            return abs(x).amin(axis, keepdims)
+            return abs(self).amin(axis, keepdims)
         if p == 0:
-            return (x != 0).sum(axis, keepdims).astype(x.dtype)
+            return (self != 0).sum(axis, keepdims).astype(self.dtype)
         if p == 1:
-            return abs(x).sum(axis, keepdims)
+            return abs(self).sum(axis, keepdims)
         if p == 2:
-            total = (x * x).sum(axis, keepdims)
+            total = (self * self).sum(axis, keepdims)
             some = total > 0  # at 0 the gradient is 0
             root = _shoal.select(some, total, total._coerce(1)).sqrt()
             return _shoal.select(some, root, total)
-        return abs(x).pow(float(p)).sum(axis, keepdims).pow(1.0 / p)
+        return abs(self).pow(float(p)).sum(axis, keepdims).pow(1.0 / p)
 
     def dist(self, other, p=2):
         """The p-norm of x - y."""
@@ -251,7 +259,8 @@ class Reductions:
     def _cumulated(self, op, axis, dtype=None):
         if axis is None:
             return self.ravel()._cumulated(op, 0, dtype)
-        return _shoal.cumulate(self._countable(dtype), op, axis) if self.ndim else self._countable(dtype)
+        x = self._countable(dtype)
+        return _shoal.cumulate(x._wide(), op, axis).astype(x.dtype) if self.ndim else x.clone()
 
     @torch_words
     def cummax(self, axis):
@@ -274,7 +283,7 @@ class Reductions:
             "shape": self.shape, "iota_dimension": axis, "dtype": "int64"}, 1)[0]
         here = (x == reached) | (x != x)
         at = _shoal.cumulate(_shoal.select(here, places, places * 0), "maximum", axis)
-        return Extreme(self.take_along(at, axis), at)
+        return Extreme(self._along(at, axis), at)
 
     @torch_words
     def logcumsumexp(self, axis):

@@ -9,7 +9,7 @@ from . import _shoal, views
 from .dtypes import DTYPES
 from .errors import AxisError
 from .indexing import get
-from .views import noted
+from .views import noted, owned, window_keys
 from .words import UNSET, axis_of, dtype_name, invalid, is_dtype, shape_of, torch_words
 
 
@@ -220,6 +220,7 @@ class Shapes:
                           f"{self._text()}")
         return self.tile(counts)
 
+    @owned
     def tile(self, *counts, dims=None):
         """The whole tensor repeated along each axis; missing counts, at the front, are 1."""
         counts = shape_of(counts) if dims is None else tuple(dims)
@@ -234,6 +235,7 @@ class Shapes:
                 out = _repeat_axis(out, axis, count, whole=True)
         return out
 
+    @owned
     @torch_words
     def repeat_interleave(self, repeats, axis=None):
         """Each element repeated so many times along an axis (None: of all elements in order)."""
@@ -270,6 +272,7 @@ class Shapes:
                   3: lambda: self.flip(a).transpose(a, b)}
         return turned[k % 4]()
 
+    @owned
     @torch_words(dims="axis")
     def roll(self, shifts, axis=None):
         """The elements moved on by `shifts` along axes; those past the end enter at the beginning."""
@@ -403,10 +406,10 @@ class Shapes:
         if not 0 < size <= n or step <= 0:
             raise invalid(f"unfold: windows of {size} every {step} do not lie on axis {axis} of "
                           f"{self._text()}")
-        count = (n - size) // step + 1
-        lead = (slice(None),) * axis
-        parts = [self[lead + (slice(i, i + (count - 1) * step + 1, step),)].unsqueeze(-1)
-                 for i in range(size)]
+        return noted(self, self._windows(axis, size, step), "windows", (axis, size, step))
+
+    def _windows(self, axis, size, step):
+        parts = [get(self, key).unsqueeze(-1) for key in window_keys(self, axis, size, step)]
         return _cat(parts, self.ndim)
 
     unsafe_split, unsafe_chunk, unsafe_split_with_sizes = split, chunk, split_with_sizes
@@ -433,7 +436,7 @@ class Shapes:
     def diag(self, diagonal=0):
         """The diagonal of a matrix; of a vector, the matrix that has it as its diagonal."""
         if self.ndim == 2:
-            return self.diagonal(diagonal)
+            return self.diagonal(diagonal).clone()
         if self.ndim != 1:
             raise invalid(f"diag: {self._text()} is neither a vector nor a matrix")
         n = self.shape[0] + abs(diagonal)

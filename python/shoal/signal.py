@@ -36,8 +36,8 @@ class Signal:
     shard: bool = True
     axis: int = 0
     replicated: bool = False
-    workers: list | None = None
-    shares: list | None = None
+    workers: list[int] | None = None
+    shares: list[float] | None = None
     backward: str | None = None
     compile: bool = False
 

@@ -17,9 +17,11 @@ from .indexing import Indexing
 from .methods import Operations
 from .order import Order
 from .products import Products
-from .reductions import Reductions
+from .reductions import Extreme, MinMax, Reductions, Sorted
 from .shapes import Shapes
 from .words import dtype_name, invalid, is_floating, promoted, torch_words
+
+__all__ = ["Extreme", "MinMax", "Sorted", "Tensor"]
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}
@@ -27,6 +29,10 @@ _BINARY = {name: number for number, name in enumerate(_BINARY)}
 
 # The element type of floating numbers where none is said.
 default = ["float32"]
+
+# Of so many integers that come from here it is noted between which they lie: as indices they need no check
+# where they are used.
+_CHECKED = 1 << 16
 
 # Element types: code of `struct`, and what a Python number must be to become one.
 _FORMATS = {
@@ -101,10 +107,17 @@ def from_data(session, data, dtype=None, borrow=False):
         dtype = dtype_name(dtype)
         if dtype.startswith(("int", "uint")):
             flat = [_whole(x, dtype) for x in flat]
+            tensor = session._from_bytes(_pack(flat, dtype), dtype, shape)
+            if flat:
+                tensor._known = tensor._value, min(flat), max(flat)
+            return tensor
         return session._from_bytes(_pack(flat, dtype), dtype, shape)
     if not _has_buffer(data) and hasattr(data, "__array__"):
         data = data.__array__()
     tensor = session._from_buffer(data, borrow)
+    if not borrow and hasattr(data, "dtype") and tensor.dtype.startswith(("int", "uint")) and \
+            0 < tensor.size <= _CHECKED:
+        tensor._known = tensor._value, int(data.min()), int(data.max())
     return tensor if dtype is None else tensor.astype(dtype)
 
 
@@ -128,7 +141,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
              _shoal.Tensor):
     """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
 
-    __slots__ = ("_grad", "_hooks", "_view", "_views", "__weakref__")
+    __slots__ = ("_grad", "_hooks", "_known", "_view", "_views", "__weakref__")
     __array_priority__ = 1000
 
     # ---- what it is ----

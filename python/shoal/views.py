@@ -7,8 +7,9 @@ alone. A root that nobody holds any more is let go while one view of it is left:
 own from then on.
 
 A step is (kind, argument): "shape" and a shape, "axes" and a permutation, "key" and what stood in the
-brackets, "detach", "expand" and a shape.
+brackets, "detach", "expand" and a shape, "windows" and (axis, size, step).
 """
+import functools
 import math
 import weakref
 
@@ -57,6 +58,23 @@ def noted(x, made, kind, argument=None, part=False):
     return made
 
 
+def owned(function):
+    """Of a function whose result shares nothing with its first argument, also where there is nothing to
+    do: then it is a copy."""
+    @functools.wraps(function)
+    def own(x, *args, **keywords):
+        made = function(x, *args, **keywords)
+        return made.clone() if made is x or root_of(made) is not None else made
+    own._words = getattr(function, "_words", {})
+    return own
+
+
+def window_keys(x, axis, size, step):
+    """What stands in the brackets for the first elements of all windows, the second ones, and so on."""
+    reach = (x.shape[axis] - size) // step * step + 1
+    return [(slice(None),) * axis + (slice(i, i + reach, step),) for i in range(size)]
+
+
 def _step(x, kind, argument):
     if kind == "shape":
         return _shoal.apply(x.session, "reshape", (x,), {"shape": argument}, 1)[0]
@@ -66,6 +84,8 @@ def _step(x, kind, argument):
         return indexing.get(x, argument)
     if kind == "expand":
         return _shoal.broadcast(x, argument)
+    if kind == "windows":
+        return x._windows(*argument)
     return x._detach()
 
 
@@ -78,15 +98,26 @@ def _undone(x, kind, argument, value):
         return _shoal.apply(x.session, "transpose", (value,), {"permutation": order}, 1)[0]
     if kind == "key":
         return indexing.put(x, argument, value)
+    if kind == "windows":
+        for i, key in enumerate(window_keys(x, *argument)):
+            x = indexing.put(x, key, indexing.get(value, (Ellipsis, i)))
+        return x
     return value.reshape(x.shape) if kind == "expand" else value
+
+
+def _overlaps(x, steps):
+    """Whether elements of a view may be one and the same."""
+    if any(kind == "windows" and argument[1] > argument[2] for kind, argument in steps):
+        return True
+    return any(kind == "expand" for kind, _ in steps) and \
+        any(n > 1 and not s for n, s in zip(x.shape, layout(x)[1]))
 
 
 def written(x, value):
     """x becomes a value in place, and with it all that shares its elements."""
     from .autograd import no_grad
     view, root = getattr(x, "_view", None), root_of(x)
-    if view is not None and any(kind == "expand" for kind, _ in view.steps) and \
-            any(n > 1 and not s for n, s in zip(x.shape, layout(x)[1])):
+    if view is not None and _overlaps(x, view.steps):
         raise invalid(f"in place: several elements of {x._text()}, which was expanded, are one; clone() it "
                       "first")
     if root is None:
@@ -151,6 +182,10 @@ def _layout(view, shape):
             shape = argument
         elif kind == "key":
             offset, shape, strides = _cut(argument, offset, shape, strides)
+        elif kind == "windows":
+            axis, size, step = argument
+            strides = (*strides[:axis], strides[axis] * step, *strides[axis + 1:], strides[axis])
+            shape = (*shape[:axis], (shape[axis] - size) // step + 1, *shape[axis + 1:], size)
     return offset, strides
 
 

@@ -9,6 +9,7 @@ import math
 from . import _shoal
 from .amp import cast, cast_type
 from .creation import cat, full, stack, tensor
+from .views import owned
 from .words import invalid, is_floating
 
 
@@ -182,14 +183,17 @@ def _largest_of(x, n, kernel, stride, padding, dilation, ceil_mode):
             for index, m in zip(at, shape):
                 flat = flat * m + index
             row.append(-1 if min(at) < 0 else flat)
-        rows.append(row)
+        first = next((at for at in row if at >= 0), None)
+        if first is None:
+            raise invalid(f"max_pool{n}d: with padding {list(padding)} and dilation {list(dilation)} a window has "
+                          f"no element of {x._text()}")
+        rows.append([first if at < 0 else at for at in row])  # an element twice changes no maximum
     index = tensor(rows, "int64")
     flat = x.flatten(-n)
-    least = -math.inf if is_floating(x.dtype) else -2 ** 31
-    picked = flat.take(index.clamp(min=0), -1).masked_fill(index < 0, least)
+    picked = flat._take_rows(index, flat.ndim - 1)
     best = picked.argmax(-1, True)
-    values = picked.take_along(best, -1).squeeze(-1)
-    at = index.broadcast_to(picked.shape).take_along(best, -1).squeeze(-1)
+    values = picked._along(best, picked.ndim - 1).squeeze(-1)
+    at = index.broadcast_to(picked.shape)._along(best, -1).squeeze(-1)
     out = (*x.shape[:-n], *counts)
     return values.reshape(out), at.reshape(out)
 
@@ -215,7 +219,7 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
     what = f"avg_pool{n}d"
     kernel, stride, padding, dilation = _settings(n, kernel_size, stride, padding)
-    x, one = _batched(input, n, what)
+    x, one = _batched(input._wide(), n, what)
     made = _pooled(x, "add", n, kernel, stride, padding, dilation, ceil_mode, what)
     more = _more(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
     if divisor_override is not None:
@@ -230,6 +234,7 @@ def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_p
             made = made / _shoal.reduce_window(ones, "add", kernel, stride, edges, dilation)
         else:
             made = made / _pooled(ones, "add", n, kernel, stride, padding, dilation, ceil_mode, what)
+    made = made.astype(input.dtype)
     return made.squeeze(0) if one else made
 
 
@@ -285,11 +290,12 @@ def _adaptive_avg(n, input, output_size):
            for i, p in enumerate(parts)):
         kernel = [p[0][1] - p[0][0] for p in parts]
         return _avg_pool(n, input, kernel, None, 0, False, True)
+    x = input._wide()
     for i, windows in enumerate(parts):  # the mean over a box is the mean of means
-        rows = [[1 / (b - a) if a <= j < b else 0.0 for a, b in windows] for j in range(input.shape[-n + i])]
-        share = tensor(rows, input.dtype)
-        input = (input.transpose(-n + i, -1) @ share).transpose(-n + i, -1)
-    return input
+        rows = [[1 / (b - a) if a <= j < b else 0.0 for a, b in windows] for j in range(x.shape[-n + i])]
+        share = tensor(rows, x.dtype)
+        x = (x.transpose(-n + i, -1) @ share).transpose(-n + i, -1)
+    return x.astype(input.dtype)
 
 
 def adaptive_avg_pool1d(input, output_size):
@@ -319,8 +325,8 @@ def _adaptive_max(n, input, output_size, return_indices):
         pieces = [input.narrow(axis, a, b - a) for a, b in windows]
         if return_indices:
             best = [p.argmax(axis, True) for p in pieces]
-            at = cat([at.narrow(axis, a, b - a).take_along(w, axis) for (a, b), w in zip(windows, best)], axis)
-            input = cat([p.take_along(w, axis) for p, w in zip(pieces, best)], axis)
+            at = cat([at.narrow(axis, a, b - a)._along(w, axis) for (a, b), w in zip(windows, best)], axis)
+            input = cat([p._along(w, axis) for p, w in zip(pieces, best)], axis)
         else:
             input = cat([p.amax(axis, True) for p in pieces], axis)
     return (input, at) if return_indices else input
@@ -515,6 +521,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
+@owned
 def pixel_shuffle(input, upscale_factor):
     """(…, C r r, H, W) as (…, C, H r, W r)."""
     r = upscale_factor
@@ -526,6 +533,7 @@ def pixel_shuffle(input, upscale_factor):
     return x.permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2).reshape(*lead, -1, h * r, w * r)
 
 
+@owned
 def pixel_unshuffle(input, downscale_factor):
     """(…, C, H r, W r) as (…, C r r, H, W)."""
     r = downscale_factor
@@ -537,6 +545,7 @@ def pixel_unshuffle(input, downscale_factor):
     return x.permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3).reshape(*lead, -1, h // r, w // r)
 
 
+@owned
 def channel_shuffle(input, groups):
     """The channels of groups, one of each in turn."""
     x = input.unflatten(1, (groups, -1))

@@ -1,8 +1,15 @@
 """What the modules of this package share: errors, names of element types, axes, torch's words."""
+from __future__ import annotations
+
 import functools
 
-from .dtypes import ALIASES, DTYPES, dtype
-from .errors import CLASSES, AxisError
+from .dtypes import ALIASES, DTYPES, TYPE_CHECKING, dtype
+from .errors import CLASSES, AxisError, ShoalError
+
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Sequence
+    from typing import Any
 
 _PLAIN = {float: "float32", int: "int64", bool: "bool"}
 UNSET = object()  # a word that was not given, where None means something
@@ -10,12 +17,12 @@ UNSET = object()  # a word that was not given, where None means something
 _KINDS = ("bool", "uint", "int", "bfloat", "float")
 
 
-def invalid(text):
+def invalid(text: str) -> ShoalError:
     """The error of an argument with a wrong value, shape or type."""
     return CLASSES["INVALID"](text)
 
 
-def dtype_name(kind):
+def dtype_name(kind: Any) -> str:
     """The name of an element type given as one, by its name, a NumPy dtype or a Python type."""
     if kind.__class__ is dtype:
         return kind.name
@@ -24,22 +31,22 @@ def dtype_name(kind):
     return ALIASES.get(name, name)
 
 
-def is_dtype(value):
+def is_dtype(value: object) -> bool:
     """Whether a value names an element type."""
     return value.__class__ is dtype or (
         isinstance(value, (str, type)) or hasattr(value, "name")) and dtype_name(value) in DTYPES
 
 
-def is_floating(dtype):
+def is_floating(dtype: str) -> bool:
     """Whether an element type, given by its name, is float16, bfloat16, float32 or float64."""
     return dtype.startswith(("float", "bfloat"))
 
 
-def _bits(dtype):
+def _bits(dtype: str) -> int:
     return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz") or 0)
 
 
-def promoted(a, b):
+def promoted(a: str, b: str) -> str:
     """The element type that two become together, by torch's rules.
 
     A floating type takes over from integers, integers from bool; of a kind the wider one. float16
@@ -59,7 +66,7 @@ def promoted(a, b):
     return f"int{min(64, max(_bits(high), 2 * _bits(low)))}"  # uint with int
 
 
-def axis_of(axis, rank, what="an axis"):
+def axis_of(axis: int, rank: int, what: str = "an axis") -> int:
     """An axis counted from 0; negative ones count from the end. IndexError when there is none."""
     found = axis + rank if axis < 0 else axis
     if not 0 <= found < rank:
@@ -67,14 +74,14 @@ def axis_of(axis, rank, what="an axis"):
     return found
 
 
-def shape_of(lengths):
+def shape_of(lengths: Sequence[Any]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence of them."""
     if len(lengths) == 1 and not hasattr(lengths[0], "__index__"):
         return tuple(lengths[0])
     return tuple(lengths)
 
 
-def torch_words(function=None, **more):
+def torch_words(function: Any = None, **more: str) -> Any:
     """Lets a function take torch's `dim` and `keepdim` for `axis` and `keepdims`; and `more`: other words
     for its parameters."""
     if function is None:
@@ -84,7 +91,7 @@ def torch_words(function=None, **more):
              if old in own and new not in own} | more
 
     @functools.wraps(function)
-    def either(*args, **keywords):
+    def either(*args: Any, **keywords: Any) -> Any:
         if keywords:
             for new, old in words.items():
                 if new in keywords:
@@ -92,21 +99,21 @@ def torch_words(function=None, **more):
                         raise TypeError(f"{function.__name__}: {new} and {old} are the same")
                     keywords[old] = keywords.pop(new)
         return function(*args, **keywords)
-    either._words = words  # for who shows the signature
+    setattr(either, "_words", words)  # for who shows the signature
     return either
 
 
-def with_out(function):
+def with_out(function: Any) -> Any:
     """Lets a function take `out`: a tensor, or a tuple of them, that becomes the result in place."""
     @functools.wraps(function)
-    def either(*args, out=None, **keywords):
+    def either(*args: Any, out: Any = None, **keywords: Any) -> Any:
         made = function(*args, **keywords)
         return made if out is None else into(out, made)
-    either._words = getattr(function, "_words", {})
+    setattr(either, "_words", getattr(function, "_words", {}))
     return either
 
 
-def into(out, made):
+def into(out: Any, made: Any) -> Any:
     """The result, put into `out`."""
     if isinstance(made, tuple):
         for target, value in zip(out, made):
@@ -115,14 +122,20 @@ def into(out, made):
     return out._take(made)
 
 
-def signature_of(function):
+def signature_of(function: Any) -> inspect.Signature:
     """The signature of a function, with the words that `torch_words` has it take."""
     import inspect
-    signature = inspect.signature(function)
-    words = getattr(function, "_words", None) or getattr(
-        getattr(function, "__wrapped__", None), "_words", ())
+    parameters = list(inspect.signature(function).parameters.values())
+    if hasattr(function, "_first") and parameters[0].name == "self":  # a function made of a method
+        parameters[0] = parameters[0].replace(name=function._first)
+    words: dict[str, str] = {}
+    below = function
+    while below is not None:
+        words = getattr(below, "_words", {}) | words
+        below = getattr(below, "__wrapped__", None)
+    known = {p.name for p in parameters}
+    rest = [p for p in parameters if p.kind is p.VAR_KEYWORD]
+    own = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
     more = [inspect.Parameter(new, inspect.Parameter.KEYWORD_ONLY, default=None) for new in words
-            if new not in signature.parameters]
-    rest = [p for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    return signature.replace(parameters=[*own, *more, *rest])
+            if new not in known]
+    return inspect.signature(function).replace(parameters=[*own, *more, *rest])

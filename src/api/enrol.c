@@ -3,6 +3,7 @@
 #include "shoal/shoal.h"
 #include "wire/keys.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ const char *shoal_role_name(shoal_role role) {
 shoal_status shoal_role_parse(const char *text, shoal_role *out) {
     wire_role role;
     if (!wire_role_parse(text, &role))
-        return base_fail(SHOAL_INVALID, "the role '%s' is none: use client, worker or both", text);
+        return base_fail(SHOAL_INVALID, "'%s' is not a role: use client, worker or both", text);
     *out = (shoal_role)role;
     return SHOAL_OK;
 }
@@ -41,6 +42,7 @@ shoal_status shoal_join(const char *token, const char *name, char *hub, size_t r
     const char *user = getenv("USER");
     wire_token parsed;
     SHOAL_TRY(wire_token_parse(token, &parsed));
+    sodium_memzero(&parsed.pair, sizeof parsed.pair);
     if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "machine");
     if (name)
         snprintf(own, sizeof own, "%s", name);

@@ -44,14 +44,21 @@ void api_wait_over(shoal_session *session) {
 
 /* ---- what the hub tells ---- */
 
+shoal_status api_status_of(const Shoal__Error *error) {
+    bool known = error->status != SHOAL_OK && error->status < SHOAL_STATUS_COUNT;
+    return known ? (shoal_status)error->status : SHOAL_INTERNAL;
+}
+
 static void note_failure(shoal_session *session, uint64_t value, const Shoal__Error *error) {
+    shoal_status why = api_status_of(error);
     if (!session->first_failure.message)
-        session->first_failure = (api_failure){(shoal_status)error->status, strdup(error->message)};
+        session->first_failure = (api_failure){why, strdup(error->message)};
     /* Only a reader asks; other values of a failed program are known to the hub as such. */
-    if (worker_expected_done(session->worker, value)) return;
+    if (worker_expected_done(session->worker, value) || base_map_get(&session->failures, value))
+        return;
     api_failure *failure = calloc(1, sizeof *failure);
     if (failure && base_map_set(&session->failures, value, failure) == SHOAL_OK)
-        *failure = (api_failure){(shoal_status)error->status, strdup(error->message)};
+        *failure = (api_failure){why, strdup(error->message)};
     else
         free(failure);
 }
@@ -123,7 +130,7 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
         : kind == SHOAL__KIND__EXPLAINED ? &shoal__explained__descriptor
         : kind == SHOAL__KIND__EVENTS    ? &shoal__events__descriptor
                                          : NULL;
-    if (!type) return base_fail(SHOAL_FORMAT, "a message of kind %d is not for us", (int)kind);
+    if (!type) return base_fail(SHOAL_UNSUPPORTED, "a message of kind %d is not for us", (int)kind);
     ProtobufCMessage *message;
     SHOAL_TRY(wire_unpack(type, body, bytes, &message));
     if (kind == SHOAL__KIND__FINISHED) {
@@ -140,7 +147,7 @@ static shoal_status on_message(void *context, Shoal__Kind kind, const void *body
     pthread_mutex_lock(&session->news);
     for (size_t i = 0; i < session->questions.count && message; i++) {
         api_question *question = session->questions.data[i];
-        if (question->token != token || question->answer) continue;
+        if (question->token != token || question->kind != kind || question->answer) continue;
         question->answer = message;
         message = NULL;
     }
@@ -178,7 +185,9 @@ static void question_end(api_question *question) {
 
 shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage *message,
                      uint64_t *token, ProtobufCMessage **answer) {
-    api_question question = {.session = session};
+    api_question question = {.session = session,
+                             .kind = kind == SHOAL__KIND__STATUS_ASK ? SHOAL__KIND__STATUS
+                                                                     : SHOAL__KIND__EXPLAINED};
     *answer = NULL;
     SHOAL_TRY(worker_state(session->worker));
     SHOAL_TRY(question_begin(&question, token));
@@ -222,7 +231,7 @@ static shoal_status settle_options(const shoal_options *given, shoal_options *ou
     return SHOAL_OK;
 }
 
-static shoal_status make_worker(shoal_session *session, bool embedded, worker **out) {
+shoal_status api_worker_new(shoal_session *session, bool embedded, worker **out) {
     const shoal_options *options = &session->options;
     worker_device devices[MAX_WORKERS] = {{0}};
     worker_options w = {.role = SHOAL__ROLE__CLIENT, .devices = devices, .spare = options->spare};
@@ -245,15 +254,16 @@ static shoal_status make_worker(shoal_session *session, bool embedded, worker **
                                          .memory = info.memory / 4 * 3 / options->workers};
         }
     }
-    return worker_new(&w, out);
+    SHOAL_TRY(worker_new(&w, out));
+    worker_client client = {.context = session, .message = on_message};
+    worker_set_client(*out, &client);
+    return SHOAL_OK;
 }
 
 shoal_status api_join(shoal_session *session, worker **out) {
     const shoal_options *options = &session->options;
     bool embedded = !strcmp(options->hub, "embedded");
-    SHOAL_TRY(make_worker(session, embedded, out));
-    worker_client client = {.context = session, .message = on_message};
-    worker_set_client(*out, &client);
+    SHOAL_TRY(api_worker_new(session, embedded, out));
     wire_peer *wire = worker_wire(*out);
     if (embedded) {
         SHOAL_TRY(hub_new(wire, &session->hub));
@@ -287,12 +297,9 @@ static shoal_status keep_options(shoal_session *session, const shoal_options *op
     return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
 }
 
-shoal_status shoal_session_open(const shoal_options *given, shoal_session **out) {
-    *out = NULL;
+shoal_status api_session_new(const shoal_options *given, shoal_session **out) {
     shoal_options options;
     SHOAL_TRY(settle_options(given, &options));
-    const char *signals = getenv("SHOAL_CONFIG");
-    if (signals && *signals) SHOAL_TRY(shoal_signals_load(signals));
     shoal_session *session = calloc(1, sizeof *session);
     if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
     pthread_mutex_init(&session->lock, NULL);
@@ -301,7 +308,20 @@ shoal_status shoal_session_open(const shoal_options *given, shoal_session **out)
     atomic_init(&session->refs, 1);
     base_condition_init(&session->calm);
     shoal_status status = keep_options(session, &options);
-    if (status == SHOAL_OK) status = api_join(session, &session->worker);
+    if (status == SHOAL_OK)
+        *out = session;
+    else
+        shoal_session_close(&session);
+    return status;
+}
+
+shoal_status shoal_session_open(const shoal_options *given, shoal_session **out) {
+    *out = NULL;
+    const char *signals = getenv("SHOAL_CONFIG");
+    if (signals && *signals) SHOAL_TRY(shoal_signals_load(signals));
+    shoal_session *session = NULL;
+    SHOAL_TRY(api_session_new(given, &session));
+    shoal_status status = api_join(session, &session->worker);
     if (status == SHOAL_OK) {
         api_number_from(session);
         *out = session;

@@ -119,6 +119,7 @@ typedef struct api_recorded {
 typedef struct api_question {
     shoal_session *session;
     uint64_t token;
+    Shoal__Kind kind;         /* of the answer */
     ProtobufCMessage *answer; /* NULL until it is there */
 } api_question;
 
@@ -191,6 +192,12 @@ void api_event_op(shoal_session *session, uint16_t op, shoal_tensor *const *inpu
                   uint32_t n_inputs, const shoal_tensor *output);
 
 /* session.c */
+/* A session without a worker. */
+shoal_status api_session_new(const shoal_options *given, shoal_session **out);
+/* Its worker, which tells it what the hub says, and has joined no hub yet. */
+shoal_status api_worker_new(shoal_session *session, bool embedded, worker **out);
+/* What an error that came says; never OK. */
+shoal_status api_status_of(const Shoal__Error *error);
 /* Makes the worker of a session, an embedded pool's too, and joins its hub. */
 shoal_status api_join(shoal_session *session, worker **out);
 /* Numbers values and programs from the first that the hub has left to this session. */

@@ -354,8 +354,7 @@ shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool 
     if (status == SHOAL_OK) {
         const Shoal__Explained *explained = (const Shoal__Explained *)answer;
         if (explained->error)
-            status =
-                base_fail((shoal_status)explained->error->status, "%s", explained->error->message);
+            status = base_fail(api_status_of(explained->error), "%s", explained->error->message);
         else
             *out = strdup(json ? explained->json : explained->text);
         wire_unpacked_free(answer);

@@ -37,7 +37,7 @@ shoal_status base_os_runtime_folder(bool create, char *out, size_t room) {
     return own_folder(create, out, "XDG_RUNTIME_DIR");
 }
 
-/* $VARIABLE/shoal, else ~BELOW/shoal, with the folders of BELOW made as well. */
+/* $VARIABLE/shoal, else ~BELOW/shoal, with the folders that it lies in made as well. */
 static shoal_status kept_folder(const char *variable, const char *below, bool create, char *out,
                                 size_t room) {
     const char *base = getenv(variable), *home = getenv("HOME");
@@ -48,11 +48,11 @@ static shoal_status kept_folder(const char *variable, const char *below, bool cr
     int used = named ? snprintf(out, room, "%s/shoal", base)
                      : snprintf(out, room, "%s%s/shoal", home, below);
     if (used < 0 || (size_t)used >= room) return too_long(named ? variable : "HOME", used, room);
-    char *at = named ? NULL : out + strlen(home) + 1;
-    for (at = at ? strchr(at, '/') : NULL; create && at; at = strchr(at + 1, '/')) {
-        *at = 0;
+    char *slash = named ? out : out + strlen(home);
+    while (create && (slash = strchr(slash + 1, '/')) != NULL) {
+        *slash = 0;
         mkdir(out, 0700); /* that it failed shows below */
-        *at = '/';
+        *slash = '/';
     }
     return own_folder(create, out, variable);
 }

@@ -54,6 +54,20 @@ INFER(reverse) {
     return GRAPH_ONE(&call->inputs[0]);
 }
 
+/* One number each: where indices may begin, and where they end. */
+INFER(in_range) {
+    const shoal_attr *start = graph_call_attr(call, SHOAL_ATTR_START_INDICES);
+    const shoal_attr *limit = graph_call_attr(call, SHOAL_ATTR_LIMIT_INDICES);
+    if (!is_integer(&call->inputs[0]))
+        return base_fail(SHOAL_INVALID, "in_range: the indices are %s; they must be integers",
+                         GRAPH_TEXT(&call->inputs[0]));
+    if (start->count != 1 || limit->count != 1)
+        return base_fail(SHOAL_INVALID,
+                         "in_range: %u start_indices and %u limit_indices; one each is needed",
+                         start->count, limit->count);
+    return GRAPH_ONE(&call->inputs[0]);
+}
+
 /* ---- boxes at given indices ---- */
 
 /* Operands from number `first` on: one integer scalar per axis, of one type. */

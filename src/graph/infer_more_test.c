@@ -108,6 +108,10 @@ static void indices(void **state) {
                   INTS(INTERIOR_PADDING, 0, -1)));
     REFUSED("reverse: dimensions: axis 1 is named twice", GRAPH_REVERSE, VALUES(x),
             ATTRS(INTS(DIMENSIONS, 1, 1)));
+    REFUSED("in_range: the indices are float32[4, 6]; they must be integers", GRAPH_IN_RANGE,
+            VALUES(x), ATTRS(INTS(START_INDICES, 0), INTS(LIMIT_INDICES, 3)));
+    REFUSED("in_range: 2 start_indices and 1 limit_indices; one each is needed", GRAPH_IN_RANGE,
+            VALUES(at), ATTRS(INTS(START_INDICES, 0, 0), INTS(LIMIT_INDICES, 3)));
     REFUSED("dynamic_slice: 1 indices; float32[4, 6] has 2 axes", GRAPH_DYNAMIC_SLICE,
             VALUES(x, at), ATTRS(INTS(SLICE_SIZES, 1, 1)));
     REFUSED("dynamic_slice: slice_sizes: 7 is not 0 to 6, as axis 1", GRAPH_DYNAMIC_SLICE,

@@ -107,7 +107,8 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) {
 bool graph_op_is_standard(uint16_t op) { return strcmp(graph_dialect(op), "shoal") != 0; }
 
 const char *graph_dialect(uint16_t op) {
-    static const uint16_t own[] = {GRAPH_ARGMAX, GRAPH_ARGMIN, GRAPH_CUMULATE, GRAPH_RANDOM};
+    static const uint16_t own[] = {GRAPH_ARGMAX, GRAPH_ARGMIN, GRAPH_CUMULATE, GRAPH_RANDOM,
+                                   GRAPH_IN_RANGE};
     if (op >= GRAPH_OP_BUILT_IN) return "shoal";
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (op == own[i]) return "shoal";

@@ -301,10 +301,11 @@ static shoal_status make_constant(rewriter *r, const shoal_type *type, const voi
     return graph_add(r->to, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, value);
 }
 
-/* Element by element: what is one number everywhere stays so. */
+/* Element by element: what is one number everywhere stays so. in_range may fail, which is for the
+ * run to say. */
 static bool is_elementwise(uint16_t op) {
     const graph_op_def *def = graph_op(op);
-    return op != GRAPH_PLACE && !def->decompose &&
+    return op != GRAPH_PLACE && op != GRAPH_IN_RANGE && !def->decompose &&
            (def->axes == graph_axes_elementwise || def->axes == graph_axes_select);
 }
 

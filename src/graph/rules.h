@@ -85,6 +85,7 @@ INFER(bitcast_convert);
 INFER(reduce_precision);
 INFER(pad);
 INFER(reverse);
+INFER(in_range);
 INFER(dynamic_slice);
 INFER(dynamic_update_slice);
 INFER(gather);

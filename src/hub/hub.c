@@ -304,10 +304,11 @@ static shoal_status identify(hub *h, const Shoal__Hello *hello, hub_peer *peer) 
                         ? WIRE_ROLE_CLIENT | (hello->n_devices ? WIRE_ROLE_WORKER : 0)
                         : WIRE_ROLE_WORKER;
     wire_guest guest;
-    peer->user = HUB_OWN_USER;
     if (proof->local) {
         peer->owner = strdup("this user");
-        return peer->owner ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a member");
+        peer->user = hub_user_of(h, NULL);
+        return peer->owner && peer->user ? SHOAL_OK
+                                         : base_fail(SHOAL_NO_MEMORY, "no memory for a member");
     }
     wire_keys_known(proof->key, &guest);
     if (!proof->keyed || guest.standing != WIRE_ENROLLED)
@@ -322,14 +323,8 @@ static shoal_status identify(hub *h, const Shoal__Hello *hello, hub_peer *peer) 
     base_str owner = {0};
     base_str_format(&owner, "%s, key %.16s", guest.name, wire_key_text(proof->key, key));
     peer->owner = base_str_take(&owner, NULL);
-    memcpy(peer->user_key, proof->key, WIRE_KEY);
-    peer->user = 0;
-    for (size_t i = 0; i < h->peers.count; i++)
-        if (h->peers.data[i]->user != HUB_OWN_USER &&
-            !memcmp(h->peers.data[i]->user_key, proof->key, WIRE_KEY))
-            peer->user = h->peers.data[i]->user;
-    if (!peer->user) peer->user = h->next_user++;
-    return peer->owner ? SHOAL_OK : SHOAL_NO_MEMORY;
+    peer->user = hub_user_of(h, proof->key);
+    return peer->owner && peer->user ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
 static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
@@ -375,6 +370,7 @@ static void leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) 
     peer->link = NULL;
     hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.leave = {why, reason}};
     if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    hub_user_leave(h, peer->user);
     hub_peer_free(peer);
 }
 
@@ -390,6 +386,7 @@ static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello
     shoal_status status = identify(h, hello, peer);
     if (status == SHOAL_OK) status = hub_apply(h, &event);
     if (status != SHOAL_OK) {
+        hub_user_leave(h, peer->user);
         hub_peer_free(peer);
         return status;
     }
@@ -416,6 +413,7 @@ static void tick(void *context) {
     hub_event event = {.kind = HUB_TICK};
     if (hub_apply(context, &event) != SHOAL_OK)
         base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    hub_users_look(context);
 }
 
 enum { TICK_MS = 250 };
@@ -435,9 +433,8 @@ shoal_status hub_new(wire_peer *wire, hub **out) {
         free(h);
         return status;
     }
-    h->next_user = HUB_OWN_USER + 1;
     h->started = base_now();
-    h->next_peer = h->next_session = 1;
+    h->next_peer = h->next_session = h->next_user = 1;
     h->next_instance = h->next_variant = h->next_record = h->epoch = 1;
     /* Numbers that the hub gives to values lie above those of any session. */
     h->next_value = UINT64_C(0xFFFFFF) << 40;
@@ -471,6 +468,7 @@ void hub_destroy(hub **out) {
     for (at = 0; base_map_next(&h->programs, &at, &key, &item);) hub_program_free(item);
     for (size_t i = 0; i < h->peers.count; i++) hub_peer_free(h->peers.data[i]);
     free(h->peers.data);
+    hub_users_fini(h);
     base_map_fini(&h->values);
     base_map_fini(&h->programs);
     base_map_fini(&h->slots);

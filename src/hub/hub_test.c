@@ -4,6 +4,7 @@
 #include "hub/state.h"
 #include "wire/transport.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -415,6 +416,170 @@ static void test_explain_changes_nothing(void **state) {
     base_str_fini(&text);
 }
 
+/* Submits -upload, which lies in the client's memory, as its values k + 1 and k. */
+static void submit_upload(pool *p, int m, uint32_t n, uint64_t k) {
+    graph *g;
+    uint32_t value;
+    base_str text = {0};
+    const shoal_type type = {.dtype = SHOAL_F32, .rank = 1, .dims = {n}};
+    int64_t dim = n;
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    assert_int_equal(graph_add_input(g, &type, &value), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    assert_int_equal(graph_encode(graph_data(g), false, &text), SHOAL_OK);
+    graph_destroy(&g);
+    Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
+    bool first = !base_map_get(&p->h->programs, session + 1);
+    upload.value = output + 1;
+    upload.dtype = SHOAL_F32;
+    upload.dims = &dim;
+    upload.n_dims = 1;
+    submit.program = session + 1;
+    if (first) submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.n_inputs = submit.n_outputs = submit.n_uploads = 1;
+    submit.inputs = &upload.value;
+    submit.outputs = &output;
+    submit.uploads = uploads;
+    deliver(p, m, SHOAL__KIND__SUBMIT, &submit.base);
+    assert_false(p->ends[m]->closing);
+    base_str_fini(&text);
+    Shoal__Done done = SHOAL__DONE__INIT;
+    assert_non_null(p->h->first);
+    assert_int_equal(p->h->first->status, SHOAL_OK);
+    done.instance = p->h->first->id;
+    for (int i = 0; i < MEMBERS; i++) deliver(p, i, SHOAL__KIND__DONE, &done.base);
+    assert_null(p->h->first);
+}
+
+/* A link whose speed moves has what was planned with it planned anew, and nothing else. */
+static void test_replans_what_changes(void **state) {
+    pool *p = *state;
+    hub *h = p->h;
+    const hub_peer *own = wire_link_get(p->ends[0], WIRE_HUB),
+                   *other = wire_link_get(p->ends[1], WIRE_HUB);
+    uint64_t k = 10;
+    for (int round = 0; round < 3; round++)
+        for (int m = 0; m < 2; m++) submit_upload(p, m, 4000, k += 2);
+    assert_int_equal(h->next_variant, 3); /* one for each session */
+    /* Between the first one's memory and the other's device: of no concern to the other session,
+     * whose data goes the other way. */
+    hub_traffic traffic = {own->slots[1]->number, other->slots[0]->number, 1 << 20, 1000000000};
+    assert_false(own->slots[1]->compute);
+    hub_learn(h, &traffic);
+    submit_upload(p, 1, 4000, k += 2);
+    assert_int_equal(h->next_variant, 3);
+    submit_upload(p, 0, 4000, k += 2);
+    submit_upload(p, 0, 4000, k += 2);
+    assert_int_equal(h->next_variant, 4);
+    hub_learn(h, &traffic); /* as before: it has not moved */
+    submit_upload(p, 0, 4000, k += 2);
+    submit_upload(p, 1, 4000, k += 2);
+    assert_int_equal(h->next_variant, 4);
+    /* And what can never match again goes. */
+    assert_int_equal(hub_apply(h, &(hub_event){.kind = HUB_TICK}), SHOAL_OK);
+    size_t at = 0, variants = 0;
+    uint64_t key;
+    void *program;
+    while (base_map_next(&h->programs, &at, &key, &program))
+        variants += ((hub_program *)program)->variants.count;
+    assert_int_equal(variants, 2);
+}
+
+/* Workers come and go, and the speed of a link swings, under one session: the hub stays as it is.
+ */
+static void test_churn(void **state) {
+    enum { ROUNDS = 2000, WARM = 500 };
+    pool *p = *state;
+    hub *h = p->h;
+    size_t before = 0;
+    const hub_peer *own = wire_link_get(p->ends[0], WIRE_HUB),
+                   *other = wire_link_get(p->ends[1], WIRE_HUB);
+    for (uint64_t k = 1; k <= ROUNDS; k++) {
+        if (k == WARM) before = mallinfo2().uordblks;
+        p->n_ends = MEMBERS;
+        wire_link *worker = add_worker(p);
+        assert_non_null(worker);
+        hub_traffic traffic = {own->slots[1]->number, other->slots[0]->number, 1 << 20,
+                               k % 2 ? 1000000000 : 1000};
+        hub_learn(h, &traffic);
+        submit(p, 0, 4000, k);
+        wire_link_finish(worker, SHOAL_LOST, "killed");
+        pump(p);
+        while (h->first) finish_oldest(p);
+        uint64_t value = ((uint64_t)p->sessions[0] << 40) + k;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        release.values = release.programs = &value;
+        release.n_values = release.n_programs = 1;
+        deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+        assert_int_equal(hub_apply(h, &(hub_event){.kind = HUB_TICK}), SHOAL_OK);
+        pump(p);
+    }
+    assert_int_equal(h->losses, ROUNDS);
+    assert_int_equal(h->peers.count, MEMBERS);
+    assert_int_equal(h->values.count + h->programs.count, 0);
+    assert_in_range(mallinfo2().uordblks, 0, before + (16 << 10));
+    printf("%d came and went: %zu bytes, then %zu\n", ROUNDS, before, mallinfo2().uordblks);
+}
+
+/* As a member of another user. */
+static hub_peer *of_another(pool *p, int member, uint8_t user) {
+    const uint8_t key[WIRE_KEY] = {user};
+    hub_peer *peer = wire_link_get(p->ends[member], WIRE_HUB);
+    hub_user_leave(p->h, peer->user);
+    peer->user = hub_user_of(p->h, key);
+    assert_non_null(peer->user);
+    return peer;
+}
+
+/* One user's bytes by way of the hub leave room for another's, whoever they are for. */
+static void test_room_for_others(void **state) {
+    pool *p = *state;
+    static uint8_t frame[1 << 20];
+    hub_peer *greedy = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    relay.frame = (ProtobufCBinaryData){sizeof frame, frame};
+    relay.peer = other->number;
+    int taken = 0;
+    for (int i = 0; i < 200; i++) {
+        size_t before = wire_account_bytes(greedy->user->relayed);
+        assert_int_equal(hub_relay(p->h, greedy, &relay), SHOAL_OK);
+        taken += wire_account_bytes(greedy->user->relayed) > before;
+    }
+    assert_in_range(taken, 60, 64); /* a third */
+    assert_in_range(wire_account_bytes(greedy->user->relayed), 60 << 20, 65 << 20);
+    assert_int_equal(greedy->strange, 200 - taken);
+    relay.peer = greedy->number;
+    for (int i = 0; i < 20; i++) assert_int_equal(hub_relay(p->h, other, &relay), SHOAL_OK);
+    assert_int_equal(other->strange, 0);
+    assert_in_range(wire_account_bytes(other->user->relayed), 20 << 20, 21 << 20);
+    pump(p); /* all is read */
+    assert_int_equal(wire_account_bytes(greedy->user->relayed), 0);
+    assert_int_equal(wire_account_bytes(other->user->relayed), 0);
+}
+
+/* Who reads nothing is closed, once it has been patient with. */
+static void test_unread(void **state) {
+    pool *p = *state;
+    hub_peer *reader = wire_link_get(p->ends[1], WIRE_HUB);
+    Shoal__Release nothing = SHOAL__RELEASE__INIT;
+    hub_send(reader, SHOAL__KIND__FREE, &nothing.base);
+    p->ends[1]->queued = 1; /* as if that were still to go out */
+    hub_users_look(p->h);
+    assert_true(reader->unread != 0);
+    reader->unread -= (HUB_UNREAD_S - 1) * BASE_SECOND;
+    hub_users_look(p->h);
+    assert_false(p->ends[1]->closing);
+    reader->unread -= 2 * BASE_SECOND;
+    hub_users_look(p->h);
+    assert_true(p->ends[1]->closing);
+    p->ends[1]->queued = 0;
+    pump(p);
+    assert_string_equal(p->reason, "it has read nothing of what waits for it");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
@@ -425,6 +590,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_not_concerned, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_explain_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replans_what_changes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }

@@ -178,7 +178,8 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
                          relay->frame.len, (int)HUB_MAX_FRAME);
     hub_peer *to = hub_peer_find(h, relay->peer);
     Shoal__Relay on = SHOAL__RELAY__INIT;
-    if (to && to->link && wire_link_queued(to->link) < HUB_MAX_RELAYED) {
+    bool may = hub_user_may_relay(h, from->user, relay->frame.len);
+    if (to && to->link && may) {
         hub_learn_relay(h, from, to);
         to->relayed += relay->frame.len;
         on.peer = from->number;
@@ -186,13 +187,16 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
         on.link = relay->link;
         on.reset = relay->reset;
         on.frame = relay->frame;
-        hub_send(to, SHOAL__KIND__RELAYED, &on.base);
+        if (wire_send_on(to->link, SHOAL__KIND__RELAYED, &on.base, from->user->relayed) != SHOAL_OK)
+            base_log(BASE_DEBUG, "hub", "%s: %s", to->name, shoal_error_message());
         return SHOAL_OK;
     }
+    if (!may) hub_strange(from, "more by way of the hub than may wait there");
     char message[256];
     Shoal__Error error = SHOAL__ERROR__INIT;
     snprintf(message, sizeof message, "%s %s", to ? to->name : "it",
-             to ? "takes nothing by way of the hub: too much waits for it" : "has left the pool");
+             to ? "is sent nothing by way of the hub: too much of this user's is on its way there"
+                : "has left the pool");
     error.status = SHOAL_LOST;
     error.message = message;
     on.peer = relay->peer;
@@ -222,7 +226,7 @@ void hub_peers_send(hub *h, hub_peer *only) {
             infos[i].n_addresses = 1;
             infos[i].addresses = (char **)&peer->address;
             infos[i].key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->key};
-            infos[i].user = peer->user;
+            infos[i].user = peer->user->number;
             infos[i].slots = slots + used;
             infos[i].n_slots = peer->n_slots;
             for (uint32_t s = 0; s < peer->n_slots; s++) slots[used++] = peer->slots[s]->number;

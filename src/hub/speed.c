@@ -48,11 +48,11 @@ void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed) {
 
 /* The link, made when there is none; NULL: no memory, which is not worth a failure. */
 static hub_link *link_between(hub *h, const hub_peer *from, const hub_peer *to) {
-    uint64_t key = (uint64_t)from->number << 32 | to->number;
-    hub_link *link = base_map_get(&h->links, key + 1);
+    uint64_t key = plan_link_key(from->number, to->number);
+    hub_link *link = base_map_get(&h->links, key);
     if (link) return link;
     link = calloc(1, sizeof *link);
-    if (link && base_map_set(&h->links, key + 1, link) == SHOAL_OK) {
+    if (link && base_map_set(&h->links, key, link) == SHOAL_OK) {
         *link = (hub_link){
             .from = from->number, .to = to->number, .bytes = LINK_BYTES, .planned = LINK_BYTES};
         return link;
@@ -84,7 +84,7 @@ void hub_learn(hub *h, const hub_traffic *traffic) {
     link->measured = true;
     if (link->bytes < link->planned * OFF && link->bytes * OFF > link->planned) return;
     link->planned = link->bytes;
-    h->speeds++;
+    hub_variants_outdate(h, from->peer, to->peer);
 }
 
 void hub_links_forget(hub *h, const hub_peer *peer) {

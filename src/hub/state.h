@@ -30,15 +30,22 @@ typedef struct hub_slot {
     uint64_t sent, received; /* bytes */
 } hub_slot;
 
+/* Whose members are; kept while there are any, or what they sent waits for others. */
+typedef struct hub_user {
+    uint32_t number;
+    uint8_t key[WIRE_KEY]; /* of others than this hub's own user */
+    uint32_t members;
+    wire_account *relayed; /* bytes that wait for others, by way of the hub */
+} hub_user;
+
 typedef struct hub_peer {
     uint32_t number;
     wire_link *link;
     Shoal__Role role;
     char *name, *host, *address;
-    char *owner;                /* whose it is, for people */
-    uint32_t user;              /* the same number for the same user on the same machine */
-    uint8_t user_key[WIRE_KEY]; /* of others than this hub's own user */
-    uint8_t key[WIRE_KEY];      /* of its process: what members know it by */
+    char *owner;           /* whose it is, for people */
+    struct hub_user *user; /* the same for the same user on the same machine */
+    uint8_t key[WIRE_KEY]; /* of its process: what members know it by */
     uint32_t pid;
     uint32_t session; /* of a client; 0: none */
     uint32_t n_slots;
@@ -50,9 +57,11 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
-    uint64_t relayed;                    /* bytes that came to it by way of the hub */
-    uint64_t values, program_bytes;      /* of a client's session */
-    uint32_t waiting;                    /* its instances that are not through */
+    uint64_t relayed;               /* bytes that came to it by way of the hub */
+    uint64_t read;                  /* bytes that it had been sent when it was last looked at, */
+    int64_t unread;                 /* and since when it has read no more; 0: nothing waits */
+    uint64_t values, program_bytes; /* of a client's session */
+    uint32_t waiting;               /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
     bool blocked;      /* while handing out: its next instance has to wait for memory */
@@ -76,11 +85,13 @@ enum {
     HUB_MAX_HOST = 255,
     HUB_MAX_ADDRESSES = 8,
     HUB_MAX_ADDRESS = 255,
-    HUB_OWN_USER = 1,
     HUB_MAX_REASON = 1024,            /* bytes of a failure's message */
     HUB_MAX_RECORDED = 16 << 20,      /* bytes of events in one answer */
     HUB_MAX_FRAME = WIRE_CHUNK + 256, /* to be passed on */
-    HUB_MAX_RELAYED = 192 << 20 /* bytes that wait for a member, with those from others to it */
+    HUB_MAX_RELAYED = 192 << 20,      /* bytes on their way by way of the hub, */
+    HUB_MAX_QUEUED = 1 << 30,         /* and in all that wait to be read, */
+    HUB_MUCH_QUEUED = 1 << 20,        /* of which so many of a member are looked into, */
+    HUB_UNREAD_S = 30                 /* and so long may nothing of them be read */
 };
 
 /* The largest weight or speed: sums and products of such stay finite. */
@@ -121,7 +132,8 @@ typedef struct hub_variant {
     base_str *graphs; /* encoded, per program of the plan; emptied once sent */
     bool *sent;
     uint32_t users; /* instances that are not through */
-    bool broken;    /* a participant failed: it may not have what was sent */
+    bool broken;    /* not for other instances: a participant failed, and may not have what was
+                       sent; or a link that it depends on has got faster or slower */
 } hub_variant;
 
 typedef struct hub_program {
@@ -223,11 +235,12 @@ struct hub {
     uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
+    BASE_VEC(hub_user *) users;
     bool newcomers;    /* that not everyone has heard of */
     base_map slots;    /* number + 1 -> hub_slot */
     base_map sessions; /* session -> hub_peer of the client */
-    base_map links;    /* from peer << 32 | to peer -> hub_link */
-    uint64_t speeds;   /* counts what was learnt of speeds: plans made before are made anew */
+    base_map links;    /* plan_link_key of peers -> hub_link */
+    uint64_t speeds;   /* counts what was learnt of devices: plans made before are made anew */
     base_map values;
     base_map programs;
     hub_instance *first, **last; /* in order of number: waiting and in flight */
@@ -316,6 +329,19 @@ hub_peer *hub_peer_find(const hub *h, uint32_t number);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
 void hub_session_end(hub *h, uint32_t session);
 
+/* users.c: whose the members are, and what they may have waiting */
+/* The user of a key, or of this hub's own (NULL); with a member more. NULL: no memory. */
+hub_user *hub_user_of(hub *h, const uint8_t *key);
+/* A member less. */
+void hub_user_leave(hub *h, hub_user *user);
+void hub_users_fini(hub *h);
+/* Whether a user may have so many bytes more on their way by way of the hub: one has at most half
+ * of what is left, so that there is always room for another's. */
+bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes);
+/* Members that read nothing of what waits for them go, and so do those of a user who has more
+ * waiting than half of what is left. */
+void hub_users_look(hub *h);
+
 /* values.c */
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
                            hub_value **out);
@@ -399,6 +425,8 @@ void hub_variant_free(hub_variant *variant);
 void hub_variant_drop(hub *h, hub_variant *variant);
 /* Drops those that can never match again: of another pool than there is now, or broken. */
 void hub_variants_prune(hub *h);
+/* The speed of the link has moved: what was planned with it is planned anew when it is next run. */
+void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to);
 
 /* instance.c */
 /* Plans a run of a record and adds it to those that wait. A failure to plan is the instance's;

@@ -59,6 +59,20 @@ void hub_variants_prune(hub *h) {
     h->breakage = false;
 }
 
+void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to) {
+    uint64_t link = plan_link_key(from->number, to->number), key;
+    size_t at = 0;
+    void *item;
+    while (base_map_next(&h->programs, &at, &key, &item)) {
+        const hub_program *program = item;
+        for (size_t i = 0; i < program->variants.count; i++) {
+            hub_variant *variant = program->variants.data[i];
+            if (!variant->plan.all_links && !base_map_get(&variant->plan.links, link)) continue;
+            variant->broken = h->breakage = true;
+        }
+    }
+}
+
 /* A value that lies in a client's memory only. */
 static bool at_home(const hub *h, const hub_value *value) {
     for (uint32_t i = 0; i < value->layout.n_slots; i++) {

@@ -59,11 +59,15 @@ shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *lay
 /* ---- costs ---- */
 
 const plan_link *plan_link_between(const plan_draft *d, uint32_t from, uint32_t to) {
-    return base_map_get(&d->links, ((uint64_t)from << 32 | to) + 1);
+    return base_map_get(&d->links, plan_link_key(from, to));
 }
 
-/* Bytes per second from one peer to another. */
+/* Bytes per second from one peer to another, on which the plan depends from here on. */
 static double link_bytes(const plan_draft *d, uint32_t from, uint32_t to) {
+    plan_draft *noted = (plan_draft *)d;
+    uint64_t key = plan_link_key(from, to);
+    if (!base_map_get(&d->asked, key) && base_map_set(&noted->asked, key, noted) != SHOAL_OK)
+        noted->asked_all = true;
     const plan_link *link = plan_link_between(d, from, to);
     return link ? link->bytes : d->pool->link_bytes;
 }

@@ -67,7 +67,9 @@ typedef struct plan_draft {
     const shoal_graph *g;
     const plan_pool *pool;
     base_map index; /* slot number -> &pool->slots[i] */
-    base_map links; /* from << 32 | to + 1 -> &pool->links[i] */
+    base_map links; /* plan_link_key -> &pool->links[i] */
+    base_map asked; /* plan_link_key of those whose speed was asked for -> anything, */
+    bool asked_all; /* or there was no memory to note it */
     base_arena arena, scratch;
     bool *eligible; /* per pool slot: may compute in this draft */
     plan_held *values;

@@ -66,6 +66,12 @@ static uint32_t build_reverse(graph *g) {
     return add(g, GRAPH_REVERSE, &x, 1, &attr, 1);
 }
 
+static uint32_t build_in_range(graph *g) {
+    uint32_t x = input(g, SHOAL_I64, 3, (int64_t[]){extent(), extent(), 3});
+    shoal_attr attrs[] = {INTS(START_INDICES, INT32_MIN), INTS(LIMIT_INDICES, INT32_MAX)};
+    return add(g, GRAPH_IN_RANGE, &x, 1, attrs, 2);
+}
+
 static uint32_t build_dynamic_slice(graph *g) {
     int64_t n = 1 + extent(), m = extent();
     uint32_t in[] = {input(g, SHOAL_F32, 2, (int64_t[]){n, m}), input(g, SHOAL_I32, 0, NULL),
@@ -190,6 +196,7 @@ const layouts_case layouts_index[] = {
     {GRAPH_REDUCE_PRECISION, build_precision},
     {GRAPH_PAD, build_pad},
     {GRAPH_REVERSE, build_reverse},
+    {GRAPH_IN_RANGE, build_in_range},
     {GRAPH_DYNAMIC_SLICE, build_dynamic_slice},
     {GRAPH_DYNAMIC_UPDATE_SLICE, build_dynamic_update},
     {GRAPH_GATHER, build_gather},

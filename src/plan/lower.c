@@ -41,6 +41,7 @@ static shoal_status check_layout(const plan_draft *d, const plan_layout *layout,
 static void draft_fini(plan_draft *d) {
     base_map_fini(&d->index);
     base_map_fini(&d->links);
+    base_map_fini(&d->asked);
     base_arena_fini(&d->arena);
     base_arena_fini(&d->scratch);
     free(d->steps.data);
@@ -55,6 +56,7 @@ static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_p
     base_arena_init(&d->scratch, 0);
     base_map_init(&d->index);
     base_map_init(&d->links);
+    base_map_init(&d->asked);
     d->eligible = base_arena_array(&d->arena, bool, pool->n_slots);
     d->values = base_arena_array(&d->arena, plan_held, g->n_values);
     d->outputs = base_arena_array(&d->arena, plan_form *, g->n_outputs);
@@ -75,8 +77,7 @@ static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_p
             return base_fail(SHOAL_INVALID,
                              "the link from peer %u to %u carries %g bytes per second", link->from,
                              link->to, link->bytes);
-        SHOAL_TRY(
-            base_map_set(&d->links, ((uint64_t)link->from << 32 | link->to) + 1, (void *)link));
+        SHOAL_TRY(base_map_set(&d->links, plan_link_key(link->from, link->to), (void *)link));
     }
     return SHOAL_OK;
 }
@@ -297,6 +298,18 @@ static shoal_status best_alone(plan_draft *d, const plan_layout *inputs, const p
     return SHOAL_OK;
 }
 
+/* On which links the choice depends: on those that either draft has looked at. */
+static void give_links(plan_draft *pooled, const plan_draft *alone, plan_result *out) {
+    size_t at = 0;
+    uint64_t key;
+    void *any;
+    out->links = pooled->asked;
+    pooled->asked = (base_map){0};
+    out->all_links = pooled->asked_all || alone->asked_all;
+    while (base_map_next(&alone->asked, &at, &key, &any))
+        if (base_map_set(&out->links, key, any) != SHOAL_OK) out->all_links = true;
+}
+
 static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot *single,
                           bool explained, plan_result *out) {
     plan_draft *chosen = single && alone->seconds < pooled->seconds ? alone : pooled;
@@ -305,6 +318,7 @@ static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot
     shoal_status status = plan_emit(chosen, out);
     if (status == SHOAL_OK && explained)
         status = plan_explain(chosen, single, alone->seconds, pooled->seconds, out);
+    if (status == SHOAL_OK) give_links(pooled, alone, out);
     if (status != SHOAL_OK) plan_result_fini(out);
     return status;
 }
@@ -340,6 +354,7 @@ shoal_status plan_lower_explained(const shoal_graph *g, const plan_pool *pool,
 
 void plan_result_fini(plan_result *result) {
     for (uint32_t i = 0; i < result->n_programs; i++) graph_destroy(&result->programs[i].graph);
+    base_map_fini(&result->links);
     base_arena_fini(&result->arena);
     *result = (plan_result){0};
 }

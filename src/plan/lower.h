@@ -7,6 +7,7 @@
 #ifndef PLAN_LOWER_H
 #define PLAN_LOWER_H
 
+#include "base/map.h"
 #include "graph/graph.h"
 #include "plan/reshard.h"
 
@@ -27,6 +28,10 @@ typedef struct plan_link {
     double bytes;      /* per second */
     bool relayed;      /* by way of the hub */
 } plan_link;
+
+static inline uint64_t plan_link_key(uint32_t from, uint32_t to) {
+    return ((uint64_t)from << 32 | to) + 1;
+}
 
 typedef struct plan_pool {
     uint32_t n_slots;
@@ -57,6 +62,8 @@ typedef struct plan_result {
     plan_layout *outputs; /* per output of the graph: where it lies afterwards */
     double seconds;       /* expected */
     uint64_t bytes_moved; /* between slots */
+    base_map links;       /* plan_link_key of those whose speed it depends on -> anything */
+    bool all_links;       /* it may depend on any */
     char *explain;        /* text of several lines; NULL unless asked for */
     char *explain_json;
 } plan_result;

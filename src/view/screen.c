@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 24, BAR = 10, LINE = 512, NAME = 16 };
+enum { ROOM = 24, BAR = 10, LINE = 512, NAME = 16, NARROW = 80 };
 
 /* "950", "12.3k", "4.56M": three digits that count. */
 static const char *short_count(double value, char out[ROOM]) {
@@ -112,14 +112,25 @@ static void put_pool(FILE *out, const view_look *now, uint32_t workers, int colu
     put(out, line, columns);
 }
 
-static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int columns) {
+/* The width of the first column: the longest name, as far as there is room. */
+static int name_width(const view_look *now, int columns) {
+    int longest = NAME, room = columns - (columns >= VIEW_SCREEN_WIDE ? VIEW_SCREEN_WIDE : NARROW);
+    for (uint32_t i = 0; i < now->status.n_slots; i++) {
+        int length = (int)strlen(now->slots[i].worker);
+        if (now->slots[i].compute && length > longest) longest = length;
+    }
+    return room < 0 ? NAME : longest - NAME > room ? NAME + room : longest;
+}
+
+static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int name,
+                     int columns) {
     char line[LINE], bar[BAR + 1], nodes[ROOM], runs[ROOM], in[ROOM], to[ROOM], held[ROOM],
         limit[ROOM];
     int n = 0;
     bool wide = columns >= VIEW_SCREEN_WIDE;
     for (int i = 0; i < BAR; i++) bar[i] = i < (int)(r->busy * BAR + 0.5) ? '#' : '.';
     bar[BAR] = 0;
-    n += snprintf(line, sizeof line, "%-*.*s", NAME, NAME, slot->worker);
+    n += snprintf(line, sizeof line, "%-*.*s", name, name, slot->worker);
     if (wide)
         n += snprintf(line + n, sizeof line - (size_t)n, " %-10.10s %-8.8s", slot->host,
                       slot->backend);
@@ -156,13 +167,15 @@ void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *no
     put(out, line, columns);
     put(out, "", columns);
     bool wide = columns >= VIEW_SCREEN_WIDE;
-    snprintf(line, sizeof line, "%-*s%s %-*s %7s %6s %9s %9s %9s%s", NAME, "WORKER",
+    int name = name_width(now, columns);
+    snprintf(line, sizeof line, "%-*s%s %-*s %7s %6s %9s %9s %9s%s", name, "WORKER",
              wide ? " HOST       BACKEND " : "", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "IN/S",
              "OUT/S", "HELD", wide ? "     LIMIT  QUEUE" : "");
     put(out, line, columns);
     for (uint32_t i = 0; i < now->status.n_slots; i++) {
         const view_rates *r = smooth_rates(smooth, &now->slots[i]);
-        if (now->slots[i].compute) put_slot(out, &now->slots[i], r != NULL ? r : &none, columns);
+        if (now->slots[i].compute)
+            put_slot(out, &now->slots[i], r != NULL ? r : &none, name, columns);
     }
     if (devices == 0) put(out, "no workers yet", columns);
 }

@@ -92,6 +92,23 @@ static void test_rates(void **state) {
     free(text);
 }
 
+/* Long names are shown as far as there is room. */
+static void test_long_names(void **state) {
+    shoal_slot slot = {.compute = true, .worker = "a-machine-in-the-attic-1"};
+    const view_look one = {.status = {.n_slots = 1}, .slots = &slot};
+    char *text = text_of(NULL, &one, 80);
+    has(text, "\na-machine-in-the ..........");
+    free(text);
+    text = text_of(NULL, &one, 84);
+    has(text, "\nWORKER               BUSY ");
+    has(text, "\na-machine-in-the-att ..........");
+    free(text);
+    text = text_of(NULL, &one, 200);
+    has(text, "\nWORKER                   HOST ");
+    has(text, "\na-machine-in-the-attic-1  ");
+    free(text);
+}
+
 /* A part of 0.25: the first rates are taken as they are, later ones are followed. */
 static void test_smooth(void **state) {
     view_smooth smooth = {.part = 0.25};
@@ -135,7 +152,8 @@ static void test_empty(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rates), cmocka_unit_test(test_smooth),
-                                       cmocka_unit_test(test_width), cmocka_unit_test(test_empty)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rates), cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_smooth), cmocka_unit_test(test_width), cmocka_unit_test(test_empty)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

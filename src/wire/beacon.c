@@ -169,8 +169,8 @@ shoal_status wire_beacon_find(uint16_t port, int64_t deadline, const volatile in
     shoal_status listed = wire_keys_each_hub(compare, &known);
     if (listed != SHOAL_OK && listed != SHOAL_NOT_FOUND) return listed;
     if (!known.hubs)
-        return base_fail(SHOAL_NOT_FOUND, "this user has joined no hub: ask for a token and run "
-                                          "`shoal join TOKEN`");
+        return base_fail(SHOAL_NOT_FOUND, "this user has joined no hub: run `shoal join` with a "
+                                          "token from `shoal invite`");
     int fd;
     SHOAL_TRY(base_os_broadcast_listen(port, &fd));
     shoal_status status = SHOAL_NOT_FOUND;

@@ -167,8 +167,8 @@ static void commit_later(wire_link *link, size_t bytes) {}
 static const wire_writer queue = {reserve_later, commit_later};
 
 shoal_status wire_framed_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                              size_t bytes) {
-    return wire_outbox_send(link, &queue, kind, message, bytes);
+                              size_t bytes, wire_account *account) {
+    return wire_outbox_send(link, &queue, kind, message, bytes, account);
 }
 
 shoal_status wire_framed_send_data(wire_link *link, const wire_transfer *transfer,

@@ -67,7 +67,7 @@ void wire_framed_went(wire_framed *own, size_t bytes);
 
 /* A transport's send, send_data and pending: only the pump writes, senders queue. */
 shoal_status wire_framed_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                              size_t bytes) SHOAL_CHECK_RESULT;
+                              size_t bytes, wire_account *account) SHOAL_CHECK_RESULT;
 shoal_status wire_framed_send_data(wire_link *link, const wire_transfer *transfer,
                                    const wire_source *source) SHOAL_CHECK_RESULT;
 bool wire_framed_pending(wire_link *link);

@@ -281,29 +281,50 @@ static shoal_status unknown_name(const entries *list, const char *name) {
     base_str names = {0};
     for (size_t i = 0; i < list->count; i++)
         base_str_format(&names, "%s%s", i ? ", " : "", list->data[i].name);
-    shoal_status status =
-        base_fail(SHOAL_NOT_FOUND, "nobody called '%s' has enrolled here; there %s%s", name,
-                  names.size ? "are: " : "is nobody", names.size ? names.data : "");
+    shoal_status status = base_fail(SHOAL_NOT_FOUND, "no user '%s' is enrolled here; enrolled: %s",
+                                    name, names.size ? names.data : "none");
     base_str_fini(&names);
     return status;
 }
 
-/* Changes the role of a peer; 0 takes it out. */
-static shoal_status change_peer(const char *name, wire_role role) {
+/* A file that is read, edited and written, while nobody else does. */
+typedef struct change {
+    const char *name;
+    parser parse;
+    shoal_status (*edit)(entries *list, const void *context);
+    shoal_status (*save)(const entries *list);
+} change;
+
+static shoal_status make(const change *c, const void *context) {
     entries list = {0};
     int held = wire_file_lock();
     if (held < 0) return SHOAL_BUSY;
-    shoal_status status = load("peers", parse_peer, &list);
-    entry *e = find_name(&list, name);
-    if (status == SHOAL_OK && !e) status = unknown_name(&list, name);
-    if (status == SHOAL_OK) {
-        e->role = role;
-        if (!role) memmove(e, e + 1, (size_t)(list.data + list.count-- - (e + 1)) * sizeof *e);
-        status = save_peers(&list);
-    }
+    shoal_status status = load(c->name, c->parse, &list);
+    if (status == SHOAL_OK) status = c->edit(&list, context);
+    if (status == SHOAL_OK) status = c->save(&list);
     free(list.data);
     close(held);
     return status;
+}
+
+/* With the role 0 it is taken out. */
+typedef struct new_role {
+    const char *name;
+    wire_role role;
+} new_role;
+
+static shoal_status edit_role(entries *list, const void *context) {
+    const new_role *to = context;
+    entry *e = find_name(list, to->name);
+    if (!e) return unknown_name(list, to->name);
+    e->role = to->role;
+    if (!to->role) memmove(e, e + 1, (size_t)(list->data + list->count-- - (e + 1)) * sizeof *e);
+    return SHOAL_OK;
+}
+
+static shoal_status change_peer(const char *name, wire_role role) {
+    static const change c = {"peers", parse_peer, edit_role, save_peers};
+    return make(&c, &(new_role){name, role});
 }
 
 shoal_status wire_keys_revoke(const char *name) { return change_peer(name, 0); }
@@ -330,22 +351,19 @@ static bool still_open(const entry *token) {
     return !token->used && token->expires > (uint64_t)time(NULL);
 }
 
+static shoal_status edit_add(entries *list, const void *context) {
+    size_t open = 0;
+    for (size_t i = 0; i < list->count; i++) open += still_open(&list->data[i]);
+    if (open >= MAX_TOKENS)
+        return base_fail(SHOAL_BUSY, "%zu tokens are open, the most: cancel some", open);
+    return base_vec_push(list, *(const entry *)context) ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
 shoal_status wire_keys_add_token(const uint8_t *key, uint64_t expires, wire_role role) {
-    entries list = {0};
+    static const change c = {"tokens", parse_token, edit_add, save_tokens};
     entry e = {.role = role, .expires = expires};
     memcpy(e.key, key, WIRE_KEY);
-    int held = wire_file_lock();
-    if (held < 0) return SHOAL_BUSY;
-    shoal_status status = load("tokens", parse_token, &list);
-    size_t open = 0;
-    for (size_t i = 0; i < list.count; i++) open += still_open(&list.data[i]);
-    if (status == SHOAL_OK && open >= MAX_TOKENS)
-        status = base_fail(SHOAL_BUSY, "%zu tokens are open, the most: cancel some", open);
-    if (status == SHOAL_OK && !base_vec_push(&list, e)) status = SHOAL_NO_MEMORY;
-    if (status == SHOAL_OK) status = save_tokens(&list);
-    free(list.data);
-    close(held);
-    return status;
+    return make(&c, &e);
 }
 
 shoal_status wire_keys_each_token(void (*each)(void *context, const char *key, uint64_t expires,
@@ -362,7 +380,8 @@ shoal_status wire_keys_each_token(void (*each)(void *context, const char *key, u
     return status;
 }
 
-static shoal_status cancel(entries *list, const char *beginning) {
+static shoal_status edit_cancel(entries *list, const void *context) {
+    const char *beginning = context;
     char key[WIRE_KEY_TEXT];
     entry *found = NULL;
     for (size_t i = 0; i < list->count; i++) {
@@ -379,16 +398,10 @@ static shoal_status cancel(entries *list, const char *beginning) {
                          "no open token begins with '%s'; `shoal invite --list` shows them",
                          beginning);
     found->used = true;
-    return save_tokens(list);
+    return SHOAL_OK;
 }
 
 shoal_status wire_keys_cancel_token(const char *beginning) {
-    entries list = {0};
-    int held = wire_file_lock();
-    if (held < 0) return SHOAL_BUSY;
-    shoal_status status = load("tokens", parse_token, &list);
-    if (status == SHOAL_OK) status = cancel(&list, beginning);
-    free(list.data);
-    close(held);
-    return status;
+    static const change c = {"tokens", parse_token, edit_cancel, save_tokens};
+    return make(&c, beginning);
 }

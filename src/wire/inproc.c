@@ -49,8 +49,8 @@ static void deliver_message(void *context) {
 }
 
 static shoal_status send_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                                 size_t bytes) {
-    wire_item *item = wire_item_message(link, kind, message, bytes);
+                                 size_t bytes, wire_account *account) {
+    wire_item *item = wire_item_message(link, kind, message, bytes, account);
     if (!item) return SHOAL_NO_MEMORY;
     pthread_mutex_lock(&link->lock);
     shoal_status status = check_open(link);

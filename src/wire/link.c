@@ -200,11 +200,16 @@ void wire_link_finish(wire_link *link, shoal_status why, const char *message) {
 }
 
 shoal_status wire_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message) {
+    return wire_send_on(link, kind, message, NULL);
+}
+
+shoal_status wire_send_on(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
+                          wire_account *account) {
     size_t bytes = protobuf_c_message_get_packed_size(message);
     if (bytes > WIRE_MAX_MESSAGE)
         return base_fail(SHOAL_INVALID, "%s: a message of %zu bytes, at most %d are allowed",
                          link->name, bytes, (int)WIRE_MAX_MESSAGE);
-    return link->transport->send(link, kind, message, bytes);
+    return link->transport->send(link, kind, message, bytes, account);
 }
 
 shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,

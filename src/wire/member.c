@@ -12,25 +12,38 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian");
 static const uint32_t order = 0x01020304;
 
+/* The protocols that a process speaks, both ends included. */
+typedef struct range {
+    uint32_t oldest, newest;
+} range;
+
+/* Of a Hello that says nothing: this build's. One number is a range of one. */
+static range range_of(const Shoal__Hello *hello) {
+    if (!hello->protocol) return (range){WIRE_OLDEST, WIRE_PROTOCOL};
+    return (range){hello->oldest ? hello->oldest : hello->protocol, hello->protocol};
+}
+
 void wire_hello_fill(const wire_peer *peer, Shoal__Hello *hello) {
-    if (!hello->oldest) hello->oldest = hello->protocol ? hello->protocol : WIRE_OLDEST;
-    if (!hello->protocol) hello->protocol = WIRE_PROTOCOL;
+    range spoken = range_of(hello);
+    hello->oldest = spoken.oldest;
+    hello->protocol = spoken.newest;
     hello->features = WIRE_FEATURES;
     hello->order = (ProtobufCBinaryData){sizeof order, (uint8_t *)&order};
     hello->key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->pair.public};
 }
 
-/* Both speak what the one with the newer protocols still speaks. */
+/* There has to be one that both speak. */
 static shoal_status check_version(const wire_peer *peer, const Shoal__Hello *hello, bool accepting,
                                   const char *address) {
-    uint32_t oldest = hello->oldest ? hello->oldest : hello->protocol;
-    if (hello->protocol >= WIRE_OLDEST && oldest <= WIRE_PROTOCOL) return SHOAL_OK;
+    range own = range_of(peer->hello), theirs = {hello->oldest, hello->protocol};
+    if (!theirs.oldest) theirs.oldest = theirs.newest;
+    if (theirs.newest >= own.oldest && theirs.oldest <= own.newest) return SHOAL_OK;
     return base_fail(SHOAL_VERSION,
-                     "%s runs Shoal %.32s (protocol %u), %s runs Shoal %s (protocol %d): install "
+                     "%s runs Shoal %.32s (protocol %u), %s runs Shoal %s (protocol %u): install "
                      "the same version for both",
                      accepting ? "the connecting process" : address, hello->version,
                      hello->protocol, accepting ? address : "this process", peer->hello->version,
-                     (int)WIRE_PROTOCOL);
+                     own.newest);
 }
 
 /* ---- members ---- */

@@ -25,15 +25,38 @@ wire_item *wire_list_pop(wire_list *list) {
     return item;
 }
 
+struct wire_account {
+    atomic_int refs;
+    atomic_size_t bytes;
+};
+
+wire_account *wire_account_new(void) {
+    wire_account *account = calloc(1, sizeof *account);
+    if (account) atomic_init(&account->refs, 1);
+    return account;
+}
+
+void wire_account_release(wire_account *account) {
+    if (account && atomic_fetch_sub(&account->refs, 1) == 1) free(account);
+}
+
+size_t wire_account_bytes(const wire_account *account) { return atomic_load(&account->bytes); }
+
 wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                             size_t bytes) {
+                             size_t bytes, wire_account *account) {
     wire_item *item = malloc(sizeof *item + bytes);
     if (!item) {
         base_fail(SHOAL_NO_MEMORY, "%s: no memory for a message of %zu bytes", link->name, bytes);
         return NULL;
     }
     *item = (wire_item){.link = link,
-                        .frame = {.type = WIRE_FRAME_MESSAGE, .kind = kind, .total = bytes}};
+                        .frame = {.type = WIRE_FRAME_MESSAGE, .kind = kind, .total = bytes},
+                        .account = account,
+                        .charged = sizeof *item + bytes};
+    if (account) {
+        atomic_fetch_add(&account->refs, 1);
+        atomic_fetch_add(&account->bytes, item->charged);
+    }
     protobuf_c_message_pack(message, item->body);
     return item;
 }
@@ -58,6 +81,8 @@ wire_item *wire_item_data(wire_link *link, const wire_transfer *transfer,
 
 void wire_item_free(wire_item *item) {
     if (item->source.done) item->source.done(item->source.context);
+    if (item->account) atomic_fetch_sub(&item->account->bytes, item->charged);
+    wire_account_release(item->account);
     free(item);
 }
 
@@ -86,11 +111,12 @@ static uint8_t *direct(wire_link *link, const wire_writer *writer, const wire_fr
 }
 
 static shoal_status queue_message(wire_link *link, Shoal__Kind kind,
-                                  const ProtobufCMessage *message, size_t bytes) {
+                                  const ProtobufCMessage *message, size_t bytes,
+                                  wire_account *account) {
     if (link->queued + bytes > WIRE_MAX_QUEUE)
         return base_fail(SHOAL_NO_MEMORY, "%s: %zu bytes of messages wait and nobody reads them",
                          link->name, link->queued);
-    wire_item *item = wire_item_message(link, kind, message, bytes);
+    wire_item *item = wire_item_message(link, kind, message, bytes, account);
     if (!item) return SHOAL_NO_MEMORY;
     wire_list_push(&link->messages, item);
     link->queued += sizeof *item + bytes;
@@ -99,7 +125,8 @@ static shoal_status queue_message(wire_link *link, Shoal__Kind kind,
 }
 
 shoal_status wire_outbox_send(wire_link *link, const wire_writer *writer, Shoal__Kind kind,
-                              const ProtobufCMessage *message, size_t bytes) {
+                              const ProtobufCMessage *message, size_t bytes,
+                              wire_account *account) {
     wire_frame frame = {
         .type = WIRE_FRAME_MESSAGE, .kind = kind, .bytes = (uint32_t)bytes, .total = bytes};
     pthread_mutex_lock(&link->lock);
@@ -110,7 +137,7 @@ shoal_status wire_outbox_send(wire_link *link, const wire_writer *writer, Shoal_
             protobuf_c_message_pack(message, to);
             writer->commit(link, wire_frame_bytes(bytes));
         } else {
-            status = queue_message(link, kind, message, bytes);
+            status = queue_message(link, kind, message, bytes, account);
         }
     }
     /* Once unlocked, the link may be closed by what has just been sent. */

@@ -35,7 +35,7 @@ static const wire_transport *find_transport(const char *address) {
                                                                     : transports[i];
     }
     base_fail(SHOAL_INVALID,
-              "the address '%s' is none: use inproc, shm:NAME, shm:/PATH or "
+              "'%s' is not an address: use inproc, shm:NAME, shm:/PATH or "
               "tcp://HOST:PORT",
               address);
     return NULL;

@@ -271,7 +271,7 @@ void wire_pump_once(wire_peer *peer, wire_poll_set *set, int64_t until) {
     sweep(peer);
     if (did) {
         if (now - peer->polled >= LOOK_AT_DESCRIPTORS) poll_descriptors(peer, set, 0);
-    } else if ((!base_spin(spun, peer) || !pending(peer)) && arm(peer)) {
+    } else if ((until <= now || !base_spin(spun, peer) || !pending(peer)) && arm(peer)) {
         int64_t next = next_deadline(peer);
         poll_descriptors(peer, set, until < next ? until : next);
     }

@@ -34,7 +34,7 @@ char *wire_shm_path(const char *address, bool create, shoal_status *status) {
     *status = SHOAL_INVALID;
     if (strncmp(address, "shm:", 4) || !*name || (*name != '/' && strchr(name, '/')) ||
         *name == '.') {
-        base_fail(SHOAL_INVALID, "the address '%s' is none: use shm:NAME or shm:/PATH", address);
+        base_fail(SHOAL_INVALID, "'%s' is not an address: use shm:NAME or shm:/PATH", address);
         return NULL;
     }
     base_str path = {0};

@@ -24,8 +24,8 @@ static void commit(wire_link *link, size_t bytes) {
 static const wire_writer writer = {reserve, commit};
 
 shoal_status wire_shm_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                           size_t bytes) {
-    return wire_outbox_send(link, &writer, kind, message, bytes);
+                           size_t bytes, wire_account *account) {
+    return wire_outbox_send(link, &writer, kind, message, bytes, account);
 }
 
 shoal_status wire_shm_send_data(wire_link *link, const wire_transfer *transfer,

@@ -27,7 +27,7 @@ typedef struct shm_link {
 /* The path of the socket of "shm:NAME", to be freed; NULL with a status and a message. */
 char *wire_shm_path(const char *address, bool create, shoal_status *status);
 shoal_status wire_shm_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                           size_t bytes) SHOAL_CHECK_RESULT;
+                           size_t bytes, wire_account *account) SHOAL_CHECK_RESULT;
 shoal_status wire_shm_send_data(wire_link *link, const wire_transfer *transfer,
                                 const wire_source *source) SHOAL_CHECK_RESULT;
 bool wire_shm_progress(wire_link *link);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "wire/zmq_link.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,43 +52,54 @@ static uint32_t checksum(const uint8_t *bytes, size_t n) {
     uint8_t copy[MOST];
     memcpy(copy, bytes, n);
     memset(copy + CHECK, 0, 4);
-    return (uint32_t)base_hash(copy, n);
+    uint32_t sum = (uint32_t)base_hash(copy, n);
+    sodium_memzero(copy, n);
+    return sum;
 }
 
-shoal_status wire_token_new(const char *addresses, uint64_t seconds, wire_role role, char **out) {
-    wire_key_pair own, token;
+static char *write_token(const uint8_t *hub, const wire_key_pair *token, uint64_t expires,
+                         const char *addresses, size_t length) {
     uint8_t bytes[MOST] = {0};
-    size_t length = strlen(addresses), n = HEAD + length;
-    *out = NULL;
-    if (!length || length >= sizeof((wire_token *)0)->addresses)
-        return base_fail(SHOAL_INVALID, "a token needs addresses of at most 1023 letters");
-    SHOAL_TRY(wire_keys_own(&own));
-    SHOAL_TRY(wire_key_pair_new(&token));
-    uint64_t expires = (uint64_t)time(NULL) + seconds;
-    memcpy(bytes, own.public, WIRE_KEY);
-    memcpy(bytes + WIRE_KEY, token.secret, WIRE_KEY);
+    size_t n = HEAD + length;
+    memcpy(bytes, hub, WIRE_KEY);
+    memcpy(bytes + WIRE_KEY, token->secret, WIRE_KEY);
     memcpy(bytes + EXPIRES, &expires, 8);
     memcpy(bytes + HEAD, addresses, length);
     uint32_t check = checksum(bytes, n);
     memcpy(bytes + CHECK, &check, 4);
-    SHOAL_TRY(wire_keys_add_token(token.public, expires, role));
     base_str text = {0};
     base_str_text(&text, PREFIX);
     encode(bytes, n, &text);
-    *out = base_str_take(&text, NULL);
-    return *out ? SHOAL_OK : SHOAL_NO_MEMORY;
+    sodium_memzero(bytes, sizeof bytes);
+    return base_str_take(&text, NULL);
 }
 
-static shoal_status read_token(const char *text, wire_token *out) {
-    uint8_t bytes[MOST];
+shoal_status wire_token_new(const char *addresses, uint64_t seconds, wire_role role, char **out) {
+    wire_key_pair own, token;
+    size_t length = strlen(addresses);
+    *out = NULL;
+    if (!length || length >= sizeof((wire_token *)0)->addresses)
+        return base_fail(SHOAL_INVALID, "a token needs addresses of at most 1023 letters");
+    SHOAL_TRY(wire_keys_own(&own));
+    sodium_memzero(own.secret, sizeof own.secret);
+    SHOAL_TRY(wire_key_pair_new(&token));
+    uint64_t expires = (uint64_t)time(NULL) + seconds;
+    shoal_status status = wire_keys_add_token(token.public, expires, role);
+    if (status == SHOAL_OK) {
+        *out = write_token(own.public, &token, expires, addresses, length);
+        if (!*out) status = SHOAL_NO_MEMORY;
+    }
+    sodium_memzero(&token, sizeof token);
+    return status;
+}
+
+static shoal_status take_apart(const uint8_t *bytes, size_t n, wire_token *out) {
     uint32_t check;
-    bool prefix = !strncmp(text, PREFIX, strlen(PREFIX));
-    size_t n = prefix ? decode(text + strlen(PREFIX), bytes, sizeof bytes) : 0;
     if (n <= HEAD || n - HEAD >= sizeof out->addresses)
         return base_fail(SHOAL_FORMAT,
                          "this is no token, or not all of one: it starts with '" PREFIX
                          "' and was printed "
-                         "by `shoal hub`");
+                         "by `shoal invite`");
     memcpy(&check, bytes + CHECK, 4);
     if (check != checksum(bytes, n))
         return base_fail(SHOAL_FORMAT, "the token has a letter too many, too few or wrong: copy it "
@@ -98,6 +110,15 @@ static shoal_status read_token(const char *text, wire_token *out) {
     memcpy(out->addresses, bytes + HEAD, n - HEAD);
     out->addresses[n - HEAD] = 0;
     return wire_key_pair_derive(&out->pair);
+}
+
+static shoal_status read_token(const char *text, wire_token *out) {
+    uint8_t bytes[MOST];
+    bool prefix = !strncmp(text, PREFIX, strlen(PREFIX));
+    size_t n = prefix ? decode(text + strlen(PREFIX), bytes, sizeof bytes) : 0;
+    shoal_status status = take_apart(bytes, n, out);
+    sodium_memzero(bytes, sizeof bytes);
+    return status;
 }
 
 shoal_status wire_token_parse(const char *text, wire_token *out) {
@@ -223,18 +244,26 @@ shoal_status wire_token_join(const char *text, char name[WIRE_MAX_NAME + 1]) {
     wire_token token;
     wire_key_pair own;
     SHOAL_TRY(wire_token_parse(text, &token));
-    SHOAL_TRY(wire_keys_own(&own));
-    shoal_status status = SHOAL_INVALID;
+    shoal_status status = wire_keys_own(&own);
+    sodium_memzero(own.secret, sizeof own.secret);
+    if (status != SHOAL_OK) {
+        sodium_memzero(&token, sizeof token);
+        return status;
+    }
     char addresses[sizeof token.addresses], *rest = NULL;
     memcpy(addresses, token.addresses, sizeof addresses);
     /* The first that answers decides. */
     for (char *at = strtok_r(addresses, ",", &rest); at; at = strtok_r(NULL, ",", &rest)) {
         void *context = zmq_ctx_new();
-        if (!context) return wire_zmq_fail("starting ØMQ");
+        if (!context) {
+            status = wire_zmq_fail("starting ØMQ");
+            break;
+        }
         attempt a = {.address = at, .name = name};
         status = ask(context, &token, &own, &a);
         zmq_ctx_term(context);
         if (status != SHOAL_NOT_FOUND && status != SHOAL_TIMEOUT) break;
     }
+    sodium_memzero(token.pair.secret, sizeof token.pair.secret);
     return status == SHOAL_OK ? wire_keys_add_hub(token.addresses, token.hub) : status;
 }

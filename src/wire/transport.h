@@ -58,9 +58,11 @@ typedef struct wire_item {
     wire_post_item post; /* for transports whose messages go through the peer's own queue */
     struct wire_item *next;
     wire_link *link;
-    wire_frame frame;   /* frame.offset: bytes sent so far */
-    wire_source source; /* of a transfer */
-    uint8_t body[];     /* of a message */
+    wire_frame frame;      /* frame.offset: bytes sent so far */
+    wire_source source;    /* of a transfer */
+    wire_account *account; /* of a message: on which it counts, or NULL */
+    size_t charged;
+    uint8_t body[]; /* of a message */
 } wire_item;
 
 typedef struct wire_list {
@@ -92,7 +94,7 @@ typedef struct wire_transport {
     /* Sends; or keeps the message or transfer and sends it in progress. For a transfer `message` is
      * NULL, and its source is the transport's from then on, in success and failure. */
     shoal_status (*send)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                         size_t bytes);
+                         size_t bytes, wire_account *account);
     shoal_status (*send_data)(wire_link *link, const wire_transfer *transfer,
                               const wire_source *source);
     /* Receives and sends what is possible, up to a share; true when anything was done. */
@@ -190,7 +192,8 @@ typedef struct wire_writer {
 } wire_writer;
 
 shoal_status wire_outbox_send(wire_link *link, const wire_writer *writer, Shoal__Kind kind,
-                              const ProtobufCMessage *message, size_t bytes) SHOAL_CHECK_RESULT;
+                              const ProtobufCMessage *message, size_t bytes,
+                              wire_account *account) SHOAL_CHECK_RESULT;
 shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
                                    const wire_transfer *transfer,
                                    const wire_source *source) SHOAL_CHECK_RESULT;
@@ -198,10 +201,10 @@ shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
 bool wire_outbox_flush(wire_link *link, const wire_writer *writer);
 /* New items; NULL with a message. */
 wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
-                             size_t bytes);
+                             size_t bytes, wire_account *account);
 wire_item *wire_item_data(wire_link *link, const wire_transfer *transfer,
                           const wire_source *source);
-/* Calls the source's done, frees. */
+/* Calls the source's done, takes it off its account, frees. */
 void wire_item_free(wire_item *item);
 
 /* ---- relay.c ---- */

@@ -144,6 +144,18 @@ void wire_tick(wire_peer *peer, wire_part part, uint32_t period_ms, void (*call)
 shoal_status wire_send(wire_link *link, Shoal__Kind kind,
                        const ProtobufCMessage *message) SHOAL_CHECK_RESULT;
 
+/* Bytes of messages that wait to be read, on somebody's account. Counted: items that wait hold it,
+ * too. Any thread. */
+typedef struct wire_account wire_account;
+/* NULL: no memory. */
+wire_account *wire_account_new(void);
+/* NULL is fine. */
+void wire_account_release(wire_account *account);
+size_t wire_account_bytes(const wire_account *account);
+/* The same as wire_send; while the message waits, it counts on the account. */
+shoal_status wire_send_on(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
+                          wire_account *account) SHOAL_CHECK_RESULT;
+
 /* Where the bytes of a transfer come from. */
 typedef struct wire_source {
     void *context;

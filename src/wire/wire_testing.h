@@ -150,12 +150,14 @@ static inline void on_failed(void *context, uint64_t cookie, shoal_status why,
     s->failed++;
 }
 
-static inline void start_protocol(side *s, const char *name, const char *address,
-                                  uint32_t protocol) {
+/* newest: 0: this build's range of protocols. oldest: 0: that one alone. */
+static inline void start_range(side *s, const char *name, const char *address, uint32_t newest,
+                               uint32_t oldest) {
     *s = (side){.want_accepting = address != NULL};
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.name = (char *)name;
-    hello.protocol = protocol;
+    hello.protocol = newest;
+    hello.oldest = oldest;
     assert_int_equal(wire_peer_new(&hello, &s->peer), SHOAL_OK);
     wire_handlers handlers = {.context = s,
                               .opened = on_opened,
@@ -174,7 +176,7 @@ static inline void start_protocol(side *s, const char *name, const char *address
 }
 
 static inline void start(side *s, const char *name, const char *address) {
-    start_protocol(s, name, address, 0);
+    start_range(s, name, address, 0, 0);
 }
 
 typedef struct until {

@@ -18,7 +18,7 @@ static void test_refusals(void **state) {
     a.refuse = true;
     connect_fails(&b, "shm:strict", SHOAL_DENIED, "shm:strict refuses: no room for b");
     a.refuse = false;
-    start_protocol(&c, "c", NULL, 99);
+    start_range(&c, "c", NULL, 99, 0);
     char mismatch[160];
     snprintf(mismatch, sizeof mismatch,
              "the connecting process runs Shoal 0.1.0 (protocol 99), shm:strict runs Shoal 0.1.0 "
@@ -43,6 +43,37 @@ static void test_refusals(void **state) {
     wire_peer_destroy(&a.peer);
     wire_peer_destroy(&b.peer);
     wire_peer_destroy(&c.peer);
+}
+
+/* Two that speak a protocol in common find it, whichever of them is the newer; two that do not say
+ * so. */
+static void test_ranges(void **state) {
+    static const struct {
+        uint32_t newest, oldest;
+        bool meets;
+    } others[] = {{7, 7, true},  {9, 7, true},  {9, 5, true},  {5, 3, true}, {6, 6, true},
+                  {9, 8, false}, {4, 2, false}, {8, 0, false}, {4, 4, false}};
+    side a;
+    start_range(&a, "a", "shm:ranges", 7, 5);
+    int closed = 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        side b;
+        start_range(&b, "b", NULL, others[i].newest, others[i].oldest);
+        if (others[i].meets) {
+            connect_to(&b, "shm:ranges");
+            wait_count(&a, &a.opened, (uint64_t)closed + 1);
+            wire_peer_destroy(&b.peer);
+            wait_count(&a, &a.closed, (uint64_t)++closed);
+            continue;
+        }
+        char text[128];
+        snprintf(text, sizeof text, "(protocol %u), shm:ranges runs Shoal 0.1.0 (protocol 7)",
+                 others[i].newest);
+        connect_fails(&b, "shm:ranges", SHOAL_VERSION, text);
+        wire_peer_destroy(&b.peer);
+    }
+    assert_int_equal(a.opened, closed);
+    wire_peer_destroy(&a.peer);
 }
 
 static void test_addresses(void **state) {
@@ -472,6 +503,7 @@ static void test_all_stopped(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_other_user),

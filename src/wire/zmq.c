@@ -66,7 +66,7 @@ static shoal_status split_key(wire_peer *peer, const char *address, char *text, 
     char *end = NULL;
     unsigned long port = colon && colon > text + 6 ? strtoul(colon + 1, &end, 10) : 0;
     if (!end || *end || end == colon + 1 || port < 1 || port > 65535)
-        return base_fail(SHOAL_INVALID, "the address '%s' is none: use tcp://HOST:PORT", address);
+        return base_fail(SHOAL_INVALID, "'%s' is not an address: use tcp://HOST:PORT", address);
     return SHOAL_OK;
 }
 
@@ -322,8 +322,8 @@ static shoal_status not_let_in(const zmq_link *own) {
                          own->framed.address);
     return base_fail(
         SHOAL_DENIED,
-        "%s refuses the key of this user: it never enrolled there, or was revoked; ask "
-        "for a token and run `shoal join TOKEN`",
+        "%s refuses the key of this user: it never enrolled there, or was revoked; run "
+        "`shoal join` with a token from `shoal invite` there",
         own->framed.address);
 }
 
@@ -339,12 +339,12 @@ static shoal_status not_trusted(const zmq_link *own) {
     if (own->guessed)
         return base_fail(
             SHOAL_DENIED,
-            "%s is no hub of this user's, nor has this user joined it: ask there for a "
-            "token and run `shoal join TOKEN`",
+            "%s is no hub of this user's, nor has this user joined it: run `shoal join` "
+            "with a token from `shoal invite` there",
             own->framed.address);
     return base_fail(SHOAL_NOT_FOUND,
                      "%s is no hub with the key that was expected: check the address, or join it "
-                     "anew with `shoal join TOKEN`",
+                     "anew with `shoal join`",
                      own->framed.address);
 }
 

@@ -178,7 +178,7 @@ static void test_list(void **state) {
     connect_to(&b, list);
     connect_fails(&b, "shm:nobody,tcp://127.0.0.1:1", SHOAL_NOT_FOUND,
                   "no hub answers at tcp://127.0.0.1:1");
-    connect_fails(&b, "shm:nobody,udp:1", SHOAL_INVALID, "'udp:1' is none");
+    connect_fails(&b, "shm:nobody,udp:1", SHOAL_INVALID, "'udp:1' is not an address");
     connect_fails(&b, "tcp://127.0.0.1:99999", SHOAL_INVALID, "use tcp://HOST:PORT");
     connect_fails(&b, "tcp://127.0.0.1:80/abc", SHOAL_INVALID, "no key after its '/'");
     assert_int_equal(wire_listen(b.peer, "tcp://0.0.0.0:*"), SHOAL_DENIED);

@@ -312,6 +312,7 @@ static shoal_status blame(const worker_task *task, const worker_step *step, shoa
     const shoal_graph *g = graph_data(task->program->graph);
     const shoal_node *worst = NULL;
     double most = -1;
+    if (status == SHOAL_RANGE) return status; /* the kernel knew its line */
     for (uint32_t n = step->first; n < step->last; n++) {
         double cost = worker_node_cost(g, &g->nodes[n]);
         if (cost <= most || !g->nodes[n].location) continue;

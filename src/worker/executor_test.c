@@ -248,6 +248,47 @@ static void goes_on_while_something_comes(void **state) {
     release(w, piece);
 }
 
+/* A new hub at the same address counts from the beginning, as the old one did: what is late of the
+ * old pool meets no instance of the new one, neither one that waits for just that nor one to come.
+ */
+static void old_bytes_meet_nothing(void **state) {
+    (void)state;
+    static float late[SIDE * SIDE];
+    enum { OLD = 11, NEW = 12 };
+    worker *w = start();
+    worker_piece *piece;
+    wire_link far = {.peer = worker_wire(w),
+                     .name = (char *)"far",
+                     .state = WIRE_OPEN,
+                     .proof = {.number = FAR_PEER}};
+    know_far(w);
+    wire_set_number(worker_wire(w), 1, OLD);
+    wire_frame frame = {.type = WIRE_FRAME_DATA,
+                        .kind = wire_pool_tag(worker_wire(w)),
+                        .bytes = sizeof late,
+                        .total = sizeof late,
+                        .instance = INSTANCE};
+    wire_set_number(worker_wire(w), 1, NEW);
+    run_late(w, &piece);
+    for (int next = 0; next < 2; next++) {
+        frame.instance = INSTANCE + (uint64_t)next;
+        wire_link_deliver(&far, &frame, late);
+        assert_int_equal(far.strange, next + 1);
+        assert_false(far.closing);
+        assert_false(is_there(w, piece));
+        assert_int_equal(w->staged_bytes, 0);
+        assert_int_equal(w->instances.count, 1);
+    }
+    /* The same from the new pool. */
+    frame.kind = wire_pool_tag(worker_wire(w));
+    frame.instance = INSTANCE;
+    wire_link_deliver(&far, &frame, late);
+    await_piece(w, piece);
+    assert_int_equal(piece->status, SHOAL_OK);
+    assert_int_equal(far.strange, 2);
+    release(w, piece);
+}
+
 /* What has begun to wait ends when the instance is given up. */
 static void gives_up(void **state) {
     (void)state;
@@ -430,6 +471,22 @@ static void tells_what_it_could_not_deliver(void **state) {
 static bool knows_many(void *context) { return ((worker *)context)->peers.count == 50; }
 static bool knows_nobody(void *context) { return ((worker *)context)->peers.count == 0; }
 
+static bool is_lost(void *context) { return worker_state(context) != SHOAL_OK; }
+
+/* Nor is a program of another pool run. */
+static void old_programs_are_refused(void **state) {
+    (void)state;
+    worker *w = start();
+    join(w);
+    Shoal__Run run = SHOAL__RUN__INIT;
+    run.instance = INSTANCE;
+    run.pool = w->pool + 1;
+    ok(wire_send(hub.link, SHOAL__KIND__RUN, &run.base));
+    ok(wire_wait(worker_wire(w), is_lost, w, base_now() + 10 * BASE_SECOND));
+    assert_non_null(strstr(w->lost_message, "a program of another pool"));
+    worker_destroy(&w);
+}
+
 /* However many have come and gone. */
 static void forgets_who_has_left(void **state) {
     (void)state;
@@ -452,9 +509,11 @@ int main(void) {
         cmocka_unit_test(few_steps),
         cmocka_unit_test(views_are_made_anew),
         cmocka_unit_test(goes_on_while_something_comes),
+        cmocka_unit_test(old_bytes_meet_nothing),
         cmocka_unit_test(gives_up),
         cmocka_unit_test(keeps_what_is_early),
         cmocka_unit_test(tells_what_it_could_not_deliver),
+        cmocka_unit_test(old_programs_are_refused),
         cmocka_unit_test(forgets_who_has_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

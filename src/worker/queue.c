@@ -41,7 +41,8 @@ shoal_status worker_queue_open(worker_queue *queue, const worker_device *device)
     uint32_t count = backend->device_count(backend_host());
     if (!count) return base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
     if (device->index >= count)
-        return base_fail(SHOAL_NOT_FOUND, "backend %s has %u device%s; there is no number %u",
+        return base_fail(SHOAL_NOT_FOUND,
+                         "backend %s has %u device%s, numbered from 0; there is no number %u",
                          backend->name, count, count == 1 ? "" : "s", device->index);
     SHOAL_TRY(backend->device_info(backend_host(), device->index, &queue->info));
     queue->host = queue->info.flags & SHOAL_DEVICE_HOST_MEMORY;

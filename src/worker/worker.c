@@ -258,10 +258,14 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     case SHOAL__KIND__RECORD: type = &shoal__record__descriptor; break;
     case SHOAL__KIND__CANCEL: type = &shoal__failed__descriptor; break;
     case SHOAL__KIND__RELAYED: type = &shoal__relay__descriptor; break;
-    default:
-        if (w->client.message) return w->client.message(w->client.context, kind, body, bytes);
-        wire_link_strange(link, "a message of a kind that is not for a worker");
+    default: {
+        shoal_status status = w->client.message
+                                  ? w->client.message(w->client.context, kind, body, bytes)
+                                  : base_fail(SHOAL_UNSUPPORTED, "this is no client");
+        if (status != SHOAL_UNSUPPORTED) return status;
+        wire_link_strange(link, "a message of a kind that is not for this member");
         return SHOAL_OK;
+    }
     }
     ProtobufCMessage *message;
     SHOAL_TRY(wire_unpack(type, body, bytes, &message));

@@ -132,6 +132,9 @@ static void moving(uint8_t d) {
     PAD(TYPE(d, 4), LOW(-3), HIGH(-5), INTERIOR(2));
     PAD(TYPE(d, 0, 2), LOW(1, 0), HIGH(2, 0), INTERIOR(3, 0));
     PAD(TYPE(d, ), LOW(), HIGH(), INTERIOR());
+    if (shoal_dtype_kind(d) == 'i' || shoal_dtype_kind(d) == 'u')
+        run(GRAPH_IN_RANGE, TYPES(TYPE(d, 4, 7)),
+            LIST(INTS(START_INDICES, 0), INTS(LIMIT_INDICES, 28)), NULL, 0, FILL_INDEX);
     run(GRAPH_REVERSE, TYPES(TYPE(d, 4, 3, 2)), LIST(INTS(DIMENSIONS, 0, 2)), NULL, 0,
         FILL_SPECIAL);
     run(GRAPH_REVERSE, TYPES(TYPE(d, 4, 3)), LIST(INTS(DIMENSIONS, )), NULL, 0, FILL_SPECIAL);

@@ -241,6 +241,10 @@ def moved(node, kind, inputs, source):
     op, attrs, (name, shape) = node["op"], node["attrs"], kind
     if op in ("pad", "reverse", "dynamic_slice", "dynamic_update_slice", "gather", "top_k"):
         return getattr(index, op)(attrs, *inputs)
+    if op == "in_range":
+        low, high = attrs["start_indices"][0], attrs["limit_indices"][0]
+        assert ((inputs[0] >= low) & (inputs[0] < high)).all()
+        return inputs[0]
     if op in ("argmax", "argmin"):
         return index.extreme(attrs, inputs[0], op == "argmax").astype(name)
     if op == "clamp":

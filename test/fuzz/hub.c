@@ -3,15 +3,15 @@
  * it), two bytes of length and the body. */
 #include "fuzz.h"
 #include "hub/state.h"
-#include "wire/transport.h"
+#include "tally.h"
 
 enum { MEMBERS = 3 };
+static const char *const roles[] = {"client with devices", "client", "worker"};
 
 size_t fuzz_limit(size_t size) { return 8 << 20; }
 
 static wire_link *hub_ends[MEMBERS];
 static uint32_t n_ends;
-static uint64_t handled[SHOAL__KIND__HUB_END]; /* messages of each kind that were no nonsense */
 
 static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *hello,
                            Shoal__Welcome *welcome, bool accepting) {
@@ -30,17 +30,6 @@ static void closed(void *context, wire_link *link, shoal_status why, const char 
         if (link == hub_ends[i]) hub_ends[i] = NULL;
 }
 
-static void tell_coverage(void) {
-    printf("handled");
-    for (int kind = 1; kind < SHOAL__KIND__HUB_END; kind++)
-        if (handled[kind]) {
-            const ProtobufCEnumValue *value =
-                protobuf_c_enum_descriptor_get_value(&shoal__kind__descriptor, kind);
-            printf(" %s %llu", value ? value->name : "?", (unsigned long long)handled[kind]);
-        }
-    printf("\n");
-}
-
 static void join(wire_peer *peer, Shoal__Role role, size_t n_devices) {
     uint32_t before = n_ends;
     peer->hello->role = role;
@@ -51,7 +40,6 @@ static void join(wire_peer *peer, Shoal__Role role, size_t n_devices) {
 }
 
 static void setup(wire_peer **peer, hub **h) {
-    static bool told;
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     Shoal__Device device = SHOAL__DEVICE__INIT;
     Shoal__Device *devices[] = {&device, &device};
@@ -63,8 +51,6 @@ static void setup(wire_peer **peer, hub **h) {
     hello.n_devices = 2;
     hello.devices = devices;
     setenv("SHOAL_LOG", "error", 1);
-    if (!told) atexit(tell_coverage);
-    told = true;
     FUZZ_CHECK(wire_peer_new(&hello, peer) == SHOAL_OK);
     FUZZ_CHECK(hub_new(*peer, h) == SHOAL_OK);
     wire_handlers handlers = {.opened = opened, .message = message, .closed = closed};
@@ -94,7 +80,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             uint64_t strange = member ? member->strange : 0;
             wire_link_deliver_message(end, kind, data + 3, n);
             member = hub_ends[who] ? wire_link_get(end, WIRE_HUB) : NULL;
-            handled[kind] += member && !end->closing && member->strange == strange;
+            tally(roles[who], kind,
+                  !member || end->closing      ? TALLY_REFUSED
+                  : member->strange != strange ? TALLY_DROPPED
+                                               : TALLY_TAKEN);
             wire_pump_once(peer, &peer->sets[0], 0);
             /* What one says ends no other. */
             for (uint32_t i = 0; i < MEMBERS; i++)

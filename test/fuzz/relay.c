@@ -51,7 +51,7 @@ static void begin_seal(wire_seal *seal, bool accepting, uint32_t id) {
 
 /* A hub that takes everything and says nothing; the other member reads the handshake. */
 static shoal_status swallow(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *packed,
-                            size_t bytes) {
+                            size_t bytes, wire_account *account) {
     FUZZ_CHECK(kind == SHOAL__KIND__RELAY && bytes <= WIRE_CHUNK + 256);
     const Shoal__Relay *relay = (const Shoal__Relay *)packed;
     wire_frame frame;

@@ -292,40 +292,54 @@ static void relay_links(void) {
     base_str_fini(&greeting);
 }
 
+/* The first program of a session, with its uploads. */
+typedef struct product {
+    base_str bytes;
+    uint64_t inputs[2], outputs[1];
+    int64_t dims[2][2];
+    Shoal__Upload upload[2], *uploads[2];
+    Shoal__Submit submit;
+} product;
+
+static void product_init(product *p, uint64_t session) {
+    graph *g = small();
+    *p = (product){.dims = {{4, 6}, {6, 5}}};
+    ok(graph_encode(graph_data(g), true, &p->bytes));
+    graph_destroy(&g);
+    session <<= 40;
+    for (unsigned i = 0; i < 2; i++) {
+        p->inputs[i] = session | (i + 1);
+        p->uploads[i] = &p->upload[i];
+        shoal__upload__init(&p->upload[i]);
+        p->upload[i].value = p->inputs[i];
+        p->upload[i].dtype = SHOAL_F32;
+        p->upload[i].n_dims = 2;
+        p->upload[i].dims = p->dims[i];
+    }
+    p->outputs[0] = session | 3;
+    shoal__submit__init(&p->submit);
+    p->submit.program = session | 1;
+    p->submit.graph = (ProtobufCBinaryData){p->bytes.size, (uint8_t *)p->bytes.data};
+    p->submit.n_inputs = p->submit.n_uploads = 2;
+    p->submit.inputs = p->inputs;
+    p->submit.n_outputs = 1;
+    p->submit.outputs = p->outputs;
+    p->submit.uploads = p->uploads;
+}
+
 /* A session of a client that uploads, multiplies and frees, and a participant that is done. */
 static void hub_session(void) {
-    graph *g = small();
-    base_str bytes = {0}, out = {0};
-    ok(graph_encode(graph_data(g), true, &bytes));
-    graph_destroy(&g);
-    uint64_t session = (uint64_t)1 << 40, inputs[] = {session | 1, session | 2},
-             outputs[] = {session | 3};
-    int64_t dims[2][2] = {{4, 6}, {6, 5}};
-    Shoal__Upload upload[2], *uploads[] = {&upload[0], &upload[1]};
-    for (int i = 0; i < 2; i++) {
-        shoal__upload__init(&upload[i]);
-        upload[i].value = inputs[i];
-        upload[i].dtype = SHOAL_F32;
-        upload[i].n_dims = 2;
-        upload[i].dims = dims[i];
-    }
+    base_str out = {0};
+    product p;
     uint32_t home = 0;
     ProtobufCBinaryData none = {0};
-    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
-    submit.program = session | 1;
-    submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
-    submit.n_inputs = 2;
-    submit.inputs = inputs;
-    submit.n_outputs = 1;
-    submit.outputs = outputs;
-    submit.n_wanted = 1;
-    submit.wanted = &none;
-    submit.n_home = 1;
-    submit.home = &home;
-    submit.n_uploads = 2;
-    submit.uploads = uploads;
+    product_init(&p, 1);
+    p.submit.n_wanted = 1;
+    p.submit.wanted = &none;
+    p.submit.n_home = 1;
+    p.submit.home = &home;
     Shoal__ExplainAsk explain = SHOAL__EXPLAIN_ASK__INIT;
-    explain.submit = &submit;
+    explain.submit = &p.submit;
     Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
     Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
     Shoal__Done done = SHOAL__DONE__INIT;
@@ -340,27 +354,27 @@ static void hub_session(void) {
     failed.error = &error;
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.n_values = 1;
-    release.values = outputs;
+    release.values = p.outputs;
     release.n_programs = 1;
-    release.programs = &submit.program;
+    release.programs = &p.submit.program;
 
-    pack(&out, SHOAL__KIND__SUBMIT, true, &submit.base);
+    pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
     pack(&out, SHOAL__KIND__DONE, true, &done.base);
     pack(&out, SHOAL__KIND__STATUS_ASK, true, &ask.base);
     pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
     put("hub", "done", out.data, out.size);
     base_str_clear(&out);
     pack(&out, SHOAL__KIND__EXPLAIN_ASK, true, &explain.base);
-    pack(&out, SHOAL__KIND__SUBMIT, true, &submit.base);
-    submit.graph.len = 0;
-    submit.n_uploads = submit.n_wanted = submit.n_home = 0;
-    outputs[0]++;
-    pack(&out, SHOAL__KIND__SUBMIT, true, &submit.base);
+    pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
+    p.submit.graph.len = 0;
+    p.submit.n_uploads = p.submit.n_wanted = p.submit.n_home = 0;
+    p.outputs[0]++;
+    pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
     pack(&out, SHOAL__KIND__FAILED, true, &failed.base);
     pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
     put("hub", "failed", out.data, out.size);
     base_str_fini(&out);
-    base_str_fini(&bytes);
+    base_str_fini(&p.bytes);
 }
 
 /* A message of one of the hub target's members. */
@@ -372,30 +386,9 @@ static void says(base_str *out, uint8_t who, Shoal__Kind kind, const ProtobufCMe
  * that is passed on, and one that fails. */
 static void hub_roles(void) {
     enum { BOTH, CLIENT, WORKER };
-    graph *g = small();
-    base_str bytes = {0}, out = {0};
-    ok(graph_encode(graph_data(g), true, &bytes));
-    graph_destroy(&g);
-    uint64_t session = (uint64_t)2 << 40, inputs[] = {session | 1, session | 2},
-             outputs[] = {session | 3};
-    int64_t dims[2][2] = {{4, 6}, {6, 5}};
-    Shoal__Upload upload[2], *uploads[] = {&upload[0], &upload[1]};
-    for (int i = 0; i < 2; i++) {
-        shoal__upload__init(&upload[i]);
-        upload[i].value = inputs[i];
-        upload[i].dtype = SHOAL_F32;
-        upload[i].n_dims = 2;
-        upload[i].dims = dims[i];
-    }
-    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
-    submit.program = session | 1;
-    submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
-    submit.n_inputs = 2;
-    submit.inputs = inputs;
-    submit.n_outputs = 1;
-    submit.outputs = outputs;
-    submit.n_uploads = 2;
-    submit.uploads = uploads;
+    base_str out = {0};
+    product p;
+    product_init(&p, 2);
     Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
     Shoal__Traffic traffic = SHOAL__TRAFFIC__INIT, *ways[] = {&traffic};
     Shoal__Done done = SHOAL__DONE__INIT;
@@ -421,7 +414,7 @@ static void hub_roles(void) {
     relay.frame = (ProtobufCBinaryData){8, (uint8_t *)"whatever"};
     Shoal__StatusAsk status = SHOAL__STATUS_ASK__INIT;
     Shoal__ExplainAsk explain = SHOAL__EXPLAIN_ASK__INIT;
-    explain.submit = &submit;
+    explain.submit = &p.submit;
     Shoal__Error error = SHOAL__ERROR__INIT;
     error.status = SHOAL_LOST;
     error.message = (char *)"gone";
@@ -430,11 +423,11 @@ static void hub_roles(void) {
     failed.error = &error;
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.n_values = 1;
-    release.values = outputs;
+    release.values = p.outputs;
 
     says(&out, CLIENT, SHOAL__KIND__EXPLAIN_ASK, &explain.base);
     says(&out, CLIENT, SHOAL__KIND__EVENTS_ASK, &ask.base);
-    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
+    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &p.submit.base);
     says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
     says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
     says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
@@ -445,7 +438,7 @@ static void hub_roles(void) {
     put("hub", "roles", out.data, out.size);
     base_str_clear(&out);
     says(&out, CLIENT, SHOAL__KIND__RELAY, &relay.base);
-    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
+    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &p.submit.base);
     says(&out, WORKER, SHOAL__KIND__SPEED, &speed.base);
     failed.peer = 1;
     says(&out, WORKER, SHOAL__KIND__FAILED, &failed.base);
@@ -456,7 +449,7 @@ static void hub_roles(void) {
     says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
     put("hub", "roles_failed", out.data, out.size);
     base_str_fini(&out);
-    base_str_fini(&bytes);
+    base_str_fini(&p.bytes);
 }
 
 /* For the member target: a box in two pieces from who owes it, the same from another, and what the
@@ -507,6 +500,73 @@ static void member_traffic(void) {
     }
 }
 
+/* For the session target, in the order of what it asks, six at a time. */
+static void session_answers(void) {
+    enum { BY_HUB = 0, BOXES = 192, FIRST = SHOAL__KIND__HUB_END - 1 };
+    static const uint64_t session = UINT64_C(1) << 40;
+    for (int fails = 0; fails < 2; fails++) {
+        base_str out = {0};
+        uint8_t half[8 + 32] = {1, 0, 0, 0, 64, 0, 0, 0}, box[] = {BOXES, sizeof half, 0};
+        uint64_t outputs[2] = {session + 3, session + 4};
+        Shoal__Error error = SHOAL__ERROR__INIT;
+        Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
+        Shoal__Traffic traffic = SHOAL__TRAFFIC__INIT, *ways[] = {&traffic};
+        Shoal__Outcome outcome = SHOAL__OUTCOME__INIT, *outcomes[] = {&outcome};
+        Shoal__Finished finished = SHOAL__FINISHED__INIT;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        Shoal__Device device = SHOAL__DEVICE__INIT;
+        Shoal__SlotStatus slot = SHOAL__SLOT_STATUS__INIT, *slots[] = {&slot};
+        Shoal__Status status = SHOAL__STATUS__INIT;
+        Shoal__Explained explained = SHOAL__EXPLAINED__INIT;
+        Shoal__Events events = SHOAL__EVENTS__INIT;
+        error.status = SHOAL_LOST;
+        error.message = (char *)"a worker has left";
+        outcome.program = session;
+        outcome.n_outputs = 2;
+        outcome.outputs = outputs;
+        outcome.n_slots = outcome.n_traffic = 1;
+        outcome.slots = times;
+        outcome.traffic = ways;
+        finished.n_outcomes = 1;
+        finished.outcomes = outcomes;
+        slot.peer_name = (char *)"w1";
+        slot.device = &device;
+        status.n_slots = 1;
+        status.slots = slots;
+        explained.text = explained.json = (char *)"what it would do";
+        events.name = (char *)"hub";
+        if (fails) outcome.error = explained.error = &error;
+        /* What is read comes in two pieces; its program ends. */
+        for (int k = 0; k < 2; k++, half[3] = 32) {
+            base_str_bytes(&out, box, sizeof box);
+            base_str_bytes(&out, half, sizeof half);
+        }
+        pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
+        for (int k = 0; k < 3; k++)
+            pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        for (uint64_t token = 1; token <= 3; token++) {
+            status.token = explained.token = events.token = token;
+            pack(&out, BY_HUB | (SHOAL__KIND__STATUS - FIRST), true, &status.base);
+            pack(&out, BY_HUB | (SHOAL__KIND__EXPLAINED - FIRST), true, &explained.base);
+            pack(&out, BY_HUB | (SHOAL__KIND__EVENTS - FIRST), true, &events.base);
+            for (int k = 0; k < 3; k++)
+                pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        }
+        outcome.program++;
+        outcome.n_outputs = 1;
+        outputs[0] = session + 5;
+        pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
+        half[0] = 2;
+        half[3] = 0;
+        for (int k = 0; k < 2; k++, half[3] = 32) {
+            base_str_bytes(&out, box, sizeof box);
+            base_str_bytes(&out, half, sizeof half);
+        }
+        put("session", fails ? "failed" : "through", out.data, out.size);
+        base_str_fini(&out);
+    }
+}
+
 static void frames(void) {
     base_str out = {0};
     static const char body[64] = "the body of a message, or a part of a transfer";
@@ -540,6 +600,7 @@ int main(int argc, char **argv) {
     hub_session();
     hub_roles();
     member_traffic();
+    session_answers();
     frames();
     static const char *const options[] = {"\0"
                                           "42",

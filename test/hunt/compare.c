@@ -28,7 +28,8 @@ static void sample(hunt_truth *truth, uint32_t n) {
         hunt_noise noise = {.random = {truth->program->seed + 977 * truth->n_samples},
                             .any = truth->n_samples,
                             .vanishing = vanishing[truth->n_samples % 4],
-                            .composite = truth->free};
+                            .composite = truth->free,
+                            .signs = truth->signs};
         hunt_results *to = &truth->samples[truth->n_samples++];
         *to = hunt_results_new(g);
         hunt_must(hunt_run_graph(g, (const void *const *)truth->program->inputs, &noise, to));
@@ -47,6 +48,8 @@ static double tolerance_at(const hunt_truth *truth, uint32_t o, uint8_t dtype, i
             const char *a = (const char *)data + (size_t)i * size;
             if (memcmp(a, (const char *)truth->must.data[o] + (size_t)i * size, size))
                 return INFINITY;
+        } else if (x == 0 && must == 0 && signbit(x) != signbit(must)) {
+            return INFINITY;
         } else if (x != must && !(x != x && must != must)) {
             double away = fabs(x - must);
             if (!isfinite(away)) return INFINITY;
@@ -71,7 +74,8 @@ static bool agrees(hunt_truth *truth, uint32_t o, uint8_t dtype, int64_t i, doub
         sample(truth, samples);
         double may = tolerance_at(truth, o, dtype, i, must);
         /* What spreads so far is bits of something else, near a pole, or about to overflow. */
-        if (may == INFINITY || may > 20 * (fabs(must) + 1) || fabs(is - must) <= may) return true;
+        bool near = is == must ? may > 0 : fabs(is - must) <= may;
+        if (may == INFINITY || may > 20 * (fabs(must) + 1) || near) return true;
     }
     return false;
 }
@@ -91,7 +95,8 @@ const char *hunt_compare(hunt_truth *truth, const hunt_results *is) {
             if (!memcmp(a, b, size)) continue;
             double x = hunt_number(dtype, is->data[o], i);
             double y = hunt_number(dtype, truth->must.data[o], i);
-            if (is_float && (x == y || (x != x && y != y))) continue;
+            bool same = truth->signs && x == 0 ? signbit(x) == signbit(y) : x == y;
+            if (is_float && ((x == y && same) || (x != x && y != y))) continue;
             if (agrees(truth, o, dtype, i, x, y)) continue;
             char text[BASE_TYPE_TEXT];
             snprintf(why, sizeof why, "output %u (%s), element %lld is %.17g, not %.17g (± %.3g)",

@@ -1,5 +1,34 @@
-/* Which operations programs had, which fed which, and how values were placed. */
+/* Which operations programs had, which fed which and how that lay, and how values were placed. */
 #include "hunt.h"
+
+/* What a view adds to how its operand lies. */
+static uint32_t step_of(const shoal_graph *g, const shoal_node *node) {
+    const shoal_type *from = &g->values[node->inputs[0]].type;
+    const shoal_attr *strides = shoal_node_attr(node, SHOAL_ATTR_STRIDES);
+    switch (node->op) {
+    case GRAPH_TRANSPOSE: return HUNT_TURNED;
+    case GRAPH_REVERSE: return HUNT_REVERSED;
+    case GRAPH_BROADCAST_IN_DIM: return HUNT_REPEATED;
+    case GRAPH_RESHAPE: return HUNT_RESHAPED;
+    case GRAPH_SLICE:
+        for (uint32_t i = 0; i < from->rank; i++)
+            if (strides->u.ints[i] > 1) return HUNT_STEPPED;
+        return HUNT_CUT_OUT;
+    default: return 0;
+    }
+}
+
+/* How a value lies: the views between it and what was computed. */
+static uint32_t view_of(const shoal_graph *g, uint32_t value) {
+    uint32_t view = 0, maker;
+    while ((maker = g->values[value].node) != SHOAL_NO_NODE) {
+        uint32_t step = g->nodes[maker].n_inputs ? step_of(g, &g->nodes[maker]) : 0;
+        if (!step) break;
+        view |= step;
+        value = g->nodes[maker].inputs[0];
+    }
+    return view;
+}
 
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program) {
     const shoal_graph *g = graph_data(program->graph);
@@ -8,46 +37,106 @@ void hunt_cover(hunt_coverage *coverage, const hunt_program *program) {
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         coverage->op[node->op]++;
+        for (uint32_t k = 0; k < node->n_outputs; k++)
+            coverage->gives[node->op] |=
+                (uint16_t)(1u << g->values[node->first_output + k].type.dtype);
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             uint32_t maker = g->values[node->inputs[k]].node;
+            coverage->takes[node->op] |= (uint16_t)(1u << g->values[node->inputs[k]].type.dtype);
+            coverage->view[view_of(g, node->inputs[k])][node->op]++;
             if (maker != SHOAL_NO_NODE) coverage->pair[g->nodes[maker].op][node->op]++;
         }
     }
 }
 
-/* How many operations were seen, how many pairs, and of how many these could be. */
+/* How many operations were seen; how many pairs, and of how many that could be: what one gives the
+ * other takes; how many ways to lie, one view or two, and of how many. */
 typedef struct counts {
-    uint32_t ops, pairs, possible;
+    uint32_t ops, pairs, possible, views, possible_views;
 } counts;
+
+static bool can_feed(const hunt_coverage *coverage, uint16_t a, uint16_t b) {
+    return (coverage->gives[a] & coverage->takes[b]) != 0;
+}
 
 static counts count(const hunt_coverage *coverage) {
     counts c = {0};
     for (uint16_t a = 0; a < GRAPH_OP_BUILT_IN; a++) {
         if (!coverage->op[a]) continue;
         c.ops++;
-        for (uint16_t b = 0; b < GRAPH_OP_BUILT_IN; b++) c.pairs += coverage->pair[a][b] > 0;
-        for (uint16_t b = 0; b < GRAPH_OP_BUILT_IN; b++)
-            c.possible += coverage->op[b] && graph_op(b)->max_inputs;
+        for (uint16_t b = 0; b < GRAPH_OP_BUILT_IN; b++) {
+            c.pairs += coverage->pair[a][b] > 0;
+            c.possible += can_feed(coverage, a, b);
+        }
+        for (uint32_t v = 1; coverage->takes[a] && v < HUNT_VIEWS; v++) {
+            if (__builtin_popcount(v) > 2) continue;
+            c.views += coverage->view[v][a] > 0;
+            c.possible_views++;
+        }
     }
     return c;
 }
 
-uint64_t hunt_layouts[HUNT_LAYOUTS];
+/* ---- layouts ---- */
 
-static const char *const layouts[HUNT_LAYOUTS] = {"on one",       "on several", "axis, equal",
-                                                  "axis, shares", "axis, cuts", "grid, equal",
-                                                  "grid, shares", "grid, cuts"};
+static uint64_t layouts[HUNT_FORMS][HUNT_CUT_BY][HUNT_MORE][HUNT_MOST_SLOTS + 1];
+
+void hunt_count_layout(hunt_form form, hunt_parts by, hunt_more more, uint32_t n_slots) {
+    layouts[form][by][more][n_slots < HUNT_MOST_SLOTS ? n_slots : HUNT_MOST_SLOTS]++;
+}
+
+/* Calls `each` for every layout that can be, with its name. */
+static void each_layout(void (*each)(void *context, const char *name, uint64_t count),
+                        void *context) {
+    static const char *const forms[] = {"whole", "axis", "grid"};
+    static const char *const cuts[] = {", equal parts", ", shares", ", cuts"};
+    static const char *const mores[] = {"", ", some empty", ", in copies"};
+    for (uint32_t at = 0; at < HUNT_FORMS * HUNT_CUT_BY * HUNT_MORE * HUNT_MOST_SLOTS; at++) {
+        uint32_t n = at % HUNT_MOST_SLOTS + 1, more = at / HUNT_MOST_SLOTS % HUNT_MORE;
+        uint32_t by = at / HUNT_MOST_SLOTS / HUNT_MORE % HUNT_CUT_BY;
+        uint32_t form = at / HUNT_MOST_SLOTS / HUNT_MORE / HUNT_CUT_BY;
+        char name[96];
+        bool is = form == HUNT_WHOLE  ? by == HUNT_EQUAL && more == HUNT_PLAIN
+                  : form == HUNT_GRID ? n == 4 && more != HUNT_COPIES
+                                      : n > 1 || more == HUNT_PLAIN;
+        if (!is || (form != HUNT_WHOLE && by == HUNT_EQUAL && more == HUNT_EMPTY)) continue;
+        snprintf(name, sizeof name, "%s%s%s, %u slot%s", forms[form], form ? cuts[by] : "",
+                 mores[more], n, n > 1 ? "s" : "");
+        each(context, name, layouts[form][by][more][n]);
+    }
+}
+
+static void print_layout(void *context, const char *name, uint64_t count) {
+    if (count) fprintf(context, "layout %s: %llu\n", name, (unsigned long long)count);
+}
+
+typedef struct json {
+    FILE *to;
+    const char *between;
+} json;
+
+static void print_layout_json(void *context, const char *name, uint64_t count) {
+    json *j = context;
+    fprintf(j->to, "%s\"%s\": %llu", j->between, name, (unsigned long long)count);
+    j->between = ", ";
+}
+
+/* ---- reports ---- */
 
 void hunt_report(const hunt_coverage *coverage, FILE *to) {
     counts c = count(coverage);
     for (uint16_t a = 0; a < GRAPH_OP_BUILT_IN; a++)
         if (coverage->op[a])
             fprintf(to, "%s %llu\n", shoal_op_name(a), (unsigned long long)coverage->op[a]);
-    fprintf(to, "%u of %u operations; %u of %u pairs of one that feeds another\n", c.ops,
-            (uint32_t)GRAPH_OP_BUILT_IN - 1, c.pairs, c.possible);
-    for (int i = 0; i < HUNT_LAYOUTS; i++)
-        if (hunt_layouts[i])
-            fprintf(to, "layout %s %llu\n", layouts[i], (unsigned long long)hunt_layouts[i]);
+    for (uint16_t a = 0; a < GRAPH_OP_BUILT_IN; a++)
+        for (uint16_t b = 0; b < GRAPH_OP_BUILT_IN; b++)
+            if (can_feed(coverage, a, b) && !coverage->pair[a][b])
+                fprintf(to, "not seen: %s feeds %s\n", shoal_op_name(a), shoal_op_name(b));
+    fprintf(to,
+            "%u of %u operations; %u of %u pairs of one that feeds another; %u of %u ways for an "
+            "operand to lie, by one view or two\n",
+            c.ops, (uint32_t)GRAPH_OP_BUILT_IN - 1, c.pairs, c.possible, c.views, c.possible_views);
+    each_layout(print_layout, to);
 }
 
 void hunt_report_json(const hunt_coverage *coverage, FILE *to) {
@@ -60,9 +149,9 @@ void hunt_report_json(const hunt_coverage *coverage, FILE *to) {
                 (unsigned long long)coverage->op[a]);
         between = ", ";
     }
-    fprintf(to, "}, \"pairs\": %u, \"possible_pairs\": %u, \"layouts\": {", c.pairs, c.possible);
-    for (int i = 0; i < HUNT_LAYOUTS; i++)
-        fprintf(to, "%s\"%s\": %llu", i ? ", " : "", layouts[i],
-                (unsigned long long)hunt_layouts[i]);
+    fprintf(to, "}, \"pairs\": %u, \"possible_pairs\": %u, \"views\": %u, \"possible_views\": %u, ",
+            c.pairs, c.possible, c.views, c.possible_views);
+    fprintf(to, "\"layouts\": {");
+    each_layout(print_layout_json, &(json){to, ""});
     fprintf(to, "}");
 }

@@ -179,7 +179,8 @@ static int hunt(const options *o) {
     else
         way.context = row->begin();
     if (!o->apart) watch(o);
-    hunt_shape shape = {row->style, o->most};
+    bool slopes = row->style == HUNT_SMOOTH || row->style == HUNT_SLOPE; /* costly ones */
+    hunt_shape shape = {row->style, o->most ? o->most : slopes ? 8 : 30};
     uint32_t wrong = 0;
     int64_t begin = base_now();
     for (uint64_t i = 0; i < o->count && wrong < o->failures; i++) {
@@ -238,7 +239,7 @@ static const struct argp_option known[] = {
     {"seed", 's', "N", 0, "the first program's (1)", 0},
     {"count", 'n', "N", 0, "programs (no limit)", 0},
     {"seconds", 't', "S", 0, "for so long (no limit)", 0},
-    {"most", 'm', "N", 0, "nodes of a program at most, about (30)", 0},
+    {"most", 'm', "N", 0, "nodes of a program at most, about (30; where there are gradients 8)", 0},
     {"failures", 'f', "N", 0, "ends after so many (1)", 0},
     {"keep", 'k', "FOLDER", 0, "writes what fails there, cut down", 0},
     {"apart", 'a', NULL, 0, "each in a process of its own, as is done after a crash", 0},
@@ -280,7 +281,7 @@ static char *list_ways(int key, const char *text, void *input) {
 }
 
 int main(int argc, char **argv) {
-    options o = {.seed = 1, .count = UINT64_MAX, .most = 30, .failures = 1};
+    options o = {.seed = 1, .count = UINT64_MAX, .failures = 1};
     const struct argp parser = {known,
                                 parse,
                                 "WAY\nreplay FILE...\ntell FILE\nways",

@@ -1,8 +1,8 @@
 /* The hunt for wrong numbers: random programs over the whole table of operations, each run in ways
  * that must agree.
  *
- * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values, and
- * how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_api.c,
+ * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values),
+ * noise.c (how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_api.c,
  * run_gradient.c, run_python.c with ways.py; shrink.c and file.c for what failed; hunt.c is the
  * command. */
 #ifndef HUNT_HUNT_H
@@ -83,7 +83,13 @@ typedef struct hunt_noise {
     uint32_t any;       /* what takes the place of what may be anything */
     uint32_t vanishing; /* percent of what noise may take to zero that becomes zero */
     bool composite;     /* inside a composite, where every step may be made in another way */
+    bool signs;         /* zeros keep theirs where IEEE 754 says it */
 } hunt_noise;
+
+/* Moves the results of a node, or of a composite whose steps were moved already. */
+struct ref_call;
+shoal_status hunt_add_noise(const struct ref_call *call, hunt_noise *noise) SHOAL_CHECK_RESULT;
+void hunt_add_composite_noise(const struct ref_call *call, hunt_noise *noise);
 
 /* Runs a node by the reference's kernels. values: per value of `g` its memory. */
 shoal_status hunt_run_node(const shoal_graph *g, const shoal_node *node, void *const *values,
@@ -101,7 +107,8 @@ void hunt_put(uint8_t dtype, void *data, int64_t at, double value);
  * first needed. */
 typedef struct hunt_truth {
     const hunt_program *program;
-    bool free; /* whoever is compared may take every step in another way */
+    bool free;  /* whoever is compared may take every step in another way */
+    bool signs; /* it does what was written and nothing else: zeros have the sign they must have */
     hunt_results must;
     uint32_t n_samples;
     hunt_results samples[64];
@@ -173,10 +180,23 @@ void hunt_read(const char *path, hunt_program *out, char *way);
 
 /* ---- what was seen ---- */
 
+/* How an operand lies, by the operations on the way from the value that was computed. */
+typedef enum hunt_view {
+    HUNT_TURNED = 1,
+    HUNT_CUT_OUT = 2,
+    HUNT_STEPPED = 4,
+    HUNT_REVERSED = 8,
+    HUNT_REPEATED = 16,
+    HUNT_RESHAPED = 32,
+    HUNT_VIEWS = 64
+} hunt_view;
+
 typedef struct hunt_coverage {
     uint64_t programs, nodes;
     uint64_t op[GRAPH_OP_BUILT_IN];
-    uint64_t pair[GRAPH_OP_BUILT_IN][GRAPH_OP_BUILT_IN]; /* [maker][reader] */
+    uint64_t pair[GRAPH_OP_BUILT_IN][GRAPH_OP_BUILT_IN];         /* [maker][reader] */
+    uint16_t gives[GRAPH_OP_BUILT_IN], takes[GRAPH_OP_BUILT_IN]; /* element types, a bit each */
+    uint64_t view[HUNT_VIEWS][GRAPH_OP_BUILT_IN];                /* [how an operand lies][reader] */
 } hunt_coverage;
 
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program);
@@ -184,19 +204,12 @@ void hunt_report(const hunt_coverage *coverage, FILE *to);
 /* The same as members of a JSON object. */
 void hunt_report_json(const hunt_coverage *coverage, FILE *to);
 
-/* How a user placed a value: whole, cut along an axis or two, by what. */
-typedef enum hunt_layout {
-    HUNT_ON_ONE,
-    HUNT_ON_SEVERAL,
-    HUNT_AXIS_EQUAL,
-    HUNT_AXIS_SHARES,
-    HUNT_AXIS_CUTS,
-    HUNT_GRID_EQUAL,
-    HUNT_GRID_SHARES,
-    HUNT_GRID_CUTS,
-    HUNT_LAYOUTS
-} hunt_layout;
-/* Counted by the ways that place values, for all programs of this process. */
-extern uint64_t hunt_layouts[HUNT_LAYOUTS];
+/* How a user placed a value: whole, or cut along an axis or two, by what, on how many slots;
+ * whether parts are empty, or on several slots each. Counted for all programs of this process. */
+typedef enum hunt_form { HUNT_WHOLE, HUNT_AXIS, HUNT_GRID, HUNT_FORMS } hunt_form;
+typedef enum hunt_parts { HUNT_EQUAL, HUNT_SHARES, HUNT_CUTS, HUNT_CUT_BY } hunt_parts;
+typedef enum hunt_more { HUNT_PLAIN, HUNT_EMPTY, HUNT_COPIES, HUNT_MORE } hunt_more;
+enum { HUNT_MOST_SLOTS = 5 };
+void hunt_count_layout(hunt_form form, hunt_parts by, hunt_more more, uint32_t n_slots);
 
 #endif

@@ -17,7 +17,6 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-OPTIONS = {"gradient": ["--most", "8"], "torch_gradient": ["--most", "8"], "python_gradient": ["--most", "8"]}
 
 
 def as_python(hunt, file):
@@ -39,7 +38,7 @@ def show(hunt, file):
 def run(hunt, way, given):
     """One way: what the command says of it, or why it did not run."""
     command = [hunt, way, "--json", "--seed", str(given.seed), "--failures", str(given.failures),
-               "--keep", str(given.keep), *OPTIONS.get(way, [])]
+               "--keep", str(given.keep)]
     command += ["--count", str(given.count)] if given.count else ["--seconds", str(given.seconds)]
     given.keep.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace")
@@ -61,7 +60,7 @@ def run(hunt, way, given):
 
 def table(rows):
     """The summary, as text."""
-    titles = ("way", "programs", "a second", "nodes", "wrong", "operations", "pairs", "layouts")
+    titles = ("way", "programs", "a second", "nodes", "wrong", "operations", "pairs", "views", "layouts")
     lines = [titles]
     for row in rows:
         if "programs" not in row:
@@ -71,6 +70,7 @@ def table(rows):
         lines.append((row["way"], f"{row['programs']:,}", f"{row['programs'] / max(row['seconds'], 1e-9):,.0f}",
                       f"{row['nodes'] / max(row['programs'], 1):.1f}", str(row["wrong"]),
                       str(len(row["operations"])), f"{row['pairs']} of {row['possible_pairs']}",
+                      f"{row['views']} of {row['possible_views']}",
                       f"{placed} of {len(row['layouts'])}" if placed else "-"))
     widths = [max(len(line[i]) for line in lines if len(line) == len(titles)) for i in range(len(titles))]
     return "\n".join(f"{line[0]:{widths[0]}}  {line[1]}" if len(line) == 2 else

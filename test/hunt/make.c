@@ -112,13 +112,15 @@ static double number(maker *m, char kind, bool whole) {
 static void fill(maker *m, const shoal_type *type, void *data) {
     int64_t count = base_type_count(type);
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
-    bool whole = !make_smooth(m) && MAKE_CHANCE(25);
+    bool whole =
+        m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
     for (int64_t i = 0; i < count; i++) {
         double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
         if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(10)) {
-            uint64_t bits = hunt_next(&m->random);
-            memcpy((char *)data + (size_t)i * shoal_dtype_size((shoal_dtype)type->dtype), &bits,
-                   shoal_dtype_size((shoal_dtype)type->dtype));
+            size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
+            uint64_t top = UINT64_C(1) << (8 * size - 1), ends[] = {top, top - 1, UINT64_MAX};
+            uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random) : ends[MAKE_BELOW(3)];
+            memcpy((char *)data + (size_t)i * size, &bits, size);
         } else {
             hunt_put(type->dtype, data, i, value);
         }
@@ -435,7 +437,12 @@ static const struct maker_row {
 };
 
 static uint16_t any_op(maker *m) {
+    static const uint16_t along[] = {
+        GRAPH_REDUCE,   GRAPH_REDUCE, GRAPH_DOT_GENERAL, GRAPH_ARGMAX,     GRAPH_ARGMIN,
+        GRAPH_CUMULATE, GRAPH_SORT,   GRAPH_SOFTMAX,     GRAPH_LAYER_NORM, GRAPH_LOG_SOFTMAX};
     uint32_t total = 0;
+    if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
+    if (m->has_matrices && MAKE_CHANCE(30)) return GRAPH_DOT_GENERAL;
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) total += makers[op].weight;
     uint32_t at = MAKE_BELOW(total);
     uint16_t op = 0;
@@ -467,9 +474,16 @@ static void set_extents(maker *m) {
         m->extents[i] = MAKE_CHANCE(m->elements == 1 << 12 ? 55 : 75) ? small[MAKE_BELOW(12)]
                                                                       : middle[MAKE_BELOW(6)];
         if (wide && MAKE_CHANCE(40)) m->extents[i] = 60 + MAKE_BELOW(400);
+        if (wide && MAKE_CHANCE(20)) m->extents[i] = 380 + MAKE_BELOW(500); /* blocks of products */
     }
+    m->has_matrices = wide;
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
+    m->has_rows = !wide && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
+    if (!m->has_rows) return;
+    m->elements = 1 << 14;
+    for (int i = 0; i < MAKE_EXTENTS; i++) m->extents[i] = 1 + MAKE_BELOW(3);
+    m->extents[0] = m->extents[1] = 500 + MAKE_BELOW(8000);
 }
 
 /* Results are what nobody reads, and some that somebody does. */

@@ -14,6 +14,8 @@ typedef struct maker {
     void **at;         /* per value of g */
     size_t room;       /* of `at` */
     bool wild;         /* infinities, NaN and the largest numbers are welcome */
+    bool has_rows;     /* one axis is long, and much runs along it */
+    bool has_matrices; /* axes are long enough for products in blocks */
     bool body;         /* of an operation: no inputs of its own */
     uint8_t dtype;     /* of most values */
     uint32_t n_inputs;

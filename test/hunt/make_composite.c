@@ -53,19 +53,35 @@ static bool window(maker *m, uint16_t op) {
 
 bool make_window(maker *m, uint16_t op) {
     if (op != GRAPH_CONVOLUTION) return window(m, op);
-    uint32_t rank = 2 + MAKE_BELOW(3), spatial = rank - 2, in[2], out;
+    uint32_t rank = 2 + MAKE_BELOW(3), in[2], out;
     shoal_type lhs = {.dtype = make_dtype(m, MAKE_CHANCE(85) ? "f" : "iu"), .rank = (uint8_t)rank};
+    bool as_is = MAKE_CHANCE(40); /* of a value that is there, as it lies */
+    if (as_is) {
+        in[0] = make_any(m, "iuf", 2);
+        lhs = *make_type(m, in[0]);
+        rank = lhs.rank;
+        if (rank > 4 || base_type_count(&lhs) > 1 << 10) return false;
+    }
+    uint32_t spatial = rank - 2;
     shoal_type rhs = lhs;
     int64_t axes[3 * SHOAL_MAX_RANK], lists[4][SHOAL_MAX_RANK], padding[2 * SHOAL_MAX_RANK];
     for (int i = 0; i < 3; i++) make_permutation(m, rank, axes + (size_t)i * rank);
     int64_t feature_groups = MAKE_CHANCE(70) ? 1 : 1 + MAKE_BELOW(3);
     int64_t batch_groups = feature_groups > 1 || MAKE_CHANCE(80) ? 1 : 2, inner = 1 + MAKE_BELOW(4);
-    lhs.dims[axes[0]] = batch_groups * (1 + MAKE_BELOW(3));
-    lhs.dims[axes[1]] = feature_groups * inner;
+    if (as_is) {
+        int64_t features = lhs.dims[axes[1]];
+        if (!features || features > 40) return false;
+        feature_groups = MAKE_CHANCE(70) || features % 2 ? 1 : 2;
+        batch_groups = feature_groups > 1 || lhs.dims[axes[0]] % 2 || MAKE_CHANCE(80) ? 1 : 2;
+        inner = features / feature_groups;
+    } else {
+        lhs.dims[axes[0]] = batch_groups * (1 + MAKE_BELOW(3));
+        lhs.dims[axes[1]] = feature_groups * inner;
+    }
     rhs.dims[axes[rank]] = inner;
     rhs.dims[axes[rank + 1]] = feature_groups * batch_groups * (1 + MAKE_BELOW(4));
     for (uint32_t i = 0; i < spatial; i++) {
-        lhs.dims[axes[2 + i]] = 1 + MAKE_BELOW(7);
+        if (!as_is) lhs.dims[axes[2 + i]] = 1 + MAKE_BELOW(7);
         rhs.dims[axes[rank + 2 + i]] = 1 + MAKE_BELOW(3);
         lists[0][i] = MAKE_CHANCE(60) ? 1 : 1 + MAKE_BELOW(3);
         lists[1][i] = MAKE_CHANCE(80) ? 1 : 2;
@@ -74,7 +90,7 @@ bool make_window(maker *m, uint16_t op) {
         padding[2 * i] = (int64_t)MAKE_BELOW(4) - 1;
         padding[2 * i + 1] = (int64_t)MAKE_BELOW(4) - 1;
     }
-    in[0] = make_like(m, lhs);
+    if (!as_is) in[0] = make_like(m, lhs);
     in[1] = make_like(m, rhs);
     shoal_attr attrs[] = {MAKE_INTS(WINDOW_STRIDES, lists[0], spatial),
                           MAKE_INTS(PADDING, padding, (size_t)2 * spatial),
@@ -136,13 +152,21 @@ static shoal_type mask_type(maker *m, const shoal_type *q, int64_t keys) {
 
 static bool attend(maker *m, uint16_t op) {
     uint32_t in[7], n = 0, out, leading = MAKE_BELOW(3);
-    uint8_t dtype = make_dtype(m, "f");
+    uint32_t x = MAKE_CHANCE(50) ? make_any(m, "f", 2) : UINT32_MAX; /* the queries, as they are */
+    uint8_t dtype = x != UINT32_MAX ? make_type(m, x)->dtype : make_dtype(m, "f");
     shoal_type q = {.dtype = dtype}, k = {.dtype = dtype}, v, result;
     for (uint32_t i = 0; i < leading; i++) q.dims[q.rank++] = k.dims[k.rank++] = 1 + MAKE_BELOW(3);
     if (MAKE_CHANCE(25)) q.dims[q.rank++] = 1 + MAKE_BELOW(3);
     int64_t depth = 1 + MAKE_BELOW(9), keys = make_extent(m);
     q.dims[q.rank++] = make_extent(m);
     q.dims[q.rank++] = depth;
+    if (x != UINT32_MAX) {
+        q = *make_type(m, x);
+        depth = q.dims[q.rank - 1];
+        k.rank = 0;
+        for (uint32_t i = 0; i + 2 < q.rank; i++) k.dims[k.rank++] = q.dims[i];
+        if (!depth) return false;
+    }
     k.dims[k.rank++] = keys;
     k.dims[k.rank++] = depth;
     v = k;
@@ -150,11 +174,12 @@ static bool attend(maker *m, uint16_t op) {
     result = q;
     result.dims[q.rank - 1] = v.dims[v.rank - 1];
     if (base_type_count(&q) > m->elements || base_type_count(&k) > m->elements) return false;
+    if (base_type_count(&q) * keys > 1 << 18) return false; /* products */
     if (op == GRAPH_ATTENTION_GRADIENT) {
         in[n++] = make_like(m, result);
         in[n++] = make_like(m, result);
     }
-    in[n++] = make_like(m, q);
+    in[n++] = x != UINT32_MAX ? x : make_like(m, q);
     in[n++] = make_like(m, k);
     in[n++] = make_like(m, v);
     if (MAKE_CHANCE(40)) in[n++] = make_like(m, mask_type(m, &q, keys));
@@ -169,10 +194,15 @@ static bool attend(maker *m, uint16_t op) {
 
 static bool turn_pairs(maker *m, uint16_t op) {
     uint32_t in[3], n = 2, out;
-    shoal_type type = make_shape(m, make_dtype(m, "f"), 2, 4);
+    bool as_is = MAKE_CHANCE(50);
+    in[0] = as_is ? make_any(m, "f", 2) : 0;
+    shoal_type type = as_is ? *make_type(m, in[0]) : make_shape(m, make_dtype(m, "f"), 2, 4);
     uint32_t last = type.rank - 1u, axis = MAKE_BELOW(last);
-    type.dims[last] = 2 * (int64_t)MAKE_BELOW(5);
-    in[0] = make_like(m, type);
+    if (as_is && type.dims[last] % 2) return false;
+    if (!as_is) {
+        type.dims[last] = 2 * (int64_t)MAKE_BELOW(5);
+        in[0] = make_like(m, type);
+    }
     in[1] = make_like(
         m, (shoal_type){.dtype = make_dtype(m, "iu"), .rank = 1, .dims = {type.dims[axis]}});
     if (MAKE_CHANCE(30) && !make_smooth(m))

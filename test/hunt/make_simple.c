@@ -349,7 +349,9 @@ bool make_dot(maker *m, uint16_t op) {
         lists[2 * joined][counts[joined]] = left[i];
         lists[2 * joined + 1][counts[joined]++] = order[i];
     }
-    if (base_type_count(&rhs) > m->elements) return false;
+    int64_t products = base_type_count(&lhs);
+    for (uint32_t i = 0; i < n; i++) products *= roles[i] == FREE ? extents[i] : 1;
+    if (base_type_count(&rhs) > m->elements || products > 1 << 23) return false;
     if (MAKE_CHANCE(20)) in[0] = make_view(m, lhs);
     in[1] = MAKE_CHANCE(35) ? make_view(m, rhs) : make_like(m, rhs);
     shoal_attr attrs[] = {MAKE_INTS(LHS_BATCHING_DIMENSIONS, lists[0], counts[0]),

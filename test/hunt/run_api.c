@@ -113,42 +113,45 @@ static bool place(run *r, shoal_tensor **x) {
     }
     if (CHANCE(40)) n = 1 + BELOW(n);
     shoal_layout layout = {.size = sizeof layout, .slots = slots, .n_slots = n};
-    hunt_layout kind;
+    hunt_form form = HUNT_WHOLE;
+    hunt_parts by = HUNT_EQUAL;
+    hunt_more more = HUNT_PLAIN;
     if (!type->rank || CHANCE(25)) { /* whole, on one or on several */
-        layout.n_slots = CHANCE(50) ? 1 : n;
-        kind = layout.n_slots == 1 ? HUNT_ON_ONE : HUNT_ON_SEVERAL;
+        if (CHANCE(50)) layout.n_slots = 1;
     } else {
-        uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, boxes = n;
+        uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, copies = 1;
         for (uint32_t i = 0; i < type->rank; i++) parts[i] = 1;
-        kind = HUNT_AXIS_EQUAL;
+        form = HUNT_AXIS;
         if (n >= 4 && other != axis && CHANCE(50)) {
-            kind = HUNT_GRID_EQUAL;
+            form = HUNT_GRID;
             parts[other] = 2;
-            boxes = n / 2 * 2;
-            parts[axis] = boxes / 2;
+            parts[axis] = n / 2;
         } else {
-            parts[axis] = n;
+            if (n > 1 && CHANCE(30)) copies = 2 + BELOW(n - 1);
+            parts[axis] = n / copies;
         }
-        layout.n_slots = boxes;
+        layout.n_slots = parts[axis] * (form == HUNT_GRID ? 2 : copies);
         layout.parts = parts;
-        bool by_cuts = CHANCE(50);
+        by = CHANCE(50) ? HUNT_CUTS : CHANCE(80) ? HUNT_SHARES : HUNT_EQUAL;
+        if (copies > 1) more = HUNT_COPIES;
         for (uint32_t i = 0; i < type->rank; i++) {
-            if (by_cuts) {
+            if (by == HUNT_CUTS) {
                 choose_cuts(r, type->dims[i], parts[i], cuts + at);
+                for (uint32_t k = 0; k < parts[i]; k++)
+                    if (cuts[at + k] == cuts[at + k + 1] && more == HUNT_PLAIN) more = HUNT_EMPTY;
                 at += parts[i] + 1;
             } else {
-                for (uint32_t k = 0; k < parts[i]; k++) weights[at++] = k ? BELOW(4) : 1;
+                for (uint32_t k = 0; k < parts[i]; k++) {
+                    weights[at] = k ? BELOW(4) : 1;
+                    if (weights[at++] == 0 && by == HUNT_SHARES && more == HUNT_PLAIN)
+                        more = HUNT_EMPTY;
+                }
             }
         }
-        if (by_cuts)
-            layout.cuts = cuts;
-        else if (CHANCE(80))
-            layout.weights = weights;
-        kind += layout.cuts      ? HUNT_AXIS_CUTS - HUNT_AXIS_EQUAL
-                : layout.weights ? HUNT_AXIS_SHARES - HUNT_AXIS_EQUAL
-                                 : 0;
+        if (by == HUNT_CUTS) layout.cuts = cuts;
+        if (by == HUNT_SHARES) layout.weights = weights;
     }
-    hunt_layouts[kind]++;
+    hunt_count_layout(form, by, more, layout.n_slots);
     shoal_tensor *placed;
     if (!fine(r, "place", shoal_place(*x, &layout, &placed))) {
         r->misplaced = true;

@@ -174,6 +174,7 @@ const char *hunt_cpu_run(void *context, const hunt_program *program) {
     hunt_truth truth;
     const char *why = NULL;
     hunt_must(hunt_truth_init(&truth, program));
+    truth.signs = true;
     for (uint32_t s = 0; s < SETS && !why; s++) why = run_set(c, s, program, &truth);
     hunt_truth_fini(&truth);
     return why;

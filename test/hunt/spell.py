@@ -18,6 +18,8 @@ UNARY = {
     "sign": ("sign", False), "popcnt": ("popcount", False),
     "count_leading_zeros": ("count_leading_zeros", False), "is_finite": ("isfinite", True),
 }
+# Of which results may be views, or the operand itself.
+SHARING = ("broadcast_in_dim", "constant", "convert", "iota", "reshape", "reverse", "slice", "transpose")
 IN_PLACE = ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "floor", "ceil", "round")
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"}
 WORDS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow"}
@@ -99,6 +101,8 @@ def unary(n):
     name, everywhere = UNARY[n.op]
     if n.torch and not everywhere:
         return []
+    if n.torch and n.op == "logistic" and not tame(n.values[n.outputs[0]]):
+        return []  # which torch takes for 0 where it is tiny
     if n.op == "sign" and n.is_float and np.isnan(n.values[n.numbers[0]].astype(float)).any():
         return applied(n)  # torch's sign of NaN is 0
     made = [f"{n.x[0]}.{name}()", f"t.{name}({n.x[0]})"]
@@ -122,7 +126,8 @@ def arithmetic(n):
         less, shape = n.smaller(k)
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
-        if n.number(k) is not None and not (n.torch and n.op == "divide"):  # which inverts first
+        negative = n.op == "power" and not n.is_float and (n.number(1) or "").startswith("(")
+        if n.number(k) is not None and not negative and not (n.torch and n.op == "divide"):  # which inverts first
             made += [f"{n.number(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.number(k)}"] * 3
     return made
 
@@ -166,7 +171,9 @@ def select(n):
 def clamp(n):
     low, high = (n.values[n.numbers[k]] for k in (0, 2))
     if n.torch and not (low < high).all():  # torch's gradient forgets bounds that are equal
-        return [f"{n.x[1]}.maximum({n.x[0]}).minimum({n.x[2]})"]
+        x = n.values[n.numbers[1]]
+        return [] if ((x == low) | (x == high) | (low == high)).any() else \
+            [f"{n.x[1]}.maximum({n.x[0]}).minimum({n.x[2]})"]
     return [f"{n.x[1]}.clamp({n.x[0]}, {n.x[2]})", f"t.clamp({n.x[1]}, min={n.x[0]}, max={n.x[2]})"]
 
 
@@ -320,7 +327,7 @@ def reduce(n):
             for axis in sorted(axes, reverse=True):
                 x = f"{x}.prod({axis}, {typed})"
             return [f"{x} * {first}"]
-        made = f"{x}.prod({tuple(axes)}, {typed})" if axes else x
+        made = f"{x}.prod({tuple(axes)}, {typed})"
         return [f"{made} * {first}"] + [made] * none
     if not count:
         return [f"{first}.broadcast_to({n.shape})"]
@@ -442,6 +449,10 @@ def pad(n):
     low, high, inner = (n.attrs[k] for k in
                         ("edge_padding_low", "edge_padding_high", "interior_padding"))
     made = [] if n.torch else [f"{n.x[0]}.pad({low}, {high}, {n.x[1]}, {inner})"]
+    if min(low + high, default=-1) >= 0 and 0 not in n.kinds[0][1]:
+        key = ", ".join(f"{a}:{a + (k - 1) * (i + 1) + 1}:{i + 1}"
+                        for a, i, k in zip(low, inner, n.kinds[0][1]))
+        made.append(f"{{y}} = {n.x[1]}.expand({n.shape}).clone()\n{{y}}[{key}] = {n.x[0]}")
     if n.number(1) is not None and not any(inner) and low:
         pairs = [m for pair in reversed(list(zip(low, high))) for m in pair]
         made.append(f"F.pad({n.x[0]}, {pairs}, value={n.number(1)})")
@@ -455,6 +466,7 @@ def reverse(n):
     if not n.torch:
         key = ", ".join("::-1" if a in n.attrs["dimensions"] else ":" for a in range(len(n.shape)))
         made.append(f"{n.x[0]}[{key}]")
+        made.append(f"{{y}} = t.empty_like({n.x[0]})\n{{y}}[{key}] = {n.x[0]}")
     return made
 
 
@@ -473,7 +485,7 @@ def sort(n):
         return []
     falling = body["nodes"][0]["attrs"]["comparison_direction"] == "GT"
     if len(n.x) == 1:
-        return [f"{n.x[0]}.sort(dim={axis}, descending={falling})[0]"]
+        return [f"{n.x[0]}.sort(dim={axis}, descending={falling}, stable=True)[0]"]
     if n.torch:
         return []
     rows = ", ".join(f"{x}.take_along(order, {axis})" for x in n.x)
@@ -565,6 +577,7 @@ class Spelled:
         torch = library == "torch"
         self.graph, self.values = graph, values
         self.blocks, self.given, self.constants = [], [], []
+        self.unread = []  # per block the values that nothing reads after it, and that share no elements
         for node in graph["nodes"]:
             n = Node(graph, node, makers, values, torch, chosen.random)
             strange = torch and (any(kind[0] not in TORCH for kind in n.kinds + n.results) or
@@ -582,6 +595,13 @@ class Spelled:
             self.blocks.append((text.replace("{y}", y).split("\n"), node["outputs"]))
             if n.op == "constant" and "tensor(c" in text:
                 self.constants.append(node["outputs"][0])
+            self.unread.append([v for v in node["inputs"] if self._is_over(v, node, makers)])
+
+    def _is_over(self, v, last, makers):
+        """Whether a value has elements of its own, and this node is the last that reads it."""
+        readers = [node for node in self.graph["nodes"] if v in node["inputs"]]
+        return v in makers and v not in self.graph["outputs"] + self.given and readers[-1] is last and \
+            makers[v]["op"] not in SHARING and not any(node["op"] in SHARING for node in readers)
 
     @property
     def arguments(self):

@@ -119,6 +119,8 @@ class Torch:
         with silence():
             import peer  # PyTorch, or Debian's
         self.peer, self.torch = peer, peer.torch
+        # With it, gelu's gradient is of other memory where the result's is transposed (1.13).
+        self.torch.backends.mkldnn.set_flags(False)
         warnings.simplefilter("ignore")
 
     def tensor(self, array, dtype):
@@ -212,16 +214,20 @@ class Package:
         """An array as a tensor."""
         return self.shoal.tensor(raw(array, dtype)).astype(dtype)
 
-    def compiled(self, program, spelled, often=False):
-        """The function `program`, with values placed at random and, often, some read on the way."""
+    def compiled(self, program, spelled, often=False, spoils=False):
+        """The function `program`, with values placed at random and, often, some read on the way.
+
+        spoils: some that nothing reads any more are changed in place, which nothing else may notice."""
         lines = spelled.function()
         body = lines[1:-1]
-        at = [(len(block), results) for block, results in spelled.blocks]
+        at = [(len(block), results, unread) for (block, results), unread in zip(spelled.blocks, spelled.unread)]
         lines, end = lines[:1], lines[-1]
         for v in spelled.arguments:
             lines += self.placing(program, v)
-        for count, results in at:
+        for count, results, unread in at:
             lines, body = lines + body[:count], body[count:]
+            if spoils:
+                lines += [f"    v{v}.fill_(1)" for v in dict.fromkeys(unread) if self.chosen.random() < 0.3]
             for v in results:
                 lines += self.placing(program, v)
                 if often and self.chosen.random() < 0.3:
@@ -270,7 +276,7 @@ class Package:
         for turn in range(program.tries + 1):
             spelled = self.begin(program, turn)
             how = self.chosen.choice(("read at the end", "read on the way", "the second time", "replayed"))
-            function = self.compiled(program, spelled, how == "read on the way")
+            function = self.compiled(program, spelled, how == "read on the way", True)
             if how == "replayed":
                 made = self.replayed(program, spelled, function)
             else:
@@ -282,15 +288,18 @@ class Package:
             self.check(answer, how, made, kinds)
 
     def replayed(self, program, spelled, function):
-        """The fourth call of a function that is recorded at the second."""
-        function = self.shoal.compile(function, replay=True)
-        calls = [self.operands(program, spelled, True) for _ in range(3)] + [self.operands(program, spelled)]
+        """The third call with the number 1 of a function that is recorded for 2 before."""
+        def numbered(operands, number):
+            return [x if x.dtype == "bool" else x * number for x in function(*operands)]
+        replays = self.shoal.compile(numbered, replay=True)
+        calls = [(self.operands(program, spelled, True), number) for number in (2, 2, 2, 1, 1)]
+        calls.append((self.operands(program, spelled), 1))
         late = self.chosen.random() < 0.5
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             made = []
-            for operands in calls:
-                made.append(function(*operands))
+            for operands, number in calls:
+                made.append(replays(operands, number))
                 if not late:
                     [x.numpy() for x in made[-1]]
         return made[-1]

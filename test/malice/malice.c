@@ -12,11 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum { MOST = 64, BODY = 4096, HUB_COOKIE = 1000000 };
 
-static struct {
+static struct member {
     wire_peer *peer;
     wire_link *hub;
     wire_link *to[MOST]; /* members, by place in the list */
@@ -26,6 +27,8 @@ static struct {
     size_t n_slots;
     Shoal__Peers *peers;
     bool failed;
+    const char *hub_address, *role;
+    int64_t end;
     uint64_t sent, joined, linked, refused, closed;
     uint64_t state;
 } m = {.state = 88172645463325252u};
@@ -343,12 +346,51 @@ static void relay(void) {
     }
 }
 
+/* All the links that it may have, and all the bytes that it may queue on them: questions whose
+ * answers nobody reads, and frames for everybody. The other members of the pool are those that were
+ * there first. */
+static void greedy(void) {
+    enum { LINKS = 300, FRAMES = 24, QUESTIONS = 2000, VICTIMS = 4 };
+    static uint8_t frame[WIRE_CHUNK];
+    static struct member crowd[LINKS];
+    static size_t n;
+    struct member first = m;
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    wire_frame head = {.type = WIRE_FRAME_DATA, .bytes = sizeof frame - sizeof head};
+    memcpy(frame, &head, sizeof head);
+    int64_t until = base_now() + (m.end - base_now()) / 2;
+    while (n < LINKS && base_now() < until) {
+        m = (struct member){.state = first.state, .hub_address = first.hub_address};
+        m.role = first.role;
+        m.end = first.end;
+        if (!join(m.hub_address, m.role)) break;
+        crowd[n++] = m;
+    }
+    first.linked = n;
+    for (size_t i = 0; i < n && base_now() < first.end; i++) {
+        m = crowd[i];
+        for (int k = 0; k < QUESTIONS; k++) send(m.hub, SHOAL__KIND__STATUS_ASK, &ask.base);
+        for (int k = 0; k < FRAMES; k++) {
+            Shoal__Relay on = SHOAL__RELAY__INIT;
+            on.peer = 1 + (uint32_t)(dice() % VICTIMS);
+            on.frame = (ProtobufCBinaryData){sizeof frame, frame};
+            send(m.hub, SHOAL__KIND__RELAY, &on.base);
+        }
+        rest(1);
+        first.sent += m.sent;
+        m.sent = 0;
+        crowd[i] = m;
+    }
+    m = first;
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} attacks[] = {{"outcomes", outcomes}, {"values", values},   {"kinds", kinds},
-               {"flood", flood},       {"boxes", boxes},     {"early", early},
-               {"orders", orders},     {"numbers", numbers}, {"relay", relay}};
+} attacks[] = {{"outcomes", outcomes}, {"values", values}, {"kinds", kinds},   {"flood", flood},
+               {"boxes", boxes},       {"early", early},   {"orders", orders}, {"numbers", numbers},
+               {"relay", relay},       {"greedy", greedy}};
+/* The last is not one of all. */
 enum { ATTACKS = sizeof attacks / sizeof *attacks };
 
 int main(int argc, char **argv) {
@@ -358,13 +400,22 @@ int main(int argc, char **argv) {
     }
     int64_t end = base_now() + (int64_t)(atof(argv[4]) * 1e9);
     bool all = !strcmp(argv[3], "all");
+    m.hub_address = argv[1];
+    m.role = argv[2];
+    m.end = end;
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
     for (size_t turn = 0; base_now() < end; turn++) {
         if (!m.hub && !join(argv[1], argv[2])) {
             nanosleep(&(struct timespec){.tv_nsec = 50 * BASE_MS}, NULL);
             continue;
         }
         for (size_t i = 0; i < ATTACKS; i++)
-            if (all ? i == turn % ATTACKS : !strcmp(attacks[i].name, argv[3])) attacks[i].run();
+            if (all ? i == turn % (ATTACKS - 1) : !strcmp(attacks[i].name, argv[3]))
+                attacks[i].run();
         if (m.peer) rest(20);
     }
     wire_peer_destroy(&m.peer);

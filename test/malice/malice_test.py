@@ -2,7 +2,8 @@
 hangs, no value of others changes, hub and workers stay small, and the log names the key.
 
 MALICE names the attacker (test/malice/malice.c). SHOAL_MALICE_SECONDS says how long each attack goes
-on (0.4).
+on (0.4), SHOAL_FLOOD_SECONDS how long those do whose effect on the speed of others is measured (3), and
+SHOAL_SLOWDOWN by how much others may be slower meanwhile (not looked at: the machine may be busy).
 """
 import os
 import pathlib
@@ -20,6 +21,8 @@ MALICE = os.environ.get("MALICE", "build/test/malice/malice")
 SECONDS = os.environ.get("SHOAL_MALICE_SECONDS", "0.4")
 ATTACKS = ["outcomes", "values", "kinds", "flood", "boxes", "early", "orders", "numbers", "relay"]
 BUDGET = 256 << 20  # that a process may grow by
+FLOOD_SECONDS = float(os.environ.get("SHOAL_FLOOD_SECONDS", "3"))
+SLOWDOWN = float(os.environ.get("SHOAL_SLOWDOWN", "inf"))
 
 HONEST = """
 import sys, time, numpy as np, shoal
@@ -57,18 +60,20 @@ class Pool(Site):
         self.pids = [self.hub.pid, *(process.pid for _, process in self.workers_)]
         self.before = [memory_of(pid) for pid in self.pids]
 
-    def start_client(self):
-        log = open(self.client_machine.root / "client", "w", encoding="utf-8")
+    def start_client(self, machine=None):
+        machine = machine or self.client_machine
+        log = open(machine.root / "client", "w", encoding="utf-8")
         client = subprocess.Popen([sys.executable, "-c", HONEST, self.address], stdout=log, stderr=log,
-                                  env=self.client_machine.environment)
-        await_true(lambda: self.rounds() > 0 or client.poll() is not None, 20, self.client_log)
+                                  env=machine.environment)
+        await_true(lambda: self.rounds(machine) > 0 or client.poll() is not None, 20,
+                   lambda: self.client_log(machine))
         return client
 
-    def client_log(self):
-        return (self.client_machine.root / "client").read_text()
+    def client_log(self, machine=None):
+        return ((machine or self.client_machine).root / "client").read_text()
 
-    def rounds(self):
-        return int((re.findall(r"^\d+$", self.client_log(), re.M) or ["0"])[-1])
+    def rounds(self, machine=None):
+        return int((re.findall(r"^\d+$", self.client_log(machine), re.M) or ["0"])[-1])
 
     def attack(self, role, attack, seconds=SECONDS):
         """What the attacker counted."""
@@ -120,6 +125,70 @@ def test_attack(pool, role, attack):
         assert counts["linked"]
 
 
+FLOOD = """
+import collections, socket, sys, time
+port, seconds, rate = int(sys.argv[1]), float(sys.argv[2]), 2000
+sockets, opened, failed, start = collections.deque(), 0, 0, time.monotonic()
+while (now := time.monotonic() - start) < seconds:
+    while opened + failed < rate * now:
+        end = socket.socket()
+        end.setblocking(False)
+        failed += end.connect_ex(("127.0.0.1", port)) not in (0, 115)
+        sockets.append(end)
+        opened += 1
+        if len(sockets) > 6000: sockets.popleft().close()
+    time.sleep(0.005)
+print(round(opened / seconds), failed)
+"""
+
+
+def slowdown(pool, name, attack):
+    """Rounds of the honest client while others' processes, of the lowest priority so that they do not
+    win by taking the processors away, do their worst; as a factor of what it does without them."""
+    def rate(seconds):
+        rounds, start = pool.rounds(), time.monotonic()
+        time.sleep(seconds)
+        return (pool.rounds() - rounds) / (time.monotonic() - start)
+    before = rate(FLOOD_SECONDS / 2)
+    process = attack()
+    during = rate(FLOOD_SECONDS)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    pool.check()
+    alone = (before + rate(FLOOD_SECONDS / 2)) / 2
+    print(f"{name}: {alone:.1f} rounds a second alone, {during:.1f} meanwhile: slower by a factor of "
+          f"{alone / max(during, 1e-9):.2f}; {out.strip()}")
+    assert during > 0
+    assert alone / during < SLOWDOWN
+
+
+def start_nicely(arguments, environment=None):
+    return subprocess.Popen(["nice", "-n", "19", *arguments], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_connections_without_a_key(pool):
+    """Two thousand a second: members stay, programs go on, the log says it once in a while."""
+    before = pool.hub_log()
+    slowdown(pool, "connections without a key", lambda: start_nicely(
+        [sys.executable, "-c", FLOOD, str(pool.port), str(FLOOD_SECONDS)]))
+    news = pool.hub_log()[len(before):]
+    assert not re.search(r"(ann|bob)\S* left", news), news
+    assert news.count("refused a connection") <= 2 + FLOOD_SECONDS / 10, news
+
+
+def test_a_greedy_member(pool):
+    """It has all the links that it may, and queues all that it may."""
+    before = pool.hub_log()
+    slowdown(pool, "a greedy member", lambda: start_nicely(
+        [MALICE, pool.address, "client", "greedy", str(FLOOD_SECONDS)],
+        pool.mallory.environment | {"SHOAL_LOG": "error"}))
+    news = pool.hub_log()[len(before):]
+    assert not re.search(r"(ann|bob|carol)\S* left", news), news
+    assert news.count("no room for another link of") <= 2, news
+    assert news.count("than may wait there") <= 300, news
+
+
 def test_all_at_once(pool):
     attackers = [subprocess.Popen([MALICE, pool.address, role, "all", "3"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True,
@@ -149,6 +218,31 @@ def test_roles_bind(pool):
             assert done.returncode == 1, done.stdout + done.stderr
         assert pool.attack(role, "flood", "0.3")["joined"]
     assert "mallory is enrolled as both" in pool.hub_machine.run("peers", "mallory", "--role", "both")[0]
+    pool.check()
+
+
+def test_a_busy_user_is_revoked(pool):
+    """Its links end within a second, its program with one message, its worker with one; others go on."""
+    dave = pool.joined("dave")
+    worker = dave.start("worker", "--hub", pool.address, "--name", "dave-w", "--threads", "1",
+                        "--listen", "127.0.0.1:0")
+    client = pool.start_client(dave)
+    rounds = pool.rounds(dave)
+    await_true(lambda: pool.rounds(dave) > rounds, 20, lambda: pool.client_log(dave))
+    before = len(pool.hub_log())
+    pool.hub_machine.run("revoke", "dave")
+
+    def gone():
+        return [line for line in pool.hub_log()[before:].splitlines()
+                if " left (" in line and "the key of this user was revoked" in line]
+    print(f"links closed after {await_true(lambda: len(gone()) == 2, 1.0, pool.hub_log):.2f} s")
+    # The program ends where it waits, and says why; it is refused when it comes again.
+    assert client.wait(15) == 1
+    said = [line for line in pool.client_log(dave).splitlines() if "shoal.errors." in line]
+    assert len(said) == 1 and "DeniedError" in said[0] and "revoked" in said[0], pool.client_log(dave)
+    worker.terminate()
+    assert worker.wait(15) is not None
+    assert dave.log(worker).count("was revoked") == 1, dave.log(worker)
     pool.check()
 
 

@@ -71,6 +71,7 @@ def test_interrupted_anywhere():
         np.testing.assert_array_equal(again.numpy(), want + shift)
         np.testing.assert_array_equal(step(other).numpy(), want - a)
         assert "dot_general" in str(shoal.explain(x @ shoal.tensor(a)))
+    print(f"{MOMENTS} moments, {hits} of them before the end of what was called; all right after each")
     assert hits > MOMENTS / 4
 
 
@@ -106,4 +107,5 @@ def test_threads_share_a_session():
     for thread in threads:
         thread.join(SECONDS + 30)
         assert not thread.is_alive(), "threads wait for each other"
+    print(f"4 threads, {SECONDS:g} s: {rounds} rounds")
     assert not wrong and min(rounds) > 0, (wrong[:3], rounds)

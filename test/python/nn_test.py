@@ -533,3 +533,21 @@ def test_memory_stays():
         return shoal.status().values, len(shoal.session().tape())
     first = train(50)
     assert train(400) == first
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32"])
+def test_max_pools_of_every_type_at_its_least(kind):
+    """Padding is never the largest: elements from the type's least one on, as torch's of float64 above that."""
+    least = 0 if kind == "float32" else shoal.iinfo(getattr(shoal, kind)).min
+    for n in (1, 2, 3):
+        above = np.random.default_rng(n).integers(0, 90, (2, 3) + (5,) * n)
+        x = shoal.tensor((above.astype(object) + least).astype(kind))
+        for words in ({"padding": 1}, {"padding": 1, "dilation": 2, "stride": 1}, {"ceil_mode": True}):
+            name = f"max_pool{n}d"
+            want, at = getattr(torch.nn.functional, name)(torch_of(above.astype("float64")), 2, return_indices=True,
+                                                          **words)
+            want = np.array(want.tolist()).astype("int64").astype(object) + least
+            got, where = getattr(nn.functional, name)(x, 2, return_indices=True, **words)
+            assert got.dtype == kind and (got.numpy() == want.astype(kind)).all(), (name, words)
+            assert where.tolist() == at.tolist(), (name, words)
+            assert (getattr(nn.functional, name)(x, 2, **words).numpy() == want.astype(kind)).all(), (name, words)

@@ -133,7 +133,9 @@ def test_scatter():
     t, updates = shoal.tensor(a), shoal.tensor(rows)
     same(t.index_add(0, index, updates), added)
     same(t.index_put(index, updates), put)
-    same(t.index_put([7, -1, 1], updates), np.concatenate([a[:1], rows[2:], a[2:]]))
+    same(t.index_put([3, -4, 1], updates), np.stack([rows[1], rows[2], a[2], rows[0]]))
+    with pytest.raises(IndexError, match="index 7 is out of range: it must be from -4 to 3"):
+        t.index_put([7, -1, 1], updates)
     with pytest.raises(shoal.InvalidError, match="scatter: 'divide' joins nothing"):
         t.index_put(index, updates, op="divide")
 
@@ -288,7 +290,7 @@ def test_dlpack():
 # ---- what is written down ----
 
 # Operations that users do not call by themselves, or call by another way.
-ELSEWHERE = {"constant", "exchange", "select", "reduce", "dot_general", "compare", "place", "iota",
+ELSEWHERE = {"constant", "exchange", "select", "reduce", "dot_general", "compare", "place", "iota", "in_range",
              "convert", "slice", "transpose", "reshape", "broadcast_in_dim", "concatenate", "abs",
              "add", "subtract", "multiply", "divide", "negate", "and", "or", "xor", "not",
              "shift_left", "shift_right_arithmetic", "gather", "reverse", "cumulate", "random",

@@ -107,3 +107,23 @@ def test_errors():
         shoal.optim.LBFGS([w], line_search_fn="x")
     with pytest.raises(shoal.InvalidError, match="factor 2 is not below 1"):
         shoal.optim.lr_scheduler.ReduceLROnPlateau(shoal.optim.SGD([w], 0.1), factor=2)
+
+
+@pytest.mark.parametrize("words", [{"total_steps": 10}, {"epochs": 4, "steps_per_epoch": 3}, {
+    "epochs": 5, "steps_per_epoch": 4, "three_phase": True, "pct_start": 0.4, "anneal_strategy": "linear"},
+    {"total_steps": 9, "div_factor": 5.0, "final_div_factor": 100.0, "cycle_momentum": False}])
+def test_one_cycle(words):
+    """Also by epochs and steps per epoch, and to the last step that torch takes."""
+    rates = []
+    for t in (torch, shoal):
+        optimizer = t.optim.SGD([t.zeros(2, requires_grad=True)], lr=0.1, momentum=0.9)
+        schedule = t.optim.lr_scheduler.OneCycleLR(optimizer, 0.3, **words)
+        rates.append([])
+        for _ in range(words.get("total_steps") or words["epochs"] * words["steps_per_epoch"]):
+            rates[-1].append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]))
+            optimizer.step()
+            schedule.step()
+        rates[-1].append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]))
+        with pytest.raises(ValueError):
+            schedule.step()
+    np.testing.assert_allclose(rates[1], rates[0], rtol=1e-6)

@@ -10,6 +10,9 @@ UNARY = "{d}.{}(); t.{}({d}); t.{}(input={d}); z.{}(); i.{}(); e.{}(); s.{}()"
 IN_PLACE = "W(x.clone(), '{}'); W(e.clone(), '{}')"
 BINARY = "x.{}(y); x.{}(other=y); t.{}(x, y); t.{}(input=x, other=y); x.{}(v); x.{}(e4); h.{}(h); i.{}(k)"
 FAMILIES = [
+    ("""x.{}(0, g, y[:2], "prod"); t.{}(x, 0, g, y[:2], "amax"); x.{}(dim=1, index=f3 % 4, source=y[:, :3], reduce="mean");
+        x.{}(0, g, y[:2], "amin", include_self=False)""", "index_reduce"),
+    ("W(x.clone(), '{}', 0, g, y[:2], 'prod')", "index_reduce_"),
     (UNARY.replace("{d}", "x"), """abs absolute arctan atan asinh arcsinh ceil cos deg2rad erf erfc exp exp2
         expm1 floor frac fix trunc neg negative positive rad2deg round relu sgn sigmoid sign sin sinc sinh
         cosh square tan tanh isfinite isinf isnan isposinf isneginf isreal signbit logical_not nan_to_num i0"""),
@@ -239,5 +242,32 @@ OUT_OF_SCOPE = {
         is_ipu is_ort is_vulkan is_distributed is_nested to_padded_tensor volatile map2_ reinforce
         as_subclass""",
     "removed from torch since, or replaced by torch.linalg": "lstsq lu lu_solve solve symeig geqrf orgqr ormqr",
-    "not yet": "histogram igamma igamma_ igammac igammac_ index_reduce index_reduce_",
+    "not yet": "histogram igamma igamma_ igammac igammac_",
+}
+# The functions of torch itself that are not here, as patterns.
+FUNCTIONS_OUT_OF_SCOPE = {
+    "complex numbers, and transforms that give them": """complex polar angle imag view_as_complex* view_as_real* stft
+        istft eig conj_physical_""",
+    "sparse tensors": "sparse_* *_indices_copy values_copy *smm sspaddmm hspmm spmm resize_as_sparse_ saddmm",
+    "quantised tensors": """quantize_* quantized_* q_* int_repr dequantize fake_quantize_* fbgemm_* fused_moving_avg*
+        choose_qparams_optimized""",
+    "one library's kernels, which torch calls itself": """cudnn_* miopen_* mkldnn_* native_* batch_norm_* conv_tbc
+        convolution affine_grid_generator grid_sampler* constant_pad_nd embedding_renorm_ norm_except_dim
+        max_pool1d_with_indices feature_dropout* gru gru_cell lstm lstm_cell rnn_* frobenius_norm nuclear_norm
+        alpha_dropout_ dropout_ feature_alpha_dropout_ segment_reduce""",
+    "copies of views, made for compilers": "*_copy",
+    "torch's script compiler and its types": """Callable Set Union align_tensors candidate classproperty
+        import_ir_module* merge_type_from_type_comment parse_* unify_type_list typename obj fork wait
+        get_file_path read_vitals set_vital vitals_enabled compiled_with_cxx11_abi""",
+    "switches of torch's own threads and modes": """are_deterministic_algorithms_enabled autocast_*_nesting
+        clear_autocast_cache get_autocast_* get_deterministic_debug_mode get_float32_matmul_precision
+        get_num_interop_threads init_num_threads is_anomaly_* is_autocast_c* is_deterministic_algorithms_*
+        is_inference_mode_enabled is_warn_always_enabled prepare_multiprocessing_environment set_anomaly_enabled
+        set_autocast_* set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision
+        set_flush_denormal set_num_interop_threads set_warn_always""",
+    "memory and other devices: a tensor lies in a pool": """as_strided_* empty_strided empty_quantized from_file
+        is_distributed is_storage is_vulkan_available resize_as_ to_dlpack""",
+    "removed from torch since, or replaced by torch.linalg": "lstsq lu lu_unpack solve symeig geqrf orgqr ormqr",
+    "not yet": """histogram histogramdd igamma igammac binomial detach_ fill gradient kaiser_window lobpcg pca_lowrank
+        svd_lowrank trapz""",
 }

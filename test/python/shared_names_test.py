@@ -1,12 +1,13 @@
 """Every name of Tensor that Shoal shares with torch, called as in the table of shared_names.py, by position and
 by keyword, at random inputs and at edges (ties, zeros, signed zeros, empties, NaN, infinities, integers),
 and compared with torch: values, shapes and element types. Prints how many names that covers."""
+import fnmatch
 import warnings
 
 import numpy as np
 import pytest
 from peer import numpy_of, torch, torch_of
-from shared_names import FAMILIES, OUT_OF_SCOPE
+from shared_names import FAMILIES, FUNCTIONS_OUT_OF_SCOPE, OUT_OF_SCOPE
 
 import shoal
 
@@ -123,3 +124,25 @@ def test_coverage():
     print(f"Tensor: {len(public)} names of torch, {len(here)} here, {len(shared)} compared, "
           f"{len(reasons)} out of scope; here and not compared: {sorted(set(here) - set(shared))}")
     assert len(shared) >= 420 and not left, left
+
+
+def test_functions_of_torch():
+    """Every function of torch itself is here, or named with the reason why not."""
+    public = [n for n in dir(torch) if not n.startswith("_") and callable(getattr(torch, n))
+              and not isinstance(getattr(torch, n), type)]
+    patterns = [p for names in FUNCTIONS_OUT_OF_SCOPE.values() for p in names.split()]
+    here = [n for n in public if hasattr(shoal, n)]
+    left = [n for n in public if n not in here and not any(fnmatch.fnmatch(n, p) for p in patterns)]
+    print(f"torch: {len(public)} functions, {len(here)} here, {len(public) - len(here) - len(left)} out of scope")
+    assert len(here) >= 470 and not left, left
+
+
+def test_optimizers_and_schedules_of_torch():
+    optimizers = {n for n in dir(torch.optim) if isinstance(getattr(torch.optim, n), type)}
+    schedules = {n for n in dir(torch.optim.lr_scheduler) if isinstance(getattr(torch.optim.lr_scheduler, n), type)
+                 and not n.startswith("_")} - {"Counter", "Optimizer"}
+    here = [n for n in optimizers if hasattr(shoal.optim, n)], \
+        [n for n in schedules if hasattr(shoal.optim.lr_scheduler, n)]
+    print(f"optim: {len(optimizers)} of torch, {len(here[0])} here, 1 out of scope (SparseAdam: sparse tensors); "
+          f"lr_scheduler: {len(schedules)}, {len(here[1])} here")
+    assert optimizers - set(here[0]) == {"SparseAdam"} and len(schedules) == len(here[1])

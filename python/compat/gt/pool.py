@@ -32,8 +32,8 @@ def address_of(text):
             return known
     raise ConnectionError(
         f"{host} is another machine, where this user has to be known first. There, run "
-        f"`python -m gt.server -p {port} -H {host}`, which prints a token; here, run "
-        "`shoal join TOKEN` once and set SHOAL_HUB to the address that it prints")
+        f"`python -m gt.server -p {port} -H {host}` and `shoal invite`, which prints a token; here, run "
+        "`shoal join` once with that token, and set SHOAL_HUB to the address that it prints")
 
 
 def _package():

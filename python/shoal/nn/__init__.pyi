@@ -1,147 +1,85 @@
 """Types of `shoal.nn`. Written by tools/stubs.py."""
-from .functions import AdaptiveAvgPool1d as AdaptiveAvgPool1d
-from .functions import AdaptiveAvgPool2d as AdaptiveAvgPool2d
-from .functions import AdaptiveAvgPool3d as AdaptiveAvgPool3d
-from .functions import AdaptiveMaxPool1d as AdaptiveMaxPool1d
-from .functions import AdaptiveMaxPool2d as AdaptiveMaxPool2d
-from .functions import AdaptiveMaxPool3d as AdaptiveMaxPool3d
-from .functions import AlphaDropout as AlphaDropout
-from .functions import AvgPool1d as AvgPool1d
-from .functions import AvgPool2d as AvgPool2d
-from .functions import AvgPool3d as AvgPool3d
-from .functions import BCELoss as BCELoss
-from .functions import BCEWithLogitsLoss as BCEWithLogitsLoss
-from .norms import BatchNorm1d as BatchNorm1d
-from .norms import BatchNorm2d as BatchNorm2d
-from .norms import BatchNorm3d as BatchNorm3d
-from .layers import Bilinear as Bilinear
-from .functions import CELU as CELU
-from .functions import CTCLoss as CTCLoss
-from .functions import ChannelShuffle as ChannelShuffle
-from .convolutions import CircularPad1d as CircularPad1d
-from .convolutions import CircularPad2d as CircularPad2d
-from .convolutions import CircularPad3d as CircularPad3d
-from .convolutions import ConstantPad1d as ConstantPad1d
-from .convolutions import ConstantPad2d as ConstantPad2d
-from .convolutions import ConstantPad3d as ConstantPad3d
-from .convolutions import Conv1d as Conv1d
-from .convolutions import Conv2d as Conv2d
-from .convolutions import Conv3d as Conv3d
-from .convolutions import ConvTranspose1d as ConvTranspose1d
-from .convolutions import ConvTranspose2d as ConvTranspose2d
-from .convolutions import ConvTranspose3d as ConvTranspose3d
-from .functions import CosineEmbeddingLoss as CosineEmbeddingLoss
-from .functions import CosineSimilarity as CosineSimilarity
-from .functions import CrossEntropyLoss as CrossEntropyLoss
-from .functions import Dropout as Dropout
-from .functions import Dropout1d as Dropout1d
-from .functions import Dropout2d as Dropout2d
-from .functions import Dropout3d as Dropout3d
-from .functions import ELU as ELU
-from .layers import Embedding as Embedding
-from .layers import EmbeddingBag as EmbeddingBag
-from .functions import FeatureAlphaDropout as FeatureAlphaDropout
-from .layers import Flatten as Flatten
-from .functions import Fold as Fold
-from .functions import GELU as GELU
-from .functions import GLU as GLU
-from .recurrent import GRU as GRU
-from .recurrent import GRUCell as GRUCell
-from .functions import GaussianNLLLoss as GaussianNLLLoss
-from .norms import GroupNorm as GroupNorm
-from .functions import Hardshrink as Hardshrink
-from .functions import Hardsigmoid as Hardsigmoid
-from .functions import Hardswish as Hardswish
-from .functions import Hardtanh as Hardtanh
-from .functions import HingeEmbeddingLoss as HingeEmbeddingLoss
-from .functions import HuberLoss as HuberLoss
-from .layers import Identity as Identity
-from .norms import InstanceNorm1d as InstanceNorm1d
-from .norms import InstanceNorm2d as InstanceNorm2d
-from .norms import InstanceNorm3d as InstanceNorm3d
-from .functions import KLDivLoss as KLDivLoss
-from .functions import L1Loss as L1Loss
-from .functions import LPPool1d as LPPool1d
-from .functions import LPPool2d as LPPool2d
-from .recurrent import LSTM as LSTM
-from .recurrent import LSTMCell as LSTMCell
-from .layers import LayerNorm as LayerNorm
-from .functions import LeakyReLU as LeakyReLU
-from .layers import Linear as Linear
-from .functions import LocalResponseNorm as LocalResponseNorm
-from .functions import LogSigmoid as LogSigmoid
-from .functions import LogSoftmax as LogSoftmax
-from .functions import MSELoss as MSELoss
-from .functions import MarginRankingLoss as MarginRankingLoss
-from .functions import MaxPool1d as MaxPool1d
-from .functions import MaxPool2d as MaxPool2d
-from .functions import MaxPool3d as MaxPool3d
-from .functions import MaxUnpool1d as MaxUnpool1d
-from .functions import MaxUnpool2d as MaxUnpool2d
-from .functions import MaxUnpool3d as MaxUnpool3d
-from .functions import Mish as Mish
-from .module import Module as Module
-from .containers import ModuleDict as ModuleDict
-from .containers import ModuleList as ModuleList
-from .functions import MultiLabelMarginLoss as MultiLabelMarginLoss
-from .functions import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
-from .functions import MultiMarginLoss as MultiMarginLoss
-from .layers import MultiheadAttention as MultiheadAttention
-from .functions import NLLLoss as NLLLoss
-from .functions import NLLLoss2d as NLLLoss2d
-from .functions import PReLU as PReLU
-from .functions import PairwiseDistance as PairwiseDistance
-from .module import Parameter as Parameter
-from .containers import ParameterDict as ParameterDict
-from .containers import ParameterList as ParameterList
-from .functions import PixelShuffle as PixelShuffle
-from .functions import PixelUnshuffle as PixelUnshuffle
-from .functions import PoissonNLLLoss as PoissonNLLLoss
-from .layers import RMSNorm as RMSNorm
-from .recurrent import RNN as RNN
-from .recurrent import RNNCell as RNNCell
-from .functions import RReLU as RReLU
-from .functions import ReLU as ReLU
-from .functions import ReLU6 as ReLU6
-from .convolutions import ReflectionPad1d as ReflectionPad1d
-from .convolutions import ReflectionPad2d as ReflectionPad2d
-from .convolutions import ReflectionPad3d as ReflectionPad3d
-from .convolutions import ReplicationPad1d as ReplicationPad1d
-from .convolutions import ReplicationPad2d as ReplicationPad2d
-from .convolutions import ReplicationPad3d as ReplicationPad3d
-from .functions import SELU as SELU
-from .containers import Sequential as Sequential
-from .functions import SiLU as SiLU
-from .functions import Sigmoid as Sigmoid
-from .functions import SmoothL1Loss as SmoothL1Loss
-from .functions import SoftMarginLoss as SoftMarginLoss
-from .functions import Softmax as Softmax
-from .functions import Softmax2d as Softmax2d
-from .functions import Softmin as Softmin
-from .functions import Softplus as Softplus
-from .functions import Softshrink as Softshrink
-from .functions import Softsign as Softsign
-from .norms import SyncBatchNorm as SyncBatchNorm
-from .functions import Tanh as Tanh
-from .functions import Tanhshrink as Tanhshrink
-from .functions import Threshold as Threshold
-from .transformer import Transformer as Transformer
-from .transformer import TransformerDecoder as TransformerDecoder
-from .transformer import TransformerDecoderLayer as TransformerDecoderLayer
-from .transformer import TransformerEncoder as TransformerEncoder
-from .transformer import TransformerEncoderLayer as TransformerEncoderLayer
-from .functions import TripletMarginLoss as TripletMarginLoss
-from .functions import TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss
-from .layers import Unflatten as Unflatten
-from .functions import Unfold as Unfold
-from .functions import Upsample as Upsample
-from .functions import UpsamplingBilinear2d as UpsamplingBilinear2d
-from .functions import UpsamplingNearest2d as UpsamplingNearest2d
-from .convolutions import ZeroPad1d as ZeroPad1d
-from .convolutions import ZeroPad2d as ZeroPad2d
-from .convolutions import ZeroPad3d as ZeroPad3d
+from . import init as init, utils as utils
 from .. import functional as functional
-from . import init as init
-from . import utils as utils
+from .containers import (
+    ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict,
+    ParameterList as ParameterList, Sequential as Sequential)
+from .convolutions import (
+    CircularPad1d as CircularPad1d, CircularPad2d as CircularPad2d, CircularPad3d as CircularPad3d,
+    ConstantPad1d as ConstantPad1d, ConstantPad2d as ConstantPad2d, ConstantPad3d as ConstantPad3d,
+    Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d, ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d, ConvTranspose3d as ConvTranspose3d,
+    ReflectionPad1d as ReflectionPad1d, ReflectionPad2d as ReflectionPad2d,
+    ReflectionPad3d as ReflectionPad3d, ReplicationPad1d as ReplicationPad1d,
+    ReplicationPad2d as ReplicationPad2d, ReplicationPad3d as ReplicationPad3d, ZeroPad1d as ZeroPad1d,
+    ZeroPad2d as ZeroPad2d, ZeroPad3d as ZeroPad3d)
+from .functions import (
+    AdaptiveAvgPool1d as AdaptiveAvgPool1d, AdaptiveAvgPool2d as AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d as AdaptiveAvgPool3d, AdaptiveMaxPool1d as AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d as AdaptiveMaxPool2d, AdaptiveMaxPool3d as AdaptiveMaxPool3d,
+    AlphaDropout as AlphaDropout, AvgPool1d as AvgPool1d, AvgPool2d as AvgPool2d, AvgPool3d as AvgPool3d,
+    BCELoss as BCELoss, BCEWithLogitsLoss as BCEWithLogitsLoss, CELU as CELU, CTCLoss as CTCLoss,
+    ChannelShuffle as ChannelShuffle, CosineEmbeddingLoss as CosineEmbeddingLoss,
+    CosineSimilarity as CosineSimilarity, CrossEntropyLoss as CrossEntropyLoss, Dropout as Dropout,
+    Dropout1d as Dropout1d, Dropout2d as Dropout2d, Dropout3d as Dropout3d, ELU as ELU,
+    FeatureAlphaDropout as FeatureAlphaDropout, Fold as Fold, GELU as GELU, GLU as GLU,
+    GaussianNLLLoss as GaussianNLLLoss, Hardshrink as Hardshrink, Hardsigmoid as Hardsigmoid,
+    Hardswish as Hardswish, Hardtanh as Hardtanh, HingeEmbeddingLoss as HingeEmbeddingLoss,
+    HuberLoss as HuberLoss, KLDivLoss as KLDivLoss, L1Loss as L1Loss, LPPool1d as LPPool1d,
+    LPPool2d as LPPool2d, LeakyReLU as LeakyReLU, LocalResponseNorm as LocalResponseNorm,
+    LogSigmoid as LogSigmoid, LogSoftmax as LogSoftmax, MSELoss as MSELoss,
+    MarginRankingLoss as MarginRankingLoss, MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d,
+    MaxPool3d as MaxPool3d, MaxUnpool1d as MaxUnpool1d, MaxUnpool2d as MaxUnpool2d,
+    MaxUnpool3d as MaxUnpool3d, Mish as Mish, MultiLabelMarginLoss as MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss, MultiMarginLoss as MultiMarginLoss,
+    NLLLoss as NLLLoss, NLLLoss2d as NLLLoss2d, PReLU as PReLU, PairwiseDistance as PairwiseDistance,
+    PixelShuffle as PixelShuffle, PixelUnshuffle as PixelUnshuffle, PoissonNLLLoss as PoissonNLLLoss,
+    RReLU as RReLU, ReLU as ReLU, ReLU6 as ReLU6, SELU as SELU, SiLU as SiLU, Sigmoid as Sigmoid,
+    SmoothL1Loss as SmoothL1Loss, SoftMarginLoss as SoftMarginLoss, Softmax as Softmax,
+    Softmax2d as Softmax2d, Softmin as Softmin, Softplus as Softplus, Softshrink as Softshrink,
+    Softsign as Softsign, Tanh as Tanh, Tanhshrink as Tanhshrink, Threshold as Threshold,
+    TripletMarginLoss as TripletMarginLoss,
+    TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss, Unfold as Unfold,
+    Upsample as Upsample, UpsamplingBilinear2d as UpsamplingBilinear2d,
+    UpsamplingNearest2d as UpsamplingNearest2d)
+from .layers import (
+    Bilinear as Bilinear, Embedding as Embedding, EmbeddingBag as EmbeddingBag, Flatten as Flatten,
+    Identity as Identity, LayerNorm as LayerNorm, Linear as Linear,
+    MultiheadAttention as MultiheadAttention, RMSNorm as RMSNorm, Unflatten as Unflatten)
+from .module import Module as Module, Parameter as Parameter
+from .norms import (
+    BatchNorm1d as BatchNorm1d, BatchNorm2d as BatchNorm2d, BatchNorm3d as BatchNorm3d,
+    GroupNorm as GroupNorm, InstanceNorm1d as InstanceNorm1d, InstanceNorm2d as InstanceNorm2d,
+    InstanceNorm3d as InstanceNorm3d, SyncBatchNorm as SyncBatchNorm)
+from .recurrent import (
+    GRU as GRU, GRUCell as GRUCell, LSTM as LSTM, LSTMCell as LSTMCell, RNN as RNN, RNNCell as RNNCell)
+from .transformer import (
+    Transformer as Transformer, TransformerDecoder as TransformerDecoder,
+    TransformerDecoderLayer as TransformerDecoderLayer, TransformerEncoder as TransformerEncoder,
+    TransformerEncoderLayer as TransformerEncoderLayer)
 
-__all__: list[str]
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
+    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Embedding", "EmbeddingBag", "Flatten",
+    "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
+    "LSTM", "LSTMCell", "LayerNorm", "Linear", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
+    "PReLU", "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "Sequential",
+    "Softmax2d", "SyncBatchNorm", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+    "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "functional", "init", "utils", "ReLU",
+    "ReLU6", "LeakyReLU", "RReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish", "Sigmoid", "Tanh",
+    "Tanhshrink", "Threshold", "Hardshrink", "Softshrink", "Softplus", "LogSigmoid", "Softsign",
+    "Hardtanh", "Hardsigmoid", "Hardswish", "GLU", "Softmax", "LogSoftmax", "Softmin", "Dropout",
+    "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "LocalResponseNorm",
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "AvgPool1d",
+    "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "PixelShuffle",
+    "PixelUnshuffle", "ChannelShuffle", "Fold", "Unfold", "Upsample", "UpsamplingNearest2d",
+    "UpsamplingBilinear2d", "CosineSimilarity", "PairwiseDistance", "CrossEntropyLoss", "NLLLoss",
+    "NLLLoss2d", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss", "BCEWithLogitsLoss",
+    "KLDivLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "MarginRankingLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss", "PoissonNLLLoss", "GaussianNLLLoss", "CosineEmbeddingLoss",
+    "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "CTCLoss", "ConstantPad1d",
+    "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ReflectionPad1d",
+    "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
+    "CircularPad1d", "CircularPad2d", "CircularPad3d"
+]

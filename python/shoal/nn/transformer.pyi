@@ -1,66 +1,97 @@
 """Types of `shoal.nn.transformer`. Written by tools/stubs.py."""
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
-
-from ..tensor import Axes, DType, Operand, Shape, Sorted, Tensor
-from .module import Module, Parameter
+from collections.abc import Callable
+from typing import Any
+from ..tensor import Tensor, _DType, _Device
+from .module import Module
 
 class Transformer(Module):
+    encoder: Any
+    decoder: Any
+    d_model: Any
+    nhead: Any
+    batch_first: Any
     def __init__(
-        self, d_model: Any = ..., nhead: Any = ..., num_encoder_layers: Any = ...,
-        num_decoder_layers: Any = ..., dim_feedforward: Any = ..., dropout: Any = ...,
-        activation: Any = ..., custom_encoder: Any = ..., custom_decoder: Any = ...,
-        layer_norm_eps: Any = ..., batch_first: bool = ..., norm_first: bool = ...,
-        bias: bool = ..., device: Any = ..., dtype: DType | None = ...
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: Any = 6,
+        num_decoder_layers: Any = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = 'relu', custom_encoder: Any = None,
+        custom_decoder: Any = None, layer_norm_eps: float = 1e-05, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: _Device | None = None,
+        dtype: _DType | None = None
     ) -> None: ...
     def forward(
-        self, src: Any, tgt: Any, src_mask: Any = ..., tgt_mask: Any = ..., memory_mask: Any = ...,
-        src_key_padding_mask: Any = ..., tgt_key_padding_mask: Any = ...,
-        memory_key_padding_mask: Any = ..., src_is_causal: Any = ..., tgt_is_causal: Any = ...,
-        memory_is_causal: Any = ...
-    ) -> Tensor: ...
-    @classmethod
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: Any = None, tgt_is_causal: Any = None, memory_is_causal: bool = False
+    ) -> Any: ...
+    @staticmethod
     def generate_square_subsequent_mask(
-        sz: Any, device: Any = ..., dtype: DType | None = ...
-    ) -> Tensor: ...
+        sz: Any, device: _Device | None = None, dtype: _DType | None = None
+    ) -> Any: ...
+
 
 class TransformerDecoder(Module):
-    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = ...) -> None: ...
+    layers: Any
+    num_layers: Any
+    norm: Any
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None: ...
     def forward(
-        self, tgt: Any, memory: Any, tgt_mask: Any = ..., memory_mask: Any = ...,
-        tgt_key_padding_mask: Any = ..., memory_key_padding_mask: Any = ...,
-        tgt_is_causal: Any = ..., memory_is_causal: Any = ...
-    ) -> Tensor: ...
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: Any = None,
+        memory_is_causal: bool = False
+    ) -> Any: ...
+
+
+class TransformerEncoder(Module):
+    layers: Any
+    num_layers: Any
+    norm: Any
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
+        enable_nested_tensor: bool = True, mask_check: bool = True
+    ) -> None: ...
+    def forward(
+        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None
+    ) -> Any: ...
+
+
+class _Layer(Module):
+    self_attn: Any
+    linear1: Any
+    dropout: Any
+    linear2: Any
+    norm_first: Any
+    activation: Any
+    multihead_attn: Any
+
 
 class TransformerDecoderLayer(_Layer):
     def __init__(
-        self, d_model: Any, nhead: Any, dim_feedforward: Any = ..., dropout: Any = ...,
-        activation: Any = ..., layer_norm_eps: Any = ..., batch_first: bool = ...,
-        norm_first: bool = ..., bias: bool = ..., device: Any = ..., dtype: DType | None = ...
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = 'relu', layer_norm_eps: float = 1e-05,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: _Device | None = None, dtype: _DType | None = None
     ) -> None: ...
     def forward(
-        self, tgt: Any, memory: Any, tgt_mask: Any = ..., memory_mask: Any = ...,
-        tgt_key_padding_mask: Any = ..., memory_key_padding_mask: Any = ...,
-        tgt_is_causal: Any = ..., memory_is_causal: Any = ...
-    ) -> Tensor: ...
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
+        memory_is_causal: bool = False
+    ) -> Any: ...
 
-class TransformerEncoder(Module):
-    def __init__(
-        self, encoder_layer: Any, num_layers: int, norm: Any = ...,
-        enable_nested_tensor: Any = ..., mask_check: Any = ...
-    ) -> None: ...
-    def forward(
-        self, src: Any, mask: Any = ..., src_key_padding_mask: Any = ...,
-        is_causal: bool | None = ...
-    ) -> Tensor: ...
 
 class TransformerEncoderLayer(_Layer):
     def __init__(
-        self, d_model: Any, nhead: Any, dim_feedforward: Any = ..., dropout: Any = ...,
-        activation: Any = ..., layer_norm_eps: Any = ..., batch_first: bool = ...,
-        norm_first: bool = ..., bias: bool = ..., device: Any = ..., dtype: DType | None = ...
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = 'relu', layer_norm_eps: float = 1e-05,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: _Device | None = None, dtype: _DType | None = None
     ) -> None: ...
     def forward(
-        self, src: Any, src_mask: Any = ..., src_key_padding_mask: Any = ..., is_causal: bool = ...
-    ) -> Tensor: ...
+        self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False
+    ) -> Any: ...
 
+MODULES: dict[str, Any]

@@ -1,21 +1,12 @@
 """Types of `shoal.optim`. Written by tools/stubs.py."""
-from .more import ASGD as ASGD
-from .more import Adadelta as Adadelta
-from .more import Adafactor as Adafactor
-from .more import Adagrad as Adagrad
-from .optimizer import Adam as Adam
-from .optimizer import AdamW as AdamW
-from .more import Adamax as Adamax
-from .more import LBFGS as LBFGS
-from .more import Lion as Lion
-from .more import NAdam as NAdam
-from .optimizer import Optimizer as Optimizer
-from .more import RAdam as RAdam
-from .optimizer import RMSprop as RMSprop
-from .more import Rprop as Rprop
-from .optimizer import SGD as SGD
-from ..nn.utils import clip_grad_norm_ as clip_grad_norm_
-from ..nn.utils import clip_grad_value_ as clip_grad_value_
 from . import lr_scheduler as lr_scheduler
+from ..nn.utils import clip_grad_norm_ as clip_grad_norm_, clip_grad_value_ as clip_grad_value_
+from .more import (
+    ASGD as ASGD, Adadelta as Adadelta, Adafactor as Adafactor, Adagrad as Adagrad, Adamax as Adamax,
+    LBFGS as LBFGS, Lion as Lion, NAdam as NAdam, RAdam as RAdam, Rprop as Rprop)
+from .optimizer import Adam as Adam, AdamW as AdamW, Optimizer as Optimizer, RMSprop as RMSprop, SGD as SGD
 
-__all__: list[str]
+__all__ = [
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Lion", "NAdam",
+    "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "clip_grad_norm_", "clip_grad_value_", "lr_scheduler"
+]

@@ -334,19 +334,24 @@ class WarmupCosineLR(LRScheduler):
 class OneCycleLR(LRScheduler):
     """Up from max_lr / div_factor to max_lr, then down to that over final_div_factor (Smith, 2018).
 
-    pct_start: what share of total_steps goes up. Momentum, or the first beta, goes the other way.
+    The steps are total_steps, or epochs times steps_per_epoch; pct_start: what share of them goes up. three_phase:
+    down to where it began first, as slowly as up. Momentum, or the first beta, goes the other way.
     """
 
-    def __init__(self, optimizer, max_lr, total_steps, pct_start=0.3, anneal_strategy="cos",
-                 cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
-                 final_div_factor=1e4, last_epoch=-1, verbose=False):
+    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95,
+                 div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1, verbose=False):
         if anneal_strategy not in ("cos", "linear"):
             raise invalid(f"OneCycleLR: anneal_strategy '{anneal_strategy}' is neither cos nor "
                           "linear")
+        if total_steps is None and (epochs is None or steps_per_epoch is None):
+            raise invalid("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
         groups = len(optimizer.param_groups)
         self.max_lrs = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * groups
-        self.total_steps, self.strategy = total_steps, anneal_strategy
-        self.peak = float(pct_start * total_steps) - 1
+        self.total_steps = epochs * steps_per_epoch if total_steps is None else total_steps
+        self.strategy, self.three_phase = anneal_strategy, three_phase
+        up = float(pct_start * self.total_steps)
+        self.ends = [up - 1, 2 * up - 2, self.total_steps - 1] if three_phase else [up - 1, self.total_steps - 1]
         self.momenta = (max_momentum, base_momentum) if cycle_momentum else None
         self.final = final_div_factor
         for group, most in zip(optimizer.param_groups, self.max_lrs):
@@ -359,14 +364,15 @@ class OneCycleLR(LRScheduler):
         return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
 
     def _at(self, epoch, low, high, last):
-        if epoch <= self.peak:
-            return self._between(low, high, epoch / self.peak if self.peak else 1)
-        share = (epoch - self.peak) / (self.total_steps - 1 - self.peak)
-        return self._between(high, last, share)
+        values = [low, high, low, last] if self.three_phase else [low, high, last]
+        phase = next((i for i, end in enumerate(self.ends) if epoch <= end), len(self.ends) - 1)
+        start = self.ends[phase - 1] if phase else 0
+        length = self.ends[phase] - start
+        return self._between(values[phase], values[phase + 1], (epoch - start) / length if length else 1)
 
     def rate(self, base, group, epoch):
-        if epoch >= self.total_steps:
-            raise invalid(f"OneCycleLR: step {epoch + 1} of {self.total_steps}")
+        if epoch > self.total_steps:  # torch takes one step more than there are
+            raise invalid(f"OneCycleLR: step {epoch} of {self.total_steps}")
         return self._at(epoch, base, self.max_lrs[group], base / self.final)
 
     def _advance(self):
@@ -385,7 +391,7 @@ class OneCycleLR(LRScheduler):
 class SequentialLR:
     """Schedules one after another; each begins at a milestone."""
 
-    def __init__(self, optimizer, schedulers, milestones):
+    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1, verbose=False):
         self.optimizer, self.schedulers = optimizer, list(schedulers)
         self.milestones, self.last_epoch = list(milestones), 0
         for group in optimizer.param_groups:

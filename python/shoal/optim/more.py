@@ -28,6 +28,19 @@ class _Counted(Optimizer):
             state["step"] = int(state["step"]) + 1
         return ()
 
+    def _moments(self, p, grad, state, group, numbers, shares, decay):
+        """Parameter and gradient after weight decay, and Adam's means of the gradient and of its square."""
+        if group["decoupled_weight_decay"]:
+            p = p * decay
+        else:
+            grad = self._decayed(p, grad, group, numbers)
+        one, rest1, two, rest2 = shares
+        mean = state["exp_avg"] * one + grad * rest1
+        square = state["exp_avg_sq"] * two + grad * grad * rest2
+        self._keep(state, "exp_avg", mean)
+        self._keep(state, "exp_avg_sq", square)
+        return p, grad, mean, square
+
     def _numbers(self, p, group, state, numbers):
         made = numbers.like(p, group, state["step"], lambda: self._factors(group, state))
         return made.astype(p.dtype).unbind()
@@ -141,15 +154,8 @@ class NAdam(_Counted):
                 1 - lr * group["weight_decay"])
 
     def _stepped(self, p, grad, state, group, numbers):
-        one, rest1, two, rest2, wide, eps, of_grad, of_mean, decay = self._numbers(p, group, state, numbers)
-        if group["decoupled_weight_decay"]:
-            p = p * decay
-        else:
-            grad = self._decayed(p, grad, group, numbers)
-        mean = state["exp_avg"] * one + grad * rest1
-        square = state["exp_avg_sq"] * two + grad * grad * rest2
-        self._keep(state, "exp_avg", mean)
-        self._keep(state, "exp_avg_sq", square)
+        *shares, wide, eps, of_grad, of_mean, decay = self._numbers(p, group, state, numbers)
+        p, grad, mean, square = self._moments(p, grad, state, group, numbers, shares, decay)
         root = (square * wide).sqrt() + eps
         return p - grad / root * of_grad - mean / root * of_mean
 
@@ -179,15 +185,8 @@ class RAdam(_Counted):
                 1 - group["lr"] * group["weight_decay"])
 
     def _stepped(self, p, grad, state, group, numbers):
-        one, rest1, two, rest2, eps, rate, plain, adapted, decay = self._numbers(p, group, state, numbers)
-        if group["decoupled_weight_decay"]:
-            p = p * decay
-        else:
-            grad = self._decayed(p, grad, group, numbers)
-        mean = state["exp_avg"] * one + grad * rest1
-        square = state["exp_avg_sq"] * two + grad * grad * rest2
-        self._keep(state, "exp_avg", mean)
-        self._keep(state, "exp_avg_sq", square)
+        *shares, eps, rate, plain, adapted, decay = self._numbers(p, group, state, numbers)
+        p, grad, mean, square = self._moments(p, grad, state, group, numbers, shares, decay)
         root = square.sqrt() + eps
         return p - mean * rate * (adapted / root + plain)
 

@@ -70,6 +70,33 @@ shoal_status ref_reverse(const ref_call *call) {
     return SHOAL_OK;
 }
 
+/* ---- indices ---- */
+
+shoal_status ref_in_range(const ref_call *call) {
+    const shoal_type *type = ref_output(call);
+    const shoal_attr *ignored = ref_attr(call, SHOAL_ATTR_IGNORE_INDEX);
+    int64_t start = *ints(call, SHOAL_ATTR_START_INDICES);
+    int64_t limit = *ints(call, SHOAL_ATTR_LIMIT_INDICES);
+    const char *location = call->node->location;
+    bool is_unsigned = ref_class_of(type->dtype) == REF_U;
+    int64_t count = base_type_count(type);
+    ref_chunk chunk;
+    for (int64_t at = 0; at < count; at += REF_CHUNK) {
+        int64_t n = count - at < REF_CHUNK ? count - at : REF_CHUNK;
+        ref_load(&chunk, type->dtype, call->inputs[0], at, n);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t index = is_unsigned && chunk.u[i] > INT64_MAX ? INT64_MAX : chunk.i[i];
+            if ((index < start || index >= limit) && !(ignored && index == ignored->u.i))
+                return base_fail(SHOAL_RANGE,
+                                 "%s%sindex %lld is out of range: it must be from %lld to %lld",
+                                 location ? location : "", location ? ": " : "", (long long)index,
+                                 (long long)start, (long long)limit - 1);
+        }
+    }
+    memcpy(call->outputs[0], call->inputs[0], (size_t)base_type_bytes(type));
+    return SHOAL_OK;
+}
+
 /* ---- boxes at given indices ---- */
 
 int64_t ref_index_at(const ref_call *call, uint32_t input, int64_t at) {

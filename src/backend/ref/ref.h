@@ -17,7 +17,8 @@ typedef struct ref_call {
     void *const *outputs;
 } ref_call;
 
-/* Computes a node that graph_verify accepts. Fails only for want of memory or with UNSUPPORTED. */
+/* Computes a node that graph_verify accepts. Fails only for want of memory, with UNSUPPORTED, or,
+ * of in_range, with RANGE. */
 typedef shoal_status (*ref_kernel)(const ref_call *call);
 
 /* The kernel of an operation; NULL when it has none. Any thread. */

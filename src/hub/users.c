@@ -1,0 +1,109 @@
+/* Whose the members are, and what of theirs may wait in the hub. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+hub_user *hub_user_of(hub *h, const uint8_t *key) {
+    static const uint8_t none[WIRE_KEY];
+    if (!key) key = none; /* no key pair has it */
+    for (size_t i = 0; i < h->users.count; i++) {
+        hub_user *user = h->users.data[i];
+        if (memcmp(user->key, key, WIRE_KEY)) continue;
+        user->members++;
+        return user;
+    }
+    hub_user *user = calloc(1, sizeof *user);
+    wire_account *relayed = wire_account_new();
+    if (!user || !relayed || !base_vec_push(&h->users, user)) {
+        wire_account_release(relayed);
+        free(user);
+        base_fail(SHOAL_NO_MEMORY, "no memory for a member");
+        return NULL;
+    }
+    user->number = h->next_user++;
+    memcpy(user->key, key, WIRE_KEY);
+    user->members = 1;
+    user->relayed = relayed;
+    return user;
+}
+
+static void user_free(hub_user *user) {
+    wire_account_release(user->relayed);
+    free(user);
+}
+
+static void prune(hub *h) {
+    for (size_t i = 0; i < h->users.count;) {
+        hub_user *user = h->users.data[i];
+        if (user->members || wire_account_bytes(user->relayed)) {
+            i++;
+            continue;
+        }
+        h->users.data[i] = h->users.data[--h->users.count];
+        user_free(user);
+    }
+}
+
+void hub_user_leave(hub *h, hub_user *user) {
+    if (user) user->members--;
+    prune(h);
+}
+
+void hub_users_fini(hub *h) {
+    for (size_t i = 0; i < h->users.count; i++) user_free(h->users.data[i]);
+    free(h->users.data);
+}
+
+/* ---- what waits ---- */
+
+/* At most half of what is left: one user alone gets a third, and always leaves room for another. */
+static bool fair(size_t own, size_t all, size_t most) {
+    return all < most && own <= (most - all) / 2;
+}
+
+bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes) {
+    size_t all = bytes, own = wire_account_bytes(user->relayed) + bytes;
+    for (size_t i = 0; i < h->users.count; i++)
+        all += wire_account_bytes(h->users.data[i]->relayed);
+    return fair(own, all, HUB_MAX_RELAYED);
+}
+
+/* Since when a member has read nothing of what waits for it; 0: it reads. */
+static int64_t unread_since(hub_peer *peer, size_t queued, int64_t now) {
+    uint64_t read = wire_link_count(peer->link).bytes_out;
+    if (!queued || read != peer->read) peer->unread = 0;
+    if (queued && !peer->unread) peer->unread = now;
+    peer->read = read;
+    return peer->unread;
+}
+
+void hub_users_look(hub *h) {
+    int64_t now = base_now();
+    size_t all = 0;
+    for (size_t i = 0; i < h->peers.count; i++) {
+        hub_peer *peer = h->peers.data[i];
+        size_t queued = peer->link ? wire_link_queued(peer->link) : 0;
+        int64_t since = peer->link ? unread_since(peer, queued, now) : 0;
+        all += queued;
+        if (since && now - since > HUB_UNREAD_S * BASE_SECOND)
+            wire_close(peer->link, SHOAL_LOST, "it has read nothing of what waits for it");
+    }
+    prune(h);
+    if (all <= HUB_MUCH_QUEUED) return;
+    for (size_t u = 0; u < h->users.count; u++) {
+        size_t own = 0;
+        for (size_t i = 0; i < h->peers.count; i++)
+            if (h->peers.data[i]->user == h->users.data[u] && h->peers.data[i]->link)
+                own += wire_link_queued(h->peers.data[i]->link);
+        if (own <= HUB_MUCH_QUEUED || fair(own, all, HUB_MAX_QUEUED)) continue;
+        base_log(BASE_WARN, "hub", "%zu MiB wait to be read by members of one user: closing them",
+                 own >> 20);
+        for (size_t i = 0; i < h->peers.count; i++)
+            if (h->peers.data[i]->user == h->users.data[u] && h->peers.data[i]->link)
+                wire_close(h->peers.data[i]->link, SHOAL_LOST,
+                           "members of this user do not read what waits for them");
+    }
+}

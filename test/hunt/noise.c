@@ -1,0 +1,399 @@
+/* Noise: by how much two kernels may differ in a node, for these operands. */
+#include "hunt.h"
+
+#include "backend/ref/ref.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- how exact element types and operations are ---- */
+
+static bool is_float(uint8_t dtype) { return shoal_dtype_kind((shoal_dtype)dtype) == 'f'; }
+
+/* Half the distance of 1 to the next number. */
+static double unit_of(uint8_t dtype) {
+    switch (dtype) {
+    case SHOAL_F16: return 0x1p-11;
+    case SHOAL_BF16: return 0x1p-8;
+    case SHOAL_F32: return 0x1p-24;
+    default: return 0x1p-53;
+    }
+}
+
+static double least_of(uint8_t dtype) {
+    switch (dtype) {
+    case SHOAL_F16: return 0x1p-24;
+    case SHOAL_BF16: return 0x1p-133;
+    case SHOAL_F32: return 0x1p-149;
+    default: return 0x1p-1074;
+    }
+}
+
+/* What lies beyond is infinite. */
+static double most_of(uint8_t dtype) {
+    switch (dtype) {
+    case SHOAL_F16: return 65504;
+    case SHOAL_BF16: return 0x1.fep127;
+    case SHOAL_F32: return FLT_MAX;
+    default: return DBL_MAX;
+    }
+}
+
+/* Units by which an elementwise operation may differ: none where IEEE 754 says the result. */
+static double units_of(uint16_t op, uint8_t dtype) {
+    double few = dtype == SHOAL_F32 || dtype == SHOAL_F64 ? 8 : 0.5;
+    switch (op) {
+    case GRAPH_EXPONENTIAL:
+    case GRAPH_LOG:
+    case GRAPH_TANH:
+    case GRAPH_LOGISTIC:
+    case GRAPH_POWER:
+    case GRAPH_ERF:
+    case GRAPH_RSQRT:
+    case GRAPH_COSINE:
+    case GRAPH_SINE:
+    case GRAPH_TAN:
+    case GRAPH_CBRT:
+    case GRAPH_EXPONENTIAL_MINUS_ONE:
+    case GRAPH_LOG_PLUS_ONE:
+    case GRAPH_ATAN2: return few;
+    case GRAPH_RANDOM: return 4 * few; /* NORMAL, by logarithm and cosine */
+    default: return 0;
+    }
+}
+
+static double product(const shoal_attr *list) {
+    double n = 1;
+    for (uint32_t i = 0; list && i < list->count; i++) n *= (double)list->u.ints[i];
+    return n;
+}
+
+static double count_of(const shoal_graph *g, uint32_t value) {
+    return (double)base_type_count(&g->values[value].type);
+}
+
+/* GRAPH_ADD or GRAPH_MULTIPLY where a body rounds by that; else UINT16_MAX. */
+static uint16_t rounding_of(const shoal_graph *body) {
+    for (uint32_t i = 0; i < body->n_nodes; i++) {
+        uint16_t op = body->nodes[i].op;
+        if ((op == GRAPH_ADD || op == GRAPH_MULTIPLY) &&
+            is_float(body->values[body->nodes[i].first_output].type.dtype))
+            return op;
+    }
+    return UINT16_MAX;
+}
+
+static const shoal_graph *body_of(const shoal_node *node) {
+    return node->n_regions ? node->regions[node->n_regions - 1] : NULL;
+}
+
+/* How many numbers are joined to one, in an order that is the kernel's; 0: none are. */
+static double terms_of(const shoal_graph *g, const shoal_node *node) {
+    const shoal_graph *body = body_of(node);
+    const shoal_type *out = &g->values[node->first_output].type;
+    if (body && rounding_of(body) == UINT16_MAX) return 0;
+    double results = (double)base_type_count(out);
+    switch (node->op) {
+    case GRAPH_DOT_GENERAL: {
+        const shoal_attr *axes = shoal_node_attr(node, SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS);
+        double n = is_float(out->dtype);
+        for (uint32_t i = 0; i < axes->count; i++)
+            n *= (double)g->values[node->inputs[0]].type.dims[axes->u.ints[i]];
+        return n;
+    }
+    case GRAPH_CONVOLUTION: return is_float(out->dtype) * count_of(g, node->inputs[1]);
+    case GRAPH_REDUCE: return results > 0 ? count_of(g, node->inputs[0]) / results + 1 : 0;
+    case GRAPH_REDUCE_WINDOW:
+    case GRAPH_SELECT_AND_SCATTER:
+        return product(shoal_node_attr(node, SHOAL_ATTR_WINDOW_DIMENSIONS)) + 1;
+    case GRAPH_CUMULATE:
+        return (double)out->dims[shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i] + 1;
+    case GRAPH_SCATTER: return count_of(g, node->inputs[node->n_inputs - 1]) + 1;
+    default: return 0;
+    }
+}
+
+/* What numbers are taken for: sums are as exact as the sum of magnitudes; a product is, unless what
+ * is above 1, or what is below, goes out of range. */
+typedef double (*taking)(double x);
+static double above_one(double x) { return fabs(x) > 1 ? fabs(x) : 1; }
+static double below_one(double x) { return fabs(x) < 1 && x != 0 ? fabs(x) : 1; }
+
+static double as_it_is(double x) { return x; }
+
+static shoal_type wide(const shoal_type *type) {
+    shoal_type made = *type;
+    if (is_float(type->dtype)) made.dtype = SHOAL_F64;
+    return made;
+}
+
+/* A body that does the same in float64. */
+static const shoal_graph *wide_body(graph *g, const shoal_graph *body) {
+    graph *made;
+    uint32_t *values = hunt_alloc((body->n_values + 1) * sizeof *values), inputs[64];
+    hunt_must(graph_add_region(g, &made));
+    for (uint32_t i = 0; i < body->n_inputs; i++) {
+        shoal_type type = wide(&body->values[body->inputs[i]].type);
+        hunt_must(graph_add_input(made, &type, &values[body->inputs[i]]));
+    }
+    for (uint32_t i = 0; i < body->n_nodes; i++) {
+        const shoal_node *node = &body->nodes[i];
+        uint32_t first;
+        for (uint32_t k = 0; k < node->n_inputs; k++) inputs[k] = values[node->inputs[k]];
+        hunt_must(graph_add(made, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
+                            NULL, 0, &first));
+        for (uint16_t k = 0; k < node->n_outputs; k++) values[node->first_output + k] = first + k;
+    }
+    for (uint32_t i = 0; i < body->n_outputs; i++)
+        hunt_must(graph_add_output(made, values[body->outputs[i]]));
+    free(values);
+    return graph_data(made);
+}
+
+/* A node again, of other numbers, in float64: results are float64. */
+static shoal_status run_again(const ref_call *call, taking take, hunt_results *out) {
+    const shoal_graph *g = call->graph;
+    const shoal_node *node = call->node;
+    graph *made;
+    void *data[160] = {0};
+    uint32_t inputs[160], first;
+    const shoal_graph *bodies[2];
+    if (node->n_inputs > 160 || node->n_regions > 2)
+        return base_fail(SHOAL_INTERNAL, "hunt: over 160 operands or 2 bodies");
+    hunt_must(graph_new(0, &made));
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const shoal_type *from = &g->values[node->inputs[i]].type;
+        shoal_type type = wide(from);
+        bool selects = node->op == GRAPH_SELECT_AND_SCATTER && i == 0;
+        hunt_must(graph_add_input(made, &type, &inputs[i]));
+        data[i] = hunt_alloc((size_t)base_type_bytes(&type));
+        if (!is_float(from->dtype)) {
+            memcpy(data[i], call->inputs[i], (size_t)base_type_bytes(&type));
+            continue;
+        }
+        for (int64_t e = 0; e < base_type_count(&type); e++) {
+            double x = hunt_number(from->dtype, call->inputs[i], e);
+            ((double *)data[i])[e] = selects ? x : take(x);
+        }
+    }
+    for (uint16_t i = 0; i < node->n_regions; i++) bodies[i] = wide_body(made, node->regions[i]);
+    hunt_must(graph_add(made, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs, bodies,
+                        node->n_regions, &first));
+    for (uint16_t i = 0; i < node->n_outputs; i++) hunt_must(graph_add_output(made, first + i));
+    const shoal_graph *again = graph_data(made);
+    *out = hunt_results_new(again);
+    ref_call wider = {again, &again->nodes[0], (const void *const *)data, out->data};
+    shoal_status status = ref_kernel_of(node->op)(&wider);
+    for (uint32_t i = 0; i < node->n_inputs; i++) free(data[i]);
+    graph_destroy(&made);
+    return status;
+}
+
+/* Whether the sign of a zero that an operation gives is known. */
+static bool signs_zero(uint16_t op) {
+    switch (op) {
+    case GRAPH_NEGATE:
+    case GRAPH_ABS:
+    case GRAPH_SIGN:
+    case GRAPH_SQRT:
+    case GRAPH_CEIL:
+    case GRAPH_FLOOR:
+    case GRAPH_ROUND_NEAREST_AFZ:
+    case GRAPH_ROUND_NEAREST_EVEN:
+    case GRAPH_ADD:
+    case GRAPH_SUBTRACT:
+    case GRAPH_MULTIPLY:
+    case GRAPH_DIVIDE: return true;
+    default: return false;
+    }
+}
+
+/* An element moved by up to `amount`; what has no size of its own, in a way of its own. NaN mostly
+ * have one sign throughout a run, as a kernel makes them. */
+static double moved(hunt_noise *noise, double x, double amount) {
+    if (x != x)
+        return copysign(x, hunt_chance(&noise->random, 90) == (noise->any / 2 % 2) ? -1.0 : 1.0);
+    if (isinf(x)) return x;
+    double by = amount > 0 ? amount * hunt_uniform(&noise->random) : 0;
+    if (x == 0 && amount == 0 && noise->signs) return x;
+    bool vanishes = fabs(x) < amount && (hunt_chance(&noise->random, noise->vanishing));
+    if (vanishes || (x == 0 && by == 0)) return hunt_chance(&noise->random, 50) ? 0.0 : -0.0;
+    return x + by;
+}
+
+/* What is left where two numbers are nearly equal may be nothing at all in another kernel, and a
+ * comparison of the two may say that they are. */
+static double distance(const ref_call *call, int64_t i, double *size) {
+    const shoal_type *types[2] = {ref_input(call, 0), ref_input(call, 1)};
+    double x = hunt_number(types[0]->dtype, call->inputs[0], i);
+    double y = hunt_number(types[1]->dtype, call->inputs[1], i);
+    *size = fabs(x) + fabs(y);
+    return call->node->op == GRAPH_ADD ? x + y : x - y;
+}
+
+static void cancel(const ref_call *call, hunt_noise *noise) {
+    const shoal_node *node = call->node;
+    const shoal_attr *way = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION);
+    bool equality = way && (!strcmp(way->u.string, "EQ") || !strcmp(way->u.string, "NE"));
+    if (!equality && node->op != GRAPH_ADD && node->op != GRAPH_SUBTRACT) return;
+    uint8_t dtype = ref_input(call, 0)->dtype;
+    if (!is_float(dtype)) return;
+    for (int64_t i = 0; i < base_type_count(ref_output(call)); i++) {
+        double size, away = fabs(distance(call, i, &size));
+        if (away == 0 || !isfinite(size)) continue;
+        if (!(away <= 64 * unit_of(dtype) * (equality ? size + 1 : size))) continue;
+        bool zero = hunt_chance(&noise->random, noise->vanishing);
+        if (equality)
+            ((bool *)call->outputs[0])[i] = zero == !strcmp(way->u.string, "EQ");
+        else if (zero)
+            hunt_put(dtype, call->outputs[0], i, 0);
+    }
+}
+
+/* What may be any number, what it is among them: mostly the same throughout a run. Thirds have bits
+ * in all of their bytes, which somebody may look at. */
+static double anything(hunt_noise *noise, double is) {
+    const double any[] = {NAN, INFINITY, -INFINITY, 0, 1.0 / 3, -2.0 / 3, is};
+    uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, 7);
+    return any[which % 7];
+}
+
+/* What a node that joins numbers says about how exactly its results are known. */
+typedef struct joined {
+    double terms; /* 0: it joins none */
+    bool multiplies;
+    hunt_results exact, most, least; /* in float64: of the numbers, of the largest, the smallest */
+} joined;
+
+static shoal_status join(const ref_call *call, joined *out) {
+    const shoal_graph *body = body_of(call->node);
+    *out = (joined){.terms = terms_of(call->graph, call->node)};
+    if (out->terms <= 0) return SHOAL_OK;
+    out->multiplies = body && rounding_of(body) == GRAPH_MULTIPLY;
+    SHOAL_TRY(run_again(call, as_it_is, &out->exact));
+    SHOAL_TRY(run_again(call, out->multiplies ? above_one : fabs, &out->most));
+    return out->multiplies ? run_again(call, below_one, &out->least) : SHOAL_OK;
+}
+
+/* By how many units, of the sum of magnitudes, sums may differ: rounding errors of either sign add
+ * up as random steps do. Kernels add numbers of few digits in wider ones and round at the end, and
+ * those who join parts once more for each. */
+static double units_of_sum(double terms, uint8_t dtype) {
+    bool small = dtype == SHOAL_F16 || dtype == SHOAL_BF16;
+    return small ? 1 + sqrt(terms) * unit_of(SHOAL_F32) / unit_of(dtype) : 8 + 2 * sqrt(terms);
+}
+
+/* Element i of output k of a node that joins numbers: what may move it; infinity: anything. */
+static double amount_of(const joined *j, uint8_t dtype, uint16_t k, int64_t i, double is) {
+    double exact = ((double *)j->exact.data[k])[i], most = ((double *)j->most.data[k])[i];
+    double least = j->multiplies ? ((double *)j->least.data[k])[i] : INFINITY;
+    if (!(most < most_of(dtype)) || least < least_of(dtype) / unit_of(dtype)) return INFINITY;
+    double size = j->multiplies ? fabs(exact) : most;
+    return units_of_sum(j->terms, dtype) * 2 * unit_of(dtype) * size + fabs(is - exact);
+}
+
+static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
+    const shoal_graph *g = call->graph;
+    const shoal_node *node = call->node;
+    const char *category = graph_op(node->op)->category;
+    joined j;
+    SHOAL_TRY(join(call, &j));
+    bool computes = !strcmp(category, "unary") || !strcmp(category, "binary") || j.terms > 0 ||
+                    node->op == GRAPH_RANDOM;
+    if (!computes) return SHOAL_OK;
+    hunt_noise here = *noise;
+    here.signs = noise->signs && !noise->composite && signs_zero(node->op);
+    for (uint16_t k = 0; k < node->n_outputs; k++) {
+        const shoal_type *type = &g->values[node->first_output + k].type;
+        if (!is_float(type->dtype)) continue;
+        bool small = type->dtype == SHOAL_F16 || type->dtype == SHOAL_BF16;
+        double unit = unit_of(type->dtype), units = units_of(node->op, type->dtype);
+        double least = small ? 1 : 8;
+        if (noise->composite && units < least) units = least;
+        for (int64_t i = 0; i < base_type_count(type); i++) {
+            double x = hunt_number(type->dtype, call->outputs[k], i);
+            double amount = j.terms > 0 ? amount_of(&j, type->dtype, k, i, x) : 0;
+            if (amount == INFINITY) { /* depends on the order */
+                hunt_put(type->dtype, call->outputs[k], i, anything(&here, x));
+                continue;
+            }
+            amount += units * fabs(x) * 2 * unit;
+            if (noise->composite) {
+                double of = 0;
+                if (node->op == GRAPH_ADD || node->op == GRAPH_SUBTRACT) distance(call, i, &of);
+                amount +=
+                    (small ? 1 : 4) * unit * of + (type->dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN);
+            }
+            if (amount > 0 && amount < least_of(type->dtype)) amount = 2 * least_of(type->dtype);
+            hunt_put(type->dtype, call->outputs[k], i, moved(&here, x, amount));
+        }
+    }
+    noise->random = here.random;
+    hunt_results_fini(&j.exact);
+    hunt_results_fini(&j.most);
+    hunt_results_fini(&j.least);
+    return SHOAL_OK;
+}
+
+shoal_status hunt_add_noise(const ref_call *call, hunt_noise *noise) {
+    SHOAL_TRY(add_noise(call, noise));
+    cancel(call, noise);
+    return SHOAL_OK;
+}
+
+/* ---- composites ---- */
+
+/* Whether a composite is known for such operands at all: where numbers go out of range on the way,
+ * or 0 meets infinity, each form of it does so in its own way. */
+static bool is_known(const ref_call *call) {
+    uint16_t op = call->node->op;
+    bool strict = op == GRAPH_SILU || op == GRAPH_GELU || op == GRAPH_SOFTMAX ||
+                  op == GRAPH_LOG_SOFTMAX || op == GRAPH_CROSS_ENTROPY || op == GRAPH_ROPE;
+    for (uint32_t k = 0; k < call->node->n_inputs; k++) {
+        const shoal_type *type = &call->graph->values[call->node->inputs[k]].type;
+        if (!is_float(type->dtype)) continue;
+        bool infinite = strict || (op == GRAPH_ATTENTION && k == 3);
+        for (int64_t i = 0; i < base_type_count(type); i++) {
+            double x = fabs(hunt_number(type->dtype, call->inputs[k], i));
+            if (isfinite(x) ? x > (type->dtype == SHOAL_F16 ? 1e3 : 1e12) : !infinite) return false;
+        }
+    }
+    return true;
+}
+
+/* Sums over rows may be made in parts, each rounded to an element type of few digits. */
+static void round_parts(const ref_call *call, hunt_noise *noise) {
+    const shoal_node *node = call->node;
+    const shoal_type *of = ref_input(call, 0), *type = ref_output(call);
+    bool adds =
+        node->op == GRAPH_RMS_NORM_SCALE_GRADIENT || node->op == GRAPH_LAYER_NORM_SCALE_GRADIENT;
+    if (!adds || (type->dtype != SHOAL_F16 && type->dtype != SHOAL_BF16)) return;
+    int64_t n = base_type_count(type), inner = 1;
+    for (uint32_t i = (uint32_t)ref_attr(call, SHOAL_ATTR_DIMENSION)->u.i + 1; i < of->rank; i++)
+        inner *= of->dims[i];
+    double *sums = hunt_alloc((size_t)n * sizeof *sums); /* no row has a number above its root */
+    for (int64_t i = 0; i < base_type_count(of); i++)
+        sums[i / inner % n] += fabs(hunt_number(of->dtype, call->inputs[0], i));
+    for (int64_t i = 0; i < n; i++) {
+        double amount = unit_of(type->dtype) * sums[i] * sqrt((double)n);
+        hunt_put(type->dtype, call->outputs[0], i,
+                 moved(noise, hunt_number(type->dtype, call->outputs[0], i), amount));
+    }
+    free(sums);
+}
+
+static void scatter_results(const ref_call *call, hunt_noise *noise) {
+    for (uint16_t k = 0; k < call->node->n_outputs; k++) {
+        const shoal_type *type = &call->graph->values[call->node->first_output + k].type;
+        for (int64_t i = 0; i < base_type_count(type); i++)
+            hunt_put(type->dtype, call->outputs[k], i,
+                     anything(noise, hunt_number(type->dtype, call->outputs[k], i)));
+    }
+}
+
+void hunt_add_composite_noise(const ref_call *call, hunt_noise *noise) {
+    round_parts(call, noise);
+    if (!is_known(call)) scatter_results(call, noise);
+}
