@@ -26,14 +26,14 @@ PARAMETERS = {
         log_target full nesterov amsgrad maximize strict zero_infinity ceil_mode
         count_include_pad norm_first batch_first set_to_none recurse retain_graph create_graph mode
         need_weights remove_duplicate add_bias_kv error_if_nonfinite high_first anneal keep_vars
-        weights_only""",
+        weights_only packed""",
     "int": """n m k ndim diagonal offset axis1 axis2 a_dim start_dim end_dim chunks copies length
         num_samples exponent_bits mantissa_bits workers threads timeout_ms correction in_features
         out_features num_embeddings embedding_dim in_channels out_channels groups num_heads
         embed_dim num_classes step_size total_steps T_max warmup_steps last_epoch num_layers""",
     "float": "rtol atol alpha beta epsilon eps theta p lr momentum weight_decay dampening rho gamma",
     "Shape": "shape size sizes low high interior normalized shifts counts slice_sizes",
-    "str": "path reduction approximate op name indexing equation rounding_mode nonlinearity",
+    "str": "path reduction approximate op name indexing format equation rounding_mode nonlinearity",
     "Session": "session in_session",
     "Tensor": "x weights input target query logits labels updates source update",
 }
@@ -41,12 +41,12 @@ PARAMETERS = {
 RETURNS = {
     "tuple[Tensor, ...]": "split chunk unbind broadcast_tensors meshgrid",
     "Sorted": "sort topk",
-    "Any": """max min numpy __array__ __dlpack__ tolist load_state_dict tree load state_dict item
+    "Any": """max min numpy __array__ __dlpack__ tolist load_state_dict tree load state_dict item metadata
         __getattr__ requires_grad_ remove context compile""",
     "bool": "__bool__ allclose equal is_floating_point",
     "int": "__len__ __hash__ __int__ __index__ dim numel initial_seed ndim itemsize nbytes nelement",
     "float": "__float__",
-    "str": "__repr__ __format__ explain dtype_name promoted extra_repr",
+    "str": "__repr__ __format__ explain dtype_name promoted extra_repr digest",
     "Count": "size",
     "Size": "shape",
     "dtype": "dtype",
@@ -184,7 +184,7 @@ def package_module(shoal):
     text += "from .dtypes import Size as Size, device as device, dtype as dtype\n"
     text += "from .dtypes import finfo as finfo, iinfo as iinfo\n"
     text += "from .amp import autocast as autocast\n"
-    text += "backends: Any\ncuda: Any\npi: float\ninf: float\nnan: float\ne: float\nnewaxis: None\n"
+    text += "backends: Any\ncuda: Any\nblock_formats: dict[str, Any]\npi: float\ninf: float\nnan: float\ne: float\nnewaxis: None\n"
     text += "\n__all__: list[str]\n__version__: str\n"
     text += "".join(f"{n}: dtype\n" for n in [*shoal.DTYPES, *dtypes.ALIASES]) + "\n"
     for name in sorted(set(shoal.__all__)):
