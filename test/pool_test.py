@@ -80,14 +80,14 @@ def test_quantised_bytes_travel(three):
     # From rows to columns, in whole blocks: what each slot lacks of its columns.
     rows = shoal.tensor(data).place(axis=0, shares=[50, 30, 20])
     received(lambda: rows, data.nbytes)
-    columns = [(256, 544), (154, 326), (102, 218)]  # rows and bytes of a row that lie on each slot, and come
-    lacking = sum((512 - own) * size for own, size in columns)
+    columns = [(256, 16), (154, 10), (102, 6)]  # rows that lie on each slot, and blocks of a row that it is to have
+    lacking = sum((512 - own) * 34 * n for own, n in columns)
     went, got = received(lambda: shoal.dequantize(rows.place(axis=1, shares=[50, 30, 20]), "q8_0"), lacking)
     assert went == lacking and np.array_equal(got, want), (went, lacking)
     # Rows of a table that is cut by rows: the numbers alone would be more than all of its bytes.
     picked = np.arange(0, 512, 2)
     ids = shoal.tensor(picked)
-    went, got = received(lambda: shoal.dequantize(rows.take(ids, axis=0), "q8_0").place(slots=slots), 2 * data.nbytes // 2)
+    went, got = received(lambda: shoal.dequantize(rows.take(ids, axis=0), "q8_0").place(slots=slots), data.nbytes)
     assert went <= 3 * (data.nbytes + picked.nbytes) and np.array_equal(got, want[picked]), went
     assert went < 2 * want[picked].nbytes, went
 
