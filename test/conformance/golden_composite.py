@@ -215,7 +215,7 @@ def dequantize(attrs, x):
     if x.size == 0:
         values, size = gguf.GGML_QUANT_SIZES[kind]
         return np.zeros((*x.shape[:-1], x.shape[-1] // size * values), np.float32)
-    return gguf.quants.dequantize(x, kind)
+    return gguf.quants.dequantize(np.ascontiguousarray(x), kind)
 
 
 COMPOSITES = {f.__name__: f for f in (

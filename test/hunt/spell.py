@@ -122,7 +122,9 @@ def arithmetic(n):
         less, shape = n.smaller(k)
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
-        if n.number(k) is not None and not (n.torch and n.op == "divide"):  # which inverts first
+        # torch divides by a number's inverse; integers to the power of a negative number are refused.
+        refused = n.op == "power" and k and not n.is_float and str(n.number(k)).startswith("-")
+        if n.number(k) is not None and not (n.torch and n.op == "divide") and not refused:
             made += [f"{n.number(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.number(k)}"] * 3
     return made
 
@@ -438,6 +440,11 @@ def rope(n):
     return [] if n.torch else [f"{n.x[0]}.rope({', '.join(n.x[1:] + rest)})"] + applied(n)
 
 
+def dequantize(n):
+    said = f"t.dequantize({n.x[0]}, {n.attrs['format']!r}, {n.dtype!r})"
+    return [] if n.torch else [said] + applied(n)
+
+
 def pad(n):
     low, high, inner = (n.attrs[k] for k in
                         ("edge_padding_low", "edge_padding_high", "interior_padding"))
@@ -536,7 +543,7 @@ RULES |= {
     "reshape": reshape, "transpose": transpose, "slice": slices, "concatenate": concatenate,
     "reduce": reduce, "dot_general": product, "softmax": along, "log_softmax": along, "silu": activation,
     "gelu": activation, "rms_norm": norm, "layer_norm": norm, "cross_entropy": cross_entropy,
-    "attention": attention, "rope": rope, "pad": pad, "reverse": reverse, "dynamic_slice": dynamic,
+    "attention": attention, "rope": rope, "dequantize": dequantize, "pad": pad, "reverse": reverse, "dynamic_slice": dynamic,
     "dynamic_update_slice": dynamic, "sort": sort, "top_k": top_k, "argmax": argument, "argmin": argument,
     "cumulate": cumulate, "convolution": convolution,
     "bitcast_convert": lambda n: [] if n.torch or "bool" in (n.dtype, n.kinds[0][0])
