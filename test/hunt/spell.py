@@ -123,7 +123,7 @@ def arithmetic(n):
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
         # torch divides by a number's inverse; integers to the power of a negative number are refused.
-        refused = n.op == "power" and k and not n.is_float and str(n.number(k)).startswith("-")
+        refused = n.op == "power" and k and not n.is_float and str(n.number(k)).startswith("(-")
         if n.number(k) is not None and not (n.torch and n.op == "divide") and not refused:
             made += [f"{n.number(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.number(k)}"] * 3
     return made
