@@ -66,7 +66,7 @@ shoal_status model_file_region(const shoal_file *file, uint64_t index, const bas
     int64_t expected = size;
     for (uint32_t a = box->rank; a-- > 0;) {
         /* An axis of one element may be stepped through in any way. */
-        if (box->size[a] > 1 && out->strides[a] != expected) out->dense = false;
+        if (out->bytes && box->size[a] > 1 && out->strides[a] != expected) out->dense = false;
         expected *= box->size[a];
         if (out->bytes) out->offset += (uint64_t)(box->start[a] * out->strides[a]);
     }
