@@ -124,12 +124,13 @@ static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, 
         for (uint32_t i = 0; i < node->n_inputs && live; i++) used[node->inputs[i]] = true;
         if (!live || node->op == GRAPH_EXCHANGE) continue;
         const graph_axes *axes;
-        SHOAL_TRY(plan_node_axes(d, n, &axes));
+        shoal_status status = plan_node_axes(d, n, &axes);
+        if (status != SHOAL_OK) return blame(node, n, status);
         plan_granules_back(d, n, axes);
         if (node->op != GRAPH_PLACE) continue;
         plan_layout *want = base_arena_array(&d->arena, plan_layout, 1);
         if (!want) return SHOAL_NO_MEMORY;
-        shoal_status status = place_layout(d, n, want);
+        status = place_layout(d, n, want);
         if (status != SHOAL_OK) return blame(node, n, status);
         d->values[node->first_output].want = want;
         d->values[node->inputs[0]].want = want;
