@@ -53,7 +53,10 @@ void progress_update(cmd_progress *p, double done, double total) {
     p->next = now + (p->terminal ? terminal_every : lines_every);
     double fraction = total > 0 ? done / total : 1;
     if (done > 0 && elapsed > 0) {
-        snprintf(rate, sizeof rate, "%.1f GFLOP/s", done / elapsed * 1e-9);
+        if (p->bytes)
+            strcat(text_bytes((uint64_t)(done / elapsed), rate), "/s");
+        else
+            snprintf(rate, sizeof rate, "%.1f GFLOP/s", done / elapsed * 1e-9);
         snprintf(times, sizeof times, "%s, %s left", clock_text(elapsed, spent),
                  clock_text(elapsed * (total - done) / done, left));
     } else {

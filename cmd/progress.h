@@ -7,6 +7,7 @@
 
 typedef struct cmd_progress {
     bool on, terminal, drawn;
+    bool bytes;       /* what is done are bytes, not floating operations */
     const char *what; /* what goes on now */
     double start;     /* of that */
     double next;      /* when to draw again */
@@ -15,7 +16,7 @@ typedef struct cmd_progress {
 void progress_begin(cmd_progress *p, bool quiet);
 /* Work of another kind begins. */
 void progress_phase(cmd_progress *p, const char *what);
-/* done of total floating operations are done. */
+/* done of total floating operations, or bytes, are done. */
 void progress_update(cmd_progress *p, double done, double total);
 /* Clears the line. */
 void progress_end(cmd_progress *p);

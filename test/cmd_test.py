@@ -3,6 +3,7 @@
 The variable SHOAL names the command (default: build/cmd/shoal). Everything runs on this machine: a
 pool inside the process, or a hub and workers at an address of this test's own.
 """
+import hashlib
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHOAL = os.environ.get("SHOAL", str(ROOT / "build/cmd/shoal"))
-COMMANDS = ["hub", "worker", "stop", "status", "top", "doctor", "matmul", "explain", "nearest", "help",
+COMMANDS = ["hub", "worker", "stop", "status", "top", "show", "doctor", "matmul", "explain", "nearest", "help",
             "version"]
 ENVIRONMENT = os.environ | {"SHOAL_HUB": "embedded"}
 RNG = np.random.default_rng(7)
@@ -467,6 +468,40 @@ def test_pool_without_workers(pool, files, tmp_path):
     message = error("matmul", files("a"), files("b"), "-o", tmp_path / "c.npy", "--hub",
                     pool.address, code=1)
     assert message.endswith("has no workers; start one with: shoal worker")
+
+
+# ---- what is in a file ----
+
+def test_show(files, tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros((3, 4), "f4"))
+    out, _ = shoal("show", path)
+    assert out.splitlines()[0] == f"{path}: npy, 1 tensor, 12 numbers in 48 B" and "[3, 4]  float32  48 B" in out
+    told = json.loads(shoal("show", path, "--digest", "--json", XDG_CACHE_HOME=str(tmp_path))[0])
+    assert told["digest"] == hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
+    assert told["tensors"] == [{"name": "", "shape": [3, 4], "stored": "float32", "bytes": 48, "offset": 128}]
+    assert error("show", path, "x*", code=1) == f"{path}: no tensor is called 'x*'; 'shoal show {path}' lists all"
+    assert error("show") == "show needs a file; see 'shoal show --help'"
+    path.write_bytes(b"nonsense")
+    assert error("show", path, code=1) == f"{path} is neither a .npy, a .safetensors nor a .gguf file"
+
+
+def test_show_of_a_model(model):
+    """As ggml's package reads it."""
+    gguf = pytest.importorskip("gguf")
+    reader = gguf.GGUFReader(model)
+    told = json.loads(shoal("show", model, "--json")[0])
+    assert told["format"] == "gguf"
+    assert [(t["name"], tuple(t["shape"]), t["bytes"], t["offset"]) for t in told["tensors"]] == [
+        (t.name, tuple(int(n) for n in t.shape[::-1]), t.n_bytes, t.data_offset) for t in reader.tensors]
+    said = {row["key"]: row for row in told["metadata"]}
+    assert set(said) == {key for key in reader.fields if not key.startswith("GGUF.")}
+    assert said["llama.block_count"]["value"] == str(reader.fields["llama.block_count"].contents())
+    assert said["tokenizer.ggml.tokens"]["type"] == "string[49152]"
+    assert said["tokenizer.ggml.tokens"]["first"] == reader.fields["tokenizer.ggml.tokens"].contents()[:8]
+    out, _ = shoal("show", model, "blk.0.*")
+    assert "9 tensors of these names" in out and "blk.0.ffn_up.weight" in out and "blk.1." not in out
+    assert "llama.context_length" in shoal("show", model)[0]
 
 
 # ---- what needs a model ----

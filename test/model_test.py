@@ -1,5 +1,6 @@
 """Files against the packages that own their formats: NumPy for .npy, `gguf` for .gguf, `safetensors` for
 .safetensors, down to the bit; and what damaged files say."""
+import hashlib
 import importlib.util
 import io
 import json
@@ -7,6 +8,7 @@ import pathlib
 import random
 import struct
 import sys
+import time
 
 import gguf
 import numpy as np
@@ -131,16 +133,72 @@ def test_gguf_metadata(tmp_path):
         file.load("u")
 
 
-def test_gguf_unread_encoding(tmp_path):
-    values = np.ones((2, 256), "f4")
-    stored = np.zeros((2, 210), "u1")
+def test_gguf_unread_encodings(tmp_path):
+    """Each format that ggml has is listed with its shape and size; what is not read says so."""
     path = tmp_path / "k.gguf"
-    write_gguf(path, [("w", stored, gguf.GGMLQuantizationType.Q6_K), ("v", values, None)])
+    tensors, read = [("v", np.ones((2, 256), "f4"), None)], 0
+    for kind, (values, size) in gguf.GGML_QUANT_SIZES.items():
+        if values > 1 and kind.name not in ("Q8_1", "Q8_K", "NVFP4", "Q1_0"):  # not in files, or new
+            tensors.append((kind.name.lower(), np.zeros((2, 256 // values * size), "u1"), kind))
+    write_gguf(path, tensors)
     file = shoal.File(path)
-    assert file.tensors()[0][3] == "q6_k"
-    with pytest.raises(shoal.UnsupportedError, match="stored as q6_k"):
-        file.load("w")
-    assert np.array_equal(file.load("v").numpy(), values)
+    assert len(tensors) > 20
+    for name, shape, dtype, encoding in file.tensors()[1:]:
+        assert (shape, dtype, encoding) == ((2, 256), "float32", name)
+        if name in shoal.block_formats:
+            assert file.load(name).numpy().shape == (2, 256)
+            read += 1
+            continue
+        with pytest.raises(shoal.UnsupportedError, match=f"'{name}' is stored as {name}, which is not read"):
+            file.load(name)
+        assert not file.load(name, packed=True).numpy().any()  # the bytes alone can be had
+    assert read == len(shoal.block_formats)
+    assert np.array_equal(file.load("v").numpy(), np.ones((2, 256), "f4"))
+
+
+def test_packed_tensors(tmp_path):
+    """The bytes of blocks as the package has them, and their numbers: random ones, of each format."""
+    rng, tensors, want = np.random.default_rng(3), [], {}
+    for name, format in shoal.block_formats.items():
+        kind = getattr(gguf.GGMLQuantizationType, name.upper())
+        for shape in [(1, 1), (3, 2), (2, 3, 1)]:
+            data = rng.integers(0, 256, (*shape[:-1], shape[-1] * format.bytes), np.uint8)
+            tensors.append((f"{name}.{len(want)}", data, kind))
+            with np.errstate(all="ignore"):
+                want[tensors[-1][0]] = data, gguf.quants.dequantize(data, kind)
+    path = tmp_path / "packed.gguf"
+    write_gguf(path, tensors)
+    file = shoal.File(path)
+    for name, (data, values) in want.items():
+        assert np.array_equal(file.load(name, packed=True).numpy(), data), name
+        assert np.array_equal(shoal.load(path, name=name, packed=True).numpy(), data), name
+        for made in (file.load(name), shoal.dequantize(data, name.split(".")[0])):
+            got = made.numpy()
+            assert got.shape == values.shape, name
+            assert ((got.view("u4") == values.view("u4")) | (np.isnan(got) & np.isnan(values))).all(), name
+
+
+def test_digest(tmp_path, monkeypatch):
+    """The file's BLAKE2b, as Python computes it; kept, and made again when the file has changed."""
+    path = tmp_path / "a.npy"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for size in (1, 1 << 18):
+        np.save(path, np.arange(size))
+        assert shoal.File(path).digest() == hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
+    # What is kept is believed while the file's size and times are the same; here it is changed by hand.
+    time.sleep(2.1)
+    first, folder = shoal.File(path).digest(), tmp_path / "shoal/digests"
+    kept = next(file for file in folder.iterdir() if first in file.read_text())
+    assert folder.stat().st_mode & 0o077 == 0
+    kept.write_text(kept.read_text().replace(first, "0" * 64))
+    assert shoal.File(path).digest() == "0" * 64
+    for damaged in ("", "nonsense\n", kept.read_text()[:-9], "9" * 4000):
+        kept.write_text(damaged)
+        assert shoal.File(path).digest() == first
+    with open(path, "r+b") as file:
+        file.seek(200)
+        file.write(b"x")
+    assert shoal.File(path).digest() == hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest() != first
 
 
 def test_damaged_gguf(tmp_path):
@@ -242,6 +300,14 @@ def test_a_real_model():
     tokens = reader.fields["tokenizer.ggml.tokens"]
     for i in (0, 1, 1000, 49151):
         assert file.meta("tokenizer.ggml.tokens", i) == bytes(tokens.parts[tokens.data[i]]).decode()
+    said = file.metadata()
+    assert set(said) == {key for key in reader.fields if not key.startswith("GGUF.")}
+    for key, value in said.items():
+        want = reader.fields[key].contents()
+        assert value == want or np.allclose(value, want, rtol=1e-7), key
+    for tensor in reader.tensors[:40]:
+        if tensor.tensor_type > 1:
+            assert np.array_equal(file.load(tensor.name, packed=True).numpy(), tensor.data), tensor.name
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import gguf
 import numpy as np
 import pytest
 
@@ -51,6 +52,44 @@ def test_products(pool):
             axis=0, shares=shares)
         near(inner.numpy(), a, b)
         near((shoal.tensor(a).replicate() @ shoal.tensor(b).replicate()).numpy(), a, b)
+
+
+def test_quantised_bytes_travel(three):
+    """Between slots go the bytes of quantised blocks, 34 for 32 numbers, and not the numbers."""
+    kind, blocks = gguf.GGMLQuantizationType.Q8_0, 32
+    data = gguf.quants.quantize(np.random.default_rng(3).standard_normal((512, 32 * blocks), np.float32), kind)
+    want = gguf.quants.dequantize(data, kind)
+    slots = [s.slot for s in shoal.status().slots if s.compute]
+
+    def received(work, least):
+        """What workers have received, once they have told the hub of at least so much, and the result."""
+        def now():
+            return sum(s.received for s in shoal.status().slots if s.compute)
+        before, made, deadline = now(), work(), time.monotonic() + 10
+        shoal.sync()
+        got = made.numpy()
+        while now() < before + least and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return now() - before, got
+    # Copies of the numbers on every slot: the bytes travel, and the numbers are made on each.
+    on_one = shoal.tensor(data).place(slots=slots[:1])
+    went, _ = received(lambda: on_one, data.nbytes)
+    assert went == data.nbytes
+    went, got = received(lambda: shoal.dequantize(on_one, "q8_0").place(slots=slots), 2 * data.nbytes)
+    assert went == 2 * data.nbytes and np.array_equal(got, want), went
+    # From rows to columns, in whole blocks: what each slot lacks of its columns.
+    rows = shoal.tensor(data).place(axis=0, shares=[50, 30, 20])
+    received(lambda: rows, data.nbytes)
+    columns = [(256, 16), (154, 10), (102, 6)]  # rows that lie on each slot, and blocks of a row that it is to have
+    lacking = sum((512 - own) * 34 * n for own, n in columns)
+    went, got = received(lambda: shoal.dequantize(rows.place(axis=1, shares=[50, 30, 20]), "q8_0"), lacking)
+    assert went == lacking and np.array_equal(got, want), (went, lacking)
+    # Rows of a table that is cut by rows: the numbers alone would be more than all of its bytes.
+    picked = np.arange(0, 512, 2)
+    ids = shoal.tensor(picked)
+    went, got = received(lambda: shoal.dequantize(rows.take(ids, axis=0), "q8_0").place(slots=slots), data.nbytes)
+    assert went <= 3 * (data.nbytes + picked.nbytes) and np.array_equal(got, want[picked]), went
+    assert went < 2 * want[picked].nbytes, went
 
 
 def test_large_transfer(three):

@@ -84,7 +84,9 @@ extern "C" {
     XX(WINDOW_REVERSAL, "window_reversal", INTS)               /* 0 or 1 per axis */               \
     XX(CONVOLUTION_DIMENSIONS, "convolution_dimensions", INTS) /* see graph/ops.def */             \
     XX(FEATURE_GROUP_COUNT, "feature_group_count", INT)                                            \
-    XX(BATCH_GROUP_COUNT, "batch_group_count", INT)
+    XX(BATCH_GROUP_COUNT, "batch_group_count", INT)                                                \
+    XX(FORMAT, "format", STRING) /* dequantize: a shoal_block_format's name */                     \
+    XX(SHARES, "shares", BOOL)   /* place: 1: cut points come from shares, and may move */
 
 typedef enum shoal_attr_key {
 #define XX(name, text, kind) SHOAL_ATTR_##name,

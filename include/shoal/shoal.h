@@ -427,6 +427,12 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rope(shoal_tensor *x, shoal_tens
                                                      shoal_tensor *frequencies, int64_t axis,
                                                      double theta, bool interleaved,
                                                      shoal_tensor **out);
+/* The numbers of quantised blocks. bytes: uint8, whole blocks along the last axis, which gets the
+ * length of their values; format: the name of one of shoal_block_format_at; dtype: float32, or
+ * float16 or bfloat16, to which float32 is rounded. Parts of the bytes may be cut, sliced and
+ * gathered like those of any tensor. Fails with INVALID, naming the fix. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dequantize(shoal_tensor *bytes, const char *format,
+                                                           shoal_dtype dtype, shoal_tensor **out);
 
 /* ---- signals ----
  *
@@ -594,11 +600,15 @@ typedef struct shoal_file_tensor {
     const char *name;     /* "" in a .npy */
     shoal_type type;      /* of the values once decoded */
     const char *encoding; /* "float32", "q8_0", … : as stored */
+    shoal_type stored;    /* `type`, or of blocks uint8: their bytes along the last axis */
+    uint64_t offset;      /* in the file */
     uint64_t bytes;       /* as stored */
 } shoal_file_tensor;
 
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_open(const char *path, shoal_file **out);
 SHOAL_API void shoal_file_close(shoal_file **file);
+/* "npy", "safetensors" or "gguf". */
+SHOAL_API const char *shoal_file_format(const shoal_file *file);
 SHOAL_API uint64_t shoal_file_count(const shoal_file *file);
 /* The strings live as long as the file is open. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_tensor_at(const shoal_file *file,
@@ -611,14 +621,38 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_find(const shoal_file *file
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_read(const shoal_file *file, uint64_t index,
                                                           uint64_t first, uint64_t count,
                                                           void *data);
+/* What a .gguf says about itself, by number: the key, what it holds ("uint32", "string", …: of an
+ * array each element), and how many. The strings live as long as the file is open. */
+typedef struct shoal_file_fact {
+    const char *key, *type;
+    bool array;
+    uint64_t count; /* elements; 1 when it is no array */
+} shoal_file_fact;
+SHOAL_API uint64_t shoal_file_fact_count(const shoal_file *file);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_fact_at(const shoal_file *file, uint64_t index,
+                                                             shoal_file_fact *out);
 /* A metadata value of a .gguf as text: for an array the element `index`. The caller frees it with
  * free(). Fails with NOT_FOUND. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file, const char *key,
                                                           uint64_t index, char **out);
-/* The whole tensor in a session; mapped where the encoding allows. The file may be closed then. */
+/* The whole tensor in a session. Plain numbers are mapped, blocks are mapped and dequantised to
+ * float32 where they are needed. The file may be closed then. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint64_t index,
                                                           shoal_session *session,
                                                           shoal_tensor **out);
+/* The same as it is stored: of blocks the bytes, for shoal_dequantize. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load_stored(shoal_file *file, uint64_t index,
+                                                                 shoal_session *session,
+                                                                 shoal_tensor **out);
+/* What tells a whole file from any other, wherever it lies: BLAKE2b of its bytes, 256 bits. Kept in
+ * the user's cache folder with the file's size and times, so that it is read once. progress (may be
+ * NULL) is called now and then; false stops, which fails with INTERRUPTED. Fails with IO, and with
+ * BUSY when the file changes meanwhile. */
+enum { SHOAL_DIGEST = 32 };
+SHOAL_API SHOAL_CHECK_RESULT shoal_status
+shoal_file_digest(const char *path, bool (*progress)(void *context, uint64_t done, uint64_t all),
+                  void *context, uint8_t out[SHOAL_DIGEST]);
+
 /* Writes one tensor, part after part in row-major order, beside the path and renames it into place:
  * a .safetensors (which calls it "value") where the path ends so, else a .npy. A file that is there
  * is replaced. One thread at a time. */

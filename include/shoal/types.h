@@ -99,6 +99,20 @@ SHOAL_API char shoal_dtype_kind(shoal_dtype dtype);
 /* Finds an element type by its name ("float32", or MLIR's "f32"). Fails with INVALID. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dtype_find(const char *name, shoal_dtype *out);
 
+/* How quantised numbers are packed: a block of `bytes` bytes holds `values` numbers. Tensors of
+ * them are uint8, whole blocks along the last axis; `dequantize` gives the numbers. */
+typedef struct shoal_block_format {
+    const char *name; /* "q4_k": ggml's */
+    uint32_t values, bytes;
+    const char *fields; /* one after the other, and what they mean, for people */
+} shoal_block_format;
+
+/* The formats, by number; NULL behind the last. */
+SHOAL_API const shoal_block_format *shoal_block_format_at(uint32_t index);
+/* Fails with INVALID, naming those that there are. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_block_format_find(const char *name,
+                                                                  uint32_t *index);
+
 /* A number of bytes for people, in units of 1024: "0 B", "12.5 MiB", "343 KiB". Returns `out`. */
 #define SHOAL_BYTES_ROOM 16
 SHOAL_API char *shoal_bytes_text(uint64_t bytes, char out[SHOAL_BYTES_ROOM]);

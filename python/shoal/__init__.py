@@ -59,6 +59,7 @@ _LATER = {name: (f".{name}", None) for name in (
     "backends": (".places", "backends"), "cuda": (".places", "cuda"), "compile": (".signal", "compile"),
     "einsum": (".einsum", "einsum"), "File": (".files", "File"), "load": (".files", "load"),
     "save": (".files", "save"), "set_printoptions": (".printing", "set_printoptions"),
+    "dequantize": (".packed", "dequantize"), "block_formats": (".packed", "block_formats"),
     "vmap": (".func", "vmap"), "polygamma": (".special", "polygamma"), "autocast": (".amp", "autocast"),
     "is_autocast_enabled": (".amp", "is_autocast_enabled"),
 } | {name: (".functional", name) for name in """adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
@@ -141,8 +142,8 @@ __all__ = [
     "arange", "as_tensor", "asarray", "atleast_1d", "atleast_2d", "atleast_3d", "bartlett_window",
     "bernoulli", "blackman_window", "block_diag", "broadcast_shapes", "broadcast_tensors", "can_cast",
     "cartesian_prod", "cat", "column_stack", "combinations", "compile", "concat", "concatenate", "connect",
-    "disconnect", "dstack", "einsum", "embedding", "empty", "empty_like", "explain", "eye", "from_dlpack",
-    "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "get_num_threads",
+    "dequantize", "disconnect", "dstack", "einsum", "embedding", "empty", "empty_like", "explain", "eye",
+    "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "get_num_threads",
     "get_rng_state", "hamming_window", "hann_window", "hstack", "init", "initial_seed", "is_tensor",
     "linspace", "load", "logspace", "manual_seed", "matmul", "meshgrid", "multinomial", "normal", "ones",
     "ones_like", "operations", "poisson", "promote_types", "rand", "rand_like", "randbits", "randint",

@@ -282,6 +282,8 @@ static PyObject *names_of(PyObject *module, PyObject *unused) {
 static PyMethodDef functions[] = {{"setup", setup, METH_VARARGS, NULL},
                                   {"use_class", use_class, METH_VARARGS, NULL},
                                   {"event_kinds", event_kinds, METH_NOARGS, NULL},
+                                  {"block_formats", block_formats, METH_NOARGS, NULL},
+                                  {"file_digest", file_digest, METH_VARARGS, NULL},
                                   {"names", names_of, METH_NOARGS, NULL},
                                   {"write_npy", write_npy, METH_VARARGS, NULL},
                                   {NULL, NULL, 0, NULL}};

@@ -64,11 +64,33 @@ static PyObject *file_meta(PyObject *self, PyObject *args) {
     return result;
 }
 
-/* load(session, name) */
+/* facts() -> [(key, type, number of elements or None)] */
+static PyObject *file_facts(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_file *file = ((file_object *)self)->file;
+    PyObject *list = PyList_New(0);
+    for (uint64_t i = 0; list && i < shoal_file_fact_count(file); i++) {
+        shoal_file_fact fact;
+        shoal_status status = shoal_file_fact_at(file, i, &fact);
+        if (status != SHOAL_OK) {
+            Py_DECREF(list);
+            return raise(status);
+        }
+        PyObject *row = Py_BuildValue(
+            "(NsN)", PyUnicode_DecodeUTF8(fact.key, (Py_ssize_t)strlen(fact.key), "replace"),
+            fact.type, fact.array ? PyLong_FromUnsignedLongLong(fact.count) : Py_NewRef(Py_None));
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* load(session, name, packed) */
 static PyObject *file_load(PyObject *self, PyObject *args) {
     PyObject *owner;
     const char *name;
-    if (!PyArg_ParseTuple(args, "Oz", &owner, &name)) return NULL;
+    int packed;
+    if (!PyArg_ParseTuple(args, "Ozp", &owner, &name, &packed)) return NULL;
     shoal_session *session = session_of(owner);
     if (!session) return NULL;
     shoal_file *file = ((file_object *)self)->file;
@@ -76,7 +98,9 @@ static PyObject *file_load(PyObject *self, PyObject *args) {
     uint64_t index;
     shoal_status status;
     Py_BEGIN_ALLOW_THREADS status = shoal_file_find(file, name, &index);
-    if (status == SHOAL_OK) status = shoal_file_load(file, index, session, &tensor);
+    if (status == SHOAL_OK)
+        status = packed ? shoal_file_load_stored(file, index, session, &tensor)
+                        : shoal_file_load(file, index, session, &tensor);
     Py_END_ALLOW_THREADS return status == SHOAL_OK ? wrap(tensor, owner) : raise(status);
 }
 
@@ -108,9 +132,39 @@ PyObject *write_npy(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* block_formats() -> [(name, values, bytes, fields)] */
+PyObject *block_formats(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    const shoal_block_format *format;
+    for (uint32_t i = 0; list && (format = shoal_block_format_at(i)); i++) {
+        PyObject *row =
+            Py_BuildValue("(sIIs)", format->name, format->values, format->bytes, format->fields);
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* file_digest(path) -> bytes */
+PyObject *file_digest(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *path;
+    uint8_t digest[SHOAL_DIGEST];
+    if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path)) return NULL;
+    const char *name = PyBytes_AsString(path);
+    shoal_status status;
+    Py_BEGIN_ALLOW_THREADS status = shoal_file_digest(name, NULL, NULL, digest);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
+    if (status != SHOAL_OK) return raise(status);
+    return PyBytes_FromStringAndSize((const char *)digest, sizeof digest);
+}
+
 static PyMethodDef file_methods[] = {
     {"tensors", file_tensors, METH_NOARGS, "(name, shape, dtype, encoding) of each tensor."},
     {"meta", file_meta, METH_VARARGS, "meta(key, index=0): a metadata value as text."},
+    {"_facts", file_facts, METH_NOARGS, NULL},
     {"_load", file_load, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot file_slots[] = {{Py_tp_init, file_init},

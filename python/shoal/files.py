@@ -26,12 +26,40 @@ _DTYPES = {code: (dtype, int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz") or 8) //
 _MOST_HEADER = 100 << 20
 
 
-class File(_shoal.File):
-    """An open .npy or .gguf file: `tensors()`, `meta(key, index=0)`, `load(name)`."""
+# How metadata is read, by its type.
+_META = {f"{sign}int{bits}": int for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
+    "float32": float, "float64": float, "string": str, "bool": lambda text: text == "true"}
 
-    def load(self, name=None, in_session=None):
-        """A tensor of the file; name None: the only one."""
-        return self._load(in_session or session(), name)
+
+class File(_shoal.File):
+    """An open .npy, .safetensors or .gguf file, mapped into memory: `tensors()`, `meta(key, index=0)`,
+    `metadata()`, `load(name)`."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self._path = path
+
+    def load(self, name=None, in_session=None, packed=False):
+        """A tensor of the file; name None: the only one.
+
+        Nothing is copied: its elements are read where they lie when they are needed. Of quantised blocks
+        these are the packed bytes, and the tensor their `dequantize` to float32; packed: the bytes
+        themselves, uint8.
+        """
+        return self._load(in_session or session(), name, packed)
+
+    def metadata(self):
+        """What a .gguf says about itself: a dict of numbers, strings, and lists of them."""
+        made = {}
+        for key, kind, count in self._facts():
+            read = _META[kind]
+            made[key] = read(self.meta(key)) if count is None else [
+                read(self.meta(key, i)) for i in range(count)]
+        return made
+
+    def digest(self):
+        """What tells the file from any other, in hexadecimal: BLAKE2b of all its bytes, 256 bits."""
+        return _shoal.file_digest(self._path).hex()
 
 
 @torch_words(obj="value", f="path")
@@ -67,8 +95,9 @@ def save(value, path, pickle_protocol=2):
 
 
 @torch_words(f="path")
-def load(path, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, name=None):
-    """What `save` or torch.save has written; or a tensor of a .npy or .gguf file, name None: the only one.
+def load(path, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, name=None, packed=False):
+    """What `save` or torch.save has written; or a tensor of a .npy or .gguf file, name None: the only one;
+    packed: the bytes of its quantised blocks.
 
     Of a .safetensors all, as a dict, or the tensor of a name. map_location: a device that the tensors go to,
     as `Tensor.to`. Nothing in a file is executed: a checkpoint of torch that holds more than data is a
@@ -85,7 +114,7 @@ def load(path, map_location=None, pickle_module=None, *, weights_only=True, mmap
             if torchfile.is_checkpoint(start):
                 return torchfile.read(file, path, session(), place)
             if not _is_safetensors(file):
-                return File(path).load(name)
+                return File(path).load(name, packed=packed)
             tensors, tree = _read(file, path, name)
     except FileNotFoundError:
         raise NotFoundError(f"{path}: there is no such file") from None

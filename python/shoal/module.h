@@ -68,6 +68,8 @@ extern PyType_Spec session_spec, tensor_spec, file_spec, function_spec;
 extern PyMethodDef operation_functions[], gradient_functions[], signal_functions[],
     replay_functions[];
 PyObject *session_events(PyObject *self, PyObject *args);
+PyObject *block_formats(PyObject *module, PyObject *unused);
+PyObject *file_digest(PyObject *module, PyObject *args);
 PyObject *event_kinds(PyObject *module, PyObject *unused);
 PyObject *tensor_requires_grad(PyObject *self, void *unused);
 PyObject *tensor_is_leaf(PyObject *self, void *unused);

@@ -72,6 +72,13 @@ shoal_status shoal_rope(shoal_tensor *x, shoal_tensor *positions, shoal_tensor *
     return along(GRAPH_ROPE, (shoal_tensor *[]){x, positions, frequencies}, 3, axis, attrs, 2, out);
 }
 
+shoal_status shoal_dequantize(shoal_tensor *bytes, const char *format, shoal_dtype dtype,
+                              shoal_tensor **out) {
+    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DTYPE, dtype),
+                                graph_string(SHOAL_ATTR_FORMAT, format)};
+    return api_apply1(GRAPH_DEQUANTIZE, bytes, attrs, 2, out);
+}
+
 shoal_status shoal_convolve(shoal_tensor *x, shoal_tensor *kernels, const int64_t *strides,
                             const int64_t *padding, const int64_t *dilation, int64_t groups,
                             shoal_tensor **out) {

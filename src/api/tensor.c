@@ -307,8 +307,10 @@ shoal_status api_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor
     if (status == SHOAL_OK) status = layout_slots(session, layout, boxes, &arena, &slots, &n_slots);
     if (status == SHOAL_OK) {
         shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_CUTS, cuts, n_cuts),
-                              graph_ints(SHOAL_ATTR_SLOTS, slots, n_slots)};
-        status = api_apply(session, GRAPH_PLACE, &x, 1, attrs, 2, NULL, 0, out, 1);
+                              graph_ints(SHOAL_ATTR_SLOTS, slots, n_slots),
+                              graph_bool(SHOAL_ATTR_SHARES, 1)};
+        bool shares = !layout->cuts && boxes > 1;
+        status = api_apply(session, GRAPH_PLACE, &x, 1, attrs, 2 + shares, NULL, 0, out, 1);
     }
     base_arena_fini(&arena);
     return status;

@@ -30,6 +30,8 @@ shoal_status base_os_runtime_folder(bool create, char *out, size_t room) SHOAL_C
 shoal_status base_os_config_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
 /* The same for logs: $XDG_STATE_HOME/shoal, else ~/.local/state/shoal. */
 shoal_status base_os_state_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
+/* The same for what can be made again: $XDG_CACHE_HOME/shoal, else ~/.cache/shoal. */
+shoal_status base_os_cache_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
 
 /* ---- memory shared between processes, doorbells (os_shared.c) ---- */
 

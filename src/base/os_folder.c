@@ -64,3 +64,7 @@ shoal_status base_os_config_folder(bool create, char *out, size_t room) {
 shoal_status base_os_state_folder(bool create, char *out, size_t room) {
     return kept_folder("XDG_STATE_HOME", "/.local/state", create, out, room);
 }
+
+shoal_status base_os_cache_folder(bool create, char *out, size_t room) {
+    return kept_folder("XDG_CACHE_HOME", "/.cache", create, out, room);
+}

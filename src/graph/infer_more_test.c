@@ -47,6 +47,20 @@ static void composites(void **state) {
             ATTRS(AXIS(1)));
     REFUSED("rope: positions float32[5]; axis 0 of float32[4, 6] takes as many integers",
             GRAPH_ROPE, VALUES(x, s), ATTRS(AXIS(0)));
+    uint32_t bytes = test_input(g, T(U8, 3, 68)), none = test_input(g, SCALAR(U8));
+#define FORMAT(name) graph_string(SHOAL_ATTR_FORMAT, name)
+#define DTYPE(name) graph_int(SHOAL_ATTR_DTYPE, SHOAL_##name)
+    REFUSED("dequantize: unknown block format 'q9_9'; known: q8_0 q4_0 q4_1 q4_k q6_k",
+            GRAPH_DEQUANTIZE, VALUES(bytes), ATTRS(FORMAT("q9_9"), DTYPE(F32)));
+    REFUSED("the last axis of uint8[3, 68] holds no whole blocks of q4_0, which take 18 bytes each",
+            GRAPH_DEQUANTIZE, VALUES(bytes), ATTRS(FORMAT("q4_0"), DTYPE(F32)));
+    REFUSED("takes the bytes of blocks, uint8 with an axis of them, not float32[4, 6]",
+            GRAPH_DEQUANTIZE, VALUES(x), ATTRS(FORMAT("q8_0"), DTYPE(F32)));
+    REFUSED("not uint8[]", GRAPH_DEQUANTIZE, VALUES(none), ATTRS(FORMAT("q8_0"), DTYPE(F32)));
+    REFUSED("gives float32, float16 or bfloat16, not float64", GRAPH_DEQUANTIZE, VALUES(bytes),
+            ATTRS(FORMAT("q8_0"), DTYPE(F64)));
+    REFUSED("dequantize: attribute format is missing", GRAPH_DEQUANTIZE, VALUES(bytes),
+            ATTRS(DTYPE(F32)));
     REFUSED("attribute interleaved is 2; it is 0 or 1", GRAPH_ROPE, VALUES(x, i),
             ATTRS(AXIS(0), graph_bool(SHOAL_ATTR_INTERLEAVED, 2)));
     graph_destroy(&g);

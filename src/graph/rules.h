@@ -112,6 +112,7 @@ INFER(scale_gradient);
 INFER(cross_entropy_gradient);
 INFER(attention_gradient);
 INFER(adam);
+INFER(dequantize);
 INFER(place);
 INFER(exchange);
 
@@ -152,6 +153,7 @@ AXES(scale_gradient);
 AXES(cross_entropy_gradient);
 AXES(attention_gradient);
 AXES(adam);
+AXES(dequantize);
 
 /* One loop per axis of the result, which may be cut anywhere: what most operations have. */
 void graph_loops_of_result(const shoal_type *result, graph_axes *out);
@@ -187,6 +189,7 @@ COST(sort);
 COST(composite);
 COST(attention);
 COST(attention_gradient);
+COST(dequantize);
 
 #define DECOMPOSE(name)                                                                            \
     shoal_status graph_decompose_##name(const graph_call *call, graph *g, const uint32_t *inputs,  \
@@ -210,6 +213,7 @@ DECOMPOSE(silu_gradient);
 DECOMPOSE(gelu_gradient);
 DECOMPOSE(attention_gradient);
 DECOMPOSE(adam);
+DECOMPOSE(dequantize);
 
 /* graph_differentiate of the nodes from `first_node` on. */
 shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint32_t *outputs,

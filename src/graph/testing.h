@@ -165,6 +165,10 @@ static inline void test_composites(graph *g, uint32_t x) {
         g, test_add(g, GRAPH_ROPE, VALUES(four, places),
                     ATTRS(graph_int(SHOAL_ATTR_DIMENSION, 0), graph_float(SHOAL_ATTR_THETA, 500000),
                           graph_bool(SHOAL_ATTR_INTERLEAVED, 1)))));
+    uint32_t blocks = test_input(g, T(U8, 2, 68));
+    ok(graph_add_output(g, test_add(g, GRAPH_DEQUANTIZE, VALUES(blocks),
+                                    ATTRS(graph_int(SHOAL_ATTR_DTYPE, SHOAL_F16),
+                                          graph_string(SHOAL_ATTR_FORMAT, "q8_0")))));
     ok(graph_add_output(g, test_add(g, GRAPH_CROSS_ENTROPY, VALUES(x, places),
                                     ATTRS(axis, graph_int(SHOAL_ATTR_IGNORE_INDEX, -100)))));
     ok(graph_add_output(g, test_add(g, GRAPH_ARGMAX, VALUES(x),

@@ -196,7 +196,8 @@ static shoal_status replace_place(const plan_pool *pool, const shoal_node *node,
     else
         SHOAL_TRY(plan_layout_whole(arena, type->rank, type->dims, slots, n, &layout));
     SHOAL_TRY(place_attrs(arena, &layout, attrs));
-    *n_attrs = shoal_node_attr(node, SHOAL_ATTR_SUGGESTED) ? 3 : 2;
+    if (!shoal_node_attr(node, SHOAL_ATTR_SUGGESTED)) attrs[2] = graph_bool(SHOAL_ATTR_SHARES, 1);
+    *n_attrs = 3;
     return SHOAL_OK;
 }
 

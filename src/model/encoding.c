@@ -1,87 +1,44 @@
-/* The one table of encodings. Block formats: ggml's, as its `gguf` package decodes them
- * (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). */
+/* The one table of encodings: plain element types, the block formats of base/block.h, and those
+ * that files may have and nothing here reads (https://github.com/ggml-org/ggml, ggml.h and the
+ * sizes of the `gguf` package). */
 #include "model/file.h"
 
-#include <string.h>
-
-static float from_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, part = half & 1023;
-    uint32_t bits;
-    float value;
-    if (exponent == 0) { /* zero and subnormals: part * 2^-24, exact in float */
-        value = (float)part * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = exponent == 31 ? sign | 0x7f800000 | part << 13
-                          : sign | (exponent + 112) << 23 | part << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float half_at(const uint8_t *at) { return from_half((uint16_t)(at[0] | at[1] << 8)); }
-
-/* q8_0: a half d, 32 signed bytes q; value = d * q. */
-static void decode_q8_0(const uint8_t *from, void *to, size_t blocks) {
-    float *out = to;
-    for (; blocks--; from += 34, out += 32) {
-        float d = half_at(from);
-        for (int i = 0; i < 32; i++) out[i] = (float)(int8_t)from[2 + i] * d;
-    }
-}
-
-/* q4_0: a half d, 16 bytes with the values i and i + 16 in their low and high halves;
- * value = d * (q - 8). */
-static void decode_q4_0(const uint8_t *from, void *to, size_t blocks) {
-    float *out = to;
-    for (; blocks--; from += 18, out += 32) {
-        float d = half_at(from);
-        for (int i = 0; i < 16; i++) {
-            out[i] = (float)((from[2 + i] & 15) - 8) * d;
-            out[i + 16] = (float)((from[2 + i] >> 4) - 8) * d;
-        }
-    }
-}
-
-/* q4_1: halves d and m, then as q4_0; value = d * q + m. */
-static void decode_q4_1(const uint8_t *from, void *to, size_t blocks) {
-    float *out = to;
-    for (; blocks--; from += 20, out += 32) {
-        float d = half_at(from), m = half_at(from + 2);
-        for (int i = 0; i < 16; i++) {
-            float low = d * (float)(from[4 + i] & 15), high = d * (float)(from[4 + i] >> 4);
-            out[i] = low + m;
-            out[i + 16] = high + m;
-        }
-    }
-}
-
 static const model_encoding encodings[] = {
-    {"float32", 0, SHOAL_F32, 1, 4, NULL},
-    {"float16", 1, SHOAL_F16, 1, 2, NULL},
-    {"bfloat16", 30, SHOAL_BF16, 1, 2, NULL},
-    {"float64", 28, SHOAL_F64, 1, 8, NULL},
-    {"int8", 24, SHOAL_I8, 1, 1, NULL},
-    {"int16", 25, SHOAL_I16, 1, 2, NULL},
-    {"int32", 26, SHOAL_I32, 1, 4, NULL},
-    {"int64", 27, SHOAL_I64, 1, 8, NULL},
-    {"q8_0", 8, SHOAL_F32, 32, 34, decode_q8_0},
-    {"q4_0", 2, SHOAL_F32, 32, 18, decode_q4_0},
-    {"q4_1", 3, SHOAL_F32, 32, 20, decode_q4_1},
-    {"q5_0", 6, SHOAL_F32, 0, 0, NULL},
-    {"q5_1", 7, SHOAL_F32, 0, 0, NULL},
-    {"q8_1", 9, SHOAL_F32, 0, 0, NULL},
-    {"q2_k", 10, SHOAL_F32, 0, 0, NULL},
-    {"q3_k", 11, SHOAL_F32, 0, 0, NULL},
-    {"q4_k", 12, SHOAL_F32, 0, 0, NULL},
-    {"q5_k", 13, SHOAL_F32, 0, 0, NULL},
-    {"q6_k", 14, SHOAL_F32, 0, 0, NULL},
-    {"q8_k", 15, SHOAL_F32, 0, 0, NULL},
-    /* not in .gguf, but in .npy */
-    {"bool", UINT32_MAX, SHOAL_BOOL, 1, 1, NULL},
-    {"uint8", UINT32_MAX, SHOAL_U8, 1, 1, NULL},
-    {"uint16", UINT32_MAX, SHOAL_U16, 1, 2, NULL},
-    {"uint32", UINT32_MAX, SHOAL_U32, 1, 4, NULL},
-    {"uint64", UINT32_MAX, SHOAL_U64, 1, 8, NULL},
+    {"float32", 0, SHOAL_F32, 1, 4, MODEL_PLAIN},
+    {"float16", 1, SHOAL_F16, 1, 2, MODEL_PLAIN},
+    {"bfloat16", 30, SHOAL_BF16, 1, 2, MODEL_PLAIN},
+    {"float64", 28, SHOAL_F64, 1, 8, MODEL_PLAIN},
+    {"int8", 24, SHOAL_I8, 1, 1, MODEL_PLAIN},
+    {"int16", 25, SHOAL_I16, 1, 2, MODEL_PLAIN},
+    {"int32", 26, SHOAL_I32, 1, 4, MODEL_PLAIN},
+    {"int64", 27, SHOAL_I64, 1, 8, MODEL_PLAIN},
+    /* not in .gguf, but in others */
+    {"bool", UINT32_MAX, SHOAL_BOOL, 1, 1, MODEL_PLAIN},
+    {"uint8", UINT32_MAX, SHOAL_U8, 1, 1, MODEL_PLAIN},
+    {"uint16", UINT32_MAX, SHOAL_U16, 1, 2, MODEL_PLAIN},
+    {"uint32", UINT32_MAX, SHOAL_U32, 1, 4, MODEL_PLAIN},
+    {"uint64", UINT32_MAX, SHOAL_U64, 1, 8, MODEL_PLAIN},
+#define XX(NAME, name, number, values, bytes, fields)                                              \
+    {#name, number, SHOAL_F32, values, bytes, BASE_BLOCK_##NAME},
+    BASE_BLOCK_MAP(XX)
+#undef XX
+        {"q5_0", 6, SHOAL_F32, 32, 22, MODEL_UNREAD},
+    {"q5_1", 7, SHOAL_F32, 32, 24, MODEL_UNREAD},
+    {"q2_k", 10, SHOAL_F32, 256, 84, MODEL_UNREAD},
+    {"q3_k", 11, SHOAL_F32, 256, 110, MODEL_UNREAD},
+    {"q5_k", 13, SHOAL_F32, 256, 176, MODEL_UNREAD},
+    {"iq2_xxs", 16, SHOAL_F32, 256, 66, MODEL_UNREAD},
+    {"iq2_xs", 17, SHOAL_F32, 256, 74, MODEL_UNREAD},
+    {"iq3_xxs", 18, SHOAL_F32, 256, 98, MODEL_UNREAD},
+    {"iq1_s", 19, SHOAL_F32, 256, 50, MODEL_UNREAD},
+    {"iq4_nl", 20, SHOAL_F32, 32, 18, MODEL_UNREAD},
+    {"iq3_s", 21, SHOAL_F32, 256, 110, MODEL_UNREAD},
+    {"iq2_s", 22, SHOAL_F32, 256, 82, MODEL_UNREAD},
+    {"iq4_xs", 23, SHOAL_F32, 256, 136, MODEL_UNREAD},
+    {"iq1_m", 29, SHOAL_F32, 256, 56, MODEL_UNREAD},
+    {"tq1_0", 34, SHOAL_F32, 256, 54, MODEL_UNREAD},
+    {"tq2_0", 35, SHOAL_F32, 256, 66, MODEL_UNREAD},
+    {"mxfp4", 39, SHOAL_F32, 32, 17, MODEL_UNREAD},
 };
 
 const model_encoding *model_encoding_gguf(uint32_t number) {
@@ -92,6 +49,6 @@ const model_encoding *model_encoding_gguf(uint32_t number) {
 
 const model_encoding *model_encoding_plain(shoal_dtype dtype) {
     for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
-        if (encodings[i].dtype == dtype && encodings[i].block == 1) return &encodings[i];
+        if (encodings[i].dtype == dtype && encodings[i].format == MODEL_PLAIN) return &encodings[i];
     return NULL;
 }

@@ -34,6 +34,27 @@ static shoal_status map_file(shoal_file *file) {
     return status;
 }
 
+/* The formats, by what tells them. */
+static const struct {
+    const char *name;
+    bool (*is)(const shoal_file *file);
+    shoal_status (*open)(shoal_file *file);
+} formats[] = {{"npy", model_is_npy, model_npy_open},
+               {"gguf", model_is_gguf, model_gguf_open},
+               {"safetensors", model_is_safetensors, model_safetensors_open}};
+
+static shoal_status read_table(shoal_file *file) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (!formats[i].is(file)) continue;
+        file->format = formats[i].name;
+        return formats[i].open(file);
+    }
+    return base_fail(SHOAL_FORMAT, "%s is neither a .npy, a .safetensors nor a .gguf file",
+                     file->path);
+}
+
+const char *shoal_file_format(const shoal_file *file) { return file->format; }
+
 shoal_status shoal_file_open(const char *path, shoal_file **out) {
     *out = NULL;
     shoal_file *file = calloc(1, sizeof *file);
@@ -45,15 +66,7 @@ shoal_status shoal_file_open(const char *path, shoal_file **out) {
     shoal_status status = map_file(file);
     /* What is made of a file may be a few times as large as the file, and no larger. */
     base_arena_init(&file->arena, file->bytes > SIZE_MAX / 16 ? 0 : 16 * file->bytes + (1 << 16));
-    if (status == SHOAL_OK && model_is_npy(file))
-        status = model_npy_open(file);
-    else if (status == SHOAL_OK && model_is_gguf(file))
-        status = model_gguf_open(file);
-    else if (status == SHOAL_OK && model_is_safetensors(file))
-        status = model_safetensors_open(file);
-    else if (status == SHOAL_OK)
-        status =
-            base_fail(SHOAL_FORMAT, "%s is neither a .npy, a .safetensors nor a .gguf file", path);
+    if (status == SHOAL_OK) status = read_table(file);
     if (status != SHOAL_OK)
         shoal_file_close(&file);
     else
@@ -88,7 +101,12 @@ shoal_status shoal_file_tensor_at(const shoal_file *file, uint64_t index, shoal_
         return base_fail(SHOAL_INVALID, "%s has %llu tensors; there is no number %llu", file->path,
                          (unsigned long long)file->n_tensors, (unsigned long long)index);
     const model_tensor *t = &file->tensors[index];
-    *out = (shoal_file_tensor){t->name, t->type, t->encoding->name, t->bytes};
+    *out = (shoal_file_tensor){.name = t->name,
+                               .type = t->type,
+                               .encoding = t->encoding->name,
+                               .stored = model_stored_type(t),
+                               .offset = t->offset,
+                               .bytes = t->bytes};
     return SHOAL_OK;
 }
 
@@ -112,57 +130,52 @@ shoal_status shoal_file_find(const shoal_file *file, const char *name, uint64_t 
     return SHOAL_NOT_FOUND;
 }
 
-const void *model_file_direct(const shoal_file *file, uint64_t index) {
-    const model_tensor *t = &file->tensors[index];
-    bool plain = t->encoding->block == 1 && !t->encoding->decode && !t->swapped && !t->fortran;
-    const uint8_t *at = file->data + t->offset;
-    return plain && (uintptr_t)at % t->encoding->bytes == 0 ? at : NULL;
+shoal_type model_stored_type(const model_tensor *t) {
+    shoal_type type = t->type;
+    if (t->encoding->format == MODEL_PLAIN) return type;
+    type.dtype = SHOAL_U8;
+    type.dims[type.rank - 1] = type.dims[type.rank - 1] / t->encoding->values * t->encoding->bytes;
+    return type;
 }
 
-/* Elements one by one, for what is stored in another order. */
-static void read_strange(const shoal_file *file, const model_tensor *t, uint64_t first,
-                         uint64_t count, uint8_t *out) {
-    size_t size = t->encoding->bytes;
-    const uint8_t *data = file->data + t->offset;
-    for (uint64_t i = 0; i < count; i++, out += size) {
-        uint64_t at = first + i;
-        if (t->fortran) {
-            uint64_t rest = at, stride = 1, axes[SHOAL_MAX_RANK];
-            for (unsigned a = t->type.rank; a-- > 0; rest /= (uint64_t)t->type.dims[a])
-                axes[a] = rest % (uint64_t)t->type.dims[a];
-            at = 0;
-            for (unsigned a = 0; a < t->type.rank; a++) {
-                at += axes[a] * stride;
-                stride *= (uint64_t)t->type.dims[a];
-            }
-        }
-        for (size_t b = 0; b < size; b++)
-            out[b] = data[at * size + (t->swapped ? size - 1 - b : b)];
-    }
+const void *model_file_direct(const shoal_file *file, uint64_t index) {
+    const model_tensor *t = &file->tensors[index];
+    shoal_type stored = model_stored_type(t);
+    const uint8_t *at = file->data + t->offset;
+    bool is_aligned = (uintptr_t)at % shoal_dtype_size((shoal_dtype)stored.dtype) == 0;
+    return is_aligned && !t->swapped && !t->fortran ? at : NULL;
 }
 
 /* Whole blocks through the encoding's decoder; the range may begin and end inside one. */
 static void read_blocks(const shoal_file *file, const model_tensor *t, uint64_t first,
                         uint64_t count, void *data) {
     const model_encoding *e = t->encoding;
-    size_t size = shoal_dtype_size(e->dtype);
-    _Alignas(16) uint8_t one[64 * 8];
+    base_block_decode decode = base_block_decoder((base_block_number)e->format);
+    float one[BASE_BLOCK_VALUES], *out = data;
     const uint8_t *from = file->data + t->offset;
-    uint8_t *out = data;
     while (count) {
-        uint64_t block = first / e->block, skip = first % e->block, n = e->block - skip;
-        if (skip == 0 && count >= e->block) {
-            n = count / e->block * e->block;
-            e->decode(from + block * e->bytes, out, n / e->block);
+        uint64_t block = first / e->values, skip = first % e->values, n = e->values - skip;
+        if (skip == 0 && count >= e->values) {
+            n = count / e->values * e->values;
+            decode(from + block * e->bytes, out, n / e->values);
         } else {
             if (n > count) n = count;
-            e->decode(from + block * e->bytes, one, 1);
-            memcpy(out, one + skip * size, n * size);
+            decode(from + block * e->bytes, one, 1);
+            memcpy(out, one + skip, n * sizeof *out);
         }
         first += n;
         count -= n;
-        out += n * size;
+        out += n;
     }
+}
+
+static shoal_status unread(const shoal_file *file, const model_tensor *t) {
+    return base_fail(SHOAL_UNSUPPORTED,
+                     "%s: '%s' is stored as %s, which is not read; plain numbers are, and"
+#define XX(NAME, name, ...) " " #name
+                     BASE_BLOCK_MAP(XX) ": quantise the model to one of these",
+#undef XX
+                     file->path, t->name, t->encoding->name);
 }
 
 shoal_status shoal_file_read(const shoal_file *file, uint64_t index, uint64_t first, uint64_t count,
@@ -175,19 +188,12 @@ shoal_status shoal_file_read(const shoal_file *file, uint64_t index, uint64_t fi
         return base_fail(SHOAL_INVALID, "%s: elements %llu to %llu of '%s', which has %llu",
                          file->path, (unsigned long long)first, (unsigned long long)(first + count),
                          t->name, (unsigned long long)all);
-    if (!t->encoding->block)
-        return base_fail(SHOAL_UNSUPPORTED,
-                         "%s: '%s' is stored as %s, which is not read yet; float32, float16, "
-                         "bfloat16, float64, int8 to int64, q8_0, q4_0 and q4_1 are",
-                         file->path, t->name, t->encoding->name);
+    if (t->encoding->format == MODEL_UNREAD) return unread(file, t);
     if (!count) return SHOAL_OK;
-    if (t->encoding->decode)
+    if (t->encoding->format != MODEL_PLAIN)
         read_blocks(file, t, first, count, data);
-    else if (t->swapped || t->fortran)
-        read_strange(file, t, first, count, data);
     else
-        memcpy(data, file->data + t->offset + first * t->encoding->bytes,
-               count * t->encoding->bytes);
+        model_read_plain(file, t, first, count, data);
     return SHOAL_OK;
 }
 

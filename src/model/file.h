@@ -8,20 +8,23 @@
 #define MODEL_FILE_H
 
 #include "base/arena.h"
+#include "base/block.h"
+#include "base/box.h"
 #include "base/str.h"
 #include "shoal/shoal.h"
 
 #include <stdatomic.h>
 
-/* How elements are stored. `decode` makes `blocks` blocks of values of the type's element type;
- * NULL: they are stored as they are. */
+/* How values are stored: as they are, in a block format (base/block.h), or in a way that is known
+ * by name and size alone. */
+enum { MODEL_PLAIN = -1, MODEL_UNREAD = -2 };
 typedef struct model_encoding {
     const char *name;
     uint32_t gguf;     /* its number there */
     shoal_dtype dtype; /* of the values */
-    uint32_t block;    /* values per block; 0: known by name only */
+    uint32_t values;   /* per block */
     uint32_t bytes;    /* per block */
-    void (*decode)(const uint8_t *from, void *to, size_t blocks);
+    int format;        /* of blocks; or MODEL_PLAIN, MODEL_UNREAD */
 } model_encoding;
 
 const model_encoding *model_encoding_gguf(uint32_t number); /* NULL: unknown */
@@ -40,6 +43,7 @@ typedef struct model_tensor {
 struct shoal_file {
     atomic_int refs; /* the opener's, and one per tensor that uses the mapping */
     char *path;
+    const char *format;
     const uint8_t *data; /* mapped */
     uint64_t bytes;
     base_arena arena;
@@ -68,9 +72,32 @@ bool model_is_safetensors(const shoal_file *file);
 shoal_status model_npy_header(const shoal_type *type, base_str *out);
 shoal_status model_safetensors_header(const shoal_type *type, const char *name, base_str *out);
 
-/* The bytes of a tensor that is stored just as its type says, dense and row-major; else NULL. They
- * stay as long as the file is open. */
+/* What lies in the file: the type itself, or the bytes of blocks, uint8, along the last axis. */
+shoal_type model_stored_type(const model_tensor *tensor);
+/* The bytes of a tensor that lies there just as its stored type says, dense, row-major and aligned
+ * to its elements; else NULL. They stay as long as the file is open. */
 const void *model_file_direct(const shoal_file *file, uint64_t index);
+
+/* Elements [first, first + count) of a tensor without blocks, in this machine's byte order. */
+void model_read_plain(const shoal_file *file, const model_tensor *tensor, uint64_t first,
+                      uint64_t count, void *to);
+
+/* Where a box of what is stored lies: element (i, j, ...) of the box at offset + i * strides[0] +
+ * j * strides[1] + ..., in bytes of the file. */
+typedef struct model_region {
+    uint64_t offset;
+    int64_t strides[SHOAL_MAX_RANK];
+    bool swapped;       /* elements have the other byte order */
+    bool dense;         /* row-major without gaps: it may be used where it lies, if it is aligned */
+    uint32_t alignment; /* of the offset in the file: a power of two, at most a page's 4096 */
+    uint64_t bytes;     /* of its elements */
+} model_region;
+/* Fails with INVALID for a box that is not inside. */
+shoal_status model_file_region(const shoal_file *file, uint64_t index, const base_box *box,
+                               model_region *out) SHOAL_CHECK_RESULT;
+/* Copies a box of what is stored, dense and row-major, in this machine's byte order. */
+shoal_status model_file_copy(const shoal_file *file, uint64_t index, const base_box *box,
+                             void *to) SHOAL_CHECK_RESULT;
 /* Keeps the mapping beyond shoal_file_close; model_file_release, with the same pointer, gives it
  * back. Any thread. */
 shoal_file *model_file_retain(shoal_file *file);

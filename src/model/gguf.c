@@ -12,7 +12,13 @@ enum { MAX_TENSORS = 1 << 20, MAX_META = 1 << 20, MAX_DIMS = 4 };
 
 /* Types of metadata values, by number: how many bytes, 0 for strings (8) and arrays (9). */
 enum { META_BOOL = 7, META_STRING = 8, META_ARRAY = 9, META_TYPES = 13 };
-static const uint8_t meta_bytes[META_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+static const struct {
+    const char *name;
+    uint8_t bytes;
+} meta_types[META_TYPES] = {{"uint8", 1},  {"int8", 1},  {"uint16", 2},  {"int16", 2},
+                            {"uint32", 4}, {"int32", 4}, {"float32", 4}, {"bool", 1},
+                            {"string", 0}, {"array", 0}, {"uint64", 8},  {"int64", 8},
+                            {"float64", 8}};
 
 bool model_is_gguf(const shoal_file *file) {
     return file->bytes >= 4 && !memcmp(file->data, "GGUF", 4);
@@ -82,7 +88,7 @@ static shoal_status one_meta(shoal_file *file, cursor *c, struct model_meta *met
         return base_fail(SHOAL_FORMAT, "%s: '%s' is of type %u, which does not exist", file->path,
                          meta->key, meta->type);
     meta->offset = c->at;
-    uint64_t each = meta->type == META_STRING ? 8 : meta_bytes[meta->type];
+    uint64_t each = meta->type == META_STRING ? 8 : meta_types[meta->type].bytes;
     if (meta->count > (file->bytes - c->at) / each) return cut_off(file, "metadata");
     if (meta->type != META_STRING) {
         skip(c, meta->count * each);
@@ -105,7 +111,7 @@ static const struct model_meta *find_meta(const shoal_file *file, const char *ke
 
 static void meta_text(const shoal_file *file, const struct model_meta *meta, uint64_t index,
                       base_str *out) {
-    unsigned bytes = meta_bytes[meta->type];
+    unsigned bytes = meta_types[meta->type].bytes;
     uint64_t at = meta->type == META_STRING ? meta->starts[index] : meta->offset + index * bytes;
     uint64_t bits = number_at(file, at, bytes ? bytes : 8);
     float single;
@@ -144,6 +150,17 @@ shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t i
     return *out ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
+uint64_t shoal_file_fact_count(const shoal_file *file) { return file->n_meta; }
+
+shoal_status shoal_file_fact_at(const shoal_file *file, uint64_t index, shoal_file_fact *out) {
+    if (index >= file->n_meta)
+        return base_fail(SHOAL_INVALID, "%s has %llu metadata values; there is no number %llu",
+                         file->path, (unsigned long long)file->n_meta, (unsigned long long)index);
+    const struct model_meta *meta = &file->meta[index];
+    *out = (shoal_file_fact){meta->key, meta_types[meta->type].name, meta->array, meta->count};
+    return SHOAL_OK;
+}
+
 /* ---- tensors ---- */
 
 static shoal_status one_tensor(shoal_file *file, cursor *c, model_tensor *t) {
@@ -168,13 +185,12 @@ static shoal_status one_tensor(shoal_file *file, cursor *c, model_tensor *t) {
     shoal_status status = base_type_elements(&t->type, &count);
     if (status != SHOAL_OK)
         return base_fail_prefix(SHOAL_FORMAT, "%s: '%s': ", file->path, t->name);
-    if (!t->encoding->block) return SHOAL_OK;
     int64_t row = n ? t->type.dims[n - 1] : 1;
-    if (row % t->encoding->block)
+    if (row % t->encoding->values)
         return base_fail(SHOAL_FORMAT,
                          "%s: rows of '%s' have %lld elements, not whole blocks of %u", file->path,
-                         t->name, (long long)row, t->encoding->block);
-    t->bytes = (uint64_t)count / t->encoding->block * t->encoding->bytes;
+                         t->name, (long long)row, t->encoding->values);
+    t->bytes = (uint64_t)count / t->encoding->values * t->encoding->bytes;
     return SHOAL_OK;
 }
 

@@ -13,15 +13,20 @@ enum { MOST_FOLLOWED = 8, MOST_ALONE = 16 };
 /* What an exchange costs that is made together with others and not waited for at once. */
 static const double PART_OF_DELAY = 0.25;
 
-shoal_status plan_node_axes(plan_draft *d, uint32_t n, base_arena *arena, graph_axes *out) {
+shoal_status plan_node_axes(plan_draft *d, uint32_t n, const graph_axes **out) {
+    *out = d->axes[n];
+    if (*out) return SHOAL_OK;
     const shoal_node *node = &d->g->nodes[n];
+    graph_axes *axes = base_arena_array(&d->arena, graph_axes, 1);
     shoal_type *types = base_arena_array(&d->scratch, shoal_type, node->n_inputs);
     shoal_type *outputs = base_arena_array(&d->scratch, shoal_type, node->n_outputs);
-    if (!types || !outputs) return SHOAL_NO_MEMORY;
+    if (!axes || !types || !outputs) return SHOAL_NO_MEMORY;
     graph_call call = graph_node_call(d->g, node, types);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         outputs[i] = d->g->values[node->first_output + i].type;
-    return graph_axes_of(&call, outputs, node->n_outputs, arena, out);
+    SHOAL_TRY(graph_axes_of(&call, outputs, node->n_outputs, &d->arena, axes));
+    *out = d->axes[n] = axes;
+    return SHOAL_OK;
 }
 
 shoal_status plan_node_work(plan_draft *d, uint32_t n, plan_work *out) {
@@ -366,7 +371,7 @@ static shoal_status add_result_cost(plan_draft *d, uint32_t value, const plan_la
     double join = 0, move = 0, direct;
     int64_t joined_bytes = 0, moved = 0, direct_bytes;
     if (partial) {
-        SHOAL_TRY(plan_join_layout(d, &d->scratch, result, &joined));
+        SHOAL_TRY(plan_join_layout(d, &d->scratch, value, result, &joined));
         SHOAL_TRY(plan_move_cost(d, value, result, &joined, &join, &joined_bytes));
     }
     if (want) SHOAL_TRY(plan_move_cost(d, value, &joined, want, &move, &moved));
@@ -431,7 +436,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
 
 /* One loop cut over all slots that compute, by weight; slots that would get nothing are left out.
  */
-static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, uint32_t loop,
+static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, uint32_t loop, int64_t granule,
                              plan_layout *out) {
     uint32_t n = 0, kept = 0;
     SHOAL_TRY(start(&d->scratch, axes, d->pool->n_slots, out));
@@ -446,7 +451,7 @@ static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, uint32_t loo
         any |= weights[n] > 0;
         slots[n++] = d->pool->slots[i].slot;
     }
-    SHOAL_TRY(plan_cuts(axes->extent[loop], axes->granule[loop], any ? weights : NULL, n, cuts));
+    SHOAL_TRY(plan_cuts(axes->extent[loop], granule, any ? weights : NULL, n, cuts));
     for (uint32_t i = 0; i < n; i++) {
         if (cuts[i] == cuts[i + 1]) continue;
         slots[kept] = slots[i];
@@ -466,9 +471,10 @@ static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
     bool contract = may_contract(d, n, axes);
     double charge = d->pool->link_delay;
     for (uint32_t l = 0; l < axes->n_loops; l++) {
-        if (axes->granule[l] < 1 || axes->extent[l] <= axes->granule[l]) continue;
+        int64_t granule = plan_loop_granule(d, n, axes, l);
+        if (granule < 1 || axes->extent[l] <= granule) continue;
         if (axes->contracted[l] && !contract) continue;
-        SHOAL_TRY(cut_loop(d, axes, l, &division));
+        SHOAL_TRY(cut_loop(d, axes, l, granule, &division));
         SHOAL_TRY(offer(d, n, axes, work, charge, &division, c));
     }
     uint32_t tried = 0;

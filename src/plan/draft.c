@@ -131,7 +131,7 @@ shoal_status plan_move_cost(plan_draft *d, uint32_t value, const plan_layout *fr
 
 /* Gives each summand of a part its share of it, by the weights of those who hold it. */
 static shoal_status cut_again(const plan_draft *d, const plan_layout *partial, uint32_t axis,
-                              base_arena *arena, int64_t *cuts) {
+                              int64_t granule, base_arena *arena, int64_t *cuts) {
     uint32_t rank = partial->rank, summands = partial->parts[rank], parts = partial->parts[axis];
     double *weights = base_arena_array(arena, double, (size_t)parts *summands);
     if (!weights) return SHOAL_NO_MEMORY;
@@ -145,8 +145,9 @@ static shoal_status cut_again(const plan_draft *d, const plan_layout *partial, u
         double total = 0;
         for (uint32_t s = 0; s < summands; s++) total += weights[p * summands + s];
         int64_t *inner = cuts + (size_t)p * summands;
-        SHOAL_TRY(
-            plan_cuts(size, 1, total > 0 ? weights + (size_t)p * summands : NULL, summands, inner));
+        int64_t whole = begin % granule || size % granule ? 1 : granule; /* cut elsewhere before */
+        SHOAL_TRY(plan_cuts(size, whole, total > 0 ? weights + (size_t)p * summands : NULL,
+                            summands, inner));
         for (uint32_t s = 0; s <= summands; s++) inner[s] += begin;
     }
     return SHOAL_OK;
@@ -171,14 +172,15 @@ static shoal_status join_whole(base_arena *arena, const plan_layout *partial, pl
     return SHOAL_OK;
 }
 
-shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layout *partial,
-                              plan_layout *out) {
+shoal_status plan_join_layout(plan_draft *d, base_arena *arena, uint32_t value,
+                              const plan_layout *partial, plan_layout *out) {
     uint32_t rank = partial->rank, summands = partial->parts[rank], axis = 0;
-    int64_t dims[SHOAL_MAX_RANK] = {0};
+    int64_t dims[SHOAL_MAX_RANK] = {0}, units[SHOAL_MAX_RANK] = {0};
     for (uint32_t a = 0; a < rank; a++) {
         dims[a] = partial->cuts[a][partial->parts[a]];
+        units[a] = plan_units(d, value, a);
         /* The first axis whose parts come out even enough, as its parts lie in one piece. */
-        if (dims[a] > dims[axis] && dims[axis] < (int64_t)EVEN * summands) axis = a;
+        if (units[a] > units[axis] && units[axis] < (int64_t)EVEN * summands) axis = a;
     }
     if (!computes(d, partial)) { /* a client cannot add: the first that may compute does */
         uint32_t i = 0;
@@ -188,14 +190,14 @@ shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layou
                                             "be joined");
         return plan_layout_whole(arena, rank, dims, &d->pool->slots[i].slot, 1, out);
     }
-    if (rank == 0 || dims[axis] < 2 || partial->parts[axis] * summands > PLAN_MAX_PARTS)
+    if (rank == 0 || units[axis] < 2 || partial->parts[axis] * summands > PLAN_MAX_PARTS)
         return join_whole(arena, partial, out);
     SHOAL_TRY(plan_layout_copy(arena, partial, out));
     out->parts[axis] *= summands;
     out->parts[rank] = 1;
     int64_t *cuts = base_arena_array(arena, int64_t, (size_t)out->parts[axis] + 1);
     if (!cuts) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(cut_again(d, partial, axis, arena, cuts));
+    SHOAL_TRY(cut_again(d, partial, axis, plan_granule(d, value, axis), arena, cuts));
     out->cuts[axis] = cuts;
     uint32_t *coords = (uint32_t *)out->coords;
     for (uint32_t i = 0; i < out->n_slots; i++) {
@@ -216,7 +218,8 @@ shoal_status plan_natural_layout(plan_draft *d, uint32_t value, plan_layout *out
     }
     if (held->forms) {
         const plan_layout *layout = &held->forms->form->layout;
-        if (is_partial(layout)) return plan_join_layout(d, &d->scratch, layout, out);
+        if (is_partial(layout))
+            return plan_join_layout(d, &d->scratch, held->forms->form->value, layout, out);
         *out = *layout;
     } else if (held->has_hint) {
         *out = held->hint;
@@ -233,7 +236,7 @@ typedef struct route {
     plan_form *from;
     plan_layout via;      /* JOIN: joined in this layout first */
     plan_layout division; /* COMPUTE */
-    graph_axes axes;
+    const graph_axes *axes;
     double seconds;
     int64_t bytes;
 } route;
@@ -256,7 +259,7 @@ static shoal_status offer_form(plan_draft *d, uint32_t value, const plan_layout 
     double seconds;
     int64_t bytes;
     r.kind = JOIN;
-    SHOAL_TRY(plan_join_layout(d, &d->scratch, &form->layout, &r.via));
+    SHOAL_TRY(plan_join_layout(d, &d->scratch, value, &form->layout, &r.via));
     SHOAL_TRY(plan_move_cost(d, value, &form->layout, &r.via, &r.seconds, &r.bytes));
     SHOAL_TRY(plan_move_cost(d, value, &r.via, to, &seconds, &bytes));
     r.seconds += seconds;
@@ -272,20 +275,20 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
     const shoal_node *node = &d->g->nodes[v->node];
     route r = {.kind = COMPUTE};
     bool valid;
-    SHOAL_TRY(plan_node_axes(d, v->node, &d->scratch, &r.axes));
-    SHOAL_TRY(plan_lift(d, &d->scratch, v->node, &r.axes, to, r.axes.outputs[v->index], &r.division,
+    SHOAL_TRY(plan_node_axes(d, v->node, &r.axes));
+    SHOAL_TRY(plan_lift(d, &d->scratch, v->node, r.axes, to, r.axes->outputs[v->index], &r.division,
                         &valid));
     if (!valid || r.division.n_slots != to->n_slots) return SHOAL_OK;
     plan_work work;
     double seconds;
     int64_t bytes;
     SHOAL_TRY(plan_node_work(d, v->node, &work));
-    r.seconds = plan_compute_seconds(d, &r.axes, &r.division, &work, NULL);
+    r.seconds = plan_compute_seconds(d, r.axes, &r.division, &work, NULL);
     for (uint32_t o = 0; o < node->n_inputs; o++) {
         plan_layout need;
         const shoal_type *type = &d->g->values[node->inputs[o]].type;
         SHOAL_TRY(
-            plan_project(&d->scratch, &r.axes, &r.division, type, r.axes.inputs[o], false, &need));
+            plan_project(&d->scratch, r.axes, &r.division, type, r.axes->inputs[o], false, &need));
         SHOAL_TRY(plan_need_cost(d, node->inputs[o], &need, &seconds, &bytes));
         r.seconds += seconds;
         r.bytes += bytes;
@@ -344,8 +347,7 @@ shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
     const shoal_node *node = &d->g->nodes[n];
     plan_step made = {.node = n}, *step;
     plan_layout layout;
-    /* The axes come again into the lasting arena: those at hand may lie in the scratch one. */
-    SHOAL_TRY(plan_node_axes(d, n, &d->arena, &made.axes));
+    made.axes = axes;
     SHOAL_TRY(plan_layout_copy(&d->arena, division, &made.division));
     SHOAL_TRY(plan_node_work(d, n, &made.work));
     made.inputs = base_arena_array(&d->arena, plan_form *, node->n_inputs);
@@ -353,14 +355,14 @@ shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
     if (!made.inputs || !made.outputs) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const shoal_type *type = &d->g->values[node->inputs[i]].type;
-        SHOAL_TRY(plan_project(&d->arena, &made.axes, &made.division, type, made.axes.inputs[i],
+        SHOAL_TRY(plan_project(&d->arena, made.axes, &made.division, type, made.axes->inputs[i],
                                false, &layout));
         SHOAL_TRY(plan_need(d, node->inputs[i], &layout, &made.inputs[i]));
     }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         uint32_t value = node->first_output + i;
-        SHOAL_TRY(plan_project(&d->arena, &made.axes, &made.division, &d->g->values[value].type,
-                               made.axes.outputs[i], true, &layout));
+        SHOAL_TRY(plan_project(&d->arena, made.axes, &made.division, &d->g->values[value].type,
+                               made.axes->outputs[i], true, &layout));
         SHOAL_TRY(plan_add_form(d, value, &layout, &made.outputs[i]));
     }
     SHOAL_TRY(add_step(d, &step));
@@ -370,11 +372,11 @@ shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
 
 /* Computes a deferred value that cannot be computed where it is needed. */
 static shoal_status materialise(plan_draft *d, uint32_t n) {
-    graph_axes axes;
+    const graph_axes *axes;
     plan_layout division;
-    SHOAL_TRY(plan_node_axes(d, n, &d->arena, &axes));
-    SHOAL_TRY(plan_divide(d, n, &axes, &division));
-    return plan_add_compute(d, n, &axes, &division);
+    SHOAL_TRY(plan_node_axes(d, n, &axes));
+    SHOAL_TRY(plan_divide(d, n, axes, &division));
+    return plan_add_compute(d, n, axes, &division);
 }
 
 shoal_status plan_need(plan_draft *d, uint32_t value, const plan_layout *to, plan_form **out) {
@@ -390,7 +392,7 @@ shoal_status plan_need(plan_draft *d, uint32_t value, const plan_layout *to, pla
         return add_exchange(d, *out, to, out);
     case COMPUTE: {
         const shoal_value *v = &d->g->values[value];
-        SHOAL_TRY(plan_add_compute(d, v->node, &r.axes, &r.division));
+        SHOAL_TRY(plan_add_compute(d, v->node, r.axes, &r.division));
         *out = d->steps.data[d->steps.count - 1]->outputs[v->index];
         if (plan_layout_equal(&(*out)->layout, to)) return SHOAL_OK;
         return add_exchange(d, *out, to, out); /* finer than its loops may be cut */
@@ -434,7 +436,7 @@ static shoal_status finish_compute(plan_draft *d, plan_step *step) {
         for (uint32_t o = 0; o < node->n_outputs && needed[i]; o++)
             step->outputs[o]->needed[i] = true;
     }
-    step->seconds = plan_compute_seconds(d, &step->axes, &step->division, &step->work, needed);
+    step->seconds = plan_compute_seconds(d, step->axes, &step->division, &step->work, needed);
     return SHOAL_OK;
 }
 

@@ -1,5 +1,5 @@
 /* A draft of a plan: what lowering decides before it writes any program. Only lower.c, divide.c,
- * draft.c, order.c, emit.c and explain.c include this.
+ * draft.c, granule.c, order.c, emit.c and explain.c include this.
  *
  * A value exists in one or more forms, each a layout. Steps make forms: a step computes one node,
  * divided over slots, or exchanges one form into another. The steps stand in the order in which
@@ -42,6 +42,7 @@ typedef struct plan_held {
     uint32_t source;
     bool has_hint;
     plan_layout hint; /* of a deferred value: the layout that follows from its operands */
+    int64_t units[SHOAL_MAX_RANK]; /* granule.c; 0: as many as elements */
 } plan_held;
 
 /* What there is to do: floating-point operations, and bytes read and written. */
@@ -52,7 +53,7 @@ typedef struct plan_work {
 typedef struct plan_step {
     uint32_t node;        /* SHOAL_NO_NODE: an exchange */
     plan_layout division; /* of a computation: over the loops of `axes` */
-    graph_axes axes;
+    const graph_axes *axes;
     plan_form **inputs, **outputs;
     plan_work work;       /* of the whole node */
     plan_form *from, *to; /* of an exchange */
@@ -73,6 +74,7 @@ typedef struct plan_draft {
     base_arena arena, scratch;
     bool *eligible; /* per pool slot: may compute in this draft */
     plan_held *values;
+    graph_axes **axes; /* per node, once it has been asked for */
     BASE_VEC(plan_step *) steps;
     plan_form **outputs; /* per output of g */
     double seconds;
@@ -105,9 +107,9 @@ shoal_status plan_need(plan_draft *d, uint32_t value, const plan_layout *to,
 /* Adds the step that computes a node, and those that bring its operands. */
 shoal_status plan_add_compute(plan_draft *d, uint32_t node, const graph_axes *axes,
                               const plan_layout *division) SHOAL_CHECK_RESULT;
-/* Where partial results are joined: each summand's owner takes one part of its box. */
-shoal_status plan_join_layout(plan_draft *d, base_arena *arena, const plan_layout *partial,
-                              plan_layout *out) SHOAL_CHECK_RESULT;
+/* Where partial results of a value are joined: each summand's owner takes one part of its box. */
+shoal_status plan_join_layout(plan_draft *d, base_arena *arena, uint32_t value,
+                              const plan_layout *partial, plan_layout *out) SHOAL_CHECK_RESULT;
 /* Marks what the outputs depend on, and adds up what that costs. */
 shoal_status plan_draft_finish(plan_draft *d) SHOAL_CHECK_RESULT;
 /* What was measured of the way from one peer to another; NULL: nothing. */
@@ -118,10 +120,26 @@ const plan_link *plan_link_between(const plan_draft *d, uint32_t from, uint32_t 
 void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
                      size_t element_bytes, double *seconds, double *delay, uint64_t *bytes);
 
+/* ---- granule.c: where axes may be cut ---- */
+
+/* Equal pieces between which an axis may be cut, and elements of each. */
+int64_t plan_units(const plan_draft *d, uint32_t value, uint32_t axis);
+int64_t plan_granule(const plan_draft *d, uint32_t value, uint32_t axis);
+/* That of a loop: the rule's own, and those of all axes along it. */
+int64_t plan_loop_granule(const plan_draft *d, uint32_t node, const graph_axes *axes,
+                          uint32_t loop);
+/* What a node's results are cut by, and its own rule, count for what it reads. */
+void plan_granules_back(plan_draft *d, uint32_t node, const graph_axes *axes);
+/* A node that is made where it is needed: what its operands are cut by counts for its results. */
+void plan_granules_on(plan_draft *d, uint32_t node, const graph_axes *axes);
+/* Moves the cut points of a layout of a value to the nearest multiples of its granules. */
+shoal_status plan_round_cuts(plan_draft *d, uint32_t value, plan_layout *layout) SHOAL_CHECK_RESULT;
+
 /* ---- divide.c: the division of a node's loops ---- */
 
-shoal_status plan_node_axes(plan_draft *d, uint32_t node, base_arena *arena,
-                            graph_axes *out) SHOAL_CHECK_RESULT;
+/* The axis rule of a node; it lives as long as the draft. */
+shoal_status plan_node_axes(plan_draft *d, uint32_t node,
+                            const graph_axes **out) SHOAL_CHECK_RESULT;
 shoal_status plan_node_work(plan_draft *d, uint32_t node, plan_work *out) SHOAL_CHECK_RESULT;
 /* Seconds that a slot takes for a share of some work: what takes longer, computing or memory. */
 double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share);

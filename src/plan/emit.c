@@ -75,12 +75,12 @@ static shoal_status local_attrs(emitter *e, const plan_step *step, uint32_t i,
     if (!types) return SHOAL_NO_MEMORY;
     int64_t start[GRAPH_MAX_LOOPS], size[GRAPH_MAX_LOOPS];
     const uint32_t *at = step->division.coords + (size_t)i * (step->division.rank + 1);
-    for (uint32_t l = 0; l < step->axes.n_loops; l++) {
+    for (uint32_t l = 0; l < step->axes->n_loops; l++) {
         start[l] = step->division.cuts[l][at[l]];
         size[l] = step->division.cuts[l][at[l] + 1] - start[l];
     }
     graph_call call = graph_node_call(g, node, types);
-    return graph_localise(&call, &step->axes, start, size, &e->scratch, attrs, n_attrs);
+    return graph_localise(&call, step->axes, start, size, &e->scratch, attrs, n_attrs);
 }
 
 static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {

@@ -223,6 +223,15 @@ static uint32_t build_rope(graph *g) {
     return add(g, GRAPH_ROPE, in, 2, attrs, 2);
 }
 
+static uint32_t build_dequantize(graph *g) {
+    const shoal_block_format *format = shoal_block_format_at((uint32_t)rand() % 3);
+    int64_t dims[] = {extent(), extent() * format->bytes};
+    uint32_t x = input(g, SHOAL_U8, 2, dims);
+    shoal_attr attrs[] = {graph_string(SHOAL_ATTR_FORMAT, format->name),
+                          graph_int(SHOAL_ATTR_DTYPE, rand() % 2 ? SHOAL_F32 : SHOAL_F16)};
+    return add(g, GRAPH_DEQUANTIZE, &x, 1, attrs, 2);
+}
+
 /* x placed by rows over the first slot and as many more as there are, then used twice. */
 static uint32_t build_place(graph *g) {
     int64_t n = 2 + extent(), m = extent();
@@ -253,6 +262,7 @@ static const layouts_case cases[] = {
     {GRAPH_CROSS_ENTROPY, build_cross_entropy},
     {GRAPH_ATTENTION, build_attention},
     {GRAPH_ROPE, build_rope},
+    {GRAPH_DEQUANTIZE, build_dequantize},
     {GRAPH_SOFTMAX_GRADIENT, build_softmax_gradient},
     {GRAPH_RMS_NORM_GRADIENT, build_rms_norm_gradient},
     {GRAPH_LAYER_NORM_GRADIENT, build_layer_norm_gradient},

@@ -59,8 +59,9 @@ static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_p
     base_map_init(&d->asked);
     d->eligible = base_arena_array(&d->arena, bool, pool->n_slots);
     d->values = base_arena_array(&d->arena, plan_held, g->n_values);
+    d->axes = base_arena_array(&d->arena, graph_axes *, g->n_nodes);
     d->outputs = base_arena_array(&d->arena, plan_form *, g->n_outputs);
-    if (!d->eligible || !d->values || !d->outputs) return SHOAL_NO_MEMORY;
+    if (!d->eligible || !d->values || !d->axes || !d->outputs) return SHOAL_NO_MEMORY;
     bool weighed = false;
     for (uint32_t i = 0; i < pool->n_slots; i++)
         weighed |= pool->slots[i].compute && pool->slots[i].weight > 0;
@@ -91,7 +92,11 @@ static shoal_status place_layout(plan_draft *d, uint32_t n, plan_layout *out) {
                                                 cuts->count, slots->u.ints, slots->count, out);
     if (status == SHOAL_OK) status = check_layout(d, out, type);
     const shoal_attr *suggested = shoal_node_attr(node, SHOAL_ATTR_SUGGESTED);
+    const shoal_attr *shares = shoal_node_attr(node, SHOAL_ATTR_SHARES);
     out->given = !suggested || !suggested->u.i;
+    /* Cut points that nobody named may move. */
+    if (status == SHOAL_OK && (!out->given || (shares && shares->u.i)))
+        status = plan_round_cuts(d, node->first_output, out);
     return status;
 }
 
@@ -100,7 +105,8 @@ static shoal_status blame(const shoal_node *node, uint32_t n, shoal_status statu
                             node->location ? " at " : "", node->location ? node->location : "");
 }
 
-/* Finds which values are needed at all, and which will be asked for in a certain layout. */
+/* From the last node to the first: finds which values are needed at all, where they may be cut, and
+ * which will be asked for in a certain layout. */
 static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, bool *used) {
     const shoal_graph *g = d->g;
     for (uint32_t i = 0; i < g->n_outputs; i++) {
@@ -117,10 +123,15 @@ static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, 
         bool live = false;
         for (uint32_t o = 0; o < node->n_outputs; o++) live |= used[node->first_output + o];
         for (uint32_t i = 0; i < node->n_inputs && live; i++) used[node->inputs[i]] = true;
-        if (node->op != GRAPH_PLACE || !live) continue;
+        if (!live || node->op == GRAPH_EXCHANGE) continue;
+        const graph_axes *axes;
+        shoal_status status = plan_node_axes(d, n, &axes);
+        if (status != SHOAL_OK) return blame(node, n, status);
+        plan_granules_back(d, n, axes);
+        if (node->op != GRAPH_PLACE) continue;
         plan_layout *want = base_arena_array(&d->arena, plan_layout, 1);
         if (!want) return SHOAL_NO_MEMORY;
-        shoal_status status = place_layout(d, n, want);
+        status = place_layout(d, n, want);
         if (status != SHOAL_OK) return blame(node, n, status);
         d->values[node->first_output].want = want;
         d->values[node->inputs[0]].want = want;
@@ -178,28 +189,28 @@ static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
 
 static shoal_status visit(plan_draft *d, uint32_t n) {
     const shoal_node *node = &d->g->nodes[n];
-    graph_axes axes;
+    const graph_axes *axes;
     plan_layout division;
     if (node->op == GRAPH_PLACE) return visit_place(d, node);
     if (node->op == GRAPH_EXCHANGE)
         return base_fail(SHOAL_INVALID, "a graph for the pool holds no exchange; they are made by "
                                         "lowering");
-    SHOAL_TRY(plan_node_axes(d, n, &d->arena, &axes));
+    SHOAL_TRY(plan_node_axes(d, n, &axes));
     plan_held *held = &d->values[node->first_output];
-    if (node->n_outputs && is_deferred(d, node, &axes)) {
+    if (node->n_outputs && is_deferred(d, node, axes)) {
         bool valid;
         held->deferred = true;
-        SHOAL_TRY(plan_follow(d, &d->scratch, n, &axes, &division, &valid));
+        plan_granules_on(d, n, axes);
+        SHOAL_TRY(plan_follow(d, &d->scratch, n, axes, &division, &valid));
         if (!valid) return SHOAL_OK;
         plan_layout hint;
-        SHOAL_TRY(plan_project(&d->scratch, &axes, &division,
-                               &d->g->values[node->first_output].type, axes.outputs[0], false,
-                               &hint));
+        SHOAL_TRY(plan_project(&d->scratch, axes, &division, &d->g->values[node->first_output].type,
+                               axes->outputs[0], false, &hint));
         held->has_hint = true;
         return plan_layout_copy(&d->arena, &hint, &held->hint);
     }
-    SHOAL_TRY(plan_divide(d, n, &axes, &division));
-    return plan_add_compute(d, n, &axes, &division);
+    SHOAL_TRY(plan_divide(d, n, axes, &division));
+    return plan_add_compute(d, n, axes, &division);
 }
 
 /* The form in which an output leaves: as wanted, else as it comes, but never in summands. */
@@ -209,12 +220,12 @@ static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout
     const plan_layout *placed = d->values[value].placed;
     if (wanted) return plan_need(d, value, wanted, out);
     if (!held->forms && !placed) { /* deferred, and needed by nothing yet */
-        graph_axes axes;
+        const graph_axes *axes;
         plan_layout division;
         uint32_t n = d->g->values[value].node;
-        SHOAL_TRY(plan_node_axes(d, n, &d->arena, &axes));
-        SHOAL_TRY(plan_divide(d, n, &axes, &division));
-        SHOAL_TRY(plan_add_compute(d, n, &axes, &division));
+        SHOAL_TRY(plan_node_axes(d, n, &axes));
+        SHOAL_TRY(plan_divide(d, n, axes, &division));
+        SHOAL_TRY(plan_add_compute(d, n, axes, &division));
     }
     for (const plan_forms *f = held->forms; f && placed && !placed->given; f = f->next)
         if (f->form->layout.parts[f->form->layout.rank] == 1) {

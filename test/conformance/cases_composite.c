@@ -123,6 +123,20 @@ static void rope_cases(uint8_t d) {
     }
 }
 
+/* All bytes, so that scales are zeros, negative, subnormal, infinite and NaN. */
+static void dequantize_cases(void) {
+    static const uint8_t to[] = {SHOAL_F32, SHOAL_F16, SHOAL_BF16};
+    const shoal_block_format *format;
+    for (uint32_t f = 0; (format = shoal_block_format_at(f)); f++)
+        for (int i = 0; i < 3; i++)
+            for (int64_t rows = 0; rows < 8; rows = 2 * rows + 1) {
+                shoal_type x = TYPE(SHOAL_U8, 2, rows, (1 + rows % 3) * format->bytes);
+                shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DTYPE, to[i]),
+                                      graph_string(SHOAL_ATTR_FORMAT, format->name)};
+                build_node(GRAPH_DEQUANTIZE, &x, 1, attrs, 2, CLOSE_EXACT, 0, FILL_SPECIAL);
+            }
+}
+
 void cases_composite(void) {
     static const uint8_t floats[] = {SHOAL_F16, SHOAL_BF16, SHOAL_F32, SHOAL_F64};
     for (int i = 0; i < 4; i++) {
@@ -155,4 +169,5 @@ void cases_composite(void) {
         rope_cases(d);
     }
     long_attention_cases();
+    dequantize_cases();
 }

@@ -12,6 +12,11 @@ try:
 except ImportError:
     print("SKIP: NumPy is not installed; install numpy to compare the reference with it")
     sys.exit(77)
+try:
+    import gguf  # noqa: F401 (the composites' truth on blocks)
+except ImportError:
+    print("SKIP: the package gguf is not installed; pip install gguf to compare quantised blocks with it")
+    sys.exit(77)
 
 import golden_composite  # noqa: E402 (these need NumPy, too)
 import golden_index as index  # noqa: E402

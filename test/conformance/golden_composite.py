@@ -1,6 +1,7 @@
 """Composites in NumPy, from their formulas; operands are float64."""
 import math
 
+import gguf
 import numpy as np
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -208,8 +209,17 @@ def adam(_, p, gradient, mean, square, numbers, *largest):
     return [p, mean, square, *largest]
 
 
+def dequantize(attrs, x):
+    """By ggml's own package."""
+    kind = getattr(gguf.GGMLQuantizationType, attrs["format"].upper())
+    if x.size == 0:
+        values, size = gguf.GGML_QUANT_SIZES[kind]
+        return np.zeros((*x.shape[:-1], x.shape[-1] // size * values), np.float32)
+    return gguf.quants.dequantize(np.ascontiguousarray(x), kind)
+
+
 COMPOSITES = {f.__name__: f for f in (
     silu, gelu, softmax, log_softmax, rms_norm, layer_norm, cross_entropy, attention, rope,
     silu_gradient, gelu_gradient, softmax_gradient, cross_entropy_gradient, rms_norm_gradient,
     rms_norm_scale_gradient, layer_norm_gradient, layer_norm_scale_gradient,
-    attention_gradient, adam)}
+    attention_gradient, adam, dequantize)}

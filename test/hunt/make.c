@@ -433,6 +433,7 @@ static const struct maker_row {
     ROW(GELU_GRADIENT, composite, 1),
     ROW(ATTENTION_GRADIENT, composite, 1),
     ROW(ADAM, composite, 1),
+    ROW(DEQUANTIZE, composite, 2),
 #undef ROW
 };
 

@@ -1,6 +1,8 @@
 /* Nodes of windows, and composites. */
 #include "make.h"
 
+#include "base/block.h"
+
 #include <string.h>
 
 /* ---- windows ---- */
@@ -137,7 +139,7 @@ static bool along(maker *m, uint16_t op, const char *roles, bool norm) {
     return make_node(m, op, in, n, attrs, n_attrs, NULL, 0, &out);
 }
 
-/* ---- attention, rope, adam ---- */
+/* ---- attention, rope, adam, dequantize ---- */
 
 /* A mask of the last axes of the scores, some of one element. */
 static shoal_type mask_type(maker *m, const shoal_type *q, int64_t keys) {
@@ -233,6 +235,29 @@ static bool activate(maker *m, uint16_t op) {
     return make_node(m, op, in, n, &kind, gelu, NULL, 0, &out);
 }
 
+/* Blocks of any bytes; also rows that a reshape has cut into blocks. */
+static bool unpack(maker *m, uint16_t op) {
+    static const uint8_t to[] = {SHOAL_F32, SHOAL_F32, SHOAL_F16, SHOAL_BF16};
+    const shoal_block_format *format = shoal_block_format_at(MAKE_BELOW(BASE_BLOCK_COUNT));
+    if (m->shape->style == HUNT_SMOOTH) return false; /* it has no float64 */
+    shoal_type type = make_shape(m, SHOAL_U8, 1, 3);
+    uint32_t in, out, last = type.rank - 1u;
+    int64_t blocks = MAKE_CHANCE(5) ? 0 : 1 + MAKE_BELOW(format->values > 32 ? 2 : 5);
+    type.dims[last] = blocks * format->bytes;
+    while (last && base_type_count(&type) > m->elements) type.dims[--last] = 1;
+    in = MAKE_CHANCE(30) ? make_view(m, type) : make_like(m, type);
+    if (MAKE_CHANCE(20) && type.rank < 3) {
+        shoal_type split = type;
+        split.dims[split.rank - 1u] = blocks;
+        split.dims[split.rank++] = format->bytes;
+        shoal_attr shape = MAKE_INTS(SHAPE, split.dims, split.rank);
+        if (!make_node(m, GRAPH_RESHAPE, &in, 1, &shape, 1, NULL, 0, &in)) return false;
+    }
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DTYPE, to[MAKE_BELOW(sizeof to)]),
+                          graph_string(SHOAL_ATTR_FORMAT, format->name)};
+    return make_node(m, op, &in, 1, attrs, 2, NULL, 0, &out);
+}
+
 bool make_composite(maker *m, uint16_t op) {
     switch (op) {
     case GRAPH_SOFTMAX:
@@ -250,6 +275,7 @@ bool make_composite(maker *m, uint16_t op) {
     case GRAPH_ATTENTION_GRADIENT: return attend(m, op);
     case GRAPH_ROPE: return turn_pairs(m, op);
     case GRAPH_ADAM: return optimize(m, op);
+    case GRAPH_DEQUANTIZE: return unpack(m, op);
     default: return activate(m, op);
     }
 }

@@ -445,6 +445,11 @@ def rope(n):
     return [] if n.torch else [f"{n.x[0]}.rope({', '.join(n.x[1:] + rest)})"] + applied(n)
 
 
+def dequantize(n):
+    said = f"t.dequantize({n.x[0]}, {n.attrs['format']!r}, {n.dtype!r})"
+    return [] if n.torch else [said] + applied(n)
+
+
 def pad(n):
     low, high, inner = (n.attrs[k] for k in
                         ("edge_padding_low", "edge_padding_high", "interior_padding"))
@@ -548,7 +553,7 @@ RULES |= {
     "reshape": reshape, "transpose": transpose, "slice": slices, "concatenate": concatenate,
     "reduce": reduce, "dot_general": product, "softmax": along, "log_softmax": along, "silu": activation,
     "gelu": activation, "rms_norm": norm, "layer_norm": norm, "cross_entropy": cross_entropy,
-    "attention": attention, "rope": rope, "pad": pad, "reverse": reverse, "dynamic_slice": dynamic,
+    "attention": attention, "rope": rope, "dequantize": dequantize, "pad": pad, "reverse": reverse, "dynamic_slice": dynamic,
     "dynamic_update_slice": dynamic, "sort": sort, "top_k": top_k, "argmax": argument, "argmin": argument,
     "cumulate": cumulate, "convolution": convolution,
     "bitcast_convert": lambda n: [] if n.torch or "bool" in (n.dtype, n.kinds[0][0])

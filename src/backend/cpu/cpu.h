@@ -9,6 +9,7 @@
 #define CPU_CPU_H
 
 #include "backend/ref/ref.h"
+#include "base/block.h"
 #include "base/pool.h"
 #include "graph/graph.h"
 
@@ -326,6 +327,14 @@ typedef struct cpu_row {
     size_t label_bytes;
 } cpu_row;
 
+/* Numbers of quantised blocks, float32 or narrowed. */
+typedef struct cpu_unpack {
+    base_block_decode decode;
+    cpu_map_kernel narrow; /* NULL: no conversion */
+    size_t size;           /* of a number */
+    int64_t values, bytes, blocks;
+} cpu_unpack;
+
 typedef struct cpu_program cpu_program;
 typedef struct cpu_step cpu_step;
 
@@ -346,6 +355,7 @@ struct cpu_step {
     union {
         cpu_region region;
         cpu_row row;
+        cpu_unpack unpack;
         cpu_reduce reduce;
         cpu_dot dot;
         cpu_convolution convolution;
@@ -436,6 +446,11 @@ const char *cpu_region_tile(const cpu_run *run, const cpu_region *region, int64_
 
 bool cpu_row_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
+
+/* ---- unpack.c ---- */
+
+bool cpu_unpack_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
+shoal_status cpu_unpack_run(const cpu_run *run, const cpu_step *step) SHOAL_CHECK_RESULT;
 
 /* Whether attention, or its gradient, runs here: of f32. Its operands q, k, v, and the gradient and
  * result, may be any views: operand number `input`. */

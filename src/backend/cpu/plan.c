@@ -175,7 +175,8 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     else if (cpu_reduce_fits(kernels, p->g, node))
         cpu_reduce_prepare(kernels, p, node, NULL, step);
     else if (!cpu_index_prepare(kernels, p, step, &status) &&
-             !cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step))
+             !cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step) &&
+             !cpu_unpack_prepare(kernels, p, step))
         step->run = run_reference;
     return status;
 }
@@ -434,7 +435,8 @@ bool cpu_supports(const cpu_kernels *kernels, const shoal_graph *g, const shoal_
     const cpu_program program = {.g = g};
     cpu_step step = {.node = node};
     return cpu_map_kernel_of(kernels, g, node) || cpu_attention_fits(kernels, g, node) ||
-           cpu_row_prepare(kernels, &program, &step);
+           cpu_row_prepare(kernels, &program, &step) ||
+           cpu_unpack_prepare(kernels, &program, &step);
 }
 
 static shoal_status build(shoal_device *device, const shoal_graph *g,
