@@ -114,8 +114,9 @@ void fuse_mark_needs(const shoal_graph *g, const fuse_choice *choices, const fus
             continue;
         }
         bool fused = choices[n].role == FUSE_MAP || choices[n].role == FUSE_REDUCE;
+        bool alias = node->op == GRAPH_RESHAPE || node->op == GRAPH_PLACE;
         for (uint32_t k = 0; k < node->n_inputs; k++)
-            if (!(choices[n].views >> (k < 31 ? k : 31) & 1))
+            if (alias || !(choices[n].views >> (k < 31 ? k : 31) & 1))
                 needs[node->inputs[k]] |= FUSE_NEEDS_DENSE;
             else if (fused && !limits->any_stride)
                 needs[node->inputs[k]] |= FUSE_NEEDS_NEAR;
