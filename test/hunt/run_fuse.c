@@ -1,27 +1,40 @@
 /* Programs as kernels: formed by src/backend/fuse under limits that follow from the seed, and
- * interpreted in the plainest loops there are. Each number of a kernel is an array over all
- * iterations; operations are the reference's, reductions are made in float64. */
-#include "hunt.h"
+ * interpreted in the plainest loops there are, or rendered and compiled (run_render.c). When
+ * interpreted, each number of a kernel is an array over all iterations; operations are the
+ * reference's, reductions are made in float64. */
+#include "run_render.h"
 
-#include "backend/fuse/fuse.h"
 #include "backend/ref/ref.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+enum { FORMS = 3 }; /* of each program */
+
 typedef struct runner {
+    bool renders;
     const shoal_graph *g;
-    fuse_plan plan;
-    void **memory; /* per value: of its root */
-    char why[512];
+    fuse_plan plans[FORMS], plan;
+    fuse_limits limits[FORMS];
+    void **memory;         /* per value: of its root */
+    hunt_rendered *library; /* NULL: kernels are interpreted */
+    char why[2048];
 } runner;
 
 void *hunt_fuse_new(void) { return hunt_alloc(sizeof(runner)); }
+
+void *hunt_render_new(void) {
+    runner *r = hunt_alloc(sizeof *r);
+    hunt_need_compiler();
+    r->renders = true;
+    return r;
+}
+
 void hunt_fuse_free(void *context) { free(context); }
 
 /* ---- what is asked for ---- */
 
-static void choose(uint64_t seed, const shoal_graph *g, fuse_limits *limits,
+static void choose(uint64_t seed, const shoal_graph *g, bool renders, fuse_limits *limits,
                    fuse_choice *choices) {
     static const uint32_t sizes[] = {1, 2, 5, 64, 64, 64};
     hunt_random random = {seed};
@@ -32,7 +45,9 @@ static void choose(uint64_t seed, const shoal_graph *g, fuse_limits *limits,
     uint32_t own = hunt_chance(&random, 50) ? 0 : 10, heads = hunt_below(&random, 2) * 100;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         fuse_choice *c = &choices[n];
-        *c = (fuse_choice){.role = (uint8_t)fuse_may_take(g, &g->nodes[n])};
+        fuse_role role = renders ? fuse_renders(&fuse_dialect_c, g, &g->nodes[n])
+                                 : fuse_may_take(g, &g->nodes[n]);
+        *c = (fuse_choice){.role = (uint8_t)role};
         if (hunt_chance(&random, own) && ref_supports(&g->nodes[n])) c->role = FUSE_OWN;
         if (c->role == FUSE_OWN && g->nodes[n].n_outputs == 1 && hunt_chance(&random, heads))
             c->role = FUSE_HEAD;
@@ -278,7 +293,10 @@ static const char *run_steps(runner *r, const hunt_program *program, hunt_result
         const fuse_step *step = &r->plan.steps[s];
         const shoal_node *node = step->node == SHOAL_NO_NODE ? NULL : &g->nodes[step->node];
         if (node && run_node(r, node)) return shoal_error_message();
-        if (step->kernel) run_kernel(r, step->kernel);
+        if (step->kernel && r->library)
+            hunt_call(r->library, &r->plan, step, r->memory);
+        else if (step->kernel)
+            run_kernel(r, step->kernel);
         /* What a kernel took over and does not store is nowhere. */
         if (node && step->kernel && !is_stored(step->kernel, node->first_output))
             memset(r->memory[node->first_output], 0xff,
@@ -292,8 +310,42 @@ static const char *run_steps(runner *r, const hunt_program *program, hunt_result
     return NULL;
 }
 
+/* Composites that kernels take stay as they are, now and then. */
 static bool keeps(void *context, const shoal_graph *g, const shoal_node *node) {
     return context && fuse_may_take(g, node) != FUSE_OWN;
+}
+
+static shoal_status form_all(runner *r, uint64_t seed, base_arena *arena) {
+    fuse_choice *choices = hunt_alloc((r->g->n_nodes + (size_t)1) * sizeof *choices);
+    shoal_status status = SHOAL_OK;
+    for (uint32_t f = 0; f < FORMS && !status; f++) {
+        choose(seed * FORMS + f, r->g, r->renders, &r->limits[f], choices);
+        status = fuse_plan_make(r->g, choices, &r->limits[f], arena, &r->plans[f]);
+    }
+    free(choices);
+    return status;
+}
+
+static const char *run_all(runner *r, const hunt_program *program, hunt_truth *truth) {
+    hunt_results results = hunt_results_new(r->g);
+    const char *why = NULL;
+    if (r->renders) why = hunt_compile(r->plans, FORMS, &r->library);
+    for (uint32_t f = 0; f < FORMS && !why; f++) {
+        const fuse_limits *limits = &r->limits[f];
+        r->plan = r->plans[f];
+        why = run_steps(r, program, &results);
+        for (uint32_t v = 0; v < r->g->n_values; v++) free(r->memory[v]);
+        if (!why) why = hunt_compare(truth, &results);
+        if (!why) continue;
+        snprintf(r->why, sizeof r->why,
+                 "form %u, %u operations, %u loads, %u passes, %s strides: %s", f,
+                 limits->operations, limits->loads, limits->passes,
+                 limits->any_stride ? "any" : "near", why);
+        why = r->why;
+    }
+    hunt_rendered_free(&r->library);
+    hunt_results_fini(&results);
+    return why;
 }
 
 const char *hunt_fuse_run(void *context, const hunt_program *program) {
@@ -301,33 +353,17 @@ const char *hunt_fuse_run(void *context, const hunt_program *program) {
     graph *own;
     base_arena arena;
     hunt_truth truth;
-    fuse_limits limits;
+    void *kept = program->seed % 2 && !r->renders ? r : NULL;
     hunt_must(hunt_truth_init(&truth, program));
     hunt_must(graph_new(0, &own));
-    hunt_must(
-        graph_decompose(graph_data(program->graph), keeps, program->seed % 2 ? own : NULL, own));
-    r->g = graph_data(own);
-    fuse_choice *choices = hunt_alloc((r->g->n_nodes + (size_t)1) * sizeof *choices);
-    r->memory = hunt_alloc((r->g->n_values + (size_t)1) * sizeof *r->memory);
-    hunt_results results = hunt_results_new(r->g);
-    const char *why = NULL;
+    hunt_must(graph_decompose(graph_data(program->graph), keeps, kept, own));
     base_arena_init(&arena, 0);
-    for (uint64_t form = 0; form < 3 && !why; form++) {
-        choose(program->seed * 3 + form, r->g, &limits, choices);
-        hunt_must(fuse_plan_make(r->g, choices, &limits, &arena, &r->plan));
-        why = run_steps(r, program, &results);
-        for (uint32_t v = 0; v < r->g->n_values; v++) free(r->memory[v]);
-        if (!why) why = hunt_compare(&truth, &results);
-        if (!why) continue;
-        snprintf(r->why, sizeof r->why,
-                 "%u operations, %u loads, %u passes, %s strides: %s", limits.operations,
-                 limits.loads, limits.passes, limits.any_stride ? "any" : "near", why);
-        why = r->why;
-    }
+    r->g = graph_data(own);
+    r->memory = hunt_alloc((r->g->n_values + (size_t)1) * sizeof *r->memory);
+    hunt_must(form_all(r, program->seed, &arena));
+    const char *why = run_all(r, program, &truth);
     base_arena_fini(&arena);
-    hunt_results_fini(&results);
     free(r->memory);
-    free(choices);
     graph_destroy(&own);
     hunt_truth_fini(&truth);
     return why;
