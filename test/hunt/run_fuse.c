@@ -16,7 +16,7 @@ typedef struct runner {
     const shoal_graph *g;
     fuse_plan plans[FORMS], plan;
     fuse_limits limits[FORMS];
-    void **memory;         /* per value: of its root */
+    void **memory;          /* per value: of its root */
     hunt_rendered *library; /* NULL: kernels are interpreted */
     char why[2048];
 } runner;
@@ -113,8 +113,7 @@ static void load_element(const frame *f, uint32_t number, const int64_t *at, cha
     int64_t from = load->index.start;
     for (uint32_t l = 0; l < f->k->n_loops; l++) {
         int64_t step = load->bounded ? at[l] - load->begin[l] : at[l];
-        if (load->bounded &&
-            (step < 0 || at[l] >= load->end[l] || step % load->every[l])) {
+        if (load->bounded && (step < 0 || at[l] >= load->end[l] || step % load->every[l])) {
             /* What stands behind the last of several is never asked for. */
             if (load->outside != FUSE_NOWHERE) load_element(f, load->outside, at, to);
             return;
@@ -163,8 +162,8 @@ static void run_operation(const frame *f, const fuse_operation *op, const void *
         shoal_type type = {.dtype = fuse_dtype_of(f->k, op->args[a]), .rank = 1, .dims = {n}};
         hunt_must(graph_add_input(one, &type, &inputs[a]));
     }
-    hunt_must(graph_add(one, op->op, inputs, op->n_args, op->node->attrs, op->node->n_attrs, NULL, 0,
-                        &result));
+    hunt_must(graph_add(one, op->op, inputs, op->n_args, op->node->attrs, op->node->n_attrs, NULL,
+                        0, &result));
     hunt_must(graph_add_output(one, result));
     hunt_must(graph_decompose(graph_data(one), NULL, NULL, primitive));
     hunt_must(ref_evaluate(NULL, graph_data(primitive), in, &out));

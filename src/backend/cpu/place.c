@@ -10,16 +10,13 @@ static size_t bytes_of(const cpu_program *p, uint32_t value) {
     return (size_t)base_type_bytes(&p->g->values[value].type);
 }
 
-static uint32_t root_of(const cpu_program *p, uint32_t value) {
-    return p->plan.values[value].root;
-}
+static uint32_t root_of(const cpu_program *p, uint32_t value) { return p->plan.values[value].root; }
 
 static void find_last_uses(cpu_program *p) {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const cpu_step *step = &p->steps[s];
         for (uint32_t i = 0; i < step->n_writes; i++) p->values[step->writes[i]].last = s;
-        for (uint32_t i = 0; i < step->n_reads; i++)
-            p->values[root_of(p, step->reads[i])].last = s;
+        for (uint32_t i = 0; i < step->n_reads; i++) p->values[root_of(p, step->reads[i])].last = s;
     }
     for (uint32_t i = 0; i < p->g->n_outputs; i++)
         p->values[root_of(p, p->g->outputs[i])].last = p->n_steps;

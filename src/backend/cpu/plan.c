@@ -47,12 +47,10 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     step->writes = writes;
     if (cpu_is_move(node->op))
         step->run = cpu_move_run;
-    else if (node->op == GRAPH_CONSTANT)
-    {
+    else if (node->op == GRAPH_CONSTANT) {
         p->values[node->first_output].kind = CPU_NOWHERE;
         step->run = run_fill;
-    }
-    else if (cpu_dot_fits(kernels, p->g, node))
+    } else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
     else if (cpu_control_fits(node))
         return cpu_control_prepare(device, p, step);
@@ -75,8 +73,7 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
 /* ---- steps that are kernels ---- */
 
 /* A step's lists of values: those of a region's sources, and one more. */
-static shoal_status list_reads(cpu_program *p, const cpu_region *r, uint32_t more,
-                               cpu_step *step) {
+static shoal_status list_reads(cpu_program *p, const cpu_region *r, uint32_t more, cpu_step *step) {
     uint32_t *reads = base_arena_array(&p->arena, uint32_t, r->n_sources + (size_t)1);
     if (!reads) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < r->n_sources; i++) reads[i] = r->sources[i].value;
@@ -161,8 +158,7 @@ static shoal_status add_steps(shoal_device *device, cpu_program *p) {
         p->values[g->inputs[i]].place = i;
     }
     find_constants(p);
-    for (uint32_t n = 0; n < g->n_nodes; n++)
-        choices[n] = choose(device->kernels, g, &g->nodes[n]);
+    for (uint32_t n = 0; n < g->n_nodes; n++) choices[n] = choose(device->kernels, g, &g->nodes[n]);
     shoal_status status = fuse_plan_make(g, choices, &limits, &p->arena, &p->plan);
     free(choices);
     for (uint32_t s = 0; !status && s < p->plan.n_steps; s++) {

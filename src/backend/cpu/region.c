@@ -1,5 +1,5 @@
-/* Regions: the elementwise operations of a kernel (fuse/fuse.h), done together in tiles that stay in
- * the first cache. Each operation is one call per tile, so that fusing changes no bit.
+/* Regions: the elementwise operations of a kernel (fuse/fuse.h), done together in tiles that stay
+ * in the first cache. Each operation is one call per tile, so that fusing changes no bit.
  *
  * Axes that all sources step through alike are merged. Tiles end with the rows of the innermost
  * axis where these are long; else they run across rows, and sources that repeat are spread out
@@ -84,8 +84,7 @@ static uint8_t source_of(builder *b, uint16_t load) {
         if (r->sources[i].load == load) return (uint8_t)i;
     const fuse_load *from = &b->kernel->loads[load];
     cpu_source *source = &r->sources[r->n_sources];
-    *source =
-        (cpu_source){.value = from->value, .load = load, .bytes = element_bytes(from->dtype)};
+    *source = (cpu_source){.value = from->value, .load = load, .bytes = element_bytes(from->dtype)};
     memcpy(source->strides, from->index.strides, sizeof source->strides);
     return (uint8_t)r->n_sources++;
 }
@@ -185,9 +184,9 @@ static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
     *op = (cpu_operation){.kernel = cpu_map_kernel_of(kernels, b->p->g, from_op->node),
                           .n_operands = (uint8_t)n};
     if (b->made[i].product)
-        op->kernel = (from_op->op == GRAPH_ADD ? kernels->multiply_add
-                                               : kernels->multiply_subtract)[float_of(
-            from_op->dtype)];
+        op->kernel =
+            (from_op->op == GRAPH_ADD ? kernels->multiply_add
+                                      : kernels->multiply_subtract)[float_of(from_op->dtype)];
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = maker(b, operands[k]);
         op->operands[k] = from ? b->made[from - 1].to : source_of(b, operands[k]);

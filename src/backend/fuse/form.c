@@ -5,7 +5,8 @@
  * never depend on each other.
  *
  * Where the backend takes several passes, reductions stay within: what they give is *outer*, it has
- * no reduced axes, and is read by operations of its own shape or, repeated, by those of the whole. */
+ * no reduced axes, and is read by operations of its own shape or, repeated, by those of the whole.
+ */
 #include "backend/fuse/fuse.h"
 
 #include "base/vec.h"
@@ -119,6 +120,8 @@ static shoal_status close_region(former *f, region *r) {
             f->used[v] = is_used(f, v);
         }
         status = fuse_kernel_make(f->plan, &part, f->arena, &step->kernel);
+        /* What nobody reads is no step. */
+        if (!status && !step->kernel->n_stores && r->head == SHOAL_NO_NODE) f->plan->n_steps--;
     }
     free(r->nodes.data);
     r->nodes.data = NULL;

@@ -2,8 +2,8 @@
  * data. A backend runs a kernel in tiles (cpu), renders it to source (render.h) or interprets it
  * (test/hunt/run_fuse.c); nothing here knows how wide its registers are.
  *
- * Reading order: this header; view.c (values that lie in others' memory), form.c (which nodes become
- * one kernel), kernel.c (what that kernel is), text.c (as text); render.h with render.c and
+ * Reading order: this header; view.c (values that lie in others' memory), form.c (which nodes
+ * become one kernel), kernel.c (what that kernel is), text.c (as text); render.h with render.c and
  * render_op.c.
  *
  * Ownership: a plan, with all that it points to, lies in the caller's arena and borrows the graph.
@@ -72,14 +72,15 @@ typedef enum fuse_load_kind {
 
 /* What the body reads. A load that is bounded reads only where each loop's index i has
  * begin <= i < end and lies a multiple of `every` behind begin: the element there is
- * start + the sum of (i - begin) / every * stride. Elsewhere it is what load number `outside` is. */
+ * start + the sum of (i - begin) / every * stride. Elsewhere it is what load number `outside` is.
+ */
 typedef struct fuse_load {
     uint8_t kind, dtype;
     bool inner, bounded;
     uint16_t outside;
     uint32_t value; /* of the graph; a literal's and a position's are those of their node */
     const void *literal;
-    fuse_index index;               /* over the loops, from the root's first element */
+    fuse_index index; /* over the loops, from the root's first element */
     int64_t begin[SHOAL_MAX_RANK], end[SHOAL_MAX_RANK], every[SHOAL_MAX_RANK];
 } fuse_load;
 
@@ -91,7 +92,7 @@ typedef struct fuse_load {
  * result is another pass over the reduced loops: `pass` says after how many of them an operation
  * can be done, and what several passes need is kept or computed again, as the backend likes. */
 typedef struct fuse_operation {
-    uint16_t op; /* GRAPH_ADD, …: of ops.def */
+    uint16_t op;         /* GRAPH_ADD, …: of ops.def */
     uint8_t dtype, from; /* element type of the result; of the last operand */
     uint8_t n_args, pass;
     bool inner;
@@ -101,7 +102,8 @@ typedef struct fuse_operation {
     const shoal_node *node; /* for its attributes */
 } fuse_operation;
 
-/* Each iteration writes one element of an inner result; else each one of the parallel loops does. */
+/* Each iteration writes one element of an inner result; else each one of the parallel loops does.
+ */
 typedef struct fuse_store {
     uint32_t value;
     uint16_t from;
@@ -193,11 +195,11 @@ bool fuse_share(const shoal_graph *g, const shoal_node *node, const fuse_limits 
 typedef struct fuse_part {
     const uint32_t *nodes; /* in rising order */
     uint32_t n_nodes;
-    uint32_t head;                  /* node, or SHOAL_NO_NODE */
-    const shoal_type *space;       /* over whose axes the loops run */
-    bool reduced[SHOAL_MAX_RANK];  /* axes of it */
-    const bool *used;              /* per value: somebody else reads it */
-    const bool *outer;             /* per value: it has no reduced axes */
+    uint32_t head;                /* node, or SHOAL_NO_NODE */
+    const shoal_type *space;      /* over whose axes the loops run */
+    bool reduced[SHOAL_MAX_RANK]; /* axes of it */
+    const bool *used;             /* per value: somebody else reads it */
+    const bool *outer;            /* per value: it has no reduced axes */
 } fuse_part;
 shoal_status fuse_kernel_make(const fuse_plan *plan, const fuse_part *part, base_arena *arena,
                               const fuse_kernel **out) SHOAL_CHECK_RESULT;

@@ -43,7 +43,8 @@ bool fuse_spread(const shoal_type *space, const bool *reduced, const shoal_type 
     if (!type->rank) return true;
     if (type->rank == space->rank &&
         !memcmp(type->dims, space->dims, type->rank * sizeof *type->dims)) {
-        memcpy(strides, index->strides, type->rank * sizeof *strides);
+        for (uint32_t i = 0; i < type->rank; i++)
+            strides[i] = type->dims[i] == 1 ? 0 : index->strides[i];
         return true;
     }
     uint32_t n = long_axes(space, reduced, to);
@@ -263,8 +264,8 @@ static void number_operations(builder *b) {
         for (uint32_t a = 0; a < op->n_args; a++) {
             if (op->args[a] >= FUSE_MAX_LOADS) op->args[a] = (uint16_t)(op->args[a] - less);
             uint32_t from = op->args[a];
-            bool inner = from < k->n_loads ? b->loads[from].inner
-                                           : b->operations[from - k->n_loads].inner;
+            bool inner =
+                from < k->n_loads ? b->loads[from].inner : b->operations[from - k->n_loads].inner;
             uint8_t pass = from < k->n_loads ? 0 : b->operations[from - k->n_loads].pass;
             op->inner |= inner;
             if (pass > op->pass) op->pass = pass;
@@ -318,7 +319,8 @@ static void build(builder *b) {
 shoal_status fuse_kernel_make(const fuse_plan *plan, const fuse_part *part, base_arena *arena,
                               const fuse_kernel **out) {
     size_t n_loads = 1, n = part->n_nodes;
-    for (uint32_t i = 0; i < n; i++) n_loads += plan->graph->nodes[part->nodes[i]].n_inputs + (size_t)1;
+    for (uint32_t i = 0; i < n; i++)
+        n_loads += plan->graph->nodes[part->nodes[i]].n_inputs + (size_t)1;
     fuse_kernel *k = base_arena_alloc(arena, sizeof *k);
     fuse_operation *operations = base_arena_array(arena, fuse_operation, n);
     builder b = {.plan = plan,

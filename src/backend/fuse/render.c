@@ -149,8 +149,8 @@ static void render_load(const renderer *r, uint32_t number) {
         base_str_format(r->out, " && i%u >= %lld && i%u < %lld", l, (long long)load->begin[l], l,
                         (long long)load->end[l]);
         if (load->every[l] != 1)
-            base_str_format(r->out, " && (i%u - (%lld)) %% %lld == 0", l,
-                            (long long)load->begin[l], (long long)load->every[l]);
+            base_str_format(r->out, " && (i%u - (%lld)) %% %lld == 0", l, (long long)load->begin[l],
+                            (long long)load->every[l]);
     }
     base_str_text(r->out, " ? ");
     render_element(r, number);
@@ -176,7 +176,8 @@ static void render_store(const renderer *r, uint32_t number) {
 
 static void render_number(const renderer *r, uint32_t number) {
     const fuse_kernel *k = r->k;
-    base_str_format(r->out, "const %s v%u = ", fuse_register_type(fuse_dtype_of(k, number)), number);
+    base_str_format(r->out, "const %s v%u = ", fuse_register_type(fuse_dtype_of(k, number)),
+                    number);
     if (number < k->n_loads) {
         render_load(r, number);
     } else {

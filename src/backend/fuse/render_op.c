@@ -43,8 +43,7 @@ static const expression expressions[GRAPH_OP_BUILT_IN] = {
     [GRAPH_ADD] = {"$0 + $1", SAME(WRAP("+")), "$0 | $1"},
     [GRAPH_SUBTRACT] = {"$0 - $1", SAME(WRAP("-")), NULL},
     [GRAPH_MULTIPLY] = {"$0 * $1", SAME(WRAP("*")), "$0 & $1"},
-    [GRAPH_DIVIDE] = {"$0 / $1",
-                      "$1 == 0 ? ($T)-1 : $1 == -1 ? ($T)(0 - (u64)$0) : ($T)($0 / $1)",
+    [GRAPH_DIVIDE] = {"$0 / $1", "$1 == 0 ? ($T)-1 : $1 == -1 ? ($T)(0 - (u64)$0) : ($T)($0 / $1)",
                       "$1 == 0 ? ($T)-1 : ($T)($0 / $1)", NULL},
     [GRAPH_REMAINDER] = {MATH_2("fmod"), "$1 == 0 ? $0 : $1 == -1 ? ($T)0 : ($T)($0 % $1)",
                          "$1 == 0 ? $0 : ($T)($0 % $1)", NULL},
@@ -200,8 +199,10 @@ static void open_number(uint8_t dtype, base_str *out) {
 static void render_precision(const fuse_operation *op, const char *x, base_str *out) {
     static const struct {
         int exponent, mantissa;
-    } formats[SHOAL_DTYPE_COUNT] = {
-        [SHOAL_F16] = {5, 10}, [SHOAL_BF16] = {8, 7}, [SHOAL_F32] = {8, 23}, [SHOAL_F64] = {11, 52}};
+    } formats[SHOAL_DTYPE_COUNT] = {[SHOAL_F16] = {5, 10},
+                                    [SHOAL_BF16] = {8, 7},
+                                    [SHOAL_F32] = {8, 23},
+                                    [SHOAL_F64] = {11, 52}};
     open_number(op->dtype, out);
     base_str_text(out, "lessen(");
     render_bits(op->dtype, x, out);

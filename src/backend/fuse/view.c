@@ -1,5 +1,5 @@
-/* Values that lie in the memory of others: those of the same elements in the same order (reshape and
- * the like), and views, as long as all who read them can read views. */
+/* Values that lie in the memory of others: those of the same elements in the same order (reshape
+ * and the like), and views, as long as all who read them can read views. */
 #include "backend/fuse/fuse.h"
 
 #include <string.h>
