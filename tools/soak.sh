@@ -45,6 +45,8 @@ stage_hunt() {
     verdicts="$verdicts $log.log"
 }
 stage_hunt cpu --count "$(count 1000000)"
+stage_hunt fuse --count "$(count 1000000)"
+stage_hunt render --count "$(count 20000)"
 stage_hunt api --count "$(count 1000000)"
 stage_hunt gradient --count "$(count 1000000)" --most 8
 SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq

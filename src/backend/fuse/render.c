@@ -304,7 +304,7 @@ static void render_pass(const renderer *r, uint32_t pass) {
     for (uint32_t i = 0; i < k->n_stores; i++)
         if (writes(k, i, pass)) want(r, k->stores[i].from, true);
     begin_sums(r, pass);
-    base_str_format(r->out, "for (i64 inner = LANE; inner < %lld; inner += LANES) {\n",
+    base_str_format(r->out, "for (%s inner = LANE; inner < %lld; inner += LANES) {\n", r->index,
                     (long long)count);
     render_indices(r, true, "inner");
     for (uint32_t i = 0; i < n; i++)
@@ -328,10 +328,12 @@ static void render_body(const renderer *r) {
         render_outer(&all, pass);
         if (pass < k->passes) render_pass(r, pass);
     }
-    if (k->passes) base_str_text(r->out, "if (LANE == 0) {\n");
-    for (uint32_t i = 0; i < k->n_stores; i++)
-        if (!k->passes || !k->stores[i].inner) render_store(r, i);
-    if (k->passes) base_str_text(r->out, "}\nSYNC\n");
+    for (uint32_t i = 0; i < k->n_stores; i++) {
+        if (k->passes && k->stores[i].inner) continue;
+        if (k->passes) base_str_text(r->out, "if (LANE == 0) ");
+        render_store(r, i);
+    }
+    if (k->passes) base_str_text(r->out, "SYNC\n");
 }
 
 /* How elements lie in memory. */

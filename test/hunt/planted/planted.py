@@ -18,7 +18,8 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/backend/cpu", "python/shoal")
+FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/backend/cpu", "src/backend/fuse",
+           "python/shoal")
 OPTIONS = {"gradient": ["--most", "8"], "python_gradient": ["--most", "8"]}
 
 
