@@ -42,7 +42,7 @@ static void render(const fuse_kernel *k, uint32_t number, base_str *out) {
     fuse_render(k, name, out);
     for (uint32_t i = 0; i < k->n_loads; i++) n += is_pointer(&k->loads[i]);
     base_str_format(out,
-                    "#ifndef __OPENCL_VERSION__\nvoid call_%u(void *const *p, i64 items) { %s(",
+                    "#ifndef __OPENCL_C_VERSION__\nvoid call_%u(void *const *p, i64 items) { %s(",
                     number, name);
     for (uint32_t i = 0; i < n; i++) base_str_format(out, "p[%u], ", i);
     base_str_format(out, "0, items); }\n#endif\n");

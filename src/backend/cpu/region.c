@@ -119,9 +119,10 @@ static uint8_t target_of(builder *b, uint32_t i) {
  * are one operation. */
 static void find_reads(builder *b) {
     const fuse_kernel *k = b->kernel;
-    for (uint32_t i = 0; i < k->n_stores; i++)
-        if (maker(b, k->stores[i].from) <= n_operations(k))
-            b->made[maker(b, k->stores[i].from) - 1].store = i + 1;
+    for (uint32_t i = 0; i < k->n_stores; i++) {
+        uint32_t from = maker(b, k->stores[i].from);
+        if (from && from <= n_operations(k)) b->made[from - 1].store = i + 1;
+    }
     for (uint32_t i = 0; i < n_operations(k); i++)
         for (uint32_t a = 0; a < k->operations[i].n_args; a++) {
             uint32_t from = maker(b, k->operations[i].args[a]);

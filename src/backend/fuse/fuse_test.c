@@ -350,6 +350,48 @@ static void test_product(void **state) {
            "  v6 = %3 [16, 1]\n");
 }
 
+/* ---- in place ---- */
+
+/* Which loads of the only kernel its only result may be written over: bit i is load i. */
+static uint32_t overwritable(uint32_t output) {
+    base_arena arena;
+    fuse_plan plan;
+    uint32_t bits = 0;
+    OK(graph_add_output(g, output));
+    const shoal_graph *data = graph_data(g);
+    fuse_choice *choices = calloc(data->n_nodes, sizeof *choices);
+    for (uint32_t i = 0; i < data->n_nodes; i++)
+        choices[i] =
+            (fuse_choice){(uint8_t)fuse_may_take(data, &data->nodes[i]), .views = UINT32_MAX};
+    base_arena_init(&arena, 0);
+    OK(fuse_plan_make(data, choices, &all, &arena, &plan));
+    assert_int_equal(plan.n_steps, 1);
+    const fuse_kernel *k = plan.steps[0].kernel;
+    for (uint32_t i = 0; i < k->n_loads; i++) bits |= (uint32_t)fuse_may_overwrite(k, 0, i) << i;
+    base_arena_fini(&arena);
+    free(choices);
+    graph_destroy(&g);
+    return bits;
+}
+
+static void test_in_place(void **state) {
+    uint32_t x = INPUT(SHOAL_F32, 6, 6), y = INPUT(SHOAL_F32, 6, 6), row = INPUT(SHOAL_F32, 6);
+    uint32_t turned = NODE(TRANSPOSE, OF(y), INTS(PERMUTATION, 1, 0));
+    uint32_t wide =
+        NODE(BROADCAST_IN_DIM, OF(row), INTS(BROADCAST_DIMENSIONS, 1), INTS(SHAPE, 6, 6));
+    /* Loads: x, y turned, row. */
+    assert_int_equal(overwritable(two(GRAPH_ADD, two(GRAPH_ADD, x, turned), wide)), 1);
+    fresh(state);
+    x = INPUT(SHOAL_F32, 6);
+    assert_int_equal(overwritable(NODE(CONVERT, OF(x), graph_int(SHOAL_ATTR_DTYPE, SHOAL_I32))), 1);
+    fresh(state);
+    x = INPUT(SHOAL_F32, 6);
+    assert_int_equal(overwritable(NODE(CONVERT, OF(x), graph_int(SHOAL_ATTR_DTYPE, SHOAL_F16))), 0);
+    fresh(state);
+    x = INPUT(SHOAL_F32, 6, 1);
+    assert_int_equal(overwritable(reduced(GRAPH_ADD, x, number(0), 1)), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
 int main(void) {
@@ -357,6 +399,6 @@ int main(void) {
         TEST(test_chain),      TEST(test_two_results), TEST(test_limits),   TEST(test_types),
         TEST(test_views),      TEST(test_near),        TEST(test_padding),  TEST(test_joined),
         TEST(test_positions),  TEST(test_reduction),   TEST(test_epilogue), TEST(test_softmax),
-        TEST(test_layer_norm), TEST(test_other_axes),  TEST(test_product)};
+        TEST(test_layer_norm), TEST(test_other_axes),  TEST(test_product),  TEST(test_in_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
