@@ -302,10 +302,9 @@ static void set_loops(builder *b, int64_t **strides) {
 
 static void build(builder *b) {
     const fuse_part *part = b->part;
-    uint16_t head = FUSE_NOWHERE;
     if (part->head != SHOAL_NO_NODE) {
         uint32_t value = b->g->nodes[part->head].first_output;
-        head = number_of(b, value);
+        uint16_t head = number_of(b, value);
         if (part->used[value]) add_store(b, value, head);
     }
     for (uint32_t i = 0; i < part->n_nodes; i++) {
