@@ -49,8 +49,7 @@ typedef struct former {
 /* ---- what can be in a kernel ---- */
 
 static fuse_role reduce_role(const shoal_node *node) {
-    if (node->n_inputs != 2 || !shoal_node_attr(node, SHOAL_ATTR_DIMENSIONS)->count)
-        return FUSE_OWN;
+    if (node->n_inputs != 2) return FUSE_OWN;
     switch (graph_body_op(node->regions[0])) {
     case GRAPH_ADD:
     case GRAPH_MULTIPLY:
@@ -332,12 +331,13 @@ static shoal_status add_reduce(former *f, uint32_t n) {
     const shoal_attr *axes = shoal_node_attr(node, SHOAL_ATTR_DIMENSIONS);
     bool reduced[SHOAL_MAX_RANK] = {false};
     for (uint32_t i = 0; i < axes->count; i++) reduced[axes->u.ints[i]] = true;
-    region *initial = maker_of(f, node->inputs[1]), *r = maker_of(f, node->inputs[0]);
-    if (initial && initial != r) SHOAL_TRY(close_region(f, initial));
-    if (r && (initial == r || !can_reduce(f, r, node, reduced))) {
+    region *r = maker_of(f, node->inputs[0]);
+    if (r && (maker_of(f, node->inputs[1]) == r || !can_reduce(f, r, node, reduced))) {
         SHOAL_TRY(close_region(f, r));
         r = NULL;
     }
+    region *initial = maker_of(f, node->inputs[1]);
+    if (initial) SHOAL_TRY(close_region(f, initial));
     if (!r && !(r = new_region(f, type_of(f, node->inputs[0])))) return SHOAL_NO_MEMORY;
     r->reduces = true;
     memcpy(r->reduced, reduced, sizeof reduced);

@@ -174,6 +174,12 @@ static void bound(const builder *b, fuse_load *load, uint32_t axis, int64_t begi
     load->inner |= b->part->reduced[axis];
 }
 
+/* What a load is where it reads nothing. */
+static void fall_back(const builder *b, fuse_load *load, uint16_t outside) {
+    load->outside = outside;
+    if (outside != FUSE_NOWHERE) load->inner |= b->loads[outside].inner;
+}
+
 static uint16_t load_padded(builder *b, const shoal_node *node) {
     const shoal_type *in = &b->g->values[node->inputs[0]].type;
     const int64_t *low = shoal_node_attr(node, SHOAL_ATTR_EDGE_PADDING_LOW)->u.ints;
@@ -185,7 +191,7 @@ static uint16_t load_padded(builder *b, const shoal_node *node) {
     for (uint32_t i = 0; i < in->rank; i++)
         bound(b, &load, i, low[i],
               low[i] + (in->dims[i] ? (in->dims[i] - 1) * (gaps[i] + 1) + 1 : 0), gaps[i] + 1);
-    load.outside = number_of(b, node->inputs[1]);
+    fall_back(b, &load, number_of(b, node->inputs[1]));
     return in->rank ? add_load(b, &load) : number_of(b, node->inputs[0]);
 }
 
@@ -203,7 +209,7 @@ static uint16_t load_joined(builder *b, const shoal_node *node) {
         if (load.kind != FUSE_LITERAL) load.index = index;
         if (last == FUSE_NOWHERE && begin == 0) return add_load(b, &load);
         bound(b, &load, (uint32_t)axis, begin, begin + size, 1);
-        load.outside = last;
+        fall_back(b, &load, last);
         last = add_load(b, &load);
     }
     return last;
