@@ -154,30 +154,27 @@ static shoal_status close_operands(former *f, const shoal_node *node) {
 
 /* ---- reading what a region makes ---- */
 
-static bool same_shape(const shoal_type *x, const shoal_type *y) {
-    return x->rank == y->rank && !memcmp(x->dims, y->dims, x->rank * sizeof *x->dims);
-}
-
 static const shoal_type *type_of(const former *f, uint32_t value) {
     return &f->g->values[value].type;
 }
 
-/* Whether a shape is that of a region's outer values. */
+/* Whether a shape is that of a region's outer values, apart from axes of one element. */
 static bool has_outer_shape(const region *r, const shoal_type *type) {
-    int64_t strides[SHOAL_MAX_RANK];
-    const fuse_index none = {0};
-    int64_t kept = 1;
-    for (uint32_t i = 0; i < r->space->rank; i++)
-        if (!r->reduced[i]) kept *= r->space->dims[i];
-    return (type->rank || kept == 1) && base_type_count(type) == kept &&
-           (!type->rank || fuse_spread(r->space, r->reduced, type, &none, strides));
+    uint32_t axis = 0;
+    for (uint32_t i = 0; i < r->space->rank; i++) {
+        if (r->reduced[i] || r->space->dims[i] == 1) continue;
+        while (axis < type->rank && type->dims[axis] == 1) axis++;
+        if (axis == type->rank || type->dims[axis++] != r->space->dims[i]) return false;
+    }
+    while (axis < type->rank && type->dims[axis] == 1) axis++;
+    return axis == type->rank;
 }
 
 /* Whether an operand is an outer value of the region, repeated along the reduced axes. */
 static bool repeats_outer(const former *f, const region *r, uint32_t operand) {
     int64_t strides[SHOAL_MAX_RANK];
     const shoal_type *type = type_of(f, operand), *made = type_of(f, f->values[operand].root);
-    if (!same_shape(type, r->space)) return false;
+    if (!fuse_same_shape(type, r->space)) return false;
     fuse_index index = fuse_index_of(f->plan, operand), lies = fuse_dense(made);
     fuse_spread(r->space, r->reduced, made, &lies, strides);
     for (uint32_t i = 0; i < type->rank; i++)
@@ -192,15 +189,15 @@ static bool can_read(const former *f, const region *r, uint32_t operand, const s
     const shoal_type *read = type_of(f, operand);
     bool direct = !f->values[operand].is_view;
     if (outer) return f->outer[root] && direct && has_outer_shape(r, read);
-    if (f->outer[root]) return same_shape(type, r->space) && repeats_outer(f, r, operand);
-    return direct && same_shape(read, type) && same_shape(type_of(f, root), type);
+    if (f->outer[root]) return fuse_same_shape(type, r->space) && repeats_outer(f, r, operand);
+    return direct && fuse_same_shape(read, type) && fuse_same_shape(type_of(f, root), type);
 }
 
 /* How a node can join a region that makes some of its operands: over its whole space, or outside
  * of the reduced axes. */
 typedef enum level { APART, WHOLE, OUTER } level;
 static level level_of(former *f, region *r, const shoal_node *node, const shoal_type *type) {
-    bool whole = same_shape(type, r->space), outer = r->reduces && node->op != GRAPH_REDUCE;
+    bool whole = fuse_same_shape(type, r->space), outer = r->reduces && node->op != GRAPH_REDUCE;
     outer = outer && has_outer_shape(r, type_of(f, node->first_output));
     uint32_t n = node->op == GRAPH_REDUCE ? 1 : node->n_inputs; /* initial values are apart */
     for (uint32_t k = 0; k < n; k++) {
@@ -235,7 +232,7 @@ static shoal_status absorb(former *f, region *into, region *from) {
 
 static bool can_absorb(const region *into, const region *from) {
     if (into->head != SHOAL_NO_NODE && from->head != SHOAL_NO_NODE) return false;
-    if (!same_shape(into->space, from->space)) return false;
+    if (!fuse_same_shape(into->space, from->space)) return false;
     return !into->reduces || !from->reduces ||
            !memcmp(into->reduced, from->reduced, sizeof into->reduced);
 }

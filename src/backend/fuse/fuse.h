@@ -175,6 +175,7 @@ void fuse_print_kernel(const fuse_kernel *k, base_str *out);
 
 /* Whether a node only moves elements, or makes them from nothing, so that a kernel loads them. */
 bool fuse_is_move(uint16_t op);
+bool fuse_same_shape(const shoal_type *x, const shoal_type *y);
 /* The index of a dense tensor, over its axes. */
 fuse_index fuse_dense(const shoal_type *type);
 /* A value's elements as they lie in its root's memory, over its own axes. */

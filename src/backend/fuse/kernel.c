@@ -41,8 +41,7 @@ bool fuse_spread(const shoal_type *space, const bool *reduced, const shoal_type 
     uint32_t to[SHOAL_MAX_RANK], from[SHOAL_MAX_RANK];
     memset(strides, 0, SHOAL_MAX_RANK * sizeof *strides);
     if (!type->rank) return true;
-    if (type->rank == space->rank &&
-        !memcmp(type->dims, space->dims, type->rank * sizeof *type->dims)) {
+    if (fuse_same_shape(type, space)) {
         for (uint32_t i = 0; i < type->rank; i++)
             strides[i] = type->dims[i] == 1 ? 0 : index->strides[i];
         return true;
@@ -106,8 +105,9 @@ static const void *element_of(const builder *b, uint32_t value) {
                : NULL;
 }
 
-/* A load from an operand, by an index over the space. */
-static fuse_load load_by(const builder *b, uint32_t value, const fuse_index *index) {
+/* A load from an operand, by an index over the space. whole: it has all axes of the space, and so,
+ * where one of them is empty, no element that could be read outside of that loop. */
+static fuse_load load_by(const builder *b, uint32_t value, const fuse_index *index, bool whole) {
     uint32_t root = b->plan->values[value].root;
     uint32_t node = b->g->values[root].node;
     fuse_load load = {.kind = FUSE_MEMORY,
@@ -128,7 +128,8 @@ static fuse_load load_by(const builder *b, uint32_t value, const fuse_index *ind
         load.end[i] = b->part->space->dims[i];
         load.every[i] = 1;
         if (b->part->space->dims[i] == 1) load.index.strides[i] = 0;
-        load.inner |= b->part->reduced[i] && load.index.strides[i] != 0;
+        load.inner |=
+            b->part->reduced[i] && (load.index.strides[i] != 0 || (whole && !load.end[i]));
     }
     return load;
 }
@@ -139,7 +140,8 @@ static uint16_t number_of(builder *b, uint32_t value) {
     if (from) return b->made[from - 1];
     fuse_index lies = fuse_index_of(b->plan, value), index = {.start = lies.start};
     fuse_spread(b->part->space, b->part->reduced, &b->g->values[value].type, &lies, index.strides);
-    fuse_load load = load_by(b, value, &index);
+    const shoal_type *type = &b->g->values[value].type, *space = b->part->space;
+    fuse_load load = load_by(b, value, &index, fuse_same_shape(type, space));
     return add_load(b, &load);
 }
 
@@ -185,7 +187,7 @@ static uint16_t load_padded(builder *b, const shoal_node *node) {
     const int64_t *low = shoal_node_attr(node, SHOAL_ATTR_EDGE_PADDING_LOW)->u.ints;
     const int64_t *gaps = shoal_node_attr(node, SHOAL_ATTR_INTERIOR_PADDING)->u.ints;
     fuse_index index = fuse_index_of(b->plan, node->inputs[0]);
-    fuse_load load = load_by(b, node->inputs[0], &index);
+    fuse_load load = load_by(b, node->inputs[0], &index, true);
     /* Strides are wanted along axes of one element too, where the operand has several. */
     if (load.kind != FUSE_LITERAL) load.index = index;
     for (uint32_t i = 0; i < in->rank; i++)
@@ -205,7 +207,7 @@ static uint16_t load_joined(builder *b, const shoal_node *node) {
         if (!size && (k || last != FUSE_NOWHERE)) continue;
         begin -= size;
         fuse_index index = fuse_index_of(b->plan, node->inputs[k]);
-        fuse_load load = load_by(b, node->inputs[k], &index);
+        fuse_load load = load_by(b, node->inputs[k], &index, true);
         if (load.kind != FUSE_LITERAL) load.index = index;
         if (last == FUSE_NOWHERE && begin == 0) return add_load(b, &load);
         bound(b, &load, (uint32_t)axis, begin, begin + size, 1);
@@ -225,7 +227,7 @@ static uint16_t load_moved(builder *b, const shoal_node *node) {
     default: {
         fuse_index in = fuse_index_of(b->plan, node->inputs[0]);
         fuse_moved_index(b->g, node, &in, &index);
-        fuse_load load = load_by(b, node->inputs[0], &index);
+        fuse_load load = load_by(b, node->inputs[0], &index, true);
         return add_load(b, &load);
     }
     }

@@ -18,6 +18,10 @@ bool fuse_is_move(uint16_t op) {
     }
 }
 
+bool fuse_same_shape(const shoal_type *x, const shoal_type *y) {
+    return x->rank == y->rank && !memcmp(x->dims, y->dims, x->rank * sizeof *x->dims);
+}
+
 fuse_index fuse_dense(const shoal_type *type) {
     fuse_index index = {0};
     int64_t stride = 1;
