@@ -46,9 +46,10 @@ stage_hunt() {
     printf '{"name": "%s", "result": "%s"}\n' "$name" "$([ $code = 0 ] && echo OK || echo FAIL)" >"$logs/$name.log"
     verdicts="$verdicts $logs/$name.log"
 }
-for way in $("$build/test/hunt/hunt" ways | grep -vx pool); do
+for way in $("$build/test/hunt/hunt" ways | grep -vx -e pool -e render); do
     stage_hunt "hunt_$way" "$build" "$way" --count "$(count 1000000)"
 done
+stage_hunt hunt_render "$build" render --count "$(count 20000)"
 SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq
 with="$tools/sanitized.sh $build/asan address,undefined"
 for way in cpu api gradient; do

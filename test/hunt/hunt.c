@@ -29,6 +29,10 @@ static const struct row {
 } rows[] = {
     {"cpu", "the cpu backend, under each instruction set, with the reference", hunt_cpu_new,
      hunt_cpu_run, hunt_cpu_free, HUNT_ALL},
+    {"fuse", "kernels as forming gives them, interpreted, with the reference", hunt_fuse_new,
+     hunt_fuse_run, hunt_fuse_free, HUNT_NARROW},
+    {"render", "the same, rendered as C, compiled and called", hunt_render_new, hunt_fuse_run,
+     hunt_fuse_free, HUNT_NARROW},
     {"api", "the API in pools of 1 to 5 workers, under random layouts, with the reference",
      hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL},
     {"gradient", "gradients, once and twice, with differences, and on cpu", hunt_gradient_new,

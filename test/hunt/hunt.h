@@ -2,9 +2,9 @@
  * that must agree.
  *
  * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values),
- * noise.c (how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_api.c,
- * run_gradient.c, run_python.c with ways.py; shrink.c and file.c for what failed; hunt.c is the
- * command. */
+ * noise.c (how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_fuse.c
+ * with run_render.c, run_api.c, run_gradient.c, run_python.c with ways.py; shrink.c and file.c for
+ * what failed; hunt.c is the command. */
 #ifndef HUNT_HUNT_H
 #define HUNT_HUNT_H
 
@@ -137,6 +137,13 @@ struct hunt_way {
 void *hunt_cpu_new(void);
 void hunt_cpu_free(void *context);
 const char *hunt_cpu_run(void *context, const hunt_program *program);
+
+/* Kernels (src/backend/fuse), formed under limits that follow from the seed and interpreted; or
+ * rendered as C, which ends the program with exit code 77 where there is no compiler. */
+void *hunt_fuse_new(void);
+void *hunt_render_new(void);
+void hunt_fuse_free(void *context);
+const char *hunt_fuse_run(void *context, const hunt_program *program);
 
 /* The API, in pools of one to five workers, or in the one that SHOAL_HUB names: layouts, and when
  * values are read, follow from the seed. */

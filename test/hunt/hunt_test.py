@@ -40,7 +40,7 @@ def test_json(tmp_path):
 
 
 def test_an_unknown_way():
-    assert "there is no way 'gpu'; there are: cpu api" in run("gpu", status=2).stderr
+    assert "there is no way 'gpu'; there are: cpu fuse render api" in run("gpu", status=2).stderr
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)

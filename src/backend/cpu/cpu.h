@@ -1,13 +1,13 @@
 /* The cpu backend: compiles a graph to a list of steps and runs them on a pool of threads.
  *
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
- * lie), then the steps: fuse.c (regions of elementwise operations), row.c (composites along rows),
- * attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c. kernels.c is compiled once
- * per instruction set.
- * What has no fast step runs by the reference's kernel. */
+ * lie), then the steps: region.c (elementwise operations of a kernel), row.c (composites along
+ * rows), attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c. kernels.c is
+ * compiled once per instruction set. What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
+#include "backend/fuse/fuse.h"
 #include "backend/ref/ref.h"
 #include "base/block.h"
 #include "base/pool.h"
@@ -168,10 +168,10 @@ enum { CPU_TILE = 1024, CPU_REGISTER = CPU_TILE * 8 };
  * or from these on a register, or a result. */
 enum { CPU_OPERATIONS = 64, CPU_SOURCES = 40, CPU_AT_REGISTER = 64, CPU_AT_RESULT = 128 };
 
-/* A region: elementwise operations over one shape, done tile by tile. Operands that come from
+/* A region: the elementwise operations of a kernel, done tile by tile. Operands that come from
  * memory are sources, what stays within a tile is in registers, what leaves it is a result. */
 typedef struct cpu_source {
-    uint32_t value;
+    uint32_t value, load;            /* the kernel's */
     size_t bytes;                    /* of an element */
     int64_t strides[SHOAL_MAX_RANK]; /* over the region's axes, in elements; 0 repeats */
     bool dense, scalar;              /* else a broadcast along some axes */
@@ -181,11 +181,12 @@ typedef struct cpu_operation {
     uint8_t n_operands, operands[CPU_MAX_OPERANDS], to;
 } cpu_operation;
 typedef struct cpu_result {
-    uint32_t value;
+    uint32_t value, store; /* the kernel's */
     size_t bytes;
     int from; /* register that is streamed to memory; -1: its operation writes there */
 } cpu_result;
 typedef struct cpu_region {
+    const fuse_kernel *kernel;
     uint32_t rank, n_sources, n_operations, n_results, n_registers;
     int64_t dims[SHOAL_MAX_RANK];
     int carrier;  /* operation that asks for the next tile of the first source, or -1 */
@@ -370,21 +371,17 @@ struct cpu_step {
 /* Where a value lies during a run. */
 typedef enum cpu_kind { CPU_NOWHERE, CPU_INPUT, CPU_OUTPUT, CPU_CONSTANT, CPU_WORKSPACE } cpu_kind;
 typedef struct cpu_value {
-    uint32_t root;    /* the value whose memory it shares; itself for most */
-    bool is_view;     /* shares it by `strides`, not element by element */
-    bool needs_dense; /* some user cannot read a view, */
-    bool needs_near;  /* or none whose last axis is neither dense nor repeated */
-    uint32_t last;    /* for roots: number of the last step that reads it */
+    uint32_t last; /* for roots (fuse/fuse.h): number of the last step that reads it */
     cpu_kind kind;
     size_t place; /* input, output number or offset in the workspace */
     const void *constant;
-    int64_t start, strides[SHOAL_MAX_RANK]; /* of a view, in elements */
 } cpu_value;
 
 struct cpu_program {
     graph *graph; /* a copy: the caller's may go */
     const shoal_graph *g;
     base_arena arena;
+    fuse_plan plan;
     cpu_value *values;
     void **at; /* of the run that is going on: per value, its address */
     cpu_step *steps;
@@ -416,17 +413,16 @@ shoal_status cpu_place_values(cpu_program *program) SHOAL_CHECK_RESULT;
 shoal_status cpu_report_in_place(const cpu_program *program, const bool *frozen,
                                  int32_t *in_place) SHOAL_CHECK_RESULT;
 
-/* ---- fuse.c ---- */
+/* ---- region.c ---- */
 
 /* Whether a node is elementwise with a kernel; its operands may then be views. */
 cpu_map_kernel cpu_map_kernel_of(const cpu_kernels *kernels, const shoal_graph *g,
                                  const shoal_node *node);
 /* The kernel of an operation without attributes, for operands of one element type; NULL: none. */
 cpu_map_kernel cpu_find_map(const cpu_kernels *kernels, uint16_t op, uint8_t dtype);
-/* Makes a step of nodes, in rising order, over one shape. used[v]: somebody else reads value v. */
+/* Makes a region of a kernel's operations, but for a reduction that ends it. */
 shoal_status cpu_region_prepare(cpu_program *program, const cpu_kernels *kernels,
-                                const uint32_t *nodes, uint32_t n_nodes, const bool *used,
-                                cpu_step *step) SHOAL_CHECK_RESULT;
+                                const fuse_kernel *kernel, cpu_region *region) SHOAL_CHECK_RESULT;
 /* Bytes of one thread's registers. */
 size_t cpu_region_scratch(const cpu_region *region);
 /* Whether result number `result` may be written over the memory of value `root`: each element of
@@ -434,11 +430,7 @@ size_t cpu_region_scratch(const cpu_region *region);
 bool cpu_region_may_overwrite(const cpu_program *program, const cpu_region *region, uint32_t result,
                               uint32_t root);
 shoal_status cpu_region_run(const cpu_run *run, const cpu_step *step);
-/* A region whose last operation's result is only read by a reduction, and that has no others. */
-shoal_status cpu_region_embed(cpu_program *program, const cpu_kernels *kernels,
-                              const uint32_t *nodes, uint32_t n_nodes, const bool *used,
-                              cpu_region *region) SHOAL_CHECK_RESULT;
-/* Elements [at, at + n) of that result, in the scratch memory; n <= CPU_TILE. */
+/* Elements [at, at + n) of what a reduction joins, in the scratch memory; n <= CPU_TILE. */
 const char *cpu_region_tile(const cpu_run *run, const cpu_region *region, int64_t at, int64_t n,
                             char *scratch);
 

@@ -132,34 +132,21 @@ void cpu_copy_view(shoal_device *device, const ref_view *view, void *to, const v
 
 ref_view cpu_view_of(const cpu_program *p, uint32_t value) {
     const shoal_type *type = &p->g->values[value].type;
+    const fuse_index index = fuse_index_of(&p->plan, value);
     ref_view view = {.rank = type->rank};
     memcpy(view.dims, type->dims, sizeof view.dims);
     ref_strides(type, view.to);
-    memcpy(view.from, p->values[value].is_view ? p->values[value].strides : view.to,
-           sizeof view.from);
+    memcpy(view.from, index.strides, sizeof view.from);
     return view;
 }
 
 ref_view cpu_moved_view(const cpu_program *p, const shoal_node *node, uint32_t input) {
-    ref_view view = ref_view_of(p->g, node, input), in = cpu_view_of(p, node->inputs[input]);
-    if (!p->values[node->inputs[input]].is_view) return view;
-    /* The same, with the strides of the operand as it lies. */
-    const shoal_attr_key keys[] = {SHOAL_ATTR_PERMUTATION, SHOAL_ATTR_BROADCAST_DIMENSIONS};
-    memset(view.from, 0, sizeof view.from);
-    view.from_start = 0;
-    for (uint32_t i = 0; i < in.rank; i++)
-        if (node->op == GRAPH_TRANSPOSE) {
-            view.from[i] = in.from[shoal_node_attr(node, keys[0])->u.ints[i]];
-        } else if (node->op == GRAPH_BROADCAST_IN_DIM) {
-            if (in.dims[i] != 1) view.from[shoal_node_attr(node, keys[1])->u.ints[i]] = in.from[i];
-        } else if (node->op == GRAPH_SLICE) {
-            view.from_start +=
-                shoal_node_attr(node, SHOAL_ATTR_START_INDICES)->u.ints[i] * in.from[i];
-            if (view.dims[i] > 1)
-                view.from[i] = shoal_node_attr(node, SHOAL_ATTR_STRIDES)->u.ints[i] * in.from[i];
-        } else {
-            view.from[i] = in.from[i];
-        }
+    ref_view view = ref_view_of(p->g, node, input);
+    fuse_index in = fuse_index_of(&p->plan, node->inputs[input]), index;
+    in.start = 0; /* the address is that of the first element */
+    if (!fuse_moved_index(p->g, node, &in, &index)) index = in;
+    view.from_start = index.start;
+    memcpy(view.from, index.strides, sizeof view.from);
     return view;
 }
 

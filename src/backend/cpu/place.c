@@ -10,21 +10,22 @@ static size_t bytes_of(const cpu_program *p, uint32_t value) {
     return (size_t)base_type_bytes(&p->g->values[value].type);
 }
 
+static uint32_t root_of(const cpu_program *p, uint32_t value) { return p->plan.values[value].root; }
+
 static void find_last_uses(cpu_program *p) {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const cpu_step *step = &p->steps[s];
         for (uint32_t i = 0; i < step->n_writes; i++) p->values[step->writes[i]].last = s;
-        for (uint32_t i = 0; i < step->n_reads; i++)
-            p->values[p->values[step->reads[i]].root].last = s;
+        for (uint32_t i = 0; i < step->n_reads; i++) p->values[root_of(p, step->reads[i])].last = s;
     }
     for (uint32_t i = 0; i < p->g->n_outputs; i++)
-        p->values[p->values[p->g->outputs[i]].root].last = p->n_steps;
+        p->values[root_of(p, p->g->outputs[i])].last = p->n_steps;
 }
 
 /* A value that a step computes goes straight to the first output that wants it. */
 static void place_outputs(cpu_program *p) {
     for (uint32_t i = 0; i < p->g->n_outputs; i++) {
-        cpu_value *root = &p->values[p->values[p->g->outputs[i]].root];
+        cpu_value *root = &p->values[root_of(p, p->g->outputs[i])];
         if (root->kind != CPU_NOWHERE) continue;
         root->kind = CPU_OUTPUT;
         root->place = i;
@@ -70,7 +71,7 @@ static bool take_over(cpu_program *p, uint32_t s, uint32_t w, part_list *parts) 
     const cpu_step *step = &p->steps[s];
     cpu_value *out = &p->values[step->writes[w]];
     for (uint32_t k = 0; k < step->n_reads; k++) {
-        uint32_t root = p->values[step->reads[k]].root;
+        uint32_t root = root_of(p, step->reads[k]);
         const cpu_value *in = &p->values[root];
         if (in->kind != CPU_WORKSPACE || in->last != s || !may_overwrite(p, step, w, root))
             continue;

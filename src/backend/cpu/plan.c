@@ -1,125 +1,14 @@
 /* From a graph to a program: which step runs each node.
  *
- * Values that are another value's elements in the same order (reshape and the like) share its
- * memory; broadcasts, slices and transposes stay views where all who read them can. Elementwise
- * nodes become regions; every other node is a step of its own. */
+ * What is one pass, and which values share others' memory, is fuse/'s to find; here is what cpu can
+ * take: elementwise nodes with a kernel become regions, reductions take their operand from the
+ * region that computes it; every other node is a step of its own. */
 #include "backend/cpu/cpu.h"
-
-#include "base/vec.h"
 
 #include <stdlib.h>
 
-static int64_t count_of(const cpu_program *p, uint32_t value) {
-    return base_type_count(&p->g->values[value].type);
-}
-
 static size_t bytes_of(const cpu_program *p, uint32_t value) {
     return (size_t)base_type_bytes(&p->g->values[value].type);
-}
-
-/* ---- values that need no memory of their own ---- */
-
-/* Whether a reshape only splits axes, so that a view of the operand is one of the result; strides,
- * if given, are those of the operand and become those of the result. */
-static bool only_splits(const shoal_type *from, const shoal_type *to, const int64_t *strides,
-                        int64_t *out) {
-    uint32_t axis = to->rank;
-    for (uint32_t i = from->rank; i-- > 0;) {
-        int64_t left = from->dims[i], stride = strides ? strides[i] : 0;
-        if (!left) return false;
-        while (left > 1) {
-            if (!axis || !to->dims[axis - 1] || left % to->dims[axis - 1]) return false;
-            left /= to->dims[--axis];
-            if (out) out[axis] = stride;
-            stride *= to->dims[axis];
-        }
-    }
-    while (axis && to->dims[axis - 1] == 1) {
-        axis--;
-        if (out) out[axis] = 0;
-    }
-    return !axis;
-}
-
-static bool is_split(const cpu_program *p, const shoal_node *node) {
-    return node->op == GRAPH_RESHAPE &&
-           only_splits(&p->g->values[node->inputs[0]].type, &p->g->values[node->first_output].type,
-                       NULL, NULL);
-}
-
-/* Regions read views whose last axis is dense or repeated, products and copies read any; of what is
- * only split, those who read the parts decide. */
-static void mark_users(const cpu_kernels *kernels, cpu_program *p) {
-    for (uint32_t i = 0; i < p->g->n_outputs; i++) p->values[p->g->outputs[i]].needs_dense = true;
-    for (uint32_t i = p->g->n_nodes; i-- > 0;) {
-        const shoal_node *node = &p->g->nodes[i];
-        if (is_split(p, node)) {
-            const cpu_value *out = &p->values[node->first_output];
-            p->values[node->inputs[0]].needs_dense |= out->needs_dense || out->needs_near;
-            continue;
-        }
-        bool near = node->n_inputs > 1 && cpu_map_kernel_of(kernels, p->g, node);
-        bool any = cpu_is_move(node->op) || cpu_dot_fits(kernels, p->g, node);
-        bool attends = cpu_attention_fits(kernels, p->g, node);
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            bool views = any || (attends && cpu_attention_reads_view(node, k));
-            p->values[node->inputs[k]].needs_near |= near;
-            p->values[node->inputs[k]].needs_dense |= !near && !views;
-        }
-    }
-}
-
-/* Whether a copy would leave the elements in order, so that it need not be made. */
-static bool is_identity(const cpu_program *p, const shoal_node *node, const ref_view *moved) {
-    if (node->n_inputs != 1 || count_of(p, node->inputs[0]) != count_of(p, node->first_output) ||
-        p->values[node->inputs[0]].is_view)
-        return false;
-    ref_view view = *moved;
-    cpu_merge_view(&view);
-    return view.from_start == 0 && (!view.rank || (view.rank == 1 && view.from[0] == 1));
-}
-
-static bool is_near(const ref_view *view) {
-    for (uint32_t i = view->rank; i-- > 0;)
-        if (view->dims[i] != 1) return view->from[i] == 0 || view->from[i] == 1;
-    return true;
-}
-
-static bool share_constant(cpu_program *p, const shoal_node *node) {
-    cpu_value *value = &p->values[node->first_output];
-    const shoal_attr *data = shoal_node_attr(node, SHOAL_ATTR_VALUE);
-    value->constant = data->u.bytes;
-    value->is_view = data->count != bytes_of(p, node->first_output); /* a splat: strides are 0 */
-    if (value->is_view && value->needs_dense) {
-        value->is_view = false;
-        return false;
-    }
-    value->kind = CPU_CONSTANT;
-    return true;
-}
-
-/* Settles a node without a step, if that is possible. */
-static bool share(cpu_program *p, const shoal_node *node) {
-    cpu_value *value = &p->values[node->first_output];
-    if (node->op == GRAPH_CONSTANT) return share_constant(p, node);
-    bool alias = node->op == GRAPH_RESHAPE || node->op == GRAPH_PLACE;
-    if (!alias && (!cpu_is_move(node->op) || node->op == GRAPH_CONCATENATE)) return false;
-    const cpu_value *in = &p->values[node->inputs[0]];
-    if (in->is_view && is_split(p, node)) {
-        value->is_view = true;
-        value->start = in->start;
-        only_splits(&p->g->values[node->inputs[0]].type, &p->g->values[node->first_output].type,
-                    in->strides, value->strides);
-    } else if (!alias) {
-        ref_view view = cpu_moved_view(p, node, 0);
-        alias = is_identity(p, node, &view);
-        if (!alias && (value->needs_dense || (value->needs_near && !is_near(&view)))) return false;
-        value->is_view = !alias;
-        value->start = in->start + view.from_start;
-        memcpy(value->strides, view.from, sizeof value->strides);
-    }
-    value->root = in->root;
-    return true;
 }
 
 /* ---- steps that are one node ---- */
@@ -158,9 +47,10 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     step->writes = writes;
     if (cpu_is_move(node->op))
         step->run = cpu_move_run;
-    else if (node->op == GRAPH_CONSTANT)
+    else if (node->op == GRAPH_CONSTANT) {
+        p->values[node->first_output].kind = CPU_NOWHERE;
         step->run = run_fill;
-    else if (cpu_dot_fits(kernels, p->g, node))
+    } else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
     else if (cpu_control_fits(node))
         return cpu_control_prepare(device, p, step);
@@ -181,250 +71,102 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     return status;
 }
 
-/* ---- regions ----
- *
- * A region gathers elementwise nodes over one shape until something else reads one of its values,
- * or nothing more can; then it becomes a step. A node that reads several joins them. So regions
- * that are open never depend on each other. */
+/* ---- steps that are kernels ---- */
 
-typedef struct region {
-    BASE_VEC(uint32_t) nodes;
-    uint32_t sources; /* at most */
-    int64_t pending;  /* reads of its values that are still to come */
-    bool open;
-} region;
-
-typedef struct fuser {
-    shoal_device *device;
-    cpu_program *p;
-    const cpu_kernels *kernels;
-    BASE_VEC(region) regions;
-    uint32_t *region_of; /* per value: number of its region + 1 */
-    uint32_t *reads;     /* per value: operands of nodes that it is */
-    uint32_t *inside;    /* of these, nodes of its own region */
-    bool *output;        /* per value: it is one */
-    bool *used;          /* scratch of close_region */
-} fuser;
-
-static int ascending(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static shoal_status close_region(fuser *f, region *r) {
-    const shoal_graph *g = f->p->g;
-    cpu_step *step = &f->p->steps[f->p->n_steps++];
-    r->open = false;
-    qsort(r->nodes.data, r->nodes.count, sizeof *r->nodes.data, ascending);
-    for (size_t i = 0; i < r->nodes.count; i++) {
-        uint32_t v = g->nodes[r->nodes.data[i]].first_output;
-        f->used[v] = f->output[v] || f->reads[v] > f->inside[v];
-    }
-    shoal_status status = cpu_region_prepare(f->p, f->kernels, r->nodes.data,
-                                             (uint32_t)r->nodes.count, f->used, step);
-    free(r->nodes.data);
-    r->nodes.data = NULL;
-    return status;
-}
-
-/* The region, if it is open, that makes what an operand is made of. */
-static region *maker_of(fuser *f, uint32_t operand) {
-    uint32_t number = f->region_of[f->p->values[operand].root];
-    return number && f->regions.data[number - 1].open ? &f->regions.data[number - 1] : NULL;
-}
-
-static bool same_shape(const shoal_graph *g, uint32_t a, uint32_t b) {
-    const shoal_type *x = &g->values[a].type, *y = &g->values[b].type;
-    return x->rank == y->rank && !memcmp(x->dims, y->dims, x->rank * sizeof *x->dims);
-}
-
-static shoal_status absorb(fuser *f, region *into, region *from) {
-    for (size_t i = 0; i < from->nodes.count; i++) {
-        uint32_t node = from->nodes.data[i];
-        if (!base_vec_push(&into->nodes, node)) return SHOAL_NO_MEMORY;
-        f->region_of[f->p->g->nodes[node].first_output] = (uint32_t)(into - f->regions.data) + 1;
-    }
-    into->sources += from->sources;
-    into->pending += from->pending;
-    from->open = false;
-    free(from->nodes.data);
-    from->nodes.data = NULL;
-    return SHOAL_OK;
-}
-
-/* The region that a node joins, which may be a new one; those it cannot join but reads are closed.
- */
-static shoal_status find_region(fuser *f, const shoal_node *node, uint32_t *out) {
-    region *home = NULL;
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-        uint32_t operand = node->inputs[k];
-        region *r = maker_of(f, operand);
-        if (!r || r == home) continue;
-        bool direct = !f->p->values[operand].is_view &&
-                      same_shape(f->p->g, operand, node->first_output) &&
-                      same_shape(f->p->g, f->p->values[operand].root, node->first_output);
-        size_t nodes = r->nodes.count + (home ? home->nodes.count : 0) + 1;
-        uint32_t sources = r->sources + (home ? home->sources : 0) + node->n_inputs;
-        if (!direct || nodes > CPU_OPERATIONS || sources > CPU_SOURCES)
-            SHOAL_TRY(close_region(f, r));
-        else if (!home)
-            home = r;
-        else
-            SHOAL_TRY(absorb(f, home, r));
-    }
-    /* A view of the home's own values needs them whole. */
-    for (uint32_t k = 0; home && k < node->n_inputs; k++)
-        if (maker_of(f, node->inputs[k]) == home && f->p->values[node->inputs[k]].is_view) {
-            SHOAL_TRY(close_region(f, home));
-            home = NULL;
-        }
-    if (!home) {
-        region fresh = {.open = true};
-        if (!base_vec_push(&f->regions, fresh)) return SHOAL_NO_MEMORY;
-        home = &f->regions.data[f->regions.count - 1];
-    }
-    *out = (uint32_t)(home - f->regions.data);
-    return SHOAL_OK;
-}
-
-static shoal_status join_region(fuser *f, uint32_t n) {
-    const shoal_node *node = &f->p->g->nodes[n];
-    uint32_t number;
-    SHOAL_TRY(find_region(f, node, &number));
-    region *r = &f->regions.data[number];
-    if (!base_vec_push(&r->nodes, n)) return SHOAL_NO_MEMORY;
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-        uint32_t root = f->p->values[node->inputs[k]].root;
-        if (f->region_of[root] == number + 1) {
-            f->inside[root]++;
-            r->pending--;
-        } else {
-            r->sources++;
-        }
-    }
-    f->region_of[node->first_output] = number + 1;
-    r->pending += f->reads[node->first_output];
-    return r->pending > 0 ? SHOAL_OK : close_region(f, r);
-}
-
-/* Everything that a node reads is to be there. */
-static shoal_status close_operands(fuser *f, const shoal_node *node) {
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-        region *r = maker_of(f, node->inputs[k]);
-        if (r) SHOAL_TRY(close_region(f, r));
-    }
-    return SHOAL_OK;
-}
-
-/* The open region whose last value nobody reads but this reduction, and that has no other results;
- * NULL: none. */
-static region *sole_maker(fuser *f, const shoal_node *node) {
-    uint32_t v = node->inputs[0];
-    region *r = f->p->values[v].root == v ? maker_of(f, v) : NULL;
-    if (!r || r->pending != 1 || f->reads[v] != 1 || maker_of(f, node->inputs[1]) == r) return NULL;
-    uint32_t last = 0;
-    for (size_t i = 0; i < r->nodes.count; i++) {
-        uint32_t n = r->nodes.data[i], out = f->p->g->nodes[n].first_output;
-        if (n > last) last = n;
-        if (f->output[out] || (out != v && f->reads[out] > f->inside[out])) return NULL;
-    }
-    return f->p->g->nodes[last].first_output == v ? r : NULL;
-}
-
-/* A reduction that takes its operand from the region which computes it. */
-static shoal_status add_fused_reduce(fuser *f, const shoal_node *node, region *r) {
-    cpu_program *p = f->p;
-    cpu_region *inside = base_arena_alloc(&p->arena, sizeof *inside);
-    uint32_t *writes = base_arena_array(&p->arena, uint32_t, 1), n = (uint32_t)r->nodes.count;
-    if (!inside || !writes) return SHOAL_NO_MEMORY;
-    qsort(r->nodes.data, n, sizeof *r->nodes.data, ascending);
-    for (uint32_t i = 0; i < n; i++) f->used[p->g->nodes[r->nodes.data[i]].first_output] = false;
-    r->open = false;
-    SHOAL_TRY(cpu_region_embed(p, f->kernels, r->nodes.data, n, f->used, inside));
-    free(r->nodes.data);
-    r->nodes.data = NULL;
-    uint32_t *reads = base_arena_array(&p->arena, uint32_t, inside->n_sources + 1);
+/* A step's lists of values: those of a region's sources, and one more. */
+static shoal_status list_reads(cpu_program *p, const cpu_region *r, uint32_t more, cpu_step *step) {
+    uint32_t *reads = base_arena_array(&p->arena, uint32_t, r->n_sources + (size_t)1);
     if (!reads) return SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < inside->n_sources; i++) reads[i] = inside->sources[i].value;
-    reads[inside->n_sources] = node->inputs[1];
-    writes[0] = node->first_output;
-    cpu_step *step = &p->steps[p->n_steps++];
-    *step = (cpu_step){.node = node,
-                       .n_reads = inside->n_sources + 1,
-                       .reads = reads,
-                       .n_writes = 1,
-                       .writes = writes};
-    cpu_reduce_prepare(f->kernels, p, node, inside, step);
+    for (uint32_t i = 0; i < r->n_sources; i++) reads[i] = r->sources[i].value;
+    reads[r->n_sources] = more;
+    step->reads = reads;
+    step->n_reads = r->n_sources + (more != GRAPH_NO_VALUE);
     return SHOAL_OK;
 }
 
-/* A node without a step has read its operand, too. Who reads a value that is its operand element by
- * element reads that. */
-static shoal_status note_view(fuser *f, const shoal_node *node) {
-    uint32_t value = node->first_output, root = f->p->values[value].root;
-    region *r = node->n_inputs ? maker_of(f, node->inputs[0]) : NULL;
-    if (root != value && !f->p->values[value].is_view) {
-        f->output[root] |= f->output[value];
-        f->reads[root] += f->reads[value] - 1;
-        if (r) r->pending += f->reads[value];
-    }
-    return r && --r->pending <= 0 ? close_region(f, r) : SHOAL_OK;
+static shoal_status list_writes(cpu_program *p, const fuse_kernel *kernel, cpu_step *step) {
+    uint32_t *writes = base_arena_array(&p->arena, uint32_t, kernel->n_stores);
+    if (!writes) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < kernel->n_stores; i++) writes[i] = kernel->stores[i].value;
+    step->writes = writes;
+    step->n_writes = kernel->n_stores;
+    return SHOAL_OK;
 }
 
-static shoal_status fuse(fuser *f) {
-    cpu_program *p = f->p;
+/* A reduction, with the region that computes its operand if there is one. */
+static shoal_status add_reduce(cpu_program *p, const cpu_kernels *kernels,
+                               const fuse_kernel *kernel, cpu_step *step) {
+    const shoal_node *node = kernel->operations[kernel->n_operations - 1].node;
+    cpu_region *inside = NULL;
+    step->node = node;
+    step->reads = node->inputs;
+    step->n_reads = node->n_inputs;
+    if (kernel->n_operations > 1) {
+        inside = base_arena_alloc(&p->arena, sizeof *inside);
+        if (!inside) return SHOAL_NO_MEMORY;
+        SHOAL_TRY(cpu_region_prepare(p, kernels, kernel, inside));
+        SHOAL_TRY(list_reads(p, inside, node->inputs[1], step));
+    }
+    cpu_reduce_prepare(kernels, p, node, inside, step);
+    return list_writes(p, kernel, step);
+}
+
+static shoal_status add_kernel(cpu_program *p, const cpu_kernels *kernels,
+                               const fuse_kernel *kernel) {
+    cpu_step *step = &p->steps[p->n_steps++];
+    if (kernel->passes) return add_reduce(p, kernels, kernel, step);
+    step->run = cpu_region_run;
+    SHOAL_TRY(cpu_region_prepare(p, kernels, kernel, &step->u.region));
+    SHOAL_TRY(list_reads(p, &step->u.region, GRAPH_NO_VALUE, step));
+    return list_writes(p, kernel, step);
+}
+
+/* Regions read views whose last axis is dense or repeated, products and copies read any. */
+static fuse_choice choose(const cpu_kernels *kernels, const shoal_graph *g,
+                          const shoal_node *node) {
+    fuse_choice choice = {.role = FUSE_OWN};
+    if (cpu_map_kernel_of(kernels, g, node)) {
+        choice.role = FUSE_MAP;
+        choice.views = node->n_inputs > 1 ? UINT32_MAX : 0;
+    } else if (cpu_reduce_fits(kernels, g, node)) {
+        choice.role = (uint8_t)fuse_may_take(g, node);
+    } else if (cpu_is_move(node->op) || cpu_dot_fits(kernels, g, node)) {
+        choice.views = UINT32_MAX;
+    } else if (cpu_attention_fits(kernels, g, node)) {
+        for (uint32_t k = 0; k < node->n_inputs; k++)
+            choice.views |= (uint32_t)cpu_attention_reads_view(node, k) << k;
+    }
+    return choice;
+}
+
+static void find_constants(cpu_program *p) {
     for (uint32_t n = 0; n < p->g->n_nodes; n++) {
         const shoal_node *node = &p->g->nodes[n];
-        if (share(p, node)) {
-            SHOAL_TRY(note_view(f, node));
-            continue;
-        }
-        region *whole = cpu_reduce_fits(f->kernels, p->g, node) ? sole_maker(f, node) : NULL;
-        if (cpu_map_kernel_of(f->kernels, p->g, node)) {
-            SHOAL_TRY(join_region(f, n));
-        } else if (whole) {
-            region *initial = maker_of(f, node->inputs[1]);
-            if (initial) SHOAL_TRY(close_region(f, initial));
-            SHOAL_TRY(add_fused_reduce(f, node, whole));
-        } else {
-            SHOAL_TRY(close_operands(f, node));
-            SHOAL_TRY(add_step(f->device, p, node));
-        }
+        if (node->op != GRAPH_CONSTANT) continue;
+        cpu_value *value = &p->values[node->first_output];
+        value->constant = shoal_node_attr(node, SHOAL_ATTR_VALUE)->u.bytes;
+        value->kind = CPU_CONSTANT;
     }
-    for (size_t i = 0; i < f->regions.count; i++)
-        if (f->regions.data[i].open) SHOAL_TRY(close_region(f, &f->regions.data[i]));
-    return SHOAL_OK;
 }
 
 static shoal_status add_steps(shoal_device *device, cpu_program *p) {
+    static const fuse_limits limits = {.operations = CPU_OPERATIONS, .loads = CPU_SOURCES};
     const shoal_graph *g = p->g;
-    fuser f = {.device = device, .p = p, .kernels = device->kernels};
-    for (uint32_t v = 0; v < g->n_values; v++) p->values[v].root = v;
+    fuse_choice *choices = calloc(g->n_nodes + (size_t)1, sizeof *choices);
+    if (!choices) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to compile");
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         p->values[g->inputs[i]].kind = CPU_INPUT;
         p->values[g->inputs[i]].place = i;
     }
-    mark_users(device->kernels, p);
-    f.region_of = calloc(g->n_values + (size_t)1, sizeof *f.region_of);
-    f.reads = calloc(g->n_values + (size_t)1, sizeof *f.reads);
-    f.inside = calloc(g->n_values + (size_t)1, sizeof *f.inside);
-    f.output = calloc(g->n_values + (size_t)1, sizeof *f.output);
-    f.used = calloc(g->n_values + (size_t)1, sizeof *f.used);
-    shoal_status status = SHOAL_OK;
-    if (!f.region_of || !f.reads || !f.inside || !f.output || !f.used)
-        status = base_fail(SHOAL_NO_MEMORY, "cpu: no memory to compile");
-    for (uint32_t n = 0; status == SHOAL_OK && n < g->n_nodes; n++)
-        for (uint32_t k = 0; k < g->nodes[n].n_inputs; k++) f.reads[g->nodes[n].inputs[k]]++;
-    for (uint32_t i = 0; status == SHOAL_OK && i < g->n_outputs; i++)
-        f.output[g->outputs[i]] = true;
-    if (status == SHOAL_OK) status = fuse(&f);
-    for (size_t i = 0; i < f.regions.count; i++) free(f.regions.data[i].nodes.data);
-    free(f.regions.data);
-    free(f.region_of);
-    free(f.reads);
-    free(f.inside);
-    free(f.output);
-    free(f.used);
+    find_constants(p);
+    for (uint32_t n = 0; n < g->n_nodes; n++) choices[n] = choose(device->kernels, g, &g->nodes[n]);
+    shoal_status status = fuse_plan_make(g, choices, &limits, &p->arena, &p->plan);
+    free(choices);
+    for (uint32_t s = 0; !status && s < p->plan.n_steps; s++) {
+        const fuse_step *step = &p->plan.steps[s];
+        status = step->kernel ? add_kernel(p, device->kernels, step->kernel)
+                              : add_step(device, p, &g->nodes[step->node]);
+    }
     return status;
 }
 
@@ -504,11 +246,11 @@ shoal_status cpu_program_run_in(shoal_device *device, const cpu_program *p, void
     const shoal_graph *g = p->g;
     cpu_run run = {device, p, p->at, workspace};
     for (uint32_t v = 0; v < g->n_values; v++) {
-        const cpu_value *value = &p->values[v];
+        const fuse_value *value = &p->plan.values[v];
         run.at[v] = address(p, &p->values[value->root], buffers, run.workspace);
-        if (value->start) {
+        if (value->index.start) {
             size_t bytes = shoal_dtype_size((shoal_dtype)g->values[v].type.dtype);
-            run.at[v] = (char *)run.at[v] + (size_t)value->start * bytes;
+            run.at[v] = (char *)run.at[v] + (size_t)value->index.start * bytes;
         }
     }
     for (uint32_t s = 0; s < p->n_steps; s++) SHOAL_TRY(p->steps[s].run(&run, &p->steps[s]));

@@ -1,5 +1,5 @@
-/* Regions: elementwise operations over one shape, done together in tiles that stay in the first
- * cache. Each operation is one call of its kernel per tile, so that fusing changes no bit.
+/* Regions: the elementwise operations of a kernel (fuse/fuse.h), done together in tiles that stay
+ * in the first cache. Each operation is one call per tile, so that fusing changes no bit.
  *
  * Axes that all sources step through alike are merged. Tiles end with the rows of the innermost
  * axis where these are long; else they run across rows, and sources that repeat are spread out
@@ -54,50 +54,38 @@ cpu_map_kernel cpu_find_map(const cpu_kernels *kernels, uint16_t op, uint8_t dty
 
 typedef struct builder {
     cpu_program *p;
+    const fuse_kernel *kernel;
     cpu_region *region;
-    const bool *used;
-    const uint32_t *nodes;
-    uint32_t n_nodes;
     bool busy[CPU_OPERATIONS]; /* per register */
     struct made {
         uint8_t to;
-        uint32_t reads, last; /* by nodes of the region, and the last of them */
-        uint32_t product;     /* of a sum: the node whose product it adds + 1, */
+        uint32_t reads, last; /* by operations of the region, and the last of them */
+        uint32_t store;       /* its result + 1; 0: nobody else reads it */
+        uint32_t product;     /* of a sum: the operation whose product it adds + 1, */
         uint8_t side;         /* and which operand that is */
-        bool within;          /* of such a product: it has no operation of its own */
-    } made[CPU_OPERATIONS];   /* per node */
+        bool within;          /* of such a product: it is no operation of its own */
+    } made[CPU_OPERATIONS];
 } builder;
 
-static size_t element_bytes(const cpu_program *p, uint32_t value) {
-    return shoal_dtype_size((shoal_dtype)p->g->values[value].type.dtype);
+/* The operations of a kernel that are done in tiles: a reduction comes behind them. */
+static uint32_t n_operations(const fuse_kernel *k) { return k->n_operations - (k->passes > 0); }
+
+static size_t element_bytes(uint8_t dtype) { return shoal_dtype_size((shoal_dtype)dtype); }
+
+/* The operation that a number names, counted from 1; 0 for a load. */
+static uint32_t maker(const builder *b, uint16_t number) {
+    return number < b->kernel->n_loads ? 0 : number - b->kernel->n_loads + 1;
 }
 
-/* The operation of the region that makes a value, counted from 1; 0 when none does. */
-static uint32_t maker(const builder *b, uint32_t value) {
-    const cpu_value *v = &b->p->values[value];
-    uint32_t root = v->is_view ? value : v->root, node = b->p->g->values[root].node, low = 0;
-    for (uint32_t high = b->n_nodes; low < high;) {
-        uint32_t middle = (low + high) / 2;
-        if (b->nodes[middle] < node)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < b->n_nodes && b->nodes[low] == node ? low + 1 : 0;
-}
-
-static uint8_t source_of(builder *b, uint32_t value) {
+/* Loads are numbered in the order in which operations read them. */
+static uint8_t source_of(builder *b, uint16_t load) {
     cpu_region *r = b->region;
     for (uint32_t i = 0; i < r->n_sources; i++)
-        if (r->sources[i].value == value) return (uint8_t)i;
+        if (r->sources[i].load == load) return (uint8_t)i;
+    const fuse_load *from = &b->kernel->loads[load];
     cpu_source *source = &r->sources[r->n_sources];
-    const cpu_value *v = &b->p->values[value];
-    const shoal_type *type = &b->p->g->values[value].type;
-    *source = (cpu_source){.value = value, .bytes = element_bytes(b->p, value)};
-    if (v->is_view)
-        memcpy(source->strides, v->strides, sizeof v->strides);
-    else if (type->rank == r->rank) /* else the scalar predicate of select: all 0 */
-        ref_strides(type, source->strides);
+    *source = (cpu_source){.value = from->value, .load = load, .bytes = element_bytes(from->dtype)};
+    memcpy(source->strides, from->index.strides, sizeof source->strides);
     return (uint8_t)r->n_sources++;
 }
 
@@ -109,13 +97,16 @@ static uint8_t take_register(builder *b) {
     return (uint8_t)(CPU_AT_REGISTER + i);
 }
 
-/* Where node i writes. */
+/* Where operation i writes. */
 static uint8_t target_of(builder *b, uint32_t i) {
     cpu_region *r = b->region;
-    uint32_t value = b->p->g->nodes[b->nodes[i]].first_output;
-    if (!b->used[value]) return take_register(b);
+    if (!b->made[i].store) return take_register(b);
+    uint32_t value = b->kernel->stores[b->made[i].store - 1].value;
     cpu_result *result = &r->results[r->n_results++];
-    *result = (cpu_result){.value = value, .bytes = element_bytes(b->p, value), .from = -1};
+    *result = (cpu_result){.value = value,
+                           .store = b->made[i].store - 1,
+                           .bytes = element_bytes(b->kernel->operations[i].dtype),
+                           .from = -1};
     if (base_type_bytes(&b->p->g->values[value].type) < STREAMED)
         return (uint8_t)(CPU_AT_RESULT + r->n_results - 1);
     uint8_t at = take_register(b);
@@ -127,106 +118,93 @@ static uint8_t target_of(builder *b, uint32_t i) {
 /* Finds who reads what, and products that only one sum reads, or one difference takes away: both
  * are one operation. */
 static void find_reads(builder *b) {
-    const shoal_graph *g = b->p->g;
-    for (uint32_t i = 0; i < b->n_nodes; i++) {
-        const shoal_node *node = &g->nodes[b->nodes[i]];
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            uint32_t from = maker(b, node->inputs[k]);
+    const fuse_kernel *k = b->kernel;
+    for (uint32_t i = 0; i < k->n_stores; i++) {
+        uint32_t from = maker(b, k->stores[i].from);
+        if (from && from <= n_operations(k)) b->made[from - 1].store = i + 1;
+    }
+    for (uint32_t i = 0; i < n_operations(k); i++)
+        for (uint32_t a = 0; a < k->operations[i].n_args; a++) {
+            uint32_t from = maker(b, k->operations[i].args[a]);
             if (!from) continue;
             b->made[from - 1].last = i;
             b->made[from - 1].reads++;
         }
-    }
-    for (uint32_t i = 0; i < b->n_nodes; i++) {
-        const shoal_node *node = &g->nodes[b->nodes[i]];
-        uint32_t first = node->op == GRAPH_ADD ? 0 : node->op == GRAPH_SUBTRACT ? 1 : 2;
-        for (uint32_t k = first; k < 2 && !b->made[i].product; k++) {
-            uint32_t from = maker(b, node->inputs[k]);
-            const shoal_node *factor = from ? &g->nodes[b->nodes[from - 1]] : NULL;
+    for (uint32_t i = 0; i < n_operations(k); i++) {
+        const fuse_operation *sum = &k->operations[i];
+        uint32_t first = sum->op == GRAPH_ADD ? 0 : sum->op == GRAPH_SUBTRACT ? 1 : 2;
+        for (uint32_t a = first; a < 2 && !b->made[i].product; a++) {
+            uint32_t from = maker(b, sum->args[a]);
+            const fuse_operation *factor = from ? &k->operations[from - 1] : NULL;
             if (!factor || factor->op != GRAPH_MULTIPLY || b->made[from - 1].reads > 1 ||
-                b->used[factor->first_output] ||
-                float_of(g->values[node->first_output].type.dtype) == CPU_FLOATS)
+                b->made[from - 1].store || float_of(sum->dtype) == CPU_FLOATS)
                 continue;
             b->made[i].product = from;
-            b->made[i].side = (uint8_t)k;
+            b->made[i].side = (uint8_t)a;
             b->made[from - 1].within = true;
             /* What the product is made of is read here, and not before. */
             for (uint32_t f = 0; f < 2; f++) {
-                uint32_t of = maker(b, factor->inputs[f]);
+                uint32_t of = maker(b, factor->args[f]);
                 if (of && b->made[of - 1].last < i) b->made[of - 1].last = i;
             }
         }
     }
 }
 
-/* The values that node i's operation reads, those of a product within it first. */
-static uint32_t operands_of(const builder *b, uint32_t i, uint32_t out[CPU_MAX_OPERANDS]) {
-    const shoal_node *node = &b->p->g->nodes[b->nodes[i]];
+/* What operation i reads, what a product within it does first. */
+static uint32_t operands_of(const builder *b, uint32_t i, uint16_t out[CPU_MAX_OPERANDS]) {
+    const fuse_operation *op = &b->kernel->operations[i];
     if (!b->made[i].product) {
-        memcpy(out, node->inputs, node->n_inputs * sizeof *out);
-        return node->n_inputs;
+        memcpy(out, op->args, op->n_args * sizeof *out);
+        return op->n_args;
     }
-    const shoal_node *factor = &b->p->g->nodes[b->nodes[b->made[i].product - 1]];
-    out[0] = factor->inputs[0];
-    out[1] = factor->inputs[1];
-    out[2] = node->inputs[1 - b->made[i].side];
+    const fuse_operation *factor = &b->kernel->operations[b->made[i].product - 1];
+    out[0] = factor->args[0];
+    out[1] = factor->args[1];
+    out[2] = op->args[1 - b->made[i].side];
     return 3;
 }
 
 /* Frees the registers that operation i reads last, of elements at least as wide as `width` or of
  * narrower ones. */
-static void free_registers(builder *b, uint32_t i, const uint32_t *operands, uint32_t n,
+static void free_registers(builder *b, uint32_t i, const uint16_t *operands, uint32_t n,
                            size_t width, bool at_least) {
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = maker(b, operands[k]);
         if (!from || b->made[from - 1].last > i || b->made[from - 1].to >= CPU_AT_RESULT) continue;
-        if ((element_bytes(b->p, operands[k]) >= width) != at_least) continue;
+        if ((element_bytes(b->kernel->operations[from - 1].dtype) >= width) != at_least) continue;
         b->busy[b->made[from - 1].to - CPU_AT_REGISTER] = false;
     }
 }
 
 static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
-    const shoal_graph *g = b->p->g;
-    const shoal_node *node = &g->nodes[b->nodes[i]];
-    uint32_t operands[CPU_MAX_OPERANDS], n = operands_of(b, i, operands);
+    const fuse_operation *from_op = &b->kernel->operations[i];
+    uint16_t operands[CPU_MAX_OPERANDS];
+    uint32_t n = operands_of(b, i, operands);
     cpu_operation *op = &b->region->operations[b->region->n_operations++];
-    *op = (cpu_operation){.kernel = cpu_map_kernel_of(kernels, g, node), .n_operands = (uint8_t)n};
+    *op = (cpu_operation){.kernel = cpu_map_kernel_of(kernels, b->p->g, from_op->node),
+                          .n_operands = (uint8_t)n};
     if (b->made[i].product)
         op->kernel =
-            (node->op == GRAPH_ADD
-                 ? kernels->multiply_add
-                 : kernels->multiply_subtract)[float_of(g->values[node->first_output].type.dtype)];
+            (from_op->op == GRAPH_ADD ? kernels->multiply_add
+                                      : kernels->multiply_subtract)[float_of(from_op->dtype)];
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = maker(b, operands[k]);
         op->operands[k] = from ? b->made[from - 1].to : source_of(b, operands[k]);
     }
     /* A kernel may write over what it reads, unless it writes wider elements than it reads: these
      * would run ahead. */
-    size_t width = element_bytes(b->p, node->first_output);
+    size_t width = element_bytes(from_op->dtype);
     free_registers(b, i, operands, n, width, true);
     op->to = b->made[i].to = target_of(b, i);
     free_registers(b, i, operands, n, width, false);
 }
 
-static bool merges(const cpu_region *r, uint32_t outer, uint32_t inner) {
-    for (uint32_t k = 0; k < r->n_sources; k++) {
-        const int64_t *strides = r->sources[k].strides;
-        if (strides[outer] != strides[inner] * r->dims[inner]) return false;
-    }
-    return true;
-}
-
+/* Tiles know of no reduced loops, which are kept apart in a kernel. */
 static void merge_axes(cpu_region *r) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < r->rank; i++) {
-        if (r->dims[i] == 1) continue;
-        bool joined = n > 0 && merges(r, n - 1, i);
-        uint32_t to = joined ? n - 1 : n++;
-        r->dims[to] = joined ? r->dims[to] * r->dims[i] : r->dims[i];
-        for (uint32_t k = 0; k < r->n_sources; k++)
-            r->sources[k].strides[to] = r->sources[k].strides[i];
-    }
-    r->rank = n;
+    int64_t *strides[CPU_SOURCES];
+    for (uint32_t k = 0; k < r->n_sources; k++) strides[k] = r->sources[k].strides;
+    uint32_t n = r->rank = fuse_merge_loops(r->rank, r->dims, NULL, strides, r->n_sources);
     r->by_rows = !n || n == 1 || r->dims[n - 1] >= LONG_ROW;
     for (uint32_t k = 0; k < r->n_sources; k++) {
         cpu_source *source = &r->sources[k];
@@ -253,53 +231,26 @@ static int find_carrier(const cpu_region *r, const cpu_kernels *kernels) {
     return -1;
 }
 
-/* What the step reads and writes, for those who place values. */
-static shoal_status list_values(cpu_program *p, const cpu_region *r, cpu_step *step) {
-    uint32_t *reads = base_arena_array(&p->arena, uint32_t, r->n_sources);
-    uint32_t *writes = base_arena_array(&p->arena, uint32_t, r->n_results);
-    if (!reads || !writes) return SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < r->n_sources; i++) reads[i] = r->sources[i].value;
-    for (uint32_t i = 0; i < r->n_results; i++) writes[i] = r->results[i].value;
-    step->reads = reads;
-    step->n_reads = r->n_sources;
-    step->writes = writes;
-    step->n_writes = r->n_results;
-    return SHOAL_OK;
-}
-
-static shoal_status build(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
-                          uint32_t n_nodes, const bool *used, cpu_region *r) {
-    const shoal_type *type = &p->g->values[p->g->nodes[nodes[0]].first_output].type;
+shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels,
+                                const fuse_kernel *kernel, cpu_region *r) {
     cpu_source sources[CPU_SOURCES];
     cpu_result results[CPU_OPERATIONS];
-    builder b = {.p = p, .region = r, .used = used, .nodes = nodes, .n_nodes = n_nodes};
-    *r = (cpu_region){.rank = type->rank, .sources = sources, .results = results};
-    memcpy(r->dims, type->dims, type->rank * sizeof *type->dims);
-    r->operations = base_arena_array(&p->arena, cpu_operation, n_nodes);
+    builder b = {.p = p, .kernel = kernel, .region = r};
+    *r = (cpu_region){
+        .kernel = kernel, .rank = kernel->n_loops, .sources = sources, .results = results};
+    for (uint32_t i = 0; i < r->rank; i++) r->dims[i] = kernel->loops[i].extent;
+    r->operations = base_arena_array(&p->arena, cpu_operation, kernel->n_operations);
     if (!r->operations) return SHOAL_NO_MEMORY;
     find_reads(&b);
-    for (uint32_t i = 0; i < n_nodes; i++)
+    for (uint32_t i = 0; i < n_operations(kernel); i++)
         if (!b.made[i].within) add_operation(&b, kernels, i);
     merge_axes(r);
     r->carrier = find_carrier(r, kernels);
+    /* Pieces of a reduction are cut as it needs them, not where rows end. */
+    if (kernel->passes) r->by_rows = r->rank <= 1;
     r->sources = base_arena_copy(&p->arena, sources, r->n_sources * sizeof *sources);
     r->results = base_arena_copy(&p->arena, results, r->n_results * sizeof *results);
     return r->sources && r->results ? SHOAL_OK : SHOAL_NO_MEMORY;
-}
-
-shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
-                                uint32_t n_nodes, const bool *used, cpu_step *step) {
-    SHOAL_TRY(build(p, kernels, nodes, n_nodes, used, &step->u.region));
-    step->run = cpu_region_run;
-    return list_values(p, &step->u.region, step);
-}
-
-shoal_status cpu_region_embed(cpu_program *p, const cpu_kernels *kernels, const uint32_t *nodes,
-                              uint32_t n_nodes, const bool *used, cpu_region *r) {
-    SHOAL_TRY(build(p, kernels, nodes, n_nodes, used, r));
-    /* Pieces of a reduction are cut as it needs them, not where rows end. */
-    r->by_rows = r->rank <= 1;
-    return SHOAL_OK;
 }
 
 /* Sources that are spread out have a register of their own behind the others. */
@@ -320,8 +271,8 @@ bool cpu_region_may_overwrite(const cpu_program *p, const cpu_region *r, uint32_
     while (to->from < 0 && r->operations[writer].to != CPU_AT_RESULT + result) writer++;
     for (uint32_t k = 0; k < r->n_sources; k++) {
         const cpu_source *source = &r->sources[k];
-        if (p->values[source->value].root != root) continue;
-        if (!source->dense || source->bytes != to->bytes) return false;
+        if (p->plan.values[source->value].root != root) continue;
+        if (!fuse_may_overwrite(r->kernel, to->store, source->load)) return false;
         for (uint32_t i = writer + 1; i < r->n_operations && to->from < 0; i++)
             for (uint32_t o = 0; o < r->operations[i].n_operands; o++)
                 if (r->operations[i].operands[o] == k) return false;
