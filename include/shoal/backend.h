@@ -116,8 +116,8 @@ typedef struct shoal_import {
 typedef struct shoal_box {
     uint32_t rank;
     size_t element_bytes;
-    const int64_t *size;                  /* of the box */
-    const int64_t *to_dims, *to_start;    /* of the tensor it goes to; where it lies in that */
+    const int64_t *size;                   /* of the box */
+    const int64_t *to_dims, *to_start;     /* of the tensor it goes to; where it lies in that */
     const int64_t *from_dims, *from_start; /* of the tensor it comes from */
 } shoal_box;
 
@@ -178,7 +178,8 @@ typedef struct shoal_backend {
     shoal_status (*run)(shoal_device *device, shoal_executable *executable,
                         const shoal_binding *buffers, size_t n_buffers, const shoal_points *points);
     /* A number that rises while the device gets on with what was started. When it does not, for
-     * long, the device counts as lost. NULL: the backend notices by itself when a device is lost. */
+     * long, the device counts as lost. NULL: the backend notices by itself when a device is lost.
+     */
     uint64_t (*progress)(shoal_device *device);
 } shoal_backend;
 

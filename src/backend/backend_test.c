@@ -156,7 +156,8 @@ static void test_copy(void **state) {
         assert_fails(base_fence_wait(done, 0), SHOAL_INVALID, "outside axis 1");
         at[1] = 2;
         to.offset = 8;
-        assert_fails(f.backend->copy(f.device, to, from, &box, NULL), SHOAL_INVALID, "needs 48 bytes from 8 on, but its memory has 52 bytes");
+        assert_fails(f.backend->copy(f.device, to, from, &box, NULL), SHOAL_INVALID,
+                     "needs 48 bytes from 8 on, but its memory has 52 bytes");
         base_fence_release(&fence);
         f.backend->memory_free(f.device, from.memory);
         f.backend->memory_free(f.device, to.memory);
@@ -199,27 +200,30 @@ static void test_run(void **state) {
         assert_ok(base_fence_new(&fence));
         shoal_point ready = {fence, 1}, done = {fence, 2}, again = {fence, 3};
         base_fence_signal(ready, SHOAL_OK, NULL);
-        assert_ok(f.backend->run(f.device, executable, buffers, 2, &(shoal_points){&ready, 1, &done, 1}));
+        assert_ok(
+            f.backend->run(f.device, executable, buffers, 2, &(shoal_points){&ready, 1, &done, 1}));
         assert_ok(base_fence_wait(done, 1000));
         const float doubled[3] = {2, 4, -6}, zeros[3] = {0};
         assert_memory_equal(data, i ? doubled : zeros, sizeof host);
-        assert_int_equal(f.backend->run(f.device, executable, buffers, 1, &(shoal_points){NULL, 0, &again, 1}),
-                         SHOAL_INVALID);
+        assert_int_equal(
+            f.backend->run(f.device, executable, buffers, 1, &(shoal_points){NULL, 0, &again, 1}),
+            SHOAL_INVALID);
         assert_fails(base_fence_wait(again, 0), SHOAL_INVALID, "buffers");
         /* A failed wait fails what is signalled. */
         shoal_point broken = {fence, 4}, after = {fence, 5};
         base_fence_signal(broken, SHOAL_LOST, "worker 3 died");
-        assert_int_equal(f.backend->run(f.device, executable, buffers, 2, &(shoal_points){&broken, 1, &after, 1}),
+        assert_int_equal(f.backend->run(f.device, executable, buffers, 2,
+                                        &(shoal_points){&broken, 1, &after, 1}),
                          SHOAL_LOST);
         assert_int_equal(base_fence_wait(after, 0), SHOAL_LOST);
         if (i) assert_string_equal(shoal_error_message(), "worker 3 died");
         if (i) {
             buffers[1].offset = 2;
-            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL),
-                         SHOAL_INVALID, "output 0 needs 12 bytes from 2 on");
+            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL), SHOAL_INVALID,
+                         "output 0 needs 12 bytes from 2 on");
             buffers[0].offset = 4;
-            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL),
-                         SHOAL_INVALID, "input 0 needs 12 bytes from 4 on");
+            assert_fails(f.backend->run(f.device, executable, buffers, 2, NULL), SHOAL_INVALID,
+                         "input 0 needs 12 bytes from 4 on");
         }
         base_fence_release(&fence);
         f.backend->memory_free(f.device, buffers[0].memory);

@@ -53,8 +53,7 @@ static void load_all(void) {
     const char *list = getenv("SHOAL_BACKENDS");
     char *copy = list ? strdup(list) : NULL, *rest = copy;
     for (char *path; copy && (path = strtok_r(rest, ":", &rest));)
-        if (load(path) != SHOAL_OK)
-            base_log(BASE_ERROR, "backends", "%s", shoal_error_message());
+        if (load(path) != SHOAL_OK) base_log(BASE_ERROR, "backends", "%s", shoal_error_message());
     free(copy);
 }
 
@@ -93,9 +92,9 @@ shoal_status backend_find(const char *name, const shoal_backend **out) {
 
 static bool is_complete(const shoal_backend *b) {
     return b->name && b->summary && b->device_count && b->device_info && b->device_new &&
-           b->device_free && b->memory_new && b->memory_import && b->memory_free && b->memory_host &&
-           b->read && b->write && b->copy && b->supports && b->compile && b->executable_free &&
-           b->run;
+           b->device_free && b->memory_new && b->memory_import && b->memory_free &&
+           b->memory_host && b->read && b->write && b->copy && b->supports && b->compile &&
+           b->executable_free && b->run;
 }
 
 static shoal_status append(const shoal_backend *backend) {

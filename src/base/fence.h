@@ -26,10 +26,10 @@ shoal_status base_fence_wait(shoal_point point, uint32_t timeout_ms) SHOAL_CHECK
 bool base_fence_reached(shoal_point point);
 /* Whether it is, and all that was to be called then has returned. */
 bool base_fence_settled(shoal_point point);
-/* Calls `then` once, when the point is reached, with the status it was reached with and its message:
- * at once if it is, else in the thread that reaches it, which holds no lock of the fence then and
- * must not be kept. The fence is held until then. The calls of one fence come in the order of their
- * points when one thread signals it. NO_MEMORY: it will not be called. */
+/* Calls `then` once, when the point is reached, with the status it was reached with and its
+ * message: at once if it is, else in the thread that reaches it, which holds no lock of the fence
+ * then and must not be kept. The fence is held until then. The calls of one fence come in the order
+ * of their points when one thread signals it. NO_MEMORY: it will not be called. */
 shoal_status base_fence_then(shoal_point point, void (*then)(void *context, shoal_status status),
                              void *context) SHOAL_CHECK_RESULT;
 /* The first failure of points after `after` up to `point`, with its message, among those that are

@@ -373,7 +373,8 @@ static void tell_aside(worker_slot *slot, shoal_status status) {
     if (slot->told) return;
     slot->told = true;
     base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: %s", slot->own.info.name,
-             slot->aside->info.name, status == SHOAL_OK ? "it cannot do it" : shoal_error_message());
+             slot->aside->info.name,
+             status == SHOAL_OK ? "it cannot do it" : shoal_error_message());
 }
 
 /* On the slot's device; where that cannot do it, has no memory left or fails, beside it. */

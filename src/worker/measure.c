@@ -50,7 +50,8 @@ static bool path_of(char *out, size_t room, bool make) {
 /* What tells one device from another, as the beginning of a line. */
 static void name_of(const worker_slot *slot, char out[MOST_NAME]) {
     snprintf(out, MOST_NAME, "%s\t%s\t%s\t%u\t", SHOAL_PACKAGE_VERSION, slot->device.backend->name,
-             slot->own.info.name, slot->device.threads ? slot->device.threads : slot->own.info.threads);
+             slot->own.info.name,
+             slot->device.threads ? slot->device.threads : slot->own.info.threads);
 }
 
 bool worker_speed_kept(const worker_slot *slot, worker_speed *out) {
@@ -104,8 +105,8 @@ static shoal_status run_once(worker_slot *slot, shoal_executable *executable,
     int64_t from = base_now();
     shoal_status status = worker_queue_run(&slot->own, executable, buffers, 3, NULL, 0);
     if (status == SHOAL_OK)
-        status = worker_queue_wait(&slot->own, worker_queue_end(&slot->own),
-                                   &slot->worker->stopping);
+        status =
+            worker_queue_wait(&slot->own, worker_queue_end(&slot->own), &slot->worker->stopping);
     *seconds = (double)(base_now() - from) * 1e-9;
     return status;
 }

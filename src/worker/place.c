@@ -90,9 +90,8 @@ static shoal_status copy_within(worker_buffer *to, const worker_buffer *from,
     worker_queue *queue = to->queue;
     shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
     shoal_points points = {&from->ready, 1, &done, 1};
-    shoal_status status =
-        queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
-                             (shoal_binding){from->memory, 0}, box, &points);
+    shoal_status status = queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
+                                               (shoal_binding){from->memory, 0}, box, &points);
     if (status == SHOAL_OK) {
         status = base_fence_then(done, arrive, worker_buffer_retain(to));
         if (status == SHOAL_OK) return SHOAL_OK;

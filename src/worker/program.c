@@ -143,7 +143,8 @@ static double work_of(const shoal_graph *g, const shoal_node *node) {
 }
 
 /* The end of the step that begins with a node that computes: the next exchange, where the device
- * that does it changes, or where something large is read that may still be on its way while there is enough to do before. */
+ * that does it changes, or where something large is read that may still be on its way while there
+ * is enough to do before. */
 static uint32_t step_end(const splitter *s, uint32_t n) {
     double work = 0;
     const bool aside = s->aside[n];

@@ -174,15 +174,16 @@ static void transit_end(void *context, shoal_status status) {
     free(transit);
 }
 
-static shoal_status transit_new(worker_buffer *buffer, void *packed, worker_moved then, void *context,
-                             worker_transit **out) {
+static shoal_status transit_new(worker_buffer *buffer, void *packed, worker_moved then,
+                                void *context, worker_transit **out) {
     worker_transit *transit = calloc(1, sizeof *transit);
     *out = transit;
     if (!transit) return base_fail(SHOAL_NO_MEMORY, "no memory to move a box");
     *transit = (worker_transit){.packed = packed, .then = then, .context = context};
     shoal_status status = base_fence_new(&transit->fence);
     /* Before it starts, so that nothing that comes after can fail. */
-    if (status == SHOAL_OK) status = base_fence_then((shoal_point){transit->fence, 1}, transit_end, transit);
+    if (status == SHOAL_OK)
+        status = base_fence_then((shoal_point){transit->fence, 1}, transit_end, transit);
     if (status != SHOAL_OK) {
         base_fence_release(&transit->fence);
         free(transit);

@@ -60,7 +60,8 @@ typedef struct worker_piece {
 /* A step for one device. */
 typedef struct worker_compiled {
     shoal_executable *executable;
-    int32_t *in_place; /* per output: the input that ends here and whose memory it may take; or -1 */
+    int32_t
+        *in_place; /* per output: the input that ends here and whose memory it may take; or -1 */
 } worker_compiled;
 
 typedef struct worker_step {
@@ -71,8 +72,8 @@ typedef struct worker_step {
     bool aside; /* the slot's device cannot do it */
     worker_compiled compiled[2];
     shoal_binding *bindings; /* room for a run */
-    uint32_t first, last; /* its nodes, of the program's graph */
-    const char *label;    /* what it does; NULL until somebody records */
+    uint32_t first, last;    /* its nodes, of the program's graph */
+    const char *label;       /* what it does; NULL until somebody records */
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;  /* values of the program */
     const uint32_t *outputs; /* (of an exchange: its results) */
@@ -112,8 +113,8 @@ typedef struct worker_receive {
     base_box box;
     size_t element;
     uint64_t bytes, have;
-    int64_t began, ended; /* when the first and the last byte came */
-    bool busy;            /* another slot's executor is writing */
+    int64_t began, ended;  /* when the first and the last byte came */
+    bool busy;             /* another slot's executor is writing */
     unsigned char *staged; /* what has come for memory that the host does not reach */
 } worker_receive;
 
@@ -175,9 +176,9 @@ typedef struct worker_slot {
     uint32_t number;
     bool home; /* the process's own memory: no device, no thread */
     worker_device device;
-    worker_queue own;    /* its device, */
-    worker_queue *aside; /* and what does what that cannot; NULL: nothing */
-    bool told;           /* that something is done aside */
+    worker_queue own;        /* its device, */
+    worker_queue *aside;     /* and what does what that cannot; NULL: nothing */
+    bool told;               /* that something is done aside */
     base_map pieces;         /* value -> worker_piece */
     base_map programs;       /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
@@ -254,7 +255,8 @@ shoal_status worker_queue_open(worker_queue *queue, const worker_device *device)
 void worker_queue_settle(worker_queue *queue);
 /* Does so, and closes it. */
 void worker_queue_close(worker_queue *queue);
-/* Runs with these points to wait for; *done: where it is done. Only the thread that runs programs. */
+/* Runs with these points to wait for; *done: where it is done. Only the thread that runs programs.
+ */
 shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
                               const shoal_binding *bindings, size_t n, const shoal_point *wait,
                               size_t n_wait);
@@ -315,11 +317,18 @@ const int64_t *worker_move_box(const worker_step *step, uint32_t i);
 /* Floating-point operations of a node, or elements that it moves. */
 double worker_node_cost(const shoal_graph *g, const shoal_node *node);
 
-/* exchange.c */
+/* receive.c */
 /* Makes the receives of a task; lock held. */
 shoal_status worker_receives_make(worker_task *task);
-/* Starts the sends of the task's current exchange, and does its copies; without the lock. */
-shoal_status worker_exchange_send(worker_task *task);
+/* The receive of an instance that a box is for; NULL: there is none. Lock held. */
+worker_receive *worker_receive_find(worker_instance *instance, uint32_t channel, uint32_t ordinal,
+                                    worker_task **task);
+/* Takes bytes of a box: straight to where they belong, or to where they wait until all have come,
+ * when the host does not reach that. Without the lock, while the receive is busy. */
+shoal_status worker_receive_put(worker_receive *receive, uint64_t offset, const void *bytes,
+                                size_t n);
+/* All of a box is there. Lock held. */
+void worker_receive_complete(worker_task *task, worker_receive *receive);
 shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
                          uint64_t offset, const void *bytes, size_t n);
 /* What came early for an instance that is now known; lock held. */
@@ -327,7 +336,16 @@ void worker_staged_apply(worker *w, worker_instance *instance);
 void worker_staged_drop(worker *w, worker_instance *instance);
 /* No instance below this number is under way any more: what was kept for such can go. Lock held. */
 void worker_low(worker *w, uint64_t low);
+
+/* send.c */
+/* Starts the sends of the task's current exchange, and does its copies; without the lock. */
+shoal_status worker_exchange_send(worker_task *task);
+
+/* peers.c */
 void worker_peers_update(worker *w, const Shoal__Peers *peers);
+/* Calls a peer. Who cannot be called, but can call, does so once it knows that something is to come
+ * (worker_peers_call): it is given the time before it is reached by way of the hub. Lock held. */
+shoal_status worker_peer_connect(worker *w, worker_peer *peer, bool may_wait);
 /* Calls those from whom the instance has something to come, and who cannot call. Lock held. */
 void worker_peers_call(worker *w, const worker_instance *instance);
 void worker_peer_opened(worker *w, wire_link *link, uint32_t number);

@@ -381,7 +381,8 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
         pointers[i] = &devices[i];
         devices[i].backend = (char *)slot->device.backend->name;
         devices[i].name = (char *)slot->own.info.name;
-        devices[i].memory = slot->device.memory ? slot->device.memory : slot->own.info.memory / 4 * 3;
+        devices[i].memory =
+            slot->device.memory ? slot->device.memory : slot->own.info.memory / 4 * 3;
         devices[i].threads = slot->device.threads ? slot->device.threads : slot->own.info.threads;
         devices[i].weight = slot->device.weight;
         worker_speed speed;
@@ -396,7 +397,8 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
     hello.n_devices = n;
     hello.devices = pointers;
     if (options->role == SHOAL__ROLE__CLIENT)
-        hello.spare = options->spare ? options->spare : w->slots[w->n_slots - 1].own.info.memory / 4;
+        hello.spare =
+            options->spare ? options->spare : w->slots[w->n_slots - 1].own.info.memory / 4;
     shoal_status status = wire_peer_new(&hello, &w->wire);
     free(devices);
     free(pointers);

@@ -48,10 +48,10 @@ static void tell_all(const char *text) {
         if (!strcmp(item, "memory")) told.memory = (size_t)atoi(value) << 20;
         if (!strcmp(item, "fail")) told.fail = strtoul(value, NULL, 10);
         if (!strcmp(item, "how"))
-            told.how = *value == 'n'    ? HOW_NOW
+            told.how = *value == 'n'     ? HOW_NOW
                        : value[1] == 'a' ? HOW_LATE
-                       : *value == 'l'  ? HOW_LOST
-                                        : HOW_STUCK;
+                       : *value == 'l'   ? HOW_LOST
+                                         : HOW_STUCK;
         if (!strcmp(item, "without")) snprintf(told.without, sizeof told.without, "+%s+", value);
     }
     free(list);

@@ -52,9 +52,8 @@ static shoal_status copy_out(const target *t, shoal_memory *memory, void *to, si
     shoal_fence *fence;
     SHOAL_TRY(base_fence_new(&fence));
     const shoal_point done = {fence, 1};
-    shoal_status status =
-        t->backend->read(t->device, to, (shoal_binding){memory, 0}, &all,
-                         &(shoal_points){.signal = &done, .n_signal = 1});
+    shoal_status status = t->backend->read(t->device, to, (shoal_binding){memory, 0}, &all,
+                                           &(shoal_points){.signal = &done, .n_signal = 1});
     if (!status) status = base_fence_wait(done, DEADLINE_MS);
     base_fence_release(&fence);
     return status;

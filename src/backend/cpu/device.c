@@ -285,7 +285,8 @@ static shoal_status run_program(shoal_device *device, const cpu_program *program
 }
 
 static shoal_status run(shoal_device *device, shoal_executable *executable,
-                        const shoal_binding *buffers, size_t n_buffers, const shoal_points *points) {
+                        const shoal_binding *buffers, size_t n_buffers,
+                        const shoal_points *points) {
     shoal_status status = backend_wait_all(points);
     if (!status) status = run_program(device, executable->program, buffers, n_buffers);
     return backend_signal_all(points, status);

@@ -174,7 +174,8 @@ static void executable_free(shoal_device *device, shoal_executable *executable) 
 /* Runs a program on these buffers. Check their number and sizes: they come from another part of
  * the system. Two runs on one device may follow each other before the first is done. */
 static shoal_status run(shoal_device *device, shoal_executable *executable,
-                        const shoal_binding *buffers, size_t n_buffers, const shoal_points *points) {
+                        const shoal_binding *buffers, size_t n_buffers,
+                        const shoal_points *points) {
     const char *problem = "null: a wait failed";
     shoal_status status = wait_all(device, points);
     if (!status && n_buffers != (size_t)executable->n_inputs + executable->n_outputs) {

@@ -261,7 +261,8 @@ static shoal_status run_graph(const shoal_graph *g, const shoal_binding *buffers
 }
 
 static shoal_status run(shoal_device *device, shoal_executable *executable,
-                        const shoal_binding *buffers, size_t n_buffers, const shoal_points *points) {
+                        const shoal_binding *buffers, size_t n_buffers,
+                        const shoal_points *points) {
     shoal_status status = backend_wait_all(points);
     if (!status) status = run_graph(graph_data(executable->graph), buffers, n_buffers);
     return backend_signal_all(points, status);
