@@ -13,6 +13,7 @@
 
 enum {
     LOOK_MS = 20, /* how often who waits looks whether the device gets on */
+    ENDING = 3,   /* seconds that the end of a worker waits for its devices */
     PATIENCE = 30 /* seconds without progress, after which a device counts as lost */
 };
 
@@ -61,23 +62,6 @@ static bool is_idle(worker_queue *queue) {
     return idle && base_fence_settled(worker_queue_end(queue));
 }
 
-void worker_queue_settle(worker_queue *queue) {
-    while (queue->handle && !is_idle(queue) && !atomic_load(&queue->lost)) {
-        worker_queue_watch(queue);
-        nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
-    }
-}
-
-void worker_queue_close(worker_queue *queue) {
-    if (!queue->backend) return;
-    worker_queue_settle(queue);
-    /* One that does nothing more would not end either: it is left to the end of the process. */
-    if (queue->handle && !atomic_load(&queue->lost)) queue->backend->device_free(queue->handle);
-    queue->handle = NULL;
-    base_fence_release(&queue->line);
-    pthread_mutex_destroy(&queue->lock);
-}
-
 /* ---- running and waiting ---- */
 
 shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
@@ -96,13 +80,11 @@ shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
     return status;
 }
 
-/* All that is waited for fails. */
-static void lose(worker_queue *queue) {
-    char message[160];
+/* All that is waited for fails. The fences stay: should the device get on after all, it reaches
+ * them. */
+static void lose(worker_queue *queue, const char *message) {
     if (atomic_exchange(&queue->lost, true)) return;
-    snprintf(message, sizeof message, "%s has done nothing for %lld s: it is taken for lost",
-             queue->info.name, (long long)queue->patience / BASE_SECOND);
-    base_log(BASE_ERROR, "worker", "%s", message);
+    if (queue->line) base_fence_retain(queue->line);
     base_fence_signal(worker_queue_end(queue), SHOAL_LOST, message);
     pthread_mutex_lock(&queue->lock);
     while (queue->transits) {
@@ -113,7 +95,6 @@ static void lose(worker_queue *queue) {
         transit->here = NULL;
         pthread_mutex_unlock(&queue->lock);
         base_fence_signal((shoal_point){fence, 1}, SHOAL_LOST, message);
-        base_fence_release(&fence);
         pthread_mutex_lock(&queue->lock);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -130,7 +111,32 @@ static void watch(worker_queue *queue, bool waited) {
     queue->progress = progress;
     bool still = now - queue->moved > queue->patience;
     pthread_mutex_unlock(&queue->lock);
-    if (still) lose(queue);
+    if (!still) return;
+    char message[160];
+    snprintf(message, sizeof message, "%s has done nothing for %lld s: it is taken for lost",
+             queue->info.name, (long long)queue->patience / BASE_SECOND);
+    base_log(BASE_ERROR, "worker", "%s", message);
+    lose(queue, message);
+}
+
+void worker_queue_settle(worker_queue *queue) {
+    int64_t until = base_now() + ENDING * BASE_SECOND;
+    while (queue->handle && !is_idle(queue) && !atomic_load(&queue->lost)) {
+        watch(queue, false);
+        /* The end does not wait for long work that nobody needs any more. */
+        if (base_now() > until) lose(queue, "the worker has ended");
+        nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
+    }
+}
+
+void worker_queue_close(worker_queue *queue) {
+    if (!queue->backend) return;
+    worker_queue_settle(queue);
+    /* One that does nothing more would not end either: it is left to the end of the process. */
+    if (queue->handle && !atomic_load(&queue->lost)) queue->backend->device_free(queue->handle);
+    queue->handle = NULL;
+    base_fence_release(&queue->line);
+    pthread_mutex_destroy(&queue->lock);
 }
 
 void worker_queue_watch(worker_queue *queue) { watch(queue, false); }
