@@ -384,12 +384,20 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
     free(sums);
 }
 
+/* Anything; also what it was made of: an activation of a huge number is that number. */
 static void scatter_results(const ref_call *call, hunt_noise *noise) {
+    const shoal_type *of = ref_input(call, 0);
     for (uint16_t k = 0; k < call->node->n_outputs; k++) {
         const shoal_type *type = &call->graph->values[call->node->first_output + k].type;
-        for (int64_t i = 0; i < base_type_count(type); i++)
-            hunt_put(type->dtype, call->outputs[k], i,
-                     anything(noise, hunt_number(type->dtype, call->outputs[k], i)));
+        bool alike = base_type_count(of) == base_type_count(type);
+        for (int64_t i = 0; i < base_type_count(type); i++) {
+            double is = hunt_number(type->dtype, call->outputs[k], i);
+            if (alike && hunt_chance(&noise->random, 25))
+                is = hunt_number(of->dtype, call->inputs[0], i);
+            else
+                is = anything(noise, is);
+            hunt_put(type->dtype, call->outputs[k], i, is);
+        }
     }
 }
 
