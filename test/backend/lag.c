@@ -127,7 +127,8 @@ struct shoal_device {
     unsigned n_threads, seed;
     size_t used;
     unsigned freeing; /* memories given back that work still uses */
-    bool closing, lost, stuck;
+    bool closing;
+    atomic_bool lost, stuck;
     uint64_t progress;
 };
 
