@@ -8,6 +8,9 @@ import random
 
 import numpy as np
 
+import golden_index
+import golden_window
+
 # What torch calls the operations that take one tensor; True: torch computes the same for every element.
 UNARY = {
     "exponential": ("exp", True), "log": ("log", True), "sqrt": ("sqrt", True), "tanh": ("tanh", True),
@@ -30,6 +33,8 @@ SMALL = ("float16", "bfloat16")
 INEXACT = ("softmax", "log_softmax", "silu", "gelu", "layer_norm", "cross_entropy")
 # These PyTorch computes wrong near the ends of what a type holds, or with infinities beside zeros.
 TAME = ("convolution", "erf", "log_plus_one", "remainder")
+# Of whose operands only those of the result's type reach PyTorch.
+INDEXED = ("gather", "scatter", "dynamic_slice", "dynamic_update_slice")
 TORCH = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
@@ -95,6 +100,74 @@ def applied(n):
     many = len(n.results)
     call = f"apply({', '.join([repr(n.op), str(many)] + n.x)}{', ' if attrs else ''}{attrs})"
     return [call if many > 1 else f"{call}[0]"]
+
+
+def copied(n):
+    """torch's, of what only moves elements: where each comes from is what the reference of the
+    conformance suite makes of their numbers."""
+    if n.op == "top_k":
+        places = golden_index.top_k(n.attrs, n.values[n.numbers[0]])[1]
+        return [f"{{y}} = {n.x[0]}.gather(-1, t.tensor({places.tolist()}).reshape({n.shape})), "
+                f"t.tensor({places.tolist()}, dtype=t.int32).reshape({n.shape})"]
+    many = {"pad": 2, "dynamic_update_slice": 2}.get(n.op, 1)
+    operands, at = [], 0
+    for k, v in enumerate(n.numbers):
+        size = n.values[v].size
+        operands.append(np.arange(at, at + size).reshape(n.kinds[k][1]) if k < many else n.values[v])
+        at += size
+    origin = getattr(golden_index, n.op)(n.attrs, *operands)
+    return [f"{flat(n.x[:many])}[{listed(origin)}].reshape({n.shape})"]
+
+
+def summed(n):
+    """torch's, of sums into places that an index or a window names: which numbers meet in each place
+    is found by running the reference of the conformance suite with sets of numbers as elements."""
+    if len(n.results) != 1 or n.only() != "add" or not n.is_float or n.dtype in SMALL:
+        return []
+    x, last = n.values[n.numbers[0]], n.values[n.numbers[-1]]
+    if n.op == "scatter":
+        origin, source, start = last, n.x[2], f"{n.x[0]}.reshape(-1)"
+        met = golden_index.scatter(n.attrs, sets, none(x.shape), n.values[n.numbers[1]], numbered(last.shape))[0]
+    else:
+        if (origin := x).size == 0 or not (last == 0).all():
+            return []  # how often the first value is counted is left open
+        source, start = n.x[0], f"{n.x[1]}.expand({int(np.prod(n.shape))})"
+        met = golden_window.reduce_window(n.attrs, sets, numbered(origin.shape), none(()))
+    places = [(to, k) for to, group in enumerate(met.ravel()) for k in group]
+    to, of = ([pair[side] for pair in places] for side in (0, 1))
+    return [f"{start}.index_add(0, {listed(to)}, {source}.reshape(-1)[{listed(of)}]).reshape({n.shape})"]
+
+
+def sets(left, right):
+    """What a body makes of elements that are tuples of numbers: both."""
+    return [left[0] + right[0]]
+
+
+def none(shape):
+    """An array of empty tuples."""
+    made = np.empty(shape, object)
+    for at in np.ndindex(*shape):
+        made[at] = ()
+    return made
+
+
+def numbered(shape):
+    """An array of tuples, of each element's number."""
+    made = np.empty(shape, object)
+    for k, at in enumerate(np.ndindex(*shape)):
+        made[at] = (k,)
+    return made
+
+
+def flat(names):
+    """The elements of tensors, one after the other."""
+    made = [f"{x}.reshape(-1)" for x in names]
+    return made[0] if len(made) == 1 else f"t.cat([{', '.join(made)}])"
+
+
+def listed(numbers):
+    """An index, as an argument."""
+    return f"t.tensor({np.asarray(numbers).ravel().tolist()}, dtype=t.int64)"
 
 
 def unary(n):
@@ -402,8 +475,14 @@ def activation(n):
 def norm(n):
     axis, epsilon, rank = n.attrs["dimension"], n.attrs["epsilon"], len(n.shape)
     made = applied(n)
+    if n.op == "rms_norm" and n.torch:
+        if n.dtype in SMALL:
+            return []
+        root = f"{n.x[0]} * ({n.x[0]}.square().mean({axis}, keepdim=True) + {epsilon!r}).rsqrt()"
+        lengths = [m if i == axis else 1 for i, m in enumerate(n.shape)]
+        return [root + "".join(f" * {x}.reshape({lengths})" for x in n.x[1:])]
     if n.op == "rms_norm":
-        return made if n.torch else made + [f"{n.x[0]}.rms_norm({', '.join(n.x[1:])}"
+        return made + [f"{n.x[0]}.rms_norm({', '.join(n.x[1:])}"
                                             f"{', ' * (len(n.x) > 1)}axis={axis}, epsilon={epsilon!r})"]
     others = n.x[1:] + ["None"] * (3 - len(n.x))
     if n.torch or axis == rank - 1:
@@ -453,7 +532,7 @@ def dequantize(n):
 def pad(n):
     low, high, inner = (n.attrs[k] for k in
                         ("edge_padding_low", "edge_padding_high", "interior_padding"))
-    made = [] if n.torch else [f"{n.x[0]}.pad({low}, {high}, {n.x[1]}, {inner})"]
+    made = copied(n) if n.torch else [f"{n.x[0]}.pad({low}, {high}, {n.x[1]}, {inner})"]
     if min(low + high, default=-1) >= 0 and 0 not in n.kinds[0][1]:
         key = ", ".join(f"{a}:{a + (k - 1) * (i + 1) + 1}:{i + 1}"
                         for a, i, k in zip(low, inner, n.kinds[0][1]))
@@ -465,6 +544,8 @@ def pad(n):
 
 
 def reverse(n):
+    if n.torch and not n.attrs["dimensions"]:
+        return copied(n)
     if not n.attrs["dimensions"]:
         return applied(n)
     made = [f"{n.x[0]}.flip({tuple(n.attrs['dimensions'])})"]
@@ -477,7 +558,7 @@ def reverse(n):
 
 def dynamic(n):
     if n.torch:
-        return []
+        return copied(n)
     if n.op == "dynamic_slice":
         return [f"{n.x[0]}.dynamic_slice([{', '.join(n.x[1:])}], {n.attrs['slice_sizes']})"]
     return [f"{n.x[0]}.dynamic_update_slice({n.x[1]}, [{', '.join(n.x[2:])}])"]
@@ -499,7 +580,7 @@ def sort(n):
 
 def top_k(n):
     if n.torch:
-        return []
+        return copied(n)
     return [f"largest = {n.x[0]}.topk({n.attrs['k']})\n{{y}} = largest.values, largest.indices.int()"] + applied(n)
 
 
@@ -553,7 +634,10 @@ RULES |= {
     "reshape": reshape, "transpose": transpose, "slice": slices, "concatenate": concatenate,
     "reduce": reduce, "dot_general": product, "softmax": along, "log_softmax": along, "silu": activation,
     "gelu": activation, "rms_norm": norm, "layer_norm": norm, "cross_entropy": cross_entropy,
-    "attention": attention, "rope": rope, "dequantize": dequantize, "pad": pad, "reverse": reverse, "dynamic_slice": dynamic,
+    "attention": attention, "rope": rope, "dequantize": dequantize,
+    "gather": lambda n: copied(n) if n.torch else applied(n), "pad": pad,
+    "scatter": lambda n: summed(n) if n.torch else applied(n),
+    "reduce_window": lambda n: summed(n) if n.torch else applied(n), "reverse": reverse, "dynamic_slice": dynamic,
     "dynamic_update_slice": dynamic, "sort": sort, "top_k": top_k, "argmax": argument, "argmin": argument,
     "cumulate": cumulate, "convolution": convolution,
     "bitcast_convert": lambda n: [] if n.torch or "bool" in (n.dtype, n.kinds[0][0])
@@ -585,7 +669,8 @@ class Spelled:
         self.unread = []  # per block the values that nothing reads after it, and that share no elements
         for node in graph["nodes"]:
             n = Node(graph, node, makers, values, torch, chosen.random)
-            strange = torch and (any(kind[0] not in TORCH for kind in n.kinds + n.results) or
+            kinds = n.results if n.op in INDEXED else n.kinds + n.results
+            strange = torch and (any(kind[0] not in TORCH for kind in kinds) or
                                  n.dtype in SMALL and n.op in INEXACT or
                                  n.op in TAME and not all(tame(values[v]) for v in node["inputs"]))
             rule = RULES.get(n.op, applied)

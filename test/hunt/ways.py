@@ -170,12 +170,18 @@ class Torch:
         made = [self.numpy(names[f"v{v}"]) if f"v{v}" in names else program.values[v] for v in outputs]
         answer.results("PyTorch", made, program.kinds(outputs))
 
+    def hides(self, node, given, names, program):
+        """Whether a slope goes through a node that PyTorch has not computed."""
+        kinds = program.graph["values"]
+        return any("float" in kinds[v][0] for v in given & set(node["outputs"])) and \
+            any(getattr(names.get(f"v{v}"), "requires_grad", False) for v in node["inputs"])
+
     def gradients(self, program, answer):
         """The gradients of the results, each times its weights."""
         leaves = [program.graph["inputs"][i] for i in program.of]
         names, given = self.run(program, leaves)
-        if given:
-            ops = {node["op"] for node in program.graph["nodes"] if set(node["outputs"]) & set(given)}
+        ops = {node["op"] for node in program.graph["nodes"] if self.hides(node, set(given), names, program)}
+        if ops:
             answer.none(f"PyTorch has no {', '.join(sorted(ops))} like that")
             return
         outputs = [v for v in program.graph["outputs"] if "float" in program.graph["values"][v][0]]
