@@ -218,8 +218,11 @@ static double moved(hunt_noise *noise, double x, double amount) {
     if (isinf(x)) return x;
     double by = amount > 0 ? amount * hunt_uniform(&noise->random) : 0;
     if (x == 0 && amount == 0 && noise->signs) return x;
-    bool vanishes = fabs(x) < amount && (hunt_chance(&noise->random, noise->vanishing));
-    if (vanishes || (x == 0 && by == 0)) return hunt_chance(&noise->random, 50) ? 0.0 : -0.0;
+    /* Whole numbers matter, to a power above all: another kernel may meet them exactly. */
+    double whole = rint(x);
+    bool meets = fabs(x - whole) < amount && hunt_chance(&noise->random, noise->vanishing);
+    if (meets && whole != 0) return whole;
+    if (meets || (x == 0 && by == 0)) return hunt_chance(&noise->random, 50) ? 0.0 : -0.0;
     return x + by;
 }
 

@@ -8,8 +8,7 @@ import random
 
 import numpy as np
 
-import golden_index
-import golden_window
+from spell_moved import SMALL, copied, summed
 
 # What torch calls the operations that take one tensor; True: torch computes the same for every element.
 UNARY = {
@@ -28,11 +27,10 @@ SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "
 WORDS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow"}
 COMPARED = {"EQ": ("==", "eq"), "NE": ("!=", "ne"), "LT": ("<", "lt"), "LE": ("<=", "le"),
             "GT": (">", "gt"), "GE": (">=", "ge")}
-SMALL = ("float16", "bfloat16")
 # PyTorch computes these in the small types themselves, step by step.
-INEXACT = ("softmax", "log_softmax", "silu", "gelu", "layer_norm", "cross_entropy")
+INEXACT = ("rsqrt", "softmax", "log_softmax", "silu", "gelu", "layer_norm", "cross_entropy")
 # These PyTorch computes wrong near the ends of what a type holds, or with infinities beside zeros.
-TAME = ("convolution", "erf", "log_plus_one", "remainder")
+TAME = ("convolution", "erf", "log_plus_one", "remainder", "tan")
 # Of whose operands only those of the result's type reach PyTorch.
 INDEXED = ("gather", "scatter", "dynamic_slice", "dynamic_update_slice")
 TORCH = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
@@ -100,74 +98,6 @@ def applied(n):
     many = len(n.results)
     call = f"apply({', '.join([repr(n.op), str(many)] + n.x)}{', ' if attrs else ''}{attrs})"
     return [call if many > 1 else f"{call}[0]"]
-
-
-def copied(n):
-    """torch's, of what only moves elements: where each comes from is what the reference of the
-    conformance suite makes of their numbers."""
-    if n.op == "top_k":
-        places = golden_index.top_k(n.attrs, n.values[n.numbers[0]])[1]
-        return [f"{{y}} = {n.x[0]}.gather(-1, t.tensor({places.tolist()}).reshape({n.shape})), "
-                f"t.tensor({places.tolist()}, dtype=t.int32).reshape({n.shape})"]
-    many = {"pad": 2, "dynamic_update_slice": 2}.get(n.op, 1)
-    operands, at = [], 0
-    for k, v in enumerate(n.numbers):
-        size = n.values[v].size
-        operands.append(np.arange(at, at + size).reshape(n.kinds[k][1]) if k < many else n.values[v])
-        at += size
-    origin = getattr(golden_index, n.op)(n.attrs, *operands)
-    return [f"{flat(n.x[:many])}[{listed(origin)}].reshape({n.shape})"]
-
-
-def summed(n):
-    """torch's, of sums into places that an index or a window names: which numbers meet in each place
-    is found by running the reference of the conformance suite with sets of numbers as elements."""
-    if len(n.results) != 1 or n.only() != "add" or not n.is_float or n.dtype in SMALL:
-        return []
-    x, last = n.values[n.numbers[0]], n.values[n.numbers[-1]]
-    if n.op == "scatter":
-        origin, source, start = last, n.x[2], f"{n.x[0]}.reshape(-1)"
-        met = golden_index.scatter(n.attrs, sets, none(x.shape), n.values[n.numbers[1]], numbered(last.shape))[0]
-    else:
-        if (origin := x).size == 0 or not (last == 0).all():
-            return []  # how often the first value is counted is left open
-        source, start = n.x[0], f"{n.x[1]}.expand({int(np.prod(n.shape))})"
-        met = golden_window.reduce_window(n.attrs, sets, numbered(origin.shape), none(()))
-    places = [(to, k) for to, group in enumerate(met.ravel()) for k in group]
-    to, of = ([pair[side] for pair in places] for side in (0, 1))
-    return [f"{start}.index_add(0, {listed(to)}, {source}.reshape(-1)[{listed(of)}]).reshape({n.shape})"]
-
-
-def sets(left, right):
-    """What a body makes of elements that are tuples of numbers: both."""
-    return [left[0] + right[0]]
-
-
-def none(shape):
-    """An array of empty tuples."""
-    made = np.empty(shape, object)
-    for at in np.ndindex(*shape):
-        made[at] = ()
-    return made
-
-
-def numbered(shape):
-    """An array of tuples, of each element's number."""
-    made = np.empty(shape, object)
-    for k, at in enumerate(np.ndindex(*shape)):
-        made[at] = (k,)
-    return made
-
-
-def flat(names):
-    """The elements of tensors, one after the other."""
-    made = [f"{x}.reshape(-1)" for x in names]
-    return made[0] if len(made) == 1 else f"t.cat([{', '.join(made)}])"
-
-
-def listed(numbers):
-    """An index, as an argument."""
-    return f"t.tensor({np.asarray(numbers).ravel().tolist()}, dtype=t.int64)"
 
 
 def unary(n):
@@ -432,10 +362,19 @@ def letters(n):
     return f"{''.join(sides[0])},{''.join(sides[1])}->{''.join(result)}"
 
 
+def size_of_free(n, side):
+    """How many rows or columns of a product come from an operand."""
+    name = ("lhs", "rhs")[side]
+    used = n.attrs[f"{name}_batching_dimensions"] + n.attrs[f"{name}_contracting_dimensions"]
+    return int(np.prod([length for i, length in enumerate(n.kinds[side][1]) if i not in used]))
+
+
 def product(n):
     a, b = n.x
     if n.dtype == "bool":
         return applied(n)
+    if n.torch and n.dtype in SMALL and 1 in (size_of_free(n, 0), size_of_free(n, 1)):
+        return []  # which torch sums in the small type itself
     made = [f"t.einsum({letters(n)!r}, {a}, {b})"] if n.kinds[0][1] and n.kinds[1][1] else []
     batch = n.attrs["lhs_batching_dimensions"]
     left, right = n.attrs["lhs_contracting_dimensions"], n.attrs["rhs_contracting_dimensions"]

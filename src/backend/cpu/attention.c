@@ -36,6 +36,7 @@ typedef struct cpu_attention {
     strides of_q, of_k, of_v, of_g, of_o, of_mask;
     bool flags; /* the mask is bool */
     cpu_map_kernel to_i64;
+    bool wraps;         /* the length is uint64: one beyond int64 comes out negative */
     bool causal, alike; /* alike: the queries are heads of one query, which see the same keys */
     int64_t shift;      /* CAUSAL */
     float scale;
@@ -160,6 +161,7 @@ static void set_operands(const cpu_kernels *kernels, const cpu_program *p, const
     if (next < node->n_inputs) a->length = node->inputs[next];
     if (a->length != GRAPH_NO_VALUE)
         a->to_i64 = kernels->convert[values[a->length].type.dtype][SHOAL_I64];
+    a->wraps = a->length != GRAPH_NO_VALUE && values[a->length].type.dtype == SHOAL_U64;
     bool grouped = values[a->q].type.rank > values[a->k].type.rank;
     ref_view q = cpu_view_of(p, a->q), k = cpu_view_of(p, a->k), v = cpu_view_of(p, a->v);
     a->n_leading = k.rank - 2;
@@ -574,6 +576,7 @@ static void start(const cpu_run *run, const cpu_step *step, job *j) {
         a->to_i64(&j->length, (const void *const[]){run->at[a->length]}, 1, 0, NULL);
     else
         memcpy(&j->length, run->at[a->length], sizeof j->length);
+    if (a->wraps && j->length < 0) j->length = INT64_MAX; /* it was beyond what has a sign */
     j->length = in_range(j->length);
     j->end = j->length < 0 ? 0 : smaller(j->length, a->keys);
 }
