@@ -333,7 +333,7 @@ def reduce(n):
         made = f"{x}.prod({tuple(axes)}, {typed})"
         return [f"{made} * {first}"] + [made] * none
     if not count:
-        return [f"{first}.broadcast_to({n.shape})"]
+        return [f"{first}.broadcast_to({n.shape}).clone()"]  # the number itself shares its elements
     word = "amax" if op == "maximum" else "amin"
     if not axes:
         return [f"{x}.{op}({first})"]
