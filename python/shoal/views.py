@@ -102,7 +102,9 @@ def _undone(x, kind, argument, value):
         for i, key in enumerate(window_keys(x, *argument)):
             x = indexing.put(x, key, indexing.get(value, (Ellipsis, i)))
         return x
-    return value.reshape(x.shape) if kind == "expand" else value
+    if kind == "expand":
+        return x if 0 in value.shape else value.reshape(x.shape)
+    return value
 
 
 def _overlaps(x, steps):

@@ -30,7 +30,7 @@ F.dropout(x, 0.0); F.dropout(x, 0.5, training=False); F.linear(x, e); F.embeddin
 F.pixel_shuffle(x[None, None], 1); F.pixel_unshuffle(x[None, None], 1); F.channel_shuffle(x[None, None], 1)
 F.interpolate(x[None, None], scale_factor=1); F.max_pool1d(x[None], 1); t.nn.Identity()(x); t.nn.Flatten(0)(x)
 t.linalg.matrix_power(x, 1); t.chain_matmul(x); t.asarray(x); t.as_tensor(x); x[...]; x[:]; x[0]; x[None]; x[0:1]
-x[:, 0]; x[::2]; x[-1:]; x[()]
+x[:, 0]; x[::2]; x[-1:]; x[()]; x.expand(0, *x.shape); x[0:1].expand(0, *x.shape[1:])
 """
 
 
