@@ -304,7 +304,7 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
     joined j;
     SHOAL_TRY(join(call, &j));
     bool computes = !strcmp(category, "unary") || !strcmp(category, "binary") || j.terms > 0 ||
-                    node->op == GRAPH_RANDOM;
+                    node->op == GRAPH_RANDOM || node->op == GRAPH_CLAMP;
     if (!computes) return SHOAL_OK;
     hunt_noise here = *noise;
     here.signs = noise->signs && !noise->composite && signs_zero(node->op);
