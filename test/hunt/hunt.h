@@ -103,6 +103,8 @@ void hunt_put(uint8_t dtype, void *data, int64_t at, double value);
 
 /* ---- comparing ---- */
 
+enum { HUNT_SAMPLES = 1024 };
+
 /* What a program gives, and how exactly that is known: from runs with noise, made when they are
  * first needed. */
 typedef struct hunt_truth {
@@ -111,7 +113,7 @@ typedef struct hunt_truth {
     bool signs; /* it does what was written and nothing else: zeros have the sign they must have */
     hunt_results must;
     uint32_t n_samples;
-    hunt_results samples[64];
+    hunt_results samples[HUNT_SAMPLES];
 } hunt_truth;
 
 shoal_status hunt_truth_init(hunt_truth *truth, const hunt_program *program) SHOAL_CHECK_RESULT;
