@@ -23,6 +23,18 @@ typedef struct apis {
     char why[512];
 } apis;
 
+/* How a value is placed; the layout points into it. */
+typedef struct placement {
+    shoal_type type;
+    shoal_layout layout;
+    uint32_t slots[MOST_SLOTS], parts[SHOAL_MAX_RANK];
+    int64_t cuts[2 * MOST_SLOTS + SHOAL_MAX_RANK + 2];
+    double weights[MOST_SLOTS + SHOAL_MAX_RANK];
+    hunt_form form;
+    hunt_parts by;
+    hunt_more more;
+} placement;
+
 /* One run of a program. */
 typedef struct run {
     apis *apis;
@@ -30,6 +42,7 @@ typedef struct run {
     hunt_random random;
     const hunt_program *program;
     shoal_tensor **values;  /* per value of the graph */
+    placement placed;       /* the last one */
     bool failed, misplaced; /* misplaced: on a slot that is gone */
 } run;
 
@@ -100,60 +113,81 @@ static void choose_cuts(run *r, int64_t extent, uint32_t parts, int64_t *cuts) {
     cuts[parts] = extent;
 }
 
+static void choose_parts(run *r, placement *p, uint32_t n) {
+    const shoal_type *type = &p->type;
+    uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, copies = 1;
+    for (uint32_t i = 0; i < type->rank; i++) p->parts[i] = 1;
+    p->form = HUNT_AXIS;
+    if (n >= 4 && other != axis && CHANCE(50)) {
+        p->form = HUNT_GRID;
+        p->parts[other] = 2;
+        p->parts[axis] = n / 2;
+    } else {
+        if (n > 1 && CHANCE(30)) copies = 2 + BELOW(n - 1);
+        p->parts[axis] = n / copies;
+    }
+    p->layout.n_slots = p->parts[axis] * (p->form == HUNT_GRID ? 2 : copies);
+    p->layout.parts = p->parts;
+    p->by = CHANCE(50) ? HUNT_CUTS : CHANCE(80) ? HUNT_SHARES : HUNT_EQUAL;
+    if (copies > 1) p->more = HUNT_COPIES;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (p->by == HUNT_CUTS) {
+            int64_t *cuts = p->cuts + at;
+            choose_cuts(r, type->dims[i], p->parts[i], cuts);
+            for (uint32_t k = 0; k < p->parts[i]; k++)
+                if (cuts[k] == cuts[k + 1] && p->more == HUNT_PLAIN) p->more = HUNT_EMPTY;
+            at += p->parts[i] + 1;
+        } else {
+            for (uint32_t k = 0; k < p->parts[i]; k++) {
+                p->weights[at] = k ? BELOW(4) : 1;
+                if (p->weights[at++] == 0 && p->by == HUNT_SHARES && p->more == HUNT_PLAIN)
+                    p->more = HUNT_EMPTY;
+            }
+        }
+    }
+    if (p->by == HUNT_CUTS) p->layout.cuts = p->cuts;
+    if (p->by == HUNT_SHARES) p->layout.weights = p->weights;
+}
+
+static void choose_placement(run *r, const shoal_type *type, placement *p) {
+    uint32_t n = r->pool->n_slots;
+    p->type = *type;
+    memcpy(p->slots, r->pool->slots, n * sizeof *p->slots);
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t k = BELOW(i), swap = p->slots[k];
+        p->slots[k] = p->slots[i - 1], p->slots[i - 1] = swap;
+    }
+    if (CHANCE(40)) n = 1 + BELOW(n);
+    p->layout = (shoal_layout){.size = sizeof p->layout, .slots = p->slots, .n_slots = n};
+    p->form = HUNT_WHOLE;
+    p->by = HUNT_EQUAL;
+    p->more = HUNT_PLAIN;
+    if (type->rank && !CHANCE(25))
+        choose_parts(r, p, n);
+    else if (CHANCE(50)) /* whole, on one or on several */
+        p->layout.n_slots = 1;
+}
+
+/* The same parts as before, each on another slot. */
+static void rotate(run *r, placement *p) {
+    uint32_t n = p->layout.n_slots, by = 1 + BELOW(n - 1), turned[MOST_SLOTS];
+    for (uint32_t i = 0; i < n; i++) turned[i] = p->slots[(i + by) % n];
+    memcpy(p->slots, turned, n * sizeof *turned);
+}
+
 /* The value, placed at random. */
 static bool place(run *r, shoal_tensor **x) {
     const shoal_type *type = shoal_tensor_type(*x);
-    uint32_t slots[MOST_SLOTS], parts[SHOAL_MAX_RANK], n = r->pool->n_slots;
-    int64_t cuts[2 * MOST_SLOTS + SHOAL_MAX_RANK + 2];
-    double weights[MOST_SLOTS + SHOAL_MAX_RANK];
-    memcpy(slots, r->pool->slots, n * sizeof *slots);
-    for (uint32_t i = n; i > 1; i--) {
-        uint32_t k = BELOW(i), swap = slots[k];
-        slots[k] = slots[i - 1], slots[i - 1] = swap;
-    }
-    if (CHANCE(40)) n = 1 + BELOW(n);
-    shoal_layout layout = {.size = sizeof layout, .slots = slots, .n_slots = n};
-    hunt_form form = HUNT_WHOLE;
-    hunt_parts by = HUNT_EQUAL;
-    hunt_more more = HUNT_PLAIN;
-    if (!type->rank || CHANCE(25)) { /* whole, on one or on several */
-        if (CHANCE(50)) layout.n_slots = 1;
-    } else {
-        uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, copies = 1;
-        for (uint32_t i = 0; i < type->rank; i++) parts[i] = 1;
-        form = HUNT_AXIS;
-        if (n >= 4 && other != axis && CHANCE(50)) {
-            form = HUNT_GRID;
-            parts[other] = 2;
-            parts[axis] = n / 2;
-        } else {
-            if (n > 1 && CHANCE(30)) copies = 2 + BELOW(n - 1);
-            parts[axis] = n / copies;
-        }
-        layout.n_slots = parts[axis] * (form == HUNT_GRID ? 2 : copies);
-        layout.parts = parts;
-        by = CHANCE(50) ? HUNT_CUTS : CHANCE(80) ? HUNT_SHARES : HUNT_EQUAL;
-        if (copies > 1) more = HUNT_COPIES;
-        for (uint32_t i = 0; i < type->rank; i++) {
-            if (by == HUNT_CUTS) {
-                choose_cuts(r, type->dims[i], parts[i], cuts + at);
-                for (uint32_t k = 0; k < parts[i]; k++)
-                    if (cuts[at + k] == cuts[at + k + 1] && more == HUNT_PLAIN) more = HUNT_EMPTY;
-                at += parts[i] + 1;
-            } else {
-                for (uint32_t k = 0; k < parts[i]; k++) {
-                    weights[at] = k ? BELOW(4) : 1;
-                    if (weights[at++] == 0 && by == HUNT_SHARES && more == HUNT_PLAIN)
-                        more = HUNT_EMPTY;
-                }
-            }
-        }
-        if (by == HUNT_CUTS) layout.cuts = cuts;
-        if (by == HUNT_SHARES) layout.weights = weights;
-    }
-    hunt_count_layout(form, by, more, layout.n_slots);
+    placement *p = &r->placed;
+    bool same = p->layout.n_slots > 1 && p->type.rank == type->rank &&
+                !memcmp(p->type.dims, type->dims, type->rank * sizeof *type->dims);
+    if (same && CHANCE(40))
+        rotate(r, p);
+    else
+        choose_placement(r, type, p);
+    hunt_count_layout(p->form, p->by, p->more, p->layout.n_slots);
     shoal_tensor *placed;
-    if (!fine(r, "place", shoal_place(*x, &layout, &placed))) {
+    if (!fine(r, "place", shoal_place(*x, &p->layout, &placed))) {
         r->misplaced = true;
         return false;
     }
