@@ -43,7 +43,7 @@ static double most_of(uint8_t dtype) {
 
 /* Units by which an elementwise operation may differ: none where IEEE 754 says the result. */
 static double units_of(uint16_t op, uint8_t dtype) {
-    double few = dtype == SHOAL_F32 || dtype == SHOAL_F64 ? 8 : 0.5;
+    double few = dtype == SHOAL_F32 || dtype == SHOAL_F64 ? 8 : 1;
     switch (op) {
     case GRAPH_EXPONENTIAL:
     case GRAPH_LOG:

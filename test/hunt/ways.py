@@ -294,11 +294,11 @@ class Package:
             self.check(answer, how, made, kinds)
 
     def replayed(self, program, spelled, function):
-        """The third call with the number 1 of a function that is recorded for 2 before."""
+        """The second replay with the number 1 of a function that is recorded for 2 before."""
         def numbered(operands, number):
             return [x if x.dtype == "bool" else x * number for x in function(*operands)]
         replays = self.shoal.compile(numbered, replay=True)
-        calls = [(self.operands(program, spelled, True), number) for number in (2, 2, 2, 1, 1)]
+        calls = [(self.operands(program, spelled, True), number) for number in (2, 2, 2, 1, 1, 1)]
         calls.append((self.operands(program, spelled), 1))
         late = self.chosen.random() < 0.5
         with warnings.catch_warnings():
