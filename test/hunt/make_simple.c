@@ -44,6 +44,20 @@ static bool bitcast(maker *m, uint32_t x) {
     return make_node(m, GRAPH_BITCAST_CONVERT, &x, 1, &to, 1, NULL, 0, &out);
 }
 
+/* A square with two neighbouring axes of one length swapped; another value of its type else. */
+static uint32_t transposed(maker *m, uint32_t x) {
+    shoal_type type = *make_type(m, x);
+    int64_t order[SHOAL_MAX_RANK];
+    uint32_t out, at = 0;
+    for (uint32_t i = 0; i < type.rank; i++) order[i] = i;
+    for (uint32_t i = 1; i < type.rank; i++)
+        if (type.dims[i] == type.dims[i - 1]) at = i;
+    if (!at) return make_like(m, type);
+    order[at] = at - 1, order[at - 1] = at;
+    shoal_attr attr = MAKE_INTS(PERMUTATION, order, type.rank);
+    return make_node(m, GRAPH_TRANSPOSE, &x, 1, &attr, 1, NULL, 0, &out) ? out : make_like(m, type);
+}
+
 bool make_elementwise(maker *m, uint16_t op) {
     static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     static const int8_t formats[][2] = {{5, 10}, {8, 7}, {8, 23}, {5, 2}, {4, 3}, {11, 52}};
@@ -69,7 +83,8 @@ bool make_elementwise(maker *m, uint16_t op) {
         if (MAKE_CHANCE(50)) bound.rank = 0;
         in[2] = make_like(m, bound);
     } else {
-        for (uint32_t i = 1; i < n; i++) in[i] = make_like(m, type);
+        for (uint32_t i = 1; i < n; i++)
+            in[i] = MAKE_CHANCE(10) ? transposed(m, in[0]) : make_like(m, type);
         if (n == 2 && MAKE_CHANCE(30)) {
             uint32_t swap = in[0];
             in[0] = in[1], in[1] = swap;

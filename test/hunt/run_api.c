@@ -117,6 +117,8 @@ static void choose_parts(run *r, placement *p, uint32_t n) {
     const shoal_type *type = &p->type;
     uint32_t axis = BELOW(type->rank), other = BELOW(type->rank), at = 0, copies = 1;
     for (uint32_t i = 0; i < type->rank; i++) p->parts[i] = 1;
+    for (uint32_t i = 1; i < type->rank && CHANCE(60); i++) /* a square, which may be transposed */
+        if (type->dims[i] == type->dims[i - 1]) axis = i, other = i - 1;
     p->form = HUNT_AXIS;
     if (n >= 4 && other != axis && CHANCE(50)) {
         p->form = HUNT_GRID;
@@ -133,7 +135,12 @@ static void choose_parts(run *r, placement *p, uint32_t n) {
     for (uint32_t i = 0; i < type->rank; i++) {
         if (p->by == HUNT_CUTS) {
             int64_t *cuts = p->cuts + at;
-            choose_cuts(r, type->dims[i], p->parts[i], cuts);
+            uint32_t before = i ? p->parts[i - 1] + 1 : 0;
+            bool alike = i && type->dims[i] == type->dims[i - 1] && p->parts[i] + 1 == before;
+            if (alike && CHANCE(50)) /* a square cut alike may be transposed */
+                memcpy(cuts, cuts - before, before * sizeof *cuts);
+            else
+                choose_cuts(r, type->dims[i], p->parts[i], cuts);
             for (uint32_t k = 0; k < p->parts[i]; k++)
                 if (cuts[k] == cuts[k + 1] && p->more == HUNT_PLAIN) p->more = HUNT_EMPTY;
             at += p->parts[i] + 1;
@@ -181,10 +188,10 @@ static bool place(run *r, shoal_tensor **x) {
     placement *p = &r->placed;
     bool same = p->layout.n_slots > 1 && p->type.rank == type->rank &&
                 !memcmp(p->type.dims, type->dims, type->rank * sizeof *type->dims);
-    if (same && CHANCE(40))
-        rotate(r, p);
-    else
+    if (!same || CHANCE(50))
         choose_placement(r, type, p);
+    else if (CHANCE(50))
+        rotate(r, p);
     hunt_count_layout(p->form, p->by, p->more, p->layout.n_slots);
     shoal_tensor *placed;
     if (!fine(r, "place", shoal_place(*x, &p->layout, &placed))) {
