@@ -70,6 +70,7 @@ PyObject *tensor_rebind(PyObject *self, PyObject *other) {
     if (!value) return NULL;
     shoal_status status = shoal_tensor_assign(&((tensor_object *)self)->tensor, value);
     if (status != SHOAL_OK) return raise(status);
+    Py_CLEAR(((tensor_object *)self)->shape);
     note_changed(self);
     Py_RETURN_NONE;
 }
@@ -80,6 +81,8 @@ PyObject *tensor_swap(PyObject *self, PyObject *other) {
     if (!theirs) return NULL;
     ((tensor_object *)other)->tensor = ((tensor_object *)self)->tensor;
     ((tensor_object *)self)->tensor = theirs;
+    Py_CLEAR(((tensor_object *)other)->shape);
+    Py_CLEAR(((tensor_object *)self)->shape);
     note_changed(self);
     Py_RETURN_NONE;
 }

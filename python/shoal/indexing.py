@@ -195,12 +195,24 @@ def _indices(x, axis, value):
     return x.session.tensor(value % n if n else value)
 
 
+def _known(indices):
+    """The least and the largest of indices, if this process knows them and no replay will have others."""
+    known = indices._known
+    return known[1:] if known is not None and known[0] == indices._value and current() is None else None
+
+
+def lacks(indices, number):
+    """Whether it is known that a number is not among indices."""
+    known = _known(indices)
+    return known is not None and not known[0] <= number <= known[1]
+
+
 def in_range(indices, start, limit, ignored=None):
     """The indices, of which each must lie from start to before the limit, or be `ignored`: an error here, if
     they are known here, else of what derives from them."""
-    known = getattr(indices, "_known", None)
-    if known is not None and known[0] == indices._value and current() is None:
-        for index in known[1:]:
+    known = _known(indices)
+    if known is not None:
+        for index in known:
             if not start <= index < limit and index != ignored:
                 raise OutOfRangeError(f"index {index} is out of range: it must be from {start} to {limit - 1}")
         if ignored is None or start <= ignored < limit:
@@ -215,8 +227,8 @@ def from_the_front(indices, n):
     if indices.dtype.startswith("uint"):
         return in_range(indices, 0, n)
     indices = in_range(indices, -n, n)
-    known = getattr(indices, "_known", None)
-    if known is not None and known[0] == indices._value and known[1] >= 0 and current() is None:
+    known = _known(indices)
+    if known is not None and known[0] >= 0:
         return indices
     return _shoal.select(indices < 0, indices + n, indices)
 

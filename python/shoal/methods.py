@@ -204,7 +204,8 @@ class Operations:
 
     def relu(self):
         """x where it is positive, else 0; the gradient at 0 is 0."""
-        return _shoal.select(self <= 0, self._coerce(0).astype(self.dtype), self)
+        zero = self._coerce(0).astype(self.dtype)
+        return _shoal.select(_shoal.compare("LE", self, zero), zero, self)
 
     def prelu(self, weight):
         """See `shoal.functional.prelu`."""
