@@ -311,14 +311,18 @@ PyMODINIT_FUNC PyInit__shoal(void) {
     tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
     file_type = (PyTypeObject *)PyType_FromSpec(&file_spec);
     PyTypeObject *function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
+    PyObject *tuple = PyTuple_Pack(1, &PyTuple_Type);
+    PyObject *lengths_type = tuple ? PyType_FromSpecWithBases(&lengths_spec, tuple) : NULL;
+    Py_XDECREF(tuple);
     tensor_class = tensor_type;
-    if (!session_type || !tensor_type || !file_type || !function_type ||
+    if (!lengths_type || !session_type || !tensor_type || !file_type || !function_type ||
         PyModule_AddFunctions(module, operation_functions) ||
         PyModule_AddFunctions(module, arithmetic_functions) ||
         PyModule_AddFunctions(module, gradient_functions) ||
         PyModule_AddFunctions(module, signal_functions) ||
         PyModule_AddFunctions(module, replay_functions) ||
         PyModule_AddObjectRef(module, "Function", (PyObject *)function_type) ||
+        PyModule_AddObjectRef(module, "Lengths", lengths_type) ||
         PyModule_AddObjectRef(module, "Session", (PyObject *)session_type) ||
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type) ||
         PyModule_AddObjectRef(module, "File", (PyObject *)file_type)) {

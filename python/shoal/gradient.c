@@ -75,6 +75,14 @@ PyObject *tensor_rebind(PyObject *self, PyObject *other) {
     Py_RETURN_NONE;
 }
 
+/* _rebind(other): this object, and all that shares its elements, changes in place. */
+PyObject *tensor_change(PyObject *self, PyObject *other) {
+    PyObject **notes = ((tensor_object *)self)->notes;
+    if (notes[NOTE_view] == Py_None && notes[NOTE_views] == Py_None)
+        return tensor_rebind(self, other);
+    return PyObject_CallMethod(self, "_written", "O", other);
+}
+
 /* swap(other): each object stands for what the other stood for, of whatever type. */
 PyObject *tensor_swap(PyObject *self, PyObject *other) {
     shoal_tensor *theirs = tensor_of(other);

@@ -6,6 +6,22 @@
 #include <string.h>
 #include <structmember.h>
 
+/* ---- shapes ---- */
+
+/* A tuple whose parts are of the class that shapes are of; the Python half derives it. */
+static PyObject *lengths_item(PyObject *self, PyObject *key) {
+    binaryfunc item = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_mp_subscript);
+    PyObject *found = item(self, key);
+    if (!found || !PyTuple_CheckExact(found) || !shape_class) return found;
+    PyObject *part = PyObject_CallFunctionObjArgs(shape_class, found, NULL);
+    Py_DECREF(found);
+    return part;
+}
+
+static PyType_Slot lengths_slots[] = {{Py_mp_subscript, lengths_item}, {0, NULL}};
+PyType_Spec lengths_spec = {"shoal._shoal.Lengths", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                            lengths_slots};
+
 /* ---- tensors ---- */
 
 static int tensor_traverse(PyObject *object, visitproc visit, void *arg) {
@@ -206,6 +222,7 @@ out:
 
 static PyMethodDef tensor_methods[] = {
     {"_assign", tensor_rebind, METH_O, NULL},
+    {"_rebind", tensor_change, METH_O, NULL},
     {"_swap", tensor_swap, METH_O, NULL},
     {"_read", tensor_read, METH_O, NULL},
     {"start", tensor_start, METH_NOARGS, "Starts the work on everything recorded, and returns."},

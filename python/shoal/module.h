@@ -76,7 +76,7 @@ void note_read(void);                /* elements are asked for */
 void release_buffers(void);
 
 /* The types, for the module to make; and the module's functions. */
-extern PyType_Spec session_spec, tensor_spec, file_spec, function_spec;
+extern PyType_Spec lengths_spec, session_spec, tensor_spec, file_spec, function_spec;
 extern PyMethodDef operation_functions[], arithmetic_functions[], gradient_functions[],
     signal_functions[], replay_functions[];
 PyObject *session_events(PyObject *self, PyObject *args);
@@ -92,6 +92,7 @@ PyObject *tensor_watch(PyObject *self, PyObject *unused);
 PyObject *tensor_detach(PyObject *self, PyObject *unused);
 PyObject *tensor_detach_self(PyObject *self, PyObject *unused);
 PyObject *tensor_rebind(PyObject *self, PyObject *other);
+PyObject *tensor_change(PyObject *self, PyObject *other);
 PyObject *tensor_swap(PyObject *self, PyObject *other);
 PyObject *operation_names(void);                /* (unary names, binary names) */
 PyObject *tensor_add(PyObject *a, PyObject *b); /* the operators */

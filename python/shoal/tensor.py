@@ -31,10 +31,6 @@ _MATMUL = _BINARY["matmul"]
 # The element type of floating numbers where none is said.
 default = ["float32"]
 
-# Of so many integers that come from here it is noted between which they lie: as indices they need no check
-# where they are used.
-_CHECKED = 1 << 16
-
 # Element types: code of `struct`, and what a Python number must be to become one.
 _FORMATS = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B",
@@ -116,9 +112,6 @@ def from_data(session, data, dtype=None, borrow=False):
     if not _has_buffer(data) and hasattr(data, "__array__"):
         data = data.__array__()
     tensor = session._from_buffer(data, borrow)
-    if not borrow and hasattr(data, "dtype") and tensor.dtype.startswith(("int", "uint")) and \
-            0 < tensor.size <= _CHECKED:
-        tensor._known = tensor._value, int(data.min()), int(data.max())
     return tensor if dtype is None else tensor.astype(dtype)
 
 
@@ -407,12 +400,9 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         self._rebind(value)
         return self
 
-    def _rebind(self, value):
-        """This object, and all that shares its elements, changes in place; see `views`."""
-        if self._view is None and self._views is None:
-            self._assign(value)
-        else:
-            views.written(self, value)
+    def _written(self, value):
+        """`_rebind` where others share the elements."""
+        views.written(self, value)
 
     def _reform(self, made):
         """This object has another shape in place: that of `made`, a view of it."""
@@ -422,9 +412,9 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         for ref in self._views or ():
             view = ref()
             if view is not None and view is not made:
-                view._view.steps = (back, *view._view.steps)
+                view._view.steps, view._view.placed = (back, *view._view.steps), None
         if views.root_of(self) is not None:
-            self._view.steps = made._view.steps
+            self._view.steps, self._view.placed = made._view.steps, made._view.placed
         made._view = None
         self._swap(made)
         return self

@@ -21,13 +21,15 @@ class View:
     """The root of a tensor, weakly unless siblings may reach it, and the steps from there.
 
     shape, below: of the root, for its strides, also when it is gone. repeats: whether an element of the
-    root may be several of the view's.
+    root may be several of the view's. placed: (n, offset, shape, strides) after the first n steps, of which it
+    is known, or None.
     """
 
-    __slots__ = ("root", "steps", "held", "shape", "below", "repeats")
+    __slots__ = ("root", "steps", "held", "shape", "below", "repeats", "placed")
 
     def __init__(self, root, steps, repeats):
         self.root, self.steps, self.held, self.repeats = weakref.ref(root), steps, None, repeats
+        self.placed = None
         self.shape, self.below = root.shape, root._view
 
 
@@ -47,6 +49,8 @@ def noted(x, made, kind, argument=None, part=False):
         steps = x._view.steps + ((kind, argument),)
         repeats = repeats or x._view.repeats
     view = made._view = View(root, steps, repeats)
+    if root is not x:
+        view.placed = x._view.placed
     others = root._views
     if others:
         others = [ref for ref in others if ref() is not None]
@@ -123,6 +127,8 @@ def written(x, value):
         raise invalid(f"in place: several elements of {x._text()}, which was expanded, are one; clone() it "
                       "first")
     if root is None:
+        if view is not None and is_dense(x):
+            x._view = None  # it is a tensor of its own by now
         x._assign(value)
         root = x
     else:
@@ -180,9 +186,11 @@ def layout(x):
 def _layout(view, shape):
     if view is None:
         return 0, dense(shape)
-    shape = view.shape
-    offset, strides = _layout(view.below, shape)
-    for kind, argument in view.steps:
+    if view.placed is None:
+        offset, strides = _layout(view.below, view.shape)
+        view.placed = 0, offset, view.shape, strides
+    done, offset, shape, strides = view.placed
+    for kind, argument in view.steps[done:]:
         if kind == "shape":
             strides = reshaped(shape, strides, argument) or dense(argument)
             shape = argument
@@ -198,6 +206,7 @@ def _layout(view, shape):
             axis, size, step = argument
             strides = (*strides[:axis], strides[axis] * step, *strides[axis + 1:], strides[axis])
             shape = (*shape[:axis], (shape[axis] - size) // step + 1, *shape[axis + 1:], size)
+    view.placed = len(view.steps), offset, shape, strides
     return offset, strides
 
 

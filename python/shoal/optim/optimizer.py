@@ -256,7 +256,7 @@ class Adam(Optimizer):
             grad = grad + p * numbers.settings(p, group)("weight_decay")
         settings = numbers.like(p, group, state["step"], lambda: self._settings(group, state))
         names = ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
-        mean, square, *largest = (state[name] for name in names)
+        mean, square, *largest = [state[name] for name in names]
         new, *means = _shoal.apply(p.session, "adam", (p, grad, mean, square, settings, *largest), {},
                                    1 + len(names))
         for name, value in zip(names, means):
