@@ -257,8 +257,37 @@ _PLAIN = {int, slice, type(None), type(Ellipsis)}
 
 # ---- reading ----
 
+def box_of(shape, key):
+    """(start, limit, stride, lengths) where a key has nothing but slices that go forward; else None."""
+    parts = key if key.__class__ is tuple else (key,)
+    if len(parts) > len(shape):
+        return None
+    start, limit, stride, lengths = [], [], [], []
+    for n, part in zip(shape, parts):
+        if part.__class__ is not slice:
+            return None
+        places = range(n)[part]
+        step, count = places.step, len(places)
+        if step < 0:
+            return None
+        start.append(places.start if count else 0)
+        limit.append(places[-1] + 1 if count else 0)
+        stride.append(step)
+        lengths.append(count)
+    rest = shape[len(parts):]
+    return (start + [0] * len(rest), limit + list(rest), stride + [1] * len(rest), (*lengths, *rest))
+
+
 def get(x, key):
     """x[key]"""
+    shape = x.shape
+    box = box_of(shape, key)
+    if box is not None:
+        start, limit, stride, lengths = box
+        if lengths == shape:
+            return _shoal.apply(x.session, "reshape", (x,), {"shape": shape}, 1)[0]
+        return _shoal.apply(x.session, "slice", (x,), {
+            "start_indices": start, "limit_indices": limit, "strides": stride}, 1)[0]
     key = Key(x, key)
     part = key.sliced()
     picks = key.picks

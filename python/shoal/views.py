@@ -11,6 +11,7 @@ brackets, "detach", "expand" and a shape, "windows" and (axis, size, step).
 """
 import functools
 import math
+import operator
 import weakref
 
 from . import _shoal, indexing
@@ -211,6 +212,11 @@ def _layout(view, shape):
 
 
 def _cut(argument, offset, shape, strides):
+    box = indexing.box_of(shape, argument)
+    if box is not None:
+        start, _, step, lengths = box
+        return (offset + sum(map(operator.mul, start, strides)), lengths,
+                tuple(map(operator.mul, strides, step)))
     key = indexing.Key(_Shaped(shape), argument)
     at = [start + (len(range(start, limit, step)) - 1) * step if a in key.flipped else start
           for a, (start, limit, step) in enumerate(zip(key.start, key.limit, key.stride))]
