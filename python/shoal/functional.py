@@ -9,6 +9,7 @@ import math
 from . import _shoal
 from .amp import cast, cast_type
 from .creation import arange, full, where
+from .fractional import *
 from .losses import *
 from .random import rand_like
 from .windows import *

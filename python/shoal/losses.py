@@ -61,7 +61,6 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
                       f"{input._text()}")
     if weight is None and not label_smoothing:
         all_count = reduction != "mean" or lacks(target, ignore_index)
-        target = in_range(target, 0, input.shape[axis], ignore_index)
         loss = input.cross_entropy(target, axis, ignore_index, "none")
         counted = None if all_count else (target != ignore_index).astype(input.dtype)
         return _reduced(loss, reduction, "cross_entropy", counted)

@@ -56,6 +56,8 @@ _TABLE = {
     "AdaptiveAvgPool2d": ("adaptive_avg_pool2d", "output_size"),
     "AdaptiveAvgPool3d": ("adaptive_avg_pool3d", "output_size"),
     "AdaptiveMaxPool1d": ("adaptive_max_pool1d", "output_size return_indices"),
+    "FractionalMaxPool2d": ("fractional_max_pool2d", "kernel_size output_size output_ratio return_indices _random_samples"),
+    "FractionalMaxPool3d": ("fractional_max_pool3d", "kernel_size output_size output_ratio return_indices _random_samples"),
     "AdaptiveMaxPool2d": ("adaptive_max_pool2d", "output_size return_indices"),
     "AdaptiveMaxPool3d": ("adaptive_max_pool3d", "output_size return_indices"),
     "PixelShuffle": ("pixel_shuffle", "upscale_factor"),
