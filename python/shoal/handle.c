@@ -233,7 +233,8 @@ static PyMethodDef tensor_methods[] = {
     {"_watch", tensor_watch, METH_NOARGS, NULL},
     {"_detach", tensor_detach, METH_NOARGS, NULL},
     {"detach_", tensor_detach_self, METH_NOARGS,
-     "In place: no gradients pass through this object from now on; a leaf is none any more."},
+     "detach_($self, /)\n--\n\nIn place: no gradients pass through this object from now on; a leaf "
+     "is none any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef tensor_getters[] = {
     {"shape", tensor_shape, NULL, "The lengths of the axes, a tuple.", NULL},

@@ -1,8 +1,7 @@
 """Types of `shoal.nn`. Written by tools/stubs.py."""
-from typing import Any
 from . import init as init, utils as utils
 from .. import functional as functional
-from ..tensor import Tensor, _DType, _Device
+from .adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from .containers import (
     ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict,
     ParameterList as ParameterList, Sequential as Sequential)
@@ -60,27 +59,6 @@ from .transformer import (
     Transformer as Transformer, TransformerDecoder as TransformerDecoder,
     TransformerDecoderLayer as TransformerDecoderLayer, TransformerEncoder as TransformerEncoder,
     TransformerEncoderLayer as TransformerEncoderLayer)
-
-class AdaptiveLogSoftmaxWithLoss(Module):
-    head_size: Any
-    head: Any
-    tail: Any
-    in_features: Any
-    n_classes: Any
-    div_value: Any
-    cutoffs: Any
-    head_bias: Any
-    shortlist_size: Any
-    n_clusters: Any
-    def __init__(
-        self, in_features: int, n_classes: Any, cutoffs: Any, div_value: float = 4.0,
-        head_bias: bool = False, device: _Device | None = None, dtype: _DType | None = None
-    ) -> None: ...
-    def forward(self, input: Tensor, target: Tensor) -> Any: ...
-    def log_prob(self, input: Tensor) -> Any: ...
-    def predict(self, input: Tensor) -> Any: ...
-    def reset_parameters(self) -> None: ...
-
 
 __all__ = [
     "AdaptiveLogSoftmaxWithLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d",
