@@ -3,9 +3,9 @@
 # The modules that have stubs, and where else their functions come from; or names that are not in `__all__`.
 STUBS = {
     "tensor": (), "": (), "pool": (), "random": (), "autograd": (), "custom": ("joints",), "amp": (),
-    "files": (), "func": (), "functional": ("shoal.losses", "shoal.windows"), "linalg": (),
+    "files": (), "func": (), "functional": ("shoal.fractional", "shoal.losses", "shoal.windows"), "linalg": (),
     "special": ("shoal.methods",), "signal": (), "debug": (), "array_api": ("__array_api_version__", "__array_namespace_info__"), "nn.module": (), "nn.init": (),
-    "nn.rnn": (), "nn.utils": (), "nn.layers": (), "nn.functions": (), "nn.containers": (),
+    "nn.rnn": (), "nn.utils": (), "nn.layers": (), "nn.functions": (), "nn.adaptive": (), "nn.containers": (),
     "nn.convolutions": (), "nn.norms": (), "nn.recurrent": (), "nn.transformer": (), "nn": (),
     "optim.optimizer": (), "optim.more": (), "optim.lr_scheduler": (), "optim": (), "utils.data": (),
     "utils": (),

@@ -175,7 +175,8 @@ class Stub:
 
     def function(self, name, function, method=False, indent="", owner="", taken=(), decorator="", default=None):
         """One function; with overloads, all of them."""
-        overloads = typing.get_overloads(inspect.unwrap(function)) if inspect.isfunction(function) else []
+        below = inspect.unwrap(function)
+        overloads = typing.get_overloads(below) if inspect.isfunction(below) else []
         if name in OVERLOADS and self.name != "array_api" and owner in ("Tensor", ""):
             return "".join(self.line(indent, "@overload\n" + indent, owner, name, self.parameters(
                 parameters, method, taken), returns, taken) for parameters, returns in OVERLOADS[name])

@@ -62,7 +62,8 @@ _LATER = {name: (f".{name}", None) for name in (
     "dequantize": (".packed", "dequantize"), "block_formats": (".packed", "block_formats"),
     "vmap": (".func", "vmap"), "polygamma": (".special", "polygamma"), "autocast": (".amp", "autocast"),
     "is_autocast_enabled": (".amp", "is_autocast_enabled"),
-} | {name: (".functional", name) for name in """adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
+} | {name: (".numerics", name) for name in """binomial fill gradient histogram histogramdd kaiser_window lobpcg
+    pca_lowrank svd_lowrank trapz""".split()} | {name: (".functional", name) for name in """adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
     avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu celu_ channel_shuffle conv1d conv2d
     conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity
     ctc_loss dropout embedding_bag feature_alpha_dropout group_norm hardshrink hinge_embedding_loss

@@ -51,11 +51,23 @@ static bool lies_in(const char *path, const char *folder) {
     return path && folder && !strncmp(path, folder, strlen(folder));
 }
 
+/* The same of codes: whether they are of this package. */
+enum { CODES = 512 };
+static struct known_code {
+    PyObject *code;
+    bool ours;
+} known_codes[CODES];
+
 static bool is_ours(PyObject *code) {
+    struct known_code *known = &known_codes[(uintptr_t)code / 64 % CODES];
+    if (known->code == code) return known->ours;
     PyObject *name = PyObject_GetAttr(code, name_filename);
     const char *path = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     bool ours = lies_in(path, package_folder) || lies_in(path, other_folder);
     Py_XDECREF(name);
+    PyObject *was = known->code;
+    *known = (struct known_code){Py_NewRef(code), ours};
+    Py_XDECREF(was);
     return ours;
 }
 
@@ -171,8 +183,8 @@ PyObject *wrap(shoal_tensor *tensor, PyObject *session) {
         return NULL;
     }
     self->tensor = tensor;
-    self->session = session;
-    Py_INCREF(session);
+    self->session = Py_NewRef(session);
+    for (int i = 0; i < TENSOR_NOTES; i++) self->notes[i] = Py_NewRef(Py_None);
     note_made((PyObject *)self, noted);
     return (PyObject *)self;
 }
@@ -259,6 +271,7 @@ static PyObject *use_class(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "Os", &class, &folder)) return NULL;
     free(other_folder);
     other_folder = strdup(folder);
+    for (int i = 0; i < CODES; i++) Py_CLEAR(known_codes[i].code);
     PyObject *before = (PyObject *)tensor_class; /* its reference goes to the caller */
     Py_INCREF(class);
     tensor_class = (PyTypeObject *)class;
@@ -298,13 +311,18 @@ PyMODINIT_FUNC PyInit__shoal(void) {
     tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
     file_type = (PyTypeObject *)PyType_FromSpec(&file_spec);
     PyTypeObject *function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
+    PyObject *tuple = PyTuple_Pack(1, &PyTuple_Type);
+    PyObject *lengths_type = tuple ? PyType_FromSpecWithBases(&lengths_spec, tuple) : NULL;
+    Py_XDECREF(tuple);
     tensor_class = tensor_type;
-    if (!session_type || !tensor_type || !file_type || !function_type ||
+    if (!lengths_type || !session_type || !tensor_type || !file_type || !function_type ||
         PyModule_AddFunctions(module, operation_functions) ||
+        PyModule_AddFunctions(module, arithmetic_functions) ||
         PyModule_AddFunctions(module, gradient_functions) ||
         PyModule_AddFunctions(module, signal_functions) ||
         PyModule_AddFunctions(module, replay_functions) ||
         PyModule_AddObjectRef(module, "Function", (PyObject *)function_type) ||
+        PyModule_AddObjectRef(module, "Lengths", lengths_type) ||
         PyModule_AddObjectRef(module, "Session", (PyObject *)session_type) ||
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type) ||
         PyModule_AddObjectRef(module, "File", (PyObject *)file_type)) {

@@ -6,12 +6,17 @@ losses theirs as float32; all else stays as it is.
 import functools
 import threading
 
-_local = threading.local()
+
+class _Local(threading.local):
+    dtype = None  # that products of this thread are to take
+
+
+_local = _Local()
 
 
 def cast_type():
     """The element type that products are to take, or None."""
-    return getattr(_local, "dtype", None)
+    return _local.dtype
 
 
 class autocast:

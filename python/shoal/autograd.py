@@ -70,7 +70,7 @@ class Gradients:
         noting = recording.current()
         if noting is not None:
             noting.grad_is_read(self)
-        return getattr(self, "_grad", None)
+        return self._grad
 
     @grad.setter
     def grad(self, value):
@@ -111,7 +111,7 @@ class Gradients:
         if not self.requires_grad:
             raise invalid(f"register_hook: {self._text()} does not require gradients")
         if self.is_leaf:
-            if getattr(self, "_hooks", None) is None:
+            if self._hooks is None:
                 self._hooks = {}
             hooks = self._hooks
             _shown[custom.key_of(self)] = self
@@ -176,7 +176,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         for leaf, gradient in zip(wanted, found):
             if gradient is None:
                 continue
-            for hook in tuple((getattr(leaf, "_hooks", None) or {}).values()):
+            for hook in tuple(leaf._hooks.values()) if leaf._hooks else ():
                 other = hook(gradient)
                 gradient = gradient if other is None else other
             before = leaf.grad

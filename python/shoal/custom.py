@@ -138,7 +138,7 @@ def _hooked(node, given):
         value = value if other is None else other
     keeper = node.keeps.get(0)
     if keeper is not None and keeper() is not None:
-        shown, before = keeper(), getattr(keeper(), "_grad", None)
+        shown, before = keeper(), keeper()._grad
         shown._grad = value if before is None else before + value
     return (value,)
 

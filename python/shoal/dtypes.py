@@ -84,7 +84,13 @@ def _named(name: str) -> dtype:
     return DTYPES[name]
 
 
-class Size(tuple[int, ...]):
+if TYPE_CHECKING:
+    _Lengths = tuple[int, ...]
+else:
+    from ._shoal import Lengths as _Lengths
+
+
+class Size(_Lengths):
     """The lengths of a tensor's axes."""
 
     __slots__ = ()
@@ -95,14 +101,12 @@ class Size(tuple[int, ...]):
 
     if TYPE_CHECKING:
         @overload
-        def __getitem__(self, key: SupportsIndex) -> int: ...
+        def __getitem__(self, key: SupportsIndex, /) -> int: ...
 
         @overload
-        def __getitem__(self, key: slice) -> Size: ...
+        def __getitem__(self, key: slice, /) -> Size: ...
 
-    def __getitem__(self, key: Any) -> Any:
-        found = tuple.__getitem__(self, key)
-        return Size(found) if isinstance(key, slice) else found
+        def __getitem__(self, key: Any, /) -> Any: ...
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))

@@ -6,8 +6,10 @@ becomes the result as well. Convolutions, pools and resampling are in `windows`,
 import functools
 import math
 
+from . import _shoal
 from .amp import cast, cast_type
 from .creation import arange, full, where
+from .fractional import *
 from .losses import *
 from .random import rand_like
 from .windows import *
@@ -177,6 +179,12 @@ def dropout(input, p=0.5, training=True, inplace=False, generator=None):
 
 # ---- layers ----
 
+def _flipped(weight):
+    """The axes in reverse order, of which nobody knows that it is a view."""
+    axes = range(weight.ndim - 1, -1, -1)
+    return _shoal.apply(weight.session, "transpose", (weight,), {"permutation": axes}, 1)[0]
+
+
 def linear(input, weight, bias=None):
     """x weight^T + bias; weight: (out, in)."""
     if input.shape[-1:] != weight.shape[-1:]:
@@ -184,7 +192,7 @@ def linear(input, weight, bias=None):
                       f"weight, {weight._text()}")
     if cast_type() is not None:
         input, weight, bias = cast(input, weight, bias)
-    made = input @ weight.T
+    made = input @ _flipped(weight)
     return made if bias is None else made + bias
 
 

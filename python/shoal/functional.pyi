@@ -73,6 +73,14 @@ def fold(
     input: Tensor, output_size: _Shape, kernel_size: _Shape, dilation: _Shape = 1, padding: _Shape = 0,
     stride: _Shape = 1
 ) -> Tensor: ...
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: _Shape, output_size: _Shape | None = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None
+) -> Any: ...
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: _Shape, output_size: _Shape | None = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None
+) -> Any: ...
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-06,
     reduction: str = 'mean'

@@ -70,8 +70,17 @@ PyObject *tensor_rebind(PyObject *self, PyObject *other) {
     if (!value) return NULL;
     shoal_status status = shoal_tensor_assign(&((tensor_object *)self)->tensor, value);
     if (status != SHOAL_OK) return raise(status);
+    Py_CLEAR(((tensor_object *)self)->shape);
     note_changed(self);
     Py_RETURN_NONE;
+}
+
+/* _rebind(other): this object, and all that shares its elements, changes in place. */
+PyObject *tensor_change(PyObject *self, PyObject *other) {
+    PyObject **notes = ((tensor_object *)self)->notes;
+    if (notes[NOTE_view] == Py_None && notes[NOTE_views] == Py_None)
+        return tensor_rebind(self, other);
+    return PyObject_CallMethod(self, "_written", "O", other);
 }
 
 /* swap(other): each object stands for what the other stood for, of whatever type. */
@@ -80,6 +89,8 @@ PyObject *tensor_swap(PyObject *self, PyObject *other) {
     if (!theirs) return NULL;
     ((tensor_object *)other)->tensor = ((tensor_object *)self)->tensor;
     ((tensor_object *)self)->tensor = theirs;
+    Py_CLEAR(((tensor_object *)other)->shape);
+    Py_CLEAR(((tensor_object *)self)->shape);
     note_changed(self);
     Py_RETURN_NONE;
 }

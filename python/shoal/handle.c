@@ -1,29 +1,76 @@
 /* Tensor handles: what they are, reading, placing. */
 #include "module.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <structmember.h>
+
+/* ---- shapes ---- */
+
+/* A tuple whose parts are of the class that shapes are of; the Python half derives it. */
+static PyObject *lengths_item(PyObject *self, PyObject *key) {
+    binaryfunc item = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_mp_subscript);
+    PyObject *found = item(self, key);
+    if (!found || !PyTuple_CheckExact(found) || !shape_class) return found;
+    PyObject *part = PyObject_CallFunctionObjArgs(shape_class, found, NULL);
+    Py_DECREF(found);
+    return part;
+}
+
+static PyType_Slot lengths_slots[] = {{Py_mp_subscript, lengths_item}, {0, NULL}};
+PyType_Spec lengths_spec = {"shoal._shoal.Lengths", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                            lengths_slots};
 
 /* ---- tensors ---- */
+
+static int tensor_traverse(PyObject *object, visitproc visit, void *arg) {
+    tensor_object *self = (tensor_object *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->session);
+    for (int i = 0; i < TENSOR_NOTES; i++) Py_VISIT(self->notes[i]);
+    return 0;
+}
+
+static int tensor_clear(PyObject *object) {
+    tensor_object *self = (tensor_object *)object;
+    for (int i = 0; i < TENSOR_NOTES; i++) {
+        PyObject *was = self->notes[i];
+        self->notes[i] = Py_NewRef(Py_None);
+        Py_XDECREF(was);
+    }
+    return 0;
+}
 
 static void tensor_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     tensor_object *self = (tensor_object *)object;
+    PyObject_GC_UnTrack(object);
     shoal_tensor_free(&self->tensor);
     release_buffers();
+    for (int i = 0; i < TENSOR_NOTES; i++) Py_CLEAR(self->notes[i]);
+    Py_XDECREF(self->shape);
     Py_XDECREF(self->session);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
 
-static PyObject *tensor_shape(PyObject *self, void *unused) {
+static PyObject *tensor_shape(PyObject *object, void *unused) {
     (void)unused;
-    const shoal_type *type = shoal_tensor_type(((tensor_object *)self)->tensor);
+    tensor_object *self = (tensor_object *)object;
+    if (self->shape) return Py_NewRef(self->shape);
+    const shoal_type *type = shoal_tensor_type(self->tensor);
     PyObject *lengths = tuple_of(type->dims, type->rank);
     if (!lengths || !shape_class) return lengths;
     PyObject *shape = PyObject_CallFunctionObjArgs(shape_class, lengths, NULL);
     Py_DECREF(lengths);
+    self->shape = Py_XNewRef(shape);
     return shape;
+}
+
+static PyObject *tensor_ndim(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLong(shoal_tensor_type(((tensor_object *)self)->tensor)->rank);
 }
 
 static PyObject *tensor_dtype(PyObject *self, void *unused) {
@@ -175,6 +222,7 @@ out:
 
 static PyMethodDef tensor_methods[] = {
     {"_assign", tensor_rebind, METH_O, NULL},
+    {"_rebind", tensor_change, METH_O, NULL},
     {"_swap", tensor_swap, METH_O, NULL},
     {"_read", tensor_read, METH_O, NULL},
     {"start", tensor_start, METH_NOARGS, "Starts the work on everything recorded, and returns."},
@@ -185,10 +233,12 @@ static PyMethodDef tensor_methods[] = {
     {"_watch", tensor_watch, METH_NOARGS, NULL},
     {"_detach", tensor_detach, METH_NOARGS, NULL},
     {"detach_", tensor_detach_self, METH_NOARGS,
-     "In place: no gradients pass through this object from now on; a leaf is none any more."},
+     "detach_($self, /)\n--\n\nIn place: no gradients pass through this object from now on; a leaf "
+     "is none any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef tensor_getters[] = {
     {"shape", tensor_shape, NULL, "The lengths of the axes, a tuple.", NULL},
+    {"ndim", tensor_ndim, NULL, "The number of axes.", NULL},
     {"dtype", tensor_dtype, NULL, "The element type, such as shoal.float32.", NULL},
     {"session", tensor_session, NULL, "The session that the tensor belongs to.", NULL},
     {"_requires", tensor_requires_grad, NULL, NULL, NULL},
@@ -197,10 +247,24 @@ static PyGetSetDef tensor_getters[] = {
     {"_identity", tensor_identity, NULL, NULL, NULL},
     {"_value", tensor_value, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef tensor_members[] = {
+#define XX(name)                                                                                   \
+    {#name, T_OBJECT_EX, offsetof(tensor_object, notes) + NOTE##name * sizeof(PyObject *), 0, NULL},
+    TENSOR_NOTE_MAP(XX)
+#undef XX
+        {NULL, 0, 0, 0, NULL}};
 static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
+                                     {Py_tp_traverse, tensor_traverse},
+                                     {Py_tp_clear, tensor_clear},
                                      {Py_tp_methods, tensor_methods},
+                                     {Py_tp_members, tensor_members},
                                      {Py_tp_getset, tensor_getters},
+                                     {Py_nb_add, tensor_add},
+                                     {Py_nb_subtract, tensor_subtract},
+                                     {Py_nb_multiply, tensor_multiply},
+                                     {Py_nb_true_divide, tensor_divide},
                                      {0, NULL}};
-PyType_Spec tensor_spec = {
-    "shoal._shoal.Tensor", sizeof(tensor_object), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots};
+PyType_Spec tensor_spec = {"shoal._shoal.Tensor", sizeof(tensor_object), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
+                               Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           tensor_slots};

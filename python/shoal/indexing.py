@@ -195,12 +195,24 @@ def _indices(x, axis, value):
     return x.session.tensor(value % n if n else value)
 
 
+def _known(indices):
+    """The least and the largest of indices, if this process knows them and no replay will have others."""
+    known = indices._known
+    return known[1:] if known is not None and known[0] == indices._value and current() is None else None
+
+
+def lacks(indices, number):
+    """Whether it is known that a number is not among indices."""
+    known = _known(indices)
+    return known is not None and not known[0] <= number <= known[1]
+
+
 def in_range(indices, start, limit, ignored=None):
     """The indices, of which each must lie from start to before the limit, or be `ignored`: an error here, if
     they are known here, else of what derives from them."""
-    known = getattr(indices, "_known", None)
-    if known is not None and known[0] == indices._value and current() is None:
-        for index in known[1:]:
+    known = _known(indices)
+    if known is not None:
+        for index in known:
             if not start <= index < limit and index != ignored:
                 raise OutOfRangeError(f"index {index} is out of range: it must be from {start} to {limit - 1}")
         if ignored is None or start <= ignored < limit:
@@ -215,8 +227,8 @@ def from_the_front(indices, n):
     if indices.dtype.startswith("uint"):
         return in_range(indices, 0, n)
     indices = in_range(indices, -n, n)
-    known = getattr(indices, "_known", None)
-    if known is not None and known[0] == indices._value and known[1] >= 0 and current() is None:
+    known = _known(indices)
+    if known is not None and known[0] >= 0:
         return indices
     return _shoal.select(indices < 0, indices + n, indices)
 
@@ -245,8 +257,37 @@ _PLAIN = {int, slice, type(None), type(Ellipsis)}
 
 # ---- reading ----
 
+def box_of(shape, key):
+    """(start, limit, stride, lengths) where a key has nothing but slices that go forward; else None."""
+    parts = key if key.__class__ is tuple else (key,)
+    if len(parts) > len(shape):
+        return None
+    start, limit, stride, lengths = [], [], [], []
+    for n, part in zip(shape, parts):
+        if part.__class__ is not slice:
+            return None
+        places = range(n)[part]
+        step, count = places.step, len(places)
+        if step < 0:
+            return None
+        start.append(places.start if count else 0)
+        limit.append(places[-1] + 1 if count else 0)
+        stride.append(step)
+        lengths.append(count)
+    rest = shape[len(parts):]
+    return (start + [0] * len(rest), limit + list(rest), stride + [1] * len(rest), (*lengths, *rest))
+
+
 def get(x, key):
     """x[key]"""
+    shape = x.shape
+    box = box_of(shape, key)
+    if box is not None:
+        start, limit, stride, lengths = box
+        if lengths == shape:
+            return _shoal.apply(x.session, "reshape", (x,), {"shape": shape}, 1)[0]
+        return _shoal.apply(x.session, "slice", (x,), {
+            "start_indices": start, "limit_indices": limit, "strides": stride}, 1)[0]
     key = Key(x, key)
     part = key.sliced()
     picks = key.picks

@@ -60,7 +60,7 @@ FUNCTIONS = {f"{_name}_": _in_place_function(f"{_name}_") for _name in """abs ac
     arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad
     erf erfc exp exp2 expm1 fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit
     nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh
-    trunc xlogy zero""".split()}
+    trunc xlogy zero detach""".split()}
 
 
 def _drawn(name, doc, make):

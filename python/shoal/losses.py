@@ -6,7 +6,7 @@ import math
 
 from .amp import wide
 from .creation import arange, cat, full, stack, where
-from .indexing import in_range
+from .indexing import in_range, lacks
 from .words import invalid, is_floating
 
 
@@ -60,9 +60,9 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         raise invalid(f"cross_entropy: labels {target._text()} do not go with logits "
                       f"{input._text()}")
     if weight is None and not label_smoothing:
-        target = in_range(target, 0, input.shape[axis], ignore_index)
+        all_count = reduction != "mean" or lacks(target, ignore_index)
         loss = input.cross_entropy(target, axis, ignore_index, "none")
-        counted = None if reduction != "mean" else (target != ignore_index).astype(input.dtype)
+        counted = None if all_count else (target != ignore_index).astype(input.dtype)
         return _reduced(loss, reduction, "cross_entropy", counted)
     logs = input.log_softmax(axis)
     hard = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)

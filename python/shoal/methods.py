@@ -5,6 +5,7 @@ Each method has a function of the same name in `shoal`: `x.softmax(-1)` is `shoa
 operation, the shapes and what would be right, and it is raised at the call.
 """
 from . import _shoal, elementwise, products
+from .indexing import in_range
 from .words import axis_of as _axis
 from .words import dtype_name, into, invalid, is_floating, torch_words
 
@@ -204,7 +205,8 @@ class Operations:
 
     def relu(self):
         """x where it is positive, else 0; the gradient at 0 is 0."""
-        return _shoal.select(self <= 0, self._coerce(0).astype(self.dtype), self)
+        zero = self._coerce(0).astype(self.dtype)
+        return _shoal.select(_shoal.compare("LE", self, zero), zero, self)
 
     def prelu(self, weight):
         """See `shoal.functional.prelu`."""
@@ -375,11 +377,13 @@ class Operations:
     def cross_entropy(self, labels, axis=-1, ignore_index=None, reduction="mean"):
         """-log_softmax of these logits at integer labels, of the shape without the axis.
 
-        ignore_index: the label whose loss is 0 and which a mean leaves out; any other label that is
-        no class gives NaN. reduction: "none" (one loss per label), "sum" or "mean".
+        ignore_index: the label whose loss is 0 and which a mean leaves out; any other label has to be a
+        class: an OutOfRangeError here, or where the loss is read. reduction: "none" (one loss per label), "sum" or "mean".
         """
         attrs = {} if ignore_index is None else {"ignore_index": ignore_index}
-        loss = self._apply("cross_entropy", (labels,), dimension=_axis(axis, self.ndim), **attrs)
+        axis = _axis(axis, self.ndim)
+        labels = in_range(labels, 0, self.shape[axis], ignore_index)
+        loss = self._apply("cross_entropy", (labels,), dimension=axis, **attrs)
         if reduction == "none":
             return loss
         if reduction == "sum":

@@ -8,6 +8,16 @@
 
 #include "shoal/shoal.h"
 
+/* What the Python half notes of a tensor, each None to begin with: there is no cheap way to ask a
+ * Python object for an attribute that it has not. */
+#define TENSOR_NOTE_MAP(XX) XX(_grad) XX(_hooks) XX(_known) XX(_view) XX(_views)
+enum {
+#define XX(name) NOTE##name,
+    TENSOR_NOTE_MAP(XX)
+#undef XX
+        TENSOR_NOTES
+};
+
 typedef struct session_object {
     PyObject_HEAD shoal_session *session;
 } session_object;
@@ -15,6 +25,8 @@ typedef struct session_object {
 typedef struct tensor_object {
     PyObject_HEAD shoal_tensor *tensor;
     PyObject *session; /* keeps it open */
+    PyObject *shape;   /* once it was asked for, or NULL */
+    PyObject *notes[TENSOR_NOTES];
 } tensor_object;
 
 typedef struct file_object {
@@ -64,9 +76,9 @@ void note_read(void);                /* elements are asked for */
 void release_buffers(void);
 
 /* The types, for the module to make; and the module's functions. */
-extern PyType_Spec session_spec, tensor_spec, file_spec, function_spec;
-extern PyMethodDef operation_functions[], gradient_functions[], signal_functions[],
-    replay_functions[];
+extern PyType_Spec lengths_spec, session_spec, tensor_spec, file_spec, function_spec;
+extern PyMethodDef operation_functions[], arithmetic_functions[], gradient_functions[],
+    signal_functions[], replay_functions[];
 PyObject *session_events(PyObject *self, PyObject *args);
 PyObject *block_formats(PyObject *module, PyObject *unused);
 PyObject *file_digest(PyObject *module, PyObject *args);
@@ -80,8 +92,13 @@ PyObject *tensor_watch(PyObject *self, PyObject *unused);
 PyObject *tensor_detach(PyObject *self, PyObject *unused);
 PyObject *tensor_detach_self(PyObject *self, PyObject *unused);
 PyObject *tensor_rebind(PyObject *self, PyObject *other);
+PyObject *tensor_change(PyObject *self, PyObject *other);
 PyObject *tensor_swap(PyObject *self, PyObject *other);
-PyObject *operation_names(void); /* (unary names, binary names) */
+PyObject *operation_names(void);                /* (unary names, binary names) */
+PyObject *tensor_add(PyObject *a, PyObject *b); /* the operators */
+PyObject *tensor_subtract(PyObject *a, PyObject *b);
+PyObject *tensor_multiply(PyObject *a, PyObject *b);
+PyObject *tensor_divide(PyObject *a, PyObject *b);
 PyObject *write_npy(PyObject *module, PyObject *args);
 
 #endif

@@ -168,15 +168,16 @@ static PyObject *call_binary(PyObject *module, PyObject *const *args, Py_ssize_t
     return finish(binaries[number].call(a, b, &out), &out, args[1]);
 }
 
-static PyObject *call_compare(PyObject *module, PyObject *args) {
+/* compare(direction, tensor, tensor); None as of `binary`. */
+static PyObject *call_compare(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     (void)module;
-    PyObject *x, *y;
-    const char *direction;
-    if (!PyArg_ParseTuple(args, "OOs", &x, &y, &direction)) return NULL;
-    shoal_tensor *a = tensor_of(x), *b = tensor_of(y), *out;
+    const char *direction = n == 3 ? PyUnicode_AsUTF8AndSize(args[0], NULL) : NULL;
+    if (!direction) return PyErr_Format(PyExc_TypeError, "compare(direction, tensor, tensor)");
+    shoal_tensor *a = tensor_of(args[1]), *b = tensor_of(args[2]), *out;
     if (!a || !b) return NULL;
+    if (shoal_tensor_type(a)->dtype != shoal_tensor_type(b)->dtype) Py_RETURN_NONE;
     note_location();
-    return finish(shoal_compare(a, b, direction, &out), &out, x);
+    return finish(shoal_compare(a, b, direction, &out), &out, args[1]);
 }
 
 static PyObject *call_select(PyObject *module, PyObject *args) {
@@ -378,7 +379,7 @@ PyMethodDef operation_functions[] = {
     {"apply", apply, METH_VARARGS, NULL},
     {"unary", (PyCFunction)(void (*)(void))call_unary, METH_FASTCALL, NULL},
     {"binary", (PyCFunction)(void (*)(void))call_binary, METH_FASTCALL, NULL},
-    {"compare", call_compare, METH_VARARGS, NULL},
+    {"compare", (PyCFunction)(void (*)(void))call_compare, METH_FASTCALL, NULL},
     {"select", call_select, METH_VARARGS, NULL},
     {"reduce", call_reduce, METH_VARARGS, NULL},
     {"sort", call_sort, METH_VARARGS, NULL},

@@ -219,6 +219,11 @@ class Order:
         ones = self.session.full(x.shape, 1, self.dtype)
         return self.session.full((bins + 1,), 0, self.dtype).scatter_add(0, at, ones)[:bins]
 
+    def histogram(self, bins, *, range=None, weight=None, density=False):
+        """See `shoal.histogram`."""
+        from .numerics import histogram
+        return histogram(self, bins, range=range, weight=weight, density=density)
+
     def isin(self, test_elements, assume_unique=False, invert=False):
         """Whether each element is among others."""
         others = self._coerce(test_elements).ravel()

@@ -7,13 +7,18 @@ import threading
 
 from . import _shoal
 
-_local = threading.local()
+
+class _Local(threading.local):
+    recording = None  # of this thread
+
+
+_local = _Local()
 _structure = 0
 
 
 def current():
     """The recording of this thread, or None."""
-    return getattr(_local, "recording", None)
+    return _local.recording
 
 
 def fresh(make):
@@ -60,7 +65,7 @@ class Recording:
         """leaf.grad is about to be looked at."""
         if id(leaf) not in self.leaves:
             self.leaves[id(leaf)] = leaf
-            self.before.append((leaf, getattr(leaf, "_grad", None)))
+            self.before.append((leaf, leaf._grad))
 
     def grad_is_written(self, leaf):
         """leaf.grad is about to become another tensor, or None."""

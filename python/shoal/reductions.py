@@ -8,9 +8,11 @@ mean of the middle two.
 from collections import namedtuple
 
 from . import _shoal
+from .dtypes import DTYPES
 from .errors import AxisError
 from .words import UNSET, axis_of, is_floating, torch_words
 
+_NARROW = frozenset((DTYPES["float16"], DTYPES["bfloat16"]))
 Extreme = namedtuple("Extreme", "values indices")
 Sorted = namedtuple("Sorted", "values indices")
 
@@ -29,22 +31,24 @@ class Reductions:
         return axes
 
     def _reduce(self, op, axis, keepdims):
-        axes = self._axes(axis)
+        rank = self.ndim
+        axes = tuple(range(rank)) if axis is None else self._axes(axis)
         if not axes:
             return self.clone()  # an empty tuple reduces nothing
-        axes = tuple(axis_of(a, self.ndim, f"{op} of {self._text()}") for a in axes)
+        if axis is not None and not all([a.__class__ is int and 0 <= a < rank for a in axes]):
+            axes = tuple(axis_of(a, rank, f"{op} of {self._text()}") for a in axes)
         return _shoal.reduce(self, op, axes, bool(keepdims))
 
     def _countable(self, dtype=None):
         """As another element type; None: bool and integers as int64, so that sums have room."""
         if dtype is not None:
             return self.astype(dtype)
-        return self if is_floating(self.dtype) or self.dtype == "uint64" else self.astype("int64")
+        return self if is_floating(self.dtype) or self.dtype is DTYPES["uint64"] else self.astype("int64")
 
     def _wide(self):
         """Small floating types as float32, for what is rounded once, at the end, as in torch: in the types
         themselves sums overflow and lose digits."""
-        return self.astype("float32") if self.dtype in ("float16", "bfloat16") else self
+        return self.astype("float32") if self.dtype in _NARROW else self
 
     @torch_words
     def sum(self, axis=None, keepdims=False, dtype=None, out=None):
@@ -66,7 +70,8 @@ class Reductions:
         """Means over axes; floating types, others as float32."""
         source = self._floating() if dtype is None else self.astype(dtype)
         total = source._wide()._reduce("add", _some(axis), keepdims)
-        count = source.size // (total.size or 1) if total.size else 1
+        results = total.numel()
+        count = source.numel() // results if results else 1
         return _into(out, (total / float(count) if count else total / total).astype(source.dtype))
 
     @torch_words

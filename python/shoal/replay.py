@@ -143,7 +143,7 @@ class Program:
     def _gradients(self, recording):
         grads = []
         for leaf in recording.leaves.values():
-            now = getattr(leaf, "_grad", None)
+            now = leaf._grad
             if id(leaf) in self._made or (now is not None and id(now) not in self._made):
                 continue
             grads.append((leaf, None if now is None else self._output(now)))
@@ -182,15 +182,15 @@ class Program:
 
     def _kept(self, recording):
         """Where tensors were made that are only recorded, and that somebody holds."""
-        grads = {id(getattr(leaf, "_grad", None)) for leaf, _ in self._grads}
+        grads = {id(leaf._grad) for leaf, _ in self._grads}
         return [line for reference, line in recording.made if (tensor := reference()) is not None
                 and id(tensor) not in grads and not tensor._value]
 
     def fits(self, arguments):
         """Whether a replay does what calling the function would."""
         return (self._structure == structure() and self._function.current()
-                and all(function() == value for function, value in self._guards)
-                and all(getattr(leaf, "_grad", None) is grad for leaf, grad in self._before)
+                and all([function() == value for function, value in self._guards])
+                and all([leaf._grad is grad for leaf, grad in self._before])
                 and not any(place.object is tensor for tensor in arguments for place, _ in self._rebound))
 
     def replay(self, arguments):

@@ -63,6 +63,47 @@ void release_buffers(void) {
     }
 }
 
+/* Of so many integers that come from here it is noted between which they lie: as indices they need
+ * no check where they are used. */
+enum { MOST_KNOWN = 1 << 16 };
+
+static bool extent_of(shoal_dtype dtype, int64_t count, const void *elements, int64_t *least,
+                      int64_t *most) {
+    if (count < 1 || count > MOST_KNOWN) return false;
+    switch (dtype) {
+#define XX(name, ctype)                                                                            \
+    case SHOAL_##name: {                                                                           \
+        const ctype *items = elements;                                                             \
+        ctype low = items[0], high = items[0];                                                     \
+        for (int64_t i = 1; i < count; i++) {                                                      \
+            low = items[i] < low ? items[i] : low;                                                 \
+            high = items[i] > high ? items[i] : high;                                              \
+        }                                                                                          \
+        *least = low;                                                                              \
+        *most = high;                                                                              \
+        return true;                                                                               \
+    }
+        XX(I8, int8_t)
+        XX(I16, int16_t)
+        XX(I32, int32_t)
+        XX(I64, int64_t)
+        XX(U8, uint8_t)
+        XX(U16, uint16_t)
+        XX(U32, uint32_t)
+#undef XX
+    default: return false;
+    }
+}
+
+static void note_extent(PyObject *object, int64_t least, int64_t most) {
+    tensor_object *self = (tensor_object *)object;
+    PyObject *known = Py_BuildValue("(KLL)", (unsigned long long)shoal_tensor_value(self->tensor),
+                                    (long long)least, (long long)most);
+    if (!known) return PyErr_Clear();
+    Py_DECREF(self->notes[NOTE_known]);
+    self->notes[NOTE_known] = known;
+}
+
 /* from_buffer(object, borrow): a tensor from anything with the buffer protocol. */
 static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
     PyObject *object;
@@ -90,7 +131,8 @@ static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
         goto out;
     }
     for (int i = 0; i < view->ndim; i++) dims[i] = view->shape[i];
-    if (!dense || !borrow) {
+    const bool large = dense && !borrow && view->len > MOST_KNOWN * 8;
+    if (!dense || (!borrow && !large)) {
         copy = malloc(view->len ? (size_t)view->len : 1);
         if (!copy) {
             PyErr_NoMemory();
@@ -105,7 +147,14 @@ static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
         }
     }
     shoal_status status;
-    if (copy) {
+    int64_t least = 0, most = 0;
+    const bool known =
+        copy && extent_of(dtype, view->len / (int64_t)shoal_dtype_size(dtype), copy, &least, &most);
+    if (large) { /* which copies it in the best way that there is */
+        Py_BEGIN_ALLOW_THREADS status =
+            shoal_tensor_new(session, dtype, (uint32_t)view->ndim, dims, view->buf, &tensor);
+        Py_END_ALLOW_THREADS
+    } else if (copy) {
         status = shoal_tensor_borrow(session, dtype, (uint32_t)view->ndim, dims, copy, free, copy,
                                      &tensor);
     } else {
@@ -114,6 +163,7 @@ static PyObject *session_from_buffer(PyObject *self, PyObject *args) {
         buffer = NULL; /* the library gives it back */
     }
     result = status == SHOAL_OK ? wrap(tensor, self) : raise(status);
+    if (result && known) note_extent(result, least, most);
 out:
     if (buffer) PyBuffer_Release(&buffer->view);
     free(buffer);

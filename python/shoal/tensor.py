@@ -26,13 +26,10 @@ __all__ = ["Extreme", "MinMax", "Sorted", "Tensor"]
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _UNARY = {name: number for number, name in enumerate(_UNARY)}
 _BINARY = {name: number for number, name in enumerate(_BINARY)}
+_MATMUL = _BINARY["matmul"]
 
 # The element type of floating numbers where none is said.
 default = ["float32"]
-
-# Of so many integers that come from here it is noted between which they lie: as indices they need no check
-# where they are used.
-_CHECKED = 1 << 16
 
 # Element types: code of `struct`, and what a Python number must be to become one.
 _FORMATS = {
@@ -115,9 +112,6 @@ def from_data(session, data, dtype=None, borrow=False):
     if not _has_buffer(data) and hasattr(data, "__array__"):
         data = data.__array__()
     tensor = session._from_buffer(data, borrow)
-    if not borrow and hasattr(data, "dtype") and tensor.dtype.startswith(("int", "uint")) and \
-            0 < tensor.size <= _CHECKED:
-        tensor._known = tensor._value, int(data.min()), int(data.max())
     return tensor if dtype is None else tensor.astype(dtype)
 
 
@@ -141,15 +135,10 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
              _shoal.Tensor):
     """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
 
-    __slots__ = ("_grad", "_hooks", "_known", "_view", "_views", "__weakref__")
+    __slots__ = ("__weakref__",)
     __array_priority__ = 1000
 
     # ---- what it is ----
-
-    @property
-    def ndim(self):
-        """The number of axes."""
-        return len(self.shape)
 
     @property
     def size(self):
@@ -280,6 +269,11 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         """
         if isinstance(other, Tensor):
             return other
+        if other.__class__ is float or other.__class__ is int:
+            # An input, not a constant: a step that is repeated with another number is the same.
+            made = _shoal.number(self, other)
+            if made is not None:
+                return made
         if hasattr(other, "item") and getattr(other, "shape", None) == ():
             other = other.item()  # NumPy's scalars are numbers
         if isinstance(other, (bool, int, float)):
@@ -288,7 +282,6 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
                 dtype = default[0]
             elif dtype == "bool" and not isinstance(other, bool):
                 dtype = "int64"
-            # An input, not a constant: a step that is repeated with another number is the same.
             return self.session._from_bytes(
                 _pack([other if is_floating(dtype) else int(other)], dtype), dtype, ())
         if isinstance(other, (list, tuple)) or hasattr(other, "__array__") or _has_buffer(other):
@@ -299,7 +292,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
     def _alike(self, other):
         """This and another tensor, both of the element type they become together."""
         mine, its = self.dtype, other.dtype
-        if mine == its:
+        if mine is its:
             return self, other
         common = promoted(mine, its)
         return self.astype(common), other.astype(common)
@@ -313,32 +306,13 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         made = _shoal.binary(_BINARY[name], a, b)
         return _shoal.binary(_BINARY[name], *a._alike(b)) if made is None else made
 
-    def __add__(self, other):
-        return self._binary("add", other)
-
-    def __radd__(self, other):
-        return self._binary("add", other, True)
-
-    def __sub__(self, other):
-        return self._binary("subtract", other)
-
-    def __rsub__(self, other):
-        return self._binary("subtract", other, True)
-
-    def __mul__(self, other):
-        return self._binary("multiply", other)
-
-    def __rmul__(self, other):
-        return self._binary("multiply", other, True)
-
-    def __truediv__(self, other):
-        return self._floating()._binary("divide", other)
-
-    def __rtruediv__(self, other):
-        return self._floating()._binary("divide", other, True)
+    def _operated(self, name, other, reflected):
+        """What +, -, * and / give where the handle's own operators do not serve."""
+        return (self._floating() if name == "divide" else self)._binary(name, other, reflected)
 
     def __pow__(self, other):
-        if isinstance(other, (int, float)) and not isinstance(other, bool) and other in (1, 2, 3):
+        if other.__class__ is not Tensor and isinstance(other, (int, float)) and \
+                not isinstance(other, bool) and other in (1, 2, 3):
             return self.clone() if other == 1 else self * self if other == 2 else self * self * self
         if isinstance(other, int) and other < 0 and not is_floating(self.dtype):
             raise invalid(f"power: {self._text()} to the power {other}: integers have no negative powers; "
@@ -349,6 +323,8 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         return self._binary("power", other, True)
 
     def __matmul__(self, other):
+        if isinstance(other, Tensor) and cast_type() is None:
+            return _shoal.binary(_MATMUL, self, other)
         return self._product(other, False)
 
     def __rmatmul__(self, other):
@@ -361,7 +337,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         a, b = (other, self) if reflected else (self, other)
         if cast_type() is not None:
             a, b = cast(a, b)
-        return _shoal.binary(_BINARY["matmul"], a, b)
+        return _shoal.binary(_MATMUL, a, b)
 
     def __neg__(self):
         return _shoal.unary(_UNARY["negate"], self)
@@ -376,11 +352,12 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         return self if is_floating(self.dtype) else self.astype(default[0])
 
     def _compare(self, direction, other):
-        other = self._coerce(other)
-        if other is None:
-            return NotImplemented
-        a, b = self._alike(other)
-        return _shoal.compare(a, b, direction)
+        if other.__class__ is not Tensor:
+            other = self._coerce(other)
+            if other is None:
+                return NotImplemented
+        made = _shoal.compare(direction, self, other)
+        return _shoal.compare(direction, *self._alike(other)) if made is None else made
 
     def __eq__(self, other):
         return self._compare("EQ", other)
@@ -423,24 +400,21 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         self._rebind(value)
         return self
 
-    def _rebind(self, value):
-        """This object, and all that shares its elements, changes in place; see `views`."""
-        if getattr(self, "_view", None) is None and not getattr(self, "_views", None):
-            self._assign(value)
-        else:
-            views.written(self, value)
+    def _written(self, value):
+        """`_rebind` where others share the elements."""
+        views.written(self, value)
 
     def _reform(self, made):
         """This object has another shape in place: that of `made`, a view of it."""
         (kind, argument), shape = made._view.steps[-1], self.shape
         back = ("shape", shape) if kind == "shape" else \
             ("axes", tuple(sorted(range(self.ndim), key=argument.__getitem__)))
-        for ref in getattr(self, "_views", None) or ():
+        for ref in self._views or ():
             view = ref()
             if view is not None and view is not made:
-                view._view.steps = (back, *view._view.steps)
+                view._view.steps, view._view.placed = (back, *view._view.steps), None
         if views.root_of(self) is not None:
-            self._view.steps = made._view.steps
+            self._view.steps, self._view.placed = made._view.steps, made._view.placed
         made._view = None
         self._swap(made)
         return self

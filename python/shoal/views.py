@@ -11,6 +11,7 @@ brackets, "detach", "expand" and a shape, "windows" and (axis, size, step).
 """
 import functools
 import math
+import operator
 import weakref
 
 from . import _shoal, indexing
@@ -20,31 +21,38 @@ from .words import invalid
 class View:
     """The root of a tensor, weakly unless siblings may reach it, and the steps from there.
 
-    shape, below: of the root, for its strides, also when it is gone.
+    shape, below: of the root, for its strides, also when it is gone. repeats: whether an element of the
+    root may be several of the view's. placed: (n, offset, shape, strides) after the first n steps, of which it
+    is known, or None.
     """
 
-    __slots__ = ("root", "steps", "held", "shape", "below")
+    __slots__ = ("root", "steps", "held", "shape", "below", "repeats", "placed")
 
-    def __init__(self, root, steps):
-        self.root, self.steps, self.held = weakref.ref(root), steps, None
-        self.shape, self.below = root.shape, getattr(root, "_view", None)
+    def __init__(self, root, steps, repeats):
+        self.root, self.steps, self.held, self.repeats = weakref.ref(root), steps, None, repeats
+        self.placed = None
+        self.shape, self.below = root.shape, root._view
 
 
 def root_of(x):
     """What x is a view of, or None."""
-    view = getattr(x, "_view", None)
+    view = x._view
     return None if view is None else view.root()
 
 
 def noted(x, made, kind, argument=None, part=False):
     """`made`, which is x after a step, as a view of x. part: one of several that do not overlap."""
     root = root_of(x)
+    repeats = kind == "expand" or (kind == "windows" and argument[1] > argument[2])
     if root is None:
         root, steps = x, ((kind, argument),)
     else:
         steps = x._view.steps + ((kind, argument),)
-    view = made._view = View(root, steps)
-    others = getattr(root, "_views", None)
+        repeats = repeats or x._view.repeats
+    view = made._view = View(root, steps, repeats)
+    if root is not x:
+        view.placed = x._view.placed
+    others = root._views
     if others:
         others = [ref for ref in others if ref() is not None]
         if others and not part:
@@ -117,12 +125,13 @@ def _overlaps(x, steps):
 
 def written(x, value):
     """x becomes a value in place, and with it all that shares its elements."""
-    from .autograd import no_grad
-    view, root = getattr(x, "_view", None), root_of(x)
-    if view is not None and _overlaps(x, view.steps):
+    view, root = x._view, root_of(x)
+    if view is not None and view.repeats and _overlaps(x, view.steps):
         raise invalid(f"in place: several elements of {x._text()}, which was expanded, are one; clone() it "
                       "first")
     if root is None:
+        if view is not None and is_dense(x):
+            x._view = None  # it is a tensor of its own by now
         x._assign(value)
         root = x
     else:
@@ -132,12 +141,14 @@ def written(x, value):
         for base, (kind, argument) in zip(reversed(bases), reversed(steps)):
             new = _undone(base, kind, argument, new)
         if any(kind == "detach" for kind, _ in steps):
-            with no_grad():
-                root._assign(new)
+            _assigned(root, new)
         else:
             root._assign(new)
         x._assign(value)
-    for ref in getattr(root, "_views", None) or ():
+    if root._views is None:
+        return
+    root._views = [ref for ref in root._views if ref() is not None] or None
+    for ref in root._views or ():
         view = ref()
         if view is None or view is x or view._view is None:
             continue
@@ -145,10 +156,18 @@ def written(x, value):
         for kind, argument in view._view.steps:
             now = _step(now, kind, argument)
         if view._is_leaf:
-            with no_grad():
-                view._assign(now)
+            _assigned(view, now)
         else:
             view._assign(now)
+
+
+def _assigned(x, value):
+    """x stands for a value, gradients aside."""
+    was = _shoal.set_gradients(0)
+    try:
+        x._assign(value)
+    finally:
+        _shoal.set_gradients(was)
 
 
 # ---- strides, as they would be in memory ----
@@ -164,15 +183,17 @@ def dense(shape):
 
 def layout(x):
     """(offset, strides) within the root, in elements."""
-    return _layout(getattr(x, "_view", None), x.shape)
+    return _layout(x._view, x.shape)
 
 
 def _layout(view, shape):
     if view is None:
         return 0, dense(shape)
-    shape = view.shape
-    offset, strides = _layout(view.below, shape)
-    for kind, argument in view.steps:
+    if view.placed is None:
+        offset, strides = _layout(view.below, view.shape)
+        view.placed = 0, offset, view.shape, strides
+    done, offset, shape, strides = view.placed
+    for kind, argument in view.steps[done:]:
         if kind == "shape":
             strides = reshaped(shape, strides, argument) or dense(argument)
             shape = argument
@@ -188,10 +209,16 @@ def _layout(view, shape):
             axis, size, step = argument
             strides = (*strides[:axis], strides[axis] * step, *strides[axis + 1:], strides[axis])
             shape = (*shape[:axis], (shape[axis] - size) // step + 1, *shape[axis + 1:], size)
+    view.placed = len(view.steps), offset, shape, strides
     return offset, strides
 
 
 def _cut(argument, offset, shape, strides):
+    box = indexing.box_of(shape, argument)
+    if box is not None:
+        start, _, step, lengths = box
+        return (offset + sum(map(operator.mul, start, strides)), lengths,
+                tuple(map(operator.mul, strides, step)))
     key = indexing.Key(_Shaped(shape), argument)
     at = [start + (len(range(start, limit, step)) - 1) * step if a in key.flipped else start
           for a, (start, limit, step) in enumerate(zip(key.start, key.limit, key.stride))]
@@ -249,7 +276,7 @@ def reshaped(shape, strides, wanted):
 
 def is_dense(x):
     """Whether x would lie in memory row by row without gaps."""
-    view = getattr(x, "_view", None)
+    view = x._view
     if view is None or view.below is None and all(kind in ("shape", "detach") for kind, _ in view.steps):
         return True
     return all(n == 1 or s == d for n, s, d in zip(x.shape, layout(x)[1], dense(x.shape))) or \

@@ -385,11 +385,16 @@ def pad(input, pad, mode="constant", value=None):
         for i in range(len(pad) // 2):
             low[-1 - i], high[-1 - i] = pad[2 * i], pad[2 * i + 1]
         return input.pad(low, high, 0.0 if value is None else value)
+    if input.ndim - len(pad) // 2 not in (1, 2):
+        raise invalid(f"pad: mode '{mode}' takes the last {len(pad) // 2} axes of batches of channels, or of "
+                      f"channels; {input._text()} has {input.ndim} axes")
     for i in range(len(pad) // 2):
         n, places = input.shape[-1 - i], range(-pad[2 * i], input.shape[-1 - i] + pad[2 * i + 1])
         if mode == "replicate":
             at = [min(max(p, 0), n - 1) for p in places]
         elif mode == "circular":
+            if max(pad[2 * i:2 * i + 2]) > n:
+                raise invalid(f"pad: {max(pad[2 * i:2 * i + 2])} elements around an axis of length {n}")
             at = [p % n for p in places]
         elif mode == "reflect":
             if max(pad[2 * i:2 * i + 2]) >= n:

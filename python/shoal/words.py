@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+_FLOATING = frozenset(DTYPES[name] for name in ("float16", "bfloat16", "float32", "float64"))
 _PLAIN = {float: "float32", int: "int64", bool: "bool"}
 UNSET = object()  # a word that was not given, where None means something
 # Which element type two of a kind become; a later kind takes over.
@@ -39,7 +40,7 @@ def is_dtype(value: object) -> bool:
 
 def is_floating(dtype: str) -> bool:
     """Whether an element type, given by its name, is float16, bfloat16, float32 or float64."""
-    return dtype.startswith(("float", "bfloat"))
+    return dtype in _FLOATING
 
 
 def _bits(dtype: str) -> int:

@@ -2,6 +2,7 @@
 #include "api/state.h"
 
 #include "base/clock.h"
+#include "base/os_cpu.h"
 #include "plan/layout.h"
 
 #include <stdlib.h>
@@ -56,12 +57,40 @@ shoal_status shoal_tensor_borrow(shoal_session *session, shoal_dtype dtype, uint
     return status;
 }
 
+typedef struct pages {
+    void *data;
+    size_t bytes;
+} pages;
+
+static void free_pages(void *context) {
+    pages *p = context;
+    base_pages_free(p->data, p->bytes);
+    free(p);
+}
+
+/* Of a large copy most of the time is that of first touching its pages: huge ones are fewer. */
+static shoal_status copy_pages(shoal_session *session, const shoal_type *type, size_t bytes,
+                               const void *data, shoal_tensor **out) {
+    pages *copy = malloc(sizeof *copy);
+    size_t room = bytes + (size_t)(-bytes & (BASE_PAGES_UNIT - 1));
+    void *to = copy ? base_pages_new(room) : NULL;
+    if (!to) {
+        free(copy);
+        return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
+    }
+    *copy = (pages){to, room};
+    memcpy(to, data, bytes);
+    return shoal_tensor_borrow(session, (shoal_dtype)type->dtype, type->rank, type->dims, to,
+                               free_pages, copy, out);
+}
+
 shoal_status shoal_tensor_new(shoal_session *session, shoal_dtype dtype, uint32_t rank,
                               const int64_t *dims, const void *data, shoal_tensor **out) {
     *out = NULL;
     shoal_type type;
     SHOAL_TRY(make_type(dtype, rank, dims, &type));
     size_t bytes = (size_t)base_type_bytes(&type);
+    if (bytes >= BASE_PAGES_UNIT) return copy_pages(session, &type, bytes, data, out);
     void *copy = malloc(bytes ? bytes : 1);
     if (!copy) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
     if (bytes) memcpy(copy, data, bytes);

@@ -308,3 +308,38 @@ def test_the_same_numbers_on_any_number_of_workers():
     for workers in (2, 3):
         for a, b in zip(one, drawn(workers)):
             np.testing.assert_array_equal(a, b)
+
+
+def test_binomial():
+    shoal.manual_seed(5)
+    count = shoal.tensor(np.repeat(np.float32([0, 1, 40]), 4000).reshape(3, 4000))
+    prob = shoal.tensor(np.float32([[0.3], [0.7], [0.25]]))
+    drawn = shoal.binomial(count, prob).numpy()
+    assert drawn.dtype == np.float32 and (drawn == drawn.round()).all() and (drawn <= count.numpy()).all()
+    assert not drawn[0].any()
+    # Five standard deviations of the mean, and of the variance nearly so.
+    np.testing.assert_allclose(drawn.mean(1)[1:], [0.7, 10.0], atol=5 * (7.5 / 4000) ** 0.5)
+    np.testing.assert_allclose(drawn.var(1)[1:], [0.21, 7.5], rtol=0.12)
+    with pytest.raises(shoal.ShoalError, match="binomial: a count is negative"):
+        shoal.binomial(shoal.tensor([-1.0]), shoal.tensor([0.5]))
+
+
+def test_labels_that_are_no_class():
+    logits = shoal.tensor(np.zeros((2, 3), "float32"))
+    for call in (logits.cross_entropy, lambda y: shoal.functional.cross_entropy(logits, y)):
+        with pytest.raises(shoal.OutOfRangeError, match="index 3 is out of range: it must be from 0 to 2"):
+            call(shoal.tensor([0, 3]))
+        labels = shoal.tensor([0, 2]) + 1  # nobody knows these here
+        with pytest.raises(shoal.OutOfRangeError):
+            call(labels).item()
+
+
+@pytest.mark.parametrize("shape,pad,mode,why", [
+    ((5,), (1, 1), "reflect", "has 1 axes"), ((3, 4), (1, 1, 1, 1), "reflect", "has 2 axes"),
+    ((2, 3, 4), (4, 0), "reflect", "4 reflected elements of an axis of length 4"),
+    ((2, 3, 4), (5, 0), "circular", "5 elements around an axis of length 4")])
+def test_padding_that_torch_refuses(shape, pad, mode, why):
+    with pytest.raises(RuntimeError if len(shape) == 3 else NotImplementedError):
+        torch.nn.functional.pad(torch.zeros(shape), pad, mode)
+    with pytest.raises(shoal.ShoalError, match=why):
+        shoal.functional.pad(shoal.tensor(np.zeros(shape, "float32")), pad, mode)

@@ -130,3 +130,34 @@ def test_errors():
         L.qr(shoal.zeros(2, 2, dtype="int64"))
     assert L.inv_ex(singular).info.item() == 1 and L.cholesky_ex(-singular).info.item() == 1
     assert L.matrix_rank(singular).item() == 1
+
+
+def test_low_rank():
+    rng = np.random.default_rng(8)
+    a = (rng.standard_normal((12, 4)) @ rng.standard_normal((4, 9))).astype("float32")
+    x = shoal.tensor(a)
+    shoal.manual_seed(3)
+    for q in (4, 6):
+        u, s, v = shoal.svd_lowrank(x, q)
+        assert u.shape == (12, q) and s.shape == (q,) and v.shape == (9, q)
+        np.testing.assert_allclose(((u * s) @ v.T).numpy(), a, atol=2e-4)
+        np.testing.assert_allclose(s.numpy()[:4], np.linalg.svd(a)[1][:4], rtol=1e-4)
+    u, s, v = shoal.pca_lowrank(x, 4)
+    centered = a - a.mean(0)
+    np.testing.assert_allclose(((u * s) @ v.T).numpy(), centered, atol=2e-4)
+    np.testing.assert_allclose(s.numpy(), np.linalg.svd(centered)[1][:4], rtol=1e-4)
+    with pytest.raises(shoal.ShoalError, match="svd_lowrank: q is 10; float32.12, 9. has 9 singular values"):
+        shoal.svd_lowrank(x, 10)
+
+
+def test_lobpcg():
+    rng = np.random.default_rng(9)
+    a, b = rng.standard_normal((2, 7, 7))
+    a, b = a + a.T, b @ b.T + 7 * np.eye(7)
+    values = np.sort(np.linalg.eigvals(np.linalg.solve(b, a)).real)
+    for largest, want in ((True, values[::-1][:2]), (False, values[:2])):
+        found, vectors = shoal.lobpcg(shoal.tensor(a), 2, shoal.tensor(b), largest=largest)
+        np.testing.assert_allclose(found.numpy(), want, rtol=1e-9)
+        np.testing.assert_allclose(a @ vectors.numpy(), b @ vectors.numpy() * found.numpy(), atol=1e-9)
+    found, _ = shoal.lobpcg(shoal.tensor(a))
+    np.testing.assert_allclose(found.numpy(), np.linalg.eigvalsh(a)[-1:], rtol=1e-9)

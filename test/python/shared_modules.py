@@ -64,6 +64,13 @@ for _n, _shape in ((1, "7"), (2, "7, 6"), (3, "5, 6, 4")):
         f"MaxUnpool{_n}d": ""}
     if _n < 3:
         MODULES[f"LPPool{_n}d"] = f"2, 2 | {_x}; 3, 3, 2 | P(2, 4, {_shape})"
+_S = "_random_samples=(P(2, 4, {}) / 3.1).detach()"
+for _n, _shape in ((2, "7, 6"), (3, "6, 7, 8")):
+    _s, _x = f"_random_samples=U(2, 4, {_n})", f"X(2, 4, {_shape})"
+    MODULES[f"FractionalMaxPool{_n}d"] = f"2, output_size=3, {_s} | {_x}; 3, output_ratio=0.5, return_indices=True, {_s} | {_x}; " \
+        f"2, 1, {_s} | {_x}"
+MODULES["AdaptiveLogSoftmaxWithLoss"] = "16, 12, [4, 8] | X(5, 16), K(12, 5); 16, 12, [4], 2.0, True | X(5, 16), K(12, 5); " \
+    "16, 12, [2, 5, 9], div_value=2.0 | X(16), M(7).squeeze()"
 MODULES["ZeroPad2d"] = "(1, 2, 0, 1) | X(2, 4, 5, 5)"
 for _call in _ACTIVATIONS.split():
     _name, _, _args = _call.partition("(")
@@ -83,7 +90,6 @@ MODULES_OUT_OF_SCOPE = {
         LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear UninitializedBuffer UninitializedParameter""",
     "a tensor lies on many devices as it is": "DataParallel",
     "bases that nobody makes": "Container RNNBase RNNCellBase CrossMapLRN2d",
-    "not yet": "AdaptiveLogSoftmaxWithLoss FractionalMaxPool2d FractionalMaxPool3d",
 }
 
 _X4 = "X(3, 4)"
@@ -122,6 +128,8 @@ FUNCTIONS = {
     "unfold": "F.unfold(X(2, 2, 4, 5), 2, padding=1)", "fold": "F.fold(X(2, 8, 6), (3, 4), 2)",
     "pixel_shuffle": "F.pixel_shuffle(X(2, 8, 3, 3), 2)", "pixel_unshuffle": "F.pixel_unshuffle(X(2, 2, 4, 6), 2)",
     "channel_shuffle": "F.channel_shuffle(X(2, 4, 3, 3).detach(), 2)",
+    "fractional_max_pool2d": f"F.fractional_max_pool2d(X(2, 4, 7, 6), 2, output_size=(3, 4), {_S.format(2)})",
+    "fractional_max_pool3d": f"F.fractional_max_pool3d(X(2, 4, 5, 6, 5), (1, 2, 2), (3, 4, 3), {_S.format(3)})",
     "interpolate": "F.interpolate(X(1, 2, 4, 4), size=3); F.interpolate(X(1, 2, 4, 6), scale_factor=0.5, mode='area'); F.interpolate(X(1, 2, 4), 7, mode='nearest-exact')",
     "upsample": "F.upsample(X(1, 2, 3, 3), scale_factor=2)", "upsample_nearest": "F.upsample_nearest(X(1, 2, 3, 3), scale_factor=2)",
     "upsample_bilinear": "F.upsample_bilinear(X(1, 2, 3, 3), (4, 5))",

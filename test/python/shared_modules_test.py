@@ -87,7 +87,11 @@ def test_module(name):
     for row in MODULES[name].split(";"):
         args, _, tensors = row.partition("|")
         make = f"nn.{name}({args.strip()})"
-        theirs, ours = eval(make, {"nn": torch.nn}), eval(make, {"nn": shoal.nn})
+
+        def uniform(*shape):
+            return np.random.default_rng(2).random(shape).astype("float32")
+        theirs = eval(make, {"nn": torch.nn, "U": lambda *s: torch_of(uniform(*s))})
+        ours = eval(make, {"nn": shoal.nn, "U": lambda *s: shoal.tensor(uniform(*s))})
         state = theirs.state_dict()
         assert list(ours.state_dict()) == list(state), (name, list(ours.state_dict()), list(state))
         rng = np.random.default_rng(1)

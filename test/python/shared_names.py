@@ -188,6 +188,14 @@ FAMILIES = [
     ("h.{}(); t.{}(h.flatten(), return_counts=True)", "unique_consecutive"),
     ("c.{}(); c.{}(minlength=9); t.{}(c, weights=v5); c.{}(v5)", "bincount"),
     ("x.{}(5, -3, 3); x.{}(bins=4); t.{}(x, 4, min=-1, max=1)", "histc"),
+    ("x.{}(4); t.{}(x, 5, range=(-1., 1.5)); t.{}(x, v.sort().values, weight=p, density=True)", "histogram"),
+    ("t.{}(m43, [2, 3, 2]); t.{}(m43, [2, 3, 2], range=[-1., 1., -2., 2., -3., 3.], density=True); "
+     "t.{}(m43[:, :2], (v3.sort().values, v.sort().values), weight=v)", "histogramdd"),
+    ("t.{}(x); t.{}(x, spacing=0.5, dim=1); t.{}(x, dim=(0, 1), edge_order=2); t.{}(x, spacing=[1., 2.]); "
+     "t.{}(x, spacing=(v3.sort().values, v.sort().values), edge_order=2); t.{}(x, dim=-1, edge_order=2)", "gradient"),
+    ("t.{}(x, x); t.{}(x, dx=0.5, dim=0); t.{}(x)", "trapz"),
+    ("t.{}(5); t.{}(8, False); t.{}(7, True, 8.5); t.{}(1); t.{}(0); t.{}(4, beta=30., dtype=t.float64)", "kaiser_window"),
+    ("t.{}(x, 2.5); t.{}(i, 3)", "fill"), ("t.{}(x.clone())", "detach_"),
     ("t.{}(v.sort().values, x); t.{}(v.sort().values, x, right=True); t.{}(v.sort().values, 0.5)", "searchsorted"),
     ("t.{}(x, v.sort().values); t.{}(x, v.sort().values, right=True)", "bucketize"),
     ("t.{}(h, h[:1]); t.{}(i, k, invert=True)", "isin"),
@@ -242,7 +250,7 @@ OUT_OF_SCOPE = {
         is_ipu is_ort is_vulkan is_distributed is_nested to_padded_tensor volatile map2_ reinforce
         as_subclass""",
     "removed from torch since, or replaced by torch.linalg": "lstsq lu lu_solve solve symeig geqrf orgqr ormqr",
-    "not yet": "histogram igamma igamma_ igammac igammac_",
+    "not yet": "igamma igamma_ igammac igammac_",
 }
 # The functions of torch itself that are not here, as patterns.
 FUNCTIONS_OUT_OF_SCOPE = {
@@ -268,6 +276,5 @@ FUNCTIONS_OUT_OF_SCOPE = {
     "memory and other devices: a tensor lies in a pool": """as_strided_* empty_strided empty_quantized from_file
         is_distributed is_storage is_vulkan_available resize_as_ to_dlpack""",
     "removed from torch since, or replaced by torch.linalg": "lstsq lu lu_unpack solve symeig geqrf orgqr ormqr",
-    "not yet": """histogram histogramdd igamma igammac binomial detach_ fill gradient kaiser_window lobpcg pca_lowrank
-        svd_lowrank trapz""",
+    "not yet": "igamma igammac",
 }

@@ -14,6 +14,7 @@ import sys
 from .. import functional
 from . import functions, init, utils
 from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .adaptive import AdaptiveLogSoftmaxWithLoss
 from .convolutions import PADS as _PADS
 from .convolutions import (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
 from .functions import MODULES as _MODULES
@@ -32,7 +33,7 @@ globals().update(_MODULES)
 globals().update(_PADS)
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
+    "AdaptiveLogSoftmaxWithLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Embedding", "EmbeddingBag", "Flatten", "GRU",
     "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM",
     "LSTMCell", "LayerNorm", "Linear", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "PReLU",

@@ -1,6 +1,7 @@
 """Types of `shoal.nn`. Written by tools/stubs.py."""
 from . import init as init, utils as utils
 from .. import functional as functional
+from .adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from .containers import (
     ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict,
     ParameterList as ParameterList, Sequential as Sequential)
@@ -22,7 +23,8 @@ from .functions import (
     ChannelShuffle as ChannelShuffle, CosineEmbeddingLoss as CosineEmbeddingLoss,
     CosineSimilarity as CosineSimilarity, CrossEntropyLoss as CrossEntropyLoss, Dropout as Dropout,
     Dropout1d as Dropout1d, Dropout2d as Dropout2d, Dropout3d as Dropout3d, ELU as ELU,
-    FeatureAlphaDropout as FeatureAlphaDropout, Fold as Fold, GELU as GELU, GLU as GLU,
+    FeatureAlphaDropout as FeatureAlphaDropout, Fold as Fold, FractionalMaxPool2d as FractionalMaxPool2d,
+    FractionalMaxPool3d as FractionalMaxPool3d, GELU as GELU, GLU as GLU,
     GaussianNLLLoss as GaussianNLLLoss, Hardshrink as Hardshrink, Hardsigmoid as Hardsigmoid,
     Hardswish as Hardswish, Hardtanh as Hardtanh, HingeEmbeddingLoss as HingeEmbeddingLoss,
     HuberLoss as HuberLoss, KLDivLoss as KLDivLoss, L1Loss as L1Loss, LPPool1d as LPPool1d,
@@ -59,24 +61,25 @@ from .transformer import (
     TransformerEncoderLayer as TransformerEncoderLayer)
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
-    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Embedding", "EmbeddingBag", "Flatten",
-    "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
-    "LSTM", "LSTMCell", "LayerNorm", "Linear", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
-    "PReLU", "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "Sequential",
-    "Softmax2d", "SyncBatchNorm", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
-    "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "functional", "init", "utils", "ReLU",
-    "ReLU6", "LeakyReLU", "RReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish", "Sigmoid", "Tanh",
-    "Tanhshrink", "Threshold", "Hardshrink", "Softshrink", "Softplus", "LogSigmoid", "Softsign",
-    "Hardtanh", "Hardsigmoid", "Hardswish", "GLU", "Softmax", "LogSoftmax", "Softmin", "Dropout",
-    "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "LocalResponseNorm",
-    "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "AvgPool1d",
-    "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "PixelShuffle",
-    "PixelUnshuffle", "ChannelShuffle", "Fold", "Unfold", "Upsample", "UpsamplingNearest2d",
-    "UpsamplingBilinear2d", "CosineSimilarity", "PairwiseDistance", "CrossEntropyLoss", "NLLLoss",
-    "NLLLoss2d", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss", "BCEWithLogitsLoss",
-    "KLDivLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "MarginRankingLoss", "TripletMarginLoss",
+    "AdaptiveLogSoftmaxWithLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d",
+    "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Embedding",
+    "EmbeddingBag", "Flatten", "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d",
+    "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear", "Module", "ModuleDict",
+    "ModuleList", "MultiheadAttention", "PReLU", "Parameter", "ParameterDict", "ParameterList", "RMSNorm",
+    "RNN", "RNNCell", "Sequential", "Softmax2d", "SyncBatchNorm", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "functional",
+    "init", "utils", "ReLU", "ReLU6", "LeakyReLU", "RReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish",
+    "Sigmoid", "Tanh", "Tanhshrink", "Threshold", "Hardshrink", "Softshrink", "Softplus", "LogSigmoid",
+    "Softsign", "Hardtanh", "Hardsigmoid", "Hardswish", "GLU", "Softmax", "LogSoftmax", "Softmin",
+    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout",
+    "LocalResponseNorm", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+    "MaxUnpool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "FractionalMaxPool2d",
+    "FractionalMaxPool3d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "PixelShuffle", "PixelUnshuffle",
+    "ChannelShuffle", "Fold", "Unfold", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d",
+    "CosineSimilarity", "PairwiseDistance", "CrossEntropyLoss", "NLLLoss", "NLLLoss2d", "MSELoss",
+    "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss",
+    "HingeEmbeddingLoss", "SoftMarginLoss", "MarginRankingLoss", "TripletMarginLoss",
     "TripletMarginWithDistanceLoss", "PoissonNLLLoss", "GaussianNLLLoss", "CosineEmbeddingLoss",
     "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "CTCLoss", "ConstantPad1d",
     "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ReflectionPad1d",

@@ -56,6 +56,8 @@ _TABLE = {
     "AdaptiveAvgPool2d": ("adaptive_avg_pool2d", "output_size"),
     "AdaptiveAvgPool3d": ("adaptive_avg_pool3d", "output_size"),
     "AdaptiveMaxPool1d": ("adaptive_max_pool1d", "output_size return_indices"),
+    "FractionalMaxPool2d": ("fractional_max_pool2d", "kernel_size output_size output_ratio return_indices _random_samples"),
+    "FractionalMaxPool3d": ("fractional_max_pool3d", "kernel_size output_size output_ratio return_indices _random_samples"),
     "AdaptiveMaxPool2d": ("adaptive_max_pool2d", "output_size return_indices"),
     "AdaptiveMaxPool3d": ("adaptive_max_pool3d", "output_size return_indices"),
     "PixelShuffle": ("pixel_shuffle", "upscale_factor"),
@@ -107,6 +109,7 @@ def _module(name, function, held):
     by_keyword = any(w.startswith("*") for w in words)
     names = dict(w.lstrip("*").partition("=")[::2] for w in words if not w.startswith("+"))
     names = {own: of or own for own, of in names.items()}
+    passed = [*names.items(), *((m, m) for m in modes)]
     kind = inspect.Parameter.KEYWORD_ONLY if by_keyword else inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = inspect.Signature([inspect.Parameter(n, kind, default=defaults[of].default)
                              for n, of in names.items()])
@@ -129,8 +132,9 @@ def _module(name, function, held):
                 self.stride = self.kernel_size
 
         def forward(self, *tensors, **keywords):
-            held = {of: getattr(self, n) for n, of in names.items()}
-            return call(*tensors, **held, **{m: getattr(self, m) for m in modes}, **keywords)
+            for own, of in passed:
+                keywords[of] = getattr(self, own)
+            return call(*tensors, **keywords)
 
         def extra_repr(self):
             if name.endswith("Loss"):

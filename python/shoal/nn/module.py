@@ -2,7 +2,7 @@
 from collections import OrderedDict
 
 from .. import custom
-from ..autograd import no_grad
+from ..autograd import _set_grad, no_grad
 from ..recording import restructured
 from ..tensor import Tensor
 from ..words import dtype_name, invalid, is_dtype, is_floating, torch_words
@@ -55,6 +55,8 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args, **keywords):
+        if not (self._before or self._passed or self._hooks):
+            return self.forward(*args, **keywords)
         for hook, with_keywords in tuple(self._before.values()):
             other = hook(self, args, keywords) if with_keywords else hook(self, args)
             if other is not None and with_keywords:
@@ -133,8 +135,9 @@ class Module:
         restructured()
 
     def __getattr__(self, name):
+        tables = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
-            found = self.__dict__.get(table, {})
+            found = tables.get(table, ())
             if name in found:
                 return found[name]
         raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
@@ -454,6 +457,6 @@ def replace(tensor, value):
 def clear_grad(parameter, set_to_none=True):
     """Forgets a parameter's gradient, or makes it zeros."""
     if set_to_none:
-        parameter.grad = None
+        _set_grad(parameter, None)
     elif parameter.grad is not None:
         parameter.grad = parameter.grad._detach() * 0

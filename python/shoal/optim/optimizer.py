@@ -23,15 +23,18 @@ class Numbers:
         name: what tells it from the group's other numbers; hashable.
         """
         session, dtype = tensor.session, tensor.dtype
+        key = (id(group), name, dtype, id(session))
+        found = self._made.get(key)
+        if found is not None:
+            return found
 
         def make():
             value = number()
             wide = isinstance(value, tuple) and dtype != "float64"
             return (from_data(session, value, "float32" if wide else dtype),)
-        key = (id(group), name, dtype, id(session))
-        if key not in self._made:
-            self._made[key], = fresh(make)
-        return self._made[key]
+        found, = fresh(make)
+        self._made[key] = found
+        return found
 
     def settings(self, tensor, group):
         """A function from the name of a setting, and what is to be done to it, to the number."""
@@ -46,8 +49,9 @@ def _rest(share):
 
 def _structure(optimizer, params):
     """What decides which operations a step consists of."""
+    state = optimizer.state
     return ([[bool(value) for value in group.values()] for group in optimizer.param_groups],
-            [id(optimizer.state.get(p)) for p in params])
+            [id(state.get(p)) for p, _ in params])
 
 
 class Optimizer:
@@ -105,17 +109,22 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        params = [(p, group) for group in self.param_groups for p in group["params"]
-                  if p.grad is not None]
+        params, grads = [], []
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = p.grad
+                if grad is not None:
+                    params.append((p, group))
+                    grads.append(grad)
         numbers = Numbers()
         with no_grad():
             fresh(lambda: self._count(params))
-            for p, group in params:
-                grad = p.grad._detach()
+            for (p, group), grad in zip(params, grads):
+                grad = grad._detach()
                 if group.get("maximize"):
                     grad = -grad
-                replace(p, self._stepped(p._detach(), grad, self.state[p], group, numbers))
-        guard(lambda: _structure(self, [p for p, _ in params]))
+                p._rebind(self._stepped(p._detach(), grad, self.state[p], group, numbers))
+        guard(lambda: _structure(self, params))
         if params:
             params[-1][0].start()  # the program of a step ends here
         return loss
@@ -247,11 +256,11 @@ class Adam(Optimizer):
             grad = grad + p * numbers.settings(p, group)("weight_decay")
         settings = numbers.like(p, group, state["step"], lambda: self._settings(group, state))
         names = ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
-        mean, square, *largest = (state[name] for name in names)
+        mean, square, *largest = [state[name] for name in names]
         new, *means = _shoal.apply(p.session, "adam", (p, grad, mean, square, settings, *largest), {},
                                    1 + len(names))
         for name, value in zip(names, means):
-            replace(state[name], value)
+            state[name]._rebind(value)
         return new
 
 
