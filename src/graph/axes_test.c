@@ -300,6 +300,7 @@ static void exchange_has_none(void **state) {
     graph *g = test_all_operations();
     const shoal_graph *data = graph_data(g);
     const shoal_node *last = &data->nodes[data->n_nodes - 1];
+    while (last->op != GRAPH_EXCHANGE) last--;
     shoal_type types[1];
     graph_call call = graph_node_call(data, last, types);
     graph_axes axes;

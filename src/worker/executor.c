@@ -267,13 +267,21 @@ static shoal_status compile(const worker_task *task, worker_step *step, worker_q
                             worker_compiled *out) {
     base_arena *arena = &task->program->arena;
     shoal_compile_options options = {.size = sizeof options};
+    bool *frozen = calloc((size_t)step->n_inputs + 1, sizeof *frozen);
+    if (!frozen) return base_fail(SHOAL_NO_MEMORY, "no memory for a step");
+    for (uint32_t i = 0; i < step->n_inputs; i++)
+        frozen[i] = task->program->sources[step->inputs[i]];
+    options.frozen = frozen;
     shoal_compile_report report = {.size = sizeof report};
     const shoal_graph *g = graph_data(step->graph);
     graph *plain = NULL;
     if (!out->in_place) out->in_place = base_arena_array(arena, int32_t, step->n_outputs);
     if (!step->bindings)
         step->bindings = base_arena_array(arena, shoal_binding, step->n_inputs + step->n_outputs);
-    if (!out->in_place || !step->bindings) return SHOAL_NO_MEMORY;
+    if (!out->in_place || !step->bindings) {
+        free(frozen);
+        return SHOAL_NO_MEMORY;
+    }
     report.in_place = out->in_place;
     shoal_status status = SHOAL_OK;
     if (graph_has_composites(g, supports, queue)) status = decompose(queue, g, &plain);
@@ -281,6 +289,7 @@ static shoal_status compile(const worker_task *task, worker_step *step, worker_q
         status = queue->backend->compile(queue->handle, plain ? graph_data(plain) : g, &options,
                                          &report, &out->executable);
     graph_destroy(&plain);
+    free(frozen);
     for (uint32_t o = 0; status == SHOAL_OK && o < step->n_outputs; o++)
         if (out->in_place[o] >= 0 && !dies(step, step->inputs[out->in_place[o]]))
             out->in_place[o] = -1;
@@ -298,7 +307,7 @@ static shoal_status output_buffer(worker_task *task, const worker_step *step, wo
     task->values[value] = NULL;
     if (in_place >= 0) {
         worker_buffer *old = task->values[step->inputs[in_place]];
-        if (atomic_load(&old->refs) == 1 && old->bytes == bytes) {
+        if (atomic_load(&old->refs) == 1 && !old->read_only && old->bytes == bytes) {
             task->values[value] = worker_buffer_retain(old);
             *shared = true;
             return SHOAL_OK;
@@ -363,7 +372,9 @@ static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *
         SHOAL_TRY(status);
     }
     for (uint32_t i = 0; i < step->n_inputs; i++)
-        SHOAL_TRY(worker_bring(task, step->inputs[i], queue));
+        SHOAL_TRY(task->program->sources[step->inputs[i]]
+                      ? worker_source_bind(task, step->inputs[i], queue)
+                      : worker_bring(task, step->inputs[i], queue));
     for (uint32_t o = 0; o < step->n_outputs; o++)
         SHOAL_TRY(output_buffer(task, step, queue, compiled->in_place[o], o, shared));
     return submit(task, step, queue, compiled->executable);
@@ -488,6 +499,8 @@ static shoal_status step_begin(worker_task *task, bool *through) {
 }
 
 static shoal_status run_step(worker_task *task, worker_step *step) {
+    if (step->exchange && step->has_operand && task->program->sources[step->operand])
+        SHOAL_TRY(worker_source_bind(task, step->operand, NULL));
     if (step->exchange) return worker_exchange_send(task);
     if (!step->n_outputs) return SHOAL_OK; /* all of it is made where it is read */
     int64_t from = base_now();
@@ -498,6 +511,15 @@ static shoal_status run_step(worker_task *task, worker_step *step) {
     worker_event(task, SHOAL_EVENT_COMPUTE, SHOAL_EVENT_END, to);
     task->busy += (uint64_t)(to - from);
     return status;
+}
+
+/* Results that are read from files as they are. */
+static shoal_status bind_outputs(worker_task *task) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t o = 0; o < g->n_outputs; o++)
+        if (task->program->sources[g->outputs[o]])
+            SHOAL_TRY(worker_source_bind(task, g->outputs[o], &task->slot->own));
+    return SHOAL_OK;
 }
 
 static shoal_status run_task(worker_task *task) {
@@ -518,7 +540,7 @@ static shoal_status run_task(worker_task *task) {
         bury(task, step);
         task->step++;
     }
-    return status;
+    return status == SHOAL_OK ? bind_outputs(task) : status;
 }
 
 /* The device is through with a task: what it was made of, and what was made, has to be well. Lock
