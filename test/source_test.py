@@ -263,6 +263,22 @@ def test_a_worker_is_lost(machines, tmp_path):
     same((w.T @ w).shape and (w + 1).numpy(), want + 1)
 
 
+@pytest.mark.skipif(os.environ.get("SHOAL_BACKEND") != "lag", reason="it takes a device with memory of its own: "
+                    "meson test source_lag")
+def test_copies_give_way(machines, tmp_path, monkeypatch):
+    """Copies of files stay on a device until it has no memory for something else."""
+    monkeypatch.setenv("SHOAL_LAG", "memory=8,delay=0")
+    rng = np.random.default_rng(3)
+    arrays = {str(i): rng.standard_normal((512, 1024), np.float32) for i in range(6)}
+    safetensors.numpy.save_file(arrays, tmp_path / "large.safetensors")
+    pool = machines(1)
+    file = shoal.File(tmp_path / "large.safetensors")
+    for _ in range(2):
+        for name, array in arrays.items():
+            near((file[name] @ shoal.ones(1024)).numpy(), array, np.ones(1024, "f4"))
+    assert "hands work" not in pool.log(pool.worker(0))
+
+
 def test_replay(tmp_path):
     """A repeated step reads the file each time, and is recorded anew when the tensor is another."""
     np.save(tmp_path / "a.npy", np.full((8, 8), 2, np.float32))

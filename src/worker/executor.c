@@ -266,22 +266,14 @@ static bool dies(const worker_step *step, uint32_t value) {
 static shoal_status compile(const worker_task *task, worker_step *step, worker_queue *queue,
                             worker_compiled *out) {
     base_arena *arena = &task->program->arena;
-    shoal_compile_options options = {.size = sizeof options};
-    bool *frozen = calloc((size_t)step->n_inputs + 1, sizeof *frozen);
-    if (!frozen) return base_fail(SHOAL_NO_MEMORY, "no memory for a step");
-    for (uint32_t i = 0; i < step->n_inputs; i++)
-        frozen[i] = task->program->sources[step->inputs[i]];
-    options.frozen = frozen;
+    shoal_compile_options options = {.size = sizeof options, .frozen = step->frozen};
     shoal_compile_report report = {.size = sizeof report};
     const shoal_graph *g = graph_data(step->graph);
     graph *plain = NULL;
     if (!out->in_place) out->in_place = base_arena_array(arena, int32_t, step->n_outputs);
     if (!step->bindings)
         step->bindings = base_arena_array(arena, shoal_binding, step->n_inputs + step->n_outputs);
-    if (!out->in_place || !step->bindings) {
-        free(frozen);
-        return SHOAL_NO_MEMORY;
-    }
+    if (!out->in_place || !step->bindings) return SHOAL_NO_MEMORY;
     report.in_place = out->in_place;
     shoal_status status = SHOAL_OK;
     if (graph_has_composites(g, supports, queue)) status = decompose(queue, g, &plain);
@@ -289,7 +281,6 @@ static shoal_status compile(const worker_task *task, worker_step *step, worker_q
         status = queue->backend->compile(queue->handle, plain ? graph_data(plain) : g, &options,
                                          &report, &out->executable);
     graph_destroy(&plain);
-    free(frozen);
     for (uint32_t o = 0; status == SHOAL_OK && o < step->n_outputs; o++)
         if (out->in_place[o] >= 0 && !dies(step, step->inputs[out->in_place[o]]))
             out->in_place[o] = -1;
@@ -513,15 +504,6 @@ static shoal_status run_step(worker_task *task, worker_step *step) {
     return status;
 }
 
-/* Results that are read from files as they are. */
-static shoal_status bind_outputs(worker_task *task) {
-    const shoal_graph *g = graph_data(task->program->graph);
-    for (uint32_t o = 0; o < g->n_outputs; o++)
-        if (task->program->sources[g->outputs[o]])
-            SHOAL_TRY(worker_source_bind(task, g->outputs[o], &task->slot->own));
-    return SHOAL_OK;
-}
-
 static shoal_status run_task(worker_task *task) {
     worker *w = task->slot->worker;
     bool through = false;
@@ -540,7 +522,7 @@ static shoal_status run_task(worker_task *task) {
         bury(task, step);
         task->step++;
     }
-    return status == SHOAL_OK ? bind_outputs(task) : status;
+    return status == SHOAL_OK ? worker_sources_output(task) : status;
 }
 
 /* The device is through with a task: what it was made of, and what was made, has to be well. Lock

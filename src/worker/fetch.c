@@ -35,74 +35,68 @@ typedef struct worker_part {
 
 /* ---- who has it ---- */
 
-static shoal_status answer(wire_link *link, const Shoal__FileAsk *ask, shoal_status status,
-                           const uint8_t *data, size_t n) {
+static void answer(const worker *w, wire_link *link, const Shoal__FileAsk *ask, shoal_status status,
+                   const uint8_t *data, size_t n) {
     Shoal__FilePart part = SHOAL__FILE_PART__INIT;
     part.digest = ask->digest;
     part.offset = ask->offset;
     part.status = (uint32_t)status;
     part.data = (ProtobufCBinaryData){n, (uint8_t *)data};
-    return wire_send(link, SHOAL__KIND__FILE_PART, &part.base);
+    if (wire_send(link, SHOAL__KIND__FILE_PART, &part.base) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
 }
 
 /* Lock held. */
-static shoal_status on_ask(worker *w, wire_link *link, const Shoal__FileAsk *ask) {
+static void on_ask(worker *w, wire_link *link, const Shoal__FileAsk *ask) {
     if (ask->digest.len != SHOAL_DIGEST || ask->offset >= ask->bytes ||
         wire_link_queued(link) > MOST_ANSWERS) {
         wire_link_strange(link, "a question for a file that makes no sense");
-        return SHOAL_OK;
+        return;
     }
     worker_file *file = worker_file_find(w, ask->digest.data);
-    model_map *map;
+    model_map *map = NULL;
     /* What was not found a moment ago is not looked for again for others. */
     if (!file) file = worker_file_want(w, ask->digest.data, ask->bytes, "a file");
-    if (!file || file->state == FILE_ABSENT || file->state == FILE_FETCHED ||
-        file->bytes != ask->bytes)
-        return answer(link, ask, SHOAL_NOT_FOUND, NULL, 0);
-    if (file->state != FILE_HERE) return answer(link, ask, SHOAL_BUSY, NULL, 0);
-    if (worker_file_map(w, file, &map) != SHOAL_OK)
-        return answer(link, ask, SHOAL_NOT_FOUND, NULL, 0);
-    uint64_t n = map->bytes - ask->offset < WIRE_CHUNK ? map->bytes - ask->offset : WIRE_CHUNK;
-    shoal_status status = model_map_check(map) == SHOAL_OK && map->bytes == ask->bytes
-                              ? answer(link, ask, SHOAL_OK, map->data + ask->offset, n)
-                              : answer(link, ask, SHOAL_NOT_FOUND, NULL, 0);
+    if (file && (file->state == FILE_WANTED || file->state == FILE_LOOKED)) {
+        answer(w, link, ask, SHOAL_BUSY, NULL, 0);
+        return;
+    }
+    bool here = file && file->state == FILE_HERE && worker_file_map(w, file, &map) == SHOAL_OK &&
+                map->bytes == ask->bytes && model_map_check(map) == SHOAL_OK;
+    uint64_t left = here ? map->bytes - ask->offset : 0;
+    answer(w, link, ask, here ? SHOAL_OK : SHOAL_NOT_FOUND, here ? map->data + ask->offset : NULL,
+           left < WIRE_CHUNK ? left : WIRE_CHUNK);
     model_map_release(map);
-    return status;
 }
 
 /* ---- who needs it ---- */
 
 /* Lock held. */
-static shoal_status on_part(worker *w, wire_link *link, const Shoal__FilePart *part) {
+static void on_part(worker *w, wire_link *link, const Shoal__FilePart *part) {
     worker_fetch *f = &w->fetch;
     if (!f->file || wire_link_proof(link)->number != f->peer || part->digest.len != SHOAL_DIGEST ||
         memcmp(part->digest.data, f->file->digest, SHOAL_DIGEST) != 0 || f->come >= f->asked) {
         /* Or late: the answer to a question that was given up. */
         wire_link_strange(link, "a part of a file that was not asked for");
-        return SHOAL_OK;
+        return;
     }
     uint64_t left = f->file->bytes - f->come, due = left < WIRE_CHUNK ? left : WIRE_CHUNK;
     pthread_cond_broadcast(&w->changed);
-    if (part->status) {
+    if (part->status)
         f->answer = part->status == SHOAL_BUSY ? SHOAL_BUSY : SHOAL_NOT_FOUND;
-        return SHOAL_OK;
-    }
-    worker_part *come = NULL;
-    if (part->offset != f->come || part->data.len != due) {
+    else if (part->offset != f->come || part->data.len != due)
         f->answer = SHOAL_FORMAT;
-        return SHOAL_OK;
-    }
-    come = malloc(sizeof *come + due);
+    if (f->answer != SHOAL_OK) return;
+    worker_part *come = malloc(sizeof *come + due);
     if (!come) {
         f->answer = SHOAL_NO_MEMORY;
-        return SHOAL_OK;
+        return;
     }
     *come = (worker_part){.bytes = due};
     memcpy(come->data, part->data.data, due);
     *f->last = come;
     f->last = &come->next;
     f->come += due;
-    return SHOAL_OK;
 }
 
 shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, const void *body,
@@ -112,16 +106,16 @@ shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, c
     uint32_t number = wire_link_proof(link)->number;
     SHOAL_TRY(wire_unpack(asks ? &shoal__file_ask__descriptor : &shoal__file_part__descriptor, body,
                           bytes, &message));
-    shoal_status status = SHOAL_OK;
     pthread_mutex_lock(&w->lock);
     if (!number || !base_map_get(&w->peers, (uint64_t)number + 1))
         wire_link_strange(link, "a question for a file, without being a member");
+    else if (asks)
+        on_ask(w, link, (const Shoal__FileAsk *)message);
     else
-        status = asks ? on_ask(w, link, (const Shoal__FileAsk *)message)
-                      : on_part(w, link, (const Shoal__FilePart *)message);
+        on_part(w, link, (const Shoal__FilePart *)message);
     pthread_mutex_unlock(&w->lock);
     wire_unpacked_free(message);
-    return status;
+    return SHOAL_OK;
 }
 
 /* ---- the draft ---- */

@@ -106,15 +106,9 @@ shoal_status worker_offer_file(worker *w, const uint8_t *digest, const model_map
 
 /* ---- the thread ---- */
 
-typedef struct seeking {
-    worker *w;
-    const worker_file *file;
-} seeking;
-
-/* Under no lock: a task that gives up a moment earlier or later is all the same. */
 static bool going(void *context) {
-    const seeking *s = context;
-    return !atomic_load(&s->w->stopping);
+    const worker *w = context;
+    return !atomic_load(&w->stopping);
 }
 
 static worker_file *next_wanted(worker *w) {
@@ -129,11 +123,10 @@ static worker_file *next_wanted(worker *w) {
 
 /* Lock held, but not while it looks. */
 static void seek(worker *w, worker_file *file) {
-    seeking s = {w, file};
     model_map *map = NULL;
     file->state = FILE_LOOKED;
     pthread_mutex_unlock(&w->lock);
-    shoal_status status = worker_file_look(w->models, file, going, &s, &map);
+    shoal_status status = worker_file_look(w->models, file, going, w, &map);
     pthread_mutex_lock(&w->lock);
     if (status == SHOAL_OK && !map && file->waiting && !w->stopping) {
         file->state = FILE_FETCHED;

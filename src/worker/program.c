@@ -243,6 +243,10 @@ static shoal_status compute_step(const splitter *s, uint32_t at) {
                 outputs[step->n_outputs++] = node->first_output + o;
     }
     free(seen);
+    bool *frozen = base_arena_array(arena, bool, step->n_inputs);
+    if (!frozen) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < step->n_inputs; i++) frozen[i] = s->program->sources[inputs[i]];
+    step->frozen = frozen;
     step->inputs = inputs;
     step->outputs = outputs;
     s->program->n_nodes += step->last - step->first;

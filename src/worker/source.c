@@ -210,3 +210,11 @@ shoal_status worker_source_bind(worker_task *task, uint32_t value, worker_queue 
     task->values[value] = buffer;
     return SHOAL_OK;
 }
+
+shoal_status worker_sources_output(worker_task *task) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t o = 0; o < g->n_outputs; o++)
+        if (task->program->sources[g->outputs[o]])
+            SHOAL_TRY(worker_source_bind(task, g->outputs[o], &task->slot->own));
+    return SHOAL_OK;
+}

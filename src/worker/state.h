@@ -81,6 +81,7 @@ typedef struct worker_step {
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;  /* values of the program */
     const uint32_t *outputs; /* (of an exchange: its results) */
+    const bool *frozen;      /* per input: it comes from a file */
     /* exchange */
     uint32_t channel;
     bool has_operand;
@@ -402,6 +403,8 @@ shoal_status worker_exchange_send(worker_task *task);
 shoal_status worker_sources_find(worker_program *program, const shoal_graph *g);
 /* Has a value that comes from a file lie on a device, or where the host reaches it (NULL). */
 shoal_status worker_source_bind(worker_task *task, uint32_t value, worker_queue *queue);
+/* Has those that are results of a task lie on its device. */
+shoal_status worker_sources_output(worker_task *task);
 /* Gives back the copy that was not used for longest; false when there is none to spare. Any thread.
  */
 bool worker_kept_drop(worker_queue *queue);

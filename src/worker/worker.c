@@ -449,7 +449,7 @@ shoal_status worker_new(const worker_options *options, worker **out) {
     }
     w->name = strdup(options->name ? options->name : "");
     w->models = worker_models_of(options->models);
-    status = start(w, options);
+    status = w->models ? start(w, options) : base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     if (status != SHOAL_OK)
         worker_destroy(&w);
     else
