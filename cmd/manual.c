@@ -146,6 +146,8 @@ static void print_main_page(void) {
          ".TP\nSHOAL_LOG\nThe log level: error, warn, info or debug.\n"
          ".TP\nSHOAL_LISTEN\nThe address at which others reach workers and clients on this "
          "machine.\n"
+         ".TP\nSHOAL_MODELS\nFolders, with colons between them, where model files are looked for; "
+         "missing ones are fetched into the first.\n"
          ".TP\nSHOAL_INSTRUCTION_LOG\nA file to which all events are written.\n"
          ".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage.");
 }

@@ -12,7 +12,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { KEY_DAEMON = 0x100, KEY_DEVICE, KEY_MEMORY, KEY_LISTEN, KEY_METRICS, KEY_BEACON, KEY_ONCE };
+enum {
+    KEY_DAEMON = 0x100,
+    KEY_DEVICE,
+    KEY_MEMORY,
+    KEY_LISTEN,
+    KEY_METRICS,
+    KEY_BEACON,
+    KEY_ONCE,
+    KEY_MODELS
+};
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -167,6 +176,10 @@ static const struct argp_option worker_options[] = {
     {"weight", 'w', "W", 0, "Relative share of the work, unless shares are given (default: 1)", 0},
     {"memory", KEY_MEMORY, "SIZE", 0,
      "Memory limit for values, such as 8G (default: three quarters of the machine's)", 0},
+    {"models", KEY_MODELS, "DIR[:DIR]", 0,
+     "Folders where model files are looked for; files that are missing are fetched into the first "
+     "(default: SHOAL_MODELS, else ~/.cache/shoal/models, llama.cpp's and Hugging Face's)",
+     0},
     {"listen", KEY_LISTEN, "HOST", 0,
      "The address at which others reach this worker, if the hub is on another machine (default: "
      "SHOAL_LISTEN)",
@@ -200,6 +213,7 @@ static void take_worker(void *input, int key, char *arg) {
     case 't': options->threads = (uint32_t)args_count("--threads", arg, 1, 4096); break;
     case 'w': options->weight = args_positive("--weight", arg); break;
     case KEY_MEMORY: options->memory = args_size("--memory", arg); break;
+    case KEY_MODELS: options->models = arg; break;
     case KEY_LISTEN: options->listen = arg; break;
     case KEY_BEACON: options->beacon = arg; break;
     case KEY_ONCE: options->rejoin = false; break;

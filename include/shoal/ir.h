@@ -86,7 +86,12 @@ extern "C" {
     XX(FEATURE_GROUP_COUNT, "feature_group_count", INT)                                            \
     XX(BATCH_GROUP_COUNT, "batch_group_count", INT)                                                \
     XX(FORMAT, "format", STRING) /* dequantize: a shoal_block_format's name */                     \
-    XX(SHARES, "shares", BOOL)   /* place: 1: cut points come from shares, and may move */
+    XX(SHARES, "shares", BOOL)   /* place: 1: cut points come from shares, and may move */         \
+    XX(FILE, "file", STRING)     /* source: its digest, in hexadecimal */                          \
+    XX(FILE_BYTES, "file_bytes", INT)                                                              \
+    XX(OFFSET, "offset", INT)    /* source: of the first element; STRIDES are bytes, too */        \
+    XX(SWAPPED, "swapped", BOOL) /* source: elements have the other byte order */                  \
+    XX(NAME, "name", STRING)     /* source: what people call it */
 
 typedef enum shoal_attr_key {
 #define XX(name, text, kind) SHOAL_ATTR_##name,

@@ -58,6 +58,10 @@ typedef struct shoal_worker_options {
     const char *listen;
     const char *beacon;
     bool rejoin; /* when the hub was gone and is back; it is tried again every 5 s at least */
+    /* Folders, with colons between them, where files of models are looked for, with all below them;
+     * what is missing is fetched into the first. NULL: SHOAL_MODELS, else "models" in the user's
+     * cache folder, and those of llama.cpp and Hugging Face. */
+    const char *models;
 } shoal_worker_options;
 /* Runs a worker in this thread until stopped; without `rejoin` until the hub is gone (LOST, within
  * 3 s). What it held is lost to the pool when it leaves. */

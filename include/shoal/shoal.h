@@ -173,6 +173,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read(shoal_tensor *tensor, void 
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_start(shoal_tensor *tensor);
 /* The number of the tensor's value in the pool; 0 while it is only recorded. */
 SHOAL_API uint64_t shoal_tensor_value(const shoal_tensor *tensor);
+/* Whether it is a tensor of a file, which is read where it is used. */
+SHOAL_API bool shoal_tensor_from_file(const shoal_tensor *tensor);
 
 /* A function: what was recorded, with its operands open. Running it records nothing: a step that is
  * repeated costs one message, whatever its size. */
@@ -635,8 +637,12 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_fact_at(const shoal_file *f
  * free(). Fails with NOT_FOUND. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file, const char *key,
                                                           uint64_t index, char **out);
-/* The whole tensor in a session. Plain numbers are mapped, blocks are mapped and dequantised to
- * float32 where they are needed. The file may be closed then. */
+/* The whole tensor in a session. Nothing is read: each program that uses it reads it from the file,
+ * on the machines where it is needed, mapped into memory; blocks are dequantised to float32 there.
+ * So it takes no memory, and the file has to stay as it is: programs fail with IO once it was
+ * written to (replacing it by another of its name is fine). In a pool, the file is known by its
+ * digest (shoal_file_digest, which reads it once). A worker that does not have it fetches it from a
+ * member that does. The file may be closed then. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint64_t index,
                                                           shoal_session *session,
                                                           shoal_tensor **out);

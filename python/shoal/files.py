@@ -40,13 +40,17 @@ class File(_shoal.File):
         self._path = path
 
     def load(self, name=None, in_session=None, packed=False):
-        """A tensor of the file; name None: the only one.
+        """A tensor of the file; name None: the only one. `file[name]` is the same.
 
-        Nothing is copied: its elements are read where they lie when they are needed. Of quantised blocks
-        these are the packed bytes, and the tensor their `dequantize` to float32; packed: the bytes
-        themselves, uint8.
+        Nothing is read: each program that uses the tensor reads it on the machines where it is needed, from
+        their own disks, mapped into memory; a worker that lacks the file fetches it once from a member of the
+        pool that has it. So it takes no memory, and the file has to stay as it is. Of quantised blocks it is
+        their `dequantize` to float32; packed: the bytes themselves, uint8.
         """
         return self._load(in_session or session(), name, packed)
+
+    def __getitem__(self, name):
+        return self.load(name)
 
     def metadata(self):
         """What a .gguf says about itself: a dict of numbers, strings, and lists of them."""

@@ -143,6 +143,11 @@ static PyObject *tensor_times(PyObject *self, PyObject *unused) {
     return list;
 }
 
+static PyObject *tensor_from_file(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(shoal_tensor_from_file(((tensor_object *)self)->tensor));
+}
+
 static PyObject *tensor_value(PyObject *self, void *unused) {
     (void)unused;
     return PyLong_FromUnsignedLongLong(shoal_tensor_value(((tensor_object *)self)->tensor));
@@ -246,6 +251,7 @@ static PyGetSetDef tensor_getters[] = {
     {"_origin", tensor_origin, NULL, NULL, NULL},
     {"_identity", tensor_identity, NULL, NULL, NULL},
     {"_value", tensor_value, NULL, NULL, NULL},
+    {"_from_file", tensor_from_file, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef tensor_members[] = {
 #define XX(name)                                                                                   \

@@ -160,6 +160,11 @@ class Program:
             gc.collect()  # a cycle may hold it, nobody else
         if kept := self._kept(recording):
             raise Unfit(f"a tensor that was made at {kept[0] or '?'} is kept outside of it; return it instead")
+        if any(tensor._from_file for tensor in given):
+            raise Unfit("an argument is a tensor of a file; use it from within the function")
+        # What comes from files is part of the program, as long as it is what it was.
+        self._guards += [(functools.partial(getattr, tensor, "_value"), value)
+                         for tensor, snapshot, value in seen if tensor is not None and snapshot._from_file]
         values = [tensor._value for tensor in given]
         others = {value for tensor, _, value in seen
                   if tensor is not None and id(tensor) not in self._arguments}

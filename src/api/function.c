@@ -22,7 +22,8 @@ struct shoal_function {
     base_str key;
     uint32_t n_operands, n_used, n_results, n_outputs;
     shoal_type *operands;
-    uint32_t *used; /* per input of the graph: the operand */
+    api_stored **fixed; /* per operand: what it has to be, as it is part of the graph; held */
+    uint32_t *used;     /* per input of the graph: the operand */
     result *results;
 };
 
@@ -35,6 +36,10 @@ static shoal_status note_operands(shoal_function *f, shoal_tensor *const *inputs
         f->operands[i] = inputs[i]->type;
         if (x->session != f->session)
             return base_fail(SHOAL_INVALID, "function: input %u belongs to another session", i);
+        if (x->source) {
+            f->fixed[i] = api_stored_retain(x->source);
+            continue;
+        }
         SHOAL_TRY(api_check_era(x));
         if (x->value == API_NO_VALUE)
             return base_fail(SHOAL_INVALID,
@@ -60,7 +65,7 @@ static shoal_status note_results(shoal_function *f, shoal_tensor *const *outputs
             return base_fail(SHOAL_INVALID, "function: output %u belongs to another session", i);
         if (y->value == API_NO_VALUE && !y->gone) {
             r->index = f->n_outputs;
-            values[f->n_outputs++] = y->traced;
+            SHOAL_TRY(api_trace_value(outputs[i], &values[f->n_outputs++]));
             continue;
         }
         uintptr_t at = y->gone ? 0 : (uintptr_t)base_map_get(known, y->value);
@@ -127,7 +132,7 @@ static shoal_status record(shoal_function *f, shoal_tensor *const *inputs,
     if (status == SHOAL_OK) status = note_results(f, outputs, &known, values);
     if (status == SHOAL_OK && f->n_outputs) status = extract(f, &known, values);
     if (status == SHOAL_OK) status = graph_encode(graph_data(f->graph), false, &f->key);
-    if (status == SHOAL_OK) status = api_recorded_new(&f->graph, &f->recorded);
+    if (status == SHOAL_OK) status = api_recorded_new(f->session, &f->graph, &f->recorded);
     free(values);
     base_map_fini(&known);
     return status;
@@ -146,9 +151,10 @@ shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inp
                           .n_operands = n_inputs,
                           .n_results = n_outputs,
                           .operands = calloc((size_t)n_inputs + 1, sizeof *f->operands),
+                          .fixed = calloc((size_t)n_inputs + 1, sizeof *f->fixed),
                           .results = calloc((size_t)n_outputs + 1, sizeof *f->results)};
     pthread_mutex_lock(&session->lock);
-    shoal_status status = f->operands && f->results
+    shoal_status status = f->operands && f->fixed && f->results
                               ? api_check(session)
                               : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
     if (status == SHOAL_OK) {
@@ -169,6 +175,8 @@ void shoal_function_free(shoal_function **out) {
     graph_destroy(&f->graph);
     api_recorded_release(f->recorded);
     base_str_fini(&f->key);
+    for (uint32_t i = 0; f->fixed && i < f->n_operands; i++) api_stored_release(f->fixed[i]);
+    free(f->fixed);
     free(f->operands);
     free(f->used);
     free(f->results);
@@ -187,6 +195,11 @@ static shoal_status check_operands(const shoal_function *f, shoal_tensor *const 
         if (!base_type_equal(&x->type, &f->operands[i]))
             return base_fail(SHOAL_INVALID, "function: input %u is %s; it was recorded with %s", i,
                              base_type_text(&x->type, a), base_type_text(&f->operands[i], b));
+        if (f->fixed[i] && api_base(inputs[i])->source != f->fixed[i])
+            return base_fail(SHOAL_INVALID,
+                             "function: input %u was %s when it was recorded; with another tensor "
+                             "it has to be recorded anew",
+                             i, f->fixed[i]->name);
     }
     return SHOAL_OK;
 }
@@ -265,6 +278,7 @@ shoal_status shoal_function_run(shoal_function *f, shoal_tensor *const *inputs,
 }
 
 bool shoal_function_uses(const shoal_function *f, uint32_t input) {
+    if (f->fixed[input]) return true;
     for (uint32_t i = 0; i < f->n_used; i++)
         if (f->used[i] == input) return true;
     for (uint32_t i = 0; i < f->n_results; i++)
@@ -282,7 +296,10 @@ bool shoal_function_is_current(const shoal_function *f) {
 
 uint64_t shoal_tensor_value(const shoal_tensor *x) {
     pthread_mutex_lock(&x->session->lock);
-    uint64_t value = (x->base ? x->base : x)->value;
+    const shoal_tensor *base = x->base ? x->base : x;
+    uint64_t value = base->source ? base->source->number : base->value;
     pthread_mutex_unlock(&x->session->lock);
     return value;
 }
+
+bool shoal_tensor_from_file(const shoal_tensor *x) { return (x->base ? x->base : x)->source; }

@@ -96,6 +96,7 @@ static shoal_status listen_for(lend *l, wire_peer *wire) {
 static shoal_status live(lend *l) {
     worker_options w = {.name = *l->name ? l->name : l->options.name,
                         .role = SHOAL__ROLE__WORKER,
+                        .models = l->options.models,
                         .devices = &l->device,
                         .n_devices = 1};
     worker *self = NULL;

@@ -20,6 +20,7 @@ void api_forget(shoal_session *session) {
     void *item;
     graph_destroy(&session->trace);
     base_map_fini(&session->inputs);
+    api_stored_forget(session);
     session->input_values.count = session->pending.count = session->released.count = 0;
     session->n_uploads = 0;
     for (size_t i = 0; i < session->programs.count; i++)

@@ -358,6 +358,7 @@ void api_session_release(shoal_session *session) {
     api_drain(session);
     api_forget(session);
     free(session->input_values.data);
+    free(session->stored.data);
     free(session->pending.data);
     free(session->released.data);
     free(session->uploads);

@@ -48,6 +48,19 @@ typedef struct api_origin {
     shoal_tensor *via; /* by which it was found */
 } api_origin;
 
+/* A tensor in a file. Handles to it have no value: each trace that uses it reads it from the file,
+ * so that nothing is held of it. */
+typedef struct api_stored {
+    atomic_int refs;
+    shoal_file *file; /* held */
+    uint64_t index;
+    uint64_t number; /* told as the value's: it is of no value */
+    bool decode;     /* its blocks are numbers, not bytes */
+    shoal_type type, stored;
+    uint8_t digest[SHOAL_DIGEST];
+    char name[256]; /* for messages */
+} api_stored;
+
 /* A handle. The session's lock guards everything but refs and next_free. */
 struct shoal_tensor {
     atomic_int refs;
@@ -60,6 +73,7 @@ struct shoal_tensor {
     const char *signal; /* under which it was placed or computed; NULL: none. Names stay for ever */
     struct shoal_tensor
         *base;          /* another handle, which has the value; held. NULL: this one has it */
+    api_stored *source; /* that it is; NULL: it is computed, or was given */
     api_origin *origin; /* NULL: gradients do not pass through it */
     struct shoal_tensor *next_free; /* given back, to be drained by the next call */
     shoal_session *session;
@@ -113,6 +127,8 @@ typedef struct api_source {
 typedef struct api_recorded {
     atomic_int refs;
     graph *graph;
+    api_stored **stored; /* that it reads, held: their files stay mapped */
+    size_t n_stored;
 } api_recorded;
 
 /* A question that a thread of the session waits for the answer of. */
@@ -147,6 +163,8 @@ struct shoal_session {
     uint64_t next_origin, mark;
     base_map inputs;                  /* value -> input of the trace + 1 */
     BASE_VEC(uint64_t) input_values;  /* per input of the trace */
+    base_map traced_stored;           /* api_stored -> value of the trace + 1 */
+    BASE_VEC(api_stored *) stored;    /* of the trace, held */
     BASE_VEC(shoal_tensor *) pending; /* handles to values of the trace, NULL when given back */
     BASE_VEC(uint64_t) released;      /* values to be told with the next message */
     struct api_upload {
@@ -293,6 +311,17 @@ shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value);
 shoal_status api_tensor_traced(shoal_session *session, uint32_t value, shoal_tensor **out);
 shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, shoal_tensor **out);
 
+/* load.c */
+api_stored *api_stored_retain(api_stored *source);
+/* NULL is fine. */
+void api_stored_release(api_stored *source);
+/* The value of a trace that is a tensor of a file. Session's lock held. */
+shoal_status api_stored_value(shoal_session *session, api_stored *source, uint32_t *value);
+/* Forgets the sources of a trace. Session's lock held. */
+void api_stored_forget(shoal_session *session);
+/* Reads a tensor of a file, here. */
+shoal_status api_stored_read(const api_stored *source, void *data);
+
 /* submit.c: with the session's lock held. */
 
 /* A program on its way to the hub. Its arrays are freed by api_submission_fini. */
@@ -310,8 +339,9 @@ void api_submission_fini(api_submission *s);
  * waits until half of them are through, rather than to be woken by each. The lock is given up
  * meanwhile, so that whoever is asked for an interruption may wait for a thread that wants it. */
 shoal_status api_room(shoal_session *session) SHOAL_CHECK_RESULT;
-/* Takes the graph over; with one reference. */
-shoal_status api_recorded_new(graph **g, api_recorded **out) SHOAL_CHECK_RESULT;
+/* Takes the graph over, and holds the trace's sources; with one reference. */
+shoal_status api_recorded_new(shoal_session *session, graph **g,
+                              api_recorded **out) SHOAL_CHECK_RESULT;
 /* NULL is fine. */
 void api_recorded_release(api_recorded *recorded);
 /* Nothing is on its way any more; `news` held. */

@@ -12,10 +12,18 @@
 
 /* ---- what was recorded ---- */
 
-shoal_status api_recorded_new(graph **g, api_recorded **out) {
+shoal_status api_recorded_new(shoal_session *session, graph **g, api_recorded **out) {
+    size_t n = session->stored.count;
     *out = calloc(1, sizeof **out);
-    if (!*out) return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    if (*out && n) (*out)->stored = calloc(n, sizeof *(*out)->stored);
+    if (!*out || (n && !(*out)->stored)) {
+        free(*out);
+        *out = NULL;
+        return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    }
     atomic_init(&(*out)->refs, 1);
+    for (size_t i = 0; i < n; i++) (*out)->stored[i] = api_stored_retain(session->stored.data[i]);
+    (*out)->n_stored = n;
     (*out)->graph = *g;
     *g = NULL;
     return SHOAL_OK;
@@ -24,6 +32,8 @@ shoal_status api_recorded_new(graph **g, api_recorded **out) {
 void api_recorded_release(api_recorded *recorded) {
     if (!recorded || atomic_fetch_sub(&recorded->refs, 1) != 1) return;
     graph_destroy(&recorded->graph);
+    for (size_t i = 0; i < recorded->n_stored; i++) api_stored_release(recorded->stored[i]);
+    free(recorded->stored);
     free(recorded);
 }
 
@@ -275,6 +285,7 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c
 static void clear_trace(shoal_session *session) {
     graph_destroy(&session->trace);
     base_map_fini(&session->inputs);
+    api_stored_forget(session);
     session->input_values.count = 0;
     session->pending.count = 0;
 }
@@ -315,7 +326,7 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
         status = worker_expect(session->worker, *home_value, data, bytes);
         expects = status == SHOAL_OK;
     }
-    if (status == SHOAL_OK) status = api_recorded_new(&c.graph, &c.recorded);
+    if (status == SHOAL_OK) status = api_recorded_new(session, &c.graph, &c.recorded);
     if (status == SHOAL_OK) status = api_submission_send(session, c.recorded, &c.key, &s);
     if (status != SHOAL_OK && expects)
         status = worker_collect(session->worker, *home_value, status);

@@ -143,6 +143,7 @@ shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
     if (bytes != want)
         return base_fail(SHOAL_INVALID, "read: %s has %zu bytes; room for %zu was given",
                          base_type_text(&tensor->type, text), want, bytes);
+    if (api_base(tensor)->source) return api_stored_read(api_base(tensor)->source, data);
     reading r = {session, API_NO_VALUE, SHOAL_OK};
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
@@ -162,7 +163,7 @@ shoal_status shoal_start(shoal_tensor *tensor) {
     shoal_session *session = tensor->session;
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
-    if (status == SHOAL_OK) status = api_check_era(api_base(tensor));
+    if (status == SHOAL_OK && !api_base(tensor)->source) status = api_check_era(api_base(tensor));
     if (status == SHOAL_OK && api_base(tensor)->value == API_NO_VALUE)
         status = api_flush(session, NULL, NULL, 0, NULL);
     pthread_mutex_unlock(&session->lock);

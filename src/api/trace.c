@@ -79,6 +79,7 @@ static void drain_one(shoal_session *session, shoal_tensor *tensor) {
         session->pending.data[tensor->pending] = NULL;
     }
     if (tensor->origin) api_origin_release(session, tensor);
+    api_stored_release(tensor->source);
     free(tensor);
 }
 
@@ -101,6 +102,7 @@ shoal_session *shoal_tensor_session(const shoal_tensor *tensor) { return tensor-
 shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
     shoal_session *session = tensor->session;
     tensor = api_base(tensor);
+    if (tensor->source) return api_stored_value(session, tensor->source, value);
     SHOAL_TRY(api_check_era(tensor));
     if (!session->trace) SHOAL_TRY(graph_new(0, &session->trace));
     if (tensor->value == API_NO_VALUE) {

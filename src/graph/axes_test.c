@@ -280,6 +280,14 @@ static void created(void **state) {
     assert_ints(attr_of_part(&f, i, start, size, SHOAL_ATTR_START_INDICES), LIST(1, 2), 2);
     assert_ints(attr_of_part(&f, j, start, size, SHOAL_ATTR_START_INDICES), LIST(6, 8), 2);
     assert_ints(attr_of_part(&f, i, start, size, SHOAL_ATTR_SHAPE), LIST(2, 2), 2);
+    uint32_t x = test_add(f.g, GRAPH_SOURCE, NULL, 0,
+                          ATTRS(graph_string(SHOAL_ATTR_FILE, TEST_DIGEST),
+                                graph_int(SHOAL_ATTR_FILE_BYTES, 1000),
+                                graph_int(SHOAL_ATTR_OFFSET, 100), INTS(STRIDES, 4, 20),
+                                INTS(SHAPE, 3, 4), graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32)));
+    rule(&f, x, "3 4:  -> 0 1");
+    assert_int_equal(attr_of_part(&f, x, start, size, SHOAL_ATTR_OFFSET)->u.i, 100 + 4 + 2 * 20);
+    assert_ints(attr_of_part(&f, x, start, size, SHOAL_ATTR_SHAPE), LIST(2, 2), 2);
     end(&f);
 }
 
@@ -300,6 +308,7 @@ static void exchange_has_none(void **state) {
     graph *g = test_all_operations();
     const shoal_graph *data = graph_data(g);
     const shoal_node *last = &data->nodes[data->n_nodes - 1];
+    while (last->op != GRAPH_EXCHANGE) last--;
     shoal_type types[1];
     graph_call call = graph_node_call(data, last, types);
     graph_axes axes;

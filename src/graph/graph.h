@@ -223,6 +223,22 @@ typedef shoal_status (*graph_evaluate)(void *context, const shoal_graph *g,
 shoal_status graph_rewrite(const shoal_graph *from, graph_evaluate evaluate, void *context,
                            graph *to) SHOAL_CHECK_RESULT;
 
+/* ---- values from files ---- */
+
+/* Where the elements of a `source` lie: (i, j, ...) at offset + i * strides[0] + j * strides[1] +
+ * ..., in bytes of the file. It lies inside the file. */
+typedef struct graph_source {
+    const char *file; /* its digest, in hexadecimal */
+    const char *name; /* for people */
+    uint64_t file_bytes, offset;
+    const int64_t *strides;
+    bool swapped; /* elements have the other byte order */
+    bool dense;   /* row-major without gaps, in this byte order: may be used where it lies */
+} graph_source;
+void graph_source_of(const shoal_node *node, const shoal_type *type, graph_source *out);
+/* Whether the result of a node needs no memory, as it is used where it lies in a file. */
+bool graph_is_mapped(const shoal_graph *g, const shoal_node *node);
+
 /* ---- gradients ---- */
 
 /* Whether results of a call depend on its operands in a way that has gradients: not when they are

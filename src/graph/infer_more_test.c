@@ -309,10 +309,51 @@ static void decompose(void **state) {
     graph_destroy(&g);
 }
 
+static void sources(void **state) {
+    static const int64_t strides[] = {40, 4}, shape[] = {7, 5}, close[] = {3, 4};
+    shoal_type out;
+    uint16_t n;
+    shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_STRIDES, strides, 2),
+                          graph_ints(SHOAL_ATTR_SHAPE, shape, 2),
+                          graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
+                          graph_string(SHOAL_ATTR_FILE, TEST_DIGEST),
+                          graph_int(SHOAL_ATTR_FILE_BYTES, 100 + 6 * 40 + 5 * 4),
+                          graph_int(SHOAL_ATTR_OFFSET, 100),
+                          graph_string(SHOAL_ATTR_NAME, "a file")};
+    graph_call call = {.op = GRAPH_SOURCE, .attrs = attrs, .n_attrs = 7};
+    ok(graph_infer(&call, &out, 1, &n)); /* to the last byte */
+    const shoal_attr good[] = {attrs[0], attrs[1], attrs[2], attrs[3],
+                               attrs[4], attrs[5], attrs[6]};
+    const struct {
+        int at;
+        shoal_attr attr;
+        const char *says;
+    } bad[] = {
+        {0, graph_ints(SHOAL_ATTR_STRIDES, strides, 1), "source: 1 strides for float32[7, 5]"},
+        {0, graph_ints(SHOAL_ATTR_STRIDES, close, 2), "a stride of 3 bytes along axis 0"},
+        {3, graph_string(SHOAL_ATTR_FILE, "00"), "file '00' is no digest"},
+        {3,
+         graph_string(SHOAL_ATTR_FILE, "../../../../../../../../../../../../../../../../../../../"
+                                       "../../etc/passwd"),
+         "is no digest"},
+        {4, graph_int(SHOAL_ATTR_FILE_BYTES, 100 + 6 * 40 + 5 * 4 - 1), "does not lie in a file"},
+        {4, graph_int(SHOAL_ATTR_FILE_BYTES, -1), "does not lie in a file of -1"},
+        {5, graph_int(SHOAL_ATTR_OFFSET, -1), "at byte -1 does not lie"},
+        {5, graph_int(SHOAL_ATTR_OFFSET, INT64_MAX), "does not lie in a file"},
+        {6, graph_string(SHOAL_ATTR_NAME, "a\nb"), "a letter (0a) that is not printed"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        memcpy(attrs, good, sizeof good);
+        attrs[bad[i].at] = bad[i].attr;
+        fails(SHOAL_INVALID, bad[i].says, graph_infer(&call, &out, 1, &n));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(composites), cmocka_unit_test(gradients), cmocka_unit_test(indices),
         cmocka_unit_test(bodies),     cmocka_unit_test(windows),   cmocka_unit_test(decompose),
+        cmocka_unit_test(sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

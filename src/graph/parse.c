@@ -307,6 +307,12 @@ static shoal_status attr_value(parse_state *p, operation *o, shoal_attr_key key)
         attr = graph_ints(key, list.data, list.count);
         break;
     case SHOAL_ATTR_KIND_STRING:
+        if (graph_attr_quoted((uint16_t)key)) {
+            const char *quoted;
+            SHOAL_TRY(parse_string(p, &quoted));
+            attr = graph_string(key, quoted);
+            break;
+        }
         text = base_arena_alloc(&p->arena, GRAPH_MAX_ELEMENT_TEXT + 1);
         if (!text) return SHOAL_NO_MEMORY;
         SHOAL_TRY(parse_need(p, "#stablehlo<"));

@@ -11,6 +11,10 @@ const char *graph_dialect(uint16_t op);
 static inline bool graph_attr_implied(uint16_t key) {
     return key == SHOAL_ATTR_SHAPE || key == SHOAL_ATTR_DTYPE || key == SHOAL_ATTR_TYPES;
 }
+/* Strings that are any text, and no word of a list. */
+static inline bool graph_attr_quoted(uint16_t key) {
+    return key == SHOAL_ATTR_FILE || key == SHOAL_ATTR_NAME;
+}
 /* Keys that text joins into one attribute: their numbers are those from `first` to `last`, and
  * INDEX_VECTOR_DIM where `has_vector`. */
 typedef struct graph_key_group {
@@ -115,6 +119,7 @@ INFER(adam);
 INFER(dequantize);
 INFER(place);
 INFER(exchange);
+INFER(source);
 
 #define AXES(name)                                                                                 \
     shoal_status graph_axes_##name(const graph_call *call, const shoal_type *outputs,              \
@@ -173,6 +178,7 @@ LOCALISE(pad);
 LOCALISE(dynamic_slice);
 LOCALISE(gather);
 LOCALISE(random);
+LOCALISE(source);
 
 shoal_attr *graph_find_attr(shoal_attr *attrs, uint16_t n, shoal_attr_key key);
 /* Adds an attribute of a new key; there is room for it. */

@@ -32,6 +32,9 @@ static inline shoal_type test_type(shoal_dtype dtype, const int64_t *dims, size_
     return type;
 }
 
+/* A digest of a file, as `source` has it. */
+#define TEST_DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
 /* Asserts success; the message is shown otherwise. */
 #define ok(expression)                                                                             \
     do {                                                                                           \
@@ -146,6 +149,14 @@ static inline void test_own_operations(graph *g, uint32_t x) {
     test_add(g, GRAPH_EXCHANGE, VALUES(x),
              ATTRS(graph_int(SHOAL_ATTR_CHANNEL, 10),
                    INTS(MOVES, SHOAL_MOVE_SEND, 0, 0, 1, 0, 0, 0, 0, 2, 3), NONE(TYPES)));
+    ok(graph_add_output(
+        g,
+        test_add(g, GRAPH_SOURCE, NULL, 0,
+                 ATTRS(graph_string(SHOAL_ATTR_FILE, TEST_DIGEST),
+                       graph_int(SHOAL_ATTR_FILE_BYTES, 1 << 20),
+                       graph_int(SHOAL_ATTR_OFFSET, 4096), INTS(STRIDES, 40, 4), INTS(SHAPE, 7, 5),
+                       graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32), graph_bool(SHOAL_ATTR_SWAPPED, true),
+                       graph_string(SHOAL_ATTR_NAME, "model.gguf: blk.0.weight")))));
 }
 
 /* Operations of Shoal's own: attributes of every kind. */

@@ -153,7 +153,10 @@ static void print_attr(const printer *p, const shoal_node *node, const shoal_att
         print_numbers(out, attr, ": ", ">");
         break;
     case SHOAL_ATTR_KIND_STRING:
-        base_str_format(out, "#stablehlo<%s %s>", name, attr->u.string);
+        if (graph_attr_quoted(attr->key))
+            print_string(out, attr->u.string);
+        else
+            base_str_format(out, "#stablehlo<%s %s>", name, attr->u.string);
         break;
     case SHOAL_ATTR_KIND_BYTES:
         print_dense(out, attr, &p->g->values[node->first_output].type);

@@ -38,6 +38,32 @@ static bool kept_path(const char *path, bool make, char *out, size_t room) {
     return fine;
 }
 
+/* The link that leads to the file of a digest. */
+static bool link_path(const char *digest, bool make, char *out, size_t room) {
+    char folder[1024];
+    if (base_os_cache_folder(make, folder, sizeof folder) != SHOAL_OK) return false;
+    strncat(folder, "/digests", sizeof folder - strlen(folder) - 1);
+    if (make) mkdir(folder, 0700);
+    int used = snprintf(out, room, "%s/%s", folder, digest);
+    return used > 0 && (size_t)used < room;
+}
+
+bool model_digest_link(const char *digest, char *out, size_t room) {
+    char path[1200];
+    ssize_t n = link_path(digest, false, path, sizeof path) ? readlink(path, out, room - 1) : -1;
+    if (n > 0) out[n] = 0;
+    return n > 0;
+}
+
+void model_digest_note(const uint8_t *digest, const char *path) {
+    char hex[HEX], at[1200], draft[1300], old[4096];
+    sodium_bin2hex(hex, sizeof hex, digest, SHOAL_DIGEST);
+    if (model_digest_link(hex, old, sizeof old) && !strcmp(old, path)) return;
+    if (!link_path(hex, true, at, sizeof at)) return;
+    snprintf(draft, sizeof draft, "%s.%ld", at, (long)getpid());
+    if (!symlink(path, draft) && rename(draft, at)) unlink(draft);
+}
+
 /* What changes when a file does. */
 static void stamp_of(const struct stat *st, char out[TEXT]) {
     snprintf(out, TEXT, "%lld %lld.%09ld %lld.%09ld %llu %llu ", (long long)st->st_size,
@@ -116,6 +142,27 @@ static shoal_status digest_of(int fd, const char *path, told progress, void *con
         return base_fail(SHOAL_BUSY, "%s changed while it was read; try again when it is complete",
                          path);
     keep(path, &after, out);
+    return SHOAL_OK;
+}
+
+shoal_status model_map_digest(const model_map *map, told progress, void *context, uint8_t *out) {
+    crypto_generichash_state state;
+    struct stat st;
+    if (sodium_init() < 0) return base_fail(SHOAL_UNSUPPORTED, "libsodium cannot be used here");
+    bool there = !stat(map->path, &st);
+    model_stamp now = there ? model_stamp_of(&st) : (model_stamp){0};
+    there = there && model_stamp_equal(&now, &map->stamp);
+    if (there && is_kept(map->path, &st, out)) return SHOAL_OK;
+    crypto_generichash_init(&state, NULL, 0, SHOAL_DIGEST);
+    for (uint64_t done = 0, n; done < map->bytes; done += n) {
+        n = map->bytes - done < CHUNK ? map->bytes - done : CHUNK;
+        crypto_generichash_update(&state, map->data + done, n);
+        if (progress && !progress(context, done + n, map->bytes))
+            return base_fail(SHOAL_INTERRUPTED, "reading %s was stopped", map->path);
+    }
+    crypto_generichash_final(&state, out, SHOAL_DIGEST);
+    SHOAL_TRY(model_map_check(map));
+    if (there) keep(map->path, &st, out);
     return SHOAL_OK;
 }
 

@@ -3,35 +3,14 @@
 
 #include "base/str.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static shoal_status map_file(shoal_file *file) {
-    int fd = open(file->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return base_fail_errno(errno, "opening %s", file->path);
-    struct stat st;
-    shoal_status status = SHOAL_OK;
-    if (fstat(fd, &st))
-        status = base_fail_errno(errno, "opening %s", file->path);
-    else if (!S_ISREG(st.st_mode))
-        status = base_fail(SHOAL_INVALID, "%s is not a file", file->path);
-    else if (!st.st_size)
-        status = base_fail(SHOAL_FORMAT, "%s is empty", file->path);
-    if (status == SHOAL_OK) {
-        file->bytes = (uint64_t)st.st_size;
-        void *data = mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-            status = base_fail_errno(errno, "mapping %s", file->path);
-        else
-            file->data = data;
-    }
-    close(fd);
-    return status;
+    SHOAL_TRY(model_map_open(file->path, &file->map));
+    file->data = file->map->data;
+    file->bytes = file->map->bytes;
+    return SHOAL_OK;
 }
 
 /* The formats, by what tells them. */
@@ -88,7 +67,7 @@ void shoal_file_close(shoal_file **out) {
 void model_file_release(void *pointer) {
     shoal_file *file = pointer;
     if (!file || atomic_fetch_sub(&file->refs, 1) != 1) return;
-    if (file->data) munmap((void *)file->data, file->bytes);
+    model_map_release(file->map);
     base_arena_fini(&file->arena);
     free(file->path);
     free(file);

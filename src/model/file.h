@@ -11,6 +11,7 @@
 #include "base/block.h"
 #include "base/box.h"
 #include "base/str.h"
+#include "model/map.h"
 #include "shoal/shoal.h"
 
 #include <stdatomic.h>
@@ -44,7 +45,8 @@ struct shoal_file {
     atomic_int refs; /* the opener's, and one per tensor that uses the mapping */
     char *path;
     const char *format;
-    const uint8_t *data; /* mapped */
+    model_map *map;
+    const uint8_t *data; /* of the map */
     uint64_t bytes;
     base_arena arena;
     uint64_t n_tensors;

@@ -324,6 +324,7 @@ static shoal_status measure_peak(const shoal_graph *g, base_arena *arena, uint64
     *out = 0;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
+        if (graph_is_mapped(g, node)) continue;
         for (uint32_t o = 0; o < node->n_outputs; o++)
             live += value_bytes(g, node->first_output + o);
         if (live > *out) *out = live;
@@ -331,7 +332,10 @@ static shoal_status measure_peak(const shoal_graph *g, base_arena *arena, uint64
             if (!last[node->first_output + o]) live -= value_bytes(g, node->first_output + o);
         for (uint32_t i = 0; i < node->n_inputs; i++) {
             uint32_t value = node->inputs[i];
-            if (last[value] != n + 1 || g->values[value].node == SHOAL_NO_NODE) continue;
+            uint32_t maker = g->values[value].node;
+            if (last[value] != n + 1 || maker == SHOAL_NO_NODE ||
+                graph_is_mapped(g, &g->nodes[maker]))
+                continue;
             live -= value_bytes(g, value);
             last[value] = UINT32_MAX; /* an operand may be read twice by one node */
         }

@@ -12,9 +12,12 @@ shoal_status worker_buffer_new(worker_queue *queue, size_t bytes, worker_buffer 
     *buffer = (worker_buffer){.bytes = bytes, .queue = queue};
     atomic_init(&buffer->refs, 1);
     const shoal_backend *backend = queue->backend;
-    shoal_status status = atomic_load_explicit(&queue->lost, memory_order_relaxed)
-                              ? base_fail(SHOAL_LOST, "it is lost")
-                              : backend->memory_new(queue->handle, bytes, &buffer->memory);
+    shoal_status status;
+    do {
+        status = atomic_load_explicit(&queue->lost, memory_order_relaxed)
+                     ? base_fail(SHOAL_LOST, "it is lost")
+                     : backend->memory_new(queue->handle, bytes, &buffer->memory);
+    } while (status == SHOAL_NO_MEMORY && worker_kept_drop(queue));
     if (status != SHOAL_OK) {
         free(buffer);
         return base_fail_prefix(status, "%zu bytes on %s: ", bytes, queue->info.name);

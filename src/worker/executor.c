@@ -266,7 +266,7 @@ static bool dies(const worker_step *step, uint32_t value) {
 static shoal_status compile(const worker_task *task, worker_step *step, worker_queue *queue,
                             worker_compiled *out) {
     base_arena *arena = &task->program->arena;
-    shoal_compile_options options = {.size = sizeof options};
+    shoal_compile_options options = {.size = sizeof options, .frozen = step->frozen};
     shoal_compile_report report = {.size = sizeof report};
     const shoal_graph *g = graph_data(step->graph);
     graph *plain = NULL;
@@ -298,7 +298,7 @@ static shoal_status output_buffer(worker_task *task, const worker_step *step, wo
     task->values[value] = NULL;
     if (in_place >= 0) {
         worker_buffer *old = task->values[step->inputs[in_place]];
-        if (atomic_load(&old->refs) == 1 && old->bytes == bytes) {
+        if (atomic_load(&old->refs) == 1 && !old->read_only && old->bytes == bytes) {
             task->values[value] = worker_buffer_retain(old);
             *shared = true;
             return SHOAL_OK;
@@ -363,7 +363,9 @@ static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *
         SHOAL_TRY(status);
     }
     for (uint32_t i = 0; i < step->n_inputs; i++)
-        SHOAL_TRY(worker_bring(task, step->inputs[i], queue));
+        SHOAL_TRY(task->program->sources[step->inputs[i]]
+                      ? worker_source_bind(task, step->inputs[i], queue)
+                      : worker_bring(task, step->inputs[i], queue));
     for (uint32_t o = 0; o < step->n_outputs; o++)
         SHOAL_TRY(output_buffer(task, step, queue, compiled->in_place[o], o, shared));
     return submit(task, step, queue, compiled->executable);
@@ -488,6 +490,8 @@ static shoal_status step_begin(worker_task *task, bool *through) {
 }
 
 static shoal_status run_step(worker_task *task, worker_step *step) {
+    if (step->exchange && step->has_operand && task->program->sources[step->operand])
+        SHOAL_TRY(worker_source_bind(task, step->operand, NULL));
     if (step->exchange) return worker_exchange_send(task);
     if (!step->n_outputs) return SHOAL_OK; /* all of it is made where it is read */
     int64_t from = base_now();
@@ -518,7 +522,7 @@ static shoal_status run_task(worker_task *task) {
         bury(task, step);
         task->step++;
     }
-    return status;
+    return status == SHOAL_OK ? worker_sources_output(task) : status;
 }
 
 /* The device is through with a task: what it was made of, and what was made, has to be well. Lock

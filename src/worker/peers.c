@@ -150,6 +150,7 @@ void worker_peer_opened(worker *w, wire_link *link, uint32_t number) {
         memcpy(&waiting, &peer->waiting, sizeof waiting);
         memset(&peer->waiting, 0, sizeof peer->waiting);
     }
+    pthread_cond_broadcast(&w->changed); /* who asks for files may wait for it */
     pthread_mutex_unlock(&w->lock);
     for (size_t i = 0; i < waiting.count; i++)
         if (wire_send_data(link, &waiting.data[i].transfer, &waiting.data[i].source) != SHOAL_OK)
@@ -163,6 +164,7 @@ void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const ch
     pthread_mutex_lock(&w->lock);
     peer->link = NULL;
     peer->connecting = false;
+    pthread_cond_broadcast(&w->changed);
     snprintf(text, sizeof text, "%s was lost: %s", peer->name ? peer->name : "a peer", message);
     BASE_VEC(worker_outgoing) waiting;
     memcpy(&waiting, &peer->waiting, sizeof waiting);

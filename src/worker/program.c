@@ -105,8 +105,13 @@ typedef struct splitter {
     uint32_t *root;
 } splitter;
 
+/* The node that makes a value in a step; SHOAL_NO_NODE: it is an input, or comes from a file. */
+static uint32_t maker(const splitter *s, uint32_t value) {
+    return s->program->sources[value] ? SHOAL_NO_NODE : s->g->values[value].node;
+}
+
 static uint32_t find_root(const splitter *s, uint32_t value) {
-    uint32_t n = s->g->values[value].node;
+    uint32_t n = maker(s, value);
     if (n == SHOAL_NO_NODE || s->aside[n]) return value;
     const shoal_node *node = &s->g->nodes[n];
     if (node->op == GRAPH_EXCHANGE || node->n_outputs > 1 || node->n_regions) return value;
@@ -114,20 +119,20 @@ static uint32_t find_root(const splitter *s, uint32_t value) {
     if (node->n_inputs > 1 || strcmp(graph_op(node->op)->category, "shape")) return value;
     uint32_t root = s->root[node->inputs[0]], from;
     if (root == GRAPH_NO_VALUE) return GRAPH_NO_VALUE;
-    from = s->g->values[root].node;
+    from = maker(s, root);
     return from == SHOAL_NO_NODE || s->g->nodes[from].op == GRAPH_EXCHANGE ? root : value;
 }
 
 /* The value that a step has to have for a node of it to read another. */
 static uint32_t read_from(const splitter *s, uint32_t step, uint32_t value) {
-    uint32_t node = s->g->values[value].node;
+    uint32_t node = maker(s, value);
     bool here = node != SHOAL_NO_NODE && s->step_of[node] == step;
     return here || s->program->steps[step].exchange ? value : s->root[value];
 }
 
 /* The step of an exchange that brings a value and that nothing has waited for yet, or NO_NODE. */
 static uint32_t brought_by(const splitter *s, uint32_t value) {
-    uint32_t node = value == GRAPH_NO_VALUE ? SHOAL_NO_NODE : s->g->values[value].node;
+    uint32_t node = value == GRAPH_NO_VALUE ? SHOAL_NO_NODE : maker(s, value);
     if (node == SHOAL_NO_NODE || s->g->nodes[node].op != GRAPH_EXCHANGE) return SHOAL_NO_NODE;
     return s->awaited[s->step_of[node]] ? SHOAL_NO_NODE : s->step_of[node];
 }
@@ -157,7 +162,7 @@ static uint32_t step_end(const splitter *s, uint32_t n) {
                 (double)base_type_bytes(&s->g->values[value].type) >= WORTH_WAITING)
                 return n;
         }
-        work += work_of(s->g, node);
+        if (node->op != GRAPH_SOURCE) work += work_of(s->g, node);
     }
     return n;
 }
@@ -227,17 +232,21 @@ static shoal_status compute_step(const splitter *s, uint32_t at) {
         const shoal_node *node = &g->nodes[n];
         for (uint32_t i = 0; i < node->n_inputs && s->needed[n]; i++) {
             uint32_t value = read_from(s, at, node->inputs[i]);
-            uint32_t from = value == GRAPH_NO_VALUE ? step->first : g->values[value].node;
+            uint32_t from = value == GRAPH_NO_VALUE ? step->first : maker(s, value);
             if ((from != SHOAL_NO_NODE && from >= step->first) || seen[value]) continue;
             seen[value] = true;
             inputs[step->n_inputs++] = value;
         }
-        for (uint32_t o = 0; o < node->n_outputs; o++)
+        for (uint32_t o = 0; o < node->n_outputs && node->op != GRAPH_SOURCE; o++)
             if (s->last_use[node->first_output + o] >= step->last &&
                 s->last_use[node->first_output + o] != SHOAL_NO_NODE)
                 outputs[step->n_outputs++] = node->first_output + o;
     }
     free(seen);
+    bool *frozen = base_arena_array(arena, bool, step->n_inputs);
+    if (!frozen) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < step->n_inputs; i++) frozen[i] = s->program->sources[inputs[i]];
+    step->frozen = frozen;
     step->inputs = inputs;
     step->outputs = outputs;
     s->program->n_nodes += step->last - step->first;
@@ -318,7 +327,7 @@ static shoal_status find_aside(splitter *s, worker_slot *slot) {
     if (!s->aside) return SHOAL_NO_MEMORY;
     for (uint32_t n = 0; n < s->g->n_nodes && slot && slot->aside; n++) {
         bool can;
-        if (s->g->nodes[n].op == GRAPH_EXCHANGE) continue;
+        if (s->g->nodes[n].op == GRAPH_EXCHANGE || s->g->nodes[n].op == GRAPH_SOURCE) continue;
         SHOAL_TRY(can_do(&slot->own, s->g, &s->g->nodes[n], &can));
         s->aside[n] = !can;
     }
@@ -328,6 +337,7 @@ static shoal_status find_aside(splitter *s, worker_slot *slot) {
 static shoal_status split(worker_program *program, worker_slot *slot, const shoal_graph *g) {
     base_arena *arena = &program->arena;
     splitter s = {.program = program, .g = g};
+    SHOAL_TRY(worker_sources_find(program, g));
     SHOAL_TRY(find_aside(&s, slot));
     s.last_use = base_arena_array(arena, uint32_t, g->n_values);
     s.root = base_arena_array(arena, uint32_t, g->n_values);

@@ -132,6 +132,7 @@ void worker_queue_settle(worker_queue *queue) {
 void worker_queue_close(worker_queue *queue) {
     if (!queue->backend) return;
     worker_queue_settle(queue);
+    worker_kept_fini(queue);
     /* One that does nothing more would not end either: it is left to the end of the process. */
     if (queue->handle && !atomic_load(&queue->lost)) queue->backend->device_free(queue->handle);
     queue->handle = NULL;

@@ -7,6 +7,8 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "graph/graph.h"
+#include "model/map.h"
+#include "shoal/shoal.h"
 #include "worker/worker.h"
 
 #include <pthread.h>
@@ -25,6 +27,7 @@ typedef struct worker_queue {
     atomic_bool lost;   /* it gets on with nothing any more: nobody waits for it */
     pthread_mutex_t lock;
     struct worker_transit *transits; /* boxes on their way between it and the host */
+    struct worker_kept *kept;        /* copies of what comes from files, the latest used first */
     uint64_t progress;               /* as it was seen last, */
     int64_t moved;                   /* and when it rose */
     int64_t patience;                /* nanoseconds that it may stand still */
@@ -41,6 +44,7 @@ typedef struct worker_buffer {
     size_t bytes;
     shoal_point ready;    /* where its bytes are there; no fence: they are */
     atomic_uint arriving; /* boxes on their way into it, before it is ready */
+    bool read_only;       /* nothing is written there, ever */
     void (*release)(void *context);
     void *context;
 } worker_buffer;
@@ -77,6 +81,7 @@ typedef struct worker_step {
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;  /* values of the program */
     const uint32_t *outputs; /* (of an exchange: its results) */
+    const bool *frozen;      /* per input: it comes from a file */
     /* exchange */
     uint32_t channel;
     bool has_operand;
@@ -92,15 +97,60 @@ typedef struct worker_step {
     const uint32_t *dead;
 } worker_step;
 
+/* A value that comes from a file. */
+typedef struct worker_source {
+    graph_source at;
+    shoal_type type;
+    uint8_t file[SHOAL_DIGEST];
+    uint64_t hash; /* of all this but the name */
+} worker_source;
+
 typedef struct worker_program {
     struct worker_program *next; /* among those to be freed */
     uint64_t id;
     graph *graph;
     base_arena arena;
+    const worker_source **sources; /* per value; NULL: it comes from elsewhere */
     uint32_t n_steps, n_receives;
     uint64_t n_nodes; /* that compute */
     worker_step *steps;
 } worker_program;
+
+/* ---- files ---- */
+
+typedef enum worker_file_state {
+    FILE_ABSENT,  /* not found; looked for again when it is needed again */
+    FILE_WANTED,  /* to be looked for by the thread that does so */
+    FILE_LOOKED,  /* that thread is at it, on this machine, */
+    FILE_FETCHED, /* or at other members */
+    FILE_HERE
+} worker_file_state;
+
+/* A file that somebody has opened or needs, known by its digest. */
+typedef struct worker_file {
+    struct worker_file *next; /* of equal keys */
+    uint8_t digest[SHOAL_DIGEST];
+    uint64_t bytes;
+    worker_file_state state;
+    uint32_t waiting; /* tasks that need it */
+    char *name;       /* for people */
+    char *path;       /* HERE: where, */
+    model_stamp stamp;
+    model_map *map;         /* and mapped, while it was used lately */
+    uint64_t used, checked; /* counts; the instance that has looked whether it has changed */
+    shoal_status status;    /* ABSENT: why */
+    char *error;
+} worker_file;
+
+/* A file on its way from another member: one at a time. */
+typedef struct worker_fetch {
+    const worker_file *file; /* NULL: none */
+    uint32_t peer;
+    uint64_t asked, come;      /* bytes */
+    struct worker_part *parts; /* that have come and are to be written, */
+    struct worker_part **last;
+    shoal_status answer; /* OK, or why the member does not give it */
+} worker_fetch;
 
 /* ---- instances ---- */
 
@@ -234,6 +284,13 @@ struct worker {
     base_map peers;    /* number + 1 -> worker_peer */
     base_map peer_of;  /* slot + 1 -> worker_peer */
     base_map expected; /* value -> worker_expected */
+    char *models;      /* folders with colons between them: where files are looked for */
+    base_map files;    /* the beginning of a digest -> worker_file */
+    uint32_t n_files, n_mapped;
+    uint64_t files_used; /* counts */
+    worker_fetch fetch;
+    pthread_t seeker; /* looks for files, and fetches them */
+    bool has_seeker;
     shoal_status lost; /* why the hub is gone */
     char *lost_message;
     bool joined, refused;
@@ -340,6 +397,50 @@ void worker_low(worker *w, uint64_t low);
 /* send.c */
 /* Starts the sends of the task's current exchange, and does its copies; without the lock. */
 shoal_status worker_exchange_send(worker_task *task);
+
+/* source.c: only the thread that runs programs, but for the first */
+/* Notes which values of a program come from files. */
+shoal_status worker_sources_find(worker_program *program, const shoal_graph *g);
+/* Has a value that comes from a file lie on a device, or where the host reaches it (NULL). */
+shoal_status worker_source_bind(worker_task *task, uint32_t value, worker_queue *queue);
+/* Has those that are results of a task lie on its device. */
+shoal_status worker_sources_output(worker_task *task);
+/* Gives back the copy that was not used for longest; false when there is none to spare. Any thread.
+ */
+bool worker_kept_drop(worker_queue *queue);
+void worker_kept_fini(worker_queue *queue);
+
+/* files.c */
+/* The file, mapped: waits until it is found or fetched, or the task is ended. Without the lock. */
+shoal_status worker_file_get(worker_task *task, const worker_source *source, model_map **out);
+/* The entry of a digest; NULL when there is none. Lock held. */
+worker_file *worker_file_find(worker *w, const uint8_t *digest);
+/* Such an entry, to be looked for; NULL: no memory, or too many. Lock held. */
+worker_file *worker_file_want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name);
+/* Maps what is HERE, or has been. Lock held. */
+shoal_status worker_file_map(worker *w, worker_file *file, model_map **out);
+/* Notes where it lies. Lock held. */
+shoal_status worker_file_here(worker *w, worker_file *file, model_map *map);
+/* Ends the thread; then frees what there is. */
+void worker_files_end(worker *w);
+void worker_files_fini(worker *w);
+
+/* find.c: without the lock */
+/* The folders where files are looked for, with colons; to be freed. given: NULL: the default. */
+char *worker_models_of(const char *given);
+/* Looks on this machine; *out NULL: it is not there. Stops when `stopped`. */
+shoal_status worker_file_look(const char *models, const worker_file *file,
+                              bool (*going)(void *context), void *context, model_map **out);
+/* Writes a digest as text. */
+void worker_digest_text(const uint8_t *digest, char out[2 * SHOAL_DIGEST + 1]);
+
+/* fetch.c */
+/* Fetches a file from whoever has it, to the first of the folders. The thread that looks for files,
+ * without the lock. */
+shoal_status worker_file_fetch(worker *w, worker_file *file, model_map **out);
+/* A member asks for a part of a file, or answers. Under the pump. */
+shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, const void *body,
+                                 size_t bytes);
 
 /* peers.c */
 void worker_peers_update(worker *w, const Shoal__Peers *peers);

@@ -245,6 +245,8 @@ static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *
 static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                                size_t bytes) {
     worker *w = context;
+    if (kind == SHOAL__KIND__FILE_ASK || kind == SHOAL__KIND__FILE_PART)
+        return worker_file_message(w, link, kind, body, bytes);
     if (link != w->hub) {
         wire_link_strange(link, "an order, as only the hub may");
         return SHOAL_OK;
@@ -446,7 +448,8 @@ shoal_status worker_new(const worker_options *options, worker **out) {
         return status;
     }
     w->name = strdup(options->name ? options->name : "");
-    status = start(w, options);
+    w->models = worker_models_of(options->models);
+    status = w->models ? start(w, options) : base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     if (status != SHOAL_OK)
         worker_destroy(&w);
     else
@@ -484,6 +487,7 @@ void worker_destroy(worker **out) {
     pthread_mutex_unlock(&w->lock);
     for (uint32_t i = 0; i < w->n_slots; i++)
         if (w->slots[i].has_thread) pthread_join(w->slots[i].thread, NULL);
+    worker_files_end(w);
     /* What devices are at reports, and sends, when it is done. */
     for (uint32_t i = 0; i < w->n_slots; i++) worker_queue_settle(&w->slots[i].own);
     wire_peer_destroy(&w->wire);
@@ -503,6 +507,7 @@ void worker_destroy(worker **out) {
     pthread_mutex_unlock(&w->lock);
     for (at = 0; base_map_next(&w->peers, &at, &key, &value);) worker_peer_free(value);
     for (uint32_t i = 0; i < w->n_slots; i++) close_devices(&w->slots[i]);
+    worker_files_fini(w);
     base_map_fini(&w->instances);
     base_map_fini(&w->cancelled);
     base_map_fini(&w->expected);

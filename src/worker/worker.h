@@ -11,6 +11,7 @@
 #define WORKER_WORKER_H
 
 #include "base/events.h"
+#include "model/map.h"
 #include "shoal/backend.h"
 #include "wire/wire.h"
 
@@ -29,6 +30,7 @@ typedef struct worker_options {
     Shoal__Role role;
     const worker_device *devices;
     uint32_t n_devices;
+    const char *models; /* folders of files, with colons between them; NULL: the usual ones */
     uint64_t spare; /* most bytes of a client's memory for copies; 0: a quarter of the machine's */
 } worker_options;
 
@@ -72,6 +74,11 @@ void worker_set_client(worker *w, const worker_client *client);
  * memory stays in place until release(context) is called (once, on any thread, also on failure). */
 shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
                           void (*release)(void *context), void *context) SHOAL_CHECK_RESULT;
+/* Makes a file known by its digest, for programs that read from it here or at other members. Its
+ * map need not stay open: it is opened again when it is needed. */
+shoal_status worker_offer_file(worker *w, const uint8_t *digest,
+                               const model_map *map) SHOAL_CHECK_RESULT;
+
 /* Says where a value that a program will bring home is to be written: `data` stays valid until
  * worker_collect. */
 shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) SHOAL_CHECK_RESULT;

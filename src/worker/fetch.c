@@ -1,0 +1,423 @@
+/* A file from another member: asked for in parts of at most WIRE_CHUNK bytes, a few at a time, and
+ * written under another name, until all of it is there and is what its digest says. Who has it
+ * answers from its map; who does not says so. One file comes at a time. */
+#define _GNU_SOURCE
+#include "worker/state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+    AHEAD = 4 * WIRE_CHUNK,         /* bytes that are asked for and have not come */
+    MOST_ANSWERS = 16 * WIRE_CHUNK, /* bytes of answers that may wait on a link */
+    SILENCE_S = 15,                 /* after which a member that answers nothing is left */
+    TELL_S = 5,                     /* between two lines of the log */
+    SPARE_SHARE = 20,               /* a part of the disk stays free */
+    PATH_ROOM = 4096
+};
+
+typedef struct worker_part {
+    struct worker_part *next;
+    uint64_t bytes;
+    uint8_t data[];
+} worker_part;
+
+/* ---- who has it ---- */
+
+static void answer(const worker *w, wire_link *link, const Shoal__FileAsk *ask, shoal_status status,
+                   const uint8_t *data, size_t n) {
+    Shoal__FilePart part = SHOAL__FILE_PART__INIT;
+    part.digest = ask->digest;
+    part.offset = ask->offset;
+    part.status = (uint32_t)status;
+    part.data = (ProtobufCBinaryData){n, (uint8_t *)data};
+    if (wire_send(link, SHOAL__KIND__FILE_PART, &part.base) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+}
+
+/* Lock held. */
+static void on_ask(worker *w, wire_link *link, const Shoal__FileAsk *ask) {
+    if (ask->digest.len != SHOAL_DIGEST || ask->offset >= ask->bytes ||
+        wire_link_queued(link) > MOST_ANSWERS) {
+        wire_link_strange(link, "a question for a file that makes no sense");
+        return;
+    }
+    worker_file *file = worker_file_find(w, ask->digest.data);
+    model_map *map = NULL;
+    /* What was not found a moment ago is not looked for again for others. */
+    if (!file) file = worker_file_want(w, ask->digest.data, ask->bytes, "a file");
+    if (file && (file->state == FILE_WANTED || file->state == FILE_LOOKED)) {
+        answer(w, link, ask, SHOAL_BUSY, NULL, 0);
+        return;
+    }
+    bool here = file && file->state == FILE_HERE && worker_file_map(w, file, &map) == SHOAL_OK &&
+                map->bytes == ask->bytes && model_map_check(map) == SHOAL_OK;
+    uint64_t left = here ? map->bytes - ask->offset : 0;
+    answer(w, link, ask, here ? SHOAL_OK : SHOAL_NOT_FOUND, here ? map->data + ask->offset : NULL,
+           left < WIRE_CHUNK ? left : WIRE_CHUNK);
+    model_map_release(map);
+}
+
+/* ---- who needs it ---- */
+
+/* Lock held. */
+static void on_part(worker *w, wire_link *link, const Shoal__FilePart *part) {
+    worker_fetch *f = &w->fetch;
+    if (!f->file || wire_link_proof(link)->number != f->peer || part->digest.len != SHOAL_DIGEST ||
+        memcmp(part->digest.data, f->file->digest, SHOAL_DIGEST) != 0 || f->come >= f->asked) {
+        /* Or late: the answer to a question that was given up. */
+        wire_link_strange(link, "a part of a file that was not asked for");
+        return;
+    }
+    uint64_t left = f->file->bytes - f->come, due = left < WIRE_CHUNK ? left : WIRE_CHUNK;
+    pthread_cond_broadcast(&w->changed);
+    if (part->status)
+        f->answer = part->status == SHOAL_BUSY ? SHOAL_BUSY : SHOAL_NOT_FOUND;
+    else if (part->offset != f->come || part->data.len != due)
+        f->answer = SHOAL_FORMAT;
+    if (f->answer != SHOAL_OK) return;
+    worker_part *come = malloc(sizeof *come + due);
+    if (!come) {
+        f->answer = SHOAL_NO_MEMORY;
+        return;
+    }
+    *come = (worker_part){.bytes = due};
+    memcpy(come->data, part->data.data, due);
+    *f->last = come;
+    f->last = &come->next;
+    f->come += due;
+}
+
+shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, const void *body,
+                                 size_t bytes) {
+    bool asks = kind == SHOAL__KIND__FILE_ASK;
+    ProtobufCMessage *message;
+    uint32_t number = wire_link_proof(link)->number;
+    SHOAL_TRY(wire_unpack(asks ? &shoal__file_ask__descriptor : &shoal__file_part__descriptor, body,
+                          bytes, &message));
+    pthread_mutex_lock(&w->lock);
+    if (!number || !base_map_get(&w->peers, (uint64_t)number + 1))
+        wire_link_strange(link, "a question for a file, without being a member");
+    else if (asks)
+        on_ask(w, link, (const Shoal__FileAsk *)message);
+    else
+        on_part(w, link, (const Shoal__FilePart *)message);
+    pthread_mutex_unlock(&w->lock);
+    wire_unpacked_free(message);
+    return SHOAL_OK;
+}
+
+/* ---- the draft ---- */
+
+/* A file under way, at its place but under another name; whoever fetches the same waits. */
+typedef struct draft {
+    char path[PATH_ROOM], name[PATH_ROOM];
+    int fd;
+    uint64_t written;
+    crypto_generichash_state hash;
+} draft;
+
+static shoal_status check_room(const char *folder, const worker_file *file) {
+    struct statvfs disk;
+    if (statvfs(folder, &disk)) return base_fail_errno(errno, "looking at %s", folder);
+    double room = (double)disk.f_bavail * (double)disk.f_frsize;
+    double spare = (double)disk.f_blocks * (double)disk.f_frsize / SPARE_SHARE;
+    if ((double)file->bytes + spare <= room) return SHOAL_OK;
+    return base_fail(SHOAL_NO_MEMORY,
+                     "%s has %.1f GB free, too little for %s (%.1f GB) as %d %% stay free: make "
+                     "room, or name another folder with --models",
+                     folder, room / 1e9, file->name, (double)file->bytes / 1e9, 100 / SPARE_SHARE);
+}
+
+/* The folder that files are fetched to: the first, made when it is not there. */
+static shoal_status draft_name(const worker *w, const worker_file *file, draft *d) {
+    char folder[PATH_ROOM], hex[2 * SHOAL_DIGEST + 1];
+    size_t n = strcspn(w->models, ":");
+    if (!n || n >= PATH_ROOM - 128)
+        return base_fail(SHOAL_NOT_FOUND,
+                         "there is no folder for %s: name one with --models or SHOAL_MODELS",
+                         file->name);
+    memcpy(folder, w->models, n);
+    folder[n] = 0;
+    for (char *slash = folder; (slash = strchr(slash + 1, '/'));) {
+        *slash = 0;
+        mkdir(folder, 0700); /* that it failed shows below */
+        *slash = '/';
+    }
+    mkdir(folder, 0700);
+    worker_digest_text(file->digest, hex);
+    memcpy(d->name, folder, n);
+    snprintf(d->name + n, sizeof d->name - n, "/%s", hex);
+    memcpy(d->path, folder, n);
+    snprintf(d->path + n, sizeof d->path - n, "/%s.part", hex);
+    return check_room(folder, file);
+}
+
+/* Opens the draft, and waits for another process that fetches the same. *is_one: it still has its
+ * name, as it has not when the other has ended. */
+static shoal_status draft_lock(const worker *w, draft *d, bool *is_one) {
+    struct stat mine, named;
+    d->fd = open(d->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (d->fd < 0) return base_fail_errno(errno, "writing %s", d->path);
+    while (flock(d->fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return base_fail_errno(errno, "locking %s", d->path);
+        if (atomic_load(&w->stopping)) return base_fail(SHOAL_CLOSED, "the worker is ending");
+        nanosleep(&(struct timespec){.tv_nsec = 50 * BASE_MS}, NULL);
+    }
+    *is_one = !fstat(d->fd, &mine) && !stat(d->path, &named) && mine.st_ino == named.st_ino;
+    return SHOAL_OK;
+}
+
+/* *out: what another process has fetched meanwhile. */
+static shoal_status draft_open(const worker *w, const worker_file *file, draft *d,
+                               model_map **out) {
+    uint8_t digest[SHOAL_DIGEST];
+    d->fd = -1;
+    SHOAL_TRY(draft_name(w, file, d));
+    for (bool is_one = false; !is_one;) {
+        if (d->fd >= 0) close(d->fd);
+        SHOAL_TRY(draft_lock(w, d, &is_one));
+    }
+    if (model_map_open(d->name, out) != SHOAL_OK) return SHOAL_OK;
+    if (model_map_digest(*out, NULL, NULL, digest) == SHOAL_OK &&
+        !memcmp(digest, file->digest, sizeof digest))
+        return SHOAL_OK;
+    model_map_release(*out);
+    *out = NULL;
+    return SHOAL_OK;
+}
+
+static shoal_status draft_begin(draft *d, const worker_file *file) {
+    d->written = 0;
+    crypto_generichash_init(&d->hash, NULL, 0, SHOAL_DIGEST);
+    if (ftruncate(d->fd, 0)) return base_fail_errno(errno, "writing %s", d->path);
+    int error = posix_fallocate(d->fd, 0, (off_t)file->bytes);
+    return error ? base_fail_errno(error, "making room for %" PRIu64 " bytes at %s", file->bytes,
+                                   d->path)
+                 : SHOAL_OK;
+}
+
+static shoal_status draft_write(draft *d, const worker_part *part) {
+    for (uint64_t done = 0; done < part->bytes;) {
+        ssize_t n =
+            pwrite(d->fd, part->data + done, part->bytes - done, (off_t)(d->written + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return base_fail_errno(n ? errno : ENOSPC, "writing %s", d->path);
+        done += (uint64_t)n;
+    }
+    crypto_generichash_update(&d->hash, part->data, part->bytes);
+    d->written += part->bytes;
+    return SHOAL_OK;
+}
+
+/* All of it has come: is it the file? */
+static shoal_status draft_end(draft *d, const worker_file *file, const char *from,
+                              model_map **out) {
+    uint8_t digest[SHOAL_DIGEST];
+    char hex[2 * SHOAL_DIGEST + 1];
+    crypto_generichash_final(&d->hash, digest, sizeof digest);
+    worker_digest_text(file->digest, hex);
+    if (memcmp(digest, file->digest, sizeof digest) != 0)
+        return base_fail(SHOAL_DENIED,
+                         "%s: what %s has sent is not the file with digest %s: it is not used",
+                         file->name, from, hex);
+    if (fdatasync(d->fd) || rename(d->path, d->name))
+        return base_fail_errno(errno, "writing %s", d->name);
+    return model_map_open(d->name, out);
+}
+
+static void draft_fini(draft *d, bool done) {
+    if (d->fd < 0) return;
+    if (!done) unlink(d->path);
+    close(d->fd);
+}
+
+/* ---- asking ---- */
+
+static void drop_parts(worker_fetch *f) {
+    while (f->parts) {
+        worker_part *part = f->parts;
+        f->parts = part->next;
+        free(part);
+    }
+    f->last = &f->parts;
+}
+
+/* Lock held. */
+static shoal_status ask_more(worker *w, const worker_file *file, const worker_peer *peer) {
+    worker_fetch *f = &w->fetch;
+    /* The first answer says whether there is more to ask for. */
+    uint64_t ahead = f->come ? AHEAD : WIRE_CHUNK;
+    while (f->asked < file->bytes && f->asked - f->come < ahead) {
+        Shoal__FileAsk ask = SHOAL__FILE_ASK__INIT;
+        ask.digest = (ProtobufCBinaryData){SHOAL_DIGEST, (uint8_t *)file->digest};
+        ask.bytes = file->bytes;
+        ask.offset = f->asked;
+        SHOAL_TRY(wire_send(peer->link, SHOAL__KIND__FILE_ASK, &ask.base));
+        uint64_t left = file->bytes - f->asked;
+        f->asked += left < WIRE_CHUNK ? left : WIRE_CHUNK;
+    }
+    return SHOAL_OK;
+}
+
+/* Waits for a change, for at most so long. Lock held. */
+static void rest(worker *w, int64_t until) {
+    struct timespec at = base_timespec(until);
+    pthread_cond_timedwait(&w->changed, &w->lock, &at);
+}
+
+static bool is_over(const worker *w, const worker_file *file) {
+    return w->stopping || !file->waiting;
+}
+
+/* A link to a member. Lock held. */
+static shoal_status reach(worker *w, const worker_file *file, worker_peer *peer) {
+    int64_t until = base_now() + SILENCE_S * BASE_SECOND;
+    if (!peer->link && !peer->connecting) SHOAL_TRY(worker_peer_connect(w, peer, false));
+    while (!peer->link && peer->connecting && base_now() < until && !is_over(w, file))
+        rest(w, until);
+    return peer->link ? SHOAL_OK : base_fail(SHOAL_LOST, "it cannot be reached");
+}
+
+static void tell(worker *w, const worker_file *file, const char *from, uint64_t done) {
+    base_log(BASE_INFO, w->name, "%s: %.1f of %.1f MB have come from %s", file->name,
+             (double)done / 1e6, (double)file->bytes / 1e6, from);
+}
+
+/* The number of a member, as pointers to one do not last. Lock held, but not while it writes. */
+static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t number,
+                               const char *from, draft *d) {
+    worker_fetch *f = &w->fetch;
+    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
+    int64_t told = base_now(), heard = told;
+    if (!peer || peer->gone) return base_fail(SHOAL_LOST, "it has left");
+    SHOAL_TRY(reach(w, file, peer));
+    while (d->written < file->bytes) {
+        peer = base_map_get(&w->peers, (uint64_t)number + 1);
+        if (is_over(w, file)) return base_fail(SHOAL_CLOSED, "nobody needs it any more");
+        if (!peer || peer->gone || !peer->link) return base_fail(SHOAL_LOST, "it was lost");
+        if (f->answer == SHOAL_BUSY) { /* it is looking */
+            f->answer = SHOAL_OK;
+            f->asked = f->come;
+            rest(w, base_now() + 200 * BASE_MS);
+        }
+        if (f->answer != SHOAL_OK)
+            return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
+                                                                     : "it does not answer well");
+        SHOAL_TRY(ask_more(w, file, peer));
+        worker_part *part = f->parts;
+        if (!part) {
+            if (base_now() - heard > SILENCE_S * BASE_SECOND)
+                return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s", SILENCE_S);
+            rest(w, base_now() + BASE_SECOND / 2);
+            continue;
+        }
+        f->parts = part->next;
+        if (!f->parts) f->last = &f->parts;
+        pthread_mutex_unlock(&w->lock);
+        shoal_status status = draft_write(d, part);
+        free(part);
+        heard = base_now();
+        if (heard - told > TELL_S * BASE_SECOND) {
+            tell(w, file, from, d->written);
+            told = heard;
+        }
+        pthread_mutex_lock(&w->lock);
+        SHOAL_TRY(status);
+    }
+    return SHOAL_OK;
+}
+
+/* From one member, whole and checked. */
+static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, const char *from,
+                          draft *d, model_map **out) {
+    worker_fetch *f = &w->fetch;
+    SHOAL_TRY(draft_begin(d, file));
+    pthread_mutex_lock(&w->lock);
+    *f = (worker_fetch){.file = file, .peer = number};
+    f->last = &f->parts;
+    shoal_status status = fetch_from(w, file, number, from, d);
+    f->file = NULL;
+    drop_parts(f);
+    pthread_mutex_unlock(&w->lock);
+    return status == SHOAL_OK ? draft_end(d, file, from, out) : status;
+}
+
+typedef struct member {
+    uint32_t number;
+    char name[64];
+} member;
+
+/* Those that there are, each worker beginning with another one. */
+static shoal_status list_members(worker *w, member **out, size_t *n) {
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    pthread_mutex_lock(&w->lock);
+    *n = 0;
+    *out = calloc(w->peers.count + 1, sizeof **out);
+    while (*out && base_map_next(&w->peers, &at, &key, &value)) {
+        const worker_peer *peer = value;
+        if (peer->gone) continue;
+        (*out)[*n].number = peer->number;
+        snprintf((*out)[(*n)++].name, sizeof(*out)->name, "%s", peer->name ? peer->name : "?");
+    }
+    pthread_mutex_unlock(&w->lock);
+    return *out ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to ask for a file");
+}
+
+/* Whether another member may do better. */
+static bool may_go_on(shoal_status status) {
+    return status == SHOAL_NOT_FOUND || status == SHOAL_LOST || status == SHOAL_TIMEOUT ||
+           status == SHOAL_FORMAT || status == SHOAL_DENIED || status == SHOAL_INVALID;
+}
+
+static shoal_status ask_all(worker *w, const worker_file *file, draft *d, model_map **out) {
+    member *members;
+    size_t n;
+    base_str why = {0};
+    bool wrong = false;
+    SHOAL_TRY(list_members(w, &members, &n));
+    shoal_status status = base_fail(SHOAL_NOT_FOUND, "there is no other member");
+    for (size_t i = 0; i < n && may_go_on(status) && !*out; i++) {
+        const member *from = &members[i];
+        status = fetch(w, file, from->number, from->name, d, out);
+        if (status == SHOAL_OK) tell(w, file, from->name, file->bytes);
+        if (status == SHOAL_DENIED) base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+        wrong |= status == SHOAL_DENIED;
+        if (status != SHOAL_OK)
+            base_str_format(&why, "%s%s: %s", why.size ? "; " : "", from->name,
+                            shoal_error_message());
+    }
+    free(members);
+    char hex[2 * SHOAL_DIGEST + 1];
+    worker_digest_text(file->digest, hex);
+    if (status != SHOAL_OK && may_go_on(status))
+        status = base_fail(wrong ? SHOAL_DENIED : SHOAL_NOT_FOUND,
+                           "%s, digest %s, is not on this machine (looked in %s), nor could it be "
+                           "fetched: %s",
+                           file->name, hex, w->models, why.size ? why.data : "nobody else is here");
+    base_str_fini(&why);
+    return status;
+}
+
+shoal_status worker_file_fetch(worker *w, worker_file *file, model_map **out) {
+    draft d;
+    shoal_status status = draft_open(w, file, &d, out);
+    bool there = *out;
+    if (status == SHOAL_OK && !there) status = ask_all(w, file, &d, out);
+    draft_fini(&d, *out && !there);
+    return status;
+}

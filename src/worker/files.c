@@ -1,0 +1,242 @@
+/* The files that this process knows by their digests, and the thread that looks for those that are
+ * needed: on this machine, then at other members. Who needs one waits until it is there, or until
+ * the task is over. */
+#include "worker/state.h"
+
+#include "base/log.h"
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FILES = 65536, MOST_MAPPED = 64 };
+
+/* ---- the table ---- */
+
+static uint64_t key_of(const uint8_t *digest) { return base_hash(digest, SHOAL_DIGEST) | 1; }
+
+worker_file *worker_file_find(worker *w, const uint8_t *digest) {
+    worker_file *file = base_map_get(&w->files, key_of(digest));
+    while (file && memcmp(file->digest, digest, sizeof file->digest)) file = file->next;
+    return file;
+}
+
+static worker_file *add(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
+    worker_file *file = w->n_files < MOST_FILES ? calloc(1, sizeof *file) : NULL;
+    if (!file) {
+        base_fail(SHOAL_NO_MEMORY, "no room to note %s: %u files are known", name, w->n_files);
+        return NULL;
+    }
+    memcpy(file->digest, digest, sizeof file->digest);
+    file->bytes = bytes;
+    file->name = strdup(name);
+    file->next = base_map_get(&w->files, key_of(digest));
+    if (file->name && base_map_set(&w->files, key_of(digest), file) == SHOAL_OK) {
+        w->n_files++;
+        return file;
+    }
+    free(file->name);
+    free(file);
+    return NULL;
+}
+
+static void unmap(worker *w, worker_file *file) {
+    if (file->map) w->n_mapped--;
+    model_map_release(file->map);
+    file->map = NULL;
+}
+
+/* Address space and descriptors are for those in use: the one that was not used for longest goes.
+ */
+static void unmap_oldest(worker *w) {
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    worker_file *oldest = NULL;
+    while (base_map_next(&w->files, &at, &key, &value))
+        for (worker_file *file = value; file; file = file->next)
+            if (file->map && (!oldest || file->used < oldest->used)) oldest = file;
+    if (oldest) unmap(w, oldest);
+}
+
+static void file_free(worker *w, worker_file *file) {
+    unmap(w, file);
+    free(file->name);
+    free(file->path);
+    free(file->error);
+    free(file);
+}
+
+shoal_status worker_file_here(worker *w, worker_file *file, model_map *map) {
+    char *path = strdup(map->path);
+    if (!path) return base_fail(SHOAL_NO_MEMORY, "no memory to note %s", file->name);
+    free(file->path);
+    file->path = path;
+    file->stamp = map->stamp;
+    file->state = FILE_HERE;
+    file->checked = 0;
+    if (file->map != map) unmap(w, file);
+    return SHOAL_OK;
+}
+
+shoal_status worker_file_map(worker *w, worker_file *file, model_map **out) {
+    if (!file->map) {
+        SHOAL_TRY(model_map_again(file->path, &file->stamp, &file->map));
+        if (++w->n_mapped > MOST_MAPPED) unmap_oldest(w);
+        if (!file->map) /* the oldest was this one: it had never been used */
+            return model_map_again(file->path, &file->stamp, out);
+    }
+    file->used = ++w->files_used;
+    *out = model_map_retain(file->map);
+    return SHOAL_OK;
+}
+
+shoal_status worker_offer_file(worker *w, const uint8_t *digest, const model_map *map) {
+    const char *slash = strrchr(map->path, '/');
+    pthread_mutex_lock(&w->lock);
+    worker_file *file = worker_file_find(w, digest);
+    if (!file) file = add(w, digest, map->bytes, slash ? slash + 1 : map->path);
+    shoal_status status = file ? SHOAL_OK : SHOAL_NO_MEMORY;
+    /* While it is looked for, the thread that does so says where it is. */
+    if (file && (file->state == FILE_ABSENT || file->state == FILE_HERE))
+        status = worker_file_here(w, file, (model_map *)map);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+/* ---- the thread ---- */
+
+static bool going(void *context) {
+    const worker *w = context;
+    return !atomic_load(&w->stopping);
+}
+
+static worker_file *next_wanted(worker *w) {
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&w->files, &at, &key, &value))
+        for (worker_file *file = value; file; file = file->next)
+            if (file->state == FILE_WANTED) return file;
+    return NULL;
+}
+
+/* Lock held, but not while it looks. */
+static void seek(worker *w, worker_file *file) {
+    model_map *map = NULL;
+    file->state = FILE_LOOKED;
+    pthread_mutex_unlock(&w->lock);
+    shoal_status status = worker_file_look(w->models, file, going, w, &map);
+    pthread_mutex_lock(&w->lock);
+    if (status == SHOAL_OK && !map && file->waiting && !w->stopping) {
+        file->state = FILE_FETCHED;
+        pthread_mutex_unlock(&w->lock);
+        status = worker_file_fetch(w, file, &map);
+        pthread_mutex_lock(&w->lock);
+    } else if (status == SHOAL_OK && !map) {
+        status = base_fail(SHOAL_NOT_FOUND, "%s is not on this machine", file->name);
+    }
+    if (map) status = worker_file_here(w, file, map);
+    model_map_release(map);
+    if (status != SHOAL_OK) {
+        file->state = FILE_ABSENT;
+        file->status = status;
+        free(file->error);
+        file->error = strdup(shoal_error_message());
+    }
+    pthread_cond_broadcast(&w->changed);
+}
+
+static void *seeker(void *argument) {
+    worker *w = argument;
+    base_os_thread_name("shoal-files");
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping) {
+        worker_file *file = next_wanted(w);
+        if (file)
+            seek(w, file);
+        else
+            pthread_cond_wait(&w->changed, &w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+worker_file *worker_file_want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
+    worker_file *file = worker_file_find(w, digest);
+    if (!file) file = add(w, digest, bytes, name);
+    if (!file || file->state != FILE_ABSENT) return file;
+    if (!w->has_seeker) {
+        int error = pthread_create(&w->seeker, NULL, seeker, w);
+        if (error) {
+            base_fail_errno(error, "starting to look for files");
+            return NULL;
+        }
+        w->has_seeker = true;
+    }
+    file->state = FILE_WANTED;
+    pthread_cond_broadcast(&w->changed);
+    return file;
+}
+
+void worker_files_end(worker *w) {
+    if (w->has_seeker) pthread_join(w->seeker, NULL);
+    w->has_seeker = false;
+}
+
+void worker_files_fini(worker *w) {
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&w->files, &at, &key, &value))
+        for (worker_file *file = value, *next; file; file = next) {
+            next = file->next;
+            file_free(w, file);
+        }
+    base_map_fini(&w->files);
+    free(w->models);
+}
+
+/* ---- for programs ---- */
+
+/* Lock held. */
+static shoal_status get(worker_task *task, const worker_source *source, model_map **out) {
+    worker *w = task->slot->worker;
+    worker_file *file = worker_file_find(w, source->file);
+    if (!file || file->state != FILE_HERE) {
+        file = worker_file_want(w, source->file, source->at.file_bytes, source->at.name);
+        if (!file) return SHOAL_NO_MEMORY;
+        file->waiting++;
+        while (file->state != FILE_HERE && file->state != FILE_ABSENT && task->status == SHOAL_OK &&
+               !w->stopping)
+            pthread_cond_wait(&w->changed, &w->lock);
+        file->waiting--;
+        if (task->status != SHOAL_OK) return base_fail(task->status, "%s", task->error);
+        if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
+        if (file->state == FILE_ABSENT) return base_fail(file->status, "%s", file->error);
+    }
+    if (file->bytes != source->at.file_bytes)
+        return base_fail(SHOAL_FORMAT, "%s has %llu bytes, not %llu", file->name,
+                         (unsigned long long)file->bytes,
+                         (unsigned long long)source->at.file_bytes);
+    shoal_status status = worker_file_map(w, file, out);
+    if (status == SHOAL_OK && file->checked != task->instance->id) {
+        status = model_map_check(*out);
+        if (status != SHOAL_OK) model_map_release(*out);
+        file->checked = task->instance->id;
+    }
+    /* Another that is the same may be somewhere else: it is looked for when it is needed again. */
+    if (status != SHOAL_OK) {
+        file->state = FILE_ABSENT;
+        unmap(w, file);
+    }
+    return status;
+}
+
+shoal_status worker_file_get(worker_task *task, const worker_source *source, model_map **out) {
+    worker *w = task->slot->worker;
+    pthread_mutex_lock(&w->lock);
+    shoal_status status = get(task, source, out);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
