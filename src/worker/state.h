@@ -224,6 +224,8 @@ struct worker {
     worker_client client;
     char *name;
     uint32_t number, session;
+    uint32_t user; /* see worker_peer */
+    char *address; /* as the others are told */
     uint64_t pool, epoch;
     uint64_t low; /* no instance below this one is under way any more */
     uint32_t n_slots;
@@ -241,10 +243,10 @@ struct worker {
 };
 
 enum {
-    WORKER_MAX_STAGED = 1 << 30,        /* bytes of early data, */
-    WORKER_MAX_PEER_STAGED = 512 << 20, /* of one peer, */
-    WORKER_MAX_PIECES = 16384,          /* in so many pieces, */
-    WORKER_MAX_EARLY_S = 120,           /* for so long */
+    WORKER_MAX_STAGED =
+        1536 << 20,            /* bytes of early data: one user's at most half of what is left, */
+    WORKER_MAX_PIECES = 16384, /* in so many pieces, */
+    WORKER_MAX_EARLY_S = 120,  /* for so long */
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 
