@@ -2,6 +2,7 @@
 #include "hub/state.h"
 
 #include "base/log.h"
+#include "base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +160,9 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     /* Everyone drops it before hearing what is to be done without it. */
     hub_peers_tell(h, peer->number);
     hub_lose(h, peer, reason);
+    uint64_t held = peer->user->held;
     if (peer->session) hub_session_end(h, peer->session);
+    if (held - peer->user->held > HUB_MUCH_HELD) base_os_memory_trim();
     hub_dispatch(h);
 }
 

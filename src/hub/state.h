@@ -100,7 +100,8 @@ enum {
     HUB_VALUE_HELD = 2048,
     HUB_PROGRAM_HELD = 4096,
     HUB_RECORD_HELD = 512,
-    HUB_OPERAND_HELD = 64
+    HUB_OPERAND_HELD = 64,
+    HUB_MUCH_HELD = 16 << 20 /* of a session's, whose end gives memory back to the system */
 };
 
 /* The largest weight or speed: sums and products of such stay finite. */

@@ -233,7 +233,7 @@ def test_what_it_calls_itself(pool):
     process = start_nicely([MALICE, pool.address, "worker", "flood", "3"], pool.mallory.environment)
     await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
     done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1]); "
-                           "print([slot.worker for slot in s.slots()])", pool.address],
+                           "print([slot.worker for slot in s.status().slots])", pool.address],
                           capture_output=True, text=True, env=pool.client_machine.environment, timeout=60)
     assert "mallory??" in done.stdout, done.stdout + done.stderr
     process.communicate(timeout=30)
