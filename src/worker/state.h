@@ -94,6 +94,7 @@ typedef struct worker_step {
 
 typedef struct worker_program {
     struct worker_program *next; /* among those to be freed */
+    uint32_t users;              /* tasks */
     uint64_t id;
     graph *graph;
     base_arena arena;
@@ -377,8 +378,10 @@ void worker_event_receive(const worker_task *task, const worker_receive *receive
 
 /* executor.c */
 void *worker_executor(void *slot);
-/* Frees the programs that the hub has dropped; the executor, lock held. */
+/* Frees the programs that the hub has dropped, once no task runs them, whatever the hub says; the
+ * executor, lock held. */
 void worker_collect_garbage(worker_slot *slot);
+bool worker_has_garbage(worker_slot *slot);
 /* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */
 void worker_home_advance(worker_slot *slot);
 /* Takes a finished or failed task off its instance; lock held. Returns the instance when it is

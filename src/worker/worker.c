@@ -118,6 +118,7 @@ static shoal_status instance_begin(worker *w, worker_instance *instance, const S
             return base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
         SHOAL_TRY(program_of(task->slot, run->slots[i], &task->program));
         task->instance = instance;
+        task->program->users++;
         instance->n_tasks++;
         SHOAL_TRY(task_begin(task, run->slots[i]));
     }
