@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -54,7 +55,6 @@ void base_log(base_log_level level, const char *who, const char *format, ...) {
     va_start(list, format);
     vsnprintf(line + used, sizeof line - (size_t)used, format, list);
     va_end(list);
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    base_text_clean(line, false);
     fprintf(stderr, "%s\n", line); /* one call, so that lines of threads do not mix */
 }

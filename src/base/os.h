@@ -10,6 +10,8 @@
 
 /* ---- the machine and this process (os_process.c) ---- */
 
+/* After much has been freed: the system gets its pages back. */
+void base_os_memory_trim(void);
 /* The program's name ("python3"), "?" when unknown; returns `out`. */
 char *base_os_process_name(char *out, size_t room);
 /* Names the calling thread, for debuggers; at most 15 bytes count. */

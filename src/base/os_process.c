@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@ shoal_status base_os_random(void *out, size_t bytes) {
                ? SHOAL_OK
                : base_fail_errno(errno, "reading random bytes");
 }
+
+void base_os_memory_trim(void) { malloc_trim(0); }
 
 char *base_os_process_name(char *out, size_t room) {
     const char *name = program_invocation_short_name;

@@ -1,5 +1,7 @@
 #include "base/status.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,14 +22,20 @@ const char *shoal_status_name(shoal_status status) {
 
 const char *shoal_error_message(void) { return message; }
 
-/* The arguments of a format may point into the message itself, so it is built aside. */
+/* Messages contain what others have said, and may be cut off. The arguments of a format may point
+ * into the message itself, so it is built aside. */
+static void set(char text[MESSAGE_BYTES]) {
+    base_text_clean(text, true);
+    memcpy(message, text, MESSAGE_BYTES);
+}
+
 shoal_status base_fail(shoal_status status, const char *format, ...) {
     char text[MESSAGE_BYTES];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    memcpy(message, text, sizeof text);
+    set(text);
     return status;
 }
 
@@ -39,7 +47,7 @@ shoal_status base_fail_prefix(shoal_status status, const char *format, ...) {
     va_end(list);
     if (used >= 0 && used < MESSAGE_BYTES)
         snprintf(text + used, sizeof text - (size_t)used, "%s", message);
-    memcpy(message, text, sizeof text);
+    set(text);
     return status;
 }
 
@@ -52,7 +60,7 @@ shoal_status base_fail_errno(int error, const char *format, ...) {
     if (strerror_r(error, reason, sizeof reason)) snprintf(reason, sizeof reason, "%d", error);
     if (used >= 0 && used < MESSAGE_BYTES)
         snprintf(text + used, sizeof text - (size_t)used, ": %s", reason);
-    memcpy(message, text, sizeof text);
+    set(text);
     switch (error) {
     case ENOMEM: return SHOAL_NO_MEMORY;
     case ENOENT: return SHOAL_NOT_FOUND;

@@ -77,3 +77,29 @@ char *base_str_take(base_str *s, size_t *size) {
     base_str_init(s);
     return data;
 }
+
+/* Bytes of the character at `text`, 0 when it is none: too long a form, half of a pair, cut off. */
+static size_t character(const unsigned char *text) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = *text < 0x80 ? 1 : *text < 0xc0 ? 0 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3 : 4;
+    if (n <= 1) return n;
+    uint32_t code = *text & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((text[i] & 0xc0) != 0x80) return 0;
+        code = code << 6 | (text[i] & 0x3fu);
+    }
+    bool control = code < 0xa0, half = code >= 0xd800 && code < 0xe000;
+    return *text >= 0xf8 || code < least[n] || code > 0x10ffff || control || half ? 0 : n;
+}
+
+void base_text_clean(char *text, bool lines) {
+    for (unsigned char *at = (unsigned char *)text; *at;) {
+        size_t n = character(at);
+        bool line = *at == '\n' || *at == '\t';
+        if (!n || (n == 1 && (*at < ' ' || *at == 127) && !(line && lines))) {
+            *at = '?';
+            n = 1;
+        }
+        at += n;
+    }
+}

@@ -27,4 +27,8 @@ shoal_status base_str_status(const base_str *s) SHOAL_CHECK_RESULT;
  * message when any append failed. Never NULL for an empty string. */
 char *base_str_take(base_str *s, size_t *size);
 
+/* Makes text of anybody's fit to be shown: what is not UTF-8, or controls a screen, becomes '?'.
+ * lines: ends of lines and tabs stay. */
+void base_text_clean(char *text, bool lines);
+
 #endif

@@ -28,9 +28,7 @@ static void send_frees(hub *h) {
 /* Everyone hears of newcomers: soon, and before anything that a newcomer asks for is handed out. */
 static void tell_of_newcomers(void *context) {
     hub *h = context;
-    if (!h->newcomers) return;
-    h->newcomers = false;
-    hub_peers_send(h, NULL);
+    if (h->newcomers) hub_peers_tell(h, 0);
 }
 
 shoal_status hub_apply(hub *h, const hub_event *event) {
@@ -254,12 +252,19 @@ static shoal_status check_hello(const hub *h, const Shoal__Hello *hello) {
     return SHOAL_OK;
 }
 
+/* A member's words for itself come onto everybody's screen. */
+static char *clean_copy(const char *text) {
+    char *copy = strdup(text);
+    if (copy) base_text_clean(copy, false);
+    return copy;
+}
+
 static hub_slot *slot_new(const Shoal__Device *device) {
     hub_slot *slot = calloc(1, sizeof *slot);
     if (!slot) return NULL;
     slot->compute = device != NULL;
-    slot->backend = strdup(device ? device->backend : "memory");
-    slot->device = strdup(device ? device->name : "client memory");
+    slot->backend = clean_copy(device ? device->backend : "memory");
+    slot->device = clean_copy(device ? device->name : "client memory");
     slot->threads = device && device->threads ? device->threads : 1;
     slot->weight = device ? device->weight : 0;
     slot->flops = device ? device->flops : 0;
@@ -333,8 +338,8 @@ static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
     bool client = hello->role == SHOAL__ROLE__CLIENT;
     peer->link = link;
     peer->role = hello->role;
-    peer->name = strdup(hello->name);
-    peer->host = strdup(hello->host);
+    peer->name = clean_copy(hello->name);
+    peer->host = clean_copy(hello->host);
     peer->address = list_addresses(hello);
     memcpy(peer->key, hello->key.data, WIRE_KEY); /* checked by the wire */
     peer->pid = hello->pid;

@@ -560,6 +560,59 @@ static void test_room_for_others(void **state) {
     assert_int_equal(wire_account_bytes(other->user->relayed), 0);
 }
 
+/* What the hub holds for a user's sessions counts on that user until it is gone. */
+static void test_held(void **state) {
+    pool *p = *state;
+    const hub_peer *greedy = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    submit(p, 0, 4, 1);
+    uint64_t held = greedy->user->held;
+    assert_true(held > HUB_VALUE_HELD + HUB_PROGRAM_HELD + HUB_RECORD_HELD);
+    submit(p, 1, 4, 1);
+    assert_int_equal(other->user->held, held);
+    greedy->user->held += HUB_MAX_HELD / 3;
+    submit(p, 1, 4, 2); /* there is room for others */
+    assert_false(p->ends[1]->closing);
+    greedy->user->held -= HUB_MAX_HELD / 3;
+    other->user->held += HUB_MAX_HELD / 3;
+    submit(p, 1, 4, 3);
+    assert_int_equal(p->why, SHOAL_BUSY);
+    assert_non_null(strstr(p->reason, "the hub holds 512 MiB for tensors and programs"));
+    assert_int_equal(p->h->users.count, 2); /* it is gone, and these are not taken off */
+    p->h->users.data[1]->held -= HUB_MAX_HELD / 3;
+    finish_oldest(p);
+    wire_close(p->ends[0], SHOAL_CLOSED, "bye");
+    pump(p);
+    hub_users_look(p->h);
+    assert_int_equal(p->h->users.count, 0);
+}
+
+/* A client may have devices: when it goes, what others ran there is run again elsewhere. */
+static void test_a_clients_device_leaves(void **state) {
+    pool *p = *state;
+    submit(p, 1, 50000, 1); /* on both devices */
+    assert_int_equal(p->runs[p->sessions[1]], 1);
+    assert_int_equal(p->h->first->n_parts, 2);
+    wire_close(p->ends[0], SHOAL_CLOSED, "bye");
+    pump(p);
+    assert_int_equal(p->runs[p->sessions[1]], 2);
+    assert_int_equal(p->h->reruns, 1);
+    hub_instance *last = p->h->first;
+    while (last->next) last = last->next;
+    assert_int_equal(last->n_parts, 1);
+    assert_int_equal(last->n_waiting, 1);
+}
+
+/* What a member says of itself comes onto others' screens. */
+static void test_names(void **state) {
+    pool *p = *state;
+    free(p->peer->hello->name);
+    p->peer->hello->name = strdup("a\xc3\xa9\x1b[2J\n\xff\xc2\x9b");
+    wire_link *worker = add_worker(p);
+    assert_non_null(worker);
+    const hub_peer *member = wire_link_get(worker, WIRE_HUB);
+    assert_string_equal(member->name, "a\xc3\xa9?[2J????");
+}
+
 /* Who reads nothing is closed, once it has been patient with. */
 static void test_unread(void **state) {
     pool *p = *state;
@@ -594,6 +647,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_clients_device_leaves, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "hub/state.h"
 
 #include "base/log.h"
+#include "base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,12 @@ hub_peer *hub_peer_find(const hub *h, uint32_t number) {
     for (size_t i = 0; i < h->peers.count; i++)
         if (h->peers.data[i]->number == number) return h->peers.data[i];
     return NULL;
+}
+
+bool hub_peer_computes(const hub_peer *peer) {
+    for (uint32_t i = 0; i < peer->n_slots; i++)
+        if (peer->slots[i]->compute) return true;
+    return false;
 }
 
 void hub_peer_free(hub_peer *peer) {
@@ -115,7 +122,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
         return status;
     }
     /* New slots change every plan. */
-    if (peer->role == SHOAL__ROLE__WORKER) h->epoch++;
+    if (hub_peer_computes(peer)) h->epoch++;
     hub_note(h, SHOAL_EVENT_JOIN, 0, "%s", peer->name);
     base_log(BASE_INFO, "hub", "%s joined (%s; pid %u on %s)", peer->name, peer->owner, peer->pid,
              peer->host);
@@ -141,9 +148,8 @@ void hub_session_end(hub *h, uint32_t session) {
 }
 
 void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
-    bool computes = false;
+    bool computes = hub_peer_computes(peer);
     hub_note(h, SHOAL_EVENT_LOSS, 0, "%s: %s", peer->name, reason);
-    for (uint32_t i = 0; i < peer->n_slots; i++) computes |= peer->slots[i]->compute;
     drop_slots(h, peer);
     hub_links_forget(h, peer);
     for (size_t i = 0; i < h->peers.count; i++)
@@ -152,9 +158,11 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
              "%s left (pid %u on %s): %s", peer->name, peer->pid, peer->host, reason);
     if (computes) h->epoch++;
     /* Everyone drops it before hearing what is to be done without it. */
-    hub_peers_send(h, NULL);
+    hub_peers_tell(h, peer->number);
     hub_lose(h, peer, reason);
+    uint64_t held = peer->user->held;
     if (peer->session) hub_session_end(h, peer->session);
+    if (held - peer->user->held > HUB_MUCH_HELD) base_os_memory_trim();
     hub_dispatch(h);
 }
 
@@ -187,7 +195,11 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
         on.link = relay->link;
         on.reset = relay->reset;
         on.frame = relay->frame;
-        if (wire_send_on(to->link, SHOAL__KIND__RELAYED, &on.base, from->user->relayed) != SHOAL_OK)
+        /* An answer to what nobody at that end knows of: were it counted on who gives it, strangers
+         * could fill the account by asking and not reading. */
+        if (on.reset && wire_link_queued(to->link) > HUB_MUCH_QUEUED) return SHOAL_OK;
+        if (wire_send_on(to->link, SHOAL__KIND__RELAYED, &on.base,
+                         on.reset ? NULL : from->user->relayed) != SHOAL_OK)
             base_log(BASE_DEBUG, "hub", "%s: %s", to->name, shoal_error_message());
         return SHOAL_OK;
     }
@@ -207,42 +219,60 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
     return SHOAL_OK;
 }
 
-void hub_peers_send(hub *h, hub_peer *only) {
+/* Room for what is told of all members. */
+typedef struct roll {
+    Shoal__PeerInfo *infos, **all, **fresh;
+    size_t n, n_fresh;
+    uint32_t *slots;
+} roll;
+
+static bool call_roll(const hub *h, roll *r) {
     size_t n = h->peers.count;
-    Shoal__PeerInfo *infos = calloc(n + 1, sizeof *infos);
-    Shoal__PeerInfo **pointers = calloc(n + 1, sizeof *pointers);
-    uint32_t *slots = calloc(h->slots.count + 1, sizeof *slots);
-    if (!infos || !pointers || !slots) {
-        base_log(BASE_ERROR, "hub", "no memory to tell who is in the pool");
-        h->newcomers = true; /* once more at the next tick */
-    } else {
-        uint32_t used = 0;
-        for (size_t i = 0; i < n; i++) {
-            const hub_peer *peer = h->peers.data[i];
-            shoal__peer_info__init(&infos[i]);
-            pointers[i] = &infos[i];
-            infos[i].peer = peer->number;
-            infos[i].name = peer->name;
-            infos[i].n_addresses = 1;
-            infos[i].addresses = (char **)&peer->address;
-            infos[i].key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->key};
-            infos[i].user = peer->user->number;
-            infos[i].slots = slots + used;
-            infos[i].n_slots = peer->n_slots;
-            for (uint32_t s = 0; s < peer->n_slots; s++) slots[used++] = peer->slots[s]->number;
-        }
+    uint32_t used = 0;
+    *r = (roll){.infos = calloc(n + 1, sizeof *r->infos),
+                .all = calloc(n + 1, sizeof *r->all),
+                .fresh = calloc(n + 1, sizeof *r->fresh),
+                .slots = calloc(h->slots.count + 1, sizeof *r->slots)};
+    if (!r->infos || !r->all || !r->fresh || !r->slots) return false;
+    for (size_t i = 0; i < n; i++) {
+        const hub_peer *peer = h->peers.data[i];
+        Shoal__PeerInfo *info = r->all[r->n++] = &r->infos[i];
+        if (!peer->known) r->fresh[r->n_fresh++] = info;
+        shoal__peer_info__init(info);
+        info->peer = peer->number;
+        info->name = peer->name;
+        info->n_addresses = 1;
+        info->addresses = (char **)&peer->address;
+        info->key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->key};
+        info->user = peer->user->number;
+        info->slots = r->slots + used;
+        info->n_slots = peer->n_slots;
+        for (uint32_t s = 0; s < peer->n_slots; s++) r->slots[used++] = peer->slots[s]->number;
+    }
+    return true;
+}
+
+void hub_peers_tell(hub *h, uint32_t left) {
+    roll r;
+    bool called = call_roll(h, &r);
+    if (!called) base_log(BASE_ERROR, "hub", "no memory to tell who is in the pool");
+    for (size_t i = 0; i < h->peers.count; i++) {
+        hub_peer *peer = h->peers.data[i];
         Shoal__Peers message = SHOAL__PEERS__INIT;
         message.epoch = h->epoch;
         message.low = hub_low(h);
-        message.n_peers = n;
-        message.peers = pointers;
-        for (size_t i = 0; i < n; i++) {
-            hub_peer *peer = h->peers.data[i];
-            if ((only && peer != only) || !peer->link) continue;
-            hub_send(peer, SHOAL__KIND__PEERS, &message.base);
-        }
+        message.change = peer->known;
+        message.left = &left;
+        message.n_left = peer->known && left;
+        message.n_peers = peer->known ? r.n_fresh : r.n;
+        message.peers = peer->known ? r.fresh : r.all;
+        if (called && peer->link) hub_send(peer, SHOAL__KIND__PEERS, &message.base);
     }
-    free(infos);
-    free(pointers);
-    free(slots);
+    /* Without memory everybody is told everything, at the next tick. */
+    for (size_t i = 0; i < h->peers.count; i++) h->peers.data[i]->known = called;
+    h->newcomers = !called;
+    free(r.infos);
+    free(r.all);
+    free(r.fresh);
+    free(r.slots);
 }

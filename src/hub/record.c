@@ -6,16 +6,24 @@
 
 bool hub_recovers(const hub *h) {
     uint32_t workers = 0;
-    for (size_t i = 0; i < h->peers.count; i++)
-        workers += h->peers.data[i]->role == SHOAL__ROLE__WORKER;
+    for (size_t i = 0; i < h->peers.count; i++) workers += hub_peer_computes(h->peers.data[i]);
     return workers > 1;
+}
+
+/* With the instance that runs it. */
+static uint64_t held(const hub_program *program) {
+    return HUB_RECORD_HELD + HUB_OPERAND_HELD * ((uint64_t)program->n_inputs + program->n_outputs);
 }
 
 shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inputs,
                             hub_value *const *outputs, hub_record **out) {
     uint32_t n_inputs = program->n_inputs, n_outputs = program->n_outputs;
+    SHOAL_TRY(hub_hold(h, program->user, held(program)));
     hub_record *record = calloc(1, sizeof *record + (n_inputs + n_outputs) * sizeof *inputs);
-    if (!record) return base_fail(SHOAL_NO_MEMORY, "no memory for a record");
+    if (!record) {
+        hub_let_go(program->user, held(program));
+        return base_fail(SHOAL_NO_MEMORY, "no memory for a record");
+    }
     hub_value **values = (hub_value **)(record + 1);
     *record = (hub_record){.number = h->next_record++,
                            .session = program->session,
@@ -55,6 +63,7 @@ static void bury(hub *h, hub_record *record) {
         record->inputs[i]->holds--;
         hub_value_settle(h, record->inputs[i]);
     }
+    hub_let_go(record->program->user, held(record->program));
     record->program->users--;
     hub_program_settle(h, record->program);
     free(record);

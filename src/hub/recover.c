@@ -253,16 +253,16 @@ static void count_out(hub *h, const hub_peer *peer) {
 
 void hub_lose(hub *h, hub_peer *peer, const char *reason) {
     char text[512];
-    bool client = peer->role == SHOAL__ROLE__CLIENT;
+    bool computes = hub_peer_computes(peer);
     uint32_t lost = 0;
     records list = {0};
-    snprintf(text, sizeof text, "%s %s (pid %u on %s) was lost: %s", client ? "client" : "worker",
-             peer->name, peer->pid, peer->host, reason);
+    snprintf(text, sizeof text, "%s %s (pid %u on %s) was lost: %s",
+             peer->session ? "client" : "worker", peer->name, peer->pid, peer->host, reason);
     count_out(h, peer);
     if (peer->session)
         for (hub_instance *i = h->first; i; i = i->next)
             if (i->session == peer->session) hub_instance_fail(h, i, SHOAL_LOST, text);
-    if (!client) {
+    if (computes) {
         free(h->loss);
         h->loss = strdup(text);
         h->losses++;

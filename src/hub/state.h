@@ -36,6 +36,7 @@ typedef struct hub_user {
     uint8_t key[WIRE_KEY]; /* of others than this hub's own user */
     uint32_t members;
     wire_account *relayed; /* bytes that wait for others, by way of the hub */
+    uint64_t held;         /* bytes that the hub has for its sessions */
 } hub_user;
 
 typedef struct hub_peer {
@@ -48,6 +49,7 @@ typedef struct hub_peer {
     uint8_t key[WIRE_KEY]; /* of its process: what members know it by */
     uint32_t pid;
     uint32_t session; /* of a client; 0: none */
+    bool known;       /* it has been told of the others, and they of it */
     uint32_t n_slots;
     hub_slot **slots;
     BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
@@ -57,11 +59,10 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
-    uint64_t relayed;               /* bytes that came to it by way of the hub */
-    uint64_t read;                  /* bytes that it had been sent when it was last looked at, */
-    int64_t unread;                 /* and since when it has read no more; 0: nothing waits */
-    uint64_t values, program_bytes; /* of a client's session */
-    uint32_t waiting;               /* its instances that are not through */
+    uint64_t relayed; /* bytes that came to it by way of the hub */
+    uint64_t read;    /* bytes that it had been sent when it was last looked at, */
+    int64_t unread;   /* and since when it has read no more; 0: nothing waits */
+    uint32_t waiting; /* its instances that are not through */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
     bool blocked;      /* while handing out: its next instance has to wait for memory */
@@ -75,10 +76,8 @@ typedef struct hub_peer {
 /* What one graph, one session and the pool may take of the hub; the members' own ways stay far
  * below, so who passes them is in error or means harm, and its link is closed with a message. */
 enum {
-    HUB_GRAPH_LIMIT = 256 << 20,     /* bytes of a decoded graph */
-    HUB_MAX_PROGRAM_BYTES = 1 << 30, /* of a session's programs, encoded */
-    HUB_MAX_VALUES = 1 << 20,        /* of a session */
-    HUB_MAX_WAITING = 1024,          /* instances of a session that are not through */
+    HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph */
+    HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_MEMBERS = 1000,
     HUB_MAX_DEVICES = 64, /* of a member */
     HUB_MAX_NAME = 255,
@@ -94,6 +93,17 @@ enum {
     HUB_UNREAD_S = 30                 /* and so long may nothing of them be read */
 };
 
+/* Of what the hub holds for sessions (values, programs, how values were made): one user's at most
+ * half of what is left. About what each takes, with what is allocated beside it. */
+#define HUB_MAX_HELD (UINT64_C(3) << 29)
+enum {
+    HUB_VALUE_HELD = 2048,
+    HUB_PROGRAM_HELD = 4096,
+    HUB_RECORD_HELD = 512,
+    HUB_OPERAND_HELD = 64,
+    HUB_MUCH_HELD = 16 << 20 /* of a session's, whose end gives memory back to the system */
+};
+
 /* The largest weight or speed: sums and products of such stay finite. */
 #define HUB_MOST_SPEED 1e24
 /* How long an instance waits for memory that only its client or another can let go of, and how long
@@ -107,6 +117,7 @@ typedef struct hub_value {
     uint64_t stored; /* its number at the workers: another one after it has moved */
     uint64_t kept;   /* its number in its client's memory, where it lies beside; 0: it does not */
     uint32_t session;
+    hub_user *user; /* on whom it counts; NULL: nobody */
     shoal_type type;
     base_arena arena; /* of the layout */
     plan_layout layout;
@@ -131,6 +142,7 @@ typedef struct hub_variant {
     uint32_t (*moved)[2];
     base_str *graphs; /* encoded, per program of the plan; emptied once sent */
     bool *sent;
+    uint64_t held;
     uint32_t users; /* instances that are not through */
     bool broken;    /* not for other instances: a participant failed, and may not have what was
                        sent; or a link that it depends on has got faster or slower */
@@ -139,6 +151,7 @@ typedef struct hub_variant {
 typedef struct hub_program {
     uint64_t id;
     uint32_t session;
+    hub_user *user;   /* on whom it counts, with its variants and records; NULL: nobody */
     base_str encoded; /* its graph */
     graph *graph;     /* decoded: until it is lowered for the first time */
     bool explained;   /* its variants tell what they do */
@@ -236,7 +249,7 @@ struct hub {
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
     BASE_VEC(hub_user *) users;
-    bool newcomers;    /* that not everyone has heard of */
+    bool newcomers;    /* there are members that are not known yet */
     base_map slots;    /* number + 1 -> hub_slot */
     base_map sessions; /* session -> hub_peer of the client */
     base_map links;    /* plan_link_key of peers -> hub_link */
@@ -317,7 +330,10 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
 shoal_status hub_join(hub *h, hub_peer *peer);
 void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
 void hub_peer_free(hub_peer *peer);
-void hub_peers_send(hub *h, hub_peer *only);
+/* Whether a device of it runs programs: a client may have some, too. */
+bool hub_peer_computes(const hub_peer *peer);
+/* Tells newcomers of everybody, and everybody of newcomers and of one that has left (0: none). */
+void hub_peers_tell(hub *h, uint32_t left);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
 /* A message that is not the peer's to send, or out of place, was dropped: counts it, and says so in
@@ -338,6 +354,9 @@ void hub_users_fini(hub *h);
 /* Whether a user may have so many bytes more on their way by way of the hub: one has at most half
  * of what is left, so that there is always room for another's. */
 bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes);
+/* Counts what the hub is to have for a session of a user (NULL: of nobody). Fails with BUSY. */
+shoal_status hub_hold(hub *h, hub_user *user, uint64_t bytes) SHOAL_CHECK_RESULT;
+void hub_let_go(hub_user *user, uint64_t bytes);
 /* Members that read nothing of what waits for them go, and so do those of a user who has more
  * waiting than half of what is left. */
 void hub_users_look(hub *h);
@@ -420,9 +439,9 @@ void hub_cut_done(hub *h, hub_instance *instance);
 /* variant.c */
 shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
                               hub_variant **out);
-void hub_variant_free(hub_variant *variant);
+void hub_variant_free(const hub_program *program, hub_variant *variant);
 /* Tells the members who have parts of it that these can go, and frees it. */
-void hub_variant_drop(hub *h, hub_variant *variant);
+void hub_variant_drop(hub *h, const hub_program *program, hub_variant *variant);
 /* Drops those that can never match again: of another pool than there is now, or broken. */
 void hub_variants_prune(hub *h);
 /* The speed of the link has moved: what was planned with it is planned anew when it is next run. */

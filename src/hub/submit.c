@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Its bytes, and its graph while that is there. */
+static uint64_t held(size_t encoded) { return HUB_PROGRAM_HELD + 2 * (uint64_t)encoded; }
+
 void hub_program_free(hub_program *program) {
     for (size_t i = 0; i < program->variants.count; i++)
-        hub_variant_free(program->variants.data[i]);
+        hub_variant_free(program, program->variants.data[i]);
+    hub_let_go(program->user, held(program->encoded.size));
     free(program->variants.data);
     free(program->home);
     graph_destroy(&program->graph);
@@ -19,11 +23,9 @@ void hub_program_free(hub_program *program) {
 
 void hub_program_settle(hub *h, hub_program *program) {
     if (!program->released || program->users) return;
-    hub_peer *client = base_map_get(&h->sessions, program->session);
-    if (client) client->program_bytes -= program->encoded.size;
     base_map_remove(&h->programs, program->id);
     while (program->variants.count)
-        hub_variant_drop(h, program->variants.data[--program->variants.count]);
+        hub_variant_drop(h, program, program->variants.data[--program->variants.count]);
     hub_program_free(program);
 }
 
@@ -73,16 +75,16 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
         if (submit->program >> 40 != peer->session)
             return base_fail(SHOAL_DENIED, "program %llx is not of this session",
                              (unsigned long long)submit->program);
-        if (peer->program_bytes + submit->graph.len > HUB_MAX_PROGRAM_BYTES)
-            return base_fail(SHOAL_BUSY, "%s has programs of more than %d MiB: close the session",
-                             peer->name, HUB_MAX_PROGRAM_BYTES >> 20);
         SHOAL_TRY(program_new(submit, peer->session, false, &program));
-        shoal_status status = base_map_set(&h->programs, submit->program, program);
+        shoal_status status = hub_hold(h, peer->user, held(program->encoded.size));
+        if (status == SHOAL_OK) {
+            program->user = peer->user;
+            status = base_map_set(&h->programs, submit->program, program);
+        }
         if (status != SHOAL_OK) {
             hub_program_free(program);
             return status;
         }
-        peer->program_bytes += program->encoded.size;
     }
     if (!program || program->session != peer->session)
         return base_fail(SHOAL_FORMAT, "program %llx is unknown",

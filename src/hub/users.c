@@ -38,7 +38,7 @@ static void user_free(hub_user *user) {
 static void prune(hub *h) {
     for (size_t i = 0; i < h->users.count;) {
         hub_user *user = h->users.data[i];
-        if (user->members || wire_account_bytes(user->relayed)) {
+        if (user->members || user->held || wire_account_bytes(user->relayed)) {
             i++;
             continue;
         }
@@ -60,7 +60,7 @@ void hub_users_fini(hub *h) {
 /* ---- what waits ---- */
 
 /* At most half of what is left: one user alone gets a third, and always leaves room for another. */
-static bool fair(size_t own, size_t all, size_t most) {
+static bool fair(uint64_t own, uint64_t all, uint64_t most) {
     return all < most && own <= (most - all) / 2;
 }
 
@@ -69,6 +69,23 @@ bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes) {
     for (size_t i = 0; i < h->users.count; i++)
         all += wire_account_bytes(h->users.data[i]->relayed);
     return fair(own, all, HUB_MAX_RELAYED);
+}
+
+shoal_status hub_hold(hub *h, hub_user *user, uint64_t bytes) {
+    if (!user) return SHOAL_OK;
+    uint64_t all = bytes;
+    for (size_t i = 0; i < h->users.count; i++) all += h->users.data[i]->held;
+    if (!fair(user->held + bytes, all, HUB_MAX_HELD))
+        return base_fail(SHOAL_BUSY,
+                         "the hub holds %llu MiB for tensors and programs of this user's sessions, "
+                         "the most that it may: free some, or close a session",
+                         (unsigned long long)(user->held >> 20));
+    user->held += bytes;
+    return SHOAL_OK;
+}
+
+void hub_let_go(hub_user *user, uint64_t bytes) {
+    if (user) user->held -= bytes;
 }
 
 /* Since when a member has read nothing of what waits for it; 0: it reads. */

@@ -9,23 +9,23 @@
 static shoal_status value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,
                               hub_value **out) {
     hub_peer *client = base_map_get(&h->sessions, session);
-    if (client && client->values >= HUB_MAX_VALUES)
-        return base_fail(SHOAL_BUSY, "%s holds %d tensors, the most of a session: free some",
-                         client->name, HUB_MAX_VALUES);
+    hub_user *user = client ? client->user : NULL;
+    SHOAL_TRY(hub_hold(h, user, HUB_VALUE_HELD));
     hub_value *value = calloc(1, sizeof *value);
-    if (!value) return base_fail(SHOAL_NO_MEMORY, "no memory for a value");
-    shoal_status status = base_map_set(&h->values, id, value);
+    shoal_status status = value ? base_map_set(&h->values, id, value)
+                                : base_fail(SHOAL_NO_MEMORY, "no memory for a value");
     if (status != SHOAL_OK) {
+        hub_let_go(user, HUB_VALUE_HELD);
         free(value);
         return status;
     }
+    value->user = user;
     value->id = value->stored = id;
     value->session = session;
     value->type = *type;
     base_arena_init(&value->arena, 0);
     base_str_init(&value->data);
     value->absent = true;
-    if (client) client->values++;
     *out = value;
     return SHOAL_OK;
 }
@@ -126,6 +126,7 @@ void hub_value_poison(hub_value *value, shoal_status status, const char *message
 }
 
 void hub_value_free(hub_value *value) {
+    hub_let_go(value->user, HUB_VALUE_HELD);
     base_arena_fini(&value->arena);
     base_str_fini(&value->data);
     free(value->error);
@@ -205,8 +206,6 @@ void hub_value_settle(hub *h, hub_value *value) {
     if (!value->released || value->users) return;
     hub_value_drop(h, value);
     if (value->holds) return;
-    hub_peer *client = base_map_get(&h->sessions, value->session);
-    if (client) client->values--;
     base_map_remove(&h->values, value->id);
     hub_value_unkeep(h, value);
     hub_value_disown(h, value);

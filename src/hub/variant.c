@@ -9,8 +9,9 @@
 enum { REPLICATE_BYTES = 256 << 10 };
 static const double WORTH_MEASURING = 5e-3; /* seconds that a plan takes */
 
-void hub_variant_free(hub_variant *variant) {
+void hub_variant_free(const hub_program *program, hub_variant *variant) {
     if (!variant) return;
+    hub_let_go(program->user, variant->held);
     for (uint32_t i = 0; variant->graphs && i < variant->plan.n_programs; i++)
         base_str_fini(&variant->graphs[i]);
     free(variant->graphs);
@@ -21,13 +22,13 @@ void hub_variant_free(hub_variant *variant) {
     free(variant);
 }
 
-void hub_variant_drop(hub *h, hub_variant *variant) {
+void hub_variant_drop(hub *h, const hub_program *program, hub_variant *variant) {
     for (uint32_t i = 0; i < variant->plan.n_programs; i++) {
         hub_slot *slot = hub_slot_of(h, variant->plan.programs[i].slot);
         if (slot && variant->sent[i] && !base_vec_push(&slot->peer->free_programs, variant->number))
             base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     }
-    hub_variant_free(variant);
+    hub_variant_free(program, variant);
 }
 
 /* A key begins with the pool that the plan was made for. */
@@ -51,7 +52,7 @@ void hub_variants_prune(hub *h) {
                 continue;
             }
             program->variants.data[i] = program->variants.data[--program->variants.count];
-            hub_variant_drop(h, variant);
+            hub_variant_drop(h, program, variant);
         }
     }
     h->pruned_epoch = h->epoch;
@@ -327,6 +328,15 @@ static shoal_status encode(hub_variant *variant) {
     return SHOAL_OK;
 }
 
+/* What it is made of stays about as large as its programs. */
+static shoal_status hold(hub *h, const hub_program *program, hub_variant *variant) {
+    uint64_t bytes = HUB_PROGRAM_HELD + variant->key.size;
+    for (uint32_t i = 0; i < variant->plan.n_programs; i++) bytes += variant->graphs[i].size;
+    SHOAL_TRY(hub_hold(h, program->user, bytes));
+    variant->held = bytes;
+    return SHOAL_OK;
+}
+
 shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
                               hub_variant **out) {
     base_str key;
@@ -358,12 +368,13 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
         if (!program->explained) variant->number = h->next_variant++;
         status = lower_program(h, program, inputs, variant);
         if (status == SHOAL_OK) status = encode(variant);
+        if (status == SHOAL_OK) status = hold(h, program, variant);
         if (status == SHOAL_OK && !base_vec_push(&program->variants, variant))
             status = SHOAL_NO_MEMORY;
     }
     base_str_fini(&key);
     if (status != SHOAL_OK)
-        hub_variant_free(variant);
+        hub_variant_free(program, variant);
     else
         *out = variant;
     return status;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP_ASSEMBLY = 4 << 20 };
+enum { KEEP_ASSEMBLY = 256 << 10 };
 
 shoal_status wire_link_add(wire_link *link, wire_peer *peer, const wire_transport *transport,
                            uint64_t cookie) {
@@ -123,20 +123,49 @@ void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint
     if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
 }
 
+static bool same_holder(const wire_proof *a, const wire_proof *b) {
+    return a->keyed == b->keyed && (!a->keyed || !memcmp(a->key, b->key, WIRE_KEY));
+}
+
+/* A message that comes in pieces takes its memory before anybody knows what it is: all that have
+ * begun on links of one key take at most half of what is left. */
+static shoal_status begin_message(wire_link *link, uint64_t total) {
+    const wire_peer *peer = link->peer;
+    uint64_t own = total, all = total;
+    for (size_t i = 0; i < peer->links.count; i++) {
+        const wire_link *other = peer->links.data[i];
+        all += other->begun;
+        if (same_holder(&other->proof, &link->proof)) own += other->begun;
+    }
+    if (all >= WIRE_MAX_BEGUN || own > (WIRE_MAX_BEGUN - all) / 2)
+        return base_fail(SHOAL_BUSY,
+                         "%s: messages of %llu MiB have begun on links of one key, and not ended",
+                         link->name, (unsigned long long)(own >> 20));
+    link->begun = (size_t)total;
+    return SHOAL_OK;
+}
+
 /* Messages are copied out before they are read: the other process could still change the ring. */
 static shoal_status take_message(wire_link *link, const wire_frame *frame, const void *bytes) {
     base_str *all = &link->assembly;
+    if (link->proof.number) { /* a member, which has data for us and nothing to say */
+        wire_link_strange(link, "an order, as only the hub may");
+        return SHOAL_OK;
+    }
     if (frame->total > WIRE_MAX_MESSAGE || frame->offset != all->size ||
-        frame->bytes > frame->total - frame->offset)
+        frame->bytes > frame->total - frame->offset ||
+        (frame->offset && frame->total != link->begun))
         return base_fail(SHOAL_FORMAT,
                          "%s: bytes %llu + %u of a message of %llu bytes, after %zu of them",
                          link->name, (unsigned long long)frame->offset, frame->bytes,
                          (unsigned long long)frame->total, all->size);
     if (frame->kind == SHOAL__KIND__NONE)
         return base_fail(SHOAL_FORMAT, "%s: a message of no kind", link->name);
+    if (!frame->offset && frame->bytes < frame->total) SHOAL_TRY(begin_message(link, frame->total));
     base_str_bytes(all, bytes, frame->bytes);
     SHOAL_TRY(base_str_status(all));
     if (all->size < frame->total) return SHOAL_OK;
+    link->begun = 0;
     wire_link_deliver_message(link, (Shoal__Kind)frame->kind, all->data, all->size);
     if (all->room > KEEP_ASSEMBLY) base_str_fini(all);
     base_str_clear(all);
@@ -192,6 +221,7 @@ void wire_link_finish(wire_link *link, shoal_status why, const char *message) {
     link->queued = 0;
     link->waiting = false;
     pthread_mutex_unlock(&link->lock);
+    link->begun = 0;
     if (link == link->peer->hub) wire_relay_end(link->peer);
     link->transport->shut(link);
     for (wire_item *item; (item = wire_list_pop(&messages));) wire_item_free(item);

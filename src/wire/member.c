@@ -48,18 +48,29 @@ static shoal_status check_version(const wire_peer *peer, const Shoal__Hello *hel
 
 /* ---- members ---- */
 
-void wire_know(wire_peer *peer, const wire_member *members, size_t n) {
-    wire_member *copy = malloc((n + 1) * sizeof *copy);
-    if (!copy) { /* those that were known stay so until the hub tells again */
+void wire_know(wire_peer *peer, const wire_member *members, size_t n, bool more) {
+    size_t kept = more ? peer->n_members : 0;
+    wire_member *list = malloc((kept + n + 1) * sizeof *list);
+    if (!list) { /* those that were known stay so */
         base_log(BASE_ERROR, peer->hello->name, "no memory for %zu members", n);
         return;
     }
-    memcpy(copy, members, n * sizeof *copy);
+    if (kept) memcpy(list, peer->members, kept * sizeof *list);
+    if (n) memcpy(list + kept, members, n * sizeof *list);
     pthread_mutex_lock(&peer->known);
     free(peer->members);
-    peer->members = copy;
-    peer->n_members = n;
+    peer->members = list;
+    peer->n_members = kept + n;
     pthread_mutex_unlock(&peer->known);
+}
+
+void wire_forget(wire_peer *peer, uint32_t number) {
+    pthread_mutex_lock(&peer->known);
+    for (size_t i = 0; i < peer->n_members; i++)
+        if (peer->members[i].number == number)
+            peer->members[i--] = peer->members[--peer->n_members];
+    pthread_mutex_unlock(&peer->known);
+    wire_relay_forget(peer, number);
 }
 
 bool wire_member_find(wire_peer *peer, uint32_t number, wire_member *out) {

@@ -20,6 +20,7 @@ enum {
     WIRE_MAX_QUEUE = 256 << 20,   /* bytes of messages that wait for a slow reader, per link */
     WIRE_INLINE = 64 << 10,       /* transfers up to this are sent by the calling thread */
     WIRE_MAX_REASON = 1024,       /* bytes of a closing message */
+    WIRE_MAX_BEGUN = 576 << 20,   /* bytes of messages of which pieces have come */
     WIRE_UNPACK_FACTOR = 16,      /* bytes of an unpacked message per byte on the wire, */
     WIRE_UNPACK_LEAST = 16 << 10, /* and more than that */
 };
@@ -119,14 +120,15 @@ struct wire_link {
     const wire_transport *transport;
     char *name;
     uint64_t cookie;
-    wire_proof proof; /* filled in by the transport, but for the number */
-    uint64_t strange; /* messages and data that were dropped */
+    wire_proof proof;         /* filled in by the transport, but for the number */
+    _Atomic uint64_t strange; /* messages and data that were dropped */
     void *data[WIRE_PARTS];
     _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in;
     /* under the pump */
     wire_state state;
     unsigned opened;     /* bit per part that knows of it */
     base_str assembly;   /* the message being received */
+    size_t begun;        /* its bytes, all of them, when it comes in pieces */
     int64_t close_by;    /* once closing: the end of patience, when nothing goes out */
     uint64_t close_mark; /* bytes_out at that time */
     atomic_int pins;     /* items on their way that point here */
@@ -211,6 +213,8 @@ void wire_item_free(wire_item *item);
 
 /* The link with the hub has ended: so have all that went by way of it. */
 void wire_relay_end(wire_peer *peer);
+/* Closes what leads to a member that has left. */
+void wire_relay_forget(wire_peer *peer, uint32_t number);
 
 /* ---- peer.c and pump.c ---- */
 

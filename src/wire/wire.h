@@ -26,7 +26,7 @@
 #include <stddef.h>
 
 /* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
-enum { WIRE_PROTOCOL = 7, WIRE_OLDEST = 7, WIRE_FEATURES = 0 };
+enum { WIRE_PROTOCOL = 8, WIRE_OLDEST = 8, WIRE_FEATURES = 0 };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
@@ -106,10 +106,12 @@ typedef struct wire_member {
     uint32_t user; /* the same for processes of one user on one machine */
     uint8_t key[WIRE_KEY];
 } wire_member;
-/* The members that there are, this one among them (copied). Others get no link. A member proves its
- * number by the key of its process, or by being of the same user on the same machine. Under the
- * pump. */
-void wire_know(wire_peer *peer, const wire_member *members, size_t n);
+/* The members that there are, this one among them (copied); more: beside those that were known.
+ * Others get no link. A member proves its number by the key of its process, or by being of the same
+ * user on the same machine. Under the pump. */
+void wire_know(wire_peer *peer, const wire_member *members, size_t n, bool more);
+/* One of them has left: so have the links to it by way of the hub. Under the pump. */
+void wire_forget(wire_peer *peer, uint32_t number);
 /* Starts the I/O thread. */
 shoal_status wire_start(wire_peer *peer) SHOAL_CHECK_RESULT;
 
@@ -215,7 +217,5 @@ size_t wire_link_queued(wire_link *link);
  * member with number N), and are reached. What comes there as RELAYED goes to wire_relayed. */
 void wire_relay_by(wire_link *hub);
 void wire_relayed(wire_peer *peer, const Shoal__Relay *relay);
-/* Closes what leads to a member that has left. Under the pump. */
-void wire_relay_forget(wire_peer *peer, uint32_t number);
 
 #endif

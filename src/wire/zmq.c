@@ -159,9 +159,19 @@ static void enrol(zmq_listener *listener, zmq_msg_t *id, const uint8_t *token,
 
 /* ---- connections without a link ---- */
 
+/* Cuts the one that has waited longest: who means well says Hello at once. */
+static void make_room(zmq_listener *listener) {
+    size_t oldest = 0;
+    for (size_t i = 1; i < listener->waiting.count; i++)
+        if (listener->waiting.data[i].until < listener->waiting.data[oldest].until) oldest = i;
+    shutdown(listener->waiting.data[oldest].fd, SHUT_RDWR);
+    listener->waiting.data[oldest] = listener->waiting.data[--listener->waiting.count];
+}
+
 static void cut_later(zmq_listener *listener, int fd, int ms) {
     zmq_waiting w = {fd, base_now() + ms * BASE_MS};
-    if (listener->waiting.count >= WIRE_ZMQ_WAITING || !base_vec_push(&listener->waiting, w))
+    if (listener->waiting.count >= WIRE_ZMQ_WAITING) make_room(listener);
+    if (!base_vec_push(&listener->waiting, w))
         shutdown(fd, SHUT_RDWR);
     else if (!listener->cutter.deadline)
         listener->cutter.deadline = w.until;
@@ -227,8 +237,8 @@ static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_
     }
     /* Anything else is cut off in its time, as one that says nothing is. */
     if (guest.standing != WIRE_ENROLLED || frame->type != WIRE_FRAME_HELLO) return;
-    bool room =
-        listener->members.count < WIRE_ZMQ_LINKS && links_of(listener, key) < WIRE_ZMQ_KEY_LINKS;
+    size_t most = peer->hello->peer ? WIRE_ZMQ_MEMBER_LINKS : WIRE_ZMQ_KEY_LINKS;
+    bool room = listener->members.count < WIRE_ZMQ_LINKS && links_of(listener, key) < most;
     zmq_link *own =
         room ? new_link(peer, listener->address, 0, base_now() + HANDSHAKE_PATIENCE) : NULL;
     if (!own) {

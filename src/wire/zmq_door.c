@@ -247,21 +247,24 @@ static void look_again(void *context) {
     }
 }
 
-static bool is_stopping(zmq_door *door) {
+/* Whether the thread goes on; *busy: somebody waits to be enrolled. */
+static bool goes_on(zmq_door *door, bool *busy) {
     pthread_mutex_lock(&door->lock);
-    bool stopping = door->stopping;
+    bool on = !door->stopping;
+    *busy = door->first;
     pthread_mutex_unlock(&door->lock);
-    return stopping;
+    return on;
 }
 
 static void *run(void *context) {
     zmq_door *door = context;
     int64_t next = 0;
     question q;
+    bool busy;
     base_os_thread_name("shoal-door");
-    while (!is_stopping(door)) {
+    while (goes_on(door, &busy)) {
         zmq_pollitem_t item = {.socket = door->asked, .events = ZMQ_POLLIN};
-        zmq_poll(&item, 1, door->first ? 0 : LOOK_MS / 5);
+        zmq_poll(&item, 1, busy ? 0 : LOOK_MS / 5);
         for (int i = 0; i < 64 && next_question(door->asked, &q); i++) take_question(door, &q);
         job *j = next_job(door);
         if (j) do_job(door, j);

@@ -7,8 +7,8 @@ typedef struct guest {
     void *context, *socket;
 } guest;
 
-static guest enter(const side *host) {
-    guest g = {.context = zmq_ctx_new()};
+static guest enter_by(const side *host, void *context) {
+    guest g = {.context = context};
     const wire_key_pair *own = &host->peer->zmq->own;
     char address[512];
     int none = 0;
@@ -22,6 +22,8 @@ static guest enter(const side *host) {
     assert_int_equal(zmq_connect(g.socket, address), 0);
     return g;
 }
+
+static guest enter(const side *host) { return enter_by(host, zmq_ctx_new()); }
 
 static void leave(guest *g) {
     zmq_close(g->socket);
@@ -148,6 +150,54 @@ static void test_lies(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+/* Messages that come in pieces: they stay as long as they were said to be, and those of one key
+ * take a third of what there is. */
+static void test_pieces(void **state) {
+    enum { GUESTS = 5 };
+    wire_frame begun = {.type = WIRE_FRAME_MESSAGE, .kind = 70, .bytes = 8, .total = 16};
+    side a;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    guest g = enter(&a);
+    say_hello(&g, WIRE_PROTOCOL);
+    hears(&g, WIRE_FRAME_WELCOME, "guest");
+    say(&g, begun, NULL, 0);
+    begun.offset = 8;
+    begun.total = WIRE_MAX_MESSAGE;
+    say(&g, begun, NULL, 0);
+    hears(&g, WIRE_FRAME_CLOSE, "bytes 8 + 8 of a message of 67108864 bytes, after 8 of them");
+    leave(&g);
+    wait_count(&a, &a.closed, 1);
+    guest guests[GUESTS];
+    begun.offset = 0;
+    for (int i = 0; i < GUESTS; i++) {
+        guests[i] = enter(&a);
+        say_hello(&guests[i], WIRE_PROTOCOL);
+        hears(&guests[i], WIRE_FRAME_WELCOME, "guest");
+        say(&guests[i], begun, NULL, 0);
+        if (i >= 3) hears(&guests[i], WIRE_FRAME_CLOSE, "messages of 256 MiB have begun");
+    }
+    wait_count(&a, &a.closed, GUESTS - 2);
+    for (int i = 0; i < GUESTS; i++) leave(&guests[i]);
+    wire_peer_destroy(&a.peer);
+}
+
+/* Whoever is let in and says nothing makes room for those who do say hello. */
+static void test_silent_crowd(void **state) {
+    enum { CROWD = WIRE_ZMQ_WAITING + 100 };
+    side a;
+    guest crowd[CROWD];
+    void *context = zmq_ctx_new();
+    start(&a, "a", "tcp://127.0.0.1:*");
+    for (int i = 0; i < CROWD; i++) crowd[i] = enter_by(&a, context);
+    guest g = enter(&a);
+    say_hello(&g, WIRE_PROTOCOL);
+    hears(&g, WIRE_FRAME_WELCOME, "guest");
+    leave(&g);
+    for (int i = 0; i < CROWD; i++) zmq_close(crowd[i].socket);
+    zmq_ctx_term(context);
+    wire_peer_destroy(&a.peer);
+}
+
 /* A guest that goes without a word, and one that says nothing any more. */
 static void test_gone_and_silent(void **state) {
     side a;
@@ -191,7 +241,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_version), cmocka_unit_test(test_before_hello),
         cmocka_unit_test(test_lies),          cmocka_unit_test(test_gone_and_silent),
-        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_list),          cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_silent_crowd),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

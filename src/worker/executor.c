@@ -124,6 +124,7 @@ static void task_fini(worker_task *task) {
     free(task->waiting);
     free(task->receives);
     free(task->error);
+    task->program->users--;
 }
 
 void worker_instance_free(worker *w, worker_instance *instance) {
@@ -572,14 +573,6 @@ static void task_submitted(worker_task *task) {
     pthread_mutex_lock(&w->lock);
 }
 
-void worker_collect_garbage(worker_slot *slot) {
-    while (slot->garbage) {
-        worker_program *program = slot->garbage;
-        slot->garbage = program->next;
-        worker_program_destroy(slot, &program);
-    }
-}
-
 /* Measures and tells. Lock held, but not while measuring. */
 static void measure(worker_slot *slot) {
     worker *w = slot->worker;
@@ -617,7 +610,7 @@ void *worker_executor(void *argument) {
             pthread_mutex_unlock(&w->lock);
             bool more = base_spin(has_work, slot);
             pthread_mutex_lock(&w->lock);
-            if (!more && !slot->head && !slot->garbage && !slot->measure && !w->stopping)
+            if (!more && !slot->head && !worker_has_garbage(slot) && !slot->measure && !w->stopping)
                 rest(slot);
             continue;
         }

@@ -75,65 +75,103 @@ static bool of_use(const char *address, bool same_user) {
     return !strncmp(address, "tcp:", 4) || !strncmp(address, "relay:", 6) || same_user;
 }
 
-/* A member's addresses but for those that lead nowhere from here, a list with commas. */
-static char *reachable(const Shoal__PeerInfo *info, const Shoal__PeerInfo *self) {
+static const char *addresses_of(const Shoal__PeerInfo *info) {
+    return info->n_addresses ? info->addresses[0] : "";
+}
+
+/* Of a member's addresses, a list with commas, those that lead there from here. */
+static char *reachable(const char *addresses, bool same_user) {
     base_str list = {0};
-    bool same = self && self->user == info->user;
-    for (const char *at = info->n_addresses ? info->addresses[0] : ""; *at;) {
+    for (const char *at = addresses; *at;) {
         int n = (int)strcspn(at, ",");
-        if (of_use(at, same)) base_str_format(&list, "%s%.*s", list.size ? "," : "", n, at);
+        if (of_use(at, same_user)) base_str_format(&list, "%s%.*s", list.size ? "," : "", n, at);
         at += n + (at[n] == ',');
     }
     if (!list.size) base_str_text(&list, "");
     return base_str_take(&list, NULL);
 }
 
-/* Whether a member has an address that another can call, beside the way by the hub. */
-static bool can_call(const Shoal__PeerInfo *called, const Shoal__PeerInfo *caller) {
-    bool same = caller && caller->user == called->user;
-    for (const char *at = called->n_addresses ? called->addresses[0] : ""; *at;) {
-        if (of_use(at, same) && strncmp(at, "relay:", 6) != 0) return true;
+/* Whether there is an address to call, beside the way by the hub. */
+static bool can_call(const char *addresses, bool same_user) {
+    for (const char *at = addresses; *at;) {
+        if (of_use(at, same_user) && strncmp(at, "relay:", 6) != 0) return true;
         at += strcspn(at, ",");
         at += *at == ',';
     }
     return false;
 }
 
-void worker_peers_update(worker *w, const Shoal__Peers *peers) {
-    pthread_mutex_lock(&w->lock);
-    const Shoal__PeerInfo *self = NULL;
+/* What it still sends, should it only have been stopped, is not for us any more. Lock held. */
+static void peer_left(worker *w, worker_peer *peer) {
+    if (peer->gone) return;
+    peer->gone = true;
+    if (peer->link) wire_close(peer->link, SHOAL_CLOSED, "it has left the pool");
+    wire_forget(w->wire, peer->number);
+    drop_gone(w, peer);
+}
+
+/* Lock held. */
+static void peer_there(worker *w, const Shoal__PeerInfo *info) {
+    worker_peer *peer = peer_entry(w, info->peer);
+    if (!peer) return;
+    bool same = w->user && w->user == info->user;
+    peer->gone = false;
+    peer->user = info->user;
+    if (!peer->address && !(peer->address = reachable(addresses_of(info), same)))
+        base_log(BASE_ERROR, "worker", "no memory for the address of %s", info->name);
+    peer->callable = can_call(addresses_of(info), same);
+    peer->calls = w->address && can_call(w->address, same);
+    if (!peer->name) peer->name = strdup(info->name);
+    for (size_t s = 0; s < info->n_slots; s++)
+        if (base_map_set(&w->peer_of, (uint64_t)info->slots[s] + 1, peer) != SHOAL_OK)
+            base_log(BASE_ERROR, w->name, "%s", shoal_error_message());
+}
+
+/* Members let each other in, and nobody else. */
+static void know(worker *w, const Shoal__Peers *peers) {
+    wire_member *members = calloc(peers->n_peers + 1, sizeof *members);
+    size_t n = 0;
+    for (size_t i = 0; members && i < peers->n_peers; i++) {
+        const Shoal__PeerInfo *info = peers->peers[i];
+        if (info->key.len != WIRE_KEY) continue;
+        members[n].number = info->peer;
+        members[n].user = info->user;
+        memcpy(members[n++].key, info->key.data, WIRE_KEY);
+    }
+    if (members)
+        wire_know(w->wire, members, n, peers->change);
+    else
+        base_log(BASE_ERROR, w->name, "no memory for who is in the pool");
+    free(members);
+}
+
+static bool listed(const Shoal__Peers *peers, uint32_t number) {
     for (size_t i = 0; i < peers->n_peers; i++)
-        if (peers->peers[i]->peer == w->number) self = peers->peers[i];
+        if (peers->peers[i]->peer == number) return true;
+    return false;
+}
+
+void worker_peers_update(worker *w, const Shoal__Peers *peers) {
+    know(w, peers);
+    pthread_mutex_lock(&w->lock);
     w->epoch = peers->epoch;
     worker_low(w, peers->low);
     size_t at = 0;
     uint64_t key;
-    void *value;
-    while (base_map_next(&w->peers, &at, &key, &value)) {
-        bool there = false;
-        for (size_t i = 0; i < peers->n_peers; i++) there |= peers->peers[i]->peer + 1 == key;
-        worker_peer *peer = value;
-        if (there || peer->gone) continue;
-        /* What it still sends, should it only have been stopped, is not for us any more. */
-        peer->gone = true;
-        if (peer->link) wire_close(peer->link, SHOAL_CLOSED, "it has left the pool");
-        wire_relay_forget(w->wire, peer->number);
-        drop_gone(w, peer);
-    }
+    void *peer;
+    while (!peers->change && base_map_next(&w->peers, &at, &key, &peer))
+        if (!listed(peers, (uint32_t)(key - 1))) peer_left(w, peer);
+    for (size_t i = 0; i < peers->n_left; i++)
+        if ((peer = base_map_get(&w->peers, (uint64_t)peers->left[i] + 1))) peer_left(w, peer);
     for (size_t i = 0; i < peers->n_peers; i++) {
         const Shoal__PeerInfo *info = peers->peers[i];
-        worker_peer *peer = info->peer == w->number ? NULL : peer_entry(w, info->peer);
-        if (!peer) continue;
-        peer->gone = false;
-        if (!peer->address && !(peer->address = reachable(info, self)))
-            base_log(BASE_ERROR, "worker", "no memory for the address of %s", info->name);
-        peer->callable = can_call(info, self);
-        peer->calls = self && can_call(self, info);
-        if (!peer->name) peer->name = strdup(info->name);
-        for (size_t s = 0; s < info->n_slots; s++)
-            if (base_map_set(&w->peer_of, (uint64_t)info->slots[s] + 1, peer) != SHOAL_OK)
-                base_log(BASE_ERROR, w->name, "%s", shoal_error_message());
+        if (info->peer != w->number) continue;
+        w->user = info->user;
+        free(w->address);
+        w->address = strdup(addresses_of(info));
     }
+    for (size_t i = 0; i < peers->n_peers; i++)
+        if (peers->peers[i]->peer != w->number) peer_there(w, peers->peers[i]);
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -393,3 +393,19 @@ void worker_program_destroy(worker_slot *slot, worker_program **out) {
     base_arena_fini(&program->arena);
     free(program);
 }
+
+/* The next of them that can be freed, or the end of the list. */
+static worker_program **next_garbage(worker_program **at) {
+    while (*at && (*at)->users) at = &(*at)->next;
+    return at;
+}
+
+bool worker_has_garbage(worker_slot *slot) { return *next_garbage(&slot->garbage); }
+
+void worker_collect_garbage(worker_slot *slot) {
+    for (worker_program **at = &slot->garbage; *(at = next_garbage(at));) {
+        worker_program *program = *at;
+        *at = program->next;
+        worker_program_destroy(slot, &program);
+    }
+}

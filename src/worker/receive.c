@@ -94,6 +94,27 @@ worker_receive *worker_receive_find(worker_instance *instance, uint32_t channel,
 
 /* ---- early data ---- */
 
+/* Whether a peer may have so many bytes more here that came early: who has many members has not
+ * more for that. Lock held. */
+static shoal_status may_stage(const worker *w, const worker_peer *peer, bool more, size_t n) {
+    size_t at = 0, own = n, pieces = more;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&w->peers, &at, &key, &item)) {
+        const worker_peer *other = item;
+        if (other != peer && (!peer->user || other->user != peer->user)) continue;
+        own += other->staged_bytes;
+        pieces += other->staged;
+    }
+    size_t all = w->staged_bytes + n;
+    if (pieces <= WORKER_MAX_PIECES && all < WORKER_MAX_STAGED &&
+        own <= (WORKER_MAX_STAGED - all) / 2)
+        return SHOAL_OK;
+    return base_fail(SHOAL_NO_MEMORY,
+                     "%zu MiB of one user's, in %zu pieces, came before the program", own >> 20,
+                     pieces);
+}
+
 /* Bytes for a program that has not arrived: kept until it does. Lock held. */
 static shoal_status stage(worker *w, worker_peer *peer, worker_instance *instance,
                           const wire_transfer *transfer, uint64_t offset, const void *bytes,
@@ -107,11 +128,7 @@ static shoal_status stage(worker *w, worker_peer *peer, worker_instance *instanc
         n > transfer->bytes - have)
         return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
                          (unsigned long long)transfer->instance);
-    if ((!staged && peer->staged >= WORKER_MAX_PIECES) ||
-        n > WORKER_MAX_PEER_STAGED - peer->staged_bytes || n > WORKER_MAX_STAGED - w->staged_bytes)
-        return base_fail(SHOAL_NO_MEMORY,
-                         "more than %d MiB, or %d pieces, of data came before its program",
-                         WORKER_MAX_PEER_STAGED >> 20, WORKER_MAX_PIECES);
+    SHOAL_TRY(may_stage(w, peer, !staged, n));
     if (!staged) {
         staged = calloc(1, sizeof *staged);
         if (!staged) return base_fail(SHOAL_NO_MEMORY, "no memory for early data");
@@ -209,6 +226,12 @@ void worker_staged_apply(worker *w, worker_instance *instance) {
     worker_staged_drop(w, instance);
 }
 
+static void forget_early(worker *w, worker_instance *instance) {
+    base_map_remove(&w->instances, instance->id);
+    worker_staged_drop(w, instance);
+    free(instance);
+}
+
 /* Instances whose program has not come, and will not: below the hub's mark, or too long ago. */
 static void drop_early(worker *w) {
     size_t at = 0;
@@ -217,10 +240,8 @@ static void drop_early(worker *w) {
     int64_t then = base_now() - WORKER_MAX_EARLY_S * BASE_SECOND;
     while (base_map_next(&w->instances, &at, &key, &item)) {
         worker_instance *instance = item;
-        if (instance->known || (key >= w->low && instance->since > then)) continue;
-        base_map_remove(&w->instances, key);
-        worker_staged_drop(w, instance);
-        free(instance);
+        if (!instance->known && (key < w->low || instance->since <= then))
+            forget_early(w, instance);
     }
 }
 
@@ -284,9 +305,10 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     worker_peer *peer = number ? base_map_get(&w->peers, (uint64_t)number + 1) : NULL;
     worker_instance *instance = base_map_get(&w->instances, transfer->instance);
     if (peer && !instance) instance = early(w, transfer);
-    if (peer && instance && !instance->known)
+    if (peer && instance && !instance->known) {
         status = stage(w, peer, instance, transfer, offset, bytes, n);
-    else if (peer && instance)
+        if (!instance->staged) forget_early(w, instance);
+    } else if (peer && instance)
         receive = worker_receive_find(instance, transfer->channel, transfer->ordinal, &task);
     if (!peer) {
         wire_link_strange(link, "data, without being a member");

@@ -107,6 +107,7 @@ typedef struct worker_source {
 
 typedef struct worker_program {
     struct worker_program *next; /* among those to be freed */
+    uint32_t users;              /* tasks */
     uint64_t id;
     graph *graph;
     base_arena arena;
@@ -274,6 +275,8 @@ struct worker {
     worker_client client;
     char *name;
     uint32_t number, session;
+    uint32_t user; /* see worker_peer */
+    char *address; /* as the others are told */
     uint64_t pool, epoch;
     uint64_t low; /* no instance below this one is under way any more */
     uint32_t n_slots;
@@ -298,10 +301,10 @@ struct worker {
 };
 
 enum {
-    WORKER_MAX_STAGED = 1 << 30,        /* bytes of early data, */
-    WORKER_MAX_PEER_STAGED = 512 << 20, /* of one peer, */
-    WORKER_MAX_PIECES = 16384,          /* in so many pieces, */
-    WORKER_MAX_EARLY_S = 120,           /* for so long */
+    WORKER_MAX_STAGED =
+        1536 << 20,            /* bytes of early data: one user's at most half of what is left, */
+    WORKER_MAX_PIECES = 16384, /* in so many pieces, */
+    WORKER_MAX_EARLY_S = 120,  /* for so long */
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 
@@ -476,8 +479,10 @@ void worker_event_receive(const worker_task *task, const worker_receive *receive
 
 /* executor.c */
 void *worker_executor(void *slot);
-/* Frees the programs that the hub has dropped; the executor, lock held. */
+/* Frees the programs that the hub has dropped, once no task runs them, whatever the hub says; the
+ * executor, lock held. */
 void worker_collect_garbage(worker_slot *slot);
+bool worker_has_garbage(worker_slot *slot);
 /* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */
 void worker_home_advance(worker_slot *slot);
 /* Takes a finished or failed task off its instance; lock held. Returns the instance when it is

@@ -118,6 +118,7 @@ static shoal_status instance_begin(worker *w, worker_instance *instance, const S
             return base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
         SHOAL_TRY(program_of(task->slot, run->slots[i], &task->program));
         task->instance = instance;
+        task->program->users++;
         instance->n_tasks++;
         SHOAL_TRY(task_begin(task, run->slots[i]));
     }
@@ -200,31 +201,10 @@ static void on_measure(worker *w, const Shoal__Measure *measure) {
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Members let each other in, and nobody else. */
-static void know(worker *w, const Shoal__Peers *peers) {
-    wire_member *members = calloc(peers->n_peers + 1, sizeof *members);
-    size_t n = 0;
-    for (size_t i = 0; members && i < peers->n_peers; i++) {
-        const Shoal__PeerInfo *info = peers->peers[i];
-        if (info->key.len != WIRE_KEY) continue;
-        members[n].number = info->peer;
-        members[n].user = info->user;
-        memcpy(members[n++].key, info->key.data, WIRE_KEY);
-    }
-    if (members)
-        wire_know(w->wire, members, n);
-    else
-        base_log(BASE_ERROR, w->name, "no memory for who is in the pool");
-    free(members);
-}
-
 static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *message) {
     switch (kind) {
     case SHOAL__KIND__RUN: return on_run(w, (const Shoal__Run *)message);
-    case SHOAL__KIND__PEERS:
-        know(w, (const Shoal__Peers *)message);
-        worker_peers_update(w, (const Shoal__Peers *)message);
-        return SHOAL_OK;
+    case SHOAL__KIND__PEERS: worker_peers_update(w, (const Shoal__Peers *)message); return SHOAL_OK;
     case SHOAL__KIND__FREE: on_free(w, (const Shoal__Release *)message); return SHOAL_OK;
     case SHOAL__KIND__MEASURE: on_measure(w, (const Shoal__Measure *)message); return SHOAL_OK;
     case SHOAL__KIND__RECORD: worker_record(w, (const Shoal__Record *)message); return SHOAL_OK;
@@ -518,6 +498,7 @@ void worker_destroy(worker **out) {
     base_events_fini(&w->events);
     free(w->slots);
     free(w->lost_message);
+    free(w->address);
     free(w->name);
     free(w);
 }

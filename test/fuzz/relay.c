@@ -92,7 +92,7 @@ static void setup(void) {
     memcpy(members[0].key, peer->pair.public, WIRE_KEY);
     memcpy(members[1].key, other.public, WIRE_KEY);
     wire_set_number(peer, SELF, POOL);
-    wire_know(peer, members, 2);
+    wire_know(peer, members, 2, false);
 }
 
 /* The bytes of a frame as member 1 would seal them; how many. */

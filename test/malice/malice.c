@@ -7,6 +7,7 @@
  * how often it did what. Nothing here knows whether it succeeded: that is for the test to see. */
 #include "base/clock.h"
 #include "base/os.h"
+#include "graph/graph.h"
 #include "wire/framed.h"
 
 #include <stdio.h>
@@ -66,15 +67,20 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
                             size_t bytes) {
     (void)context, (void)link;
     if (kind != SHOAL__KIND__PEERS) return SHOAL_OK;
+    Shoal__Peers *told = shoal__peers__unpack(NULL, bytes, body);
+    if (told && told->change) { /* those who were there first are enough */
+        shoal__peers__free_unpacked(told, NULL);
+        return SHOAL_OK;
+    }
     if (m.peers) shoal__peers__free_unpacked(m.peers, NULL);
-    m.peers = shoal__peers__unpack(NULL, bytes, body);
+    m.peers = told;
     wire_member list[MOST];
     size_t n = 0;
     for (size_t i = 0; m.peers && i < m.peers->n_peers && n < MOST; i++) {
         list[n] = (wire_member){m.peers->peers[i]->peer, m.peers->peers[i]->user, {0}};
         memcpy(list[n++].key, m.peers->peers[i]->key.data, WIRE_KEY);
     }
-    wire_know(m.peer, list, n);
+    wire_know(m.peer, list, n, false);
     return SHOAL_OK;
 }
 
@@ -106,7 +112,7 @@ static bool join(const char *hub, const char *role) {
     device.name = (char *)"none";
     device.memory = 1 << 20;
     device.threads = 1;
-    hello.name = (char *)"mallory";
+    hello.name = (char *)"mallory\x1b\xff"; /* which no screen may see */
     hello.role = !strcmp(role, "worker") ? SHOAL__ROLE__WORKER : SHOAL__ROLE__CLIENT;
     hello.n_devices = strcmp(role, "client") != 0;
     hello.devices = devices;
@@ -346,37 +352,33 @@ static void relay(void) {
     }
 }
 
-/* All the links that it may have, and all the bytes that it may queue on them: questions whose
- * answers nobody reads, and frames for everybody. The other members of the pool are those that were
- * there first. */
-static void greedy(void) {
-    enum { LINKS = 300, FRAMES = 24, QUESTIONS = 2000, VICTIMS = 4 };
-    static uint8_t frame[WIRE_CHUNK];
-    static struct member crowd[LINKS];
-    static size_t n;
+/* ---- with all the links that it may have ---- */
+
+enum { LINKS = 300, VICTIMS = 4 };
+static struct member crowd[LINKS];
+static size_t in_crowd;
+
+/* The other members of the pool are those that were there first. */
+static void gather(int64_t until) {
     struct member first = m;
-    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
-    wire_frame head = {.type = WIRE_FRAME_DATA, .bytes = sizeof frame - sizeof head};
-    memcpy(frame, &head, sizeof head);
-    int64_t until = base_now() + (m.end - base_now()) / 2;
-    while (n < LINKS && base_now() < until) {
+    while (in_crowd < LINKS && base_now() < until) {
         m = (struct member){.state = first.state, .hub_address = first.hub_address};
         m.role = first.role;
         m.end = first.end;
         if (!join(m.hub_address, m.role)) break;
-        crowd[n++] = m;
+        crowd[in_crowd++] = m;
     }
-    first.linked = n;
-    for (size_t i = 0; i < n && base_now() < first.end; i++) {
+    m = first;
+    m.linked = in_crowd;
+}
+
+/* Each of them has a turn. */
+static void each(void (*turn)(void)) {
+    struct member first = m;
+    for (size_t i = 0; i < in_crowd && base_now() < first.end; i++) {
         m = crowd[i];
-        for (int k = 0; k < QUESTIONS; k++) send(m.hub, SHOAL__KIND__STATUS_ASK, &ask.base);
-        for (int k = 0; k < FRAMES; k++) {
-            Shoal__Relay on = SHOAL__RELAY__INIT;
-            on.peer = 1 + (uint32_t)(dice() % VICTIMS);
-            on.frame = (ProtobufCBinaryData){sizeof frame, frame};
-            send(m.hub, SHOAL__KIND__RELAY, &on.base);
-        }
-        rest(1);
+        if (m.hub) turn();
+        if (m.peer) rest(1);
         first.sent += m.sent;
         m.sent = 0;
         crowd[i] = m;
@@ -384,14 +386,124 @@ static void greedy(void) {
     m = first;
 }
 
+static int64_t half_time(void) { return base_now() + (m.end - base_now()) / 2; }
+
+/* Questions whose answers nobody reads, and frames for everybody. */
+static void queue_all(void) {
+    enum { FRAMES = 24, QUESTIONS = 2000 };
+    static uint8_t frame[WIRE_CHUNK];
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    wire_frame head = {.type = WIRE_FRAME_DATA, .bytes = sizeof frame - sizeof head};
+    memcpy(frame, &head, sizeof head);
+    for (int k = 0; k < QUESTIONS; k++) send(m.hub, SHOAL__KIND__STATUS_ASK, &ask.base);
+    for (int k = 0; k < FRAMES; k++) {
+        Shoal__Relay on = SHOAL__RELAY__INIT;
+        on.peer = 1 + (uint32_t)(dice() % VICTIMS);
+        on.frame = (ProtobufCBinaryData){sizeof frame, frame};
+        send(m.hub, SHOAL__KIND__RELAY, &on.base);
+    }
+}
+
+static void greedy(void) {
+    gather(half_time());
+    each(queue_all);
+}
+
+/* Messages of which all comes but the end. */
+static void begin_large(void *context) {
+    static const uint8_t piece[WIRE_CHUNK];
+    wire_framed *link = (wire_framed *)m.hub;
+    wire_frame frame = {.type = WIRE_FRAME_MESSAGE,
+                        .kind = SHOAL__KIND__SUBMIT,
+                        .bytes = sizeof piece,
+                        .offset = m.sent << 20,
+                        .total = WIRE_MAX_MESSAGE};
+    wire_framed_went(link, wire_frame_bytes(frame.bytes));
+    if (m.hub && frame.offset + frame.bytes < frame.total &&
+        link->carrier->put(link, &frame, piece) == SHOAL_OK)
+        m.sent++;
+}
+
+static void send_pieces(void) {
+    for (int i = 0; i < 62 && m.hub && base_now() < m.end; i++) {
+        wire_call(m.peer, begin_large, NULL);
+        rest(1);
+    }
+}
+
+static void pieces(void) {
+    gather(half_time());
+    each(send_pieces);
+}
+
+/* Values without end: a program that hands its input on, with others beside it. */
+static void send_values(void) {
+    enum { AT_ONCE = 20000, MESSAGES = 12 };
+    static Shoal__Upload uploads[AT_ONCE], *pointers[AT_ONCE];
+    const shoal_type type = {.dtype = SHOAL_F32};
+    base_str bytes = {0};
+    graph *g = NULL;
+    uint32_t value;
+    uint8_t number[4] = {0};
+    if (graph_new(0, &g) != SHOAL_OK || graph_add_input(g, &type, &value) != SHOAL_OK ||
+        graph_add_output(g, value) != SHOAL_OK ||
+        graph_encode(graph_data(g), false, &bytes) != SHOAL_OK)
+        exit(3);
+    graph_destroy(&g);
+    uint64_t next = ((uint64_t)m.session << 40) + 1;
+    for (int k = 0; k < MESSAGES && m.hub; k++) {
+        Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+        uint64_t input = next, output;
+        for (int i = 0; i < AT_ONCE; i++) {
+            shoal__upload__init(&uploads[i]);
+            pointers[i] = &uploads[i];
+            uploads[i].value = next++;
+            uploads[i].dtype = SHOAL_F32;
+            uploads[i].data = (ProtobufCBinaryData){sizeof number, number};
+        }
+        output = next++;
+        submit.program = (uint64_t)m.session << 40;
+        submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
+        submit.inputs = &input;
+        submit.outputs = &output;
+        submit.n_inputs = submit.n_outputs = 1;
+        submit.uploads = pointers;
+        submit.n_uploads = AT_ONCE;
+        send(m.hub, SHOAL__KIND__SUBMIT, &submit.base);
+        rest(20);
+    }
+    base_str_fini(&bytes);
+}
+
+static void hoard(void) {
+    gather(base_now() + (m.end - base_now()) / 4);
+    each(send_values);
+}
+
+/* Comes and goes as fast as it can, among as many as may be. */
+static void come_and_go(void) {
+    gather(half_time());
+    while (base_now() < m.end && join(m.hub_address, m.role)) m.sent++;
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} attacks[] = {{"outcomes", outcomes}, {"values", values}, {"kinds", kinds},   {"flood", flood},
-               {"boxes", boxes},       {"early", early},   {"orders", orders}, {"numbers", numbers},
-               {"relay", relay},       {"greedy", greedy}};
-/* The last is not one of all. */
-enum { ATTACKS = sizeof attacks / sizeof *attacks };
+} attacks[] = {{"outcomes", outcomes},
+               {"values", values},
+               {"kinds", kinds},
+               {"flood", flood},
+               {"boxes", boxes},
+               {"early", early},
+               {"orders", orders},
+               {"numbers", numbers},
+               {"relay", relay},
+               {"greedy", greedy},
+               {"pieces", pieces},
+               {"hoard", hoard},
+               {"come_and_go", come_and_go}};
+/* The last four take many links, and are not among all. */
+enum { ATTACKS = sizeof attacks / sizeof *attacks, ALONE = ATTACKS - 4 };
 
 int main(int argc, char **argv) {
     if (argc != 5) {
@@ -414,8 +526,7 @@ int main(int argc, char **argv) {
             continue;
         }
         for (size_t i = 0; i < ATTACKS; i++)
-            if (all ? i == turn % (ATTACKS - 1) : !strcmp(attacks[i].name, argv[3]))
-                attacks[i].run();
+            if (all ? i == turn % ALONE : !strcmp(attacks[i].name, argv[3])) attacks[i].run();
         if (m.peer) rest(20);
     }
     wire_peer_destroy(&m.peer);

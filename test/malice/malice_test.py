@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -21,6 +22,8 @@ MALICE = os.environ.get("MALICE", "build/test/malice/malice")
 SECONDS = os.environ.get("SHOAL_MALICE_SECONDS", "0.4")
 ATTACKS = ["outcomes", "values", "kinds", "flood", "boxes", "early", "orders", "numbers", "relay"]
 BUDGET = 256 << 20  # that a process may grow by
+# And the hub, while one user takes all that it may: what is held, has begun, and waits.
+HUB_BUDGET = (512 + 192 + 192) << 20
 FLOOD_SECONDS = float(os.environ.get("SHOAL_FLOOD_SECONDS", "3"))
 SLOWDOWN = float(os.environ.get("SHOAL_SLOWDOWN", "inf"))
 
@@ -177,16 +180,33 @@ def test_connections_without_a_key(pool):
     assert news.count("refused a connection") <= 2 + FLOOD_SECONDS / 10, news
 
 
-def test_a_greedy_member(pool):
-    """It has all the links that it may, and queues all that it may."""
+@pytest.mark.parametrize("attack", ["greedy", "pieces", "hoard", "come_and_go"])
+def test_a_greedy_member(pool, attack):
+    """It has all the links that it may, and queues, begins or stores all that it may, or comes and goes."""
     before = pool.hub_log()
-    slowdown(pool, "a greedy member", lambda: start_nicely(
-        [MALICE, pool.address, "client", "greedy", str(FLOOD_SECONDS)],
-        pool.mallory.environment | {"SHOAL_LOG": "error"}))
+    peaks = []
+
+    def begin():
+        process = start_nicely([MALICE, pool.address, "client", attack, str(FLOOD_SECONDS)],
+                               pool.mallory.environment | {"SHOAL_LOG": "error"})
+        thread = threading.Thread(target=lambda: peaks.append(peak_while(process, pool.hub.pid)))
+        thread.start()
+        return process
+    slowdown(pool, "a greedy member: " + attack, begin)
     news = pool.hub_log()[len(before):]
+    print(f"the hub grew by {(peaks[0] - pool.before[0]) >> 20} MiB")
+    assert peaks[0] - pool.before[0] < HUB_BUDGET
     assert not re.search(r"(ann|bob|carol)\S* left", news), news
     assert news.count("no room for another link of") <= 2, news
     assert news.count("than may wait there") <= 300, news
+
+
+def peak_while(process, pid):
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, memory_of(pid))
+        time.sleep(0.1)
+    return peak
 
 
 def test_all_at_once(pool):
@@ -206,6 +226,17 @@ def test_the_log_names_the_key(pool):
     logs = "".join(machine.log(worker) for machine, worker in pool.workers_)
     assert re.search(r"\(member \d+, key \w+\) sent an order, as only the hub may: dropped", logs), logs
     assert len(pool.hub_log()) < 1 << 20
+
+
+def test_what_it_calls_itself(pool):
+    """Its name is of bytes that would drive a screen: nobody's screen sees them."""
+    process = start_nicely([MALICE, pool.address, "worker", "flood", "3"], pool.mallory.environment)
+    await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
+    done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1]); "
+                           "print([slot.worker for slot in s.status().slots])", pool.address],
+                          capture_output=True, text=True, env=pool.client_machine.environment, timeout=60)
+    assert "mallory??" in done.stdout, done.stdout + done.stderr
+    process.communicate(timeout=30)
 
 
 def test_roles_bind(pool):
