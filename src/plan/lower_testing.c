@@ -21,6 +21,12 @@ int finish(void **state) {
 
 plan_slot slots[MOST_COMPUTE + 1];
 
+base_speeds make_speeds(double products, double stream) {
+    base_speeds speeds = {.of = {[BASE_STREAM] = stream}};
+    for (int f = 0; f < BASE_STREAM; f++) speeds.of[f] = products;
+    return speeds;
+}
+
 plan_pool make_pool(uint32_t compute, speed what) {
     static const char *names[] = {"w1/a", "w1/b", "w2/a", "w2/b", "w3/a"};
     static const double weights[] = {3, 1, 2, 1, 4};
@@ -31,7 +37,8 @@ plan_pool make_pool(uint32_t compute, speed what) {
                                    .compute = true,
                                    .weight = weights[i],
                                    .name = names[i],
-                                   .flops = (what == SLOW_SLOTS ? 1 : 1e12) * weights[i]};
+                                   .speeds = make_speeds(
+                                       (what == SLOW_SLOTS ? 1 : 1e12) * weights[i], 0)};
     return (plan_pool){.n_slots = compute + 1,
                        .slots = slots,
                        .link_bytes = what == SLOW_SLOTS ? 1e9 : 1e3,

@@ -26,7 +26,7 @@
 #include <stddef.h>
 
 /* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
-enum { WIRE_PROTOCOL = 7, WIRE_OLDEST = 7, WIRE_FEATURES = 0 };
+enum { WIRE_PROTOCOL = 8, WIRE_OLDEST = 8, WIRE_FEATURES = 0 };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */

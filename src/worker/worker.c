@@ -194,7 +194,8 @@ static void on_measure(worker *w, const Shoal__Measure *measure) {
     pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < measure->n_slots; i++) {
         worker_slot *slot = slot_of(w, measure->slots[i]);
-        if (slot && !slot->home) slot->measure = true;
+        for (size_t f = 0; slot && !slot->home && f < measure->n_what; f++)
+            if (measure->what[f] < BASE_FIGURES) slot->measure |= 1u << measure->what[f];
     }
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -355,24 +356,60 @@ static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device 
     slot->home = !device;
     if (!device) return SHOAL_OK;
     slot->device = *device;
-    SHOAL_TRY(worker_queue_open(&slot->own, device));
-    if (!strcmp(device->backend->name, "cpu")) return SHOAL_OK;
-    /* What a device cannot do the processor does. */
-    worker_device beside = {.threads = device->threads};
-    SHOAL_TRY(backend_find("cpu", &beside.backend));
-    slot->aside = calloc(1, sizeof *slot->aside);
-    if (!slot->aside) return base_fail(SHOAL_NO_MEMORY, "no memory for a device");
-    return worker_queue_open(slot->aside, &beside);
+    return worker_queue_open(&slot->own, device);
+}
+
+static bool is_processor(const worker_slot *slot) {
+    return !slot->home && !strcmp(slot->device.backend->name, "cpu");
+}
+
+/* What a device cannot do the processor does: that of a slot, else one that is no slot. */
+static shoal_status stand_beside(worker *w) {
+    bool others = false;
+    for (uint32_t i = 0; i < w->n_slots; i++) {
+        if (is_processor(&w->slots[i]) && !w->processor) w->processor = &w->slots[i].own;
+        others |= !is_processor(&w->slots[i]) && !w->slots[i].home;
+    }
+    if (!others) return SHOAL_OK;
+    if (!w->processor) {
+        uint32_t threads = 0;
+        for (uint32_t i = 0; i < w->n_slots; i++)
+            if (w->slots[i].device.threads > threads) threads = w->slots[i].device.threads;
+        worker_device beside = {.threads = threads};
+        SHOAL_TRY(backend_find("cpu", &beside.backend));
+        w->processor = &w->spare;
+        SHOAL_TRY(worker_queue_open(&w->spare, &beside));
+    }
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (!is_processor(&w->slots[i]) && !w->slots[i].home) w->slots[i].aside = w->processor;
+    return SHOAL_OK;
+}
+
+/* Bytes for values: of the device itself and, where that has its own memory, of the machine's for
+ * what does not fit, of which all slots have equal shares. */
+static uint64_t capacity(const worker_slot *slot, uint32_t n, uint64_t *near) {
+    const worker_queue *own = &slot->own, *machine = own->host ? own : slot->aside;
+    uint64_t share = machine ? machine->info.memory / 4 * 3 / n : 0;
+    uint64_t itself = own->info.memory / (slot->device.share ? slot->device.share : 1);
+    uint64_t all = own->host ? share : itself + share;
+    if (slot->device.memory) all = slot->device.memory;
+    *near = own->host || itself > all ? all : itself;
+    return all;
 }
 
 /* Fills the hello; its strings belong to the caller's stack or the worker. */
 static shoal_status make_wire(worker *w, const worker_options *options) {
-    uint32_t n = options->n_devices;
+    bool client = options->role == SHOAL__ROLE__CLIENT;
+    uint32_t n = w->n_slots - client;
     Shoal__Device *devices = calloc(n + 1, sizeof *devices);
     Shoal__Device **pointers = calloc(n + 1, sizeof *pointers);
-    if (!devices || !pointers) {
+    Shoal__Figure(*room)[BASE_FIGURES] = calloc(n + 1, sizeof *room);
+    Shoal__Figure *(*figures)[BASE_FIGURES] = calloc(n + 1, sizeof *figures);
+    if (!devices || !pointers || !room || !figures) {
         free(devices);
         free(pointers);
+        free(room);
+        free(figures);
         return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -381,31 +418,50 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
         pointers[i] = &devices[i];
         devices[i].backend = (char *)slot->device.backend->name;
         devices[i].name = (char *)slot->own.info.name;
-        devices[i].memory =
-            slot->device.memory ? slot->device.memory : slot->own.info.memory / 4 * 3;
+        devices[i].id = (char *)slot->own.name;
+        devices[i].memory = capacity(slot, n, &devices[i].near);
         devices[i].threads = slot->device.threads ? slot->device.threads : slot->own.info.threads;
         devices[i].weight = slot->device.weight;
-        worker_speed speed;
-        if (options->role == SHOAL__ROLE__WORKER && worker_speed_kept(slot, &speed)) {
-            devices[i].flops = speed.flops;
-            devices[i].stream = speed.stream;
-        }
+        if (client) continue;
+        base_speeds kept = worker_speeds_kept(slot);
+        devices[i].figures = figures[i];
+        devices[i].n_figures = worker_figures(&kept, room[i], figures[i]);
     }
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.role = options->role;
     hello.name = (char *)(options->name ? options->name : "");
     hello.n_devices = n;
     hello.devices = pointers;
-    if (options->role == SHOAL__ROLE__CLIENT)
+    if (client)
         hello.spare =
             options->spare ? options->spare : w->slots[w->n_slots - 1].own.info.memory / 4;
     shoal_status status = wire_peer_new(&hello, &w->wire);
     free(devices);
     free(pointers);
+    free(room);
+    free(figures);
     if (status != SHOAL_OK) return status;
     wire_handlers handlers = {w, on_opened, on_message, worker_data, on_closed, on_connect_failed};
     wire_handle(w->wire, WIRE_WORKER, &handlers);
     return SHOAL_OK;
+}
+
+/* Those that can be left out are, where they cannot be opened, as long as one is left. */
+static shoal_status open_devices(worker *w, const worker_options *options) {
+    shoal_status status = SHOAL_OK;
+    for (uint32_t i = 0; i < options->n_devices; i++) {
+        worker_slot *slot = &w->slots[w->n_slots++];
+        status = open_slot(w, slot, &options->devices[i]);
+        if (status == SHOAL_OK) continue;
+        if (!options->devices[i].dispensable) return status;
+        base_log(BASE_WARN, w->name, "goes without device %u of backend %s: %s",
+                 options->devices[i].index, options->devices[i].backend->name,
+                 shoal_error_message());
+        worker_queue_close(&slot->own);
+        *slot = (worker_slot){0};
+        w->n_slots--;
+    }
+    return w->n_slots || !options->n_devices ? SHOAL_OK : status;
 }
 
 static shoal_status start(worker *w, const worker_options *options) {
@@ -414,13 +470,12 @@ static shoal_status start(worker *w, const worker_options *options) {
     bool client = options->role == SHOAL__ROLE__CLIENT;
     w->slots = calloc(options->n_devices + 1, sizeof *w->slots);
     if (!w->slots) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
-    for (uint32_t i = 0; i < options->n_devices + client; i++) {
-        w->n_slots++;
-        SHOAL_TRY(open_slot(w, &w->slots[i], i < options->n_devices ? &options->devices[i] : NULL));
-    }
+    SHOAL_TRY(open_devices(w, options));
+    SHOAL_TRY(stand_beside(w));
     if (client) {
         /* The memory slot allocates as a CPU does; nothing runs there. */
-        worker_slot *home = &w->slots[w->n_slots - 1];
+        worker_slot *home = &w->slots[w->n_slots++];
+        SHOAL_TRY(open_slot(w, home, NULL));
         home->device.threads = 1;
         SHOAL_TRY(backend_find("cpu", &home->device.backend));
         SHOAL_TRY(worker_queue_open(&home->own, &home->device));
@@ -468,12 +523,6 @@ static void slot_fini(worker_slot *slot) {
     base_map_fini(&slot->programs);
 }
 
-static void close_devices(worker_slot *slot) {
-    worker_queue_close(&slot->own);
-    if (slot->aside) worker_queue_close(slot->aside);
-    free(slot->aside);
-}
-
 void worker_destroy(worker **out) {
     worker *w = *out;
     *out = NULL;
@@ -502,7 +551,8 @@ void worker_destroy(worker **out) {
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
     pthread_mutex_unlock(&w->lock);
     for (at = 0; base_map_next(&w->peers, &at, &key, &value);) worker_peer_free(value);
-    for (uint32_t i = 0; i < w->n_slots; i++) close_devices(&w->slots[i]);
+    for (uint32_t i = 0; i < w->n_slots; i++) worker_queue_close(&w->slots[i].own);
+    worker_queue_close(&w->spare);
     base_map_fini(&w->instances);
     base_map_fini(&w->cancelled);
     base_map_fini(&w->expected);
