@@ -558,7 +558,7 @@ static void task_end(worker_task *task, shoal_status last) {
     const shoal_graph *g = graph_data(task->program->graph);
     shoal_status status = base_fence_failed(task->end, task->before);
     if (status == SHOAL_OK) status = last;
-    worker_queue_note(&task->slot->own, status);
+    worker_queue_ended(&task->slot->own, status);
     if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
     for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++)
         if (task->inputs[i]->status != SHOAL_OK) {

@@ -121,6 +121,10 @@ void worker_queue_note(worker_queue *queue, shoal_status status) {
     if (status == SHOAL_LOST) set_lost(queue, shoal_error_message());
 }
 
+void worker_queue_ended(worker_queue *queue, shoal_status status) {
+    worker_queue_note(queue, status == SHOAL_IO ? SHOAL_LOST : status);
+}
+
 /* It stands still: all that is waited for fails. The fences stay: should the device get on after
  * all, it reaches them. */
 static void lose(worker_queue *queue, const char *message) {
@@ -209,7 +213,7 @@ static void transit_end(void *context, shoal_status status) {
     worker_transit *transit = context;
     worker_buffer *buffer = transit->buffer;
     worker_queue *queue = buffer->queue;
-    worker_queue_note(queue, status);
+    worker_queue_ended(queue, status);
     /* What a device that stands still may yet use stays. */
     void *packed = atomic_load(&queue->stuck) ? NULL : transit->packed;
     if (transit->then) {

@@ -279,6 +279,9 @@ shoal_point worker_queue_end(const worker_queue *queue);
 /* The device has said by a status that it is lost (another status: nothing happens): all that is
  * under way there has failed, or will. The message is this thread's. */
 void worker_queue_note(worker_queue *queue, shoal_status status);
+/* The same for the end of what cannot be done on another device: a move, or what was run before. A
+ * device that fails there (IO) is not to be relied on any more. */
+void worker_queue_ended(worker_queue *queue, shoal_status status);
 /* Looks whether the device gets on. When it has not for long, it is lost: all that is waited for
  * fails. */
 void worker_queue_watch(worker_queue *queue);
