@@ -169,7 +169,8 @@ static const struct argp_option worker_options[] = {
     {"weight", 'w', "W", 0,
      "Relative share of the work of each device, unless shares are given (default: 1)", 0},
     {"memory", KEY_MEMORY, "SIZE", 0,
-     "Memory limit for values of each device, such as 8G (default: the device's own, and a share of "
+     "Memory limit for values of each device, such as 8G (default: the device's own, and a share "
+     "of "
      "three quarters of the machine's)",
      0},
     {"listen", KEY_LISTEN, "HOST", 0,
@@ -241,7 +242,8 @@ const cmd_command cmd_worker = {
     .name = "worker",
     .summary = "Run a worker, which lends this machine's devices to a pool",
     .doc = "It stops on SIGINT or SIGTERM, and in the background by 'shoal stop'. If the hub goes "
-           "away, the worker reconnects once it is back. If a device fails for good, the worker goes on with the "
+           "away, the worker reconnects once it is back. If a device fails for good, the worker "
+           "goes on with the "
            "others.",
     .options = worker_options,
     .take = take_worker,

@@ -43,14 +43,14 @@ typedef struct shoal_worker_options {
     /* NULL: SHOAL_HUB, else "shm:hub", else one that this user has joined and that announces itself
      * (`beacon` as a hub's). */
     const char *hub;
-    const char *name;    /* NULL: the hub gives one */
+    const char *name; /* NULL: the hub gives one */
     /* What it lends, with commas between: "cpu", all devices of a backend; "cuda:1", one of them.
      * Each is a slot. NULL: SHOAL_BACKEND, else all that are found. */
     const char *devices;
     uint32_t threads; /* of the processor; 0: all cores */
     double weight;    /* of each device; 0: 1 */
-    uint64_t memory;  /* most bytes for values on each device; 0: its own memory, and a share of three
-                         quarters of the machine's */
+    uint64_t memory;  /* most bytes for values on each device; 0: its own memory, and a share of
+                         three  quarters of the machine's */
     /* Called when it has joined, each time. */
     void (*ready)(void *context, const char *name, const char *hub);
     void *context;

@@ -21,8 +21,7 @@ static shoal_status add(api_devices *to, const shoal_backend *backend, uint32_t 
     if (to->n == API_MAX_DEVICES)
         return base_fail(SHOAL_INVALID, "more than %d devices; name those to lend",
                          API_MAX_DEVICES);
-    to->list[to->n++] =
-        (worker_device){.backend = backend, .index = index, .dispensable = !named};
+    to->list[to->n++] = (worker_device){.backend = backend, .index = index, .dispensable = !named};
     return SHOAL_OK;
 }
 

@@ -31,8 +31,7 @@ typedef struct lend {
 static shoal_status find_devices(const shoal_worker_options *options, api_devices *out) {
     if (!(options->weight >= 0) || options->weight > 1e12)
         return base_fail(SHOAL_INVALID, "weight %g; give a number over 0", options->weight);
-    SHOAL_TRY(
-        api_devices_find(options->devices ? options->devices : api_devices_default(), out));
+    SHOAL_TRY(api_devices_find(options->devices ? options->devices : api_devices_default(), out));
     for (uint32_t i = 0; i < out->n; i++) {
         out->list[i].threads = options->threads;
         out->list[i].weight = options->weight;

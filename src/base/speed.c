@@ -39,8 +39,8 @@ base_figure base_figure_of(shoal_dtype dtype) {
 
 base_speeds base_speeds_assumed(const base_speeds *measured, uint32_t threads) {
     base_speeds out = *measured;
-    double f32 = out.of[BASE_PRODUCTS_F32] > 0 ? out.of[BASE_PRODUCTS_F32]
-                                               : CORE_PRODUCTS * threads;
+    double f32 =
+        out.of[BASE_PRODUCTS_F32] > 0 ? out.of[BASE_PRODUCTS_F32] : CORE_PRODUCTS * threads;
     for (int f = 0; f < BASE_STREAM; f++)
         if (!(out.of[f] > 0)) out.of[f] = f32 * parts[f];
     if (!(out.of[BASE_STREAM] > 0)) out.of[BASE_STREAM] = CORE_STREAM * threads;

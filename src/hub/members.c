@@ -182,8 +182,7 @@ void hub_device_lost(hub *h, hub_peer *peer, const Shoal__DeviceLost *lost) {
     base_map_remove(&h->slots, (uint64_t)slot->number + 1);
     uint32_t at = 0;
     while (peer->slots[at] != slot) at++;
-    memmove(peer->slots + at, peer->slots + at + 1,
-            (--peer->n_slots - at) * sizeof *peer->slots);
+    memmove(peer->slots + at, peer->slots + at + 1, (--peer->n_slots - at) * sizeof *peer->slots);
     h->epoch++;
     /* Everyone drops it before hearing what is to be done without it. */
     hub_peers_send(h, NULL);

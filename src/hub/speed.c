@@ -38,8 +38,7 @@ bool hub_figures_take(Shoal__Figure *const *figures, size_t n, base_speeds *to) 
     base_speeds taken = *to;
     for (size_t i = 0; i < n; i++) {
         const Shoal__Figure *figure = figures[i];
-        if (figure->what >= BASE_FIGURES || !(figure->value > 0) ||
-            figure->value > HUB_MOST_SPEED)
+        if (figure->what >= BASE_FIGURES || !(figure->value > 0) || figure->value > HUB_MOST_SPEED)
             return false;
         taken.of[figure->what] = figure->value;
     }

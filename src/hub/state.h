@@ -26,8 +26,8 @@ typedef struct hub_slot {
     uint32_t asked, answered; /* to measure: bits of base_figure */
     uint64_t memory;          /* 0: no limit known */
     uint64_t near;            /* of these on the device itself */
-    uint64_t used;        /* by values */
-    uint64_t reserved;    /* by instances on their way */
+    uint64_t used;            /* by values */
+    uint64_t reserved;        /* by instances on their way */
     uint32_t in_flight;
     uint64_t instances, busy_ns, nodes;
     uint64_t sent, received; /* bytes */
@@ -304,7 +304,8 @@ void hub_events_ask(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask);
 void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events);
 
 /* speed.c */
-/* Asks the devices of the pool for figures that they were not asked for yet; bits of base_figure. */
+/* Asks the devices of the pool for figures that they were not asked for yet; bits of base_figure.
+ */
 void hub_measure(hub *h, uint32_t what);
 /* False, and nothing taken, for figures that there are not. */
 bool hub_figures_take(Shoal__Figure *const *figures, size_t n, base_speeds *to);

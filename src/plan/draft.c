@@ -120,8 +120,7 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
     for (uint32_t i = 0; i < d->pool->n_slots; i++) *seconds = fmax(*seconds, fmax(out[i], in[i]));
     *bytes = total;
     if (any_far || any_near)
-        *delay =
-            (any_far ? d->pool->link_delay : fmin(NEAR_DELAY, d->pool->link_delay)) + longest;
+        *delay = (any_far ? d->pool->link_delay : fmin(NEAR_DELAY, d->pool->link_delay)) + longest;
     *seconds += *delay;
 }
 

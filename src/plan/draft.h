@@ -81,7 +81,7 @@ typedef struct plan_draft {
     double seconds;
     uint64_t bytes;
     uint32_t figures; /* of devices, that it depends on: bits */
-    bool bound; /* some division follows a layout that a user gave */
+    bool bound;       /* some division follows a layout that a user gave */
 } plan_draft;
 
 /* ---- draft.c: forms, routes between them, and what they cost ---- */

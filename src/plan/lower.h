@@ -15,11 +15,11 @@
 typedef struct plan_slot {
     uint32_t slot; /* pool-wide number */
     uint32_t peer;
-    bool compute;     /* false: memory of a client, holds inputs and results only */
-    double weight;    /* share when nothing else is said; 0 keeps work away */
+    bool compute;       /* false: memory of a client, holds inputs and results only */
+    double weight;      /* share when nothing else is said; 0 keeps work away */
     base_speeds speeds; /* measured or assumed; 0, but for products of f32: not counted */
     uint64_t memory;    /* bytes of the device itself; 0: unknown */
-    const char *name; /* "w1/cpu", for explain */
+    const char *name;   /* "w1/cpu", for explain */
 } plan_slot;
 
 /* What was measured of the way from one peer to another. */
@@ -36,7 +36,7 @@ static inline uint64_t plan_link_key(uint32_t from, uint32_t to) {
 typedef struct plan_pool {
     uint32_t n_slots;
     const plan_slot *slots;
-    bool by_speed; /* nobody gave weights, and all speeds are known: shares follow these */
+    bool by_speed;     /* nobody gave weights, and all speeds are known: shares follow these */
     double link_bytes; /* bytes per second between peers that are not in `links` */
     double link_delay; /* seconds per exchange between peers */
     uint32_t n_links;

@@ -32,13 +32,13 @@ plan_pool make_pool(uint32_t compute, speed what) {
     static const double weights[] = {3, 1, 2, 1, 4};
     slots[0] = (plan_slot){.slot = CLIENT, .peer = 9, .name = "client"};
     for (uint32_t i = 0; i < compute; i++)
-        slots[i + 1] = (plan_slot){.slot = 10 + i,
-                                   .peer = i / 2,
-                                   .compute = true,
-                                   .weight = weights[i],
-                                   .name = names[i],
-                                   .speeds = make_speeds(
-                                       (what == SLOW_SLOTS ? 1 : 1e12) * weights[i], 0)};
+        slots[i + 1] =
+            (plan_slot){.slot = 10 + i,
+                        .peer = i / 2,
+                        .compute = true,
+                        .weight = weights[i],
+                        .name = names[i],
+                        .speeds = make_speeds((what == SLOW_SLOTS ? 1 : 1e12) * weights[i], 0)};
     return (plan_pool){.n_slots = compute + 1,
                        .slots = slots,
                        .link_bytes = what == SLOW_SLOTS ? 1e9 : 1e3,

@@ -17,36 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- devices that are lost ---- */
-
-/* A piece that a task holds stays until that ends. */
-static void forget_pieces(worker_slot *slot) {
-    size_t at = 0;
-    uint64_t key;
-    void *piece;
-    while (base_map_next(&slot->pieces, &at, &key, &piece)) worker_piece_release(piece);
-    base_map_fini(&slot->pieces);
-    base_map_init(&slot->pieces);
-}
-
-void worker_part(worker *w) {
-    for (uint32_t i = 0; i < w->n_slots && w->hub && !w->stopping; i++) {
-        worker_slot *slot = &w->slots[i];
-        if (slot->parted || slot->home || !atomic_load(&slot->own.lost)) continue;
-        slot->parted = true;
-        base_log(BASE_WARN, w->name, "goes on without %s: %s", slot->own.name, slot->own.why);
-        Shoal__Error error = SHOAL__ERROR__INIT;
-        Shoal__DeviceLost lost = SHOAL__DEVICE_LOST__INIT;
-        error.status = SHOAL_LOST;
-        error.message = slot->own.why;
-        lost.slot = slot->number;
-        lost.error = &error;
-        if (wire_send(w->hub, SHOAL__KIND__DEVICE_LOST, &lost.base) != SHOAL_OK)
-            base_log(BASE_WARN, w->name, "%s", shoal_error_message());
-        forget_pieces(slot);
-    }
-}
-
 /* ---- the end of tasks ---- */
 
 static void report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,

@@ -1,7 +1,7 @@
-/* How fast a device is: each figure is measured when the hub first asks for it, by the work that pools
- * are for, since that takes some tens of milliseconds. The best that was ever seen is kept in the user's
- * cache folder, so that a process knows it from its start, and one that was measured while the
- * machine was busy is not slow for ever. */
+/* How fast a device is: each figure is measured when the hub first asks for it, by the work that
+ * pools are for, since that takes some tens of milliseconds. The best that was ever seen is kept in
+ * the user's cache folder, so that a process knows it from its start, and one that was measured
+ * while the machine was busy is not slow for ever. */
 #include "worker/state.h"
 
 #include "backend/registry.h"
@@ -215,8 +215,8 @@ static shoal_status time_transfer(worker_slot *slot, size_t bytes, double *best)
 
 static shoal_status measure(worker_slot *slot, base_figure figure, double *out) {
     static const shoal_dtype types[BASE_STREAM] = {
-        [BASE_PRODUCTS_F32] = SHOAL_F32,   [BASE_PRODUCTS_F64] = SHOAL_F64,
-        [BASE_PRODUCTS_F16] = SHOAL_F16,   [BASE_PRODUCTS_BF16] = SHOAL_BF16,
+        [BASE_PRODUCTS_F32] = SHOAL_F32, [BASE_PRODUCTS_F64] = SHOAL_F64,
+        [BASE_PRODUCTS_F16] = SHOAL_F16, [BASE_PRODUCTS_BF16] = SHOAL_BF16,
         [BASE_PRODUCTS_INT] = SHOAL_I32,
     };
     const size_t bytes = ELEMENTS * sizeof(float);
@@ -247,7 +247,12 @@ shoal_status worker_speeds_measure(worker_slot *slot, uint32_t what, base_speeds
     base_speeds kept = worker_speeds_kept(slot);
     for (uint32_t f = 0; f < BASE_FIGURES; f++) {
         if (!(what >> f & 1)) continue;
-        SHOAL_TRY(measure(slot, f, &out->of[f]));
+        /* As when its memory is full: without one the others still serve. */
+        if (measure(slot, f, &out->of[f]) != SHOAL_OK) {
+            base_log(BASE_INFO, slot->worker->name, "%s: %s is not known: %s", slot->own.name,
+                     base_figure_name(f), shoal_error_message());
+            out->of[f] = 0;
+        }
         if (!(out->of[f] > 0)) continue;
         if (!(kept.of[f] > 0) || better(f, out->of[f], kept.of[f], BETTER))
             keep(slot, f, out->of[f]);

@@ -20,14 +20,14 @@ typedef struct worker_queue {
     const shoal_backend *backend;
     shoal_device *handle;
     shoal_device_info info;
-    char name[64];      /* "cpu", "lag:1" */
-    bool host;          /* the host reaches its memory by address */
+    char name[64];        /* "cpu", "lag:1" */
+    bool host;            /* the host reaches its memory by address */
     pthread_mutex_t turn; /* of calls that one thread makes at a time: others may hand it work */
-    shoal_fence *line;  /* the points of what is run; NULL: all is done when a call returns */
-    uint64_t submitted; /* the last point of the line; the thread that runs programs */
-    atomic_bool lost;   /* nothing is asked of it any more, */
-    atomic_bool stuck;  /* nor given back, as it may stand still in the middle of what it is at */
-    char why[160];      /* it is lost; to be read once `lost` is set */
+    shoal_fence *line;    /* the points of what is run; NULL: all is done when a call returns */
+    uint64_t submitted;   /* the last point of the line; the thread that runs programs */
+    atomic_bool lost;     /* nothing is asked of it any more, */
+    atomic_bool stuck;    /* nor given back, as it may stand still in the middle of what it is at */
+    char why[160];        /* it is lost; to be read once `lost` is set */
     pthread_mutex_t lock;
     struct worker_transit *transits; /* boxes on their way between it and the host */
     uint64_t progress;               /* as it was seen last, */
@@ -181,12 +181,12 @@ typedef struct worker_slot {
     uint32_t number;
     bool home; /* the process's own memory: no device, no thread */
     worker_device device;
-    worker_queue own;        /* its device, */
-    worker_queue *aside;     /* and the processor, which does what that cannot; NULL: nothing does */
-    bool told;               /* that something is done aside */
-    bool parted;             /* its device is lost, and the hub has been told */
-    base_map pieces;         /* value -> worker_piece */
-    base_map programs;       /* id -> worker_program */
+    worker_queue own;    /* its device, */
+    worker_queue *aside; /* and the processor, which does what that cannot; NULL: nothing does */
+    bool told;           /* that something is done aside */
+    bool parted;         /* its device is lost, and the hub has been told */
+    base_map pieces;     /* value -> worker_piece */
+    base_map programs;   /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     atomic_bool queued;    /* there is a head: to be seen without the lock */
@@ -256,6 +256,19 @@ enum {
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 
+/* devices.c */
+/* Without a device: the process's own memory. */
+shoal_status worker_slot_open(worker *w, worker_slot *slot, const worker_device *device);
+/* Opens the devices as slots, and what stands beside them. Those that can be left out are, where
+ * they cannot be opened, as long as one is left. */
+shoal_status worker_devices_open(worker *w, const worker_options *options);
+/* Bytes for values: of the device itself (*near) and, where that has its own memory, of the
+ * machine's for what does not fit, of which n slots have equal shares. */
+uint64_t worker_capacity(const worker_slot *slot, uint32_t n, uint64_t *near);
+/* Tells the hub of devices that are lost, and lets go of what they held: before anything that came
+ * of it is told. Lock held. */
+void worker_part(worker *w);
+
 /* queue.c */
 /* Opens a device. */
 shoal_status worker_queue_open(worker_queue *queue, const worker_device *device);
@@ -263,8 +276,8 @@ shoal_status worker_queue_open(worker_queue *queue, const worker_device *device)
 void worker_queue_settle(worker_queue *queue);
 /* Does so, and closes it. */
 void worker_queue_close(worker_queue *queue);
-/* Calls of the backend of which a device takes one at a time, in the slot's thread or that of a slot
- * which it stands beside. */
+/* Calls of the backend of which a device takes one at a time, in the slot's thread or that of a
+ * slot which it stands beside. */
 shoal_status worker_queue_compile(worker_queue *queue, const shoal_graph *g,
                                   const shoal_compile_options *options,
                                   shoal_compile_report *report, shoal_executable **out);
@@ -396,8 +409,6 @@ void worker_event_receive(const worker_task *task, const worker_receive *receive
 
 /* executor.c */
 void *worker_executor(void *slot);
-/* Tells the hub of devices that are lost, and lets go of what they held. Lock held. */
-void worker_part(worker *w);
 /* Frees the programs that the hub has dropped; the executor, lock held. */
 void worker_collect_garbage(worker_slot *slot);
 /* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */

@@ -349,54 +349,6 @@ static void on_connect_failed(void *context, uint64_t cookie, shoal_status why,
 
 /* ---- life ---- */
 
-static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device *device) {
-    slot->worker = w;
-    slot->tail = &slot->head;
-    slot->number = UINT32_MAX;
-    slot->home = !device;
-    if (!device) return SHOAL_OK;
-    slot->device = *device;
-    return worker_queue_open(&slot->own, device);
-}
-
-static bool is_processor(const worker_slot *slot) {
-    return !slot->home && !strcmp(slot->device.backend->name, "cpu");
-}
-
-/* What a device cannot do the processor does: that of a slot, else one that is no slot. */
-static shoal_status stand_beside(worker *w) {
-    bool others = false;
-    for (uint32_t i = 0; i < w->n_slots; i++) {
-        if (is_processor(&w->slots[i]) && !w->processor) w->processor = &w->slots[i].own;
-        others |= !is_processor(&w->slots[i]) && !w->slots[i].home;
-    }
-    if (!others) return SHOAL_OK;
-    if (!w->processor) {
-        uint32_t threads = 0;
-        for (uint32_t i = 0; i < w->n_slots; i++)
-            if (w->slots[i].device.threads > threads) threads = w->slots[i].device.threads;
-        worker_device beside = {.threads = threads};
-        SHOAL_TRY(backend_find("cpu", &beside.backend));
-        w->processor = &w->spare;
-        SHOAL_TRY(worker_queue_open(&w->spare, &beside));
-    }
-    for (uint32_t i = 0; i < w->n_slots; i++)
-        if (!is_processor(&w->slots[i]) && !w->slots[i].home) w->slots[i].aside = w->processor;
-    return SHOAL_OK;
-}
-
-/* Bytes for values: of the device itself and, where that has its own memory, of the machine's for
- * what does not fit, of which all slots have equal shares. */
-static uint64_t capacity(const worker_slot *slot, uint32_t n, uint64_t *near) {
-    const worker_queue *own = &slot->own, *machine = own->host ? own : slot->aside;
-    uint64_t share = machine ? machine->info.memory / 4 * 3 / n : 0;
-    uint64_t itself = own->info.memory / (slot->device.share ? slot->device.share : 1);
-    uint64_t all = own->host ? share : itself + share;
-    if (slot->device.memory) all = slot->device.memory;
-    *near = own->host || itself > all ? all : itself;
-    return all;
-}
-
 /* Fills the hello; its strings belong to the caller's stack or the worker. */
 static shoal_status make_wire(worker *w, const worker_options *options) {
     bool client = options->role == SHOAL__ROLE__CLIENT;
@@ -419,7 +371,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
         devices[i].backend = (char *)slot->device.backend->name;
         devices[i].name = (char *)slot->own.info.name;
         devices[i].id = (char *)slot->own.name;
-        devices[i].memory = capacity(slot, n, &devices[i].near);
+        devices[i].memory = worker_capacity(slot, n, &devices[i].near);
         devices[i].threads = slot->device.threads ? slot->device.threads : slot->own.info.threads;
         devices[i].weight = slot->device.weight;
         if (client) continue;
@@ -446,36 +398,17 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
     return SHOAL_OK;
 }
 
-/* Those that can be left out are, where they cannot be opened, as long as one is left. */
-static shoal_status open_devices(worker *w, const worker_options *options) {
-    shoal_status status = SHOAL_OK;
-    for (uint32_t i = 0; i < options->n_devices; i++) {
-        worker_slot *slot = &w->slots[w->n_slots++];
-        status = open_slot(w, slot, &options->devices[i]);
-        if (status == SHOAL_OK) continue;
-        if (!options->devices[i].dispensable) return status;
-        base_log(BASE_WARN, w->name, "goes without device %u of backend %s: %s",
-                 options->devices[i].index, options->devices[i].backend->name,
-                 shoal_error_message());
-        worker_queue_close(&slot->own);
-        *slot = (worker_slot){0};
-        w->n_slots--;
-    }
-    return w->n_slots || !options->n_devices ? SHOAL_OK : status;
-}
-
 static shoal_status start(worker *w, const worker_options *options) {
     base_condition_init(&w->changed);
     pthread_mutex_init(&w->lock, NULL);
     bool client = options->role == SHOAL__ROLE__CLIENT;
     w->slots = calloc(options->n_devices + 1, sizeof *w->slots);
     if (!w->slots) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
-    SHOAL_TRY(open_devices(w, options));
-    SHOAL_TRY(stand_beside(w));
+    SHOAL_TRY(worker_devices_open(w, options));
     if (client) {
         /* The memory slot allocates as a CPU does; nothing runs there. */
         worker_slot *home = &w->slots[w->n_slots++];
-        SHOAL_TRY(open_slot(w, home, NULL));
+        SHOAL_TRY(worker_slot_open(w, home, NULL));
         home->device.threads = 1;
         SHOAL_TRY(backend_find("cpu", &home->device.backend));
         SHOAL_TRY(worker_queue_open(&home->own, &home->device));

@@ -117,8 +117,8 @@ static void each_call(const char *devices, const char *how, bool leaves) {
         right += try(devices, text, NULL) == SHOAL_OK;
         if (!leaves && lag_alive()) fail_msg("%s: %ld things are left", text, lag_alive());
     }
-    print_message("%s, %s: %lu of %lu calls made to fail: %lu times right, else an error\n", devices,
-                  how, tried, calls, right);
+    print_message("%s, %s: %lu of %lu calls made to fail: %lu times right, else an error\n",
+                  devices, how, tried, calls, right);
     assert_true(tried > 10 || leaves);
     /* Where a call fails, another device does it; who is lost is done without, but for what is lost
      * before the client has kept a copy: opening a device can do nothing but fail. */
