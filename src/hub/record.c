@@ -5,10 +5,17 @@
 #include <string.h>
 
 bool hub_recovers(const hub *h) {
-    uint32_t workers = 0;
-    for (size_t i = 0; i < h->peers.count; i++)
-        workers += h->peers.data[i]->role == SHOAL__ROLE__WORKER;
-    return workers > 1;
+    uint32_t workers = 0, devices = 0, own = 0;
+    for (size_t i = 0; i < h->peers.count; i++) {
+        const hub_peer *peer = h->peers.data[i];
+        workers += peer->role == SHOAL__ROLE__WORKER;
+        for (uint32_t s = 0; s < peer->n_slots; s++) {
+            devices += peer->slots[s]->compute;
+            own += peer->slots[s]->near < peer->slots[s]->memory;
+        }
+    }
+    /* Devices with memory of their own are lost by themselves. */
+    return workers > 1 || (own && devices > 1);
 }
 
 shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inputs,

@@ -155,7 +155,7 @@ typedef struct hub_program {
 
 /* How values were made: a program and what it read. Values hold the record that made them, records
  * hold the values that they read (without their data), so that what nobody can come to need is gone
- * by itself. Only pools with more than one worker keep records for longer than an instance. */
+ * by itself. Only pools that recover (hub_recovers) keep records for longer than an instance. */
 typedef struct hub_record {
     uint64_t number; /* rises in the order in which clients submitted */
     uint32_t session;
@@ -395,7 +395,8 @@ shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, ch
                          char **json);
 
 /* record.c */
-/* Whether values can be lost and made again: more than one worker is there. */
+/* Whether values can be lost and made again: more than one worker is there, or a device beside
+ * others that is lost by itself. */
 bool hub_recovers(const hub *h);
 /* With one reference, the caller's. */
 shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inputs,

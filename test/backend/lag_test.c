@@ -120,9 +120,9 @@ static void each_call(const char *devices, const char *how, bool leaves) {
     print_message("%s, %s: %lu of %lu calls made to fail: %lu times right, else an error\n",
                   devices, how, tried, calls, right);
     assert_true(tried > 10 || leaves);
-    /* Where a call fails, another device does it; who is lost is done without, but for what is lost
-     * before the client has kept a copy: opening a device can do nothing but fail. */
-    assert_true(right * 10 >= tried * 9);
+    /* Another device does it, or the pool goes on without this one; only one of the three that cannot
+     * be opened is an error. */
+    assert_true(tried - right <= 3);
 }
 
 static const char *const devices[] = {"lag", "cpu,lag,ref"};
