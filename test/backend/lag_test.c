@@ -120,8 +120,8 @@ static void each_call(const char *devices, const char *how, bool leaves) {
     print_message("%s, %s: %lu of %lu calls made to fail: %lu times right, else an error\n",
                   devices, how, tried, calls, right);
     assert_true(tried > 10 || leaves);
-    /* Another device does it, or the pool goes on without this one; only one of the three that cannot
-     * be opened is an error. */
+    /* Another device does it, or the pool goes on without this one; only one of the three that
+     * cannot be opened is an error. */
     assert_true(tried - right <= 3);
 }
 
