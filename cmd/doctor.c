@@ -47,6 +47,8 @@ static void add_device(void *context, const shoal_found *found) {
     devices *all = context;
     char what[96], detail[512], memory[TEXT_ROOM];
     snprintf(what, sizeof what, "backend %s", found->backend);
+    if (found->index > 0)
+        snprintf(what, sizeof what, "backend %s:%u", found->backend, found->index);
     if (found->device == NULL) {
         snprintf(detail, sizeof detail, "%s: %s", found->summary,
                  found->reason != NULL ? found->reason : "no device");

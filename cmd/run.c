@@ -12,16 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum {
-    KEY_DAEMON = 0x100,
-    KEY_DEVICE,
-    KEY_MEMORY,
-    KEY_LISTEN,
-    KEY_METRICS,
-    KEY_BEACON,
-    KEY_ONCE,
-    KEY_MODELS
-};
+enum { KEY_DAEMON = 0x100, KEY_MEMORY, KEY_LISTEN, KEY_METRICS, KEY_BEACON, KEY_ONCE, KEY_MODELS };
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -170,12 +161,17 @@ static const struct argp_option worker_options[] = {
      "announces itself on the network)",
      0},
     {"name", 'n', "NAME", 0, "Name in tables and messages (default: assigned by the hub)", 0},
-    {"backend", 'b', "BACKEND", 0, "Backend of the device (default: cpu)", 0},
-    {"device", KEY_DEVICE, "I", 0, "Number of the backend's device (default: 0)", 0},
-    {"threads", 't', "N", 0, "Compute threads (default: all cores)", 0},
-    {"weight", 'w', "W", 0, "Relative share of the work, unless shares are given (default: 1)", 0},
+    {"device", 'd', "NAME[,NAME...]", 0,
+     "The devices to lend: cpu, cuda:1, or all of a backend: cuda. 'shoal doctor' lists them "
+     "(default: SHOAL_BACKEND, else all that are found)",
+     0},
+    {"threads", 't', "N", 0, "Compute threads of the processor (default: all cores)", 0},
+    {"weight", 'w', "W", 0,
+     "Relative share of the work of each device, unless shares are given (default: 1)", 0},
     {"memory", KEY_MEMORY, "SIZE", 0,
-     "Memory limit for values, such as 8G (default: three quarters of the machine's)", 0},
+     "Memory limit for values of each device, such as 8G (default: the device's own, and a share "
+     "of three quarters of the machine's)",
+     0},
     {"models", KEY_MODELS, "DIR[:DIR]", 0,
      "Folders where model files are looked for; files that are missing are fetched into the first "
      "(default: SHOAL_MODELS, else ~/.cache/shoal/models, llama.cpp's and Hugging Face's)",
@@ -208,8 +204,7 @@ static void take_worker(void *input, int key, char *arg) {
             cmd_usage("--name '%s': must have 1 to 63 characters", arg);
         options->name = arg;
         break;
-    case 'b': options->backend = arg; break;
-    case KEY_DEVICE: options->device = (uint32_t)args_count("--device", arg, 0, 1023); break;
+    case 'd': options->devices = arg; break;
     case 't': options->threads = (uint32_t)args_count("--threads", arg, 1, 4096); break;
     case 'w': options->weight = args_positive("--weight", arg); break;
     case KEY_MEMORY: options->memory = args_size("--memory", arg); break;
@@ -249,9 +244,11 @@ static int run_worker(const cmd_command *self, int argc, char **argv) {
 
 const cmd_command cmd_worker = {
     .name = "worker",
-    .summary = "Run a worker, which lends a device to a pool",
+    .summary = "Run a worker, which lends this machine's devices to a pool",
     .doc = "It stops on SIGINT or SIGTERM, and in the background by 'shoal stop'. If the hub goes "
-           "away, the worker reconnects once it is back. Start one worker per device.",
+           "away, the worker reconnects once it is back. If a device fails for good, the worker "
+           "goes on with the "
+           "others.",
     .options = worker_options,
     .take = take_worker,
     .run = run_worker};

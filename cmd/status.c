@@ -24,8 +24,8 @@ static const text_column columns[] = {
     {"worker", "WORKER", NULL, false},
     {"host", "HOST", NULL, false},
     {"pid", "PID", NULL, true},
-    {"backend", "BACKEND", NULL, false},
-    {"device", "DEVICE", NULL, true},
+    {"name", "DEVICE", NULL, false},
+    {"device", "WHAT IT IS", NULL, true},
     {"threads", "THREADS", NULL, false},
     {"weight", "WEIGHT", text_show_fixed, true},
     {"bytes", "HELD", text_show_bytes, false},
@@ -45,6 +45,7 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddStringToObject(row, "host", slot->host);
     cJSON_AddNumberToObject(row, "pid", slot->pid);
     cJSON_AddStringToObject(row, "backend", slot->backend);
+    cJSON_AddStringToObject(row, "name", slot->name);
     cJSON_AddStringToObject(row, "device", slot->device);
     cJSON_AddNumberToObject(row, "threads", slot->threads);
     cJSON_AddNumberToObject(row, "weight", slot->weight);

@@ -33,7 +33,7 @@ class Pool:
 
     def await_workers(self, workers):
         deadline = time.monotonic() + 10
-        while len(self.session.compute_slots()) != workers:
+        while len({s.worker for s in self.session.status().slots if s.compute}) != workers:
             assert time.monotonic() < deadline, f"there are not {workers} workers\n{self.report()}"
             time.sleep(0.01)
 

@@ -65,6 +65,8 @@ SHOAL_MALICE_SECONDS=$(count 120) SHOAL_FLOOD_SECONDS=10 SHOAL_SLOWDOWN=2 stage 
 SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interrupt "$build" interrupt
 # Ten thousand workers that come and go under one session.
 SHOAL_CHURN=$(count 10000) stage churn "$build" churn
+# Three minutes of a program whose workers are slow; devices that fail at every call.
+SHOAL_SLOW_SECONDS=$(count 180) SHOAL_FAILURES=0 stage devices "$build" devices lag_failures
 # An hour of full load, over both transports.
 SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
 # Small faults, planted one at a time, each of which the hunt has to find.

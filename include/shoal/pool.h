@@ -43,12 +43,14 @@ typedef struct shoal_worker_options {
     /* NULL: SHOAL_HUB, else "shm:hub", else one that this user has joined and that announces itself
      * (`beacon` as a hub's). */
     const char *hub;
-    const char *name;    /* NULL: the hub gives one */
-    const char *backend; /* NULL: SHOAL_BACKEND, else "cpu" */
-    uint32_t device;
-    uint32_t threads; /* 0: all cores */
-    double weight;    /* 0: 1 */
-    uint64_t memory;  /* most bytes for values; 0: three quarters of the machine's */
+    const char *name; /* NULL: the hub gives one */
+    /* What it lends, with commas between: "cpu", all devices of a backend; "cuda:1", one of them.
+     * Each is a slot. NULL: SHOAL_BACKEND, else all that are found. */
+    const char *devices;
+    uint32_t threads; /* of the processor; 0: all cores */
+    double weight;    /* of each device; 0: 1 */
+    uint64_t memory;  /* most bytes for values on each device; 0: its own memory, and a share of
+                         three  quarters of the machine's */
     /* Called when it has joined, each time. */
     void (*ready)(void *context, const char *name, const char *hub);
     void *context;
@@ -112,6 +114,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_revoke(const char *name);
  * with device NULL and the reason for a backend that finds none. */
 typedef struct shoal_found {
     const char *backend, *summary;
+    uint32_t index;     /* which of the backend's devices */
     const char *device; /* NULL: none found */
     const char *reason; /* why none */
     uint64_t memory;

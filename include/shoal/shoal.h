@@ -41,9 +41,10 @@ typedef struct shoal_options {
     size_t size;         /* sizeof(shoal_options) */
     const char *hub;     /* address of the pool; NULL: the variable SHOAL_HUB; "embedded" or unset:
                             a pool inside this process */
-    uint32_t workers;    /* embedded: how many workers (slots); 0: one */
+    uint32_t workers;    /* embedded: how many workers (slots); 0: one per device */
     uint32_t threads;    /* embedded: compute threads in all; 0: the cores of this machine */
-    const char *backend; /* embedded; NULL: SHOAL_BACKEND, else "cpu" */
+    const char *backend; /* embedded: devices, as shoal_worker_options.devices names them; workers
+                            take them in turn. NULL: SHOAL_BACKEND, else "cpu" */
     uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
                             end within 3 s when the hub is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */
@@ -88,7 +89,8 @@ typedef struct shoal_slot {
     char worker[64]; /* name of its worker */
     char host[64];
     char backend[32];
-    char device[96];
+    char name[64];   /* of the device, as `shoal worker --device` takes it: "cuda:1" */
+    char device[96]; /* what it is: "AMD EPYC 9654, 2 threads" */
     uint32_t threads;
     bool compute; /* false: memory of a client */
     double weight;

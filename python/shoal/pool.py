@@ -23,7 +23,8 @@ class Slot:
     worker: str
     host: str
     backend: str
-    device: str
+    name: str  # of the device, as `shoal worker --device` takes it: "cuda:1"
+    device: str  # what it is
     threads: int
     compute: bool
     weight: float

@@ -44,6 +44,7 @@ class Slot(NamedTuple):
     worker: str
     host: str
     backend: str
+    name: str
     device: str
     threads: int
     compute: bool

@@ -19,7 +19,7 @@ enum { JOIN_MS = 5000, FIND_MS = 2500, LEAST_PAUSE_MS = 200, MOST_PAUSE_MS = 500
 
 typedef struct lend {
     shoal_worker_options options;
-    worker_device device;
+    api_devices devices;
     const char *named; /* the hub, if the user named one */
     uint16_t port;     /* where beacons come, 0: off */
     char name[64];     /* that the hub gave, to be asked for again */
@@ -28,20 +28,16 @@ typedef struct lend {
     bool ever;         /* joined */
 } lend;
 
-const char *api_backend(void) {
-    const char *name = getenv("SHOAL_BACKEND");
-    return name && *name ? name : "cpu";
-}
-
-static shoal_status worker_device_of(const shoal_worker_options *options, worker_device *out) {
-    const char *name = options->backend ? options->backend : api_backend();
-    *out = (worker_device){.index = options->device,
-                           .threads = options->threads,
-                           .weight = options->weight,
-                           .memory = options->memory};
+static shoal_status find_devices(const shoal_worker_options *options, api_devices *out) {
     if (!(options->weight >= 0) || options->weight > 1e12)
         return base_fail(SHOAL_INVALID, "weight %g; give a number over 0", options->weight);
-    return backend_find(name, &out->backend);
+    SHOAL_TRY(api_devices_find(options->devices ? options->devices : api_devices_default(), out));
+    for (uint32_t i = 0; i < out->n; i++) {
+        out->list[i].threads = options->threads;
+        out->list[i].weight = options->weight;
+        out->list[i].memory = options->memory;
+    }
+    return SHOAL_OK;
 }
 
 static bool stopped(const lend *l) { return base_stopped(l->options.stop); }
@@ -77,6 +73,8 @@ static void tell_joined(lend *l, worker *self) {
     snprintf(l->name, sizeof l->name, "%s", worker_name(self));
     base_log(BASE_INFO, l->name, "joined %s%s", shown, l->ever ? " again" : "");
     l->joined = l->ever = true;
+    /* When it joins again, it does so with those that are left. */
+    for (uint32_t i = 0; i < l->devices.n; i++) l->devices.list[i].dispensable = true;
     if (l->options.ready) l->options.ready(l->options.context, l->name, shown);
 }
 
@@ -97,8 +95,8 @@ static shoal_status live(lend *l) {
     worker_options w = {.name = *l->name ? l->name : l->options.name,
                         .role = SHOAL__ROLE__WORKER,
                         .models = l->options.models,
-                        .devices = &l->device,
-                        .n_devices = 1};
+                        .devices = l->devices.list,
+                        .n_devices = l->devices.n};
     worker *self = NULL;
     SHOAL_TRY(worker_new(&w, &self));
     wire_peer *wire = worker_wire(self);
@@ -190,7 +188,7 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
                          "sizeof(shoal_worker_options)",
                          given->size);
     memcpy(&l.options, given, given->size);
-    SHOAL_TRY(worker_device_of(&l.options, &l.device));
+    SHOAL_TRY(find_devices(&l.options, &l.devices));
     SHOAL_TRY(wire_beacon_port(l.options.beacon, &l.port));
     l.named = l.options.hub ? l.options.hub : getenv("SHOAL_HUB");
     if (l.named && !*l.named) l.named = NULL;

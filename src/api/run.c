@@ -130,6 +130,7 @@ void shoal_backends(void (*each)(void *context, const shoal_found *found), void 
         }
         for (uint32_t d = 0; d < n; d++) {
             shoal_device_info info;
+            found.index = d;
             if (backend->device_info(backend_host(), d, &info) == SHOAL_OK) {
                 found.device = info.name;
                 found.memory = info.memory;

@@ -223,11 +223,31 @@ static shoal_status settle_options(const shoal_options *given, shoal_options *ou
     if (!out->hub) out->hub = getenv("SHOAL_HUB");
     if (!out->hub || !*out->hub) out->hub = "embedded";
     if (!out->timeout_ms) out->timeout_ms = DEFAULT_TIMEOUT_MS;
-    if (!out->backend) out->backend = api_backend();
-    if (!out->workers) out->workers = 1;
+    if (!out->backend) out->backend = api_devices_default();
+    if (!out->backend) out->backend = "cpu";
     if (out->workers > MAX_WORKERS)
         return base_fail(SHOAL_INVALID, "%u embedded workers; the most is %d", out->workers,
                          MAX_WORKERS);
+    return SHOAL_OK;
+}
+
+/* The workers of an embedded pool take the devices in turn: more of them than there are devices
+ * share these. */
+static shoal_status embedded_devices(const shoal_options *options, worker_device *out,
+                                     uint32_t *count) {
+    api_devices found;
+    SHOAL_TRY(api_devices_find(options->backend, &found));
+    uint32_t n = *count = options->workers ? options->workers : found.n;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = i % found.n, sharing = n / found.n + (at < n % found.n), turn = i / found.n;
+        out[i] = found.list[at];
+        shoal_device_info info;
+        SHOAL_TRY(out[i].backend->device_info(backend_host(), out[i].index, &info));
+        uint32_t threads = options->threads ? options->threads : info.threads;
+        uint32_t part = threads / sharing + (turn < threads % sharing);
+        out[i].threads = part ? part : 1;
+        out[i].share = sharing;
+    }
     return SHOAL_OK;
 }
 
@@ -239,20 +259,7 @@ shoal_status api_worker_new(shoal_session *session, bool embedded, worker **out)
     base_os_process_name(name, sizeof name);
     w.name = options->name ? options->name : name;
     if (embedded) {
-        const shoal_backend *backend;
-        shoal_device_info info;
-        SHOAL_TRY(backend_find(options->backend, &backend));
-        if (!backend->device_count(backend_host()))
-            return base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
-        SHOAL_TRY(backend->device_info(backend_host(), 0, &info));
-        uint32_t threads = options->threads ? options->threads : info.threads;
-        w.n_devices = options->workers;
-        for (uint32_t i = 0; i < options->workers; i++) {
-            uint32_t part = threads / options->workers + (i < threads % options->workers);
-            devices[i] = (worker_device){.backend = backend,
-                                         .threads = part ? part : 1,
-                                         .memory = info.memory / 4 * 3 / options->workers};
-        }
+        SHOAL_TRY(embedded_devices(options, devices, &w.n_devices));
     }
     SHOAL_TRY(worker_new(&w, out));
     worker_client client = {.context = session, .message = on_message};
@@ -399,6 +406,7 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;
     copy_text(to->backend, sizeof to->backend, from->device->backend);
+    copy_text(to->name, sizeof to->name, from->device->id);
     copy_text(to->device, sizeof to->device, from->device->name);
     to->threads = from->device->threads;
     to->weight = from->device->weight;

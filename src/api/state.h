@@ -237,8 +237,18 @@ shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage 
                      uint64_t *token, ProtobufCMessage **answer);
 
 /* lend.c: whether the same attempt to join a hub may end otherwise when made again. */
-/* The backend of a worker that names none: SHOAL_BACKEND, else cpu. */
-const char *api_backend(void);
+
+/* devices.c */
+enum { API_MAX_DEVICES = 64 };
+typedef struct api_devices {
+    worker_device list[API_MAX_DEVICES];
+    uint32_t n;
+} api_devices;
+/* The names where none are given: SHOAL_BACKEND; NULL when that is not set. */
+const char *api_devices_default(void);
+/* Devices by names with commas between them: "cpu", all of a backend; "lag:1", one. NULL: all that
+ * are found, but for those of `ref` and `null`. Fails with NOT_FOUND, or INVALID. */
+shoal_status api_devices_find(const char *names, api_devices *out) SHOAL_CHECK_RESULT;
 bool api_may_pass(shoal_status status);
 
 /* rejoin.c */

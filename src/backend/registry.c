@@ -32,6 +32,10 @@ static const shoal_host host = {
     .backend_find = backend_find,
 };
 
+bool backend_is_lent(const shoal_backend *backend) {
+    return backend != &backend_ref && backend != &backend_null;
+}
+
 const shoal_host *backend_host(void) { return &host; }
 
 /* ---- plug-ins ---- */

@@ -15,6 +15,8 @@ shoal_status backend_find(const char *name, const shoal_backend **out) SHOAL_CHE
 shoal_status backend_register(const shoal_backend *backend) SHOAL_CHECK_RESULT;
 /* Backend number `index`, the built-in ones first; NULL behind the last. */
 const shoal_backend *backend_at(size_t index);
+/* Whether its devices are for users: `ref` and `null` are the definition and the skeleton. */
+bool backend_is_lent(const shoal_backend *backend);
 /* The functions that every call of a backend gets. Valid for ever. */
 const shoal_host *backend_host(void);
 

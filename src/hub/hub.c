@@ -47,6 +47,7 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     case HUB_DONE: hub_done(h, event->peer, event->u.done); break;
     case HUB_SPEED: hub_speed(h, event->peer, event->u.speed); break;
     case HUB_FAILED: hub_failed(h, event->peer, event->u.failed); break;
+    case HUB_DEVICE_LOST: hub_device_lost(h, event->peer, event->u.device_lost); break;
     case HUB_TICK:
         tell_of_newcomers(h);
         hub_doubts_judge(h);
@@ -100,12 +101,12 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].queued = slot->in_flight;
             slots[n].relayed = slot->peer->relayed;
             devices[n].backend = slot->backend;
+            devices[n].id = slot->id;
             devices[n].name = slot->device;
+            devices[n].near = slot->near;
             devices[n].memory = slot->memory;
             devices[n].threads = slot->threads;
             devices[n].weight = hub_weight(h, slot);
-            devices[n].flops = slot->flops;
-            devices[n].stream = slot->stream;
             status.bytes += slots[n].bytes;
         }
         status.slots = pointers;
@@ -162,6 +163,7 @@ static const struct {
     {SHOAL__KIND__EVENTS_ASK, &shoal__events_ask__descriptor},
     {SHOAL__KIND__RECORDED, &shoal__events__descriptor},
     {SHOAL__KIND__RELAY, &shoal__relay__descriptor},
+    {SHOAL__KIND__DEVICE_LOST, &shoal__device_lost__descriptor},
 };
 
 static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
@@ -202,6 +204,10 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
         event.kind = HUB_SPEED;
         event.u.speed = (const Shoal__Speed *)message;
         break;
+    case SHOAL__KIND__DEVICE_LOST:
+        event.kind = HUB_DEVICE_LOST;
+        event.u.device_lost = (const Shoal__DeviceLost *)message;
+        break;
     case SHOAL__KIND__STATUS_ASK:
         answer_status(h, peer, (const Shoal__StatusAsk *)message);
         goto out;
@@ -220,13 +226,14 @@ out:
 
 /* What a newcomer says of itself goes into everybody's plans and onto everybody's screen. */
 static shoal_status check_device(const Shoal__Device *device) {
-    const double numbers[] = {device->weight, device->flops, device->stream};
-    static const char *const names[] = {"weight", "flops", "stream"};
-    for (int i = 0; i < 3; i++)
-        if (!(numbers[i] >= 0 && numbers[i] <= HUB_MOST_SPEED))
-            return base_fail(SHOAL_INVALID, "the %s of a device is %g; it must be from 0 to %g",
-                             names[i], numbers[i], HUB_MOST_SPEED);
-    if (strlen(device->backend) > HUB_MAX_NAME || strlen(device->name) > HUB_MAX_NAME)
+    if (!(device->weight >= 0 && device->weight <= HUB_MOST_SPEED))
+        return base_fail(SHOAL_INVALID, "the weight of a device is %g; it must be from 0 to %g",
+                         device->weight, HUB_MOST_SPEED);
+    base_speeds speeds = {{0}};
+    if (!hub_figures_take(device->figures, device->n_figures, &speeds))
+        return base_fail(SHOAL_INVALID, "a device with figures that there are not");
+    if (strlen(device->backend) > HUB_MAX_NAME || strlen(device->name) > HUB_MAX_NAME ||
+        strlen(device->id) > HUB_MAX_NAME)
         return base_fail(SHOAL_INVALID, "the name of a device has more than %d letters",
                          HUB_MAX_NAME);
     return SHOAL_OK;
@@ -267,9 +274,11 @@ static hub_slot *slot_new(const Shoal__Device *device) {
     slot->device = clean_copy(device ? device->name : "client memory");
     slot->threads = device && device->threads ? device->threads : 1;
     slot->weight = device ? device->weight : 0;
-    slot->flops = device ? device->flops : 0;
-    slot->stream = device ? device->stream : 0;
     slot->memory = device ? device->memory : 0;
+    slot->near = device && device->near ? device->near : slot->memory;
+    slot->id = strdup(!device ? "memory" : *device->id ? device->id : device->backend);
+    if (device && !hub_figures_take(device->figures, device->n_figures, &slot->speeds))
+        slot->speeds = (base_speeds){{0}};
     return slot;
 }
 

@@ -334,7 +334,10 @@ static void test_not_concerned(void **state) {
     failure.error = &error;
     error.status = SHOAL_INVALID;
     speed.slot = member->slots[0]->number;
-    speed.flops = speed.stream = 1e30;
+    Shoal__Figure figure = SHOAL__FIGURE__INIT, *figures[] = {&figure};
+    figure.value = 1e30;
+    speed.figures = figures;
+    speed.n_figures = 1;
     events.asker = p->h->peers.data[0]->number;
     deliver_to(p, worker, SHOAL__KIND__FAILED, &failure.base);
     deliver_to(p, worker, SHOAL__KIND__DONE, &done.base);
@@ -343,7 +346,7 @@ static void test_not_concerned(void **state) {
     assert_int_equal(member->strange, 4);
     assert_int_equal(instance->status, SHOAL_OK);
     assert_int_equal(instance->n_waiting, waiting);
-    assert_true(member->slots[0]->flops == 0);
+    assert_true(member->slots[0]->speeds.of[0] == 0);
     /* Who takes part may fail it, with a status that there is. */
     error.status = 0;
     deliver(p, 0, SHOAL__KIND__FAILED, &failure.base);

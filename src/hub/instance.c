@@ -508,7 +508,8 @@ static void take_times(hub *h, hub_peer *peer, hub_instance *instance, const Sho
     for (size_t k = 0; k < done->n_slots && k < peer->n_slots; k++) {
         const Shoal__SlotTime *time = done->slots[k];
         hub_slot *slot = hub_slot_of(h, time->slot);
-        if (!slot || slot->peer != peer || !has_slot(instance, time->slot)) {
+        if (!slot) continue; /* lost meanwhile */
+        if (slot->peer != peer || !has_slot(instance, time->slot)) {
             hub_strange(peer, "the time of a slot that is not its own, or has no part");
             continue;
         }
@@ -526,7 +527,8 @@ static void take_traffic(hub *h, hub_peer *peer, hub_instance *instance, const S
         const Shoal__Traffic *t = done->traffic[k];
         hub_traffic traffic = {t->from, t->to, t->bytes, t->nanoseconds};
         const hub_slot *to = hub_slot_of(h, t->to);
-        if (!to || to->peer != peer || !has_slot(instance, t->to) || !has_slot(instance, t->from) ||
+        if (!to) continue; /* lost meanwhile */
+        if (to->peer != peer || !has_slot(instance, t->to) || !has_slot(instance, t->from) ||
             t->bytes > instance->variant->plan.bytes_moved) {
             hub_strange(peer, "traffic that is not its own");
             continue;

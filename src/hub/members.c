@@ -24,13 +24,16 @@ bool hub_peer_computes(const hub_peer *peer) {
     return false;
 }
 
+static void slot_free(hub_slot *slot) {
+    free(slot->backend);
+    free(slot->device);
+    free(slot->id);
+    free(slot->label);
+    free(slot);
+}
+
 void hub_peer_free(hub_peer *peer) {
-    for (uint32_t i = 0; i < peer->n_slots; i++) {
-        free(peer->slots[i]->backend);
-        free(peer->slots[i]->device);
-        free(peer->slots[i]->label);
-        free(peer->slots[i]);
-    }
+    for (uint32_t i = 0; i < peer->n_slots; i++) slot_free(peer->slots[i]);
     free(peer->slots);
     free(peer->name);
     free(peer->host);
@@ -95,10 +98,12 @@ static shoal_status add_slots(hub *h, hub_peer *peer) {
         hub_slot *slot = peer->slots[i];
         slot->number = h->next_slot++;
         slot->peer = peer;
+        uint32_t same = 1; /* workers of an embedded pool may share a device */
+        for (uint32_t k = 0; k < i; k++) same += !strcmp(peer->slots[k]->id, slot->id);
         base_str label;
         base_str_init(&label);
-        base_str_format(&label, "%s/%s", peer->name, slot->compute ? slot->backend : "memory");
-        if (peer->n_slots > 2) base_str_format(&label, "%u", i);
+        base_str_format(&label, "%s/%s", peer->name, slot->id);
+        if (same > 1) base_str_format(&label, "-%u", same);
         slot->label = base_str_take(&label, NULL);
         if (!slot->label) return SHOAL_NO_MEMORY;
         SHOAL_TRY(base_map_set(&h->slots, (uint64_t)slot->number + 1, slot));
@@ -163,6 +168,34 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     uint64_t held = peer->user->held;
     if (peer->session) hub_session_end(h, peer->session);
     if (held - peer->user->held > HUB_MUCH_HELD) base_os_memory_trim();
+    hub_dispatch(h);
+}
+
+void hub_device_lost(hub *h, hub_peer *peer, const Shoal__DeviceLost *lost) {
+    hub_slot *slot = hub_slot_of(h, lost->slot);
+    if (!slot || slot->peer != peer || !slot->compute || !lost->error) {
+        hub_strange(peer, "that a device is lost which is not its own");
+        return;
+    }
+    char text[512];
+    snprintf(text, sizeof text, "%s (%s; pid %u on %s) was lost: %.300s", slot->label, slot->device,
+             peer->pid, peer->host, lost->error->message);
+    base_log(BASE_WARN, "hub", "%s", text);
+    hub_note(h, SHOAL_EVENT_LOSS, 0, "%s: %s", slot->label, lost->error->message);
+    bool last = peer->role == SHOAL__ROLE__WORKER && peer->n_slots == 1;
+    if (last) { /* a worker without a device is none: it leaves, and may come again */
+        wire_close(peer->link, SHOAL_LOST, text);
+        return;
+    }
+    base_map_remove(&h->slots, (uint64_t)slot->number + 1);
+    uint32_t at = 0;
+    while (peer->slots[at] != slot) at++;
+    memmove(peer->slots + at, peer->slots + at + 1, (--peer->n_slots - at) * sizeof *peer->slots);
+    h->epoch++;
+    /* Everyone drops it before hearing what is to be done without it. */
+    hub_peers_tell(h, 0);
+    hub_lose_slots(h, text, slot->label);
+    slot_free(slot);
     hub_dispatch(h);
 }
 

@@ -5,9 +5,17 @@
 #include <string.h>
 
 bool hub_recovers(const hub *h) {
-    uint32_t workers = 0;
-    for (size_t i = 0; i < h->peers.count; i++) workers += hub_peer_computes(h->peers.data[i]);
-    return workers > 1;
+    uint32_t workers = 0, devices = 0, own = 0;
+    for (size_t i = 0; i < h->peers.count; i++) {
+        const hub_peer *peer = h->peers.data[i];
+        workers += hub_peer_computes(peer);
+        for (uint32_t s = 0; s < peer->n_slots; s++) {
+            devices += peer->slots[s]->compute;
+            own += peer->slots[s]->near < peer->slots[s]->memory;
+        }
+    }
+    /* Devices with memory of their own are lost by themselves. */
+    return workers > 1 || (own && devices > 1);
 }
 
 /* With the instance that runs it. */

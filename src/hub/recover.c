@@ -251,37 +251,40 @@ static void count_out(hub *h, const hub_peer *peer) {
         }
 }
 
+void hub_lose_slots(hub *h, const char *what, const char *who) {
+    uint32_t lost = 0;
+    records list = {0};
+    free(h->loss);
+    h->loss = strdup(what);
+    h->losses++;
+    for (hub_instance *i = h->first; i; i = i->next)
+        i->concerned = i->status == SHOAL_OK && uses_gone_slot(h, i);
+    for (hub_instance *i = h->first; i; i = i->next)
+        if (i->concerned) give_up(h, i, what, &list);
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&h->values, &at, &key, &value)) value_after_loss(h, value, &lost);
+    for (hub_instance *i = h->first; i; i = i->next) i->concerned = false;
+    give_up_concerned(h, what, &list);
+    if (lost || list.count)
+        base_log(BASE_WARN, "hub",
+                 "%zu programs are run again without %s; %u values that it held are made again "
+                 "when they are used",
+                 list.count, who, lost);
+    run_again(h, &list);
+    settle_ended(h);
+}
+
 void hub_lose(hub *h, hub_peer *peer, const char *reason) {
     char text[512];
     bool computes = hub_peer_computes(peer);
-    uint32_t lost = 0;
-    records list = {0};
     snprintf(text, sizeof text, "%s %s (pid %u on %s) was lost: %s",
              peer->session ? "client" : "worker", peer->name, peer->pid, peer->host, reason);
     count_out(h, peer);
     if (peer->session)
         for (hub_instance *i = h->first; i; i = i->next)
             if (i->session == peer->session) hub_instance_fail(h, i, SHOAL_LOST, text);
-    if (computes) {
-        free(h->loss);
-        h->loss = strdup(text);
-        h->losses++;
-        for (hub_instance *i = h->first; i; i = i->next)
-            i->concerned = i->status == SHOAL_OK && uses_gone_slot(h, i);
-        for (hub_instance *i = h->first; i; i = i->next)
-            if (i->concerned) give_up(h, i, text, &list);
-        size_t at = 0;
-        uint64_t key;
-        void *value;
-        while (base_map_next(&h->values, &at, &key, &value)) value_after_loss(h, value, &lost);
-        for (hub_instance *i = h->first; i; i = i->next) i->concerned = false;
-        give_up_concerned(h, text, &list);
-        if (lost || list.count)
-            base_log(BASE_WARN, "hub",
-                     "%zu programs are run again without %s; %u values that it held are made again "
-                     "when they are used",
-                     list.count, peer->name, lost);
-        run_again(h, &list);
-    }
+    if (computes) hub_lose_slots(h, text, peer->name);
     settle_ended(h);
 }

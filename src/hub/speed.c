@@ -5,45 +5,63 @@
 
 #include <stdlib.h>
 
-/* Assumed until they are measured: one core and one link of an ordinary machine. */
-static const double CORE_FLOPS = 5e10, CORE_STREAM = 5e9, LINK_BYTES = 3e9, LINK_DELAY = 100e-6;
+/* Assumed until they are measured: a link of an ordinary machine. */
+static const double LINK_BYTES = 3e9, LINK_DELAY = 100e-6;
 /* Transfers that are long enough to tell, and how far plans may be off before they are made anew.
  */
 enum { TELLING = 1 << 20 };
 static const double OFF = 2;
 
-void hub_measure(hub *h) {
-    for (size_t p = 0; p < h->peers.count; p++) {
-        hub_peer *peer = h->peers.data[p];
-        Shoal__Measure measure = SHOAL__MEASURE__INIT;
-        uint32_t slots[64];
-        for (uint32_t i = 0; i < peer->n_slots && measure.n_slots < 64; i++) {
-            hub_slot *slot = peer->slots[i];
-            if (!slot->compute || slot->asked) continue;
-            slot->asked = true;
-            slots[measure.n_slots++] = slot->number;
-        }
-        measure.slots = slots;
-        if (measure.n_slots &&
-            wire_send(peer->link, SHOAL__KIND__MEASURE, &measure.base) != SHOAL_OK)
-            base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
+/* Of one slot, those that it was not asked for yet. */
+static void ask(hub_slot *slot, uint32_t what) {
+    Shoal__Measure measure = SHOAL__MEASURE__INIT;
+    uint32_t figures[BASE_FIGURES];
+    if (!slot->compute) return;
+    for (uint32_t f = 0; f < BASE_FIGURES; f++)
+        if ((what & ~slot->asked) >> f & 1) figures[measure.n_what++] = f;
+    if (!measure.n_what) return;
+    slot->asked |= what;
+    measure.what = figures;
+    measure.slots = &slot->number;
+    measure.n_slots = 1;
+    if (wire_send(slot->peer->link, SHOAL__KIND__MEASURE, &measure.base) != SHOAL_OK)
+        base_log(BASE_WARN, "hub", "%s: %s", slot->label, shoal_error_message());
+}
+
+void hub_measure(hub *h, uint32_t what) {
+    for (size_t p = 0; p < h->peers.count; p++)
+        for (uint32_t i = 0; i < h->peers.data[p]->n_slots; i++)
+            ask(h->peers.data[p]->slots[i], what);
+}
+
+bool hub_figures_take(Shoal__Figure *const *figures, size_t n, base_speeds *to) {
+    base_speeds taken = *to;
+    for (size_t i = 0; i < n; i++) {
+        const Shoal__Figure *figure = figures[i];
+        if (figure->what >= BASE_FIGURES || !(figure->value > 0) || figure->value > HUB_MOST_SPEED)
+            return false;
+        taken.of[figure->what] = figure->value;
     }
+    *to = taken;
+    return true;
 }
 
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed) {
     hub_slot *slot = hub_slot_of(h, speed->slot);
-    bool right = speed->flops > 0 && speed->flops <= HUB_MOST_SPEED && speed->stream > 0 &&
-                 speed->stream <= HUB_MOST_SPEED;
-    if (!slot || slot->peer != peer || !slot->asked || slot->answered || !right) {
+    uint32_t told = 0;
+    for (size_t i = 0; i < speed->n_figures; i++)
+        told |= speed->figures[i]->what < BASE_FIGURES ? 1u << speed->figures[i]->what : 0;
+    if (!slot || slot->peer != peer || !told || (told & (~slot->asked | slot->answered)) ||
+        !hub_figures_take(speed->figures, speed->n_figures, &slot->speeds)) {
         hub_strange(peer, "a speed that it was not asked for");
         return;
     }
-    slot->answered = true;
-    slot->flops = speed->flops;
-    slot->stream = speed->stream;
+    slot->answered |= told;
     h->speeds++;
-    base_log(BASE_INFO, "hub", "%s: %.3g operations and %.3g bytes per second", slot->label,
-             slot->flops, slot->stream);
+    for (uint32_t f = 0; f < BASE_FIGURES; f++)
+        if (told >> f & 1)
+            base_log(BASE_INFO, "hub", "%s: %s %.3g %s", slot->label, base_figure_name(f),
+                     slot->speeds.of[f], base_figure_unit(f));
 }
 
 /* The link, made when there is none; NULL: no memory, which is not worth a failure. */
@@ -107,17 +125,21 @@ void hub_links_fini(hub *h) {
     base_map_fini(&h->links);
 }
 
-double hub_weight(const hub *h, const hub_slot *slot) {
-    bool given = false, measured = true;
+/* Whether nobody has given weights, and all speeds are known. */
+static bool follows_speeds(const hub *h) {
     for (size_t p = 0; p < h->peers.count; p++)
         for (uint32_t i = 0; i < h->peers.data[p]->n_slots; i++) {
-            const hub_slot *other = h->peers.data[p]->slots[i];
-            given |= other->compute && other->weight > 0;
-            measured &= !other->compute || other->flops > 0;
+            const hub_slot *slot = h->peers.data[p]->slots[i];
+            if (slot->compute && (slot->weight > 0 || !(slot->speeds.of[BASE_PRODUCTS_F32] > 0)))
+                return false;
         }
+    return true;
+}
+
+double hub_weight(const hub *h, const hub_slot *slot) {
     if (!slot->compute) return 0;
-    if (given || !measured) return slot->weight > 0 ? slot->weight : 1;
-    return slot->flops * 1e-9;
+    if (!follows_speeds(h)) return slot->weight > 0 ? slot->weight : 1;
+    return slot->speeds.of[BASE_PRODUCTS_F32] * 1e-9;
 }
 
 static shoal_status list_links(const hub *h, base_arena *arena, plan_pool *out) {
@@ -137,7 +159,10 @@ static shoal_status list_links(const hub *h, base_arena *arena, plan_pool *out) 
 shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out) {
     plan_slot *slots = base_arena_array(arena, plan_slot, h->slots.count);
     if (!slots) return SHOAL_NO_MEMORY;
-    *out = (plan_pool){.slots = slots, .link_bytes = LINK_BYTES, .link_delay = LINK_DELAY};
+    *out = (plan_pool){.slots = slots,
+                       .by_speed = follows_speeds(h),
+                       .link_bytes = LINK_BYTES,
+                       .link_delay = LINK_DELAY};
     /* In the order of their numbers: peers are not. */
     for (uint32_t number = 0; number < h->next_slot; number++) {
         const hub_slot *slot = hub_slot_of(h, number);
@@ -147,9 +172,8 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
                         .peer = slot->peer->number,
                         .compute = slot->compute,
                         .weight = hub_weight(h, slot),
-                        .flops = slot->flops > 0 ? slot->flops : CORE_FLOPS * slot->threads,
-                        .stream = slot->stream > 0 ? slot->stream : CORE_STREAM * slot->threads,
-                        .memory = slot->memory,
+                        .speeds = base_speeds_assumed(&slot->speeds, slot->threads),
+                        .memory = slot->near,
                         .name = slot->label};
     }
     return list_links(h, arena, out);

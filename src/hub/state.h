@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/events.h"
 #include "base/map.h"
+#include "base/speed.h"
 #include "base/vec.h"
 #include "hub/hub.h"
 #include "plan/lower.h"
@@ -17,14 +18,16 @@ typedef struct hub_slot {
     struct hub_peer *peer;
     bool compute;
     char *backend, *device;
-    char *label; /* "w1/cpu" */
+    char *id;    /* "cuda:1" */
+    char *label; /* "w1/cuda:1" */
     uint32_t threads;
-    double weight;        /* given; 0: by its speed */
-    double flops, stream; /* measured, per second: operations, bytes of memory; 0: not yet */
-    bool asked, answered; /* to measure */
-    uint64_t memory;      /* 0: no limit known */
-    uint64_t used;        /* by values */
-    uint64_t reserved;    /* by instances on their way */
+    double weight;            /* given; 0: by its speed */
+    base_speeds speeds;       /* measured; 0: not yet */
+    uint32_t asked, answered; /* to measure: bits of base_figure */
+    uint64_t memory;          /* 0: no limit known */
+    uint64_t near;            /* of these on the device itself */
+    uint64_t used;            /* by values */
+    uint64_t reserved;        /* by instances on their way */
     uint32_t in_flight;
     uint64_t instances, busy_ns, nodes;
     uint64_t sent, received; /* bytes */
@@ -165,7 +168,7 @@ typedef struct hub_program {
 
 /* How values were made: a program and what it read. Values hold the record that made them, records
  * hold the values that they read (without their data), so that what nobody can come to need is gone
- * by itself. Only pools with more than one worker keep records for longer than an instance. */
+ * by itself. Only pools that recover (hub_recovers) keep records for longer than an instance. */
 typedef struct hub_record {
     uint64_t number; /* rises in the order in which clients submitted */
     uint32_t session;
@@ -276,6 +279,7 @@ typedef enum hub_event_kind {
     HUB_DONE,
     HUB_FAILED,
     HUB_SPEED,
+    HUB_DEVICE_LOST,
     HUB_TICK /* time passes; it is about nobody */
 } hub_event_kind;
 
@@ -288,6 +292,7 @@ typedef struct hub_event {
         const Shoal__Done *done;
         const Shoal__Failed *failed;
         const Shoal__Speed *speed;
+        const Shoal__DeviceLost *device_lost;
         struct {
             shoal_status why; /* CLOSED: it said goodbye */
             const char *reason;
@@ -312,8 +317,11 @@ void hub_events_ask(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask);
 void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events);
 
 /* speed.c */
-/* Asks the devices of the pool that were not measured yet. */
-void hub_measure(hub *h);
+/* Asks the devices of the pool for figures that they were not asked for yet; bits of base_figure.
+ */
+void hub_measure(hub *h, uint32_t what);
+/* False, and nothing taken, for figures that there are not. */
+bool hub_figures_take(Shoal__Figure *const *figures, size_t n, base_speeds *to);
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
 /* Counts what an instance has moved, and learns from it. */
 void hub_learn(hub *h, const hub_traffic *traffic);
@@ -329,6 +337,9 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
 /* members.c */
 shoal_status hub_join(hub *h, hub_peer *peer);
 void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
+/* A device of a peer gets on with nothing any more: its slot goes. With its last one a worker goes,
+ * which may join again. */
+void hub_device_lost(hub *h, hub_peer *peer, const Shoal__DeviceLost *lost);
 void hub_peer_free(hub_peer *peer);
 /* Whether a device of it runs programs: a client may have some, too. */
 bool hub_peer_computes(const hub_peer *peer);
@@ -403,7 +414,8 @@ shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, ch
                          char **json);
 
 /* record.c */
-/* Whether values can be lost and made again: more than one worker is there. */
+/* Whether values can be lost and made again: more than one worker is there, or a device beside
+ * others that is lost by itself. */
 bool hub_recovers(const hub *h);
 /* With one reference, the caller's. */
 shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inputs,
@@ -420,6 +432,9 @@ void hub_value_disown(hub *h, hub_value *value);
 void hub_recover(hub *h, hub_value *const *values, uint32_t n);
 /* After a peer is gone with its slots: instances that it took part in, and values that it held. */
 void hub_lose(hub *h, hub_peer *peer, const char *reason);
+/* The same after slots are gone, of a member that may still be there. what: who lost them, and why;
+ * who: what was lost, for the log. */
+void hub_lose_slots(hub *h, const char *what, const char *who);
 /* Runs an instance again, and what derives from it. */
 void hub_rerun(hub *h, hub_instance *instance, const char *reason);
 

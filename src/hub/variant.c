@@ -3,11 +3,17 @@
 
 #include "base/log.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { REPLICATE_BYTES = 256 << 10 };
 static const double WORTH_MEASURING = 5e-3; /* seconds that a plan takes */
+/* Every plan depends on these: shares follow products of f32 where nothing else is known. */
+enum {
+    ALWAYS_MEASURED = 1 << BASE_PRODUCTS_F32 | 1 << BASE_STREAM | 1 << BASE_LAUNCH |
+                      1 << BASE_TRANSFER | 1 << BASE_TRANSFER_DELAY
+};
 
 void hub_variant_free(const hub_program *program, hub_variant *variant) {
     if (!variant) return;
@@ -91,20 +97,49 @@ static bool computed_with(const shoal_graph *g, uint32_t value) {
     return false;
 }
 
+/* Weights such that no share is larger than its slot's room, as far as there is room: what a slot
+ * cannot take goes to the others by their weights. */
+static void fit(double *weights, const double *room, uint32_t n, double bytes) {
+    double total = 0;
+    for (uint32_t i = 0; i < n; i++) total += room[i];
+    if (total < bytes) return;
+    bool any = false, over = true;
+    double left = bytes, sum = 0;
+    while (over) { /* those that would be full are, until no more would */
+        left = bytes;
+        sum = 0;
+        over = false;
+        for (uint32_t i = 0; i < n; i++) {
+            left -= weights[i] < 0 ? room[i] : 0;
+            sum += weights[i] < 0 ? 0 : weights[i];
+        }
+        for (uint32_t i = 0; i < n && sum > 0; i++) {
+            if (weights[i] < 0 || weights[i] / sum * left <= room[i]) continue;
+            weights[i] = -1;
+            any = over = true;
+        }
+    }
+    for (uint32_t i = 0; i < n && any; i++)
+        weights[i] = weights[i] < 0 ? room[i] : weights[i] / sum * left;
+}
+
 /* Where a value from a client's memory is to live from its first use on: small ones on every
  * device, others cut along their first axis in proportion to the weights. */
 static shoal_status settle_layout(const plan_pool *pool, const shoal_type *type, base_arena *arena,
                                   plan_layout *out) {
     uint32_t *slots = base_arena_array(arena, uint32_t, pool->n_slots);
     double *weights = base_arena_array(arena, double, pool->n_slots);
-    if (!slots || !weights) return SHOAL_NO_MEMORY;
+    double *room = base_arena_array(arena, double, pool->n_slots);
+    if (!slots || !weights || !room) return SHOAL_NO_MEMORY;
     uint32_t n = 0;
     for (uint32_t i = 0; i < pool->n_slots; i++) {
         if (!pool->slots[i].compute || pool->slots[i].weight <= 0) continue;
         slots[n] = pool->slots[i].slot;
+        room[n] = pool->slots[i].memory ? (double)pool->slots[i].memory : INFINITY;
         weights[n++] = pool->slots[i].weight;
     }
     if (!n) return base_fail(SHOAL_LOST, "no worker is in the pool: start one with `shoal worker`");
+    fit(weights, room, n, (double)base_type_bytes(type));
     if (base_type_bytes(type) <= REPLICATE_BYTES || !type->rank || type->dims[0] < n)
         return plan_layout_whole(arena, type->rank, type->dims, slots, n, out);
     return plan_layout_split(arena, type->rank, type->dims, 0, 1, slots, weights, n, out);
@@ -296,7 +331,7 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
      */
     if (status == SHOAL_OK && devices > 1 && variant->plan.seconds > WORTH_MEASURING &&
         !program->explained)
-        hub_measure(h);
+        hub_measure(h, variant->plan.figures | ALWAYS_MEASURED);
     graph_destroy(&adapting);
     return status;
 }

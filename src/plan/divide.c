@@ -37,11 +37,19 @@ shoal_status plan_node_work(plan_draft *d, uint32_t n, plan_work *out) {
     graph_call call = graph_node_call(d->g, node, types);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         outputs[i] = d->g->values[node->first_output + i].type;
-    *out = (plan_work){.flops = graph_cost(&call, outputs, node->n_outputs)};
-    for (uint32_t i = 0; i < node->n_inputs; i++) out->bytes += (double)base_type_bytes(&types[i]);
-    for (uint32_t i = 0; i < node->n_outputs; i++)
-        out->bytes += (double)base_type_bytes(&outputs[i]);
+    *out = plan_call_work(&call, outputs, node->n_outputs);
+    d->figures |= 1u << out->products;
     return SHOAL_OK;
+}
+
+plan_work plan_call_work(const graph_call *call, const shoal_type *outputs, uint32_t n_outputs) {
+    const shoal_type *first = call->n_inputs ? &call->inputs[0] : n_outputs ? outputs : NULL;
+    plan_work work = {.flops = graph_cost(call, outputs, n_outputs)};
+    work.products = first ? base_figure_of((shoal_dtype)first->dtype) : BASE_PRODUCTS_F32;
+    for (uint32_t i = 0; i < call->n_inputs; i++)
+        work.bytes += (double)base_type_bytes(&call->inputs[i]);
+    for (uint32_t i = 0; i < n_outputs; i++) work.bytes += (double)base_type_bytes(&outputs[i]);
+    return work;
 }
 
 double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i) {
@@ -56,8 +64,10 @@ double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t 
 }
 
 double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share) {
-    double memory = slot->stream > 0 ? work->bytes / slot->stream : 0;
-    return share * fmax(work->flops / slot->flops, memory);
+    const base_speeds *speeds = &slot->speeds;
+    if (!(share > 0)) return 0;
+    return speeds->of[BASE_LAUNCH] +
+           base_speeds_seconds(speeds, work->products, share * work->flops, share * work->bytes);
 }
 
 double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
@@ -70,6 +80,38 @@ double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
         slowest = fmax(slowest, plan_work_seconds(slot, work, plan_share(axes, division, i)));
     }
     return slowest;
+}
+
+/* ---- memory ---- */
+
+/* For memory that is the machine's own, and is not there: what exceeds it is a plan of last resort.
+ */
+static const double SWAP_BYTES = 1e8;
+
+shoal_status plan_load_begin(const plan_draft *d, base_arena *arena, plan_load *out) {
+    out->bytes = base_arena_array(arena, double, d->pool->n_slots);
+    return out->bytes ? SHOAL_OK : SHOAL_NO_MEMORY;
+}
+
+void plan_load_add(const plan_draft *d, plan_load *load, const plan_layout *layout,
+                   const shoal_type *type, const bool *needed) {
+    for (uint32_t i = 0; i < layout->n_slots; i++) {
+        if (needed && !needed[i]) continue;
+        shoal_type piece = plan_layout_type(layout, i, type);
+        load->bytes[plan_pool_index(d, layout->slots[i])] += (double)base_type_bytes(&piece);
+    }
+}
+
+double plan_load_seconds(const plan_draft *d, const plan_load *load) {
+    double worst = 0;
+    for (uint32_t i = 0; i < d->pool->n_slots; i++) {
+        const plan_slot *slot = &d->pool->slots[i];
+        double over = load->bytes[i] - (double)slot->memory;
+        if (!slot->compute || !slot->memory || over <= 0) continue;
+        double way = slot->speeds.of[BASE_TRANSFER];
+        worst = fmax(worst, over / (way > 0 ? way : SWAP_BYTES));
+    }
+    return worst;
 }
 
 /* ---- which loops may be cut ---- */
@@ -401,6 +443,8 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
     const shoal_node *node = &d->g->nodes[n];
     double seconds = extra + plan_compute_seconds(d, axes, division, work, NULL), more;
     int64_t bytes = 0, moved;
+    plan_load load;
+    SHOAL_TRY(plan_load_begin(d, &d->scratch, &load));
     /* An exchange has a result per summand. */
     if (summands_of(axes, division) > GRAPH_MAX_OUTPUTS) return SHOAL_OK;
     for (uint32_t o = 0; o < node->n_inputs; o++) {
@@ -415,6 +459,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
         SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
                                axes->inputs[o], false, &need));
         SHOAL_TRY(plan_need_cost(d, value, &need, &more, &moved));
+        plan_load_add(d, &load, &need, &d->g->values[value].type, NULL);
         seconds += more;
         bytes += moved;
     }
@@ -424,7 +469,9 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
         SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
                                axes->outputs[o], true, &result));
         SHOAL_TRY(add_result_cost(d, value, &result, &seconds, &bytes));
+        plan_load_add(d, &load, &result, &d->g->values[value].type, NULL);
     }
+    seconds += plan_load_seconds(d, &load);
     if (c->found && (seconds > c->seconds || (seconds == c->seconds && bytes >= c->bytes)))
         return SHOAL_OK;
     c->best = *division;
@@ -434,10 +481,11 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
     return SHOAL_OK;
 }
 
-/* One loop cut over all slots that compute, by weight; slots that would get nothing are left out.
+/* One loop cut over all slots that compute, by weight, else by how fast they are at this; slots
+ * that would get nothing are left out.
  */
-static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, uint32_t loop, int64_t granule,
-                             plan_layout *out) {
+static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, const plan_work *work,
+                             uint32_t loop, int64_t granule, plan_layout *out) {
     uint32_t n = 0, kept = 0;
     SHOAL_TRY(start(&d->scratch, axes, d->pool->n_slots, out));
     double *weights = base_arena_array(&d->scratch, double, d->pool->n_slots);
@@ -447,7 +495,8 @@ static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, uint32_t loo
     bool any = false;
     for (uint32_t i = 0; i < d->pool->n_slots; i++) {
         if (!d->eligible[i] || n == PLAN_MAX_PARTS) continue;
-        weights[n] = d->pool->slots[i].weight;
+        const plan_slot *slot = &d->pool->slots[i];
+        weights[n] = d->pool->by_speed ? slot->speeds.of[work->products] : slot->weight;
         any |= weights[n] > 0;
         slots[n++] = d->pool->slots[i].slot;
     }
@@ -474,7 +523,7 @@ static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
         int64_t granule = plan_loop_granule(d, n, axes, l);
         if (granule < 1 || axes->extent[l] <= granule) continue;
         if (axes->contracted[l] && !contract) continue;
-        SHOAL_TRY(cut_loop(d, axes, l, granule, &division));
+        SHOAL_TRY(cut_loop(d, axes, work, l, granule, &division));
         SHOAL_TRY(offer(d, n, axes, work, charge, &division, c));
     }
     uint32_t tried = 0;
@@ -482,8 +531,9 @@ static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
     for (uint32_t i = 0; i < d->pool->n_slots; i++) {
         const plan_slot *slot = &d->pool->slots[i];
         /* In a large pool, after the first few only faster slots are worth a look. */
-        if (!d->eligible[i] || (tried >= MOST_ALONE && slot->flops <= fastest)) continue;
-        fastest = fmax(fastest, slot->flops);
+        double speed = slot->speeds.of[work->products];
+        if (!d->eligible[i] || (tried >= MOST_ALONE && speed <= fastest)) continue;
+        fastest = fmax(fastest, speed);
         tried++;
         SHOAL_TRY(
             plan_layout_whole(&d->scratch, axes->n_loops, axes->extent, &slot->slot, 1, &division));

@@ -79,11 +79,19 @@ static uint32_t first_slot(const plan_draft *d, uint32_t slot) {
     return at;
 }
 
+/* Between the machine's memory and a device's own; *longest: the largest delay so far. */
+static double device_seconds(const plan_draft *d, uint32_t slot, uint64_t bytes, double *longest) {
+    const double *of = d->pool->slots[plan_pool_index(d, slot)].speeds.of;
+    *longest = fmax(*longest, of[BASE_TRANSFER_DELAY]);
+    return of[BASE_TRANSFER] > 0 ? (double)bytes / of[BASE_TRANSFER] : 0;
+}
+
 void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_form *to,
                      size_t bytes_each, double *seconds, double *delay, uint64_t *bytes) {
     bool any_far = false, any_near = false, counted = true;
     uint32_t at = 0, slot = UINT32_MAX;
     uint64_t total = 0;
+    double longest = 0;
     *seconds = *delay = 0;
     *bytes = 0;
     if (!moves->count) return;
@@ -103,8 +111,8 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
         uint32_t from_peer = peer_of((void *)d, move->from), to_peer = peer_of((void *)d, move->to);
         bool is_near = from_peer == to_peer;
         double took = (double)size / (is_near ? NEAR_BYTES : link_bytes(d, from_peer, to_peer));
-        out[first_slot(d, move->from)] += took;
-        in[first_slot(d, move->to)] += took;
+        out[first_slot(d, move->from)] += took + device_seconds(d, move->from, size, &longest);
+        in[first_slot(d, move->to)] += took + device_seconds(d, move->to, size, &longest);
         total += size;
         any_near |= is_near;
         any_far |= !is_near;
@@ -112,7 +120,7 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
     for (uint32_t i = 0; i < d->pool->n_slots; i++) *seconds = fmax(*seconds, fmax(out[i], in[i]));
     *bytes = total;
     if (any_far || any_near)
-        *delay = any_far ? d->pool->link_delay : fmin(NEAR_DELAY, d->pool->link_delay);
+        *delay = (any_far ? d->pool->link_delay : fmin(NEAR_DELAY, d->pool->link_delay)) + longest;
     *seconds += *delay;
 }
 
@@ -436,7 +444,20 @@ static shoal_status finish_compute(plan_draft *d, plan_step *step) {
         for (uint32_t o = 0; o < node->n_outputs && needed[i]; o++)
             step->outputs[o]->needed[i] = true;
     }
-    step->seconds = plan_compute_seconds(d, step->axes, &step->division, &step->work, needed);
+    plan_load load;
+    SHOAL_TRY(plan_load_begin(d, &d->scratch, &load));
+    for (uint32_t o = 0; o < node->n_inputs; o++) {
+        bool again = false;
+        for (uint32_t b = 0; b < o && !again; b++) again = step->inputs[b] == step->inputs[o];
+        if (!again)
+            plan_load_add(d, &load, &step->inputs[o]->layout,
+                          &d->g->values[step->inputs[o]->value].type, needed);
+    }
+    for (uint32_t o = 0; o < node->n_outputs; o++)
+        plan_load_add(d, &load, &step->outputs[o]->layout,
+                      &d->g->values[step->outputs[o]->value].type, needed);
+    step->seconds = plan_compute_seconds(d, step->axes, &step->division, &step->work, needed) +
+                    plan_load_seconds(d, &load);
     return SHOAL_OK;
 }
 
@@ -456,5 +477,6 @@ shoal_status plan_draft_finish(plan_draft *d) {
         d->seconds += step->seconds;
         d->bytes += step->bytes;
     }
+    base_arena_fini(&d->scratch);
     return SHOAL_OK;
 }

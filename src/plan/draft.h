@@ -45,9 +45,10 @@ typedef struct plan_held {
     int64_t units[SHOAL_MAX_RANK]; /* granule.c; 0: as many as elements */
 } plan_held;
 
-/* What there is to do: floating-point operations, and bytes read and written. */
+/* What there is to do: operations on elements of a class, and bytes read and written. */
 typedef struct plan_work {
     double flops, bytes;
+    base_figure products;
 } plan_work;
 
 typedef struct plan_step {
@@ -79,7 +80,8 @@ typedef struct plan_draft {
     plan_form **outputs; /* per output of g */
     double seconds;
     uint64_t bytes;
-    bool bound; /* some division follows a layout that a user gave */
+    uint32_t figures; /* of devices, that it depends on: bits */
+    bool bound;       /* some division follows a layout that a user gave */
 } plan_draft;
 
 /* ---- draft.c: forms, routes between them, and what they cost ---- */
@@ -141,7 +143,9 @@ shoal_status plan_round_cuts(plan_draft *d, uint32_t value, plan_layout *layout)
 shoal_status plan_node_axes(plan_draft *d, uint32_t node,
                             const graph_axes **out) SHOAL_CHECK_RESULT;
 shoal_status plan_node_work(plan_draft *d, uint32_t node, plan_work *out) SHOAL_CHECK_RESULT;
-/* Seconds that a slot takes for a share of some work: what takes longer, computing or memory. */
+/* What a call does with operands and results of these types. */
+plan_work plan_call_work(const graph_call *call, const shoal_type *outputs, uint32_t n_outputs);
+/* Seconds that a slot takes for a share of some work, and for starting it. */
 double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share);
 /* A layout of a tensor as a division of loops, as far as they may be cut and its slots may compute;
  * map: the loop of each axis. *valid is false when some box would have no owner. */
@@ -162,6 +166,18 @@ shoal_status plan_divide(plan_draft *d, uint32_t node, const graph_axes *axes,
 /* Expected seconds of the slowest slot. needed: per slot, or NULL for all. */
 double plan_compute_seconds(const plan_draft *d, const graph_axes *axes,
                             const plan_layout *division, const plan_work *work, const bool *needed);
+/* Memory that each slot of the pool would need at once, in bytes. */
+typedef struct plan_load {
+    double *bytes;
+} plan_load;
+shoal_status plan_load_begin(const plan_draft *d, base_arena *arena,
+                             plan_load *out) SHOAL_CHECK_RESULT;
+/* The pieces of a tensor; of those that are needed, or NULL for all. */
+void plan_load_add(const plan_draft *d, plan_load *load, const plan_layout *layout,
+                   const shoal_type *type, const bool *needed);
+/* Seconds that the worst slot loses to what its device has no memory for, which goes over from the
+ * machine's each time it is used. */
+double plan_load_seconds(const plan_draft *d, const plan_load *load);
 /* The part of all iterations that the slot with index i does. */
 double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i);
 

@@ -116,10 +116,7 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     graph_call call = graph_node_call(data, &data->nodes[data->n_nodes - 1], types);
     shoal_type outputs[GRAPH_MAX_OUTPUTS];
     for (uint32_t o = 0; o < node->n_outputs; o++) outputs[o] = data->values[first + o].type;
-    plan_work work = {.flops = graph_cost(&call, outputs, node->n_outputs)};
-    for (uint32_t k = 0; k < node->n_inputs; k++) work.bytes += (double)base_type_bytes(&types[k]);
-    for (uint32_t o = 0; o < node->n_outputs; o++)
-        work.bytes += (double)base_type_bytes(&outputs[o]);
+    plan_work work = plan_call_work(&call, outputs, node->n_outputs);
     const plan_slot *slot = &e->d->pool->slots[plan_pool_index(e->d, step->division.slots[i])];
     p->flops += work.flops;
     p->seconds += plan_work_seconds(slot, &work, 1);

@@ -19,10 +19,11 @@ static shoal_status check_pool(const plan_pool *pool) {
         if (!isfinite(slot->weight) || slot->weight < 0)
             return base_fail(SHOAL_INVALID, "slot %u has weight %g; weights are not negative",
                              slot->slot, slot->weight);
-        if (slot->compute && !(slot->flops > 0))
-            return base_fail(SHOAL_INVALID,
-                             "slot %u does %g operations per second; give a measured speed",
-                             slot->slot, slot->flops);
+        for (int f = 0; slot->compute && f < BASE_STREAM; f++)
+            if (!(slot->speeds.of[f] > 0))
+                return base_fail(SHOAL_INVALID,
+                                 "slot %u does %g operations per second; give a measured speed",
+                                 slot->slot, slot->speeds.of[f]);
     }
     return SHOAL_OK;
 }
@@ -324,7 +325,9 @@ static void give_links(plan_draft *pooled, const plan_draft *alone, plan_result 
 static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot *single,
                           bool explained, plan_result *out) {
     plan_draft *chosen = single && alone->seconds < pooled->seconds ? alone : pooled;
-    *out = (plan_result){.seconds = chosen->seconds, .bytes_moved = chosen->bytes};
+    *out = (plan_result){.seconds = chosen->seconds,
+                         .bytes_moved = chosen->bytes,
+                         .figures = pooled->figures | alone->figures};
     base_arena_init(&out->arena, 0);
     shoal_status status = plan_emit(chosen, out);
     if (status == SHOAL_OK && explained)

@@ -8,18 +8,18 @@
 #define PLAN_LOWER_H
 
 #include "base/map.h"
+#include "base/speed.h"
 #include "graph/graph.h"
 #include "plan/reshard.h"
 
 typedef struct plan_slot {
     uint32_t slot; /* pool-wide number */
     uint32_t peer;
-    bool compute;     /* false: memory of a client, holds inputs and results only */
-    double weight;    /* share when nothing else is said; 0 keeps work away */
-    double flops;     /* measured or assumed, per second */
-    double stream;    /* bytes of memory per second; 0: not counted */
-    uint64_t memory;  /* bytes; 0: unknown */
-    const char *name; /* "w1/cpu", for explain */
+    bool compute;       /* false: memory of a client, holds inputs and results only */
+    double weight;      /* share when nothing else is said; 0 keeps work away */
+    base_speeds speeds; /* measured or assumed; 0, but for products of f32: not counted */
+    uint64_t memory;    /* bytes of the device itself; 0: unknown */
+    const char *name;   /* "w1/cpu", for explain */
 } plan_slot;
 
 /* What was measured of the way from one peer to another. */
@@ -36,6 +36,7 @@ static inline uint64_t plan_link_key(uint32_t from, uint32_t to) {
 typedef struct plan_pool {
     uint32_t n_slots;
     const plan_slot *slots;
+    bool by_speed;     /* nobody gave weights, and all speeds are known: shares follow these */
     double link_bytes; /* bytes per second between peers that are not in `links` */
     double link_delay; /* seconds per exchange between peers */
     uint32_t n_links;
@@ -64,6 +65,7 @@ typedef struct plan_result {
     uint64_t bytes_moved; /* between slots */
     base_map links;       /* plan_link_key of those whose speed it depends on -> anything */
     bool all_links;       /* it may depend on any */
+    uint32_t figures;     /* of devices, on which it depends: bits of base_figure */
     char *explain;        /* text of several lines; NULL unless asked for */
     char *explain_json;
 } plan_result;

@@ -214,7 +214,7 @@ static void test_errors(void **state) {
     slots[2].slot = 10;
     expect_error(data, &pool, &in, NULL, "slot 10 is twice in the pool");
     pool = make_pool(2, SLOW_LINKS);
-    slots[1].flops = 0;
+    slots[1].speeds = make_speeds(0, 0);
     expect_error(data, &pool, &in, NULL, "slot 10 does 0 operations per second");
     pool = make_pool(2, SLOW_LINKS);
     pool.link_bytes = 0;

@@ -21,17 +21,24 @@ int finish(void **state) {
 
 plan_slot slots[MOST_COMPUTE + 1];
 
+base_speeds make_speeds(double products, double stream) {
+    base_speeds speeds = {.of = {[BASE_STREAM] = stream}};
+    for (int f = 0; f < BASE_STREAM; f++) speeds.of[f] = products;
+    return speeds;
+}
+
 plan_pool make_pool(uint32_t compute, speed what) {
     static const char *names[] = {"w1/a", "w1/b", "w2/a", "w2/b", "w3/a"};
     static const double weights[] = {3, 1, 2, 1, 4};
     slots[0] = (plan_slot){.slot = CLIENT, .peer = 9, .name = "client"};
     for (uint32_t i = 0; i < compute; i++)
-        slots[i + 1] = (plan_slot){.slot = 10 + i,
-                                   .peer = i / 2,
-                                   .compute = true,
-                                   .weight = weights[i],
-                                   .name = names[i],
-                                   .flops = (what == SLOW_SLOTS ? 1 : 1e12) * weights[i]};
+        slots[i + 1] =
+            (plan_slot){.slot = 10 + i,
+                        .peer = i / 2,
+                        .compute = true,
+                        .weight = weights[i],
+                        .name = names[i],
+                        .speeds = make_speeds((what == SLOW_SLOTS ? 1 : 1e12) * weights[i], 0)};
     return (plan_pool){.n_slots = compute + 1,
                        .slots = slots,
                        .link_bytes = what == SLOW_SLOTS ? 1e9 : 1e3,

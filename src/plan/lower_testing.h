@@ -28,6 +28,8 @@ int finish(void **state);
 /* A pool of compute slots 10, 11, ... of two per peer, and a client. */
 typedef enum speed { SLOW_SLOTS, SLOW_LINKS } speed;
 extern plan_slot slots[MOST_COMPUTE + 1];
+/* As fast at products of any type. */
+base_speeds make_speeds(double products, double stream);
 plan_pool make_pool(uint32_t compute, speed what);
 
 /* Layout number `which` of a tensor; false when the tensor or pool has no such one. AXIS + a: axis

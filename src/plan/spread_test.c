@@ -15,8 +15,7 @@ static plan_pool pool_of_two(double delay) {
                                  .compute = true,
                                  .weight = 1,
                                  .name = i ? "b" : "a",
-                                 .flops = 5e9,
-                                 .stream = 5e9};
+                                 .speeds = make_speeds(5e9, 5e9)};
     return (plan_pool){.n_slots = 3, .slots = two, .link_bytes = 2e9, .link_delay = delay};
 }
 

@@ -132,8 +132,8 @@ static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int
     bar[BAR] = 0;
     n += snprintf(line, sizeof line, "%-*.*s", name, name, slot->worker);
     if (wide)
-        n += snprintf(line + n, sizeof line - (size_t)n, " %-10.10s %-8.8s", slot->host,
-                      slot->backend);
+        n +=
+            snprintf(line + n, sizeof line - (size_t)n, " %-10.10s %-8.8s", slot->host, slot->name);
     n += snprintf(line + n, sizeof line - (size_t)n, " %s %3.0f%% %7s %6s %9s %9s %9s", bar,
                   100 * r->busy, short_count(r->nodes, nodes), short_count(r->runs, runs),
                   shoal_bytes_text((uint64_t)r->received, in),

@@ -15,10 +15,11 @@ shoal_status worker_buffer_new(worker_queue *queue, size_t bytes, worker_buffer 
     shoal_status status;
     do {
         status = atomic_load_explicit(&queue->lost, memory_order_relaxed)
-                     ? base_fail(SHOAL_LOST, "it is lost")
+                     ? base_fail(SHOAL_LOST, "%s", queue->why)
                      : backend->memory_new(queue->handle, bytes, &buffer->memory);
     } while (status == SHOAL_NO_MEMORY && worker_kept_drop(queue));
     if (status != SHOAL_OK) {
+        worker_queue_note(queue, status);
         free(buffer);
         return base_fail_prefix(status, "%zu bytes on %s: ", bytes, queue->info.name);
     }
@@ -55,8 +56,8 @@ worker_buffer *worker_buffer_retain(worker_buffer *buffer) {
 
 void worker_buffer_release(worker_buffer *buffer) {
     if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;
-    /* A lost device gives nothing back. */
-    if (buffer->memory && !atomic_load_explicit(&buffer->queue->lost, memory_order_relaxed))
+    /* A device that stands still gives nothing back. */
+    if (buffer->memory && !atomic_load_explicit(&buffer->queue->stuck, memory_order_relaxed))
         buffer->queue->backend->memory_free(buffer->queue->handle, buffer->memory);
     base_fence_release(&buffer->ready.fence);
     if (buffer->release) buffer->release(buffer->context);

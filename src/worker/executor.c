@@ -23,6 +23,7 @@ static void report_failure(worker *w, uint64_t instance, shoal_status status, co
                            uint32_t unreachable) {
     /* What a worker that ends leaves undone is for others to do: the hub sees that it is gone. */
     if (w->stopping) return;
+    worker_part(w); /* then it is no failure, but something to be done again */
     Shoal__Error error = SHOAL__ERROR__INIT;
     error.status = status;
     error.message = (char *)message;
@@ -240,8 +241,7 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
 /* ---- steps ---- */
 
 static bool supports(void *context, const shoal_graph *g, const shoal_node *node) {
-    const worker_queue *queue = context;
-    return queue->backend->supports(queue->handle, g, node);
+    return worker_queue_supports(context, g, node);
 }
 
 /* The step's graph with primitives in the place of the composites for which a device has no kernel.
@@ -279,8 +279,8 @@ static shoal_status compile(const worker_task *task, worker_step *step, worker_q
     shoal_status status = SHOAL_OK;
     if (graph_has_composites(g, supports, queue)) status = decompose(queue, g, &plain);
     if (status == SHOAL_OK)
-        status = queue->backend->compile(queue->handle, plain ? graph_data(plain) : g, &options,
-                                         &report, &out->executable);
+        status = worker_queue_compile(queue, plain ? graph_data(plain) : g, &options, &report,
+                                      &out->executable);
     graph_destroy(&plain);
     for (uint32_t o = 0; status == SHOAL_OK && o < step->n_outputs; o++)
         if (out->in_place[o] >= 0 && !dies(step, step->inputs[out->in_place[o]]))
@@ -375,9 +375,8 @@ static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *
 static void tell_aside(worker_slot *slot, shoal_status status) {
     if (slot->told) return;
     slot->told = true;
-    base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: %s", slot->own.info.name,
-             slot->aside->info.name,
-             status == SHOAL_OK ? "it cannot do it" : shoal_error_message());
+    base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: %s", slot->own.name,
+             slot->aside->name, status == SHOAL_OK ? "it cannot do it" : shoal_error_message());
 }
 
 /* On the slot's device; where that cannot do it, has no memory left or fails, beside it. */
@@ -423,7 +422,7 @@ static void let_go(worker_task *task) {
  * look now and then whether it gets on. Lock held. */
 static void rest(worker_slot *slot) {
     worker *w = slot->worker;
-    if (!slot->own.backend->progress) {
+    if (!slot->own.line) {
         pthread_cond_wait(&w->changed, &w->lock);
         return;
     }
@@ -432,6 +431,7 @@ static void rest(worker_slot *slot) {
     pthread_mutex_unlock(&w->lock);
     worker_queue_watch(&slot->own);
     pthread_mutex_lock(&w->lock);
+    worker_part(w);
 }
 
 /* Waits for what the current step needs: until it is there, the task is ended, or the worker. Lock
@@ -533,6 +533,7 @@ static void task_end(worker_task *task, shoal_status last) {
     const shoal_graph *g = graph_data(task->program->graph);
     shoal_status status = base_fence_failed(task->end, task->before);
     if (status == SHOAL_OK) status = last;
+    worker_queue_ended(&task->slot->own, status);
     if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
     for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++)
         if (task->inputs[i]->status != SHOAL_OK) {
@@ -576,20 +577,23 @@ static void task_submitted(worker_task *task) {
 /* Measures and tells. Lock held, but not while measuring. */
 static void measure(worker_slot *slot) {
     worker *w = slot->worker;
-    worker_speed speed;
-    slot->measure = false;
+    base_speeds speeds = {{0}};
+    uint32_t what = slot->measure;
+    slot->measure = 0;
     pthread_mutex_unlock(&w->lock);
     base_event(&w->events, .kind = SHOAL_EVENT_MEASURE, .phase = SHOAL_EVENT_BEGIN,
                .slot = slot->number, .peer = SHOAL_NO_SLOT);
-    shoal_status status = worker_speed_measure(slot, &speed);
+    shoal_status status = worker_speeds_measure(slot, what, &speeds);
     base_event(&w->events, .kind = SHOAL_EVENT_MEASURE, .phase = SHOAL_EVENT_END,
                .slot = slot->number, .peer = SHOAL_NO_SLOT);
     pthread_mutex_lock(&w->lock);
     Shoal__Speed message = SHOAL__SPEED__INIT;
+    Shoal__Figure room[BASE_FIGURES], *figures[BASE_FIGURES];
     message.slot = slot->number;
-    message.flops = speed.flops;
-    message.stream = speed.stream;
-    if (status == SHOAL_OK && w->hub) status = wire_send(w->hub, SHOAL__KIND__SPEED, &message.base);
+    message.figures = figures;
+    message.n_figures = worker_figures(&speeds, room, figures);
+    if (status == SHOAL_OK && message.n_figures && w->hub)
+        status = wire_send(w->hub, SHOAL__KIND__SPEED, &message.base);
     if (status != SHOAL_OK) base_log(BASE_WARN, w->name, "measuring: %s", shoal_error_message());
 }
 
@@ -604,13 +608,15 @@ void *worker_executor(void *argument) {
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
         worker_collect_garbage(slot);
-        if (slot->measure) measure(slot);
+        worker_part(w);
+        if (slot->measure && !slot->parted) measure(slot);
         worker_task *task = slot->head;
         if (!task) {
             pthread_mutex_unlock(&w->lock);
             bool more = base_spin(has_work, slot);
             pthread_mutex_lock(&w->lock);
-            if (!more && !slot->head && !worker_has_garbage(slot) && !slot->measure && !w->stopping)
+            bool asked = slot->measure && !slot->parted;
+            if (!more && !slot->head && !worker_has_garbage(slot) && !asked && !w->stopping)
                 rest(slot);
             continue;
         }

@@ -27,11 +27,11 @@ enum {
     PATH_ROOM = 4096
 };
 
-typedef struct worker_part {
-    struct worker_part *next;
+typedef struct file_part {
+    struct file_part *next;
     uint64_t bytes;
     uint8_t data[];
-} worker_part;
+} file_part;
 
 /* ---- who has it ---- */
 
@@ -87,12 +87,12 @@ static void on_part(worker *w, wire_link *link, const Shoal__FilePart *part) {
     else if (part->offset != f->come || part->data.len != due)
         f->answer = SHOAL_FORMAT;
     if (f->answer != SHOAL_OK) return;
-    worker_part *come = malloc(sizeof *come + due);
+    file_part *come = malloc(sizeof *come + due);
     if (!come) {
         f->answer = SHOAL_NO_MEMORY;
         return;
     }
-    *come = (worker_part){.bytes = due};
+    *come = (file_part){.bytes = due};
     memcpy(come->data, part->data.data, due);
     *f->last = come;
     f->last = &come->next;
@@ -209,7 +209,7 @@ static shoal_status draft_begin(draft *d, const worker_file *file) {
                  : SHOAL_OK;
 }
 
-static shoal_status draft_write(draft *d, const worker_part *part) {
+static shoal_status draft_write(draft *d, const file_part *part) {
     for (uint64_t done = 0; done < part->bytes;) {
         ssize_t n =
             pwrite(d->fd, part->data + done, part->bytes - done, (off_t)(d->written + done));
@@ -248,7 +248,7 @@ static void draft_fini(draft *d, bool done) {
 
 static void drop_parts(worker_fetch *f) {
     while (f->parts) {
-        worker_part *part = f->parts;
+        file_part *part = f->parts;
         f->parts = part->next;
         free(part);
     }
@@ -317,7 +317,7 @@ static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t numb
             return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
                                                                      : "it does not answer well");
         SHOAL_TRY(ask_more(w, file, peer));
-        worker_part *part = f->parts;
+        file_part *part = f->parts;
         if (!part) {
             if (base_now() - heard > SILENCE_S * BASE_SECOND)
                 return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s", SILENCE_S);

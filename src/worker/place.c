@@ -31,6 +31,7 @@ static shoal_status read_now(const worker_task *task, const worker_buffer *from,
         status = queue->backend->read(queue->handle, *out, (shoal_binding){from->memory, 0},
                                       &packed, &points);
     if (status == SHOAL_OK) status = worker_queue_wait(queue, done, &task->ended);
+    worker_queue_ended(queue, status);
     if (status != SHOAL_OK) {
         /* A device that is still at it writes there yet, and reaches the point then. */
         if (!fence || base_fence_reached(done))
@@ -90,8 +91,11 @@ static shoal_status copy_within(worker_buffer *to, const worker_buffer *from,
     worker_queue *queue = to->queue;
     shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
     shoal_points points = {&from->ready, 1, &done, 1};
+    pthread_mutex_lock(&queue->turn);
     shoal_status status = queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
                                                (shoal_binding){from->memory, 0}, box, &points);
+    pthread_mutex_unlock(&queue->turn);
+    worker_queue_ended(queue, status);
     if (status == SHOAL_OK) {
         status = base_fence_then(done, arrive, worker_buffer_retain(to));
         if (status == SHOAL_OK) return SHOAL_OK;

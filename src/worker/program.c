@@ -88,7 +88,7 @@ double worker_node_cost(const shoal_graph *g, const shoal_node *node) {
 /* What is done while something is on its way has to be worth a step of its own, and what comes
  * worth the waiting: results of a step that others read are written out, and nothing is fused
  * across. */
-static const double WORTH_DOING = 1 << 22, WORTH_WAITING = 1 << 17;
+static const double WORTH_DOING = 84e-6, WORTH_WAITING = 1 << 17; /* seconds of a core; bytes */
 
 typedef struct splitter {
     worker_program *program;
@@ -137,14 +137,15 @@ static uint32_t brought_by(const splitter *s, uint32_t value) {
     return s->awaited[s->step_of[node]] ? SHOAL_NO_NODE : s->step_of[node];
 }
 
-/* Operations, or the bytes that go through memory, for each of which ten are done. */
+/* What a node takes one core of an ordinary machine. */
 static double work_of(const shoal_graph *g, const shoal_node *node) {
+    const base_speeds core = base_speeds_assumed(&(base_speeds){{0}}, 1);
     double bytes = 0;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         bytes += (double)base_type_bytes(&g->values[node->inputs[i]].type);
     for (uint32_t o = 0; o < node->n_outputs; o++)
         bytes += (double)base_type_bytes(&g->values[node->first_output + o].type);
-    return fmax(worker_node_cost(g, node), 10 * bytes);
+    return base_speeds_seconds(&core, BASE_PRODUCTS_F32, worker_node_cost(g, node), bytes);
 }
 
 /* The end of the step that begins with a node that computes: the next exchange, where the device
@@ -297,8 +298,7 @@ static shoal_status bury(worker_program *program, const shoal_graph *g, const ui
 }
 
 static bool supports(void *context, const shoal_graph *g, const shoal_node *node) {
-    const worker_queue *queue = context;
-    return queue->backend->supports(queue->handle, g, node);
+    return worker_queue_supports(context, g, node);
 }
 
 /* Whether a device can do a node: as it stands, or by all that it is made of. */
@@ -383,9 +383,7 @@ void worker_program_destroy(worker_slot *slot, worker_program **out) {
         worker_step *step = &program->steps[i];
         for (int k = 0; k < 2; k++) {
             shoal_executable *executable = step->compiled[k].executable;
-            worker_queue *queue = !executable ? NULL : k ? slot->aside : &slot->own;
-            if (queue && !atomic_load(&queue->lost))
-                queue->backend->executable_free(queue->handle, executable);
+            if (executable) worker_queue_executable_free(k ? slot->aside : &slot->own, executable);
         }
         graph_destroy(&step->graph);
     }

@@ -39,6 +39,7 @@ shoal_status worker_queue_open(worker_queue *queue, const worker_device *device)
     queue->backend = backend;
     queue->patience = patience() * BASE_SECOND;
     pthread_mutex_init(&queue->lock, NULL);
+    pthread_mutex_init(&queue->turn, NULL);
     uint32_t count = backend->device_count(backend_host());
     if (!count) return base_fail_prefix(SHOAL_NOT_FOUND, "backend %s: ", backend->name);
     if (device->index >= count)
@@ -46,6 +47,8 @@ shoal_status worker_queue_open(worker_queue *queue, const worker_device *device)
                          "backend %s has %u device%s, numbered from 0; there is no number %u",
                          backend->name, count, count == 1 ? "" : "s", device->index);
     SHOAL_TRY(backend->device_info(backend_host(), device->index, &queue->info));
+    snprintf(queue->name, sizeof queue->name, count > 1 ? "%.40s:%u" : "%.40s", backend->name,
+             device->index);
     queue->host = queue->info.flags & SHOAL_DEVICE_HOST_MEMORY;
     if (queue->info.flags & SHOAL_DEVICE_ASYNC) SHOAL_TRY(base_fence_new(&queue->line));
     return backend->device_new(backend_host(), device->index, device->threads, &queue->handle);
@@ -68,22 +71,65 @@ shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
                               const shoal_binding *bindings, size_t n, const shoal_point *wait,
                               size_t n_wait) {
     if (atomic_load_explicit(&queue->lost, memory_order_relaxed))
-        return base_fail(SHOAL_LOST, "%s is lost", queue->info.name);
-    if (!queue->line)
-        return queue->backend->run(queue->handle, executable, bindings, n,
-                                   n_wait ? &(shoal_points){wait, n_wait, NULL, 0} : NULL);
-    shoal_point done = {queue->line, ++queue->submitted};
+        return base_fail(SHOAL_LOST, "%s", queue->why);
+    shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
+    pthread_mutex_lock(&queue->turn);
     shoal_status status = queue->backend->run(queue->handle, executable, bindings, n,
                                               &(shoal_points){wait, n_wait, &done, 1});
+    pthread_mutex_unlock(&queue->turn);
     /* A call that failed at once need not have reached its point. */
     if (status != SHOAL_OK) base_fence_signal(done, status, shoal_error_message());
+    worker_queue_note(queue, status);
     return status;
 }
 
-/* All that is waited for fails. The fences stay: should the device get on after all, it reaches
- * them. */
+shoal_status worker_queue_compile(worker_queue *queue, const shoal_graph *g,
+                                  const shoal_compile_options *options,
+                                  shoal_compile_report *report, shoal_executable **out) {
+    pthread_mutex_lock(&queue->turn);
+    shoal_status status = queue->backend->compile(queue->handle, g, options, report, out);
+    pthread_mutex_unlock(&queue->turn);
+    worker_queue_note(queue, status);
+    return status;
+}
+
+void worker_queue_executable_free(worker_queue *queue, shoal_executable *executable) {
+    if (!executable || atomic_load(&queue->stuck)) return;
+    pthread_mutex_lock(&queue->turn);
+    queue->backend->executable_free(queue->handle, executable);
+    pthread_mutex_unlock(&queue->turn);
+}
+
+bool worker_queue_supports(worker_queue *queue, const shoal_graph *g, const shoal_node *node) {
+    pthread_mutex_lock(&queue->turn);
+    bool can = queue->backend->supports(queue->handle, g, node);
+    pthread_mutex_unlock(&queue->turn);
+    return can;
+}
+
+/* The first cause is the one that is told. */
+static bool set_lost(worker_queue *queue, const char *message) {
+    pthread_mutex_lock(&queue->lock);
+    bool first = !atomic_load(&queue->lost);
+    if (first) snprintf(queue->why, sizeof queue->why, "%s", message);
+    atomic_store(&queue->lost, true);
+    pthread_mutex_unlock(&queue->lock);
+    return first;
+}
+
+void worker_queue_note(worker_queue *queue, shoal_status status) {
+    if (status == SHOAL_LOST) set_lost(queue, shoal_error_message());
+}
+
+void worker_queue_ended(worker_queue *queue, shoal_status status) {
+    worker_queue_note(queue, status == SHOAL_IO ? SHOAL_LOST : status);
+}
+
+/* It stands still: all that is waited for fails. The fences stay: should the device get on after
+ * all, it reaches them. */
 static void lose(worker_queue *queue, const char *message) {
-    if (atomic_exchange(&queue->lost, true)) return;
+    if (atomic_exchange(&queue->stuck, true)) return;
+    set_lost(queue, message);
     if (queue->line) base_fence_retain(queue->line);
     base_fence_signal(worker_queue_end(queue), SHOAL_LOST, message);
     pthread_mutex_lock(&queue->lock);
@@ -102,7 +148,7 @@ static void lose(worker_queue *queue, const char *message) {
 
 /* waited: somebody waits for it, whatever it seems to be at. */
 static void watch(worker_queue *queue, bool waited) {
-    if (!queue->backend->progress || atomic_load(&queue->lost)) return;
+    if (!queue->backend->progress || atomic_load(&queue->stuck)) return;
     uint64_t progress = queue->backend->progress(queue->handle);
     int64_t now = base_now();
     bool idle = !waited && is_idle(queue);
@@ -121,7 +167,7 @@ static void watch(worker_queue *queue, bool waited) {
 
 void worker_queue_settle(worker_queue *queue) {
     int64_t until = base_now() + ENDING * BASE_SECOND;
-    while (queue->handle && !is_idle(queue) && !atomic_load(&queue->lost)) {
+    while (queue->handle && !is_idle(queue) && !atomic_load(&queue->stuck)) {
         watch(queue, false);
         /* The end does not wait for long work that nobody needs any more. */
         if (base_now() > until) lose(queue, "the worker has ended");
@@ -134,9 +180,10 @@ void worker_queue_close(worker_queue *queue) {
     worker_queue_settle(queue);
     worker_kept_fini(queue);
     /* One that does nothing more would not end either: it is left to the end of the process. */
-    if (queue->handle && !atomic_load(&queue->lost)) queue->backend->device_free(queue->handle);
+    if (queue->handle && !atomic_load(&queue->stuck)) queue->backend->device_free(queue->handle);
     queue->handle = NULL;
     base_fence_release(&queue->line);
+    pthread_mutex_destroy(&queue->turn);
     pthread_mutex_destroy(&queue->lock);
 }
 
@@ -146,7 +193,7 @@ shoal_status worker_queue_wait(worker_queue *queue, shoal_point point, const ato
     while (!base_fence_reached(point)) {
         if (stop && atomic_load(stop)) return base_fail(SHOAL_CLOSED, "given up");
         if (base_fence_wait(point, LOOK_MS) != SHOAL_TIMEOUT) break;
-        if (atomic_load(&queue->lost)) return base_fail(SHOAL_LOST, "%s is lost", queue->info.name);
+        if (atomic_load(&queue->stuck)) return base_fail(SHOAL_LOST, "%s", queue->why);
         watch(queue, true);
     }
     return base_fence_wait(point, 0);
@@ -167,8 +214,9 @@ static void transit_end(void *context, shoal_status status) {
     worker_transit *transit = context;
     worker_buffer *buffer = transit->buffer;
     worker_queue *queue = buffer->queue;
-    /* What a lost device may still use stays. */
-    void *packed = atomic_load(&queue->lost) ? NULL : transit->packed;
+    worker_queue_ended(queue, status);
+    /* What a device that stands still may yet use stays. */
+    void *packed = atomic_load(&queue->stuck) ? NULL : transit->packed;
     if (transit->then) {
         transit->then(transit->context, status, packed);
     } else {
@@ -232,7 +280,7 @@ shoal_status worker_box_read(worker_buffer *buffer, const int64_t *dims, const b
     shoal_points points = {&buffer->ready, 1, &done, 1};
     shoal_box moved = {box->rank, element, box->size, box->size, zeros, dims, box->start};
     status = atomic_load(&queue->lost)
-                 ? base_fail(SHOAL_LOST, "%s is lost", queue->info.name)
+                 ? base_fail(SHOAL_LOST, "%s", queue->why)
                  : queue->backend->read(queue->handle, packed, (shoal_binding){buffer->memory, 0},
                                         &moved, &points);
     settle(fence, status);
@@ -255,7 +303,7 @@ shoal_status worker_box_write(worker_buffer *buffer, const int64_t *dims, const 
     shoal_points points = {NULL, 0, &done, 1};
     shoal_box moved = {box->rank, element, box->size, dims, box->start, box->size, zeros};
     status = atomic_load(&queue->lost)
-                 ? base_fail(SHOAL_LOST, "%s is lost", queue->info.name)
+                 ? base_fail(SHOAL_LOST, "%s", queue->why)
                  : queue->backend->write(queue->handle, (shoal_binding){buffer->memory, 0}, packed,
                                          &moved, &points);
     settle(fence, status);

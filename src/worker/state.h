@@ -5,6 +5,7 @@
 
 #include "base/box.h"
 #include "base/map.h"
+#include "base/speed.h"
 #include "base/vec.h"
 #include "graph/graph.h"
 #include "model/map.h"
@@ -21,10 +22,14 @@ typedef struct worker_queue {
     const shoal_backend *backend;
     shoal_device *handle;
     shoal_device_info info;
-    bool host;          /* the host reaches its memory by address */
-    shoal_fence *line;  /* the points of what is run; NULL: all is done when a call returns */
-    uint64_t submitted; /* the last point of the line; the thread that runs programs */
-    atomic_bool lost;   /* it gets on with nothing any more: nobody waits for it */
+    char name[64];        /* "cpu", "lag:1" */
+    bool host;            /* the host reaches its memory by address */
+    pthread_mutex_t turn; /* of calls that one thread makes at a time: others may hand it work */
+    shoal_fence *line;    /* the points of what is run; NULL: all is done when a call returns */
+    uint64_t submitted;   /* the last point of the line; the thread that runs programs */
+    atomic_bool lost;     /* nothing is asked of it any more, */
+    atomic_bool stuck;    /* nor given back, as it may stand still in the middle of what it is at */
+    char why[160];        /* it is lost; to be read once `lost` is set */
     pthread_mutex_t lock;
     struct worker_transit *transits; /* boxes on their way between it and the host */
     struct worker_kept *kept;        /* copies of what comes from files, the latest used first */
@@ -148,8 +153,8 @@ typedef struct worker_fetch {
     const worker_file *file; /* NULL: none */
     uint32_t peer;
     uint64_t asked, come;      /* bytes */
-    struct worker_part *parts; /* that have come and are to be written, */
-    struct worker_part **last;
+    struct file_part *parts; /* that have come and are to be written, */
+    struct file_part **last;
     shoal_status answer; /* OK, or why the member does not give it */
 } worker_fetch;
 
@@ -227,15 +232,16 @@ typedef struct worker_slot {
     uint32_t number;
     bool home; /* the process's own memory: no device, no thread */
     worker_device device;
-    worker_queue own;        /* its device, */
-    worker_queue *aside;     /* and what does what that cannot; NULL: nothing */
-    bool told;               /* that something is done aside */
-    base_map pieces;         /* value -> worker_piece */
-    base_map programs;       /* id -> worker_program */
+    worker_queue own;    /* its device, */
+    worker_queue *aside; /* and the processor, which does what that cannot; NULL: nothing does */
+    bool told;           /* that something is done aside */
+    bool parted;         /* its device is lost, and the hub has been told */
+    base_map pieces;     /* value -> worker_piece */
+    base_map programs;   /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     atomic_bool queued;    /* there is a head: to be seen without the lock */
-    bool measure;          /* the hub wants to know how fast it is */
+    uint32_t measure;      /* what the hub wants to know of it: bits of base_figure */
     bool advancing, again; /* home: some thread is at it */
     pthread_t thread;
     bool has_thread;
@@ -281,6 +287,8 @@ struct worker {
     uint64_t low; /* no instance below this one is under way any more */
     uint32_t n_slots;
     worker_slot *slots;
+    worker_queue *processor; /* beside devices that are none; a slot's, or the one below */
+    worker_queue spare;
     base_map instances; /* id -> worker_instance */
     base_map cancelled; /* id -> itself, for data that is still on its way */
     uint64_t staged_bytes;
@@ -308,6 +316,19 @@ enum {
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 
+/* devices.c */
+/* Without a device: the process's own memory. */
+shoal_status worker_slot_open(worker *w, worker_slot *slot, const worker_device *device);
+/* Opens the devices as slots, and what stands beside them. Those that can be left out are, where
+ * they cannot be opened, as long as one is left. */
+shoal_status worker_devices_open(worker *w, const worker_options *options);
+/* Bytes for values: of the device itself (*near) and, where that has its own memory, of the
+ * machine's for what does not fit, of which n slots have equal shares. */
+uint64_t worker_capacity(const worker_slot *slot, uint32_t n, uint64_t *near);
+/* Tells the hub of devices that are lost, and lets go of what they held: before anything that came
+ * of it is told. Lock held. */
+void worker_part(worker *w);
+
 /* queue.c */
 /* Opens a device. */
 shoal_status worker_queue_open(worker_queue *queue, const worker_device *device);
@@ -315,13 +336,25 @@ shoal_status worker_queue_open(worker_queue *queue, const worker_device *device)
 void worker_queue_settle(worker_queue *queue);
 /* Does so, and closes it. */
 void worker_queue_close(worker_queue *queue);
-/* Runs with these points to wait for; *done: where it is done. Only the thread that runs programs.
- */
+/* Calls of the backend of which a device takes one at a time, in the slot's thread or that of a
+ * slot which it stands beside. */
+shoal_status worker_queue_compile(worker_queue *queue, const shoal_graph *g,
+                                  const shoal_compile_options *options,
+                                  shoal_compile_report *report, shoal_executable **out);
+void worker_queue_executable_free(worker_queue *queue, shoal_executable *executable);
+bool worker_queue_supports(worker_queue *queue, const shoal_graph *g, const shoal_node *node);
+/* Runs with these points to wait for. */
 shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
                               const shoal_binding *bindings, size_t n, const shoal_point *wait,
                               size_t n_wait);
 /* Where all that was run is done. */
 shoal_point worker_queue_end(const worker_queue *queue);
+/* The device has said by a status that it is lost (another status: nothing happens): all that is
+ * under way there has failed, or will. The message is this thread's. */
+void worker_queue_note(worker_queue *queue, shoal_status status);
+/* The same for the end of what cannot be done on another device: a move, or what was run before. A
+ * device that fails there (IO) is not to be relied on any more. */
+void worker_queue_ended(worker_queue *queue, shoal_status status);
 /* Looks whether the device gets on. When it has not for long, it is lost: all that is waited for
  * fails. */
 void worker_queue_watch(worker_queue *queue);
@@ -458,13 +491,14 @@ void worker_peer_free(worker_peer *peer);
 void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const char *message);
 
 /* measure.c */
-typedef struct worker_speed {
-    double flops, stream; /* per second: operations, and bytes of memory */
-} worker_speed;
-/* What was measured by an earlier process; false when nothing was. */
-bool worker_speed_kept(const worker_slot *slot, worker_speed *out);
-/* Measures, and keeps it. Only the thread that runs programs. */
-shoal_status worker_speed_measure(worker_slot *slot, worker_speed *out);
+/* Figures as a message has them: those that are known, and how many. */
+size_t worker_figures(const base_speeds *speeds, Shoal__Figure room[BASE_FIGURES],
+                      Shoal__Figure *out[BASE_FIGURES]);
+/* What was measured by earlier processes; 0 for what was not. */
+base_speeds worker_speeds_kept(const worker_slot *slot);
+/* Measures figures (bits), and keeps them; out: 0 for those that the device does not have. Only the
+ * thread that runs programs. */
+shoal_status worker_speeds_measure(worker_slot *slot, uint32_t what, base_speeds *out);
 
 /* record.c */
 /* The hub asks what there is. Under the pump. */

@@ -195,7 +195,8 @@ static void on_measure(worker *w, const Shoal__Measure *measure) {
     pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < measure->n_slots; i++) {
         worker_slot *slot = slot_of(w, measure->slots[i]);
-        if (slot && !slot->home) slot->measure = true;
+        for (size_t f = 0; slot && !slot->home && f < measure->n_what; f++)
+            if (measure->what[f] < BASE_FIGURES) slot->measure |= 1u << measure->what[f];
     }
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -330,31 +331,19 @@ static void on_connect_failed(void *context, uint64_t cookie, shoal_status why,
 
 /* ---- life ---- */
 
-static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device *device) {
-    slot->worker = w;
-    slot->tail = &slot->head;
-    slot->number = UINT32_MAX;
-    slot->home = !device;
-    if (!device) return SHOAL_OK;
-    slot->device = *device;
-    SHOAL_TRY(worker_queue_open(&slot->own, device));
-    if (!strcmp(device->backend->name, "cpu")) return SHOAL_OK;
-    /* What a device cannot do the processor does. */
-    worker_device beside = {.threads = device->threads};
-    SHOAL_TRY(backend_find("cpu", &beside.backend));
-    slot->aside = calloc(1, sizeof *slot->aside);
-    if (!slot->aside) return base_fail(SHOAL_NO_MEMORY, "no memory for a device");
-    return worker_queue_open(slot->aside, &beside);
-}
-
 /* Fills the hello; its strings belong to the caller's stack or the worker. */
 static shoal_status make_wire(worker *w, const worker_options *options) {
-    uint32_t n = options->n_devices;
+    bool client = options->role == SHOAL__ROLE__CLIENT;
+    uint32_t n = w->n_slots - client;
     Shoal__Device *devices = calloc(n + 1, sizeof *devices);
     Shoal__Device **pointers = calloc(n + 1, sizeof *pointers);
-    if (!devices || !pointers) {
+    Shoal__Figure(*room)[BASE_FIGURES] = calloc(n + 1, sizeof *room);
+    Shoal__Figure *(*figures)[BASE_FIGURES] = calloc(n + 1, sizeof *figures);
+    if (!devices || !pointers || !room || !figures) {
         free(devices);
         free(pointers);
+        free(room);
+        free(figures);
         return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -363,27 +352,28 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
         pointers[i] = &devices[i];
         devices[i].backend = (char *)slot->device.backend->name;
         devices[i].name = (char *)slot->own.info.name;
-        devices[i].memory =
-            slot->device.memory ? slot->device.memory : slot->own.info.memory / 4 * 3;
+        devices[i].id = (char *)slot->own.name;
+        devices[i].memory = worker_capacity(slot, n, &devices[i].near);
         devices[i].threads = slot->device.threads ? slot->device.threads : slot->own.info.threads;
         devices[i].weight = slot->device.weight;
-        worker_speed speed;
-        if (options->role == SHOAL__ROLE__WORKER && worker_speed_kept(slot, &speed)) {
-            devices[i].flops = speed.flops;
-            devices[i].stream = speed.stream;
-        }
+        if (client) continue;
+        base_speeds kept = worker_speeds_kept(slot);
+        devices[i].figures = figures[i];
+        devices[i].n_figures = worker_figures(&kept, room[i], figures[i]);
     }
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.role = options->role;
     hello.name = (char *)(options->name ? options->name : "");
     hello.n_devices = n;
     hello.devices = pointers;
-    if (options->role == SHOAL__ROLE__CLIENT)
+    if (client)
         hello.spare =
             options->spare ? options->spare : w->slots[w->n_slots - 1].own.info.memory / 4;
     shoal_status status = wire_peer_new(&hello, &w->wire);
     free(devices);
     free(pointers);
+    free(room);
+    free(figures);
     if (status != SHOAL_OK) return status;
     wire_handlers handlers = {w, on_opened, on_message, worker_data, on_closed, on_connect_failed};
     wire_handle(w->wire, WIRE_WORKER, &handlers);
@@ -396,13 +386,11 @@ static shoal_status start(worker *w, const worker_options *options) {
     bool client = options->role == SHOAL__ROLE__CLIENT;
     w->slots = calloc(options->n_devices + 1, sizeof *w->slots);
     if (!w->slots) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
-    for (uint32_t i = 0; i < options->n_devices + client; i++) {
-        w->n_slots++;
-        SHOAL_TRY(open_slot(w, &w->slots[i], i < options->n_devices ? &options->devices[i] : NULL));
-    }
+    SHOAL_TRY(worker_devices_open(w, options));
     if (client) {
         /* The memory slot allocates as a CPU does; nothing runs there. */
-        worker_slot *home = &w->slots[w->n_slots - 1];
+        worker_slot *home = &w->slots[w->n_slots++];
+        SHOAL_TRY(worker_slot_open(w, home, NULL));
         home->device.threads = 1;
         SHOAL_TRY(backend_find("cpu", &home->device.backend));
         SHOAL_TRY(worker_queue_open(&home->own, &home->device));
@@ -451,12 +439,6 @@ static void slot_fini(worker_slot *slot) {
     base_map_fini(&slot->programs);
 }
 
-static void close_devices(worker_slot *slot) {
-    worker_queue_close(&slot->own);
-    if (slot->aside) worker_queue_close(slot->aside);
-    free(slot->aside);
-}
-
 void worker_destroy(worker **out) {
     worker *w = *out;
     *out = NULL;
@@ -486,7 +468,8 @@ void worker_destroy(worker **out) {
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
     pthread_mutex_unlock(&w->lock);
     for (at = 0; base_map_next(&w->peers, &at, &key, &value);) worker_peer_free(value);
-    for (uint32_t i = 0; i < w->n_slots; i++) close_devices(&w->slots[i]);
+    for (uint32_t i = 0; i < w->n_slots; i++) worker_queue_close(&w->slots[i].own);
+    worker_queue_close(&w->spare);
     worker_files_fini(w);
     base_map_fini(&w->instances);
     base_map_fini(&w->cancelled);

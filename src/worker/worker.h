@@ -22,7 +22,9 @@ typedef struct worker_device {
     uint32_t index;
     uint32_t threads;
     double weight;
-    uint64_t memory; /* most bytes for values; 0: the device's own */
+    uint64_t memory;  /* most bytes for values; 0: what there is */
+    uint32_t share;   /* of how many that share the device this is one; 0: 1 */
+    bool dispensable; /* left out when it cannot be opened */
 } worker_device;
 
 typedef struct worker_options {

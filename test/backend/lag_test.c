@@ -80,13 +80,13 @@ static shoal_status work(shoal_session *s, bool *right) {
 }
 
 /* One session; its status, with the message. */
-static shoal_status try(const char *text, unsigned long *calls) {
+static shoal_status try(const char *devices, const char *text, unsigned long *calls) {
     shoal_session *s = NULL;
     bool right = true;
     shoal_options options = {.size = sizeof options,
                              .hub = "embedded",
-                             .workers = 2,
-                             .backend = "lag",
+                             .workers = 3, /* two are needed, and one may be lost */
+                             .backend = devices,
                              .timeout_ms = 60000};
     lag_tell(text);
     shoal_status status = shoal_session_open(&options, &s);
@@ -102,45 +102,55 @@ static shoal_status try(const char *text, unsigned long *calls) {
 }
 
 /* Each call, or as many spread over all. */
-static void each_call(const char *how, bool leaves) {
+static void each_call(const char *devices, const char *how, bool leaves) {
     char text[80];
     unsigned long calls;
     const char *told = getenv("SHOAL_FAILURES");
     unsigned long most = told ? strtoul(told, NULL, 10) : 40, right = 0, tried = 0;
     snprintf(text, sizeof text, "delay=20,fail=0,how=%s,without=,memory=1024", how);
-    assert_int_equal(try(text, &calls), SHOAL_OK);
+    assert_int_equal(try(devices, text, &calls), SHOAL_OK);
     long before = lag_alive();
     if (!leaves) assert_int_equal(before, 0);
     unsigned long step = most && calls > most ? calls / most : 1;
     for (unsigned long n = 1; n <= calls; n += step, tried++) {
         snprintf(text, sizeof text, "delay=20,fail=%lu,how=%s", n, how);
-        right += try(text, NULL) == SHOAL_OK;
+        right += try(devices, text, NULL) == SHOAL_OK;
         if (!leaves && lag_alive()) fail_msg("%s: %ld things are left", text, lag_alive());
     }
-    print_message("%s: %lu of %lu calls made to fail: %lu times right, else an error\n", how, tried,
-                  calls, right);
+    print_message("%s, %s: %lu of %lu calls made to fail: %lu times right, else an error\n",
+                  devices, how, tried, calls, right);
     assert_true(tried > 10 || leaves);
+    /* Another device does it, or the pool goes on without this one; only one of the three that
+     * cannot be opened is an error. */
+    assert_true(tried - right <= 3);
 }
 
-static void at_once(void **state) { each_call("now", false); }
-static void later(void **state) { each_call("late", false); }
-static void lost(void **state) { each_call("lost", false); }
+static const char *const devices[] = {"lag", "cpu,lag,ref"};
+static void each_way(const char *how, bool leaves) {
+    for (int d = 0; d < 2; d++) each_call(devices[d], how, leaves);
+}
+static void at_once(void **state) { each_way("now", false); }
+static void later(void **state) { each_way("late", false); }
+static void lost(void **state) { each_way("lost", false); }
 
 /* A device that stands still is given up; its process can end. */
 static void stuck(void **state) {
     setenv("SHOAL_DEVICE_PATIENCE", "1", 1);
     const char *told = getenv("SHOAL_FAILURES");
     if (!told) setenv("SHOAL_FAILURES", "6", 1);
-    each_call("stuck", true);
+    each_way("stuck", true);
     if (!told) unsetenv("SHOAL_FAILURES");
     unsetenv("SHOAL_DEVICE_PATIENCE");
 }
 
 /* What a device does not support, or has no memory for, is done beside it. */
 static void aside(void **state) {
-    assert_int_equal(try("delay=20,fail=0,without=dot_general+exchange", NULL), SHOAL_OK);
-    assert_int_equal(try("delay=20,fail=0,without=reduce", NULL), SHOAL_OK);
-    assert_int_equal(try("delay=20,fail=0,without=,memory=0", NULL), SHOAL_OK);
+    for (int d = 0; d < 2; d++) {
+        assert_int_equal(try(devices[d], "delay=20,fail=0,without=dot_general+exchange", NULL),
+                         SHOAL_OK);
+        assert_int_equal(try(devices[d], "delay=20,fail=0,without=reduce", NULL), SHOAL_OK);
+        assert_int_equal(try(devices[d], "delay=20,fail=0,without=,memory=0", NULL), SHOAL_OK);
+    }
     lag_tell("memory=1024");
 }
 

@@ -60,7 +60,7 @@ static void setup(wire_peer **peer, hub **h) {
     join(*peer, SHOAL__ROLE__CLIENT, 0);
     join(*peer, SHOAL__ROLE__WORKER, 1);
     (*peer)->hello->n_devices = 2; /* it is freed with all */
-    hub_measure(*h);
+    hub_measure(*h, ~0u);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

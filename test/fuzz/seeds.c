@@ -408,7 +408,12 @@ static void hub_roles(void) {
     events.asker = 2;
     Shoal__Speed speed = SHOAL__SPEED__INIT;
     speed.slot = 4;
-    speed.flops = speed.stream = 1e9;
+    Shoal__Figure figure = SHOAL__FIGURE__INIT, *figures[] = {&figure};
+    figure.value = 1e9;
+    speed.figures = figures;
+    speed.n_figures = 1;
+    Shoal__DeviceLost device_lost = SHOAL__DEVICE_LOST__INIT;
+    device_lost.slot = 4;
     Shoal__Relay relay = SHOAL__RELAY__INIT;
     relay.peer = 3;
     relay.frame = (ProtobufCBinaryData){8, (uint8_t *)"whatever"};
@@ -440,6 +445,8 @@ static void hub_roles(void) {
     says(&out, CLIENT, SHOAL__KIND__RELAY, &relay.base);
     says(&out, CLIENT, SHOAL__KIND__SUBMIT, &p.submit.base);
     says(&out, WORKER, SHOAL__KIND__SPEED, &speed.base);
+    device_lost.error = &error;
+    says(&out, BOTH, SHOAL__KIND__DEVICE_LOST, &device_lost.base);
     failed.peer = 1;
     says(&out, WORKER, SHOAL__KIND__FAILED, &failed.base);
     failed.peer = 0;

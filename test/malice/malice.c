@@ -169,8 +169,12 @@ static void outcomes(void) {
     Shoal__Traffic traffic = SHOAL__TRAFFIC__INIT, *ways[] = {&traffic};
     Shoal__Speed speed = SHOAL__SPEED__INIT;
     Shoal__Events events = SHOAL__EVENTS__INIT;
+    Shoal__Figure figure = SHOAL__FIGURE__INIT, *figures[] = {&figure};
+    Shoal__DeviceLost lost = SHOAL__DEVICE_LOST__INIT;
     error.message = (char *)"because I say so";
-    failed.error = &error;
+    failed.error = lost.error = &error;
+    speed.figures = figures;
+    speed.n_figures = 1;
     done.n_slots = done.n_traffic = 1;
     done.slots = times;
     done.traffic = ways;
@@ -178,15 +182,17 @@ static void outcomes(void) {
         failed.instance = done.instance = 1 + dice() % 4000;
         error.status = (uint32_t)(dice() % 4 ? dice() % 20 : dice());
         failed.peer = dice() % 2 ? (uint32_t)(dice() % 8) : 0;
-        time.slot = traffic.to = speed.slot = (uint32_t)(dice() % 8);
+        time.slot = traffic.to = speed.slot = lost.slot = (uint32_t)(dice() % 8);
         traffic.from = (uint32_t)(dice() % 8);
         time.nanoseconds = traffic.bytes = traffic.nanoseconds = dice();
-        speed.flops = speed.stream = dice() % 2 ? 1e300 : 1e-300;
+        figure.what = (uint32_t)(dice() % 12);
+        figure.value = dice() % 2 ? 1e300 : 1e-300;
         events.asker = (uint32_t)(dice() % 8);
         events.token = dice() % 8;
         send(m.hub, SHOAL__KIND__FAILED, &failed.base);
         send(m.hub, SHOAL__KIND__DONE, &done.base);
         send(m.hub, SHOAL__KIND__SPEED, &speed.base);
+        send(m.hub, SHOAL__KIND__DEVICE_LOST, &lost.base);
         send(m.hub, SHOAL__KIND__RECORDED, &events.base);
     }
 }

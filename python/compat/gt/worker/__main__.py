@@ -29,7 +29,7 @@ def main():
     if args.id:
         command += ["--name", args.id]
     if args.backend:
-        command += ["--backend", BACKENDS.get(args.backend, args.backend)]
+        command += ["--device", BACKENDS.get(args.backend, args.backend)]
     end = time.monotonic() + args.wait
     while time.monotonic() < end and subprocess.run(
             [_command.find(), "status", "--hub", address], capture_output=True).returncode:

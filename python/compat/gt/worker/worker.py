@@ -20,7 +20,7 @@ class Worker:
         if self.worker_id is not None:
             words += ["--name", self.worker_id]
         if self.backend is not None:
-            words += ["--backend", BACKENDS.get(self.backend, self.backend)]
+            words += ["--device", BACKENDS.get(self.backend, self.backend)]
         end = time.monotonic() + wait
         while True:
             self._process = Process(words)
