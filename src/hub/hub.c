@@ -276,10 +276,12 @@ static hub_slot *slot_new(const Shoal__Device *device) {
     slot->weight = device ? device->weight : 0;
     slot->memory = device ? device->memory : 0;
     slot->near = device && device->near ? device->near : slot->memory;
-    slot->id = strdup(!device ? "memory" : *device->id ? device->id : device->backend);
+    slot->id = clean_copy(!device ? "memory" : *device->id ? device->id : device->backend);
     if (device && !hub_figures_take(device->figures, device->n_figures, &slot->speeds))
         slot->speeds = (base_speeds){{0}};
-    return slot;
+    if (slot->backend && slot->device && slot->id) return slot;
+    hub_slot_free(slot);
+    return NULL;
 }
 
 /* "tcp://HOST:PORT", or "shm:NAME": nothing that leads into a list of addresses, or out of it. */

@@ -24,7 +24,7 @@ bool hub_peer_computes(const hub_peer *peer) {
     return false;
 }
 
-static void slot_free(hub_slot *slot) {
+void hub_slot_free(hub_slot *slot) {
     free(slot->backend);
     free(slot->device);
     free(slot->id);
@@ -33,7 +33,7 @@ static void slot_free(hub_slot *slot) {
 }
 
 void hub_peer_free(hub_peer *peer) {
-    for (uint32_t i = 0; i < peer->n_slots; i++) slot_free(peer->slots[i]);
+    for (uint32_t i = 0; i < peer->n_slots; i++) hub_slot_free(peer->slots[i]);
     free(peer->slots);
     free(peer->name);
     free(peer->host);
@@ -195,7 +195,7 @@ void hub_device_lost(hub *h, hub_peer *peer, const Shoal__DeviceLost *lost) {
     /* Everyone drops it before hearing what is to be done without it. */
     hub_peers_tell(h, 0);
     hub_lose_slots(h, text, slot->label);
-    slot_free(slot);
+    hub_slot_free(slot);
     hub_dispatch(h);
 }
 

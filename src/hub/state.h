@@ -340,6 +340,7 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason);
 /* A device of a peer gets on with nothing any more: its slot goes. With its last one a worker goes,
  * which may join again. */
 void hub_device_lost(hub *h, hub_peer *peer, const Shoal__DeviceLost *lost);
+void hub_slot_free(hub_slot *slot);
 void hub_peer_free(hub_peer *peer);
 /* Whether a device of it runs programs: a client may have some, too. */
 bool hub_peer_computes(const hub_peer *peer);

@@ -152,7 +152,7 @@ typedef struct worker_file {
 typedef struct worker_fetch {
     const worker_file *file; /* NULL: none */
     uint32_t peer;
-    uint64_t asked, come;      /* bytes */
+    uint64_t asked, come;    /* bytes */
     struct file_part *parts; /* that have come and are to be written, */
     struct file_part **last;
     shoal_status answer; /* OK, or why the member does not give it */
