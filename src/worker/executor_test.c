@@ -432,6 +432,31 @@ static void tell_peers(uint32_t n, uint32_t first) {
     ok(wire_send(hub.link, SHOAL__KIND__PEERS, &peers.base));
 }
 
+/* Asks as another member does; whether it is known not to be here. */
+static bool asked_in_vain(worker *w, uint32_t number) {
+    uint8_t digest[SHOAL_DIGEST] = {(uint8_t)number, (uint8_t)(number >> 8)};
+    pthread_mutex_lock(&w->lock);
+    const worker_file *file = worker_file_asked(w, digest, 1);
+    bool absent = file && file->state == FILE_ABSENT;
+    assert_true(w->n_files <= 64 && w->n_foreign == w->n_files);
+    pthread_mutex_unlock(&w->lock);
+    return absent;
+}
+
+/* Others may ask for any number of files that are not here: few are noted, each looked for once. */
+static void notes_few_files_for_others(void **state) {
+    (void)state;
+    setenv("SHOAL_MODELS", "/nonexistent", 1);
+    worker *w = start();
+    unsetenv("SHOAL_MODELS");
+    for (uint32_t i = 0; i < 1000; i++) asked_in_vain(w, i);
+    int64_t until = base_now() + 30 * BASE_SECOND;
+    while (!asked_in_vain(w, 7777) && base_now() < until)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_true(asked_in_vain(w, 7777));
+    worker_destroy(&w);
+}
+
 /* A send waits for its link while its program ends; that there is no way then is told all the same:
  * who waits for the data cannot know. */
 static void tells_what_it_could_not_deliver(void **state) {
@@ -507,6 +532,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_await_what_they_read),
         cmocka_unit_test(few_steps),
+        cmocka_unit_test(notes_few_files_for_others),
         cmocka_unit_test(views_are_made_anew),
         cmocka_unit_test(goes_on_while_something_comes),
         cmocka_unit_test(old_bytes_meet_nothing),

@@ -53,15 +53,13 @@ static void on_ask(worker *w, wire_link *link, const Shoal__FileAsk *ask) {
         wire_link_strange(link, "a question for a file that makes no sense");
         return;
     }
-    worker_file *file = worker_file_find(w, ask->digest.data);
+    worker_file *file = worker_file_asked(w, ask->digest.data, ask->bytes);
     model_map *map = NULL;
-    /* What was not found a moment ago is not looked for again for others. */
-    if (!file) file = worker_file_want(w, ask->digest.data, ask->bytes, "a file");
-    if (file && (file->state == FILE_WANTED || file->state == FILE_LOOKED)) {
+    if (!file || file->state == FILE_WANTED || file->state == FILE_LOOKED) {
         answer(w, link, ask, SHOAL_BUSY, NULL, 0);
         return;
     }
-    bool here = file && file->state == FILE_HERE && worker_file_map(w, file, &map) == SHOAL_OK &&
+    bool here = file->state == FILE_HERE && worker_file_map(w, file, &map) == SHOAL_OK &&
                 map->bytes == ask->bytes && model_map_check(map) == SHOAL_OK;
     uint64_t left = here ? map->bytes - ask->offset : 0;
     answer(w, link, ask, here ? SHOAL_OK : SHOAL_NOT_FOUND, here ? map->data + ask->offset : NULL,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILES = 65536, MOST_MAPPED = 64 };
+enum { MOST_FILES = 65536, MOST_FOREIGN = 64, MOST_MAPPED = 64 };
 
 /* ---- the table ---- */
 
@@ -67,9 +67,44 @@ static void file_free(worker *w, worker_file *file) {
     free(file);
 }
 
+/* It is needed, or here. */
+static void adopt(worker *w, worker_file *file) {
+    if (file->foreign) w->n_foreign--;
+    file->foreign = false;
+}
+
+static void forget(worker *w, worker_file *file) {
+    uint64_t key = key_of(file->digest);
+    worker_file *first = base_map_get(&w->files, key);
+    adopt(w, file);
+    w->n_files--;
+    if (first == file && !file->next) {
+        base_map_remove(&w->files, key);
+    } else if (first == file) {
+        /* The key is there: this takes no memory. */
+        if (base_map_set(&w->files, key, file->next) != SHOAL_OK) return;
+    } else {
+        while (first->next != file) first = first->next;
+        first->next = file->next;
+    }
+    file_free(w, file);
+}
+
+/* One that others have asked for, and that is not here. */
+static worker_file *find_foreign(worker *w) {
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&w->files, &at, &key, &value))
+        for (worker_file *file = value; file; file = file->next)
+            if (file->foreign && file->state == FILE_ABSENT) return file;
+    return NULL;
+}
+
 shoal_status worker_file_here(worker *w, worker_file *file, model_map *map) {
     char *path = strdup(map->path);
     if (!path) return base_fail(SHOAL_NO_MEMORY, "no memory to note %s", file->name);
+    adopt(w, file);
     free(file->path);
     file->path = path;
     file->stamp = map->stamp;
@@ -111,14 +146,16 @@ static bool going(void *context) {
     return !atomic_load(&w->stopping);
 }
 
+/* What is needed here comes before what others ask for. */
 static worker_file *next_wanted(worker *w) {
     size_t at = 0;
     uint64_t key;
     void *value;
+    worker_file *wanted = NULL;
     while (base_map_next(&w->files, &at, &key, &value))
         for (worker_file *file = value; file; file = file->next)
-            if (file->state == FILE_WANTED) return file;
-    return NULL;
+            if (file->state == FILE_WANTED && (!wanted || wanted->foreign)) wanted = file;
+    return wanted;
 }
 
 /* Lock held, but not while it looks. */
@@ -162,9 +199,7 @@ static void *seeker(void *argument) {
     return NULL;
 }
 
-worker_file *worker_file_want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
-    worker_file *file = worker_file_find(w, digest);
-    if (!file) file = add(w, digest, bytes, name);
+static worker_file *look_for(worker *w, worker_file *file) {
     if (!file || file->state != FILE_ABSENT) return file;
     if (!w->has_seeker) {
         int error = pthread_create(&w->seeker, NULL, seeker, w);
@@ -177,6 +212,28 @@ worker_file *worker_file_want(worker *w, const uint8_t *digest, uint64_t bytes, 
     file->state = FILE_WANTED;
     pthread_cond_broadcast(&w->changed);
     return file;
+}
+
+static worker_file *want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
+    worker_file *file = worker_file_find(w, digest);
+    if (!file) file = add(w, digest, bytes, name);
+    if (file) adopt(w, file);
+    return look_for(w, file);
+}
+
+worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes) {
+    worker_file *file = worker_file_find(w, digest);
+    if (file) return file; /* what was not found is not looked for again for others */
+    if (w->n_foreign >= MOST_FOREIGN) {
+        worker_file *old = find_foreign(w);
+        if (!old) return NULL;
+        forget(w, old);
+    }
+    file = add(w, digest, bytes, "a file");
+    if (!file) return NULL;
+    file->foreign = true;
+    w->n_foreign++;
+    return look_for(w, file);
 }
 
 void worker_files_end(worker *w) {
@@ -204,7 +261,7 @@ static shoal_status get(worker_task *task, const worker_source *source, model_ma
     worker *w = task->slot->worker;
     worker_file *file = worker_file_find(w, source->file);
     if (!file || file->state != FILE_HERE) {
-        file = worker_file_want(w, source->file, source->at.file_bytes, source->at.name);
+        file = want(w, source->file, source->at.file_bytes, source->at.name);
         if (!file) return SHOAL_NO_MEMORY;
         file->waiting++;
         while (file->state != FILE_HERE && file->state != FILE_ABSENT && task->status == SHOAL_OK &&

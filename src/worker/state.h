@@ -139,6 +139,7 @@ typedef struct worker_file {
     uint64_t bytes;
     worker_file_state state;
     uint32_t waiting; /* tasks that need it */
+    bool foreign;     /* noted only because others have asked for it */
     char *name;       /* for people */
     char *path;       /* HERE: where, */
     model_stamp stamp;
@@ -297,7 +298,7 @@ struct worker {
     base_map expected; /* value -> worker_expected */
     char *models;      /* folders with colons between them: where files are looked for */
     base_map files;    /* the beginning of a digest -> worker_file */
-    uint32_t n_files, n_mapped;
+    uint32_t n_files, n_foreign, n_mapped;
     uint64_t files_used; /* counts */
     worker_fetch fetch;
     pthread_t seeker; /* looks for files, and fetches them */
@@ -451,8 +452,8 @@ void worker_kept_fini(worker_queue *queue);
 shoal_status worker_file_get(worker_task *task, const worker_source *source, model_map **out);
 /* The entry of a digest; NULL when there is none. Lock held. */
 worker_file *worker_file_find(worker *w, const uint8_t *digest);
-/* Such an entry, to be looked for; NULL: no memory, or too many. Lock held. */
-worker_file *worker_file_want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name);
+/* Such an entry for another member, looked for once; NULL: too many are looked for. Lock held. */
+worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes);
 /* Maps what is HERE, or has been. Lock held. */
 shoal_status worker_file_map(worker *w, worker_file *file, model_map **out);
 /* Notes where it lies. Lock held. */
