@@ -103,7 +103,7 @@ int operand_block(const cmd_operand *operand, int64_t first, int64_t count, shoa
     int64_t stride = operand->stored_columns, start = operand->first_stored * stride;
     *out = NULL;
     if (operand->whole && count == operand->rows)
-        code = cmd_try(shoal_file_load(operand->file, operand->index, session, out));
+        code = cmd_try(shoal_file_borrow(operand->file, operand->index, session, out));
     else if (operand->transposed)
         code = read_tensor(operand, start + first, stride, operand->columns, count, session, out);
     else

@@ -27,10 +27,11 @@ class Machine:
 
     def __init__(self, root, name, prefix=()):
         self.root, self.name, self.prefix = pathlib.Path(root) / name, name, prefix
-        for part in ("run", "config"):
+        for part in ("run", "config", "cache"):
             (self.root / part).mkdir(parents=True, mode=0o700)
         self.environment = dict(os.environ, XDG_RUNTIME_DIR=str(self.root / "run"),
-                                XDG_CONFIG_HOME=str(self.root / "config"), USER=name)
+                                XDG_CONFIG_HOME=str(self.root / "config"),
+                                XDG_CACHE_HOME=str(self.root / "cache"), USER=name)
         for variable in ("SHOAL_TRANSPORT", "SHOAL_HUB", "SHOAL_LISTEN"):
             self.environment.pop(variable, None)
         self.processes, self.started = [], 0

@@ -648,7 +648,12 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint64_t index,
                                                           shoal_session *session,
                                                           shoal_tensor **out);
-/* The same as it is stored: of blocks the bytes, for shoal_dequantize. */
+/* The whole tensor as one of this process's memory, where the file is mapped: workers are sent the
+ * parts that they need, as of any other. For files that are used once. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_borrow(shoal_file *file, uint64_t index,
+                                                            shoal_session *session,
+                                                            shoal_tensor **out);
+/* What shoal_file_load gives, but as it is stored: of blocks the bytes, for shoal_dequantize. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load_stored(shoal_file *file, uint64_t index,
                                                                  shoal_session *session,
                                                                  shoal_tensor **out);

@@ -148,7 +148,9 @@ static shoal_status begin_message(wire_link *link, uint64_t total) {
 /* Messages are copied out before they are read: the other process could still change the ring. */
 static shoal_status take_message(wire_link *link, const wire_frame *frame, const void *bytes) {
     base_str *all = &link->assembly;
-    if (link->proof.number) { /* a member, which has data for us and nothing to say */
+    /* A member has data for us, and little to say. */
+    bool between = frame->kind >= WIRE_BETWEEN && frame->total <= WIRE_CHUNK + WIRE_ROOM_BETWEEN;
+    if (link->proof.number && !between) {
         wire_link_strange(link, "an order, as only the hub may");
         return SHOAL_OK;
     }

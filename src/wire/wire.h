@@ -28,6 +28,8 @@
 /* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
 enum { WIRE_PROTOCOL = 8, WIRE_OLDEST = 8, WIRE_FEATURES = 0 };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+/* Members say to one another what is of these kinds alone, with a chunk and its heading. */
+enum { WIRE_BETWEEN = SHOAL__KIND__FILE_ASK, WIRE_ROOM_BETWEEN = 4096 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };

@@ -440,6 +440,9 @@ def cross_entropy(n):
     if n.torch:
         x = n.x[0] if len(n.kinds[0][1]) == 1 else f"{n.x[0]}.movedim({axis}, 1)"
         return [f"F.cross_entropy({x}, {n.x[1]}.long(), reduction='none'{rest})"]
+    labels = n.values[n.numbers[1]]
+    if ((labels < 0) | (labels >= n.kinds[0][1][axis])).any():
+        return applied(n)  # which users are told of
     return [f"{n.x[0]}.cross_entropy({n.x[1]}, axis={axis}{rest}, reduction='none')"] + applied(n)
 
 
