@@ -38,8 +38,11 @@ shoal_status wire_zmq_put(wire_framed *framed, const wire_frame *frame, const vo
     memcpy(to, frame, sizeof *frame);
     if (frame->bytes) memcpy(to + sizeof *frame, payload, frame->bytes);
     shoal_status status = send_message(own, &message);
+    /* There is no limit to what may wait: the connection has just ended, and its monitor says why.
+     */
+    bool ended = status != SHOAL_OK && !own->listener && zmq_errno() == EAGAIN;
     if (status != SHOAL_OK) zmq_msg_close(&message);
-    return status;
+    return ended ? SHOAL_OK : status;
 }
 
 static void *reserve(wire_link *link, size_t bytes) {
