@@ -17,7 +17,7 @@ from load_test import resident
 
 CHURN = int(os.environ.get("SHOAL_CHURN", "90"))
 AT_ONCE = 3
-FLAT = 4 << 20  # that a process may grow by: two of the buffers that are kept for reuse
+FLAT = 8 << 20  # that a process may grow by: four of the buffers that are kept for reuse, of huge pages
 
 
 def comes(pool, number):
