@@ -14,7 +14,7 @@ shoal_status worker_buffer_new(worker_queue *queue, size_t bytes, worker_buffer 
     const shoal_backend *backend = queue->backend;
     shoal_status status;
     do {
-        status = atomic_load_explicit(&queue->lost, memory_order_relaxed)
+        status = atomic_load_explicit(&queue->lost, memory_order_acquire)
                      ? base_fail(SHOAL_LOST, "%s", queue->why)
                      : backend->memory_new(queue->handle, bytes, &buffer->memory);
     } while (status == SHOAL_NO_MEMORY && worker_kept_drop(queue));

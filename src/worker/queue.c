@@ -70,7 +70,7 @@ static bool is_idle(worker_queue *queue) {
 shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
                               const shoal_binding *bindings, size_t n, const shoal_point *wait,
                               size_t n_wait) {
-    if (atomic_load_explicit(&queue->lost, memory_order_relaxed))
+    if (atomic_load_explicit(&queue->lost, memory_order_acquire))
         return base_fail(SHOAL_LOST, "%s", queue->why);
     shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
     pthread_mutex_lock(&queue->turn);
