@@ -126,7 +126,6 @@ def test_unknown_commands():
     (["hub", "--log", "loud"], "--log 'loud': must be error, warn, info or debug"),
     (["worker", "--threads", "0"], "--threads '0': must be a whole number from 1 to 4096"),
     (["worker", "--threads", "two"], "--threads 'two': must be a whole number from 1 to 4096"),
-    (["worker", "--device", "-1"], "--device '-1': must be a whole number from 0 to 1023"),
     (["worker", "--weight", "0"], "--weight '0': must be a number above 0"),
     (["worker", "--weight", "nan"], "--weight 'nan': must be a number above 0"),
     (["worker", "--name", ""], "--name '': must have 1 to 63 characters"),
