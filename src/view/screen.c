@@ -169,7 +169,7 @@ void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *no
     bool wide = columns >= VIEW_SCREEN_WIDE;
     int name = name_width(now, columns);
     snprintf(line, sizeof line, "%-*s%s %-*s %7s %6s %9s %9s %9s%s", name, "WORKER",
-             wide ? " HOST       BACKEND " : "", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "IN/S",
+             wide ? " HOST       DEVICE  " : "", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "IN/S",
              "OUT/S", "HELD", wide ? "     LIMIT  QUEUE" : "");
     put(out, line, columns);
     for (uint32_t i = 0; i < now->status.n_slots; i++) {
