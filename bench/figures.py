@@ -237,7 +237,7 @@ def small(name, mode, bar, *, address=None):
     """A row of bench/ops.c; without an address against a hub and a worker of one thread."""
     with Pool(1) as pool, Peer([lib.program("ops"), address or pool.address, mode]) as ops:
         times = race({"ops": ops}, warm=2)["ops"]
-    if mode != "latency":
+    if mode not in ("latency", "update"):
         return [lib.against_rate(name, CHAIN * ROUNDS, "op/s", times, bar)]
     seconds = lib.against_bar(name, times, bar / 1e3)
     return [dict(seconds, value=1e3 * seconds["value"], unit="us", peer=f"at most {bar} us")]
@@ -256,6 +256,11 @@ def ops_fresh():
 def ops_latency():
     """One small operation and reading it back, hub and worker in the client's process."""
     return small("ops.latency_us", "latency", 60, address="embedded")
+
+
+def ops_update():
+    """A row of a donated 4096 x 4096 float32 is replaced, replayed from C: only the row moves."""
+    return small("ops.update_us", "update", 20, address="embedded")
 
 
 def ops_latency3():
@@ -493,6 +498,7 @@ TABLE = [
     (["ops.fresh"], ops_fresh),
     (["ops.latency_us"], ops_latency),
     (["ops.latency3_us"], ops_latency3),
+    (["ops.update_us"], ops_update),
     *(([f"wire.curve_cost.{what}_{how}"], function) for (how, what), function in CURVE_COST.items()),
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),

@@ -133,6 +133,18 @@ static PyObject *function_run(PyObject *object, PyObject *ins) {
     return result;
 }
 
+/* donate(input, always) */
+static PyObject *function_donate(PyObject *self, PyObject *args) {
+    unsigned input;
+    int always;
+    if (!PyArg_ParseTuple(args, "Ip", &input, &always)) return NULL;
+    shoal_status status =
+        shoal_function_donate(((function_object *)self)->function, input,
+                              always ? SHOAL_DONATE_ALWAYS : SHOAL_DONATE_IF_LAST);
+    if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
 static PyObject *function_uses(PyObject *self, PyObject *number) {
     long i = PyLong_AsLong(number);
     if (i == -1 && PyErr_Occurred()) return NULL;
@@ -145,6 +157,7 @@ static PyObject *function_current(PyObject *self, PyObject *unused) {
 }
 
 static PyMethodDef function_methods[] = {{"run", function_run, METH_O, NULL},
+                                         {"donate", function_donate, METH_VARARGS, NULL},
                                          {"uses", function_uses, METH_O, NULL},
                                          {"current", function_current, METH_NOARGS, NULL},
                                          {NULL, NULL, 0, NULL}};

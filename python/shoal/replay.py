@@ -149,8 +149,11 @@ class Program:
             grads.append((leaf, None if now is None else self._output(now)))
         return grads
 
-    def finish(self, given, arguments):
-        """Makes the function; the result of this call. Nobody else may hold the function's own result."""
+    def finish(self, given, arguments, donated):
+        """Makes the function; the result of this call. Nobody else may hold the function's own result.
+
+        donated: numbers of the arguments that a replay may write over.
+        """
         recording, outputs = self._recording, self._outputs
         # Constants are held by what was seen; what else is alive is held by somebody else.
         seen = [(None if id(tensor) in self._made else tensor, snapshot, value)
@@ -176,6 +179,15 @@ class Program:
         operands = [operand for i, operand in enumerate(operands) if whole.uses(i)]
         self._function = _shoal.Function(self._inside, [snapshot for _, snapshot in operands], outputs)
         self._operands = [place for place, _ in operands]
+        # What the function changes in place may be written over, where nobody else has its value.
+        given = {place.argument: False for place, _ in self._rebound if place.argument is not None}
+        given.update(dict.fromkeys(donated, True))
+        changed = [place.object for place, _ in self._rebound if place.argument is None]
+        for i, place in enumerate(self._operands):
+            if place.argument in given:
+                self._function.donate(i, given[place.argument])
+            elif any(place.object is tensor for tensor in changed) and place.at is None:
+                self._function.donate(i, False)
         self._fresh = [make for make, _ in recording.fresh]
         self._outputs = self._recording = self._made = None
         return _found(self._result, outputs, arguments)
@@ -208,9 +220,9 @@ class Program:
 class Replayed:
     """What `compile(function, replay=True)` returns. `programs`: how many were recorded."""
 
-    def __init__(self, function, scope):
+    def __init__(self, function, scope, donate=()):
         functools.update_wrapper(self, function)
-        self._function, self._scope = function, scope
+        self._function, self._scope, self._donate = function, scope, donate
         self._known = {}  # kind of call -> None: called once; Program; Unfit
         self.programs = 0
 
@@ -223,19 +235,33 @@ class Replayed:
         known = self._known.get(kind, self)
         if known.__class__ is Program and known.fits(arguments):
             return known.replay(arguments)
+        donated = self._donated(call[0])
         with self._scope():
             if known is self:
                 self._remember(kind, None)
             if known is self or known.__class__ is Unfit:
-                return _mapped(self._function(*call[0], **call[1]), _detached)
-            return self._record(kind, inside, arguments, call)
+                result = _mapped(self._function(*call[0], **call[1]), _detached)
+            else:
+                result = self._record(kind, inside, arguments, call, donated)
+        for at in donated:
+            arguments[at]._donate()
+        return result
+
+    def _donated(self, args):
+        """The numbers of the tensors that donated arguments consist of."""
+        numbers, n = [], 0
+        for i, value in enumerate(args):
+            _kind(value, leaves := [])
+            numbers += range(n, n + len(leaves)) if i in self._donate else ()
+            n += len(leaves)
+        return numbers
 
     def _remember(self, kind, known):
         while len(self._known) >= _KINDS:
             self._known.pop(next(iter(self._known)))
         self._known[kind] = known
 
-    def _record(self, kind, inside, arguments, call):
+    def _record(self, kind, inside, arguments, call, donated):
         # Objects of their own tell an argument from the same tensor by another way.
         given = [tensor if tensor.requires_grad else tensor._detach() for tensor in arguments]
         own = dict(zip(map(id, arguments), given))
@@ -259,7 +285,7 @@ class Replayed:
                 raise ShoalError("another thread has sent what was recorded so far")
             plain = result = None
             plain = _found(program._result, program._outputs, arguments)
-            result = program.finish(given, arguments)
+            result = program.finish(given, arguments, donated)
         except (Unfit, ShoalError) as why:
             if not recording.reads and inside.counts().programs != sent:
                 return plain  # to be recorded at the next call

@@ -22,7 +22,8 @@ struct shoal_function {
     base_str key;
     uint32_t n_operands, n_used, n_results, n_outputs;
     shoal_type *operands;
-    uint32_t *used; /* per input of the graph: the operand */
+    uint32_t *used;  /* per input of the graph: the operand */
+    uint8_t *donate; /* per operand: shoal_donate + 1, or 0 */
     result *results;
 };
 
@@ -146,9 +147,10 @@ shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inp
                           .n_operands = n_inputs,
                           .n_results = n_outputs,
                           .operands = calloc((size_t)n_inputs + 1, sizeof *f->operands),
+                          .donate = calloc((size_t)n_inputs + 1, sizeof *f->donate),
                           .results = calloc((size_t)n_outputs + 1, sizeof *f->results)};
     pthread_mutex_lock(&session->lock);
-    shoal_status status = f->operands && f->results
+    shoal_status status = f->operands && f->donate && f->results
                               ? api_check(session)
                               : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
     if (status == SHOAL_OK) {
@@ -171,6 +173,7 @@ void shoal_function_free(shoal_function **out) {
     base_str_fini(&f->key);
     free(f->operands);
     free(f->used);
+    free(f->donate);
     free(f->results);
     api_session_release(f->session);
     free(f);
@@ -202,6 +205,81 @@ static shoal_status bind(const shoal_function *f, shoal_tensor *const *inputs, u
     return SHOAL_OK;
 }
 
+/* ---- donation ---- */
+
+shoal_status shoal_function_donate(shoal_function *f, uint32_t input, shoal_donate when) {
+    if (input >= f->n_operands)
+        return base_fail(SHOAL_INVALID, "function: there is no input %u to donate, only %u", input,
+                         f->n_operands);
+    f->donate[input] = (uint8_t)(when + 1);
+    return SHOAL_OK;
+}
+
+/* Whether the run reads a value by another input as well. */
+static bool is_twice(const shoal_function *f, shoal_tensor *const *inputs, uint32_t at,
+                     uint64_t value) {
+    for (uint32_t i = 0; i < f->n_operands; i++)
+        if (i != at && api_base(inputs[i])->value == value) return true;
+    return false;
+}
+
+/* An operand that is a result as it stands has to stay. */
+static bool is_result(const shoal_function *f, uint32_t operand) {
+    for (uint32_t i = 0; i < f->n_results; i++)
+        if (f->results[i].operand && f->results[i].index == operand) return true;
+    return false;
+}
+
+/* The value is let go of with the message that runs the function. */
+static shoal_status donate_one(const shoal_function *f, shoal_tensor *const *inputs, uint32_t i) {
+    shoal_tensor *x = api_base(inputs[i]);
+    bool asked = f->donate[i] == SHOAL_DONATE_ALWAYS + 1;
+    bool shared = is_twice(f, inputs, i, x->value) || is_result(f, i);
+    if (asked && shared)
+        return base_fail(SHOAL_INVALID,
+                         "function: input %u is donated, and is another input or a result as well",
+                         i);
+    if (shared || (!asked && (x != inputs[i] || atomic_load(&x->refs) > 1))) return SHOAL_OK;
+    if (!base_vec_push(&f->session->released, x->value)) return SHOAL_NO_MEMORY;
+    x->donated = true;
+    return SHOAL_OK;
+}
+
+static shoal_status donate(const shoal_function *f, shoal_tensor *const *inputs) {
+    for (uint32_t i = 0; i < f->n_operands; i++)
+        if (f->donate[i]) SHOAL_TRY(donate_one(f, inputs, i));
+    return SHOAL_OK;
+}
+
+/* What was given away has no value, or, when the message was not sent, it has it still. */
+static void donate_end(const shoal_function *f, shoal_tensor *const *inputs, bool sent) {
+    for (uint32_t i = 0; i < f->n_operands; i++) {
+        shoal_tensor *x = api_base(inputs[i]);
+        if (!f->donate[i] || !x->donated) continue;
+        x->donated = sent;
+        if (sent) x->value = API_NO_VALUE;
+    }
+}
+
+shoal_status shoal_tensor_donate(shoal_tensor *tensor) {
+    shoal_session *session = tensor->session;
+    pthread_mutex_lock(&session->lock);
+    shoal_tensor *x = api_base(tensor);
+    shoal_status status = api_check(session);
+    if (status == SHOAL_OK) status = api_check_era(x);
+    if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
+    if (status == SHOAL_OK && !base_vec_push(&session->released, x->value))
+        status = SHOAL_NO_MEMORY;
+    if (status == SHOAL_OK) {
+        x->donated = true;
+        x->value = API_NO_VALUE;
+    }
+    pthread_mutex_unlock(&session->lock);
+    return status;
+}
+
+/* ---- handles and messages ---- */
+
 static shoal_status make_handles(const shoal_function *f, shoal_tensor *const *inputs,
                                  shoal_tensor **outputs) {
     for (uint32_t i = 0; i < f->n_results; i++) {
@@ -229,7 +307,11 @@ static shoal_status send(const shoal_function *f, shoal_tensor *const *inputs,
         s.message.outputs = s.outputs;
         s.message.n_outputs = f->n_outputs;
         for (uint32_t i = 0; i < f->n_outputs; i++) s.outputs[i] = session->next_value++;
-        status = api_submission_send(session, f->recorded, &f->key, &s);
+        size_t released = session->released.count;
+        status = donate(f, inputs);
+        if (status == SHOAL_OK) status = api_submission_send(session, f->recorded, &f->key, &s);
+        if (status != SHOAL_OK) session->released.count = released;
+        donate_end(f, inputs, status == SHOAL_OK);
     }
     for (uint32_t i = 0; status == SHOAL_OK && i < f->n_results; i++) {
         if (f->results[i].operand) continue;

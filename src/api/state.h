@@ -54,6 +54,7 @@ struct shoal_tensor {
     uint16_t result;    /* which one of its origin's */
     bool saved;         /* the gradient of its origin reads it */
     bool gone;          /* was not kept when the trace went to the hub */
+    bool donated;       /* the value was given away */
     uint32_t era;       /* its session's when it was made */
     uint32_t links;     /* of refs, those of origins that can do without the value */
     bool shared;        /* a copy of a parameter, made for a signal */

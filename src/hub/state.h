@@ -117,7 +117,10 @@ typedef struct hub_value {
     base_str data;  /* of a small one, which lies on all devices: sent with each run that uses it */
     uint64_t epoch; /* in which those devices were all there are */
     uint32_t users; /* instances that read or write it and are not through */
-    bool released;  /* the client has let go */
+    uint64_t last_user;  /* the one with the highest number, */
+    bool twice;          /* which reads it more than once */
+    uint64_t donated_to; /* the instance that was given its memory; 0: none */
+    bool released;       /* the client has let go */
     shoal_status status;
     char *error;
 } hub_value;
@@ -172,6 +175,12 @@ typedef struct hub_traffic {
     uint64_t bytes, ns;
 } hub_traffic;
 
+/* Memory of an operand that an instance was given: reserved until it is through. */
+typedef struct hub_donation {
+    uint32_t slot;
+    uint64_t bytes;
+} hub_donation;
+
 typedef enum hub_purpose {
     HUB_ASKED,  /* a client waits for it */
     HUB_REMADE, /* to have values again */
@@ -204,6 +213,7 @@ typedef struct hub_instance {
     hub_part *parts;
     shoal_slot_time *times; /* per program of the plan */
     BASE_VEC(hub_traffic) traffic;
+    BASE_VEC(hub_donation) donations;
     shoal_status status;
     char *error;
 } hub_instance;
@@ -428,7 +438,15 @@ void hub_variants_prune(hub *h);
 /* The speed of the link has moved: what was planned with it is planned anew when it is next run. */
 void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to);
 
+/* donate.c */
+/* Gives an instance the memory of those operands that nobody needs after it: they lie nowhere any
+ * more. donated: room for as many as it has; who takes part is to be told of the *n there. */
+shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_t *n);
+/* It is through: that memory is not reserved for it any more. */
+void hub_donated_end(hub *h, const hub_instance *instance);
+
 /* instance.c */
+bool hub_takes_part(const hub *h, const plan_result *plan, const hub_peer *peer);
 /* Plans a run of a record and adds it to those that wait. A failure to plan is the instance's;
  * after another, which is returned, there is no instance. again: not its first. */
 shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose, bool again);

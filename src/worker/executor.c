@@ -462,6 +462,10 @@ static shoal_status bind(worker_task *task) {
                              task->slot->number);
         worker_buffer_release(task->values[value]);
         task->values[value] = worker_buffer_retain(piece->buffer);
+        if (piece->refs > 1) continue;
+        /* Nobody else has the piece any more: its memory may be taken. */
+        worker_buffer_release(piece->buffer);
+        piece->buffer = NULL;
     }
     return SHOAL_OK;
 }

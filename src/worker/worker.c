@@ -124,6 +124,12 @@ static shoal_status instance_begin(worker *w, worker_instance *instance, const S
     return SHOAL_OK;
 }
 
+/* Lock held. */
+static void forget(worker *w, const uint64_t *values, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t s = 0; s < w->n_slots; s++) worker_piece_forget(&w->slots[s], values[i]);
+}
+
 /* What cannot even be begun, as a program that cannot be read, fails; it ends nothing else. */
 static shoal_status on_run(worker *w, const Shoal__Run *run) {
     worker_slot *home = NULL;
@@ -154,6 +160,7 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
         if (task->slot->home) home = task->slot;
         worker_event(task, SHOAL_EVENT_RUN, SHOAL_EVENT_AT, 0);
     }
+    forget(w, run->donated, run->n_donated); /* the tasks hold them */
     worker_staged_apply(w, instance);
     for (uint32_t i = 0; i < instance->n_tasks; i++) task_queue(&instance->tasks[i]);
     worker_peers_call(w, instance);
@@ -172,9 +179,7 @@ static void on_free(worker *w, const Shoal__Release *release) {
         base_events_put(&w->events, &event);
     }
     pthread_mutex_lock(&w->lock);
-    for (size_t i = 0; i < release->n_values; i++)
-        for (uint32_t s = 0; s < w->n_slots; s++)
-            worker_piece_forget(&w->slots[s], release->values[i]);
+    forget(w, release->values, release->n_values);
     /* The hub drops a program after its last instance; its executable is the executor's to free. */
     for (size_t i = 0; i < release->n_programs; i++)
         for (uint32_t s = 0; s < w->n_slots; s++) {
