@@ -1,31 +1,8 @@
 /* Functions: what was recorded once, to be run with other operands without recording it again. */
-#include "api/state.h"
+#include "api/function.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Where a result comes from: an output of the graph, or the operand that it is. */
-typedef struct result {
-    bool operand;
-    uint32_t index;
-    shoal_type type;
-    const char *signal; /* as the recorded handle had them */
-    bool shared;
-} result;
-
-struct shoal_function {
-    shoal_session *session; /* held */
-    uint32_t era;
-    uint64_t epoch; /* of the pool that it was recorded for */
-    graph *graph;   /* until it is recorded */
-    api_recorded *recorded;
-    base_str key;
-    uint32_t n_operands, n_used, n_results, n_outputs;
-    shoal_type *operands;
-    uint32_t *used;  /* per input of the graph: the operand */
-    uint8_t *donate; /* per operand: shoal_donate + 1, or 0 */
-    result *results;
-};
 
 /* ---- making ---- */
 
@@ -54,8 +31,8 @@ static shoal_status note_results(shoal_function *f, shoal_tensor *const *outputs
     char text[BASE_TYPE_TEXT];
     for (uint32_t i = 0; i < f->n_results; i++) {
         const shoal_tensor *y = api_base(outputs[i]);
-        result *r = &f->results[i];
-        *r = (result){
+        api_result *r = &f->results[i];
+        *r = (api_result){
             .type = outputs[i]->type, .signal = outputs[i]->signal, .shared = outputs[i]->shared};
         if (y->session != f->session)
             return base_fail(SHOAL_INVALID, "function: output %u belongs to another session", i);
@@ -181,13 +158,14 @@ void shoal_function_free(shoal_function **out) {
 
 /* ---- running ---- */
 
-static shoal_status check_operands(const shoal_function *f, shoal_tensor *const *inputs) {
+shoal_status api_function_check(const shoal_function *f, shoal_tensor *const *inputs,
+                                const bool *feeds) {
     char a[BASE_TYPE_TEXT], b[BASE_TYPE_TEXT];
     for (uint32_t i = 0; i < f->n_operands; i++) {
         const shoal_tensor *x = inputs[i];
         if (x->session != f->session)
             return base_fail(SHOAL_INVALID, "function: input %u belongs to another session", i);
-        if (!base_type_equal(&x->type, &f->operands[i]))
+        if (!(feeds && feeds[i]) && !base_type_equal(&x->type, &f->operands[i]))
             return base_fail(SHOAL_INVALID, "function: input %u is %s; it was recorded with %s", i,
                              base_type_text(&x->type, a), base_type_text(&f->operands[i], b));
     }
@@ -283,7 +261,7 @@ shoal_status shoal_tensor_donate(shoal_tensor *tensor) {
 static shoal_status make_handles(const shoal_function *f, shoal_tensor *const *inputs,
                                  shoal_tensor **outputs) {
     for (uint32_t i = 0; i < f->n_results; i++) {
-        const result *r = &f->results[i];
+        const api_result *r = &f->results[i];
         SHOAL_TRY(r->operand ? api_alias(inputs[r->index], &outputs[i])
                              : api_tensor_alloc(f->session, &r->type, &outputs[i]));
         outputs[i]->signal = r->signal;
@@ -327,7 +305,7 @@ static shoal_status run(const shoal_function *f, shoal_tensor *const *inputs,
                         shoal_tensor **outputs) {
     shoal_session *session = f->session;
     SHOAL_TRY(api_check(session));
-    SHOAL_TRY(check_operands(f, inputs));
+    SHOAL_TRY(api_function_check(f, inputs, NULL));
     SHOAL_TRY(api_room(session));
     api_drain(session);
     if (session->pending.count) SHOAL_TRY(api_flush(session, NULL, NULL, 0, NULL));

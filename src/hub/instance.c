@@ -122,6 +122,7 @@ static shoal_status plan(hub *h, hub_instance *instance) {
 
 shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose, bool again) {
     hub_instance *instance = NULL;
+    if (record->program->loops) SHOAL_TRY(hub_loop_settle(h, record));
     SHOAL_TRY(instance_new(record, purpose, &instance));
     instance->again = again;
     instance->id = h->next_instance;
@@ -144,7 +145,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     }
     status = plan(h, instance);
     if (instance->variant) instance->variant->users++;
-    h->next_instance++;
+    h->next_instance += record->rounds ? record->rounds : 1;
     *h->last = instance;
     h->last = &instance->next;
     hub_note(h, SHOAL_EVENT_ACCEPT, instance->id, "%s, program %llu", client ? client->name : "?",
@@ -292,6 +293,8 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
     run.pool = h->pool;
     run.donated = donated;
     run.n_donated = n_donated;
+    run.rounds = instance->record->rounds;
+    run.ahead = run.rounds ? hub_loop_ahead(plan) : 0;
     run.slots = base_arena_array(&arena, Shoal__SlotRun *, plan->n_programs);
     shoal_status status = run.slots ? SHOAL_OK : SHOAL_NO_MEMORY;
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
@@ -317,6 +320,8 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
         for (uint32_t k = 0; k < program->n_outputs; k++)
             outputs[k] = instance->output_ids[program->output_of[k]];
         status = add_smalls(instance, program, &arena, part);
+        if (status == SHOAL_OK && run.rounds)
+            status = hub_loop_part(instance->program, program, &arena, part);
         part->inputs = inputs;
         part->n_inputs = program->n_inputs;
         part->outputs = outputs;
@@ -335,12 +340,18 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
     return status;
 }
 
+/* Of a loop's rounds two are under way. */
+static uint64_t need_of(const hub_instance *instance, uint32_t i) {
+    uint64_t peak = instance->variant->plan.programs[i].peak;
+    return instance->program->loops ? 2 * peak : peak;
+}
+
 static void reserve(hub *h, const hub_instance *instance, int sign) {
     const plan_result *plan = &instance->variant->plan;
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) continue;
-        slot->reserved += (uint64_t)((int64_t)plan->programs[i].peak * sign);
+        slot->reserved += need_of(instance, i) * (uint64_t)sign;
         slot->in_flight += (uint32_t)sign;
     }
     if (sign < 0) hub_donated_end(h, instance);
@@ -363,7 +374,7 @@ static shoal_status admit(const hub *h, const hub_instance *instance, bool *yes)
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) return base_fail(SHOAL_LOST, "slot %u has left", plan->programs[i].slot);
-        uint64_t need = plan->programs[i].peak;
+        uint64_t need = need_of(instance, i);
         bool fits = !slot->memory || slot->used + slot->reserved + need <= slot->memory;
         if (!fits && (need > slot->memory || (!slot->in_flight && !patient)))
             return too_large(slot, need);
@@ -540,12 +551,13 @@ static void take_times(hub *h, hub_peer *peer, hub_instance *instance, const Sho
 /* What came to its own slots, from others that take part. */
 static void take_traffic(hub *h, hub_peer *peer, hub_instance *instance, const Shoal__Done *done) {
     size_t most = (size_t)peer->n_slots * instance->variant->plan.n_programs;
+    uint64_t rounds = instance->record && instance->record->rounds ? instance->record->rounds : 1;
     for (size_t k = 0; k < done->n_traffic && k < most; k++) {
         const Shoal__Traffic *t = done->traffic[k];
         hub_traffic traffic = {t->from, t->to, t->bytes, t->nanoseconds};
         const hub_slot *to = hub_slot_of(h, t->to);
         if (!to || to->peer != peer || !has_slot(instance, t->to) || !has_slot(instance, t->from) ||
-            t->bytes > instance->variant->plan.bytes_moved) {
+            t->bytes / rounds > instance->variant->plan.bytes_moved) {
             hub_strange(peer, "traffic that is not its own");
             continue;
         }

@@ -79,6 +79,7 @@ enum {
     HUB_MAX_PROGRAM_BYTES = 1 << 30, /* of a session's programs, encoded */
     HUB_MAX_VALUES = 1 << 20,        /* of a session */
     HUB_MAX_WAITING = 1024,          /* instances of a session that are not through */
+    HUB_MAX_ROUNDS = 1000000000,     /* of a loop */
     HUB_MAX_MEMBERS = 1000,
     HUB_MAX_DEVICES = 64, /* of a member */
     HUB_MAX_NAME = 255,
@@ -148,6 +149,10 @@ typedef struct hub_program {
     uint32_t n_inputs, n_outputs;
     shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
+    bool loops;      /* run in rounds: */
+    bool moves;      /* nothing but inputs that move in from their client */
+    uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
+    uint32_t stop;   /* 1 + the output that ends it, or 0 */
     BASE_VEC(hub_variant *) variants;
     uint32_t users;
     bool released;
@@ -161,6 +166,7 @@ typedef struct hub_record {
     uint32_t session;
     uint32_t refs; /* values that it made, and the instance that runs it */
     hub_program *program;
+    uint64_t rounds; /* of a loop, at most; else 0 */
     uint32_t n_inputs, n_outputs;
     hub_value **inputs;
     hub_value **outputs; /* NULL: nobody needs it any more */
@@ -444,6 +450,26 @@ void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to);
 shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_t *n);
 /* It is through: that memory is not reserved for it any more. */
 void hub_donated_end(hub *h, const hub_instance *instance);
+
+/* loop.c */
+/* What makes a program a loop, from who submits it. */
+shoal_status hub_loop_read(const Shoal__Submit *submit, hub_program *program);
+/* Whether the rounds of a submission fit the program. */
+shoal_status hub_loop_check(const Shoal__Submit *submit, const hub_program *program);
+/* Has operands that lie in their client's memory move in, before a loop that reads them begins. */
+shoal_status hub_loop_settle(hub *h, const hub_record *record);
+/* Lowers a loop: what is carried lies as the input that it becomes; what ends it, on all slots that
+ * take part. wanted: per output, to be completed. */
+shoal_status hub_loop_lower(const hub_program *program, const shoal_graph *g, const plan_pool *pool,
+                            const plan_layout *inputs, const plan_layout **wanted,
+                            base_arena *arena, plan_result *out);
+/* How many rounds one slot may be before another. */
+uint32_t hub_loop_ahead(const plan_result *plan);
+/* What a slot is told of it. */
+shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
+                           Shoal__SlotRun *part);
+/* Ends the loop that makes a value. */
+void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value);
 
 /* instance.c */
 bool hub_takes_part(const hub *h, const plan_result *plan, const hub_peer *peer);

@@ -11,6 +11,7 @@ void hub_program_free(hub_program *program) {
         hub_variant_free(program->variants.data[i]);
     free(program->variants.data);
     free(program->home);
+    free(program->carry);
     graph_destroy(&program->graph);
     free(program->types);
     base_str_fini(&program->encoded);
@@ -44,6 +45,7 @@ static shoal_status read_program(const Shoal__Submit *submit, const shoal_graph 
             return base_fail(SHOAL_FORMAT, "output %u does not exist", submit->home[i]);
         program->home[submit->home[i]] = true;
     }
+    SHOAL_TRY(hub_loop_read(submit, program));
     base_str_bytes(&program->encoded, submit->graph.data, submit->graph.len);
     return base_str_status(&program->encoded);
 }
@@ -92,7 +94,7 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
             SHOAL_FORMAT, "a program of %u inputs and %u outputs was given %zu and %zu",
             program->n_inputs, program->n_outputs, submit->n_inputs, submit->n_outputs);
     *out = program;
-    return SHOAL_OK;
+    return hub_loop_check(submit, program);
 }
 
 /* ---- uploads: values that a client holds in its memory ---- */
@@ -176,6 +178,7 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     shoal_status status = read_submit(h, peer, submit, program, values, &record);
     free(values);
     SHOAL_TRY(status);
+    record->rounds = submit->rounds;
     if (hub_recovers(h)) hub_record_adopt(h, record);
     hub_recover(h, record->inputs, record->n_inputs);
     status = hub_instance_start(h, record, HUB_ASKED, false);
