@@ -136,7 +136,9 @@ void hub_cut_done(hub *h, hub_instance *instance) {
     uint32_t n = 0;
     for (uint32_t i = 0; instance->status == SHOAL_OK && i < instance->record->n_inputs; i++) {
         hub_value *value = instance->record->inputs[i], *copy = instance->outputs[i];
-        if (value->absent || value->kept || value->stored != instance->input_ids[i]) continue;
+        /* What was donated meanwhile is nowhere else, and the copy is as good. */
+        bool lost = value->absent && !value->donated_to;
+        if (lost || value->kept || value->stored != instance->input_ids[i]) continue;
         /* The copy is the value's from now on. */
         hub_value_keep(h, value, copy->stored);
         hub_value_nowhere(h, copy);
