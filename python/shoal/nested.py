@@ -1,0 +1,18 @@
+"""Nested arguments and results: tuples, lists and dicts of tensors and other things."""
+
+
+def mapped(value, change):
+    """The same nested value with change(item) for all that is no tuple, list or dict."""
+    if isinstance(value, (tuple, list)):
+        items = [mapped(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {key: mapped(item, change) for key, item in value.items()}
+    return change(value)
+
+
+def collected(value, kind):
+    """The items of a class, in order."""
+    items = []
+    mapped(value, lambda item: items.append(item) if isinstance(item, kind) else None)
+    return items
