@@ -27,6 +27,10 @@ def _numbers(array, dtype):
     return (array.astype("uint32") << 16).view(numpy.float32) if dtype == "bfloat16" else array
 
 
+def _read(parts):
+    return [mapped(part, lambda item: item.numpy() if isinstance(item, Tensor) else item) for part in parts]
+
+
 def _listed(numbers):
     return [numbers] if isinstance(numbers, int) else list(numbers)
 
@@ -65,12 +69,16 @@ class Loop:
                     raise invalid(f"repeat: argument {i} is fed from {tensor._text()}; {self._n} rounds need as "
                                   "many elements, along the first axis")
 
-    def _check_results(self, parts):
-        """The same as in the round before, so that there can be a next one."""
+    def _check_numbers(self, parts):
         numbers = [*self._carry, *(self._stream or ()), *([] if self._until is None else [self._until])]
         for i in numbers:
             if not 0 <= i < len(parts):
                 raise invalid(f"repeat: result {i} is carried, streamed, or ends it; there are {len(parts)}")
+        if self._stream is None:
+            self._stream = [i for i in range(len(parts)) if i not in self._carry and i != self._until]
+
+    def _check_results(self, parts):
+        """Whether they can be arguments of the next round, and end it."""
         for i, k in self._carry.items():
             new, old = ([(tuple(t.shape), t.dtype) for t in collected(value, Tensor)]
                         for value in (parts[i], self._args[k]))
@@ -80,8 +88,6 @@ class Loop:
         if self._until is not None and not (isinstance(parts[self._until], Tensor) and
                                             parts[self._until].dtype == "bool" and not parts[self._until].shape):
             raise invalid(f"repeat: result {self._until} cannot say whether to stop; that takes a bool of shape ()")
-        if self._stream is None:
-            self._stream = [i for i in range(len(parts)) if i not in self._carry and i != self._until]
 
     # ---- the rounds ----
 
@@ -92,7 +98,7 @@ class Loop:
     def _advance(self):
         """One round by a call, or all that are left on the workers."""
         args = self._fed(self._called)
-        program = None if self._by_hand or not self._called else self._function._program(args)
+        program = None if self._by_hand else self._function._program(args)
         if program is not None:
             try:
                 self._start(*program)
@@ -103,11 +109,12 @@ class Loop:
         self._result = self._function(*args)
         parts = _parts(self._result)
         if not self._called:
+            self._check_numbers(parts)
             self._check_results(parts)
         self._called += 1
         self._carry_on(parts)
         if self._stream:
-            self._ready.append([mapped(parts[i], lambda item: item) for i in self._stream])
+            self._ready.append([parts[i] for i in self._stream])
         stops = self._until is not None and bool(parts[self._until].item())
         self._over = stops or self._called == self._n
 
@@ -117,6 +124,9 @@ class Loop:
 
     def _start(self, program, arguments):
         """All rounds that are left, as a loop of the workers."""
+        if not self._called:
+            self._check_numbers(_parts(program.result))
+        self._ready = collections.deque(_read(round) for round in self._ready)  # what comes later is behind the loop
         fed = [tensor for i in self._feed for tensor in collected(self._args[i], Tensor)]
         given = [tensor for value in self._args for tensor in collected(value, Tensor)]
         if self._called:  # element 0 is that of the next round
@@ -146,8 +156,7 @@ class Loop:
         while not self._ready and not self._over and self._loop is None:
             self._advance()
         if self._ready:
-            return [mapped(part, lambda item: item.numpy() if isinstance(item, Tensor) else item)
-                    for part in self._ready.popleft()]
+            return _read(self._ready.popleft())
         if self._loop is None or self._over:
             return None
         if not self._loop.next([array for part in self._take for _, array in part]):

@@ -109,7 +109,7 @@ class Program:
         self._outputs = []  # of the recording
         self._rebound = self._changes(recording)
         self._grads = self._gradients(recording)
-        self._result = mapped(result, self._place)
+        self.result = mapped(result, self._place)  # with places for tensors
         self._recording, self._inside = recording, inside
 
     def _output(self, tensor):
@@ -189,7 +189,7 @@ class Program:
                 self._function.donate(i, False)
         self._fresh = [make for make, _ in recording.fresh]
         self._outputs = self._recording = self._made = None
-        return _found(self._result, outputs, arguments)
+        return _found(self.result, outputs, arguments)
 
     def _kept(self, recording):
         """Where tensors were made that are only recorded, and that somebody holds."""
@@ -216,7 +216,7 @@ class Program:
                 place.find(outputs, arguments)._rebind(outputs[output])
         for leaf, output in self._grads:
             leaf._grad = None if output is None else outputs[output]
-        return _found(self._result, outputs, arguments)
+        return _found(self.result, outputs, arguments)
 
     # ---- loops ----
 
@@ -230,7 +230,7 @@ class Program:
             raise Unrepeatable("it takes numbers that are computed anew for each call, as of an optimizer")
         if any(now is not None for _, now in self._before):
             raise Unrepeatable("it reads the .grad of the round before")
-        parts = self._result if isinstance(self._result, (tuple, list)) else (self._result,)
+        parts = self.result if isinstance(self.result, (tuple, list)) else (self.result,)
         places = [collected(part, _Place) for part in parts]
         carry = self._carried(places, carried, fed)
         streamed = [[_output_of(place) for place in places[i]] for i in stream]
@@ -368,7 +368,7 @@ class Replayed:
             if inside.counts().programs != sent:
                 raise ShoalError("another thread has sent what was recorded so far")
             plain = result = None
-            plain = _found(program._result, program._outputs, arguments)
+            plain = _found(program.result, program._outputs, arguments)
             result = program.finish(given, arguments, donated)
         except (Unfit, ShoalError) as why:
             if not recording.reads and inside.counts().programs != sent:
