@@ -2,7 +2,7 @@
 import collections
 import warnings
 
-from .nested import collected, mapped
+from .nested import TensorType, collected, mapped
 from .tensor import Tensor
 from .words import invalid
 
@@ -14,6 +14,15 @@ class Unrepeatable(Exception):
 def _parts(result):
     """The numbered results of a function."""
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def _typed(value):
+    return mapped(value, lambda item: TensorType.of(item) if isinstance(item, Tensor)
+                  else item)
+
+
+def _text(types):
+    return ", ".join(f"{str(kind.dtype).removeprefix('shoal.')}{list(kind.shape)}" for kind in types) or "no tensor"
 
 
 def _array(tensor):
@@ -78,15 +87,13 @@ class Loop:
             self._stream = [i for i in range(len(parts)) if i not in self._carry and i != self._until]
 
     def _check_results(self, parts):
-        """Whether they can be arguments of the next round, and end it."""
+        """Whether results of such types can be arguments of the next round, and end it."""
         for i, k in self._carry.items():
-            new, old = ([(tuple(t.shape), t.dtype) for t in collected(value, Tensor)]
-                        for value in (parts[i], self._args[k]))
+            new, old = collected(parts[i], TensorType), collected(_typed(self._args[k]), TensorType)
             if new != old:
-                raise invalid(f"repeat: result {i} {new} cannot be argument {k} {old} of the next round: they "
-                              "have to have one shape and dtype")
-        if self._until is not None and not (isinstance(parts[self._until], Tensor) and
-                                            parts[self._until].dtype == "bool" and not parts[self._until].shape):
+                raise invalid(f"repeat: result {i} ({_text(new)}) cannot be argument {k} ({_text(old)}) of the next "
+                              "round: they have to have one shape and dtype")
+        if self._until is not None and parts[self._until] != TensorType((), "bool"):
             raise invalid(f"repeat: result {self._until} cannot say whether to stop; that takes a bool of shape ()")
 
     # ---- the rounds ----
@@ -110,7 +117,7 @@ class Loop:
         parts = _parts(self._result)
         if not self._called:
             self._check_numbers(parts)
-            self._check_results(parts)
+            self._check_results(_parts(_typed(self._result)))
         self._called += 1
         self._carry_on(parts)
         if self._stream:
@@ -126,6 +133,7 @@ class Loop:
         """All rounds that are left, as a loop of the workers."""
         if not self._called:
             self._check_numbers(_parts(program.result))
+            self._check_results(_parts(program.typed(arguments)))
         self._ready = collections.deque(_read(round) for round in self._ready)  # what comes later is behind the loop
         fed = [tensor for i in self._feed for tensor in collected(self._args[i], Tensor)]
         given = [tensor for value in self._args for tensor in collected(value, Tensor)]

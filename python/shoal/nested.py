@@ -1,4 +1,17 @@
 """Nested arguments and results: tuples, lists and dicts of tensors and other things."""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """In the place of a tensor."""
+    shape: tuple
+    dtype: object
+
+    @classmethod
+    def of(cls, tensor):
+        """That of a tensor."""
+        return cls(tuple(tensor.shape), tensor.dtype)
 
 
 def mapped(value, change):

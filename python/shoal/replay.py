@@ -15,7 +15,7 @@ from . import _shoal
 from .autograd import no_grad
 from .errors import ShoalError
 from .loop import Loop, Unrepeatable
-from .nested import collected, mapped
+from .nested import TensorType, collected, mapped
 from .nn.module import Parameter
 from .pool import session
 from .recording import Recording, current, structure
@@ -187,6 +187,7 @@ class Program:
                 self._function.donate(i, given[place.argument])
             elif any(place.object is tensor for tensor in changed) and place.at is None:
                 self._function.donate(i, False)
+        self._types = [TensorType.of(tensor) for tensor in outputs]
         self._fresh = [make for make, _ in recording.fresh]
         self._outputs = self._recording = self._made = None
         return _found(self.result, outputs, arguments)
@@ -219,6 +220,16 @@ class Program:
         return _found(self.result, outputs, arguments)
 
     # ---- loops ----
+
+    def typed(self, arguments):
+        """Its result, with types for tensors."""
+        given = [TensorType.of(tensor) for tensor in arguments]
+
+        def kind(place):
+            tensor = place.object
+            return TensorType.of(tensor) if tensor is not None \
+                else place.find(self._types, given)
+        return mapped(self.result, lambda item: kind(item) if item.__class__ is _Place else item)
 
     def repeat(self, rounds, given, arguments, carried, fed, until, stream):
         """Runs it in rounds on the workers: the loop, its outputs, the last result, the outputs streamed.

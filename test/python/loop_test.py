@@ -44,11 +44,10 @@ def layers_by_numpy(x, ws):
 
 def placed(ws, how):
     """Weights copied, cut by columns, or cut unevenly by rows."""
-    n = len(shoal.status().slots)
-    if how == "whole" or n < 3:
+    n = sum(slot.compute for slot in shoal.status().slots)
+    if how == "whole" or n < 2:
         return [shoal.tensor(w) for w in ws]
-    workers = list(range(sum(slot.compute for slot in shoal.status().slots)))
-    shares = [10 + 30 * i for i in workers] if how == "uneven" else None
+    shares = [10 + 30 * i for i in range(n)] if how == "uneven" else None
     return [shoal.tensor(w).place(axis=1 if how == "columns" else 0, shares=shares) for w in ws]
 
 
