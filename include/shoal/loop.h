@@ -23,11 +23,12 @@ typedef struct shoal_repeat {
     const uint32_t *feed;     /* inputs with an axis more, in front: round r reads element r */
     bool stops;               /* after the round in which this output, a bool [], is true */
     uint32_t stop;
+    uint32_t patience_ms; /* how long it waits for a reader; 0: 60,000 */
 } shoal_repeat;
 /* Starts a loop and returns at once. outputs: those of the last round, as of a function; after 0
  * rounds NULL but for those that are carried. Fails with INVALID, naming the output or the input.
  * Who streams has to take: a loop that is 4,096 rounds, or 64 MiB, ahead of its reader waits, and
- * what comes behind it waits, too. */
+ * what comes behind it waits, too; after patience_ms it fails with TIMEOUT. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_function_repeat(shoal_function *function,
                                                                 shoal_tensor *const *inputs,
                                                                 const shoal_repeat *repeat,

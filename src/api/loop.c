@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PATIENCE_MS = 60000 };
+
 struct shoal_loop {
     shoal_session *session; /* held */
     uint32_t era;
@@ -250,7 +252,9 @@ static shoal_status open_stream(const making *m, const api_submission *s, shoal_
     loop->n_home = m->n_home;
     shoal_status status = SHOAL_OK;
     if (m->n_home)
-        status = worker_stream_open(m->f->session->worker, values, m->n_home, &loop->stream);
+        status = worker_stream_open(m->f->session->worker, values, m->n_home,
+                                    m->repeat->patience_ms ? m->repeat->patience_ms : PATIENCE_MS,
+                                    &loop->stream);
     free(values);
     return status;
 }

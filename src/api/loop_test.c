@@ -94,9 +94,45 @@ static void test_rounds(void **state) {
     }
 }
 
+/* Nobody reads: the loop ends, and what is behind it goes on. */
+static void test_nobody_reads(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(2);
+    shoal_function *f = adding(s);
+    const float zeros[N] = {0}, hundred = 100, three[N] = {3, 3, 3, 3};
+    float got[N];
+    shoal_tensor *x = row(s, zeros), *b = row(s, three), *limit, *out[2], *sum;
+    shoal_loop *loop;
+    ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &hundred, &limit));
+    const shoal_carry carry = {0, 0};
+    const uint32_t stream = 0;
+    const shoal_repeat repeat = {.size = sizeof repeat,
+                                 .rounds = 1000000000,
+                                 .n_carry = 1,
+                                 .carry = &carry,
+                                 .n_stream = 1,
+                                 .stream = &stream,
+                                 .patience_ms = 300};
+    ok(shoal_function_repeat(f, (shoal_tensor *[]){x, b, limit}, &repeat, out, &loop));
+    ok(shoal_add(b, b, &sum));
+    holds(sum, (float[]){6, 6, 6, 6});
+    says(shoal_read(out[0], got, sizeof got), SHOAL_TIMEOUT, "nobody has taken the results");
+    bool more = true;
+    shoal_status status = SHOAL_OK;
+    for (int i = 0; i < 5000 && status == SHOAL_OK && more; i++)
+        status = shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more);
+    says(status, SHOAL_TIMEOUT, "nobody has taken the results");
+    shoal_loop_free(&loop);
+    shoal_function_free(&f);
+    shoal_tensor *all[] = {x, b, limit, out[0], out[1], sum};
+    for (int i = 0; i < 6; i++) shoal_tensor_free(&all[i]);
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_nobody_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

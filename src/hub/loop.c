@@ -57,32 +57,6 @@ shoal_status hub_loop_check(const Shoal__Submit *submit, const hub_program *prog
 
 /* ---- moving in ---- */
 
-/* A program that has its inputs move. */
-static shoal_status program_new(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
-                                hub_program **out) {
-    hub_program *program = calloc(1, sizeof *program);
-    if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    program->id = h->next_value++;
-    program->session = session;
-    program->released = program->moves = true;
-    program->n_inputs = n;
-    program->types = calloc((size_t)n + 1, sizeof *program->types);
-    program->home = calloc(1, sizeof *program->home);
-    shoal_status status = program->types && program->home
-                              ? graph_new(0, &program->graph)
-                              : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    for (uint32_t i = 0; status == SHOAL_OK && i < n; i++) {
-        uint32_t value;
-        program->types[i] = values[i]->type;
-        status = graph_add_input(program->graph, &values[i]->type, &value);
-    }
-    if (status != SHOAL_OK)
-        hub_program_free(program);
-    else
-        *out = program;
-    return status;
-}
-
 shoal_status hub_loop_settle(hub *h, const hub_record *record) {
     const hub_peer *client = base_map_get(&h->sessions, record->session);
     hub_value **values = calloc((size_t)record->n_inputs + 1, sizeof *values);
@@ -99,7 +73,7 @@ shoal_status hub_loop_settle(hub *h, const hub_record *record) {
             values[n++] = value;
     }
     shoal_status status = SHOAL_OK;
-    if (n) status = program_new(h, record->session, values, n, &program);
+    if (n) status = hub_program_moving(h, record->session, values, n, false, &program);
     if (status == SHOAL_OK && n) status = hub_record_new(h, program, values, NULL, &moving);
     if (status == SHOAL_OK && n) status = hub_instance_start(h, moving, HUB_REMADE, false);
     if (moving)

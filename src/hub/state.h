@@ -394,6 +394,10 @@ void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release);
 /* submit.c */
 shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit);
 void hub_program_free(hub_program *program);
+/* A program of the hub's own, which only has values move: to the client's memory (home), or from
+ * there to where they are computed with. */
+shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
+                                bool home, hub_program **out);
 void hub_program_settle(hub *h, hub_program *program);
 /* Plans a program without running it: text and JSON, to be freed by the caller. */
 shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,

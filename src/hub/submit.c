@@ -18,6 +18,37 @@ void hub_program_free(hub_program *program) {
     free(program);
 }
 
+shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
+                                bool home, hub_program **out) {
+    hub_program *program = calloc(1, sizeof *program);
+    if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    program->id = h->next_value++;
+    program->session = session;
+    program->released = true;
+    program->moves = !home;
+    program->n_inputs = n;
+    program->n_outputs = home ? n : 0;
+    program->types = calloc(2 * (size_t)n + 1, sizeof *program->types);
+    program->home = calloc((size_t)n + 1, sizeof *program->home);
+    shoal_status status = program->types && program->home
+                              ? graph_new(0, &program->graph)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t i = 0; status == SHOAL_OK && i < n; i++) {
+        uint32_t value;
+        program->types[i] = values[i]->type;
+        status = graph_add_input(program->graph, &values[i]->type, &value);
+        if (!home || status != SHOAL_OK) continue;
+        program->types[n + i] = values[i]->type;
+        program->home[i] = true;
+        status = graph_add_output(program->graph, value);
+    }
+    if (status != SHOAL_OK)
+        hub_program_free(program);
+    else
+        *out = program;
+    return status;
+}
+
 void hub_program_settle(hub *h, hub_program *program) {
     if (!program->released || program->users) return;
     hub_peer *client = base_map_get(&h->sessions, program->session);

@@ -302,7 +302,7 @@ static void bind_round(worker_task *task, worker_lap *lap) {
     }
 }
 
-/* Rounds that data has come for, and this slot will not get to. */
+/* Rounds that were made because data came, and that this slot will not get to. */
 static void drop_ahead(worker_loop *loop, uint32_t number) {
     for (uint32_t i = 0; i < loop->ahead + 2; i++) {
         worker_instance *instance = loop->live[i];
@@ -328,6 +328,7 @@ worker_task *worker_lap_end(worker_task *task) {
     } else {
         lap->ended = true;
         loop->n_ended++;
+        if (well) loop->rounds = lap->round; /* data for others is none of the loop */
         for (uint32_t o = 0; well && o < g->n_outputs; o++)
             lap->outputs[o]->buffer = worker_buffer_retain(task->outputs[o]->buffer);
         if (well && lap->stream) worker_stream_end(lap->stream, lap->round);
@@ -345,7 +346,7 @@ worker_task *worker_lap_end(worker_task *task) {
         lap->ended = true;
         loop->n_ended++;
     }
-    if (!well) drop_ahead(loop, number);
+    drop_ahead(loop, number);
     return NULL;
 }
 

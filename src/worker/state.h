@@ -222,6 +222,7 @@ struct worker_stream {
     uint64_t *values;
     BASE_VEC(worker_buffer *) queue; /* n for each round */
     uint64_t next, taken;            /* rounds that have come, and that the reader has */
+    int64_t taken_at, patience; /* the last change; nanoseconds that the loop waits for another */
     bool full, ended;
     uint64_t rounds; /* in all, once it has ended */
     shoal_status status;
@@ -461,6 +462,8 @@ void worker_pace(worker *w, wire_link *link, const Shoal__Pace *pace);
 bool worker_stream_has_room(const worker_stream *stream);
 void worker_stream_push(worker_stream *stream, const worker_lap *lap, const worker_task *task);
 void worker_stream_end(worker_stream *stream, uint64_t rounds);
+/* Ends a loop that waits for its reader for too long. Without the lock. */
+void worker_streams_watch(worker *w);
 /* The worker ends: its buffers go, streams stay with who has them. */
 void worker_streams_end(worker *w);
 

@@ -2,6 +2,8 @@
  * here does not begin a round that there is no room for. */
 #include "worker/state.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +32,31 @@ void worker_stream_push(worker_stream *stream, const worker_lap *lap, const work
             return;
         }
     stream->next++;
+    stream->taken_at = base_now();
+}
+
+/* The loop that waits for its reader, for too long; 0: none. Lock held. */
+static uint64_t overdue(const worker *w) {
+    for (size_t i = 0; i < w->loops.count; i++)
+        for (uint32_t k = 0; k < w->loops.data[i]->n_laps; k++) {
+            const worker_stream *stream = w->loops.data[i]->laps[k].stream;
+            if (stream && w->loops.data[i]->status == SHOAL_OK && !worker_stream_has_room(stream) &&
+                base_now() - stream->taken_at > stream->patience)
+                return w->loops.data[i]->first;
+        }
+    return 0;
+}
+
+void worker_streams_watch(worker *w) {
+    pthread_mutex_lock(&w->lock);
+    uint64_t loop = overdue(w);
+    pthread_mutex_unlock(&w->lock);
+    if (loop)
+        worker_instance_cancel(
+            w, loop, SHOAL_TIMEOUT,
+            "nobody has taken the results of a loop's rounds for so long that it "
+            "was ended: what comes behind it waits as well",
+            0);
 }
 
 void worker_stream_end(worker_stream *stream, uint64_t rounds) {
@@ -37,11 +64,12 @@ void worker_stream_end(worker_stream *stream, uint64_t rounds) {
     stream->rounds = rounds;
 }
 
-shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n,
+shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n, uint32_t patience_ms,
                                 worker_stream **out) {
     worker_stream *stream = calloc(1, sizeof *stream + n * sizeof *values);
     if (!stream) return base_fail(SHOAL_NO_MEMORY, "no memory for the results of a loop");
     stream->n = n;
+    stream->patience = (int64_t)patience_ms * (BASE_SECOND / 1000);
     stream->values = (uint64_t *)(stream + 1);
     memcpy(stream->values, values, n * sizeof *values);
     pthread_mutex_lock(&w->lock);
@@ -129,6 +157,7 @@ shoal_status worker_stream_take(worker *w, worker_stream *stream, void *const *d
         memmove(stream->queue.data, stream->queue.data + stream->n,
                 stream->queue.count * sizeof *taken);
         stream->taken++;
+        stream->taken_at = base_now();
         stream->full = full;
     } else if (stream->status != SHOAL_OK) {
         status = base_fail(stream->status, "%s", stream->error ? stream->error : "no memory");

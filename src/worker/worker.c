@@ -427,6 +427,8 @@ static shoal_status open_slot(worker *w, worker_slot *slot, const worker_device 
     return worker_queue_open(slot->aside, &beside);
 }
 
+static void watch(void *w) { worker_streams_watch(w); }
+
 /* Fills the hello; its strings belong to the caller's stack or the worker. */
 static shoal_status make_wire(worker *w, const worker_options *options) {
     uint32_t n = options->n_devices;
@@ -467,6 +469,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
     if (status != SHOAL_OK) return status;
     wire_handlers handlers = {w, on_opened, on_message, worker_data, on_closed, on_connect_failed};
     wire_handle(w->wire, WIRE_WORKER, &handlers);
+    if (options->role == SHOAL__ROLE__CLIENT) wire_tick(w->wire, WIRE_WORKER, 100, watch);
     return SHOAL_OK;
 }
 

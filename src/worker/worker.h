@@ -86,8 +86,8 @@ shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) S
 
 typedef struct worker_stream worker_stream;
 /* Of the loop that makes these values (at least one) in the client's memory; before it is
- * submitted. */
-shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n,
+ * submitted. Fails with TIMEOUT when nothing is taken for so long while the loop waits for that. */
+shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n, uint32_t patience_ms,
                                 worker_stream **out) SHOAL_CHECK_RESULT;
 /* What still comes is dropped, and the loop goes on. w: NULL when it has ended meanwhile. */
 void worker_stream_close(worker *w, worker_stream **stream);
