@@ -361,6 +361,18 @@ def gpt_data_parallel():
                        times["pair"], times["alone"], {"ratio": 1.8})]
 
 
+def loop_share():
+    """1,000 rounds of three layers of 512 on two workers, one message each, against calls in one process."""
+    rounds = lib.scaled(1000)
+
+    def peer(address, how):
+        return Peer([sys.executable, lib.ROOT / "bench/rounds.py", address, rounds, how])
+    with Pool(2) as pool, peer(pool.address, "repeat") as ours, peer("embedded", "calls") as hand:
+        times = race({"loop": ours, "hand": hand}, warm=2)
+    return [lib.versus("loop.share", rounds, "rounds/s", "calls in one process of two threads",
+                       times["loop"], times["hand"], {"ratio": 0.97})]
+
+
 def start(name, command, bar_ms):
     def run():
         done = subprocess.run(command, env=lib.environment(), capture_output=True, text=True,
@@ -503,6 +515,7 @@ TABLE = [
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["gpt.data_parallel"], gpt_data_parallel),
+    (["loop.share"], loop_share),
     (["examples.share"], examples),
     (["data.loader_share"], loader_share),
     (["start.c_ms"], start_c),
