@@ -80,6 +80,29 @@ def test_a_loop(three, donate):
     assert status.losses == 2 and status.reruns >= 2
 
 
+def test_donated(three):
+    """What was written over is made again by its record."""
+    rng = np.random.default_rng(4)
+    want = rng.integers(-9, 9, (90, 40)).astype("f4")
+    cache = shoal.tensor(want).place(axis=0)
+
+    @shoal.compile(replay=True, donate=0)
+    def update(cache, row, at):
+        return cache.dynamic_update_slice(row, (at, 0)) + 1
+
+    for i in range(60):
+        row, at = rng.integers(-9, 9, (1, 40)).astype("f4"), int(rng.integers(90))
+        cache = update(cache, row, np.int64(at))
+        want[at] = row
+        want = want + 1
+        if i in (20, 40):
+            three.worker(i // 20).kill()
+        if i % 7 == 0:
+            assert np.array_equal((cache + 0).numpy(), want)
+    assert np.array_equal(cache.numpy(), want)
+    assert shoal.status().losses == 2
+
+
 def test_released_inputs_are_remade(three):
     """What a value was made of has gone long since."""
     rng = np.random.default_rng(2)
