@@ -1,7 +1,6 @@
 """Functions that are replayed do what calling them does, bit for bit, or say why they are called."""
 import collections
 import gc
-import pathlib
 import threading
 import warnings
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 import shoal
-from cluster import Pool
 from shoal import functional as F
 from shoal import nn, optim
 
@@ -452,36 +450,6 @@ def test_updates_from_the_tensor_itself():
             row = min(max(at, 0), 4)
             want[row:row + 2] = box
     assert np.array_equal(x.numpy(), want)
-
-
-def test_a_chain_holds_one_buffer():
-    """The worker's memory at most, while x = x * a + b is replayed on a tensor of 64 MiB."""
-    def most(what):
-        lines = pathlib.Path(f"/proc/{worker.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(what))
-
-    own = Pool(1)
-    try:
-        worker = own.worker(0)
-
-        @shoal.compile(replay=True, donate=0)
-        def step(x, a, b):
-            return x * a + b
-
-        x, a, b = shoal.zeros((4096, 4096)), shoal.tensor(np.float32(0.5)), shoal.tensor(np.float32(1))
-        x = step(x, a, b)
-        for _ in range(3):
-            x = step(x, a, b)
-        shoal.sync()
-        pathlib.Path(f"/proc/{worker.pid}/clear_refs").write_text("5")
-        before = most("VmRSS")
-        for _ in range(30):
-            x = step(x, a, b)
-        assert x[0, 0].item() == 2
-        assert most("VmHWM") - before < 32
-    finally:
-        own.close()
-        shoal.init(workers=2, threads=1)
 
 
 def test_donating_needs_a_replay():
