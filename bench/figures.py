@@ -237,7 +237,7 @@ def small(name, mode, bar, *, address=None):
     """A row of bench/ops.c; without an address against a hub and a worker of one thread."""
     with Pool(1) as pool, Peer([lib.program("ops"), address or pool.address, mode]) as ops:
         times = race({"ops": ops}, warm=2)["ops"]
-    if mode != "latency":
+    if mode not in ("latency", "update"):
         return [lib.against_rate(name, CHAIN * ROUNDS, "op/s", times, bar)]
     seconds = lib.against_bar(name, times, bar / 1e3)
     return [dict(seconds, value=1e3 * seconds["value"], unit="us", peer=f"at most {bar} us")]
@@ -256,6 +256,11 @@ def ops_fresh():
 def ops_latency():
     """One small operation and reading it back, hub and worker in the client's process."""
     return small("ops.latency_us", "latency", 60, address="embedded")
+
+
+def ops_update():
+    """A row of a donated 4096 x 4096 float32 is replaced, replayed from C: only the row moves."""
+    return small("ops.update_us", "update", 20, address="embedded")
 
 
 def ops_latency3():
@@ -383,6 +388,18 @@ def source():
     return [lib.row("source.rss_mib", most, "MiB", "at most 64 MiB", 64 / most, [most], {"ratio": 1.0}),
             lib.row("source.bytes", moved / 1e6, "MB", "activations alone", activations / moved, [moved],
                     {"ratio": 1.0}, activations / 1e6)]
+
+
+def loop_share():
+    """1,000 rounds of three layers of 512 on two workers, one message each, against calls in one process."""
+    rounds = lib.scaled(1000)
+
+    def peer(address, how):
+        return Peer([sys.executable, lib.ROOT / "bench/rounds.py", address, rounds, how])
+    with Pool(2) as pool, peer(pool.address, "repeat") as ours, peer("embedded", "calls") as hand:
+        times = race({"loop": ours, "hand": hand}, warm=2)
+    return [lib.versus("loop.share", rounds, "rounds/s", "calls in one process of two threads",
+                       times["loop"], times["hand"], {"ratio": 0.97})]
 
 
 def start(name, command, bar_ms):
@@ -522,10 +539,12 @@ TABLE = [
     (["ops.fresh"], ops_fresh),
     (["ops.latency_us"], ops_latency),
     (["ops.latency3_us"], ops_latency3),
+    (["ops.update_us"], ops_update),
     *(([f"wire.curve_cost.{what}_{how}"], function) for (how, what), function in CURVE_COST.items()),
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["gpt.data_parallel"], gpt_data_parallel),
+    (["loop.share"], loop_share),
     (["examples.share"], examples),
     (["data.loader_share"], loader_share),
     (["source.rss_mib", "source.bytes"], source),

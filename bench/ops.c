@@ -1,6 +1,6 @@
 /* Small operations through a pool: how many per second, and how long one takes.
  *
- *     ops ADDRESS replayed|fresh|latency
+ *     ops ADDRESS replayed|fresh|latency|update
  *
  * Says `ready`, then for each line it reads does one run and prints its seconds, and the operations
  * of a run at the start. Before it ends it compares the workers' own count of executed nodes with
@@ -112,6 +112,78 @@ static double run_latency(void) {
     return took[READS / 2];
 }
 
+/* ---- updates of a row of a large tensor ---- */
+
+enum { WIDE = 4096 };
+
+static shoal_function *update;
+static shoal_tensor *cache, *rows[2], *indices[WIDE], *origin;
+
+static shoal_tensor *index_of(int64_t i) {
+    shoal_tensor *tensor;
+    check(shoal_tensor_new(session, SHOAL_I64, 0, NULL, &i, &tensor));
+    return tensor;
+}
+
+static shoal_tensor *constant(int64_t height, float number) {
+    float *data = malloc((size_t)height * WIDE * sizeof *data);
+    shoal_tensor *tensor;
+    for (int64_t i = 0; i < height * WIDE; i++) data[i] = number;
+    check(shoal_tensor_new(session, SHOAL_F32, 2, (const int64_t[]){height, WIDE}, data, &tensor));
+    free(data);
+    return tensor;
+}
+
+/* cache[i] = rows[i % 2], donated, as one function. */
+static void prepare_update(void) {
+    shoal_tensor *result;
+    origin = index_of(0);
+    cache = constant(WIDE, 0);
+    for (int i = 0; i < 2; i++) rows[i] = constant(1, (float)(i + 1));
+    for (int i = 0; i < WIDE; i++) indices[i] = index_of(i);
+    check(shoal_dynamic_update_slice(cache, rows[0], (shoal_tensor *[]){indices[0], origin},
+                                     &result));
+    check(shoal_function_new(session, (shoal_tensor *[]){cache, rows[0], indices[0], origin}, 4,
+                             &result, 1, &update));
+    check(shoal_function_donate(update, 0, SHOAL_DONATE_ALWAYS));
+    shoal_tensor_free(&result);
+}
+
+/* Seconds for an update, of one for each row. */
+static double run_updates(void) {
+    static float result[WIDE][WIDE];
+    static int times;
+    int first = times++ % 2;
+    double from = seconds();
+    for (int i = 0; i < WIDE; i++) {
+        shoal_tensor *next;
+        check(shoal_function_run(
+            update, (shoal_tensor *[]){cache, rows[(first + i) % 2], indices[i], origin}, &next));
+        shoal_tensor_free(&cache);
+        cache = next;
+        asked++;
+    }
+    check(shoal_sync(session));
+    double took = seconds() - from;
+    if (times > 2) return took / WIDE;
+    check(shoal_read(cache, result, sizeof result));
+    for (int i = 0; i < WIDE; i++) {
+        if (result[i][0] == (float)((first + i) % 2 + 1) && result[i][0] == result[i][WIDE - 1])
+            continue;
+        fprintf(stderr, "ops: row %d holds %g\n", i, (double)result[i][0]);
+        exit(1);
+    }
+    return took / WIDE;
+}
+
+static void free_update(void) {
+    for (int i = 0; i < WIDE; i++) shoal_tensor_free(&indices[i]);
+    for (int i = 0; i < 2; i++) shoal_tensor_free(&rows[i]);
+    shoal_tensor_free(&origin);
+    shoal_tensor_free(&cache);
+    shoal_function_free(&update);
+}
+
 /* Nodes that the pool's devices say they have executed. */
 static uint64_t executed(void) {
     shoal_pool_status status = {.size = sizeof status};
@@ -125,29 +197,32 @@ static uint64_t executed(void) {
 
 int main(int argc, char **argv) {
     if (argc != 3) {
-        fprintf(stderr, "usage: ops ADDRESS replayed|fresh|latency\n");
+        fprintf(stderr, "usage: ops ADDRESS replayed|fresh|latency|update\n");
         return 2;
     }
     const shoal_options options = {.size = sizeof options, .hub = argv[1]};
     bool latency = !strcmp(argv[2], "latency"), fresh = !strcmp(argv[2], "fresh");
+    bool updates = !strcmp(argv[2], "update");
     check(shoal_session_open(&options, &session));
     start = filled(0);
     for (int i = 0; i < CHAIN; i++) operands[i] = filled((float)(i % 7));
     shoal_tensor *x = chain(NULL); /* the operands move to the worker here */
     compare(x, NULL);
     shoal_tensor_free(&x);
+    if (updates) prepare_update();
     uint64_t before = executed();
     asked = 0;
     printf("ready\n");
     fflush(stdout);
     char line[64];
     while (fgets(line, sizeof line, stdin)) {
-        printf("%.9f\n", latency ? run_latency() : run_chains(fresh));
+        printf("%.9f\n", latency ? run_latency() : updates ? run_updates() : run_chains(fresh));
         fflush(stdout);
     }
     uint64_t after = executed();
     fprintf(stderr, "ops: %llu operations asked for, %llu executed by the workers\n",
             (unsigned long long)asked, (unsigned long long)(after - before));
+    if (updates) free_update();
     for (int i = 0; i < CHAIN; i++) shoal_tensor_free(&operands[i]);
     shoal_tensor_free(&start);
     shoal_session_close(&session);

@@ -47,6 +47,62 @@ def test_idle(three):
     assert "run again" in three.log(three.processes[0])
 
 
+@pytest.mark.parametrize("donate", [(), 0])
+def test_a_loop(three, donate):
+    """It is run again from its first round; what was brought before is not brought twice."""
+    rng = np.random.default_rng(3)
+    a = rng.integers(-1, 2, (96, 96)).astype("f4")
+    w, rows = shoal.tensor(a).place(axis=1), shoal.tensor(rng.integers(-1, 2, (4000, 96)).astype("f4"))
+
+    @shoal.compile(replay=True, donate=donate)
+    def step(x, row):
+        x = shoal.remainder(x @ w + row, 7)  # small integers, which are exact
+        return x, x.sum()
+
+    def run(n):
+        start = shoal.tensor(np.ones((1, 96), "f4")) * 1
+        return step.repeat(n, start, rows, carry={0: 0}, feed=[1], stream=1)
+
+    want, sums = np.ones((1, 96), "f4"), []
+    for row in rows.numpy():
+        want = (want @ a + row) % 7
+        sums.append(want.sum())
+    assert [float(value) for value in run(200)] == sums[:200]
+    for kill in (2, 1):
+        loop, got = run(4000), []
+        for value in loop:
+            got.append(float(value))
+            if len(got) == 300:
+                three.worker(kill).kill()
+        assert got == sums and loop.rounds == 4000
+        assert np.array_equal(loop.result[0].numpy(), want)
+    status = shoal.status()
+    assert status.losses == 2 and status.reruns >= 2
+
+
+def test_donated(three):
+    """What was written over is made again by its record."""
+    rng = np.random.default_rng(4)
+    want = rng.integers(-9, 9, (90, 40)).astype("f4")
+    cache = shoal.tensor(want).place(axis=0)
+
+    @shoal.compile(replay=True, donate=0)
+    def update(cache, row, at):
+        return cache.dynamic_update_slice(row, (at, 0)) + 1
+
+    for i in range(60):
+        row, at = rng.integers(-9, 9, (1, 40)).astype("f4"), int(rng.integers(90))
+        cache = update(cache, row, np.int64(at))
+        want[at] = row
+        want = want + 1
+        if i in (20, 40):
+            three.worker(i // 20).kill()
+        if i % 7 == 0:
+            assert np.array_equal((cache + 0).numpy(), want)
+    assert np.array_equal(cache.numpy(), want)
+    assert shoal.status().losses == 2
+
+
 def test_released_inputs_are_remade(three):
     """What a value was made of has gone long since."""
     rng = np.random.default_rng(2)

@@ -4,15 +4,8 @@
 one program runs them all.
 """
 from .creation import stack
+from .nested import mapped
 from .words import axis_of, invalid
-
-
-def _mapped(value, change):
-    if isinstance(value, (tuple, list)):
-        return type(value)(_mapped(v, change) for v in value)
-    if isinstance(value, dict):
-        return {k: _mapped(v, change) for k, v in value.items()}
-    return change(value)
 
 
 def _leaves(value, axes, what):
@@ -56,8 +49,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         results = []
         for row in zip(*columns) if n else ():
             parts = iter(row)
-            given = _mapped(args, lambda _: next(parts))
-            results.append(func(*given, **_mapped(keywords, lambda _: next(parts))))
+            given = mapped(args, lambda _: next(parts))
+            results.append(func(*given, **mapped(keywords, lambda _: next(parts))))
         if not results:
             raise invalid("vmap: there is nothing along the axis: it has the length 0")
         return _joined(results, out_dims)
@@ -82,7 +75,7 @@ def _wanting(args, argnums):
             return t
         # What a derivative is taken of already, outside, goes on to be part of that.
         return t.clone() if t.requires_grad else t.detach().requires_grad_()
-    given = [_mapped(a, leaf) if i in numbers else a for i, a in enumerate(args)]
+    given = [mapped(a, leaf) if i in numbers else a for i, a in enumerate(args)]
     return given, numbers
 
 
@@ -97,9 +90,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
             value = made[0] if has_aux else made
             leaves = []
             for n in numbers:
-                _mapped(given[n], leaves.append)
+                mapped(given[n], leaves.append)
             found = iter(grad(value, leaves, create_graph=value.requires_grad))
-            grads = tuple(_mapped(given[n], lambda t: next(found)) for n in numbers)
+            grads = tuple(mapped(given[n], lambda t: next(found)) for n in numbers)
             grads = grads[0] if isinstance(argnums, int) else grads
         return (grads, (value, made[1])) if has_aux else (grads, value)
     return both

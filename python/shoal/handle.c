@@ -148,6 +148,15 @@ static PyObject *tensor_from_file(PyObject *self, void *unused) {
     return PyBool_FromLong(shoal_tensor_from_file(((tensor_object *)self)->tensor));
 }
 
+static PyObject *tensor_donate(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_status status;
+    shoal_tensor *tensor = ((tensor_object *)self)->tensor;
+    Py_BEGIN_ALLOW_THREADS status = shoal_tensor_donate(tensor);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
+    Py_RETURN_NONE;
+}
+
 static PyObject *tensor_value(PyObject *self, void *unused) {
     (void)unused;
     return PyLong_FromUnsignedLongLong(shoal_tensor_value(((tensor_object *)self)->tensor));
@@ -237,6 +246,7 @@ static PyMethodDef tensor_methods[] = {
     {"_require", tensor_require, METH_O, NULL},
     {"_watch", tensor_watch, METH_NOARGS, NULL},
     {"_detach", tensor_detach, METH_NOARGS, NULL},
+    {"_donate", tensor_donate, METH_NOARGS, NULL},
     {"detach_", tensor_detach_self, METH_NOARGS,
      "detach_($self, /)\n--\n\nIn place: no gradients pass through this object from now on; a leaf "
      "is none any more."},

@@ -23,6 +23,7 @@ import functools
 from dataclasses import dataclass
 
 from . import _shoal
+from .errors import ShoalError
 from .nn.module import Module
 from .pool import session
 from .recording import restructured
@@ -115,17 +116,17 @@ def get_signal_stack():
     return [name for name, _ in reversed(_shoal.signal_scopes())]
 
 
-def _compiled(module, name, replay):
+def _compiled(module, name, replay, donate):
     """A module whose calls are one program each: another object with the same parameters."""
     made = copy.copy(module)
     made.__dict__ = dict(module.__dict__)
     call = type(module).forward.__get__(made)
     object.__setattr__(made, "forward", compile(call, name=name or f"compile {type(module).__name__}",
-                                                replay=replay))
+                                                replay=replay, donate=donate))
     return made
 
 
-def compile(function=None, *, name=None, replay=False, **settings):
+def compile(function=None, *, name=None, replay=False, donate=(), **settings):
     """Makes all that a function records one program, whatever its size: a decorator.
 
     What was recorded before goes to the workers first. A read inside ends the program there.
@@ -139,16 +140,22 @@ def compile(function=None, *, name=None, replay=False, **settings):
     Arrays among the arguments become tensors; no gradients pass through results. Arguments of another
     shape, element type or (if they are no tensors) value, another mode of a module, other parameters or
     signals have it recorded anew. What cannot be replayed is called as before, with a warning.
+
+    donate: numbers of positional arguments that may be written over, such as a cache that is updated: the
+    tensors passed there have no value after the call, as with donate_argnums of jax.jit. What the function
+    changes in place is written over anyway, if nobody else has its value.
     """
     if function is None:
-        return functools.partial(compile, name=name, replay=replay)
+        return functools.partial(compile, name=name, replay=replay, donate=donate)
     if isinstance(function, Module):
-        return _compiled(function, name, replay)
+        return _compiled(function, name, replay, donate)
     scope = name or f"compile {function.__module__}.{function.__qualname__}"
     describe(Signal(scope, shard=False, compile=True))
 
     if replay:
-        return Replayed(function, functools.partial(context, scope))
+        return Replayed(function, functools.partial(context, scope), (donate,) if isinstance(donate, int) else donate)
+    if donate != ():
+        raise ShoalError("compile: donate is for functions that are replayed: pass replay=True")
 
     @functools.wraps(function)
     def whole(*args, **keywords):

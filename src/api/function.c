@@ -1,31 +1,8 @@
 /* Functions: what was recorded once, to be run with other operands without recording it again. */
-#include "api/state.h"
+#include "api/function.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Where a result comes from: an output of the graph, or the operand that it is. */
-typedef struct result {
-    bool operand;
-    uint32_t index;
-    shoal_type type;
-    const char *signal; /* as the recorded handle had them */
-    bool shared;
-} result;
-
-struct shoal_function {
-    shoal_session *session; /* held */
-    uint32_t era;
-    uint64_t epoch; /* of the pool that it was recorded for */
-    graph *graph;   /* until it is recorded */
-    api_recorded *recorded;
-    base_str key;
-    uint32_t n_operands, n_used, n_results, n_outputs;
-    shoal_type *operands;
-    api_stored **fixed; /* per operand: what it has to be, as it is part of the graph; held */
-    uint32_t *used;     /* per input of the graph: the operand */
-    result *results;
-};
 
 /* ---- making ---- */
 
@@ -58,8 +35,8 @@ static shoal_status note_results(shoal_function *f, shoal_tensor *const *outputs
     char text[BASE_TYPE_TEXT];
     for (uint32_t i = 0; i < f->n_results; i++) {
         const shoal_tensor *y = api_base(outputs[i]);
-        result *r = &f->results[i];
-        *r = (result){
+        api_result *r = &f->results[i];
+        *r = (api_result){
             .type = outputs[i]->type, .signal = outputs[i]->signal, .shared = outputs[i]->shared};
         if (y->session != f->session)
             return base_fail(SHOAL_INVALID, "function: output %u belongs to another session", i);
@@ -132,7 +109,9 @@ static shoal_status record(shoal_function *f, shoal_tensor *const *inputs,
     if (status == SHOAL_OK) status = note_results(f, outputs, &known, values);
     if (status == SHOAL_OK && f->n_outputs) status = extract(f, &known, values);
     if (status == SHOAL_OK) status = graph_encode(graph_data(f->graph), false, &f->key);
-    if (status == SHOAL_OK) status = api_recorded_new(f->session, &f->graph, &f->recorded);
+    if (status == SHOAL_OK)
+        status = api_recorded_new(f->session->stored.data, f->session->stored.count, &f->graph,
+                                  &f->recorded);
     free(values);
     base_map_fini(&known);
     return status;
@@ -152,9 +131,10 @@ shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inp
                           .n_results = n_outputs,
                           .operands = calloc((size_t)n_inputs + 1, sizeof *f->operands),
                           .fixed = calloc((size_t)n_inputs + 1, sizeof *f->fixed),
+                          .donate = calloc((size_t)n_inputs + 1, sizeof *f->donate),
                           .results = calloc((size_t)n_outputs + 1, sizeof *f->results)};
     pthread_mutex_lock(&session->lock);
-    shoal_status status = f->operands && f->fixed && f->results
+    shoal_status status = f->operands && f->fixed && f->donate && f->results
                               ? api_check(session)
                               : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
     if (status == SHOAL_OK) {
@@ -179,6 +159,7 @@ void shoal_function_free(shoal_function **out) {
     free(f->fixed);
     free(f->operands);
     free(f->used);
+    free(f->donate);
     free(f->results);
     api_session_release(f->session);
     free(f);
@@ -186,13 +167,14 @@ void shoal_function_free(shoal_function **out) {
 
 /* ---- running ---- */
 
-static shoal_status check_operands(const shoal_function *f, shoal_tensor *const *inputs) {
+shoal_status api_function_check(const shoal_function *f, shoal_tensor *const *inputs,
+                                const bool *feeds) {
     char a[BASE_TYPE_TEXT], b[BASE_TYPE_TEXT];
     for (uint32_t i = 0; i < f->n_operands; i++) {
         const shoal_tensor *x = inputs[i];
         if (x->session != f->session)
             return base_fail(SHOAL_INVALID, "function: input %u belongs to another session", i);
-        if (!base_type_equal(&x->type, &f->operands[i]))
+        if (!(feeds && feeds[i]) && !base_type_equal(&x->type, &f->operands[i]))
             return base_fail(SHOAL_INVALID, "function: input %u is %s; it was recorded with %s", i,
                              base_type_text(&x->type, a), base_type_text(&f->operands[i], b));
         if (f->fixed[i] && api_base(inputs[i])->source != f->fixed[i])
@@ -209,16 +191,102 @@ static shoal_status bind(const shoal_function *f, shoal_tensor *const *inputs, u
         const shoal_tensor *x = api_base(inputs[f->used[i]]);
         SHOAL_TRY(api_check_era(x));
         if (x->value == API_NO_VALUE)
-            return base_fail(SHOAL_INTERNAL, "function: input %u has no value", f->used[i]);
+            return x->source
+                       ? base_fail(SHOAL_INVALID,
+                                   "function: input %u is %s, which is read from a file; it "
+                                   "was recorded with a tensor that was not, and has to be "
+                                   "recorded anew",
+                                   f->used[i], x->source->name)
+                       : base_fail(SHOAL_INTERNAL, "function: input %u has no value", f->used[i]);
         values[i] = x->value;
     }
     return SHOAL_OK;
 }
 
+/* ---- donation ---- */
+
+shoal_status shoal_function_donate(shoal_function *f, uint32_t input, shoal_donate when) {
+    if (input >= f->n_operands)
+        return base_fail(SHOAL_INVALID, "function: there is no input %u to donate, only %u", input,
+                         f->n_operands);
+    f->donate[input] = (uint8_t)(when + 1);
+    return SHOAL_OK;
+}
+
+/* Whether the run reads a value by another input as well. */
+static bool is_twice(const shoal_function *f, shoal_tensor *const *inputs, uint32_t at,
+                     uint64_t value) {
+    for (uint32_t i = 0; i < f->n_operands; i++)
+        if (i != at && api_base(inputs[i])->value == value) return true;
+    return false;
+}
+
+/* An operand that is a result as it stands has to stay. */
+static bool is_result(const shoal_function *f, uint32_t operand) {
+    for (uint32_t i = 0; i < f->n_results; i++)
+        if (f->results[i].operand && f->results[i].index == operand) return true;
+    return false;
+}
+
+/* The value is let go of with the message that runs the function. */
+static shoal_status donate_one(const shoal_function *f, shoal_tensor *const *inputs, uint32_t i) {
+    shoal_tensor *x = api_base(inputs[i]);
+    if (x->source) return SHOAL_OK; /* it holds nothing */
+    bool asked = f->donate[i] == SHOAL_DONATE_ALWAYS + 1;
+    bool shared = is_twice(f, inputs, i, x->value) || is_result(f, i);
+    if (asked && shared)
+        return base_fail(SHOAL_INVALID,
+                         "function: input %u is donated, and is another input or a result as well",
+                         i);
+    if (shared || (!asked && (x != inputs[i] || atomic_load(&x->refs) > 1))) return SHOAL_OK;
+    if (!base_vec_push(&f->session->released, x->value)) return SHOAL_NO_MEMORY;
+    x->donated = true;
+    return SHOAL_OK;
+}
+
+static shoal_status donate(const shoal_function *f, shoal_tensor *const *inputs) {
+    for (uint32_t i = 0; i < f->n_operands; i++)
+        if (f->donate[i]) SHOAL_TRY(donate_one(f, inputs, i));
+    return SHOAL_OK;
+}
+
+/* What was given away has no value, or, when the message was not sent, it has it still. */
+static void donate_end(const shoal_function *f, shoal_tensor *const *inputs, bool sent) {
+    for (uint32_t i = 0; i < f->n_operands; i++) {
+        shoal_tensor *x = api_base(inputs[i]);
+        if (!f->donate[i] || !x->donated) continue;
+        x->donated = sent;
+        if (sent) x->value = API_NO_VALUE;
+    }
+}
+
+shoal_status shoal_tensor_donate(shoal_tensor *tensor) {
+    shoal_session *session = tensor->session;
+    pthread_mutex_lock(&session->lock);
+    shoal_tensor *x = api_base(tensor);
+    shoal_status status = api_check(session);
+    if (status == SHOAL_OK && x->source) { /* it holds nothing */
+        pthread_mutex_unlock(&session->lock);
+        return SHOAL_OK;
+    }
+    if (status == SHOAL_OK) status = api_check_era(x);
+    if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
+    if (status == SHOAL_OK && !base_vec_push(&session->released, x->value))
+        status = SHOAL_NO_MEMORY;
+    if (status == SHOAL_OK) {
+        x->donated = true;
+        x->value = API_NO_VALUE;
+    }
+    pthread_mutex_unlock(&session->lock);
+    return status;
+}
+
+/* ---- handles and messages ---- */
+
 static shoal_status make_handles(const shoal_function *f, shoal_tensor *const *inputs,
                                  shoal_tensor **outputs) {
     for (uint32_t i = 0; i < f->n_results; i++) {
-        const result *r = &f->results[i];
+        const api_result *r = &f->results[i];
         SHOAL_TRY(r->operand ? api_alias(inputs[r->index], &outputs[i])
                              : api_tensor_alloc(f->session, &r->type, &outputs[i]));
         outputs[i]->signal = r->signal;
@@ -242,7 +310,11 @@ static shoal_status send(const shoal_function *f, shoal_tensor *const *inputs,
         s.message.outputs = s.outputs;
         s.message.n_outputs = f->n_outputs;
         for (uint32_t i = 0; i < f->n_outputs; i++) s.outputs[i] = session->next_value++;
-        status = api_submission_send(session, f->recorded, &f->key, &s);
+        size_t released = session->released.count;
+        status = donate(f, inputs);
+        if (status == SHOAL_OK) status = api_submission_send(session, f->recorded, &f->key, &s);
+        if (status != SHOAL_OK) session->released.count = released;
+        donate_end(f, inputs, status == SHOAL_OK);
     }
     for (uint32_t i = 0; status == SHOAL_OK && i < f->n_results; i++) {
         if (f->results[i].operand) continue;
@@ -258,7 +330,7 @@ static shoal_status run(const shoal_function *f, shoal_tensor *const *inputs,
                         shoal_tensor **outputs) {
     shoal_session *session = f->session;
     SHOAL_TRY(api_check(session));
-    SHOAL_TRY(check_operands(f, inputs));
+    SHOAL_TRY(api_function_check(f, inputs, NULL));
     SHOAL_TRY(api_room(session));
     api_drain(session);
     if (session->pending.count) SHOAL_TRY(api_flush(session, NULL, NULL, 0, NULL));

@@ -151,11 +151,65 @@ static void test_errors(void **state) {
     shoal_function_free(&f); /* after its session */
 }
 
+/* The sum of both; the first is donated. */
+static shoal_function *donating(shoal_session *s, shoal_donate when) {
+    shoal_tensor *a = row(s, 4, 0), *b = row(s, 4, 0), *sum;
+    shoal_function *f;
+    ok(shoal_add(a, b, &sum));
+    ok(shoal_function_new(s, (shoal_tensor *[]){a, b}, 2, &sum, 1, &f));
+    ok(shoal_function_donate(f, 0, when));
+    assert_int_equal(shoal_function_donate(f, 2, when), SHOAL_INVALID);
+    shoal_tensor_free(&a);
+    shoal_tensor_free(&b);
+    shoal_tensor_free(&sum);
+    return f;
+}
+
+static void test_donate(void **state) {
+    (void)state;
+    for (uint32_t workers = 1; workers <= 3; workers++) {
+        shoal_session *s = open_pool(workers);
+        shoal_function *f = donating(s, SHOAL_DONATE_ALWAYS);
+        shoal_tensor *a = row(s, 4, 1), *b = row(s, 4, 10), *sum, *other;
+        shoal_tensor *alias = shoal_tensor_retain(a);
+        assert_int_equal(shoal_function_run(f, (shoal_tensor *[]){b, b}, &sum), SHOAL_INVALID);
+        assert_non_null(strstr(shoal_error_message(), "another input"));
+        for (int round = 0; round < 10; round++) {
+            ok(shoal_function_run(f, (shoal_tensor *[]){a, b}, &sum));
+            float data[4];
+            assert_int_equal(shoal_read(round ? a : alias, data, sizeof data), SHOAL_INVALID);
+            assert_non_null(strstr(shoal_error_message(), "was donated to a function"));
+            assert_int_equal(shoal_function_run(f, (shoal_tensor *[]){a, b}, &other),
+                             SHOAL_INVALID);
+            shoal_tensor_free(&a);
+            a = sum;
+        }
+        holds(a, 4, (float[]){101, 112, 123, 134});
+        holds(b, 4, (float[]){10, 11, 12, 13});
+        ok(shoal_tensor_donate(b));
+        assert_int_equal(shoal_start(b), SHOAL_INVALID);
+        shoal_function_free(&f);
+        /* What others hold is kept. */
+        f = donating(s, SHOAL_DONATE_IF_LAST);
+        shoal_tensor *c = row(s, 4, 1), *held = shoal_tensor_retain(a);
+        ok(shoal_function_run(f, (shoal_tensor *[]){a, c}, &sum));
+        holds(held, 4, (float[]){101, 112, 123, 134});
+        shoal_tensor_free(&held);
+        ok(shoal_function_run(f, (shoal_tensor *[]){a, c}, &other));
+        assert_int_equal(shoal_start(a), SHOAL_INVALID);
+        holds(sum, 4, (float[]){102, 114, 126, 138});
+        holds(other, 4, (float[]){102, 114, 126, 138});
+        shoal_tensor *all[] = {a, b, c, alias, sum, other};
+        for (int i = 0; i < 6; i++) shoal_tensor_free(&all[i]);
+        shoal_function_free(&f);
+        shoal_session_close(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_run),
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_forgotten),
+        cmocka_unit_test(test_donate), cmocka_unit_test(test_run),
+        cmocka_unit_test(test_chain),  cmocka_unit_test(test_forgotten),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ void api_stored_forget(shoal_session *session) {
 }
 
 /* The node, and the one that makes numbers of blocks. */
-static shoal_status add_nodes(graph *trace, const api_stored *source, uint32_t *value) {
+static shoal_status add_nodes(graph *g, const api_stored *source, uint32_t *value) {
     const shoal_type *type = &source->stored;
     char digest[2 * SHOAL_DIGEST + 1];
     model_region at;
@@ -46,13 +46,20 @@ static shoal_status add_nodes(graph *trace, const api_stored *source, uint32_t *
                            graph_int(SHOAL_ATTR_OFFSET, (int64_t)at.offset),
                            graph_string(SHOAL_ATTR_NAME, source->name),
                            graph_bool(SHOAL_ATTR_SWAPPED, true)};
-    SHOAL_TRY(graph_at(trace, NULL, NULL));
-    SHOAL_TRY(graph_add(trace, GRAPH_SOURCE, NULL, 0, attrs, 7 + at.swapped, NULL, 0, value));
+    SHOAL_TRY(graph_at(g, NULL, NULL));
+    SHOAL_TRY(graph_add(g, GRAPH_SOURCE, NULL, 0, attrs, 7 + at.swapped, NULL, 0, value));
     if (!source->decode) return SHOAL_OK;
     const char *format = source->file->tensors[source->index].encoding->name;
     const shoal_attr how[] = {graph_int(SHOAL_ATTR_DTYPE, source->type.dtype),
                               graph_string(SHOAL_ATTR_FORMAT, format)};
-    return graph_add(trace, GRAPH_DEQUANTIZE, value, 1, how, 2, NULL, 0, value);
+    return graph_add(g, GRAPH_DEQUANTIZE, value, 1, how, 2, NULL, 0, value);
+}
+
+shoal_status api_stored_add(shoal_session *session, graph *g, const api_stored *source,
+                            uint32_t *value) {
+    SHOAL_TRY(model_map_check(source->file->map));
+    SHOAL_TRY(worker_offer_file(session->worker, source->digest, source->file->map));
+    return add_nodes(g, source, value);
 }
 
 shoal_status api_stored_value(shoal_session *session, api_stored *source, uint32_t *value) {
@@ -62,9 +69,7 @@ shoal_status api_stored_value(shoal_session *session, api_stored *source, uint32
         *value = (uint32_t)(known - 1);
         return SHOAL_OK;
     }
-    SHOAL_TRY(model_map_check(source->file->map));
-    SHOAL_TRY(worker_offer_file(session->worker, source->digest, source->file->map));
-    SHOAL_TRY(add_nodes(session->trace, source, value));
+    SHOAL_TRY(api_stored_add(session, session->trace, source, value));
     if (!base_vec_push(&session->stored, source)) return SHOAL_NO_MEMORY;
     api_stored_retain(source);
     return base_map_set(&session->traced_stored, (uintptr_t)source,

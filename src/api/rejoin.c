@@ -130,6 +130,11 @@ shoal_status api_check(shoal_session *session) {
 
 shoal_status api_check_era(const shoal_tensor *tensor) {
     char text[BASE_TYPE_TEXT];
+    if (tensor->donated)
+        return base_fail(SHOAL_INVALID,
+                         "this tensor (%s) was donated to a function, whose result has its memory: "
+                         "use that result, or do not donate it",
+                         base_type_text(&tensor->type, text));
     if (tensor->era == tensor->session->era) return SHOAL_OK;
     return base_fail(SHOAL_LOST,
                      "the value of this tensor (%s) was lost with the hub that held it; the hub at "

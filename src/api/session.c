@@ -91,8 +91,11 @@ static void take_failure(shoal_session *session, const Shoal__Outcome *outcome) 
     Shoal__Error error = *outcome->error;
     if (graph_put_lines(error.message, find_recorded, session, &text) == SHOAL_OK)
         error.message = text.data;
-    for (size_t i = 0; i < outcome->n_outputs; i++)
+    for (size_t i = 0; i < outcome->n_outputs; i++) {
         note_failure(session, outcome->outputs[i], &error);
+        worker_stream_fail(session->worker, outcome->outputs[i], api_status_of(&error),
+                           error.message);
+    }
     base_str_fini(&text);
 }
 

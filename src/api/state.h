@@ -67,6 +67,7 @@ struct shoal_tensor {
     uint16_t result;    /* which one of its origin's */
     bool saved;         /* the gradient of its origin reads it */
     bool gone;          /* was not kept when the trace went to the hub */
+    bool donated;       /* the value was given away */
     uint32_t era;       /* its session's when it was made */
     uint32_t links;     /* of refs, those of origins that can do without the value */
     bool shared;        /* a copy of a parameter, made for a signal */
@@ -325,7 +326,10 @@ shoal_status api_tensor_alloc(shoal_session *session, const shoal_type *type, sh
 api_stored *api_stored_retain(api_stored *source);
 /* NULL is fine. */
 void api_stored_release(api_stored *source);
-/* The value of a trace that is a tensor of a file. Session's lock held. */
+/* The value of a graph that is a tensor of a file. Session's lock held. */
+shoal_status api_stored_add(shoal_session *session, graph *g, const api_stored *source,
+                            uint32_t *value);
+/* The same, of the trace. */
 shoal_status api_stored_value(shoal_session *session, api_stored *source, uint32_t *value);
 /* Forgets the sources of a trace. Session's lock held. */
 void api_stored_forget(shoal_session *session);
@@ -349,8 +353,8 @@ void api_submission_fini(api_submission *s);
  * waits until half of them are through, rather than to be woken by each. The lock is given up
  * meanwhile, so that whoever is asked for an interruption may wait for a thread that wants it. */
 shoal_status api_room(shoal_session *session) SHOAL_CHECK_RESULT;
-/* Takes the graph over, and holds the trace's sources; with one reference. */
-shoal_status api_recorded_new(shoal_session *session, graph **g,
+/* Takes the graph over, and holds the n sources that it reads; with one reference. */
+shoal_status api_recorded_new(api_stored *const *stored, size_t n, graph **g,
                               api_recorded **out) SHOAL_CHECK_RESULT;
 /* NULL is fine. */
 void api_recorded_release(api_recorded *recorded);

@@ -12,8 +12,7 @@
 
 /* ---- what was recorded ---- */
 
-shoal_status api_recorded_new(shoal_session *session, graph **g, api_recorded **out) {
-    size_t n = session->stored.count;
+shoal_status api_recorded_new(api_stored *const *stored, size_t n, graph **g, api_recorded **out) {
     *out = calloc(1, sizeof **out);
     if (*out && n) (*out)->stored = calloc(n, sizeof *(*out)->stored);
     if (!*out || (n && !(*out)->stored)) {
@@ -22,7 +21,7 @@ shoal_status api_recorded_new(shoal_session *session, graph **g, api_recorded **
         return base_fail(SHOAL_NO_MEMORY, "no memory to submit");
     }
     atomic_init(&(*out)->refs, 1);
-    for (size_t i = 0; i < n; i++) (*out)->stored[i] = api_stored_retain(session->stored.data[i]);
+    for (size_t i = 0; i < n; i++) (*out)->stored[i] = api_stored_retain(stored[i]);
     (*out)->n_stored = n;
     (*out)->graph = *g;
     *g = NULL;
@@ -326,7 +325,9 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
         status = worker_expect(session->worker, *home_value, data, bytes);
         expects = status == SHOAL_OK;
     }
-    if (status == SHOAL_OK) status = api_recorded_new(session, &c.graph, &c.recorded);
+    if (status == SHOAL_OK)
+        status =
+            api_recorded_new(session->stored.data, session->stored.count, &c.graph, &c.recorded);
     if (status == SHOAL_OK) status = api_submission_send(session, c.recorded, &c.key, &s);
     if (status != SHOAL_OK && expects)
         status = worker_collect(session->worker, *home_value, status);

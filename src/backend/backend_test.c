@@ -285,6 +285,33 @@ static void test_cpu_reuses_memory(void **state) {
     graph_destroy(&g);
 }
 
+/* A chain of updates of boxes moves nothing but these: the result may have the operand's memory. */
+static void test_cpu_updates_in_place(void **state) {
+    fixture f = open_device("cpu");
+    const shoal_type type = {.dtype = SHOAL_F32, .rank = 2, .dims = {300, 100}};
+    const shoal_type row = {.dtype = SHOAL_F32, .rank = 2, .dims = {1, 100}};
+    const shoal_type index = {.dtype = SHOAL_I32};
+    graph *g;
+    uint32_t x, y, at;
+    int32_t in_place = 9;
+    shoal_executable *executable;
+    assert_ok(graph_new(0, &g));
+    assert_ok(graph_add_input(g, &type, &x));
+    assert_ok(graph_add_input(g, &row, &y));
+    assert_ok(graph_add_input(g, &index, &at));
+    for (int i = 0; i < 3; i++)
+        assert_ok(graph_add(g, GRAPH_DYNAMIC_UPDATE_SLICE, (uint32_t[]){x, y, at, at}, 4, NULL, 0,
+                            NULL, 0, &x));
+    assert_ok(graph_add_output(g, x));
+    shoal_compile_report report = {.size = sizeof report, .in_place = &in_place};
+    assert_ok(f.backend->compile(f.device, graph_data(g), NULL, &report, &executable));
+    assert_int_equal(in_place, 0);
+    assert_int_equal(report.workspace, 0);
+    f.backend->executable_free(f.device, executable);
+    graph_destroy(&g);
+    f.backend->device_free(f.device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry),
@@ -295,6 +322,7 @@ int main(void) {
         cmocka_unit_test(test_misaligned_input),
         cmocka_unit_test(test_unsupported),
         cmocka_unit_test(test_cpu_reuses_memory),
+        cmocka_unit_test(test_cpu_updates_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

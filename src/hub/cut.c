@@ -22,37 +22,9 @@ static bool needs_copy(const hub_value *value, const hub_peer *client) {
            !hub_value_at_client(client, value);
 }
 
-/* A program that brings its inputs home. */
-static shoal_status program_new(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
-                                hub_program **out) {
-    hub_program *program = calloc(1, sizeof *program);
-    if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    program->id = h->next_value++;
-    program->session = session;
-    program->released = true;
-    program->n_inputs = program->n_outputs = n;
-    program->types = calloc(2 * (size_t)n + 1, sizeof *program->types);
-    program->home = calloc((size_t)n + 1, sizeof *program->home);
-    shoal_status status = program->types && program->home
-                              ? graph_new(0, &program->graph)
-                              : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    for (uint32_t i = 0; status == SHOAL_OK && i < n; i++) {
-        uint32_t value;
-        program->types[i] = program->types[n + i] = values[i]->type;
-        program->home[i] = true;
-        status = graph_add_input(program->graph, &values[i]->type, &value);
-        if (status == SHOAL_OK) status = graph_add_output(program->graph, value);
-    }
-    if (status != SHOAL_OK)
-        hub_program_free(program);
-    else
-        *out = program;
-    return status;
-}
-
 static shoal_status cut(hub *h, hub_peer *client, hub_value *const *values, uint32_t n) {
     hub_program *program = NULL;
-    SHOAL_TRY(program_new(h, client->session, values, n, &program));
+    SHOAL_TRY(hub_program_moving(h, client->session, values, n, true, &program));
     hub_value **copies = calloc((size_t)n + 1, sizeof *copies);
     hub_record *record = NULL;
     shoal_status status = copies ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for copies");
@@ -136,7 +108,9 @@ void hub_cut_done(hub *h, hub_instance *instance) {
     uint32_t n = 0;
     for (uint32_t i = 0; instance->status == SHOAL_OK && i < instance->record->n_inputs; i++) {
         hub_value *value = instance->record->inputs[i], *copy = instance->outputs[i];
-        if (value->absent || value->kept || value->stored != instance->input_ids[i]) continue;
+        /* What was donated meanwhile is nowhere else, and the copy is as good. */
+        bool lost = value->absent && !value->donated_to;
+        if (lost || value->kept || value->stored != instance->input_ids[i]) continue;
         /* The copy is the value's from now on. */
         hub_value_keep(h, value, copy->stored);
         hub_value_nowhere(h, copy);

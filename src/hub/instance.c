@@ -17,6 +17,7 @@ void hub_instance_free(hub_instance *instance) {
     free(instance->parts);
     free(instance->times);
     free(instance->traffic.data);
+    free(instance->donations.data);
     free(instance->error);
     free(instance);
 }
@@ -50,6 +51,12 @@ static shoal_status instance_new(hub_record *record, hub_purpose purpose, hub_in
     return SHOAL_OK;
 }
 
+static void use(hub_value *value, const hub_instance *instance) {
+    value->twice = value->last_user == instance->id;
+    value->last_user = instance->id;
+    value->users++;
+}
+
 /* What is there already, or nobody needs, is made for nothing. */
 static shoal_status list_outputs(hub *h, hub_instance *instance) {
     const hub_record *record = instance->record;
@@ -59,7 +66,7 @@ static shoal_status list_outputs(hub *h, hub_instance *instance) {
         if (!value || !value->absent || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
-        value->users++;
+        use(value, instance);
     }
     return SHOAL_OK;
 }
@@ -115,8 +122,10 @@ static shoal_status plan(hub *h, hub_instance *instance) {
 
 shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose, bool again) {
     hub_instance *instance = NULL;
+    if (record->program->loops) SHOAL_TRY(hub_loop_settle(h, record));
     SHOAL_TRY(instance_new(record, purpose, &instance));
     instance->again = again;
+    instance->id = h->next_instance;
     shoal_status status = list_outputs(h, instance);
     if (status != SHOAL_OK) {
         for (uint32_t o = 0; o < record->n_outputs && instance->outputs[o]; o++) {
@@ -131,12 +140,12 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     record->refs++;
     record->program->users++;
     for (uint32_t i = 0; i < record->n_inputs; i++) {
-        record->inputs[i]->users++;
+        use(record->inputs[i], instance);
         instance->input_ids[i] = record->inputs[i]->stored;
     }
     status = plan(h, instance);
     if (instance->variant) instance->variant->users++;
-    instance->id = h->next_instance++;
+    h->next_instance += record->rounds ? record->rounds : 1;
     *h->last = instance;
     h->last = &instance->next;
     hub_note(h, SHOAL_EVENT_ACCEPT, instance->id, "%s, program %llu", client ? client->name : "?",
@@ -239,7 +248,7 @@ static void tell_in_time(hub_peer *client) {
 
 /* ---- handing out ---- */
 
-static bool takes_part(const plan_result *plan, const hub *h, const hub_peer *peer) {
+bool hub_takes_part(const hub *h, const plan_result *plan, const hub_peer *peer) {
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (slot && slot->peer == peer) return true;
@@ -270,7 +279,8 @@ static shoal_status add_smalls(const hub_instance *instance, const plan_program 
 }
 
 /* What one peer has to do. */
-static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
+static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uint64_t *donated,
+                             size_t n_donated) {
     hub_variant *variant = instance->variant;
     plan_result *plan = &variant->plan;
     base_arena arena;
@@ -281,6 +291,10 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
     run.session = instance->session;
     run.low = hub_low(h);
     run.pool = h->pool;
+    run.donated = donated;
+    run.n_donated = n_donated;
+    run.rounds = instance->record->rounds;
+    run.ahead = run.rounds ? hub_loop_ahead(plan) : 0;
     run.slots = base_arena_array(&arena, Shoal__SlotRun *, plan->n_programs);
     shoal_status status = run.slots ? SHOAL_OK : SHOAL_NO_MEMORY;
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
@@ -306,6 +320,8 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
         for (uint32_t k = 0; k < program->n_outputs; k++)
             outputs[k] = instance->output_ids[program->output_of[k]];
         status = add_smalls(instance, program, &arena, part);
+        if (status == SHOAL_OK && run.rounds)
+            status = hub_loop_part(instance->program, program, &arena, part);
         part->inputs = inputs;
         part->n_inputs = program->n_inputs;
         part->outputs = outputs;
@@ -324,14 +340,21 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer) {
     return status;
 }
 
+/* Of a loop's rounds two are under way. */
+static uint64_t need_of(const hub_instance *instance, uint32_t i) {
+    uint64_t peak = instance->variant->plan.programs[i].peak;
+    return instance->program->loops ? 2 * peak : peak;
+}
+
 static void reserve(hub *h, const hub_instance *instance, int sign) {
     const plan_result *plan = &instance->variant->plan;
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) continue;
-        slot->reserved += (uint64_t)((int64_t)plan->programs[i].peak * sign);
+        slot->reserved += need_of(instance, i) * (uint64_t)sign;
         slot->in_flight += (uint32_t)sign;
     }
+    if (sign < 0) hub_donated_end(h, instance);
 }
 
 static shoal_status too_large(const hub_slot *slot, uint64_t need) {
@@ -351,7 +374,7 @@ static shoal_status admit(const hub *h, const hub_instance *instance, bool *yes)
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) return base_fail(SHOAL_LOST, "slot %u has left", plan->programs[i].slot);
-        uint64_t need = plan->programs[i].peak;
+        uint64_t need = need_of(instance, i);
         bool fits = !slot->memory || slot->used + slot->reserved + need <= slot->memory;
         if (!fits && (need > slot->memory || (!slot->in_flight && !patient)))
             return too_large(slot, need);
@@ -369,14 +392,20 @@ static shoal_status dispatch(hub *h, hub_instance *instance) {
     if (!instance->parts || !instance->times)
         return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     hub_note(h, SHOAL_EVENT_START, instance->id, "on %u slots", plan->n_programs);
-    for (size_t i = 0; i < h->peers.count; i++) {
+    uint64_t *donated = malloc((instance->record->n_inputs + 1) * sizeof *donated);
+    size_t n_donated = 0;
+    shoal_status status = donated ? hub_donate(h, instance, donated, &n_donated)
+                                  : base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    for (size_t i = 0; status == SHOAL_OK && i < h->peers.count; i++) {
         hub_peer *peer = h->peers.data[i];
-        if (!takes_part(plan, h, peer)) continue;
-        SHOAL_TRY(send_run(h, instance, peer));
+        if (!hub_takes_part(h, plan, peer)) continue;
+        status = send_run(h, instance, peer, donated, n_donated);
+        if (status != SHOAL_OK) break;
         instance->parts[instance->n_parts++] = (hub_part){peer, false};
         instance->n_waiting++;
     }
-    return SHOAL_OK;
+    free(donated);
+    return status;
 }
 
 /* Whether others may go before an instance that waits for memory: for a while. One client's large
@@ -523,13 +552,14 @@ static void take_times(hub *h, hub_peer *peer, hub_instance *instance, const Sho
 /* What came to its own slots, from others that take part. */
 static void take_traffic(hub *h, hub_peer *peer, hub_instance *instance, const Shoal__Done *done) {
     size_t most = (size_t)peer->n_slots * instance->variant->plan.n_programs;
+    uint64_t rounds = instance->record && instance->record->rounds ? instance->record->rounds : 1;
     for (size_t k = 0; k < done->n_traffic && k < most; k++) {
         const Shoal__Traffic *t = done->traffic[k];
         hub_traffic traffic = {t->from, t->to, t->bytes, t->nanoseconds};
         const hub_slot *to = hub_slot_of(h, t->to);
         if (!to) continue; /* lost meanwhile */
         if (to->peer != peer || !has_slot(instance, t->to) || !has_slot(instance, t->from) ||
-            t->bytes > instance->variant->plan.bytes_moved) {
+            t->bytes / rounds > instance->variant->plan.bytes_moved) {
             hub_strange(peer, "traffic that is not its own");
             continue;
         }

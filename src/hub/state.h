@@ -81,6 +81,7 @@ typedef struct hub_peer {
 enum {
     HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph */
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
+    HUB_MAX_ROUNDS = 1000000000, /* of a loop */
     HUB_MAX_MEMBERS = 1000,
     HUB_MAX_DEVICES = 64, /* of a member */
     HUB_MAX_NAME = 255,
@@ -131,7 +132,10 @@ typedef struct hub_value {
     base_str data;  /* of a small one, which lies on all devices: sent with each run that uses it */
     uint64_t epoch; /* in which those devices were all there are */
     uint32_t users; /* instances that read or write it and are not through */
-    bool released;  /* the client has let go */
+    uint64_t last_user;  /* the one with the highest number, */
+    bool twice;          /* which reads it more than once */
+    uint64_t donated_to; /* the instance that was given its memory; 0: none */
+    bool released;       /* the client has let go */
     shoal_status status;
     char *error;
 } hub_value;
@@ -161,6 +165,10 @@ typedef struct hub_program {
     uint32_t n_inputs, n_outputs;
     shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
+    bool loops;      /* run in rounds: */
+    bool moves;      /* nothing but inputs that move in from their client */
+    uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
+    uint32_t stop;   /* 1 + the output that ends it, or 0 */
     BASE_VEC(hub_variant *) variants;
     uint32_t users;
     bool released;
@@ -174,6 +182,7 @@ typedef struct hub_record {
     uint32_t session;
     uint32_t refs; /* values that it made, and the instance that runs it */
     hub_program *program;
+    uint64_t rounds; /* of a loop, at most; else 0 */
     uint32_t n_inputs, n_outputs;
     hub_value **inputs;
     hub_value **outputs; /* NULL: nobody needs it any more */
@@ -187,6 +196,12 @@ typedef struct hub_traffic {
     uint32_t from, to;
     uint64_t bytes, ns;
 } hub_traffic;
+
+/* Memory of an operand that an instance was given: reserved until it is through. */
+typedef struct hub_donation {
+    uint32_t slot;
+    uint64_t bytes;
+} hub_donation;
 
 typedef enum hub_purpose {
     HUB_ASKED,  /* a client waits for it */
@@ -220,6 +235,7 @@ typedef struct hub_instance {
     hub_part *parts;
     shoal_slot_time *times; /* per program of the plan */
     BASE_VEC(hub_traffic) traffic;
+    BASE_VEC(hub_donation) donations;
     shoal_status status;
     char *error;
 } hub_instance;
@@ -409,6 +425,10 @@ void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release);
 /* submit.c */
 shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit);
 void hub_program_free(hub_program *program);
+/* A program of the hub's own, which only has values move: to the client's memory (home), or from
+ * there to where they are computed with. */
+shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
+                                bool home, hub_program **out);
 void hub_program_settle(hub *h, hub_program *program);
 /* Plans a program without running it: text and JSON, to be freed by the caller. */
 shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
@@ -463,7 +483,35 @@ void hub_variants_prune(hub *h);
 /* The speed of the link has moved: what was planned with it is planned anew when it is next run. */
 void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to);
 
+/* donate.c */
+/* Gives an instance the memory of those operands that nobody needs after it: they lie nowhere any
+ * more. donated: room for as many as it has; who takes part is to be told of the *n there. */
+shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_t *n);
+/* It is through: that memory is not reserved for it any more. */
+void hub_donated_end(hub *h, const hub_instance *instance);
+
+/* loop.c */
+/* What makes a program a loop, from who submits it. */
+shoal_status hub_loop_read(const Shoal__Submit *submit, hub_program *program);
+/* Whether the rounds of a submission fit the program. */
+shoal_status hub_loop_check(const Shoal__Submit *submit, const hub_program *program);
+/* Has operands that lie in their client's memory move in, before a loop that reads them begins. */
+shoal_status hub_loop_settle(hub *h, const hub_record *record);
+/* Lowers a loop: what is carried lies as the input that it becomes; what ends it, on all slots that
+ * take part. wanted: per output, to be completed. */
+shoal_status hub_loop_lower(const hub_program *program, const shoal_graph *g, const plan_pool *pool,
+                            const plan_layout *inputs, const plan_layout **wanted,
+                            base_arena *arena, plan_result *out);
+/* How many rounds one slot may be before another. */
+uint32_t hub_loop_ahead(const plan_result *plan);
+/* What a slot is told of it. */
+shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
+                           Shoal__SlotRun *part);
+/* Ends the loop that makes a value. */
+void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value);
+
 /* instance.c */
+bool hub_takes_part(const hub *h, const plan_result *plan, const hub_peer *peer);
 /* Plans a run of a record and adds it to those that wait. A failure to plan is the instance's;
  * after another, which is returned, there is no instance. again: not its first. */
 shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose, bool again);

@@ -15,10 +15,42 @@ void hub_program_free(hub_program *program) {
     hub_let_go(program->user, held(program->encoded.size));
     free(program->variants.data);
     free(program->home);
+    free(program->carry);
     graph_destroy(&program->graph);
     free(program->types);
     base_str_fini(&program->encoded);
     free(program);
+}
+
+shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
+                                bool home, hub_program **out) {
+    hub_program *program = calloc(1, sizeof *program);
+    if (!program) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    program->id = h->next_value++;
+    program->session = session;
+    program->released = true;
+    program->moves = !home;
+    program->n_inputs = n;
+    program->n_outputs = home ? n : 0;
+    program->types = calloc(2 * (size_t)n + 1, sizeof *program->types);
+    program->home = calloc((size_t)n + 1, sizeof *program->home);
+    shoal_status status = program->types && program->home
+                              ? graph_new(0, &program->graph)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t i = 0; status == SHOAL_OK && i < n; i++) {
+        uint32_t value;
+        program->types[i] = values[i]->type;
+        status = graph_add_input(program->graph, &values[i]->type, &value);
+        if (!home || status != SHOAL_OK) continue;
+        program->types[n + i] = values[i]->type;
+        program->home[i] = true;
+        status = graph_add_output(program->graph, value);
+    }
+    if (status != SHOAL_OK)
+        hub_program_free(program);
+    else
+        *out = program;
+    return status;
 }
 
 void hub_program_settle(hub *h, hub_program *program) {
@@ -46,6 +78,7 @@ static shoal_status read_program(const Shoal__Submit *submit, const shoal_graph 
             return base_fail(SHOAL_FORMAT, "output %u does not exist", submit->home[i]);
         program->home[submit->home[i]] = true;
     }
+    SHOAL_TRY(hub_loop_read(submit, program));
     base_str_bytes(&program->encoded, submit->graph.data, submit->graph.len);
     return base_str_status(&program->encoded);
 }
@@ -94,7 +127,7 @@ static shoal_status find_program(hub *h, hub_peer *peer, const Shoal__Submit *su
             SHOAL_FORMAT, "a program of %u inputs and %u outputs was given %zu and %zu",
             program->n_inputs, program->n_outputs, submit->n_inputs, submit->n_outputs);
     *out = program;
-    return SHOAL_OK;
+    return hub_loop_check(submit, program);
 }
 
 /* ---- uploads: values that a client holds in its memory ---- */
@@ -178,6 +211,7 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     shoal_status status = read_submit(h, peer, submit, program, values, &record);
     free(values);
     SHOAL_TRY(status);
+    record->rounds = submit->rounds;
     if (hub_recovers(h)) hub_record_adopt(h, record);
     hub_recover(h, record->inputs, record->n_inputs);
     status = hub_instance_start(h, record, HUB_ASKED, false);

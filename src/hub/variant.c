@@ -166,11 +166,11 @@ static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, sh
 
 /* Lists the inputs that move in from a client. */
 static shoal_status find_moves(const hub *h, const shoal_graph *g, const hub_value *const *inputs,
-                               hub_variant *variant) {
+                               bool moves, hub_variant *variant) {
     variant->moved = calloc((size_t)g->n_inputs + 1, sizeof *variant->moved);
     if (!variant->moved) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
     for (uint32_t i = 0; i < g->n_inputs; i++)
-        if (at_home(h, inputs[i]) && computed_with(g, g->inputs[i]))
+        if (at_home(h, inputs[i]) && (moves || computed_with(g, g->inputs[i])))
             variant->moved[variant->n_moved++][0] = i;
     return SHOAL_OK;
 }
@@ -311,7 +311,9 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     if (!layouts) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) layouts[i] = inputs[i]->layout;
     SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
-    SHOAL_TRY(find_moves(h, g, inputs, variant));
+    SHOAL_TRY(find_moves(h, g, inputs, program->moves, variant));
+    if (program->loops && variant->n_moved)
+        return base_fail(SHOAL_INTERNAL, "an operand of a loop has not moved in");
     shoal_status status = SHOAL_OK;
     bool adapted = variant->n_moved > 0;
     for (uint32_t n = 0; n < g->n_nodes && !adapted; n++)
@@ -322,7 +324,9 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
         if (status == SHOAL_OK) g = graph_data(adapting);
     }
     if (status == SHOAL_OK) status = wanted_layouts(&pool, program, g, arena, &wanted);
-    if (status == SHOAL_OK)
+    if (status == SHOAL_OK && program->loops)
+        status = hub_loop_lower(program, g, &pool, layouts, wanted, arena, &variant->plan);
+    else if (status == SHOAL_OK)
         status = (program->explained ? plan_lower_explained : plan_lower)(g, &pool, layouts, wanted,
                                                                           &variant->plan);
     uint32_t devices = 0;

@@ -1,5 +1,4 @@
-/* Running instances: one thread per device takes its tasks in the hub's order; the memory slot's
- * tasks, which only copy, are run by whichever thread brings the last thing they wait for.
+/* Running instances: one thread per device takes its tasks in the hub's order.
  *
  * A step that exchanges starts its sends and is through; what it brings is waited for by the first
  * step that reads it, or at the end. No cycle of waiting can form: all programs of an instance have
@@ -19,7 +18,7 @@
 
 /* ---- the end of tasks ---- */
 
-static void report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
+void worker_report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
                            uint32_t unreachable) {
     /* What a worker that ends leaves undone is for others to do: the hub sees that it is gone. */
     if (w->stopping) return;
@@ -35,21 +34,10 @@ static void report_failure(worker *w, uint64_t instance, shoal_status status, co
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
 }
 
-/* The first failure of an instance is told to the hub, and ends its other tasks here. Lock held. */
-static void instance_fail(worker *w, worker_instance *instance, shoal_status status,
-                          const char *message, uint32_t unreachable) {
-    if (instance->status != SHOAL_OK) return;
+void worker_instance_end_tasks(worker_instance *instance, shoal_status status, const char *message,
+                               uint32_t unreachable) {
     instance->status = status;
     instance->error = strdup(message);
-    if (base_events_on(&w->events)) {
-        shoal_event event = {.kind = SHOAL_EVENT_FAIL,
-                             .instance = instance->id,
-                             .slot = w->slots[0].number,
-                             .peer = SHOAL_NO_SLOT};
-        base_event_label(&event, "%s", message);
-        base_events_put(&w->events, &event);
-    }
-    report_failure(w, instance->id, status, message, unreachable);
     for (uint32_t i = 0; i < instance->n_tasks; i++) {
         worker_task *task = &instance->tasks[i];
         if (task->state == TASK_DONE || task->status != SHOAL_OK) continue;
@@ -58,6 +46,26 @@ static void instance_fail(worker *w, worker_instance *instance, shoal_status sta
         task->unreachable = unreachable;
         atomic_store(&task->ended, true);
     }
+}
+
+/* The first failure of an instance is told to the hub, and ends its other tasks here. Lock held. */
+static void instance_fail(worker *w, worker_instance *instance, shoal_status status,
+                          const char *message, uint32_t unreachable) {
+    if (instance->loop) {
+        worker_loop_fail(w, instance->loop, status, message, unreachable);
+        return;
+    }
+    if (instance->status != SHOAL_OK) return;
+    if (base_events_on(&w->events)) {
+        shoal_event event = {.kind = SHOAL_EVENT_FAIL,
+                             .instance = instance->id,
+                             .slot = w->slots[0].number,
+                             .peer = SHOAL_NO_SLOT};
+        base_event_label(&event, "%s", message);
+        base_events_put(&w->events, &event);
+    }
+    worker_report_failure(w, instance->id, status, message, unreachable);
+    worker_instance_end_tasks(instance, status, message, unreachable);
     pthread_cond_broadcast(&w->changed);
 }
 
@@ -82,7 +90,7 @@ static void expected_done(worker *w, const worker_piece *piece) {
 }
 
 /* Gives the outputs to their pieces, as soon as they will be there in any case. Lock held. */
-static void give_outputs(worker_task *task) {
+void worker_task_give(worker_task *task) {
     const shoal_graph *g = graph_data(task->program->graph);
     for (uint32_t o = 0; o < g->n_outputs; o++) {
         worker_piece *piece = task->outputs[o];
@@ -95,7 +103,8 @@ static void give_outputs(worker_task *task) {
 static void fail_outputs(worker_task *task) {
     const shoal_graph *g = graph_data(task->program->graph);
     for (uint32_t o = 0; o < g->n_outputs; o++) {
-        worker_piece *piece = task->outputs[o];
+        worker_piece *piece = task->outputs ? task->outputs[o] : NULL;
+        if (!piece) continue; /* of a round that was not made, or carried on */
         worker_buffer_release(piece->buffer);
         piece->buffer = NULL;
         piece->status = task->status;
@@ -194,7 +203,7 @@ static void report_done(worker *w, const worker_instance *instance) {
 void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status status,
                             const char *message) {
     instance->status = status;
-    report_failure(w, instance->id, status, message, 0);
+    worker_report_failure(w, instance->id, status, message, 0);
     if (base_map_set(&w->cancelled, instance->id, w) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
     base_map_remove(&w->instances, instance->id);
@@ -203,12 +212,16 @@ void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status s
 }
 
 /* A task is through, well or not. Lock held. */
-static void task_done(worker_task *task) {
+void worker_task_done(worker_task *task) {
     worker *w = task->slot->worker;
     worker_instance *instance = task->instance;
     if (task->status != SHOAL_OK) fail_outputs(task);
     task->state = TASK_DONE;
     if (++instance->n_done < instance->n_tasks) return;
+    if (instance->loop) {
+        worker_loop_round_end(w, instance);
+        return;
+    }
     if (instance->status != SHOAL_OK &&
         base_map_set(&w->cancelled, instance->id, instance) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
@@ -221,14 +234,19 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
                             uint32_t unreachable) {
     worker_slot *home = NULL;
     pthread_mutex_lock(&w->lock);
+    worker_loop *loop = worker_loop_of(w, id);
     worker_instance *instance = base_map_get(&w->instances, id);
-    if (instance && instance->known) {
+    if (loop) {
+        worker_loop_fail(w, loop, status, message, unreachable);
+        for (uint32_t i = 0; i < loop->n_laps; i++)
+            if (loop->laps[i].slot->home) home = loop->laps[i].slot;
+    } else if (instance && instance->known) {
         instance_fail(w, instance, status, message, unreachable);
         for (uint32_t i = 0; i < instance->n_tasks; i++)
             if (instance->tasks[i].slot->home) home = instance->tasks[i].slot;
     } else {
         /* Our part is over, but for what could not be delivered: who waits for it cannot know. */
-        if (unreachable) report_failure(w, id, status, message, unreachable);
+        if (unreachable) worker_report_failure(w, id, status, message, unreachable);
         if (base_map_set(&w->cancelled, id, w) != SHOAL_OK)
             base_log(BASE_WARN, w->name, "%s", shoal_error_message());
         base_map_remove(&w->instances, id);
@@ -393,7 +411,7 @@ static shoal_status compute(worker_task *task, worker_step *step) {
 }
 
 /* Receives not complete that the task's current step needs: at the end, all of them. Lock held. */
-static uint32_t missing(const worker_task *task) {
+uint32_t worker_task_missing(const worker_task *task) {
     const worker_program *program = task->program;
     uint32_t count = 0;
     if (task->step == program->n_steps)
@@ -438,16 +456,16 @@ static void rest(worker_slot *slot) {
  * held. */
 static shoal_status await(worker_task *task) {
     worker *w = task->slot->worker;
-    bool waits = missing(task) > 0;
+    bool waits = worker_task_missing(task) > 0;
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
-    while (missing(task) && task->status == SHOAL_OK && !w->stopping) rest(task->slot);
+    while (worker_task_missing(task) && task->status == SHOAL_OK && !w->stopping) rest(task->slot);
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
     return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
 }
 
 /* Binds the inputs; by now everything before this task has run. Lock held. */
-static shoal_status bind(worker_task *task) {
+shoal_status worker_task_bind(worker_task *task) {
     const shoal_graph *g = graph_data(task->program->graph);
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         worker_piece *piece = task->inputs[i];
@@ -465,11 +483,15 @@ static shoal_status bind(worker_task *task) {
                              task->slot->number);
         worker_buffer_release(task->values[value]);
         task->values[value] = worker_buffer_retain(piece->buffer);
+        if (piece->refs > 1) continue;
+        /* Nobody else has the piece any more: its memory may be taken. */
+        worker_buffer_release(piece->buffer);
+        piece->buffer = NULL;
     }
     return SHOAL_OK;
 }
 
-static void bury(worker_task *task, const worker_step *step) {
+void worker_task_bury(worker_task *task, const worker_step *step) {
     for (uint32_t i = 0; i < step->n_dead; i++) {
         worker_buffer_release(task->values[step->dead[i]]);
         task->values[step->dead[i]] = NULL;
@@ -505,25 +527,35 @@ static shoal_status run_step(worker_task *task, worker_step *step) {
     return status;
 }
 
+shoal_status worker_task_stop(worker_task *task) {
+    const worker_loop *loop = task->instance->loop;
+    for (uint32_t i = 0; loop && i < loop->n_laps; i++)
+        if (loop->laps[i].slot == task->slot && loop->laps[i].stop)
+            return worker_stops(task, loop->laps[i].stop - 1, &task->stops);
+    return SHOAL_OK;
+}
+
 static shoal_status run_task(worker_task *task) {
     worker *w = task->slot->worker;
     bool through = false;
     pthread_mutex_lock(&w->lock);
+    while (!worker_lap_may_begin(task) && !w->stopping) rest(task->slot);
     task->state = TASK_RUNNING;
     task->before = task->slot->own.submitted;
     task->began = base_now();
-    shoal_status status =
-        task->status == SHOAL_OK ? bind(task) : base_fail(task->status, "%s", task->error);
+    shoal_status status = task->status == SHOAL_OK ? worker_task_bind(task)
+                                                   : base_fail(task->status, "%s", task->error);
     pthread_mutex_unlock(&w->lock);
     while (status == SHOAL_OK) {
         status = step_begin(task, &through);
         if (status != SHOAL_OK || through) break;
         worker_step *step = &task->program->steps[task->step];
         status = run_step(task, step);
-        bury(task, step);
+        worker_task_bury(task, step);
         task->step++;
     }
-    return status == SHOAL_OK ? worker_sources_output(task) : status;
+    if (status == SHOAL_OK) status = worker_sources_output(task);
+    return status == SHOAL_OK ? worker_task_stop(task) : status;
 }
 
 /* The device is through with a task: what it was made of, and what was made, has to be well. Lock
@@ -541,7 +573,7 @@ static void task_end(worker_task *task, shoal_status last) {
             status = base_fail(task->inputs[i]->status, "%s", task->inputs[i]->error);
         }
     if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
-    task_done(task);
+    worker_task_done(task);
 }
 
 static void task_reached(void *context, shoal_status status) {
@@ -557,9 +589,11 @@ static void task_reached(void *context, shoal_status status) {
 static void task_submitted(worker_task *task) {
     worker *w = task->slot->worker;
     task->end = worker_queue_end(&task->slot->own);
-    if (task->status == SHOAL_OK) give_outputs(task);
+    if (task->status == SHOAL_OK) worker_task_give(task);
+    worker_task *next = task->instance->loop ? worker_lap_end(task) : NULL;
+    if (next) worker_task_first(next);
     if (task->status != SHOAL_OK) {
-        task_done(task);
+        worker_task_done(task);
         return;
     }
     if (base_fence_reached(task->end)) {
@@ -572,6 +606,14 @@ static void task_submitted(worker_task *task) {
         task_reached(task, worker_queue_wait(&task->slot->own, task->end, NULL));
     }
     pthread_mutex_lock(&w->lock);
+}
+
+void worker_task_first(worker_task *task) {
+    worker_slot *slot = task->slot;
+    task->next = slot->head;
+    if (!slot->head) slot->tail = &task->next;
+    slot->head = task;
+    atomic_store(&slot->queued, true);
 }
 
 /* Measures and tells. Lock held, but not while measuring. */
@@ -635,63 +677,4 @@ void *worker_executor(void *argument) {
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
-}
-
-/* ---- the memory slot ---- */
-
-/* One stretch of the first task: true when it is through. Lock held, but not while copying. */
-static bool home_step(worker_task *task) {
-    worker *w = task->slot->worker;
-    shoal_status status = SHOAL_OK;
-    if (task->state == TASK_QUEUED) {
-        task->state = TASK_RUNNING;
-        if (task->status == SHOAL_OK) status = bind(task);
-    }
-    while (status == SHOAL_OK && task->status == SHOAL_OK) {
-        if (missing(task)) return false;
-        if (task->step == task->program->n_steps) break;
-        const worker_step *step = &task->program->steps[task->step];
-        if (!step->exchange) {
-            status = base_fail(SHOAL_INTERNAL, "a client's memory cannot compute");
-            break;
-        }
-        pthread_mutex_unlock(&w->lock);
-        status = worker_exchange_send(task);
-        pthread_mutex_lock(&w->lock);
-        bury(task, step);
-        task->step++;
-    }
-    if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
-    return true;
-}
-
-static void nothing(void *context) { (void)context; }
-
-void worker_home_advance(worker_slot *slot) {
-    worker *w = slot->worker;
-    bool ended = false;
-    pthread_mutex_lock(&w->lock);
-    if (slot->advancing) {
-        slot->again = true;
-        pthread_mutex_unlock(&w->lock);
-        return;
-    }
-    slot->advancing = true;
-    do {
-        slot->again = false;
-        while (slot->head && home_step(slot->head)) {
-            worker_task *task = slot->head;
-            slot->head = task->next;
-            if (!slot->head) slot->tail = &slot->head;
-            if (task->status == SHOAL_OK) give_outputs(task);
-            task_done(task);
-            ended = true;
-        }
-    } while (slot->again);
-    slot->advancing = false;
-    pthread_cond_broadcast(&w->changed); /* see redirect */
-    pthread_mutex_unlock(&w->lock);
-    /* Whoever waits in worker_collect is to look again. */
-    if (ended && wire_post(w->wire, nothing, NULL) != SHOAL_OK)
-        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
 }

@@ -223,6 +223,12 @@ void worker_peer_closed(worker *w, worker_peer *peer, shoal_status why, const ch
         }
         if (needs && !base_vec_push(&stuck, key)) break;
     }
+    /* Nor can loops that go at its pace. */
+    for (size_t i = 0; i < w->loops.count; i++)
+        for (size_t k = 0; k < w->loops.data[i]->paced.count; k++)
+            if (w->loops.data[i]->paced.data[k].peer == peer->number &&
+                !base_vec_push(&stuck, w->loops.data[i]->first))
+                break;
     pthread_mutex_unlock(&w->lock);
     for (size_t i = 0; i < waiting.count; i++) {
         waiting.data[i].source.done(waiting.data[i].source.context);

@@ -44,6 +44,23 @@ static shoal_status read_now(const worker_task *task, const worker_buffer *from,
     return status;
 }
 
+shoal_status worker_stops(worker_task *task, uint32_t output, bool *stops) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    const worker_buffer *buffer = task->values[g->outputs[output]];
+    void *packed = NULL;
+    if (buffer->host) {
+        SHOAL_TRY(wait_ready(task, buffer));
+        *stops = *buffer->host;
+        return SHOAL_OK;
+    }
+    static const int64_t one[] = {1}, zero[] = {0};
+    const shoal_box box = {1, 1, one, one, zero, one, zero};
+    SHOAL_TRY(read_now(task, buffer, &box, 1, &packed));
+    *stops = *(const unsigned char *)packed;
+    free(packed);
+    return SHOAL_OK;
+}
+
 static base_box as_box(const shoal_box *box, const int64_t *start) {
     base_box out = {.rank = box->rank};
     memcpy(out.start, start, box->rank * sizeof *start);

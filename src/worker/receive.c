@@ -304,7 +304,11 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     pthread_mutex_lock(&w->lock);
     worker_peer *peer = number ? base_map_get(&w->peers, (uint64_t)number + 1) : NULL;
     worker_instance *instance = base_map_get(&w->instances, transfer->instance);
-    if (peer && !instance) instance = early(w, transfer);
+    worker_loop *loop = peer && !instance ? worker_loop_of(w, transfer->instance) : NULL;
+    if (loop && worker_loop_expects(loop, transfer->instance))
+        instance = worker_loop_round(w, loop, transfer->instance - loop->first);
+    else if (peer && !instance && !loop)
+        instance = early(w, transfer);
     if (peer && instance && !instance->known) {
         status = stage(w, peer, instance, transfer, offset, bytes, n);
         if (!instance->staged) forget_early(w, instance);

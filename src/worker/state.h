@@ -203,6 +203,7 @@ typedef struct worker_task {
     char *error;
     uint32_t unreachable; /* the peer because of which it failed; 0: another reason */
     uint64_t busy;        /* nanoseconds of computing */
+    bool stops;           /* of a loop: its result says that this round is the last */
 } worker_task;
 
 /* Data that came before its program did. */
@@ -217,7 +218,9 @@ typedef struct worker_staged {
 
 typedef struct worker_instance {
     uint64_t id;
-    bool known;    /* its program has arrived */
+    bool known;               /* its program has arrived */
+    struct worker_loop *loop; /* of which it is a round; NULL: none */
+    uint64_t round;
     int64_t since; /* when its first data came, if that was before */
     uint32_t n_tasks, n_done;
     worker_task *tasks;
@@ -225,6 +228,63 @@ typedef struct worker_instance {
     shoal_status status; /* the first failure */
     char *error;
 } worker_instance;
+
+/* ---- loops ---- */
+
+/* A slot's part of a loop. */
+typedef struct worker_lap {
+    struct worker_slot *slot;
+    worker_program *program;
+    worker_piece **inputs;  /* of the first round, or, unless they are carried, of each */
+    worker_piece **carried; /* per input: from the round before, for the next */
+    worker_piece **outputs; /* of the last round */
+    uint32_t *carry;        /* per input: 1 + the output that it is in the next round, or 0 */
+    uint32_t stop;          /* 1 + the output that ends the loop, or 0 */
+    worker_stream *stream;  /* of a client's memory, as long as it is open; not held */
+    uint64_t round;         /* that it is at */
+    uint64_t busy;
+    bool ended;
+} worker_lap;
+
+/* Somebody who receives from here, and the rounds that it is through with. */
+typedef struct worker_paced {
+    uint32_t peer;
+    uint64_t through;
+} worker_paced;
+
+typedef struct worker_way {
+    uint32_t from, to; /* slots */
+    uint64_t bytes, ns;
+} worker_way;
+
+typedef struct worker_loop {
+    uint64_t first, rounds; /* numbers of instances: the first, and how many there may be */
+    uint32_t ahead;         /* rounds that one slot may be before another */
+    uint32_t n_laps, n_ended;
+    worker_lap *laps;
+    worker_instance *
+        *live; /* rounds that are made, by number modulo ahead + 2: one waits to begin */
+    uint32_t n_live;
+    uint64_t through, told; /* rounds that are over here; as it was told last */
+    bool stalled;           /* the memory slot waits for others of this process */
+    BASE_VEC(worker_paced) paced;
+    BASE_VEC(uint32_t) senders; /* peers that want to be told */
+    BASE_VEC(worker_way) traffic;
+    shoal_status status; /* the first failure */
+    char *error;
+} worker_loop;
+
+struct worker_stream {
+    uint32_t n;
+    uint64_t *values;
+    BASE_VEC(worker_buffer *) queue; /* n for each round */
+    uint64_t next, taken;            /* rounds that have come, and that the reader has */
+    int64_t taken_at, patience; /* the last change; nanoseconds that the loop waits for another */
+    bool full, ended;
+    uint64_t rounds; /* in all, once it has ended */
+    shoal_status status;
+    char *error;
+};
 
 /* ---- the worker ---- */
 
@@ -303,6 +363,8 @@ struct worker {
     worker_fetch fetch;
     pthread_t seeker; /* looks for files, and fetches them */
     bool has_seeker;
+    base_map streams; /* first value -> worker_stream */
+    BASE_VEC(worker_loop *) loops;
     shoal_status lost; /* why the hub is gone */
     char *lost_message;
     bool joined, refused;
@@ -512,14 +574,71 @@ void worker_event_send(worker *w, shoal_event_phase phase, const wire_transfer *
 void worker_event_receive(const worker_task *task, const worker_receive *receive,
                           shoal_event_phase phase, int64_t at);
 
+/* loop.c: all with the lock held, but worker_pace */
+/* The loop, under way, that an instance is of; NULL: none. */
+worker_loop *worker_loop_of(const worker *w, uint64_t instance);
+/* Begins one; *out: its first round, to be queued, even when the loop has failed already. */
+shoal_status worker_loop_begin(worker *w, const Shoal__Run *run, worker_program *const *programs,
+                               worker_slot *const *slots, worker_instance **out);
+/* A round, made when it is not there; NULL with a message. */
+worker_instance *worker_loop_round(worker *w, worker_loop *loop, uint64_t round);
+/* Whether data for a round may come by now. */
+bool worker_loop_expects(const worker_loop *loop, uint64_t instance);
+/* Fails it, with all its rounds; the first failure is told to the hub. */
+void worker_loop_fail(worker *w, worker_loop *loop, shoal_status status, const char *message,
+                      uint32_t unreachable);
+/* Whether the task's slot is not too far ahead; true for what is no round of a loop. */
+bool worker_lap_may_begin(const worker_task *task);
+/* The thread that runs programs is through with a round: the task of the next, or NULL. */
+worker_task *worker_lap_end(worker_task *task);
+/* All tasks of a round are done: frees it, and the loop with its last. */
+void worker_loop_round_end(worker *w, worker_instance *instance);
+void worker_loop_free(worker_loop *loop);
+/* A member says how far it is. */
+void worker_pace(worker *w, wire_link *link, const Shoal__Pace *pace);
+
+/* stream.c: with the lock held */
+bool worker_stream_has_room(const worker_stream *stream);
+void worker_stream_push(worker_stream *stream, const worker_lap *lap, const worker_task *task);
+void worker_stream_end(worker_stream *stream, uint64_t rounds);
+/* Ends a loop that waits for its reader for too long. Without the lock. */
+void worker_streams_watch(worker *w);
+/* The worker ends: its buffers go, streams stay with who has them. */
+void worker_streams_end(worker *w);
+
+/* place.c */
+/* Whether the result that ends a loop is true; waits for it. */
+shoal_status worker_stops(worker_task *task, uint32_t output, bool *stops);
+
+/* home.c */
+/* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */
+void worker_home_advance(worker_slot *slot);
+
 /* executor.c */
 void *worker_executor(void *slot);
+/* Binds the inputs of a task; by now everything before it has run. Lock held. */
+shoal_status worker_task_bind(worker_task *task);
+/* Receives not complete that the task's current step needs: at the end, all of them. Lock held. */
+uint32_t worker_task_missing(const worker_task *task);
+/* Lets go of the values that end with a step. */
+void worker_task_bury(worker_task *task, const worker_step *step);
+/* Has a loop's task say whether its round is the last. */
+shoal_status worker_task_stop(worker_task *task);
+/* Gives the outputs to their pieces, as soon as they will be there in any case. Lock held. */
+void worker_task_give(worker_task *task);
+/* A task is through, well or not. Lock held. */
+void worker_task_done(worker_task *task);
+/* Puts a task before all others of its slot. Lock held. */
+void worker_task_first(worker_task *task);
+/* Fails the tasks of an instance that are not done. Lock held. */
+void worker_instance_end_tasks(worker_instance *instance, shoal_status status, const char *message,
+                               uint32_t unreachable);
+void worker_report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
+                           uint32_t unreachable);
 /* Frees the programs that the hub has dropped, once no task runs them, whatever the hub says; the
  * executor, lock held. */
 void worker_collect_garbage(worker_slot *slot);
 bool worker_has_garbage(worker_slot *slot);
-/* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */
-void worker_home_advance(worker_slot *slot);
 /* Takes a finished or failed task off its instance; lock held. Returns the instance when it is
  * complete: report and free it with worker_instance_finish, without the lock. */
 void worker_task_fail(worker_task *task, shoal_status status, const char *message);

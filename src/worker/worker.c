@@ -84,6 +84,25 @@ static shoal_status task_make(worker_task *task, const Shoal__SlotRun *run) {
     return worker_receives_make(task);
 }
 
+/* Lock held. */
+static shoal_status loop_begin(worker *w, const Shoal__Run *run, worker_instance **out) {
+    worker_program **programs = calloc(run->n_slots + 1, sizeof *programs);
+    worker_slot **slots = calloc(run->n_slots + 1, sizeof *slots);
+    shoal_status status =
+        programs && slots ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a loop");
+    for (size_t i = 0; status == SHOAL_OK && i < run->n_slots; i++) {
+        slots[i] = slot_of(w, run->slots[i]->slot);
+        if (!slots[i])
+            status = base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
+        if (status == SHOAL_OK) status = program_of(slots[i], run->slots[i], &programs[i]);
+        if (status == SHOAL_OK) status = take_smalls(slots[i], run->slots[i]);
+    }
+    if (status == SHOAL_OK) status = worker_loop_begin(w, run, programs, slots, out);
+    free(programs);
+    free(slots);
+    return status;
+}
+
 static void task_queue(worker_task *task) {
     task->next = NULL;
     *task->slot->tail = task;
@@ -125,12 +144,53 @@ static shoal_status instance_begin(worker *w, worker_instance *instance, const S
     return SHOAL_OK;
 }
 
+/* Lock held. */
+static void forget(worker *w, const uint64_t *values, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t s = 0; s < w->n_slots; s++) worker_piece_forget(&w->slots[s], values[i]);
+}
+
+/* Tasks in their slots' queues. Lock held. */
+static worker_slot *queue_all(worker *w, worker_instance *instance) {
+    worker_slot *home = NULL;
+    for (uint32_t i = 0; i < instance->n_tasks; i++) {
+        worker_task *task = &instance->tasks[i];
+        if (task->slot->home) home = task->slot;
+        worker_event(task, SHOAL_EVENT_RUN, SHOAL_EVENT_AT, 0);
+        task_queue(task);
+    }
+    worker_peers_call(w, instance);
+    pthread_cond_broadcast(&w->changed);
+    return home;
+}
+
+/* A loop; what cannot be begun is refused as an instance is. Lock held. */
+static worker_slot *run_loop(worker *w, const Shoal__Run *run) {
+    worker_instance *first = NULL;
+    shoal_status status = loop_begin(w, run, &first);
+    if (status == SHOAL_OK) {
+        forget(w, run->donated, run->n_donated);
+        return queue_all(w, first);
+    }
+    char *message = strdup(shoal_error_message());
+    worker_instance *instance = instance_of(w, run->instance);
+    if (instance) worker_instance_refuse(w, instance, status, message ? message : "no memory");
+    free(message);
+    return NULL;
+}
+
 /* What cannot even be begun, as a program that cannot be read, fails; it ends nothing else. */
 static shoal_status on_run(worker *w, const Shoal__Run *run) {
     worker_slot *home = NULL;
     if (run->pool != w->pool) return base_fail(SHOAL_FORMAT, "a program of another pool");
     pthread_mutex_lock(&w->lock);
     worker_low(w, run->low);
+    if (run->rounds) {
+        home = run_loop(w, run);
+        pthread_mutex_unlock(&w->lock);
+        if (home) worker_home_advance(home);
+        return SHOAL_OK;
+    }
     worker_instance *instance = instance_of(w, run->instance);
     shoal_status status = instance ? SHOAL_OK : SHOAL_NO_MEMORY;
     if (status == SHOAL_OK && instance->tasks)
@@ -152,13 +212,10 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
         worker_task *task = &instance->tasks[i];
         shoal_status made = task_make(task, run->slots[i]);
         if (made != SHOAL_OK) worker_task_fail(task, made, shoal_error_message());
-        if (task->slot->home) home = task->slot;
-        worker_event(task, SHOAL_EVENT_RUN, SHOAL_EVENT_AT, 0);
     }
+    forget(w, run->donated, run->n_donated); /* the tasks hold them */
     worker_staged_apply(w, instance);
-    for (uint32_t i = 0; i < instance->n_tasks; i++) task_queue(&instance->tasks[i]);
-    worker_peers_call(w, instance);
-    pthread_cond_broadcast(&w->changed);
+    home = queue_all(w, instance);
     pthread_mutex_unlock(&w->lock);
     if (home) worker_home_advance(home);
     return SHOAL_OK;
@@ -173,9 +230,7 @@ static void on_free(worker *w, const Shoal__Release *release) {
         base_events_put(&w->events, &event);
     }
     pthread_mutex_lock(&w->lock);
-    for (size_t i = 0; i < release->n_values; i++)
-        for (uint32_t s = 0; s < w->n_slots; s++)
-            worker_piece_forget(&w->slots[s], release->values[i]);
+    forget(w, release->values, release->n_values);
     /* The hub drops a program after its last instance; its executable is the executor's to free. */
     for (size_t i = 0; i < release->n_programs; i++)
         for (uint32_t s = 0; s < w->n_slots; s++) {
@@ -228,6 +283,13 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
     worker *w = context;
     if (kind == SHOAL__KIND__FILE_ASK || kind == SHOAL__KIND__FILE_PART)
         return worker_file_message(w, link, kind, body, bytes);
+    if (kind == SHOAL__KIND__PACE) {
+        ProtobufCMessage *pace;
+        SHOAL_TRY(wire_unpack(&shoal__pace__descriptor, body, bytes, &pace));
+        worker_pace(w, link, (const Shoal__Pace *)pace);
+        wire_unpacked_free(pace);
+        return SHOAL_OK;
+    }
     if (link != w->hub) {
         wire_link_strange(link, "an order, as only the hub may");
         return SHOAL_OK;
@@ -331,6 +393,8 @@ static void on_connect_failed(void *context, uint64_t cookie, shoal_status why,
 
 /* ---- life ---- */
 
+static void watch(void *w) { worker_streams_watch(w); }
+
 /* Fills the hello; its strings belong to the caller's stack or the worker. */
 static shoal_status make_wire(worker *w, const worker_options *options) {
     bool client = options->role == SHOAL__ROLE__CLIENT;
@@ -377,6 +441,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
     if (status != SHOAL_OK) return status;
     wire_handlers handlers = {w, on_opened, on_message, worker_data, on_closed, on_connect_failed};
     wire_handle(w->wire, WIRE_WORKER, &handlers);
+    if (options->role == SHOAL__ROLE__CLIENT) wire_tick(w->wire, WIRE_WORKER, 100, watch);
     return SHOAL_OK;
 }
 
@@ -460,11 +525,14 @@ void worker_destroy(worker **out) {
     void *value;
     pthread_mutex_lock(&w->lock);
     while (base_map_next(&w->instances, &at, &key, &value)) worker_instance_free(w, value);
+    for (size_t i = 0; i < w->loops.count; i++) worker_loop_free(w->loops.data[i]);
+    free(w->loops.data);
     for (at = 0; base_map_next(&w->expected, &at, &key, &value);) {
         worker_expected *expected = value;
         worker_buffer_release(expected->buffer);
         free(expected);
     }
+    worker_streams_end(w);
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
     pthread_mutex_unlock(&w->lock);
     for (at = 0; base_map_next(&w->peers, &at, &key, &value);) worker_peer_free(value);
@@ -531,87 +599,6 @@ shoal_status worker_join(worker *w, const char *address, uint32_t timeout_ms) {
     if (status != SHOAL_OK) return base_fail_prefix(status, "joining the pool at %s: ", address);
     pthread_mutex_lock(&w->lock);
     if (!w->joined) status = base_fail(w->lost, "%s", w->lost_message);
-    pthread_mutex_unlock(&w->lock);
-    return status;
-}
-
-/* ---- a client's values ---- */
-
-shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
-                          void (*release)(void *context), void *context) {
-    worker_buffer *buffer;
-    SHOAL_TRY(
-        worker_buffer_wrap((void *)data, (size_t)base_type_bytes(type), release, context, &buffer));
-    pthread_mutex_lock(&w->lock);
-    worker_piece *piece = worker_piece_add(&w->slots[w->n_slots - 1], value);
-    if (piece) piece->buffer = buffer;
-    pthread_mutex_unlock(&w->lock);
-    if (!piece) worker_buffer_release(buffer);
-    return piece ? SHOAL_OK : SHOAL_NO_MEMORY;
-}
-
-shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) {
-    worker_expected *expected = calloc(1, sizeof *expected);
-    if (!expected) return base_fail(SHOAL_NO_MEMORY, "no memory to read a value");
-    shoal_status status = worker_buffer_wrap(data, bytes, NULL, NULL, &expected->buffer);
-    pthread_mutex_lock(&w->lock);
-    if (status == SHOAL_OK) status = base_map_set(&w->expected, value, expected);
-    pthread_mutex_unlock(&w->lock);
-    if (status != SHOAL_OK) {
-        worker_buffer_release(expected->buffer);
-        free(expected);
-    }
-    return status;
-}
-
-bool worker_expected_done(worker *w, uint64_t value) {
-    pthread_mutex_lock(&w->lock);
-    const worker_expected *expected = base_map_get(&w->expected, value);
-    bool done = !expected || expected->done;
-    pthread_mutex_unlock(&w->lock);
-    return done;
-}
-
-/* The reader's memory is being taken back: what is still to come goes to memory of our own, so that
- * the instance, which others may need, ends as it would have. Lock held. */
-static shoal_status redirect(worker *w, worker_buffer *from) {
-    worker_slot *home = &w->slots[w->n_slots - 1];
-    while (home->advancing) pthread_cond_wait(&w->changed, &w->lock);
-    worker_buffer *to = NULL;
-    for (worker_task *task = home->head; task; task = task->next) {
-        for (uint32_t v = 0; v < graph_data(task->program->graph)->n_values; v++) {
-            if (!task->values || task->values[v] != from) continue;
-            if (!to) SHOAL_TRY(worker_buffer_new(&home->own, from->bytes, &to));
-            worker_buffer_release(from);
-            task->values[v] = worker_buffer_retain(to);
-        }
-        for (uint32_t i = 0; i < task->n_receives; i++) {
-            worker_receive *receive = &task->receives[i];
-            while (receive->busy) pthread_cond_wait(&w->changed, &w->lock);
-            if (receive->buffer != from) continue;
-            worker_buffer_release(from);
-            receive->buffer = worker_buffer_retain(to);
-        }
-    }
-    worker_buffer_release(to);
-    return SHOAL_OK;
-}
-
-shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) {
-    shoal_status status = otherwise;
-    pthread_mutex_lock(&w->lock);
-    worker_expected *expected = base_map_remove(&w->expected, value);
-    if (!expected) {
-        status = base_fail(SHOAL_INTERNAL, "nothing is expected");
-    } else {
-        if (expected->done)
-            status = SHOAL_OK;
-        else if (redirect(w, expected->buffer) != SHOAL_OK)
-            status = SHOAL_NO_MEMORY;
-        worker_piece_forget(&w->slots[w->n_slots - 1], value);
-        worker_buffer_release(expected->buffer);
-        free(expected);
-    }
     pthread_mutex_unlock(&w->lock);
     return status;
 }

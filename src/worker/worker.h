@@ -91,4 +91,24 @@ bool worker_expected_done(worker *w, uint64_t value);
  * more. */
 shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) SHOAL_CHECK_RESULT;
 
+/* ---- stream.c: what the rounds of a loop bring home ---- */
+
+typedef struct worker_stream worker_stream;
+/* Of the loop that makes these values (at least one) in the client's memory; before it is
+ * submitted. Fails with TIMEOUT when nothing is taken for so long while the loop waits for that. */
+shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n, uint32_t patience_ms,
+                                worker_stream **out) SHOAL_CHECK_RESULT;
+/* What still comes is dropped, and the loop goes on. w: NULL when it has ended meanwhile. */
+void worker_stream_close(worker *w, worker_stream **stream);
+/* The loop whose first value this is has failed. */
+void worker_stream_fail(worker *w, uint64_t value, shoal_status status, const char *message);
+/* Whether worker_stream_take has something to tell. */
+bool worker_stream_ready(worker *w, const worker_stream *stream);
+/* Copies what the next round has brought, in the order of the values (data[i] NULL: not); *more:
+ * whether there was one. At the end of a loop that failed, its error. */
+shoal_status worker_stream_take(worker *w, worker_stream *stream, void *const *data,
+                                const size_t *bytes, bool *more) SHOAL_CHECK_RESULT;
+/* Rounds that there were, so far. */
+uint64_t worker_stream_rounds(worker *w, const worker_stream *stream);
+
 #endif

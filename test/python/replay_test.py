@@ -391,3 +391,67 @@ def test_signals():
         assert not replay or run.programs == 1
     assert losses[1] == losses[2] and np.allclose(losses[0], losses[1], atol=1e-4)
     shoal.signal.clear()
+
+
+# ---- donation ----
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_donated_cache_is_written_over(rows):
+    @shoal.compile(replay=True, donate=0)
+    def update(cache, row, at):
+        return cache.dynamic_update_slice(row, (at, 0))
+
+    want = np.zeros((64, 300), "f4")
+    cache = shoal.tensor(want)
+    for i in range(12):
+        row, at = np.full((rows, 300), i + 1, "f4"), min(i * rows, 64 - rows)
+        given = cache
+        cache = update(given, row, np.int64(at))
+        want[at:at + rows] = row
+        with pytest.raises(shoal.ShoalError, match="was donated to a function"):
+            given.numpy()
+    assert np.array_equal(cache.numpy(), want)
+
+
+def test_what_others_hold_is_not_written_over():
+    state = shoal.tensor(np.arange(1000, dtype="f4"))
+
+    @shoal.compile(replay=True)
+    def step():
+        with shoal.no_grad():
+            state.mul_(2)
+            state.add_(1)
+
+    held = []
+    want = np.arange(1000, dtype="f4")
+    for i in range(10):
+        step()
+        want = want * 2 + 1
+        if i % 2:
+            held.append((state + 0, state.clone(), want))
+    for moved, copied, was in held:
+        assert np.array_equal(moved.numpy(), was)
+        assert np.array_equal(copied.numpy(), was)
+
+
+def test_updates_from_the_tensor_itself():
+    @shoal.compile(replay=True, donate=0)
+    def step(x, at):
+        for i in range(3):
+            x = x.dynamic_update_slice(x[i + 1:i + 3] * 2 if i % 2 else x[i + 1:i + 3], (at, i))
+        return x
+
+    want = np.arange(30, dtype="f4").reshape(6, 5)[:, :3].copy()
+    x = shoal.tensor(want)
+    for at in (3, 0, 4, 1, 9, -1):
+        x = step(x, np.int64(at))
+        for i in range(3):
+            box = want[i + 1:i + 3].copy() * (2 if i % 2 else 1)
+            row = min(max(at, 0), 4)
+            want[row:row + 2] = box
+    assert np.array_equal(x.numpy(), want)
+
+
+def test_donating_needs_a_replay():
+    with pytest.raises(shoal.ShoalError, match="replay=True"):
+        shoal.compile(lambda x: x, donate=0)

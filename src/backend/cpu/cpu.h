@@ -486,6 +486,10 @@ bool cpu_index_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_ste
                        shoal_status *status);
 shoal_status cpu_gather_run(const cpu_run *run, const cpu_step *step);
 shoal_status cpu_scatter_run(const cpu_run *run, const cpu_step *step);
+shoal_status cpu_update_run(const cpu_run *run, const cpu_step *step);
+/* Whether a step's result is its first operand, value `root`, but for some of it: then it may have
+ * the memory of that. */
+bool cpu_updates_operand(const cpu_program *program, const cpu_step *step, uint32_t root);
 
 bool cpu_control_fits(const shoal_node *node);
 /* Compiles the bodies; fini is for what it has compiled, failed or not. */

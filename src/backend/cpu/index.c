@@ -1,7 +1,10 @@
-/* gather and scatter: boxes taken from, or joined to, places that are read from a tensor. Per
+/* gather, scatter and dynamic_update_slice. Of the first two:
+ * boxes taken from, or joined to, places that are read from a tensor. Per
  * place a box is some runs of elements side by side. A scatter is divided over threads along these
  * runs, so that every element is joined by one thread, in the order in which updates lie. */
 #include "backend/cpu/cpu.h"
+
+#include <stdlib.h>
 
 enum { GRAIN = 1 << 15, LEAST_RUN = 16 };
 
@@ -83,6 +86,10 @@ bool cpu_index_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *ste
                        shoal_status *status) {
     const shoal_node *node = step->node;
     bool gathers = node->op == GRAPH_GATHER;
+    if (node->op == GRAPH_DYNAMIC_UPDATE_SLICE) {
+        step->run = cpu_update_run;
+        return true;
+    }
     if (!gathers && (node->op != GRAPH_SCATTER || !scatter_fits(kernels, p, node))) return false;
     int64_t result[SHOAL_MAX_RANK], indices[SHOAL_MAX_RANK + 1] = {0}, operand[SHOAL_MAX_RANK];
     ref_call call = call_of(p, node);
@@ -191,16 +198,44 @@ shoal_status cpu_gather_run(const cpu_run *run, const cpu_step *step) {
     return SHOAL_OK;
 }
 
+/* What a result begins with: its first operand, unless it has the memory of that. */
+static void begin_with_operand(const cpu_run *run, const cpu_step *step) {
+    const void *from = run->at[step->reads[0]];
+    void *to = run->at[step->writes[0]];
+    const shoal_type *type = &run->program->g->values[step->reads[0]].type;
+    ref_view all = {.rank = 1, .dims = {base_type_count(type)}, .to = {1}, .from = {1}};
+    if (to != from)
+        cpu_copy_view(run->device, &all, to, from, shoal_dtype_size((shoal_dtype)type->dtype));
+}
+
+bool cpu_updates_operand(const cpu_program *p, const cpu_step *step, uint32_t root) {
+    if (step->run != cpu_update_run && step->run != cpu_scatter_run) return false;
+    for (uint32_t k = 1; k < step->n_reads; k++)
+        if (p->plan.values[step->reads[k]].root == root) return false;
+    return p->plan.values[step->reads[0]].root == root;
+}
+
+shoal_status cpu_update_run(const cpu_run *run, const cpu_step *step) {
+    const shoal_graph *g = run->program->g;
+    const void *few[8],
+        **inputs = step->n_reads <= 8 ? few : malloc(step->n_reads * sizeof *inputs);
+    if (!inputs) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %u operands", step->n_reads);
+    for (uint32_t k = 0; k < step->n_reads; k++) inputs[k] = run->at[step->reads[k]];
+    ref_call call = {g, step->node, inputs, &run->at[step->writes[0]]};
+    ref_view view = ref_update_view(&call);
+    begin_with_operand(run, step);
+    cpu_copy_view(run->device, &view, run->at[step->writes[0]], inputs[1],
+                  shoal_dtype_size((shoal_dtype)g->values[step->reads[0]].type.dtype));
+    if (inputs != few) free(inputs);
+    return SHOAL_OK;
+}
+
 shoal_status cpu_scatter_run(const cpu_run *run, const cpu_step *step) {
     const cpu_indexing *s = step->u.indexing;
     const void *inputs[] = {run->at[step->reads[0]], run->at[step->reads[1]],
                             run->at[step->reads[2]]};
     job j = {s, {run->program->g, step->node, inputs, NULL}, run->at[step->writes[0]], inputs[2]};
-    ref_view all = {.rank = 1,
-                    .dims = {base_type_count(&run->program->g->values[step->reads[0]].type)},
-                    .to = {1},
-                    .from = {1}};
-    cpu_copy_view(run->device, &all, j.to, inputs[0], s->bytes);
+    begin_with_operand(run, step);
     int64_t runs = s->places * s->runs, grain = runs ? 1 + GRAIN / runs : 1;
     if (runs && s->run)
         cpu_parallel(run->device, s->run, grain < LEAST_RUN ? LEAST_RUN : grain, scatter_range, &j);

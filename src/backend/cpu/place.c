@@ -22,6 +22,29 @@ static void find_last_uses(cpu_program *p) {
         p->values[root_of(p, p->g->outputs[i])].last = p->n_steps;
 }
 
+/* Whether a step may write its result number w over the memory of value `root`. */
+static bool may_overwrite(const cpu_program *p, const cpu_step *step, uint32_t w, uint32_t root) {
+    if (bytes_of(p, root) != bytes_of(p, step->writes[w])) return false;
+    return step->run == cpu_region_run ? cpu_region_may_overwrite(p, &step->u.region, w, root)
+                                       : cpu_updates_operand(p, step, root);
+}
+
+/* What a step updates in part, and nobody reads later, lies where its result does: so a chain of
+ * updates moves nothing but these. */
+static void place_updated(cpu_program *p) {
+    for (uint32_t s = p->n_steps; s-- > 0;) {
+        const cpu_step *step = &p->steps[s];
+        if (step->n_writes != 1 || p->values[step->writes[0]].kind != CPU_OUTPUT) continue;
+        uint32_t root = step->n_reads ? root_of(p, step->reads[0]) : 0;
+        cpu_value *in = &p->values[root];
+        if (!step->n_reads || in->kind != CPU_NOWHERE || in->last != s ||
+            !cpu_updates_operand(p, step, root) || !may_overwrite(p, step, 0, root))
+            continue;
+        in->kind = CPU_OUTPUT;
+        in->place = p->values[step->writes[0]].place;
+    }
+}
+
 /* A value that a step computes goes straight to the first output that wants it. */
 static void place_outputs(cpu_program *p) {
     for (uint32_t i = 0; i < p->g->n_outputs; i++) {
@@ -30,12 +53,7 @@ static void place_outputs(cpu_program *p) {
         root->kind = CPU_OUTPUT;
         root->place = i;
     }
-}
-
-/* Whether a step may write its result number w over the memory of value `root`. */
-static bool may_overwrite(const cpu_program *p, const cpu_step *step, uint32_t w, uint32_t root) {
-    return step->run == cpu_region_run && bytes_of(p, root) == bytes_of(p, step->writes[w]) &&
-           cpu_region_may_overwrite(p, &step->u.region, w, root);
+    place_updated(p);
 }
 
 /* A part of the workspace that is taken. */
@@ -160,14 +178,18 @@ static bool may_share(const cpu_program *p, uint32_t output, uint32_t s, uint32_
 }
 
 shoal_status cpu_report_in_place(const cpu_program *p, const bool *frozen, int32_t *in_place) {
-    bool *taken = calloc((size_t)p->g->n_inputs + 1, sizeof *taken);
+    /* Inputs that some output has taken over, then outputs that something has been written to. */
+    bool *taken = calloc((size_t)p->g->n_inputs + p->g->n_outputs + 1, sizeof *taken);
     if (!taken) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to compile");
+    bool *written = taken + p->g->n_inputs;
     for (uint32_t o = 0; o < p->g->n_outputs; o++) in_place[o] = -1;
     for (uint32_t s = 0; s < p->n_steps; s++)
         for (uint32_t w = 0; w < p->steps[s].n_writes; w++) {
             const cpu_value *value = &p->values[p->steps[s].writes[w]];
             if (value->kind != CPU_OUTPUT) continue;
             uint32_t o = (uint32_t)value->place;
+            if (written[o]) continue;
+            written[o] = true;
             for (uint32_t i = 0; i < p->g->n_inputs && in_place[o] < 0; i++)
                 if (!taken[i] && !(frozen && frozen[i]) && may_share(p, o, s, w, i)) {
                     in_place[o] = (int32_t)i;

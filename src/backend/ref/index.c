@@ -130,13 +130,19 @@ shoal_status ref_dynamic_slice(const ref_call *call) {
     return SHOAL_OK;
 }
 
-shoal_status ref_dynamic_update_slice(const ref_call *call) {
+ref_view ref_update_view(const ref_call *call) {
     const shoal_type *out = ref_output(call), *update = ref_input(call, 1);
     ref_view view = {.rank = out->rank};
     memcpy(view.dims, update->dims, sizeof view.dims);
     ref_strides(out, view.to);
     ref_strides(update, view.from);
     view.to_start = start_of(call, 2, out, update->dims);
+    return view;
+}
+
+shoal_status ref_dynamic_update_slice(const ref_call *call) {
+    const shoal_type *out = ref_output(call);
+    ref_view view = ref_update_view(call);
     memcpy(call->outputs[0], call->inputs[0], (size_t)base_type_bytes(out));
     ref_copy_view(&view, call->outputs[0], call->inputs[1], element_bytes(call));
     return SHOAL_OK;

@@ -105,6 +105,8 @@ ref_indexing ref_gather_of(const ref_call *call);
 ref_indexing ref_scatter_of(const ref_call *call);
 /* Element `at` of an integer operand; what int64 does not hold is its largest number. */
 int64_t ref_index_at(const ref_call *call, uint32_t input, int64_t at);
+/* Where dynamic_update_slice puts its second operand. */
+ref_view ref_update_view(const ref_call *call);
 
 /* A convolution: extents and steps (in elements) of every axis by its meaning. The spatial ones in
  * order; channels are those of one group. */

@@ -1,0 +1,36 @@
+/* What is recorded of a function: for those who run it. */
+#ifndef API_FUNCTION_H
+#define API_FUNCTION_H
+
+#include "api/state.h"
+
+/* Where a result comes from: an output of the graph, or the operand that it is. */
+typedef struct api_result {
+    bool operand;
+    uint32_t index;
+    shoal_type type;
+    const char *signal; /* as the recorded handle had them */
+    bool shared;
+} api_result;
+
+struct shoal_function {
+    shoal_session *session; /* held */
+    uint32_t era;
+    uint64_t epoch; /* of the pool that it was recorded for */
+    graph *graph;   /* until it is recorded */
+    api_recorded *recorded;
+    base_str key;
+    uint32_t n_operands, n_used, n_results, n_outputs;
+    shoal_type *operands;
+    api_stored **fixed; /* per operand: what it has to be, as it is part of the graph; held */
+    uint32_t *used;     /* per input of the graph: the operand */
+    uint8_t *donate;    /* per operand: shoal_donate + 1, or 0 */
+    api_result *results;
+};
+
+/* Whether the inputs are of the session and of the types it was recorded with; those numbered in
+ * `feeds` are checked by who feeds them. */
+shoal_status api_function_check(const shoal_function *f, shoal_tensor *const *inputs,
+                                const bool *feeds);
+
+#endif

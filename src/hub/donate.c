@@ -1,0 +1,59 @@
+/* Donation: an operand that nobody needs after an instance gives it its memory, so that a result
+ * may be written over it (a KV cache, the state of an optimizer, a buffer of a chain).
+ *
+ * Every device starts instances in the order of their numbers. So what its client has let go of,
+ * and no later instance reads, is the last user's from the moment in which that is handed out. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+/* Only what can be made again: the instance itself may have to be run again. */
+static bool may_donate(const hub *h, const hub_instance *instance, uint32_t i) {
+    const hub_value *value = instance->record->inputs[i];
+    const hub_slot *slot = value->absent ? NULL : hub_slot_of(h, value->layout.slots[0]);
+    return value->released && value->last_user == instance->id && !value->twice &&
+           !value->data.size && value->stored == instance->input_ids[i] && slot && slot->compute &&
+           (value->origin || value->kept || !hub_recovers(h));
+}
+
+/* Members that have parts of it and no part in the instance are told as of all that can go. */
+static void free_elsewhere(const hub *h, const hub_instance *instance, const hub_value *value) {
+    for (uint32_t i = 0; i < value->layout.n_slots; i++) {
+        const hub_slot *slot = hub_slot_of(h, value->layout.slots[i]);
+        if (!slot || hub_takes_part(h, &instance->variant->plan, slot->peer)) continue;
+        if (!base_vec_push(&slot->peer->free_values, value->stored))
+            base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    }
+}
+
+/* Its memory counts as the instance's from now on. */
+static shoal_status give(hub *h, hub_value *value, hub_instance *instance) {
+    for (uint32_t i = 0; i < value->layout.n_slots; i++) {
+        hub_slot *slot = hub_slot_of(h, value->layout.slots[i]);
+        if (!slot) continue;
+        shoal_type type = plan_layout_type(&value->layout, i, &value->type);
+        hub_donation donation = {slot->number, (uint64_t)base_type_bytes(&type)};
+        if (!base_vec_push(&instance->donations, donation)) return SHOAL_NO_MEMORY;
+        slot->reserved += donation.bytes;
+    }
+    free_elsewhere(h, instance, value);
+    hub_value_nowhere(h, value);
+    value->donated_to = instance->id;
+    return SHOAL_OK;
+}
+
+shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_t *n) {
+    for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
+        if (!may_donate(h, instance, i)) continue;
+        donated[(*n)++] = instance->input_ids[i];
+        SHOAL_TRY(give(h, instance->record->inputs[i], instance));
+    }
+    return SHOAL_OK;
+}
+
+void hub_donated_end(hub *h, const hub_instance *instance) {
+    for (size_t i = 0; i < instance->donations.count; i++) {
+        hub_slot *slot = hub_slot_of(h, instance->donations.data[i].slot);
+        if (slot) slot->reserved -= instance->donations.data[i].bytes;
+    }
+}

@@ -1,0 +1,179 @@
+/* Loops: a program that runs for many rounds as one instance. Its rounds have numbers of their own,
+ * which the hub leaves free, and are otherwise the workers' business.
+ *
+ * From round to round nothing may move but what the program itself exchanges: so what is carried
+ * has the layout of the input that it becomes, and inputs from a client's memory move in before. */
+#include "hub/state.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+
+/* ---- what is asked ---- */
+
+static shoal_status read_carry(const Shoal__Submit *submit, hub_program *program, bool *carried) {
+    const shoal_type *outputs = program->types + program->n_inputs;
+    for (uint32_t i = 0; i < program->n_inputs; i++) {
+        uint32_t o = program->carry[i] = submit->carry[i];
+        if (!o) continue;
+        if (o > program->n_outputs || carried[o - 1] || program->home[o - 1] ||
+            !base_type_equal(&program->types[i], &outputs[o - 1]))
+            return base_fail(SHOAL_FORMAT,
+                             "input %u of a loop cannot be output %u of the round "
+                             "before",
+                             i, o - 1);
+        carried[o - 1] = true;
+    }
+    return SHOAL_OK;
+}
+
+shoal_status hub_loop_read(const Shoal__Submit *submit, hub_program *program) {
+    const shoal_type *outputs = program->types + program->n_inputs;
+    program->loops = submit->rounds > 0;
+    program->stop = submit->stop;
+    if (!program->loops) return SHOAL_OK;
+    if (submit->n_carry != program->n_inputs || submit->stop > program->n_outputs)
+        return base_fail(SHOAL_FORMAT, "a loop that does not fit its program");
+    if (submit->stop && (outputs[submit->stop - 1].dtype != SHOAL_BOOL ||
+                         outputs[submit->stop - 1].rank || program->home[submit->stop - 1]))
+        return base_fail(SHOAL_FORMAT, "output %u cannot end a loop", submit->stop - 1);
+    program->carry = calloc((size_t)program->n_inputs + 1, sizeof *program->carry);
+    bool *carried = calloc((size_t)program->n_outputs + 1, sizeof *carried);
+    shoal_status status = program->carry && carried
+                              ? read_carry(submit, program, carried)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a loop");
+    if (status == SHOAL_OK && submit->stop && carried[submit->stop - 1])
+        status = base_fail(SHOAL_FORMAT, "what ends a loop is carried");
+    free(carried);
+    return status;
+}
+
+shoal_status hub_loop_check(const Shoal__Submit *submit, const hub_program *program) {
+    if (submit->rounds > HUB_MAX_ROUNDS || program->loops != (submit->rounds > 0))
+        return base_fail(SHOAL_FORMAT, "a loop of %llu rounds; it may have 1 to %d",
+                         (unsigned long long)submit->rounds, HUB_MAX_ROUNDS);
+    return SHOAL_OK;
+}
+
+/* ---- moving in ---- */
+
+shoal_status hub_loop_settle(hub *h, const hub_record *record) {
+    const hub_peer *client = base_map_get(&h->sessions, record->session);
+    hub_value **values = calloc((size_t)record->n_inputs + 1, sizeof *values);
+    hub_program *program = NULL;
+    hub_record *moving = NULL;
+    uint32_t n = 0;
+    if (!values) return base_fail(SHOAL_NO_MEMORY, "no memory for a loop");
+    for (uint32_t i = 0; client && i < record->n_inputs; i++) {
+        hub_value *value = record->inputs[i];
+        bool there = false;
+        for (uint32_t k = 0; k < n; k++) there |= values[k] == value;
+        if (!there && !value->absent && !value->data.size && value->status == SHOAL_OK &&
+            hub_value_at_client(client, value))
+            values[n++] = value;
+    }
+    shoal_status status = SHOAL_OK;
+    if (n) status = hub_program_moving(h, record->session, values, n, false, &program);
+    if (status == SHOAL_OK && n) status = hub_record_new(h, program, values, NULL, &moving);
+    if (status == SHOAL_OK && n) status = hub_instance_start(h, moving, HUB_REMADE, false);
+    if (moving)
+        hub_record_release(h, moving);
+    else if (program)
+        hub_program_free(program);
+    free(values);
+    return status;
+}
+
+/* ---- lowering ---- */
+
+/* Whole on all slots that have a part in a plan, or, all: that compute; and in the client's memory.
+ */
+static shoal_status on_all(const plan_result *plan, const plan_pool *pool, bool all,
+                           base_arena *arena, plan_layout *out) {
+    uint32_t *slots = base_arena_array(arena, uint32_t, pool->n_slots), n = 0;
+    if (!slots) return SHOAL_NO_MEMORY;
+    for (uint32_t s = 0; s < pool->n_slots; s++) {
+        bool takes_part = !pool->slots[s].compute || all;
+        for (uint32_t i = 0; i < plan->n_programs; i++)
+            takes_part |= plan->programs[i].slot == pool->slots[s].slot;
+        if (takes_part) slots[n++] = pool->slots[s].slot;
+    }
+    return plan_layout_whole(arena, 0, NULL, slots, n, out);
+}
+
+static bool covers(const plan_result *plan, const plan_layout *layout) {
+    for (uint32_t i = 0; i < plan->n_programs; i++)
+        if (plan_layout_find(layout, plan->programs[i].slot) < 0) return false;
+    return true;
+}
+
+/* What cannot be as it has to. */
+static shoal_status check(const hub_program *program, const plan_layout *inputs,
+                          const plan_layout *stop, const plan_result *plan) {
+    for (uint32_t i = 0; i < program->n_inputs; i++)
+        if (program->carry[i] &&
+            !plan_layout_equal(&inputs[i], &plan->outputs[program->carry[i] - 1]))
+            return base_fail(SHOAL_UNSUPPORTED,
+                             "input %u of a loop lies in a way in which no "
+                             "result can: place it anew before",
+                             i);
+    if (stop && !covers(plan, stop))
+        return base_fail(SHOAL_INTERNAL, "a slot of a loop cannot know when it ends");
+    return SHOAL_OK;
+}
+
+shoal_status hub_loop_lower(const hub_program *program, const shoal_graph *g, const plan_pool *pool,
+                            const plan_layout *inputs, const plan_layout **wanted,
+                            base_arena *arena, plan_result *out) {
+    for (uint32_t i = 0; i < program->n_inputs; i++)
+        if (program->carry[i]) wanted[program->carry[i] - 1] = &inputs[i];
+    SHOAL_TRY(plan_lower(g, pool, inputs, wanted, out));
+    plan_layout stop;
+    shoal_status status = SHOAL_OK;
+    /* Who takes part is known now; on others the plan may only fall back on all. */
+    for (int all = 0; program->stop && all < 2 && status == SHOAL_OK; all++) {
+        status = on_all(out, pool, all, arena, &stop);
+        wanted[program->stop - 1] = &stop;
+        plan_result_fini(out);
+        if (status == SHOAL_OK) status = plan_lower(g, pool, inputs, wanted, out);
+        if (status != SHOAL_OK) {
+            *out = (plan_result){0};
+            return status;
+        }
+        if (covers(out, &stop)) break;
+    }
+    return check(program, inputs, program->stop ? &stop : NULL, out);
+}
+
+/* ---- handing out ---- */
+
+uint32_t hub_loop_ahead(const plan_result *plan) {
+    enum { BYTES = 16 << 20, MOST = 32 };
+    uint64_t rounds = plan->bytes_moved ? BYTES / plan->bytes_moved : MOST;
+    return rounds < 1 ? 1 : rounds > MOST ? MOST : (uint32_t)rounds;
+}
+
+shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
+                           Shoal__SlotRun *part) {
+    part->carry = base_arena_array(arena, uint32_t, program->n_inputs);
+    if (!part->carry) return SHOAL_NO_MEMORY;
+    part->n_carry = program->n_inputs;
+    for (uint32_t o = 0; o < program->n_outputs; o++) {
+        for (uint32_t i = 0; i < program->n_inputs; i++)
+            if (loop->carry[program->input_of[i]] == program->output_of[o] + 1)
+                part->carry[i] = o + 1;
+        if (loop->stop == program->output_of[o] + 1) part->stop = o + 1;
+    }
+    return SHOAL_OK;
+}
+
+void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
+    for (hub_instance *i = h->first; i; i = i->next) {
+        if (i->session != peer->session || !i->program->loops || !i->record) continue;
+        for (uint32_t o = 0; o < i->record->n_outputs; o++) {
+            if (i->outputs[o]->id != value) continue;
+            hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
+            return;
+        }
+    }
+}

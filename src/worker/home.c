@@ -1,0 +1,69 @@
+/* The memory slot of a client: its tasks only copy, and are run by whichever thread brings the last
+ * thing they wait for. */
+#include "worker/state.h"
+
+#include "base/log.h"
+
+/* One stretch of the first task: true when it is through. Lock held, but not while copying. */
+static bool home_step(worker_task *task) {
+    worker *w = task->slot->worker;
+    shoal_status status = SHOAL_OK;
+    if (task->state == TASK_QUEUED) {
+        if (!worker_lap_may_begin(task)) {
+            task->instance->loop->stalled = true;
+            return false;
+        }
+        task->state = TASK_RUNNING;
+        if (task->status == SHOAL_OK) status = worker_task_bind(task);
+    }
+    while (status == SHOAL_OK && task->status == SHOAL_OK) {
+        if (worker_task_missing(task)) return false;
+        if (task->step == task->program->n_steps) break;
+        const worker_step *step = &task->program->steps[task->step];
+        if (!step->exchange) {
+            status = base_fail(SHOAL_INTERNAL, "a client's memory cannot compute");
+            break;
+        }
+        pthread_mutex_unlock(&w->lock);
+        status = worker_exchange_send(task);
+        pthread_mutex_lock(&w->lock);
+        worker_task_bury(task, step);
+        task->step++;
+    }
+    if (status == SHOAL_OK && task->status == SHOAL_OK) status = worker_task_stop(task);
+    if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
+    return true;
+}
+
+static void nothing(void *context) { (void)context; }
+
+void worker_home_advance(worker_slot *slot) {
+    worker *w = slot->worker;
+    bool ended = false;
+    pthread_mutex_lock(&w->lock);
+    if (slot->advancing) {
+        slot->again = true;
+        pthread_mutex_unlock(&w->lock);
+        return;
+    }
+    slot->advancing = true;
+    do {
+        slot->again = false;
+        while (slot->head && home_step(slot->head)) {
+            worker_task *task = slot->head;
+            slot->head = task->next;
+            if (!slot->head) slot->tail = &slot->head;
+            if (task->status == SHOAL_OK) worker_task_give(task);
+            worker_task *next = task->instance->loop ? worker_lap_end(task) : NULL;
+            if (next) worker_task_first(next);
+            worker_task_done(task);
+            ended = true;
+        }
+    } while (slot->again);
+    slot->advancing = false;
+    pthread_cond_broadcast(&w->changed); /* see redirect */
+    pthread_mutex_unlock(&w->lock);
+    /* Whoever waits in worker_collect is to look again. */
+    if (ended && wire_post(w->wire, nothing, NULL) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+}

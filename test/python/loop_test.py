@@ -1,0 +1,213 @@
+"""`repeat` of compiled functions: rounds on the workers, compared with the same rounds in NumPy.
+
+SHOAL_LOOP_POOL: workers of a pool of processes to use instead of one inside (with SHOAL_TRANSPORT).
+"""
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import shoal
+from cluster import Pool
+
+WIDE = 24
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool():
+    workers = int(os.environ.get("SHOAL_LOOP_POOL", "0"))
+    made = Pool(workers) if workers else None
+    yield made
+    if made:
+        made.close()
+
+
+def weights(rng, n=3):
+    return [rng.standard_normal((WIDE, WIDE), dtype="f4") / np.float32(WIDE) ** 0.5 for _ in range(n)]
+
+
+def layers(x, ws):
+    for w in ws:
+        x = shoal.tanh(x @ w)
+    return x
+
+
+def layers_by_numpy(x, ws):
+    for w in ws:
+        x = np.tanh(x @ w)
+    return x
+
+
+def placed(ws, how):
+    """Weights copied, cut by columns, or cut unevenly by rows."""
+    n = sum(slot.compute for slot in shoal.status().slots)
+    if how == "whole" or n < 2:
+        return [shoal.tensor(w) for w in ws]
+    shares = [10 + 30 * i for i in range(n)] if how == "uneven" else None
+    return [shoal.tensor(w).place(axis=1 if how == "columns" else 0, shares=shares) for w in ws]
+
+
+@pytest.mark.parametrize("how", ["whole", "columns", "uneven"])
+def test_decoding(how):
+    """A cache that is updated, a token that is carried and brought, a limit that stops."""
+    rng = np.random.default_rng(1)
+    arrays = weights(rng)
+    ws = placed(arrays, how)
+
+    @shoal.compile(replay=True, donate=1)
+    def step(x, cache, at, limit):
+        cache = cache.dynamic_update_slice(x, (at, 0))
+        y = layers(x + cache.mean(0), ws)
+        return y, cache, at + 1, at + 1 >= limit, y.abs().max()
+
+    def by_numpy(x, cache, at):
+        cache = cache.copy()
+        cache[at] = x
+        y = layers_by_numpy(x + cache.mean(0), arrays)
+        return y, cache, at + 1, np.abs(y).max()
+
+    first = rng.standard_normal((1, WIDE), dtype="f4")
+    for n, limit in ((0, 9), (1, 9), (2, 9), (3, 9), (40, 9), (40, 1), (40, 2), (40, 3), (9, 9), (60, 100)):
+        loop = step.repeat(n, first, np.zeros((64, WIDE), "f4"), np.int64(0), np.int64(limit),
+                           carry={0: 0, 1: 1, 2: 2}, until=3, stream=[0, 4])
+        x, cache, at = first, np.zeros((64, WIDE), "f4"), 0
+        rounds = 0
+        for y, top in loop:
+            x, cache, at, most = by_numpy(x, cache, at)
+            assert np.allclose(y, x, atol=1e-5) and np.allclose(top, most, atol=1e-5)
+            rounds += 1
+        assert rounds == loop.rounds == min(n, limit)
+        if n:
+            result = loop.result
+            assert np.allclose(result[1].numpy(), cache, atol=1e-5) and result[2].item() == at
+            assert bool(result[3]) == (at >= limit)
+        else:
+            assert loop.result is None and np.array_equal(loop.arguments[0].numpy(), first)
+    assert step.programs == 1
+
+
+def test_state_that_changes_in_place():
+    rng = np.random.default_rng(2)
+    state = shoal.tensor(rng.standard_normal((5, 7), dtype="f4"))
+    want, rows = state.numpy(), rng.standard_normal((50, 7), dtype="f4")
+
+    @shoal.compile(replay=True)
+    def step(row):
+        with shoal.no_grad():
+            state.mul_(0.5)
+            state.add_(row)
+        return state.sum()
+
+    got = list(step.repeat(50, rows, feed=[0], stream=0))
+    assert len(got) == 50 and step.programs == 1
+    for row, total in zip(rows, got):
+        want = want * np.float32(0.5) + row
+        assert np.allclose(total, want.sum(), atol=1e-3)
+    assert np.allclose(state.numpy(), want, atol=1e-5)
+    loop = step.repeat(20, rows, feed=[0])
+    for row in rows[:20]:
+        want = want * np.float32(0.5) + row
+    assert loop.result is not None and np.allclose(state.numpy(), want, atol=1e-5)
+
+
+def test_nested_results_and_bfloat16():
+    @shoal.compile(replay=True)
+    def step(pair):
+        a, b = pair["a"] + 1, pair["b"] * 2
+        return {"a": a, "b": b}, a.astype("bfloat16"), "text"
+
+    one = shoal.ones((3,))
+    loop = step.repeat(7, {"a": one, "b": one * 1}, carry={0: 0}, stream=(1, 0, 2))
+    for i, (half, both, text) in enumerate(loop, 1):
+        assert half.tolist() == [i + 1] * 3 and both["a"].tolist() == [i + 1] * 3
+        assert both["b"].tolist() == [2 ** i] * 3 and text == "text"
+    assert loop.arguments[0]["b"].numpy().tolist() == [128] * 3
+
+
+def test_what_does_not_fit():
+    @shoal.compile(replay=True)
+    def step(x, y):
+        return x @ y, x.sum() > 0, x.sum()
+
+    x, y = np.ones((2, 3), "f4"), np.ones((3, 4), "f4")
+    for message, options in (
+            ("result 0 .* cannot be argument 0", {"carry": {0: 0}}),
+            ("argument 5 is carried or fed", {"carry": {0: 5}}),
+            ("result 7 is carried", {"carry": {7: 0}}),
+            ("result 2 cannot say whether", {"until": 2}),
+            ("fed from .* 9 rounds need", {"feed": [1]}),
+            ("carried again or fed", {"carry": {0: 0}, "feed": [0]})):
+        with pytest.raises(shoal.InvalidError, match=message):
+            step.repeat(9, x, y, **options)
+    with pytest.raises(shoal.InvalidError, match="rounds; a number"):
+        step.repeat(-1, x, y)
+
+
+def test_what_cannot_be_recorded_is_called():
+    seen = []
+
+    @shoal.compile(replay=True)
+    def step(x):
+        seen.append(x.sum().item())
+        return x + 1, x * 2
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        got = [double.tolist() for double in step.repeat(6, np.zeros(2, "f4"), carry={0: 0}, stream=1)]
+    assert "is not replayed" in str(caught[0].message)
+    assert got == [[2 * i] * 2 for i in range(6)] and seen == [2 * i for i in range(6)]
+
+
+def counting(n):
+    w = shoal.tensor(np.eye(n, dtype="f4"))
+
+    @shoal.compile(replay=True)
+    def step(x):
+        x = x @ w + 1
+        return x, x[0, 0]
+
+    for i, value in enumerate(step.repeat(5, np.zeros((n, n), "f4"), carry={0: 0}, stream=1)):
+        assert value == i + 1
+    return step
+
+
+def test_leaving_early_cancels():
+    step, zeros = counting(100), shoal.zeros((100, 100))
+    loop = step.repeat(10 ** 8, zeros, carry={0: 0}, stream=1)
+    for i, value in enumerate(loop):
+        assert value == i + 1
+        if i == 20:
+            break
+    began = time.monotonic()
+    assert (zeros + 1).sum().item() == 10000  # behind the loop, which ends
+    assert time.monotonic() - began < 20
+    with pytest.raises(shoal.ShoalError, match="was cancelled"):
+        loop.result[0].numpy()
+
+
+def test_interrupt():
+    step, zeros = counting(100), shoal.zeros((100, 100))
+    rounds = 0
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        for value in step.repeat(10 ** 8, zeros, carry={0: 0}, stream=1):
+            rounds += 1
+            assert value == rounds
+    assert rounds and (zeros + 2).sum().item() == 20000
+
+
+def test_a_slow_reader():
+    """The workers wait for it, and it misses nothing."""
+    step = counting(8)
+    small = shoal.zeros((8, 8))
+    loop = step.repeat(6000, small, carry={0: 0}, stream=1)
+    got = []
+    for value in loop:
+        got.append(float(value))
+        if len(got) == 3:
+            time.sleep(1)
+    assert got == [i + 1 for i in range(6000)]
