@@ -5,6 +5,7 @@
  * Says `ready`, then for each line it reads does one run and prints its seconds, and the operations
  * of a run at the start. Before it ends it compares the workers' own count of executed nodes with
  * what was asked of them, and fails when they differ. */
+#include "shoal/function.h"
 #include "shoal/shoal.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * which were made, and which have changed. */
 #include "module.h"
 
-#include "shoal/loop.h"
+#include "shoal/function.h"
 
 #include <stdlib.h>
 

@@ -4,6 +4,8 @@
 
 #include "api/state.h"
 
+#include "shoal/function.h"
+
 /* Where a result comes from: an output of the graph, or the operand that it is. */
 typedef struct api_result {
     bool operand;

@@ -3,6 +3,7 @@
 #include "api/state.h"
 
 #include "api/testing.h"
+#include "shoal/function.h"
 
 #include <stdlib.h>
 

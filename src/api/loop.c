@@ -2,8 +2,6 @@
  * function's, behind slices of what is fed, with an output for each thing that a round hands on. */
 #include "api/function.h"
 
-#include "shoal/loop.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "memory.h"
 #include "model/file.h"
+#include "shoal/function.h"
 #include "shoal/shoal.h"
 #include "wire/wire.h"
 

@@ -4,6 +4,7 @@
  * program's seed. */
 #include "hunt.h"
 
+#include "shoal/function.h"
 #include "shoal/shoal.h"
 
 #include <stdlib.h>
