@@ -142,6 +142,9 @@ static void end_links(wire_peer *peer) {
 void wire_peer_destroy(wire_peer **out) {
     wire_peer *peer = *out;
     if (!peer) return;
+    /* Who ends because something failed still has to tell why. */
+    char message[1024];
+    snprintf(message, sizeof message, "%s", shoal_error_message());
     wire_pump_take(peer);
     peer->muted = peer->stopping = true;
     pthread_cond_signal(&peer->idle);
@@ -165,6 +168,7 @@ void wire_peer_destroy(wire_peer **out) {
     pthread_cond_destroy(&peer->idle);
     pthread_cond_destroy(&peer->yielded);
     free_peer(peer);
+    (void)base_fail(SHOAL_CLOSED, "%s", message);
 }
 
 void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers) {
