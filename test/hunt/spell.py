@@ -338,7 +338,9 @@ def reduce(n):
     made = [f"{x}.{word}(dim={tuple(axes)})"] if axes else [x]
     if axes and not n.torch:
         made.append(f"{x}.{word[1:]}({tuple(axes)})")
-        if len(axes) == 1:
+        values = n.values[n.numbers[0]]
+        most = getattr(values, word[1:])(tuple(axes), keepdims=True)
+        if len(axes) == 1 and not ((values == most).sum(axes[0]) > 1).any():  # the first of equals takes the gradient
             made.append(f"{x}.{word[1:]}(dim={axes[0]})[0]")
     if (n.values[n.outputs[0]] == n.values[n.numbers[1]]).any():
         # Elements that are equal to the first value take the gradient of a reduction whole.
