@@ -461,7 +461,7 @@ class Indexing:
         x = x.broadcast_to(common[:axis] + x.shape[axis:axis + 1] + common[axis + 1:])
         at = at.broadcast_to(common[:axis] + at.shape[axis:axis + 1] + common[axis + 1:])
         if not x.size and not at.size:
-            return x.reshape(at.shape)  # there is no element that a box of one could be
+            return x.reshape(at.shape).clone()  # there is no element that a box of one could be
         others = [a for a in range(x.ndim) if a != axis]
         return x._apply("gather", (at,), offset_dims=(),
                         collapsed_slice_dims=(axis,), operand_batching_dims=others,

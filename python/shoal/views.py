@@ -111,7 +111,7 @@ def _undone(x, kind, argument, value):
             x = indexing.put(x, key, indexing.get(value, (Ellipsis, i)))
         return x
     if kind == "expand":
-        return x if 0 in value.shape else value.reshape(x.shape)
+        return value.reshape(x.shape)
     return value
 
 
@@ -125,6 +125,9 @@ def _overlaps(x, steps):
 
 def written(x, value):
     """x becomes a value in place, and with it all that shares its elements."""
+    if 0 in x.shape:
+        x._assign(value)  # it has none
+        return
     view, root = x._view, root_of(x)
     if view is not None and view.repeats and _overlaps(x, view.steps):
         raise invalid(f"in place: several elements of {x._text()}, which was expanded, are one; clone() it "

@@ -68,11 +68,21 @@ void hunt_tolerance(hunt_truth *truth, uint32_t output, double *out) {
                               hunt_number(type->dtype, truth->must.data[output], i));
 }
 
+/* Some units of an element type: for numbers of 1. */
+static double few_units(uint8_t dtype) {
+    switch (dtype) {
+    case SHOAL_F16: return 0x1p-8;
+    case SHOAL_BF16: return 0x1p-5;
+    case SHOAL_F32: return 0x1p-21;
+    default: return 0x1p-50;
+    }
+}
+
 static bool agrees(hunt_truth *truth, uint32_t o, uint8_t dtype, int64_t i, double is,
                    double must) {
     const uint32_t counts[] = {FEW, MANY, HUNT_SAMPLES};
     /* A sum beside the middle of two numbers is rounded away from there by few of the samples. */
-    bool beside = fabs(is - must) <= 0x1p-21 * fabs(must);
+    bool beside = fabs(is - must) <= few_units(dtype) * fabs(must);
     for (uint32_t turn = 0; turn < (beside ? 3 : 2); turn++) {
         sample(truth, counts[turn]);
         double may = tolerance_at(truth, o, dtype, i, must);

@@ -43,6 +43,7 @@ typedef struct run {
     hunt_random random;
     const hunt_program *program;
     shoal_tensor **values;  /* per value of the graph */
+    uint32_t *last;         /* likewise: the last node that reads it, whereupon it is let go of */
     placement placed;       /* the last one */
     bool failed, misplaced; /* misplaced: on a slot that is gone */
 } run;
@@ -208,10 +209,7 @@ static bool place(run *r, shoal_tensor **x) {
 
 static void released(void *context) { free(context); }
 
-static void make_input(run *r, uint32_t i, const void *data) {
-    const shoal_graph *g = graph_data(r->program->graph);
-    const shoal_type *type = &g->values[g->inputs[i]].type;
-    shoal_tensor **x = &r->values[g->inputs[i]];
+static void make_tensor(run *r, const shoal_type *type, const void *data, shoal_tensor **x) {
     size_t bytes = (size_t)base_type_bytes(type);
     shoal_status status;
     if (CHANCE(25)) {
@@ -224,6 +222,39 @@ static void make_input(run *r, uint32_t i, const void *data) {
                                   type->dims, data, x);
     }
     if (fine(r, "input", status) && CHANCE(40)) place(r, x);
+}
+
+static void make_input(run *r, uint32_t i, const void *data) {
+    const shoal_graph *g = graph_data(r->program->graph);
+    make_tensor(r, &g->values[g->inputs[i]].type, data, &r->values[g->inputs[i]]);
+}
+
+enum { NEVER = UINT32_MAX };
+
+/* Which node is the last to use each value; NEVER: it stays, as results do. inputs: those stay,
+ * too.
+ */
+static void find_last(run *r, bool inputs) {
+    const shoal_graph *g = graph_data(r->program->graph);
+    for (uint32_t v = 0; v < g->n_values; v++) r->last[v] = NEVER;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        for (uint32_t k = 0; k < node->n_outputs; k++) r->last[node->first_output + k] = n;
+        for (uint32_t k = 0; k < node->n_inputs; k++) r->last[node->inputs[k]] = n;
+    }
+    for (uint32_t i = 0; i < g->n_inputs && inputs; i++) r->last[g->inputs[i]] = NEVER;
+    for (uint32_t i = 0; i < g->n_outputs; i++) r->last[g->outputs[i]] = NEVER;
+}
+
+/* Gives back handles that node n was the last to need: what is not made yet need not be kept then,
+ * and what is may be written over. */
+static void let_go(run *r, uint32_t n) {
+    const shoal_node *node = &graph_data(r->program->graph)->nodes[n];
+    for (uint32_t k = 0; k < node->n_inputs; k++)
+        if (r->last[node->inputs[k]] == n) shoal_tensor_free(&r->values[node->inputs[k]]);
+    for (uint32_t k = 0; k < node->n_outputs; k++)
+        if (r->last[node->first_output + k] == n)
+            shoal_tensor_free(&r->values[node->first_output + k]);
 }
 
 static void record(run *r, const shoal_node *node) {
@@ -241,8 +272,20 @@ static void read_value(run *r, uint32_t value, void *to) {
     fine(r, "read", shoal_read(r->values[value], to, (size_t)base_type_bytes(type)));
 }
 
+/* Starts or reads a value on the way. */
+static void use(run *r, uint32_t value) {
+    if (CHANCE(30)) {
+        fine(r, "start", shoal_start(r->values[value]));
+        return;
+    }
+    void *data =
+        hunt_alloc((size_t)base_type_bytes(&graph_data(r->program->graph)->values[value].type));
+    read_value(r, value, data);
+    free(data);
+}
+
 /* Records all nodes; often: reads and starts some values on the way. */
-static void record_all(run *r, bool often) {
+static void record_all(run *r, bool often, bool lets_go) {
     const shoal_graph *g = graph_data(r->program->graph);
     for (uint32_t n = 0; n < g->n_nodes && !r->failed; n++) {
         const shoal_node *node = &g->nodes[n];
@@ -250,14 +293,8 @@ static void record_all(run *r, bool often) {
         if (r->failed) return;
         uint32_t value = node->first_output + BELOW(node->n_outputs);
         if (CHANCE(8)) place(r, &r->values[value]);
-        if (!often || !CHANCE(30)) continue;
-        if (CHANCE(30)) {
-            fine(r, "start", shoal_start(r->values[value]));
-        } else {
-            void *data = hunt_alloc((size_t)base_type_bytes(&g->values[value].type));
-            read_value(r, value, data);
-            free(data);
-        }
+        if (often && CHANCE(30)) use(r, value);
+        if (lets_go) let_go(r, n);
     }
 }
 
@@ -279,9 +316,13 @@ static const char *compare(run *r, hunt_truth *truth, const hunt_results *result
 static const char *run_recorded(run *r, hunt_truth *truth, hunt_results *results, bool often,
                                 const char *how) {
     const shoal_graph *g = graph_data(r->program->graph);
-    for (uint32_t i = 0; i < g->n_inputs && !r->failed; i++)
+    bool lets_go = CHANCE(60), started = CHANCE(30);
+    find_last(r, false);
+    for (uint32_t i = 0; i < g->n_inputs && !r->failed; i++) {
         make_input(r, i, r->program->inputs[i]);
-    record_all(r, often);
+        if (started && !r->failed) fine(r, "start", shoal_start(r->values[g->inputs[i]]));
+    }
+    record_all(r, often, lets_go);
     uint32_t first = BELOW(g->n_outputs);
     for (uint32_t i = 0; i < g->n_outputs && !r->failed; i++) {
         uint32_t o = (first + i) % g->n_outputs;
@@ -292,43 +333,242 @@ static const char *run_recorded(run *r, hunt_truth *truth, hunt_results *results
     return why;
 }
 
-/* A function of the inputs, run with others first, then with these. */
-static const char *run_function(run *r, hunt_truth *truth, hunt_results *results) {
+/* ---- functions ---- */
+
+/* A function, the operands that are given to it and what came back. */
+typedef struct called {
+    shoal_function *function;
+    shoal_tensor **inputs, **outputs;
+    uint32_t n, m;
+} called;
+
+static bool is_output(const shoal_graph *g, uint32_t value) {
+    for (uint32_t o = 0; o < g->n_outputs; o++)
+        if (g->outputs[o] == value) return true;
+    return false;
+}
+
+/* The program as a function of its inputs, recorded with zeros; some inputs are donated. */
+static called make_function(run *r) {
     const shoal_graph *g = graph_data(r->program->graph);
-    uint32_t n = g->n_inputs, m = g->n_outputs;
-    shoal_tensor **inputs = hunt_alloc((n + 1) * sizeof *inputs);
-    shoal_tensor **outputs = hunt_alloc((m + 1) * sizeof *outputs);
-    shoal_function *function = NULL;
-    for (uint32_t i = 0; i < n && !r->failed; i++) {
+    called c = {.n = g->n_inputs, .m = g->n_outputs};
+    c.inputs = hunt_alloc((c.n + 1) * sizeof *c.inputs);
+    c.outputs = hunt_alloc((c.m + 1) * sizeof *c.outputs);
+    find_last(r, true);
+    for (uint32_t i = 0; i < c.n && !r->failed; i++) {
         void *other = hunt_alloc((size_t)base_type_bytes(&g->values[g->inputs[i]].type));
         make_input(r, i, other);
         free(other);
-        inputs[i] = r->values[g->inputs[i]];
-        if (!r->failed) fine(r, "start", shoal_start(inputs[i]));
+        c.inputs[i] = r->values[g->inputs[i]];
+        if (!r->failed) fine(r, "start", shoal_start(c.inputs[i]));
     }
-    if (!r->failed) record_all(r, false);
-    for (uint32_t o = 0; o < m; o++) outputs[o] = r->values[g->outputs[o]];
+    if (!r->failed) record_all(r, false, CHANCE(60));
+    for (uint32_t o = 0; o < c.m; o++) c.outputs[o] = r->values[g->outputs[o]];
     if (!r->failed)
-        fine(r, "function", shoal_function_new(r->pool->session, inputs, n, outputs, m, &function));
-    for (uint32_t turn = 0; turn < 2 && !r->failed; turn++) {
-        memset(outputs, 0, m * sizeof *outputs);
-        if (turn) {
-            for (uint32_t i = 0; i < n; i++) shoal_tensor_free(&r->values[g->inputs[i]]);
-            for (uint32_t i = 0; i < n && !r->failed; i++) {
-                make_input(r, i, r->program->inputs[i]);
-                inputs[i] = r->values[g->inputs[i]];
-            }
-        }
-        if (!r->failed) fine(r, "run", shoal_function_run(function, inputs, outputs));
-        for (uint32_t o = 0; o < m && !r->failed; o++)
-            if (turn) fine(r, "read", shoal_read(outputs[o], results->data[o], results->bytes[o]));
-        for (uint32_t o = 0; o < m; o++) shoal_tensor_free(&outputs[o]);
+        fine(r, "function",
+             shoal_function_new(r->pool->session, c.inputs, c.n, c.outputs, c.m, &c.function));
+    uint32_t donated = CHANCE(50) ? 60 : 0;
+    for (uint32_t i = 0; i < c.n && !r->failed; i++) {
+        bool always = CHANCE(50) && !is_output(g, g->inputs[i]);
+        if (CHANCE(donated))
+            fine(r, "donate",
+                 shoal_function_donate(c.function, i,
+                                       always ? SHOAL_DONATE_ALWAYS : SHOAL_DONATE_IF_LAST));
+    }
+    memset(c.outputs, 0, c.m * sizeof *c.outputs);
+    return c;
+}
+
+static void renew_inputs(run *r, called *c) {
+    const shoal_graph *g = graph_data(r->program->graph);
+    for (uint32_t i = 0; i < c->n; i++) shoal_tensor_free(&r->values[g->inputs[i]]);
+    for (uint32_t i = 0; i < c->n && !r->failed; i++) {
+        make_input(r, i, r->program->inputs[i]);
+        c->inputs[i] = r->values[g->inputs[i]];
+    }
+}
+
+static void end_function(run *r, called *c) {
+    for (uint32_t o = 0; o < c->m; o++) shoal_tensor_free(&c->outputs[o]);
+    shoal_function_free(&c->function);
+    free_values(r);
+    free(c->inputs);
+    free(c->outputs);
+}
+
+/* Run with zeros first, then with the inputs, once or twice. */
+static const char *run_function(run *r, hunt_truth *truth, hunt_results *results) {
+    called c = make_function(r);
+    uint32_t turns = CHANCE(30) ? 3 : 2;
+    for (uint32_t turn = 0; turn < turns && !r->failed; turn++) {
+        if (turn) renew_inputs(r, &c);
+        if (!r->failed) fine(r, "run", shoal_function_run(c.function, c.inputs, c.outputs));
+        for (uint32_t o = 0; o < c.m && !r->failed; o++)
+            if (turn)
+                fine(r, "read", shoal_read(c.outputs[o], results->data[o], results->bytes[o]));
+        for (uint32_t o = 0; o < c.m; o++) shoal_tensor_free(&c.outputs[o]);
     }
     const char *why = compare(r, truth, results, "as a function");
-    shoal_function_free(&function);
-    free_values(r);
-    free(inputs);
-    free(outputs);
+    end_function(r, &c);
+    return why;
+}
+
+/* ---- loops ---- */
+
+enum { MOST_ROUNDS = 4, MOST_CARRIED = 64 };
+
+typedef struct rounds {
+    uint32_t n, n_carry, n_feed, n_stream;
+    shoal_carry carry[MOST_CARRIED];
+    uint32_t feed[MOST_CARRIED], stream[MOST_CARRIED];
+    uint32_t from[MOST_CARRIED]; /* per input: 1 + the output that it is carried from */
+    bool fed[MOST_CARRIED];      /* per input */
+} rounds;
+
+/* Which outputs are which inputs of the next round, which inputs differ in each round, and which
+ * outputs are taken from each; false: the program cannot go on from what it gives. */
+static bool choose_rounds(run *r, rounds *x) {
+    const shoal_graph *g = graph_data(r->program->graph);
+    *x = (rounds){.n = 1 + BELOW(MOST_ROUNDS)};
+    if (g->n_inputs > MOST_CARRIED || g->n_outputs > MOST_CARRIED || !g->n_inputs) return false;
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        const shoal_type *type = &g->values[g->inputs[i]].type;
+        uint32_t first = BELOW(g->n_outputs);
+        for (uint32_t k = 0; k < g->n_outputs && !x->from[i]; k++) {
+            uint32_t o = (first + k) % g->n_outputs;
+            if (!base_type_equal(type, &g->values[g->outputs[o]].type) || CHANCE(20)) continue;
+            x->carry[x->n_carry++] = (shoal_carry){.output = o, .input = i};
+            x->from[i] = 1 + o;
+        }
+        x->fed[i] = !x->from[i] && type->rank < SHOAL_MAX_RANK && CHANCE(30);
+        if (x->fed[i]) x->feed[x->n_feed++] = i;
+    }
+    for (uint32_t o = 0; o < g->n_outputs; o++)
+        if (CHANCE(40)) x->stream[x->n_stream++] = o;
+    return x->n_carry + x->n_feed > 0;
+}
+
+/* What a fed input holds in a round: its elements, turned further in each. */
+static void fill_round(const hunt_program *program, uint32_t i, uint32_t round, char *to) {
+    const shoal_graph *g = graph_data(program->graph);
+    const shoal_type *type = &g->values[g->inputs[i]].type;
+    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
+    int64_t count = base_type_count(type);
+    for (int64_t e = 0; e < count; e++)
+        memcpy(to + (size_t)e * size,
+               (const char *)program->inputs[i] + (size_t)((e + round) % count) * size, size);
+}
+
+/* The rounds as one program: its outputs are those of the first round, then of the second, ... */
+static hunt_program unroll(const hunt_program *program, const rounds *x) {
+    const shoal_graph *g = graph_data(program->graph);
+    hunt_program out = *program;
+    uint32_t *map = hunt_alloc((g->n_values + 1) * sizeof *map);
+    uint32_t *before = hunt_alloc((g->n_outputs + 1) * sizeof *before);
+    uint32_t inputs[160];
+    const shoal_graph *bodies[4];
+    out.n_inputs = 0;
+    out.n_outputs = x->n * g->n_outputs;
+    out.inputs = hunt_alloc((x->n * g->n_inputs + 1) * sizeof *out.inputs);
+    hunt_must(graph_new(0, &out.graph));
+    for (uint32_t round = 0; round < x->n; round++) {
+        for (uint32_t i = 0; i < g->n_inputs; i++) {
+            const shoal_type *type = &g->values[g->inputs[i]].type;
+            if (round && x->from[i]) map[g->inputs[i]] = before[x->from[i] - 1];
+            if (round && !x->fed[i]) continue;
+            hunt_must(graph_add_input(out.graph, type, &map[g->inputs[i]]));
+            void *data = out.inputs[out.n_inputs++] = hunt_alloc((size_t)base_type_bytes(type));
+            fill_round(program, i, x->fed[i] ? round : 0, data);
+        }
+        for (uint32_t n = 0; n < g->n_nodes; n++) {
+            const shoal_node *node = &g->nodes[n];
+            uint32_t first;
+            for (uint32_t k = 0; k < node->n_inputs; k++) inputs[k] = map[node->inputs[k]];
+            for (uint16_t k = 0; k < node->n_regions; k++)
+                hunt_must(graph_copy_body(out.graph, node->regions[k], &bodies[k]));
+            hunt_must(graph_add(out.graph, node->op, inputs, node->n_inputs, node->attrs,
+                                node->n_attrs, bodies, node->n_regions, &first));
+            for (uint16_t k = 0; k < node->n_outputs; k++) map[node->first_output + k] = first + k;
+        }
+        for (uint32_t o = 0; o < g->n_outputs; o++) {
+            before[o] = map[g->outputs[o]];
+            hunt_must(graph_add_output(out.graph, before[o]));
+        }
+    }
+    free(map);
+    free(before);
+    return out;
+}
+
+/* The fed inputs of all rounds, each as one tensor. */
+static void make_fed(run *r, const rounds *x, called *c) {
+    const shoal_graph *g = graph_data(r->program->graph);
+    for (uint32_t i = 0; i < c->n && !r->failed; i++) {
+        shoal_type type = g->values[g->inputs[i]].type;
+        size_t bytes = (size_t)base_type_bytes(&type);
+        if (!x->fed[i]) continue;
+        memmove(type.dims + 1, type.dims, type.rank++ * sizeof *type.dims);
+        type.dims[0] = x->n;
+        char *all = hunt_alloc(x->n * bytes);
+        for (uint32_t round = 0; round < x->n; round++)
+            fill_round(r->program, i, round, all + round * bytes);
+        shoal_tensor_free(&r->values[g->inputs[i]]);
+        make_tensor(r, &type, all, &r->values[g->inputs[i]]);
+        c->inputs[i] = r->values[g->inputs[i]];
+        free(all);
+    }
+}
+
+/* Takes what each round brings, then the results of the last. */
+static void take_rounds(run *r, const rounds *x, called *c, shoal_loop *loop,
+                        hunt_results *results) {
+    void *data[MOST_CARRIED];
+    size_t bytes[MOST_CARRIED];
+    bool more = true;
+    for (uint32_t round = 0; round < x->n && x->n_stream && !r->failed; round++) {
+        for (uint32_t k = 0; k < x->n_stream; k++) {
+            data[k] = results->data[round * c->m + x->stream[k]];
+            bytes[k] = results->bytes[round * c->m + x->stream[k]];
+        }
+        fine(r, "next", shoal_loop_next(loop, data, bytes, &more));
+        if (!r->failed && !more) fine(r, "next", base_fail(SHOAL_INTERNAL, "too few rounds"));
+    }
+    uint32_t last = (x->n - 1) * c->m;
+    for (uint32_t o = 0; o < c->m && !r->failed; o++)
+        fine(r, "read",
+             shoal_read(c->outputs[o], results->data[last + o], results->bytes[last + o]));
+}
+
+/* As rounds of a loop, against the program written out so many times; what no round brings is taken
+ * for right. */
+static const char *run_loop(run *r, const rounds *x) {
+    hunt_program all = unroll(r->program, x);
+    hunt_truth truth;
+    shoal_loop *loop = NULL;
+    hunt_must(hunt_truth_init(&truth, &all));
+    hunt_results results = hunt_results_new(graph_data(all.graph));
+    for (uint32_t o = 0; o < results.n; o++)
+        memcpy(results.data[o], truth.must.data[o], results.bytes[o]);
+    called c = make_function(r);
+    renew_inputs(r, &c);
+    make_fed(r, x, &c);
+    shoal_repeat repeat = {.size = sizeof repeat,
+                           .rounds = x->n,
+                           .n_carry = x->n_carry,
+                           .n_stream = x->n_stream,
+                           .n_feed = x->n_feed,
+                           .carry = x->carry,
+                           .stream = x->stream,
+                           .feed = x->feed};
+    if (!r->failed)
+        fine(r, "repeat", shoal_function_repeat(c.function, c.inputs, &repeat, c.outputs, &loop));
+    if (!r->failed) take_rounds(r, x, &c, loop, &results);
+    const char *why = compare(r, &truth, &results, "as a loop");
+    shoal_loop_free(&loop);
+    end_function(r, &c);
+    hunt_results_fini(&results);
+    hunt_truth_fini(&truth);
+    hunt_program_fini(&all);
     return why;
 }
 
@@ -339,11 +579,14 @@ static const char *run_once(apis *a, const hunt_program *program, uint64_t seed,
     run r = {.apis = a, .random = {seed}, .program = program};
     r.pool = &a->pools[hunt_below(&r.random, a->n_pools)];
     r.values = hunt_alloc((g->n_values + 1) * sizeof *r.values);
+    r.last = hunt_alloc((g->n_values + 1) * sizeof *r.last);
     hunt_results results = hunt_results_new(g);
     uint32_t how = hunt_below(&r.random, 10);
     const char *why;
+    rounds loop;
     if (how < 2) {
-        why = run_function(&r, truth, &results);
+        bool repeats = hunt_chance(&r.random, 50) && choose_rounds(&r, &loop);
+        why = repeats ? run_loop(&r, &loop) : run_function(&r, truth, &results);
     } else {
         bool often = how < 5;
         hunt_random again = r.random;
@@ -356,6 +599,7 @@ static const char *run_once(apis *a, const hunt_program *program, uint64_t seed,
     }
     hunt_results_fini(&results);
     free(r.values);
+    free(r.last);
     *misplaced = r.misplaced;
     return why;
 }

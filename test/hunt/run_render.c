@@ -81,7 +81,7 @@ static const char *check_opencl(const char *folder, const base_str *kernels) {
     return fits ? NULL : "what was rendered is not OpenCL C";
 }
 
-static const char *build(const base_str *kernels, void **library) {
+static const char *build(const base_str *kernels, bool opencl, void **library) {
     char folder[] = "/tmp/hunt_XXXXXX", path[64], command[4352];
     const char *wrong = NULL;
     base_str prelude;
@@ -97,14 +97,14 @@ static const char *build(const base_str *kernels, void **library) {
     unlink(path);
     snprintf(path, sizeof path, "%s/kernels.so", folder);
     if (!wrong && !(*library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) wrong = dlerror();
-    if (!wrong) wrong = check_opencl(folder, kernels);
+    if (!wrong && opencl) wrong = check_opencl(folder, kernels);
     unlink(path);
     rmdir(folder);
     base_str_fini(&prelude);
     return wrong;
 }
 
-const char *hunt_compile(const fuse_plan *plans, uint32_t n, hunt_rendered **out) {
+const char *hunt_compile(const fuse_plan *plans, uint32_t n, bool opencl, hunt_rendered **out) {
     hunt_rendered *r = *out = hunt_alloc(sizeof *r);
     base_str kernels;
     uint32_t n_steps = 0;
@@ -119,7 +119,7 @@ const char *hunt_compile(const fuse_plan *plans, uint32_t n, hunt_rendered **out
             r->steps[r->n++] = &plans[p].steps[s];
         }
     hunt_must(base_str_status(&kernels));
-    const char *why = r->n ? build(&kernels, &r->library) : NULL;
+    const char *why = r->n ? build(&kernels, opencl, &r->library) : NULL;
     base_str_fini(&kernels);
     for (uint32_t i = 0; i < r->n && !why; i++) {
         char name[32];

@@ -335,14 +335,18 @@ def reduce(n):
     if not count:
         return [f"{first}.broadcast_to({n.shape}).clone()"]  # the number itself shares its elements
     word = "amax" if op == "maximum" else "amin"
-    if not axes:
-        return [f"{x}.{op}({first})"]
-    made = [f"{x}.{word}(dim={tuple(axes)}).{op}({first})"]
-    if not n.torch:
-        made.append(f"{x}.{word[1:]}({tuple(axes)}).{op}({first})")
-        if len(axes) == 1:
-            made.append(f"{x}.{word[1:]}(dim={axes[0]})[0].{op}({first})")
-    return made
+    made = [f"{x}.{word}(dim={tuple(axes)})"] if axes else [x]
+    if axes and not n.torch:
+        made.append(f"{x}.{word[1:]}({tuple(axes)})")
+        values = n.values[n.numbers[0]]
+        most = getattr(values, word[1:])(tuple(axes), keepdims=True)
+        if len(axes) == 1 and not ((values == most).sum(axes[0]) > 1).any():  # the first of equals takes the gradient
+            made.append(f"{x}.{word[1:]}(dim={axes[0]})[0]")
+    if (n.values[n.outputs[0]] == n.values[n.numbers[1]]).any():
+        # Elements that are equal to the first value take the gradient of a reduction whole.
+        further = "<" if op == "maximum" else ">"
+        return [f"most = {m}\n{{y}} = t.where(most {further} {first}, {first}, most)" for m in made]
+    return [f"{m}.{op}({first})" for m in made]
 
 
 def letters(n):
@@ -424,14 +428,14 @@ def norm(n):
         return made + [f"{n.x[0]}.rms_norm({', '.join(n.x[1:])}"
                                             f"{', ' * (len(n.x) > 1)}axis={axis}, epsilon={epsilon!r})"]
     others = n.x[1:] + ["None"] * (3 - len(n.x))
-    if n.torch or axis == rank - 1:
-        x, back = n.x[0], ""
-        if axis != rank - 1:
-            x, back = f"{x}.movedim({axis}, -1)", f".movedim(-1, {axis})"
-        made.append(f"F.layer_norm({x}, ({n.shape[axis]},), {others[0]}, {others[1]}, {epsilon!r}){back}")
-    if not n.torch:
-        made.append(f"{n.x[0]}.layer_norm({others[0]}, {others[1]}, axis={axis}, epsilon={epsilon!r})")
-    return made
+    if n.torch:  # which loses the variance of numbers that lie far from 0, in the type itself
+        wide = [x if x == "None" else f"{x}.double()" for x in others]
+        return [f"far = {n.x[0]}.double().movedim({axis}, -1)\nfar = far - far.mean(-1, keepdim=True)\n"
+                f"{{y}} = F.layer_norm(far, ({n.shape[axis]},), {wide[0]}, {wide[1]}, {epsilon!r})"
+                f".movedim(-1, {axis}).to(t.{n.dtype})"]
+    if axis == rank - 1:
+        made.append(f"F.layer_norm({n.x[0]}, ({n.shape[axis]},), {others[0]}, {others[1]}, {epsilon!r})")
+    return made + [f"{n.x[0]}.layer_norm({others[0]}, {others[1]}, axis={axis}, epsilon={epsilon!r})"]
 
 
 def cross_entropy(n):

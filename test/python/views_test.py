@@ -34,6 +34,11 @@ v.add_(10); say(w, y, x[1, 0])
 x.zero_(); say(v, w, y)
 del x; w[0] = 3; say(v, w, y)
 """,
+    "views of nothing": """
+x = torch.ones(1); wide = x.expand(6, 3, 2)
+none = wide[1::2, :, :0]; none.fill_(7); none += 1; say(x, none, none.shape)
+taken = torch.take_along_dim(none, torch.zeros(3, 3, 0, dtype=torch.int64), 1); taken.zero_(); say(x, taken)
+""",
     "detach and data": """
 w = torch.nn.Parameter(torch.ones(3)); w.data.fill_(0); w.data[1] = 5; w.data.mul_(2); say(w, w.requires_grad)
 x = torch.ones(3, requires_grad=True); y = x * 2; z = y.detach(); z.add_(1); say(y, z, y.requires_grad)

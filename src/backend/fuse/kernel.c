@@ -208,7 +208,6 @@ static uint16_t load_joined(builder *b, const shoal_node *node) {
         begin -= size;
         fuse_index index = fuse_index_of(b->plan, node->inputs[k]);
         fuse_load load = load_by(b, node->inputs[k], &index, true);
-        if (load.kind != FUSE_LITERAL) load.index = index;
         if (last == FUSE_NOWHERE && begin == 0) return add_load(b, &load);
         bound(b, &load, (uint32_t)axis, begin, begin + size, 1);
         fall_back(b, &load, last);
