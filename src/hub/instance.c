@@ -104,6 +104,11 @@ static bool can_compute(const hub *h) {
 static shoal_status plan(hub *h, hub_instance *instance) {
     const hub_record *record = instance->record;
     shoal_status status = SHOAL_OK;
+    if (record->reruns >= HUB_MAX_RERUNS)
+        return base_fail(SHOAL_LOST,
+                         "it was begun %d times, and each time a member was lost before it was "
+                         "through, at last: %s",
+                         HUB_MAX_RERUNS, h->loss ? h->loss : "one could not reach another");
     for (uint32_t i = 0; i < record->n_inputs; i++) {
         if (record->inputs[i]->status != SHOAL_OK)
             return base_fail(record->inputs[i]->status, "%s", record->inputs[i]->error);
@@ -463,6 +468,7 @@ static void note_cost(const hub_instance *instance, hub_peer *client) {
         if (instance->times[i].busy_ns > ns) ns = instance->times[i].busy_ns;
     client->replay_ns += ns - record->ns;
     record->ns = ns;
+    record->reruns = 0;
 }
 
 void hub_instance_detach(hub *h, hub_instance *instance) {

@@ -168,12 +168,11 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
 }
 
 void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
-    for (hub_instance *i = h->first; i; i = i->next) {
+    const hub_value *made = base_map_get(&h->values, value);
+    for (hub_instance *i = h->first; i && made && made->session == peer->session; i = i->next) {
         if (i->session != peer->session || !i->program->loops || !i->record) continue;
-        for (uint32_t o = 0; o < i->record->n_outputs; o++) {
-            if (i->outputs[o]->id != value) continue;
-            hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
-            return;
-        }
+        if (!i->record->n_outputs || i->outputs[0] != made) continue;
+        hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
+        return;
     }
 }

@@ -171,6 +171,7 @@ static void run_again(hub *h, records *list) {
         if (hub_instance_start(h, record, HUB_ASKED, true) != SHOAL_OK)
             base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
         h->reruns++;
+        record->reruns++;
         users(record, -1);
         for (uint32_t k = 0; k < record->n_inputs; k++) hub_value_settle(h, record->inputs[k]);
         for (uint32_t o = 0; o < record->n_outputs; o++)

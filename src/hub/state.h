@@ -82,6 +82,7 @@ enum {
     HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph */
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_ROUNDS = 1000000000, /* of a loop */
+    HUB_MAX_RERUNS = 100,        /* beginnings of a program that comes to no end */
     HUB_MAX_MEMBERS = 1000,
     HUB_MAX_DEVICES = 64, /* of a member */
     HUB_MAX_NAME = 255,
@@ -183,6 +184,7 @@ typedef struct hub_record {
     uint32_t refs; /* values that it made, and the instance that runs it */
     hub_program *program;
     uint64_t rounds; /* of a loop, at most; else 0 */
+    uint32_t reruns; /* since it was through last */
     uint32_t n_inputs, n_outputs;
     hub_value **inputs;
     hub_value **outputs; /* NULL: nobody needs it any more */
@@ -507,7 +509,7 @@ uint32_t hub_loop_ahead(const plan_result *plan);
 /* What a slot is told of it. */
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
                            Shoal__SlotRun *part);
-/* Ends the loop that makes a value. */
+/* Ends the loop whose first output a value is. */
 void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value);
 
 /* instance.c */

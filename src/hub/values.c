@@ -219,7 +219,9 @@ void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release) {
         value->released = true;
         hub_value_settle(h, value);
     }
-    for (size_t i = 0; i < release->n_loops; i++) hub_loop_cancel(h, peer, release->loops[i]);
+    /* A session has no more of them. */
+    for (size_t i = 0; i < release->n_loops && i < HUB_MAX_WAITING; i++)
+        hub_loop_cancel(h, peer, release->loops[i]);
     for (size_t i = 0; i < release->n_programs; i++) {
         hub_program *program = base_map_get(&h->programs, release->programs[i]);
         if (!program || program->session != peer->session) continue;

@@ -20,10 +20,13 @@
 
 enum {
     AHEAD = 4 * WIRE_CHUNK,         /* bytes that are asked for and have not come */
-    MOST_ANSWERS = 16 * WIRE_CHUNK, /* bytes of answers that may wait on a link */
-    SILENCE_S = 15,                 /* after which a member that answers nothing is left */
-    TELL_S = 5,                     /* between two lines of the log */
-    SPARE_SHARE = 20,               /* a part of the disk stays free */
+    MOST_ANSWERS = 16 * WIRE_CHUNK, /* bytes of answers that may wait on a link, */
+    MOST_ASKED = 192 * WIRE_CHUNK,  /* and in all: one user's at most half of what is left */
+    SILENCE_S = 15,                 /* after which a member that answers nothing is left, */
+    SLOW_S = 60,                    /* or brings less than this a second */
+    SLOW_BYTES = 64 << 10,
+    TELL_S = 5,       /* between two lines of the log */
+    SPARE_SHARE = 20, /* a part of the disk stays free */
     PATH_ROOM = 4096
 };
 
@@ -36,18 +39,33 @@ typedef struct file_part {
 /* ---- who has it ---- */
 
 static void answer(const worker *w, wire_link *link, const Shoal__FileAsk *ask, shoal_status status,
-                   const uint8_t *data, size_t n) {
+                   const uint8_t *data, size_t n, wire_account *account) {
     Shoal__FilePart part = SHOAL__FILE_PART__INIT;
     part.digest = ask->digest;
     part.offset = ask->offset;
     part.status = (uint32_t)status;
     part.data = (ProtobufCBinaryData){n, (uint8_t *)data};
-    if (wire_send(link, SHOAL__KIND__FILE_PART, &part.base) != SHOAL_OK)
+    if (wire_send_on(link, SHOAL__KIND__FILE_PART, &part.base, account) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
 }
 
+/* Whether so many bytes more may be on their way to the members of a peer's user. Lock held. */
+static bool may_answer(const worker *w, worker_peer *peer, size_t n) {
+    size_t at = 0, own = n, all = n;
+    uint64_t key;
+    void *item;
+    if (!peer->asked && !(peer->asked = wire_account_new())) return false;
+    while (base_map_next(&w->peers, &at, &key, &item)) {
+        const worker_peer *other = item;
+        size_t bytes = other->asked ? wire_account_bytes(other->asked) : 0;
+        all += bytes;
+        if (other == peer || (peer->user && other->user == peer->user)) own += bytes;
+    }
+    return all < MOST_ASKED && own <= (MOST_ASKED - all) / 2;
+}
+
 /* Lock held. */
-static void on_ask(worker *w, wire_link *link, const Shoal__FileAsk *ask) {
+static void on_ask(worker *w, worker_peer *peer, wire_link *link, const Shoal__FileAsk *ask) {
     if (ask->digest.len != SHOAL_DIGEST || ask->offset >= ask->bytes ||
         wire_link_queued(link) > MOST_ANSWERS) {
         wire_link_strange(link, "a question for a file that makes no sense");
@@ -55,15 +73,16 @@ static void on_ask(worker *w, wire_link *link, const Shoal__FileAsk *ask) {
     }
     worker_file *file = worker_file_asked(w, ask->digest.data, ask->bytes);
     model_map *map = NULL;
-    if (!file || file->state == FILE_WANTED || file->state == FILE_LOOKED) {
-        answer(w, link, ask, SHOAL_BUSY, NULL, 0);
+    if (!file || file->state == FILE_WANTED || file->state == FILE_LOOKED ||
+        !may_answer(w, peer, WIRE_CHUNK)) {
+        answer(w, link, ask, SHOAL_BUSY, NULL, 0, NULL);
         return;
     }
     bool here = file->state == FILE_HERE && worker_file_map(w, file, &map) == SHOAL_OK &&
                 map->bytes == ask->bytes && model_map_check(map) == SHOAL_OK;
     uint64_t left = here ? map->bytes - ask->offset : 0;
     answer(w, link, ask, here ? SHOAL_OK : SHOAL_NOT_FOUND, here ? map->data + ask->offset : NULL,
-           left < WIRE_CHUNK ? left : WIRE_CHUNK);
+           left < WIRE_CHUNK ? left : WIRE_CHUNK, peer->asked);
     model_map_release(map);
 }
 
@@ -105,10 +124,11 @@ shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, c
     SHOAL_TRY(wire_unpack(asks ? &shoal__file_ask__descriptor : &shoal__file_part__descriptor, body,
                           bytes, &message));
     pthread_mutex_lock(&w->lock);
-    if (!number || !base_map_get(&w->peers, (uint64_t)number + 1))
+    worker_peer *peer = number ? base_map_get(&w->peers, (uint64_t)number + 1) : NULL;
+    if (!peer)
         wire_link_strange(link, "a question for a file, without being a member");
     else if (asks)
-        on_ask(w, link, (const Shoal__FileAsk *)message);
+        on_ask(w, peer, link, (const Shoal__FileAsk *)message);
     else
         on_part(w, link, (const Shoal__FilePart *)message);
     pthread_mutex_unlock(&w->lock);
@@ -244,7 +264,7 @@ static void draft_fini(draft *d, bool done) {
 
 /* ---- asking ---- */
 
-static void drop_parts(worker_fetch *f) {
+void worker_fetch_drop(worker_fetch *f) {
     while (f->parts) {
         file_part *part = f->parts;
         f->parts = part->next;
@@ -299,7 +319,7 @@ static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t numb
                                const char *from, draft *d) {
     worker_fetch *f = &w->fetch;
     worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
-    int64_t told = base_now(), heard = told;
+    int64_t told = base_now(), heard = told, began = told;
     if (!peer || peer->gone) return base_fail(SHOAL_LOST, "it has left");
     SHOAL_TRY(reach(w, file, peer));
     while (d->written < file->bytes) {
@@ -314,6 +334,10 @@ static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t numb
         if (f->answer != SHOAL_OK)
             return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
                                                                      : "it does not answer well");
+        int64_t seconds = (base_now() - began) / BASE_SECOND;
+        if (seconds > SLOW_S && d->written < (uint64_t)seconds * SLOW_BYTES)
+            return base_fail(SHOAL_TIMEOUT, "it brings less than %d KiB a second",
+                             SLOW_BYTES >> 10);
         SHOAL_TRY(ask_more(w, file, peer));
         file_part *part = f->parts;
         if (!part) {
@@ -348,14 +372,15 @@ static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, c
     f->last = &f->parts;
     shoal_status status = fetch_from(w, file, number, from, d);
     f->file = NULL;
-    drop_parts(f);
+    worker_fetch_drop(f);
     pthread_mutex_unlock(&w->lock);
     return status == SHOAL_OK ? draft_end(d, file, from, out) : status;
 }
 
 typedef struct member {
-    uint32_t number;
+    uint32_t number, user;
     char name[64];
+    shoal_status answer; /* OK: it was not asked yet */
 } member;
 
 /* Those that there are, each worker beginning with another one. */
@@ -370,6 +395,7 @@ static shoal_status list_members(worker *w, member **out, size_t *n) {
         const worker_peer *peer = value;
         if (peer->gone) continue;
         (*out)[*n].number = peer->number;
+        (*out)[*n].user = peer->user;
         snprintf((*out)[(*n)++].name, sizeof(*out)->name, "%s", peer->name ? peer->name : "?");
     }
     pthread_mutex_unlock(&w->lock);
@@ -382,16 +408,31 @@ static bool may_go_on(shoal_status status) {
            status == SHOAL_FORMAT || status == SHOAL_DENIED || status == SHOAL_INVALID;
 }
 
+/* Whether a member of the same user has answered so. */
+static bool has_answered(const member *members, size_t n, uint32_t user, shoal_status answer) {
+    for (size_t i = 0; user && i < n; i++)
+        if (members[i].user == user && members[i].answer == answer) return true;
+    return false;
+}
+
+/* Who has given other bytes is not asked again by another name; who is silent, after all others. */
+static bool is_next(const member *members, size_t n, size_t i, bool last) {
+    const member *m = &members[i];
+    return m->answer == SHOAL_OK && !has_answered(members, n, m->user, SHOAL_DENIED) &&
+           (last || !has_answered(members, n, m->user, SHOAL_TIMEOUT));
+}
+
 static shoal_status ask_all(worker *w, const worker_file *file, draft *d, model_map **out) {
     member *members;
     size_t n;
     base_str why = {0};
-    bool wrong = false;
     SHOAL_TRY(list_members(w, &members, &n));
     shoal_status status = base_fail(SHOAL_NOT_FOUND, "there is no other member");
-    for (size_t i = 0; i < n && may_go_on(status) && !*out; i++) {
-        const member *from = &members[i];
-        status = fetch(w, file, from->number, from->name, d, out);
+    bool wrong = false;
+    for (size_t k = 0; k < 2 * n && may_go_on(status) && !*out; k++) {
+        member *from = &members[k % n];
+        if (!is_next(members, n, k % n, k >= n)) continue;
+        from->answer = status = fetch(w, file, from->number, from->name, d, out);
         if (status == SHOAL_OK) tell(w, file, from->name, file->bytes);
         if (status == SHOAL_DENIED) base_log(BASE_WARN, w->name, "%s", shoal_error_message());
         wrong |= status == SHOAL_DENIED;

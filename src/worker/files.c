@@ -15,29 +15,11 @@ enum { MOST_FILES = 65536, MOST_FOREIGN = 64, MOST_MAPPED = 64 };
 
 static uint64_t key_of(const uint8_t *digest) { return base_hash(digest, SHOAL_DIGEST) | 1; }
 
-worker_file *worker_file_find(worker *w, const uint8_t *digest) {
+worker_file *worker_file_find(worker *w, const uint8_t *digest, uint64_t bytes) {
     worker_file *file = base_map_get(&w->files, key_of(digest));
-    while (file && memcmp(file->digest, digest, sizeof file->digest)) file = file->next;
+    while (file && (file->bytes != bytes || memcmp(file->digest, digest, sizeof file->digest)))
+        file = file->next;
     return file;
-}
-
-static worker_file *add(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
-    worker_file *file = w->n_files < MOST_FILES ? calloc(1, sizeof *file) : NULL;
-    if (!file) {
-        base_fail(SHOAL_NO_MEMORY, "no room to note %s: %u files are known", name, w->n_files);
-        return NULL;
-    }
-    memcpy(file->digest, digest, sizeof file->digest);
-    file->bytes = bytes;
-    file->name = strdup(name);
-    file->next = base_map_get(&w->files, key_of(digest));
-    if (file->name && base_map_set(&w->files, key_of(digest), file) == SHOAL_OK) {
-        w->n_files++;
-        return file;
-    }
-    free(file->name);
-    free(file);
-    return NULL;
 }
 
 /* The one after `file`, in no particular order; NULL: the first, and after the last. *at: 0. */
@@ -95,12 +77,34 @@ static void forget(worker *w, worker_file *file) {
     file_free(w, file);
 }
 
-/* One that others have asked for, and that is not here. */
-static worker_file *find_foreign(worker *w) {
+/* One that is not here, and that nobody waits for; foreign: of those that others have asked for. */
+static worker_file *find_absent(worker *w, bool foreign) {
     size_t at = 0;
     worker_file *file = NULL;
-    while ((file = next(w, &at, file)) && !(file->foreign && file->state == FILE_ABSENT)) continue;
+    while ((file = next(w, &at, file)))
+        if (file->state == FILE_ABSENT && !file->waiting && (file->foreign || !foreign)) break;
     return file;
+}
+
+static worker_file *add(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
+    worker_file *old = w->n_files < MOST_FILES ? NULL : find_absent(w, false);
+    if (old) forget(w, old);
+    worker_file *file = w->n_files < MOST_FILES ? calloc(1, sizeof *file) : NULL;
+    if (!file) {
+        base_fail(SHOAL_NO_MEMORY, "no room to note %s: %u files are known", name, w->n_files);
+        return NULL;
+    }
+    memcpy(file->digest, digest, sizeof file->digest);
+    file->bytes = bytes;
+    file->name = strdup(name);
+    file->next = base_map_get(&w->files, key_of(digest));
+    if (file->name && base_map_set(&w->files, key_of(digest), file) == SHOAL_OK) {
+        w->n_files++;
+        return file;
+    }
+    free(file->name);
+    free(file);
+    return NULL;
 }
 
 shoal_status worker_file_here(worker *w, worker_file *file, model_map *map) {
@@ -131,7 +135,7 @@ shoal_status worker_file_map(worker *w, worker_file *file, model_map **out) {
 shoal_status worker_offer_file(worker *w, const uint8_t *digest, const model_map *map) {
     const char *slash = strrchr(map->path, '/');
     pthread_mutex_lock(&w->lock);
-    worker_file *file = worker_file_find(w, digest);
+    worker_file *file = worker_file_find(w, digest, map->bytes);
     if (!file) file = add(w, digest, map->bytes, slash ? slash + 1 : map->path);
     shoal_status status = file ? SHOAL_OK : SHOAL_NO_MEMORY;
     /* While it is looked for, the thread that does so says where it is. */
@@ -143,9 +147,16 @@ shoal_status worker_offer_file(worker *w, const uint8_t *digest, const model_map
 
 /* ---- the thread ---- */
 
+/* What it is about. */
+typedef struct seeking {
+    const worker *w;
+    bool foreign;
+} seeking;
+
+/* What is needed here does not wait for what others ask for. */
 static bool going(void *context) {
-    const worker *w = context;
-    return !atomic_load(&w->stopping);
+    const seeking *s = context;
+    return !atomic_load(&s->w->stopping) && !(s->foreign && atomic_load(&s->w->urgent));
 }
 
 /* What is needed here comes before what others ask for. */
@@ -160,10 +171,15 @@ static worker_file *next_wanted(worker *w) {
 /* Lock held, but not while it looks. */
 static void seek(worker *w, worker_file *file) {
     model_map *map = NULL;
+    seeking s = {w, file->foreign};
     file->state = FILE_LOOKED;
     pthread_mutex_unlock(&w->lock);
-    shoal_status status = worker_file_look(w->models, file, going, w, &map);
+    shoal_status status = worker_file_look(w->models, file, going, &s, &map);
     pthread_mutex_lock(&w->lock);
+    if (!map && s.foreign && atomic_load(&w->urgent)) { /* it was given up for another */
+        file->state = FILE_WANTED;
+        return;
+    }
     if (status == SHOAL_OK && !map && file->waiting && !w->stopping) {
         file->state = FILE_FETCHED;
         pthread_mutex_unlock(&w->lock);
@@ -189,6 +205,7 @@ static void *seeker(void *argument) {
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
         worker_file *file = next_wanted(w);
+        atomic_store(&w->urgent, file && !file->foreign);
         if (file)
             seek(w, file);
         else
@@ -209,22 +226,23 @@ static worker_file *look_for(worker *w, worker_file *file) {
         w->has_seeker = true;
     }
     file->state = FILE_WANTED;
+    if (!file->foreign) atomic_store(&w->urgent, true);
     pthread_cond_broadcast(&w->changed);
     return file;
 }
 
 static worker_file *want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
-    worker_file *file = worker_file_find(w, digest);
+    worker_file *file = worker_file_find(w, digest, bytes);
     if (!file) file = add(w, digest, bytes, name);
     if (file) adopt(w, file);
     return look_for(w, file);
 }
 
 worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes) {
-    worker_file *file = worker_file_find(w, digest);
+    worker_file *file = worker_file_find(w, digest, bytes);
     if (file) return file; /* what was not found is not looked for again for others */
     if (w->n_foreign >= MOST_FOREIGN) {
-        worker_file *old = find_foreign(w);
+        worker_file *old = find_absent(w, true);
         if (!old) return NULL;
         forget(w, old);
     }
@@ -258,7 +276,7 @@ void worker_files_fini(worker *w) {
 /* Lock held. */
 static shoal_status get(worker_task *task, const worker_source *source, model_map **out) {
     worker *w = task->slot->worker;
-    worker_file *file = worker_file_find(w, source->file);
+    worker_file *file = worker_file_find(w, source->file, source->at.file_bytes);
     if (!file || file->state != FILE_HERE) {
         file = want(w, source->file, source->at.file_bytes, source->at.name);
         if (!file) return SHOAL_NO_MEMORY;
@@ -271,10 +289,6 @@ static shoal_status get(worker_task *task, const worker_source *source, model_ma
         if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
         if (file->state == FILE_ABSENT) return base_fail(file->status, "%s", file->error);
     }
-    if (file->bytes != source->at.file_bytes)
-        return base_fail(SHOAL_FORMAT, "%s has %llu bytes, not %llu", file->name,
-                         (unsigned long long)file->bytes,
-                         (unsigned long long)source->at.file_bytes);
     shoal_status status = worker_file_map(w, file, out);
     if (status == SHOAL_OK && file->checked != task->instance->id) {
         status = model_map_check(*out);

@@ -91,8 +91,12 @@ worker_instance *worker_loop_round(worker *w, worker_loop *loop, uint64_t round)
     return instance;
 }
 
-bool worker_loop_expects(const worker_loop *loop, uint64_t instance) {
-    return loop->status == SHOAL_OK && instance - loop->first <= loop->through + loop->ahead;
+/* Rounds that are over, or further ahead, are nobody's to make. */
+bool worker_loop_expects(const worker_loop *loop, uint32_t peer, uint64_t instance) {
+    uint64_t round = instance - loop->first;
+    bool sends = false;
+    for (size_t i = 0; i < loop->senders.count; i++) sends |= loop->senders.data[i] == peer;
+    return sends && round >= loop->through && round <= loop->through + loop->ahead;
 }
 
 /* ---- pace ---- */

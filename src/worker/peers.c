@@ -25,6 +25,7 @@ void worker_peer_free(worker_peer *peer) {
     for (size_t i = 0; i < peer->waiting.count; i++)
         peer->waiting.data[i].source.done(peer->waiting.data[i].source.context);
     free(peer->waiting.data);
+    wire_account_release(peer->asked);
     free(peer->name);
     free(peer->address);
     free(peer);

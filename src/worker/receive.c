@@ -305,7 +305,9 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     worker_peer *peer = number ? base_map_get(&w->peers, (uint64_t)number + 1) : NULL;
     worker_instance *instance = base_map_get(&w->instances, transfer->instance);
     worker_loop *loop = peer && !instance ? worker_loop_of(w, transfer->instance) : NULL;
-    if (loop && worker_loop_expects(loop, transfer->instance))
+    if (loop && !worker_loop_expects(loop, number, transfer->instance))
+        wire_link_strange(link, "data of a round that nobody expects from it");
+    else if (loop && loop->status == SHOAL_OK)
         instance = worker_loop_round(w, loop, transfer->instance - loop->first);
     else if (peer && !instance && !loop)
         instance = early(w, transfer);

@@ -315,6 +315,7 @@ typedef struct worker_peer {
     bool callable, calls; /* we can call it, as far as addresses go; it can call us */
     size_t staged_bytes;  /* of its data that came early */
     uint32_t staged;      /* and how many pieces */
+    wire_account *asked;  /* parts of files that it has asked for, on their way; NULL: none yet */
     char *name;
     char *address;
     wire_link *link;
@@ -363,6 +364,7 @@ struct worker {
     worker_fetch fetch;
     pthread_t seeker; /* looks for files, and fetches them */
     bool has_seeker;
+    atomic_bool urgent; /* what it is to look for is needed here */
     base_map streams; /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;
     shoal_status lost; /* why the hub is gone */
@@ -512,8 +514,9 @@ void worker_kept_fini(worker_queue *queue);
 /* files.c */
 /* The file, mapped: waits until it is found or fetched, or the task is ended. Without the lock. */
 shoal_status worker_file_get(worker_task *task, const worker_source *source, model_map **out);
-/* The entry of a digest; NULL when there is none. Lock held. */
-worker_file *worker_file_find(worker *w, const uint8_t *digest);
+/* The entry of a digest and a size, as nobody's word for the size of a file binds others; NULL when
+ * there is none. Lock held. */
+worker_file *worker_file_find(worker *w, const uint8_t *digest, uint64_t bytes);
 /* Such an entry for another member, looked for once; NULL: too many are looked for. Lock held. */
 worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes);
 /* Maps what is HERE, or has been. Lock held. */
@@ -537,6 +540,8 @@ void worker_digest_text(const uint8_t *digest, char out[2 * SHOAL_DIGEST + 1]);
 /* Fetches a file from whoever has it, to the first of the folders. The thread that looks for files,
  * without the lock. */
 shoal_status worker_file_fetch(worker *w, worker_file *file, model_map **out);
+/* What has come, and is not written. */
+void worker_fetch_drop(worker_fetch *f);
 /* A member asks for a part of a file, or answers. Under the pump. */
 shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, const void *body,
                                  size_t bytes);
@@ -582,8 +587,8 @@ shoal_status worker_loop_begin(worker *w, const Shoal__Run *run, worker_program 
                                worker_slot *const *slots, worker_instance **out);
 /* A round, made when it is not there; NULL with a message. */
 worker_instance *worker_loop_round(worker *w, worker_loop *loop, uint64_t round);
-/* Whether data for a round may come by now. */
-bool worker_loop_expects(const worker_loop *loop, uint64_t instance);
+/* Whether data for a round may come by now from a member. */
+bool worker_loop_expects(const worker_loop *loop, uint32_t peer, uint64_t instance);
 /* Fails it, with all its rounds; the first failure is told to the hub. */
 void worker_loop_fail(worker *w, worker_loop *loop, shoal_status status, const char *message,
                       uint32_t unreachable);

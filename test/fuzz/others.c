@@ -93,7 +93,13 @@ static void program(bool sends, base_str *out) {
 }
 
 void others_run(uint64_t instance, uint64_t number, uint64_t input, uint64_t output) {
+    others_loop(instance, number, input, output, 0);
+}
+
+void others_loop(uint64_t instance, uint64_t number, uint64_t input, uint64_t output,
+                 uint64_t rounds) {
     base_str bytes = {0};
+    uint32_t carry = 1;
     Shoal__Run run = SHOAL__RUN__INIT;
     Shoal__SlotRun part = SHOAL__SLOT_RUN__INIT, *parts[] = {&part};
     program(input != 0, &bytes);
@@ -104,6 +110,10 @@ void others_run(uint64_t instance, uint64_t number, uint64_t input, uint64_t out
     part.n_inputs = input != 0;
     part.outputs = &output;
     part.n_outputs = 1;
+    part.carry = &carry;
+    part.n_carry = rounds && input ? 1 : 0;
+    run.rounds = rounds;
+    run.ahead = rounds ? AHEAD : 0;
     run.instance = instance;
     run.pool = POOL;
     run.n_slots = 1;
@@ -167,12 +177,25 @@ static wire_link *member(uint32_t number) {
     return link;
 }
 
+wire_link *others_end_of(uint32_t who) { return members[who - BY_OWES]; }
+
+static worker_file fetched = {.name = (char *)"fuzzed"};
+
+void others_fetch(uint64_t bytes) {
+    pthread_mutex_lock(&w->lock);
+    fetched.bytes = bytes;
+    w->fetch = (worker_fetch){.file = &fetched, .peer = OWES, .asked = bytes};
+    w->fetch.last = &w->fetch.parts;
+    pthread_mutex_unlock(&w->lock);
+}
+
 void others_link(void) {
     members[0] = member(OWES);
     members[1] = member(OTHER);
 }
 
 void others_end(void) {
+    worker_fetch_drop(&w->fetch);
     for (int i = 0; i < 2; i++) {
         members[i]->pins--;
         wire_link_finish(members[i], SHOAL_CLOSED, "");
@@ -204,8 +227,7 @@ void others_say(bool client, const uint8_t *data, size_t n, uint8_t how) {
     bool box = who == BOXES;
     if (box) who = BY_OWES + (how & 1);
     wire_link *link = who == BY_HUB ? self_end : members[who - 1];
-    if (!box)
-        kind = how % (SHOAL__KIND__RELAYED - SHOAL__KIND__HUB_END + 4) + SHOAL__KIND__HUB_END - 1;
+    if (!box) kind = OTHERS_KIND(how);
     /* Programs are the hub's to make, and measuring takes its time. */
     if (who == BY_HUB && (kind == SHOAL__KIND__RUN || kind == SHOAL__KIND__MEASURE)) return;
     if (!link || link->state != WIRE_OPEN) return;

@@ -6,8 +6,12 @@
 #include "worker/state.h"
 
 /* Numbers of members and slots; the slot of a member is OWN_SLOT + 1, + 2. */
-enum { SELF = 1, OWES = 3, OTHER = 4, OWN_SLOT = 5, INSTANCE = 2, POOL = 9 };
+enum { SELF = 1, OWES = 3, OTHER = 4, OWN_SLOT = 5, INSTANCE = 2, POOL = 9, AHEAD = 2 };
 enum { BY_HUB, BY_OWES, BY_OTHER, BOXES };
+/* The kind of message that a byte stands for: those of workers and clients, and one on each side.
+ */
+#define OTHERS_KIND(how)                                                                           \
+    (((how)&63u) % (SHOAL__KIND__PACE - SHOAL__KIND__HUB_END + 3) + SHOAL__KIND__HUB_END - 1)
 /* The sides of a box. */
 enum { SIDE = 4 };
 
@@ -26,6 +30,13 @@ void others_leave(void);
 /* The hub has one slot run a program that sends `input` (0: nothing) to OWES and receives `output`
  * from there, boxes of floats. */
 void others_run(uint64_t instance, uint64_t program, uint64_t input, uint64_t output);
+/* The same for a loop of so many rounds, whose output is the input of the next one. */
+void others_loop(uint64_t instance, uint64_t program, uint64_t input, uint64_t output,
+                 uint64_t rounds);
+/* From here on OWES is asked for a file of this many bytes, whose digest is all zeros. */
+void others_fetch(uint64_t bytes);
+/* The worker's end of the link with a member: BY_OWES, BY_OTHER. */
+wire_link *others_end_of(uint32_t who);
 /* A message or a box of the input: its first byte is who and what, see BY_HUB. client: which it is,
  * for the tally. */
 void others_say(bool client, const uint8_t *data, size_t n, uint8_t how);

@@ -459,20 +459,108 @@ static void hub_roles(void) {
     base_str_fini(&p.bytes);
 }
 
-/* For the member target: a box in two pieces from who owes it, the same from another, and what the
- * hub and others say. */
+/* A loop of a client: 1000 rounds, what is carried, what ends it; begun again, cancelled, done. */
+static void hub_loop(void) {
+    enum { BOTH, CLIENT, WORKER };
+    base_str out = {0}, bytes = {0};
+    graph *g;
+    const uint64_t session = (uint64_t)2 << 40;
+    uint64_t inputs[] = {session | 1}, outputs[] = {session | 2, session | 3};
+    uint32_t carry[] = {1}, home = 0;
+    int64_t dims[] = {4};
+    Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    Shoal__Done done = SHOAL__DONE__INIT;
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, T(F32, 4)), y = test_add(g, GRAPH_ADD, VALUES(x, x), NULL, 0);
+    ok(graph_add_output(g, y));
+    ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, VALUES(y), NULL, 0)));
+    ok(graph_encode(graph_data(g), true, &bytes));
+    graph_destroy(&g);
+    upload.value = inputs[0];
+    upload.dtype = SHOAL_F32;
+    upload.n_dims = 1;
+    upload.dims = dims;
+    submit.program = session | 1;
+    submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
+    submit.n_inputs = submit.n_uploads = submit.n_carry = 1;
+    submit.inputs = inputs;
+    submit.n_outputs = 2;
+    submit.outputs = outputs;
+    submit.uploads = uploads;
+    submit.rounds = 1000;
+    submit.carry = carry;
+    home = 1;
+    submit.home = &home;
+    submit.n_home = 1;
+    release.n_loops = 1;
+    release.loops = outputs;
+    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
+    for (done.instance = 1; done.instance < 3; done.instance++) {
+        says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
+        says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
+        says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
+    }
+    submit.graph.len = 0;
+    submit.n_uploads = submit.n_carry = submit.n_home = 0;
+    outputs[0] = session | 4;
+    outputs[1] = session | 5;
+    says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
+    says(&out, CLIENT, SHOAL__KIND__RELEASE, &release.base);
+    done.instance = 1002;
+    says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
+    says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
+    put("hub", "loop", out.data, out.size);
+    base_str_fini(&out);
+    base_str_fini(&bytes);
+}
+
+/* What the member and session targets take: who, and with it the kind. */
+enum { BY_HUB = 0, BY_OWES = 64, BY_OTHER = 128, BOXES = 192, FIRST = SHOAL__KIND__HUB_END - 1 };
+
+/* A box, in two pieces, of an instance: from who owes it, or from another. */
+static void box(base_str *out, bool owed, uint8_t instance) {
+    uint8_t part[8 + 32] = {instance, 0, 0, 0, 64, 0, 0, 0};
+    const uint8_t head[] = {owed ? BOXES : BOXES | 1, sizeof part, 0};
+    for (int half = 0; half < 2; half++, part[3] = 32) {
+        base_str_bytes(out, head, sizeof head);
+        base_str_bytes(out, part, sizeof part);
+    }
+}
+
+/* A question for a file and the part that was asked for, by both; how far each is in a loop. */
+static void member_says(base_str *out) {
+    static uint8_t digest[32], data[100];
+    Shoal__FileAsk ask = SHOAL__FILE_ASK__INIT;
+    Shoal__FilePart part = SHOAL__FILE_PART__INIT;
+    Shoal__Pace pace = SHOAL__PACE__INIT;
+    ask.digest = part.digest = (ProtobufCBinaryData){sizeof digest, digest};
+    ask.bytes = sizeof data;
+    part.data = (ProtobufCBinaryData){sizeof data, data};
+    pace.loop = 3;
+    for (pace.through = 0; pace.through < 5; pace.through += 2) {
+        pack(out, BY_OTHER | (SHOAL__KIND__PACE - FIRST), true, &pace.base);
+        pack(out, BY_OWES | (SHOAL__KIND__PACE - FIRST), true, &pace.base);
+        box(out, false, (uint8_t)(3 + pace.through));
+        box(out, true, (uint8_t)(3 + pace.through));
+        box(out, true, (uint8_t)(4 + pace.through));
+    }
+    box(out, true, 3); /* of a round that is over */
+    pack(out, BY_OTHER | (SHOAL__KIND__FILE_ASK - FIRST), true, &ask.base);
+    pack(out, BY_OTHER | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+    pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+    pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+    part.status = SHOAL_BUSY;
+    pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+}
+
+/* For the member target: a box from who owes it, the same from another, and what the hub and others
+ * say; also in a loop, and while a file comes. */
 static void member_traffic(void) {
-    enum {
-        BY_HUB = 0,
-        BY_OWES = 64,
-        BY_OTHER = 128,
-        BOXES = 192,
-        FIRST = SHOAL__KIND__HUB_END - 1
-    };
-    static const uint8_t whole[] = {2, 0, 0, 0, 64, 0, 0, 0};
-    for (int role = 0; role < 4; role++) {
+    for (int role = 0; role < 16; role++) {
         base_str out = {0};
-        uint8_t flags = (uint8_t)role, part[8 + 32] = {0};
+        uint8_t flags = (uint8_t)role;
         char name[16];
         Shoal__Error error = SHOAL__ERROR__INIT;
         Shoal__Failed cancel = SHOAL__FAILED__INIT;
@@ -487,15 +575,9 @@ static void member_traffic(void) {
         release.values = &value;
         record.token = 5;
         base_str_bytes(&out, &flags, 1);
-        memcpy(part, whole, sizeof whole);
-        for (int half = 0; half < 2; half++) {
-            const uint8_t other[] = {BOXES | 1, sizeof part, 0}, owes[] = {BOXES, sizeof part, 0};
-            part[3] = (uint8_t)(half * 32);
-            base_str_bytes(&out, other, 3);
-            base_str_bytes(&out, part, sizeof part);
-            base_str_bytes(&out, owes, 3);
-            base_str_bytes(&out, part, sizeof part);
-        }
+        box(&out, false, 2);
+        box(&out, true, 2);
+        if (role > 3) member_says(&out);
         pack(&out, BY_OTHER | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
         pack(&out, BY_HUB | (SHOAL__KIND__RECORD - FIRST), true, &record.base);
         pack(&out, BY_HUB | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
@@ -509,11 +591,9 @@ static void member_traffic(void) {
 
 /* For the session target, in the order of what it asks, six at a time. */
 static void session_answers(void) {
-    enum { BY_HUB = 0, BOXES = 192, FIRST = SHOAL__KIND__HUB_END - 1 };
     static const uint64_t session = UINT64_C(1) << 40;
     for (int fails = 0; fails < 2; fails++) {
         base_str out = {0};
-        uint8_t half[8 + 32] = {1, 0, 0, 0, 64, 0, 0, 0}, box[] = {BOXES, sizeof half, 0};
         uint64_t outputs[2] = {session + 3, session + 4};
         Shoal__Error error = SHOAL__ERROR__INIT;
         Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *times[] = {&time};
@@ -544,10 +624,7 @@ static void session_answers(void) {
         events.name = (char *)"hub";
         if (fails) outcome.error = explained.error = &error;
         /* What is read comes in two pieces; its program ends. */
-        for (int k = 0; k < 2; k++, half[3] = 32) {
-            base_str_bytes(&out, box, sizeof box);
-            base_str_bytes(&out, half, sizeof half);
-        }
+        box(&out, true, 1);
         pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
         for (int k = 0; k < 3; k++)
             pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
@@ -563,12 +640,9 @@ static void session_answers(void) {
         outcome.n_outputs = 1;
         outputs[0] = session + 5;
         pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
-        half[0] = 2;
-        half[3] = 0;
-        for (int k = 0; k < 2; k++, half[3] = 32) {
-            base_str_bytes(&out, box, sizeof box);
-            base_str_bytes(&out, half, sizeof half);
-        }
+        box(&out, true, 2);
+        /* What the rounds of its loop bring. */
+        for (uint8_t round = 0; round < 3; round++) box(&out, true, (uint8_t)(3 + round));
         put("session", fails ? "failed" : "through", out.data, out.size);
         base_str_fini(&out);
     }
@@ -606,6 +680,7 @@ int main(int argc, char **argv) {
     relay_links();
     hub_session();
     hub_roles();
+    hub_loop();
     member_traffic();
     session_answers();
     frames();

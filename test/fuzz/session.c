@@ -4,6 +4,7 @@
 #include "api/state.h"
 #include "fuzz.h"
 #include "others.h"
+#include "shoal/function.h"
 
 #include <string.h>
 
@@ -51,7 +52,12 @@ static void on_asked(Shoal__Kind kind, const void *body, size_t n) {
         FUZZ_CHECK(wire_unpack(&shoal__submit__descriptor, body, n, &message) == SHOAL_OK);
         const Shoal__Submit *submit = (const Shoal__Submit *)message;
         instances++;
-        if (submit->n_home || submit->n_uploads)
+        if (submit->rounds) {
+            others_loop(instances, instances, 0,
+                        submit->n_home ? submit->outputs[submit->home[0] % submit->n_outputs] : 7,
+                        submit->rounds);
+            instances += submit->rounds - 1;
+        } else if (submit->n_home || submit->n_uploads)
             others_run(instances, instances, submit->n_uploads ? submit->uploads[0]->value : 0,
                        submit->n_outputs ? submit->outputs[submit->n_outputs - 1] : 7);
         wire_unpacked_free(message);
@@ -71,6 +77,36 @@ static bool tried(shoal_status status) {
 static void each(void *context, const shoal_event_source *source, const shoal_event *events,
                  size_t n) {
     FUZZ_CHECK(source->name);
+}
+
+/* A loop whose rounds are read, for as long as there are any; the last is left to be cancelled. */
+static void repeat(shoal_tensor *x) {
+    float out[SIDE * SIDE];
+    void *places[] = {out};
+    const size_t bytes[] = {sizeof out};
+    const shoal_carry carry[] = {{0, 0}};
+    const uint32_t stream[] = {0};
+    shoal_repeat options = {.size = sizeof options,
+                            .rounds = 4,
+                            .carry = carry,
+                            .n_carry = 1,
+                            .stream = stream,
+                            .n_stream = 1,
+                            .patience_ms = 100};
+    shoal_tensor *y = NULL, *made = NULL;
+    shoal_function *f = NULL;
+    shoal_loop *loop = NULL;
+    bool more = tried(shoal_add(x, x, &y)) &&
+                tried(shoal_function_new(session, &x, 1, &y, 1, &f)) &&
+                tried(shoal_function_repeat(f, &x, &options, &made, &loop));
+    for (int i = 0; i < 3 && more && others_joined(); i++)
+        if (!tried(shoal_loop_next(loop, places, bytes, &more))) break;
+    if (loop && others_joined()) tried(shoal_loop_cancel(loop));
+    if (loop) fuzz_accepted += shoal_loop_rounds(loop) > 0;
+    shoal_loop_free(&loop);
+    shoal_function_free(&f);
+    shoal_tensor_free(&y);
+    shoal_tensor_free(&made);
 }
 
 static void use(void) {
@@ -96,6 +132,7 @@ static void use(void) {
     if (others_joined() && y) tried(shoal_tensor_times(y, times, &n_times));
     if (others_joined()) tried(shoal_sync(session));
     if (others_joined() && x) tried(shoal_read(x, out, sizeof out));
+    if (others_joined() && x) repeat(x);
     free(text);
     shoal_tensor_free(&x);
     shoal_tensor_free(&y);
