@@ -141,7 +141,7 @@ def _expanded(x, keys):
             parts += [("array", array) for array in arrays]
             named += len(arrays)
         else:
-            raise TypeError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, "
+            raise IndexError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, "
                             "None, and lists, arrays and tensors of integers or bools")
     if named > x.ndim:
         raise IndexError(f"{named} indices for {x._text()}")
