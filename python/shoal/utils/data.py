@@ -245,7 +245,7 @@ class BatchSampler(Sampler):
 
 def default_collate(batch):
     """Samples joined: tensors, arrays and numbers along a new first axis; tuples, lists and dicts item by item
-    (tuples become lists, as in torch); texts as a list."""
+    (tuples become lists, as in torch); texts as they are."""
     first = batch[0]
     if isinstance(first, Tensor):
         return stack(batch)
@@ -259,13 +259,13 @@ def default_collate(batch):
     if isinstance(first, float):
         return tensor(batch, "float64")
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     if isinstance(first, dict):
         return type(first)((key, default_collate([x[key] for x in batch])) for key in first)
     if isinstance(first, (tuple, list)):
         if len({len(x) for x in batch}) != 1:
             raise invalid("default_collate: the samples differ in length")
-        items = [default_collate(list(column)) for column in zip(*batch)]
+        items = [default_collate(column) for column in zip(*batch)]
         return type(first)(*items) if hasattr(first, "_fields") else items
     raise TypeError(f"default_collate: a sample is a {type(first).__name__}; tensors, arrays, numbers, texts, "
                     "dicts, tuples and lists can be joined; give a collate_fn")
