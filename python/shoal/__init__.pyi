@@ -457,6 +457,8 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor: ...
 def hypot(input: _Operand, other: _Operand) -> Tensor: ...
 def i0(input: _Operand) -> Tensor: ...
 def i0_(input: _Operand) -> Tensor: ...
+def igamma(input: _Operand, other: _Operand) -> Tensor: ...
+def igammac(input: _Operand, other: _Operand) -> Tensor: ...
 def index_add(
     input: _Operand, axis: _Axes, index: Any, source: Tensor, alpha: _float | Tensor = 1, *,
     dim: _Axes | None = None
@@ -1029,13 +1031,14 @@ __all__ = [
     "is_complex", "is_nonzero", "is_same_size", "numel", "clone", "detach", "asin", "acos", "atan",
     "sinh", "cosh", "asinh", "acosh", "atanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh",
     "arctanh", "deg2rad", "rad2deg", "sinc", "hypot", "log2", "log10", "exp2", "square", "reciprocal",
-    "logaddexp", "logaddexp2", "xlogy", "logit", "ldexp", "erfc", "erfinv", "lgamma", "digamma",
-    "mvlgamma", "i0", "trunc", "fix", "frac", "round", "ceil", "floor", "sign", "sgn", "copysign",
-    "heaviside", "nan_to_num", "fmax", "fmin", "nextafter", "gcd", "lcm", "bitwise_not", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "float_power", "frexp",
-    "signbit", "positive", "isnan", "isinf", "isposinf", "isneginf", "isfinite", "isreal", "mm", "bmm",
-    "mv", "dot", "vdot", "inner", "outer", "ger", "kron", "tensordot", "addmm", "addmv", "addr",
-    "baddbmm", "addbmm", "cross", "matrix_power", "diff", "trapezoid", "cumulative_trapezoid", "cov",
-    "corrcoef", "diag_embed", "diagflat", "cdist", "logdet", "det", "slogdet", "inverse", "pinverse",
-    "svd", "qr", "cholesky", "cholesky_inverse", "cholesky_solve", "triangular_solve", "matrix_exp"
+    "logaddexp", "logaddexp2", "xlogy", "logit", "ldexp", "erfc", "erfinv", "lgamma", "digamma", "igamma",
+    "igammac", "mvlgamma", "i0", "trunc", "fix", "frac", "round", "ceil", "floor", "sign", "sgn",
+    "copysign", "heaviside", "nan_to_num", "fmax", "fmin", "nextafter", "gcd", "lcm", "bitwise_not",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "float_power", "frexp", "signbit", "positive", "isnan", "isinf", "isposinf", "isneginf", "isfinite",
+    "isreal", "mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "ger", "kron", "tensordot", "addmm",
+    "addmv", "addr", "baddbmm", "addbmm", "cross", "matrix_power", "diff", "trapezoid",
+    "cumulative_trapezoid", "cov", "corrcoef", "diag_embed", "diagflat", "cdist", "logdet", "det",
+    "slogdet", "inverse", "pinverse", "svd", "qr", "cholesky", "cholesky_inverse", "cholesky_solve",
+    "triangular_solve", "matrix_exp"
 ]
