@@ -25,6 +25,7 @@ from .errors import CLASSES as _CLASSES
 from .errors import (AxisError, BusyError, ClosedError, DeadlineError, DeniedError, FormatError,
                      InternalError, InvalidError, IOFailedError, LostError, NotFoundError,
                      OutOfMemoryError, OutOfRangeError, ShoalError, UnsupportedError, VersionError)
+from .conversions import CLASSES as _NAMED
 from .tensor import Tensor
 
 __version__, _statuses, _ = _shoal.names()
@@ -136,6 +137,8 @@ for _name, _kind in _ALIASES.items():
 for _name in _methods.FUNCTIONS:
     globals()[_name] = _methods.function_of(_name)
 globals().update(inplace.FUNCTIONS)
+for _kind, _name in _NAMED.items():
+    globals()[_name + "Tensor"] = creation.constructor(_kind, _name + "Tensor")
 
 __all__ = [
     "Session", "Tensor", "File", "Slot", "Pool", "Generator", "Size", "device", "dtype", "finfo", "iinfo",

@@ -60,6 +60,22 @@ def from_dlpack(ext_tensor):
     return session().tensor(numpy.from_dlpack(ext_tensor))
 
 
+def of_type(dtype, data):
+    """What torch's old constructors make of their arguments: lengths are a shape, all else is data."""
+    if len(data) == 1 and not isinstance(data[0], (int, Size)):
+        return tensor(data[0], dtype)
+    return zeros(*(data or (0,)), dtype=dtype)
+
+
+def constructor(dtype, name):
+    """torch's old constructor of an element type, such as LongTensor."""
+    def make(*data):
+        return of_type(dtype, data)
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"A tensor of {dtype}, of numbers or, given lengths, of zeros: an old way to write `tensor` and `zeros`."
+    return make
+
+
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """A vector of what lies in a buffer of bytes, from an offset on."""
     import numpy

@@ -136,7 +136,7 @@ def _expanded(x, keys):
         elif hasattr(k, "__index__") and not hasattr(k, "shape"):
             parts.append(("int", k.__index__()))
             named += 1
-        elif hasattr(k, "shape") or isinstance(k, (list, range)):
+        elif hasattr(k, "shape") or isinstance(k, (list, tuple, range)):
             arrays = _arrays(x, k, named)
             parts += [("array", array) for array in arrays]
             named += len(arrays)

@@ -140,10 +140,15 @@ def _has_buffer(data):
 
 class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, Indexing, Shapes, Conversions,
              _shoal.Tensor):
-    """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
+    """A value in a pool. Made by `shoal.tensor` and by operations. `Tensor([1, 2])` and `Tensor(2, 3)` are torch's old
+    way: these numbers, or a tensor of that shape, of zeros, in the default floating type."""
 
     __slots__ = ("__weakref__",)
     __array_priority__ = 1000
+
+    def __new__(cls, *data):
+        from .creation import of_type
+        return of_type(default[0], data)
 
     # ---- what it is ----
 

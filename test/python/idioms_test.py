@@ -214,6 +214,16 @@ x = torch.zeros(2, dtype=torch.float64, requires_grad=True)
 r = [x.new_zeros(3), x.new_ones(2, 2, dtype=torch.int32), x.new_tensor([1, 2]), x.type_as(torch.zeros(1)),
      torch.full_like(x, 2.5, dtype=torch.int64), torch.ones_like(x, requires_grad=True)]
 
+x = torch.arange(12.0).view(3, 4)
+r = [x[(0, 1), (1, 2)], x[:, (0, -1)], x[torch.tensor(1)], x[None, 0], x[[True, False, True]], x[2:1]]
+
+x = torch.arange(24.0).view(2, 3, 4)
+r = [F.softmax(x), F.log_softmax(x[0]), F.softmin(x[0, 0]), nn.Softmax()(x.view(1, 2, 3, 4)), F.softmax(x, -1)]
+
+r = [torch.Tensor([1, 2]), torch.Tensor(2, 3).shape, torch.FloatTensor([[1, 2]]), torch.LongTensor([1, 2]),
+     torch.LongTensor(2).dtype == torch.int64, torch.ones(1).type(torch.DoubleTensor), torch.Tensor().shape,
+     isinstance(torch.ones(1), torch.Tensor), torch.ByteTensor([3])]
+
 q = torch.linspace(-1, 1, 24).view(2, 4, 3)
 mask = torch.tril(torch.ones(4, 4)).bool()
 r = [(q @ q.transpose(-2, -1) / math.sqrt(3)).masked_fill(~mask, float("-inf")).softmax(-1) @ q,
