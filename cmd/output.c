@@ -9,8 +9,10 @@
 
 int output_check(const char *path, bool force) {
     struct stat info;
+    if (strcmp(path, "-") == 0)
+        return cmd_fail("'-': results are not written to standard output; name a file");
     if (stat(path, &info) != 0) return CMD_OK;
-    if (!S_ISREG(info.st_mode)) return cmd_fail("%s: is not a regular file", path);
+    if (!S_ISREG(info.st_mode)) return cmd_fail("%s: is not a regular file; name another", path);
     return force ? CMD_OK : cmd_fail("%s: exists already; --force overwrites it", path);
 }
 

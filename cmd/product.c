@@ -83,6 +83,9 @@ void product_take(void *input, int key, char *arg) {
     case ARGP_KEY_ARG:
         if (in->b != NULL)
             cmd_usage("there is a third file, '%s'; a product has two, A and B", arg);
+        if (strcmp(arg, "-") == 0)
+            cmd_usage("'-': files are mapped into memory, so that standard input cannot be read; "
+                      "name a file");
         *(in->a == NULL ? &in->a : &in->b) = arg;
         break;
     case 'o': in->out = arg; break;

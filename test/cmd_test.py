@@ -112,6 +112,8 @@ def test_unknown_commands():
     (["matmul"], "matmul needs two files, A and B; see 'shoal matmul --help'"),
     (["explain", "a.npy"], "explain needs two files, A and B; see 'shoal explain --help'"),
     (["matmul", "a.npy", "b.npy", "c.npy"], "there is a third file, 'c.npy'; a product has two, A and B"),
+    (["matmul", "-", "b.npy", "-o", "c.npy"],
+     "'-': files are mapped into memory, so that standard input cannot be read; name a file"),
     (["matmul", "a.npy", "b.npy"], "matmul needs a file to write: -o FILE"),
     (["matmul", "a", "b", "-o", "c", "--hub", "shm:x", "--workers", "2"],
      "--hub and --workers exclude each other: a pool has a hub, or is in this process"),
@@ -205,7 +207,8 @@ def test_output_is_not_overwritten_and_leaves_nothing_behind(files, tmp_path):
     assert error("matmul", a, b, "-o", c, code=1) == \
         f"{c}: exists already; --force overwrites it"
     assert c.read_text() == "precious"
-    assert error("matmul", a, b, "-o", tmp_path, code=1) == f"{tmp_path}: is not a regular file"
+    assert error("matmul", a, b, "-o", tmp_path, code=1) == f"{tmp_path}: is not a regular file; name another"
+    assert error("matmul", a, b, "-o", "-", code=1) == "'-': results are not written to standard output; name a file"
     assert error("matmul", a, b, "-o", tmp_path / "no" / "c.npy", code=1) == \
         f"writing {tmp_path}/no/c.npy: No such file or directory"
     assert sorted(tmp_path.iterdir()) == before

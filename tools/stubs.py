@@ -53,6 +53,11 @@ def module_of(name):
     return importlib.import_module(f"shoal.{name}" if name else "shoal")
 
 
+def is_package(module):
+    """Whether a module is a folder: other modules than those in it may be imported by its name, too (moved.py)."""
+    return module.__file__.endswith("__init__.py")
+
+
 def source_of(function):
     """The tree of a function's source, or None."""
     try:
@@ -94,7 +99,7 @@ class Stub:
         self.name, self.homes = name, homes
         self.module = module_of(name)
         self.path = f"shoal.{name}".rstrip(".")
-        self.package = hasattr(self.module, "__path__")
+        self.package = is_package(self.module)
         self.imports = {}  # module: names
         self.taken = set()  # names that mean something else here
         self.body = ""
@@ -516,7 +521,7 @@ def main():
     problems = []
     for name in STUBS:
         text = Stub(name, homes).write()
-        file = (name.replace(".", "/") + "/__init__" if hasattr(module_of(name), "__path__") else
+        file = (name.replace(".", "/") + "/__init__" if is_package(module_of(name)) else
                 name.replace(".", "/")) + ".pyi"
         path = PACKAGE / file.removeprefix("/")
         compile(text, str(path), "exec")

@@ -25,13 +25,14 @@ from .errors import CLASSES as _CLASSES
 from .errors import (AxisError, BusyError, ClosedError, DeadlineError, DeniedError, FormatError,
                      InternalError, InvalidError, IOFailedError, LostError, NotFoundError,
                      OutOfMemoryError, OutOfRangeError, ShoalError, UnsupportedError, VersionError)
+from .conversions import CLASSES as _NAMED
 from .tensor import Tensor
 
 __version__, _statuses, _ = _shoal.names()
 _shoal.setup(tuple(_CLASSES[name] for name in _statuses), Tensor, Size, _DTYPES,
              os.path.dirname(os.path.abspath(__file__)))
 
-from . import autograd, creation, inplace, random
+from . import autograd, creation, inplace, moved, random
 from . import methods as _methods
 from .autograd import (backward, checkpoint, enable_grad, grad, inference_mode, is_grad_enabled, no_grad,
                        set_grad_enabled)
@@ -106,15 +107,14 @@ def promote_types(type1, type2):
 def result_type(tensor1, tensor2):
     """The element type of the sum of two, tensors or numbers."""
     like = tensor1 if is_tensor(tensor1) else tensor2 if is_tensor(tensor2) else tensor(tensor1)
-    a, b = like._coerce(tensor1), like._coerce(tensor2)
-    return promote_types(a.dtype, b.dtype)
+    from .words import common_type
+    return _DTYPES[common_type(like._coerce(tensor1), like._coerce(tensor2))]
 
 
 def can_cast(from_, to):
     """Whether one element type may become another in place: bool, integers, floating types, rising."""
-    from .tensor import _category
-    from .words import dtype_name
-    return _category(dtype_name(from_)) <= _category(dtype_name(to))
+    from .words import category, dtype_name
+    return category(dtype_name(from_)) <= category(dtype_name(to))
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
@@ -137,6 +137,8 @@ for _name, _kind in _ALIASES.items():
 for _name in _methods.FUNCTIONS:
     globals()[_name] = _methods.function_of(_name)
 globals().update(inplace.FUNCTIONS)
+for _kind, _name in _NAMED.items():
+    globals()[_name + "Tensor"] = creation.constructor(_kind, _name + "Tensor")
 
 __all__ = [
     "Session", "Tensor", "File", "Slot", "Pool", "Generator", "Size", "device", "dtype", "finfo", "iinfo",

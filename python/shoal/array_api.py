@@ -151,7 +151,10 @@ def _lists(value):
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
-    """start, start + step, … below stop."""
+    """start, start + step, … below stop; nothing if the step leads away from it."""
+    start, stop = (0, start) if stop is None else (start, stop)
+    if step and (stop - start) * step < 0:
+        stop = start
     return _shoal.arange(start, stop, step, dtype=dtype, device=device)
 
 

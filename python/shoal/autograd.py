@@ -12,6 +12,8 @@ from . import _shoal, custom, recording
 from .custom import Function, Handle, gradcheck, gradgradcheck
 from .words import invalid
 
+__path__ = []  # in torch a package: moved.py
+
 _OFF, _ON, _AGAIN = range(3)
 
 # The object that shows each leaf, and each result that keeps its gradient, by identity.
@@ -280,6 +282,11 @@ class set_grad_enabled(_Mode):
 
     def __enter__(self):
         return self
+
+
+def Variable(data, requires_grad=False):
+    """The tensor: since torch 0.4 tensors and variables are the same."""
+    return data.requires_grad_() if requires_grad else data
 
 
 def is_grad_enabled():

@@ -103,9 +103,10 @@ class Conversions:
     def type(self, dtype=None, non_blocking=False):
         """As an element type; without one, the name that torch gives this one's class of tensors."""
         if dtype is None:
-            return "torch." + _CLASSES.get(self.dtype.name, "Float") + "Tensor"
+            return "torch." + CLASSES.get(self.dtype.name, "Float") + "Tensor"
+        dtype = getattr(dtype, "__name__", "") if callable(dtype) and not is_dtype(dtype) else dtype
         if isinstance(dtype, str) and dtype.endswith("Tensor"):
-            named = {text: name for name, text in _CLASSES.items()}
+            named = {text: name for name, text in CLASSES.items()}
             dtype = named.get(dtype.rpartition(".")[2].removesuffix("Tensor"), dtype)
         return self.astype(dtype)
 
@@ -276,6 +277,6 @@ class Conversions:
 
 
 # torch's names of classes of tensors.
-_CLASSES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-            "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte",
-            "bool": "Bool"}
+CLASSES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+           "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte",
+           "bool": "Bool"}

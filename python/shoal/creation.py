@@ -4,6 +4,7 @@ device: what `Tensor.to` takes, None for the planner's choice. requires_grad: wh
 wanted. Shapes are numbers or one tuple: zeros(2, 3) or zeros((2, 3)).
 """
 import builtins
+import functools
 import math
 
 from . import _shoal
@@ -11,7 +12,7 @@ from .dtypes import DTYPES, Size
 from .pool import session
 from .tensor import Tensor
 from .tensor import default as _defaults
-from .words import axis_of, dtype_name, invalid, is_floating, shape_of, torch_words, with_out
+from .words import axis_of, dtype_name, invalid, is_floating, promoted, shape_of, torch_words, with_out
 
 
 def placed(x, device=None, requires_grad=False):
@@ -57,6 +58,22 @@ def from_dlpack(ext_tensor):
     """A tensor of the elements of anything with `__dlpack__` on the CPU (torch, JAX, NumPy, …)."""
     import numpy
     return session().tensor(numpy.from_dlpack(ext_tensor))
+
+
+def of_type(dtype, data):
+    """What torch's old constructors make of their arguments: lengths are a shape, all else is data."""
+    if len(data) == 1 and not isinstance(data[0], (int, Size)):
+        return tensor(data[0], dtype)
+    return zeros(*(data or (0,)), dtype=dtype)
+
+
+def constructor(dtype, name):
+    """torch's old constructor of an element type, such as LongTensor."""
+    def make(*data):
+        return of_type(dtype, data)
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"A tensor of {dtype}, of numbers or, given lengths, of zeros: an old way to write `tensor` and `zeros`."
+    return make
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
@@ -147,13 +164,15 @@ def _iota(shape, axis, dtype="int64"):
 def arange(start, end=None, step=1, dtype=None, device=None, requires_grad=False, layout=None):
     """start, start + step, … below end: arange(end), arange(start, end), arange(start, end, step).
 
-    Without dtype: int64 when all are integers, else the default one.
+    Without dtype: int64 when all are integers, else the default one. InvalidError if the step leads away from end.
     """
     start, end, step = (n.item() if hasattr(n, "item") else n for n in (start, end, step))
     if end is None:
         start, end = 0, start
     if not step:
         raise invalid("arange: the step is 0")
+    if (end - start) * step < 0:
+        raise invalid(f"arange: from {start} a step of {step} never reaches {end}")
     whole = all(isinstance(n, int) for n in (start, end, step))
     dtype = dtype_name(dtype or ("int64" if whole else default_dtype()))
     count = max(0, -((start - end) // step) if whole else math.ceil((end - start) / step))
@@ -256,9 +275,8 @@ def cat(tensors, axis=0):
     if len({t.ndim for t in tensors}) > 1:  # torch: an empty vector is left out
         tensors = [t for t in tensors if t.shape != (0,)] or tensors
     axis = axis_of(axis, tensors[0].ndim, "cat")
-    while len({t.dtype for t in tensors}) > 1:
-        for i in range(1, len(tensors)):
-            tensors[i - 1], tensors[i] = tensors[i - 1]._alike(tensors[i])
+    kind = functools.reduce(promoted, {t.dtype for t in tensors})
+    tensors = [t.astype(kind) for t in tensors]
     return _shoal.apply(tensors[0].session, "concatenate", tensors, {"dimension": axis}, 1)[0]
 
 

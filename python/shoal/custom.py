@@ -92,6 +92,13 @@ def gradients(outputs, seeds, wanted, retain, create_graph, allow_unused):
                     add(total, i, value)
                 arrive(key, value)
 
+    def passed_on(node):
+        was = _shoal.set_gradients(create_graph)  # gradients have gradients themselves only if asked for
+        try:
+            return node.run(node, met[node])
+        finally:
+            _shoal.set_gradients(was)
+
     segment(outputs, seeds)
     while queue:
         node = heapq.heappop(queue)[1]
@@ -100,9 +107,7 @@ def gradients(outputs, seeds, wanted, retain, create_graph, allow_unused):
             raise invalid(f"backward: what {node.name} needs was given back; use retain_graph=True the first "
                           "time")
         node.used = not retain and not create_graph
-        given = met[node]
-        passed = node.run(node, given)
-        pairs = [(t, g) for t, g in zip(node.inputs, passed)
+        pairs = [(t, g) for t, g in zip(node.inputs, passed_on(node))
                  if t is not None and g is not None and t.requires_grad]
         if pairs:
             segment([t for t, _ in pairs], [g for _, g in pairs])

@@ -219,6 +219,10 @@ class finfo(_Floats):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype.name})")
+
     def __new__(cls, type: Any = None) -> finfo:
         from .words import dtype_name
         name = dtype_name("float32" if type is None else getattr(type, "dtype", type))
@@ -236,6 +240,9 @@ class iinfo(_Integers):
     """The limits of an integer type: max, min, bits."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
 
     def __new__(cls, type: Any) -> iinfo:
         from .words import dtype_name

@@ -211,6 +211,17 @@ class Elementwise:
         made = _shoal.select(low, math.log(math.pi) - sine.log() - above, above)
         return _shoal.select(x.isinf(), abs(x), made)
 
+    def igamma(self, other):
+        """The lower regularised incomplete gamma function of a, this tensor, and x = other; gradients with respect to
+        x. NaN where one is negative."""
+        from .gamma import incomplete
+        return incomplete(self, other, False)
+
+    def igammac(self, other):
+        """The upper one: 1 - igamma, without its loss of digits."""
+        from .gamma import incomplete
+        return incomplete(self, other, True)
+
     def digamma(self):
         """The derivative of lgamma."""
         return self.polygamma(0)
@@ -466,7 +477,7 @@ UNARY = {name: number for number, name in enumerate(UNARY)}
 # Names with a function in `shoal` and a method that works in place.
 NAMES = """asin acos atan sinh cosh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh deg2rad
     rad2deg sinc hypot log2 log10 exp2 square reciprocal logaddexp logaddexp2 xlogy logit ldexp erfc erfinv
-    lgamma digamma mvlgamma i0 trunc fix frac round ceil floor sign sgn copysign heaviside nan_to_num fmax
+    lgamma digamma igamma igammac mvlgamma i0 trunc fix frac round ceil floor sign sgn copysign heaviside nan_to_num fmax
     fmin nextafter gcd lcm bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift
     bitwise_right_shift float_power""".split()
 MORE = """frexp signbit positive isnan isinf isposinf isneginf isfinite isreal""".split()

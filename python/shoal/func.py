@@ -79,6 +79,21 @@ def _wanting(args, argnums):
     return given, numbers
 
 
+def _settled(results, given, numbers):
+    """Results of derivatives, which want gradients themselves only if they derive from more than the arguments that
+    the derivative was taken of: from what a derivative outside is taken of, or from parameters."""
+    from .autograd import _leaves
+    own = []
+    for n in numbers:
+        mapped(given[n], lambda t: own.append(id(t)))
+
+    def settle(t):
+        if not t.requires_grad or not all(id(leaf) in own for leaf in _leaves((t,))):
+            return t
+        return t.detach()
+    return mapped(results, settle)
+
+
 def grad_and_value(func, argnums=0, has_aux=False):
     """A function that gives (gradients, value) of `func`, whose result is one number."""
     from .autograd import enable_grad, grad
@@ -93,6 +108,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 mapped(given[n], leaves.append)
             found = iter(grad(value, leaves, create_graph=value.requires_grad))
             grads = tuple(mapped(given[n], lambda t: next(found)) for n in numbers)
+            grads, value = _settled((grads, value), given, numbers)
             grads = grads[0] if isinstance(argnums, int) else grads
         return (grads, (value, made[1])) if has_aux else (grads, value)
     return both
@@ -140,6 +156,7 @@ def jacrev(func, argnums=0):
                           allow_unused=True) for i in range(flat.numel())]
         made = tuple(stack([given[n] * 0 if r[k] is None else r[k] for r in rows]).reshape(
             (*value.shape, *given[n].shape)) for k, n in enumerate(numbers))
+        made = _settled(made, given, numbers)
         return made[0] if isinstance(argnums, int) else made
     return of
 

@@ -142,22 +142,29 @@ def glu(input, axis=-1):
     return a * b.sigmoid()
 
 
-@torch_words
-def softmax(input, axis=-1, dtype=None):
-    """e^x over its sum along an axis."""
-    return (input if dtype is None else input.astype(dtype)).softmax(axis)
+def _classes(input, axis):
+    """The axis that torch takes for classes where none is given."""
+    if axis is not None:
+        return axis
+    return 0 if input.ndim in (0, 1, 3) else 1
 
 
 @torch_words
-def log_softmax(input, axis=-1, dtype=None):
+def softmax(input, axis=None, dtype=None):
+    """e^x over its sum along an axis; None: 0 for one or three axes, else 1, as torch takes it. Better give it."""
+    return (input if dtype is None else input.astype(dtype)).softmax(_classes(input, axis))
+
+
+@torch_words
+def log_softmax(input, axis=None, dtype=None):
     """The logarithm of softmax along an axis."""
-    return (input if dtype is None else input.astype(dtype)).log_softmax(axis)
+    return (input if dtype is None else input.astype(dtype)).log_softmax(_classes(input, axis))
 
 
 @torch_words
-def softmin(input, axis=-1):
+def softmin(input, axis=None):
     """softmax(-x)"""
-    return (-input).softmax(axis)
+    return (-input).softmax(_classes(input, axis))
 
 
 @_inplace

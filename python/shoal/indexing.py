@@ -136,12 +136,12 @@ def _expanded(x, keys):
         elif hasattr(k, "__index__") and not hasattr(k, "shape"):
             parts.append(("int", k.__index__()))
             named += 1
-        elif hasattr(k, "shape") or isinstance(k, (list, range)):
+        elif hasattr(k, "shape") or isinstance(k, (list, tuple, range)):
             arrays = _arrays(x, k, named)
             parts += [("array", array) for array in arrays]
             named += len(arrays)
         else:
-            raise TypeError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, "
+            raise IndexError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, "
                             "None, and lists, arrays and tensors of integers or bools")
     if named > x.ndim:
         raise IndexError(f"{named} indices for {x._text()}")

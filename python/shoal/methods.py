@@ -108,12 +108,19 @@ class Operations:
     def __invert__(self):
         return _shoal.unary(_NUMBERS["not"], self)
 
+    def _dividing(self, other, sign):
+        """Dividend and divisor of one element type; (self, None) if `other` is no operand. A number 0 divides no
+        integers; among the elements of a tensor it is not looked for."""
+        if other.__class__ is int and not other and not is_floating(self.dtype):
+            raise invalid(f"{self._text()} {sign} 0: integers cannot be divided by zero")
+        made = self._coerce(other)
+        return (self, None) if made is None else self._alike(made)
+
     def __floordiv__(self, other):
         """The quotient rounded down, as Python does; integers and floating types."""
-        other = self._coerce(other)
-        if other is None:
+        x, y = self._dividing(other, "//")
+        if y is None:
             return NotImplemented
-        x, y = self._alike(other)
         if is_floating(x.dtype):
             # From the exact rest: x / y itself may round up to a whole number.
             rest = x._binary("remainder", y)
@@ -131,10 +138,9 @@ class Operations:
 
     def __mod__(self, other):
         """What the quotient rounded down leaves, with the sign of `other`, as Python does."""
-        other = self._coerce(other)
-        if other is None:
+        x, y = self._dividing(other, "%")
+        if y is None:
             return NotImplemented
-        x, y = self._alike(other)
         rest = x._binary("remainder", y)
         wrong = (rest != 0) & ((rest < 0) != (y < 0))
         return _shoal.select(wrong, rest + y, rest)

@@ -16,6 +16,7 @@ def _gpus():
 
 def _module(name, doc, **members):
     made = types.ModuleType(f"shoal.{name}", doc)
+    made.__path__ = []  # others may be in it: moved.py
     for key, value in members.items():
         setattr(made, key, value)
     return made
@@ -62,12 +63,13 @@ class _Autocast(autocast):
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
+amp = _module("cuda.amp", "Mixed precision.", autocast=_Autocast, GradScaler=GradScaler)
 cuda = _module("cuda", "The GPUs of the pool.", is_available=is_available, device_count=device_count,
                get_device_name=get_device_name, current_device=current_device, synchronize=synchronize,
                set_device=_nothing, empty_cache=_nothing, memory_allocated=_zero, max_memory_allocated=_zero,
                reset_peak_memory_stats=_nothing, manual_seed=manual_seed, manual_seed_all=manual_seed,
                is_initialized=is_available,
-               amp=_module("cuda.amp", "Mixed precision.", autocast=_Autocast, GradScaler=GradScaler))
+               amp=amp)
 cudnn = _module("backends.cudnn", "Switches without effect.", deterministic=True, benchmark=False,
                 enabled=False, is_available=lambda: False)
 mps = _module("backends.mps", "Apple's GPUs, of which a pool has none.", is_available=lambda: False,

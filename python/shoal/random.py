@@ -8,6 +8,7 @@ import os
 
 from . import _shoal
 from .creation import default_dtype, placed, where
+from .dtypes import POOL
 from .pool import session
 from .recording import fresh
 from .words import dtype_name, invalid, is_floating, shape_of, torch_words, with_out
@@ -18,6 +19,7 @@ class Generator:
 
     def __init__(self, seed=0):
         # torch's generators are made for a device; here a number has none.
+        self.device = POOL
         self.manual_seed(seed if isinstance(seed, int) else 0)
 
     def manual_seed(self, seed):
@@ -41,7 +43,6 @@ class Generator:
         """The seed and a stream that was not given before."""
         self._stream += 1
         return self._seed, self._stream
-
 
     def seed(self):
         """Begins anew with a seed of the system's; returns it."""
@@ -119,7 +120,7 @@ def randbits(*shape, dtype="uint32", seed=None, stream=0, generator=None):
 
 
 @torch_words(size="shape")
-def randint(low, high=None, shape=None, dtype="int64", seed=None, stream=0, generator=None,
+def randint(low=0, high=None, shape=None, dtype="int64", seed=None, stream=0, generator=None,
             device=None, requires_grad=False):
     """Integers from low to high - 1: randint(low, high, shape) or randint(high, shape); as `rand`.
 

@@ -1,8 +1,10 @@
 """Types of `shoal.random`. Written by tools/stubs.py."""
 from typing import Any
+from .dtypes import device
 from .tensor import Tensor, _DType, _Device, _Operand, _Shape
 
 class Generator:
+    device: device
     def __init__(self, seed: int = 0) -> None: ...
     def get_state(self) -> tuple[int, int]: ...
     def initial_seed(self) -> int: ...
@@ -45,7 +47,7 @@ def randbits(
     generator: Generator | None = None
 ) -> Tensor: ...
 def randint(
-    low: int, high: int | None = None, shape: _Shape | None = None, dtype: _DType = 'int64',
+    low: int = 0, high: int | None = None, shape: _Shape | None = None, dtype: _DType = 'int64',
     seed: int | None = None, stream: Any = 0, generator: Generator | None = None,
     device: _Device | None = None, requires_grad: bool = False, *, size: _Shape | None = None
 ) -> Tensor: ...

@@ -25,7 +25,7 @@ class Reductions:
     def _axes(self, axis):
         if axis is None:
             return tuple(range(self.ndim))
-        axes = (axis,) if isinstance(axis, int) else tuple(axis)
+        axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
         if not self.ndim and all(a in (0, -1) for a in axes):
             return ()  # torch: a scalar may be spoken of as if it had one axis
         return axes

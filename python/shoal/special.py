@@ -5,7 +5,7 @@ from . import methods
 from .words import torch_words
 
 for _name, _of in {"erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "exp2": "exp2",
-                   "expm1": "expm1", "gammaln": "lgamma", "digamma": "digamma", "psi": "digamma",
+                   "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "digamma": "digamma", "psi": "digamma",
                    "i0": "i0", "log1p": "log1p", "logit": "logit", "logsumexp": "logsumexp",
                    "log_softmax": "log_softmax", "multigammaln": "mvlgamma", "round": "round",
                    "sinc": "sinc", "softmax": "softmax", "xlogy": "xlogy"}.items():

@@ -19,7 +19,7 @@ from .order import Order
 from .products import Products
 from .reductions import Extreme, MinMax, Reductions, Sorted
 from .shapes import Shapes
-from .words import dtype_name, invalid, is_floating, promoted, torch_words
+from .words import category, common_type, dtype_name, invalid, is_floating, torch_words
 
 __all__ = ["Extreme", "MinMax", "Sorted", "Tensor"]
 
@@ -74,7 +74,11 @@ def _flatten(data):
             if isinstance(item, (list, tuple)):
                 raise invalid(f"nested lists are ragged at depth {depth}")
             # Numbers of NumPy, and tensors of one element, as Python's.
-            flat.append(item.item() if hasattr(item, "item") else item)
+            item = item.item() if hasattr(item, "item") else item
+            if not isinstance(item, (bool, int, float)):
+                raise TypeError(f"tensor: {item!r} is a {type(item).__name__}; elements are numbers or bools"
+                                + (" (complex numbers are not supported)" if isinstance(item, complex) else ""))
+            flat.append(item)
             return
         if not isinstance(item, (list, tuple)) or len(item) != shape[depth]:
             raise invalid(f"nested lists are ragged at depth {depth}: {shape[depth]} items were "
@@ -111,6 +115,9 @@ def from_data(session, data, dtype=None, borrow=False):
         return session._from_bytes(_pack(flat, dtype), dtype, shape)
     if not _has_buffer(data) and hasattr(data, "__array__"):
         data = data.__array__()
+    if not _has_buffer(data):
+        raise TypeError(f"tensor: {data!r} is a {type(data).__name__}; numbers, nested lists of them, arrays and "
+                        "buffers are possible" + (" (complex numbers are not)" if isinstance(data, complex) else ""))
     tensor = session._from_buffer(data, borrow)
     return tensor if dtype is None else tensor.astype(dtype)
 
@@ -133,10 +140,15 @@ def _has_buffer(data):
 
 class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, Indexing, Shapes, Conversions,
              _shoal.Tensor):
-    """A value in a pool. Made by `shoal.tensor` and by operations, never directly."""
+    """A value in a pool. Made by `shoal.tensor` and by operations. `Tensor([1, 2])` and `Tensor(2, 3)` are torch's old
+    way: these numbers, or a tensor of that shape, of zeros, in the default floating type."""
 
     __slots__ = ("__weakref__",)
     __array_priority__ = 1000
+
+    def __new__(cls, *data):
+        from .creation import of_type
+        return of_type(default[0], data)
 
     # ---- what it is ----
 
@@ -294,7 +306,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         mine, its = self.dtype, other.dtype
         if mine is its:
             return self, other
-        common = promoted(mine, its)
+        common = common_type(self, other)
         return self.astype(common), other.astype(common)
 
     def _binary(self, name, other, reflected=False):
@@ -308,7 +320,8 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
 
     def _operated(self, name, other, reflected):
         """What +, -, * and / give where the handle's own operators do not serve."""
-        return (self._floating() if name == "divide" else self)._binary(name, other, reflected)
+        whole = not is_floating(self.dtype) and not (isinstance(other, Tensor) and is_floating(other.dtype))
+        return (self._floating() if name == "divide" and whole else self)._binary(name, other, reflected)
 
     def __pow__(self, other):
         if other.__class__ is not Tensor and isinstance(other, (int, float)) and \
@@ -393,7 +406,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         if value.shape != self.shape:
             raise invalid(f"{what}: in place, {self._text()} cannot become {value._text()}")
         if value.dtype != self.dtype:
-            if _category(value.dtype) > _category(self.dtype):
+            if category(value.dtype) > category(self.dtype):
                 raise invalid(f"{what}: in place, {self._text()} cannot hold {value.dtype.name}; convert "
                               "it first")
             value = value.astype(self.dtype)
@@ -509,8 +522,3 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         """The array API standard's functions: `shoal.array_api`."""
         from . import array_api
         return array_api.checked(api_version)
-
-
-def _category(dtype):
-    """bool, integers, floating types: in place, a lower one takes no higher one."""
-    return 2 if is_floating(dtype) else int(dtype != "bool")

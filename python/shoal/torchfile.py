@@ -4,6 +4,9 @@ Such a file is a zip archive of uncompressed entries: `data.pkl`, and the bytes 
 in Python's pickle format, a little language whose usual interpreter calls what the file names. The one
 here knows the operations that data needs, and calls nothing: of names it accepts the few below, which
 stand for element types, tensors, and plain containers.
+
+Before torch 1.6 a file was five such programs in a row (a number that marks the format, its version, facts about the
+machine, the data, the names of the storages) and then, for each name, a length and the bytes. `OldReader` reads these.
 """
 import io
 import math
@@ -47,9 +50,12 @@ class _Storage:
         self.dtype, self.key, self.count = dtype, key, count
 
 
+_OLD_MARK = 0x1950a86a20f9469cfc6c
+
+
 def is_checkpoint(start):
-    """Whether the first bytes of a file are those of a zip archive."""
-    return start[:4] == b"PK\x03\x04"
+    """Whether the first four bytes of a file are those of a zip archive, or of a checkpoint older than torch 1.6."""
+    return start[:4] == b"PK\x03\x04" or start[:1] == b"\x80" and start[2:4] == b"\x8a\x0a"
 
 
 # ---- reading ----
@@ -59,6 +65,7 @@ class Reader:
 
     def __init__(self, file, path, session, place):
         self.path, self.session, self.place = path, session, place
+        self.surveying = False
         try:
             self.zip = zipfile.ZipFile(file)
             entries = self.zip.infolist()
@@ -90,6 +97,11 @@ class Reader:
             return self.zip.read(entry)
         except _BROKEN as error:
             raise self.wrong(f"the entry '{entry.filename}' is malformed: {error}") from None
+
+    def foreign(self, name):
+        """The error of a file that holds more than data."""
+        return self.wrong(f"it holds an object of {name.text.replace(' ', '.')}, not data alone; save a "
+                          "state_dict() instead of the object")
 
     # ---- the language ----
 
@@ -198,8 +210,7 @@ class Reader:
             raise self.wrong("data.pkl is malformed")
         made = _MEANINGS.get(name.text)
         if made is None:
-            raise self.wrong(f"it holds an object of {name.text.replace(' ', '.')}, not data alone; save a "
-                             "state_dict() instead of the object")
+            raise self.foreign(name)
         try:
             self.push(made(self, *args))
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -210,13 +221,21 @@ class Reader:
     def persistent(self):
         """A storage, from ("storage", type, key, place, number of elements)."""
         told = self.pop()
+        if type(told) is tuple and len(told) == 4 and told[0] == "module" and type(told[1]) is _Name:
+            raise self.foreign(told[1])  # old files carry the source of classes
+        if type(told) is tuple and len(told) == 6 and told[5] is None:
+            told = told[:5]  # old files say here of what other storage this one is a part
         if type(told) is not tuple or len(told) != 5 or told[0] != "storage" or \
                 type(told[1]) is not _Name or type(told[2]) is not str or type(told[4]) is not int:
             raise self.wrong("data.pkl names a storage in a form that is not known")
         module, _, kind = told[1].text.partition(" ")
         if kind not in _STORAGES and (module, kind) != ("torch.storage", "UntypedStorage"):
             raise self.wrong(f"a storage of {kind}: no such element type here")
-        self.push(_Storage(_STORAGES.get(kind, "uint8"), told[2], told[4]))
+        self.push(self.stored(_Storage(_STORAGES.get(kind, "uint8"), told[2], told[4])))
+
+    def stored(self, storage):
+        """A storage that the program names."""
+        return storage
 
     def build(self):
         """A state for an object: those that are known need none."""
@@ -229,6 +248,8 @@ class Reader:
         import numpy
         if type(storage) is not _Storage:
             raise self.wrong("a tensor without a storage")
+        if self.surveying:
+            return None
         data = self.storages.get(storage.key)
         if data is None:
             data = self.storages[storage.key] = self.bytes("data/" + storage.key)
@@ -257,9 +278,59 @@ class Reader:
     def parameter(self, data, requires_grad=True, hooks=None, state=None):
         """A parameter."""
         from .nn.module import Parameter
+        if self.surveying:
+            return None
         if not isinstance(data, Tensor):
             raise self.wrong("a parameter without a tensor")
         return Parameter(data, requires_grad is True and data.dtype.is_floating_point)
+
+
+class OldReader(Reader):
+    """A file from before torch 1.6. Its storages come after the program, so that this is run twice: first to learn
+    which there are and of what type, then to make the tensors."""
+
+    def __init__(self, file, path, session, place):
+        self.path, self.session, self.place = path, session, place
+        self.code, self.folder = file.read(), ""
+        self.at, self.surveying, self.found = 0, False, {}
+        if self.program() != _OLD_MARK or self.program() != 1001:
+            raise self.wrong("no checkpoint of torch, or of an unknown version")
+        facts = self.program()
+        if type(facts) is not dict or facts.get("little_endian") is not True:
+            raise self.wrong("its numbers are not in this machine's byte order")
+        begin, self.surveying = self.at, True
+        self.program()
+        self.surveying, self.parts = False, {}
+        names = self.program()
+        for name in names if type(names) is list else ():
+            storage = self.found.get(name) if type(name) is str else None
+            if storage is None or name in self.parts or self.number("q") != storage.count:
+                raise self.wrong(f"the storage {name!r} is not as the data says")
+            self.parts["data/" + name] = self.take(storage.count * _bytes_of(storage.dtype))
+        self.at = begin
+
+    def program(self):
+        """What the next program leaves."""
+        self.stack, self.memo, self.storages = [], {}, {}
+        return Reader.run(self)
+
+    run = program
+
+    def stored(self, storage):
+        if storage.count < 0 or self.found.setdefault(storage.key, storage).dtype != storage.dtype:
+            raise self.wrong(f"the storage '{storage.key}' has two types")
+        return storage
+
+    def bytes(self, name):
+        if name not in self.parts:
+            raise self.wrong(f"the storage '{name}' is missing")
+        return self.parts[name]
+
+
+def _bytes_of(dtype):
+    """The bytes of an element."""
+    from .dtypes import DTYPES
+    return DTYPES[dtype].itemsize
 
 
 def _ordered(reader, items=()):
@@ -364,7 +435,9 @@ _BROKEN = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, Valu
 
 def read(file, path, session, place=None):
     """The data of a checkpoint, an open file. Raises FormatError where it is malformed or not data alone."""
-    return Reader(file, path, session, place).run()
+    start = file.read(4)
+    file.seek(-len(start), 1)
+    return (OldReader if is_checkpoint(start) and start[:1] == b"\x80" else Reader)(file, path, session, place).run()
 
 
 # ---- writing ----

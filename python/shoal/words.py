@@ -67,8 +67,25 @@ def promoted(a: str, b: str) -> str:
     return f"int{min(64, max(_bits(high), 2 * _bits(low)))}"  # uint with int
 
 
+def common_type(x: Any, y: Any) -> str:
+    """The element type that two tensors become together, by torch's rules: `promoted`, but one without axes
+    counts, as a number does, only if its kind (bool, integer, floating) is higher than the other's."""
+    a, b = x.dtype, y.dtype
+    if bool(x.ndim) == bool(y.ndim):
+        return promoted(a, b)
+    full, lone = (a, b) if x.ndim else (b, a)
+    return full if category(full) >= category(lone) else promoted(full, lone)
+
+
+def category(dtype: str) -> int:
+    """bool, integers, floating types as 0, 1, 2."""
+    return 2 if is_floating(dtype) else int(dtype != "bool")
+
+
 def axis_of(axis: int, rank: int, what: str = "an axis") -> int:
     """An axis counted from 0; negative ones count from the end. IndexError when there is none."""
+    if not hasattr(axis, "__index__"):
+        raise TypeError(f"{what}: an axis is an integer, not {axis!r}")
     found = axis + rank if axis < 0 else axis
     if not 0 <= found < rank:
         raise AxisError(f"{what}: there is no axis {axis} among {rank}")

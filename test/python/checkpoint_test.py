@@ -44,9 +44,10 @@ def theirs():
             "kind": torch.float16, **{name: torch.tensor([0, 1, 1]).to(getattr(torch, name)) for name in DTYPES}}
 
 
-def test_theirs_is_read(tmp_path):
+@pytest.mark.parametrize("zipped", [True, False])
+def test_theirs_is_read(tmp_path, zipped):
     state = theirs()
-    torch.save(state, tmp_path / "net.pt")
+    torch.save(state, tmp_path / "net.pt", _use_new_zipfile_serialization=zipped)
     found = shoal.load(tmp_path / "net.pt", map_location="cpu", weights_only=True)
     assert list(found) == list(state) and type(found["model"]) is collections.OrderedDict
     for name, want in state.items():
@@ -119,6 +120,12 @@ def packed(code, **entries):
     return buffer
 
 
+def old(code, names=pickle.dumps([], 2), rest=b"", version=1001, little=True):
+    """A file from before torch 1.6."""
+    parts = (0x1950a86a20f9469cfc6c, version, {"little_endian": little})
+    return io.BytesIO(b"".join(pickle.dumps(part, 2) for part in parts) + code + names + rest)
+
+
 def test_nothing_is_executed(tmp_path):
     sign = tmp_path / "executed"
     for trap in (Trap(os.system, f"touch {sign}"), Trap(open, str(sign), "w"), Trap(eval, "1/0"),
@@ -127,9 +134,12 @@ def test_nothing_is_executed(tmp_path):
             for value in (trap, {"a": [trap]}):
                 with pytest.raises(shoal.FormatError, match="it holds an object of .*not data alone"):
                     shoal.load(packed(pickle.dumps(value, protocol)))
-    torch.save(torch.nn.Linear(2, 2), tmp_path / "module.pt")
-    with pytest.raises(shoal.FormatError, match="torch.nn.modules.linear.Linear|no data needs"):
-        shoal.load(tmp_path / "module.pt")
+                with pytest.raises(shoal.FormatError, match="it holds an object of .*not data alone"):
+                    shoal.load(old(pickle.dumps(trap, protocol)))
+    for zipped in (True, False):
+        torch.save(torch.nn.Linear(2, 2), tmp_path / "module.pt", _use_new_zipfile_serialization=zipped)
+        with pytest.raises(shoal.FormatError, match="torch.nn.modules.linear.Linear|no data needs"):
+            shoal.load(tmp_path / "module.pt")
     assert not sign.exists()
 
 
@@ -153,6 +163,21 @@ def test_wrong_files():
         else:
             with pytest.raises(shoal.FormatError, match=text):
                 shoal.load(packed(code))
+    for file, text in ((old(b"N.", version=7), "unknown version"), (old(b"N.", little=False), "byte order"),
+                       (old(b""), "malformed|cut off"), (old(b"N.", pickle.dumps(["5"], 2)), "'5' is not as the data"),
+                       (io.BytesIO(b"\x80\x02\x8a\x0a"), "cut off")):
+        with pytest.raises(shoal.FormatError, match=text):
+            shoal.load(file)
+    state = io.BytesIO()
+    torch.save({"a": torch.ones(3)}, state, _use_new_zipfile_serialization=False)
+    whole = state.getvalue()
+    for at in range(len(whole)):
+        with pytest.raises(shoal.FormatError):
+            shoal.load(io.BytesIO(whole[:at]))
+    for wrong in (whole.replace(b"K\x03N", b"K\x04N"), whole.replace(b"K\x03N", b"J\xff\xff\xff\xffN")):
+        assert wrong != whole
+        with pytest.raises(shoal.FormatError, match="storage"):
+            shoal.load(io.BytesIO(wrong))
     state = io.BytesIO()
     torch.save({"a": torch.ones(3)}, state)
     code = zipfile.ZipFile(state).read("archive/data.pkl")
@@ -165,11 +190,14 @@ def test_wrong_files():
 def test_mutated_files():
     """Each ends with data or with one clear error."""
     rng = random.Random(5)
-    sources = []
+    sources, aged = [], []
     for state in (theirs(), {"a": torch.arange(6.0), "b": [1, "x", {"c": None}]}):
         buffer = io.BytesIO()
         torch.save(state, buffer)
         sources.append(buffer.getvalue())
+        buffer = io.BytesIO()
+        torch.save(state, buffer, _use_new_zipfile_serialization=False)
+        aged.append(buffer.getvalue())
     buffer = io.BytesIO()
     shoal.save({"a": shoal.arange(6), "b": (1, 2.5)}, buffer)
     sources.append(buffer.getvalue())
@@ -179,7 +207,9 @@ def test_mutated_files():
                  {n.partition("/")[2]: z.read(n) for n in z.namelist() if "/data/" in n}) for z, _ in codes]
     refused = read = 0
     for turn in range(COUNT):
-        if turn % 2:  # a whole file, which the archive's checksums mostly refuse
+        if turn % 3 == 2:  # of before torch 1.6
+            data = bytearray(rng.choice(aged))
+        elif turn % 2:  # a whole file, which the archive's checksums mostly refuse
             data = bytearray(rng.choice(small if turn % 4 == 1 else sources))
         else:  # the program alone, in a sound archive
             code, entries = rng.choice(programs)
@@ -197,7 +227,7 @@ def test_mutated_files():
                 data[at:at] = data[at:at + rng.randint(1, 40)]
             if not data:
                 data = bytearray(b".")
-        file = io.BytesIO(bytes(data)) if turn % 2 else packed(bytes(data), **entries)
+        file = io.BytesIO(bytes(data)) if turn % 2 or turn % 3 == 2 else packed(bytes(data), **entries)
         try:
             shoal.load(file)
             read += 1

@@ -30,6 +30,8 @@ FAMILIES = [
         isclose"""),
     ("p.{}(y); t.{}(p, 2); t.{}(p, exponent=y); p.{}(0.5); x.{}(3); i.{}(2); t.{}(2.0, y); e.{}(2); e.{}(0)",
      "pow float_power"),
+    ("p.{}(p + y.abs()); p.{}(e4); t.{}(p, y.abs()); t.{}(input=x, other=p); p.{}(other=x)", "igamma igammac"),
+    ("W(p.clone(), '{}', y.abs())", "igamma_ igammac_"),
     ("i.{}(k); t.{}(i, k); t.{}(input=i, other=k)", """bitwise_and bitwise_or bitwise_xor gcd lcm"""),
     ("k.{}(k % 4); t.{}(k, 2)", "bitwise_left_shift bitwise_right_shift"),
     ("i.{}(); t.{}(i); b.{}()", "bitwise_not"),
@@ -250,7 +252,6 @@ OUT_OF_SCOPE = {
         is_ipu is_ort is_vulkan is_distributed is_nested to_padded_tensor volatile map2_ reinforce
         as_subclass""",
     "removed from torch since, or replaced by torch.linalg": "lstsq lu lu_solve solve symeig geqrf orgqr ormqr",
-    "not yet": "igamma igamma_ igammac igammac_",
 }
 # The functions of torch itself that are not here, as patterns.
 FUNCTIONS_OUT_OF_SCOPE = {
@@ -276,5 +277,4 @@ FUNCTIONS_OUT_OF_SCOPE = {
     "memory and other devices: a tensor lies in a pool": """as_strided_* empty_strided empty_quantized from_file
         is_distributed is_storage is_vulkan_available resize_as_ to_dlpack""",
     "removed from torch since, or replaced by torch.linalg": "lstsq lu lu_unpack solve symeig geqrf orgqr ormqr",
-    "not yet": "igamma igammac",
 }

@@ -220,7 +220,7 @@ def test_index_errors():
                        ([0.5], "integers or bools")):
         with pytest.raises(IndexError, match=words):
             x[key]
-    with pytest.raises(TypeError, match="index of type str"):
+    with pytest.raises(IndexError, match="index of type str"):
         x["a"]
     with pytest.raises(shoal.InvalidError, match=r"float32\[3\] does not broadcast to \[4\]"):
         x[0] = shoal.zeros(3)

@@ -73,6 +73,17 @@ class ModuleList(Sequential):
         Module.__init__(self)
         self.extend(modules or ())
 
+    def _inner(self):
+        # Alike modules in a row on one line, as torch shows them.
+        lines = []
+        for i, module in enumerate(self):
+            text = repr(module).replace("\n", "\n  ")
+            if lines and lines[-1][2] == text:
+                lines[-1][1] = i
+            else:
+                lines.append([i, i, text])
+        return [f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}" for a, b, text in lines]
+
     def __getitem__(self, index):
         found = list(self._modules.values())[index]
         return ModuleList(found) if isinstance(index, slice) else found
@@ -114,6 +125,17 @@ class ModuleDict(Module):
     def __contains__(self, name):
         return name in self._modules
 
+    def pop(self, key):
+        """Takes the module of a name out, and gives it."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def clear(self):
+        """Takes all out."""
+        for name in list(self):
+            del self[name]
+
     def keys(self):
         """The names."""
         return self._modules.keys()
@@ -127,7 +149,15 @@ class ModuleDict(Module):
         return self._modules.items()
 
 
-class ParameterList(Module):
+class _Parameters(Module):
+    """What shows its parameters as modules are shown."""
+
+    def _inner(self):
+        return [f"({name}): Parameter containing: [shoal.{p.dtype.name} of size "
+                f"{'x'.join(map(str, p.shape))}]" for name, p in self._parameters.items() if p is not None]
+
+
+class ParameterList(_Parameters):
     """Parameters in a list."""
 
     def __init__(self, values=None):
@@ -159,7 +189,7 @@ class ParameterList(Module):
         setattr(self, list(self._parameters)[index], value)
 
 
-class ParameterDict(Module):
+class ParameterDict(_Parameters):
     """Parameters by names."""
 
     def __init__(self, parameters=None):

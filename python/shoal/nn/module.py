@@ -38,7 +38,7 @@ class Keys:
     def __repr__(self):
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return f"Keys(missing={self.missing_keys}, unexpected={self.unexpected_keys})"
+        return f"Keys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 class Module:
@@ -424,9 +424,15 @@ class Module:
         """What the module's line shows beside its class."""
         return ""
 
+    def _get_name(self):
+        return type(self).__name__
+
+    def _inner(self):
+        """The lines of the modules within."""
+        return [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
+
     def __repr__(self):
-        inner = [f"({name}): " + repr(module).replace("\n", "\n  ")
-                 for name, module in self._modules.items()]
+        inner = self._inner()
         own = self.extra_repr()
         if not inner:
             return f"{type(self).__name__}({own})"

@@ -3,6 +3,8 @@ from ..creation import cat, stack, tensor
 from ..words import invalid
 from . import rnn
 
+__path__ = []  # in torch a package: moved.py
+
 
 def _with_gradients(parameters):
     parameters = [parameters] if hasattr(parameters, "session") else list(parameters)

@@ -68,7 +68,9 @@ class Optimizer:
         self.defaults = defaults
         self.state = defaultdict(dict)
         self.param_groups = []
-        groups = [params] if isinstance(params, (Tensor, dict)) else list(params)
+        if isinstance(params, Tensor):
+            raise TypeError(f"{type(self).__name__}: the parameters come as a list, not as one tensor: [{params._text()}]")
+        groups = [params] if isinstance(params, dict) else list(params)
         if not groups:
             raise invalid(f"{type(self).__name__}: there are no parameters")
         if not isinstance(groups[0], dict):
@@ -87,6 +89,9 @@ class Optimizer:
         for p in params:
             if not isinstance(p, Tensor):
                 raise TypeError(f"{type(self).__name__}: a {type(p).__name__} is no parameter")
+            if not p.is_leaf:
+                raise invalid(f"{type(self).__name__}: {p._text()} is the result of an operation, whose gradient is not "
+                              "kept; give the parameters that it was made of")
             if id(p) in seen:
                 raise invalid(f"{type(self).__name__}: a parameter stands twice")
             seen.add(id(p))

@@ -18,6 +18,8 @@ from ..creation import stack, tensor
 from ..tensor import Tensor
 from ..words import invalid
 
+__path__ = []  # in torch a package: moved.py
+
 _local = threading.local()
 
 
@@ -242,8 +244,8 @@ class BatchSampler(Sampler):
 # ---- batches ----
 
 def default_collate(batch):
-    """Samples joined: tensors, arrays and numbers along a new first axis; tuples, lists and dicts item by item;
-    texts as a list."""
+    """Samples joined: tensors, arrays and numbers along a new first axis; tuples, lists and dicts item by item
+    (tuples become lists, as in torch); texts as they are."""
     first = batch[0]
     if isinstance(first, Tensor):
         return stack(batch)
@@ -257,14 +259,14 @@ def default_collate(batch):
     if isinstance(first, float):
         return tensor(batch, "float64")
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     if isinstance(first, dict):
         return type(first)((key, default_collate([x[key] for x in batch])) for key in first)
     if isinstance(first, (tuple, list)):
         if len({len(x) for x in batch}) != 1:
             raise invalid("default_collate: the samples differ in length")
-        items = [default_collate(list(column)) for column in zip(*batch)]
-        return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
+        items = [default_collate(column) for column in zip(*batch)]
+        return type(first)(*items) if hasattr(first, "_fields") else items
     raise TypeError(f"default_collate: a sample is a {type(first).__name__}; tensors, arrays, numbers, texts, "
                     "dicts, tuples and lists can be joined; give a collate_fn")
 
@@ -277,7 +279,7 @@ def default_convert(data):
         return {key: default_convert(value) for key, value in data.items()}
     if isinstance(data, (tuple, list)):
         items = [default_convert(value) for value in data]
-        return type(data)(*items) if hasattr(data, "_fields") else type(data)(items)
+        return type(data)(*items) if hasattr(data, "_fields") else items
     return data
 
 

@@ -1,0 +1,42 @@
+"""Modules that torch has in other files than this package: `import shoal.backends.cudnn as cudnn` and
+`from shoal.nn.utils.rnn import pad_sequence` work as in torch."""
+import importlib
+import importlib.machinery
+import sys
+
+# The module of torch, without "torch.", -> the module here, and what in it stands for that one; None: itself.
+MOVED = {
+    "autograd.function": ("autograd", None), "autograd.functional": ("autograd", "functional"),
+    "autograd.variable": ("autograd", None), "backends": ("places", "backends"),
+    "backends.cudnn": ("places", "cudnn"), "backends.mps": ("places", "mps"), "cuda": ("places", "cuda"),
+    "cuda.amp": ("places", "amp"), "nn.parameter": ("nn.module", None),
+    "nn.utils.clip_grad": ("nn.utils", None), "nn.utils.parametrizations": ("nn.utils", None),
+    "nn.utils.rnn": ("nn.rnn", None), "utils.checkpoint": ("utils", "checkpoint"),
+} | {
+    f"utils.data.{name}": ("utils.data", None) for name in "dataloader dataset sampler".split()} | {
+    f"optim.{name}": ("optim", None) for name in "adam adamw sgd".split()}
+
+
+class _Finder:
+    """Finds those modules, after all others."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        """What the import system asks for each module that is nowhere else."""
+        package, _, rest = name.partition(".")
+        return importlib.machinery.ModuleSpec(name, _Finder) if package == "shoal" and rest in MOVED else None
+
+    @staticmethod
+    def create_module(spec):
+        """None: a new module, for a moment."""
+
+    @staticmethod
+    def exec_module(module):
+        """Has the module's name stand for what is in its place here."""
+        path, own = MOVED[module.__name__.partition(".")[2]]
+        found = importlib.import_module(f"shoal.{path}")
+        found = found if own is None else getattr(found, own)
+        sys.modules[module.__name__] = found
+
+
+sys.meta_path.append(_Finder)

@@ -1,0 +1,292 @@
+"""What people type after a tutorial of torch, run by both: the same values, shapes, element types, texts, and an error
+of the same class where torch gives one. Each case is a few lines that leave a result in `r`."""
+import contextlib
+import importlib
+import io
+import math
+
+import numpy as np
+import pytest
+from peer import torch
+
+import shoal
+
+CASES = """
+x = torch.zeros(2, 3)
+r = [torch.cat([x, torch.ones(1, 3, dtype=torch.int64)]), torch.cat((x, torch.ones(2, 1)), dim=-1)]
+
+a, b, c = torch.ones(1), torch.tensor(1.5, dtype=torch.float64), torch.ones(2, dtype=torch.int32)
+r = [a + b, b * a, a < b, c + torch.tensor(1), c / b, c * b, torch.maximum(a, b), torch.tensor(True) + c,
+     torch.where(a > 0, a, b), b - torch.tensor(1), torch.ones(2, dtype=torch.bfloat16) / b, c // torch.tensor(2)]
+r += [str(torch.result_type(a, b)).split(".")[1], str(torch.result_type(c, b)).split(".")[1]]
+
+x = torch.zeros(3)
+x += torch.tensor(2.0, dtype=torch.float64)
+x[0] *= torch.tensor(2)
+r = x
+
+a, b = torch.tensor([7, -7, 7, -7]), torch.tensor([2, 2, -2, -2])
+r = [a // b, a % b, torch.fmod(a, b), torch.div(a, b, rounding_mode="trunc"), a / b, -7 // b, 7 % b, (a / 2) // b]
+
+torch.tensor([1, 2]) // 0
+
+torch.tensor([1, 2]) % 0
+
+r = [torch.tensor([1.0, -2.0]) // 0, torch.tensor([1.0]) % 0]
+
+torch.arange(0, 5, -1)
+
+torch.arange(6.0)[1.5]
+
+torch.tensor([1, "a"])
+
+torch.zeros(2, 3).sum(dim=7)
+
+f, i = torch.finfo(torch.float32), torch.iinfo(torch.int8)
+print(f, i, f.eps, i.max)
+
+g = torch.Generator().manual_seed(5)
+a = torch.randn(3, generator=g)
+r = [torch.equal(a, torch.randn(3, generator=torch.Generator().manual_seed(5))), g.initial_seed(),
+     str(g.device) in ("cpu", "pool"), torch.randint(high=4, size=(2,)).shape]
+
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
+x = torch.arange(24.0).view(3, 4, 2)
+p = pack_padded_sequence(x, [4, 2, 3], batch_first=True, enforce_sorted=False)
+r = [p.data, p.batch_sizes, *pad_packed_sequence(p, batch_first=True), pad_sequence([torch.ones(2), torch.ones(3)])]
+
+import torch.backends.cudnn as cudnn
+from torch.autograd import Variable
+from torch.autograd.functional import jacobian
+from torch.cuda.amp import GradScaler
+from torch.nn.parameter import Parameter
+from torch.utils.checkpoint import checkpoint
+cudnn.benchmark = True
+x = Variable(torch.ones(2), requires_grad=True)
+(Parameter(torch.full((2,), 3.0)) * x).sum().backward()
+r = [torch.backends.cudnn.benchmark, x.grad, jacobian(lambda v: v * v, torch.tensor([1.0, 3.0]))]
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        return 2 * x * g
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+Square.apply(x).sum().backward()
+g, = torch.autograd.grad(Square.apply(x).sum(), x, create_graph=True)
+r = [x.grad, g, torch.autograd.grad(g.sum(), x)]
+
+optim.SGD([torch.ones(2) * nn.Parameter(torch.ones(2))], lr=1.0)
+
+optim.SGD(torch.ones(2), lr=1.0)
+
+m = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.ReLU()})
+m.update({"d": nn.Dropout(0.1)})
+r = [type(m.pop("b")).__name__, list(m), repr(m), m._get_name()]
+m.clear()
+r.append(len(m))
+
+m = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+m.append(nn.ReLU()).insert(0, nn.Tanh())
+r = [len(m), [type(x).__name__ for x in m[1:]], repr(nn.Sequential(nn.Tanh(), nn.Tanh()))]
+
+m = nn.Linear(2, 2)
+state = m.state_dict()
+state["more"] = state.pop("bias")
+missing, unexpected = m.load_state_dict(state, strict=False)
+r = [missing, unexpected]
+
+m = nn.Linear(2, 2)
+m.load_state_dict({"weight": m.weight, "more": m.bias})
+
+from torch.utils.data import DataLoader
+r = list(DataLoader([(1, 1.5, "a"), (2, 2.5, "b")], batch_size=2)) + list(DataLoader([{"x": [1, 2.0]}], batch_size=1))
+
+class M(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.emb, s.out = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
+        s.out.weight = s.emb.weight
+        s.register_buffer("mask", torch.tril(torch.ones(2, 2)))
+        s.register_buffer("tmp", torch.zeros(1), persistent=False)
+    def forward(s, x):
+        return s.out(s.emb(x))
+m = M()
+with torch.no_grad():
+    m.emb.weight.copy_(torch.arange(15.0).view(5, 3) / 10)
+o = m(torch.tensor([[0, 1], [2, 3]]))
+o.sum().backward()
+r = [o, m.emb.weight.grad, list(m.state_dict()), [n for n, _ in m.named_parameters()]]
+
+m, r = nn.Linear(2, 2), []
+handles = [m.register_forward_hook(lambda mod, i, o: r.append(("forward", len(i), tuple(o.shape)))),
+           m.register_forward_pre_hook(lambda mod, i: r.append(("before", len(i)))),
+           m.register_full_backward_hook(lambda mod, gi, go: r.append(("backward", len(gi), tuple(go[0].shape))))]
+m(torch.ones(1, 2, requires_grad=True)).sum().backward()
+for h in handles:
+    h.remove()
+m(torch.ones(1, 2))
+
+m = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+for p in m.parameters():
+    p.data.copy_(torch.linspace(-1, 1, p.numel()).view_as(p))
+opt = optim.SGD(m.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True)
+sch = optim.lr_scheduler.OneCycleLR(opt, max_lr=0.5, total_steps=10)
+x = torch.linspace(-1, 1, 30).view(10, 3)
+r = []
+for s in range(10):
+    opt.zero_grad()
+    loss = F.mse_loss(m(x), x.sum(1, keepdim=True))
+    loss.backward()
+    n = nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+    opt.step()
+    sch.step()
+    r.append((loss.item(), n.item(), sch.get_last_lr(), opt.param_groups[0]["momentum"]))
+
+w, v = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+o = optim.Adam([{"params": [w], "lr": 0.1}, {"params": [v]}], lr=0.01, betas=(0.8, 0.9))
+for g in o.param_groups:
+    g["lr"] *= 0.5
+for _ in range(3):
+    o.zero_grad()
+    ((w ** 2).sum() + v.sum()).backward()
+    o.step()
+import io
+b = io.BytesIO()
+torch.save({"o": o.state_dict(), "n": 3}, b)
+b.seek(0)
+o2 = optim.Adam([{"params": [w]}, {"params": [v]}], lr=1.0)
+o2.load_state_dict(torch.load(b)["o"])
+o2.step()
+r = [w, v, [g["lr"] for g in o2.param_groups]]
+
+x = torch.arange(6.0).reshape(2, 3)
+y = x.t()
+y += torch.arange(2.0)
+x[x > 4] = torch.tensor([9.0, 8.0])
+y[0].mul_(10)
+r = [x, y, x[..., None].shape, x[None, :, 1:], x[torch.tensor([1, 0]), torch.tensor([0, 2])]]
+
+x = torch.zeros(2, 3)
+x[x == 0] = torch.tensor([9.0, 8.0])
+
+x = torch.zeros(3)
+x += torch.ones(2, 3)
+
+x = torch.ones(3, dtype=torch.int64)
+x += 0.5
+
+x = torch.zeros(4, requires_grad=True)
+x[0] = 1
+
+x = torch.zeros(3, 5)
+at, of = torch.tensor([[0, 1, 2, 0, 0]]), torch.arange(5.0).reshape(1, 5)
+r = [x.scatter_reduce(0, at, of, reduce="sum"), x.scatter_reduce(1, at, of, reduce="amax", include_self=False),
+     x.scatter_reduce(1, at, of, reduce="mean"), x.scatter_(0, at, of), of.unfold(1, 3, 2)]
+
+torch.zeros(3, 5).scatter_reduce(0, torch.tensor([[0]]), torch.ones(1, 1), reduce="median")
+
+x = torch.arange(10)
+r = [x.split(3), x.split([2, 3, 5]), x.chunk(3), x.chunk(20), x.tensor_split(3), [t for t in x.reshape(5, 2)],
+     torch.where(x > 7), 3 in x, len(x)]
+
+torch.arange(10).split([2, 3])
+
+torch.stack([torch.zeros(2), torch.zeros(3)])
+
+torch.zeros(2).item()
+
+bool(torch.zeros(2))
+
+[t for t in torch.tensor(3)]
+
+1 < torch.tensor([1, 2]) < 3
+
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    o = nn.Linear(2, 2)(torch.ones(1, 2))
+    r = [str(o.dtype), str(o.float().exp().dtype)]
+
+x = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+r = [x.new_zeros(3), x.new_ones(2, 2, dtype=torch.int32), x.new_tensor([1, 2]), x.type_as(torch.zeros(1)),
+     torch.full_like(x, 2.5, dtype=torch.int64), torch.ones_like(x, requires_grad=True)]
+
+x = torch.arange(12.0).view(3, 4)
+r = [x[(0, 1), (1, 2)], x[:, (0, -1)], x[torch.tensor(1)], x[None, 0], x[[True, False, True]], x[2:1]]
+
+x = torch.arange(24.0).view(2, 3, 4)
+r = [F.softmax(x), F.log_softmax(x[0]), F.softmin(x[0, 0]), nn.Softmax()(x.view(1, 2, 3, 4)), F.softmax(x, -1)]
+
+r = [torch.Tensor([1, 2]), torch.Tensor(2, 3).shape, torch.FloatTensor([[1, 2]]), torch.LongTensor([1, 2]),
+     torch.LongTensor(2).dtype == torch.int64, torch.ones(1).type(torch.DoubleTensor), torch.Tensor().shape,
+     isinstance(torch.ones(1), torch.Tensor), torch.ByteTensor([3])]
+
+q = torch.linspace(-1, 1, 24).view(2, 4, 3)
+mask = torch.tril(torch.ones(4, 4)).bool()
+r = [(q @ q.transpose(-2, -1) / math.sqrt(3)).masked_fill(~mask, float("-inf")).softmax(-1) @ q,
+     torch.einsum("bij,bkj->bik", q, q), q.unflatten(1, (2, 2)).permute(0, 2, 1, 3).flatten(1)]
+"""
+CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
+
+
+def plain(value, library):
+    """A value as what can be compared: tensors as element type, shape, elements, whether they want gradients."""
+    if isinstance(value, library.Tensor):
+        kind = str(value.dtype).rpartition(".")[2]
+        elements = value.detach().float() if kind == "bfloat16" else value.detach()
+        return kind, tuple(value.shape), np.array(elements.tolist(), "float64"), value.requires_grad
+    if isinstance(value, dict):
+        return {key: plain(v, library) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return isinstance(value, list), [plain(v, library) for v in value]
+    return value.replace("shoal", "torch") if isinstance(value, str) else value
+
+
+def equal(a, b):
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and np.allclose(a, b, 2e-5, 2e-6, equal_nan=True)
+    if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
+        return all(map(equal, a, b))
+    if isinstance(a, dict) and type(b) is dict and list(a) == list(b):
+        return all(map(equal, a.values(), b.values()))
+    if type(a) is float is type(b):
+        return math.isclose(a, b, rel_tol=2e-5, abs_tol=1e-7)
+    return type(a) is type(b) and a == b
+
+
+def outcome(case, library):
+    """(result, what was printed), or the error."""
+    name = library.__name__
+    space = {"torch": library, "nn": library.nn, "F": library.nn.functional, "optim": library.optim, "math": math}
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(case.replace("import torch.", f"import {name}.").replace("from torch", f"from {name}"), space)
+        return plain((space.get("r"), printed.getvalue()), library)
+    except Exception as error:  # compared below
+        return error
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.splitlines()[-1][:40] for case in CASES])
+def test_idiom(case):
+    importlib.import_module("torch.backends.cudnn")
+    want, got = outcome(case, torch), outcome(case, shoal)
+    if isinstance(want, Exception):
+        assert isinstance(got, type(want)), f"torch: {want!r}; here: {got!r}"
+        assert len(str(got)) > 10
+    else:
+        assert equal(want, got), f"torch: {want!r}\nhere: {got!r}"
+
+
+def test_moved_modules_are_those_here():
+    from shoal import moved
+    for name, (path, own) in moved.MOVED.items():
+        found = importlib.import_module(f"shoal.{name}")
+        home = importlib.import_module(f"shoal.{path}")
+        assert found is (home if own is None else getattr(home, own)), name
+        importlib.import_module(f"torch.{name}")
+    with pytest.raises(ModuleNotFoundError, match="shoal.nn.utils.nonsense"):
+        importlib.import_module("shoal.nn.utils.nonsense")
