@@ -190,7 +190,8 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         return shown(self)
 
     def __format__(self, form):
-        return format(self.item() if form and self.size == 1 else str(self), form)
+        plain = not self.ndim and type(self) is Tensor or form and self.size == 1  # torch: a number prints as one
+        return format(self.item() if plain else str(self), form)
 
     # ---- its elements ----
 

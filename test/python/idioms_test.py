@@ -224,6 +224,10 @@ r = [torch.Tensor([1, 2]), torch.Tensor(2, 3).shape, torch.FloatTensor([[1, 2]])
      torch.LongTensor(2).dtype == torch.int64, torch.ones(1).type(torch.DoubleTensor), torch.Tensor().shape,
      isinstance(torch.ones(1), torch.Tensor), torch.ByteTensor([3])]
 
+loss = torch.tensor(0.5, requires_grad=True)
+print(f"loss {loss} {loss:.3f} {loss * 2} {torch.tensor(3)} {torch.tensor([1.5])} {torch.tensor(True)}", loss.detach())
+print("{} {:>6}".format(loss, torch.tensor(3)), "%s %.2f" % (torch.tensor([1]), loss))
+
 q = torch.linspace(-1, 1, 24).view(2, 4, 3)
 mask = torch.tril(torch.ones(4, 4)).bool()
 r = [(q @ q.transpose(-2, -1) / math.sqrt(3)).masked_fill(~mask, float("-inf")).softmax(-1) @ q,
