@@ -108,6 +108,30 @@ bool make_elementwise(maker *m, uint16_t op) {
     return make_node(m, op, in, n, attrs, n_attrs, NULL, 0, &out);
 }
 
+uint32_t make_changed(maker *m, uint32_t x) {
+    static const uint16_t ops[] = {GRAPH_NOT,
+                                   GRAPH_POPCNT,
+                                   GRAPH_COUNT_LEADING_ZEROS,
+                                   GRAPH_AND,
+                                   GRAPH_OR,
+                                   GRAPH_XOR,
+                                   GRAPH_SHIFT_LEFT,
+                                   GRAPH_SHIFT_RIGHT_ARITHMETIC,
+                                   GRAPH_SHIFT_RIGHT_LOGICAL,
+                                   GRAPH_SUBTRACT,
+                                   GRAPH_MINIMUM,
+                                   GRAPH_REVERSE};
+    const shoal_type type = *make_type(m, x);
+    uint16_t op = ops[MAKE_BELOW(sizeof ops / sizeof *ops)];
+    uint32_t in[2] = {x, x}, out;
+    int64_t last = type.rank - 1;
+    shoal_attr along = MAKE_INTS(DIMENSIONS, &last, type.rank > 0);
+    if (graph_op(op)->min_inputs == 2) in[1] = make_like(m, type);
+    bool made =
+        make_node(m, op, in, graph_op(op)->min_inputs, &along, op == GRAPH_REVERSE, NULL, 0, &out);
+    return made ? out : x;
+}
+
 /* ---- creating ---- */
 
 bool make_create(maker *m, uint16_t op) {
