@@ -96,9 +96,9 @@ static void reduce_product(maker *m, const graph_backward *b, const int64_t *axe
     }
 }
 
-/* Equal elements that are the largest share the gradient, and leave nothing to an initial value that
- * equals them: how often that takes part is open. Where it is larger still, none is; dividing by
- * nothing would reach second gradients. */
+/* Equal elements that are the largest share the gradient, and leave nothing to an initial value
+ * that equals them: how often that takes part is open. Where it is larger still, none is; dividing
+ * by nothing would reach second gradients. */
 static void reduce_extreme(maker *m, const graph_backward *b, const int64_t *axes, uint32_t n) {
     const shoal_type *shape = &b->call->inputs[0];
     uint32_t x = b->inputs[0];

@@ -48,8 +48,6 @@ static double tolerance_at(const hunt_truth *truth, uint32_t o, uint8_t dtype, i
             const char *a = (const char *)data + (size_t)i * size;
             if (memcmp(a, (const char *)truth->must.data[o] + (size_t)i * size, size))
                 return INFINITY;
-        } else if (x == 0 && must == 0 && signbit(x) != signbit(must)) {
-            return INFINITY;
         } else if (x != must && !(x != x && must != must)) {
             double away = fabs(x - must);
             if (!isfinite(away)) return INFINITY;
@@ -66,6 +64,16 @@ void hunt_tolerance(hunt_truth *truth, uint32_t output, double *out) {
     for (int64_t i = 0; i < base_type_count(type); i++)
         out[i] = tolerance_at(truth, output, type->dtype, i,
                               hunt_number(type->dtype, truth->must.data[output], i));
+}
+
+/* Whether the sign of an element that is zero is anybody's guess. */
+static bool sign_is_open(const hunt_truth *truth, uint32_t o, uint8_t dtype, int64_t i,
+                         double must) {
+    for (uint32_t s = 0; s < truth->n_samples; s++) {
+        double x = hunt_number(dtype, truth->samples[s].data[o], i);
+        if (x == 0 && must == 0 && signbit(x) != signbit(must)) return true;
+    }
+    return false;
 }
 
 /* Some units of an element type: for numbers of 1. */
@@ -87,7 +95,8 @@ static bool agrees(hunt_truth *truth, uint32_t o, uint8_t dtype, int64_t i, doub
         sample(truth, counts[turn]);
         double may = tolerance_at(truth, o, dtype, i, must);
         /* What spreads so far is bits of something else, near a pole, or about to overflow. */
-        bool near = is == must ? may > 0 : fabs(is - must) <= may;
+        bool near =
+            is == must ? may > 0 || sign_is_open(truth, o, dtype, i, must) : fabs(is - must) <= may;
         if (may == INFINITY || may > 20 * (fabs(must) + 1) || near) return true;
     }
     return false;

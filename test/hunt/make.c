@@ -434,6 +434,7 @@ static const struct maker_row {
     ROW(ATTENTION_GRADIENT, composite, 1),
     ROW(ADAM, composite, 1),
     ROW(DEQUANTIZE, composite, 2),
+    ROW(IN_RANGE, elementwise, 1),
 #undef ROW
 };
 

@@ -54,6 +54,8 @@ uint32_t make_any(maker *m, const char *kinds, uint32_t least_rank);
 uint32_t make_like(maker *m, shoal_type want);
 /* The same as a part of another, turned, or repeated: what lies with strides. */
 uint32_t make_view(maker *m, shoal_type type);
+/* A value of the type of an integer one, made from it. */
+uint32_t make_changed(maker *m, uint32_t x);
 uint32_t make_scalar(maker *m, uint8_t dtype);
 uint32_t make_input(maker *m, shoal_type type);
 uint32_t make_constant(maker *m, shoal_type type);

@@ -246,6 +246,7 @@ static bool unpack(maker *m, uint16_t op) {
     type.dims[last] = blocks * format->bytes;
     while (last && base_type_count(&type) > m->elements) type.dims[--last] = 1;
     in = MAKE_CHANCE(30) ? make_view(m, type) : make_like(m, type);
+    for (int turn = 0; turn < 4 && MAKE_CHANCE(60); turn++) in = make_changed(m, in);
     if (MAKE_CHANCE(20) && type.rank < 3) {
         shoal_type split = type;
         split.dims[split.rank - 1u] = blocks;

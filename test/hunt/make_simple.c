@@ -32,7 +32,8 @@ static const char *kinds_of(uint16_t op) {
     case GRAPH_COUNT_LEADING_ZEROS:
     case GRAPH_SHIFT_LEFT:
     case GRAPH_SHIFT_RIGHT_ARITHMETIC:
-    case GRAPH_SHIFT_RIGHT_LOGICAL: return "iu";
+    case GRAPH_SHIFT_RIGHT_LOGICAL:
+    case GRAPH_IN_RANGE: return "iu";
     case GRAPH_BITCAST_CONVERT: return "iuf";
     default: return "f";
     }
@@ -62,8 +63,9 @@ bool make_elementwise(maker *m, uint16_t op) {
     static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     static const int8_t formats[][2] = {{5, 10}, {8, 7}, {8, 23}, {5, 2}, {4, 3}, {11, 52}};
     uint32_t in[3], out, n = graph_op(op)->min_inputs;
+    static const int64_t least = INT64_MIN, most = INT64_MAX;
     uint16_t n_attrs = 0;
-    shoal_attr attrs[2];
+    shoal_attr attrs[3];
     in[0] = make_any(m, kinds_of(op), 0);
     shoal_type type = *make_type(m, in[0]);
     if (op == GRAPH_BITCAST_CONVERT) return bitcast(m, in[0]);
@@ -98,7 +100,36 @@ bool make_elementwise(maker *m, uint16_t op) {
         attrs[n_attrs++] = graph_int(SHOAL_ATTR_EXPONENT_BITS, format[0]);
         attrs[n_attrs++] = graph_int(SHOAL_ATTR_MANTISSA_BITS, format[1]);
     }
+    if (op == GRAPH_IN_RANGE) { /* all are: what is not has no result that could be compared */
+        attrs[n_attrs++] = MAKE_INTS(START_INDICES, &least, 1);
+        attrs[n_attrs++] = MAKE_INTS(LIMIT_INDICES, &most, 1);
+        attrs[n_attrs++] = graph_int(SHOAL_ATTR_IGNORE_INDEX, most);
+    }
     return make_node(m, op, in, n, attrs, n_attrs, NULL, 0, &out);
+}
+
+uint32_t make_changed(maker *m, uint32_t x) {
+    static const uint16_t ops[] = {GRAPH_NOT,
+                                   GRAPH_POPCNT,
+                                   GRAPH_COUNT_LEADING_ZEROS,
+                                   GRAPH_AND,
+                                   GRAPH_OR,
+                                   GRAPH_XOR,
+                                   GRAPH_SHIFT_LEFT,
+                                   GRAPH_SHIFT_RIGHT_ARITHMETIC,
+                                   GRAPH_SHIFT_RIGHT_LOGICAL,
+                                   GRAPH_SUBTRACT,
+                                   GRAPH_MINIMUM,
+                                   GRAPH_REVERSE};
+    const shoal_type type = *make_type(m, x);
+    uint16_t op = ops[MAKE_BELOW(sizeof ops / sizeof *ops)];
+    uint32_t in[2] = {x, x}, out;
+    int64_t last = type.rank - 1;
+    shoal_attr along = MAKE_INTS(DIMENSIONS, &last, type.rank > 0);
+    if (graph_op(op)->min_inputs == 2) in[1] = make_like(m, type);
+    bool made =
+        make_node(m, op, in, graph_op(op)->min_inputs, &along, op == GRAPH_REVERSE, NULL, 0, &out);
+    return made ? out : x;
 }
 
 /* ---- creating ---- */

@@ -1,6 +1,6 @@
 """The hunt in pools of processes, left alone and with workers killed beside it.
 
-SHOAL_HUNT: how many programs (600). With SHOAL_TRANSPORT=zmq links are encrypted.
+SHOAL_HUNT: how many programs (600); SHOAL_HUNT_SEED: which (0). With SHOAL_TRANSPORT=zmq links are encrypted.
 """
 import os
 import pathlib
@@ -16,6 +16,7 @@ from cluster import Pool  # noqa: E402 (it is in the folder above)
 
 HUNT = os.environ["HUNT"]
 COUNT = int(os.environ.get("SHOAL_HUNT", "600"))
+SEED = int(os.environ.get("SHOAL_HUNT_SEED", "0"))
 
 
 def begin(pool, seed, count):
@@ -28,7 +29,7 @@ def begin(pool, seed, count):
 @pytest.mark.parametrize("workers", [1, 3, 5])
 def test_a_pool_of_processes(workers):
     pool = Pool(workers)
-    said, _ = (process := begin(pool, 1000 * workers, COUNT)).communicate()
+    said, _ = (process := begin(pool, SEED + 1000 * workers, COUNT)).communicate()
     print(said)
     pool.close()
     assert process.returncode == 0, said
@@ -36,8 +37,8 @@ def test_a_pool_of_processes(workers):
 
 def test_workers_that_are_killed():
     """Three workers, of which one dies now and then; another comes in its place."""
-    pool, kills, rng = Pool(3), 0, random.Random(1)
-    process = begin(pool, 90000, 3 * COUNT)
+    pool, kills, rng = Pool(3), 0, random.Random(SEED + 1)
+    process = begin(pool, SEED + 90000, 3 * COUNT)
     while process.poll() is None:
         time.sleep(rng.uniform(0.2, 1.5))
         victim = pool.processes.pop(rng.randrange(1, len(pool.processes)))

@@ -229,7 +229,7 @@ static void make_input(run *r, uint32_t i, const void *data) {
     make_tensor(r, &g->values[g->inputs[i]].type, data, &r->values[g->inputs[i]]);
 }
 
-enum { NEVER = UINT32_MAX };
+#define NEVER UINT32_MAX
 
 /* Which node is the last to use each value; NEVER: it stays, as results do. inputs: those stay,
  * too.

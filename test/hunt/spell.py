@@ -135,6 +135,13 @@ def arithmetic(n):
     return made
 
 
+def angle(n):
+    y, x = (n.values[v] for v in n.numbers)
+    if n.torch and ((y == 0) & (x == 0)).any():
+        return []  # where even a slope of 0 becomes NaN on its way back
+    return [f"t.arctan2({n.x[0]}, {n.x[1]})"]
+
+
 def bitwise(n):
     sign = {"and": "&", "or": "|", "xor": "^"}[n.op]
     return [f"{n.x[0]} {sign} {n.x[1]}", f"{{y}} = {n.x[0]}.clone()\n{{y}} {sign}= {n.x[1]}"]
@@ -574,7 +581,7 @@ RULES |= {
     "not": lambda n: [f"~{n.x[0]}"], "and": bitwise, "or": bitwise, "xor": bitwise,
     "shift_left": shift, "shift_right_logical": shift, "shift_right_arithmetic": shift,
     "maximum": extreme, "minimum": extreme, "compare": compare, "select": select, "clamp": clamp,
-    "atan2": lambda n: [f"t.arctan2({n.x[0]}, {n.x[1]})"],
+    "atan2": angle,
     "remainder": lambda n: [f"t.fmod({n.x[0]}, {n.x[1]})"] if n.is_float or not n.torch else [],
     "convert": convert, "constant": constant, "iota": iota, "broadcast_in_dim": broadcast,
     "reshape": reshape, "transpose": transpose, "slice": slices, "concatenate": concatenate,
