@@ -166,11 +166,7 @@ static const struct {
     {SHOAL__KIND__DEVICE_LOST, &shoal__device_lost__descriptor},
 };
 
-static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
-                               size_t bytes) {
-    hub *h = context;
-    hub_peer *peer = wire_link_get(link, WIRE_HUB);
-    if (!peer) return base_fail(SHOAL_DENIED, "this link is not of a member of the pool");
+shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body, size_t bytes) {
     const ProtobufCMessageDescriptor *type = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].kind == kind) type = kinds[i].type;
@@ -222,6 +218,13 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
 out:
     wire_unpacked_free(message);
     return status;
+}
+
+static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                               size_t bytes) {
+    hub_peer *peer = wire_link_get(link, WIRE_HUB);
+    if (!peer) return base_fail(SHOAL_DENIED, "this link is not of a member of the pool");
+    return hub_turn(context, peer, kind, body, bytes);
 }
 
 /* What a newcomer says of itself goes into everybody's plans and onto everybody's screen. */
@@ -383,9 +386,12 @@ static shoal_status fill_welcome(const hub *h, const hub_peer *peer, Shoal__Welc
 
 /* A member is gone, or has not got in after all. */
 static void leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
+    int64_t start = base_now();
     peer->link = NULL;
     hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.leave = {why, reason}};
     if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    hub_user_charge(h, peer->user, start);
+    hub_asks_drop(peer);
     hub_user_leave(h, peer->user);
     hub_peer_free(peer);
 }
@@ -425,14 +431,21 @@ static void on_closed(void *context, wire_link *link, shoal_status why, const ch
     leave(h, peer, why, message);
 }
 
+enum { TICK_MS = 250, OFTEN_MS = 5 };
+
 static void tick(void *context) {
+    hub *h = context;
     hub_event event = {.kind = HUB_TICK};
-    if (hub_apply(context, &event) != SHOAL_OK)
-        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-    hub_users_look(context);
+    hub_turns_serve(h);
+    if (h->backlog && base_now() - h->ticked < TICK_MS * BASE_MS) return;
+    h->ticked = base_now();
+    if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    hub_users_look(h);
 }
 
-enum { TICK_MS = 250 };
+void hub_tick_often(hub *h, bool often) {
+    wire_tick(h->wire, WIRE_HUB, often ? OFTEN_MS : TICK_MS, tick);
+}
 
 shoal_status hub_new(wire_peer *wire, hub **out) {
     hub *h = calloc(1, sizeof *h);
@@ -458,7 +471,7 @@ shoal_status hub_new(wire_peer *wire, hub **out) {
     wire_handlers handlers = {
         .context = h, .opened = on_opened, .message = on_message, .closed = on_closed};
     wire_handle(wire, WIRE_HUB, &handlers);
-    wire_tick(wire, WIRE_HUB, TICK_MS, tick);
+    hub_tick_often(h, false);
     *out = h;
     return SHOAL_OK;
 }

@@ -43,6 +43,8 @@ void hub_peer_free(hub_peer *peer) {
     free(peer->free_programs.data);
     free(peer->outcomes.data);
     free(peer->events_from.data);
+    hub_asks_drop(peer);
+    free(peer->asks.data);
     base_arena_fini(&peer->told);
     free(peer);
 }

@@ -40,7 +40,16 @@ typedef struct hub_user {
     uint32_t members;
     wire_account *relayed; /* bytes that wait for others, by way of the hub */
     uint64_t held;         /* bytes that the hub has for its sessions */
+    int64_t asked_at;      /* when its members asked for something last, */
+    int64_t free_at;       /* and when they have waited for the hub's time that they had */
 } hub_user;
+
+/* A message that waits for its turn. */
+typedef struct hub_ask {
+    Shoal__Kind kind;
+    size_t bytes;
+    uint8_t *body;
+} hub_ask;
 
 typedef struct hub_peer {
     uint32_t number;
@@ -74,6 +83,8 @@ typedef struct hub_peer {
     uint32_t events_many;
     uint64_t events_token;          /* of its last question for events */
     BASE_VEC(uint32_t) events_from; /* who is yet to answer it */
+    BASE_VEC(hub_ask) asks;         /* that wait for its user's turn, */
+    size_t next_ask;                /* from here on */
 } hub_peer;
 
 /* What one graph, one session and the pool may take of the hub; the members' own ways stay far
@@ -271,6 +282,9 @@ struct hub {
     BASE_VEC(hub_peer *) peers;
     BASE_VEC(hub_user *) users;
     bool newcomers;    /* there are members that are not known yet */
+    bool backlog;      /* messages wait for their users' turn; */
+    size_t turn;       /* the members take turns */
+    int64_t ticked;    /* when time passed last */
     base_map slots;    /* number + 1 -> hub_slot */
     base_map sessions; /* session -> hub_peer of the client */
     base_map links;    /* plan_link_key of peers -> hub_link */
@@ -390,6 +404,22 @@ void hub_let_go(hub_user *user, uint64_t bytes);
 /* Members that read nothing of what waits for them go, and so do those of a user who has more
  * waiting than half of what is left. */
 void hub_users_look(hub *h);
+
+/* turns.c: users have like parts of the hub's time */
+/* Does what a member asks for: at once, or when it is its user's turn. */
+shoal_status hub_turn(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body,
+                      size_t bytes) SHOAL_CHECK_RESULT;
+/* What waits, as far as it is somebody's turn. */
+void hub_turns_serve(hub *h);
+void hub_asks_drop(hub_peer *peer);
+/* What the hub was at since `start` was for this user. */
+void hub_user_charge(const hub *h, hub_user *user, int64_t start);
+
+/* hub.c */
+shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body,
+                        size_t bytes) SHOAL_CHECK_RESULT;
+/* Whether something waits that is to be looked at often. */
+void hub_tick_often(hub *h, bool often);
 
 /* values.c */
 shoal_status hub_value_new(hub *h, uint64_t id, uint32_t session, const shoal_type *type,

@@ -35,10 +35,13 @@ static void user_free(hub_user *user) {
     free(user);
 }
 
+/* Who comes again soon is who it was. */
 static void prune(hub *h) {
+    int64_t now = base_now();
     for (size_t i = 0; i < h->users.count;) {
         hub_user *user = h->users.data[i];
-        if (user->members || user->held || wire_account_bytes(user->relayed)) {
+        if (user->members || user->held || user->free_at > now ||
+            wire_account_bytes(user->relayed)) {
             i++;
             continue;
         }

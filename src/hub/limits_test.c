@@ -1,0 +1,291 @@
+/* The limits of what one may have of the hub: each is reached, and told with one clear error, or
+ * counted; and others go on. */
+#include "hub/hub_testing.h"
+
+static hub_peer *member(pool *p, int m) { return wire_link_get(p->ends[m], WIRE_HUB); }
+
+static void others_go_on(pool *p, int m, uint64_t k) {
+    uint32_t before = p->runs[p->sessions[m]];
+    submit(p, m, 4, k);
+    assert_int_equal(p->runs[p->sessions[m]], before + 1);
+}
+
+/* ---- whose turn it is ---- */
+
+static void release(pool *p, int m, uint64_t k) {
+    uint64_t value = ((uint64_t)p->sessions[m] << 40) + k;
+    Shoal__Release message = SHOAL__RELEASE__INIT;
+    message.values = &value;
+    message.n_values = 1;
+    deliver(p, m, SHOAL__KIND__RELEASE, &message.base);
+}
+
+/* Who has had more than its part waits, in order; others do not; and nobody where there is one. */
+static void test_turns(void **state) {
+    pool *p = *state;
+    hub_peer *greedy = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    uint64_t id = ((uint64_t)p->sessions[0] << 40) + 1;
+    p->turns = true;
+    greedy->user->free_at = base_now() + 3600 * BASE_SECOND;
+    submit(p, 0, 4, 1); /* it is alone */
+    assert_int_equal(p->runs[p->sessions[0]], 1);
+    submit(p, 1, 4, 1);
+    uint64_t held = greedy->user->held;
+    submit(p, 0, 4, 2);
+    release(p, 0, 1);
+    release(p, 0, 2);
+    assert_int_equal(greedy->asks.count, 3);
+    assert_true(greedy->user->held > held + 3 * sizeof(hub_ask));
+    assert_int_equal(p->runs[p->sessions[0]], 1);
+    assert_false(((hub_value *)base_map_get(&p->h->values, id))->released);
+    hub_turns_serve(p->h); /* it is not its turn */
+    assert_int_equal(greedy->asks.count, 3);
+    for (uint64_t k = 2; k < 6; k++) {
+        other->user->free_at = 0;
+        others_go_on(p, 1, k);
+    }
+    /* What it does as a member of the pool does not wait. */
+    Shoal__Done done = SHOAL__DONE__INIT;
+    done.instance = p->h->first->id;
+    deliver(p, 0, SHOAL__KIND__DONE, &done.base);
+    assert_true(p->h->first->parts[0].through);
+    greedy->user->free_at = 0;
+    hub_turns_serve(p->h);
+    pump(p);
+    assert_int_equal(p->runs[p->sessions[0]], 2);
+    assert_int_equal(greedy->asks.count, 0);
+    assert_false(p->h->backlog);
+    /* Its time is counted, n + 1 times that of n users; a session's end, too. */
+    int64_t now = base_now();
+    greedy->user->free_at = 0;
+    other->user->asked_at = greedy->user->asked_at = now;
+    hub_user_charge(p->h, greedy->user, now - BASE_SECOND);
+    assert_in_range(greedy->user->free_at - now, BASE_SECOND * 2, BASE_SECOND * 5);
+    /* What waits counts as held, ends who has too much of it, and goes with who sent it. */
+    other->user->asked_at = base_now();
+    greedy->user->held += HUB_MAX_HELD / 3;
+    submit(p, 0, 4, 3);
+    assert_int_equal(p->why, SHOAL_BUSY);
+    assert_non_null(strstr(p->reason, "the hub holds 512 MiB"));
+    p->turns = false;
+    others_go_on(p, 1, 6);
+}
+
+static void test_what_waits_goes_with_its_member(void **state) {
+    pool *p = *state;
+    const hub_peer *greedy = of_another(p, 0, 1);
+    of_another(p, 1, 2);
+    p->turns = true;
+    greedy->user->free_at = base_now() + 3600 * BASE_SECOND;
+    submit(p, 1, 4, 1);
+    for (uint64_t k = 1; k < 100; k++) submit(p, 0, 4, k);
+    assert_true(greedy->user->held > 0);
+    hub_user *user = greedy->user;
+    wire_close(p->ends[0], SHOAL_CLOSED, "bye");
+    pump(p);
+    assert_int_equal(p->h->users.count, 2); /* it is known as long as it has to wait */
+    assert_int_equal(user->held, 0);
+    hub_turns_serve(p->h);
+    assert_false(p->h->backlog);
+    user->free_at = 0;
+    hub_users_look(p->h);
+    assert_int_equal(p->h->users.count, 1);
+}
+
+/* ---- members ---- */
+
+static void refused(pool *p, const char *why) {
+    assert_null(add_worker(p));
+    if (!strstr(p->reason, why)) fail_msg("'%s' does not say '%s'", p->reason, why);
+}
+
+static void test_what_members_say_of_themselves(void **state) {
+    pool *p = *state;
+    Shoal__Hello *hello = p->peer->hello;
+    char longer[300];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    char *kept[] = {hello->name, hello->host, hello->devices[0]->name};
+    hello->name = longer;
+    refused(p, "a member's name has at most 255 letters");
+    hello->name = kept[0];
+    hello->host = longer;
+    refused(p, "its host's 255");
+    hello->host = kept[1];
+    hello->devices[0]->name = longer;
+    refused(p, "the name of a device has more than 255 letters");
+    hello->devices[0]->name = kept[2];
+    Shoal__Device *many[HUB_MAX_DEVICES + 1], **devices = hello->devices;
+    size_t n = hello->n_devices;
+    for (size_t i = 0; i <= HUB_MAX_DEVICES; i++) many[i] = devices[0];
+    hello->devices = many;
+    hello->n_devices = HUB_MAX_DEVICES + 1;
+    refused(p, "offers 1 to 64 devices, not 65");
+    hello->devices = devices;
+    hello->n_devices = n;
+    char *addresses[HUB_MAX_ADDRESSES + 2], **own = hello->addresses;
+    size_t n_own = hello->n_addresses;
+    for (int i = 0; i < HUB_MAX_ADDRESSES + 2; i++) addresses[i] = (char *)"tcp://192.0.2.1:7";
+    addresses[0] = longer;
+    addresses[1] = (char *)"shm:a,tcp://192.0.2.9:1";
+    hello->addresses = addresses;
+    hello->n_addresses = HUB_MAX_ADDRESSES + 2;
+    wire_link *worker = add_worker(p);
+    hello->addresses = own;
+    hello->n_addresses = n_own;
+    assert_non_null(worker);
+    const char *said = ((hub_peer *)wire_link_get(worker, WIRE_HUB))->address;
+    int told = 0;
+    for (const char *at = said; (at = strstr(at, "tcp://192.0.2.1:7/")); at++) told++;
+    assert_int_equal(told, HUB_MAX_ADDRESSES - 2);
+    assert_null(strstr(said, "192.0.2.9"));
+    assert_null(strstr(said, "xxx"));
+    others_go_on(p, 0, 1);
+}
+
+static void test_members(void **state) {
+    pool *p = *state;
+    p->peer->hello->role = SHOAL__ROLE__WORKER;
+    for (int i = MEMBERS; i <= HUB_MAX_MEMBERS; i++)
+        assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+    for (int i = 0; i < 100 && p->n_ends < HUB_MAX_MEMBERS; i++) pump(p);
+    p->peer->hello->role = SHOAL__ROLE__CLIENT;
+    assert_int_equal(p->h->peers.count, HUB_MAX_MEMBERS);
+    assert_string_equal(p->reason, "the pool has 1000 members, the most that it takes");
+    assert_false(p->ends[0]->closing);
+}
+
+/* ---- programs ---- */
+
+static void submit_loop(pool *p, int m, uint64_t rounds, uint64_t k) {
+    base_str text;
+    program(4, &text);
+    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
+    Shoal__Submit message = SHOAL__SUBMIT__INIT;
+    message.program = session + k;
+    message.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    message.n_outputs = 1;
+    message.outputs = &output;
+    message.rounds = rounds;
+    deliver(p, m, SHOAL__KIND__SUBMIT, &message.base);
+    base_str_fini(&text);
+}
+
+static void test_rounds(void **state) {
+    pool *p = *state;
+    submit_loop(p, 0, HUB_MAX_ROUNDS, 1);
+    assert_false(p->ends[0]->closing);
+    assert_int_equal(p->h->next_instance, 1 + HUB_MAX_ROUNDS);
+    submit_loop(p, 0, (uint64_t)HUB_MAX_ROUNDS + 1, 2);
+    assert_int_equal(p->why, SHOAL_FORMAT);
+    assert_string_equal(p->reason, "a loop of 1000000001 rounds; it may have 1 to 1000000000");
+    others_go_on(p, 1, 1);
+}
+
+/* Only a session's own loops end, and however many it says are to: the hub is at it for no time. */
+static void test_loops_that_are_to_end(void **state) {
+    enum { MANY = 1000000 };
+    pool *p = *state;
+    uint64_t *loops = calloc(MANY, sizeof *loops);
+    assert_non_null(loops);
+    submit_loop(p, 0, 1000, 1);
+    submit_loop(p, 1, 1000, 1);
+    for (size_t i = 0; i < MANY; i++) loops[i] = ((uint64_t)p->sessions[i % 2] << 40) + 1;
+    Shoal__Release message = SHOAL__RELEASE__INIT;
+    message.loops = loops;
+    message.n_loops = MANY;
+    int64_t start = base_now();
+    deliver(p, 1, SHOAL__KIND__RELEASE, &message.base);
+    assert_true(base_now() - start < 5 * BASE_SECOND);
+    assert_int_equal(p->h->first->status, SHOAL_OK);
+    assert_int_equal(p->h->first->next->status, SHOAL_INTERRUPTED);
+    free(loops);
+}
+
+/* A program that comes to no end, as members are lost again and again, fails after a while. */
+static void test_reruns(void **state) {
+    pool *p = *state;
+    submit(p, 0, 4, 1);
+    for (int i = 0; i < HUB_MAX_RERUNS + 5 && p->h->first->status == SHOAL_OK; i++) {
+        hub_rerun(p->h, p->h->first, "a member could not reach another");
+        while (p->h->first->next) finish_oldest(p); /* those that were given up */
+    }
+    pump(p);
+    assert_int_equal(p->h->reruns, HUB_MAX_RERUNS + 1); /* of which the last failed at once */
+    assert_int_equal(p->h->values.count, 1);
+    const hub_value *value = base_map_get(&p->h->values, ((uint64_t)p->sessions[0] << 40) + 1);
+    assert_int_equal(value->status, SHOAL_LOST);
+    assert_non_null(
+        strstr(value->error, "it was begun 100 times, and each time a member was lost"));
+    others_go_on(p, 1, 1);
+}
+
+static void test_reasons(void **state) {
+    pool *p = *state;
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    error.status = SHOAL_INTERNAL;
+    error.message = malloc(100001);
+    memset(error.message, 'y', 100000);
+    error.message[100000] = 0;
+    failed.error = &error;
+    submit(p, 0, 4, 1);
+    failed.instance = p->h->first->id;
+    deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+    const hub_value *value = base_map_get(&p->h->values, ((uint64_t)p->sessions[0] << 40) + 1);
+    assert_int_equal(value->status, SHOAL_INTERNAL);
+    assert_in_range(strlen(value->error), HUB_MAX_REASON - 2, HUB_MAX_REASON + 64);
+    free(error.message);
+}
+
+/* ---- events ---- */
+
+static void test_events(void **state) {
+    pool *p = *state;
+    Shoal__EventsAsk ask = SHOAL__EVENTS_ASK__INIT;
+    Shoal__Events events = SHOAL__EVENTS__INIT;
+    ask.token = events.token = 7;
+    events.asker = member(p, 1)->number;
+    events.list.len = HUB_MAX_RECORDED + 1;
+    events.list.data = calloc(1, events.list.len);
+    deliver(p, 1, SHOAL__KIND__EVENTS_ASK, &ask.base);
+    deliver(p, 0, SHOAL__KIND__RECORDED, &events.base);
+    assert_int_equal(member(p, 0)->strange, 1);
+    for (int i = 0; i < 110; i++) deliver(p, 1, SHOAL__KIND__EVENTS_ASK, &ask.base);
+    assert_in_range(member(p, 1)->strange, 1, 20);
+    assert_false(p->ends[0]->closing || p->ends[1]->closing);
+    free(events.list.data);
+}
+
+/* ---- what waits to be read ---- */
+
+static void test_queued(void **state) {
+    pool *p = *state;
+    of_another(p, 0, 1);
+    of_another(p, 1, 2);
+    p->ends[0]->queued = (HUB_MAX_QUEUED / 3) + (1 << 20); /* as if that were to go out */
+    p->ends[1]->queued = 4 << 20;
+    hub_users_look(p->h);
+    assert_true(p->ends[0]->closing);
+    assert_string_equal(p->ends[0]->reason, "members of this user do not read what waits for them");
+    assert_false(p->ends[1]->closing);
+    p->ends[0]->queued = p->ends[1]->queued = 0;
+    pump(p);
+    others_go_on(p, 1, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_waits_goes_with_its_member, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_members_say_of_themselves, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_members, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_loops_that_are_to_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reruns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reasons, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_events, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_queued, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
+}
