@@ -117,11 +117,11 @@ static void test_cpu_keeps_large_blocks(void **state) {
     assert_ptr_not_equal(first, small);
     f.backend->memory_free(f.device, memory);
     assert_int_equal(f.device->cache.n, 2);
-    shoal_memory *many[CPU_KEPT_BLOCKS + 8];
-    for (int i = 0; i < CPU_KEPT_BLOCKS + 8; i++) many[i] = new_memory(&f, 2 << 20, &small);
-    for (int i = 0; i < CPU_KEPT_BLOCKS + 8; i++) f.backend->memory_free(f.device, many[i]);
-    assert_int_equal(f.device->cache.n, CPU_KEPT_BLOCKS);
-    assert_true(f.device->cache.bytes <= (size_t)CPU_KEPT_BLOCKS * (4 << 20));
+    shoal_memory *many[BACKEND_KEPT_BLOCKS + 8];
+    for (int i = 0; i < BACKEND_KEPT_BLOCKS + 8; i++) many[i] = new_memory(&f, 2 << 20, &small);
+    for (int i = 0; i < BACKEND_KEPT_BLOCKS + 8; i++) f.backend->memory_free(f.device, many[i]);
+    assert_int_equal(f.device->cache.n, BACKEND_KEPT_BLOCKS);
+    assert_true(f.device->cache.bytes <= (size_t)BACKEND_KEPT_BLOCKS * (4 << 20));
     f.backend->device_free(f.device);
 }
 

@@ -71,8 +71,8 @@ static shoal_status take(backend_parts *parts, size_t bytes, uint32_t last, size
     return SHOAL_OK;
 }
 
-shoal_status backend_take(backend_parts *parts, size_t bytes, size_t *from) {
-    return take(parts, bytes, parts->step, from);
+shoal_status backend_take(backend_parts *parts, size_t bytes, uint32_t more, size_t *from) {
+    return take(parts, bytes, parts->step + more, from);
 }
 
 static void release(backend_parts *parts) {

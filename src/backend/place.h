@@ -45,8 +45,10 @@ typedef struct backend_places {
 
 /* Settles all values that steps write. */
 shoal_status backend_place_all(backend_places *places) SHOAL_CHECK_RESULT;
-/* For `scratch`: *from becomes the offset of so many bytes in the workspace. */
-shoal_status backend_take(backend_parts *parts, size_t bytes, size_t *from) SHOAL_CHECK_RESULT;
+/* For `scratch`: *from becomes the offset of so many bytes in the workspace, which are kept for so
+ * many steps more. */
+shoal_status backend_take(backend_parts *parts, size_t bytes, uint32_t more,
+                          size_t *from) SHOAL_CHECK_RESULT;
 /* in_place[o]: the input whose memory output o may take over, or -1. frozen: inputs that may not
  * be written, or NULL. */
 shoal_status backend_report_in_place(const backend_places *places, const bool *frozen,

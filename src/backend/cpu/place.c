@@ -17,13 +17,13 @@ static shoal_status place_dot(const cpu_program *p, cpu_step *step, backend_part
     cpu_blocks *blocks = &dot->blocks;
     for (int side = 0; side < 2; side++) {
         cpu_matrix *x = side ? &dot->rhs : &dot->lhs;
-        if (x->pack) SHOAL_TRY(backend_take(parts, x->scratch_bytes, &x->scratch));
+        if (x->pack) SHOAL_TRY(backend_take(parts, x->scratch_bytes, 0, &x->scratch));
     }
-    SHOAL_TRY(backend_take(parts, blocks->lhs_each * p->threads, &blocks->lhs));
-    SHOAL_TRY(backend_take(parts, blocks->rhs_each * (size_t)blocks->group, &blocks->rhs));
+    SHOAL_TRY(backend_take(parts, blocks->lhs_each * p->threads, 0, &blocks->lhs));
+    SHOAL_TRY(backend_take(parts, blocks->rhs_each * (size_t)blocks->group, 0, &blocks->rhs));
     return dot->narrow
                ? backend_take(parts,
-                              2 * (size_t)base_type_bytes(&p->g->values[step->writes[0]].type),
+                              2 * (size_t)base_type_bytes(&p->g->values[step->writes[0]].type), 0,
                               &dot->wide)
                : SHOAL_OK;
 }
@@ -33,23 +33,24 @@ static shoal_status place_scratch(void *context, uint32_t s, backend_parts *part
     const cpu_program *p = context;
     cpu_step *step = &p->steps[s];
     if (step->run == cpu_region_run)
-        return backend_take(parts, cpu_region_scratch(&step->u.region) * p->threads, s,
+        return backend_take(parts, cpu_region_scratch(&step->u.region) * p->threads, 0,
                             &step->u.region.scratch);
-    if (step->scratch_bytes) return backend_take(parts, step->scratch_bytes, &step->scratch);
+    if (step->scratch_bytes) return backend_take(parts, step->scratch_bytes, 0, &step->scratch);
     if (step->run == cpu_reduce_run) {
         cpu_reduce *r = &step->u.reduce;
-        SHOAL_TRY(backend_take(parts, cpu_reduce_partial(r), &r->partial));
-        return backend_take(parts, cpu_reduce_scratch(r) * p->threads, &r->scratch);
+        SHOAL_TRY(backend_take(parts, cpu_reduce_partial(r), 0, &r->partial));
+        return backend_take(parts, cpu_reduce_scratch(r) * p->threads, 0, &r->scratch);
     }
     if (step->run == cpu_order_run)
-        return backend_take(parts, step->u.order.scratch_each * p->threads, &step->u.order.scratch);
+        return backend_take(parts, step->u.order.scratch_each * p->threads, 0,
+                            &step->u.order.scratch);
     if (step->run == cpu_control_run)
-        return backend_take(parts, step->u.control.bytes, &step->u.control.at);
+        return backend_take(parts, step->u.control.bytes, 0, &step->u.control.at);
     if (step->run == cpu_convolve_run) {
         cpu_convolution *c = &step->u.convolution;
-        SHOAL_TRY(backend_take(parts, c->kernel_bytes, &c->kernel));
-        SHOAL_TRY(backend_take(parts, c->matrix_bytes, &c->matrix));
-        return backend_take(parts, c->scratch_each * p->threads, &c->scratch);
+        SHOAL_TRY(backend_take(parts, c->kernel_bytes, 0, &c->kernel));
+        SHOAL_TRY(backend_take(parts, c->matrix_bytes, 0, &c->matrix));
+        return backend_take(parts, c->scratch_each * p->threads, 0, &c->scratch);
     }
     return step->run == cpu_dot_run ? place_dot(p, step, parts) : SHOAL_OK;
 }
