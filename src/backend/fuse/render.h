@@ -9,11 +9,11 @@
  * A program is fuse_render_prelude, then any number of kernels. A kernel's parameters are pointers
  * to the first element of each load from memory (kinds FUSE_MEMORY and FUSE_RESULT: of its value's
  * root), in order, then of each store, then what the dialect adds. OpenCL has no pointers into
- * buffers on the host: there each is two parameters, a buffer and an `i64` number of elements. It runs fuse_items iterations of
- * the loops that are not reduced; each runs its reduced loops from LANE in steps of LANES, and
- * JOIN(operation, type, x) joins what the lanes have found. They are 0, 1 and x; a backend that
- * gives an iteration to a work-group defines all three, GROUP_BEGIN and SYNC in front of the
- * prelude. */
+ * buffers on the host: there each is two parameters, a buffer and an `i64` number of elements. It
+ * runs fuse_items iterations of the loops that are not reduced; each runs its reduced loops from
+ * LANE in steps of LANES, and JOIN(operation, type, x) joins what the lanes have found. They are 0,
+ * 1 and x; a backend that gives an iteration to a work-group defines all three, GROUP_BEGIN and
+ * SYNC in front of the prelude. */
 #ifndef FUSE_RENDER_H
 #define FUSE_RENDER_H
 

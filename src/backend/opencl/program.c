@@ -174,7 +174,7 @@ static shoal_status settle(opencl_program *p, char **constants, size_t *bytes) {
             value->kind = BACKEND_CONSTANT;
             value->place = at;
             if (turn) memcpy(*constants + at, data->u.bytes, data->count);
-            at += (data->count + OPENCL_ALIGN - 1) / OPENCL_ALIGN * OPENCL_ALIGN;
+            at += (data->count / OPENCL_ALIGN + 1) * OPENCL_ALIGN; /* of 0 bytes: somewhere, too */
         }
         if (!turn && !(*constants = calloc(1, at + 1)))
             return base_fail(SHOAL_NO_MEMORY, "opencl: no memory for constants");
