@@ -49,9 +49,10 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
     *out = (shoal_device_info){
         .memory = memory_of(cl, id),
         .threads = (uint32_t)opencl_number(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS),
-        .flags = SHOAL_DEVICE_ASYNC | (shares_memory(cl, id) ? SHOAL_DEVICE_HOST_MEMORY : 0u),
+        .flags = SHOAL_DEVICE_ASYNC |
+                 (shares_memory(cl, id) ? SHOAL_DEVICE_HOST_MEMORY | SHOAL_DEVICE_IMPORT_HOST : 0u),
         .alignment = OPENCL_ALIGN};
-    snprintf(out->name, sizeof out->name, "%s, driver %s",
+    snprintf(out->name, sizeof out->name, "%s, OpenCL driver %s",
              opencl_text(cl, id, CL_DEVICE_NAME, name, sizeof name),
              opencl_text(cl, id, CL_DRIVER_VERSION, driver, sizeof driver));
     return SHOAL_OK;
@@ -94,8 +95,9 @@ static void describe(shoal_device *device) {
     /* A buffer is a pointer and a number; a formed kernel has up to so many results, too. */
     uint64_t room = opencl_number(cl, id, CL_DEVICE_MAX_PARAMETER_SIZE);
     device->loads = room > 2048 ? 48 : room < 256 ? 6 : (uint32_t)(room / 40);
-    uint64_t group = opencl_number(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    device->local = group < 128 ? (size_t)(group ? group : 1) : 128;
+    device->most_local = (size_t)opencl_number(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    device->local = device->most_local < 128 ? device->most_local : 128;
+    if (!device->local) device->local = 1;
     device->identity = identity_of(device);
 }
 

@@ -106,11 +106,12 @@ struct shoal_device {
     uint64_t identity;            /* of device, driver and options: part of what binaries are */
     char options[128];            /* of its compiler */
     fuse_dialect dialect;
-    bool is_cpu;    /* a group of work-items is run by one core, which has vectors */
-    bool shares;    /* and the host's memory is its own */
-    uint32_t units; /* that compute */
-    uint32_t loads; /* most operands of a kernel */
-    size_t local;   /* work-items of a group, where they share nothing */
+    bool is_cpu;       /* a group of work-items is run by one core, which has vectors */
+    bool shares;       /* and the host's memory is its own */
+    uint32_t units;    /* that compute */
+    uint32_t loads;    /* most operands of a kernel */
+    size_t most_local; /* work-items of a group at most; how many where they share nothing */
+    size_t local;
 
     pthread_mutex_t lock, launching, building;
     pthread_cond_t changed;

@@ -14,7 +14,8 @@ static bool is_reduction(const fuse_operation *op) { return op->op == GRAPH_REDU
 /* Groups pay where there are more work-items than iterations to give them. A core that runs a whole
  * group has vectors for it, but no more cores. */
 static bool takes_groups(const shoal_device *device, const fuse_kernel *k) {
-    if (!k->passes || reduced_count(k) < 2 * OPENCL_GROUP) return false;
+    if (!k->passes || reduced_count(k) < 2 * OPENCL_GROUP || device->most_local < OPENCL_GROUP)
+        return false;
     /* The sum of truth values is "or", which bytes do not show. */
     for (uint32_t i = 0; i < k->n_operations; i++)
         if (is_reduction(&k->operations[i]) && k->operations[i].sum == SHOAL_BOOL) return false;

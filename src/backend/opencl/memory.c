@@ -55,14 +55,17 @@ static size_t room_for(size_t bytes) {
 }
 
 /* Counts the bytes, if there is room for them; waits for memory that is about to come free. */
-static bool reserve(shoal_device *device, size_t room) {
+static shoal_status reserve(shoal_device *device, size_t room) {
     pthread_mutex_lock(&device->lock);
     while (device->freeing && !device->lost && device->used + room > device->most)
         pthread_cond_wait(&device->changed, &device->lock);
     bool fits = room <= device->most && device->used <= device->most - room;
     if (fits) device->used += room;
+    size_t used = device->used;
     pthread_mutex_unlock(&device->lock);
-    return fits;
+    return fits ? SHOAL_OK
+                : base_fail(SHOAL_NO_MEMORY, "opencl: %s: no memory for %zu bytes: %zu of %zu used",
+                            device->name, room, used, device->most);
 }
 
 static void unreserve(shoal_device *device, size_t room) {
@@ -85,9 +88,7 @@ static shoal_status take_block(shoal_device *device, size_t *room, block **out) 
 shoal_status opencl_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
     if (device->lost) return base_fail(SHOAL_LOST, "opencl: %s is lost", device->name);
     size_t room = bytes < SIZE_MAX / 2 ? room_for(bytes) : SIZE_MAX, asked = room;
-    if (!reserve(device, room))
-        return base_fail(SHOAL_NO_MEMORY, "opencl: %s: no memory for %zu bytes: %zu of %zu used",
-                         device->name, bytes, device->used, device->most);
+    SHOAL_TRY(reserve(device, room));
     shoal_memory *memory = calloc(1, sizeof *memory);
     block *b = NULL;
     shoal_status status = memory ? take_block(device, &room, &b)

@@ -192,6 +192,8 @@ static shoal_status add_tiled(const product *x) {
     base_str text;
     base_str_init(&text);
     render_mad(x, &text);
+    /* So that the compiler does not take more registers than so many work-items have. */
+    base_str_format(&text, "__attribute__((reqd_work_group_size(%d, %d, 1)))\n", DEPTH, DEPTH);
     render_head(x, &text);
     base_str_format(&text,
                     "__local %s t0[%d][%d], t1[%d][%d];\n"
@@ -381,5 +383,6 @@ shoal_status opencl_product_add(opencl_program *p, const shoal_node *node) {
     bool floats = shoal_dtype_kind((shoal_dtype)x.dtype) == 'f';
     if (!floats || work * (double)x.batch < WORTH || x.m < ROWS / 2 || x.n < ROWS / 2)
         return add_direct(&x);
-    return p->device->is_cpu ? add_panels(&x) : add_tiled(&x);
+    if (p->device->is_cpu) return add_panels(&x);
+    return p->device->most_local < DEPTH * DEPTH ? add_direct(&x) : add_tiled(&x);
 }
