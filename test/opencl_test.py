@@ -62,20 +62,20 @@ def driver():
 def losses(steps, **variables):
     done = run(TRAIN, ROOT / "examples", steps, **variables)
     assert done.returncode == 0, done.stderr
-    return [float(line) for line in done.stdout.split()], done.stderr
+    return [float(line) for line in done.stdout.split()]
 
 
 def test_a_language_model_trains_as_on_the_processor(tmp_path, capsys):
-    expected, _ = losses(6, SHOAL_BACKEND="cpu")
+    expected = losses(4, SHOAL_BACKEND="cpu")
     launches = []
-    for steps in (3, 6):
+    for steps in (2, 4):
         counts = tmp_path / f"launches{steps}"
-        found, _ = losses(steps, SHOAL_BACKEND="opencl", SHOAL_OPENCL_COUNT=str(counts),
-                          SHOAL_OPENCL_LIBRARY=os.environ["OPENCL_FAULTS"])
+        found = losses(steps, SHOAL_BACKEND="opencl", SHOAL_OPENCL_COUNT=str(counts),
+                       SHOAL_OPENCL_LIBRARY=os.environ["OPENCL_FAULTS"])
         assert found == pytest.approx(expected[:steps], rel=1e-4)
         launches.append(sum(map(int, counts.read_text().split())))
     assert expected[-1] < expected[0]
-    each = (launches[1] - launches[0]) / 3
+    each = (launches[1] - launches[0]) / 2
     with capsys.disabled():
         print(f"launches: {each:g} for each training step of 2 layers")
     assert each == int(each) and 0 < each < 250
