@@ -109,7 +109,8 @@ static void render_sum(const product *x, const char *sum, const char *a, const c
 static void render_mad(const product *x, base_str *out) {
     const char *fast = x->dtype == SHOAL_F64 ? "FP_FAST_FMA" : "FP_FAST_FMAF";
     base_str_format(out,
-                    "#undef MAD\n#ifdef %s\n#define MAD(a, b, c) fma(a, b, c)\n#else\n"
+                    "#undef MAD\n#if defined(%s) || defined(__FMA__) || "
+                    "defined(__ARM_FEATURE_FMA)\n#define MAD(a, b, c) fma(a, b, c)\n#else\n"
                     "#define MAD(a, b, c) ((a) * (b) + (c))\n#endif\n",
                     fast);
 }
