@@ -20,8 +20,8 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/backend/cpu", "src/backend/fuse", "src/base",
-           "python/shoal")
+FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/backend/cpu", "src/backend/fuse", "src/backend",
+           "src/base", "python/shoal")
 
 
 def faults():
