@@ -357,6 +357,7 @@ static shoal_status queue(work *w, const shoal_points *points) {
         shoal_status status = lose(device);
         char message[256];
         snprintf(message, sizeof message, "%s", device->host->error_message());
+        w->n_signal = 0;
         end(w, status, message);
         return device->host->fail(status, "%s", message);
     }

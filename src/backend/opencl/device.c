@@ -1,6 +1,8 @@
 /* The opencl backend's table: which devices there are, and what they are like. */
 #include "backend/opencl/device.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,7 +142,7 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->launching, NULL);
     pthread_mutex_init(&device->building, NULL);
-    pthread_cond_init(&device->changed, NULL);
+    base_condition_init(&device->changed);
     base_map_init(&device->kernels);
     backend_cache_init(&device->cache, device->most / 4, opencl_memory_drop, device);
     shoal_status status = open_queues(device);
@@ -160,7 +162,8 @@ static void device_free(shoal_device *device) {
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
     pthread_join(device->thread, NULL);
-    opencl_settle(device);
+    /* What the driver still owes an answer to would answer to what is gone. */
+    if (!opencl_settle(device)) return;
     if (device->workspace) opencl_memory_free(device, device->workspace);
     close_all(device);
 }

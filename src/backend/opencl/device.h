@@ -81,6 +81,8 @@ char *opencl_text(const opencl_library *cl, cl_device_id device, cl_device_info 
                   size_t room);
 /* Numbers about a device, 0 where there are none. */
 uint64_t opencl_number(const opencl_library *cl, cl_device_id device, cl_device_info what);
+/* Whether an error of the driver says that there is no memory. */
+bool opencl_is_memory(cl_int code);
 /* NO_MEMORY or LOST, with "NAME: FUNCTION: cause". */
 shoal_status opencl_fail(const shoal_device *device, const char *function, cl_int code);
 
@@ -89,7 +91,8 @@ shoal_status opencl_fail(const shoal_device *device, const char *function, cl_in
 enum {
     OPENCL_ALIGN = 128, /* of values, in bytes */
     OPENCL_GROUP = 64,  /* work-items of a group that share a reduction; a power of two */
-    OPENCL_SCRATCH = 2  /* most parts of scratch of a launch */
+    OPENCL_SCRATCH = 2, /* most parts of scratch of a launch */
+    OPENCL_PATIENCE = 5 /* seconds without an answer, after which nothing more is waited for */
 };
 
 typedef struct opencl_work opencl_work;
@@ -161,10 +164,19 @@ shoal_status opencl_run(shoal_device *device, shoal_executable *program,
                         const shoal_binding *buffers, size_t n_buffers, const shoal_points *points);
 /* The device's thread; returns when the device closes and nothing is queued. */
 void *opencl_serve(void *device);
-/* Waits until nothing is under way. */
-void opencl_settle(shoal_device *device);
+/* Waits for a change; false: the driver has answered nothing for so long since *since, 0 at first.
+ * device->lock is held. */
+bool opencl_wait(shoal_device *device, int64_t *since, uint64_t *seen);
+/* Waits until nothing is under way; false: something is, of which the driver does not tell. */
+bool opencl_settle(shoal_device *device);
+/* Writes to memory, in the line. Takes `from`, which free() gives back. */
+shoal_status opencl_upload(shoal_device *device, shoal_memory *to, void *from,
+                           size_t bytes) SHOAL_CHECK_RESULT;
 /* Asks the driver to tell device->progress when the event is done, and releases it. */
-shoal_status opencl_count(shoal_device *device, cl_event event) SHOAL_CHECK_RESULT;
+void opencl_count(shoal_device *device, cl_event event);
+/* Whether what a call of the driver had no memory for is to be tried again: once, after the queue
+ * is empty and all memory that is kept is given back. */
+bool opencl_again(shoal_device *device, cl_command_queue queue, cl_int code, bool *again);
 
 /* ---- build.c ---- */
 

@@ -122,9 +122,13 @@ static const char *cause_of(cl_int code) {
     }
 }
 
+bool opencl_is_memory(cl_int code) {
+    return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
+           code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE;
+}
+
 shoal_status opencl_fail(const shoal_device *device, const char *function, cl_int code) {
-    bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
-                  code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE;
-    return base_fail(memory ? SHOAL_NO_MEMORY : SHOAL_LOST, "opencl: %s: cl%s: %s (error %d)",
-                     device->name, function, cause_of(code), (int)code);
+    return base_fail(opencl_is_memory(code) ? SHOAL_NO_MEMORY : SHOAL_LOST,
+                     "opencl: %s: cl%s: %s (error %d)", device->name, function, cause_of(code),
+                     (int)code);
 }

@@ -56,9 +56,12 @@ static size_t room_for(size_t bytes) {
 
 /* Counts the bytes, if there is room for them; waits for memory that is about to come free. */
 static shoal_status reserve(shoal_device *device, size_t room) {
+    int64_t since = 0;
+    uint64_t seen = 0;
+    bool waits = true;
     pthread_mutex_lock(&device->lock);
-    while (device->freeing && !device->lost && device->used + room > device->most)
-        pthread_cond_wait(&device->changed, &device->lock);
+    while (device->freeing && !device->lost && waits && device->used + room > device->most)
+        waits = opencl_wait(device, &since, &seen);
     bool fits = room <= device->most && device->used <= device->most - room;
     if (fits) device->used += room;
     size_t used = device->used;

@@ -1,8 +1,6 @@
 /* From a graph to launches, and their places in memory. */
 #include "backend/opencl/device.h"
 
-#include "base/fence.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,21 +181,11 @@ static shoal_status settle(opencl_program *p, char **constants, size_t *bytes) {
     return SHOAL_OK;
 }
 
+/* Runs come after it in the line. Takes `constants`. */
 static shoal_status upload(opencl_program *p, char *constants, size_t bytes) {
-    if (!bytes) return SHOAL_OK;
-    const int64_t size = (int64_t)bytes, zero = 0;
-    const shoal_box all = {1, 1, &size, &size, &zero, &size, &zero};
-    const shoal_backend *backend = &backend_opencl;
-    shoal_fence *fence;
-    SHOAL_TRY(opencl_memory_new(p->device, bytes, &p->constants));
-    SHOAL_TRY(base_fence_new(&fence));
-    const shoal_point done = {fence, 1};
-    const shoal_points points = {.signal = &done, .n_signal = 1};
-    shoal_status status =
-        backend->write(p->device, (shoal_binding){p->constants, 0}, constants, &all, &points);
-    while (!status && (status = base_fence_wait(done, UINT32_MAX)) == SHOAL_TIMEOUT)
-        status = SHOAL_OK;
-    base_fence_release(&fence);
+    shoal_status status = bytes ? opencl_memory_new(p->device, bytes, &p->constants) : SHOAL_OK;
+    if (bytes && !status) return opencl_upload(p->device, p->constants, constants, bytes);
+    free(constants);
     return status;
 }
 
@@ -242,10 +230,9 @@ static shoal_status build(opencl_program *p, const shoal_graph *g,
     p->values = calloc((size_t)p->g->n_values + 1, sizeof *p->values);
     if (!p->values) return base_fail(SHOAL_NO_MEMORY, "opencl: no memory to compile");
     SHOAL_TRY(add_launches(p));
-    shoal_status status = settle(p, &constants, &bytes);
-    if (!status) status = upload(p, constants, bytes);
-    free(constants);
-    return status ? status : place_all(p, options, report);
+    SHOAL_TRY(settle(p, &constants, &bytes));
+    SHOAL_TRY(upload(p, constants, bytes));
+    return place_all(p, options, report);
 }
 
 shoal_status opencl_compile(shoal_device *device, const shoal_graph *g,
@@ -316,11 +303,15 @@ static spot place_of(const enqueuing *e, uint32_t value) {
 }
 
 static shoal_status copy_bytes(const enqueuing *e, spot to, spot from, size_t bytes) {
-    const shoal_device *device = e->p->device;
+    shoal_device *device = e->p->device;
     size_t from_at[3] = {from.at, 0, 0}, to_at[3] = {to.at, 0, 0}, region[3] = {bytes, 1, 1};
     if (!bytes || (from.mem == to.mem && from.at == to.at)) return SHOAL_OK;
-    cl_int code = device->cl->EnqueueCopyBufferRect(device->line, from.mem, to.mem, from_at, to_at,
-                                                    region, 0, 0, 0, 0, 0, NULL, NULL);
+    cl_int code;
+    bool again = true;
+    do
+        code = device->cl->EnqueueCopyBufferRect(device->line, from.mem, to.mem, from_at, to_at,
+                                                 region, 0, 0, 0, 0, 0, NULL, NULL);
+    while (opencl_again(device, device->line, code, &again));
     return code ? opencl_fail(device, "EnqueueCopyBufferRect", code) : SHOAL_OK;
 }
 
@@ -335,7 +326,7 @@ static spot spot_of(const enqueuing *e, const opencl_launch *launch, uint32_t ar
     return launch->formed ? root_of(e, launch->args[arg]) : place_of(e, launch->args[arg]);
 }
 
-static shoal_status set_args(const enqueuing *e, const opencl_launch *launch) {
+static cl_int set_args(const enqueuing *e, const opencl_launch *launch) {
     const shoal_device *device = e->p->device;
     cl_kernel kernel = launch->kernel->kernel;
     cl_int code = CL_SUCCESS;
@@ -347,8 +338,7 @@ static shoal_status set_args(const enqueuing *e, const opencl_launch *launch) {
         if (!code) code = device->cl->SetKernelArg(kernel, 2 * i + 1, sizeof start, &start);
     }
     cl_long items = launch->items;
-    if (!code) code = device->cl->SetKernelArg(kernel, 2 * launch->n_args, sizeof items, &items);
-    return code ? opencl_fail(device, "SetKernelArg", code) : SHOAL_OK;
+    return code ? code : device->cl->SetKernelArg(kernel, 2 * launch->n_args, sizeof items, &items);
 }
 
 enum { COUNTED = 8 /* launches after which the device is asked whether it gets on */ };
@@ -360,7 +350,11 @@ static shoal_status enqueue_launch(const enqueuing *e, const opencl_launch *laun
         return copy_bytes(e, place_of(e, launch->args[1]), place_of(e, launch->args[0]),
                           bytes_of(e->p, launch->args[1]));
     if (!launch->items) return SHOAL_OK;
-    SHOAL_TRY(set_args(e, launch));
+    bool again = true;
+    cl_int code;
+    do code = set_args(e, launch);
+    while (opencl_again(device, device->line, code, &again));
+    if (code) return opencl_fail(device, "SetKernelArg", code);
     size_t slab = launch->slab ? launch->slab : launch->global[1];
     for (size_t at = 0; at < launch->global[1]; at += slab) {
         size_t left = launch->global[1] - at;
@@ -368,11 +362,13 @@ static shoal_status enqueue_launch(const enqueuing *e, const opencl_launch *laun
                      global[2] = {launch->global[0], left < slab ? left : slab};
         bool counts = ++*count % COUNTED == 0 || launch->slab;
         cl_event event = NULL;
-        cl_int code = device->cl->EnqueueNDRangeKernel(
-            device->line, launch->kernel->kernel, launch->global[1] > 1 ? 2 : 1, offset, global,
-            launch->local, 0, NULL, counts ? &event : NULL);
+        do
+            code = device->cl->EnqueueNDRangeKernel(device->line, launch->kernel->kernel,
+                                                    launch->global[1] > 1 ? 2 : 1, offset, global,
+                                                    launch->local, 0, NULL, counts ? &event : NULL);
+        while (opencl_again(device, device->line, code, &again));
         if (code) return opencl_fail(device, "EnqueueNDRangeKernel", code);
-        if (counts) SHOAL_TRY(opencl_count(device, event));
+        if (counts) opencl_count(device, event);
     }
     return SHOAL_OK;
 }

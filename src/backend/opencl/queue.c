@@ -7,6 +7,7 @@
 #include "backend/opencl/device.h"
 
 #include "backend/common.h"
+#include "base/clock.h"
 #include "base/fence.h"
 #include "base/os.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { RUN, COPY, READ, WRITE } kind;
+typedef enum kind { RUN, COPY, UPLOAD, READ, WRITE } kind; /* UPLOAD: a write in the line */
 
 struct opencl_work {
     opencl_work *next;
@@ -30,7 +31,7 @@ struct opencl_work {
     shoal_memory *workspace;
     shoal_binding *buffers; /* of a run; else to, from */
     size_t n_buffers;
-    void *host;
+    void *host, *owned; /* owned: what is freed with it */
     shoal_box box;
     int64_t numbers[5][SHOAL_MAX_RANK];
 };
@@ -41,9 +42,17 @@ static void work_free(opencl_work *w) {
     for (size_t i = 0; i < w->n_buffers; i++) opencl_memory_release(w->buffers[i].memory);
     opencl_memory_release(w->workspace);
     if (w->program) opencl_program_release(w->program);
+    free(w->owned);
     free(w->signal);
     free(w->buffers);
     free(w);
+}
+
+static void one_less(shoal_device *device) {
+    pthread_mutex_lock(&device->lock);
+    device->under_way--;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
 }
 
 /* Memory is given back before points are reached: who waits for them may ask for it. */
@@ -58,10 +67,7 @@ static void end(opencl_work *w, shoal_status status, const char *message) {
     for (size_t i = 0; i < n; i++) base_fence_signal(signal[i], status, text);
     free(signal);
     atomic_fetch_add(&device->progress, 1);
-    pthread_mutex_lock(&device->lock);
-    device->under_way--;
-    pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    one_less(device);
 }
 
 static void lose(shoal_device *device) {
@@ -90,23 +96,26 @@ static void CL_CALLBACK counted(cl_event event, cl_int code, void *context) {
     shoal_device *device = context;
     device->cl->ReleaseEvent(event);
     atomic_fetch_add(&device->progress, 1);
-    pthread_mutex_lock(&device->lock);
-    device->under_way--;
-    pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    one_less(device);
 }
 
-shoal_status opencl_count(shoal_device *device, cl_event event) {
+/* A driver that cannot even say this says less of how it gets on. */
+void opencl_count(shoal_device *device, cl_event event) {
     pthread_mutex_lock(&device->lock);
     device->under_way++;
     pthread_mutex_unlock(&device->lock);
-    cl_int code = device->cl->SetEventCallback(event, CL_COMPLETE, counted, device);
-    if (code == CL_SUCCESS) return SHOAL_OK;
-    pthread_mutex_lock(&device->lock);
-    device->under_way--;
-    pthread_mutex_unlock(&device->lock);
+    if (device->cl->SetEventCallback(event, CL_COMPLETE, counted, device) == CL_SUCCESS) return;
     device->cl->ReleaseEvent(event);
-    return opencl_fail(device, "SetEventCallback", code);
+    one_less(device);
+}
+
+/* Drivers make the memory of what is enqueued when they like. */
+bool opencl_again(shoal_device *device, cl_command_queue queue, cl_int code, bool *again) {
+    if (!*again || !opencl_is_memory(code)) return false;
+    *again = false;
+    device->cl->Finish(queue);
+    backend_cache_clear(&device->cache);
+    return true;
 }
 
 /* ---- boxes ---- */
@@ -153,6 +162,12 @@ static size_t place_of(const rectangle *r, int side, const int64_t *outer, size_
     return (size_t)at;
 }
 
+static bool is_of_line(const opencl_work *w) { return w->kind < READ; }
+
+static cl_command_queue queue_of(const opencl_work *w) {
+    return is_of_line(w) ? w->device->line : w->device->moves;
+}
+
 /* One enqueued box of three axes. */
 static cl_int enqueue_part(opencl_work *w, const rectangle *r, const int64_t *outer) {
     const opencl_library *cl = w->device->cl;
@@ -164,18 +179,19 @@ static cl_int enqueue_part(opencl_work *w, const rectangle *r, const int64_t *ou
     switch (w->kind) {
     case READ:
         from_at[0] += w->buffers[0].offset;
-        return cl->EnqueueReadBufferRect(w->device->moves, w->buffers[0].memory->mem, CL_FALSE,
-                                         from_at, origin, region, from[0], from[1], to[0], to[1],
+        return cl->EnqueueReadBufferRect(queue_of(w), w->buffers[0].memory->mem, CL_FALSE, from_at,
+                                         origin, region, from[0], from[1], to[0], to[1],
                                          (char *)w->host + to_at[0], 0, NULL, NULL);
     case WRITE:
+    case UPLOAD:
         to_at[0] += w->buffers[0].offset;
-        return cl->EnqueueWriteBufferRect(w->device->moves, w->buffers[0].memory->mem, CL_FALSE,
-                                          to_at, origin, region, to[0], to[1], from[0], from[1],
+        return cl->EnqueueWriteBufferRect(queue_of(w), w->buffers[0].memory->mem, CL_FALSE, to_at,
+                                          origin, region, to[0], to[1], from[0], from[1],
                                           (char *)w->host + from_at[0], 0, NULL, NULL);
     default:
         to_at[0] += w->buffers[0].offset;
         from_at[0] += w->buffers[1].offset;
-        return cl->EnqueueCopyBufferRect(w->device->line, w->buffers[1].memory->mem,
+        return cl->EnqueueCopyBufferRect(queue_of(w), w->buffers[1].memory->mem,
                                          w->buffers[0].memory->mem, from_at, to_at, region, from[0],
                                          from[1], to[0], to[1], 0, NULL, NULL);
     }
@@ -187,12 +203,15 @@ static shoal_status enqueue_box(opencl_work *w) {
     for (uint32_t i = 0; i < r.rank; i++)
         if (!r.size[i]) return SHOAL_OK;
     while (true) {
-        cl_int code = enqueue_part(w, &r, outer);
+        bool again = true;
+        cl_int code;
+        do code = enqueue_part(w, &r, outer);
+        while (opencl_again(w->device, queue_of(w), code, &again));
         if (code)
             return opencl_fail(w->device,
-                               w->kind == READ    ? "EnqueueReadBufferRect"
-                               : w->kind == WRITE ? "EnqueueWriteBufferRect"
-                                                  : "EnqueueCopyBufferRect",
+                               w->kind == READ   ? "EnqueueReadBufferRect"
+                               : w->kind == COPY ? "EnqueueCopyBufferRect"
+                                                 : "EnqueueWriteBufferRect",
                                code);
         uint32_t i = 3;
         while (i < r.rank && ++outer[i] == r.size[i]) outer[i++] = 0;
@@ -208,38 +227,54 @@ static shoal_status enqueue(opencl_work *w) {
     return w->kind == RUN ? opencl_enqueue(w->program, w->buffers, w->workspace) : enqueue_box(w);
 }
 
-/* Gives a piece of work to the driver, or ends it. Of the line, `launching` is held. */
-static void start(opencl_work *w) {
+/* Asks the driver to answer when all that was enqueued is done. */
+static shoal_status ask(opencl_work *w) {
     shoal_device *device = w->device;
     const opencl_library *cl = device->cl;
-    cl_command_queue queue = w->kind == RUN || w->kind == COPY ? device->line : device->moves;
-    char message[256];
-    if (w->status) {
-        snprintf(message, sizeof message, "%s", w->message);
-        end(w, w->status, message);
-        return;
-    }
+    cl_command_queue queue = queue_of(w);
     cl_event event = NULL;
-    shoal_status status = enqueue(w);
-    cl_int code = CL_SUCCESS;
-    if (!status && (code = cl->EnqueueMarkerWithWaitList(queue, 0, NULL, &event)))
-        status = opencl_fail(device, "EnqueueMarkerWithWaitList", code);
-    if (!status && (code = cl->SetEventCallback(event, CL_COMPLETE, answered, w))) {
-        status = opencl_fail(device, "SetEventCallback", code);
-        cl->ReleaseEvent(event);
-    }
-    if (!status) {
-        /* A driver that cannot even do this will not answer either: `progress` shows that. */
-        cl->Flush(queue);
-        return;
-    }
-    /* What was enqueued of it may still use its memory. */
-    snprintf(message, sizeof message, "%s", shoal_error_message());
-    cl->Finish(queue);
-    end(w, status, message);
+    cl_int code;
+    bool again = true;
+    do code = cl->EnqueueMarkerWithWaitList(queue, 0, NULL, &event);
+    while (opencl_again(device, queue, code, &again));
+    if (code) return opencl_fail(device, "EnqueueMarkerWithWaitList", code);
+    do code = cl->SetEventCallback(event, CL_COMPLETE, answered, w);
+    while (opencl_again(device, queue, code, &again));
+    if (!code) return SHOAL_OK;
+    cl->ReleaseEvent(event);
+    return opencl_fail(device, "SetEventCallback", code);
 }
 
-static bool is_of_line(const opencl_work *w) { return w->kind == RUN || w->kind == COPY; }
+/* Gives a piece of work to the driver; what has waited for something that failed ends here. When it
+ * fails, nothing of it is under way any more. Of the line, `launching` is held. */
+static shoal_status start(opencl_work *w) {
+    cl_command_queue queue = queue_of(w);
+    const opencl_library *cl = w->device->cl;
+    if (w->status) {
+        char message[sizeof w->message];
+        snprintf(message, sizeof message, "%s", w->message);
+        end(w, w->status, message);
+        return SHOAL_OK;
+    }
+    shoal_status status = enqueue(w);
+    if (!status) status = ask(w);
+    /* A driver that cannot even do this will not answer either: `progress` shows that. */
+    if (status)
+        cl->Finish(queue);
+    else
+        cl->Flush(queue);
+    return status;
+}
+
+/* Work that was accepted and cannot be done: what it would have made others count on already. */
+static void start_or_lose(opencl_work *w) {
+    shoal_device *device = w->device;
+    char message[256];
+    if (!start(w)) return;
+    snprintf(message, sizeof message, "%s", shoal_error_message());
+    lose(device);
+    end(w, SHOAL_LOST, message);
+}
 
 /* Takes the next piece that can start: the first of the line, or any box. Locked. */
 static opencl_work *next_ready(shoal_device *device) {
@@ -260,7 +295,7 @@ static void start_first(shoal_device *device, opencl_work *w) {
     device->queued = w->next;
     if (!w->next) device->queued_end = &device->queued;
     pthread_mutex_unlock(&device->lock);
-    start(w);
+    start_or_lose(w);
     pthread_mutex_unlock(&device->launching);
 }
 
@@ -279,17 +314,30 @@ void *opencl_serve(void *context) {
         if (is_of_line(w))
             start_first(device, w);
         else
-            start(w);
+            start_or_lose(w);
         pthread_mutex_lock(&device->lock);
     }
     pthread_mutex_unlock(&device->lock);
     return NULL;
 }
 
-void opencl_settle(shoal_device *device) {
+bool opencl_wait(shoal_device *device, int64_t *since, uint64_t *seen) {
+    uint64_t progress = atomic_load(&device->progress);
+    if (!*since || progress != *seen) *since = base_now();
+    *seen = progress;
+    struct timespec until = base_timespec(*since + OPENCL_PATIENCE * BASE_SECOND);
+    return pthread_cond_timedwait(&device->changed, &device->lock, &until) == 0;
+}
+
+bool opencl_settle(shoal_device *device) {
+    int64_t since = 0;
+    uint64_t seen = 0;
+    bool waits = true;
     pthread_mutex_lock(&device->lock);
-    while (device->under_way) pthread_cond_wait(&device->changed, &device->lock);
+    while (device->under_way && waits) waits = opencl_wait(device, &since, &seen);
+    bool settled = !device->under_way;
     pthread_mutex_unlock(&device->lock);
+    return settled;
 }
 
 /* ---- queueing ---- */
@@ -309,8 +357,22 @@ static void unblock(void *context, shoal_status status) {
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Starts what need not wait, in this thread; false: it has to be queued. */
-static bool start_now(opencl_work *w, const shoal_points *points) {
+/* A run that cannot start is for the caller to do elsewhere. */
+static shoal_status start_or_refuse(opencl_work *w) {
+    shoal_device *device = w->device;
+    if (w->kind != RUN) {
+        start_or_lose(w);
+        return SHOAL_OK;
+    }
+    shoal_status status = start(w);
+    if (!status) return SHOAL_OK;
+    work_free(w);
+    one_less(device);
+    return status;
+}
+
+/* Starts what need not wait, in this thread. */
+static bool start_now(opencl_work *w, const shoal_points *points, shoal_status *status) {
     shoal_device *device = w->device;
     for (size_t i = 0; i < points->n_wait; i++)
         if (!base_fence_reached(points->wait[i])) return false;
@@ -319,14 +381,14 @@ static bool start_now(opencl_work *w, const shoal_points *points) {
         if (w->status) snprintf(w->message, sizeof w->message, "%s", shoal_error_message());
     }
     if (!is_of_line(w)) {
-        start(w);
+        *status = start_or_refuse(w);
         return true;
     }
     if (pthread_mutex_trylock(&device->launching)) return false;
     pthread_mutex_lock(&device->lock);
     bool is_first = !device->queued;
     pthread_mutex_unlock(&device->lock);
-    if (is_first) start(w);
+    if (is_first) *status = start_or_refuse(w);
     pthread_mutex_unlock(&device->launching);
     return is_first;
 }
@@ -378,13 +440,15 @@ static shoal_status work_new(shoal_device *device, kind what, size_t n_buffers,
     return SHOAL_OK;
 }
 
-static void submit(opencl_work *w, const shoal_points *points) {
+static shoal_status submit(opencl_work *w, const shoal_points *points) {
     static const shoal_points none = {0};
+    shoal_status status = SHOAL_OK;
     if (!points) points = &none;
     pthread_mutex_lock(&w->device->lock);
     w->device->under_way++;
     pthread_mutex_unlock(&w->device->lock);
-    if (!start_now(w, points)) queue_work(w, points);
+    if (!start_now(w, points, &status)) queue_work(w, points);
+    return status;
 }
 
 static void keep_box(opencl_work *w, const shoal_box *box) {
@@ -411,8 +475,7 @@ static shoal_status move(shoal_device *device, kind what, const shoal_binding *b
     SHOAL_TRY(work_new(device, what, what == COPY ? 2 : 1, buffers, points, &w));
     keep_box(w, box);
     w->host = host;
-    submit(w, points);
-    return SHOAL_OK;
+    return submit(w, points);
 }
 
 shoal_status opencl_read(shoal_device *device, void *to, shoal_binding from, const shoal_box *box,
@@ -430,6 +493,21 @@ shoal_status opencl_copy(shoal_device *device, shoal_binding to, shoal_binding f
                          const shoal_box *box, const shoal_points *points) {
     const shoal_binding both[] = {to, from};
     return move(device, COPY, both, span_of(to), span_of(from), NULL, box, points);
+}
+
+shoal_status opencl_upload(shoal_device *device, shoal_memory *to, void *from, size_t bytes) {
+    const shoal_binding place = {to, 0};
+    const int64_t size = (int64_t)bytes, zero = 0;
+    const shoal_box all = {1, 1, &size, &size, &zero, &size, &zero};
+    opencl_work *w;
+    shoal_status status = work_new(device, UPLOAD, 1, &place, NULL, &w);
+    if (status) {
+        free(from);
+        return status;
+    }
+    keep_box(w, &all);
+    w->host = w->owned = from;
+    return submit(w, NULL);
 }
 
 /* The memory that all runs use one after the other, as large as the largest needs. */
@@ -478,6 +556,5 @@ shoal_status opencl_run(shoal_device *device, shoal_executable *executable,
     }
     atomic_fetch_add(&p->refs, 1);
     w->program = p;
-    submit(w, points);
-    return SHOAL_OK;
+    return submit(w, points);
 }
