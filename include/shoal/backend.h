@@ -36,6 +36,7 @@ enum {
     SHOAL_DEVICE_ASYNC = 1 << 1,       /* functions return before the work is done */
     SHOAL_DEVICE_IMPORT_HOST = 1 << 2, /* memory_import() takes host memory without copying */
     SHOAL_DEVICE_IMPORT_FILE = 1 << 3, /* and mapped files */
+    SHOAL_DEVICE_SAME_CORES = 1 << 4,  /* computes on the cores that `cpu` has: lent only by name */
 };
 
 typedef struct shoal_device_info {

@@ -51,7 +51,7 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
     *out = (shoal_device_info){
         .memory = memory_of(cl, id),
         .threads = (uint32_t)opencl_number(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS),
-        .flags = SHOAL_DEVICE_ASYNC |
+        .flags = SHOAL_DEVICE_ASYNC | (is_processor(cl, id) ? SHOAL_DEVICE_SAME_CORES : 0u) |
                  (shares_memory(cl, id) ? SHOAL_DEVICE_HOST_MEMORY | SHOAL_DEVICE_IMPORT_HOST : 0u),
         .alignment = OPENCL_ALIGN};
     snprintf(out->name, sizeof out->name, "%s, OpenCL driver %s",

@@ -23,6 +23,7 @@ struct opencl_work {
     kind kind;
     atomic_uint blocked; /* points that are not reached, and one until it is queued */
     bool ready;
+    bool waits;          /* it is started by who may wait for the driver */
     shoal_status status; /* of what it waited for */
     char message[256];
     shoal_point *signal;
@@ -203,7 +204,7 @@ static shoal_status enqueue_box(opencl_work *w) {
     for (uint32_t i = 0; i < r.rank; i++)
         if (!r.size[i]) return SHOAL_OK;
     while (true) {
-        bool again = true;
+        bool again = w->waits;
         cl_int code;
         do code = enqueue_part(w, &r, outer);
         while (opencl_again(w->device, queue_of(w), code, &again));
@@ -234,7 +235,7 @@ static shoal_status ask(opencl_work *w) {
     cl_command_queue queue = queue_of(w);
     cl_event event = NULL;
     cl_int code;
-    bool again = true;
+    bool again = w->waits;
     do code = cl->EnqueueMarkerWithWaitList(queue, 0, NULL, &event);
     while (opencl_again(device, queue, code, &again));
     if (code) return opencl_fail(device, "EnqueueMarkerWithWaitList", code);
@@ -246,7 +247,7 @@ static shoal_status ask(opencl_work *w) {
 }
 
 /* Gives a piece of work to the driver; what has waited for something that failed ends here. When it
- * fails, nothing of it is under way any more. Of the line, `launching` is held. */
+ * fails, nothing of it is under way any more if it waits. Of the line, `launching` is held. */
 static shoal_status start(opencl_work *w) {
     cl_command_queue queue = queue_of(w);
     const opencl_library *cl = w->device->cl;
@@ -259,10 +260,8 @@ static shoal_status start(opencl_work *w) {
     shoal_status status = enqueue(w);
     if (!status) status = ask(w);
     /* A driver that cannot even do this will not answer either: `progress` shows that. */
-    if (status)
-        cl->Finish(queue);
-    else
-        cl->Flush(queue);
+    if (!status) cl->Flush(queue);
+    if (status && w->waits) cl->Finish(queue);
     return status;
 }
 
@@ -357,9 +356,10 @@ static void unblock(void *context, shoal_status status) {
     pthread_mutex_unlock(&device->lock);
 }
 
-/* A run that cannot start is for the caller to do elsewhere. */
+/* Of the line. A run that cannot start is for the caller to do elsewhere. */
 static shoal_status start_or_refuse(opencl_work *w) {
     shoal_device *device = w->device;
+    w->waits = true;
     if (w->kind != RUN) {
         start_or_lose(w);
         return SHOAL_OK;
@@ -380,10 +380,9 @@ static bool start_now(opencl_work *w, const shoal_points *points, shoal_status *
         w->status = base_fence_wait(points->wait[i], 0);
         if (w->status) snprintf(w->message, sizeof w->message, "%s", shoal_error_message());
     }
-    if (!is_of_line(w)) {
-        *status = start_or_refuse(w);
-        return true;
-    }
+    /* Who moves a box may hold what an answer of the driver waits for: so it waits for none. What
+     * fails then is tried again by the device's thread. */
+    if (!is_of_line(w)) return !start(w);
     if (pthread_mutex_trylock(&device->launching)) return false;
     pthread_mutex_lock(&device->lock);
     bool is_first = !device->queued;
@@ -396,6 +395,7 @@ static bool start_now(opencl_work *w, const shoal_points *points, shoal_status *
 static void queue_work(opencl_work *w, const shoal_points *points) {
     shoal_device *device = w->device;
     atomic_init(&w->blocked, (unsigned)points->n_wait + 1);
+    w->waits = true;
     pthread_mutex_lock(&device->lock);
     if (is_of_line(w)) {
         *device->queued_end = w;
