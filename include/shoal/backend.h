@@ -7,8 +7,10 @@
  * Threads: the memory functions of a device, `read`, `write` and `progress` may be called by any
  * thread at any time; its other functions are called by one thread at a time.
  * Errors: a function that fails returns a status and leaves a message by `host->fail`. What fails
- * after the function has returned reaches its points with the status and the message; a device that
- * is lost does so with SHOAL_LOST, for all that is under way.
+ * after the function has returned reaches its points with the status and the message. Work that a
+ * device has taken and then cannot do, for whatever reason, loses the device, since others count on
+ * it by then: SHOAL_LOST, for all that is under way. A call that fails at once leaves nothing under
+ * way and need not reach its points.
  * Order: `run` and `copy` of a device are done one after the other, as they were called. `read` and
  * `write` are ordered by their points alone, and go on while a `run` waits. Each starts its work
  * once all points to wait for are reached (where one of them has failed it does not, and fails
@@ -34,6 +36,7 @@ enum {
     SHOAL_DEVICE_ASYNC = 1 << 1,       /* functions return before the work is done */
     SHOAL_DEVICE_IMPORT_HOST = 1 << 2, /* memory_import() takes host memory without copying */
     SHOAL_DEVICE_IMPORT_FILE = 1 << 3, /* and mapped files */
+    SHOAL_DEVICE_SAME_CORES = 1 << 4,  /* computes on the cores that `cpu` has: lent only by name */
 };
 
 typedef struct shoal_device_info {

@@ -45,7 +45,8 @@ typedef struct shoal_worker_options {
     const char *hub;
     const char *name; /* NULL: the hub gives one */
     /* What it lends, with commas between: "cpu", all devices of a backend; "cuda:1", one of them.
-     * Each is a slot. NULL: SHOAL_BACKEND, else all that are found. */
+     * Each is a slot. NULL: SHOAL_BACKEND, else all that are found; of
+     * devices that compute on the processor `cpu` alone. */
     const char *devices;
     uint32_t threads; /* of the processor; 0: all cores */
     double weight;    /* of each device; 0: 1 */

@@ -54,13 +54,21 @@ static shoal_status add_named(api_devices *to, const char *name) {
     return add(to, backend, (uint32_t)index, true);
 }
 
+/* Two devices on the same cores would only be in each other's way. */
+static bool is_lent(const shoal_backend *backend, uint32_t index) {
+    shoal_device_info info;
+    return backend->device_info(backend_host(), index, &info) != SHOAL_OK ||
+           !(info.flags & SHOAL_DEVICE_SAME_CORES);
+}
+
 /* All that is found; what cannot be opened will be left out. */
 static shoal_status add_found(api_devices *to) {
     const shoal_backend *backend;
     for (size_t b = 0; (backend = backend_at(b)); b++) {
         if (!backend_is_lent(backend)) continue;
         uint32_t count = backend->device_count(backend_host());
-        for (uint32_t i = 0; i < count; i++) SHOAL_TRY(add(to, backend, i, false));
+        for (uint32_t i = 0; i < count; i++)
+            if (is_lent(backend, i)) SHOAL_TRY(add(to, backend, i, false));
     }
     return to->n ? SHOAL_OK
                  : base_fail(SHOAL_NOT_FOUND, "no device was found; `shoal doctor` tells why");

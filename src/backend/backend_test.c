@@ -29,7 +29,7 @@ static void test_registry(void **state) {
     assert_ok(backend_find("ref", &backend));
     assert_string_equal(backend->name, "ref");
     assert_fails(backend_find("gpu", &backend), SHOAL_NOT_FOUND,
-                 "unknown backend 'gpu'; known: cpu, ref, null");
+                 "unknown backend 'gpu'; known: cpu, opencl, ref, null");
     assert_null(backend);
     static shoal_backend mine;
     mine = backend_null;
@@ -44,8 +44,8 @@ static void test_registry(void **state) {
     assert_ok(backend_register(&mine));
     assert_ok(backend_find("mine", &backend));
     assert_ptr_equal(backend, &mine);
-    assert_ptr_equal(backend_at(3), &mine);
-    assert_null(backend_at(4));
+    assert_ptr_equal(backend_at(4), &mine);
+    assert_null(backend_at(5));
 }
 
 /* ---- one device, and graphs for it ---- */
@@ -117,11 +117,11 @@ static void test_cpu_keeps_large_blocks(void **state) {
     assert_ptr_not_equal(first, small);
     f.backend->memory_free(f.device, memory);
     assert_int_equal(f.device->cache.n, 2);
-    shoal_memory *many[CPU_KEPT_BLOCKS + 8];
-    for (int i = 0; i < CPU_KEPT_BLOCKS + 8; i++) many[i] = new_memory(&f, 2 << 20, &small);
-    for (int i = 0; i < CPU_KEPT_BLOCKS + 8; i++) f.backend->memory_free(f.device, many[i]);
-    assert_int_equal(f.device->cache.n, CPU_KEPT_BLOCKS);
-    assert_true(f.device->cache.bytes <= (size_t)CPU_KEPT_BLOCKS * (4 << 20));
+    shoal_memory *many[BACKEND_KEPT_BLOCKS + 8];
+    for (int i = 0; i < BACKEND_KEPT_BLOCKS + 8; i++) many[i] = new_memory(&f, 2 << 20, &small);
+    for (int i = 0; i < BACKEND_KEPT_BLOCKS + 8; i++) f.backend->memory_free(f.device, many[i]);
+    assert_int_equal(f.device->cache.n, BACKEND_KEPT_BLOCKS);
+    assert_true(f.device->cache.bytes <= (size_t)BACKEND_KEPT_BLOCKS * (4 << 20));
     f.backend->device_free(f.device);
 }
 

@@ -58,13 +58,23 @@ static shoal_status check_box(const shoal_box *box, const int64_t *dims, const i
     return SHOAL_OK;
 }
 
-static shoal_status copy_box(backend_span to, backend_span from, const shoal_box *box) {
+static shoal_status bind_box(backend_span to, backend_span from, const shoal_box *box,
+                             void **target, void **source) {
     size_t bytes;
-    void *target = NULL, *source = NULL;
     SHOAL_TRY(check_box(box, box->to_dims, box->to_start, "target", &bytes));
-    SHOAL_TRY(backend_bind(to, bytes, 1, "copy: target", 0, &target));
+    SHOAL_TRY(backend_bind(to, bytes, 1, "copy: target", 0, target));
     SHOAL_TRY(check_box(box, box->from_dims, box->from_start, "source", &bytes));
-    SHOAL_TRY(backend_bind(from, bytes, 1, "copy: source", 0, &source));
+    return backend_bind(from, bytes, 1, "copy: source", 0, source);
+}
+
+shoal_status backend_check_box(backend_span to, backend_span from, const shoal_box *box) {
+    void *target, *source;
+    return bind_box(to, from, box, &target, &source);
+}
+
+static shoal_status copy_box(backend_span to, backend_span from, const shoal_box *box) {
+    void *target = NULL, *source = NULL;
+    SHOAL_TRY(bind_box(to, from, box, &target, &source));
     base_box_copy(target, box->to_dims, box->to_start, source, box->from_dims, box->from_start,
                   box->rank, box->size, box->element_bytes);
     return SHOAL_OK;

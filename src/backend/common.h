@@ -1,5 +1,5 @@
-/* What the backends on host memory share: waiting and signalling around work that is done before
- * run() and copy() return. */
+/* What backends share: checks of boxes and buffers; waiting and signalling around work that is done
+ * before run() and copy() return. */
 #ifndef BACKEND_COMMON_H
 #define BACKEND_COMMON_H
 
@@ -24,6 +24,9 @@ backend_span backend_host_span(const void *data);
  * elements of `align` bytes. Fails with INVALID; `what` and `index` name the value. */
 shoal_status backend_bind(backend_span span, size_t bytes, size_t align, const char *what,
                           size_t index, void **out) SHOAL_CHECK_RESULT;
+/* Whether a box lies inside both of its tensors, and these in their memory; fails with INVALID. */
+shoal_status backend_check_box(backend_span to, backend_span from,
+                               const shoal_box *box) SHOAL_CHECK_RESULT;
 /* The work of read, write and copy on host memory, with its points. Fails with INVALID where a box
  * is not inside. */
 shoal_status backend_copy_box(backend_span to, backend_span from, const shoal_box *box,

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/null/null.h"
+#include "backend/opencl/opencl.h"
 #include "backend/ref/ref.h"
 #include "base/fence.h"
 #include "base/log.h"
@@ -16,8 +17,9 @@
 enum { MAX_BACKENDS = 64 };
 
 /* Entries are only ever appended, so that readers need no lock. */
-static const shoal_backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_ref, &backend_null};
-static atomic_size_t n_backends = 3;
+static const shoal_backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_opencl, &backend_ref,
+                                                      &backend_null};
+static atomic_size_t n_backends = 4;
 static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 
 static const shoal_host host = {

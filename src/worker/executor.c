@@ -310,7 +310,7 @@ static shoal_status compile(const worker_task *task, worker_step *step, worker_q
 
 /* The memory of output o: that of an input which ends here and nobody else holds, or fresh. */
 static shoal_status output_buffer(worker_task *task, const worker_step *step, worker_queue *queue,
-                                  int32_t in_place, uint32_t o, bool *shared) {
+                                  int32_t in_place, uint32_t o, bool *takes) {
     uint32_t value = step->outputs[o];
     size_t bytes = (size_t)base_type_bytes(&graph_data(task->program->graph)->values[value].type);
     worker_buffer_release(task->values[value]); /* of an attempt on another device */
@@ -319,7 +319,7 @@ static shoal_status output_buffer(worker_task *task, const worker_step *step, wo
         worker_buffer *old = task->values[step->inputs[in_place]];
         if (atomic_load(&old->refs) == 1 && !old->read_only && old->bytes == bytes) {
             task->values[value] = worker_buffer_retain(old);
-            *shared = true;
+            *takes = true;
             return SHOAL_OK;
         }
     }
@@ -370,11 +370,13 @@ static shoal_status submit(worker_task *task, worker_step *step, worker_queue *q
     return SHOAL_OK;
 }
 
-/* *shared: an output has the memory of an input, which then may not be what it was. */
+/* *ruined: it may have begun, and an output has the memory of an input, which then is no more what
+ * it was. */
 static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *queue,
-                            bool *shared) {
+                            bool *ruined) {
     worker_compiled *compiled = &step->compiled[queue != &task->slot->own];
-    *shared = false;
+    bool takes = false;
+    *ruined = false;
     if (!compiled->executable) {
         worker_event(task, SHOAL_EVENT_COMPILE, SHOAL_EVENT_BEGIN, 0);
         shoal_status status = compile(task, step, queue, compiled);
@@ -386,8 +388,10 @@ static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *
                       ? worker_source_bind(task, step->inputs[i], queue)
                       : worker_bring(task, step->inputs[i], queue));
     for (uint32_t o = 0; o < step->n_outputs; o++)
-        SHOAL_TRY(output_buffer(task, step, queue, compiled->in_place[o], o, shared));
-    return submit(task, step, queue, compiled->executable);
+        SHOAL_TRY(output_buffer(task, step, queue, compiled->in_place[o], o, &takes));
+    shoal_status status = submit(task, step, queue, compiled->executable);
+    *ruined = takes && status != SHOAL_OK;
+    return status;
 }
 
 static void tell_aside(worker_slot *slot, shoal_status status) {
@@ -397,17 +401,20 @@ static void tell_aside(worker_slot *slot, shoal_status status) {
              slot->aside->name, status == SHOAL_OK ? "it cannot do it" : shoal_error_message());
 }
 
-/* On the slot's device; where that cannot do it, has no memory left or fails, beside it. */
+/* On the slot's device; where that cannot do it, has no memory left or fails, beside it. One that
+ * has failed half-way over its only operands is lost with them: they are made again elsewhere. */
 static shoal_status compute(worker_task *task, worker_step *step) {
     worker_slot *slot = task->slot;
-    bool shared = false, first = !step->aside && !atomic_load(&slot->own.lost);
+    bool ruined = false, first = !step->aside && !atomic_load(&slot->own.lost);
     shoal_status status = SHOAL_OK;
     if (first || !slot->aside) {
-        status = attempt(task, step, &slot->own, &shared);
-        if (status == SHOAL_OK || status == SHOAL_CLOSED || shared || !slot->aside) return status;
+        status = attempt(task, step, &slot->own, &ruined);
+        if (ruined && slot->aside && (status == SHOAL_NO_MEMORY || status == SHOAL_IO))
+            worker_queue_note(&slot->own, status = SHOAL_LOST);
+        if (status == SHOAL_OK || status == SHOAL_CLOSED || ruined || !slot->aside) return status;
     }
     tell_aside(slot, status);
-    return attempt(task, step, slot->aside, &shared);
+    return attempt(task, step, slot->aside, &ruined);
 }
 
 /* Receives not complete that the task's current step needs: at the end, all of them. Lock held. */

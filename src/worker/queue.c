@@ -67,6 +67,18 @@ static bool is_idle(worker_queue *queue) {
 
 /* ---- running and waiting ---- */
 
+/* A call that failed at once need not have reached its point. Who asked does something else
+ * instead, so nobody is to see a failure there; what came before it may still be under way. */
+static void pass_over(worker_queue *queue, shoal_point point, shoal_status failed) {
+    char message[512];
+    if (!point.fence) return;
+    snprintf(message, sizeof message, "%s", shoal_error_message());
+    shoal_status before =
+        worker_queue_wait(queue, (shoal_point){point.fence, point.value - 1}, NULL);
+    base_fence_signal(point, before, before ? shoal_error_message() : NULL);
+    base_fail(failed, "%s", message);
+}
+
 shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
                               const shoal_binding *bindings, size_t n, const shoal_point *wait,
                               size_t n_wait) {
@@ -77,9 +89,8 @@ shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
     shoal_status status = queue->backend->run(queue->handle, executable, bindings, n,
                                               &(shoal_points){wait, n_wait, &done, 1});
     pthread_mutex_unlock(&queue->turn);
-    /* A call that failed at once need not have reached its point. */
-    if (status != SHOAL_OK) base_fence_signal(done, status, shoal_error_message());
     worker_queue_note(queue, status);
+    if (status != SHOAL_OK) pass_over(queue, done, status);
     return status;
 }
 

@@ -61,17 +61,17 @@ static void tell(void) { tell_all(getenv("SHOAL_LAG")); }
 
 /* For tests that have it in their process. Tells it something else, and counts calls from 0 again;
  * how many have been made that can fail; what there is of memory, programs and work. */
-SHOAL_API void lag_tell(const char *text);
-SHOAL_API unsigned long lag_calls(void);
-SHOAL_API long lag_alive(void);
+SHOAL_API void faults_tell(const char *text);
+SHOAL_API unsigned long faults_calls(void);
+SHOAL_API long faults_alive(void);
 static atomic_long alive;
-void lag_tell(const char *text) {
+void faults_tell(const char *text) {
     pthread_once(&told.once, tell);
     tell_all(text);
     atomic_store(&told.calls, 0);
 }
-unsigned long lag_calls(void) { return atomic_load(&told.calls); }
-long lag_alive(void) { return atomic_load(&alive); }
+unsigned long faults_calls(void) { return atomic_load(&told.calls); }
+long faults_alive(void) { return atomic_load(&alive); }
 
 /* Whether the call that is made now is the one that fails. */
 static bool fails(void) {
@@ -357,6 +357,7 @@ static shoal_status queue(work *w, const shoal_points *points) {
         shoal_status status = lose(device);
         char message[256];
         snprintf(message, sizeof message, "%s", device->host->error_message());
+        w->n_signal = 0;
         end(w, status, message);
         return device->host->fail(status, "%s", message);
     }

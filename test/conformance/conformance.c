@@ -1,4 +1,8 @@
-/* conformance BACKEND: runs every case on a backend and compares the results with the reference's.
+/* conformance BACKEND [--partial] [EVERY [FIRST]]: runs every case on a backend, or each EVERYth
+ * from number FIRST on, and compares the results with the reference's. All of them are compiled
+ * before the first is run: a backend may build what it needs for many at once. --partial: it need
+ * not support every operation.
+ *
  * conformance --cases: writes the cases with the reference's results to standard output, for
  * golden.py, which compares them with NumPy's: per case one line of JSON, then the bytes of the
  * inputs and of the outputs. */
@@ -9,6 +13,7 @@
 #include "backend/registry.h"
 #include "base/fence.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <float.h>
 #include <math.h>
@@ -23,10 +28,20 @@ typedef struct target {
     shoal_device *device;
 } target;
 
+typedef struct compiled {
+    shoal_executable *executable; /* NULL: for the reason */
+    int32_t in_place[MOST_OUTPUTS];
+    char why[400];
+} compiled;
+
 typedef struct tally {
     target reference, tested;
     uint32_t passed, failed;
-    bool seen[GRAPH_OP_BUILT_IN]; /* operations that a case has */
+    bool partial;
+    uint32_t aside;                /* cases that the backend does not support */
+    uint32_t every, first, number; /* of cases: which are run; which it is */
+    BASE_VEC(compiled) compiled;   /* of those that are run, on the tested backend */
+    bool seen[GRAPH_OP_BUILT_IN];  /* operations that a case has */
 } tally;
 
 static void fail(const test_case *c, tally *t, const char *what, const char *why) {
@@ -134,15 +149,11 @@ static shoal_status compile(const target *t, const test_case *c, int32_t *in_pla
     return status;
 }
 
-static shoal_status run_case(const target *t, const test_case *c, bool share, void **results,
-                             bool *shared) {
+static shoal_status run_reference(const target *t, const test_case *c, void **results) {
     int32_t in_place[MOST_OUTPUTS];
     shoal_executable *executable;
     SHOAL_TRY(compile(t, c, in_place, &executable));
-    *shared = false;
-    for (uint32_t i = 0; i < graph_data(c->graph)->n_outputs; i++)
-        *shared = *shared || in_place[i] >= 0;
-    shoal_status status = run_once(t, c, executable, share ? in_place : NULL, results);
+    shoal_status status = run_once(t, c, executable, NULL, results);
     t->backend->executable_free(t->device, executable);
     return status;
 }
@@ -223,29 +234,62 @@ static void report_coverage(tally *t) {
     printf("cases of %u operations\n", covered);
 }
 
+static bool is_chosen(tally *t) {
+    uint32_t number = t->number++;
+    return number >= t->first && (number - t->first) % t->every == 0;
+}
+
+static void compile_one(void *context, const test_case *c) {
+    tally *t = context;
+    compiled new = {0};
+    if (!is_chosen(t)) return;
+    if (compile(&t->tested, c, new.in_place, &new.executable)) {
+        new.executable = NULL;
+        snprintf(new.why, sizeof new.why, "%s", shoal_error_message());
+    }
+    if (!base_vec_push(&t->compiled, new)) exit(2);
+}
+
+static void run_tested(tally *t, const test_case *c, const compiled *own, void *const *must,
+                       void **is) {
+    uint32_t n = graph_data(c->graph)->n_outputs;
+    bool shared = false;
+    for (uint32_t o = 0; o < n; o++) shared = shared || own->in_place[o] >= 0;
+    if (run_once(&t->tested, c, own->executable, NULL, is))
+        fail(c, t, "run", shoal_error_message());
+    else
+        compare(t, c, "result", is, must);
+    if (shared && run_once(&t->tested, c, own->executable, own->in_place, is))
+        fail(c, t, "run in place", shoal_error_message());
+    else if (shared)
+        compare(t, c, "result in place", is, must);
+}
+
 static void test_one(void *context, const test_case *c) {
     tally *t = context;
     const shoal_graph *g = graph_data(c->graph);
     for (uint32_t i = 0; i < g->n_nodes; i++) t->seen[g->nodes[i].op] = true;
+    if (!is_chosen(t)) return;
+    const compiled *own = &t->compiled.data[(t->number - 1 - t->first) / t->every];
+    if (!own->executable) {
+        /* What a device does not support is done beside it. */
+        if (t->partial && strstr(own->why, "supports() says no"))
+            t->aside++;
+        else
+            fail(c, t, "compile", own->why);
+        return;
+    }
     void *must[MOST_OUTPUTS], *is[MOST_OUTPUTS];
-    bool shared = false;
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         must[i] = malloc(output_bytes(g, i) + 1);
         is[i] = malloc(output_bytes(g, i) + 1);
         if (!must[i] || !is[i]) exit(2);
     }
-    if (run_case(&t->reference, c, false, must, &shared)) {
+    if (run_reference(&t->reference, c, must))
         fail(c, t, "reference", shoal_error_message());
-    } else {
-        if (run_case(&t->tested, c, false, is, &shared))
-            fail(c, t, "run", shoal_error_message());
-        else
-            compare(t, c, "result", is, must);
-        if (shared && run_case(&t->tested, c, true, is, &shared))
-            fail(c, t, "run in place", shoal_error_message());
-        else if (shared)
-            compare(t, c, "result in place", is, must);
-    }
+    else
+        run_tested(t, c, own, must, is);
+    t->tested.backend->executable_free(t->tested.device, own->executable);
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         free(must[i]);
         free(is[i]);
@@ -258,10 +302,10 @@ static void write_case(void *context, const test_case *c) {
     tally *t = context;
     const shoal_graph *g = graph_data(c->graph);
     void *results[MOST_OUTPUTS] = {0};
-    bool shared, fine = true;
+    bool fine = true;
     for (uint32_t i = 0; i < g->n_outputs; i++)
         fine = fine && (results[i] = malloc(output_bytes(g, i) + 1));
-    if (!fine || run_case(&t->reference, c, false, results, &shared)) {
+    if (!fine || run_reference(&t->reference, c, results)) {
         fprintf(stderr, "%s: %s\n", c->name, shoal_error_message());
         exit(2);
     }
@@ -283,11 +327,16 @@ static void write_case(void *context, const test_case *c) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: conformance BACKEND | --cases\n");
+    bool partial = argc > 2 && !strcmp(argv[2], "--partial");
+    int numbers = partial ? 3 : 2;
+    if (argc < 2 || argc > numbers + 2) {
+        fprintf(stderr, "usage: conformance BACKEND [--partial] [EVERY [FIRST]] | --cases\n");
         return 2;
     }
-    tally t = {0};
+    tally t = {.partial = partial,
+               .every = argc > numbers ? (uint32_t)atoi(argv[numbers]) : 1,
+               .first = argc > numbers + 1 ? (uint32_t)atoi(argv[numbers + 1]) : 0};
+    if (!t.every) t.every = 1;
     bool writes = !strcmp(argv[1], "--cases");
     shoal_status status = open_target("ref", &t.reference);
     if (!status && !writes) status = open_target(argv[1], &t.tested);
@@ -295,11 +344,15 @@ int main(int argc, char **argv) {
         printf("SKIP: backend '%s': %s\n", argv[1], shoal_error_message());
         return 77;
     }
-    status = each_case(writes ? write_case : test_one, &t);
+    if (!writes) status = each_case(compile_one, &t);
+    t.number = 0;
+    if (!status) status = each_case(writes ? write_case : test_one, &t);
     if (!writes) {
         report_coverage(&t);
         printf("conformance %s: %u comparisons with ref\n", argv[1], t.passed + t.failed);
+        if (t.aside) printf("%u cases are left to another device\n", t.aside);
         printf("%u passed, %u failed\n", t.passed, t.failed);
+        free(t.compiled.data);
         t.tested.backend->device_free(t.tested.device);
     }
     t.reference.backend->device_free(t.reference.device);

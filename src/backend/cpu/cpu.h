@@ -7,13 +7,13 @@
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
+#include "backend/cache.h"
 #include "backend/fuse/fuse.h"
+#include "backend/place.h"
 #include "backend/ref/ref.h"
 #include "base/block.h"
 #include "base/pool.h"
 #include "graph/graph.h"
-
-#include <pthread.h>
 
 extern const shoal_backend backend_cpu;
 
@@ -121,24 +121,11 @@ extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
 
 /* ---- device.c ---- */
 
-enum { CPU_KEPT_BLOCKS = 256 };
-
-/* Blocks that were freed, kept because fresh pages are slow. */
-typedef struct cpu_cache {
-    pthread_mutex_t lock; /* memory comes and goes on any thread */
-    size_t n, bytes;
-    struct {
-        void *data;
-        size_t room;
-        int64_t since;
-    } blocks[CPU_KEPT_BLOCKS]; /* oldest first */
-} cpu_cache;
-
 struct shoal_device {
     const shoal_host *host;
     base_pool *pool;
     const cpu_kernels *kernels;
-    cpu_cache cache;
+    backend_cache cache; /* fresh pages are slow */
 };
 
 struct shoal_memory {
@@ -368,21 +355,12 @@ struct cpu_step {
     } u;
 };
 
-/* Where a value lies during a run. */
-typedef enum cpu_kind { CPU_NOWHERE, CPU_INPUT, CPU_OUTPUT, CPU_CONSTANT, CPU_WORKSPACE } cpu_kind;
-typedef struct cpu_value {
-    uint32_t last; /* for roots (fuse/fuse.h): number of the last step that reads it */
-    cpu_kind kind;
-    size_t place; /* input, output number or offset in the workspace */
-    const void *constant;
-} cpu_value;
-
 struct cpu_program {
     graph *graph; /* a copy: the caller's may go */
     const shoal_graph *g;
     base_arena arena;
     fuse_plan plan;
-    cpu_value *values;
+    backend_place *values;
     void **at; /* of the run that is going on: per value, its address */
     cpu_step *steps;
     uint32_t n_steps;
@@ -406,12 +384,10 @@ shoal_status cpu_program_run_in(shoal_device *device, const cpu_program *program
 
 /* ---- place.c ---- */
 
-/* Gives every value its memory, and steps their part of the workspace. */
-shoal_status cpu_place_values(cpu_program *program) SHOAL_CHECK_RESULT;
-/* in_place[o]: the input whose memory output o may take over, or -1. frozen: inputs that may not
- * be written, or NULL. */
-shoal_status cpu_report_in_place(const cpu_program *program, const bool *frozen,
-                                 int32_t *in_place) SHOAL_CHECK_RESULT;
+/* Gives every value its memory, and steps their part of the workspace. in_place: as
+ * shoal_compile_report has it, or NULL; frozen: inputs that may not be written, or NULL. */
+shoal_status cpu_place_values(cpu_program *program, const bool *frozen,
+                              int32_t *in_place) SHOAL_CHECK_RESULT;
 
 /* ---- region.c ---- */
 

@@ -2,7 +2,6 @@
 #include "backend/cpu/cpu.h"
 
 #include "backend/common.h"
-#include "base/clock.h"
 #include "base/os_cpu.h"
 #include "base/str.h"
 
@@ -11,11 +10,9 @@
 
 /* ---- memory ---- */
 
-/* Smaller blocks are left to malloc. What the cache may hold, and for how long it keeps a block
- * that nobody takes. */
+/* Smaller blocks are left to malloc. What the cache may hold. */
 #define LEAST_KEPT ((size_t)1 << 16)
 #define CACHE_BYTES ((size_t)1 << 30)
-#define CACHE_TIME (10 * BASE_SECOND)
 
 static void *new_block(size_t room) {
     return room < BASE_PAGES_UNIT ? aligned_alloc(CPU_ALIGN, room) : base_pages_new(room);
@@ -28,61 +25,21 @@ static void free_block(void *data, size_t room) {
         base_pages_free(data, room);
 }
 
-static void drop(cpu_cache *cache, size_t i) {
-    free_block(cache->blocks[i].data, cache->blocks[i].room);
-    cache->bytes -= cache->blocks[i].room;
-    cache->n--;
-    memmove(&cache->blocks[i], &cache->blocks[i + 1], (cache->n - i) * sizeof cache->blocks[0]);
-}
+static void free_kept(void *context, void *block, size_t room) { free_block(block, room); }
 
-static void trim(cpu_cache *cache, size_t most, int64_t oldest) {
-    while (cache->n && (cache->bytes > most || cache->blocks[0].since < oldest)) drop(cache, 0);
-}
-
-/* The smallest kept block that is large enough, if at most a quarter of it would lie idle. */
-static void *take(cpu_cache *cache, size_t *room) {
-    size_t best = cache->n;
-    for (size_t i = 0; i < cache->n; i++) {
-        size_t has = cache->blocks[i].room;
-        if (has < *room || has - *room > has / 4) continue;
-        if (best == cache->n || has < cache->blocks[best].room) best = i;
-    }
-    if (best == cache->n) return NULL;
-    void *data = cache->blocks[best].data;
-    *room = cache->blocks[best].room;
-    cache->bytes -= *room;
-    cache->n--;
-    memmove(&cache->blocks[best], &cache->blocks[best + 1],
-            (cache->n - best) * sizeof cache->blocks[0]);
-    return data;
-}
-
-static void keep(cpu_cache *cache, void *data, size_t room) {
-    int64_t now = base_now();
-    if (room < LEAST_KEPT || room > CACHE_BYTES) {
+static void keep(backend_cache *cache, void *data, size_t room) {
+    if (room < LEAST_KEPT)
         free_block(data, room);
-        return;
-    }
-    pthread_mutex_lock(&cache->lock);
-    if (cache->n == CPU_KEPT_BLOCKS) drop(cache, 0);
-    cache->blocks[cache->n].data = data;
-    cache->blocks[cache->n].room = room;
-    cache->blocks[cache->n++].since = now;
-    cache->bytes += room;
-    trim(cache, CACHE_BYTES, now - CACHE_TIME);
-    pthread_mutex_unlock(&cache->lock);
+    else
+        backend_cache_keep(cache, data, room);
 }
 
-static void *take_block(cpu_cache *cache, size_t *room) {
+static void *take_block(backend_cache *cache, size_t *room) {
     if (*room < LEAST_KEPT) return new_block(*room);
-    pthread_mutex_lock(&cache->lock);
-    void *data = take(cache, room);
-    pthread_mutex_unlock(&cache->lock);
+    void *data = backend_cache_take(cache, room);
     if (!data) data = new_block(*room);
     if (data) return data;
-    pthread_mutex_lock(&cache->lock);
-    trim(cache, 0, INT64_MAX);
-    pthread_mutex_unlock(&cache->lock);
+    backend_cache_clear(cache);
     return new_block(*room);
 }
 
@@ -179,7 +136,7 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
         free(device);
         return status;
     }
-    pthread_mutex_init(&device->cache.lock, NULL);
+    backend_cache_init(&device->cache, CACHE_BYTES, free_kept, NULL);
     device->host = host;
     *out = device;
     return SHOAL_OK;
@@ -187,9 +144,8 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
 
 static void device_free(shoal_device *device) {
     if (!device) return;
-    trim(&device->cache, 0, INT64_MAX);
+    backend_cache_fini(&device->cache);
     base_pool_destroy(&device->pool);
-    pthread_mutex_destroy(&device->cache.lock);
     free(device);
 }
 

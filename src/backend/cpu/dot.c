@@ -42,42 +42,6 @@ bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_
     return is_half(dtype) || kernels->matmul[dtype];
 }
 
-static bool names(const shoal_attr *list, int64_t axis) {
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->u.ints[i] == axis) return true;
-    return false;
-}
-
-static void add_axis(ref_axes *axes, int64_t size, int64_t lhs, int64_t rhs) {
-    axes->size[axes->n] = size;
-    axes->stride[0][axes->n] = lhs;
-    axes->stride[1][axes->n++] = rhs;
-    axes->count *= size;
-}
-
-/* As ref_dot_of, but with the strides of operands that are views. */
-static ref_dot axes_of(const shoal_node *node, const ref_view *lhs, const ref_view *rhs) {
-    static const shoal_attr_key keys[2][2] = {
-        {SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS},
-        {SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS}};
-    ref_dot dot = {{.count = 1}, {.count = 1}, {.count = 1}, {.count = 1}};
-    const shoal_attr *list[2][2];
-    for (int k = 0; k < 2; k++)
-        for (int side = 0; side < 2; side++) list[k][side] = shoal_node_attr(node, keys[k][side]);
-    for (int k = 0; k < 2; k++)
-        for (uint32_t i = 0; i < list[k][0]->count; i++) {
-            int64_t l = list[k][0]->u.ints[i], r = list[k][1]->u.ints[i];
-            add_axis(k ? &dot.contracting : &dot.batch, lhs->dims[l], lhs->from[l], rhs->from[r]);
-        }
-    for (uint32_t i = 0; i < lhs->rank; i++)
-        if (!names(list[0][0], i) && !names(list[1][0], i))
-            add_axis(&dot.lhs_free, lhs->dims[i], lhs->from[i], 0);
-    for (uint32_t i = 0; i < rhs->rank; i++)
-        if (!names(list[0][1], i) && !names(list[1][1], i))
-            add_axis(&dot.rhs_free, rhs->dims[i], 0, rhs->from[i]);
-    return dot;
-}
-
 static void add_axes(ref_view *view, const ref_axes *axes, int side) {
     for (uint32_t i = 0; i < axes->n; i++) {
         view->dims[view->rank] = axes->size[i];
@@ -128,7 +92,8 @@ void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *p, cpu_step 
     const shoal_node *node = step->node;
     uint8_t dtype = p->g->values[node->first_output].type.dtype;
     const ref_view views[2] = {cpu_view_of(p, node->inputs[0]), cpu_view_of(p, node->inputs[1])};
-    ref_dot axes = axes_of(node, &views[0], &views[1]);
+    ref_dot axes =
+        ref_dot_of_views(p->g, node, (const int64_t *const[2]){views[0].from, views[1].from});
     bool floats = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
     cpu_dot *dot = &step->u.dot;
     *dot = (cpu_dot){.dtype = is_half(dtype) ? SHOAL_F32 : dtype,

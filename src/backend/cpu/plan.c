@@ -48,7 +48,7 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     if (cpu_is_move(node->op))
         step->run = cpu_move_run;
     else if (node->op == GRAPH_CONSTANT) {
-        p->values[node->first_output].kind = CPU_NOWHERE;
+        p->values[node->first_output].kind = BACKEND_NOWHERE;
         step->run = run_fill;
     } else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
@@ -143,9 +143,9 @@ static void find_constants(cpu_program *p) {
     for (uint32_t n = 0; n < p->g->n_nodes; n++) {
         const shoal_node *node = &p->g->nodes[n];
         if (node->op != GRAPH_CONSTANT) continue;
-        cpu_value *value = &p->values[node->first_output];
+        backend_place *value = &p->values[node->first_output];
         value->constant = shoal_node_attr(node, SHOAL_ATTR_VALUE)->u.bytes;
-        value->kind = CPU_CONSTANT;
+        value->kind = BACKEND_CONSTANT;
     }
 }
 
@@ -155,7 +155,7 @@ static shoal_status add_steps(shoal_device *device, cpu_program *p) {
     fuse_choice *choices = calloc(g->n_nodes + (size_t)1, sizeof *choices);
     if (!choices) return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to compile");
     for (uint32_t i = 0; i < g->n_inputs; i++) {
-        p->values[g->inputs[i]].kind = CPU_INPUT;
+        p->values[g->inputs[i]].kind = BACKEND_INPUT;
         p->values[g->inputs[i]].place = i;
     }
     find_constants(p);
@@ -198,11 +198,10 @@ static shoal_status build(shoal_device *device, const shoal_graph *g,
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %u steps", p->g->n_nodes);
     p->threads = base_pool_threads(device->pool);
     SHOAL_TRY(add_steps(device, p));
-    SHOAL_TRY(cpu_place_values(p));
+    SHOAL_TRY(cpu_place_values(p, options ? options->frozen : NULL, report->in_place));
     report->workspace = p->workspace;
     report->packed = 0;
-    const bool *frozen = options ? options->frozen : NULL;
-    return report->in_place ? cpu_report_in_place(p, frozen, report->in_place) : SHOAL_OK;
+    return SHOAL_OK;
 }
 
 shoal_status cpu_program_new(shoal_device *device, const shoal_graph *g,
@@ -230,13 +229,13 @@ void cpu_program_destroy(cpu_program **program) {
     free(p);
 }
 
-static void *address(const cpu_program *p, const cpu_value *root, void *const *buffers,
+static void *address(const cpu_program *p, const backend_place *root, void *const *buffers,
                      char *workspace) {
     switch (root->kind) {
-    case CPU_INPUT: return buffers[root->place];
-    case CPU_OUTPUT: return buffers[p->g->n_inputs + root->place];
-    case CPU_CONSTANT: return (void *)root->constant; /* nobody writes to it */
-    case CPU_WORKSPACE: return workspace + root->place;
+    case BACKEND_INPUT: return buffers[root->place];
+    case BACKEND_OUTPUT: return buffers[p->g->n_inputs + root->place];
+    case BACKEND_CONSTANT: return (void *)root->constant; /* nobody writes to it */
+    case BACKEND_WORKSPACE: return workspace + root->place;
     default: return NULL;
     }
 }

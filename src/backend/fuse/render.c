@@ -336,8 +336,7 @@ static void render_body(const renderer *r) {
     if (k->passes) base_str_text(r->out, "SYNC\n");
 }
 
-/* How elements lie in memory. */
-static const char *memory_type(uint8_t dtype) {
+const char *fuse_memory_type(uint8_t dtype) {
     return dtype == SHOAL_F16 || dtype == SHOAL_BF16 ? "u16" : fuse_register_type(dtype);
 }
 
@@ -352,12 +351,17 @@ void fuse_render(const fuse_kernel *k, const char *name, base_str *out) {
     base_str_format(out, "KERNEL %s(", name);
     for (uint32_t i = 0; i < k->n_loads; i++)
         if (k->loads[i].kind == FUSE_MEMORY || k->loads[i].kind == FUSE_RESULT)
-            base_str_format(out, "%sMEMORY const %s *l%u", parameters++ ? ", " : "",
-                            memory_type(k->loads[i].dtype), i);
+            base_str_format(out, "%sPOINTER(const %s, l%u)", parameters++ ? ", " : "",
+                            fuse_memory_type(k->loads[i].dtype), i);
     for (uint32_t i = 0; i < k->n_stores; i++)
-        base_str_format(out, "%sMEMORY %s *s%u", parameters++ ? ", " : "",
-                        memory_type(k->stores[i].dtype), i);
-    base_str_format(out, " PARAMETERS) {\n%s\n", k->passes ? "GROUP_BEGIN" : "ITEM_BEGIN");
+        base_str_format(out, "%sPOINTER(%s, s%u)", parameters++ ? ", " : "",
+                        fuse_memory_type(k->stores[i].dtype), i);
+    base_str_text(out, " PARAMETERS) {\n");
+    for (uint32_t i = 0; i < k->n_loads; i++)
+        if (k->loads[i].kind == FUSE_MEMORY || k->loads[i].kind == FUSE_RESULT)
+            base_str_format(out, "START(l%u)\n", i);
+    for (uint32_t i = 0; i < k->n_stores; i++) base_str_format(out, "START(s%u)\n", i);
+    base_str_format(out, "%s\n", k->passes ? "GROUP_BEGIN" : "ITEM_BEGIN");
     render_body(&r);
     base_str_text(out, "ITEM_END\n}\n");
     free(r.wanted);

@@ -8,11 +8,12 @@
  *
  * A program is fuse_render_prelude, then any number of kernels. A kernel's parameters are pointers
  * to the first element of each load from memory (kinds FUSE_MEMORY and FUSE_RESULT: of its value's
- * root), in order, then of each store, then what the dialect adds. It runs fuse_items iterations of
- * the loops that are not reduced; each runs its reduced loops from LANE in steps of LANES, and
- * JOIN(operation, type, x) joins what the lanes have found. They are 0, 1 and x; a backend that
- * gives an iteration to a work-group defines all three, GROUP_BEGIN and SYNC in front of the
- * prelude. */
+ * root), in order, then of each store, then what the dialect adds. OpenCL has no pointers into
+ * buffers on the host: there each is two parameters, a buffer and an `i64` number of elements. It
+ * runs fuse_items iterations of the loops that are not reduced; each runs its reduced loops from
+ * LANE in steps of LANES, and JOIN(operation, type, x) joins what the lanes have found. They are 0,
+ * 1 and x; a backend that gives an iteration to a work-group defines all three, GROUP_BEGIN and
+ * SYNC in front of the prelude. */
 #ifndef FUSE_RENDER_H
 #define FUSE_RENDER_H
 
@@ -37,10 +38,13 @@ void fuse_render(const fuse_kernel *k, const char *name, base_str *out);
 /* Iterations of the loops that are not reduced. */
 int64_t fuse_items(const fuse_kernel *k);
 
-/* ---- between render.c and render_op.c ---- */
-
 /* What a number is in: "f32"; halves are computed in f32 and rounded. */
 const char *fuse_register_type(uint8_t dtype);
+/* How elements lie in memory: "u16" for halves. */
+const char *fuse_memory_type(uint8_t dtype);
+
+/* ---- between render.c and render_op.c ---- */
+
 /* Whether there is an expression for the operation, whose operands are of type `from`. */
 bool fuse_has_expression(uint16_t op, uint8_t from, uint8_t dtype);
 /* An operation's expression, its operands being named args[0], …. */

@@ -31,16 +31,15 @@ static bool names(const shoal_attr *list, int64_t axis) {
     return false;
 }
 
-ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node) {
+ref_dot ref_dot_of_views(const shoal_graph *g, const shoal_node *node,
+                         const int64_t *const stride[2]) {
     static const shoal_attr_key keys[2][2] = {
         {SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS},
         {SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS}};
     const shoal_type *type[2];
     const shoal_attr *list[2][2];
-    int64_t stride[2][SHOAL_MAX_RANK];
     for (int side = 0; side < 2; side++) {
         type[side] = &g->values[node->inputs[side]].type;
-        ref_strides(type[side], stride[side]);
         for (int k = 0; k < 2; k++) list[side][k] = shoal_node_attr(node, keys[side][k]);
     }
     ref_dot dot = {{.count = 1}, {.count = 1}, {.count = 1}, {.count = 1}};
@@ -56,6 +55,13 @@ ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node) {
                 add_axis(side ? &dot.rhs_free : &dot.lhs_free, type[side]->dims[i],
                          side ? 0 : stride[0][i], side ? stride[1][i] : 0);
     return dot;
+}
+
+ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node) {
+    int64_t stride[2][SHOAL_MAX_RANK];
+    for (int side = 0; side < 2; side++)
+        ref_strides(&g->values[node->inputs[side]].type, stride[side]);
+    return ref_dot_of_views(g, node, (const int64_t *const[2]){stride[0], stride[1]});
 }
 
 /* ---- dot_general ---- */

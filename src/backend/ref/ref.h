@@ -90,6 +90,9 @@ typedef struct ref_dot {
     ref_axes batch, lhs_free, rhs_free, contracting;
 } ref_dot;
 ref_dot ref_dot_of(const shoal_graph *g, const shoal_node *node);
+/* The same where the operands' axes have other strides than those of dense tensors. */
+ref_dot ref_dot_of_views(const shoal_graph *g, const shoal_node *node,
+                         const int64_t *const stride[2]);
 /* The offset of element number `index` of the axes, row-major, in operand `side`. */
 int64_t ref_axes_at(const ref_axes *axes, int64_t index, int side);
 

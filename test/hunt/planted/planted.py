@@ -21,7 +21,7 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/hub", "src/backend/cpu", "src/backend/fuse",
-           "src/base", "python/shoal")
+           "src/backend", "src/base", "python/shoal")
 
 
 def faults():

@@ -1,0 +1,89 @@
+/* Launches of what fuse has formed: one work-item for each iteration; of a reduction also a group,
+ * whose work-items share the reduced loops and join what they found in local memory. */
+#include "backend/opencl/device.h"
+
+static int64_t reduced_count(const fuse_kernel *k) {
+    int64_t count = 1;
+    for (uint32_t l = 0; l < k->n_loops; l++)
+        if (k->loops[l].reduced) count *= k->loops[l].extent;
+    return count;
+}
+
+static bool is_reduction(const fuse_operation *op) { return op->op == GRAPH_REDUCE; }
+
+/* Groups pay where there are more work-items than iterations to give them. A core that runs a whole
+ * group has vectors for it, but no more cores. */
+static bool takes_groups(const shoal_device *device, const fuse_kernel *k) {
+    if (!k->passes || reduced_count(k) < 2 * OPENCL_GROUP || device->most_local < OPENCL_GROUP)
+        return false;
+    /* The sum of truth values is "or", which bytes do not show. */
+    for (uint32_t i = 0; i < k->n_operations; i++)
+        if (is_reduction(&k->operations[i]) && k->operations[i].sum == SHOAL_BOOL) return false;
+    return !device->is_cpu || fuse_items(k) < (int64_t)device->units * OPENCL_GROUP;
+}
+
+/* The functions that JOIN names, once per program. */
+static void render_joins(const fuse_kernel *k, base_str *out) {
+    for (uint32_t i = 0; i < k->n_operations; i++) {
+        const fuse_operation *op = &k->operations[i];
+        if (!is_reduction(op)) continue;
+        const char *name = shoal_op_name(op->combine), *type = fuse_register_type(op->sum);
+        base_str_format(out,
+                        "#ifndef JOIN_%s_%s\n#define JOIN_%s_%s\n"
+                        "FUNCTION %s join_%s_%s(%s x, __local %s *all) {\n"
+                        "all[LANE] = x;\n"
+                        "for (i32 n = LANES / 2; n; n /= 2) {\n"
+                        "barrier(CLK_LOCAL_MEM_FENCE);\n"
+                        "if (LANE < n) { const %s a = all[LANE], b = all[LANE + n]; all[LANE] = ",
+                        name, type, name, type, type, name, type, type, type, type);
+        fuse_render_join(op, "a", "b", out);
+        base_str_text(out, "; }\n}\nbarrier(CLK_LOCAL_MEM_FENCE);\nx = all[0];\n"
+                           "barrier(CLK_LOCAL_MEM_FENCE);\nreturn x;\n}\n#endif\n");
+    }
+}
+
+static void undefine(base_str *out) {
+    base_str_text(out, "#undef LANE\n#undef LANES\n#undef JOIN\n#undef GROUP_BEGIN\n");
+}
+
+static void render_in_groups(const fuse_kernel *k, base_str *out) {
+    undefine(out);
+    base_str_format(out,
+                    "#define LANE ((i32)get_local_id(0))\n#define LANES %d\n"
+                    "#define JOIN(operation, type, x) "
+                    "join_##operation##_##type(x, (__local type *)shared)\n"
+                    "#define GROUP_BEGIN __local u64 shared[LANES];\\\n"
+                    "{ i64 item = (i64)get_group_id(0); if (item < items) {\n",
+                    OPENCL_GROUP);
+    render_joins(k, out);
+    fuse_render(k, "NAME", out);
+    undefine(out);
+    base_str_text(out, "#define LANE 0\n#define LANES 1\n#define JOIN(operation, type, x) (x)\n"
+                       "#define GROUP_BEGIN ITEM_BEGIN\n");
+}
+
+shoal_status opencl_kernel_add(opencl_program *p, const fuse_kernel *k) {
+    bool groups = takes_groups(p->device, k);
+    uint32_t *args = base_arena_array(&p->arena, uint32_t, k->n_loads + k->n_stores + (size_t)1);
+    uint32_t n = 0;
+    opencl_launch *launch;
+    base_str text;
+    if (!args) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < k->n_loads; i++)
+        if (k->loads[i].kind == FUSE_MEMORY || k->loads[i].kind == FUSE_RESULT)
+            args[n++] = k->loads[i].value;
+    for (uint32_t i = 0; i < k->n_stores; i++) args[n + i] = k->stores[i].value;
+    base_str_init(&text);
+    if (groups)
+        render_in_groups(k, &text);
+    else
+        fuse_render(k, "NAME", &text);
+    SHOAL_TRY(opencl_launch_new(p, &text, args, n, k->n_stores, 0, &launch));
+    launch->formed = k;
+    opencl_spread(p, launch, fuse_items(k));
+    if (groups) {
+        launch->local[0] = OPENCL_GROUP;
+        launch->global[0] = (size_t)launch->items * OPENCL_GROUP;
+    }
+    return SHOAL_OK;
+}

@@ -1,0 +1,389 @@
+/* dot_general. Three kernels, of which one is taken by the shape and the device:
+ *
+ * - direct: a work-item for each element of the result. Any type; the rest is for floats that are
+ *   worth it.
+ * - tiled: groups of 16 x 16 work-items with 4 x 4 results each bring 64 x 16 elements of either
+ *   side to local memory. For devices with many lanes.
+ * - panels: both sides are first laid out as panels of 8 rows and of two vectors' columns, padded
+ *   with zeros, then a work-item makes the results of two panels in registers. For processors.
+ *
+ * Operands are any views; the result is dense: batch, rows, columns. Sums are in f32, or f64 for
+ * f64; their order along k follows from the shape alone. */
+#include "backend/opencl/device.h"
+#include "backend/ref/ref.h"
+
+enum {
+    TILE = 64,  /* tiled: results of a group along either side */
+    DEPTH = 16, /* and how deep it goes at a time; also work-items along either side */
+    EACH = TILE / DEPTH,
+    ROWS = 8,       /* panels: rows of one of the left side */
+    WORTH = 1 << 15 /* multiplications from which on that is not done directly */
+};
+#define LONG_WORK 1e11 /* multiplications of one launch: a second or so */
+
+typedef struct product {
+    opencl_program *p;
+    const shoal_node *node;
+    ref_dot axes;
+    int64_t batch, m, n, k;
+    uint8_t dtype;
+    const char *number; /* the type of sums */
+    uint32_t args[3];   /* lhs, rhs, result */
+} product;
+
+static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
+
+bool opencl_product_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
+    return node->op == GRAPH_DOT_GENERAL &&
+           (device->dialect.has_f64 || g->values[node->first_output].type.dtype != SHOAL_F64);
+}
+
+static product product_of(opencl_program *p, const shoal_node *node) {
+    const fuse_index lhs = fuse_index_of(&p->plan, node->inputs[0]);
+    const fuse_index rhs = fuse_index_of(&p->plan, node->inputs[1]);
+    product x = {.p = p,
+                 .node = node,
+                 .dtype = p->g->values[node->first_output].type.dtype,
+                 .args = {node->inputs[0], node->inputs[1], node->first_output}};
+    x.axes = ref_dot_of_views(p->g, node, (const int64_t *const[2]){lhs.strides, rhs.strides});
+    x.batch = x.axes.batch.count;
+    x.m = x.axes.lhs_free.count;
+    x.n = x.axes.rhs_free.count;
+    x.k = x.axes.contracting.count;
+    x.number = fuse_register_type(x.dtype);
+    return x;
+}
+
+/* ---- text ---- */
+
+/* How far element number `number` of some axes is from the first, in operand `side`. */
+static void render_offset(const ref_axes *axes, int side, const char *number, base_str *out) {
+    int64_t inner = 1;
+    bool some = false;
+    for (uint32_t i = axes->n; i-- > 0;) {
+        int64_t size = axes->size[i], stride = axes->stride[side][i];
+        /* Those that follow on one another are one. */
+        while (i > 0 && axes->stride[side][i - 1] == stride * size) size *= axes->size[--i];
+        if (size > 1 && stride) {
+            bool outermost = inner * size == axes->count;
+            base_str_format(out, "%s(%s", some ? " + " : "", number);
+            if (inner > 1) base_str_format(out, " / %lld", (long long)inner);
+            if (!outermost) base_str_format(out, " %% %lld", (long long)size);
+            base_str_format(out, ") * (i64)%lld", (long long)stride);
+            some = true;
+        }
+        inner *= size;
+    }
+    if (!some) base_str_text(out, "0");
+}
+
+/* The element of operand `side` that lies `at` behind its first. */
+static void render_element(const product *x, int side, const char *at, base_str *out) {
+    if (is_half(x->dtype))
+        base_str_format(out, "f32_of_%s(x%d[%s])", x->dtype == SHOAL_F16 ? "f16" : "bf16", side,
+                        at);
+    else
+        base_str_format(out, "x%d[%s]", side, at);
+}
+
+static void render_result(const product *x, const char *at, const char *sum, base_str *out) {
+    if (is_half(x->dtype))
+        base_str_format(out, "y0[%s] = %s_of_f32(%s);\n", at,
+                        x->dtype == SHOAL_F16 ? "f16" : "bf16", sum);
+    else
+        base_str_format(out, "y0[%s] = %s;\n", at, sum);
+}
+
+/* More to a sum: floats in one rounding where the device is fast at that. */
+static void render_sum(const product *x, const char *sum, const char *a, const char *b,
+                       base_str *out) {
+    switch (shoal_dtype_kind((shoal_dtype)x->dtype)) {
+    case 'f': base_str_format(out, "%s = MAD(%s, %s, %s);\n", sum, a, b, sum); break;
+    case 'b': base_str_format(out, "%s |= %s & %s;\n", sum, a, b); break;
+    default:
+        base_str_format(out, "%s = (%s)((u64)%s + (u64)%s * (u64)%s);\n", sum, x->number, sum, a,
+                        b);
+    }
+}
+
+static void render_mad(const product *x, base_str *out) {
+    const char *fast = x->dtype == SHOAL_F64 ? "FP_FAST_FMA" : "FP_FAST_FMAF";
+    base_str_format(out,
+                    "#undef MAD\n#if defined(%s) || defined(__FMA__) || "
+                    "defined(__ARM_FEATURE_FMA)\n#define MAD(a, b, c) fma(a, b, c)\n#else\n"
+                    "#define MAD(a, b, c) ((a) * (b) + (c))\n#endif\n",
+                    fast);
+}
+
+static void render_head(const product *x, base_str *out) {
+    const char *type = fuse_memory_type(x->dtype);
+    base_str_format(out,
+                    "KERNEL NAME(POINTER(const %s, x0), POINTER(const %s, x1), POINTER(%s, y0) "
+                    "PARAMETERS) {\nSTART(x0)\nSTART(x1)\nSTART(y0)\n",
+                    type, type, type);
+}
+
+/* ---- direct ---- */
+
+static shoal_status add_direct(const product *x) {
+    opencl_launch *launch;
+    base_str text;
+    base_str_init(&text);
+    render_mad(x, &text);
+    render_head(x, &text);
+    base_str_format(&text,
+                    "ITEM_BEGIN\nconst i64 n = item %% %lld, m = item / %lld %% %lld, b = item / "
+                    "%lld;\nx0 += ",
+                    (long long)x->n, (long long)x->n, (long long)x->m, (long long)(x->n * x->m));
+    render_offset(&x->axes.batch, 0, "b", &text);
+    base_str_text(&text, " + ");
+    render_offset(&x->axes.lhs_free, 0, "m", &text);
+    base_str_text(&text, ";\nx1 += ");
+    render_offset(&x->axes.batch, 1, "b", &text);
+    base_str_text(&text, " + ");
+    render_offset(&x->axes.rhs_free, 1, "n", &text);
+    base_str_format(&text,
+                    ";\n%s sum = 0;\nfor (i64 k = 0; k < %lld; k++) {\nconst %s p = ", x->number,
+                    (long long)x->k, x->number);
+    base_str at;
+    for (int side = 0; side < 2; side++) {
+        base_str_init(&at);
+        render_offset(&x->axes.contracting, side, "k", &at);
+        render_element(x, side, at.data ? at.data : "0", &text);
+        base_str_text(&text, side ? ";\n" : ", q = ");
+        base_str_fini(&at);
+    }
+    render_sum(x, "sum", "p", "q", &text);
+    base_str_text(&text, "}\n");
+    render_result(x, "item", "sum", &text);
+    base_str_text(&text, "ITEM_END\n}\n");
+    SHOAL_TRY(opencl_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
+    opencl_spread(x->p, launch, x->batch * x->m * x->n);
+    return SHOAL_OK;
+}
+
+/* ---- tiled ---- */
+
+/* Brings a tile of one side to local memory, along the axis in which memory goes on. */
+static void render_bring(const product *x, int side, base_str *out) {
+    const ref_axes *free = side ? &x->axes.rhs_free : &x->axes.lhs_free;
+    const ref_axes *deep = &x->axes.contracting;
+    bool along_k = deep->n && deep->stride[side][deep->n - 1] == 1;
+    base_str_format(out,
+                    "for (i32 e = local_id; e < %d; e += %d) {\n"
+                    "const i32 f = e %s %d, d = e %s %d;\n"
+                    "const i64 free = %s0 + f, k = k0 + d;\n"
+                    "t%d[d][f] = free < %lld && k < %lld ? ",
+                    TILE * DEPTH, DEPTH * DEPTH, along_k ? "/" : "%", along_k ? DEPTH : TILE,
+                    along_k ? "%" : "/", along_k ? DEPTH : TILE, side ? "n" : "m", side,
+                    (long long)(side ? x->n : x->m), (long long)x->k);
+    base_str at;
+    base_str_init(&at);
+    render_offset(free, side, "free", &at);
+    base_str_text(&at, " + ");
+    render_offset(deep, side, "k", &at);
+    render_element(x, side, at.data ? at.data : "0", out);
+    base_str_text(out, " : 0;\n}\n");
+    base_str_fini(&at);
+}
+
+static shoal_status add_tiled(const product *x) {
+    int64_t rows = (x->m + TILE - 1) / TILE, columns = (x->n + TILE - 1) / TILE;
+    opencl_launch *launch;
+    base_str text;
+    base_str_init(&text);
+    render_mad(x, &text);
+    /* So that the compiler does not take more registers than so many work-items have. */
+    base_str_format(&text, "__attribute__((reqd_work_group_size(%d, %d, 1)))\n", DEPTH, DEPTH);
+    render_head(x, &text);
+    base_str_format(&text,
+                    "__local %s t0[%d][%d], t1[%d][%d];\n"
+                    "const i32 c = get_local_id(0), r = get_local_id(1), local_id = r * %d + c;\n"
+                    "const i64 tile = get_global_id(1) / %d, b = tile / %lld;\n"
+                    "const i64 m0 = tile %% %lld * %d, n0 = get_global_id(0) / %d * %d;\n"
+                    "%s sums[%d][%d];\n"
+                    "for (i32 i = 0; i < %d; i++) for (i32 j = 0; j < %d; j++) sums[i][j] = 0;\n",
+                    x->number, DEPTH, TILE + 1, DEPTH, TILE + 1, DEPTH, DEPTH, (long long)rows,
+                    (long long)rows, TILE, DEPTH, TILE, x->number, EACH, EACH, EACH, EACH);
+    for (int side = 0; side < 2; side++) {
+        base_str_format(&text, "x%d += ", side);
+        render_offset(&x->axes.batch, side, "b", &text);
+        base_str_text(&text, ";\n");
+    }
+    base_str_format(&text, "for (i64 k0 = 0; k0 < %lld; k0 += %d) {\n", (long long)x->k, DEPTH);
+    render_bring(x, 0, &text);
+    render_bring(x, 1, &text);
+    base_str_format(&text,
+                    "barrier(CLK_LOCAL_MEM_FENCE);\n"
+                    "for (i32 d = 0; d < %d; d++)\nfor (i32 i = 0; i < %d; i++)\n"
+                    "for (i32 j = 0; j < %d; j++)\n",
+                    DEPTH, EACH, EACH);
+    render_sum(x, "sums[i][j]", "t0[d][r + 16 * i]", "t1[d][c + 16 * j]", &text);
+    base_str_format(&text,
+                    "barrier(CLK_LOCAL_MEM_FENCE);\n}\n"
+                    "for (i32 i = 0; i < %d; i++) for (i32 j = 0; j < %d; j++) {\n"
+                    "const i64 m = m0 + r + 16 * i, n = n0 + c + 16 * j;\n"
+                    "if (m < %lld && n < %lld) ",
+                    EACH, EACH, (long long)x->m, (long long)x->n);
+    char at[96];
+    snprintf(at, sizeof at, "(b * %lld + m) * (i64)%lld + n", (long long)x->m, (long long)x->n);
+    render_result(x, at, "sums[i][j]", &text);
+    base_str_text(&text, "}\n}\n");
+    SHOAL_TRY(opencl_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
+    launch->items = 1;
+    launch->local[0] = launch->local[1] = DEPTH;
+    launch->global[0] = (size_t)columns * DEPTH;
+    launch->global[1] = (size_t)(rows * x->batch) * DEPTH;
+    double work = (double)TILE * (double)x->n * (double)x->k;
+    launch->slab = (size_t)(LONG_WORK / work + 1) * DEPTH;
+    return SHOAL_OK;
+}
+
+/* ---- panels ---- */
+
+typedef struct panels {
+    int64_t width[2], count[2]; /* rows, columns of a panel of either side; panels of a batch */
+    int64_t vector;             /* numbers of a vector */
+    size_t bytes;               /* of a number */
+} panels;
+
+static panels panels_of(const product *x) {
+    panels s = {.vector = x->dtype == SHOAL_F64 ? 8 : 16, .bytes = x->dtype == SHOAL_F64 ? 8 : 4};
+    s.width[0] = ROWS;
+    s.width[1] = 2 * s.vector;
+    s.count[0] = (x->m + s.width[0] - 1) / s.width[0];
+    s.count[1] = (x->n + s.width[1] - 1) / s.width[1];
+    return s;
+}
+
+/* One side as panels, in f32 or f64: per batch and panel k times its width. A work-item copies a
+ * row of a panel: numbers that lie together are read together. */
+static shoal_status add_pack(const product *x, const panels *s, int side) {
+    const ref_axes *free = side ? &x->axes.rhs_free : &x->axes.lhs_free;
+    int64_t width = s->width[side], count = s->count[side], extent = side ? x->n : x->m;
+    opencl_launch *launch;
+    base_str text, at;
+    base_str_init(&text);
+    base_str_init(&at);
+    base_str_format(&text,
+                    "KERNEL NAME(POINTER(const %s, x%d), POINTER(%s, z0), POINTER(%s, z1) "
+                    "PARAMETERS) {\nSTART(x%d)\nSTART(z%d)\nITEM_BEGIN\n"
+                    "const i64 k = item %% %lld, panel = item / %lld %% %lld, b = item / %lld;\n"
+                    "z%d += item * %lld;\nx%d += ",
+                    fuse_memory_type(x->dtype), side, x->number, x->number, side, side,
+                    (long long)x->k, (long long)x->k, (long long)count, (long long)(x->k * count),
+                    side, (long long)width, side);
+    render_offset(&x->axes.batch, side, "b", &text);
+    base_str_text(&text, " + ");
+    render_offset(&x->axes.contracting, side, "k", &text);
+    render_offset(free, side, "free", &at);
+    base_str_format(&text,
+                    ";\nfor (i32 i = 0; i < %lld; i++) {\n"
+                    "const i64 free = panel * %lld + i;\nz%d[i] = free < %lld ? ",
+                    (long long)width, (long long)width, side, (long long)extent);
+    render_element(x, side, at.data ? at.data : "0", &text);
+    base_str_text(&text, " : 0;\n}\nITEM_END\n}\n");
+    shoal_status status = base_str_status(&at);
+    base_str_fini(&at);
+    if (status) {
+        base_str_fini(&text);
+        return status;
+    }
+    SHOAL_TRY(opencl_launch_new(x->p, &text, &x->args[side], 1, 0, OPENCL_SCRATCH, &launch));
+    opencl_spread(x->p, launch, x->batch * count * x->k);
+    if (side) {
+        launch->shared = x->p->n_launches - 1;
+        return SHOAL_OK;
+    }
+    launch->kept = 2;
+    for (int i = 0; i < 2; i++) {
+        launch->scratch[i].unit = s->bytes;
+        launch->scratch[i].bytes = (size_t)(x->batch * s->count[i] * x->k * s->width[i]) * s->bytes;
+    }
+    return SHOAL_OK;
+}
+
+/* What lies outside of the result is not stored. */
+static void render_stores(const product *x, const panels *s, base_str *out) {
+    if (!is_half(x->dtype)) {
+        base_str_format(out, "if (n0 + %lld <= %lld) {\n", (long long)s->width[1], (long long)x->n);
+        for (int r = 0; r < ROWS; r++)
+            for (int j = 0; j < 2; j++)
+                base_str_format(
+                    out, "if (m0 + %d < %lld) vstore%lld(c%d%d, 0, y0 + (i64)%d * %lld + %lld);\n",
+                    r, (long long)x->m, (long long)s->vector, r, j, r, (long long)x->n,
+                    (long long)(j * s->vector));
+        base_str_text(out, "return;\n}\n");
+    }
+    base_str_format(out, "%s edge[%lld];\n", x->number, (long long)s->width[1]);
+    for (int r = 0; r < ROWS; r++) {
+        char at[48];
+        snprintf(at, sizeof at, "(i64)%d * %lld + j", r, (long long)x->n);
+        for (int j = 0; j < 2; j++)
+            base_str_format(out, "vstore%lld(c%d%d, %d, edge);\n", (long long)s->vector, r, j, j);
+        base_str_format(out,
+                        "for (i32 j = 0; j < %lld; j++)\nif (m0 + %d < %lld && n0 + j < %lld) ",
+                        (long long)s->width[1], r, (long long)x->m, (long long)x->n);
+        render_result(x, at, "edge[j]", out);
+    }
+}
+
+static shoal_status add_multiply(const product *x, const panels *s) {
+    opencl_launch *launch;
+    base_str text;
+    char vector[32];
+    snprintf(vector, sizeof vector, "%s%lld", x->dtype == SHOAL_F64 ? "double" : "float",
+             (long long)s->vector);
+    base_str_init(&text);
+    render_mad(x, &text);
+    base_str_format(&text,
+                    "KERNEL NAME(POINTER(%s, y0), POINTER(const %s, z0), POINTER(const %s, z1) "
+                    "PARAMETERS) {\nSTART(y0)\nSTART(z0)\nSTART(z1)\n"
+                    "const i64 row = get_global_id(0), column = get_global_id(1);\n"
+                    "const i64 b = column / %lld, m0 = row * %d, n0 = column %% %lld * %lld;\n"
+                    "z0 += (b * %lld + row) * (i64)%lld;\nz1 += column * (i64)%lld;\n"
+                    "y0 += (b * %lld + m0) * (i64)%lld + n0;\n",
+                    fuse_memory_type(x->dtype), x->number, x->number, (long long)s->count[1], ROWS,
+                    (long long)s->count[1], (long long)s->width[1], (long long)s->count[0],
+                    (long long)(x->k * ROWS), (long long)(x->k * s->width[1]), (long long)x->m,
+                    (long long)x->n);
+    for (int r = 0; r < ROWS; r++) base_str_format(&text, "%s c%d0 = 0, c%d1 = 0;\n", vector, r, r);
+    base_str_format(&text,
+                    "for (i64 k = 0; k < %lld; k++) {\n"
+                    "const %s b0 = vload%lld(0, z1), b1 = vload%lld(1, z1);\n",
+                    (long long)x->k, vector, (long long)s->vector, (long long)s->vector);
+    for (int r = 0; r < ROWS; r++)
+        for (int j = 0; j < 2; j++)
+            base_str_format(&text, "c%d%d = MAD((%s)z0[%d], b%d, c%d%d);\n", r, j, vector, r, j, r,
+                            j);
+    base_str_format(&text, "z0 += %d;\nz1 += %lld;\n}\n", ROWS, (long long)s->width[1]);
+    render_stores(x, s, &text);
+    base_str_text(&text, "}\n");
+    SHOAL_TRY(opencl_launch_new(x->p, &text, &x->args[2], 0, 1, OPENCL_SCRATCH, &launch));
+    launch->shared = x->p->n_launches - 2;
+    launch->items = 1;
+    launch->global[0] = (size_t)s->count[0];
+    launch->global[1] = (size_t)(s->count[1] * x->batch);
+    double work = (double)s->width[1] * (double)x->m * (double)x->k;
+    launch->slab = (size_t)(LONG_WORK / work + 1);
+    return SHOAL_OK;
+}
+
+static shoal_status add_panels(const product *x) {
+    const panels s = panels_of(x);
+    SHOAL_TRY(add_pack(x, &s, 0));
+    SHOAL_TRY(add_pack(x, &s, 1));
+    return add_multiply(x, &s);
+}
+
+/* ---- which ---- */
+
+shoal_status opencl_product_add(opencl_program *p, const shoal_node *node) {
+    const product x = product_of(p, node);
+    double work = (double)x.m * (double)x.n * (double)x.k;
+    bool floats = shoal_dtype_kind((shoal_dtype)x.dtype) == 'f';
+    if (!floats || work * (double)x.batch < WORTH || x.m < ROWS / 2 || x.n < ROWS / 2)
+        return add_direct(&x);
+    if (p->device->is_cpu) return add_panels(&x);
+    return p->device->most_local < DEPTH * DEPTH ? add_direct(&x) : add_tiled(&x);
+}

@@ -1,0 +1,105 @@
+"""A language model trained over OpenCL, and what an OpenCL process does besides.
+
+Needs an OpenCL driver: PoCL compiles for the processor (apt-get install ocl-icd-libopencl1 pocl-opencl-icd).
+OPENCL_FAULTS is the loader that counts launches (test/backend/opencl_faults.c).
+"""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TRAIN = """
+import sys
+import numpy as np
+import shoal
+from shoal import functional, optim
+sys.path.insert(0, sys.argv[1])
+import gpt
+steps = int(sys.argv[2])
+rng = np.random.default_rng(5)
+model = gpt.GPT(17, 8, 32, 2, 2)
+model.load_state_dict({name: shoal.tensor((0.1 * rng.standard_normal(tuple(p.shape))).astype(np.float32))
+                       for name, p in model.named_parameters()})
+optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+text = rng.integers(0, 17, (4, 9))
+def train(before, after):
+    optimizer.zero_grad()
+    loss = functional.cross_entropy(model(before).flatten(0, 1), after.flatten())
+    loss.backward()
+    optimizer.step()
+    return loss
+trained = shoal.compile(train, replay=True)
+for _ in range(steps):
+    print(trained(shoal.tensor(text[:, :-1].copy()), shoal.tensor(text[:, 1:].copy())).item())
+"""
+
+
+def run(program, *arguments, **variables):
+    return subprocess.run([sys.executable, "-c", program, *map(str, arguments)], text=True, timeout=280,
+                          capture_output=True, env=dict(os.environ, **variables))
+
+
+def doctor(**variables):
+    """What `shoal doctor` finds of the backend: its state and a line about it."""
+    done = subprocess.run([os.environ["SHOAL"], "doctor", "--json"], text=True, capture_output=True, timeout=120,
+                          env=dict(os.environ, **variables))
+    return next((found["state"], found["detail"]) for found in json.loads(done.stdout)["findings"]
+                if found["what"] == "backend opencl")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def driver():
+    state, detail = doctor()
+    if state != "ok":
+        pytest.skip(f"no OpenCL device: {detail}")
+
+
+def losses(steps, **variables):
+    done = run(TRAIN, ROOT / "examples", steps, **variables)
+    assert done.returncode == 0, done.stderr
+    return [float(line) for line in done.stdout.split()]
+
+
+def test_a_language_model_trains_as_on_the_processor(tmp_path, capsys):
+    expected = losses(4, SHOAL_BACKEND="cpu")
+    launches = []
+    for steps in (2, 4):
+        counts = tmp_path / f"launches{steps}"
+        found = losses(steps, SHOAL_BACKEND="opencl", SHOAL_OPENCL_COUNT=str(counts),
+                       SHOAL_OPENCL_LIBRARY=os.environ["OPENCL_FAULTS"])
+        assert found == pytest.approx(expected[:steps], rel=1e-4)
+        launches.append(sum(map(int, counts.read_text().split())))
+    assert expected[-1] < expected[0]
+    each = (launches[1] - launches[0]) / 2
+    with capsys.disabled():
+        print(f"launches: {each:g} for each training step of 2 layers")
+    assert each == int(each) and 0 < each < 250
+
+
+def test_what_was_built_is_found_again_and_broken_files_are_made_again(tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    program = "import shoal; x = shoal.tensor([1.0, 2.0, 3.0]); print((x * x + 1).numpy().tolist())"
+    variables = {"SHOAL_BACKEND": "opencl", "XDG_CACHE_HOME": str(cache), "HOME": str(tmp_path)}
+    for turn in range(3):
+        done = run(program, **variables)
+        assert done.stdout.strip() == "[2.0, 5.0, 10.0]", done.stderr
+        entries = sorted((cache / "shoal" / "opencl").iterdir())
+        assert entries and all(entry.stat().st_size > 100 for entry in entries)
+        if turn == 0:  # half of one, and another's in its place
+            for i, entry in enumerate(entries):
+                whole = entry.read_bytes()
+                entry.write_bytes(whole[:len(whole) // 2] if i % 2 else bytes(len(whole)))
+        if turn == 1:
+            assert all(entry.read_bytes().startswith(b"shoal opencl 1") for entry in entries)
+
+
+def test_without_a_loader_doctor_says_what_to_install():
+    state, detail = doctor(SHOAL_OPENCL_LIBRARY="/nowhere/libOpenCL.so.1")
+    assert state == "none" and "/nowhere/libOpenCL.so.1" in detail
+    assert "install an OpenCL loader and a driver" in detail
