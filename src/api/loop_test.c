@@ -6,6 +6,7 @@
 #include "shoal/function.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { N = 4 };
 
@@ -129,10 +130,60 @@ static void test_nobody_reads(void **state) {
     shoal_session_close(&s);
 }
 
+/* Tensors of files are fed, and read by each round; what changes from round to round is none. */
+static void test_files(void **state) {
+    (void)state;
+    char path[] = "/tmp/shoal-loop-test-XXXXXX";
+    const float zeros[N] = {0}, hundred = 100;
+    float rows[5][N], want[N] = {0};
+    for (int i = 0; i < 5 * N; i++) rows[i / N][i % N] = (float)(i % 7);
+    for (int i = 0; i < 5 * N; i++) want[i % N] += rows[i / N][i % N];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    ok(shoal_npy_write(path, SHOAL_F32, 2, (int64_t[]){5, N}, rows));
+    shoal_session *s = open_pool(2);
+    shoal_function *f = adding(s);
+    shoal_file *file;
+    shoal_tensor *x = row(s, zeros), *limit, *b, *first, *out[2];
+    shoal_loop *loop;
+    ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &hundred, &limit));
+    ok(shoal_file_open(path, &file));
+    ok(shoal_file_load(file, 0, s, &b));
+    const shoal_carry carry = {0, 0};
+    const uint32_t feed = 1;
+    shoal_repeat repeat = {.size = sizeof repeat,
+                           .rounds = 5,
+                           .n_carry = 1,
+                           .carry = &carry,
+                           .n_feed = 1,
+                           .feed = &feed};
+    ok(shoal_function_repeat(f, (shoal_tensor *[]){x, b, limit}, &repeat, out, &loop));
+    holds(out[0], want);
+    shoal_loop_free(&loop);
+    for (int i = 0; i < 2; i++) shoal_tensor_free(&out[i]);
+    ok(shoal_npy_write(path, SHOAL_F32, 1, (int64_t[]){N}, rows));
+    shoal_file_close(&file);
+    ok(shoal_file_open(path, &file));
+    ok(shoal_file_load(file, 0, s, &first));
+    repeat.n_feed = 0;
+    says(shoal_function_repeat(f, (shoal_tensor *[]){first, x, limit}, &repeat, out, &loop),
+         SHOAL_INVALID, "read from a file: it cannot be carried");
+    says(shoal_function_run(f, (shoal_tensor *[]){first, x, limit}, out), SHOAL_INVALID,
+         "has to be recorded anew");
+    shoal_function_free(&f);
+    shoal_file_close(&file);
+    shoal_tensor *all[] = {x, b, limit, first};
+    for (int i = 0; i < 4; i++) shoal_tensor_free(&all[i]);
+    shoal_session_close(&s);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_nobody_reads),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

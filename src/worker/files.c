@@ -40,6 +40,14 @@ static worker_file *add(worker *w, const uint8_t *digest, uint64_t bytes, const 
     return NULL;
 }
 
+/* The one after `file`, in no particular order; NULL: the first, and after the last. *at: 0. */
+static worker_file *next(const worker *w, size_t *at, const worker_file *file) {
+    uint64_t key;
+    void *value;
+    if (file && file->next) return file->next;
+    return base_map_next(&w->files, at, &key, &value) ? value : NULL;
+}
+
 static void unmap(worker *w, worker_file *file) {
     if (file->map) w->n_mapped--;
     model_map_release(file->map);
@@ -50,12 +58,9 @@ static void unmap(worker *w, worker_file *file) {
  */
 static void unmap_oldest(worker *w) {
     size_t at = 0;
-    uint64_t key;
-    void *value;
     worker_file *oldest = NULL;
-    while (base_map_next(&w->files, &at, &key, &value))
-        for (worker_file *file = value; file; file = file->next)
-            if (file->map && (!oldest || file->used < oldest->used)) oldest = file;
+    for (worker_file *file = NULL; (file = next(w, &at, file));)
+        if (file->map && (!oldest || file->used < oldest->used)) oldest = file;
     if (oldest) unmap(w, oldest);
 }
 
@@ -93,12 +98,9 @@ static void forget(worker *w, worker_file *file) {
 /* One that others have asked for, and that is not here. */
 static worker_file *find_foreign(worker *w) {
     size_t at = 0;
-    uint64_t key;
-    void *value;
-    while (base_map_next(&w->files, &at, &key, &value))
-        for (worker_file *file = value; file; file = file->next)
-            if (file->foreign && file->state == FILE_ABSENT) return file;
-    return NULL;
+    worker_file *file = NULL;
+    while ((file = next(w, &at, file)) && !(file->foreign && file->state == FILE_ABSENT)) continue;
+    return file;
 }
 
 shoal_status worker_file_here(worker *w, worker_file *file, model_map *map) {
@@ -149,12 +151,9 @@ static bool going(void *context) {
 /* What is needed here comes before what others ask for. */
 static worker_file *next_wanted(worker *w) {
     size_t at = 0;
-    uint64_t key;
-    void *value;
     worker_file *wanted = NULL;
-    while (base_map_next(&w->files, &at, &key, &value))
-        for (worker_file *file = value; file; file = file->next)
-            if (file->state == FILE_WANTED && (!wanted || wanted->foreign)) wanted = file;
+    for (worker_file *file = NULL; (file = next(w, &at, file));)
+        if (file->state == FILE_WANTED && (!wanted || wanted->foreign)) wanted = file;
     return wanted;
 }
 

@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import shoal
 from cluster import Pool
@@ -126,6 +127,22 @@ def test_nested_results_and_bfloat16():
         assert half.tolist() == [i + 1] * 3 and both["a"].tolist() == [i + 1] * 3
         assert both["b"].tolist() == [2 ** i] * 3 and text == "text"
     assert loop.arguments[0]["b"].numpy().tolist() == [128] * 3
+
+
+def test_files(tmp_path):
+    """Weights, what is fed and what is carried at first may be tensors of a file."""
+    rng = np.random.default_rng(8)
+    given = {"w": weights(rng, 1)[0], "rows": rng.standard_normal((9, WIDE), dtype="f4"),
+             "first": rng.standard_normal(WIDE, dtype="f4")}
+    safetensors.numpy.save_file(given, tmp_path / "all.safetensors")
+    have = shoal.load(tmp_path / "all.safetensors")
+    step = shoal.compile(lambda x, row: shoal.tanh(x @ have["w"] + row), replay=True)
+    for times in (1, 2):  # recorded by then
+        loop = step.repeat(9, have["first"], have["rows"], carry={0: 0}, feed=1, stream=0)
+        x = given["first"]
+        for row, got in zip(given["rows"], loop, strict=True):
+            x = np.tanh(x @ given["w"] + row)
+            np.testing.assert_allclose(got, x, rtol=2e-5, atol=2e-6, err_msg=f"time {times}")
 
 
 def test_what_does_not_fit():
