@@ -376,12 +376,6 @@ def gpt_data_parallel():
                        times["pair"], times["alone"], {"ratio": 1.8})]
 
 
-def anonymous(pid):
-    """MiB of a process's own memory; what is mapped from files is not."""
-    with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) / 1024
-
-
 def source():
     """One product with each matrix of SmolLM2's GGUF, read from disk by three workers: the largest worker's own
     memory afterwards, beside the map; and what travels, against activations alone."""
@@ -397,7 +391,7 @@ def source():
                               env=lib.environment(), capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchError(f"ended with code {done.returncode}: {done.stderr.strip()[-300:]}")
-        most = max(anonymous(process.pid) for process in pool.processes[1:])
+        most = max(lib.held("RssAnon", process.pid) for process in pool.processes[1:])
     bytes_of = json.loads(done.stdout)
     moved, activations = bytes_of["moved"], bytes_of["activations"]
     return [lib.row("source.rss_mib", most, "MiB", "at most 64 MiB", 64 / most, [most], {"ratio": 1.0}),
@@ -472,6 +466,14 @@ def loader_share():
 def start_c():
     """From the start of a C program to the first result, embedded."""
     return start("start.c_ms", [str(lib.program("start"))], 20)
+
+
+def start_worker():
+    """What a worker of an embedded pool of 16 holds beside its tensors, training the GPT of gpt.vs_torch."""
+    workers = 16
+    with Peer([sys.executable, lib.ROOT / "bench/gpt.py", f"embedded:{workers}", 1, "spread"]) as peer:
+        held = float(peer.said[2]) / workers
+    return [lib.row("start.worker_mib", held, "MiB", "at most 20 MiB", 20 / held, [held], {"ratio": 1.0})]
 
 
 def start_python():
@@ -566,4 +568,5 @@ TABLE = [
     (["source.rss_mib", "source.bytes"], source),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
+    (["start.worker_mib"], start_worker),
 ]

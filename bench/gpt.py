@@ -3,13 +3,15 @@
     gpt.py ADDRESS STEPS [spread] [called] [gpt2]
 
 Four layers, 128 wide, 4 heads, 64 tokens, batches of 12, AdamW; with `gpt2` the size of GPT-2. `embedded` as the
-address is a worker of two threads in this process. With `spread` a signal divides each batch between the workers;
+address is a worker of two threads in this process, `embedded:N` N workers of one thread. With `spread` a signal divides each batch between the workers;
 with `called` each step is recorded anew instead of replayed. Speaks the protocol of lib.Peer: after `ready` come
 the losses of the first steps, which have to be those of the peers, the MiB that this process holds at most in
-a step, and the number of messages to each worker per step.
+a step, and the number of messages to each worker per step; for `embedded:N` the MiB that it holds instead, beside
+tensors and what it held before there were workers.
 """
 import itertools
 import sys
+import time
 
 import numpy as np
 
@@ -67,8 +69,10 @@ def main():
     sys.path.insert(0, str(lib.ROOT / "examples"))
     import gpt as example  # not this file
     from shoal import functional, optim
-    if sys.argv[1] == "embedded":
-        shoal.init(workers=1, threads=2)
+    before = lib.held()
+    address, _, workers = sys.argv[1].partition(":")
+    if address == "embedded":
+        shoal.init(workers=int(workers or 1), threads=int(workers or 2))
     else:
         shoal.connect(sys.argv[1])
     model = example.GPT(VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS)
@@ -98,8 +102,15 @@ def main():
                 step()
             shoal.sync()
             counts.append([slot.instances for slot in shoal.status().slots if slot.compute])
-        return ", ".join(f"{(after - before) / COMPARED:g}" for before, after in zip(*counts))
-    serve(step, lambda loss: loss.item(), messages)
+        return ", ".join(f"{(last - first) / COMPARED:g}" for first, last in zip(*counts))
+
+    def beside_tensors():
+        """MiB, once it has trained for longer than memory is kept for nothing."""
+        end = time.monotonic() + 12
+        while time.monotonic() < end:
+            step().item()
+        return f"{lib.held() - before - sum(slot.bytes for slot in shoal.status().slots) / 2 ** 20:.1f}"
+    serve(step, lambda loss: loss.item(), beside_tensors if workers else messages)
 
 
 if __name__ == "__main__":

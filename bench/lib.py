@@ -106,12 +106,17 @@ def environment(**more):
     return result
 
 
+def held(what="VmRSS", pid="self"):
+    """MiB of memory that a process holds, by a name of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(what)) / 1024
+
+
 def most_held(work):
     """MiB of memory that this process holds at most while it works."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     work()
-    with open("/proc/self/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+    return held("VmHWM")
 
 
 def serve(work, *words):

@@ -11,9 +11,10 @@
 
 /* ---- memory ---- */
 
-/* Smaller blocks are left to malloc. What the cache may hold, and for how long it keeps a block
- * that nobody takes. */
+/* Smaller blocks are left to malloc. What the cache may hold, how much of it while others are made
+ * new, and for how long it keeps a block that nobody takes. */
 #define LEAST_KEPT ((size_t)1 << 16)
+#define CACHE_FREELY ((size_t)1 << 28)
 #define CACHE_BYTES ((size_t)1 << 30)
 #define CACHE_TIME (10 * BASE_SECOND)
 
@@ -39,12 +40,13 @@ static void trim(cpu_cache *cache, size_t most, int64_t oldest) {
     while (cache->n && (cache->bytes > most || cache->blocks[0].since < oldest)) drop(cache, 0);
 }
 
-/* The smallest kept block that is large enough, if at most a quarter of it would lie idle. */
-static void *take(cpu_cache *cache, size_t *room) {
+/* The smallest kept block that is large enough, if at most a quarter of it would lie idle; brief:
+ * however much, as it is given back soon. */
+static void *take(cpu_cache *cache, size_t *room, bool brief) {
     size_t best = cache->n;
     for (size_t i = 0; i < cache->n; i++) {
         size_t has = cache->blocks[i].room;
-        if (has < *room || has - *room > has / 4) continue;
+        if (has < *room || (!brief && has - *room > has / 4)) continue;
         if (best == cache->n || has < cache->blocks[best].room) best = i;
     }
     if (best == cache->n) return NULL;
@@ -73,10 +75,13 @@ static void keep(cpu_cache *cache, void *data, size_t room) {
     pthread_mutex_unlock(&cache->lock);
 }
 
-static void *take_block(cpu_cache *cache, size_t *room) {
+static void *take_block(cpu_cache *cache, size_t *room, bool brief) {
     if (*room < LEAST_KEPT) return new_block(*room);
     pthread_mutex_lock(&cache->lock);
-    void *data = take(cache, room);
+    void *data = take(cache, room, brief);
+    /* What fits nobody gives way to what is made new: large models do not hold both. */
+    if (!data && cache->bytes > CACHE_FREELY)
+        trim(cache, cache->bytes - CACHE_FREELY > *room ? cache->bytes - *room : CACHE_FREELY, 0);
     pthread_mutex_unlock(&cache->lock);
     if (!data) data = new_block(*room);
     if (data) return data;
@@ -86,7 +91,7 @@ static void *take_block(cpu_cache *cache, size_t *room) {
     return new_block(*room);
 }
 
-shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
+static shoal_status memory_new(shoal_device *device, size_t bytes, bool brief, shoal_memory **out) {
     size_t unit = bytes < LEAST_KEPT        ? CPU_ALIGN
                   : bytes < BASE_PAGES_UNIT ? LEAST_KEPT / 4
                                             : BASE_PAGES_UNIT;
@@ -95,7 +100,7 @@ shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **o
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
     room = room / unit * unit;
     shoal_memory *memory = malloc(sizeof *memory);
-    void *data = memory ? take_block(&device->cache, &room) : NULL;
+    void *data = memory ? take_block(&device->cache, &room, brief) : NULL;
     if (!data) {
         free(memory);
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
@@ -103,6 +108,14 @@ shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **o
     *memory = (shoal_memory){.data = data, .bytes = bytes, .room = room};
     *out = memory;
     return SHOAL_OK;
+}
+
+shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
+    return memory_new(device, bytes, false, out);
+}
+
+shoal_status cpu_workspace_new(shoal_device *device, size_t bytes, shoal_memory **out) {
+    return memory_new(device, bytes, true, out);
 }
 
 void cpu_memory_free(shoal_device *device, shoal_memory *memory) {

@@ -22,6 +22,59 @@ static void find_last_uses(cpu_program *p) {
         p->values[root_of(p, p->g->outputs[i])].last = p->n_steps;
 }
 
+/* ---- the order of steps ---- */
+
+/* Whether a step does nothing but make outputs of the program, from something computed that nobody
+ * reads later: as the update of a parameter does, from its gradient. */
+static bool ends_values(const cpu_program *p, uint32_t s) {
+    const cpu_step *step = &p->steps[s];
+    bool ends = false;
+    for (uint32_t i = 0; i < step->n_writes; i++)
+        if (p->values[step->writes[i]].last < p->n_steps) return false;
+    for (uint32_t i = 0; i < step->n_reads; i++) {
+        const cpu_value *in = &p->values[root_of(p, step->reads[i])];
+        ends |= in->kind == CPU_NOWHERE && in->last == s;
+    }
+    return ends;
+}
+
+/* Such steps go directly behind those that make what they read, so that it need not be kept: then a
+ * step of training has a few gradients at a time and not all. Behind those as well that read the
+ * same inputs before, whose memory an output may have. */
+static shoal_status order_steps(cpu_program *p) {
+    /* Per step: the one it goes behind, or itself; per value: the last that wrote or read it. */
+    uint32_t *behind = calloc(2 * (size_t)p->n_steps + p->g->n_values + 1, sizeof *behind);
+    cpu_step *steps = calloc((size_t)p->n_steps + 1, sizeof *steps);
+    if (!behind || !steps) {
+        free(behind);
+        free(steps);
+        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to order %u steps", p->n_steps);
+    }
+    uint32_t *count = behind + p->n_steps, *users = count + p->n_steps;
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        const cpu_step *step = &p->steps[s];
+        uint32_t most = 0; /* of step numbers from 1: 0 is none */
+        for (uint32_t i = 0; i < step->n_reads; i++)
+            if (users[root_of(p, step->reads[i])] > most) most = users[root_of(p, step->reads[i])];
+        behind[s] = most && ends_values(p, s) ? most - 1 : s;
+        for (uint32_t i = 0; i < step->n_reads; i++) {
+            uint32_t root = root_of(p, step->reads[i]);
+            bool input = p->values[root].kind == CPU_INPUT;
+            if (input && users[root] < behind[s] + 1) users[root] = behind[s] + 1;
+        }
+        for (uint32_t i = 0; i < step->n_writes; i++) users[step->writes[i]] = behind[s] + 1;
+        if (behind[s] + 1 < p->n_steps) count[behind[s] + 1]++;
+    }
+    for (uint32_t s = 1; s < p->n_steps; s++) count[s] += count[s - 1];
+    for (uint32_t s = 0; s < p->n_steps; s++) steps[count[behind[s]]++] = p->steps[s];
+    memcpy(p->steps, steps, p->n_steps * sizeof *steps);
+    free(steps);
+    free(behind);
+    return SHOAL_OK;
+}
+
+/* ---- places ---- */
+
 /* Whether a step may write its result number w over the memory of value `root`. */
 static bool may_overwrite(const cpu_program *p, const cpu_step *step, uint32_t w, uint32_t root) {
     if (bytes_of(p, root) != bytes_of(p, step->writes[w])) return false;
@@ -159,7 +212,8 @@ static shoal_status place_step(cpu_program *p, uint32_t s, part_list *parts) {
 
 shoal_status cpu_place_values(cpu_program *p) {
     part_list parts = {0};
-    shoal_status status = SHOAL_OK;
+    find_last_uses(p);
+    shoal_status status = order_steps(p);
     find_last_uses(p);
     place_outputs(p);
     for (uint32_t s = 0; !status && s < p->n_steps; s++) status = place_step(p, s, &parts);
