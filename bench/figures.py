@@ -317,10 +317,10 @@ def interpreter(module, variable, how):
     raise BenchError(f"no {module}; {how}, or name an interpreter that has it in {variable}")
 
 
-def torch_peer(name, form, steps):
+def torch_peer(name, form, steps, *words):
     """bench/NAME_torch.py, by an interpreter that has torch."""
     python = interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
-    return Peer([python, lib.ROOT / "bench" / f"{name}_torch.py", form, steps], **lib.best_kernels())
+    return Peer([python, lib.ROOT / "bench" / f"{name}_torch.py", form, steps, *words], **lib.best_kernels())
 
 
 def jax_python():
@@ -362,9 +362,24 @@ def gpt():
             Peer([jax_python(), folder / "gpt_jax.py", "-", steps]) as xla:
         same_losses(ours, torch, xla)
         times = race({"ours": ours, "torch": torch, "xla": xla}, runs=None if lib.QUICK else 9)
-    return [lib.versus(f"gpt.vs_{name}", steps, "steps/s", " ".join(peer.said[1:]), times["ours"],
+    return [lib.versus(f"gpt.vs_{name}", steps, "steps/s", " ".join(peer.said[2:]), times["ours"],
                        times[name], {"ratio": bar})
             for name, peer, bar in (("torch", torch, 1.1), ("xla", xla, 2.1))]
+
+
+def gpt2():
+    """A training step at the size of GPT-2 (12 layers, 768 wide, a vocabulary of 50,257), 256 tokens, AdamW, in one
+    process of two threads; the most memory that it holds in a step, against PyTorch's, eager."""
+    steps = 1
+    with Peer([sys.executable, lib.ROOT / "bench/gpt.py", "embedded", steps, "gpt2"]) as ours, \
+            torch_peer("gpt", "-", steps, "gpt2") as torch:
+        same_losses(ours, torch)
+        times = race({"ours": ours, "torch": torch})
+    (_, held, *_), (_, theirs, *form) = ours.said, torch.said
+    held, theirs = float(held), float(theirs)
+    return [lib.row("gpt2.memory_vs_torch", held, "MiB", " ".join(form), theirs / held, [held], {"ratio": 1.0}, theirs),
+            lib.versus("gpt2.vs_torch", steps, "steps/s", " ".join(form), times["ours"], times["torch"],
+                       {"ratio": 2.0})]
 
 
 def gpt_data_parallel():
@@ -373,16 +388,10 @@ def gpt_data_parallel():
     with Pool(1) as one, Pool(2) as two, trainer("gpt", one, steps) as alone, \
             trainer("gpt", two, steps, "spread") as pair:
         same_losses(alone, pair)
-        print(f"gpt.data_parallel: messages per step to each worker: {' '.join(pair.said[1:])}")
+        print(f"gpt.data_parallel: messages per step to each worker: {' '.join(pair.said[2:])}")
         times = race({"alone": alone, "pair": pair}, runs=None if lib.QUICK else 9)
     return [lib.versus("gpt.data_parallel", steps, "steps/s", "one worker of one thread",
                        times["pair"], times["alone"], {"ratio": 1.8})]
-
-
-def anonymous(pid):
-    """MiB of a process's own memory; what is mapped from files is not."""
-    with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) / 1024
 
 
 def source():
@@ -400,7 +409,7 @@ def source():
                               env=lib.environment(), capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchError(f"ended with code {done.returncode}: {done.stderr.strip()[-300:]}")
-        most = max(anonymous(process.pid) for process in pool.processes[1:])
+        most = max(lib.held("RssAnon", process.pid) for process in pool.processes[1:])
     bytes_of = json.loads(done.stdout)
     moved, activations = bytes_of["moved"], bytes_of["activations"]
     return [lib.row("source.rss_mib", most, "MiB", "at most 64 MiB", 64 / most, [most], {"ratio": 1.0}),
@@ -475,6 +484,14 @@ def loader_share():
 def start_c():
     """From the start of a C program to the first result, embedded."""
     return start("start.c_ms", [str(lib.program("start"))], 20)
+
+
+def start_worker():
+    """What a worker of an embedded pool of 16 holds beside its tensors, training the GPT of gpt.vs_torch."""
+    workers = 16
+    with Peer([sys.executable, lib.ROOT / "bench/gpt.py", f"embedded:{workers}", 1, "spread"]) as peer:
+        held = float(peer.said[2]) / workers
+    return [lib.row("start.worker_mib", held, "MiB", "at most 20 MiB", 20 / held, [held], {"ratio": 1.0})]
 
 
 def start_python():
@@ -563,10 +580,12 @@ TABLE = [
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["gpt.data_parallel"], gpt_data_parallel),
+    (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),
     (["loop.share"], loop_share),
     (["examples.share"], examples),
     (["data.loader_share"], loader_share),
     (["source.rss_mib", "source.bytes"], source),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
+    (["start.worker_mib"], start_worker),
 ]

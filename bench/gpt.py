@@ -1,22 +1,26 @@
 """A client that trains the language model of examples/gpt.py through a pool, and does STEPS steps when told.
 
-    gpt.py ADDRESS STEPS [spread] [called]
+    gpt.py ADDRESS STEPS [spread] [called] [gpt2]
 
-Four layers, 128 wide, 4 heads, 64 tokens, batches of 12, AdamW. With `spread` a signal divides each batch
-between the workers; with `called` each step is recorded anew instead of replayed. Speaks the protocol of
-lib.Peer: after `ready` come the losses of the first steps, which have to be those of the peers, and the number of
-messages to each worker per step.
+Four layers, 128 wide, 4 heads, 64 tokens, batches of 12, AdamW; with `gpt2` the size of GPT-2. `embedded` as the
+address is a worker of two threads in this process, `embedded:N` N workers of one thread. With `spread` a signal divides each batch between the workers;
+with `called` each step is recorded anew instead of replayed. Speaks the protocol of lib.Peer: after `ready` come
+the losses of the first steps, which have to be those of the peers, the MiB that this process holds at most in
+a step, and the number of messages to each worker per step; for `embedded:N` the MiB that it holds instead, beside
+tensors and what it held before there were workers.
 """
 import itertools
 import sys
+import time
 
 import numpy as np
 
 import lib
 
-VOCABULARY, LENGTH, BATCH, WIDTH, LAYERS, HEADS = 65, 64, 12, 128, 4, 4
+LARGE = "gpt2" in sys.argv
+VOCABULARY, LENGTH, BATCH, WIDTH, LAYERS, HEADS = (50257, 256, 1, 768, 12, 12) if LARGE else (65, 64, 12, 128, 4, 4)
 RATE, BETAS, EPSILON, DECAY = 1e-3, (0.9, 0.99), 1e-8, 0.1
-COMPARED = 10  # losses
+COMPARED = 4 if LARGE else 10  # losses
 
 
 def weights():
@@ -24,7 +28,7 @@ def weights():
     rng = np.random.default_rng(5)
 
     def normal(*shape):
-        return (0.02 * rng.standard_normal(shape)).astype(np.float32)
+        return np.float32(0.02) * rng.standard_normal(shape, np.float32)
 
     def linear(name, wide, deep):
         return {f"{name}.weight": normal(wide, deep), f"{name}.bias": np.zeros(wide, np.float32)}
@@ -57,7 +61,7 @@ def serve(step, item, tell):
         for _ in range(int(sys.argv[2])):
             loss = step()
         item(loss)
-    lib.serve(train, ",".join(losses), tell())
+    lib.serve(train, ",".join(losses), f"{lib.most_held(lambda: item(step())):.0f}", tell())
 
 
 def main():
@@ -65,7 +69,12 @@ def main():
     sys.path.insert(0, str(lib.ROOT / "examples"))
     import gpt as example  # not this file
     from shoal import functional, optim
-    shoal.connect(sys.argv[1])
+    before = lib.held()
+    address, _, workers = sys.argv[1].partition(":")
+    if address == "embedded":
+        shoal.init(workers=int(workers or 1), threads=int(workers or 2))
+    else:
+        shoal.connect(sys.argv[1])
     model = example.GPT(VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS)
     model.load_state_dict({name: shoal.tensor(start) for name, start in weights().items()})
     optimizer = optim.AdamW(model.parameters(), lr=RATE, betas=BETAS, eps=EPSILON, weight_decay=DECAY)
@@ -93,8 +102,15 @@ def main():
                 step()
             shoal.sync()
             counts.append([slot.instances for slot in shoal.status().slots if slot.compute])
-        return ", ".join(f"{(after - before) / COMPARED:g}" for before, after in zip(*counts))
-    serve(step, lambda loss: loss.item(), messages)
+        return ", ".join(f"{(last - first) / COMPARED:g}" for first, last in zip(*counts))
+
+    def beside_tensors():
+        """MiB, once it has trained for longer than memory is kept for nothing."""
+        end = time.monotonic() + 12
+        while time.monotonic() < end:
+            step().item()
+        return f"{lib.held() - before - sum(slot.bytes for slot in shoal.status().slots) / 2 ** 20:.1f}"
+    serve(step, lambda loss: loss.item(), beside_tensors if workers else messages)
 
 
 if __name__ == "__main__":

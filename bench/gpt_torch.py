@@ -1,8 +1,8 @@
 """A peer of gpt.py: PyTorch, eager or compiled where it can compile, with the threads it is fastest with.
 
-    gpt_torch.py - STEPS
+    gpt_torch.py - STEPS [gpt2]
 
-Run by an interpreter that has torch.
+At the size of GPT-2 it is eager, with two threads. Run by an interpreter that has torch.
 """
 import gpt
 import torch
@@ -52,7 +52,8 @@ class GPT(nn.Module):
 def training(compiled):
     """A step of training from the start; returns its loss."""
     model, feed = GPT(), gpt.batches()
-    model.load_state_dict({name: torch.tensor(start.tolist()) for name, start in gpt.weights().items()})
+    model.load_state_dict({name: torch.frombuffer(start, dtype=torch.float32).view(start.shape)
+                           for name, start in gpt.weights().items()})
     fused = {"fused": True} if hasattr(torch, "compile") else {}  # the faster one, where it is there
     optimizer = torch.optim.AdamW(model.parameters(), lr=gpt.RATE, betas=gpt.BETAS, eps=gpt.EPSILON,
                                   weight_decay=gpt.DECAY, **fused)
@@ -73,7 +74,7 @@ def training(compiled):
 
 
 def main():
-    step, form = torch_forms.fastest(training)
+    step, form = torch_forms.given(training, False, 2) if gpt.LARGE else torch_forms.fastest(training)
     gpt.serve(step, lambda loss: loss.item(), lambda: form)
 
 

@@ -305,8 +305,8 @@ class Replayed:
                 result = mapped(self._function(*call[0], **call[1]), _detached)
             else:
                 result = self._record(kind, inside, arguments, call, donated)
-        for at in donated:
-            arguments[at]._donate()
+            for at in donated:  # with the program that is sent at the end
+                arguments[at]._donate()
         return result
 
     def repeat(self, n, *args, carry=None, until=None, stream=None, feed=()):

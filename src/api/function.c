@@ -270,9 +270,17 @@ shoal_status shoal_tensor_donate(shoal_tensor *tensor) {
         return SHOAL_OK;
     }
     if (status == SHOAL_OK) status = api_check_era(x);
-    if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
-    if (status == SHOAL_OK && !base_vec_push(&session->released, x->value))
+    /* With the message of what still reads it, which may then write over it; what has no value yet
+     * gets it there. */
+    bool there = x->value != API_NO_VALUE;
+    if (status == SHOAL_OK && there && !base_vec_push(&session->released, x->value))
         status = SHOAL_NO_MEMORY;
+    if (status == SHOAL_OK) status = api_flush(session, NULL, NULL, 0, NULL);
+    if (status == SHOAL_OK && !there && !base_vec_push(&session->released, x->value))
+        status = SHOAL_NO_MEMORY;
+    for (size_t i = session->released.count; status != SHOAL_OK && there && i > 0; i--)
+        if (session->released.data[i - 1] == x->value)
+            session->released.data[i - 1] = session->released.data[--session->released.count];
     if (status == SHOAL_OK) {
         x->donated = true;
         x->value = API_NO_VALUE;

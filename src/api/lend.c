@@ -44,16 +44,6 @@ static bool stopped(const lend *l) { return base_stopped(l->options.stop); }
 
 /* ---- one life ---- */
 
-typedef struct ending {
-    worker *w;
-    const lend *l;
-} ending;
-
-static bool ended(void *context) {
-    const ending *e = context;
-    return stopped(e->l) || worker_state(e->w) != SHOAL_OK;
-}
-
 /* Without keys, for people. */
 static void show(const char *addresses, char out[ADDRESS]) {
     size_t n = 0;
@@ -108,11 +98,10 @@ static shoal_status live(lend *l) {
     if (status == SHOAL_OK) status = wire_start(wire);
     if (status == SHOAL_OK) status = worker_join(self, l->hub, JOIN_MS);
     if (status == SHOAL_OK) tell_joined(l, self);
-    ending e = {self, l};
+    /* Not at the pump: that is for the threads that run programs. */
     while (status == SHOAL_OK && !stopped(l)) {
-        status = wire_wait(wire, ended, &e, base_now() + 100 * BASE_MS);
-        if (status == SHOAL_TIMEOUT) status = SHOAL_OK;
-        if (status == SHOAL_OK) status = worker_state(self);
+        nanosleep(&(struct timespec){.tv_nsec = 100 * BASE_MS}, NULL);
+        status = worker_state(self);
     }
     if (status == SHOAL_OK) base_log(BASE_INFO, worker_name(self), "ends, as it was asked to");
     worker_destroy(&self);

@@ -6,6 +6,8 @@
 
 /* For how long a block is kept that nobody takes. */
 #define CACHE_TIME (10 * BASE_SECOND)
+/* Bytes that are kept in any case. */
+#define CACHE_FREELY ((size_t)1 << 28)
 
 void backend_cache_init(backend_cache *cache, size_t most,
                         void (*free)(void *context, void *block, size_t room), void *context) {
@@ -28,18 +30,21 @@ static void trim(backend_cache *cache, size_t most, int64_t oldest) {
     }
 }
 
-void *backend_cache_take(backend_cache *cache, size_t *room) {
+void *backend_cache_take(backend_cache *cache, size_t *room, bool brief) {
     pthread_mutex_lock(&cache->lock);
     size_t best = cache->n;
     for (size_t i = 0; i < cache->n; i++) {
         size_t has = cache->blocks[i].room;
-        if (has < *room || has - *room > has / 4) continue;
+        if (has < *room || (!brief && has - *room > has / 4)) continue;
         if (best == cache->n || has < cache->blocks[best].room) best = i;
     }
     void *block = NULL;
     if (best < cache->n) {
         *room = cache->blocks[best].room;
         block = remove_block(cache, best);
+    } else if (cache->bytes > CACHE_FREELY) {
+        /* What fits nobody gives way to what is made new: large models do not hold both. */
+        trim(cache, cache->bytes - CACHE_FREELY > *room ? cache->bytes - *room : CACHE_FREELY, 0);
     }
     pthread_mutex_unlock(&cache->lock);
     return block;

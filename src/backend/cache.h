@@ -26,9 +26,10 @@ void backend_cache_init(backend_cache *cache, size_t most,
                         void (*free)(void *context, void *block, size_t room), void *context);
 /* Frees all blocks. */
 void backend_cache_fini(backend_cache *cache);
-/* The smallest kept block that is large enough, if at most a quarter of it would lie idle; *room
- * becomes its size. NULL: there is none. */
-void *backend_cache_take(backend_cache *cache, size_t *room);
+/* The smallest kept block that is large enough, if at most a quarter of it would lie idle; brief:
+ * however much, as it is given back soon. *room becomes its size. NULL: there is none, and of many
+ * that are kept some are freed for the one that will be made. */
+void *backend_cache_take(backend_cache *cache, size_t *room, bool brief);
 /* Takes a block, or frees it; and frees those that nobody has asked for in a while. */
 void backend_cache_keep(backend_cache *cache, void *block, size_t room);
 void backend_cache_clear(backend_cache *cache);

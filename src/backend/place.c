@@ -16,7 +16,7 @@ static uint32_t root_of(const backend_places *p, uint32_t value) {
     return p->plan->values[value].root;
 }
 
-static void find_last_uses(backend_places *p) {
+void backend_find_last_uses(backend_places *p) {
     const shoal_graph *g = graph_of(p);
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const backend_touch step = p->touch(p->context, s);
@@ -141,7 +141,7 @@ static shoal_status place_step(backend_parts *parts) {
 shoal_status backend_place_all(backend_places *p) {
     backend_parts parts = {.places = p};
     shoal_status status = SHOAL_OK;
-    find_last_uses(p);
+    backend_find_last_uses(p);
     place_outputs(p);
     for (uint32_t s = 0; !status && s < p->n_steps; s++) {
         parts.step = s;

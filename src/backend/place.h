@@ -46,6 +46,8 @@ typedef struct backend_places {
     shoal_status (*scratch)(void *context, uint32_t step, backend_parts *parts);
 } backend_places;
 
+/* The last step that touches each value, as the steps stand: for who orders them. */
+void backend_find_last_uses(backend_places *places);
 /* Settles all values that steps write. */
 shoal_status backend_place_all(backend_places *places) SHOAL_CHECK_RESULT;
 /* For `scratch`: *from becomes the offset of so many bytes in the workspace, which are kept for so

@@ -66,7 +66,7 @@ static void instance_fail(worker *w, worker_instance *instance, shoal_status sta
     }
     worker_report_failure(w, instance->id, status, message, unreachable);
     worker_instance_end_tasks(instance, status, message, unreachable);
-    pthread_cond_broadcast(&w->changed);
+    worker_changed(w);
 }
 
 void worker_task_fail(worker_task *task, shoal_status status, const char *message) {
@@ -443,29 +443,64 @@ static void let_go(worker_task *task) {
     }
 }
 
-/* Waits for a change. A device may be at work, or begin to move boxes, meanwhile: somebody has to
- * look now and then whether it gets on. Lock held. */
-static void rest(worker_slot *slot) {
+/* What a task waits for: asked with the lock held. */
+typedef struct pause {
+    const worker_task *task;
+    bool (*over)(const worker_task *task);
+} pause;
+
+static bool is_over(void *context) {
+    const pause *p = context;
+    worker *w = p->task->slot->worker;
+    pthread_mutex_lock(&w->lock);
+    bool over = p->over(p->task) || w->stopping;
+    pthread_mutex_unlock(&w->lock);
+    return over;
+}
+
+void worker_changed(worker *w) {
+    pthread_cond_broadcast(&w->changed);
+    if (w->pumping) worker_wake_pump(w);
+}
+
+/* Waits for a change; until a pause is over, when there is one: that is ended by messages, so the
+ * pump is taken over, and no other thread has to wake this one. A device may be at work, or begin
+ * to move boxes, meanwhile: somebody has to look now and then whether it gets on. Lock held. */
+static void rest(worker_slot *slot, pause *p) {
     worker *w = slot->worker;
-    if (!slot->own.line) {
+    int64_t until = base_now() + BASE_SECOND / 2;
+    if (p) {
+        w->pumping++;
+        pthread_mutex_unlock(&w->lock);
+        shoal_status status = wire_wait(w->wire, is_over, p, until);
+        (void)status; /* who waits looks */
+        pthread_mutex_lock(&w->lock);
+        w->pumping--;
+    } else if (!slot->own.line) {
         pthread_cond_wait(&w->changed, &w->lock);
-        return;
+    } else {
+        struct timespec at = base_timespec(until);
+        pthread_cond_timedwait(&w->changed, &w->lock, &at);
     }
-    struct timespec until = base_timespec(base_now() + BASE_SECOND / 2);
-    pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    if (!slot->own.line) return;
     pthread_mutex_unlock(&w->lock);
     worker_queue_watch(&slot->own);
     pthread_mutex_lock(&w->lock);
     worker_part(w);
 }
 
+static bool has_come(const worker_task *task) {
+    return !worker_task_missing(task) || task->status != SHOAL_OK;
+}
+
 /* Waits for what the current step needs: until it is there, the task is ended, or the worker. Lock
  * held. */
 static shoal_status await(worker_task *task) {
     worker *w = task->slot->worker;
+    pause p = {task, has_come};
     bool waits = worker_task_missing(task) > 0;
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
-    while (worker_task_missing(task) && task->status == SHOAL_OK && !w->stopping) rest(task->slot);
+    while (!has_come(task) && !w->stopping) rest(task->slot, task->remote ? &p : NULL);
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
     return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
@@ -545,8 +580,9 @@ shoal_status worker_task_stop(worker_task *task) {
 static shoal_status run_task(worker_task *task) {
     worker *w = task->slot->worker;
     bool through = false;
+    pause p = {task, worker_lap_may_begin};
     pthread_mutex_lock(&w->lock);
-    while (!worker_lap_may_begin(task) && !w->stopping) rest(task->slot);
+    while (!worker_lap_may_begin(task) && !w->stopping) rest(task->slot, task->remote ? &p : NULL);
     task->state = TASK_RUNNING;
     task->before = task->slot->own.submitted;
     task->began = base_now();
@@ -666,7 +702,7 @@ void *worker_executor(void *argument) {
             pthread_mutex_lock(&w->lock);
             bool asked = slot->measure && !slot->parted;
             if (!more && !slot->head && !worker_has_garbage(slot) && !asked && !w->stopping)
-                rest(slot);
+                rest(slot, NULL);
             continue;
         }
         pthread_mutex_unlock(&w->lock);

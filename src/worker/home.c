@@ -37,6 +37,11 @@ static bool home_step(worker_task *task) {
 
 static void nothing(void *context) { (void)context; }
 
+void worker_wake_pump(worker *w) {
+    if (wire_post(w->wire, nothing, NULL) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+}
+
 void worker_home_advance(worker_slot *slot) {
     worker *w = slot->worker;
     bool ended = false;
@@ -64,6 +69,5 @@ void worker_home_advance(worker_slot *slot) {
     pthread_cond_broadcast(&w->changed); /* see redirect */
     pthread_mutex_unlock(&w->lock);
     /* Whoever waits in worker_collect is to look again. */
-    if (ended && wire_post(w->wire, nothing, NULL) != SHOAL_OK)
-        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    if (ended) worker_wake_pump(w);
 }

@@ -127,7 +127,7 @@ static void advance_home(void *slot) { worker_home_advance(slot); }
 /* All slots have got on. */
 static void note_through(worker *w, worker_loop *loop) {
     loop->through++;
-    if (loop->n_laps > 1) pthread_cond_broadcast(&w->changed);
+    if (loop->n_laps > 1) worker_changed(w);
     for (uint32_t i = 0; i < loop->n_laps && loop->stalled; i++)
         if (loop->laps[i].slot->home &&
             wire_post(w->wire, advance_home, loop->laps[i].slot) != SHOAL_OK)
@@ -274,7 +274,7 @@ void worker_loop_fail(worker *w, worker_loop *loop, shoal_status status, const c
         worker_instance *instance = loop->live[i];
         if (instance) worker_instance_end_tasks(instance, status, message, unreachable);
     }
-    pthread_cond_broadcast(&w->changed);
+    worker_changed(w);
 }
 
 /* ---- from round to round ---- */
@@ -358,9 +358,7 @@ worker_task *worker_lap_end(worker_task *task) {
 
 static shoal_status note_peer(worker *w, worker_loop *loop, const shoal_move *move) {
     const worker_peer *peer = base_map_get(&w->peer_of, (uint64_t)move->slot + 1);
-    for (uint32_t i = 0; i < w->n_slots; i++)
-        if (w->slots[i].number == (uint32_t)move->slot) return SHOAL_OK;
-    if (!peer) return SHOAL_OK;
+    if (!peer || worker_slot_of(w, (uint32_t)move->slot)) return SHOAL_OK;
     bool there = false;
     if (move->kind == SHOAL_MOVE_SEND) {
         for (size_t i = 0; i < loop->paced.count; i++)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fence.h"
 #include "base/log.h"
+#include "base/os_cpu.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -136,8 +137,44 @@ static shoal_status run_once(worker_slot *slot, shoal_executable *executable,
     return status;
 }
 
-/* Memory full of zeros. *seconds: what it took to fill it from the host. */
+typedef struct pages {
+    size_t bytes;
+    void *data;
+} pages;
+
+static void give_back(void *context) {
+    pages *own = context;
+    base_pages_free(own->data, own->bytes);
+    free(own);
+}
+
+/* Memory that is the system's again when it is released: a device would keep its own for reuse, and
+ * nobody needs so much of it soon. */
+static shoal_status borrow(worker_queue *queue, size_t bytes, worker_buffer **out) {
+    pages *own = malloc(sizeof *own);
+    if (!own) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
+    own->bytes = (bytes + BASE_PAGES_UNIT - 1) / BASE_PAGES_UNIT * BASE_PAGES_UNIT;
+    own->data = base_pages_new(own->bytes);
+    if (!own->data) {
+        free(own);
+        return SHOAL_NO_MEMORY;
+    }
+    SHOAL_TRY(worker_buffer_wrap(own->data, bytes, give_back, own, out));
+    const shoal_import from = {SHOAL_IMPORT_HOST, own->data, bytes, false};
+    shoal_status status = queue->backend->memory_import(queue->handle, &from, &(*out)->memory);
+    if (status == SHOAL_OK) {
+        (*out)->queue = queue;
+        return SHOAL_OK;
+    }
+    worker_buffer_release(*out);
+    *out = NULL;
+    return status;
+}
+
+/* Memory full of zeros. *seconds: what it took to fill it from the host, unless that reaches it. */
 static shoal_status zeros(worker_slot *slot, size_t bytes, worker_buffer **out, double *seconds) {
+    if (slot->own.host && slot->own.info.flags & SHOAL_DEVICE_IMPORT_HOST)
+        return borrow(&slot->own, bytes, out);
     void *data = calloc(1, bytes);
     if (!data) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
     shoal_status status = worker_buffer_new(&slot->own, bytes, out);

@@ -67,6 +67,7 @@ shoal_status worker_receives_make(worker_task *task) {
             receive->channel = step->channel;
             receive->ordinal = (uint32_t)move.ordinal;
             receive->from = (uint32_t)move.slot;
+            task->remote |= !worker_slot_of(task->slot->worker, receive->from);
             receive->step = s;
             receive->buffer = worker_buffer_retain(task->values[value]);
             receive->element = shoal_dtype_size((shoal_dtype)type->dtype);

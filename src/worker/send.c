@@ -72,12 +72,6 @@ static shoal_status peer_send(sending *s, uint32_t *unreachable) {
     return status;
 }
 
-static worker_slot *own_slot(worker *w, uint32_t number) {
-    for (uint32_t i = 0; i < w->n_slots; i++)
-        if (w->slots[i].number == number) return &w->slots[i];
-    return NULL;
-}
-
 /* Between memory that the host reaches: once, from place to place. */
 static shoal_status copy_straight(worker_receive *receive, const sending *s) {
     base_box_copy(receive->buffer->host, receive->dims, receive->box.start, s->buffer->host,
@@ -120,10 +114,10 @@ static shoal_status local_send(const sending *s, worker_slot *to) {
     worker_event_send(w, SHOAL_EVENT_END, &s->transfer, s->from, to->number);
     pthread_mutex_lock(&w->lock);
     receive->busy = false;
-    pthread_cond_broadcast(&w->changed);
     bool going = status == SHOAL_OK && other->state != TASK_DONE;
     if (status == SHOAL_OK) receive->have = receive->bytes;
     if (going) worker_receive_complete(other, receive);
+    worker_changed(w);
     pthread_mutex_unlock(&w->lock);
     if (going && to->home) worker_home_advance(to);
     return status;
@@ -131,7 +125,7 @@ static shoal_status local_send(const sending *s, worker_slot *to) {
 
 /* Whose box is there: what the host reaches, or what was read. */
 static shoal_status send_on(sending *s, uint32_t *unreachable) {
-    worker_slot *own = own_slot(s->w, s->to);
+    worker_slot *own = worker_slot_of(s->w, s->to);
     if (!own) return peer_send(s, unreachable);
     shoal_status status = local_send(s, own);
     s->ended = true;

@@ -204,6 +204,7 @@ typedef struct worker_task {
     uint32_t unreachable; /* the peer because of which it failed; 0: another reason */
     uint64_t busy;        /* nanoseconds of computing */
     bool stops;           /* of a loop: its result says that this round is the last */
+    bool remote;          /* it receives from other processes */
 } worker_task;
 
 /* Data that came before its program did. */
@@ -338,6 +339,7 @@ struct worker {
     base_events events; /* needs no lock */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* receives complete, tasks queued, stop */
+    uint32_t pumping;       /* executors that wait at the pump instead */
     wire_peer *wire;
     wire_link *hub;
     worker_client client;
@@ -615,11 +617,20 @@ void worker_streams_end(worker *w);
 /* Whether the result that ends a loop is true; waits for it. */
 shoal_status worker_stops(worker_task *task, uint32_t output, bool *stops);
 
+/* worker.c */
+/* The slot of this process with a number of the pool's; NULL: it is another's. */
+worker_slot *worker_slot_of(worker *w, uint32_t number);
+
 /* home.c */
+/* Has whoever runs the pump look again at what it waits for. */
+void worker_wake_pump(worker *w);
 /* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */
 void worker_home_advance(worker_slot *slot);
 
 /* executor.c */
+/* Has executors look again at what they wait for, when it was not a handler that changed it. Lock
+ * held. */
+void worker_changed(worker *w);
 void *worker_executor(void *slot);
 /* Binds the inputs of a task; by now everything before it has run. Lock held. */
 shoal_status worker_task_bind(worker_task *task);

@@ -12,7 +12,7 @@
 
 /* ---- messages ---- */
 
-static worker_slot *slot_of(worker *w, uint32_t number) {
+worker_slot *worker_slot_of(worker *w, uint32_t number) {
     for (uint32_t i = 0; i < w->n_slots; i++)
         if (w->slots[i].number == number) return &w->slots[i];
     return NULL;
@@ -91,7 +91,7 @@ static shoal_status loop_begin(worker *w, const Shoal__Run *run, worker_instance
     shoal_status status =
         programs && slots ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a loop");
     for (size_t i = 0; status == SHOAL_OK && i < run->n_slots; i++) {
-        slots[i] = slot_of(w, run->slots[i]->slot);
+        slots[i] = worker_slot_of(w, run->slots[i]->slot);
         if (!slots[i])
             status = base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
         if (status == SHOAL_OK) status = program_of(slots[i], run->slots[i], &programs[i]);
@@ -132,7 +132,7 @@ static shoal_status instance_begin(worker *w, worker_instance *instance, const S
     if (!instance->tasks) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     for (size_t i = 0; i < run->n_slots; i++) {
         worker_task *task = &instance->tasks[i];
-        task->slot = slot_of(w, run->slots[i]->slot);
+        task->slot = worker_slot_of(w, run->slots[i]->slot);
         if (!task->slot)
             return base_fail(SHOAL_FORMAT, "slot %u is not of this worker", run->slots[i]->slot);
         SHOAL_TRY(program_of(task->slot, run->slots[i], &task->program));
@@ -249,7 +249,7 @@ static void on_free(worker *w, const Shoal__Release *release) {
 static void on_measure(worker *w, const Shoal__Measure *measure) {
     pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < measure->n_slots; i++) {
-        worker_slot *slot = slot_of(w, measure->slots[i]);
+        worker_slot *slot = worker_slot_of(w, measure->slots[i]);
         for (size_t f = 0; slot && !slot->home && f < measure->n_what; f++)
             if (measure->what[f] < BASE_FIGURES) slot->measure |= 1u << measure->what[f];
     }
@@ -510,7 +510,7 @@ void worker_destroy(worker **out) {
     if (!w) return;
     pthread_mutex_lock(&w->lock);
     w->stopping = true;
-    pthread_cond_broadcast(&w->changed);
+    worker_changed(w);
     pthread_mutex_unlock(&w->lock);
     for (uint32_t i = 0; i < w->n_slots; i++)
         if (w->slots[i].has_thread) pthread_join(w->slots[i].thread, NULL);

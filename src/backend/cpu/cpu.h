@@ -137,6 +137,9 @@ struct shoal_memory {
 
 shoal_status cpu_memory_new(shoal_device *device, size_t bytes,
                             shoal_memory **out) SHOAL_CHECK_RESULT;
+/* The same for the time of a run: programs with workspaces of several sizes share the largest. */
+shoal_status cpu_workspace_new(shoal_device *device, size_t bytes,
+                               shoal_memory **out) SHOAL_CHECK_RESULT;
 void cpu_memory_free(shoal_device *device, shoal_memory *memory);
 
 /* Calls work(context, part, begin, end) for parts of 0..count-1, on several threads where there are

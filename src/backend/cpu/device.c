@@ -34,16 +34,16 @@ static void keep(backend_cache *cache, void *data, size_t room) {
         backend_cache_keep(cache, data, room);
 }
 
-static void *take_block(backend_cache *cache, size_t *room) {
+static void *take_block(backend_cache *cache, size_t *room, bool brief) {
     if (*room < LEAST_KEPT) return new_block(*room);
-    void *data = backend_cache_take(cache, room);
+    void *data = backend_cache_take(cache, room, brief);
     if (!data) data = new_block(*room);
     if (data) return data;
     backend_cache_clear(cache);
     return new_block(*room);
 }
 
-shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
+static shoal_status memory_new(shoal_device *device, size_t bytes, bool brief, shoal_memory **out) {
     size_t unit = bytes < LEAST_KEPT        ? CPU_ALIGN
                   : bytes < BASE_PAGES_UNIT ? LEAST_KEPT / 4
                                             : BASE_PAGES_UNIT;
@@ -52,7 +52,7 @@ shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **o
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
     room = room / unit * unit;
     shoal_memory *memory = malloc(sizeof *memory);
-    void *data = memory ? take_block(&device->cache, &room) : NULL;
+    void *data = memory ? take_block(&device->cache, &room, brief) : NULL;
     if (!data) {
         free(memory);
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
@@ -60,6 +60,14 @@ shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **o
     *memory = (shoal_memory){.data = data, .bytes = bytes, .room = room};
     *out = memory;
     return SHOAL_OK;
+}
+
+shoal_status cpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
+    return memory_new(device, bytes, false, out);
+}
+
+shoal_status cpu_workspace_new(shoal_device *device, size_t bytes, shoal_memory **out) {
+    return memory_new(device, bytes, true, out);
 }
 
 void cpu_memory_free(shoal_device *device, shoal_memory *memory) {

@@ -1,6 +1,9 @@
 /* Where values lie (backend/place.h), and what steps need for themselves. */
 #include "backend/cpu/cpu.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static backend_touch touch(void *context, uint32_t s) {
     const cpu_step *step = &((const cpu_program *)context)->steps[s];
     return (backend_touch){step->n_reads, step->n_writes, step->reads, step->writes};
@@ -61,6 +64,61 @@ static shoal_status place_scratch(void *context, uint32_t s, backend_parts *part
     return step->run == cpu_dot_run ? place_dot(p, step, parts) : SHOAL_OK;
 }
 
+static uint32_t root_of(const cpu_program *p, uint32_t value) { return p->plan.values[value].root; }
+
+/* ---- the order of steps ---- */
+
+/* Whether a step does nothing but make outputs of the program, from something computed that nobody
+ * reads later: as the update of a parameter does, from its gradient. */
+static bool ends_values(const cpu_program *p, uint32_t s) {
+    const cpu_step *step = &p->steps[s];
+    bool ends = false;
+    for (uint32_t i = 0; i < step->n_writes; i++)
+        if (p->values[step->writes[i]].last < p->n_steps) return false;
+    for (uint32_t i = 0; i < step->n_reads; i++) {
+        const backend_place *in = &p->values[root_of(p, step->reads[i])];
+        ends |= in->kind == BACKEND_NOWHERE && in->last == s;
+    }
+    return ends;
+}
+
+/* Such steps go directly behind those that make what they read, so that it need not be kept: then a
+ * step of training has a few gradients at a time and not all. Behind those as well that read the
+ * same inputs before, whose memory an output may have. */
+static shoal_status order_steps(cpu_program *p) {
+    /* Per step: the one it goes behind, or itself; per value: the last that wrote or read it. */
+    uint32_t *behind = calloc(2 * (size_t)p->n_steps + p->g->n_values + 1, sizeof *behind);
+    cpu_step *steps = calloc((size_t)p->n_steps + 1, sizeof *steps);
+    if (!behind || !steps) {
+        free(behind);
+        free(steps);
+        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to order %u steps", p->n_steps);
+    }
+    uint32_t *count = behind + p->n_steps, *users = count + p->n_steps;
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        const cpu_step *step = &p->steps[s];
+        uint32_t most = 0; /* of step numbers from 1: 0 is none */
+        for (uint32_t i = 0; i < step->n_reads; i++)
+            if (users[root_of(p, step->reads[i])] > most) most = users[root_of(p, step->reads[i])];
+        behind[s] = most && ends_values(p, s) ? most - 1 : s;
+        for (uint32_t i = 0; i < step->n_reads; i++) {
+            uint32_t root = root_of(p, step->reads[i]);
+            bool input = p->values[root].kind == BACKEND_INPUT;
+            if (input && users[root] < behind[s] + 1) users[root] = behind[s] + 1;
+        }
+        for (uint32_t i = 0; i < step->n_writes; i++) users[step->writes[i]] = behind[s] + 1;
+        if (behind[s] + 1 < p->n_steps) count[behind[s] + 1]++;
+    }
+    for (uint32_t s = 1; s < p->n_steps; s++) count[s] += count[s - 1];
+    for (uint32_t s = 0; s < p->n_steps; s++) steps[count[behind[s]]++] = p->steps[s];
+    memcpy(p->steps, steps, p->n_steps * sizeof *steps);
+    free(steps);
+    free(behind);
+    return SHOAL_OK;
+}
+
+/* ---- places ---- */
+
 shoal_status cpu_place_values(cpu_program *p, const bool *frozen, int32_t *in_place) {
     backend_places places = {.plan = &p->plan,
                              .values = p->values,
@@ -71,6 +129,8 @@ shoal_status cpu_place_values(cpu_program *p, const bool *frozen, int32_t *in_pl
                              .may_overwrite = may_overwrite,
                              .updates = updates,
                              .scratch = place_scratch};
+    backend_find_last_uses(&places);
+    SHOAL_TRY(order_steps(p));
     SHOAL_TRY(backend_place_all(&places));
     p->workspace = places.workspace;
     return in_place ? backend_report_in_place(&places, frozen, in_place) : SHOAL_OK;

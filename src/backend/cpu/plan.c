@@ -263,7 +263,7 @@ shoal_status cpu_program_run_in(shoal_device *device, const cpu_program *p, void
 
 shoal_status cpu_program_run(shoal_device *device, const cpu_program *p, void *const *buffers) {
     shoal_memory *memory;
-    SHOAL_TRY(cpu_memory_new(device, p->workspace, &memory));
+    SHOAL_TRY(cpu_workspace_new(device, p->workspace, &memory));
     shoal_status status = cpu_program_run_in(device, p, buffers, memory->data);
     cpu_memory_free(device, memory);
     return status;

@@ -456,10 +456,56 @@ static void test_reductions(void **state) {
     }
 }
 
+/* A step of training: back through n layers, then the update of each one's parameter. */
+static graph *training(uint32_t n) {
+    enum { MOST = 8, SIDE = 128 };
+    const shoal_type square = {.dtype = SHOAL_F32, .rank = 2, .dims = {SIDE, SIDE}};
+    uint32_t parameters[MOST], gradients[MOST], d;
+    graph *g;
+    OK(graph_new(0, &g));
+    for (uint32_t i = 0; i < n; i++) OK(graph_add_input(g, &square, &parameters[i]));
+    OK(graph_add_input(g, &square, &d));
+    for (uint32_t i = n; i-- > 0;) {
+        gradients[i] = product(g, d, d);
+        d = product(g, d, parameters[i]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        OK(graph_add_output(
+            g, node(g, GRAPH_SUBTRACT, (uint32_t[]){parameters[i], gradients[i]}, 2, NULL, 0)));
+    OK(graph_add_output(g, d));
+    return g;
+}
+
+/* A gradient lasts until its parameter is updated, directly behind who reads the parameter last: so
+ * they need no more memory for more layers, and parameters are written over. */
+static void test_updates_come_early(void **state) {
+    const shoal_backend *backend;
+    shoal_device *device;
+    size_t workspace[9];
+    OK(backend_find("cpu", &backend));
+    OK(backend->device_new(backend_host(), 0, 1, &device));
+    for (uint32_t n = 4; n <= 8; n += 4) {
+        graph *g = training(n);
+        int32_t in_place[9];
+        shoal_compile_report report = {.size = sizeof report, .in_place = in_place};
+        shoal_executable *executable;
+        OK(backend->compile(device, graph_data(g), NULL, &report, &executable));
+        for (uint32_t i = 0; i < n; i++) assert_int_equal(in_place[i], i);
+        workspace[n] = report.workspace;
+        backend->executable_free(device, executable);
+        graph_destroy(&g);
+    }
+    assert_int_equal(workspace[4], workspace[8]);
+    backend->device_free(device);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_views),         cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_thin_products), cmocka_unit_test(test_reductions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs),
+                                       cmocka_unit_test(test_widths),
+                                       cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_splits),
+                                       cmocka_unit_test(test_thin_products),
+                                       cmocka_unit_test(test_reductions),
+                                       cmocka_unit_test(test_updates_come_early)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static void unreserve(shoal_device *device, size_t room) {
 
 /* What the driver has not, it may have once all that is kept is given back. */
 static shoal_status take_block(shoal_device *device, size_t *room, block **out) {
-    *out = backend_cache_take(&device->cache, room);
+    *out = backend_cache_take(&device->cache, room, false);
     if (*out) return SHOAL_OK;
     shoal_status status = new_block(device, *room, out);
     if (status != SHOAL_NO_MEMORY) return status;
