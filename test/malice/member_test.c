@@ -65,7 +65,9 @@ static shoal_status say(uint32_t who, uint64_t instance, uint64_t bytes) {
     static const float zeros[SIDE * SIDE];
     wire_transfer transfer = {.instance = instance, .bytes = bytes};
     size_t n = bytes < sizeof zeros ? (size_t)bytes : sizeof zeros;
-    return worker_data(w, others_end_of(who), &transfer, 0, zeros, n);
+    shoal_status status = worker_data(w, others_end_of(who), &transfer, 0, zeros, n);
+    worker_wake_pump(w); /* as it would be, had that come over a link */
+    return status;
 }
 
 static void owe(uint64_t instance) { ok(say(BY_OWES, instance, SIDE * SIDE * sizeof(float))); }
@@ -93,6 +95,7 @@ static void others_make_no_rounds(void **state) {
     pace.loop = LOOP;
     for (pace.through = 0; pace.through < 3; pace.through++)
         worker_pace(w, others_end_of(BY_OWES), &pace);
+    worker_wake_pump(w);
     assert_true(soon(begun));
     /* Of a round that is over, from both; and further ahead than anybody may be. */
     uint32_t live = w->loops.data[0]->n_live;
@@ -107,6 +110,7 @@ static void others_make_no_rounds(void **state) {
         owe(LOOP + round);
         pace.through = round + 1;
         worker_pace(w, others_end_of(BY_OWES), &pace);
+        worker_wake_pump(w);
         others_turn();
         nanosleep(&(struct timespec){.tv_nsec = 20 * BASE_MS}, NULL);
     }
