@@ -69,13 +69,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n;
     worker *w = setup(client);
     if (client && loop) FUZZ_CHECK(worker_stream_open(w, &last, 1, 1000, &stream) == SHOAL_OK);
+    others_hold();
     if (!early) others_run(INSTANCE, 1, 0, 77);
     if (loop) others_loop(INSTANCE + 1, 2, 77, last, ROUNDS);
+    others_release();
     if (data[0] & FILE_COMES) others_fetch(FILE_BYTES);
     for (data++, size--; others_next(&data, &size, &body, &n, &how);) {
         bool by_hub = how >> 6 == BY_HUB, there = others_joined();
+        others_hold();
         others_say(client, body, n, how);
         others_turn();
+        others_release();
         /* What a member says is no reason to leave the hub. */
         FUZZ_CHECK(by_hub || !there || others_joined());
         check(w);

@@ -51,6 +51,13 @@ static void tell(Shoal__Kind kind, const ProtobufCMessage *message) {
     free(packed);
 }
 
+void others_hold(void) { wire_pump_take(worker_wire(w)); }
+
+void others_release(void) {
+    wire_pump_leave(worker_wire(w));
+    worker_wake_pump(w);
+}
+
 static void tell_peers(void) {
     static const uint32_t numbers[] = {SELF, OWES, OTHER};
     Shoal__Peers peers = SHOAL__PEERS__INIT;
@@ -128,8 +135,10 @@ void others_begin(worker *of, void (*on_asked)(Shoal__Kind kind, const void *bod
     wire_handlers handlers = {.opened = hub_opened, .message = hub_message, .closed = hub_closed};
     wire_handle(worker_wire(w), WIRE_HUB, &handlers);
     FUZZ_CHECK(worker_join(w, "inproc", 1000) == SHOAL_OK);
+    others_hold();
     tell_peers();
     others_turn();
+    others_release();
 }
 
 bool others_joined(void) { return self_end && !self_end->closing; }
@@ -190,16 +199,20 @@ void others_fetch(uint64_t bytes) {
 }
 
 void others_link(void) {
+    others_hold();
     members[0] = member(OWES);
     members[1] = member(OTHER);
+    others_release();
 }
 
 void others_end(void) {
     worker_fetch_drop(&w->fetch);
+    others_hold();
     for (int i = 0; i < 2; i++) {
         members[i]->pins--;
         wire_link_finish(members[i], SHOAL_CLOSED, "");
     }
+    others_release();
 }
 
 /* ---- what is said ---- */

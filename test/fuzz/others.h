@@ -17,6 +17,9 @@ enum { SIDE = 4 };
 
 /* Joins the worker, which has one slot, to the hub. asked: what is said to the hub; may be NULL. */
 void others_begin(worker *w, void (*asked)(Shoal__Kind kind, const void *body, size_t n));
+/* Who is no handler holds the pump while something is said, and lets those look who wait there. */
+void others_hold(void);
+void others_release(void);
 /* The members have links with the worker from here on. */
 void others_link(void);
 /* Ends those; before the worker is destroyed. */

@@ -51,7 +51,9 @@ static int end(void **state) {
 /* Whether something holds soon. */
 static bool soon(bool (*holds)(void)) {
     for (int64_t until = base_now() + 10 * BASE_SECOND; base_now() < until;) {
+        others_hold();
         others_turn();
+        others_release();
         pthread_mutex_lock(&w->lock);
         bool held = holds();
         pthread_mutex_unlock(&w->lock);
@@ -65,9 +67,16 @@ static shoal_status say(uint32_t who, uint64_t instance, uint64_t bytes) {
     static const float zeros[SIDE * SIDE];
     wire_transfer transfer = {.instance = instance, .bytes = bytes};
     size_t n = bytes < sizeof zeros ? (size_t)bytes : sizeof zeros;
+    others_hold();
     shoal_status status = worker_data(w, others_end_of(who), &transfer, 0, zeros, n);
-    worker_wake_pump(w); /* as it would be, had that come over a link */
+    others_release();
     return status;
+}
+
+static void pace_by(uint32_t who, const Shoal__Pace *pace) {
+    others_hold();
+    worker_pace(w, others_end_of(who), pace);
+    others_release();
 }
 
 static void owe(uint64_t instance) { ok(say(BY_OWES, instance, SIDE * SIDE * sizeof(float))); }
@@ -76,15 +85,24 @@ static uint64_t strange(uint32_t who) { return others_end_of(who)->strange; }
 
 /* ---- loops ---- */
 
+/* Behind the program that makes its first input. */
+static void run_loop(void) {
+    others_hold();
+    others_run(INSTANCE, 1, 0, VALUE);
+    others_release();
+    owe(INSTANCE);
+    others_hold();
+    others_loop(LOOP, 2, VALUE, VALUE + 1, ROUNDS);
+    others_release();
+}
+
 static bool begun(void) { return w->loops.count && w->loops.data[0]->through >= 2; }
 static bool is_over(void) { return done == LOOP && !w->loops.count; }
 
 static void others_make_no_rounds(void **state) {
     (void)state;
     const uint64_t box = SIDE * SIDE * sizeof(float);
-    others_run(INSTANCE, 1, 0, VALUE);
-    owe(INSTANCE);
-    others_loop(LOOP, 2, VALUE, VALUE + 1, ROUNDS);
+    run_loop();
     /* From who sends nothing there: of a round to come, and far ahead. */
     ok(say(BY_OTHER, LOOP + 1, box));
     ok(say(BY_OTHER, LOOP + ROUNDS - 1, box));
@@ -93,9 +111,7 @@ static void others_make_no_rounds(void **state) {
     owe(LOOP + 1);
     Shoal__Pace pace = SHOAL__PACE__INIT;
     pace.loop = LOOP;
-    for (pace.through = 0; pace.through < 3; pace.through++)
-        worker_pace(w, others_end_of(BY_OWES), &pace);
-    worker_wake_pump(w);
+    for (pace.through = 0; pace.through < 3; pace.through++) pace_by(BY_OWES, &pace);
     assert_true(soon(begun));
     /* Of a round that is over, from both; and further ahead than anybody may be. */
     uint32_t live = w->loops.data[0]->n_live;
@@ -109,9 +125,7 @@ static void others_make_no_rounds(void **state) {
     for (uint64_t round = 2; round < ROUNDS; round++) {
         owe(LOOP + round);
         pace.through = round + 1;
-        worker_pace(w, others_end_of(BY_OWES), &pace);
-        worker_wake_pump(w);
-        others_turn();
+        pace_by(BY_OWES, &pace);
         nanosleep(&(struct timespec){.tv_nsec = 20 * BASE_MS}, NULL);
     }
     assert_true(soon(is_over));
@@ -122,22 +136,20 @@ static uint64_t pace_of_owes(void) { return w->loops.data[0]->paced.data[0].thro
 static void pace_is_the_receivers_word(void **state) {
     (void)state;
     Shoal__Pace pace = SHOAL__PACE__INIT;
-    others_run(INSTANCE, 1, 0, VALUE);
-    owe(INSTANCE);
-    others_loop(LOOP, 2, VALUE, VALUE + 1, ROUNDS);
+    run_loop();
     pace.loop = LOOP;
     pace.through = ROUNDS;
-    worker_pace(w, others_end_of(BY_OTHER), &pace);
+    pace_by(BY_OTHER, &pace);
     assert_int_equal(strange(BY_OTHER), 1);
     assert_int_equal(pace_of_owes(), 0);
     static const uint64_t told[] = {2, 1, ROUNDS + 1, UINT64_MAX, 0};
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         pace.through = told[i];
-        worker_pace(w, others_end_of(BY_OWES), &pace);
+        pace_by(BY_OWES, &pace);
         assert_int_equal(pace_of_owes(), 2);
     }
     pace.loop = LOOP + ROUNDS; /* there is no such loop, or not any more: a word that comes late */
-    worker_pace(w, others_end_of(BY_OWES), &pace);
+    pace_by(BY_OWES, &pace);
     assert_int_equal(strange(BY_OWES), 0);
 }
 
