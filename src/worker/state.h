@@ -367,7 +367,7 @@ struct worker {
     pthread_t seeker; /* looks for files, and fetches them */
     bool has_seeker;
     atomic_bool urgent; /* what it is to look for is needed here */
-    base_map streams; /* first value -> worker_stream */
+    base_map streams;   /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;
     shoal_status lost; /* why the hub is gone */
     char *lost_message;

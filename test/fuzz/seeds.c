@@ -42,8 +42,8 @@ static graph *small(void) {
 static void put_graph(graph *g, const char *name) {
     base_str bytes = {0}, text = {0};
     ok(graph_encode(graph_data(g), true, &bytes));
-    put("graph", name, bytes.data, bytes.size);
     ok(graph_print(graph_data(g), &text));
+    put("graph", name, bytes.data, bytes.size);
     put("text", name, text.data, text.size);
     base_str_fini(&bytes);
     base_str_fini(&text);
@@ -378,6 +378,7 @@ static void hub_session(void) {
 }
 
 /* A message of one of the hub target's members. */
+enum { BOTH, CLIENT, WORKER };
 static void says(base_str *out, uint8_t who, Shoal__Kind kind, const ProtobufCMessage *message) {
     pack(out, (int)kind | who << 6, true, message);
 }
@@ -385,7 +386,6 @@ static void says(base_str *out, uint8_t who, Shoal__Kind kind, const ProtobufCMe
 /* A client's program on the devices of both others, which do their parts; speeds, events, a frame
  * that is passed on, and one that fails. */
 static void hub_roles(void) {
-    enum { BOTH, CLIENT, WORKER };
     base_str out = {0};
     product p;
     product_init(&p, 2);
@@ -461,12 +461,11 @@ static void hub_roles(void) {
 
 /* A loop of a client: 1000 rounds, what is carried, what ends it; begun again, cancelled, done. */
 static void hub_loop(void) {
-    enum { BOTH, CLIENT, WORKER };
     base_str out = {0}, bytes = {0};
     graph *g;
-    const uint64_t session = (uint64_t)2 << 40;
-    uint64_t inputs[] = {session | 1}, outputs[] = {session | 2, session | 3};
-    uint32_t carry[] = {1}, home = 0;
+    uint64_t session = (uint64_t)2 << 40, inputs[] = {session | 1},
+             outputs[] = {session | 2, session | 3};
+    uint32_t carry[] = {1}, home = 1;
     int64_t dims[] = {4};
     Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
     Shoal__Submit submit = SHOAL__SUBMIT__INIT;
@@ -484,33 +483,27 @@ static void hub_loop(void) {
     upload.dims = dims;
     submit.program = session | 1;
     submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
-    submit.n_inputs = submit.n_uploads = submit.n_carry = 1;
+    submit.n_inputs = submit.n_uploads = submit.n_carry = submit.n_home = 1;
     submit.inputs = inputs;
     submit.n_outputs = 2;
     submit.outputs = outputs;
     submit.uploads = uploads;
     submit.rounds = 1000;
     submit.carry = carry;
-    home = 1;
     submit.home = &home;
-    submit.n_home = 1;
     release.n_loops = 1;
     release.loops = outputs;
     says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
-    for (done.instance = 1; done.instance < 3; done.instance++) {
-        says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
-        says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
-        says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
-    }
+    for (done.instance = 1; done.instance < 3; done.instance++)
+        for (uint8_t who = BOTH; who <= WORKER; who++)
+            says(&out, who, SHOAL__KIND__DONE, &done.base);
     submit.graph.len = 0;
     submit.n_uploads = submit.n_carry = submit.n_home = 0;
-    outputs[0] = session | 4;
-    outputs[1] = session | 5;
+    outputs[1] = (outputs[0] = session | 4) + 1;
     says(&out, CLIENT, SHOAL__KIND__SUBMIT, &submit.base);
     says(&out, CLIENT, SHOAL__KIND__RELEASE, &release.base);
     done.instance = 1002;
     says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
-    says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
     put("hub", "loop", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&bytes);
@@ -575,8 +568,7 @@ static void member_traffic(void) {
         release.values = &value;
         record.token = 5;
         base_str_bytes(&out, &flags, 1);
-        box(&out, false, 2);
-        box(&out, true, 2);
+        for (int owed = 0; owed < 2; owed++) box(&out, owed, 2);
         if (role > 3) member_says(&out);
         pack(&out, BY_OTHER | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
         pack(&out, BY_HUB | (SHOAL__KIND__RECORD - FIRST), true, &record.base);
@@ -702,10 +694,7 @@ int main(int argc, char **argv) {
                                           "2x3",
                                           "\5"
                                           "columns"};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "%zu", i);
-        put("args", name, options[i], 1 + strlen(options[i] + 1));
-    }
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        put("args", (char[]){(char)('0' + i), 0}, options[i], 1 + strlen(options[i] + 1));
     return 0;
 }
