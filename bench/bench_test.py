@@ -65,7 +65,7 @@ def run(build, *words):
 
 
 def test_rows(build):
-    done, rows = run(build, "pool.matmul.vs_blas", "pool.table", "bytes", "start")
+    done, rows = run(build, "pool.matmul.vs_blas", "pool.table", "bytes", "start.c_ms", "start.python_ms")
     assert done.returncode == 0, done.stderr
     assert list(rows) == ["pool.matmul.vs_blas", "pool.matmul.vs_one", "pool.table.50_50",
                           "pool.table.70_30", "bytes.up", "bytes.down", "start.c_ms",

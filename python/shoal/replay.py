@@ -213,7 +213,11 @@ class Program:
     def replay(self, arguments):
         """Runs it with these arguments; the result of the function."""
         fresh = [tensor for make in self._fresh for tensor in make()]
-        return self._apply(self._function.run([place.find(fresh, arguments) for place in self._operands]), arguments)
+        operands = [place.find(fresh, arguments) for place in self._operands]
+        if all(grad is None for _, grad in self._before):
+            for leaf, _ in self._grads:  # so that there is room for the new ones
+                leaf._grad = None
+        return self._apply(self._function.run(operands), arguments)
 
     def _apply(self, outputs, arguments):
         """What the function changes, changed; its result."""

@@ -238,7 +238,9 @@ static shoal_status donate_one(const shoal_function *f, shoal_tensor *const *inp
         return base_fail(SHOAL_INVALID,
                          "function: input %u is donated, and is another input or a result as well",
                          i);
-    if (shared || (!asked && (x != inputs[i] || atomic_load(&x->refs) > 1))) return SHOAL_OK;
+    /* A handle of the value, or one that stands for that and holds it alone, as a leaf does. */
+    bool alone = atomic_load(&x->refs) == 1 && atomic_load(&inputs[i]->refs) == 1;
+    if (shared || (!asked && !alone)) return SHOAL_OK;
     if (!base_vec_push(&f->session->released, x->value)) return SHOAL_NO_MEMORY;
     x->donated = true;
     return SHOAL_OK;

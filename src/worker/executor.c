@@ -659,29 +659,6 @@ void worker_task_first(worker_task *task) {
     atomic_store(&slot->queued, true);
 }
 
-/* Measures and tells. Lock held, but not while measuring. */
-static void measure(worker_slot *slot) {
-    worker *w = slot->worker;
-    base_speeds speeds = {{0}};
-    uint32_t what = slot->measure;
-    slot->measure = 0;
-    pthread_mutex_unlock(&w->lock);
-    base_event(&w->events, .kind = SHOAL_EVENT_MEASURE, .phase = SHOAL_EVENT_BEGIN,
-               .slot = slot->number, .peer = SHOAL_NO_SLOT);
-    shoal_status status = worker_speeds_measure(slot, what, &speeds);
-    base_event(&w->events, .kind = SHOAL_EVENT_MEASURE, .phase = SHOAL_EVENT_END,
-               .slot = slot->number, .peer = SHOAL_NO_SLOT);
-    pthread_mutex_lock(&w->lock);
-    Shoal__Speed message = SHOAL__SPEED__INIT;
-    Shoal__Figure room[BASE_FIGURES], *figures[BASE_FIGURES];
-    message.slot = slot->number;
-    message.figures = figures;
-    message.n_figures = worker_figures(&speeds, room, figures);
-    if (status == SHOAL_OK && message.n_figures && w->hub)
-        status = wire_send(w->hub, SHOAL__KIND__SPEED, &message.base);
-    if (status != SHOAL_OK) base_log(BASE_WARN, w->name, "measuring: %s", shoal_error_message());
-}
-
 static bool has_work(void *context) {
     worker_slot *slot = context;
     return atomic_load_explicit(&slot->queued, memory_order_relaxed);
@@ -694,7 +671,7 @@ void *worker_executor(void *argument) {
     while (!w->stopping) {
         worker_collect_garbage(slot);
         worker_part(w);
-        if (slot->measure && !slot->parted) measure(slot);
+        if (slot->measure && !slot->parted) worker_measure(slot);
         worker_task *task = slot->head;
         if (!task) {
             pthread_mutex_unlock(&w->lock);

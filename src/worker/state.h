@@ -569,6 +569,8 @@ base_speeds worker_speeds_kept(const worker_slot *slot);
 /* Measures figures (bits), and keeps them; out: 0 for those that the device does not have. Only the
  * thread that runs programs. */
 shoal_status worker_speeds_measure(worker_slot *slot, uint32_t what, base_speeds *out);
+/* Measures what the hub has asked for, and tells it. Lock held, but not while measuring. */
+void worker_measure(worker_slot *slot);
 
 /* record.c */
 /* The hub asks what there is. Under the pump. */
