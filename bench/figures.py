@@ -223,6 +223,8 @@ def gemm(shape, form):
                       times["ours"], times["blas"], {"ratio": 0.97})
 
 
+OPENCL_GEMM_PEERS = {"blas": "OpenBLAS, 2 threads", "cpu": "cpu, 2 threads",
+                     "clblast": "CLBlast, the same device"}
 OPENCL_GEMMS = ["512x512x512", "1024x1024x1024", "2048x2048x2048"]
 
 
@@ -230,15 +232,33 @@ def opencl_gemm(shape):
     def run():
         size = [lib.scaled(int(side)) for side in shape.split("x")]
         arguments = [2, *size, "nn"]
-        with Peer([lib.program("gemm"), "ours", *arguments], SHOAL_BACKEND="opencl") as ours, \
-                Peer([lib.program("gemm"), lib.openblas(), *arguments],
-                     **lib.best_kernels()) as theirs:
-            times = race({"ours": ours, "blas": theirs})
+        program = lib.program("gemm")
+        with Peer([program, "ours", *arguments], SHOAL_BACKEND="opencl") as ours, \
+                Peer([program, "ours", *arguments], SHOAL_BACKEND="cpu") as cpu, \
+                Peer([program, "clblast", *arguments]) as clblast, \
+                Peer([program, lib.openblas(), *arguments], **lib.best_kernels()) as blas:
+            times = race({"ours": ours, "cpu": cpu, "clblast": clblast, "blas": blas})
         m, k, n = size
-        return [lib.versus(f"opencl.gemm.{shape}.vs_blas", 2e-9 * m * k * n, "GFLOP/s",
-                           "OpenBLAS, 2 threads", times["ours"], times["blas"], {})]
-    run.__doc__ = f"f32 product {shape} on the first OpenCL device, against OpenBLAS on two threads."
+        return [lib.versus(f"opencl.gemm.{shape}.vs_{peer}", 2e-9 * m * k * n, "GFLOP/s", said,
+                           times["ours"], times[peer], {})
+                for peer, said in OPENCL_GEMM_PEERS.items()]
+    run.__doc__ = (f"f32 product {shape} on the first OpenCL device, against OpenBLAS and the cpu "
+                   "backend on two threads, and CLBlast on that device.")
     return run
+
+
+def opencl_fused():
+    """gelu(x * w + b) on 4096 x 4096 f32 on the first OpenCL device, against memcpy and cpu."""
+    side, program = lib.scaled(SIDE), lib.program("kernels")
+    with Peer([program, "fused", side, 2], SHOAL_BACKEND="opencl") as ours, \
+            Peer([program, "fused", side, 2], SHOAL_BACKEND="cpu") as cpu, \
+            Peer([program, "memcpy", side, 2]) as copy:
+        times = race({"ours": ours, "cpu": cpu, "copy": copy}, warm=2)
+    work = 8e-9 * side * side
+    return [lib.versus("opencl.fused.share", work, "GB/s", "memcpy, 2 threads", times["ours"],
+                       times["copy"], {}),
+            lib.versus("opencl.fused.vs_cpu", work, "GB/s", "cpu, 2 threads", times["ours"],
+                       times["cpu"], {})]
 
 
 def gemm_forms(shape):
@@ -569,7 +589,9 @@ TABLE = [
     *(([f"kernel.{name}.vs_numpy"], kernel_along_rows(name)) for name in ALONG_ROWS),
     *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
       for shape, forms in GEMMS.items()),
-    *(([f"opencl.gemm.{shape}.vs_blas"], opencl_gemm(shape)) for shape in OPENCL_GEMMS),
+    *(([f"opencl.gemm.{shape}.vs_{peer}" for peer in OPENCL_GEMM_PEERS], opencl_gemm(shape))
+      for shape in OPENCL_GEMMS),
+    (["opencl.fused.share", "opencl.fused.vs_cpu"], opencl_fused),
     (["ops.c"], ops_c),
     (["ops.python"], ops_python),
     (["ops.fresh"], ops_fresh),

@@ -1,13 +1,16 @@
-/* One f32 product again and again on the same threads, by an embedded pool of one worker or by
- * OpenBLAS alone.
+/* One f32 product again and again on the same threads, by an embedded pool of one worker, by
+ * OpenBLAS alone, or by CLBlast on the first OpenCL device.
  *
- *     gemm ours|LIBRARY THREADS M K N FORM
+ *     gemm ours|clblast|LIBRARY THREADS M K N FORM
  *
  * FORM is nn, nt, tn or tt: whether A and B lie as they are or transposed. Speaks the protocol of
  * lib.Peer; each answer is the mean of as many products as take about 30 ms. Small ones go in
  * groups of equal matrices A, each a tensor of its own, so that what is timed is the product and
  * not the way to the worker; OpenBLAS takes the same matrices in turn. A product with one row or
  * column is OpenBLAS's sgemv, which is its best there. */
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
 #include "shoal/shoal.h"
 
 #include <dlfcn.h>
@@ -137,7 +140,72 @@ static void run_blas(void) {
     for (int i = 0; i < s.group; i++) multiply_blas(s.a[i]);
 }
 
-/* ---- both ---- */
+/* ---- CLBlast ---- */
+
+static int (*clblast_sgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t,
+                            cl_mem, size_t, size_t, float, cl_mem, size_t, size_t,
+                            cl_command_queue *, cl_event *);
+static __typeof__(clFinish) *finish;
+static cl_command_queue queue;
+static cl_mem on_device[GROUP + 2]; /* A, B, C */
+
+static void *symbol(void *library, const char *name) {
+    void *found = library ? dlsym(library, name) : NULL;
+    if (!found) die("no CLBlast or no OpenCL loader; run tools/install.sh bench");
+    return found;
+}
+
+static void multiply_clblast(cl_mem lhs) {
+    size_t lda = (size_t)(s.ta ? s.m : s.k), ldb = (size_t)(s.tb ? s.k : s.n);
+    int code =
+        clblast_sgemm(ROW_MAJOR, s.ta ? TRANSPOSED : PLAIN, s.tb ? TRANSPOSED : PLAIN, (size_t)s.m,
+                      (size_t)s.n, (size_t)s.k, 1, lhs, 0, lda, on_device[GROUP], 0, ldb, 0,
+                      on_device[GROUP + 1], 0, (size_t)s.n, &queue, NULL);
+    if (code) die("CLBlast failed");
+}
+
+static void run_clblast(void) {
+    for (int i = 0; i < s.group; i++) multiply_clblast(on_device[i]);
+    finish(queue);
+}
+
+static void start_clblast(void) {
+    void *blas = dlopen("libclblast.so.1", RTLD_NOW), *cl = dlopen("libOpenCL.so.1", RTLD_NOW);
+#define FIND(name)                                                                                 \
+    __typeof__(name) *own_##name;                                                                  \
+    *(void **)&own_##name = symbol(cl, #name)
+    FIND(clGetPlatformIDs);
+    FIND(clGetDeviceIDs);
+    FIND(clCreateContext);
+    FIND(clCreateCommandQueue);
+    FIND(clCreateBuffer);
+    FIND(clEnqueueReadBuffer);
+#undef FIND
+    *(void **)&finish = symbol(cl, "clFinish");
+    *(void **)&clblast_sgemm = symbol(blas, "CLBlastSgemm");
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_int code = own_clGetPlatformIDs(1, &platform, NULL);
+    if (!code) code = own_clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL);
+    if (code) die("no OpenCL device");
+    cl_context context = own_clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    if (!code) queue = own_clCreateCommandQueue(context, device, 0, &code);
+    size_t product = (size_t)s.m * (size_t)s.n * sizeof(float);
+    for (int i = 0; i < GROUP + 2 && !code; i++) {
+        float *data = i < GROUP ? s.a[i] : i == GROUP ? s.b : s.c;
+        size_t side = (size_t)s.k * sizeof(float);
+        size_t bytes = i < GROUP ? side * (size_t)s.m : i == GROUP ? side * (size_t)s.n : product;
+        if (data)
+            on_device[i] = own_clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, bytes, data, &code);
+    }
+    if (code) die("OpenCL failed");
+    run_clblast();
+    if (own_clEnqueueReadBuffer(queue, on_device[GROUP + 1], CL_TRUE, 0, product, s.c, 0, NULL,
+                                NULL))
+        die("the product cannot be read");
+}
+
+/* ---- all ---- */
 
 static void check(void) {
     for (int i = 0; i < 50; i++) {
@@ -152,10 +220,10 @@ static void check(void) {
 
 int main(int argc, char **argv) {
     if (argc != 7) {
-        fprintf(stderr, "usage: gemm ours|LIBRARY THREADS M K N nn|nt|tn|tt\n");
+        fprintf(stderr, "usage: gemm ours|clblast|LIBRARY THREADS M K N nn|nt|tn|tt\n");
         return 2;
     }
-    bool ours = !strcmp(argv[1], "ours");
+    bool ours = !strcmp(argv[1], "ours"), clblast = !strcmp(argv[1], "clblast");
     s.threads = atoi(argv[2]);
     s.m = atoi(argv[3]);
     s.k = atoi(argv[4]);
@@ -169,10 +237,12 @@ int main(int argc, char **argv) {
     s.c = matrix(s.m, s.n, 0);
     if (ours)
         start_ours();
+    else if (clblast)
+        start_clblast();
     else
         start_blas(argv[1]);
-    void (*run)(void) = ours ? run_ours : run_blas;
-    if (!ours) run();
+    void (*run)(void) = ours ? run_ours : clblast ? run_clblast : run_blas;
+    if (!ours && !clblast) run();
     check();
     run();
     double from = seconds();

@@ -81,6 +81,11 @@ def test_a_language_model_trains_as_on_the_processor(tmp_path, capsys):
     assert each == int(each) and 0 < each < 250
 
 
+def test_a_language_model_trains_likewise_on_a_device_that_is_late():
+    expected = losses(2, SHOAL_BACKEND="cpu")
+    assert losses(2, SHOAL_BACKEND="lag") == pytest.approx(expected, rel=1e-4)
+
+
 def test_what_was_built_is_found_again_and_broken_files_are_made_again(tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)

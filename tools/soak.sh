@@ -66,6 +66,8 @@ while [ $first -lt "$(count 100)" ]; do
     first=$((first + 1))
 done
 SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq
+# All their kernels as CUDA has them.
+stage_command nvrtc "$build/test/conformance/nvrtc" "$build/venv/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?"
 with="$tools/sanitized.sh $build/asan address,undefined"
 for way in cpu api gradient; do
     stage_hunt "hunt_asan_$way" "$build/asan" "$way" --count "$(count 40000)"

@@ -202,7 +202,9 @@ void hub_device_lost(hub *h, hub_peer *peer, const Shoal__DeviceLost *lost) {
 }
 
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message) {
-    if (!peer->link || wire_send(peer->link, kind, message) == SHOAL_OK) return;
+    shoal_status status = peer->link ? wire_send(peer->link, kind, message) : SHOAL_OK;
+    /* Of a link that has ended the hub hears in its turn. */
+    if (status == SHOAL_OK || status == SHOAL_CLOSED) return;
     base_log(BASE_WARN, "hub", "%s: %s", peer->name, shoal_error_message());
     wire_close(peer->link, SHOAL_LOST, "it could not be told what it has to know");
 }
