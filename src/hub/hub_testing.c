@@ -1,0 +1,153 @@
+#include "hub/hub_testing.h"
+
+static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *hello,
+                           Shoal__Welcome *welcome, bool accepting) {
+    pool *p = context;
+    if (accepting) {
+        p->sessions[p->n_ends] = welcome->session;
+        p->ends[p->n_ends++] = link;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
+                            size_t bytes) {
+    pool *p = context;
+    if (kind == SHOAL__KIND__FINISHED) {
+        Shoal__Finished *finished = shoal__finished__unpack(NULL, bytes, body);
+        assert_non_null(finished);
+        p->news++;
+        p->outcomes += finished->n_outcomes;
+        shoal__finished__free_unpacked(finished, NULL);
+    }
+    if (kind == SHOAL__KIND__RELAYED) {
+        if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
+        p->relayed = shoal__relay__unpack(NULL, bytes, body);
+        assert_non_null(p->relayed);
+    }
+    if (kind != SHOAL__KIND__RUN) return SHOAL_OK;
+    Shoal__Run *run = shoal__run__unpack(NULL, bytes, body);
+    assert_non_null(run);
+    p->runs[run->session] += run->instance != p->last[run->session];
+    p->last[run->session] = run->instance;
+    shoal__run__free_unpacked(run, NULL);
+    return SHOAL_OK;
+}
+
+static void closed(void *context, wire_link *link, shoal_status why, const char *reason) {
+    pool *p = context;
+    p->why = why;
+    snprintf(p->reason, sizeof p->reason, "%s", reason);
+}
+
+static void failed(void *context, uint64_t cookie, shoal_status why, const char *reason) {
+    closed(context, NULL, why, reason);
+}
+
+void pump(pool *p) {
+    for (int i = 0; i < 16; i++) wire_pump_once(p->peer, &p->peer->sets[0], 0);
+}
+
+int setup(void **state) {
+    pool *p = calloc(1, sizeof *p);
+    Shoal__Device device = SHOAL__DEVICE__INIT;
+    Shoal__Device *devices[] = {&device};
+    device.backend = (char *)"cpu";
+    device.memory = 1 << 20;
+    device.threads = 1;
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    hello.role = SHOAL__ROLE__CLIENT;
+    hello.name = (char *)"tester";
+    hello.incarnation = 1;
+    hello.n_devices = 1;
+    hello.devices = devices;
+    assert_int_equal(wire_peer_new(&hello, &p->peer), SHOAL_OK);
+    assert_int_equal(hub_new(p->peer, &p->h), SHOAL_OK);
+    wire_handlers handlers = {.context = p,
+                              .opened = opened,
+                              .message = message,
+                              .closed = closed,
+                              .connect_failed = failed};
+    wire_handle(p->peer, WIRE_WORKER, &handlers);
+    for (int i = 0; i < MEMBERS; i++) {
+        assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+        pump(p);
+    }
+    assert_int_equal(p->n_ends, MEMBERS);
+    *state = p;
+    return 0;
+}
+
+int teardown(void **state) {
+    pool *p = *state;
+    wire_peer_destroy(&p->peer);
+    hub_destroy(&p->h);
+    if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
+    free(p);
+    return 0;
+}
+
+void program(uint32_t n, base_str *out) {
+    graph *g;
+    uint32_t value;
+    const int64_t shape[] = {n};
+    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
+                                graph_ints(SHOAL_ATTR_SHAPE, shape, 1)};
+    base_str_init(out);
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    assert_int_equal(graph_encode(graph_data(g), false, out), SHOAL_OK);
+    graph_destroy(&g);
+}
+
+void deliver(pool *p, int m, Shoal__Kind kind, const ProtobufCMessage *message) {
+    size_t bytes = protobuf_c_message_get_packed_size(message);
+    uint8_t *packed = malloc(bytes + 1);
+    protobuf_c_message_pack(message, packed);
+    for (size_t i = 0; i < p->h->users.count && !p->turns; i++)
+        p->h->users.data[i]->asked_at = p->h->users.data[i]->free_at = INT64_MIN / 2;
+    wire_link_deliver_message(p->ends[m], kind, packed, bytes);
+    free(packed);
+    pump(p);
+}
+
+void submit(pool *p, int m, uint32_t n, uint64_t k) {
+    base_str text;
+    program(n, &text);
+    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    submit.program = session + k;
+    submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.n_outputs = 1;
+    submit.outputs = &output;
+    deliver(p, m, SHOAL__KIND__SUBMIT, &submit.base);
+    base_str_fini(&text);
+}
+
+void finish_oldest(pool *p) {
+    Shoal__Done done = SHOAL__DONE__INIT;
+    done.instance = p->h->first->id;
+    for (int m = 0; m < MEMBERS; m++)
+        if (p->ends[m]) deliver(p, m, SHOAL__KIND__DONE, &done.base);
+}
+
+wire_link *add_worker(pool *p) {
+    p->peer->hello->role = SHOAL__ROLE__WORKER;
+    uint32_t before = p->n_ends;
+    assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+    pump(p);
+    p->peer->hello->role = SHOAL__ROLE__CLIENT;
+    return p->n_ends > before ? p->ends[before] : NULL;
+}
+
+hub_peer *of_another(pool *p, int member, uint8_t user) {
+    const uint8_t key[WIRE_KEY] = {user};
+    hub_peer *peer = wire_link_get(p->ends[member], WIRE_HUB);
+    hub_user_leave(p->h, peer->user);
+    peer->user = hub_user_of(p->h, key);
+    assert_non_null(peer->user);
+    return peer;
+}
