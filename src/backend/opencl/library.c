@@ -10,6 +10,7 @@ static struct {
     pthread_once_t once;
     shoal_status status;
     char why[512];
+    base_dl *library; /* stays open */
     opencl_library cl;
 } loader = {.once = PTHREAD_ONCE_INIT};
 
@@ -17,9 +18,8 @@ static struct {
 static shoal_status load(opencl_library *cl) {
     const char *told = getenv("SHOAL_OPENCL_LIBRARY");
     const char *const names[] = {told && *told ? told : "libOpenCL.so.1"};
-    base_dl *library;
-    SHOAL_TRY(base_dl_open(names, 1, &library));
-#define FIND(name) SHOAL_TRY(base_dl_symbol(library, "cl" #name, &cl->name));
+    SHOAL_TRY(base_dl_open(names, 1, &loader.library));
+#define FIND(name) SHOAL_TRY(base_dl_symbol(loader.library, "cl" #name, &cl->name));
     OPENCL_FUNCTIONS(FIND)
 #undef FIND
     return SHOAL_OK;
