@@ -282,6 +282,7 @@ static bool call_roll(const hub *h, roll *r) {
         info->addresses = (char **)&peer->address;
         info->key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->key};
         info->user = peer->user->number;
+        info->client = peer->role == SHOAL__ROLE__CLIENT;
         info->slots = r->slots + used;
         info->n_slots = peer->n_slots;
         for (uint32_t s = 0; s < peer->n_slots; s++) r->slots[used++] = peer->slots[s]->number;

@@ -417,27 +417,11 @@ static shoal_status compute(worker_task *task, worker_step *step) {
     return attempt(task, step, slot->aside, &ruined);
 }
 
-/* Receives not complete that the task's current step needs: at the end, all of them. Lock held. */
-uint32_t worker_task_missing(const worker_task *task) {
-    const worker_program *program = task->program;
-    uint32_t count = 0;
-    if (task->step == program->n_steps)
-        for (uint32_t s = 0; s < program->n_steps; s++) count += task->waiting[s];
-    for (uint32_t i = 0; task->step < program->n_steps && i < program->steps[task->step].n_awaited;
-         i++)
-        count += task->waiting[program->steps[task->step].awaited[i]];
-    return count;
-}
-
 /* What came for the current step is the values' alone from now on: their memory may be taken. */
 static void let_go(worker_task *task) {
-    const worker_step *step = &task->program->steps[task->step];
-    for (uint32_t i = 0; i < task->n_receives && step->n_awaited; i++) {
+    for (uint32_t i = 0; i < task->n_receives; i++) {
         worker_receive *receive = &task->receives[i];
-        bool awaited = false;
-        for (uint32_t k = 0; k < step->n_awaited && !awaited; k++)
-            awaited = step->awaited[k] == receive->step;
-        if (!awaited) continue;
+        if (!worker_task_awaits(task, receive)) continue;
         worker_buffer_release(receive->buffer);
         receive->buffer = NULL;
     }
@@ -463,20 +447,21 @@ void worker_changed(worker *w) {
     if (w->pumping) worker_wake_pump(w);
 }
 
-/* Waits for a change; until a pause is over, when there is one: that is ended by messages, so the
- * pump is taken over, and no other thread has to wake this one. A device may be at work, or begin
- * to move boxes, meanwhile: somebody has to look now and then whether it gets on. Lock held. */
+/* Waits for a change; with a pause until that is over, or for half a second. Where messages of
+ * other processes end it, the pump is taken over, and no other thread has to wake this one. A
+ * device may be at work, or begin to move boxes, meanwhile: somebody has to look now and then
+ * whether it gets on. Lock held. */
 static void rest(worker_slot *slot, pause *p) {
     worker *w = slot->worker;
     int64_t until = base_now() + BASE_SECOND / 2;
-    if (p) {
+    if (p && p->task->remote) {
         w->pumping++;
         pthread_mutex_unlock(&w->lock);
         shoal_status status = wire_wait(w->wire, is_over, p, until);
         (void)status; /* who waits looks */
         pthread_mutex_lock(&w->lock);
         w->pumping--;
-    } else if (!slot->own.line) {
+    } else if (!p && !slot->own.line) {
         pthread_cond_wait(&w->changed, &w->lock);
     } else {
         struct timespec at = base_timespec(until);
@@ -498,11 +483,17 @@ static bool has_come(const worker_task *task) {
 static shoal_status await(worker_task *task) {
     worker *w = task->slot->worker;
     pause p = {task, has_come};
+    worker_owed owed = {0};
+    shoal_status status = SHOAL_OK;
     bool waits = worker_task_missing(task) > 0;
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
-    while (!has_come(task) && !w->stopping) rest(task->slot, task->remote ? &p : NULL);
+    while (!has_come(task) && !w->stopping && status == SHOAL_OK) {
+        rest(task->slot, &p);
+        status = worker_owed_check(task, &owed);
+    }
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
+    if (status != SHOAL_OK && !has_come(task)) return status;
     return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
 }
 
@@ -581,8 +572,13 @@ static shoal_status run_task(worker_task *task) {
     worker *w = task->slot->worker;
     bool through = false;
     pause p = {task, worker_lap_may_begin};
+    worker_owed owed = {0};
     pthread_mutex_lock(&w->lock);
-    while (!worker_lap_may_begin(task) && !w->stopping) rest(task->slot, task->remote ? &p : NULL);
+    while (!worker_lap_may_begin(task) && !w->stopping) {
+        rest(task->slot, &p);
+        if (worker_owed_check(task, &owed) == SHOAL_TIMEOUT)
+            worker_loop_fail(w, task->instance->loop, SHOAL_TIMEOUT, shoal_error_message(), 0);
+    }
     task->state = TASK_RUNNING;
     task->before = task->slot->own.submitted;
     task->began = base_now();

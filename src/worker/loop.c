@@ -73,6 +73,7 @@ worker_instance *worker_loop_round(worker *w, worker_loop *loop, uint64_t round)
         return NULL;
     }
     instance->id = loop->first + round;
+    instance->session = loop->session;
     instance->known = true;
     instance->loop = loop;
     instance->round = round;
@@ -452,6 +453,7 @@ shoal_status worker_loop_begin(worker *w, const Shoal__Run *run, worker_program 
                          (unsigned long long)run->rounds, run->ahead);
     worker_loop *loop = calloc(1, sizeof *loop);
     if (!loop) return base_fail(SHOAL_NO_MEMORY, "no memory for a loop");
+    loop->session = run->session;
     loop->first = run->instance;
     loop->rounds = run->rounds;
     loop->ahead = run->ahead;

@@ -118,6 +118,7 @@ static void peer_there(worker *w, const Shoal__PeerInfo *info) {
     bool same = w->user && w->user == info->user;
     peer->gone = false;
     peer->user = info->user;
+    peer->client = info->client;
     if (!peer->address && !(peer->address = reachable(addresses_of(info), same)))
         base_log(BASE_ERROR, "worker", "no memory for the address of %s", info->name);
     peer->callable = can_call(addresses_of(info), same);

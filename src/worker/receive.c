@@ -83,6 +83,25 @@ shoal_status worker_receives_make(worker_task *task) {
     return SHOAL_OK;
 }
 
+uint32_t worker_task_missing(const worker_task *task) {
+    const worker_program *program = task->program;
+    uint32_t count = 0;
+    if (task->step == program->n_steps)
+        for (uint32_t s = 0; s < program->n_steps; s++) count += task->waiting[s];
+    for (uint32_t i = 0; task->step < program->n_steps && i < program->steps[task->step].n_awaited;
+         i++)
+        count += task->waiting[program->steps[task->step].awaited[i]];
+    return count;
+}
+
+bool worker_task_awaits(const worker_task *task, const worker_receive *receive) {
+    if (task->step == task->program->n_steps) return true;
+    const worker_step *step = &task->program->steps[task->step];
+    for (uint32_t k = 0; k < step->n_awaited; k++)
+        if (step->awaited[k] == receive->step) return true;
+    return false;
+}
+
 worker_receive *worker_receive_find(worker_instance *instance, uint32_t channel, uint32_t ordinal,
                                     worker_task **task) {
     for (uint32_t i = 0; i < instance->n_tasks; i++) {

@@ -218,7 +218,7 @@ typedef struct worker_staged {
 } worker_staged;
 
 typedef struct worker_instance {
-    uint64_t id;
+    uint64_t id, session;
     bool known;               /* its program has arrived */
     struct worker_loop *loop; /* of which it is a round; NULL: none */
     uint64_t round;
@@ -259,6 +259,7 @@ typedef struct worker_way {
 } worker_way;
 
 typedef struct worker_loop {
+    uint64_t session;
     uint64_t first, rounds; /* numbers of instances: the first, and how many there may be */
     uint32_t ahead;         /* rounds that one slot may be before another */
     uint32_t n_laps, n_ended;
@@ -313,6 +314,7 @@ typedef struct worker_slot {
 typedef struct worker_peer {
     uint32_t number;
     uint32_t user;        /* the same number for the same user on the same machine */
+    bool client;          /* it computes nothing: what it owes it has */
     bool callable, calls; /* we can call it, as far as addresses go; it can call us */
     size_t staged_bytes;  /* of its data that came early */
     uint32_t staged;      /* and how many pieces */
@@ -340,6 +342,7 @@ struct worker {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* receives complete, tasks queued, stop */
     uint32_t pumping;       /* executors that wait at the pump instead */
+    int64_t silence;        /* after which a client owes in vain: 60 s, but in tests */
     wire_peer *wire;
     wire_link *hub;
     worker_client client;
@@ -629,6 +632,16 @@ void worker_wake_pump(worker *w);
 /* Goes on with the memory slot's tasks, as far as they go; without the lock, any thread. */
 void worker_home_advance(worker_slot *slot);
 
+/* owed.c */
+/* What a client had brought when somebody began to wait for it; all 0 at first. */
+typedef struct worker_owed {
+    int64_t since, late_since;
+    uint64_t link, brought;
+} worker_owed;
+/* Fails with TIMEOUT when the task waits for a client in vain. To be asked now and then; lock held.
+ */
+shoal_status worker_owed_check(const worker_task *task, worker_owed *owed);
+
 /* executor.c */
 /* Has executors look again at what they wait for, when it was not a handler that changed it. Lock
  * held. */
@@ -638,6 +651,8 @@ void *worker_executor(void *slot);
 shoal_status worker_task_bind(worker_task *task);
 /* Receives not complete that the task's current step needs: at the end, all of them. Lock held. */
 uint32_t worker_task_missing(const worker_task *task);
+/* Whether a receive is one that the task's current step needs. */
+bool worker_task_awaits(const worker_task *task, const worker_receive *receive);
 /* Lets go of the values that end with a step. */
 void worker_task_bury(worker_task *task, const worker_step *step);
 /* Has a loop's task say whether its round is the last. */

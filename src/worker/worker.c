@@ -128,6 +128,7 @@ static worker_instance *instance_of(worker *w, uint64_t id) {
 
 /* Tasks with what they have to have. Lock held. */
 static shoal_status instance_begin(worker *w, worker_instance *instance, const Shoal__Run *run) {
+    instance->session = run->session;
     instance->tasks = calloc(run->n_slots + 1, sizeof *instance->tasks);
     if (!instance->tasks) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     for (size_t i = 0; i < run->n_slots; i++) {
@@ -475,6 +476,7 @@ shoal_status worker_new(const worker_options *options, worker **out) {
     worker *w = calloc(1, sizeof *w);
     if (!w) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     bool client = options->role == SHOAL__ROLE__CLIENT;
+    w->silence = 60 * BASE_SECOND;
     shoal_status status = base_events_init(&w->events, client ? "client" : "worker");
     if (status != SHOAL_OK) {
         free(w);

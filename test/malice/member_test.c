@@ -16,8 +16,17 @@ uint64_t fuzz_accepted; /* of others.c */
 
 static worker *w;
 static _Atomic uint64_t done; /* the instance of which the hub was told last that it is through */
+static _Atomic uint64_t failed;
+static char failure[256];
 
 static void on_asked(Shoal__Kind kind, const void *body, size_t n) {
+    if (kind == SHOAL__KIND__FAILED) {
+        Shoal__Failed *message = shoal__failed__unpack(NULL, n, body);
+        snprintf(failure, sizeof failure, "%u: %s", message->error->status,
+                 message->error->message);
+        failed = message->instance;
+        shoal__failed__free_unpacked(message, NULL);
+    }
     if (kind != SHOAL__KIND__DONE) return;
     Shoal__Done *message = shoal__done__unpack(NULL, n, body);
     done = message->instance;
@@ -35,7 +44,7 @@ static int begin(void **state) {
     setenv("SHOAL_LOG", "error", 1);
     ok(backend_find("null", &device.backend));
     ok(worker_new(&options, &w));
-    done = 0;
+    done = failed = 0;
     others_begin(w, on_asked);
     others_link();
     return 0;
@@ -131,6 +140,7 @@ static void others_make_no_rounds(void **state) {
     assert_true(soon(is_over));
 }
 
+static bool is_done(void) { return done == INSTANCE; }
 static uint64_t pace_of_owes(void) { return w->loops.data[0]->paced.data[0].through; }
 
 static void pace_is_the_receivers_word(void **state) {
@@ -153,9 +163,69 @@ static void pace_is_the_receivers_word(void **state) {
     assert_int_equal(strange(BY_OWES), 0);
 }
 
-/* ---- early data ---- */
+/* ---- what clients owe ---- */
 
 static worker_peer *peer(uint32_t number) { return base_map_get(&w->peers, (uint64_t)number + 1); }
+
+static bool has_failed(void) { return failed; }
+
+/* Whether the worker has told of the failure of an instance, in these words. */
+static void is_told(uint64_t instance) {
+    assert_true(soon(has_failed));
+    assert_int_equal(failed, instance);
+    char want[16];
+    snprintf(want, sizeof want, "%d: ", SHOAL_TIMEOUT);
+    assert_int_equal(strncmp(failure, want, strlen(want)), 0);
+    assert_non_null(strstr(failure, "client member has brought next to nothing"));
+}
+
+static void begin_waiting(bool client) {
+    w->silence = 30 * BASE_MS;
+    peer(OWES)->client = client;
+    others_hold();
+    others_run(INSTANCE, 1, 0, VALUE);
+    others_release();
+}
+
+static void a_client_owes_in_vain(void **state) {
+    (void)state;
+    begin_waiting(true);
+    is_told(INSTANCE);
+}
+
+/* What a worker owes it may have to compute first. */
+static void a_worker_has_time(void **state) {
+    (void)state;
+    begin_waiting(false);
+    for (int i = 0; i < 10; i++) nanosleep(&(struct timespec){.tv_nsec = 100 * BASE_MS}, NULL);
+    assert_int_equal(failed, 0);
+    owe(INSTANCE);
+    assert_true(soon(is_done));
+}
+
+/* A client that takes no results of a loop, and one that brings a byte now and then: as long as
+ * nobody else waits they may. */
+static void others_do_not_wait_for_ever(void **state) {
+    (void)state;
+    run_loop();
+    pthread_mutex_lock(&w->lock);
+    w->silence = 30 * BASE_MS;
+    peer(OWES)->client = true;
+    pthread_mutex_unlock(&w->lock);
+    for (uint64_t round = 0; round < AHEAD; round++) owe(LOOP + round);
+    for (int i = 0; i < 10; i++) nanosleep(&(struct timespec){.tv_nsec = 100 * BASE_MS}, NULL);
+    assert_int_equal(failed, 0);
+    others_hold();
+    others_run(LOOP + ROUNDS, 3, 0, VALUE + 2);
+    pthread_mutex_lock(&w->lock);
+    worker_instance *behind = base_map_get(&w->instances, LOOP + ROUNDS);
+    behind->session = 7;
+    pthread_mutex_unlock(&w->lock);
+    others_release();
+    is_told(LOOP);
+}
+
+/* ---- early data ---- */
 
 static void early_pieces_count_on_the_user(void **state) {
     (void)state;
@@ -289,6 +359,9 @@ static void sizes_bind_nobody(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(others_make_no_rounds, begin, end),
+        cmocka_unit_test_setup_teardown(a_client_owes_in_vain, begin, end),
+        cmocka_unit_test_setup_teardown(a_worker_has_time, begin, end),
+        cmocka_unit_test_setup_teardown(others_do_not_wait_for_ever, begin, end),
         cmocka_unit_test_setup_teardown(pace_is_the_receivers_word, begin, end),
         cmocka_unit_test_setup_teardown(early_pieces_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(early_bytes_count_on_the_user, begin, end),
