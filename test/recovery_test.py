@@ -100,6 +100,7 @@ def test_donated(three):
         if i % 7 == 0:
             assert np.array_equal((cache + 0).numpy(), want)
     assert np.array_equal(cache.numpy(), want)
+    three.await_workers(1)  # all may be done before it shows that the second one died
     assert shoal.status().losses == 2
 
 

@@ -48,6 +48,7 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     case HUB_SPEED: hub_speed(h, event->peer, event->u.speed); break;
     case HUB_FAILED: hub_failed(h, event->peer, event->u.failed); break;
     case HUB_DEVICE_LOST: hub_device_lost(h, event->peer, event->u.device_lost); break;
+    case HUB_WAITS: hub_waits(h, event->peer, event->u.waits); break;
     case HUB_TICK:
         tell_of_newcomers(h);
         hub_doubts_judge(h);
@@ -164,6 +165,7 @@ static const struct {
     {SHOAL__KIND__RECORDED, &shoal__events__descriptor},
     {SHOAL__KIND__RELAY, &shoal__relay__descriptor},
     {SHOAL__KIND__DEVICE_LOST, &shoal__device_lost__descriptor},
+    {SHOAL__KIND__WAITS, &shoal__waits__descriptor},
 };
 
 shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body, size_t bytes) {
@@ -203,6 +205,10 @@ shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *bo
     case SHOAL__KIND__DEVICE_LOST:
         event.kind = HUB_DEVICE_LOST;
         event.u.device_lost = (const Shoal__DeviceLost *)message;
+        break;
+    case SHOAL__KIND__WAITS:
+        event.kind = HUB_WAITS;
+        event.u.waits = (const Shoal__Waits *)message;
         break;
     case SHOAL__KIND__STATUS_ASK:
         answer_status(h, peer, (const Shoal__StatusAsk *)message);

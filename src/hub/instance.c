@@ -518,7 +518,7 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
 }
 
 /* What a peer does in an instance; NULL: nothing. */
-static hub_part *part_of(const hub_instance *instance, const hub_peer *peer) {
+hub_part *hub_part_of(const hub_instance *instance, const hub_peer *peer) {
     for (uint32_t i = 0; i < instance->n_parts; i++)
         if (instance->parts[i].peer == peer) return &instance->parts[i];
     return NULL;
@@ -578,7 +578,7 @@ static void take_traffic(hub *h, hub_peer *peer, hub_instance *instance, const S
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
     hub_instance *instance = hub_instance_find(h, done->instance);
     if (!instance) return; /* it was settled without the peer, as one that failed may be */
-    hub_part *part = part_of(instance, peer);
+    hub_part *part = hub_part_of(instance, peer);
     if (!part || part->through) {
         hub_strange(peer, "the end of a program that it has no part in, or that is over for it");
         return;
@@ -594,13 +594,13 @@ void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
 void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     hub_instance *instance = hub_instance_find(h, failed->instance);
     if (!instance) return;
-    if (!part_of(instance, peer) || !failed->error) {
+    if (!hub_part_of(instance, peer) || !failed->error) {
         hub_strange(peer, "the failure of a program that it has no part in");
         return;
     }
     if (instance->status != SHOAL_OK) return;
     const hub_peer *accused = failed->peer ? hub_peer_find(h, failed->peer) : NULL;
-    if (accused && (accused == peer || !part_of(instance, accused))) {
+    if (accused && (accused == peer || !hub_part_of(instance, accused))) {
         hub_strange(peer, "that it cannot reach a member which has no part in the program");
         return;
     }

@@ -238,6 +238,53 @@ static void test_reasons(void **state) {
     free(error.message);
 }
 
+/* ---- waiting ---- */
+
+enum { LARGE = 1 << 17 }; /* so many that both make some of them */
+
+static void say_waits(pool *p, int m, uint64_t instance, int on) {
+    Shoal__Waits waits = SHOAL__WAITS__INIT;
+    waits.instance = instance;
+    waits.peer = member(p, on)->number;
+    deliver(p, m, SHOAL__KIND__WAITS, &waits.base);
+}
+
+static shoal_status status_of(const pool *p, uint64_t k) {
+    const hub_value *value = base_map_get(&p->h->values, ((uint64_t)p->sessions[0] << 40) + k);
+    return value->status;
+}
+
+/* A program fails when all others of it wait for a client, and nothing before it keeps that. */
+static void test_waits(void **state) {
+    pool *p = *state;
+    submit(p, 0, LARGE, 1);
+    submit(p, 0, LARGE, 2);
+    const uint64_t first = p->h->first->id, second = p->h->first->next->id;
+    assert_int_equal(p->h->first->n_parts, MEMBERS);
+    say_waits(p, 1, first, 1); /* for itself; of a program that is none; from who has no part */
+    say_waits(p, 1, 1000, 0);
+    assert_int_equal(member(p, 1)->strange, 1);
+    /* The first is not known to wait, and may be what keeps the client from the second. */
+    say_waits(p, 1, second, 0);
+    assert_int_equal(status_of(p, 1), SHOAL_OK);
+    assert_int_equal(status_of(p, 2), SHOAL_OK);
+    say_waits(p, 1, first, 0);
+    assert_int_equal(status_of(p, 1), SHOAL_TIMEOUT);
+    const hub_value *value = base_map_get(&p->h->values, ((uint64_t)p->sessions[0] << 40) + 1);
+    assert_non_null(strstr(value->error, "client tester"));
+    assert_int_equal(status_of(p, 2), SHOAL_OK);
+}
+
+/* What a worker owes it may have to compute. */
+static void test_workers_have_time(void **state) {
+    pool *p = *state;
+    member(p, 0)->role = SHOAL__ROLE__WORKER;
+    submit(p, 0, LARGE, 1);
+    for (int i = 0; i < 5; i++) say_waits(p, 1, p->h->first->id, 0);
+    assert_int_equal(status_of(p, 1), SHOAL_OK);
+    assert_int_equal(member(p, 1)->strange, 0);
+}
+
 /* ---- events ---- */
 
 static void test_events(void **state) {
@@ -284,6 +331,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_loops_that_are_to_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reruns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reasons, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_workers_have_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queued, setup, teardown),
     };

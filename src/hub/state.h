@@ -226,6 +226,7 @@ typedef enum hub_purpose {
 typedef struct hub_part {
     hub_peer *peer; /* NULL: gone */
     bool through;
+    int64_t waits; /* when it said last that it waits for another; 0: it has not */
 } hub_part;
 
 typedef struct hub_instance {
@@ -312,6 +313,7 @@ typedef enum hub_event_kind {
     HUB_FAILED,
     HUB_SPEED,
     HUB_DEVICE_LOST,
+    HUB_WAITS,
     HUB_TICK /* time passes; it is about nobody */
 } hub_event_kind;
 
@@ -325,6 +327,7 @@ typedef struct hub_event {
         const Shoal__Failed *failed;
         const Shoal__Speed *speed;
         const Shoal__DeviceLost *device_lost;
+        const Shoal__Waits *waits;
         struct {
             shoal_status why; /* CLOSED: it said goodbye */
             const char *reason;
@@ -565,6 +568,12 @@ void hub_instance_cancel(const hub_instance *instance);
 void hub_dispatch(hub *h);
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done);
 void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed);
+/* NULL: it takes no part. */
+hub_part *hub_part_of(const hub_instance *instance, const hub_peer *peer);
+
+/* waits.c */
+/* A member has waited for another for long: who waits for a client alone fails. */
+void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
 

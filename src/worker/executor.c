@@ -474,6 +474,14 @@ static void rest(worker_slot *slot, pause *p) {
     worker_part(w);
 }
 
+/* The same, for other members, who may take long. */
+static void rest_for(worker_task *task, pause *p, worker_owed *owed) {
+    task->waits = true;
+    rest(task->slot, p);
+    worker_owed_watch(task, owed);
+    task->waits = false;
+}
+
 static bool has_come(const worker_task *task) {
     return !worker_task_missing(task) || task->status != SHOAL_OK;
 }
@@ -484,16 +492,11 @@ static shoal_status await(worker_task *task) {
     worker *w = task->slot->worker;
     pause p = {task, has_come};
     worker_owed owed = {0};
-    shoal_status status = SHOAL_OK;
     bool waits = worker_task_missing(task) > 0;
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_BEGIN, 0);
-    while (!has_come(task) && !w->stopping && status == SHOAL_OK) {
-        rest(task->slot, &p);
-        status = worker_owed_check(task, &owed);
-    }
+    while (!has_come(task) && !w->stopping) rest_for(task, &p, &owed);
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
-    if (status != SHOAL_OK && !has_come(task)) return status;
     return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
 }
 
@@ -574,11 +577,7 @@ static shoal_status run_task(worker_task *task) {
     pause p = {task, worker_lap_may_begin};
     worker_owed owed = {0};
     pthread_mutex_lock(&w->lock);
-    while (!worker_lap_may_begin(task) && !w->stopping) {
-        rest(task->slot, &p);
-        if (worker_owed_check(task, &owed) == SHOAL_TIMEOUT)
-            worker_loop_fail(w, task->instance->loop, SHOAL_TIMEOUT, shoal_error_message(), 0);
-    }
+    while (!worker_lap_may_begin(task) && !w->stopping) rest_for(task, &p, &owed);
     task->state = TASK_RUNNING;
     task->before = task->slot->own.submitted;
     task->began = base_now();

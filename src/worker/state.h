@@ -205,6 +205,7 @@ typedef struct worker_task {
     uint64_t busy;        /* nanoseconds of computing */
     bool stops;           /* of a loop: its result says that this round is the last */
     bool remote;          /* it receives from other processes */
+    bool waits;           /* for others, to begin or to go on */
 } worker_task;
 
 /* Data that came before its program did. */
@@ -342,7 +343,7 @@ struct worker {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* receives complete, tasks queued, stop */
     uint32_t pumping;       /* executors that wait at the pump instead */
-    int64_t silence;        /* after which a client owes in vain: 60 s, but in tests */
+    int64_t silence;        /* after which waiting is told to the hub: 60 s, but in tests */
     wire_peer *wire;
     wire_link *hub;
     worker_client client;
@@ -633,14 +634,14 @@ void worker_wake_pump(worker *w);
 void worker_home_advance(worker_slot *slot);
 
 /* owed.c */
-/* What a client had brought when somebody began to wait for it; all 0 at first. */
+/* What somebody had brought when a task began to wait for it; all 0 at first. */
 typedef struct worker_owed {
     int64_t since, late_since;
     uint64_t link, brought;
 } worker_owed;
-/* Fails with TIMEOUT when the task waits for a client in vain. To be asked now and then; lock held.
- */
-shoal_status worker_owed_check(const worker_task *task, worker_owed *owed);
+/* Tells the hub when the task has waited for another member for long. To be called now and then by
+ * who waits; lock held. */
+void worker_owed_watch(const worker_task *task, worker_owed *owed);
 
 /* executor.c */
 /* Has executors look again at what they wait for, when it was not a handler that changed it. Lock

@@ -414,6 +414,8 @@ static void hub_roles(void) {
     speed.n_figures = 1;
     Shoal__DeviceLost device_lost = SHOAL__DEVICE_LOST__INIT;
     device_lost.slot = 4;
+    Shoal__Waits waits = SHOAL__WAITS__INIT;
+    waits.instance = waits.peer = 1;
     Shoal__Relay relay = SHOAL__RELAY__INIT;
     relay.peer = 3;
     relay.frame = (ProtobufCBinaryData){8, (uint8_t *)"whatever"};
@@ -433,9 +435,7 @@ static void hub_roles(void) {
     says(&out, CLIENT, SHOAL__KIND__EXPLAIN_ASK, &explain.base);
     says(&out, CLIENT, SHOAL__KIND__EVENTS_ASK, &ask.base);
     says(&out, CLIENT, SHOAL__KIND__SUBMIT, &p.submit.base);
-    says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
-    says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
-    says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
+    for (uint8_t who = BOTH; who <= WORKER; who++) says(&out, who, SHOAL__KIND__DONE, &done.base);
     says(&out, WORKER, SHOAL__KIND__RECORDED, &events.base);
     says(&out, BOTH, SHOAL__KIND__RECORDED, &events.base);
     says(&out, WORKER, SHOAL__KIND__STATUS_ASK, &status.base);
@@ -447,13 +447,12 @@ static void hub_roles(void) {
     says(&out, WORKER, SHOAL__KIND__SPEED, &speed.base);
     device_lost.error = &error;
     says(&out, BOTH, SHOAL__KIND__DEVICE_LOST, &device_lost.base);
+    says(&out, WORKER, SHOAL__KIND__WAITS, &waits.base);
     failed.peer = 1;
     says(&out, WORKER, SHOAL__KIND__FAILED, &failed.base);
     failed.peer = 0;
     says(&out, BOTH, SHOAL__KIND__FAILED, &failed.base);
-    says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
-    says(&out, BOTH, SHOAL__KIND__DONE, &done.base);
-    says(&out, CLIENT, SHOAL__KIND__DONE, &done.base);
+    for (uint8_t who = BOTH; who <= WORKER; who++) says(&out, who, SHOAL__KIND__DONE, &done.base);
     put("hub", "roles_failed", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&p.bytes);

@@ -1,0 +1,55 @@
+/* Waiting in vain. A worker that computes may take as long as it takes, and so may who waits for
+ * it. A client computes nothing: when all others of a program are through or wait, and one of them
+ * waits for it, nothing will come any more, and those who wait behind it would wait for ever. */
+#include "hub/state.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+
+/* Members that wait say so again each minute. */
+enum { LATELY_S = 150 };
+
+/* Whether all but the client are through or wait. */
+static bool rests(const hub_instance *instance, const hub_part *client, int64_t now) {
+    for (uint32_t i = 0; i < instance->n_parts; i++) {
+        const hub_part *part = &instance->parts[i];
+        bool waits = part->waits && now - part->waits < LATELY_S * BASE_SECOND;
+        if (part != client && part->peer && !part->through && !waits) return false;
+    }
+    return true;
+}
+
+/* A client does what it owes in the programs' order: before one may be another, which it gets
+ * something of first. */
+static void blame(hub *h, const hub_instance *last, const hub_peer *client) {
+    int64_t now = base_now();
+    hub_instance *first = NULL;
+    for (hub_instance *i = h->first; i && i->id <= last->id; i = i->next) {
+        const hub_part *part = i->status == SHOAL_OK ? hub_part_of(i, client) : NULL;
+        if (!part || part->through) continue;
+        if (!i->dispatched || !rests(i, part, now)) return;
+        if (!first) first = i;
+    }
+    if (!first) return;
+    char text[HUB_MAX_NAME + 128];
+    snprintf(text, sizeof text,
+             "client %s has brought next to nothing of what others wait for, for a minute",
+             client->name);
+    hub_instance_fail(h, first, SHOAL_TIMEOUT, text);
+    if (hub_instance_over(first)) hub_instance_settle(h, first);
+    hub_dispatch(h);
+}
+
+void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits) {
+    hub_instance *instance = hub_instance_find(h, waits->instance);
+    const hub_peer *other = hub_peer_find(h, waits->peer);
+    if (!instance || !other || instance->status != SHOAL_OK) return; /* over meanwhile */
+    hub_part *part = hub_part_of(instance, peer);
+    if (!part || part->through || other == peer || !hub_part_of(instance, other)) {
+        hub_strange(peer, "that it waits for a program, or for a member, that has no part in it");
+        return;
+    }
+    part->waits = base_now();
+    if (other->role == SHOAL__ROLE__CLIENT) blame(h, instance, other);
+}
