@@ -114,9 +114,10 @@ static void fill(maker *m, const shoal_type *type, void *data) {
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
     bool whole =
         m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
+    unsigned extreme = MAKE_CHANCE(15) ? 50 : 10; /* so that the ends meet each other, too */
     for (int64_t i = 0; i < count; i++) {
         double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
-        if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(10)) {
+        if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(extreme)) {
             size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
             uint64_t top = UINT64_C(1) << (8 * size - 1), ends[] = {top, top - 1, UINT64_MAX};
             uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random) : ends[MAKE_BELOW(3)];

@@ -267,7 +267,12 @@ bool make_move(maker *m, uint16_t op) {
     make_permutation(m, rank, axes);
     shoal_attr attr = op == GRAPH_TRANSPOSE ? MAKE_INTS(PERMUTATION, axes, rank)
                                             : MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(rank + 1));
-    return make_node(m, op, &x, 1, &attr, 1, NULL, 0, &out);
+    if (!make_node(m, op, &x, 1, &attr, 1, NULL, 0, &out)) return false;
+    if (op != GRAPH_REVERSE || MAKE_CHANCE(60)) return true;
+    make_permutation(m, rank, axes); /* two in a row may be one, or none */
+    attr = MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(rank + 1));
+    make_node(m, op, &out, 1, &attr, 1, NULL, 0, &x);
+    return true;
 }
 
 /* ---- joining ---- */
