@@ -12,7 +12,10 @@ ninja -C "$build" --quiet || exit 1
 shift 2
 # Fresh memory is full of 0xff (NaN), what was freed of 0xfe.
 fill=max_malloc_fill_size=1073741824:malloc_fill_byte=255:max_free_fill_size=1073741824:free_fill_byte=254
-export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:$fill
+# Drivers, which the opencl backend opens, set signal stacks of their own, and keep what they have till the end.
+here=$(cd "$(dirname "$0")" && pwd)
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:use_sigaltstack=0:$fill
+export LSAN_OPTIONS=print_suppressions=0:suppressions=$here/lsan.supp
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$(cd "$(dirname "$0")" && pwd)/tsan.supp"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$here/tsan.supp"
 exec "$@"

@@ -325,6 +325,8 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
         status = worker_expect(session->worker, *home_value, data, bytes);
         expects = status == SHOAL_OK;
     }
+    /* Once it is sent nothing may fail: the reader's memory is written to. */
+    if (status == SHOAL_OK && !base_vec_reserve(&session->released)) status = SHOAL_NO_MEMORY;
     if (status == SHOAL_OK)
         status =
             api_recorded_new(session->stored.data, session->stored.count, &c.graph, &c.recorded);

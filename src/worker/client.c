@@ -38,29 +38,70 @@ bool worker_expected_done(worker *w, uint64_t value) {
     return done;
 }
 
+/* Calls `each` with all tasks of the client's memory, also those that have failed and may be
+ * written to by somebody who had begun before; true when one of them returned true. Lock held. */
+static bool any_task(worker *w, bool (*each)(worker_task *task, void *context), void *context) {
+    size_t at = 0;
+    uint64_t key;
+    void *value;
+    while (base_map_next(&w->instances, &at, &key, &value)) {
+        worker_instance *instance = value;
+        for (uint32_t i = 0; i < instance->n_tasks; i++)
+            if (instance->tasks[i].slot->home && each(&instance->tasks[i], context)) return true;
+    }
+    return false;
+}
+
+static bool is_written(worker_task *task, void *buffer) {
+    for (uint32_t i = 0; i < task->n_receives; i++)
+        if (task->receives[i].busy && task->receives[i].buffer == buffer) return true;
+    return false;
+}
+
+static bool has_buffer(const worker_task *task, const worker_buffer *buffer) {
+    for (uint32_t v = 0; task->values && v < graph_data(task->program->graph)->n_values; v++)
+        if (task->values[v] == buffer) return true;
+    for (uint32_t i = 0; i < task->n_receives; i++)
+        if (task->receives[i].buffer == buffer) return true;
+    return false;
+}
+
+static void replace(worker_buffer **at, const worker_buffer *from, worker_buffer *to) {
+    if (*at != from) return;
+    worker_buffer_release(*at);
+    *at = to ? worker_buffer_retain(to) : NULL;
+}
+
+typedef struct redirection {
+    worker_buffer *from, *to;
+    shoal_status status;
+} redirection;
+
+static bool redirect_task(worker_task *task, void *context) {
+    redirection *r = context;
+    if (!has_buffer(task, r->from)) return false;
+    if (!r->to && r->status == SHOAL_OK && task->state != TASK_DONE)
+        r->status = worker_buffer_new(&task->slot->own, r->from->bytes, &r->to);
+    if (!r->to && task->state != TASK_DONE)
+        worker_task_fail(task, r->status, shoal_error_message());
+    for (uint32_t v = 0; task->values && v < graph_data(task->program->graph)->n_values; v++)
+        replace(&task->values[v], r->from, r->to);
+    for (uint32_t i = 0; i < task->n_receives; i++)
+        replace(&task->receives[i].buffer, r->from, r->to);
+    return false;
+}
+
 /* The reader's memory is being taken back: what is still to come goes to memory of our own, so that
- * the instance, which others may need, ends as it would have. Lock held. */
+ * the instance, which others may need, ends as it would have; where there is none, it fails. Lock
+ * held. */
 static shoal_status redirect(worker *w, worker_buffer *from) {
     worker_slot *home = &w->slots[w->n_slots - 1];
-    while (home->advancing) pthread_cond_wait(&w->changed, &w->lock);
-    worker_buffer *to = NULL;
-    for (worker_task *task = home->head; task; task = task->next) {
-        for (uint32_t v = 0; v < graph_data(task->program->graph)->n_values; v++) {
-            if (!task->values || task->values[v] != from) continue;
-            if (!to) SHOAL_TRY(worker_buffer_new(&home->own, from->bytes, &to));
-            worker_buffer_release(from);
-            task->values[v] = worker_buffer_retain(to);
-        }
-        for (uint32_t i = 0; i < task->n_receives; i++) {
-            worker_receive *receive = &task->receives[i];
-            while (receive->busy) pthread_cond_wait(&w->changed, &w->lock);
-            if (receive->buffer != from) continue;
-            worker_buffer_release(from);
-            receive->buffer = worker_buffer_retain(to);
-        }
-    }
-    worker_buffer_release(to);
-    return SHOAL_OK;
+    redirection r = {.from = from};
+    while (home->advancing || any_task(w, is_written, from))
+        pthread_cond_wait(&w->changed, &w->lock);
+    any_task(w, redirect_task, &r);
+    worker_buffer_release(r.to);
+    return r.status;
 }
 
 shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) {

@@ -43,6 +43,7 @@ static shoal_status round_task(worker_task *task, worker_instance *instance,
                                const worker_lap *lap) {
     const shoal_graph *g = graph_data(lap->program->graph);
     *task = (worker_task){.instance = instance, .slot = lap->slot, .program = lap->program};
+    lap->program->users++;
     task->inputs = calloc((size_t)g->n_inputs + 1, sizeof *task->inputs);
     task->outputs = calloc((size_t)g->n_outputs + 1, sizeof *task->outputs);
     task->values = calloc((size_t)g->n_values + 1, sizeof *task->values);
@@ -171,6 +172,7 @@ static void lap_fini(worker_lap *lap) {
     free(lap->carried);
     free(lap->outputs);
     free(lap->carry);
+    lap->program->users--;
 }
 
 void worker_loop_free(worker_loop *loop) {
@@ -437,6 +439,7 @@ static shoal_status fill(worker *w, worker_loop *loop, const Shoal__Run *run,
     for (size_t i = 0; i < run->n_slots; i++) {
         worker_lap *lap = &loop->laps[i];
         lap->program = programs[i];
+        lap->program->users++; /* also between its rounds */
         lap->slot = slots[i];
         loop->n_laps++;
         SHOAL_TRY(lap_begin(w, lap, run->slots[i]));
