@@ -111,9 +111,11 @@ shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) {
     if (!expected) {
         status = base_fail(SHOAL_INTERNAL, "nothing is expected");
     } else {
+        /* Also when it is there: the program may be run again, after a loss, and bring it again. */
+        bool kept = redirect(w, expected->buffer) == SHOAL_OK;
         if (expected->done)
             status = SHOAL_OK;
-        else if (redirect(w, expected->buffer) != SHOAL_OK)
+        else if (!kept)
             status = SHOAL_NO_MEMORY;
         worker_piece_forget(&w->slots[w->n_slots - 1], value);
         worker_buffer_release(expected->buffer);
