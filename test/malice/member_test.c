@@ -216,7 +216,7 @@ static void a_loop_nobody_reads(void **state) {
     w->silence = 30 * BASE_MS;
     peer(OWES)->client = true;
     pthread_mutex_unlock(&w->lock);
-    for (uint64_t round = 0; round < AHEAD; round++) owe(LOOP + round);
+    for (uint64_t round = 0; round <= AHEAD; round++) owe(LOOP + round);
     for (int i = 0; i < 10; i++) nanosleep(&(struct timespec){.tv_nsec = 100 * BASE_MS}, NULL);
     assert_int_equal(waits, 0);
     others_hold();
