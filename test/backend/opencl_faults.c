@@ -62,8 +62,10 @@ static void *real(const char *name) {
 }
 
 #define REAL(name)                                                                                 \
-    static __typeof__(name) *next;                                                                 \
-    if (!next) *(void **)&next = real(#name)
+    static _Atomic(void *) found;                                                                  \
+    if (!atomic_load(&found)) atomic_store(&found, real(#name));                                   \
+    __typeof__(name) *next;                                                                        \
+    *(void **)&next = atomic_load(&found)
 
 /* Functions that return a status; `counted` becomes a thing that is alive by `by`, on success. */
 #define STATUS(name, parameters, arguments, by)                                                    \
