@@ -34,8 +34,7 @@ static shoal_status add_nodes(graph *g, const api_stored *source, uint32_t *valu
     const shoal_type *type = &source->stored;
     char digest[2 * SHOAL_DIGEST + 1];
     model_region at;
-    base_box whole = {.rank = type->rank};
-    memcpy(whole.size, type->dims, sizeof whole.size);
+    base_box whole = base_box_whole(type->rank, type->dims);
     SHOAL_TRY(model_file_region(source->file, source->index, &whole, &at));
     sodium_bin2hex(digest, sizeof digest, source->digest, sizeof source->digest);
     shoal_attr attrs[8] = {graph_ints(SHOAL_ATTR_STRIDES, at.strides, type->rank),
@@ -77,8 +76,7 @@ shoal_status api_stored_value(shoal_session *session, api_stored *source, uint32
 }
 
 shoal_status api_stored_read(const api_stored *source, void *data) {
-    base_box whole = {.rank = source->stored.rank};
-    memcpy(whole.size, source->stored.dims, sizeof whole.size);
+    base_box whole = base_box_whole(source->stored.rank, source->stored.dims);
     SHOAL_TRY(model_map_check(source->file->map));
     if (!source->decode) return model_file_copy(source->file, source->index, &whole, data);
     return shoal_file_read(source->file, source->index, 0, (uint64_t)base_type_count(&source->type),
@@ -187,8 +185,7 @@ static shoal_status borrow_stored(shoal_file *file, uint64_t index, shoal_sessio
     size_t bytes = (size_t)base_type_bytes(&type);
     void *data = malloc(bytes ? bytes : 1);
     if (!data) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
-    base_box whole = {.rank = type.rank};
-    memcpy(whole.size, type.dims, sizeof whole.size);
+    base_box whole = base_box_whole(type.rank, type.dims);
     shoal_status status = model_file_copy(file, index, &whole, data);
     if (status == SHOAL_OK)
         return shoal_tensor_borrow(session, (shoal_dtype)type.dtype, type.rank, type.dims, data,

@@ -2,6 +2,12 @@
 
 #include <string.h>
 
+base_box base_box_whole(uint32_t rank, const int64_t *dims) {
+    base_box box = {.rank = rank};
+    memcpy(box.size, dims, rank * sizeof *dims);
+    return box;
+}
+
 int64_t base_box_count(const base_box *box) {
     int64_t count = 1;
     for (uint32_t i = 0; i < box->rank; i++) count *= box->size[i];

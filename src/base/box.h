@@ -10,6 +10,8 @@ typedef struct base_box {
     int64_t size[SHOAL_MAX_RANK];
 } base_box;
 
+/* The box of a whole tensor of shape `dims`. */
+base_box base_box_whole(uint32_t rank, const int64_t *dims);
 int64_t base_box_count(const base_box *box);
 /* The common part, in the coordinates of both; false when it is empty. Boxes of rank 0 meet. */
 bool base_box_intersect(const base_box *a, const base_box *b, base_box *out);

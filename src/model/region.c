@@ -36,8 +36,7 @@ void model_read_plain(const shoal_file *file, const model_tensor *t, uint64_t fi
         return;
     }
     int64_t strides[SHOAL_MAX_RANK];
-    base_box whole = {.rank = t->type.rank};
-    memcpy(whole.size, t->type.dims, sizeof whole.size);
+    base_box whole = base_box_whole(t->type.rank, t->type.dims);
     strides_of(t, &t->type, strides);
     copy_elements(from, strides, &whole, size, t->swapped, first, count, to);
 }
