@@ -281,11 +281,14 @@ static shoal_status join(const ref_call *call, joined *out) {
 }
 
 /* By how many units, of the sum of magnitudes, sums may differ: rounding errors of either sign add
- * up as random steps do. Kernels add numbers of few digits in wider ones and round at the end, and
- * those who join parts once more for each. */
+ * up as random steps do, those of equal numbers, which are all alike, as steps in one direction;
+ * float64, of which the reference is no better, has room for that. Kernels add numbers of few
+ * digits in wider ones and round at the end, and those who join parts once more for each. */
 static double units_of_sum(double terms, uint8_t dtype) {
-    bool small = dtype == SHOAL_F16 || dtype == SHOAL_BF16;
-    return small ? 1 + sqrt(terms) * unit_of(SHOAL_F32) / unit_of(dtype) : 8 + 2 * sqrt(terms);
+    if (dtype == SHOAL_F16 || dtype == SHOAL_BF16)
+        return 1 + sqrt(terms) * unit_of(SHOAL_F32) / unit_of(dtype);
+    double walk = 8 + 2 * sqrt(terms);
+    return dtype == SHOAL_F64 ? fmax(walk, terms / 8) : walk;
 }
 
 /* Element i of output k of a node that joins numbers: what may move it; infinity: anything. */

@@ -87,8 +87,8 @@ static uint16_t add_load(builder *b, const fuse_load *load) {
     fuse_kernel *k = b->kernel;
     for (uint32_t i = 0; i < k->n_loads && !load->bounded; i++) {
         const fuse_load *x = &b->loads[i];
-        if (x->value == load->value && x->kind == load->kind && !x->bounded &&
-            !memcmp(&x->index, &load->index, sizeof x->index))
+        if (x->value == load->value && x->kind == load->kind && x->inner == load->inner &&
+            !x->bounded && !memcmp(&x->index, &load->index, sizeof x->index))
             return (uint16_t)i;
     }
     b->loads[k->n_loads] = *load;

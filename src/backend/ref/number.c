@@ -186,5 +186,5 @@ void ref_convert_chunk(ref_chunk *chunk, ref_class from, uint8_t dtype, int64_t 
         else
             out.u[i] = to_unsigned(to_double(chunk, from, i, false), bits);
     }
-    *chunk = out;
+    memcpy(chunk, &out, (size_t)n * sizeof *out.d); /* the union's widest */
 }
