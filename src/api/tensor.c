@@ -72,7 +72,7 @@ static void free_pages(void *context) {
 static shoal_status copy_pages(shoal_session *session, const shoal_type *type, size_t bytes,
                                const void *data, shoal_tensor **out) {
     pages *copy = malloc(sizeof *copy);
-    size_t room = bytes + (size_t)(-bytes & (BASE_PAGES_UNIT - 1));
+    size_t room = bytes + (size_t)(-bytes & (BASE_PAGES_GRAIN - 1));
     void *to = copy ? base_pages_new(room) : NULL;
     if (!to) {
         free(copy);

@@ -36,7 +36,8 @@ void *backend_cache_take(backend_cache *cache, size_t *room, bool brief) {
     for (size_t i = 0; i < cache->n; i++) {
         size_t has = cache->blocks[i].room;
         if (has < *room || (!brief && has - *room > has / 4)) continue;
-        if (best == cache->n || has < cache->blocks[best].room) best = i;
+        if (best == cache->n || has <= cache->blocks[best].room)
+            best = i; /* the newest, so that others age */
     }
     void *block = NULL;
     if (best < cache->n) {

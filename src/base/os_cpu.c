@@ -63,7 +63,8 @@ void *base_pages_new(size_t bytes) {
     size_t before = (size_t)(-(uintptr_t)map & (BASE_PAGES_UNIT - 1));
     if (before) munmap(map, before);
     if (before < BASE_PAGES_UNIT) munmap(map + before + bytes, BASE_PAGES_UNIT - before);
-    madvise(map + before, bytes, MADV_HUGEPAGE);
+    /* Of the last page as much as is used: a huge one would be there whole. */
+    madvise(map + before, bytes & ~(BASE_PAGES_UNIT - 1), MADV_HUGEPAGE);
     return map + before;
 }
 

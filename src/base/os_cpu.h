@@ -17,9 +17,11 @@ uint64_t base_cpu_memory(void);
  * paths. Any thread. */
 void base_cpu_name(char *out, size_t bytes);
 
-/* Fresh zeroed pages, in huge pages where the system has them. `bytes` must be a multiple of
- * BASE_PAGES_UNIT. NULL with a message when there is no memory. Any thread. */
+/* Fresh zeroed pages from a multiple of BASE_PAGES_UNIT on, in huge pages of that size where the
+ * system has them. `bytes` must be a multiple of BASE_PAGES_GRAIN. NULL with a message when there
+ * is no memory. Any thread. */
 #define BASE_PAGES_UNIT ((size_t)2 << 20)
+#define BASE_PAGES_GRAIN ((size_t)1 << 16)
 void *base_pages_new(size_t bytes);
 void base_pages_free(void *pages, size_t bytes);
 

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tells peers which local parts can go, once per event. */
+/* Tells peers which local parts can go: all those of an event in one message, but what is released
+ * with a program before that is handed out, since it may want the memory. */
 static void send_frees(hub *h) {
     for (size_t i = 0; i < h->peers.count; i++) {
         hub_peer *peer = h->peers.data[i];
@@ -38,10 +39,12 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     case HUB_LEAVE: hub_leave(h, event->peer, event->u.leave.why, event->u.leave.reason); break;
     case HUB_SUBMIT:
         status = hub_submit(h, event->peer, event->u.submit);
+        send_frees(h);
         if (status == SHOAL_OK) hub_dispatch(h);
         break;
     case HUB_RELEASE:
         hub_release(h, event->peer, event->u.release);
+        send_frees(h);
         hub_dispatch(h); /* what was freed may be what the next one waits for */
         break;
     case HUB_DONE: hub_done(h, event->peer, event->u.done); break;

@@ -46,7 +46,7 @@ static void *take_block(backend_cache *cache, size_t *room, bool brief) {
 static shoal_status memory_new(shoal_device *device, size_t bytes, bool brief, shoal_memory **out) {
     size_t unit = bytes < LEAST_KEPT        ? CPU_ALIGN
                   : bytes < BASE_PAGES_UNIT ? LEAST_KEPT / 4
-                                            : BASE_PAGES_UNIT;
+                                            : BASE_PAGES_GRAIN;
     size_t room;
     if (base_add_overflow(bytes, unit - (bytes ? 1 : 0), &room))
         return base_fail(SHOAL_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
