@@ -117,6 +117,14 @@ static void test_cpu_keeps_large_blocks(void **state) {
     assert_ptr_not_equal(first, small);
     f.backend->memory_free(f.device, memory);
     assert_int_equal(f.device->cache.n, 2);
+    /* Of equal ones the newest, so that those grow old that nobody needs. */
+    memory = new_memory(&f, 16 << 20, &first);
+    shoal_memory *other = new_memory(&f, 16 << 20, &second);
+    f.backend->memory_free(f.device, memory);
+    f.backend->memory_free(f.device, other);
+    memory = new_memory(&f, 16 << 20, &first);
+    assert_ptr_equal(first, second);
+    f.backend->memory_free(f.device, memory);
     shoal_memory *many[BACKEND_KEPT_BLOCKS + 8];
     for (int i = 0; i < BACKEND_KEPT_BLOCKS + 8; i++) many[i] = new_memory(&f, 2 << 20, &small);
     for (int i = 0; i < BACKEND_KEPT_BLOCKS + 8; i++) f.backend->memory_free(f.device, many[i]);

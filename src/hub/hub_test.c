@@ -29,6 +29,24 @@ static void test_told_in_time(void **state) {
     assert_int_equal(p->outcomes, 9);
 }
 
+/* What is released with a program is free before that is handed out, which may want the memory. */
+static void test_freed_first(void **state) {
+    pool *p = *state;
+    submit(p, 0, 4, 1);
+    finish_oldest(p);
+    assert_int_equal(p->freed, 0);
+    uint64_t session = (uint64_t)p->sessions[0] << 40, first = session + 1, output = session + 2;
+    Shoal__Submit again = SHOAL__SUBMIT__INIT;
+    again.program = session + 1;
+    again.n_outputs = again.n_release = 1;
+    again.outputs = &output;
+    again.release = &first;
+    deliver(p, 0, SHOAL__KIND__SUBMIT, &again.base);
+    assert_int_equal(p->runs[p->sessions[0]], 2);
+    assert_true(p->freed > 0);
+    assert_int_equal(p->freed_before, p->freed);
+}
+
 static void test_flood(void **state) {
     pool *p = *state;
     for (uint64_t k = 1; k <= HUB_MAX_WAITING; k++) submit(p, 0, 4, k);
@@ -458,6 +476,7 @@ static void test_unread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_freed_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(test_told_in_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_waits_alone, setup, teardown),

@@ -25,7 +25,14 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         p->relayed = shoal__relay__unpack(NULL, bytes, body);
         assert_non_null(p->relayed);
     }
+    if (kind == SHOAL__KIND__FREE) {
+        Shoal__Release *release = shoal__release__unpack(NULL, bytes, body);
+        assert_non_null(release);
+        p->freed += release->n_values;
+        shoal__release__free_unpacked(release, NULL);
+    }
     if (kind != SHOAL__KIND__RUN) return SHOAL_OK;
+    p->freed_before = p->freed;
     Shoal__Run *run = shoal__run__unpack(NULL, bytes, body);
     assert_non_null(run);
     p->runs[run->session] += run->instance != p->last[run->session];
