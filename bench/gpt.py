@@ -53,6 +53,13 @@ def batches():
     return itertools.cycle([(part[:, :-1].copy(), part[:, 1:].copy()) for part in text])
 
 
+def settle(step):
+    """Trains for longer than memory is kept that only the first steps wanted: step() -> a number."""
+    end = time.monotonic() + 12
+    while time.monotonic() < end:
+        step()
+
+
 def serve(step, item, tell):
     """Trains when told: step() -> loss, item(loss) -> a number. tell(): what else there is to say."""
     losses = [f"{item(step()):.6f}" for _ in range(COMPARED)]
@@ -61,6 +68,8 @@ def serve(step, item, tell):
         for _ in range(int(sys.argv[2])):
             loss = step()
         item(loss)
+    if LARGE:
+        settle(lambda: item(step()))
     lib.serve(train, ",".join(losses), f"{lib.most_held(lambda: item(step())):.0f}", tell())
 
 
@@ -105,10 +114,8 @@ def main():
         return ", ".join(f"{(last - first) / COMPARED:g}" for first, last in zip(*counts))
 
     def beside_tensors():
-        """MiB, once it has trained for longer than memory is kept for nothing."""
-        end = time.monotonic() + 12
-        while time.monotonic() < end:
-            step().item()
+        """MiB, in the long run."""
+        settle(lambda: step().item())
         return f"{lib.held() - before - sum(slot.bytes for slot in shoal.status().slots) / 2 ** 20:.1f}"
     serve(step, lambda loss: loss.item(), beside_tensors if workers else messages)
 
