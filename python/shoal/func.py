@@ -6,10 +6,11 @@ done to all indices at once, by the batch rules of the operations (src/graph/bat
 import warnings
 
 from . import _shoal
-from .creation import cat, eye, stack
+from .batches import batches, inside, level
+from .creation import cat, eye, stack, zeros_like
 from .errors import UnsupportedError
 from .nested import mapped
-from .random import batches, default_generator
+from .random import default_generator
 from .words import axis_of, invalid
 
 
@@ -37,27 +38,16 @@ def _joined(rows, axis):
     return first if axis is None else stack(rows, axis)
 
 
-def _level():
-    """The number of the innermost batch of this thread whose indices are computed at once; 0: none."""
-    return max((i + 1 for i, (n, _) in enumerate(batches.now) if n is not None), default=0)
-
-
-def _inside(tensor, level):
-    """What `_shoal.whole` says of a tensor, if it is an index of this batch; else None."""
-    found = _shoal.whole(tensor)
-    return found if found is not None and found[1] == level else None
-
-
-def _taken_out(value, axis, level, n):
+def _taken_out(value, axis, number, n):
     """A result of all indices: its tensors with the batch as the axis."""
     if isinstance(value, (tuple, list)):
         places = axis if isinstance(axis, (tuple, list)) else (axis,) * len(value)
-        return type(value)(_taken_out(v, p, level, n) for v, p in zip(value, places))
+        return type(value)(_taken_out(v, p, number, n) for v, p in zip(value, places))
     if isinstance(value, dict):
-        return {k: _taken_out(v, axis, level, n) for k, v in value.items()}
+        return {k: _taken_out(v, axis, number, n) for k, v in value.items()}
     if not hasattr(value, "session"):
         raise TypeError(f"vmap: the function returned {value!r}; tensors are possible")
-    found = _inside(value, level)
+    found = inside(value, number)
     whole, each = (value, False) if found is None else (found[0], found[2])
     if axis is None:
         if each:
@@ -69,18 +59,18 @@ def _taken_out(value, axis, level, n):
 
 def _at_once(call, leaves, n, out_dims, randomness):
     """All indices by one call, with tensors that stand for each."""
-    level, outside = len(batches.now) + 1, batches.now
-    given = [a if axis is None else _shoal.batch(a.movedim(axis, 0), level, True) for a, axis in leaves]
+    number, outside = len(batches.now) + 1, batches.now
+    given = [a if axis is None else _shoal.batch(a.movedim(axis, 0), number, True) for a, axis in leaves]
     were = [None if axis is None else _shoal.whole(g)[3] for g, (_, axis) in zip(given, leaves)]
     batches.now = (*outside, (n, randomness))
     try:
         made = call(given)
     finally:
         batches.now = outside
-    result = _taken_out(made, out_dims, level, n)
-    for g, number, (a, axis) in zip(given, were, leaves):
-        if number is not None and _shoal.whole(g)[3] != number:  # changed in place
-            a.copy_(_taken_out(g, axis, level, n))
+    result = _taken_out(made, out_dims, number, n)
+    for g, was, (a, axis) in zip(given, were, leaves):
+        if was is not None and _shoal.whole(g)[3] != was:  # changed in place
+            a.copy_(_taken_out(g, axis, number, n))
     return result
 
 
@@ -181,13 +171,13 @@ def _wanting(args, argnums):
     def leaf(t):
         if not hasattr(t, "session"):
             return t
-        level = _level()
-        if level:  # a leaf of this batch, which derivatives outside of it do not see
-            found = _inside(t, level)
+        number = level()
+        if number:  # a leaf of this batch, which derivatives outside of it do not see
+            found = inside(t, number)
             if found is not None and t.requires_grad:
                 return t.clone()
             whole, each = (t, False) if found is None else (found[0], found[2])
-            return _shoal.batch(whole, level, each).requires_grad_()
+            return _shoal.batch(whole, number, each).requires_grad_()
         # What a derivative is taken of already, outside, goes on to be part of that.
         return t.clone() if t.requires_grad else t.detach().requires_grad_()
     given = [mapped(a, leaf) if i in numbers else a for i, a in enumerate(args)]
@@ -205,7 +195,7 @@ def _settled(results, given, numbers):
     def settle(t):
         if not t.requires_grad or not all(id(leaf) in own for leaf in _leaves((t,))):
             return t
-        found = _inside(t, _level()) if _level() else None
+        found = inside(t, level())
         return t.detach() if found is None else _shoal.batch(found[0], found[1], found[2])
     return mapped(results, settle)
 
@@ -222,7 +212,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
             leaves = []
             for n in numbers:
                 mapped(given[n], leaves.append)
-            found = iter(grad(value, leaves, create_graph=value.requires_grad))
+            found = grad(value, leaves, create_graph=True, allow_unused=True) if value.requires_grad else \
+                (None,) * len(leaves)
+            found = iter([zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, found)])
             grads = tuple(mapped(given[n], lambda t: next(found)) for n in numbers)
             grads, value = _settled((grads, value), given, numbers)
             grads = grads[0] if isinstance(argnums, int) else grads
@@ -246,7 +238,7 @@ def vjp(func, *primals):
 
     def back(cotangent):
         found = gradients(value, given, cotangent, retain_graph=True, allow_unused=True)
-        return tuple(p * 0 if g is None else g for g, p in zip(found, given))
+        return tuple(zeros_like(p) if g is None else g for g, p in zip(found, given))
     return value, back
 
 
@@ -255,7 +247,7 @@ def jvp(func, primals, tangents):
     from .autograd import grad as gradients
     given, _ = _wanting(primals, range(len(primals)))
     value = func(*given)
-    weights = (value * 0).detach().requires_grad_()
+    (weights,), _ = _wanting((zeros_like(value),), (0,))
     back = gradients(value, given, weights, create_graph=True, allow_unused=True)
     total = sum((g * t).sum() for g, t in zip(back, tangents) if g is not None)
     return value.detach(), gradients(total, weights)[0]
@@ -271,7 +263,7 @@ def jacrev(func, argnums=0):
 
         def row(seed):
             found = gradients(value, leaves, seed, retain_graph=True, create_graph=True, allow_unused=True)
-            return tuple(leaf * 0 if g is None else g for g, leaf in zip(found, leaves))
+            return tuple(zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves))
         seeds = eye(value.numel(), dtype=value.dtype).reshape(value.numel(), *value.shape)
         made = tuple(r.reshape(*value.shape, *leaf.shape) for r, leaf in zip(vmap(row)(seeds), leaves))
         made = _settled(made, given, numbers)

@@ -5,9 +5,9 @@ spread, nor on what ran before. A `Generator` gives each tensor the next stream 
 scalar inputs of a program, so that a training step with dropout is the same program every time.
 """
 import os
-import threading
 
 from . import _shoal
+from .batches import batches, drawn
 from .creation import default_dtype, placed, where
 from .dtypes import POOL
 from .pool import session
@@ -86,32 +86,21 @@ def _scalar(number):
     return session().tensor((int(number) + 2**63) % 2**64 - 2**63, "int64")
 
 
-class _Batches(threading.local):
-    # Of the calls of vmap that this thread is in, the outermost first: (length of the batch, None where the
-    # function is called for each index; what `randomness` says).
-    now = ()
-
-
-batches = _Batches()
-
-
 def draw(shape, distribution, dtype, seed=None, stream=0, generator=None):
     """Numbers of a distribution: "UNIFORM", "NORMAL" or "BITS". The other functions call this."""
-    shape, inside = shape_of(shape) if isinstance(shape, tuple) else (shape,), []
-    if seed is None:
+    given = seed is not None
+    if not given:
         if any(randomness == "error" for _, randomness in batches.now):
             raise invalid("vmap: called random operation while in randomness error mode: give vmap "
                           "randomness='same' or 'different', or draw outside of it")
-        inside = [(level + 1, n) for level, (n, randomness) in enumerate(batches.now)
-                  if n is not None and randomness == "different"]
         numbers = (generator or default_generator).next
         seed, stream = fresh(lambda: tuple(_scalar(number) for number in numbers()))
-    made = _shoal.apply(session(), "random", (_scalar(seed), _scalar(stream)), {
-        "shape": (*(n for _, n in inside), *shape), "dtype": dtype_name(dtype),
-        "rng_distribution": distribution}, 1)[0]
-    for level, _ in inside:
-        made = _shoal.batch(made, level, True)
-    return made
+
+    def make(shape):
+        return _shoal.apply(session(), "random", (_scalar(seed), _scalar(stream)), {
+            "shape": shape, "dtype": dtype_name(dtype), "rng_distribution": distribution}, 1)[0]
+    shape = shape_of(shape) if isinstance(shape, tuple) else (shape,)
+    return make(shape) if given else drawn(make, shape)
 
 
 def rand(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, device=None,

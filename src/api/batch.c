@@ -131,26 +131,35 @@ static shoal_status emit_all(batching *b, shoal_tensor *const *inputs, uint32_t 
     return SHOAL_OK;
 }
 
-static shoal_status apply(batching *b, const graph_call *call, shoal_tensor *const *inputs,
-                          const char *at, const char *scope, shoal_tensor **outputs,
-                          uint16_t n_outputs) {
-    shoal_type types[GRAPH_MAX_OUTPUTS];
-    uint32_t found[GRAPH_MAX_OUTPUTS], first;
-    uint16_t n;
+/* The call for one index, as a graph: checked, with its attributes in order. */
+static shoal_status single(batching *b, const graph_call *call, graph *one) {
+    uint32_t first, *inputs = base_arena_array(graph_arena(one), uint32_t, call->n_inputs + 1u);
+    if (!inputs) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < call->n_inputs; i++)
+        SHOAL_TRY(graph_add_input(one, &b->types[i], &inputs[i]));
+    SHOAL_TRY(graph_add(one, call->op, inputs, call->n_inputs, call->attrs, call->n_attrs,
+                        call->regions, call->n_regions, &first));
+    for (uint16_t o = 0; o < graph_data(one)->nodes[0].n_outputs; o++)
+        SHOAL_TRY(graph_add_output(one, first + o));
+    return SHOAL_OK;
+}
+
+static shoal_status apply(batching *b, const graph_call *call, graph *one,
+                          shoal_tensor *const *inputs, const char *at, const char *scope,
+                          shoal_tensor **outputs, uint16_t n_outputs) {
+    uint32_t found[GRAPH_MAX_OUTPUTS];
     SHOAL_TRY(add_operands(b, inputs, call->n_inputs));
-    graph_call one = *call;
-    one.inputs = b->types;
-    SHOAL_TRY(graph_infer(&one, types, GRAPH_MAX_OUTPUTS, &n));
-    if (b->any) {
-        SHOAL_TRY(graph_batch(&(graph_batching){b->g, &one, b->n, b->inputs, b->each, found}));
-    } else {
+    SHOAL_TRY(single(b, call, one));
+    const shoal_graph *data = graph_data(one);
+    if (b->any)
+        SHOAL_TRY(graph_batch_graph(data, b->g, b->n, b->inputs, b->each, found));
+    else
         SHOAL_TRY(graph_add(b->g, call->op, b->inputs, call->n_inputs, call->attrs, call->n_attrs,
-                            call->regions, call->n_regions, &first));
-        for (uint16_t o = 0; o < n_outputs; o++) found[o] = first + o;
-    }
+                            call->regions, call->n_regions, &found[0]));
     SHOAL_TRY(emit_all(b, inputs, call->n_inputs, at, scope));
     for (uint16_t o = 0; o < n_outputs; o++)
-        SHOAL_TRY(wrap(b->bound[found[o]], &types[o], b->level, b->any, &outputs[o]));
+        SHOAL_TRY(wrap(b->bound[b->any ? found[o] : found[0] + o],
+                       &data->values[data->outputs[o]].type, b->level, b->any, &outputs[o]));
     return SHOAL_OK;
 }
 
@@ -169,8 +178,10 @@ shoal_status api_batch_apply(shoal_session *session, uint32_t level, const graph
         if (inputs[i]->session != session)
             return base_fail(SHOAL_INVALID, "%s: operand %u belongs to another session",
                              shoal_op_name(call->op), i);
-    SHOAL_TRY(graph_new(0, &b.g));
-    shoal_status status = apply(&b, call, inputs, at, scope, outputs, n_outputs);
+    graph *one = NULL;
+    shoal_status status = graph_new(0, &b.g);
+    if (status == SHOAL_OK) status = graph_new(0, &one);
+    if (status == SHOAL_OK) status = apply(&b, call, one, inputs, at, scope, outputs, n_outputs);
     bool noted = false;
     for (uint32_t i = 0; i < call->n_inputs; i++) noted |= inputs[i]->origin != NULL;
     if (status == SHOAL_OK && noted)
@@ -179,6 +190,7 @@ shoal_status api_batch_apply(shoal_session *session, uint32_t level, const graph
     for (uint32_t v = 0; b.held && v < graph_data(b.g)->n_values; v++)
         if (b.held[v]) shoal_tensor_free(&b.bound[v]);
     for (uint16_t o = 0; o < n_outputs && status != SHOAL_OK; o++) shoal_tensor_free(&outputs[o]);
+    graph_destroy(&one);
     graph_destroy(&b.g);
     return status;
 }
