@@ -6,23 +6,28 @@ through their gradients again.
 """
 import functools
 import math
-from collections import namedtuple
 
 from . import _shoal
 from .creation import eye
 from .custom import Function
 from .errors import InvalidError
+from .return_types import named
 from .words import axis_of, invalid, torch_words
 
-SLogDet = namedtuple("slogdet", "sign logabsdet")
-QR = namedtuple("qr", "Q R")
-Eigh = namedtuple("eigh", "eigenvalues eigenvectors")
-SVD = namedtuple("svd", "U S Vh")
-LSTSQ = namedtuple("lstsq", "solution residuals rank singular_values")
-LU = namedtuple("lu", "P L U")
-LUFactor = namedtuple("lu_factor", "LU pivots")
-CholeskyEx = namedtuple("cholesky_ex", "L info")
-InvEx = namedtuple("inv_ex", "inverse info")
+
+def _named(name, fields):
+    return named(f"linalg_{name}", fields, f"What `{name}` returns.", __name__)
+
+
+SLogDet = _named("slogdet", "sign logabsdet")
+QR = _named("qr", "Q R")
+Eigh = _named("eigh", "eigenvalues eigenvectors")
+SVD = _named("svd", "U S Vh")
+LSTSQ = _named("lstsq", "solution residuals rank singular_values")
+LU = _named("lu", "P L U")
+LUFactor = _named("lu_factor", "LU pivots")
+CholeskyEx = _named("cholesky_ex", "L info")
+InvEx = _named("inv_ex", "inverse info")
 
 
 class LinAlgError(InvalidError):

@@ -1,52 +1,53 @@
 """Types of `shoal.linalg`. Written by tools/stubs.py."""
 from typing import Any, NamedTuple
 from .errors import InvalidError
+from .linalg import CholeskyEx, Eigh, InvEx, LSTSQ, LU, LUFactor, QR, SLogDet, SVD
 from .tensor import Tensor, _Axes, _DType, _Operand
 
-class CholeskyEx(NamedTuple):
+class linalg_cholesky_ex(NamedTuple):
     L: Tensor
     info: Tensor
 
 
-class Eigh(NamedTuple):
+class linalg_eigh(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
-class InvEx(NamedTuple):
+class linalg_inv_ex(NamedTuple):
     inverse: Tensor
     info: Tensor
 
 
-class LSTSQ(NamedTuple):
+class linalg_lstsq(NamedTuple):
     solution: Tensor
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
 
 
-class LU(NamedTuple):
+class linalg_lu(NamedTuple):
     P: Tensor
     L: Tensor
     U: Tensor
 
 
-class LUFactor(NamedTuple):
+class linalg_lu_factor(NamedTuple):
     LU: Tensor
     pivots: Tensor
 
 
-class QR(NamedTuple):
+class linalg_qr(NamedTuple):
     Q: Tensor
     R: Tensor
 
 
-class SLogDet(NamedTuple):
+class linalg_slogdet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
 
-class SVD(NamedTuple):
+class linalg_svd(NamedTuple):
     U: Tensor
     S: Tensor
     Vh: Tensor
@@ -55,6 +56,15 @@ class SVD(NamedTuple):
 class LinAlgError(InvalidError):
     ...
 
+CholeskyEx = linalg_cholesky_ex
+Eigh = linalg_eigh
+InvEx = linalg_inv_ex
+LSTSQ = linalg_lstsq
+LU = linalg_lu
+LUFactor = linalg_lu_factor
+QR = linalg_qr
+SLogDet = linalg_slogdet
+SVD = linalg_svd
 def chain_matmul(*matrices: Any) -> Tensor: ...
 def cholesky(A: _Operand, *, upper: bool = False, input: Tensor | None = None) -> Tensor: ...
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx: ...

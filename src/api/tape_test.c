@@ -310,11 +310,13 @@ static void test_listing(void **state) {
 
 /* Gradients of each row's sum of squares, by one call; and what is no tensor of its own. */
 static void test_batches(void **state) {
-    double got[6], want[6], single[3];
+    double got[6], want[6], single[3] = {0};
     uint32_t level;
     bool each;
     shoal_session *s = open_pool(2);
-    shoal_tensor *x = numbers(s, 2, 3, 0.5), *row, *y, *z, *gradient, *all, *nested;
+    shoal_tensor *x = numbers(s, 2, 3, 0.5), *row, *y, *z, *gradient, *all, *nested,
+                 *plain;
+    ok(shoal_tensor_new(s, SHOAL_F64, 1, (int64_t[]){3}, single, &plain));
     ok(shoal_tensor_batch(x, 1, true, &row));
     assert_int_equal(shoal_tensor_type(row)->rank, 1);
     ok(shoal_tensor_require_gradient(row, true));
@@ -331,8 +333,8 @@ static void test_batches(void **state) {
     says(shoal_read(row, single, sizeof single), SHOAL_UNSUPPORTED, "stands for one index");
     says(shoal_tensor_batch(row, 1, true, &nested), SHOAL_INVALID, "level 1 is not above");
     says(shoal_tensor_batch(z, 2, true, &nested), SHOAL_INVALID, "has no axis");
-    says(shoal_tensor_assign(&all, gradient), SHOAL_INVALID, "the same for all indices");
-    shoal_tensor *const given[] = {x, row, y, z, gradient, all};
+    says(shoal_tensor_assign(&plain, gradient), SHOAL_INVALID, "the same for all indices");
+    shoal_tensor *const given[] = {x, row, y, z, gradient, all, plain};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         shoal_tensor_free(&(shoal_tensor *){given[i]});
     shoal_session_close(&s);

@@ -232,6 +232,30 @@ q = torch.linspace(-1, 1, 24).view(2, 4, 3)
 mask = torch.tril(torch.ones(4, 4)).bool()
 r = [(q @ q.transpose(-2, -1) / math.sqrt(3)).masked_fill(~mask, float("-inf")).softmax(-1) @ q,
      torch.einsum("bij,bkj->bik", q, q), q.unflatten(1, (2, 2)).permute(0, 2, 1, 3).flatten(1)]
+
+x = torch.tensor([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]])
+for made in (x.max(1), x.min(dim=0), x.sort(1), x.topk(2), x.median(1), x.kthvalue(2), x.cummax(0), x.aminmax(dim=1)):
+    print(str(made).partition(".")[2])
+r = [type(x.max(1)).__name__, type(x.sort()).__name__, tuple(x.mode(1))]
+
+x = torch.arange(6).reshape(2, 3).t()
+r = [x.view(3, 1, 2), x.reshape(6), x[1:].view(2, 2, 1), x.contiguous().view(-1)]
+
+torch.arange(6).reshape(2, 3).t().view(6)
+
+torch.arange(12).reshape(3, 4)[:, :2].view(-1)
+
+torch.arange(3).expand(2, 3).view(6)
+
+r = nn.BCELoss()(torch.tensor([1.5]), torch.tensor([1.0])).item()
+
+r = nn.BCELoss()(torch.tensor([float("nan")]), torch.tensor([1.0])).item()
+
+r = [F.binary_cross_entropy(torch.tensor([0.0, 1.0, 0.3]), torch.tensor([0.0, 1.0, 1.0]))]
+
+r = F.one_hot(torch.tensor([1, 3]), 3).tolist()
+
+r = F.one_hot(torch.tensor([1, -1]), 3).tolist()
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 
