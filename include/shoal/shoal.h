@@ -89,7 +89,7 @@ typedef struct shoal_slot {
     char worker[64]; /* name of its worker */
     char host[64];
     char backend[32];
-    char name[64];   /* of the device, as `shoal worker --device` takes it: "cuda:1" */
+    char name[64];   /* of the device, as `shoal worker --device` takes it: "opencl:1" */
     char device[96]; /* what it is: "AMD EPYC 9654, 2 threads" */
     uint32_t threads;
     bool compute; /* false: memory of a client */

@@ -15,19 +15,22 @@ from .return_types import named
 from .words import axis_of, invalid, torch_words
 
 
-def _named(name, fields):
-    return named(f"linalg_{name}", fields, f"What `{name}` returns.", __name__)
+def _named(name, function, fields):
+    return named(name, fields, f"What `{function}` returns.", __name__, f"linalg_{function}")
 
 
-SLogDet = _named("slogdet", "sign logabsdet")
-QR = _named("qr", "Q R")
-Eigh = _named("eigh", "eigenvalues eigenvectors")
-SVD = _named("svd", "U S Vh")
-LSTSQ = _named("lstsq", "solution residuals rank singular_values")
-LU = _named("lu", "P L U")
-LUFactor = _named("lu_factor", "LU pivots")
-CholeskyEx = _named("cholesky_ex", "L info")
-InvEx = _named("inv_ex", "inverse info")
+SLogDet = _named("SLogDet", "slogdet", "sign logabsdet")
+QR = _named("QR", "qr", "Q R")
+Eigh = _named("Eigh", "eigh", "eigenvalues eigenvectors")
+SVD = _named("SVD", "svd", "U S Vh")
+LSTSQ = _named("LSTSQ", "lstsq", "solution residuals rank singular_values")
+LU = _named("LU", "lu", "P L U")
+LUFactor = _named("LUFactor", "lu_factor", "LU pivots")
+CholeskyEx = _named("CholeskyEx", "cholesky_ex", "L info")
+InvEx = _named("InvEx", "inv_ex", "inverse info")
+_Triangular = named("_Triangular", "solution cloned_coefficient", "What `shoal.triangular_solve` returns.", __name__,
+                    "triangular_solve")
+_Factors = named("_Factors", "U S V", "What `shoal.svd` returns.", __name__, "svd")
 
 
 class LinAlgError(InvalidError):
@@ -428,15 +431,15 @@ def _cholesky_solve(B, L, upper=False):
 
 def _triangular_solve(B, A, upper=True, transpose=False, unitriangular=False):
     if transpose:
-        return namedtuple("triangular_solve", "solution cloned_coefficient")(solve_triangular(
+        return _Triangular(solve_triangular(
             A.mT, B, upper=not upper, unitriangular=unitriangular), A.clone())
-    return namedtuple("triangular_solve", "solution cloned_coefficient")(solve_triangular(
+    return _Triangular(solve_triangular(
         A, B, upper=upper, unitriangular=unitriangular), A.clone())
 
 
 def _svd(A, some=True, compute_uv=True):
     U, S, Vh = svd(A, not some)
-    return namedtuple("svd", "U S V")(U, S, Vh.mT)
+    return _Factors(U, S, Vh.mT)
 
 
 def _qr(A, some=True):

@@ -1,53 +1,52 @@
 """Types of `shoal.linalg`. Written by tools/stubs.py."""
 from typing import Any, NamedTuple
 from .errors import InvalidError
-from .linalg import CholeskyEx, Eigh, InvEx, LSTSQ, LU, LUFactor, QR, SLogDet, SVD
 from .tensor import Tensor, _Axes, _DType, _Operand
 
-class linalg_cholesky_ex(NamedTuple):
+class CholeskyEx(NamedTuple):
     L: Tensor
     info: Tensor
 
 
-class linalg_eigh(NamedTuple):
+class Eigh(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
-class linalg_inv_ex(NamedTuple):
+class InvEx(NamedTuple):
     inverse: Tensor
     info: Tensor
 
 
-class linalg_lstsq(NamedTuple):
+class LSTSQ(NamedTuple):
     solution: Tensor
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
 
 
-class linalg_lu(NamedTuple):
+class LU(NamedTuple):
     P: Tensor
     L: Tensor
     U: Tensor
 
 
-class linalg_lu_factor(NamedTuple):
+class LUFactor(NamedTuple):
     LU: Tensor
     pivots: Tensor
 
 
-class linalg_qr(NamedTuple):
+class QR(NamedTuple):
     Q: Tensor
     R: Tensor
 
 
-class linalg_slogdet(NamedTuple):
+class SLogDet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
 
-class linalg_svd(NamedTuple):
+class SVD(NamedTuple):
     U: Tensor
     S: Tensor
     Vh: Tensor
@@ -56,15 +55,6 @@ class linalg_svd(NamedTuple):
 class LinAlgError(InvalidError):
     ...
 
-CholeskyEx = linalg_cholesky_ex
-Eigh = linalg_eigh
-InvEx = linalg_inv_ex
-LSTSQ = linalg_lstsq
-LU = linalg_lu
-LUFactor = linalg_lu_factor
-QR = linalg_qr
-SLogDet = linalg_slogdet
-SVD = linalg_svd
 def chain_matmul(*matrices: Any) -> Tensor: ...
 def cholesky(A: _Operand, *, upper: bool = False, input: Tensor | None = None) -> Tensor: ...
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx: ...

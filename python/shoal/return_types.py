@@ -2,15 +2,15 @@
 from collections import namedtuple
 
 
-def _shown(self):
+def _text(self):
     parts = ",\n".join(f"{name}={part!r}" for name, part in zip(self._fields, self))
-    return f"{__name__}.{type(self).__name__}(\n{parts})"
+    return f"{__name__}.{self._shown or type(self).__name__}(\n{parts})"
 
 
-def named(name, fields, doc, module=__name__):
-    """A named tuple that is shown as torch shows it."""
+def named(name, fields, doc, module=__name__, shown=None):
+    """A named tuple that is shown as torch shows it: as `shown`, else by its name."""
     made = namedtuple(name, fields, module=module)
-    made.__repr__, made.__doc__ = _shown, doc
+    made.__repr__, made.__doc__, made._shown = _text, doc, shown
     return made
 
 
@@ -27,6 +27,6 @@ def __getattr__(name):  # those of linalg are there
     if name.startswith("linalg_"):
         from . import linalg
         for found in vars(linalg).values():
-            if isinstance(found, type) and issubclass(found, tuple) and found.__name__ == name:
+            if isinstance(found, type) and getattr(found, "_shown", None) == name:
                 return found
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -271,6 +271,12 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
     def __float__(self):
         return float(self.item())
 
+    def __contains__(self, element):
+        """Whether some element equals a number, or a tensor broadcast against this one; reads."""
+        if not isinstance(element, (bool, int, float, Tensor)) and getattr(element, "shape", None) != ():
+            raise invalid(f"in: only a number or a tensor can be in a tensor, not a {type(element).__name__}")
+        return bool((self == element).any())
+
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
