@@ -314,8 +314,7 @@ static void test_batches(void **state) {
     uint32_t level;
     bool each;
     shoal_session *s = open_pool(2);
-    shoal_tensor *x = numbers(s, 2, 3, 0.5), *row, *y, *z, *gradient, *all, *nested,
-                 *plain;
+    shoal_tensor *x = numbers(s, 2, 3, 0.5), *row, *y, *z, *gradient, *all, *nested, *plain;
     ok(shoal_tensor_new(s, SHOAL_F64, 1, (int64_t[]){3}, single, &plain));
     ok(shoal_tensor_batch(x, 1, true, &row));
     assert_int_equal(shoal_tensor_type(row)->rank, 1);
