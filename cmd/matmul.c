@@ -242,6 +242,12 @@ static int work(run *r) {
     return code == CMD_OK ? finish(r) : code;
 }
 
+/* A result is written in the format that its name says. */
+static bool has_format(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcmp(dot, ".npy") || !strcmp(dot, ".safetensors"));
+}
+
 static int run_matmul(const cmd_command *self, int argc, char **argv) {
     static product_input in;
     static run r;
@@ -249,6 +255,8 @@ static int run_matmul(const cmd_command *self, int argc, char **argv) {
     if (in.out == NULL) cmd_usage("matmul needs a file to write: -o FILE");
     if (cmd_wide && in.quiet) cmd_usage("--wide: --quiet prints no table");
     if (output_check(in.out, in.force) != CMD_OK) return CMD_FAILED;
+    if (!has_format(in.out))
+        return cmd_fail("%s: a result is written as .npy or .safetensors; name it so", in.out);
     cmd_catch_signals();
     progress_begin(&r.progress, in.quiet);
     int code = product_open(&in, &r.product);

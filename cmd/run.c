@@ -162,7 +162,7 @@ static const struct argp_option worker_options[] = {
      0},
     {"name", 'n', "NAME", 0, "Name in tables and messages (default: assigned by the hub)", 0},
     {"device", 'd', "NAME[,NAME...]", 0,
-     "The devices to lend: cpu, cuda:1, or all of a backend: cuda. 'shoal doctor' lists them "
+     "The devices to lend: cpu, opencl:1, or all of a backend: opencl. 'shoal doctor' lists them "
      "(default: SHOAL_BACKEND, else all that are found)",
      0},
     {"threads", 't', "N", 0, "Compute threads of the processor (default: all cores)", 0},

@@ -208,6 +208,8 @@ def test_output_is_not_overwritten_and_leaves_nothing_behind(files, tmp_path):
         f"{c}: exists already; --force overwrites it"
     assert c.read_text() == "precious"
     assert error("matmul", a, b, "-o", tmp_path, code=1) == f"{tmp_path}: is not a regular file; name another"
+    assert error("matmul", a, b, "-o", tmp_path / "c.txt", code=1) == \
+        f"{tmp_path}/c.txt: a result is written as .npy or .safetensors; name it so"
     assert error("matmul", a, b, "-o", "-", code=1) == "'-': results are not written to standard output; name a file"
     assert error("matmul", a, b, "-o", tmp_path / "no" / "c.npy", code=1) == \
         f"writing {tmp_path}/no/c.npy: No such file or directory"

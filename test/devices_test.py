@@ -74,7 +74,7 @@ def test_devices_by_name(pool):
 @pytest.mark.parametrize("names, message", [
     ("lag:7", "backend lag has 1 device, numbered from 0; there is no number 7"),
     ("cpu,cpu", "device cpu:0 is named twice"),
-    ("cpu,", "device ''; name one as cpu or cuda:0"),
+    ("cpu,", "device ''; name one as cpu or opencl:0"),
     ("lag:x", "device 'lag:x': 'x' is no number"),
     ("nope", "unknown backend 'nope'; known: cpu"),
 ])

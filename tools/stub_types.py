@@ -7,7 +7,7 @@ STUBS = {
     "special": ("shoal.methods",), "signal": (), "debug": (), "array_api": ("__array_api_version__", "__array_namespace_info__"), "nn.module": (), "nn.init": (),
     "nn.rnn": (), "nn.utils": (), "nn.layers": (), "nn.functions": (), "nn.adaptive": (), "nn.containers": (),
     "nn.convolutions": (), "nn.norms": (), "nn.recurrent": (), "nn.transformer": (), "nn": (),
-    "optim.optimizer": (), "optim.more": (), "optim.lr_scheduler": (), "optim": (), "utils.data": (),
+    "optim.optimizer": (), "optim.more": (), "optim.lr_scheduler": (), "optim.swa_utils": (), "optim": (), "utils.data": (),
     "utils": (),
 }
 # Modules whose own annotations are all there is to say.

@@ -44,7 +44,7 @@ typedef struct shoal_worker_options {
      * (`beacon` as a hub's). */
     const char *hub;
     const char *name; /* NULL: the hub gives one */
-    /* What it lends, with commas between: "cpu", all devices of a backend; "cuda:1", one of them.
+    /* What it lends, with commas between: "cpu", all devices of a backend; "opencl:1", one of them.
      * Each is a slot. NULL: SHOAL_BACKEND, else all that are found; of
      * devices that compute on the processor `cpu` alone. */
     const char *devices;

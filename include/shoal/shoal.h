@@ -89,7 +89,7 @@ typedef struct shoal_slot {
     char worker[64]; /* name of its worker */
     char host[64];
     char backend[32];
-    char name[64];   /* of the device, as `shoal worker --device` takes it: "cuda:1" */
+    char name[64];   /* of the device, as `shoal worker --device` takes it: "opencl:1" */
     char device[96]; /* what it is: "AMD EPYC 9654, 2 threads" */
     uint32_t threads;
     bool compute; /* false: memory of a client */
@@ -518,6 +518,17 @@ typedef struct shoal_tape_entry {
 SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_tape_each(shoal_session *session, void (*each)(void *context, const shoal_tape_entry *entry),
                 void *context);
+
+/* A handle that stands for one index of a batch: it has x's type without the first axis (each), or
+ * x's type where x is the same for all indices, and what is made of it stands for the results of
+ * all indices, which are computed at once. level: 1, or more than that of batches x is an index of;
+ * a call's batch is the innermost that an operand is of. Its values cannot be read. An operation
+ * without a batch rule, and reading, fail with UNSUPPORTED. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_batch(shoal_tensor *x, uint32_t level,
+                                                             bool each, shoal_tensor **out);
+/* What such a handle stands for, a new reference, with the batch as its first axis (each) or the
+ * same for all indices; NULL, and level 0, for other handles. */
+SHOAL_API shoal_tensor *shoal_tensor_whole(shoal_tensor *x, uint32_t *level, bool *each);
 
 /* Another handle to the value of x, through which no gradients pass. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_detach(shoal_tensor *x, shoal_tensor **out);

@@ -1,10 +1,16 @@
 """Functions of functions: `vmap`, gradients and Jacobians, as torch.func.
 
-`vmap` calls the function for each index of the batch and stacks what comes out: the calls are recorded, and
-one program runs them all.
+`vmap` calls the function once, with tensors that stand for one index of the batch each; what is done to them is
+done to all indices at once, by the batch rules of the operations (src/graph/batch.c).
 """
-from .creation import stack
+import warnings
+
+from . import _shoal
+from .batches import batches, inside, level
+from .creation import cat, eye, stack, zeros_like
+from .errors import UnsupportedError
 from .nested import mapped
+from .random import default_generator
 from .words import axis_of, invalid
 
 
@@ -32,12 +38,105 @@ def _joined(rows, axis):
     return first if axis is None else stack(rows, axis)
 
 
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """A function that calls `func` along an axis of its arguments and stacks the results.
+def _taken_out(value, axis, number, n):
+    """A result of all indices: its tensors with the batch as the axis."""
+    if isinstance(value, (tuple, list)):
+        places = axis if isinstance(axis, (tuple, list)) else (axis,) * len(value)
+        return type(value)(_taken_out(v, p, number, n) for v, p in zip(value, places))
+    if isinstance(value, dict):
+        return {k: _taken_out(v, axis, number, n) for k, v in value.items()}
+    if not hasattr(value, "session"):
+        raise TypeError(f"vmap: the function returned {value!r}; tensors are possible")
+    found = inside(value, number)
+    whole, each = (value, False) if found is None else (found[0], found[2])
+    if axis is None:
+        if each:
+            raise invalid("vmap: a result that differs from index to index needs an axis in out_dims, not None")
+        return whole
+    whole = whole if each else whole.broadcast_to((n, *whole.shape))
+    return whole.movedim(0, axis)
 
+
+def _at_once(call, leaves, n, out_dims, randomness):
+    """All indices by one call, with tensors that stand for each."""
+    number, outside = len(batches.now) + 1, batches.now
+    given = [a if axis is None else _shoal.batch(a.movedim(axis, 0), number, True) for a, axis in leaves]
+    were = [None if axis is None else _shoal.whole(g)[3] for g, (_, axis) in zip(given, leaves)]
+    batches.now = (*outside, (n, randomness))
+    try:
+        made = call(given)
+    finally:
+        batches.now = outside
+    result = _taken_out(made, out_dims, number, n)
+    for g, was, (a, axis) in zip(given, were, leaves):
+        if was is not None and _shoal.whole(g)[3] != was:  # changed in place
+            a.copy_(_taken_out(g, axis, number, n))
+    return result
+
+
+def _one_by_one(call, leaves, n, out_dims, randomness):
+    """A call for each index."""
+    if not n:
+        raise invalid("vmap: there is nothing along the axis: it has the length 0")
+    columns = [(a,) * n if axis is None else a.unbind(axis) for a, axis in leaves]
+    outside, state = batches.now, default_generator.get_state()
+    batches.now = (*outside, (None, randomness))
+    try:
+        results = []
+        for row in zip(*columns):
+            if randomness == "same":
+                default_generator.set_state(state)
+            results.append(call(row))
+    finally:
+        batches.now = outside
+    return _joined(results, out_dims)
+
+
+def _in_chunks(call, leaves, n, out_dims, randomness, size):
+    parts = []
+    for start in range(0, n, size):
+        length = min(size, n - start)
+        parts.append(_mapped_over(call, [
+            (a if axis is None else a.narrow(axis, start, length), axis) for a, axis in leaves],
+            length, out_dims, randomness))
+
+    def joined(values, axis):
+        first = values[0]
+        if isinstance(first, (tuple, list)):
+            places = axis if isinstance(axis, (tuple, list)) else (axis,) * len(first)
+            return type(first)(joined(column, p) for column, p in zip(zip(*values), places))
+        if isinstance(first, dict):
+            return {k: joined([v[k] for v in values], axis) for k in first}
+        return first if axis is None else cat(list(values), axis)
+    return joined(parts, out_dims)
+
+
+def _mapped_over(call, leaves, n, out_dims, randomness):
+    state = default_generator.get_state()
+    try:
+        return _at_once(call, leaves, n, out_dims, randomness)
+    except UnsupportedError as why:
+        reason = str(why)
+    default_generator.set_state(state)
+    result = _one_by_one(call, leaves, n, out_dims, randomness)
+    warnings.warn(f"the function is called for each of {n} indices: {reason}", stacklevel=4)
+    return result
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    """A function that does for each index along an axis of its arguments what `func` does for one.
+
+    `func` is called once, with tensors that have no such axis, and computes for all indices at once. Where it
+    reads values, or an operation has no rule for that, it is called anew for each index, with a warning.
     in_dims: the axis, None for an argument that is the same for all, or one per argument; arguments may be nested
-    tuples, lists and dicts, and their axes likewise.
+    tuples, lists and dicts, and their axes likewise. out_dims: the axis of the results, likewise. randomness:
+    "error", "same" numbers for all indices, or "different" ones. chunk_size: most indices at once.
     """
+    if randomness not in ("error", "different", "same"):
+        raise invalid(f"vmap: randomness {randomness!r}; it is 'error', 'different' or 'same'")
+    if chunk_size is not None and chunk_size < 1:
+        raise invalid(f"vmap: chunk_size {chunk_size}; it is at least 1")
+
     def batched(*args, **keywords):
         leaves = _leaves(args, tuple(in_dims) if isinstance(in_dims, list) else in_dims, "vmap")
         leaves += _leaves(keywords, 0, "vmap")
@@ -45,15 +144,14 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         if len(lengths) != 1:
             raise invalid(f"vmap: the axes have the lengths {sorted(lengths)}; one is needed")
         n, = lengths
-        columns = [(a,) * n if axis is None else a.unbind(axis) for a, axis in leaves]
-        results = []
-        for row in zip(*columns) if n else ():
+
+        def call(row):
             parts = iter(row)
             given = mapped(args, lambda _: next(parts))
-            results.append(func(*given, **mapped(keywords, lambda _: next(parts))))
-        if not results:
-            raise invalid("vmap: there is nothing along the axis: it has the length 0")
-        return _joined(results, out_dims)
+            return func(*given, **mapped(keywords, lambda _: next(parts)))
+        if chunk_size is not None and n > chunk_size:
+            return _in_chunks(call, leaves, n, out_dims, randomness, chunk_size)
+        return _mapped_over(call, leaves, n, out_dims, randomness)
     return batched
 
 
@@ -73,6 +171,13 @@ def _wanting(args, argnums):
     def leaf(t):
         if not hasattr(t, "session"):
             return t
+        number = level()
+        if number:  # a leaf of this batch, which derivatives outside of it do not see
+            found = inside(t, number)
+            if found is not None and t.requires_grad:
+                return t.clone()
+            whole, each = (t, False) if found is None else (found[0], found[2])
+            return _shoal.batch(whole, number, each).requires_grad_()
         # What a derivative is taken of already, outside, goes on to be part of that.
         return t.clone() if t.requires_grad else t.detach().requires_grad_()
     given = [mapped(a, leaf) if i in numbers else a for i, a in enumerate(args)]
@@ -90,7 +195,8 @@ def _settled(results, given, numbers):
     def settle(t):
         if not t.requires_grad or not all(id(leaf) in own for leaf in _leaves((t,))):
             return t
-        return t.detach()
+        found = inside(t, level())
+        return t.detach() if found is None else _shoal.batch(found[0], found[1], found[2])
     return mapped(results, settle)
 
 
@@ -106,7 +212,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
             leaves = []
             for n in numbers:
                 mapped(given[n], leaves.append)
-            found = iter(grad(value, leaves, create_graph=value.requires_grad))
+            found = grad(value, leaves, create_graph=True, allow_unused=True) if value.requires_grad else \
+                (None,) * len(leaves)
+            found = iter([zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, found)])
             grads = tuple(mapped(given[n], lambda t: next(found)) for n in numbers)
             grads, value = _settled((grads, value), given, numbers)
             grads = grads[0] if isinstance(argnums, int) else grads
@@ -130,7 +238,7 @@ def vjp(func, *primals):
 
     def back(cotangent):
         found = gradients(value, given, cotangent, retain_graph=True, allow_unused=True)
-        return tuple(p * 0 if g is None else g for g, p in zip(found, given))
+        return tuple(zeros_like(p) if g is None else g for g, p in zip(found, given))
     return value, back
 
 
@@ -139,7 +247,7 @@ def jvp(func, primals, tangents):
     from .autograd import grad as gradients
     given, _ = _wanting(primals, range(len(primals)))
     value = func(*given)
-    weights = (value * 0).detach().requires_grad_()
+    (weights,), _ = _wanting((zeros_like(value),), (0,))
     back = gradients(value, given, weights, create_graph=True, allow_unused=True)
     total = sum((g * t).sum() for g, t in zip(back, tangents) if g is not None)
     return value.detach(), gradients(total, weights)[0]
@@ -151,11 +259,13 @@ def jacrev(func, argnums=0):
         from .autograd import grad as gradients
         given, numbers = _wanting(args, argnums)
         value = func(*given)
-        flat = value.reshape(-1)
-        rows = [gradients(flat[i], [given[n] for n in numbers], retain_graph=True, create_graph=True,
-                          allow_unused=True) for i in range(flat.numel())]
-        made = tuple(stack([given[n] * 0 if r[k] is None else r[k] for r in rows]).reshape(
-            (*value.shape, *given[n].shape)) for k, n in enumerate(numbers))
+        leaves = [given[n] for n in numbers]
+
+        def row(seed):
+            found = gradients(value, leaves, seed, retain_graph=True, create_graph=True, allow_unused=True)
+            return tuple(zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves))
+        seeds = eye(value.numel(), dtype=value.dtype).reshape(value.numel(), *value.shape)
+        made = tuple(r.reshape(*value.shape, *leaf.shape) for r, leaf in zip(vmap(row)(seeds), leaves))
         made = _settled(made, given, numbers)
         return made[0] if isinstance(argnums, int) else made
     return of

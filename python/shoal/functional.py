@@ -10,6 +10,7 @@ from . import _shoal
 from .amp import cast, cast_type
 from .creation import arange, full, where
 from .fractional import *
+from .indexing import in_range
 from .losses import *
 from .random import rand_like
 from .windows import *
@@ -270,10 +271,11 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 
 
 def one_hot(input, num_classes=-1):
-    """1 at each integer along a new last axis, else 0, as int64; num_classes -1: reads the largest."""
+    """1 at each integer along a new last axis, else 0, as int64; num_classes -1: reads the largest. Integers
+    outside of 0 to num_classes - 1 are an error, of what derives from them."""
     if num_classes < 0:
         num_classes = int(input.max().item()) + 1
-    return (input.unsqueeze(-1) == arange(num_classes, dtype=input.dtype)).long()
+    return (in_range(input, 0, num_classes).unsqueeze(-1) == arange(num_classes, dtype=input.dtype)).long()
 
 
 def _as_one_axis(input, normalized_shape, what):

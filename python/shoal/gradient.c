@@ -178,8 +178,43 @@ static PyObject *targets(PyObject *module, PyObject *ends) {
     return result;
 }
 
+/* ---- batches ---- */
+
+/* batch(tensor, level, each): one index of a tensor, or one that is the same for all */
+static PyObject *batch(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *like;
+    unsigned level;
+    int each;
+    if (!PyArg_ParseTuple(args, "OIp", &like, &level, &each)) return NULL;
+    shoal_tensor *tensor = tensor_of(like), *out;
+    if (!tensor) return NULL;
+    note_seen(like);
+    return finish(shoal_tensor_batch(tensor, level, each, &out), &out, like);
+}
+
+/* whole(tensor) -> (what an index of a batch stands for, level, each, number of its handle), or
+ * None
+ */
+static PyObject *whole(PyObject *module, PyObject *like) {
+    (void)module;
+    uint32_t level;
+    bool each;
+    shoal_tensor *tensor = tensor_of(like), *found;
+    if (!tensor) return NULL;
+    found = shoal_tensor_whole(tensor, &level, &each);
+    if (!found) Py_RETURN_NONE;
+    void *number = found;
+    PyObject *made = finish(SHOAL_OK, &found, like);
+    return made ? Py_BuildValue("(NIOn)", made, level, each ? Py_True : Py_False,
+                                (Py_ssize_t)(intptr_t)number)
+                : NULL;
+}
+
 PyMethodDef gradient_functions[] = {{"set_gradients", set_gradients, METH_O, NULL},
                                     {"gradients_mode", gradients_mode, METH_NOARGS, NULL},
                                     {"gradients", gradients, METH_VARARGS, NULL},
                                     {"targets", targets, METH_O, NULL},
+                                    {"batch", batch, METH_VARARGS, NULL},
+                                    {"whole", whole, METH_O, NULL},
                                     {NULL, NULL, 0, NULL}};

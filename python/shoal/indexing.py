@@ -207,9 +207,9 @@ def lacks(indices, number):
     return known is not None and not known[0] <= number <= known[1]
 
 
-def in_range(indices, start, limit, ignored=None):
+def in_range(indices, start, limit, ignored=None, error=None):
     """The indices, of which each must lie from start to before the limit, or be `ignored`: an error here, if
-    they are known here, else of what derives from them."""
+    they are known here, else of what derives from them. error: what it says, where they stand for other things."""
     known = _known(indices)
     if known is not None:
         for index in known:
@@ -218,6 +218,8 @@ def in_range(indices, start, limit, ignored=None):
         if ignored is None or start <= ignored < limit:
             return indices
     attrs = {} if ignored is None else {"ignore_index": ignored}
+    if error is not None:
+        attrs["name"] = error
     return _shoal.apply(indices.session, "in_range", (indices,), {
         "start_indices": (start,), "limit_indices": (limit,), **attrs}, 1)[0]
 

@@ -6,23 +6,31 @@ through their gradients again.
 """
 import functools
 import math
-from collections import namedtuple
 
 from . import _shoal
 from .creation import eye
 from .custom import Function
 from .errors import InvalidError
+from .return_types import named
 from .words import axis_of, invalid, torch_words
 
-SLogDet = namedtuple("slogdet", "sign logabsdet")
-QR = namedtuple("qr", "Q R")
-Eigh = namedtuple("eigh", "eigenvalues eigenvectors")
-SVD = namedtuple("svd", "U S Vh")
-LSTSQ = namedtuple("lstsq", "solution residuals rank singular_values")
-LU = namedtuple("lu", "P L U")
-LUFactor = namedtuple("lu_factor", "LU pivots")
-CholeskyEx = namedtuple("cholesky_ex", "L info")
-InvEx = namedtuple("inv_ex", "inverse info")
+
+def _named(name, function, fields):
+    return named(name, fields, f"What `{function}` returns.", __name__, f"linalg_{function}")
+
+
+SLogDet = _named("SLogDet", "slogdet", "sign logabsdet")
+QR = _named("QR", "qr", "Q R")
+Eigh = _named("Eigh", "eigh", "eigenvalues eigenvectors")
+SVD = _named("SVD", "svd", "U S Vh")
+LSTSQ = _named("LSTSQ", "lstsq", "solution residuals rank singular_values")
+LU = _named("LU", "lu", "P L U")
+LUFactor = _named("LUFactor", "lu_factor", "LU pivots")
+CholeskyEx = _named("CholeskyEx", "cholesky_ex", "L info")
+InvEx = _named("InvEx", "inv_ex", "inverse info")
+_Triangular = named("_Triangular", "solution cloned_coefficient", "What `shoal.triangular_solve` returns.", __name__,
+                    "triangular_solve")
+_Factors = named("_Factors", "U S V", "What `shoal.svd` returns.", __name__, "svd")
 
 
 class LinAlgError(InvalidError):
@@ -423,15 +431,15 @@ def _cholesky_solve(B, L, upper=False):
 
 def _triangular_solve(B, A, upper=True, transpose=False, unitriangular=False):
     if transpose:
-        return namedtuple("triangular_solve", "solution cloned_coefficient")(solve_triangular(
+        return _Triangular(solve_triangular(
             A.mT, B, upper=not upper, unitriangular=unitriangular), A.clone())
-    return namedtuple("triangular_solve", "solution cloned_coefficient")(solve_triangular(
+    return _Triangular(solve_triangular(
         A, B, upper=upper, unitriangular=unitriangular), A.clone())
 
 
 def _svd(A, some=True, compute_uv=True):
     U, S, Vh = svd(A, not some)
-    return namedtuple("svd", "U S V")(U, S, Vh.mT)
+    return _Factors(U, S, Vh.mT)
 
 
 def _qr(A, some=True):

@@ -147,9 +147,15 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
 
 @wide
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """-(target log x + (1 - target) log(1 - x)); logarithms count as -100 at least, as in torch."""
+    """-(target log x + (1 - target) log(1 - x)); logarithms count as -100 at least, as in torch.
+
+    Inputs outside of 0 to 1 are an error, of what derives from them.
+    """
     reduction = _worded(reduction, size_average, reduce)
     _same_shape(input, target, "binary_cross_entropy")
+    outside = ((input >= 0) & (input <= 1)).logical_not().astype("uint8")
+    input = input + in_range(outside, 0, 1, error="binary_cross_entropy: all elements of input should be between 0 "
+                             "and 1").astype(input.dtype)
     loss = -(target * input.log().clamp(min=-100) +
              (1 - target) * (-input).log1p().clamp(min=-100))
     return _reduced(loss if weight is None else loss * weight, reduction, "binary_cross_entropy")

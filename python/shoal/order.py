@@ -5,8 +5,8 @@ recorded.
 """
 import math
 
-from . import _shoal
-from .reductions import Extreme, Sorted, _kept
+from . import _shoal, return_types
+from .reductions import _kept
 from .words import UNSET, axis_of, invalid, is_floating, torch_words
 
 
@@ -25,8 +25,8 @@ class Order:
     def sort(self, axis=-1, descending=False, stable=True):
         """(values, indices) along an axis; always stable, NaN as the largest; indices are int64."""
         if not self.ndim:
-            return Sorted(self.clone(), self.session.full((), 0, "int64"))
-        return Sorted(*_shoal.sort(self, axis_of(axis, self.ndim, "sort"), bool(descending)))
+            return return_types.sort(self.clone(), self.session.full((), 0, "int64"))
+        return return_types.sort(*_shoal.sort(self, axis_of(axis, self.ndim, "sort"), bool(descending)))
 
     @torch_words
     def argsort(self, axis=-1, descending=False, stable=True):
@@ -46,20 +46,20 @@ class Order:
             raise invalid(f"topk: {k} of the {self.shape[axis]} along axis {axis} of {self._text()}")
         if not largest:
             values, at = _shoal.sort(self, axis, False)
-            return Sorted(values.narrow(axis, 0, k).clone(), at.narrow(axis, 0, k).clone())
+            return return_types.topk(values.narrow(axis, 0, k).clone(), at.narrow(axis, 0, k).clone())
         values, at = self.transpose(axis, -1)._apply("top_k", n_outputs=2, k=k)
-        return Sorted(values.transpose(axis, -1).clone(), at.astype("int64").transpose(axis, -1).clone())
+        return return_types.topk(values.transpose(axis, -1).clone(), at.astype("int64").transpose(axis, -1).clone())
 
     @torch_words
     def kthvalue(self, k, axis=-1, keepdims=False):
         """(value, index) of the k-th smallest along an axis, k from 1."""
         if not self.ndim:
-            return Extreme(self.clone(), self.session.full((), 0, "int64"))
+            return return_types.kthvalue(self.clone(), self.session.full((), 0, "int64"))
         axis = axis_of(axis, self.ndim, "kthvalue")
         if not 1 <= k <= self.shape[axis]:
             raise invalid(f"kthvalue: the {k}-th of {self.shape[axis]} along axis {axis} of {self._text()}")
         order = self.sort(axis)
-        return Extreme(*_kept([t.narrow(axis, k - 1, 1).clone() for t in order], axis, keepdims))
+        return return_types.kthvalue(*_kept([t.narrow(axis, k - 1, 1).clone() for t in order], axis, keepdims))
 
     def median(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False):
         """The lower median of all; with `dim` (values, indices) along it. NaN where one is.
@@ -79,8 +79,9 @@ class Order:
         return self._median(dim, keepdim, True)
 
     def _median(self, dim, keepdim, skip):
+        made = return_types.nanmedian if skip else return_types.median
         if not self.ndim:
-            return Extreme(self.clone(), self.session.full((), 0, "int64"))
+            return made(self.clone(), self.session.full((), 0, "int64"))
         dim = axis_of(dim, self.ndim, "median")
         self._need_elements("median", dim)
         n, order = self.shape[dim], self._detach().sort(dim).indices
@@ -91,7 +92,7 @@ class Order:
         else:
             at = order.narrow(dim, (n - 1) // 2, 1)
             at = _shoal.select(absent.any(dim, True), absent.astype("uint8").argmax(dim, True), at)
-        return Extreme(*_kept((self._along(at, dim), at), dim, keepdim))
+        return made(*_kept((self._along(at, dim), at), dim, keepdim))
 
     def _numpy_median(self, axis, keepdims):
         x = self._floating()
@@ -109,7 +110,7 @@ class Order:
     def mode(self, axis=-1, keepdims=False):
         """(values, indices) of the most frequent along an axis, of equally frequent ones the smallest."""
         if not self.ndim:
-            return Extreme(self.clone(), self.session.full((), 0, "int64"))
+            return return_types.mode(self.clone(), self.session.full((), 0, "int64"))
         axis = axis_of(axis, self.ndim, "mode")
         self._need_elements("mode", axis)
         values, order = self.sort(axis)
@@ -121,7 +122,7 @@ class Order:
             starts = new.pad(low, [0] * self.ndim, 1) * count
             count = count - _shoal.cumulate(starts, "maximum", axis)
         best = count.argmax(axis, True)
-        return Extreme(*_kept((values._along(best, axis), order._along(best, axis)), axis, keepdims))
+        return return_types.mode(*_kept((values._along(best, axis), order._along(best, axis)), axis, keepdims))
 
     @torch_words
     def quantile(self, q, axis=None, keepdims=False, interpolation="linear"):

@@ -23,7 +23,7 @@ class Slot:
     worker: str
     host: str
     backend: str
-    name: str  # of the device, as `shoal worker --device` takes it: "cuda:1"
+    name: str  # of the device, as `shoal worker --device` takes it: "opencl:1"
     device: str  # what it is
     threads: int
     compute: bool

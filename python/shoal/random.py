@@ -7,6 +7,7 @@ scalar inputs of a program, so that a training step with dropout is the same pro
 import os
 
 from . import _shoal
+from .batches import batches, drawn
 from .creation import default_dtype, placed, where
 from .dtypes import POOL
 from .pool import session
@@ -87,12 +88,19 @@ def _scalar(number):
 
 def draw(shape, distribution, dtype, seed=None, stream=0, generator=None):
     """Numbers of a distribution: "UNIFORM", "NORMAL" or "BITS". The other functions call this."""
-    if seed is None:
+    given = seed is not None
+    if not given:
+        if any(randomness == "error" for _, randomness in batches.now):
+            raise invalid("vmap: called random operation while in randomness error mode: give vmap "
+                          "randomness='same' or 'different', or draw outside of it")
         numbers = (generator or default_generator).next
         seed, stream = fresh(lambda: tuple(_scalar(number) for number in numbers()))
-    return _shoal.apply(session(), "random", (_scalar(seed), _scalar(stream)), {
-        "shape": shape_of(shape) if isinstance(shape, tuple) else (shape,),
-        "dtype": dtype_name(dtype), "rng_distribution": distribution}, 1)[0]
+
+    def make(shape):
+        return _shoal.apply(session(), "random", (_scalar(seed), _scalar(stream)), {
+            "shape": shape, "dtype": dtype_name(dtype), "rng_distribution": distribution}, 1)[0]
+    shape = shape_of(shape) if isinstance(shape, tuple) else (shape,)
+    return make(shape) if given else drawn(make, shape)
 
 
 def rand(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, device=None,

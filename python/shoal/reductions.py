@@ -5,16 +5,12 @@ words and mean what NumPy means. Where the two differ, the word decides: with `a
 `median` give no indices, `var` and `std` divide by the count, and the median of an even count is the
 mean of the middle two.
 """
-from collections import namedtuple
-
-from . import _shoal
+from . import _shoal, return_types
 from .dtypes import DTYPES
 from .errors import AxisError
 from .words import UNSET, axis_of, is_floating, torch_words
 
 _NARROW = frozenset((DTYPES["float16"], DTYPES["bfloat16"]))
-Extreme = namedtuple("Extreme", "values indices")
-Sorted = namedtuple("Sorted", "values indices")
 
 
 class Reductions:
@@ -103,12 +99,12 @@ class Reductions:
         if dim is None or isinstance(dim, (tuple, list)):
             return self._extreme(name + "imum", dim, keepdim or keepdims)
         if not self.ndim:
-            return Extreme(self.clone(), self.session.full((), 0, "int64"))
+            return getattr(return_types, name)(self.clone(), self.session.full((), 0, "int64"))
         dim = axis_of(dim, self.ndim, name)
         self._need_elements(name, dim)
         at = (self.argmax if name == "max" else self.argmin)(dim, True)
         values = self._along(at, dim)
-        return Extreme(*_kept((values, at), dim, keepdim or keepdims))
+        return getattr(return_types, name)(*_kept((values, at), dim, keepdim or keepdims))
 
     @torch_words
     def amax(self, axis=None, keepdims=False):
@@ -123,7 +119,7 @@ class Reductions:
     @torch_words
     def aminmax(self, axis=None, keepdims=False):
         """(min, max) over an axis, or of all."""
-        return MinMax(self.amin(axis, keepdims), self.amax(axis, keepdims))
+        return return_types.aminmax(self.amin(axis, keepdims), self.amax(axis, keepdims))
 
     def _need_elements(self, what, axis):
         if any(self.shape[a] == 0 for a in self._axes(axis) if -self.ndim <= a < self.ndim):
@@ -271,24 +267,24 @@ class Reductions:
     def cummax(self, axis):
         """(values, indices): the largest of all elements up to each along an axis, and the last place
         of it."""
-        return self._extreme_so_far("maximum", axis)
+        return self._extreme_so_far("cummax", "maximum", axis)
 
     @torch_words
     def cummin(self, axis):
         """(values, indices) of the smallest; as `cummax`."""
-        return self._extreme_so_far("minimum", axis)
+        return self._extreme_so_far("cummin", "minimum", axis)
 
-    def _extreme_so_far(self, op, axis):
+    def _extreme_so_far(self, name, op, axis):
         if not self.ndim:
-            return Extreme(self.clone(), self.session.full((), 0, "int64"))
-        axis = axis_of(axis, self.ndim, op)
+            return getattr(return_types, name)(self.clone(), self.session.full((), 0, "int64"))
+        axis = axis_of(axis, self.ndim, name)
         x = self._detach()
         reached = _shoal.cumulate(x.astype("uint8") if x.dtype == "bool" else x, op, axis).astype(x.dtype)
         places = _shoal.apply(self.session, "iota", (), {
             "shape": self.shape, "iota_dimension": axis, "dtype": "int64"}, 1)[0]
         here = (x == reached) | (x != x)
         at = _shoal.cumulate(_shoal.select(here, places, places * 0), "maximum", axis)
-        return Extreme(self._along(at, axis), at)
+        return getattr(return_types, name)(self._along(at, axis), at)
 
     @torch_words
     def logcumsumexp(self, axis):
@@ -299,9 +295,6 @@ class Reductions:
         top = x._detach().amax(axis, True)
         top = _shoal.select(top.isfinite(), top, top._coerce(0))
         return (x - top).exp().cumsum(axis).log() + top
-
-
-MinMax = namedtuple("MinMax", "min max")
 
 
 def _some(axis):

@@ -37,11 +37,16 @@ class Shapes:
         return made
 
     def view(self, *shape, size=None, dtype=None):
-        """`reshape`; or, given an element type, the same bytes as that, the last axis as much longer or
-        shorter."""
+        """The same elements in another shape, which shares them; an error where it cannot, as in most shapes of
+        a transposed matrix: `reshape` then copies. Or, given an element type, the same bytes as that, the last
+        axis as much longer or shorter."""
         shape = shape or ((dtype,) if size is None else (size,))
         if len(shape) != 1 or not is_dtype(shape[0]):
-            return self.reshape(*shape)
+            made = self.reshape(*shape)
+            if made._view is None:
+                raise invalid(f"view: view size is not compatible with input tensor's size and stride: {self._text()} "
+                              f"does not lie in memory so that {list(made.shape)} could share it; use .reshape(...)")
+            return made
         mine, its = self.dtype.itemsize, DTYPES[dtype_name(shape[0])].itemsize
         if its < mine:
             return self.bitcast(shape[0]).flatten(-2)

@@ -17,7 +17,8 @@ from .indexing import Indexing
 from .methods import Operations
 from .order import Order
 from .products import Products
-from .reductions import Extreme, MinMax, Reductions, Sorted
+from .reductions import Reductions
+from .return_types import Extreme, MinMax, Sorted
 from .shapes import Shapes
 from .words import category, common_type, dtype_name, invalid, is_floating, torch_words
 
@@ -270,6 +271,12 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
     def __float__(self):
         return float(self.item())
 
+    def __contains__(self, element):
+        """Whether some element equals a number, or a tensor broadcast against this one; reads."""
+        if not isinstance(element, (bool, int, float, Tensor)) and getattr(element, "shape", None) != ():
+            raise invalid(f"in: only a number or a tensor can be in a tensor, not a {type(element).__name__}")
+        return bool((self == element).any())
+
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
@@ -345,10 +352,12 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         return self._product(other, True)
 
     def _product(self, other, reflected):
-        other = self._coerce(other)  # no conversion: a product is too dear to guess
+        given, other = other, self._coerce(other)
         if other is None:
             return NotImplemented
-        a, b = (other, self) if reflected else (self, other)
+        # Tensors are not converted, as in torch; arrays are, as in NumPy.
+        a, b = (self, other) if isinstance(given, Tensor) else self._alike(other)
+        a, b = (b, a) if reflected else (a, b)
         if cast_type() is not None:
             a, b = cast(a, b)
         return _shoal.binary(_MATMUL, a, b)

@@ -11,6 +11,7 @@ _NAMES = {"absolute": "abs", "power": "pow", "float_power": "float_power", "nega
           "fabs": "abs", "pow": "pow"}
 _REDUCE = {"add": "sum", "multiply": "prod", "maximum": "amax", "minimum": "amin", "logical_and": "all",
            "logical_or": "any"}
+_NEUTRAL = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False}
 _ACCUMULATE = {"add": "cumsum", "multiply": "cumprod"}
 
 def ufunc_of(ufunc, method, inputs, keywords):
@@ -18,16 +19,19 @@ def ufunc_of(ufunc, method, inputs, keywords):
     from .tensor import Tensor
     out = keywords.pop("out", None)
     where = keywords.pop("where", True)
-    if where is not True or keywords.keys() - {"axis", "keepdims", "dtype"}:
+    if keywords.keys() - {"axis", "keepdims", "dtype"}:
         return NotImplemented
-    like = next(x for x in (*inputs, *(out or ())) if isinstance(x, Tensor))
+    like = next((x for x in (*inputs, *(out or ()), where) if isinstance(x, Tensor)))
     name = ufunc.__name__
-    if method == "__call__":
+    if method in ("__call__", "outer"):
         operands = [x if isinstance(x, Tensor) else like._coerce(x) for x in inputs]
         if any(x is None for x in operands):
             return NotImplemented
+        if method == "outer":
+            first, second = operands
+            operands[0] = first.reshape(*first.shape, *(1,) * second.ndim)
         if name == "matmul":
-            made = operands[0] @ operands[1]
+            made = inputs[0] @ inputs[1] if isinstance(inputs[0], Tensor) else operands[1].__rmatmul__(inputs[0])
         elif name == "divmod":
             made = divmod(*operands)
         else:
@@ -37,10 +41,14 @@ def ufunc_of(ufunc, method, inputs, keywords):
             made = call(*operands[1:])
         if keywords.get("dtype") is not None:
             made = made.astype(keywords["dtype"])
-    elif method == "reduce" and name in _REDUCE:
+        if where is not True:  # elsewhere the result is what `out` has, and anything without it
+            made = made.where(where, like._coerce(out[0]).astype(made.dtype)) if out else made
+    elif method == "reduce" and name in _REDUCE and (where is True or name in _NEUTRAL):
+        if where is not True:
+            like = like.where(where, like._coerce(_NEUTRAL[name]))
         made = getattr(like, _REDUCE[name])(axis=keywords.get("axis", 0),
                                             keepdims=keywords.get("keepdims", False))
-    elif method == "accumulate" and name in _ACCUMULATE:
+    elif method == "accumulate" and name in _ACCUMULATE and where is True:
         made = getattr(like, _ACCUMULATE[name])(axis=keywords.get("axis", 0))
     else:
         return NotImplemented

@@ -32,7 +32,7 @@ static shoal_status add_named(api_devices *to, const char *name) {
     const char *number = strchr(name, ':');
     size_t n = number ? (size_t)(number - name) : strlen(name);
     if (!n || n >= sizeof text)
-        return base_fail(SHOAL_INVALID, "device '%.64s'; name one as cpu or cuda:0", name);
+        return base_fail(SHOAL_INVALID, "device '%.64s'; name one as cpu or opencl:0", name);
     memcpy(text, name, n);
     text[n] = 0;
     SHOAL_TRY(backend_find(text, &backend));

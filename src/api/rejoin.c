@@ -135,6 +135,11 @@ shoal_status api_check_era(const shoal_tensor *tensor) {
                          "this tensor (%s) was donated to a function, whose result has its memory: "
                          "use that result, or do not donate it",
                          base_type_text(&tensor->type, text));
+    if (tensor->whole)
+        return base_fail(SHOAL_UNSUPPORTED,
+                         "vmap: this tensor (%s) stands for one index of a batch: within the "
+                         "function its values cannot be read, nor used after it",
+                         base_type_text(&tensor->type, text));
     if (tensor->era == tensor->session->era) return SHOAL_OK;
     return base_fail(SHOAL_LOST,
                      "the value of this tensor (%s) was lost with the hub that held it; the hub at "

@@ -75,6 +75,10 @@ struct shoal_tensor {
     struct shoal_tensor
         *base;          /* another handle, which has the value; held. NULL: this one has it */
     api_stored *source; /* that it is; NULL: it is computed, or was given */
+    struct shoal_tensor
+        *whole;         /* of one index of a batch: all of them; held. NULL: it is no such */
+    uint32_t level;     /* of that batch, 0 for none; those inside have higher ones */
+    bool each;          /* `whole` has the batch as its first axis; else all are the same */
     api_origin *origin; /* NULL: gradients do not pass through it */
     struct shoal_tensor *next_free; /* given back, to be drained by the next call */
     shoal_session *session;
@@ -314,6 +318,16 @@ void api_origin_spend(api_origin *origin);
 shoal_status api_alias(shoal_tensor *x, shoal_tensor **out);
 /* A leaf for the handle. */
 shoal_status api_origin_leaf(shoal_session *session, shoal_tensor *tensor);
+
+/* batch.c: with the session's lock held. */
+/* The innermost batch that an operand is of; 0 for none. */
+uint32_t api_batch_level(shoal_tensor *const *inputs, uint32_t n_inputs);
+/* A call (whose types are the handles') for all indices of that batch. */
+shoal_status api_batch_apply(shoal_session *session, uint32_t level, const graph_call *call,
+                             shoal_tensor *const *inputs, const char *at, const char *scope,
+                             shoal_tensor **outputs, uint16_t n_outputs);
+/* api_alias, through which gradients do not pass outside of the batches either. */
+shoal_status api_batch_detach(shoal_tensor *x, shoal_tensor **out);
 
 /* trace.c: with the session's lock held. */
 void api_drain(shoal_session *session);

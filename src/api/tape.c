@@ -260,7 +260,7 @@ shoal_status shoal_detach(shoal_tensor *x, shoal_tensor **out) {
     *out = NULL;
     pthread_mutex_lock(&x->session->lock);
     shoal_status status = api_check(x->session);
-    if (status == SHOAL_OK) status = api_alias(x, out);
+    if (status == SHOAL_OK) status = api_batch_detach(x, out);
     pthread_mutex_unlock(&x->session->lock);
     return status;
 }
@@ -272,6 +272,11 @@ static shoal_status assign(shoal_tensor **x, shoal_tensor *value) {
     if (!base_type_equal(&was->type, &value->type) || was->session != value->session)
         return base_fail(SHOAL_INVALID, "in place: %s cannot become %s",
                          base_type_text(&was->type, a), base_type_text(&value->type, b));
+    if (api_base(value)->level > api_base(was)->level)
+        return base_fail(SHOAL_INVALID,
+                         "vmap: in place, %s, which is the same for all indices, cannot become "
+                         "another for each",
+                         base_type_text(&was->type, a));
     bool leaf = was->origin && was->origin->leaf;
     if (leaf && mode != SHOAL_GRADIENTS_OFF)
         return base_fail(SHOAL_INVALID,

@@ -308,12 +308,43 @@ static void test_listing(void **state) {
     shoal_session_close(&s);
 }
 
+/* Gradients of each row's sum of squares, by one call; and what is no tensor of its own. */
+static void test_batches(void **state) {
+    double got[6], want[6], single[3] = {0};
+    uint32_t level;
+    bool each;
+    shoal_session *s = open_pool(2);
+    shoal_tensor *x = numbers(s, 2, 3, 0.5), *row, *y, *z, *gradient, *all, *nested, *plain;
+    ok(shoal_tensor_new(s, SHOAL_F64, 1, (int64_t[]){3}, single, &plain));
+    ok(shoal_tensor_batch(x, 1, true, &row));
+    assert_int_equal(shoal_tensor_type(row)->rank, 1);
+    ok(shoal_tensor_require_gradient(row, true));
+    ok(shoal_multiply(row, row, &y));
+    ok(shoal_reduce(y, "add", NULL, 0, false, &z));
+    ok(shoal_gradients(&z, NULL, 1, &row, 1, NULL, &gradient));
+    all = shoal_tensor_whole(gradient, &level, &each);
+    assert_true(all && level == 1 && each && !shoal_tensor_requires_gradient(all));
+    reads(x, want);
+    reads(all, got);
+    for (int i = 0; i < 6; i++) assert_true(got[i] == 2 * want[i]);
+    assert_null(shoal_tensor_whole(x, &level, &each));
+    assert_int_equal(level, 0);
+    says(shoal_read(row, single, sizeof single), SHOAL_UNSUPPORTED, "stands for one index");
+    says(shoal_tensor_batch(row, 1, true, &nested), SHOAL_INVALID, "level 1 is not above");
+    says(shoal_tensor_batch(z, 2, true, &nested), SHOAL_INVALID, "has no axis");
+    says(shoal_tensor_assign(&plain, gradient), SHOAL_INVALID, "the same for all indices");
+    shoal_tensor *const given[] = {x, row, y, z, gradient, all, plain};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        shoal_tensor_free(&(shoal_tensor *){given[i]});
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_and_memory), cmocka_unit_test(test_what_is_kept),
         cmocka_unit_test(test_steps_repeat),      cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_listing),           cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_long_tapes),
+        cmocka_unit_test(test_long_tapes),        cmocka_unit_test(test_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,7 @@ void shoal_tensor_free(shoal_tensor **out) {
     if (!tensor || atomic_fetch_sub(&tensor->refs, 1) != 1) return;
     shoal_session *session = tensor->session;
     shoal_tensor_free(&tensor->base);
+    shoal_tensor_free(&tensor->whole);
     shoal_tensor *head = atomic_load(&session->freed);
     do {
         tensor->next_free = head;
@@ -191,6 +192,11 @@ shoal_status api_apply_at(shoal_session *session, uint16_t op, shoal_tensor *con
                           const char *name, shoal_tensor **outputs, uint16_t n_outputs) {
     const api_scope *scope = api_scope_now();
     for (uint16_t o = 0; o < n_outputs; o++) outputs[o] = NULL;
+    uint32_t level = api_batch_level(inputs, n_inputs);
+    if (level) {
+        const graph_call call = {op, n_inputs, NULL, n_attrs, attrs, n_regions, regions};
+        return api_batch_apply(session, level, &call, inputs, at, name, outputs, n_outputs);
+    }
     return scope && op != GRAPH_PLACE
                ? apply_in(scope, session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
                           at, name, outputs, n_outputs)

@@ -1,6 +1,6 @@
 /* Gradients of every row of the table against finite differences, computed by the reference in
- * float64; gradients of gradients likewise. A row without a rule, or without a case, has a reason
- * here. */
+ * float64; gradients of gradients likewise; and batch rules of both (batch_check.c). A row without
+ * a rule, or without a case, has a reason here. */
 #include "backend/gradient_testing.h"
 #include "backend/ref/ref.h"
 #include "graph/rules.h"
@@ -407,6 +407,7 @@ static bool has[GRAPH_OP_BUILT_IN]; /* operations that an example is of */
 
 static void check_example(const example *e) {
     check(e);
+    batch_check(e);
     has[e->op] = true;
 }
 

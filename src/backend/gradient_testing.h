@@ -16,6 +16,8 @@ typedef struct example {
     shoal_type types[MOST_INPUTS];
 } example;
 
+/* Compares its batch rule with calls for each index. */
+void batch_check(const example *e);
 /* Calls `visit` with each example of composites and their gradients. */
 void gradient_composites(void (*visit)(const example *e));
 

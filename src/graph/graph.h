@@ -76,6 +76,17 @@ typedef struct graph_backward {
 } graph_backward;
 
 #define GRAPH_NO_VALUE UINT32_MAX
+/* A call for each of n indices of a batch, to be made one of nodes appended to `g`. */
+typedef struct graph_batching {
+    graph *g;
+    const graph_call *call; /* for one index */
+    int64_t n;
+    const uint32_t *inputs; /* the operands */
+    const bool *each;       /* per operand: it has the batch as its first axis; else it is the same
+                               for all indices */
+    uint32_t *outputs;      /* to be set: the results, the batch their first axis */
+} graph_batching;
+
 /* Bits of graph_op_def.reads: operand i (30 and those behind it share one), and the results. */
 #define GRAPH_READS(input) (UINT32_C(1) << ((input) < 30 ? (input) : 30))
 #define GRAPH_READS_RESULTS (UINT32_C(1) << 31)
@@ -113,6 +124,9 @@ typedef struct graph_op_def {
                               uint32_t *outputs);
     /* The gradient, written in nodes; NULL: there is none, and asking for it is an error. */
     shoal_status (*gradient)(const graph_backward *b);
+    /* The call for a batch, at least one operand of which differs from index to index; NULL: it
+     * cannot be written so. */
+    shoal_status (*batch)(const graph_batching *b);
     /* The operands and results that `gradient` may read: GRAPH_READS. */
     uint32_t reads;
 } graph_op_def;
@@ -258,6 +272,16 @@ uint32_t graph_reads_of(const graph_call *call);
 shoal_status graph_differentiate(graph *g, const uint32_t *outputs, const uint32_t *seeds,
                                  uint32_t n_outputs, const uint32_t *wrt, uint32_t n_wrt,
                                  const bool *kept, uint32_t *gradients) SHOAL_CHECK_RESULT;
+
+/* ---- batches ---- */
+
+/* Appends what computes a call for all indices of a batch. Fails with UNSUPPORTED where the
+ * operation, or this use of it, has no rule, and for operands of SHOAL_MAX_RANK axes. */
+shoal_status graph_batch(const graph_batching *b) SHOAL_CHECK_RESULT;
+/* The same for a whole graph: its inputs are the values `inputs` of g; all outputs have the batch
+ * as their first axis. */
+shoal_status graph_batch_graph(const shoal_graph *from, graph *g, int64_t n, const uint32_t *inputs,
+                               const bool *each, uint32_t *outputs) SHOAL_CHECK_RESULT;
 
 /* Checks everything a graph from outside could break: order, numbers, types as inferred, regions,
  * sizes. Fails with INVALID and names the node. */

@@ -12,10 +12,11 @@
 #define graph_cost_none NULL
 #define graph_decompose_none NULL
 #define graph_gradient_none NULL
+#define graph_batch_none NULL
 
 static const graph_op_def built_in[] = {
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, axis, local,     \
-           cost, kernel, decomposition, derivative, reads, summary)                                \
+           cost, kernel, decomposition, derivative, batching, reads, summary)                      \
     {#name,                                                                                        \
      summary,                                                                                      \
      category,                                                                                     \
@@ -30,6 +31,7 @@ static const graph_op_def built_in[] = {
      graph_cost_##cost,                                                                            \
      graph_decompose_##decomposition,                                                              \
      graph_gradient_##derivative,                                                                  \
+     graph_batch_##batching,                                                                       \
      reads},
 #include "graph/ops.def"
 #undef OP

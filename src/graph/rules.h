@@ -233,6 +233,23 @@ struct maker;
 uint32_t graph_add_along(struct maker *m, uint32_t x, uint32_t indices, uint32_t updates,
                          int64_t axis);
 
+#define BATCH(name) shoal_status graph_batch_##name(const graph_batching *b)
+BATCH(all); /* the operands that have the batch as their first axis: all, the first one, … */
+BATCH(one); /* others are the same for all indices; else a composite is taken apart */
+BATCH(two);
+BATCH(three);
+BATCH(five);
+BATCH(half);
+BATCH(choice); /* select, clamp: the first or the last may be a number for the whole tensor */
+BATCH(plain);  /* one operand, and attributes that are no axes */
+BATCH(apart);  /* a composite, always taken apart */
+BATCH(dot_general);
+BATCH(convolution);
+BATCH(gather);
+BATCH(scatter);
+BATCH(dynamic_slice);
+BATCH(dynamic_update_slice);
+
 #define GRADIENT(name) shoal_status graph_gradient_##name(const graph_backward *b)
 GRADIENT(zero);
 GRADIENT(composite);

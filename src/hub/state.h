@@ -18,8 +18,8 @@ typedef struct hub_slot {
     struct hub_peer *peer;
     bool compute;
     char *backend, *device;
-    char *id;    /* "cuda:1" */
-    char *label; /* "w1/cuda:1" */
+    char *id;    /* "opencl:1" */
+    char *label; /* "w1/opencl:1" */
     uint32_t threads;
     double weight;            /* given; 0: by its speed */
     base_speeds speeds;       /* measured; 0: not yet */

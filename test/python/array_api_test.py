@@ -398,3 +398,15 @@ def test_packages_compute_on_tensors(package, code):
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "SCIPY_ARRAY_API": "1"},
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.multiply.outer(x, x), lambda x: np.add.outer(np.arange(2, dtype="float32"), x),
+    lambda x: np.ones(2) @ x, lambda x: x @ np.ones(3), lambda x: np.matmul(np.ones((4, 2)), x),
+    lambda x: np.add(x, 1, out=x, where=x > 2), lambda x: np.add.reduce(x, where=x > 2),
+    lambda x: np.multiply.reduce(x + 1, axis=1, where=x > 2)], ids=range(8))
+def test_ufuncs_of_numpy(f):
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    want, got = f(array.copy()), f(shoal.tensor(array))
+    assert isinstance(got, shoal.Tensor) and got.dtype == want.dtype
+    np.testing.assert_allclose(got.numpy(), want)

@@ -232,6 +232,118 @@ q = torch.linspace(-1, 1, 24).view(2, 4, 3)
 mask = torch.tril(torch.ones(4, 4)).bool()
 r = [(q @ q.transpose(-2, -1) / math.sqrt(3)).masked_fill(~mask, float("-inf")).softmax(-1) @ q,
      torch.einsum("bij,bkj->bik", q, q), q.unflatten(1, (2, 2)).permute(0, 2, 1, 3).flatten(1)]
+
+x = torch.tensor([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]])
+for made in (x.max(1), x.min(dim=0), x.sort(1), x.topk(2), x.median(1), x.kthvalue(2), x.cummax(0), x.aminmax(dim=1)):
+    print(str(made).partition(".")[2])
+r = [type(x.max(1)).__name__, type(x.sort()).__name__, tuple(x.mode(1))]
+
+x = torch.arange(6).reshape(2, 3).t()
+r = [x.view(3, 1, 2), x.reshape(6), x[1:].view(2, 2, 1), x.contiguous().view(-1)]
+
+torch.arange(6).reshape(2, 3).t().view(6)
+
+torch.arange(12).reshape(3, 4)[:, :2].view(-1)
+
+torch.arange(3).expand(2, 3).view(6)
+
+r = nn.BCELoss()(torch.tensor([1.5]), torch.tensor([1.0])).item()
+
+r = nn.BCELoss()(torch.tensor([float("nan")]), torch.tensor([1.0])).item()
+
+r = [F.binary_cross_entropy(torch.tensor([0.0, 1.0, 0.3]), torch.tensor([0.0, 1.0, 1.0]))]
+
+r = F.one_hot(torch.tensor([1, 3]), 3).tolist()
+
+r = F.one_hot(torch.tensor([1, -1]), 3).tolist()
+
+p = torch.tensor([0,1,2,1,0,2]); t = torch.tensor([0,1,1,1,0,2])
+cm = torch.zeros(3,3,dtype=torch.long)
+for a,b in zip(p,t): cm[a,b] += 1
+acc = (p==t).float().mean()
+print(cm, acc, cm.diag()/cm.sum(0))
+r = [cm, torch.bincount(3*t+p, minlength=9).view(3,3), acc]
+
+pts = torch.tensor([[0.,0],[0,1],[9,9],[9,8],[1,0]]); c = pts[[0,2]].clone()
+for _ in range(5):
+    d = torch.cdist(pts, c); lab = d.argmin(dim=1)
+    for k in range(2): c[k] = pts[lab==k].mean(0)
+print(lab, c); r=[lab,c]
+
+M = torch.tensor([[0,.5,0],[1,0,1],[0,.5,0]]); v = torch.full((3,),1/3)
+for i in range(50):
+    nv = 0.85*M@v + 0.15/3
+    if torch.norm(nv-v, p=1) < 1e-6: break
+    v = nv
+print(i, v); r = v
+
+g = torch.zeros(1,1,6,6); g[0,0,1,2]=g[0,0,2,3]=1; g[0,0,3,1:4]=1
+k = torch.ones(1,1,3,3); k[0,0,1,1]=0
+for _ in range(4):
+    n = F.conv2d(g,k,padding=1); g = ((n==3)|((g==1)&(n==2))).float()
+print(g[0,0].int()); r = g
+
+r = nn.Linear(2,3).load_state_dict({"weight": torch.ones(3,2), "extra": torch.ones(1)}, strict=False)
+print(r); r=None
+
+w = torch.tensor([5.0, -3.0], requires_grad=True); o = optim.SGD([w], lr=0.1, momentum=0.9, nesterov=True)
+s = optim.lr_scheduler.CosineAnnealingLR(o, 10)
+h=[]
+for e in range(10):
+    o.zero_grad(set_to_none=True); l = (w**2).sum(); l.backward(); n = nn.utils.clip_grad_norm_([w], 1.0)
+    o.step(); s.step(); h.append((round(l.item(),4), round(float(n),4), round(o.param_groups[0]["lr"],6)))
+print(h, w); r = w.detach()
+
+q = torch.arange(12.).view(1,3,4)/10; mask = torch.triu(torch.ones(3,3), diagonal=1).bool()
+a = (q@q.transpose(-2,-1)/math.sqrt(4)).masked_fill(mask, float("-inf")).softmax(-1)
+print(a); r = a@q
+
+lg = torch.tensor([[1.,2,3],[3,2,1]]); y = torch.tensor([2,0])
+oh = torch.zeros(2,3).scatter_(1, y.unsqueeze(1), 1); nll = -(lg.log_softmax(1)).gather(1,y[:,None]).mean()
+print(oh, nll, F.cross_entropy(lg,y,label_smoothing=0.1)); r=[oh,nll]
+
+x = torch.arange(10); print(x.unfold(0,3,2), F.unfold(torch.arange(16.).view(1,1,4,4),2,stride=2))
+r = x.unfold(0,3,2).sum(1)
+
+t = torch.arange(6).view(3,2); a,b,c = t
+print(a, [i.item() for i in t.flatten()], len(t), 4 in t, t.tolist()); (p,q) = torch.split(t,[1,2])
+r=[a+b, p, q, *t.unbind(1)]
+
+torch.cat([torch.ones(2,3), torch.ones(3,2)])
+
+nn.Linear(3,2)(torch.ones(2,4))
+
+w = torch.ones(2, requires_grad=True); l=(w*w).sum(); l.backward(); l.backward()
+
+torch.ones(3).item()
+
+a = torch.tensor([1,2,3])
+print(a.repeat(2,2), a.repeat_interleave(2), torch.tile(a,(2,)), torch.cartesian_prod(a,a[:2]), torch.combinations(a))
+r = torch.meshgrid(a,a,indexing="ij")[0]
+
+A=torch.arange(6.).view(2,3); B=torch.arange(12.).view(3,4)
+r=[torch.einsum("ij,jk->ki",A,B), torch.tensordot(A,B,dims=1), torch.kron(A,torch.eye(2)), torch.einsum("...j->...",A)]
+
+m = nn.Sequential(nn.Linear(2,2), nn.Linear(2,1)); 
+for p in m[0].parameters(): p.requires_grad_(False)
+print([p.requires_grad for p in m.parameters()]); outs=[]
+h = m[0].register_forward_hook(lambda mod,i,o: outs.append(o.shape)); m(torch.ones(3,2)); h.remove()
+m(torch.ones(3,2)); print(outs, m[0].weight.grad); r=None
+
+import copy
+a=torch.ones(2); b=a; c=copy.deepcopy(a); b+=1
+print(a is b, a, c, torch.equal(a,b), torch.allclose(c,c+1e-9), (a==b).all()); r=None
+
+from torch.utils.data import TensorDataset, DataLoader, random_split, Subset
+ds = TensorDataset(torch.arange(10.).view(5,2), torch.arange(5)); dl = DataLoader(ds, batch_size=2, drop_last=False)
+for i,(x,y) in enumerate(dl): print(i,x,y)
+print(len(ds), len(dl), ds[1], len(random_split(ds,[3,2])[0])); r=None
+
+w=torch.zeros(1,requires_grad=True)
+for i in range(4):
+    ((w-i)**2/4).sum().backward()
+with torch.no_grad(): w -= 0.1*w.grad; w.grad.zero_()
+print(w, w.grad); r=None
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 

@@ -14,4 +14,11 @@ from .optimizer import SGD, Adam, AdamW, Optimizer, RMSprop
 
 __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Lion", "NAdam",
            "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "clip_grad_norm_", "clip_grad_value_",
-           "lr_scheduler"]
+           "lr_scheduler", "swa_utils"]
+
+
+def __getattr__(name):  # loaded when it is used
+    if name != "swa_utils":
+        raise AttributeError(f"module 'shoal.optim' has no attribute '{name}'")
+    import importlib
+    return importlib.import_module(".swa_utils", __name__)

@@ -75,6 +75,7 @@ shoal_status ref_reverse(const ref_call *call) {
 shoal_status ref_in_range(const ref_call *call) {
     const shoal_type *type = ref_output(call);
     const shoal_attr *ignored = ref_attr(call, SHOAL_ATTR_IGNORE_INDEX);
+    const shoal_attr *name = ref_attr(call, SHOAL_ATTR_NAME);
     int64_t start = *ints(call, SHOAL_ATTR_START_INDICES);
     int64_t limit = *ints(call, SHOAL_ATTR_LIMIT_INDICES);
     const char *location = call->node->location;
@@ -86,11 +87,14 @@ shoal_status ref_in_range(const ref_call *call) {
         ref_load(&chunk, type->dtype, call->inputs[0], at, n);
         for (int64_t i = 0; i < n; i++) {
             int64_t index = is_unsigned && chunk.u[i] > INT64_MAX ? INT64_MAX : chunk.i[i];
-            if ((index < start || index >= limit) && !(ignored && index == ignored->u.i))
-                return base_fail(SHOAL_RANGE,
-                                 "%s%sindex %lld is out of range: it must be from %lld to %lld",
-                                 location ? location : "", location ? ": " : "", (long long)index,
-                                 (long long)start, (long long)limit - 1);
+            if ((index >= start && index < limit) || (ignored && index == ignored->u.i)) continue;
+            if (name)
+                return base_fail(SHOAL_RANGE, "%s%s%s", location ? location : "",
+                                 location ? ": " : "", name->u.string);
+            return base_fail(SHOAL_RANGE,
+                             "%s%sindex %lld is out of range: it must be from %lld to %lld",
+                             location ? location : "", location ? ": " : "", (long long)index,
+                             (long long)start, (long long)limit - 1);
         }
     }
     memcpy(call->outputs[0], call->inputs[0], (size_t)base_type_bytes(type));

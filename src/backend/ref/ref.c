@@ -19,7 +19,7 @@ shoal_status ref_none(const ref_call *call) {
 ref_kernel ref_kernel_of(uint16_t op) {
     static const ref_kernel table[GRAPH_OP_BUILT_IN] = {
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, rule, local,     \
-           cost, kernel, decomposition, derivative, reads, summary)                                \
+           cost, kernel, decomposition, derivative, batching, reads, summary)                      \
     [GRAPH_##NAME] = ref_##kernel,
 #include "graph/ops.def"
 #undef OP

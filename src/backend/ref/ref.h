@@ -129,7 +129,7 @@ ref_windows ref_windows_of(const shoal_graph *g, const shoal_node *node);
 int64_t ref_windows_at(const ref_windows_axis *axis, int64_t place, int64_t inside);
 
 #define OP(name, NAME, category, least, most, required, optional, regions, shape, rule, local,     \
-           cost, kernel, decomposition, derivative, reads, summary)                                \
+           cost, kernel, decomposition, derivative, batching, reads, summary)                      \
     shoal_status ref_##kernel(const ref_call *call);
 #include "graph/ops.def"
 #undef OP
