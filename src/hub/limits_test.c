@@ -2,6 +2,8 @@
  * counted; and others go on. */
 #include "hub/hub_testing.h"
 
+#include "graph/testing.h"
+
 static hub_peer *member(pool *p, int m) { return wire_link_get(p->ends[m], WIRE_HUB); }
 
 static void others_go_on(pool *p, int m, uint64_t k) {
@@ -182,6 +184,42 @@ static void test_rounds(void **state) {
     others_go_on(p, 1, 1);
 }
 
+/* A graph of few bytes that would take many. */
+static void test_graphs(void **state) {
+    pool *p = *state;
+    uint64_t session = (uint64_t)p->sessions[0] << 40, output = session + 1;
+    base_str text;
+    Shoal__Submit message = SHOAL__SUBMIT__INIT;
+    test_chain(4, (1 << 20) - 1, &text);
+    assert_in_range(text.size, 1, WIRE_MAX_MESSAGE);
+    message.program = session + 1;
+    message.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    message.n_outputs = 1;
+    message.outputs = &output;
+    deliver(p, 0, SHOAL__KIND__SUBMIT, &message.base);
+    assert_int_equal(p->why, SHOAL_NO_MEMORY);
+    assert_non_null(strstr(p->reason, "over the limit of"));
+    base_str_fini(&text);
+    others_go_on(p, 1, 1);
+}
+
+/* As many as a slot takes are handed out, and the rest as those are through, in order. */
+static void test_in_flight(void **state) {
+    enum { IN_FLIGHT = 64 };
+    pool *p = *state;
+    const uint32_t *runs = &p->runs[p->sessions[0]];
+    for (uint64_t k = 1; k <= IN_FLIGHT + 10; k++) submit(p, 0, 4, k);
+    submit(p, 1, 4, 1);
+    assert_int_equal(*runs, IN_FLIGHT);
+    for (uint32_t i = 1; i <= 10; i++) {
+        finish_oldest(p);
+        assert_int_equal(*runs, IN_FLIGHT + i);
+        assert_int_equal(p->runs[p->sessions[1]], 0);
+    }
+    finish_oldest(p);
+    assert_int_equal(p->runs[p->sessions[1]], 1);
+}
+
 /* Only a session's own loops end, and however many it says are to: the hub is at it for no time. */
 static void test_loops_that_are_to_end(void **state) {
     enum { MANY = 1000000 };
@@ -328,6 +366,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_what_members_say_of_themselves, setup, teardown),
         cmocka_unit_test_setup_teardown(test_members, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_graphs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(test_loops_that_are_to_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reruns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reasons, setup, teardown),

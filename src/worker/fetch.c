@@ -22,11 +22,14 @@ enum {
     AHEAD = 4 * WIRE_CHUNK,         /* bytes that are asked for and have not come */
     MOST_ANSWERS = 16 * WIRE_CHUNK, /* bytes of answers that may wait on a link, */
     MOST_ASKED = 192 * WIRE_CHUNK,  /* and in all: one user's at most half of what is left */
-    SILENCE_S = 15,                 /* after which a member that answers nothing is left, */
-    SLOW_S = 60,                    /* or brings less than this a second */
-    SLOW_BYTES = 64 << 10,
-    TELL_S = 5,       /* between two lines of the log */
-    SPARE_SHARE = 20, /* a part of the disk stays free */
+    /* Parts and multiples of the worker's silence, a minute: */
+    ANSWER_PART = 4,              /* a member that answers nothing for so long is left; */
+    TURN_PART = 30,               /* one that looks for the file is asked again after all others, */
+    LOOK_TIMES = 10,              /* for so long, and as long as it takes to read the file */
+    LOOK_BYTES = 16 << 20,        /* at this rate a second; */
+    SLOW_BYTES = 60 * (64 << 10), /* and one that brings less than this in each is left */
+    TELL_S = 5,                   /* between two lines of the log */
+    SPARE_SHARE = 20,             /* a part of the disk stays free */
     PATH_ROOM = 4096
 };
 
@@ -71,7 +74,7 @@ static void on_ask(worker *w, worker_peer *peer, wire_link *link, const Shoal__F
         wire_link_strange(link, "a question for a file that makes no sense");
         return;
     }
-    worker_file *file = worker_file_asked(w, ask->digest.data, ask->bytes);
+    worker_file *file = worker_file_asked(w, peer, ask->digest.data, ask->bytes);
     model_map *map = NULL;
     if (!file || file->state == FILE_WANTED || file->state == FILE_LOOKED ||
         !may_answer(w, peer, WIRE_CHUNK)) {
@@ -217,10 +220,14 @@ static shoal_status draft_open(const worker *w, const worker_file *file, draft *
     return SHOAL_OK;
 }
 
-static shoal_status draft_begin(draft *d, const worker_file *file) {
+static shoal_status draft_begin(draft *d) {
     d->written = 0;
     crypto_generichash_init(&d->hash, NULL, 0, SHOAL_DIGEST);
-    if (ftruncate(d->fd, 0)) return base_fail_errno(errno, "writing %s", d->path);
+    return ftruncate(d->fd, 0) ? base_fail_errno(errno, "writing %s", d->path) : SHOAL_OK;
+}
+
+/* Once a member has shown that it has the file. */
+static shoal_status draft_room(const draft *d, const worker_file *file) {
     int error = posix_fallocate(d->fd, 0, (off_t)file->bytes);
     return error ? base_fail_errno(error, "making room for %" PRIu64 " bytes at %s", file->bytes,
                                    d->path)
@@ -300,13 +307,28 @@ static bool is_over(const worker *w, const worker_file *file) {
     return w->stopping || !file->waiting;
 }
 
+/* By its number: what is known of a member may go whenever the lock is not held. */
+static worker_peer *member_of(const worker *w, uint32_t number) {
+    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
+    return peer && !peer->gone ? peer : NULL;
+}
+
+/* Members may say for so long that they look for a file that nobody else has. */
+static int64_t looking(const worker *w, const worker_file *file) {
+    return LOOK_TIMES * w->silence + (int64_t)(file->bytes / LOOK_BYTES) * BASE_SECOND;
+}
+
 /* A link to a member. Lock held. */
-static shoal_status reach(worker *w, const worker_file *file, worker_peer *peer) {
-    int64_t until = base_now() + SILENCE_S * BASE_SECOND;
+static shoal_status reach(worker *w, const worker_file *file, uint32_t number) {
+    int64_t until = base_now() + w->silence / ANSWER_PART;
+    worker_peer *peer = member_of(w, number);
+    if (!peer) return base_fail(SHOAL_LOST, "it has left");
     if (!peer->link && !peer->connecting) SHOAL_TRY(worker_peer_connect(w, peer, false));
-    while (!peer->link && peer->connecting && base_now() < until && !is_over(w, file))
+    while (peer && !peer->link && peer->connecting && base_now() < until && !is_over(w, file)) {
         rest(w, until);
-    return peer->link ? SHOAL_OK : base_fail(SHOAL_LOST, "it cannot be reached");
+        peer = member_of(w, number);
+    }
+    return peer && peer->link ? SHOAL_OK : base_fail(SHOAL_LOST, "it cannot be reached");
 }
 
 static void tell(worker *w, const worker_file *file, const char *from, uint64_t done) {
@@ -314,42 +336,52 @@ static void tell(worker *w, const worker_file *file, const char *from, uint64_t 
              (double)done / 1e6, (double)file->bytes / 1e6, from);
 }
 
-/* The number of a member, as pointers to one do not last. Lock held, but not while it writes. */
+/* What a member has answered but bytes, and whether it is worth to wait for more. Lock held. */
+static shoal_status heed(worker *w, int64_t began, const draft *d) {
+    worker_fetch *f = &w->fetch;
+    int64_t took = base_now() - began;
+    if (f->answer == SHOAL_BUSY) { /* it is looking, or has others to answer */
+        if (!f->come && took > w->silence / TURN_PART)
+            return base_fail(SHOAL_BUSY, "it is still looking for it");
+        f->answer = SHOAL_OK;
+        f->asked = f->come;
+        rest(w, base_now() + (w->silence / TURN_PART) / 10);
+    }
+    if (f->answer != SHOAL_OK)
+        return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
+                                                                 : "it does not answer well");
+    if (d->written < (uint64_t)(took / w->silence) * SLOW_BYTES)
+        return base_fail(SHOAL_TIMEOUT, "it brings less than %d KiB a second",
+                         SLOW_BYTES / 60 >> 10);
+    return SHOAL_OK;
+}
+
+/* Lock held, but not while it writes. */
 static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t number,
                                const char *from, draft *d) {
     worker_fetch *f = &w->fetch;
-    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
+    SHOAL_TRY(reach(w, file, number));
     int64_t told = base_now(), heard = told, began = told;
-    if (!peer || peer->gone) return base_fail(SHOAL_LOST, "it has left");
-    SHOAL_TRY(reach(w, file, peer));
     while (d->written < file->bytes) {
-        peer = base_map_get(&w->peers, (uint64_t)number + 1);
+        if (f->answer == SHOAL_BUSY) heard = base_now();
+        SHOAL_TRY(heed(w, began, d));
+        const worker_peer *peer = member_of(w, number);
         if (is_over(w, file)) return base_fail(SHOAL_CLOSED, "nobody needs it any more");
-        if (!peer || peer->gone || !peer->link) return base_fail(SHOAL_LOST, "it was lost");
-        if (f->answer == SHOAL_BUSY) { /* it is looking */
-            f->answer = SHOAL_OK;
-            f->asked = f->come;
-            rest(w, base_now() + 200 * BASE_MS);
-        }
-        if (f->answer != SHOAL_OK)
-            return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
-                                                                     : "it does not answer well");
-        int64_t seconds = (base_now() - began) / BASE_SECOND;
-        if (seconds > SLOW_S && d->written < (uint64_t)seconds * SLOW_BYTES)
-            return base_fail(SHOAL_TIMEOUT, "it brings less than %d KiB a second",
-                             SLOW_BYTES >> 10);
+        if (!peer || !peer->link) return base_fail(SHOAL_LOST, "it was lost");
         SHOAL_TRY(ask_more(w, file, peer));
         file_part *part = f->parts;
         if (!part) {
-            if (base_now() - heard > SILENCE_S * BASE_SECOND)
-                return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s", SILENCE_S);
-            rest(w, base_now() + BASE_SECOND / 2);
+            if (base_now() - heard > w->silence / ANSWER_PART)
+                return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s",
+                                 (int)(w->silence / ANSWER_PART / BASE_SECOND));
+            rest(w, base_now() + w->silence / ANSWER_PART / 30);
             continue;
         }
         f->parts = part->next;
         if (!f->parts) f->last = &f->parts;
         pthread_mutex_unlock(&w->lock);
-        shoal_status status = draft_write(d, part);
+        shoal_status status = d->written ? SHOAL_OK : draft_room(d, file);
+        if (status == SHOAL_OK) status = draft_write(d, part);
         free(part);
         heard = base_now();
         if (heard - told > TELL_S * BASE_SECOND) {
@@ -366,7 +398,7 @@ static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t numb
 static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, const char *from,
                           draft *d, model_map **out) {
     worker_fetch *f = &w->fetch;
-    SHOAL_TRY(draft_begin(d, file));
+    SHOAL_TRY(draft_begin(d));
     pthread_mutex_lock(&w->lock);
     *f = (worker_fetch){.file = file, .peer = number};
     f->last = &f->parts;
@@ -379,7 +411,7 @@ static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, c
 
 typedef struct member {
     uint32_t number, user;
-    char name[64];
+    char name[64], why[256];
     shoal_status answer; /* OK: it was not asked yet */
 } member;
 
@@ -402,10 +434,11 @@ static shoal_status list_members(worker *w, member **out, size_t *n) {
     return *out ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to ask for a file");
 }
 
-/* Whether another member may do better. */
+/* Whether another member may do better, or the same one later. */
 static bool may_go_on(shoal_status status) {
     return status == SHOAL_NOT_FOUND || status == SHOAL_LOST || status == SHOAL_TIMEOUT ||
-           status == SHOAL_FORMAT || status == SHOAL_DENIED || status == SHOAL_INVALID;
+           status == SHOAL_FORMAT || status == SHOAL_DENIED || status == SHOAL_INVALID ||
+           status == SHOAL_BUSY;
 }
 
 /* Whether a member of the same user has answered so. */
@@ -415,35 +448,62 @@ static bool has_answered(const member *members, size_t n, uint32_t user, shoal_s
     return false;
 }
 
-/* Who has given other bytes is not asked again by another name; who is silent, after all others. */
-static bool is_next(const member *members, size_t n, size_t i, bool last) {
+/* Who has given other bytes is not asked again by another name; who is silent, after all others;
+ * and who looks for it, again and again. */
+static bool is_next(const member *members, size_t n, size_t i, bool first) {
     const member *m = &members[i];
-    return m->answer == SHOAL_OK && !has_answered(members, n, m->user, SHOAL_DENIED) &&
-           (last || !has_answered(members, n, m->user, SHOAL_TIMEOUT));
+    if (has_answered(members, n, m->user, SHOAL_DENIED)) return false;
+    return m->answer == SHOAL_BUSY ||
+           (m->answer == SHOAL_OK && !(first && has_answered(members, n, m->user, SHOAL_TIMEOUT)));
+}
+
+static shoal_status ask_one(worker *w, const worker_file *file, member *from, draft *d,
+                            model_map **out) {
+    shoal_status before = from->answer, status = fetch(w, file, from->number, from->name, d, out);
+    from->answer = status;
+    snprintf(from->why, sizeof from->why, "%s", status == SHOAL_OK ? "" : shoal_error_message());
+    if (status == SHOAL_OK) tell(w, file, from->name, file->bytes);
+    if (status == SHOAL_DENIED) base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    if (status == SHOAL_BUSY && before != SHOAL_BUSY)
+        base_log(BASE_INFO, w->name, "%s: %s looks for it", file->name, from->name);
+    return status;
+}
+
+/* All in turn, until one has given it, or none is left that may. */
+static shoal_status ask_each(worker *w, const worker_file *file, member *members, size_t n,
+                             draft *d, model_map **out) {
+    shoal_status status = base_fail(SHOAL_NOT_FOUND, "there is no other member");
+    int64_t until = base_now() + looking(w, file);
+    bool more = true;
+    for (size_t pass = 0; pass < 2 || (more && base_now() < until); pass++) {
+        more = false;
+        for (size_t i = 0; i < n; i++) {
+            if (!is_next(members, n, i, !pass)) continue;
+            status = ask_one(w, file, &members[i], d, out);
+            if (*out || !may_go_on(status)) return status;
+            more |= status == SHOAL_BUSY;
+        }
+    }
+    return status;
 }
 
 static shoal_status ask_all(worker *w, const worker_file *file, draft *d, model_map **out) {
     member *members;
     size_t n;
     base_str why = {0};
-    SHOAL_TRY(list_members(w, &members, &n));
-    shoal_status status = base_fail(SHOAL_NOT_FOUND, "there is no other member");
     bool wrong = false;
-    for (size_t k = 0; k < 2 * n && may_go_on(status) && !*out; k++) {
-        member *from = &members[k % n];
-        if (!is_next(members, n, k % n, k >= n)) continue;
-        from->answer = status = fetch(w, file, from->number, from->name, d, out);
-        if (status == SHOAL_OK) tell(w, file, from->name, file->bytes);
-        if (status == SHOAL_DENIED) base_log(BASE_WARN, w->name, "%s", shoal_error_message());
-        wrong |= status == SHOAL_DENIED;
-        if (status != SHOAL_OK)
-            base_str_format(&why, "%s%s: %s", why.size ? "; " : "", from->name,
-                            shoal_error_message());
+    char hex[2 * SHOAL_DIGEST + 1];
+    SHOAL_TRY(list_members(w, &members, &n));
+    shoal_status status = ask_each(w, file, members, n, d, out);
+    for (size_t i = 0; i < n && !*out && may_go_on(status); i++) {
+        wrong |= members[i].answer == SHOAL_DENIED;
+        if (members[i].why[0])
+            base_str_format(&why, "%s%s: %s", why.size ? "; " : "", members[i].name,
+                            members[i].why);
     }
     free(members);
-    char hex[2 * SHOAL_DIGEST + 1];
     worker_digest_text(file->digest, hex);
-    if (status != SHOAL_OK && may_go_on(status))
+    if (!*out && may_go_on(status))
         status = base_fail(wrong ? SHOAL_DENIED : SHOAL_NOT_FOUND,
                            "%s, digest %s, is not on this machine (looked in %s), nor could it be "
                            "fetched: %s",

@@ -138,10 +138,12 @@ typedef struct worker_file {
     uint8_t digest[SHOAL_DIGEST];
     uint64_t bytes;
     worker_file_state state;
-    uint32_t waiting; /* tasks that need it */
-    bool foreign;     /* noted only because others have asked for it */
-    char *name;       /* for people */
-    char *path;       /* HERE: where, */
+    uint32_t waiting;     /* tasks that need it */
+    bool foreign;         /* noted only because others have asked for it: */
+    uint32_t asker, user; /* the member that did, and whose it is */
+    uint64_t wanted;      /* a count: when it was wanted last */
+    char *name;           /* for people */
+    char *path;           /* HERE: where, */
     model_stamp stamp;
     model_map *map;         /* and mapped, while it was used lately */
     uint64_t used, checked; /* counts; the instance that has looked whether it has changed */
@@ -343,7 +345,7 @@ struct worker {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* receives complete, tasks queued, stop */
     uint32_t pumping;       /* executors that wait at the pump instead */
-    int64_t silence;        /* after which waiting is told to the hub: 60 s, but in tests */
+    int64_t silence; /* nanoseconds: who waits in vain for longer says so: 60 s, but in tests */
     wire_peer *wire;
     wire_link *hub;
     worker_client client;
@@ -366,12 +368,11 @@ struct worker {
     char *models;      /* folders with colons between them: where files are looked for */
     base_map files;    /* the beginning of a digest -> worker_file */
     uint32_t n_files, n_foreign, n_mapped;
-    uint64_t files_used; /* counts */
+    uint64_t files_used, files_wanted; /* counts */
     worker_fetch fetch;
-    pthread_t seeker; /* looks for files, and fetches them */
-    bool has_seeker;
-    atomic_bool urgent; /* what it is to look for is needed here */
-    base_map streams;   /* first value -> worker_stream */
+    pthread_t seekers[2]; /* look for files: what is needed here, and fetch it; what others need */
+    bool seeks[2];
+    base_map streams; /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;
     shoal_status lost; /* why the hub is gone */
     char *lost_message;
@@ -524,7 +525,8 @@ shoal_status worker_file_get(worker_task *task, const worker_source *source, mod
  * there is none. Lock held. */
 worker_file *worker_file_find(worker *w, const uint8_t *digest, uint64_t bytes);
 /* Such an entry for another member, looked for once; NULL: too many are looked for. Lock held. */
-worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes);
+worker_file *worker_file_asked(worker *w, const worker_peer *peer, const uint8_t *digest,
+                               uint64_t bytes);
 /* Maps what is HERE, or has been. Lock held. */
 shoal_status worker_file_map(worker *w, worker_file *file, model_map **out);
 /* Notes where it lies. Lock held. */
