@@ -402,6 +402,8 @@ uint64_t worker_capacity(const worker_slot *slot, uint32_t n, uint64_t *near);
 void worker_part(worker *w);
 
 /* queue.c */
+/* Nanoseconds, as a variable of the environment says in whole seconds. */
+int64_t worker_patience(const char *variable, int64_t otherwise);
 /* Opens a device. */
 shoal_status worker_queue_open(worker_queue *queue, const worker_device *device);
 /* Waits for what is under way, as long as the device gets on. */
