@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -258,8 +259,8 @@ static shoal_status draft_end(draft *d, const worker_file *file, const char *fro
         return base_fail(SHOAL_DENIED,
                          "%s: what %s has sent is not the file with digest %s: it is not used",
                          file->name, from, hex);
-    if (fdatasync(d->fd) || rename(d->path, d->name))
-        return base_fail_errno(errno, "writing %s", d->name);
+    if (fdatasync(d->fd)) return base_fail_errno(errno, "writing %s", d->name);
+    SHOAL_TRY(base_os_rename(d->path, d->name));
     return model_map_open(d->name, out);
 }
 
