@@ -22,6 +22,13 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         p->outcomes += finished->n_outcomes;
         shoal__finished__free_unpacked(finished, NULL);
     }
+    if (kind == SHOAL__KIND__EXPLAINED) {
+        Shoal__Explained *explained = shoal__explained__unpack(NULL, bytes, body);
+        assert_non_null(explained);
+        snprintf(p->explained, sizeof p->explained, "%s",
+                 explained->error ? explained->error->message : "");
+        shoal__explained__free_unpacked(explained, NULL);
+    }
     if (kind == SHOAL__KIND__RELAYED) {
         if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
         p->relayed = shoal__relay__unpack(NULL, bytes, body);

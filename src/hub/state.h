@@ -90,7 +90,8 @@ typedef struct hub_peer {
 /* What one graph, one session and the pool may take of the hub; the members' own ways stay far
  * below, so who passes them is in error or means harm, and its link is closed with a message. */
 enum {
-    HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph */
+    HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph, */
+    HUB_PLAN_LIMIT = 512 << 20,  /* and of what is made of it for all slots */
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_ROUNDS = 1000000000, /* of a loop */
     HUB_MAX_RERUNS = 100,        /* beginnings of a program that comes to no end */
@@ -135,7 +136,8 @@ typedef struct hub_value {
     uint32_t session;
     hub_user *user; /* on whom it counts; NULL: nobody */
     shoal_type type;
-    base_arena arena; /* of the layout */
+    base_arena arena; /* of the layout, */
+    uint64_t laid;    /* and what that counts */
     plan_layout layout;
     bool absent;               /* no layout: it is nowhere, or kept */
     bool counted;              /* as memory that its slots use */
@@ -390,6 +392,8 @@ void hub_strange(hub_peer *peer, const char *what);
 shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) SHOAL_CHECK_RESULT;
 hub_peer *hub_peer_find(const hub *h, uint32_t number);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
+/* All of them, by number. Room for slots.count. */
+void hub_slots_list(const hub *h, const hub_slot **out);
 void hub_session_end(hub *h, uint32_t session);
 
 /* users.c: whose the members are, and what they may have waiting */
