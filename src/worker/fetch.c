@@ -1,6 +1,7 @@
 /* A file from another member: asked for in parts of at most WIRE_CHUNK bytes, a few at a time, and
  * written under another name, until all of it is there and is what its digest says. Who has it
- * answers from its map; who does not says so. One file comes at a time. */
+ * answers from its map, on a thread that may wait for the disk; who does not says so. One file
+ * comes at a time. */
 #define _GNU_SOURCE
 #include "worker/state.h"
 
@@ -22,7 +23,8 @@
 enum {
     AHEAD = 4 * WIRE_CHUNK,         /* bytes that are asked for and have not come */
     MOST_ANSWERS = 16 * WIRE_CHUNK, /* bytes of answers that may wait on a link, */
-    MOST_ASKED = 192 * WIRE_CHUNK,  /* and in all: one user's at most half of what is left */
+    MOST_ASKED = 192 * WIRE_CHUNK,  /* and in all: one user's at most half of what is left; */
+    MOST_ASKS = 64,                 /* and questions of a member that are not answered */
     /* Parts and multiples of the worker's silence, a minute: */
     ANSWER_PART = 4,              /* a member that answers nothing for so long is left; */
     TURN_PART = 30,               /* one that looks for the file is asked again after all others, */
@@ -42,11 +44,26 @@ typedef struct file_part {
 
 /* ---- who has it ---- */
 
-static void answer(const worker *w, wire_link *link, const Shoal__FileAsk *ask, shoal_status status,
-                   const uint8_t *data, size_t n, wire_account *account) {
+/* By its number: what is known of a member may go whenever the lock is not held. */
+static worker_peer *member_of(const worker *w, uint32_t number) {
+    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
+    return peer && !peer->gone ? peer : NULL;
+}
+
+/* A question of a member, about a file that is here. */
+typedef struct file_ask {
+    struct file_ask *next;
+    uint32_t peer;
+    shoal_status status; /* BUSY: no room for an answer */
+    uint8_t digest[SHOAL_DIGEST];
+    uint64_t bytes, offset;
+} file_ask;
+
+static void answer(const worker *w, wire_link *link, const uint8_t *digest, uint64_t offset,
+                   shoal_status status, const uint8_t *data, size_t n, wire_account *account) {
     Shoal__FilePart part = SHOAL__FILE_PART__INIT;
-    part.digest = ask->digest;
-    part.offset = ask->offset;
+    part.digest = (ProtobufCBinaryData){SHOAL_DIGEST, (uint8_t *)digest};
+    part.offset = offset;
     part.status = (uint32_t)status;
     part.data = (ProtobufCBinaryData){n, (uint8_t *)data};
     if (wire_send_on(link, SHOAL__KIND__FILE_PART, &part.base, account) != SHOAL_OK)
@@ -62,32 +79,93 @@ static bool may_answer(const worker *w, worker_peer *peer, size_t n) {
     while (base_map_next(&w->peers, &at, &key, &item)) {
         const worker_peer *other = item;
         size_t bytes = other->asked ? wire_account_bytes(other->asked) : 0;
+        bytes += (size_t)other->asking * WIRE_CHUNK;
         all += bytes;
         if (other == peer || (peer->user && other->user == peer->user)) own += bytes;
     }
     return all < MOST_ASKED && own <= (MOST_ASKED - all) / 2;
 }
 
+/* Behind those that there are, so that parts come in order. Lock held. */
+static void ask_later(worker *w, worker_peer *peer, const Shoal__FileAsk *ask) {
+    file_ask *later = calloc(1, sizeof *later);
+    if (!later) {
+        base_log(BASE_WARN, w->name, "no memory for a question about a file");
+        return; /* it is asked again, or somebody else is */
+    }
+    later->peer = peer->number;
+    later->status = may_answer(w, peer, WIRE_CHUNK) ? SHOAL_OK : SHOAL_BUSY;
+    memcpy(later->digest, ask->digest.data, SHOAL_DIGEST);
+    later->bytes = ask->bytes;
+    later->offset = ask->offset;
+    peer->asking++;
+    file_ask **last = &w->asks;
+    while (*last) last = &(*last)->next;
+    *last = later;
+    pthread_cond_broadcast(&w->changed);
+}
+
 /* Lock held. */
 static void on_ask(worker *w, worker_peer *peer, wire_link *link, const Shoal__FileAsk *ask) {
     if (ask->digest.len != SHOAL_DIGEST || ask->offset >= ask->bytes ||
-        wire_link_queued(link) > MOST_ANSWERS) {
+        wire_link_queued(link) > MOST_ANSWERS || peer->asking >= MOST_ASKS) {
         wire_link_strange(link, "a question for a file that makes no sense");
         return;
     }
     worker_file *file = worker_file_asked(w, peer, ask->digest.data, ask->bytes);
+    if (file && file->state == FILE_HERE && worker_asked_start(w))
+        ask_later(w, peer, ask);
+    else
+        answer(w, link, ask->digest.data, ask->offset,
+               !file || file->state == FILE_WANTED || file->state == FILE_LOOKED ? SHOAL_BUSY
+                                                                                 : SHOAL_NOT_FOUND,
+               NULL, 0, NULL);
+}
+
+/* Bytes that lie on a disk are brought here, as nobody is to wait for that with the lock. */
+static void bring(const uint8_t *data, size_t n) {
+    enum { PAGE = 4096 };
+    volatile uint8_t any;
+    for (size_t at = 0; at < n; at += PAGE) any = data[at];
+    if (n) any = data[n - 1];
+    (void)any;
+}
+
+bool worker_asked_serve(worker *w) {
+    file_ask *ask = w->asks;
+    if (!ask) return false;
+    w->asks = ask->next;
+    worker_file *file = worker_file_find(w, ask->digest, ask->bytes);
     model_map *map = NULL;
-    if (!file || file->state == FILE_WANTED || file->state == FILE_LOOKED ||
-        !may_answer(w, peer, WIRE_CHUNK)) {
-        answer(w, link, ask, SHOAL_BUSY, NULL, 0, NULL);
-        return;
+    bool here = ask->status == SHOAL_OK && file && file->state == FILE_HERE &&
+                worker_file_map(w, file, &map) == SHOAL_OK && map->bytes == ask->bytes;
+    size_t n = 0;
+    if (here) {
+        pthread_mutex_unlock(&w->lock);
+        n = map->bytes - ask->offset < WIRE_CHUNK ? (size_t)(map->bytes - ask->offset) : WIRE_CHUNK;
+        here = model_map_check(map) == SHOAL_OK;
+        if (here) bring(map->data + ask->offset, n);
+        pthread_mutex_lock(&w->lock);
     }
-    bool here = file->state == FILE_HERE && worker_file_map(w, file, &map) == SHOAL_OK &&
-                map->bytes == ask->bytes && model_map_check(map) == SHOAL_OK;
-    uint64_t left = here ? map->bytes - ask->offset : 0;
-    answer(w, link, ask, here ? SHOAL_OK : SHOAL_NOT_FOUND, here ? map->data + ask->offset : NULL,
-           left < WIRE_CHUNK ? left : WIRE_CHUNK, peer->asked);
+    worker_peer *peer = member_of(w, ask->peer);
+    if (peer) peer->asking--;
+    if (peer && peer->link)
+        answer(w, peer->link, ask->digest, ask->offset,
+               here                      ? SHOAL_OK
+               : ask->status != SHOAL_OK ? ask->status
+                                         : SHOAL_NOT_FOUND,
+               here ? map->data + ask->offset : NULL, here ? n : 0, peer->asked);
     model_map_release(map);
+    free(ask);
+    return true;
+}
+
+void worker_asked_drop(worker *w) {
+    while (w->asks) {
+        file_ask *ask = w->asks;
+        w->asks = ask->next;
+        free(ask);
+    }
 }
 
 /* ---- who needs it ---- */
@@ -306,12 +384,6 @@ static void rest(worker *w, int64_t until) {
 
 static bool is_over(const worker *w, const worker_file *file) {
     return w->stopping || !file->waiting;
-}
-
-/* By its number: what is known of a member may go whenever the lock is not held. */
-static worker_peer *member_of(const worker *w, uint32_t number) {
-    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
-    return peer && !peer->gone ? peer : NULL;
 }
 
 /* Members may say for so long that they look for a file that nobody else has. */

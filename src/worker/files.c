@@ -150,6 +150,15 @@ shoal_status worker_offer_file(worker *w, const uint8_t *digest, const model_map
 
 static bool going(void *w) { return !atomic_load(&((const worker *)w)->stopping); }
 
+/* Reading a file to see what it is takes long: questions are answered in between. */
+static bool going_between(void *context) {
+    worker *w = context;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping && worker_asked_serve(w)) continue;
+    pthread_mutex_unlock(&w->lock);
+    return going(w);
+}
+
 /* What has been wanted for longest. */
 static worker_file *next_wanted(worker *w, bool foreign) {
     size_t at = 0;
@@ -172,7 +181,8 @@ static void seek(worker *w, worker_file *file, bool foreign) {
     model_map *map = NULL;
     file->state = FILE_LOOKED;
     pthread_mutex_unlock(&w->lock);
-    shoal_status status = worker_file_look(w->models, file, going, w, &map);
+    shoal_status status =
+        worker_file_look(w->models, file, foreign ? going_between : going, w, &map);
     pthread_mutex_lock(&w->lock);
     bool fetches = status == SHOAL_OK && !map && file->waiting && !w->stopping;
     if (fetches && foreign) { /* it has come to be needed here: that is the other thread's */
@@ -202,6 +212,7 @@ static void seek_all(worker *w, bool foreign) {
     base_os_thread_name(foreign ? "shoal-asked" : "shoal-files");
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
+        if (foreign && worker_asked_serve(w)) continue;
         worker_file *file = next_wanted(w, foreign);
         if (file)
             seek(w, file, foreign);
@@ -221,26 +232,32 @@ static void *seek_foreign(void *w) {
     return NULL;
 }
 
+/* The thread, unless it is there. */
+static bool start(worker *w, bool foreign) {
+    if (w->seeks[foreign]) return true;
+    int error = pthread_create(&w->seekers[foreign], NULL, foreign ? seek_foreign : seek_own, w);
+    if (error)
+        base_fail_errno(error, "starting to look for files");
+    else
+        w->seeks[foreign] = true;
+    return w->seeks[foreign];
+}
+
 static worker_file *look_for(worker *w, worker_file *file) {
     if (!file || file->state != FILE_ABSENT) return file;
-    bool foreign = file->foreign;
-    if (!w->seeks[foreign]) {
-        int error =
-            pthread_create(&w->seekers[foreign], NULL, foreign ? seek_foreign : seek_own, w);
-        if (error) {
-            base_fail_errno(error, "starting to look for files");
-            return NULL;
-        }
-        w->seeks[foreign] = true;
-    }
+    if (!start(w, file->foreign)) return NULL;
     want_now(w, file);
     return file;
 }
 
+bool worker_asked_start(worker *w) { return start(w, true); }
+
 static worker_file *want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
     worker_file *file = worker_file_find(w, digest, bytes);
     if (!file) file = add(w, digest, bytes, name);
-    if (file) adopt(w, file);
+    if (!file || !start(w, false)) return NULL;
+    if (file->foreign) pthread_cond_broadcast(&w->changed); /* it is another thread's now */
+    adopt(w, file);
     return look_for(w, file);
 }
 
@@ -292,6 +309,7 @@ void worker_files_fini(worker *w) {
             file_free(w, file);
         }
     base_map_fini(&w->files);
+    worker_asked_drop(w);
     free(w->models);
 }
 

@@ -322,6 +322,7 @@ typedef struct worker_peer {
     size_t staged_bytes;  /* of its data that came early */
     uint32_t staged;      /* and how many pieces */
     wire_account *asked;  /* parts of files that it has asked for, on their way; NULL: none yet */
+    uint32_t asking;      /* its questions that wait for an answer */
     char *name;
     char *address;
     wire_link *link;
@@ -370,7 +371,8 @@ struct worker {
     uint32_t n_files, n_foreign, n_mapped;
     uint64_t files_used, files_wanted; /* counts */
     worker_fetch fetch;
-    pthread_t seekers[2]; /* look for files: what is needed here, and fetch it; what others need */
+    struct file_ask *asks; /* of others, about files that are here: in order */
+    pthread_t seekers[2];  /* look for files: what is needed here, and fetch it; what others need */
     bool seeks[2];
     base_map streams; /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;
@@ -529,11 +531,13 @@ worker_file *worker_file_find(worker *w, const uint8_t *digest, uint64_t bytes);
 /* Such an entry for another member, looked for once; NULL: too many are looked for. Lock held. */
 worker_file *worker_file_asked(worker *w, const worker_peer *peer, const uint8_t *digest,
                                uint64_t bytes);
+/* Starts the thread that does what others ask for; false with a message. Lock held. */
+bool worker_asked_start(worker *w);
 /* Maps what is HERE, or has been. Lock held. */
 shoal_status worker_file_map(worker *w, worker_file *file, model_map **out);
 /* Notes where it lies. Lock held. */
 shoal_status worker_file_here(worker *w, worker_file *file, model_map *map);
-/* Ends the thread; then frees what there is. */
+/* Ends the threads; then frees what there is. */
 void worker_files_end(worker *w);
 void worker_files_fini(worker *w);
 
@@ -547,6 +551,10 @@ shoal_status worker_file_look(const char *models, const worker_file *file,
 void worker_digest_text(const uint8_t *digest, char out[2 * SHOAL_DIGEST + 1]);
 
 /* fetch.c */
+/* Answers a member's question, if there is one: on a thread that may wait for the disk. Lock held,
+ * but not while it does. */
+bool worker_asked_serve(worker *w);
+void worker_asked_drop(worker *w);
 /* Fetches a file from whoever has it, to the first of the folders. The thread that looks for files,
  * without the lock. */
 shoal_status worker_file_fetch(worker *w, worker_file *file, model_map **out);

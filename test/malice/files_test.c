@@ -127,6 +127,24 @@ static void sizes_bind_nobody(void **state) {
     unlink(path);
 }
 
+static shoal_status fetch_status;
+static atomic_bool fetched;
+
+typedef struct needed {
+    worker_task *task;
+    const worker_source *source;
+} needed;
+
+static needed need;
+
+static void *get_it(void *argument) {
+    (void)argument;
+    model_map *map;
+    fetch_status = worker_file_get(need.task, need.source, &map);
+    fetched = true;
+    return NULL;
+}
+
 static void number_digest(uint32_t number) { memcpy(digest, &number, sizeof number); }
 
 /* All that may be known: what is here stays, others' questions are put off, and who has one file
@@ -160,6 +178,31 @@ static void known_files_are_limited(void **state) {
     unlink(path);
 }
 
+static bool is_given_up(void) { return fetched; }
+
+/* What others have asked for comes to be needed here while it waits to be looked for. */
+static void what_is_asked_for_is_needed(void **state) {
+    (void)state;
+    worker_task task = {.slot = &w->slots[0]};
+    graph_source at = {.file_bytes = 5, .name = "needed"};
+    worker_source source = {.at = at};
+    pthread_t thread;
+    w->models[0] = 0; /* there is no folder, and so nobody is asked */
+    for (uint32_t i = 0; i < 50; i++) {
+        number_digest(i);
+        memcpy(source.file, digest, SHOAL_DIGEST);
+        pthread_mutex_lock(&w->lock);
+        assert_non_null(worker_file_asked(w, peer(OTHER), digest, 5));
+        pthread_mutex_unlock(&w->lock);
+        need = (needed){&task, &source};
+        fetched = false;
+        assert_int_equal(pthread_create(&thread, NULL, get_it, NULL), 0);
+        assert_true(soon(is_given_up));
+        pthread_join(thread, NULL);
+        assert_int_equal(fetch_status, SHOAL_NOT_FOUND);
+    }
+}
+
 /* One user has so many looked for at a time, and others theirs all the same. */
 static void what_is_looked_for_counts_on_the_user(void **state) {
     (void)state;
@@ -189,6 +232,22 @@ static void hear_parts(wire_link *link, Shoal__Kind kind, const ProtobufCMessage
     put_off[who] += part->status == SHOAL_BUSY;
 }
 
+static uint32_t heard(void) { return given[0] + given[1] + put_off[0] + put_off[1]; }
+static uint32_t heard_before;
+static bool has_heard(void) { return heard() > heard_before; }
+
+static void ask_and_hear(uint32_t who) {
+    heard_before = heard();
+    ask_for(who, WIRE_CHUNK, 0);
+    assert_true(soon(has_heard));
+}
+
+static void set_user(uint32_t number, uint32_t user) {
+    pthread_mutex_lock(&w->lock);
+    peer(number)->user = user;
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* Who reads nothing of what it has asked for has a third of what may wait, and others theirs. */
 static void answers_count_on_the_user(void **state) {
     (void)state;
@@ -199,20 +258,32 @@ static void answers_count_on_the_user(void **state) {
     memset(given, 0, sizeof given);
     memset(put_off, 0, sizeof put_off);
     others_hear(hear_parts);
-    for (int i = 0; i < 70; i++) ask_for(BY_OTHER, WIRE_CHUNK, 0);
+    for (int i = 0; i < 70; i++) ask_and_hear(BY_OTHER);
     assert_in_range(given[1], 62, 64);
     assert_int_equal(given[1] + put_off[1], 70);
-    for (int i = 0; i < 5; i++) ask_for(BY_OWES, WIRE_CHUNK, 0);
+    for (int i = 0; i < 5; i++) ask_and_hear(BY_OWES);
     assert_int_equal(given[0], 5);
     /* The same user by another name has no more. */
-    peer(OWES)->user = peer(OTHER)->user;
-    ask_for(BY_OWES, WIRE_CHUNK, 0);
+    set_user(OWES, peer(OTHER)->user);
+    ask_and_hear(BY_OWES);
     assert_int_equal(put_off[0], 1);
     others_read();
-    ask_for(BY_OWES, WIRE_CHUNK, 0);
-    ask_for(BY_OTHER, WIRE_CHUNK, 0);
+    ask_and_hear(BY_OWES);
+    ask_and_hear(BY_OTHER);
     assert_int_equal(given[0], 6);
     assert_int_equal(strange(BY_OTHER) + strange(BY_OWES), 0);
+    /* Who asks for more than is answered at a time is not heard, and others are. */
+    set_user(OWES, peer(OTHER)->user + 1);
+    others_read();
+    memset(given, 0, sizeof given);
+    memset(put_off, 0, sizeof put_off);
+    pthread_mutex_lock(&w->lock);
+    peer(OTHER)->asking = 64;
+    pthread_mutex_unlock(&w->lock);
+    ask_for(BY_OTHER, WIRE_CHUNK, 0);
+    assert_int_equal(strange(BY_OTHER), 1);
+    ask_and_hear(BY_OWES);
+    assert_int_equal(given[0], 1);
     others_hear(NULL);
     model_map_release(map);
     unlink(path);
@@ -225,9 +296,7 @@ enum { MUCH = 2 * WIRE_CHUNK + 5 };
 static char models[32];
 static worker_file *wanted;
 static atomic_uint asks[2];
-static shoal_status fetch_status;
 static char fetch_error[1024];
-static atomic_bool fetched;
 
 static void hear_asks(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message) {
     (void)message;
@@ -422,6 +491,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(parts_are_what_was_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(sizes_bind_nobody, begin, end),
         cmocka_unit_test_setup_teardown(known_files_are_limited, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_asked_for_is_needed, begin, end),
         cmocka_unit_test_setup_teardown(what_is_looked_for_counts_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(answers_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(silence_is_left, begin, end),
