@@ -405,22 +405,22 @@ static void looking_ends(void **state) {
     (void)state;
     only_owes(true);
     int64_t began = base_now();
-    pthread_t thread = begin_fetch(200);
-    play(BY_OWES, SHOAL_BUSY, 20000, true);
+    pthread_t thread = begin_fetch(600);
+    play(BY_OWES, SHOAL_BUSY, 30000, true);
     end_fetch(thread);
     only_owes(false);
     assert_int_equal(fetch_status, SHOAL_NOT_FOUND);
     if (!strstr(fetch_error, "member: it is still looking for it"))
         fail_msg("'%s' does not tell that it looks", fetch_error);
-    assert_in_range((base_now() - began) / BASE_MS, 2000, 10000);
+    assert_in_range((base_now() - began) / BASE_MS, 6000, 25000);
 }
 
 /* Who says for long that it looks for the file is waited for, and asked after who has it. */
 static void looking_is_waited_for(void **state) {
     (void)state;
-    pthread_t thread = begin_fetch(1000);
+    pthread_t thread = begin_fetch(2000);
     /* For longer than silence is borne, and longer than what is slow is. */
-    play(BY_OWES, SHOAL_BUSY, 2500, true);
+    play(BY_OWES, SHOAL_BUSY, 3000, true);
     assert_false(fetched);
     play(BY_OWES, SHOAL_OK, 10000, true);
     end_fetch(thread);
