@@ -506,6 +506,7 @@ void hub_destroy(hub **out) {
     for (size_t i = 0; i < h->peers.count; i++) hub_peer_free(h->peers.data[i]);
     free(h->peers.data);
     hub_users_fini(h);
+    base_map_fini(&h->instances);
     base_map_fini(&h->values);
     base_map_fini(&h->programs);
     base_map_fini(&h->slots);

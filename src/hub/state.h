@@ -294,7 +294,8 @@ struct hub {
     uint64_t speeds;   /* counts what was learnt of devices: plans made before are made anew */
     base_map values;
     base_map programs;
-    hub_instance *first, **last; /* in order of number: waiting and in flight */
+    hub_instance *first, **last; /* in order of number: waiting and in flight, */
+    base_map instances;          /* and by number */
     hub_record *dying;           /* by next_dying */
     bool burying;
     char *loss; /* the last one, for messages */
