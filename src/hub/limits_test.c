@@ -73,6 +73,37 @@ static void test_turns(void **state) {
     others_go_on(p, 1, 6);
 }
 
+/* Who has much passed on while there are others gets no credit for a while; who is alone, and who
+ * has little, does. */
+static void test_relays_have_turns(void **state) {
+    pool *p = *state;
+    hub_peer *greedy = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    static uint8_t frame[1 << 20];
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    relay.peer = other->number;
+    relay.frame = (ProtobufCBinaryData){sizeof frame, frame};
+    p->turns = true;
+    for (int i = 0; i < 20; i++) deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
+    assert_int_equal(p->ends[0]->held, 0); /* it is alone */
+    relay.frame.len = 100;
+    other->user->asked_at = base_now();
+    relay.peer = greedy->number;
+    deliver(p, 1, SHOAL__KIND__RELAY, &relay.base);
+    relay.peer = other->number;
+    relay.frame.len = sizeof frame;
+    int64_t now = base_now();
+    for (int i = 0; i < 100; i++) {
+        other->user->asked_at = base_now(); /* it is at work */
+        deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
+    }
+    /* 100 MiB, at 2 ns and three parts for two users. */
+    assert_in_range(p->ends[0]->held - now, 400 * BASE_MS, 700 * BASE_MS);
+    assert_true(p->ends[1]->held - now < 10 * BASE_MS);
+    assert_false(p->ends[0]->closing || p->ends[1]->closing);
+    p->turns = false;
+    others_go_on(p, 1, 1);
+}
+
 static void test_what_waits_goes_with_its_member(void **state) {
     pool *p = *state;
     const hub_peer *greedy = of_another(p, 0, 1);
@@ -448,6 +479,7 @@ static void test_queued(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_relays_have_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_waits_goes_with_its_member, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_members_say_of_themselves, setup, teardown),
         cmocka_unit_test_setup_teardown(test_members, setup, teardown),

@@ -235,6 +235,7 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
         return base_fail(SHOAL_FORMAT, "a frame of %zu bytes to be passed on, at most %d",
                          relay->frame.len, (int)HUB_MAX_FRAME);
     hub_peer *to = hub_peer_find(h, relay->peer);
+    hub_turn_relay(h, from, relay->frame.len);
     Shoal__Relay on = SHOAL__RELAY__INIT;
     bool may = hub_user_may_relay(h, from->user, relay->frame.len);
     if (to && to->link && may) {

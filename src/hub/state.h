@@ -422,6 +422,9 @@ void hub_turns_serve(hub *h);
 void hub_asks_drop(hub_peer *peer);
 /* What the hub was at since `start` was for this user. */
 void hub_user_charge(const hub *h, hub_user *user, int64_t start);
+/* Bytes of a member are passed on, which takes time for its user, too: who is far ahead of its part
+ * while there are others sends no more than a window until it is its turn. */
+void hub_turn_relay(hub *h, hub_peer *from, size_t bytes);
 
 /* hub.c */
 shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body,
