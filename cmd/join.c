@@ -40,6 +40,7 @@ static bool read_token(const char *path, char out[TOKEN_ROOM]) {
         fprintf(stderr, "shoal: cannot open %s\n", path);
         return false;
     }
+    setvbuf(file, NULL, _IONBF, 0); /* nothing of it stays in a buffer */
     if (!path && isatty(STDIN_FILENO)) fputs("token: ", stderr);
     size_t n = 0;
     for (int c; (c = getc(file)) != EOF && n + 1 < TOKEN_ROOM;) {

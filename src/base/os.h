@@ -34,6 +34,8 @@ shoal_status base_os_config_folder(bool create, char *out, size_t room) SHOAL_CH
 shoal_status base_os_state_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
 /* The same for what can be made again: $XDG_CACHE_HOME/shoal, else ~/.cache/shoal. */
 shoal_status base_os_cache_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
+/* Renames a file within a folder, and syncs that: it has its new name after a power cut, too. */
+shoal_status base_os_rename(const char *from, const char *to) SHOAL_CHECK_RESULT;
 
 /* ---- memory shared between processes, doorbells (os_shared.c) ---- */
 

@@ -3,6 +3,7 @@
 #include "base/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,4 +68,18 @@ shoal_status base_os_state_folder(bool create, char *out, size_t room) {
 
 shoal_status base_os_cache_folder(bool create, char *out, size_t room) {
     return kept_folder("XDG_CACHE_HOME", "/.cache", create, out, room);
+}
+
+shoal_status base_os_rename(const char *from, const char *to) {
+    const char *slash = strrchr(to, '/');
+    char *folder = slash ? strndup(to, (size_t)(slash - to) + 1) : strdup(".");
+    if (!folder) return base_fail(SHOAL_NO_MEMORY, "no memory to rename %s", from);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    /* A folder that may be written and not read cannot be synced, nor can those of some file
+     * systems. */
+    bool done = !rename(from, to) && (fd < 0 || !fsync(fd) || errno == EINVAL);
+    int error = errno;
+    if (fd >= 0) close(fd);
+    return done ? SHOAL_OK : base_fail_errno(error, "writing %s", to);
 }

@@ -255,6 +255,10 @@ static shoal_status keep_string(graph *g, const char **kept, const char *text) {
 }
 
 shoal_status graph_at(graph *g, const char *location, const char *scope) {
+    if ((location && strnlen(location, GRAPH_MAX_TEXT + 1) > GRAPH_MAX_TEXT) ||
+        (scope && strnlen(scope, GRAPH_MAX_TEXT + 1) > GRAPH_MAX_TEXT))
+        return base_fail(SHOAL_INVALID, "the source line or the scope of a node has over %d bytes",
+                         GRAPH_MAX_TEXT);
     SHOAL_TRY(keep_string(g, &g->location, location));
     return keep_string(g, &g->scope, scope);
 }

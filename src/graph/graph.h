@@ -174,7 +174,12 @@ shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
 
 /* ---- the builder ---- */
 
-enum { GRAPH_MAX_OUTPUTS = 64, GRAPH_MAX_NODES = 1 << 20, GRAPH_MAX_DEPTH = 8 };
+enum {
+    GRAPH_MAX_OUTPUTS = 64,
+    GRAPH_MAX_NODES = 1 << 20,
+    GRAPH_MAX_DEPTH = 8,
+    GRAPH_MAX_TEXT = 4096
+};
 
 /* limit: most bytes the graph may take, for graphs from outside; 0 for none. */
 shoal_status graph_new(size_t limit, graph **out) SHOAL_CHECK_RESULT;

@@ -3,6 +3,7 @@
 #include "graph/rules.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_BOXES = 4096 };
@@ -43,6 +44,22 @@ static shoal_status check_cuts(const shoal_type *type, const int64_t *cuts, uint
     return SHOAL_OK;
 }
 
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static shoal_status check_once(const int64_t *slots, uint32_t n) {
+    int64_t sorted[MAX_BOXES];
+    memcpy(sorted, slots, n * sizeof *slots);
+    qsort(sorted, n, sizeof *sorted, by_size);
+    for (uint32_t i = 1; i < n; i++)
+        if (sorted[i] == sorted[i - 1])
+            return base_fail(SHOAL_INVALID, "place: slot %lld is named twice",
+                             (long long)sorted[i]);
+    return SHOAL_OK;
+}
+
 INFER(place) {
     uint32_t n_cuts, n_slots;
     int64_t boxes;
@@ -52,12 +69,10 @@ INFER(place) {
     if (!n_slots || n_slots > MAX_BOXES || n_slots % boxes)
         return base_fail(SHOAL_INVALID, "place: %u slots for %lld boxes; give a multiple", n_slots,
                          (long long)boxes);
-    for (uint32_t i = 0; i < n_slots; i++) {
+    for (uint32_t i = 0; i < n_slots; i++)
         if (slots[i] < 0 || slots[i] > UINT32_MAX)
             return base_fail(SHOAL_INVALID, "place: slot %lld does not exist", (long long)slots[i]);
-        if (graph_has(slots, i, slots[i]))
-            return base_fail(SHOAL_INVALID, "place: slot %lld is named twice", (long long)slots[i]);
-    }
+    SHOAL_TRY(check_once(slots, n_slots));
     if (!max_outputs) return base_fail(SHOAL_INVALID, "place: no room for a result");
     outputs[0] = call->inputs[0];
     *n_outputs = 1;

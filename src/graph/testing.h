@@ -32,6 +32,23 @@ static inline shoal_type test_type(shoal_dtype dtype, const int64_t *dims, size_
     return type;
 }
 
+/* The bytes of a graph without inputs: so many numbers, negated so many times. */
+static inline void test_chain(int64_t length, uint32_t times, base_str *out) {
+    graph *g;
+    uint32_t value;
+    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
+                                graph_ints(SHOAL_ATTR_SHAPE, &length, 1)};
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &value), SHOAL_OK);
+    for (uint32_t i = 0; i < times; i++)
+        assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    base_str_init(out);
+    assert_int_equal(graph_encode(graph_data(g), false, out), SHOAL_OK);
+    graph_destroy(&g);
+}
+
 /* A digest of a file, as `source` has it. */
 #define TEST_DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 

@@ -80,15 +80,16 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     Shoal__SlotStatus *slots = calloc(h->slots.count + 1, sizeof *slots);
     Shoal__SlotStatus **pointers = calloc(h->slots.count + 1, sizeof *pointers);
     Shoal__Device *devices = calloc(h->slots.count + 1, sizeof *devices);
-    if (slots && pointers && devices) {
-        for (uint32_t number = 0; number < h->next_slot; number++) {
-            const hub_slot *slot = hub_slot_of(h, number);
-            if (!slot) continue;
-            size_t n = status.n_slots++;
+    const hub_slot **list = calloc(h->slots.count + 1, sizeof *list);
+    if (slots && pointers && devices && list) {
+        hub_slots_list(h, list);
+        for (size_t n = 0; n < h->slots.count; n++) {
+            const hub_slot *slot = list[n];
+            status.n_slots++;
             shoal__slot_status__init(&slots[n]);
             shoal__device__init(&devices[n]);
             pointers[n] = &slots[n];
-            slots[n].slot = number;
+            slots[n].slot = slot->number;
             slots[n].peer = slot->peer->number;
             slots[n].peer_name = slot->peer->name;
             slots[n].host = slot->peer->host;
@@ -129,6 +130,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     hub_send(peer, SHOAL__KIND__STATUS, &status.base);
     free(slots);
     free(pointers);
+    free(list);
     free(devices);
 }
 
@@ -507,6 +509,7 @@ void hub_destroy(hub **out) {
     for (size_t i = 0; i < h->peers.count; i++) hub_peer_free(h->peers.data[i]);
     free(h->peers.data);
     hub_users_fini(h);
+    base_map_fini(&h->instances);
     base_map_fini(&h->values);
     base_map_fini(&h->programs);
     base_map_fini(&h->slots);

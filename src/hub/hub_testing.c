@@ -1,5 +1,7 @@
 #include "hub/hub_testing.h"
 
+#include "graph/testing.h"
+
 static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *hello,
                            Shoal__Welcome *welcome, bool accepting) {
     pool *p = context;
@@ -19,6 +21,13 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         p->news++;
         p->outcomes += finished->n_outcomes;
         shoal__finished__free_unpacked(finished, NULL);
+    }
+    if (kind == SHOAL__KIND__EXPLAINED) {
+        Shoal__Explained *explained = shoal__explained__unpack(NULL, bytes, body);
+        assert_non_null(explained);
+        snprintf(p->explained, sizeof p->explained, "%s",
+                 explained->error ? explained->error->message : "");
+        shoal__explained__free_unpacked(explained, NULL);
     }
     if (kind == SHOAL__KIND__RELAYED) {
         if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
@@ -94,21 +103,7 @@ int teardown(void **state) {
     return 0;
 }
 
-void program(uint32_t n, base_str *out) {
-    graph *g;
-    uint32_t value;
-    const int64_t shape[] = {n};
-    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
-                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
-                                graph_ints(SHOAL_ATTR_SHAPE, shape, 1)};
-    base_str_init(out);
-    assert_int_equal(graph_new(0, &g), SHOAL_OK);
-    assert_int_equal(graph_add(g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &value), SHOAL_OK);
-    assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
-    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
-    assert_int_equal(graph_encode(graph_data(g), false, out), SHOAL_OK);
-    graph_destroy(&g);
-}
+void program(uint32_t n, base_str *out) { test_chain(n, 1, out); }
 
 void deliver(pool *p, int m, Shoal__Kind kind, const ProtobufCMessage *message) {
     size_t bytes = protobuf_c_message_get_packed_size(message);

@@ -34,6 +34,7 @@ typedef struct pool {
     bool turns; /* users wait for theirs: else nobody does, however slow this machine is */
     shoal_status why;
     char reason[256];
+    char explained[512]; /* why not, last */
 } pool;
 
 void pump(pool *p);

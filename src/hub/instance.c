@@ -23,9 +23,7 @@ void hub_instance_free(hub_instance *instance) {
 }
 
 hub_instance *hub_instance_find(const hub *h, uint64_t id) {
-    for (hub_instance *i = h->first; i; i = i->next)
-        if (i->id == id) return i;
-    return NULL;
+    return base_map_get(&h->instances, id);
 }
 
 /* ---- making ---- */
@@ -132,6 +130,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     instance->again = again;
     instance->id = h->next_instance;
     shoal_status status = list_outputs(h, instance);
+    if (status == SHOAL_OK) status = base_map_set(&h->instances, instance->id, instance);
     if (status != SHOAL_OK) {
         for (uint32_t o = 0; o < record->n_outputs && instance->outputs[o]; o++) {
             instance->outputs[o]->users--;
@@ -161,6 +160,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
 
 static void unlink_instance(hub *h, hub_instance *instance) {
     hub_instance **at = &h->first;
+    base_map_remove(&h->instances, instance->id);
     while (*at != instance) at = &(*at)->next;
     *at = instance->next;
     if (!*at) h->last = at;

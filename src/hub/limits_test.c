@@ -2,6 +2,8 @@
  * counted; and others go on. */
 #include "hub/hub_testing.h"
 
+#include "graph/testing.h"
+
 static hub_peer *member(pool *p, int m) { return wire_link_get(p->ends[m], WIRE_HUB); }
 
 static void others_go_on(pool *p, int m, uint64_t k) {
@@ -69,6 +71,37 @@ static void test_turns(void **state) {
     assert_non_null(strstr(p->reason, "the hub holds 512 MiB"));
     p->turns = false;
     others_go_on(p, 1, 6);
+}
+
+/* Who has much passed on while there are others gets no credit for a while; who is alone, and who
+ * has little, does. */
+static void test_relays_have_turns(void **state) {
+    pool *p = *state;
+    hub_peer *greedy = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    static uint8_t frame[1 << 20];
+    Shoal__Relay relay = SHOAL__RELAY__INIT;
+    relay.peer = other->number;
+    relay.frame = (ProtobufCBinaryData){sizeof frame, frame};
+    p->turns = true;
+    for (int i = 0; i < 20; i++) deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
+    assert_int_equal(p->ends[0]->held, 0); /* it is alone */
+    relay.frame.len = 100;
+    other->user->asked_at = base_now();
+    relay.peer = greedy->number;
+    deliver(p, 1, SHOAL__KIND__RELAY, &relay.base);
+    relay.peer = other->number;
+    relay.frame.len = sizeof frame;
+    int64_t now = base_now();
+    for (int i = 0; i < 100; i++) {
+        other->user->asked_at = base_now(); /* it is at work */
+        deliver(p, 0, SHOAL__KIND__RELAY, &relay.base);
+    }
+    /* 100 MiB, at 2 ns and three parts for two users. */
+    assert_in_range(p->ends[0]->held - now, 400 * BASE_MS, 700 * BASE_MS);
+    assert_true(p->ends[1]->held - now < 10 * BASE_MS);
+    assert_false(p->ends[0]->closing || p->ends[1]->closing);
+    p->turns = false;
+    others_go_on(p, 1, 1);
 }
 
 static void test_what_waits_goes_with_its_member(void **state) {
@@ -182,6 +215,122 @@ static void test_rounds(void **state) {
     others_go_on(p, 1, 1);
 }
 
+/* A constant that lies on all slots there are. */
+static void large_constant(const pool *p, size_t bytes, base_str *out) {
+    const shoal_type type = {.dtype = SHOAL_U8, .rank = 1, .dims = {(int64_t)bytes}};
+    int64_t slots[128], cuts[3] = {1, 0, (int64_t)bytes};
+    uint32_t n = 0, value;
+    for (uint32_t i = 0; i < p->h->next_slot; i++)
+        if (hub_slot_of(p->h, i) && hub_slot_of(p->h, i)->compute) slots[n++] = i;
+    graph *g;
+    uint8_t *data = calloc(1, bytes);
+    assert_non_null(data);
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    value = test_constant(g, type, data, bytes);
+    free(data);
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_SLOTS, slots, n),
+                                graph_ints(SHOAL_ATTR_CUTS, cuts, 3)};
+    assert_int_equal(graph_add(g, GRAPH_PLACE, &value, 1, attrs, 2, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    assert_int_equal(graph_encode(graph_data(g), false, out), SHOAL_OK);
+    graph_destroy(&g);
+}
+
+/* Nodes that are all of one source line, the longest that there may be. */
+static void long_lines(uint32_t n, base_str *out) {
+    char line[GRAPH_MAX_TEXT + 2];
+    graph *g;
+    uint32_t value;
+    memset(line, 'x', sizeof line);
+    line[sizeof line - 1] = 0;
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    assert_int_equal(graph_at(g, line, NULL), SHOAL_INVALID);
+    assert_string_equal(shoal_error_message(),
+                        "the source line or the scope of a node has over 4096 bytes");
+    line[sizeof line - 2] = 0;
+    assert_int_equal(graph_at(g, line, NULL), SHOAL_OK);
+    value = test_constant(g, test_type(SHOAL_F32, NULL, 0), &(float){1}, 4);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    assert_int_equal(graph_encode(graph_data(g), true, out), SHOAL_OK);
+    graph_destroy(&g);
+}
+
+/* A graph of few bytes that would take many. */
+static void test_graphs(void **state) {
+    pool *p = *state;
+    uint64_t session = (uint64_t)p->sessions[0] << 40, output = session + 1;
+    base_str text;
+    Shoal__Submit message = SHOAL__SUBMIT__INIT;
+    test_chain(4, (1 << 20) - 1, &text);
+    assert_in_range(text.size, 1, WIRE_MAX_MESSAGE);
+    message.program = session + 1;
+    message.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    message.n_outputs = 1;
+    message.outputs = &output;
+    deliver(p, 0, SHOAL__KIND__SUBMIT, &message.base);
+    assert_int_equal(p->why, SHOAL_NO_MEMORY);
+    assert_non_null(strstr(p->reason, "over the limit of"));
+    base_str_fini(&text);
+    others_go_on(p, 1, 1);
+}
+
+/* Programs whose parts for all slots, or whose explanation, would take too much: one constant for
+ * many devices; many nodes, each with a long source line. */
+static void test_plans(void **state) {
+    enum { DEVICES = 60, BYTES = 24 << 20, NODES = 20000 };
+    pool *p = *state;
+    Shoal__Hello *hello = p->peer->hello;
+    Shoal__Device *many[DEVICES], **devices = hello->devices;
+    for (size_t i = 0; i < DEVICES; i++) many[i] = devices[0];
+    hello->devices = many;
+    hello->n_devices = DEVICES;
+    assert_non_null(add_worker(p));
+    hello->devices = devices;
+    hello->n_devices = 1;
+    uint64_t session = (uint64_t)p->sessions[0] << 40, output = session + 1;
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    base_str text = {0};
+    large_constant(p, BYTES, &text);
+    submit.program = session + 1;
+    submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.n_outputs = 1;
+    submit.outputs = &output;
+    deliver(p, 0, SHOAL__KIND__SUBMIT, &submit.base);
+    const hub_value *value = base_map_get(&p->h->values, output);
+    assert_non_null(value);
+    assert_int_equal(value->status, SHOAL_NO_MEMORY);
+    assert_non_null(strstr(value->error, "programs of the pool's slots would take over 512 MiB"));
+    assert_false(p->ends[0]->closing);
+    base_str_fini(&text);
+    long_lines(NODES, &text);
+    submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
+    ask.submit = &submit;
+    deliver(p, 0, SHOAL__KIND__EXPLAIN_ASK, &ask.base);
+    assert_non_null(strstr(p->explained, "the explanation would have over 16 MiB"));
+    base_str_fini(&text);
+    others_go_on(p, 1, 1);
+}
+
+/* As many as a slot takes are handed out, and the rest as those are through, in order. */
+static void test_in_flight(void **state) {
+    enum { IN_FLIGHT = 64 };
+    pool *p = *state;
+    const uint32_t *runs = &p->runs[p->sessions[0]];
+    for (uint64_t k = 1; k <= IN_FLIGHT + 10; k++) submit(p, 0, 4, k);
+    submit(p, 1, 4, 1);
+    assert_int_equal(*runs, IN_FLIGHT);
+    for (uint32_t i = 1; i <= 10; i++) {
+        finish_oldest(p);
+        assert_int_equal(*runs, IN_FLIGHT + i);
+        assert_int_equal(p->runs[p->sessions[1]], 0);
+    }
+    finish_oldest(p);
+    assert_int_equal(p->runs[p->sessions[1]], 1);
+}
+
 /* Only a session's own loops end, and however many it says are to: the hub is at it for no time. */
 static void test_loops_that_are_to_end(void **state) {
     enum { MANY = 1000000 };
@@ -272,7 +421,10 @@ static void test_waits(void **state) {
     assert_int_equal(status_of(p, 1), SHOAL_TIMEOUT);
     const hub_value *value = base_map_get(&p->h->values, ((uint64_t)p->sessions[0] << 40) + 1);
     assert_non_null(strstr(value->error, "client tester"));
-    assert_int_equal(status_of(p, 2), SHOAL_OK);
+    /* And what is the client's own behind it: else each would take a minute more. */
+    assert_int_equal(status_of(p, 2), SHOAL_TIMEOUT);
+    while (p->h->first) finish_oldest(p);
+    others_go_on(p, 1, 1);
 }
 
 /* What a worker owes it may have to compute. */
@@ -298,7 +450,10 @@ static void test_events(void **state) {
     deliver(p, 1, SHOAL__KIND__EVENTS_ASK, &ask.base);
     deliver(p, 0, SHOAL__KIND__RECORDED, &events.base);
     assert_int_equal(member(p, 0)->strange, 1);
-    for (int i = 0; i < 110; i++) deliver(p, 1, SHOAL__KIND__EVENTS_ASK, &ask.base);
+    for (int i = 0; i < 110; i++) {
+        member(p, 1)->events_at = base_now(); /* however slow this machine is */
+        deliver(p, 1, SHOAL__KIND__EVENTS_ASK, &ask.base);
+    }
     assert_in_range(member(p, 1)->strange, 1, 20);
     assert_false(p->ends[0]->closing || p->ends[1]->closing);
     free(events.list.data);
@@ -324,10 +479,14 @@ static void test_queued(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_relays_have_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_waits_goes_with_its_member, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_members_say_of_themselves, setup, teardown),
         cmocka_unit_test_setup_teardown(test_members, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_graphs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_in_flight, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plans, setup, teardown),
         cmocka_unit_test_setup_teardown(test_loops_that_are_to_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reruns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reasons, setup, teardown),

@@ -12,6 +12,19 @@ hub_slot *hub_slot_of(const hub *h, uint32_t number) {
     return base_map_get(&h->slots, (uint64_t)number + 1);
 }
 
+static int by_number(const void *a, const void *b) {
+    const hub_slot *const *x = a, *const *y = b;
+    return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
+}
+
+void hub_slots_list(const hub *h, const hub_slot **out) {
+    size_t at = 0, n = 0;
+    uint64_t key;
+    void *slot;
+    while (base_map_next(&h->slots, &at, &key, &slot)) out[n++] = slot;
+    qsort(out, n, sizeof(*out), by_number);
+}
+
 hub_peer *hub_peer_find(const hub *h, uint32_t number) {
     for (size_t i = 0; i < h->peers.count; i++)
         if (h->peers.data[i]->number == number) return h->peers.data[i];
@@ -222,6 +235,7 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
         return base_fail(SHOAL_FORMAT, "a frame of %zu bytes to be passed on, at most %d",
                          relay->frame.len, (int)HUB_MAX_FRAME);
     hub_peer *to = hub_peer_find(h, relay->peer);
+    hub_turn_relay(h, from, relay->frame.len);
     Shoal__Relay on = SHOAL__RELAY__INIT;
     bool may = hub_user_may_relay(h, from->user, relay->frame.len);
     if (to && to->link && may) {

@@ -162,13 +162,16 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
     *out = (plan_pool){.slots = slots,
                        .by_speed = follows_speeds(h),
                        .link_bytes = LINK_BYTES,
-                       .link_delay = LINK_DELAY};
-    /* In the order of their numbers: peers are not. */
-    for (uint32_t number = 0; number < h->next_slot; number++) {
-        const hub_slot *slot = hub_slot_of(h, number);
-        if (!slot || (!slot->compute && slot->peer->session != session)) continue;
+                       .link_delay = LINK_DELAY,
+                       .most = HUB_PLAN_LIMIT};
+    const hub_slot **list = base_arena_array(arena, const hub_slot *, h->slots.count);
+    if (!list) return SHOAL_NO_MEMORY;
+    hub_slots_list(h, list);
+    for (size_t i = 0; i < h->slots.count; i++) {
+        const hub_slot *slot = list[i];
+        if (!slot->compute && slot->peer->session != session) continue;
         slots[out->n_slots++] =
-            (plan_slot){.slot = number,
+            (plan_slot){.slot = slot->number,
                         .peer = slot->peer->number,
                         .compute = slot->compute,
                         .weight = hub_weight(h, slot),

@@ -90,7 +90,8 @@ typedef struct hub_peer {
 /* What one graph, one session and the pool may take of the hub; the members' own ways stay far
  * below, so who passes them is in error or means harm, and its link is closed with a message. */
 enum {
-    HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph */
+    HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph, */
+    HUB_PLAN_LIMIT = 512 << 20,  /* and of what is made of it for all slots */
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_ROUNDS = 1000000000, /* of a loop */
     HUB_MAX_RERUNS = 100,        /* beginnings of a program that comes to no end */
@@ -135,7 +136,8 @@ typedef struct hub_value {
     uint32_t session;
     hub_user *user; /* on whom it counts; NULL: nobody */
     shoal_type type;
-    base_arena arena; /* of the layout */
+    base_arena arena; /* of the layout, */
+    uint64_t laid;    /* and what that counts */
     plan_layout layout;
     bool absent;               /* no layout: it is nowhere, or kept */
     bool counted;              /* as memory that its slots use */
@@ -292,7 +294,8 @@ struct hub {
     uint64_t speeds;   /* counts what was learnt of devices: plans made before are made anew */
     base_map values;
     base_map programs;
-    hub_instance *first, **last; /* in order of number: waiting and in flight */
+    hub_instance *first, **last; /* in order of number: waiting and in flight, */
+    base_map instances;          /* and by number */
     hub_record *dying;           /* by next_dying */
     bool burying;
     char *loss; /* the last one, for messages */
@@ -390,6 +393,8 @@ void hub_strange(hub_peer *peer, const char *what);
 shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) SHOAL_CHECK_RESULT;
 hub_peer *hub_peer_find(const hub *h, uint32_t number);
 hub_slot *hub_slot_of(const hub *h, uint32_t number);
+/* All of them, by number. Room for slots.count. */
+void hub_slots_list(const hub *h, const hub_slot **out);
 void hub_session_end(hub *h, uint32_t session);
 
 /* users.c: whose the members are, and what they may have waiting */
@@ -417,6 +422,9 @@ void hub_turns_serve(hub *h);
 void hub_asks_drop(hub_peer *peer);
 /* What the hub was at since `start` was for this user. */
 void hub_user_charge(const hub *h, hub_user *user, int64_t start);
+/* Bytes of a member are passed on, which takes time for its user, too: who is far ahead of its part
+ * while there are others sends no more than a window until it is its turn. */
+void hub_turn_relay(hub *h, hub_peer *from, size_t bytes);
 
 /* hub.c */
 shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body,

@@ -9,9 +9,11 @@
 #include <string.h>
 
 enum {
-    LATELY_S = 1, /* who has asked within this is there */
-    BURST_MS = 5, /* that one may be ahead of its part */
-    SERVE_MS = 20 /* of what waits at a time, before others are heard */
+    LATELY_S = 1,  /* who has asked within this is there */
+    BURST_MS = 5,  /* that one may be ahead of its part */
+    SERVE_MS = 20, /* of what waits at a time, before others are heard */
+    RELAY_NS = 2,  /* per byte that is passed on: to decrypt and to encrypt it */
+    RELAY_MUCH = 64 << 10
 };
 
 static uint32_t present(const hub *h, int64_t now) {
@@ -31,6 +33,14 @@ void hub_user_charge(const hub *h, hub_user *user, int64_t start) {
     uint32_t n = present(h, now);
     if (user->free_at < start) user->free_at = start;
     if (n > 1) user->free_at += (now - start) * (n + 1);
+}
+
+void hub_turn_relay(hub *h, hub_peer *from, size_t bytes) {
+    int64_t now = base_now();
+    if (bytes >= RELAY_MUCH) from->user->asked_at = now;
+    hub_user_charge(h, from->user, now - (int64_t)bytes * RELAY_NS);
+    if (from->link && present(h, now) > 1 && from->user->free_at > now)
+        wire_link_hold(from->link, from->user->free_at);
 }
 
 static shoal_status handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body,

@@ -67,6 +67,8 @@ void hub_value_nowhere(hub *h, hub_value *value) {
     hub_value_uncount(h, value);
     base_arena_fini(&value->arena);
     base_arena_init(&value->arena, 0);
+    hub_let_go(value->user, value->laid);
+    value->laid = 0;
     value->layout = (plan_layout){0};
     value->absent = true;
 }
@@ -76,10 +78,16 @@ shoal_status hub_value_layout(hub *h, hub_value *value, const plan_layout *layou
     base_arena_init(&arena, 0);
     plan_layout copy;
     shoal_status status = plan_layout_copy(&arena, layout, &copy);
+    /* One of few slots is within what a value counts anyhow. */
+    uint64_t laid = arena.held > HUB_VALUE_HELD ? arena.held : 0;
+    if (status == SHOAL_OK && laid > value->laid)
+        status = hub_hold(h, value->user, laid - value->laid);
     if (status != SHOAL_OK) {
         base_arena_fini(&arena);
         return status;
     }
+    if (laid < value->laid) hub_let_go(value->user, value->laid - laid);
+    value->laid = laid;
     hub_value_uncount(h, value);
     base_arena_fini(&value->arena);
     value->arena = arena;
@@ -126,7 +134,7 @@ void hub_value_poison(hub_value *value, shoal_status status, const char *message
 }
 
 void hub_value_free(hub_value *value) {
-    hub_let_go(value->user, HUB_VALUE_HELD);
+    hub_let_go(value->user, HUB_VALUE_HELD + value->laid);
     base_arena_fini(&value->arena);
     base_str_fini(&value->data);
     free(value->error);

@@ -319,7 +319,7 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     for (uint32_t n = 0; n < g->n_nodes && !adapted; n++)
         adapted = names_gone_slot(h, &g->nodes[n]);
     if (adapted) {
-        status = graph_new(0, &adapting);
+        status = graph_new(HUB_PLAN_LIMIT, &adapting);
         if (status == SHOAL_OK) status = adapt(h, g, &pool, variant, adapting);
         if (status == SHOAL_OK) g = graph_data(adapting);
     }

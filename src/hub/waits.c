@@ -20,6 +20,24 @@ static bool rests(const hub_instance *instance, const hub_part *client, int64_t 
     return true;
 }
 
+/* The first of them and what was handed out after it of the client's own session, of which it owes
+ * something as well: else each of many takes a minute more. */
+static void fail_from(hub *h, hub_instance *first, const hub_peer *client) {
+    char text[HUB_MAX_NAME + 128];
+    snprintf(text, sizeof text,
+             "client %s has brought next to nothing of what others wait for, for a minute",
+             client->name);
+    for (hub_instance *i = first, *next; i; i = next) {
+        next = i->next;
+        const hub_part *part = i->dispatched ? hub_part_of(i, client) : NULL;
+        bool owed = i == first || (i->session == client->session && part && !part->through);
+        if (!owed) continue;
+        hub_instance_fail(h, i, SHOAL_TIMEOUT, text);
+        if (hub_instance_over(i)) hub_instance_settle(h, i);
+    }
+    hub_dispatch(h);
+}
+
 /* A client does what it owes in the programs' order: before one may be another, which it gets
  * something of first. */
 static void blame(hub *h, const hub_instance *last, const hub_peer *client) {
@@ -31,14 +49,7 @@ static void blame(hub *h, const hub_instance *last, const hub_peer *client) {
         if (!i->dispatched || !rests(i, part, now)) return;
         if (!first) first = i;
     }
-    if (!first) return;
-    char text[HUB_MAX_NAME + 128];
-    snprintf(text, sizeof text,
-             "client %s has brought next to nothing of what others wait for, for a minute",
-             client->name);
-    hub_instance_fail(h, first, SHOAL_TIMEOUT, text);
-    if (hub_instance_over(first)) hub_instance_settle(h, first);
-    hub_dispatch(h);
+    if (first) fail_from(h, first, client);
 }
 
 void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits) {

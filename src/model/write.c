@@ -1,6 +1,8 @@
 /* Writing one tensor to a file, part after part: .npy or .safetensors. */
 #include "model/file.h"
 
+#include "base/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -89,8 +91,9 @@ shoal_status shoal_writer_commit(shoal_writer **out) {
     if (w->left)
         status = base_fail(SHOAL_INVALID, "%s: %llu bytes are missing", w->path,
                            (unsigned long long)w->left);
-    else if (fsync(w->fd) || rename(w->hidden, w->path))
-        status = base_fail_errno(errno, "writing %s", w->path);
+    else
+        status = fsync(w->fd) ? base_fail_errno(errno, "writing %s", w->path)
+                              : base_os_rename(w->hidden, w->path);
     if (status == SHOAL_OK) w->hidden[0] = 0;
     shoal_writer_close(out);
     return status;

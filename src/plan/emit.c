@@ -7,6 +7,7 @@
 /* What one slot's program is made of while it is written. */
 typedef struct part {
     graph *graph; /* NULL until something is in it */
+    size_t held;  /* its bytes when they were last counted */
     BASE_VEC(uint32_t) input_of, output_of;
     double flops, seconds;
     /* Of the exchange that is being written: */
@@ -19,14 +20,28 @@ typedef struct part {
 typedef struct emitter {
     plan_draft *d;
     part *parts; /* per pool slot */
+    part *last;  /* that something was added to */
     int64_t channel;
+    size_t held;        /* bytes of all graphs, as far as they have been counted */
     base_arena scratch; /* of one step */
 } emitter;
 
-static shoal_status graph_of(part *p, graph **out) {
-    if (!p->graph) SHOAL_TRY(graph_new(0, &p->graph));
+/* The graph of a part that something is to be added to. One step may add much to many graphs: what
+ * each of them has got is counted before the next one. */
+static shoal_status graph_of(emitter *e, part *p, graph **out) {
+    size_t most = e->d->pool->most;
+    if (!p->graph) SHOAL_TRY(graph_new(most, &p->graph));
     *out = p->graph;
-    return SHOAL_OK;
+    if (e->last) {
+        size_t held = graph_arena(e->last->graph)->held;
+        e->held += held - e->last->held;
+        e->last->held = held;
+    }
+    e->last = p;
+    if (!most || e->held <= most) return SHOAL_OK;
+    return base_fail(SHOAL_NO_MEMORY,
+                     "the programs of the pool's slots would take over %zu MiB: make smaller ones",
+                     most >> 20);
 }
 
 static part *part_of(emitter *e, uint32_t slot) { return &e->parts[plan_pool_index(e->d, slot)]; }
@@ -95,7 +110,7 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     if (!inputs || !types) return SHOAL_NO_MEMORY;
     for (uint32_t o = 0; o < node->n_inputs; o++)
         SHOAL_TRY(local_of(e, step->inputs[o], i, &inputs[o]));
-    SHOAL_TRY(graph_of(p, &to));
+    SHOAL_TRY(graph_of(e, p, &to));
     SHOAL_TRY(local_attrs(e, step, i, &attrs, &n_attrs));
     SHOAL_TRY(copy_regions(e, to, node, &regions));
     SHOAL_TRY(graph_at(to, node->location, node->scope));
@@ -216,7 +231,7 @@ static shoal_status emit_end(emitter *e, const plan_step *step, part *p) {
     size_t n_types;
     if (receives) type = piece_type(e, step->to, p->to);
     SHOAL_TRY(result_types(e, &type, results, &types, &n_types));
-    SHOAL_TRY(graph_of(p, &to));
+    SHOAL_TRY(graph_of(e, p, &to));
     shoal_attr attrs[] = {graph_int(SHOAL_ATTR_CHANNEL, e->channel),
                           graph_ints(SHOAL_ATTR_MOVES, p->moves.data, p->moves.count),
                           graph_ints(SHOAL_ATTR_TYPES, types, n_types)};
@@ -280,7 +295,7 @@ static shoal_status emit_inputs(emitter *e) {
             part *p = part_of(e, form->layout.slots[i]);
             shoal_type type = piece_type(e, form, i);
             graph *to;
-            SHOAL_TRY(graph_of(p, &to));
+            SHOAL_TRY(graph_of(e, p, &to));
             SHOAL_TRY(graph_add_input(to, &type, &form->local[i]));
             if (!base_vec_push(&p->input_of, v)) return SHOAL_NO_MEMORY;
         }

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PAIRS = 6 }; /* more pairs of slots than this are only counted in the text */
+enum {
+    MOST_PAIRS = 6,      /* more pairs of slots than this are only counted in the text */
+    MOST_TEXT = 16 << 20 /* bytes; the JSON is some times that */
+};
 
 /* What goes from one slot to another in one exchange. */
 typedef struct pair {
@@ -243,6 +246,11 @@ static shoal_status tell(teller *t, const plan_slot *single, double alone, doubl
         const plan_step *step = t->d->steps.data[i];
         if (!step->live) continue;
         SHOAL_TRY(step->node == SHOAL_NO_NODE ? tell_exchange(t, step) : tell_compute(t, step));
+        if (t->text.size > MOST_TEXT)
+            return base_fail(
+                SHOAL_NO_MEMORY,
+                "the explanation would have over %d MiB: explain a part of the program",
+                MOST_TEXT >> 20);
     }
     tell_slots(t, out);
     tell_links(t);

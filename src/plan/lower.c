@@ -53,8 +53,8 @@ static void draft_fini(plan_draft *d) {
 static shoal_status draft_init(plan_draft *d, const shoal_graph *g, const plan_pool *pool,
                                const plan_slot *only) {
     *d = (plan_draft){.g = g, .pool = pool};
-    base_arena_init(&d->arena, 0);
-    base_arena_init(&d->scratch, 0);
+    base_arena_init(&d->arena, pool->most);
+    base_arena_init(&d->scratch, pool->most);
     base_map_init(&d->index);
     base_map_init(&d->links);
     base_map_init(&d->asked);
@@ -328,7 +328,7 @@ static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot
     *out = (plan_result){.seconds = chosen->seconds,
                          .bytes_moved = chosen->bytes,
                          .figures = pooled->figures | alone->figures};
-    base_arena_init(&out->arena, 0);
+    base_arena_init(&out->arena, pooled->pool->most);
     shoal_status status = plan_emit(chosen, out);
     if (status == SHOAL_OK && explained)
         status = plan_explain(chosen, single, alone->seconds, pooled->seconds, out);

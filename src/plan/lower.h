@@ -41,6 +41,7 @@ typedef struct plan_pool {
     double link_delay; /* seconds per exchange between peers */
     uint32_t n_links;
     const plan_link *links;
+    size_t most; /* bytes that a plan's draft and its programs may take, each; 0: any number */
 } plan_pool;
 
 /* The program of one slot. Locals: inputs[i] is bound to input number input_of[i] of the whole

@@ -1,6 +1,7 @@
 /* Links over whole frames: the handshake and credits. */
 #include "wire/framed.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -128,8 +129,9 @@ bool wire_framed_room(wire_framed *own, size_t bytes) {
 
 void wire_framed_went(wire_framed *own, size_t bytes) { own->sent += bytes; }
 
-static void tell_consumed(wire_framed *own) {
+void wire_framed_tell(wire_framed *own) {
     if (own->received - own->told < own->carrier->window / 4) return;
+    if (own->base.held && own->base.held > base_now()) return;
     wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->received};
     if (own->carrier->put(own, &frame, NULL) == SHOAL_OK) own->told = own->received;
 }
@@ -157,7 +159,7 @@ void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *pay
         return;
     }
     wire_link_deliver(&own->base, frame, payload);
-    if (own->base.state == WIRE_OPEN) tell_consumed(own);
+    if (own->base.state == WIRE_OPEN) wire_framed_tell(own);
 }
 
 /* ---- sending ---- */

@@ -49,6 +49,9 @@ shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_trans
                              uint64_t cookie) SHOAL_CHECK_RESULT;
 /* What it holds but for its common part: the last of a transport's shut. */
 void wire_framed_fini(wire_framed *own);
+/* Tells the other side what was read, when there is enough to tell: to be called now and then while
+ * the link is held. */
+void wire_framed_tell(wire_framed *own);
 
 /* The handshake has failed, for the reason in the thread's message: ends the link. */
 void wire_framed_give_up(wire_framed *own, shoal_status why);

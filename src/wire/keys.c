@@ -96,16 +96,6 @@ void wire_file_forget(base_str *text) {
     base_str_fini(text);
 }
 
-/* What was renamed is there after a power cut, too. */
-static bool sync_folder(const char *path) {
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool synced = fd >= 0 && !fsync(fd);
-    if (fd >= 0) close(fd);
-    return synced;
-}
-
 /* Under another name first: a reader sees the old file or the new one. */
 shoal_status wire_file_write(const char *name, const base_str *lines) {
     char path[PATH_MAX], hidden[PATH_MAX + 8];
@@ -117,12 +107,10 @@ shoal_status wire_file_write(const char *name, const base_str *lines) {
     bool written = !lines->size || write(fd, lines->data, lines->size) == (ssize_t)lines->size;
     written = !fsync(fd) && written;
     written = !close(fd) && written;
-    if (!written || rename(hidden, path) || !sync_folder(path)) {
-        int error = errno;
-        unlink(hidden);
-        return base_fail_errno(error, "writing %s", path);
-    }
-    return SHOAL_OK;
+    shoal_status status =
+        written ? base_os_rename(hidden, path) : base_fail_errno(errno, "writing %s", path);
+    if (status != SHOAL_OK) unlink(hidden);
+    return status;
 }
 
 /* One process at a time changes files, and none waits for ever for another that is stopped. */

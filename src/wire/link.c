@@ -262,6 +262,8 @@ void wire_close(wire_link *link, shoal_status why, const char *message) {
     if (first) wire_peer_wake(link->peer);
 }
 
+void wire_link_hold(wire_link *link, int64_t until) { link->held = until; }
+
 uint64_t wire_link_cookie(const wire_link *link) { return link->cookie; }
 
 void wire_link_set(wire_link *link, wire_part part, void *data) { link->data[part] = data; }

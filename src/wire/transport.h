@@ -129,6 +129,7 @@ struct wire_link {
     unsigned opened;     /* bit per part that knows of it */
     base_str assembly;   /* the message being received */
     size_t begun;        /* its bytes, all of them, when it comes in pieces */
+    int64_t held;        /* until then the other side gets no credit */
     int64_t close_by;    /* once closing: the end of patience, when nothing goes out */
     uint64_t close_mark; /* bytes_out at that time */
     atomic_int pins;     /* items on their way that point here */

@@ -212,6 +212,9 @@ typedef struct wire_count {
     uint64_t messages_out, messages_in, bytes_out, bytes_in;
 } wire_count;
 wire_count wire_link_count(const wire_link *link);
+/* Until then (base_now time) the other side is not told that what it sends was read: so it sends no
+ * more than a window. For links over frames; others have short ways. Under the pump. */
+void wire_link_hold(wire_link *link, int64_t until);
 /* Bytes of messages that wait to go out. */
 size_t wire_link_queued(wire_link *link);
 

@@ -273,6 +273,34 @@ static void test_garbage_on_the_socket(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+/* A machine whose numbers lie in memory the other way round, and one that does not say. */
+static void test_other_order(void **state) {
+    if (encrypted()) skip(); /* said by hand on the socket of shm */
+    static const uint8_t orders[][4] = {{1, 2, 3, 4}, {4, 3, 2}, {0}};
+    side a, b;
+    start(&a, "a", "shm:order");
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        uint8_t bytes[256];
+        char answer[4096];
+        Shoal__Hello hello = SHOAL__HELLO__INIT;
+        hello.protocol = WIRE_PROTOCOL;
+        fill_hello(&hello);
+        hello.order = (ProtobufCBinaryData){4 - i, (uint8_t *)orders[i]};
+        uint32_t n = (uint32_t)shoal__hello__pack(&hello, bytes + 4);
+        memcpy(bytes, &n, 4);
+        int fd = raw_connect("order");
+        assert_int_equal(base_os_socket_send(fd, bytes, n + 4, NULL, 0), SHOAL_OK);
+        assert_true(
+            contains(answer, raw_read(fd, answer, sizeof answer), "another order of bytes"));
+        close(fd);
+    }
+    assert_int_equal(a.opened, 0);
+    start(&b, "b", NULL);
+    connect_to(&b, "shm:order");
+    wire_peer_destroy(&b.peer);
+    wire_peer_destroy(&a.peer);
+}
+
 typedef struct raw_link {
     int fd, memory, doorbell;
     wire_ring out;
@@ -509,6 +537,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_other_user),
         cmocka_unit_test(test_garbage_on_the_socket),
         cmocka_unit_test(test_garbage_in_the_ring),
+        cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_all_stopped),

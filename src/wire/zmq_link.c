@@ -78,6 +78,7 @@ void wire_zmq_look(zmq_link *own) {
     int64_t now = base_now(), since = now - own->ticked;
     own->ticked = now;
     own->timer.deadline = now + WIRE_ZMQ_BEAT_MS * BASE_MS;
+    wire_framed_tell(&own->framed);
     /* We have been stopped or busy ourselves, and maybe the whole machine: silence is what others
      * did not say since. */
     if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) own->awake = now;

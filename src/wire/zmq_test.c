@@ -7,20 +7,24 @@ typedef struct guest {
     void *context, *socket;
 } guest;
 
-static guest enter_by(const side *host, void *context) {
+static guest enter_as(const side *host, void *context, const wire_key_pair *own) {
     guest g = {.context = context};
-    const wire_key_pair *own = &host->peer->zmq->own;
+    const wire_key_pair *hosts = &host->peer->zmq->own;
     char address[512];
     int none = 0;
     snprintf(address, sizeof address, "%s", wire_address(host->peer));
     *strrchr(address, '/') = 0;
     g.socket = zmq_socket(g.context, ZMQ_DEALER);
     assert_int_equal(zmq_setsockopt(g.socket, ZMQ_LINGER, &none, sizeof none), 0);
-    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_SERVERKEY, own->public, WIRE_KEY), 0);
+    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_SERVERKEY, hosts->public, WIRE_KEY), 0);
     assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_PUBLICKEY, own->public, WIRE_KEY), 0);
     assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_SECRETKEY, own->secret, WIRE_KEY), 0);
     assert_int_equal(zmq_connect(g.socket, address), 0);
     return g;
+}
+
+static guest enter_by(const side *host, void *context) {
+    return enter_as(host, context, &host->peer->zmq->own);
 }
 
 static guest enter(const side *host) { return enter_by(host, zmq_ctx_new()); }
@@ -40,9 +44,11 @@ static void say(guest *g, wire_frame frame, const void *payload, int more) {
     assert_true(zmq_send(g->socket, bytes, n + (size_t)more, 0) > 0);
 }
 
-static void say_hello(guest *g, uint32_t protocol) {
+static void say_hello_as(guest *g, uint32_t protocol, uint32_t number, uint64_t pool) {
     uint8_t packed[256];
     Shoal__Hello hello = SHOAL__HELLO__INIT;
+    hello.peer = number;
+    hello.pool = pool;
     hello.protocol = protocol;
     fill_hello(&hello);
     hello.version = (char *)"0.0.9";
@@ -50,6 +56,8 @@ static void say_hello(guest *g, uint32_t protocol) {
                         .bytes = (uint32_t)shoal__hello__pack(&hello, packed)};
     say(g, frame, packed, 0);
 }
+
+static void say_hello(guest *g, uint32_t protocol) { say_hello_as(g, protocol, 0, 0); }
 
 /* Waits for an answer of this type that has the text in it; beats and credits are passed over. */
 static void hears(guest *g, int type, const char *text) {
@@ -181,6 +189,42 @@ static void test_pieces(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+/* A member has so many links to another, whatever it says that it is; others have theirs, and so
+ * has it again once one of them has ended. */
+static void test_links_of_a_member(void **state) {
+    enum { POOL = 5, OWN = 1, GREEDY, MODEST, TRIED = 2 * WIRE_ZMQ_MEMBER_LINKS };
+    wire_member members[] = {{.number = OWN}, {.number = GREEDY}, {.number = MODEST}};
+    wire_key_pair pairs[3];
+    guest greedy[TRIED], modest;
+    side a;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(wire_key_pair_new(&pairs[i]), SHOAL_OK);
+        memcpy(members[i].key, pairs[i].public, WIRE_KEY);
+    }
+    start(&a, "a", "tcp://127.0.0.1:*");
+    wire_pump_take(a.peer);
+    wire_set_number(a.peer, OWN, POOL);
+    wire_know(a.peer, members, 3, false);
+    wire_pump_leave(a.peer);
+    for (int i = 0; i < TRIED; i++) {
+        greedy[i] = enter_as(&a, zmq_ctx_new(), &pairs[1]);
+        say_hello_as(&greedy[i], WIRE_PROTOCOL, GREEDY, POOL);
+        if (i < WIRE_ZMQ_MEMBER_LINKS) hears(&greedy[i], WIRE_FRAME_WELCOME, "guest");
+    }
+    modest = enter_as(&a, zmq_ctx_new(), &pairs[2]);
+    say_hello_as(&modest, WIRE_PROTOCOL, MODEST, POOL);
+    hears(&modest, WIRE_FRAME_WELCOME, "guest");
+    assert_int_equal(a.opened, WIRE_ZMQ_MEMBER_LINKS + 1);
+    for (int i = 0; i < TRIED; i++) leave(&greedy[i]);
+    wait_count(&a, &a.closed, WIRE_ZMQ_MEMBER_LINKS);
+    greedy[0] = enter_as(&a, zmq_ctx_new(), &pairs[1]);
+    say_hello_as(&greedy[0], WIRE_PROTOCOL, GREEDY, POOL);
+    hears(&greedy[0], WIRE_FRAME_WELCOME, "guest");
+    leave(&greedy[0]);
+    leave(&modest);
+    wire_peer_destroy(&a.peer);
+}
+
 /* Whoever is let in and says nothing makes room for those who do say hello. */
 static void test_silent_crowd(void **state) {
     enum { CROWD = WIRE_ZMQ_WAITING + 100 };
@@ -242,7 +286,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_other_version), cmocka_unit_test(test_before_hello),
         cmocka_unit_test(test_lies),          cmocka_unit_test(test_gone_and_silent),
         cmocka_unit_test(test_list),          cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_silent_crowd),
+        cmocka_unit_test(test_silent_crowd),  cmocka_unit_test(test_links_of_a_member),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

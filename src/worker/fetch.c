@@ -1,11 +1,13 @@
 /* A file from another member: asked for in parts of at most WIRE_CHUNK bytes, a few at a time, and
  * written under another name, until all of it is there and is what its digest says. Who has it
- * answers from its map; who does not says so. One file comes at a time. */
+ * answers from its map, on a thread that may wait for the disk; who does not says so. One file
+ * comes at a time. */
 #define _GNU_SOURCE
 #include "worker/state.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +23,16 @@
 enum {
     AHEAD = 4 * WIRE_CHUNK,         /* bytes that are asked for and have not come */
     MOST_ANSWERS = 16 * WIRE_CHUNK, /* bytes of answers that may wait on a link, */
-    MOST_ASKED = 192 * WIRE_CHUNK,  /* and in all: one user's at most half of what is left */
-    SILENCE_S = 15,                 /* after which a member that answers nothing is left, */
-    SLOW_S = 60,                    /* or brings less than this a second */
-    SLOW_BYTES = 64 << 10,
-    TELL_S = 5,       /* between two lines of the log */
-    SPARE_SHARE = 20, /* a part of the disk stays free */
+    MOST_ASKED = 192 * WIRE_CHUNK,  /* and in all: one user's at most half of what is left; */
+    MOST_ASKS = 64,                 /* and questions of a member that are not answered */
+    /* Parts and multiples of the worker's silence, a minute: */
+    ANSWER_PART = 4,              /* a member that answers nothing for so long is left; */
+    TURN_PART = 30,               /* one that looks for the file is asked again after all others, */
+    LOOK_TIMES = 10,              /* for so long, and as long as it takes to read the file */
+    LOOK_BYTES = 16 << 20,        /* at this rate a second; */
+    SLOW_BYTES = 60 * (64 << 10), /* and one that brings less than this in each is left */
+    TELL_S = 5,                   /* between two lines of the log */
+    SPARE_SHARE = 20,             /* a part of the disk stays free */
     PATH_ROOM = 4096
 };
 
@@ -38,11 +44,26 @@ typedef struct file_part {
 
 /* ---- who has it ---- */
 
-static void answer(const worker *w, wire_link *link, const Shoal__FileAsk *ask, shoal_status status,
-                   const uint8_t *data, size_t n, wire_account *account) {
+/* By its number: what is known of a member may go whenever the lock is not held. */
+static worker_peer *member_of(const worker *w, uint32_t number) {
+    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
+    return peer && !peer->gone ? peer : NULL;
+}
+
+/* A question of a member, about a file that is here. */
+typedef struct file_ask {
+    struct file_ask *next;
+    uint32_t peer;
+    shoal_status status; /* BUSY: no room for an answer */
+    uint8_t digest[SHOAL_DIGEST];
+    uint64_t bytes, offset;
+} file_ask;
+
+static void answer(const worker *w, wire_link *link, const uint8_t *digest, uint64_t offset,
+                   shoal_status status, const uint8_t *data, size_t n, wire_account *account) {
     Shoal__FilePart part = SHOAL__FILE_PART__INIT;
-    part.digest = ask->digest;
-    part.offset = ask->offset;
+    part.digest = (ProtobufCBinaryData){SHOAL_DIGEST, (uint8_t *)digest};
+    part.offset = offset;
     part.status = (uint32_t)status;
     part.data = (ProtobufCBinaryData){n, (uint8_t *)data};
     if (wire_send_on(link, SHOAL__KIND__FILE_PART, &part.base, account) != SHOAL_OK)
@@ -58,32 +79,93 @@ static bool may_answer(const worker *w, worker_peer *peer, size_t n) {
     while (base_map_next(&w->peers, &at, &key, &item)) {
         const worker_peer *other = item;
         size_t bytes = other->asked ? wire_account_bytes(other->asked) : 0;
+        bytes += (size_t)other->asking * WIRE_CHUNK;
         all += bytes;
         if (other == peer || (peer->user && other->user == peer->user)) own += bytes;
     }
     return all < MOST_ASKED && own <= (MOST_ASKED - all) / 2;
 }
 
+/* Behind those that there are, so that parts come in order. Lock held. */
+static void ask_later(worker *w, worker_peer *peer, const Shoal__FileAsk *ask) {
+    file_ask *later = calloc(1, sizeof *later);
+    if (!later) {
+        base_log(BASE_WARN, w->name, "no memory for a question about a file");
+        return; /* it is asked again, or somebody else is */
+    }
+    later->peer = peer->number;
+    later->status = may_answer(w, peer, WIRE_CHUNK) ? SHOAL_OK : SHOAL_BUSY;
+    memcpy(later->digest, ask->digest.data, SHOAL_DIGEST);
+    later->bytes = ask->bytes;
+    later->offset = ask->offset;
+    peer->asking++;
+    file_ask **last = &w->asks;
+    while (*last) last = &(*last)->next;
+    *last = later;
+    pthread_cond_broadcast(&w->changed);
+}
+
 /* Lock held. */
 static void on_ask(worker *w, worker_peer *peer, wire_link *link, const Shoal__FileAsk *ask) {
     if (ask->digest.len != SHOAL_DIGEST || ask->offset >= ask->bytes ||
-        wire_link_queued(link) > MOST_ANSWERS) {
+        wire_link_queued(link) > MOST_ANSWERS || peer->asking >= MOST_ASKS) {
         wire_link_strange(link, "a question for a file that makes no sense");
         return;
     }
-    worker_file *file = worker_file_asked(w, ask->digest.data, ask->bytes);
+    worker_file *file = worker_file_asked(w, peer, ask->digest.data, ask->bytes);
+    if (file && file->state == FILE_HERE && worker_asked_start(w))
+        ask_later(w, peer, ask);
+    else
+        answer(w, link, ask->digest.data, ask->offset,
+               !file || file->state == FILE_WANTED || file->state == FILE_LOOKED ? SHOAL_BUSY
+                                                                                 : SHOAL_NOT_FOUND,
+               NULL, 0, NULL);
+}
+
+/* Bytes that lie on a disk are brought here, as nobody is to wait for that with the lock. */
+static void bring(const uint8_t *data, size_t n) {
+    enum { PAGE = 4096 };
+    volatile uint8_t any;
+    for (size_t at = 0; at < n; at += PAGE) any = data[at];
+    if (n) any = data[n - 1];
+    (void)any;
+}
+
+bool worker_asked_serve(worker *w) {
+    file_ask *ask = w->asks;
+    if (!ask) return false;
+    w->asks = ask->next;
+    worker_file *file = worker_file_find(w, ask->digest, ask->bytes);
     model_map *map = NULL;
-    if (!file || file->state == FILE_WANTED || file->state == FILE_LOOKED ||
-        !may_answer(w, peer, WIRE_CHUNK)) {
-        answer(w, link, ask, SHOAL_BUSY, NULL, 0, NULL);
-        return;
+    bool here = ask->status == SHOAL_OK && file && file->state == FILE_HERE &&
+                worker_file_map(w, file, &map) == SHOAL_OK && map->bytes == ask->bytes;
+    size_t n = 0;
+    if (here) {
+        pthread_mutex_unlock(&w->lock);
+        n = map->bytes - ask->offset < WIRE_CHUNK ? (size_t)(map->bytes - ask->offset) : WIRE_CHUNK;
+        here = model_map_check(map) == SHOAL_OK;
+        if (here) bring(map->data + ask->offset, n);
+        pthread_mutex_lock(&w->lock);
     }
-    bool here = file->state == FILE_HERE && worker_file_map(w, file, &map) == SHOAL_OK &&
-                map->bytes == ask->bytes && model_map_check(map) == SHOAL_OK;
-    uint64_t left = here ? map->bytes - ask->offset : 0;
-    answer(w, link, ask, here ? SHOAL_OK : SHOAL_NOT_FOUND, here ? map->data + ask->offset : NULL,
-           left < WIRE_CHUNK ? left : WIRE_CHUNK, peer->asked);
+    worker_peer *peer = member_of(w, ask->peer);
+    if (peer) peer->asking--;
+    if (peer && peer->link)
+        answer(w, peer->link, ask->digest, ask->offset,
+               here                      ? SHOAL_OK
+               : ask->status != SHOAL_OK ? ask->status
+                                         : SHOAL_NOT_FOUND,
+               here ? map->data + ask->offset : NULL, here ? n : 0, peer->asked);
     model_map_release(map);
+    free(ask);
+    return true;
+}
+
+void worker_asked_drop(worker *w) {
+    while (w->asks) {
+        file_ask *ask = w->asks;
+        w->asks = ask->next;
+        free(ask);
+    }
 }
 
 /* ---- who needs it ---- */
@@ -217,10 +299,14 @@ static shoal_status draft_open(const worker *w, const worker_file *file, draft *
     return SHOAL_OK;
 }
 
-static shoal_status draft_begin(draft *d, const worker_file *file) {
+static shoal_status draft_begin(draft *d) {
     d->written = 0;
     crypto_generichash_init(&d->hash, NULL, 0, SHOAL_DIGEST);
-    if (ftruncate(d->fd, 0)) return base_fail_errno(errno, "writing %s", d->path);
+    return ftruncate(d->fd, 0) ? base_fail_errno(errno, "writing %s", d->path) : SHOAL_OK;
+}
+
+/* Once a member has shown that it has the file. */
+static shoal_status draft_room(const draft *d, const worker_file *file) {
     int error = posix_fallocate(d->fd, 0, (off_t)file->bytes);
     return error ? base_fail_errno(error, "making room for %" PRIu64 " bytes at %s", file->bytes,
                                    d->path)
@@ -251,8 +337,8 @@ static shoal_status draft_end(draft *d, const worker_file *file, const char *fro
         return base_fail(SHOAL_DENIED,
                          "%s: what %s has sent is not the file with digest %s: it is not used",
                          file->name, from, hex);
-    if (fdatasync(d->fd) || rename(d->path, d->name))
-        return base_fail_errno(errno, "writing %s", d->name);
+    if (fdatasync(d->fd)) return base_fail_errno(errno, "writing %s", d->name);
+    SHOAL_TRY(base_os_rename(d->path, d->name));
     return model_map_open(d->name, out);
 }
 
@@ -300,13 +386,22 @@ static bool is_over(const worker *w, const worker_file *file) {
     return w->stopping || !file->waiting;
 }
 
+/* Members may say for so long that they look for a file that nobody else has. */
+static int64_t looking(const worker *w, const worker_file *file) {
+    return LOOK_TIMES * w->silence + (int64_t)(file->bytes / LOOK_BYTES) * BASE_SECOND;
+}
+
 /* A link to a member. Lock held. */
-static shoal_status reach(worker *w, const worker_file *file, worker_peer *peer) {
-    int64_t until = base_now() + SILENCE_S * BASE_SECOND;
+static shoal_status reach(worker *w, const worker_file *file, uint32_t number) {
+    int64_t until = base_now() + w->silence / ANSWER_PART;
+    worker_peer *peer = member_of(w, number);
+    if (!peer) return base_fail(SHOAL_LOST, "it has left");
     if (!peer->link && !peer->connecting) SHOAL_TRY(worker_peer_connect(w, peer, false));
-    while (!peer->link && peer->connecting && base_now() < until && !is_over(w, file))
+    while (peer && !peer->link && peer->connecting && base_now() < until && !is_over(w, file)) {
         rest(w, until);
-    return peer->link ? SHOAL_OK : base_fail(SHOAL_LOST, "it cannot be reached");
+        peer = member_of(w, number);
+    }
+    return peer && peer->link ? SHOAL_OK : base_fail(SHOAL_LOST, "it cannot be reached");
 }
 
 static void tell(worker *w, const worker_file *file, const char *from, uint64_t done) {
@@ -314,42 +409,52 @@ static void tell(worker *w, const worker_file *file, const char *from, uint64_t 
              (double)done / 1e6, (double)file->bytes / 1e6, from);
 }
 
-/* The number of a member, as pointers to one do not last. Lock held, but not while it writes. */
+/* What a member has answered but bytes, and whether it is worth to wait for more. Lock held. */
+static shoal_status heed(worker *w, int64_t began, const draft *d) {
+    worker_fetch *f = &w->fetch;
+    int64_t took = base_now() - began;
+    if (f->answer == SHOAL_BUSY) { /* it is looking, or has others to answer */
+        if (!f->come && took > w->silence / TURN_PART)
+            return base_fail(SHOAL_BUSY, "it is still looking for it");
+        f->answer = SHOAL_OK;
+        f->asked = f->come;
+        rest(w, base_now() + (w->silence / TURN_PART) / 10);
+    }
+    if (f->answer != SHOAL_OK)
+        return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
+                                                                 : "it does not answer well");
+    if (d->written < (uint64_t)(took / w->silence) * SLOW_BYTES)
+        return base_fail(SHOAL_TIMEOUT, "it brings less than %d KiB a second",
+                         SLOW_BYTES / 60 >> 10);
+    return SHOAL_OK;
+}
+
+/* Lock held, but not while it writes. */
 static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t number,
                                const char *from, draft *d) {
     worker_fetch *f = &w->fetch;
-    worker_peer *peer = base_map_get(&w->peers, (uint64_t)number + 1);
+    SHOAL_TRY(reach(w, file, number));
     int64_t told = base_now(), heard = told, began = told;
-    if (!peer || peer->gone) return base_fail(SHOAL_LOST, "it has left");
-    SHOAL_TRY(reach(w, file, peer));
     while (d->written < file->bytes) {
-        peer = base_map_get(&w->peers, (uint64_t)number + 1);
+        if (f->answer == SHOAL_BUSY) heard = base_now();
+        SHOAL_TRY(heed(w, began, d));
+        const worker_peer *peer = member_of(w, number);
         if (is_over(w, file)) return base_fail(SHOAL_CLOSED, "nobody needs it any more");
-        if (!peer || peer->gone || !peer->link) return base_fail(SHOAL_LOST, "it was lost");
-        if (f->answer == SHOAL_BUSY) { /* it is looking */
-            f->answer = SHOAL_OK;
-            f->asked = f->come;
-            rest(w, base_now() + 200 * BASE_MS);
-        }
-        if (f->answer != SHOAL_OK)
-            return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
-                                                                     : "it does not answer well");
-        int64_t seconds = (base_now() - began) / BASE_SECOND;
-        if (seconds > SLOW_S && d->written < (uint64_t)seconds * SLOW_BYTES)
-            return base_fail(SHOAL_TIMEOUT, "it brings less than %d KiB a second",
-                             SLOW_BYTES >> 10);
+        if (!peer || !peer->link) return base_fail(SHOAL_LOST, "it was lost");
         SHOAL_TRY(ask_more(w, file, peer));
         file_part *part = f->parts;
         if (!part) {
-            if (base_now() - heard > SILENCE_S * BASE_SECOND)
-                return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s", SILENCE_S);
-            rest(w, base_now() + BASE_SECOND / 2);
+            if (base_now() - heard > w->silence / ANSWER_PART)
+                return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s",
+                                 (int)(w->silence / ANSWER_PART / BASE_SECOND));
+            rest(w, base_now() + w->silence / ANSWER_PART / 30);
             continue;
         }
         f->parts = part->next;
         if (!f->parts) f->last = &f->parts;
         pthread_mutex_unlock(&w->lock);
-        shoal_status status = draft_write(d, part);
+        shoal_status status = d->written ? SHOAL_OK : draft_room(d, file);
+        if (status == SHOAL_OK) status = draft_write(d, part);
         free(part);
         heard = base_now();
         if (heard - told > TELL_S * BASE_SECOND) {
@@ -366,7 +471,7 @@ static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t numb
 static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, const char *from,
                           draft *d, model_map **out) {
     worker_fetch *f = &w->fetch;
-    SHOAL_TRY(draft_begin(d, file));
+    SHOAL_TRY(draft_begin(d));
     pthread_mutex_lock(&w->lock);
     *f = (worker_fetch){.file = file, .peer = number};
     f->last = &f->parts;
@@ -379,7 +484,7 @@ static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, c
 
 typedef struct member {
     uint32_t number, user;
-    char name[64];
+    char name[64], why[256];
     shoal_status answer; /* OK: it was not asked yet */
 } member;
 
@@ -402,10 +507,11 @@ static shoal_status list_members(worker *w, member **out, size_t *n) {
     return *out ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to ask for a file");
 }
 
-/* Whether another member may do better. */
+/* Whether another member may do better, or the same one later. */
 static bool may_go_on(shoal_status status) {
     return status == SHOAL_NOT_FOUND || status == SHOAL_LOST || status == SHOAL_TIMEOUT ||
-           status == SHOAL_FORMAT || status == SHOAL_DENIED || status == SHOAL_INVALID;
+           status == SHOAL_FORMAT || status == SHOAL_DENIED || status == SHOAL_INVALID ||
+           status == SHOAL_BUSY;
 }
 
 /* Whether a member of the same user has answered so. */
@@ -415,35 +521,62 @@ static bool has_answered(const member *members, size_t n, uint32_t user, shoal_s
     return false;
 }
 
-/* Who has given other bytes is not asked again by another name; who is silent, after all others. */
-static bool is_next(const member *members, size_t n, size_t i, bool last) {
+/* Who has given other bytes is not asked again by another name; who is silent, after all others;
+ * and who looks for it, again and again. */
+static bool is_next(const member *members, size_t n, size_t i, bool first) {
     const member *m = &members[i];
-    return m->answer == SHOAL_OK && !has_answered(members, n, m->user, SHOAL_DENIED) &&
-           (last || !has_answered(members, n, m->user, SHOAL_TIMEOUT));
+    if (has_answered(members, n, m->user, SHOAL_DENIED)) return false;
+    return m->answer == SHOAL_BUSY ||
+           (m->answer == SHOAL_OK && !(first && has_answered(members, n, m->user, SHOAL_TIMEOUT)));
+}
+
+static shoal_status ask_one(worker *w, const worker_file *file, member *from, draft *d,
+                            model_map **out) {
+    shoal_status before = from->answer, status = fetch(w, file, from->number, from->name, d, out);
+    from->answer = status;
+    snprintf(from->why, sizeof from->why, "%s", status == SHOAL_OK ? "" : shoal_error_message());
+    if (status == SHOAL_OK) tell(w, file, from->name, file->bytes);
+    if (status == SHOAL_DENIED) base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    if (status == SHOAL_BUSY && before != SHOAL_BUSY)
+        base_log(BASE_INFO, w->name, "%s: %s looks for it", file->name, from->name);
+    return status;
+}
+
+/* All in turn, until one has given it, or none is left that may. */
+static shoal_status ask_each(worker *w, const worker_file *file, member *members, size_t n,
+                             draft *d, model_map **out) {
+    shoal_status status = base_fail(SHOAL_NOT_FOUND, "there is no other member");
+    int64_t until = base_now() + looking(w, file);
+    bool more = true;
+    for (size_t pass = 0; pass < 2 || (more && base_now() < until); pass++) {
+        more = false;
+        for (size_t i = 0; i < n; i++) {
+            if (!is_next(members, n, i, !pass)) continue;
+            status = ask_one(w, file, &members[i], d, out);
+            if (*out || !may_go_on(status)) return status;
+            more |= status == SHOAL_BUSY;
+        }
+    }
+    return status;
 }
 
 static shoal_status ask_all(worker *w, const worker_file *file, draft *d, model_map **out) {
     member *members;
     size_t n;
     base_str why = {0};
-    SHOAL_TRY(list_members(w, &members, &n));
-    shoal_status status = base_fail(SHOAL_NOT_FOUND, "there is no other member");
     bool wrong = false;
-    for (size_t k = 0; k < 2 * n && may_go_on(status) && !*out; k++) {
-        member *from = &members[k % n];
-        if (!is_next(members, n, k % n, k >= n)) continue;
-        from->answer = status = fetch(w, file, from->number, from->name, d, out);
-        if (status == SHOAL_OK) tell(w, file, from->name, file->bytes);
-        if (status == SHOAL_DENIED) base_log(BASE_WARN, w->name, "%s", shoal_error_message());
-        wrong |= status == SHOAL_DENIED;
-        if (status != SHOAL_OK)
-            base_str_format(&why, "%s%s: %s", why.size ? "; " : "", from->name,
-                            shoal_error_message());
+    char hex[2 * SHOAL_DIGEST + 1];
+    SHOAL_TRY(list_members(w, &members, &n));
+    shoal_status status = ask_each(w, file, members, n, d, out);
+    for (size_t i = 0; i < n && !*out && may_go_on(status); i++) {
+        wrong |= members[i].answer == SHOAL_DENIED;
+        if (members[i].why[0])
+            base_str_format(&why, "%s%s: %s", why.size ? "; " : "", members[i].name,
+                            members[i].why);
     }
     free(members);
-    char hex[2 * SHOAL_DIGEST + 1];
     worker_digest_text(file->digest, hex);
-    if (status != SHOAL_OK && may_go_on(status))
+    if (!*out && may_go_on(status))
         status = base_fail(wrong ? SHOAL_DENIED : SHOAL_NOT_FOUND,
                            "%s, digest %s, is not on this machine (looked in %s), nor could it be "
                            "fetched: %s",

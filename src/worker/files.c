@@ -1,6 +1,7 @@
-/* The files that this process knows by their digests, and the thread that looks for those that are
- * needed: on this machine, then at other members. Who needs one waits until it is there, or until
- * the task is over. */
+/* The files that this process knows by their digests, and the threads that look for those that are
+ * needed: one on this machine, then at other members, for what is needed here, and one on this
+ * machine for what others ask for. Who needs one waits until it is there, or until the task is
+ * over. */
 #include "worker/state.h"
 
 #include "base/log.h"
@@ -147,40 +148,48 @@ shoal_status worker_offer_file(worker *w, const uint8_t *digest, const model_map
 
 /* ---- the thread ---- */
 
-/* What it is about. */
-typedef struct seeking {
-    const worker *w;
-    bool foreign;
-} seeking;
+static bool going(void *w) { return !atomic_load(&((const worker *)w)->stopping); }
 
-/* What is needed here does not wait for what others ask for. */
-static bool going(void *context) {
-    const seeking *s = context;
-    return !atomic_load(&s->w->stopping) && !(s->foreign && atomic_load(&s->w->urgent));
+/* Reading a file to see what it is takes long: questions are answered in between. */
+static bool going_between(void *context) {
+    worker *w = context;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping && worker_asked_serve(w)) continue;
+    pthread_mutex_unlock(&w->lock);
+    return going(w);
 }
 
-/* What is needed here comes before what others ask for. */
-static worker_file *next_wanted(worker *w) {
+/* What has been wanted for longest. */
+static worker_file *next_wanted(worker *w, bool foreign) {
     size_t at = 0;
     worker_file *wanted = NULL;
     for (worker_file *file = NULL; (file = next(w, &at, file));)
-        if (file->state == FILE_WANTED && (!wanted || wanted->foreign)) wanted = file;
+        if (file->state == FILE_WANTED && file->foreign == foreign &&
+            (!wanted || file->wanted < wanted->wanted))
+            wanted = file;
     return wanted;
 }
 
+static void want_now(worker *w, worker_file *file) {
+    file->state = FILE_WANTED;
+    file->wanted = ++w->files_wanted;
+    pthread_cond_broadcast(&w->changed);
+}
+
 /* Lock held, but not while it looks. */
-static void seek(worker *w, worker_file *file) {
+static void seek(worker *w, worker_file *file, bool foreign) {
     model_map *map = NULL;
-    seeking s = {w, file->foreign};
     file->state = FILE_LOOKED;
     pthread_mutex_unlock(&w->lock);
-    shoal_status status = worker_file_look(w->models, file, going, &s, &map);
+    shoal_status status =
+        worker_file_look(w->models, file, foreign ? going_between : going, w, &map);
     pthread_mutex_lock(&w->lock);
-    if (!map && s.foreign && atomic_load(&w->urgent)) { /* it was given up for another */
-        file->state = FILE_WANTED;
+    bool fetches = status == SHOAL_OK && !map && file->waiting && !w->stopping;
+    if (fetches && foreign) { /* it has come to be needed here: that is the other thread's */
+        want_now(w, file);
         return;
     }
-    if (status == SHOAL_OK && !map && file->waiting && !w->stopping) {
+    if (fetches) {
         file->state = FILE_FETCHED;
         pthread_mutex_unlock(&w->lock);
         status = worker_file_fetch(w, file, &map);
@@ -199,48 +208,76 @@ static void seek(worker *w, worker_file *file) {
     pthread_cond_broadcast(&w->changed);
 }
 
-static void *seeker(void *argument) {
-    worker *w = argument;
-    base_os_thread_name("shoal-files");
+static void seek_all(worker *w, bool foreign) {
+    base_os_thread_name(foreign ? "shoal-asked" : "shoal-files");
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
-        worker_file *file = next_wanted(w);
-        atomic_store(&w->urgent, file && !file->foreign);
+        if (foreign && worker_asked_serve(w)) continue;
+        worker_file *file = next_wanted(w, foreign);
         if (file)
-            seek(w, file);
+            seek(w, file, foreign);
         else
             pthread_cond_wait(&w->changed, &w->lock);
     }
     pthread_mutex_unlock(&w->lock);
+}
+
+static void *seek_own(void *w) {
+    seek_all(w, false);
     return NULL;
+}
+
+static void *seek_foreign(void *w) {
+    seek_all(w, true);
+    return NULL;
+}
+
+/* The thread, unless it is there. */
+static bool start(worker *w, bool foreign) {
+    if (w->seeks[foreign]) return true;
+    int error = pthread_create(&w->seekers[foreign], NULL, foreign ? seek_foreign : seek_own, w);
+    if (error)
+        base_fail_errno(error, "starting to look for files");
+    else
+        w->seeks[foreign] = true;
+    return w->seeks[foreign];
 }
 
 static worker_file *look_for(worker *w, worker_file *file) {
     if (!file || file->state != FILE_ABSENT) return file;
-    if (!w->has_seeker) {
-        int error = pthread_create(&w->seeker, NULL, seeker, w);
-        if (error) {
-            base_fail_errno(error, "starting to look for files");
-            return NULL;
-        }
-        w->has_seeker = true;
-    }
-    file->state = FILE_WANTED;
-    if (!file->foreign) atomic_store(&w->urgent, true);
-    pthread_cond_broadcast(&w->changed);
+    if (!start(w, file->foreign)) return NULL;
+    want_now(w, file);
     return file;
 }
+
+bool worker_asked_start(worker *w) { return start(w, true); }
 
 static worker_file *want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
     worker_file *file = worker_file_find(w, digest, bytes);
     if (!file) file = add(w, digest, bytes, name);
-    if (file) adopt(w, file);
+    if (!file || !start(w, false)) return NULL;
+    if (file->foreign) pthread_cond_broadcast(&w->changed); /* it is another thread's now */
+    adopt(w, file);
     return look_for(w, file);
 }
 
-worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes) {
+/* Whether one more may be looked for on behalf of a peer's user: at most half of what is left. */
+static bool may_ask(worker *w, const worker_peer *peer) {
+    size_t at = 0;
+    uint32_t all = 1, own = 1;
+    for (worker_file *file = NULL; (file = next(w, &at, file));) {
+        if (!file->foreign || file->state == FILE_ABSENT) continue;
+        all++;
+        own += file->asker == peer->number || (peer->user && file->user == peer->user);
+    }
+    return all <= MOST_FOREIGN && own <= (MOST_FOREIGN - all) / 2;
+}
+
+worker_file *worker_file_asked(worker *w, const worker_peer *peer, const uint8_t *digest,
+                               uint64_t bytes) {
     worker_file *file = worker_file_find(w, digest, bytes);
     if (file) return file; /* what was not found is not looked for again for others */
+    if (!may_ask(w, peer)) return NULL;
     if (w->n_foreign >= MOST_FOREIGN) {
         worker_file *old = find_absent(w, true);
         if (!old) return NULL;
@@ -249,13 +286,17 @@ worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes)
     file = add(w, digest, bytes, "a file");
     if (!file) return NULL;
     file->foreign = true;
+    file->asker = peer->number;
+    file->user = peer->user;
     w->n_foreign++;
     return look_for(w, file);
 }
 
 void worker_files_end(worker *w) {
-    if (w->has_seeker) pthread_join(w->seeker, NULL);
-    w->has_seeker = false;
+    for (int i = 0; i < 2; i++) {
+        if (w->seeks[i]) pthread_join(w->seekers[i], NULL);
+        w->seeks[i] = false;
+    }
 }
 
 void worker_files_fini(worker *w) {
@@ -268,6 +309,7 @@ void worker_files_fini(worker *w) {
             file_free(w, file);
         }
     base_map_fini(&w->files);
+    worker_asked_drop(w);
     free(w->models);
 }
 

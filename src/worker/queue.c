@@ -17,11 +17,10 @@ enum {
     PATIENCE = 30 /* seconds without progress, after which a device counts as lost */
 };
 
-/* SHOAL_DEVICE_PATIENCE, in seconds. */
-static int64_t patience(void) {
-    const char *text = getenv("SHOAL_DEVICE_PATIENCE");
+int64_t worker_patience(const char *variable, int64_t otherwise) {
+    const char *text = getenv(variable);
     int64_t seconds = text ? atoll(text) : 0;
-    return seconds > 0 && seconds <= 86400 ? seconds : PATIENCE;
+    return (seconds > 0 && seconds <= 86400 ? seconds : otherwise) * BASE_SECOND;
 }
 
 /* A box on its way between a device and the host. */
@@ -37,7 +36,7 @@ typedef struct worker_transit {
 shoal_status worker_queue_open(worker_queue *queue, const worker_device *device) {
     const shoal_backend *backend = device->backend;
     queue->backend = backend;
-    queue->patience = patience() * BASE_SECOND;
+    queue->patience = worker_patience("SHOAL_DEVICE_PATIENCE", PATIENCE);
     pthread_mutex_init(&queue->lock, NULL);
     pthread_mutex_init(&queue->turn, NULL);
     uint32_t count = backend->device_count(backend_host());

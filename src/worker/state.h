@@ -138,10 +138,12 @@ typedef struct worker_file {
     uint8_t digest[SHOAL_DIGEST];
     uint64_t bytes;
     worker_file_state state;
-    uint32_t waiting; /* tasks that need it */
-    bool foreign;     /* noted only because others have asked for it */
-    char *name;       /* for people */
-    char *path;       /* HERE: where, */
+    uint32_t waiting;     /* tasks that need it */
+    bool foreign;         /* noted only because others have asked for it: */
+    uint32_t asker, user; /* the member that did, and whose it is */
+    uint64_t wanted;      /* a count: when it was wanted last */
+    char *name;           /* for people */
+    char *path;           /* HERE: where, */
     model_stamp stamp;
     model_map *map;         /* and mapped, while it was used lately */
     uint64_t used, checked; /* counts; the instance that has looked whether it has changed */
@@ -320,6 +322,7 @@ typedef struct worker_peer {
     size_t staged_bytes;  /* of its data that came early */
     uint32_t staged;      /* and how many pieces */
     wire_account *asked;  /* parts of files that it has asked for, on their way; NULL: none yet */
+    uint32_t asking;      /* its questions that wait for an answer */
     char *name;
     char *address;
     wire_link *link;
@@ -343,7 +346,7 @@ struct worker {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* receives complete, tasks queued, stop */
     uint32_t pumping;       /* executors that wait at the pump instead */
-    int64_t silence;        /* after which waiting is told to the hub: 60 s, but in tests */
+    int64_t silence; /* nanoseconds: who waits in vain for longer says so: 60 s, but in tests */
     wire_peer *wire;
     wire_link *hub;
     worker_client client;
@@ -366,12 +369,12 @@ struct worker {
     char *models;      /* folders with colons between them: where files are looked for */
     base_map files;    /* the beginning of a digest -> worker_file */
     uint32_t n_files, n_foreign, n_mapped;
-    uint64_t files_used; /* counts */
+    uint64_t files_used, files_wanted; /* counts */
     worker_fetch fetch;
-    pthread_t seeker; /* looks for files, and fetches them */
-    bool has_seeker;
-    atomic_bool urgent; /* what it is to look for is needed here */
-    base_map streams;   /* first value -> worker_stream */
+    struct file_ask *asks; /* of others, about files that are here: in order */
+    pthread_t seekers[2];  /* look for files: what is needed here, and fetch it; what others need */
+    bool seeks[2];
+    base_map streams; /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;
     shoal_status lost; /* why the hub is gone */
     char *lost_message;
@@ -401,6 +404,8 @@ uint64_t worker_capacity(const worker_slot *slot, uint32_t n, uint64_t *near);
 void worker_part(worker *w);
 
 /* queue.c */
+/* Nanoseconds, as a variable of the environment says in whole seconds. */
+int64_t worker_patience(const char *variable, int64_t otherwise);
 /* Opens a device. */
 shoal_status worker_queue_open(worker_queue *queue, const worker_device *device);
 /* Waits for what is under way, as long as the device gets on. */
@@ -524,12 +529,15 @@ shoal_status worker_file_get(worker_task *task, const worker_source *source, mod
  * there is none. Lock held. */
 worker_file *worker_file_find(worker *w, const uint8_t *digest, uint64_t bytes);
 /* Such an entry for another member, looked for once; NULL: too many are looked for. Lock held. */
-worker_file *worker_file_asked(worker *w, const uint8_t *digest, uint64_t bytes);
+worker_file *worker_file_asked(worker *w, const worker_peer *peer, const uint8_t *digest,
+                               uint64_t bytes);
+/* Starts the thread that does what others ask for; false with a message. Lock held. */
+bool worker_asked_start(worker *w);
 /* Maps what is HERE, or has been. Lock held. */
 shoal_status worker_file_map(worker *w, worker_file *file, model_map **out);
 /* Notes where it lies. Lock held. */
 shoal_status worker_file_here(worker *w, worker_file *file, model_map *map);
-/* Ends the thread; then frees what there is. */
+/* Ends the threads; then frees what there is. */
 void worker_files_end(worker *w);
 void worker_files_fini(worker *w);
 
@@ -543,6 +551,10 @@ shoal_status worker_file_look(const char *models, const worker_file *file,
 void worker_digest_text(const uint8_t *digest, char out[2 * SHOAL_DIGEST + 1]);
 
 /* fetch.c */
+/* Answers a member's question, if there is one: on a thread that may wait for the disk. Lock held,
+ * but not while it does. */
+bool worker_asked_serve(worker *w);
+void worker_asked_drop(worker *w);
 /* Fetches a file from whoever has it, to the first of the folders. The thread that looks for files,
  * without the lock. */
 shoal_status worker_file_fetch(worker *w, worker_file *file, model_map **out);

@@ -2,6 +2,7 @@
 
 #include "fuzz.h"
 #include "tally.h"
+#include "wire/transport.h"
 
 #include <string.h>
 
@@ -10,6 +11,8 @@ static wire_link *self_end;
 static wire_link *members[2];
 static worker *w;
 static void (*asked)(Shoal__Kind kind, const void *body, size_t n);
+static void (*hear)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message);
+static wire_list unread;
 
 /* ---- the hub ---- */
 
@@ -42,7 +45,7 @@ static void hub_closed(void *context, wire_link *link, shoal_status why, const c
     if (link == self_end) self_end = NULL;
 }
 
-static void tell(Shoal__Kind kind, const ProtobufCMessage *message) {
+void others_tell(Shoal__Kind kind, const ProtobufCMessage *message) {
     size_t n = protobuf_c_message_get_packed_size(message);
     uint8_t *packed = malloc(n + 1);
     FUZZ_CHECK(packed);
@@ -77,7 +80,7 @@ static void tell_peers(void) {
     }
     peers.n_peers = 3;
     peers.peers = pointers;
-    tell(SHOAL__KIND__PEERS, &peers.base);
+    others_tell(SHOAL__KIND__PEERS, &peers.base);
 }
 
 /* Moves of boxes of the whole: kind, ordinal, output, slot, where from, where to, size. */
@@ -125,7 +128,7 @@ void others_loop(uint64_t instance, uint64_t number, uint64_t input, uint64_t ou
     run.pool = POOL;
     run.n_slots = 1;
     run.slots = parts;
-    tell(SHOAL__KIND__RUN, &run.base);
+    others_tell(SHOAL__KIND__RUN, &run.base);
     base_str_fini(&bytes);
 }
 
@@ -156,9 +159,23 @@ void others_turn(void) {
 static bool nothing(wire_link *link) { return false; }
 static void forget(wire_link *link) {}
 static void stay(wire_link *link, bool sleeps) {}
+/* While somebody listens, what counts on an account waits to be read. */
 static shoal_status swallow(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *packed,
                             size_t bytes, wire_account *account) {
+    if (!hear) return SHOAL_OK;
+    hear(link, kind, packed);
+    wire_item *item = account ? wire_item_message(link, kind, packed, bytes, account) : NULL;
+    if (item) wire_list_push(&unread, item);
     return SHOAL_OK;
+}
+
+void others_hear(void (*heard)(wire_link *link, Shoal__Kind kind,
+                               const ProtobufCMessage *message)) {
+    hear = heard;
+}
+
+void others_read(void) {
+    for (wire_item *item; (item = wire_list_pop(&unread));) wire_item_free(item);
 }
 static shoal_status swallow_data(wire_link *link, const wire_transfer *transfer,
                                  const wire_source *source) {
@@ -206,6 +223,8 @@ void others_link(void) {
 }
 
 void others_end(void) {
+    others_hear(NULL);
+    others_read();
     worker_fetch_drop(&w->fetch);
     others_hold();
     for (int i = 0; i < 2; i++) {

@@ -15,6 +15,13 @@ enum { BY_HUB, BY_OWES, BY_OTHER, BOXES };
 /* The sides of a box. */
 enum { SIDE = 4 };
 
+/* Something that the hub says. */
+void others_tell(Shoal__Kind kind, const ProtobufCMessage *message);
+/* What a member is told from here on: called for each message, with what it counts on. NULL: no
+ * more. */
+void others_hear(void (*heard)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message));
+/* Members read what waits for them: until then it counts on who asked for it. */
+void others_read(void);
 /* Joins the worker, which has one slot, to the hub. asked: what is said to the hub; may be NULL. */
 void others_begin(worker *w, void (*asked)(Shoal__Kind kind, const void *body, size_t n));
 /* Who is no handler holds the pump while something is said, and lets those look who wait there. */

@@ -30,7 +30,8 @@ static struct member {
     bool failed;
     const char *hub_address, *role;
     int64_t end;
-    uint64_t sent, joined, linked, refused, closed;
+    uint64_t sent, joined, linked, refused, closed, failed_programs;
+    char why[200]; /* the last of those did */
     uint64_t state;
 } m = {.state = 88172645463325252u};
 
@@ -63,9 +64,21 @@ static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *h
     return SHOAL_OK;
 }
 
+static void note_outcomes(const void *body, size_t bytes) {
+    Shoal__Finished *finished = shoal__finished__unpack(NULL, bytes, body);
+    for (size_t i = 0; finished && i < finished->n_outcomes; i++) {
+        const Shoal__Error *error = finished->outcomes[i]->error;
+        if (!error) continue;
+        m.failed_programs++;
+        snprintf(m.why, sizeof m.why, "%s", error->message);
+    }
+    if (finished) shoal__finished__free_unpacked(finished, NULL);
+}
+
 static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                             size_t bytes) {
     (void)context, (void)link;
+    if (kind == SHOAL__KIND__FINISHED) note_outcomes(body, bytes);
     if (kind != SHOAL__KIND__PEERS) return SHOAL_OK;
     Shoal__Peers *told = shoal__peers__unpack(NULL, bytes, body);
     if (told && told->change) { /* those who were there first are enough */
@@ -492,6 +505,54 @@ static void come_and_go(void) {
     while (base_now() < m.end && join(m.hub_address, m.role)) m.sent++;
 }
 
+/* A program on all workers, which have links with us: of something large that they are told lies
+ * here (rounds: 0), or a loop that brings us something large each round. It is sent again once it
+ * has failed. */
+static void promise(uint64_t rounds) {
+    const int64_t shape[] = {1 << 20};
+    const shoal_type type = {.dtype = SHOAL_F32, .rank = 1, .dims = {1 << 20}};
+    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
+                                graph_ints(SHOAL_ATTR_SHAPE, shape, 1)};
+    static uint64_t made;
+    const uint64_t session = (uint64_t)m.session << 40, before = m.failed_programs;
+    uint64_t input = session + ++made, output = session + ++made;
+    uint32_t value, home = 0;
+    base_str bytes = {0};
+    graph *g = NULL;
+    Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    if (graph_new(0, &g) != SHOAL_OK ||
+        (rounds ? graph_add(g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &value)
+                : graph_add_input(g, &type, &value)) != SHOAL_OK ||
+        graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value) != SHOAL_OK ||
+        graph_add_output(g, value) != SHOAL_OK ||
+        graph_encode(graph_data(g), false, &bytes) != SHOAL_OK)
+        exit(3);
+    graph_destroy(&g);
+    upload.value = input;
+    upload.dtype = SHOAL_F32;
+    upload.n_dims = 1;
+    upload.dims = (int64_t *)shape;
+    submit.program = session + ++made;
+    submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
+    submit.inputs = &input;
+    submit.n_inputs = submit.n_uploads = rounds ? 0 : 1;
+    submit.uploads = uploads;
+    submit.outputs = &output;
+    submit.n_outputs = 1;
+    submit.rounds = rounds;
+    submit.home = &home;
+    submit.n_home = rounds ? 1 : 0;
+    call(m.number);
+    send(m.hub, SHOAL__KIND__SUBMIT, &submit.base);
+    base_str_fini(&bytes);
+    while (m.hub && base_now() < m.end && m.failed_programs == before) rest(20);
+}
+
+static void owe(void) { promise(0); }
+static void leave_unread(void) { promise(1000000); }
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -507,9 +568,11 @@ static const struct {
                {"greedy", greedy},
                {"pieces", pieces},
                {"hoard", hoard},
-               {"come_and_go", come_and_go}};
-/* The last four take many links, and are not among all. */
-enum { ATTACKS = sizeof attacks / sizeof *attacks, ALONE = ATTACKS - 4 };
+               {"come_and_go", come_and_go},
+               {"owe", owe},
+               {"leave_unread", leave_unread}};
+/* The last six take many links, or long, and are not among all. */
+enum { ATTACKS = sizeof attacks / sizeof *attacks, ALONE = ATTACKS - 6 };
 
 int main(int argc, char **argv) {
     if (argc != 5) {
@@ -537,8 +600,9 @@ int main(int argc, char **argv) {
     }
     wire_peer_destroy(&m.peer);
     if (m.peers) shoal__peers__free_unpacked(m.peers, NULL);
-    printf("joined %llu, sent %llu, linked %llu, refused %llu, closed %llu\n",
+    printf("joined %llu, sent %llu, linked %llu, refused %llu, closed %llu, failed %llu\n%s\n",
            (unsigned long long)m.joined, (unsigned long long)m.sent, (unsigned long long)m.linked,
-           (unsigned long long)m.refused, (unsigned long long)m.closed);
+           (unsigned long long)m.refused, (unsigned long long)m.closed,
+           (unsigned long long)m.failed_programs, m.why);
     return m.joined ? 0 : 1;
 }

@@ -49,11 +49,13 @@ while True:
 class Pool(Site):
     """A hub, two honest workers, an honest client at work, and mallory, who has enrolled."""
 
-    def __init__(self, root):
+    def __init__(self, root, patience=None):
         super().__init__(root)
         self.workers_ = []
         for name in "ann", "bob":
             machine = self.joined(name)
+            if patience:
+                machine.environment["SHOAL_MEMBER_PATIENCE"] = str(patience)
             self.workers_.append((machine, machine.start(
                 "worker", "--hub", self.address, "--name", name, "--threads", "1", "--listen",
                 "127.0.0.1:0")))
@@ -107,16 +109,20 @@ class Pool(Site):
         super().close()
 
 
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory):
+def made(patience=None):
     pytest.importorskip("numpy")
     if not os.environ.get("PYTHONPATH"):
         pytest.skip("the Python package is not built: PYTHONPATH is not set")
     folder = subprocess.check_output(["mktemp", "-d", "/tmp/shoal-XXXXXX"], text=True).strip()
-    made = Pool(folder)
-    yield made
-    made.close()
+    pool = Pool(folder, patience)
+    yield pool
+    pool.close()
     subprocess.run(["rm", "-rf", folder], check=True)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    yield from made()
 
 
 @pytest.mark.parametrize("role", ["client", "worker", "both"])
@@ -210,6 +216,28 @@ def peak_while(process, pid):
         peak = max(peak, memory_of(pid))
         time.sleep(0.1)
     return peak
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    """Its workers wait for a client in vain for a second instead of a minute."""
+    yield from made(1)
+
+
+@pytest.mark.parametrize("attack, seconds", [("owe", 5), ("leave_unread", 14)])
+def test_who_is_waited_for_in_vain(impatient, attack, seconds):
+    """A client that announces data and never sends it, and one that never takes what its loop brings: its
+    programs fail, by its name, and others' go on behind them."""
+    rounds = impatient.rounds()
+    done = subprocess.run([MALICE, impatient.address, "client", attack, str(seconds)], capture_output=True,
+                          text=True, timeout=120,
+                          env=impatient.mallory.environment | {"SHOAL_LOG": "error"})
+    print(attack, done.stdout, impatient.rounds() - rounds, "rounds of another meanwhile")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"failed [1-9]", done.stdout), done.stdout + impatient.hub_log()
+    assert "client mallory?? has brought next to nothing" in done.stdout
+    assert impatient.rounds() > rounds, impatient.client_log()
+    impatient.check()
 
 
 def test_all_at_once(pool):

@@ -1,84 +1,11 @@
-/* What members may not say to a worker, each by a message of its own: about loops, early data and
- * files. The worker is a whole one; its hub and the members are those of the fuzz targets. */
-#include "../fuzz/others.h"
-#include "backend/registry.h"
+/* What members may not say to a worker, each by a message of its own: about loops, early data, and
+ * what one program may take. */
 #include "base/clock.h"
-#include "graph/testing.h"
-#include "wire/transport.h"
+#include "member_testing.h"
 
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { ROUNDS = 6, LOOP = INSTANCE + 1, VALUE = 77 };
-
-uint64_t fuzz_accepted; /* of others.c */
-
-static worker *w;
-static _Atomic uint64_t done;  /* the instance of which the hub was told last that it is through */
-static _Atomic uint64_t waits; /* the one that was said last to wait */
-
-static void on_asked(Shoal__Kind kind, const void *body, size_t n) {
-    if (kind == SHOAL__KIND__WAITS) {
-        Shoal__Waits *message = shoal__waits__unpack(NULL, n, body);
-        assert_int_equal(message->peer, OWES);
-        waits = message->instance;
-        shoal__waits__free_unpacked(message, NULL);
-    }
-    if (kind != SHOAL__KIND__DONE) return;
-    Shoal__Done *message = shoal__done__unpack(NULL, n, body);
-    done = message->instance;
-    shoal__done__free_unpacked(message, NULL);
-}
-
-static int begin(void **state) {
-    (void)state;
-    worker_device device = {.threads = 1};
-    worker_options options = {.name = "w",
-                              .role = SHOAL__ROLE__WORKER,
-                              .models = "/nonexistent",
-                              .devices = &device,
-                              .n_devices = 1};
-    setenv("SHOAL_LOG", "error", 1);
-    ok(backend_find("null", &device.backend));
-    ok(worker_new(&options, &w));
-    done = waits = 0;
-    others_begin(w, on_asked);
-    others_link();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    others_end();
-    worker_destroy(&w);
-    return 0;
-}
-
-/* Whether something holds soon. */
-static bool soon(bool (*holds)(void)) {
-    for (int64_t until = base_now() + 10 * BASE_SECOND; base_now() < until;) {
-        others_hold();
-        others_turn();
-        others_release();
-        pthread_mutex_lock(&w->lock);
-        bool held = holds();
-        pthread_mutex_unlock(&w->lock);
-        if (held) return true;
-        nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
-    }
-    return false;
-}
-
-static shoal_status say(uint32_t who, uint64_t instance, uint64_t bytes) {
-    static const float zeros[SIDE * SIDE];
-    wire_transfer transfer = {.instance = instance, .bytes = bytes};
-    size_t n = bytes < sizeof zeros ? (size_t)bytes : sizeof zeros;
-    others_hold();
-    shoal_status status = worker_data(w, others_end_of(who), &transfer, 0, zeros, n);
-    others_release();
-    return status;
-}
 
 static void pace_by(uint32_t who, const Shoal__Pace *pace) {
     others_hold();
@@ -87,8 +14,6 @@ static void pace_by(uint32_t who, const Shoal__Pace *pace) {
 }
 
 static void owe(uint64_t instance) { ok(say(BY_OWES, instance, SIDE * SIDE * sizeof(float))); }
-
-static uint64_t strange(uint32_t who) { return others_end_of(who)->strange; }
 
 /* ---- loops ---- */
 
@@ -162,8 +87,6 @@ static void pace_is_the_receivers_word(void **state) {
 }
 
 /* ---- what clients owe ---- */
-
-static worker_peer *peer(uint32_t number) { return base_map_get(&w->peers, (uint64_t)number + 1); }
 
 static bool told(void) { return waits; }
 
@@ -262,103 +185,84 @@ static void early_bytes_count_on_the_user(void **state) {
     peer(OWES)->staged_bytes -= third - 8;
 }
 
-/* ---- files ---- */
+/* ---- what one graph and one loop may take ---- */
 
-static void tell(uint32_t who, Shoal__Kind kind, const ProtobufCMessage *message) {
-    uint8_t *packed = malloc(protobuf_c_message_get_packed_size(message) + 1);
-    assert_non_null(packed);
-    ok(worker_file_message(w, others_end_of(who), kind, packed,
-                           protobuf_c_message_pack(message, packed)));
-    free(packed);
+static bool failed(void) { return failure[0]; }
+
+/* The hub's word that a slot runs this; whether the worker refuses it with the text, and goes on.
+ */
+static void run_fails(uint64_t instance, const base_str *bytes, uint32_t ahead, const char *text) {
+    uint64_t output = VALUE + instance;
+    Shoal__Run run = SHOAL__RUN__INIT;
+    Shoal__SlotRun part = SHOAL__SLOT_RUN__INIT, *parts[] = {&part};
+    part.slot = OWN_SLOT;
+    part.program = 100 + instance;
+    part.graph = (ProtobufCBinaryData){bytes->size, (uint8_t *)bytes->data};
+    part.outputs = &output;
+    part.n_outputs = 1;
+    run.instance = instance;
+    run.pool = POOL;
+    run.slots = parts;
+    run.n_slots = 1;
+    run.rounds = ahead ? ROUNDS : 0;
+    run.ahead = ahead;
+    failure[0] = 0;
+    others_hold();
+    others_tell(SHOAL__KIND__RUN, &run.base);
+    others_release();
+    assert_true(soon(failed));
+    if (!strstr(failure, text)) fail_msg("'%s' lacks '%s'", failure, text);
+    assert_true(others_joined());
 }
 
-static uint8_t digest[SHOAL_DIGEST];
-enum { FILE_BYTES = 100 };
-
-static void tell_part(uint32_t who, uint64_t offset, size_t n, shoal_status status) {
-    static uint8_t data[2 * FILE_BYTES];
-    Shoal__FilePart part = SHOAL__FILE_PART__INIT;
-    part.digest = (ProtobufCBinaryData){sizeof digest, digest};
-    part.offset = offset;
-    part.status = (uint32_t)status;
-    part.data = (ProtobufCBinaryData){n, data};
-    tell(who, SHOAL__KIND__FILE_PART, &part.base);
-}
-
-static void parts_are_what_was_asked_for(void **state) {
+static void graphs_are_limited(void **state) {
     (void)state;
-    memset(digest, 0, sizeof digest);
-    tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK); /* nothing was */
-    assert_int_equal(strange(BY_OWES), 1);
+    base_str bytes = {0};
+    test_chain(4, (1 << 20) - 1, &bytes);
+    run_fails(INSTANCE + 10, &bytes, 0, "over the limit of ");
+    base_str_fini(&bytes);
+    others_hold();
+    others_run(INSTANCE, 1, 0, VALUE);
+    others_release();
+    owe(INSTANCE);
+    assert_true(soon(is_done));
+}
+
+static void loops_are_never_far_apart(void **state) {
+    (void)state;
+    base_str bytes = {0};
+    test_chain(4, 1, &bytes);
+    run_fails(INSTANCE + 10, &bytes, 1025, "a loop of 6 rounds, 1025 ahead");
+    run_fails(INSTANCE + 30, &bytes, UINT32_MAX, "a loop of 6 rounds, 4294967295 ahead");
+    assert_int_equal(w->loops.count, 0);
+    base_str_fini(&bytes);
+}
+
+/* A reader of a loop that takes nothing gets so many rounds, and so many bytes, ahead. */
+static void streams_are_limited(void **state) {
+    (void)state;
+    enum { ROUNDS_AHEAD = 4096, BYTES_AHEAD = 64 << 20 };
     static const struct {
-        uint64_t offset;
-        size_t n;
-    } wrong[] = {{0, FILE_BYTES + 1}, {0, FILE_BYTES - 1}, {1, FILE_BYTES},
-                 {UINT64_MAX, 1},     {FILE_BYTES, 0},     {0, 0}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        others_fetch(FILE_BYTES);
-        tell_part(BY_OTHER, 0, FILE_BYTES, SHOAL_OK);
-        digest[3] = 1; /* another file */
-        tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK);
-        digest[3] = 0;
-        assert_int_equal(strange(BY_OTHER), i + 1);
-        assert_int_equal(strange(BY_OWES), i + 2);
-        assert_int_equal(w->fetch.answer, SHOAL_OK);
-        tell_part(BY_OWES, wrong[i].offset, wrong[i].n, SHOAL_OK);
-        assert_int_equal(w->fetch.answer, SHOAL_FORMAT);
-        assert_int_equal(w->fetch.come, 0);
-        assert_null(w->fetch.parts);
+        size_t bytes;
+        uint64_t most;
+    } cases[] = {{4, ROUNDS_AHEAD},
+                 {32768, BYTES_AHEAD / (32768 + 8)},
+                 {1 << 20, 63},
+                 {BYTES_AHEAD, 1},
+                 {(size_t)BYTES_AHEAD * 4, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        worker_buffer buffer = {.bytes = cases[i].bytes}, *buffers[] = {&buffer};
+        worker_stream stream = {.n = 1, .taken = 10, .next = 10};
+        stream.queue.data = buffers;
+        while (worker_stream_has_room(&stream)) {
+            stream.queue.count = 1;
+            assert_in_range(++stream.next - stream.taken, 1, cases[i].most);
+        }
+        assert_int_equal(stream.next - stream.taken, cases[i].most);
+        stream.taken++; /* one is taken: there is room again */
+        if (stream.next == stream.taken) stream.queue.count = 0;
+        assert_true(worker_stream_has_room(&stream));
     }
-    others_fetch(FILE_BYTES);
-    tell_part(BY_OWES, 0, 0, (shoal_status)4711);
-    assert_int_equal(w->fetch.answer, SHOAL_NOT_FOUND);
-    others_fetch(FILE_BYTES);
-    tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK);
-    assert_int_equal(w->fetch.come, FILE_BYTES);
-    tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK); /* once more */
-    assert_int_equal(w->fetch.come, FILE_BYTES);
-}
-
-static worker_file *asked(uint64_t bytes) {
-    pthread_mutex_lock(&w->lock);
-    worker_file *file = worker_file_asked(w, digest, bytes);
-    pthread_mutex_unlock(&w->lock);
-    return file;
-}
-
-static worker_file *waited_for;
-static bool is_absent(void) { return waited_for->state == FILE_ABSENT; }
-
-/* Somebody's wrong word for how large a file is stands in nobody's way. */
-static void sizes_bind_nobody(void **state) {
-    (void)state;
-    const char text[FILE_BYTES] = "a file";
-    char path[] = "/tmp/shoal-XXXXXX";
-    model_map *map;
-    int fd = mkstemp(path);
-    assert_int_equal(write(fd, text, sizeof text), sizeof text);
-    close(fd);
-    ok(model_map_open(path, &map));
-    ok(model_map_digest(map, NULL, NULL, digest));
-    for (uint64_t bytes = 1; bytes < 50; bytes += 7) {
-        waited_for = asked(bytes);
-        assert_true(soon(is_absent));
-    }
-    ok(worker_offer_file(w, digest, map));
-    assert_int_equal(asked(FILE_BYTES)->state, FILE_HERE);
-    assert_int_equal(asked(1)->state, FILE_ABSENT);
-    /* Questions that make no sense are counted; there is no file of that digest and no part there.
-     */
-    Shoal__FileAsk ask = SHOAL__FILE_ASK__INIT;
-    ask.digest = (ProtobufCBinaryData){sizeof digest, digest};
-    ask.bytes = ask.offset = FILE_BYTES;
-    tell(BY_OTHER, SHOAL__KIND__FILE_ASK, &ask.base);
-    ask.digest.len--;
-    ask.offset = 0;
-    tell(BY_OTHER, SHOAL__KIND__FILE_ASK, &ask.base);
-    assert_int_equal(strange(BY_OTHER), 2);
-    model_map_release(map);
-    unlink(path);
 }
 
 int main(void) {
@@ -371,8 +275,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(pace_is_the_receivers_word, begin, end),
         cmocka_unit_test_setup_teardown(early_pieces_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(early_bytes_count_on_the_user, begin, end),
-        cmocka_unit_test_setup_teardown(parts_are_what_was_asked_for, begin, end),
-        cmocka_unit_test_setup_teardown(sizes_bind_nobody, begin, end),
+        cmocka_unit_test_setup_teardown(graphs_are_limited, begin, end),
+        cmocka_unit_test_setup_teardown(loops_are_never_far_apart, begin, end),
+        cmocka_unit_test(streams_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
