@@ -39,6 +39,7 @@ typedef struct plan_pool {
     bool by_speed;     /* nobody gave weights, and all speeds are known: shares follow these */
     double link_bytes; /* bytes per second between peers that are not in `links` */
     double link_delay; /* seconds per exchange between peers */
+    uint32_t panels;   /* for tests: all that can be is done in so many; 0: where it is worth it */
     uint32_t n_links;
     const plan_link *links;
 } plan_pool;
