@@ -33,6 +33,7 @@ typedef struct plan_panels {
     uint32_t count[2];
     plan_form **forms;
     bool beside;              /* it is there in one piece as well */
+    bool passed;              /* cut by what is passed on of it, panel by panel */
     struct plan_step *source; /* the exchange that would have made the form; NULL: none */
     struct plan_step **steps; /* that make the parts; NULL: computations do */
     bool *whole;              /* per slot of the form: put together again by now */

@@ -44,6 +44,7 @@ typedef struct group {
     BASE_VEC(plan_step *) leaving; /* exchanges of results */
     BASE_VEC(plan_step *) steps;   /* the new order */
     uint32_t last;                 /* the step after which all of its panels are needed */
+    bool *late;                    /* per step: it comes behind them */
 } group;
 
 static bool is_exchange(const plan_step *step) { return step->node == SHOAL_NO_NODE; }
@@ -298,7 +299,7 @@ static bool may_leave(const group *s, const plan_step *step) {
 }
 
 /* From the node on: what is done in panels with it, what leaves, and what has to come after. */
-static shoal_status grow(group *s, uint32_t seed, bool *late) {
+static shoal_status grow(group *s, uint32_t seed) {
     s->last = seed;
     for (uint32_t k = seed + 1; k < s->n; k++) {
         plan_step *step = s->from[k];
@@ -307,7 +308,7 @@ static shoal_status grow(group *s, uint32_t seed, bool *late) {
         for (uint32_t i = 0; i < n_inputs(s, step); i++) {
             const plan_form *form = input_of(step, i);
             reads |= form->panels && !form->panels->forms;
-            waits |= form->maker && late[form->maker - 1];
+            waits |= form->maker && s->late[form->maker - 1];
         }
         if (reads && !waits && is_exchange(step)) {
             joined = may_leave(s, step);
@@ -317,7 +318,7 @@ static shoal_status grow(group *s, uint32_t seed, bool *late) {
             if (loops_along(s, step, loop)) SHOAL_TRY(join(s, step, loop, &joined));
         }
         if (joined) s->last = k;
-        late[k] = (reads || waits) && !joined;
+        s->late[k] = (reads || waits) && !joined;
     }
     return SHOAL_OK;
 }
@@ -346,10 +347,10 @@ static bool is_member(const group *s, const plan_step *step) {
 
 /* Notes which operands somebody reads in one piece before the panels. False: one that is computed
  * in panels. */
-static bool find_early(const group *s, const bool *late) {
+static bool find_early(const group *s) {
     for (uint32_t k = 0; k < s->last; k++) {
         const plan_step *step = s->from[k];
-        if (!step->live || late[k] || is_member(s, step)) continue;
+        if (!step->live || s->late[k] || is_member(s, step)) continue;
         for (uint32_t i = 0; i < n_inputs(s, step); i++) {
             const plan_form *form = input_of(step, i);
             if (!form->panels || form->panels->forms) continue;
@@ -359,6 +360,17 @@ static bool find_early(const group *s, const bool *late) {
             if (is_member(s, maker_of(s, form))) return false;
             form->panels->beside = true;
         }
+    }
+    return true;
+}
+
+/* Whether a form is read in one piece behind the panels only. */
+static bool read_late(const group *s, const plan_form *form) {
+    for (uint32_t k = 0; k <= s->last; k++) {
+        const plan_step *step = s->from[k];
+        bool here = step->live && !s->late[k];
+        for (uint32_t i = 0; i < n_inputs(s, step) && here; i++)
+            if (input_of(step, i) == form) return false;
     }
     return true;
 }
@@ -541,48 +553,88 @@ static shoal_status moves_within(group *s, const plan_form *form, plan_moves *ou
     return SHOAL_OK;
 }
 
+/* The box of a panel that a slot passes on, of those that are cut by it. */
+static base_box passed_box(const plan_moves *moves, uint32_t slot, bool *any) {
+    base_box box = {0};
+    *any = false;
+    for (size_t m = 0; m < moves->count; m++) {
+        const base_box *more = &moves->moves[m].box;
+        if (moves->moves[m].from != slot) continue;
+        if (!*any) box = *more;
+        *any = true;
+        for (uint32_t a = 0; a < box.rank; a++) {
+            int64_t end = box.start[a] + box.size[a], last = more->start[a] + more->size[a];
+            if (more->start[a] < box.start[a]) box.start[a] = more->start[a];
+            box.size[a] = (end > last ? end : last) - box.start[a];
+        }
+    }
+    return box;
+}
+
+/* Gives each panel of a form the boxes that the panels of the next one need of it. *bytes: elements
+ * in all of them. */
+static shoal_status cut_passed(group *s, plan_form *via, const plan_form *next, int64_t *elements) {
+    *elements = 0;
+    for (uint32_t k = 0; k < n_panels(via); k++) {
+        plan_form *part = via->panels->forms[k];
+        plan_moves moves;
+        SHOAL_TRY(cut_moves(s, &next->panels->source->moves, next->panels->forms[k], true, &moves));
+        for (uint32_t i = 0; i < via->layout.n_slots; i++) {
+            bool any;
+            base_box box = passed_box(&moves, via->layout.slots[i], &any);
+            for (uint32_t a = 0; a < via->layout.rank; a++)
+                set_box(&part->layout, i, a, box.start[a], box.start[a] + box.size[a]);
+            part->needed[i] = part->needed[i] && any;
+            *elements += part->needed[i] ? base_box_count(&box) : 0;
+        }
+    }
+    return SHOAL_OK;
+}
+
+/* Whether the panels of a form lie one behind the other along an axis on each slot, so that they
+ * can be put together. */
+static bool in_line(const plan_form *via, int axis) {
+    for (uint32_t i = 0; i < via->layout.n_slots && axis >= 0; i++) {
+        base_box whole = plan_layout_box(&via->layout, i);
+        int64_t at = whole.start[axis];
+        if (!via->needed[i]) continue;
+        for (uint32_t k = 0; k < n_panels(via); k++) {
+            if (!via->panels->forms[k]->needed[i]) continue;
+            base_box box = plan_layout_box(&via->panels->forms[k]->layout, i);
+            for (uint32_t a = 0; a < whole.rank; a++)
+                if ((int)a == axis ? box.start[a] != at
+                                   : box.start[a] != whole.start[a] || box.size[a] != whole.size[a])
+                    return false;
+            at += box.size[axis];
+        }
+        if (at != whole.start[axis] + whole.size[axis]) return false;
+    }
+    return axis >= 0;
+}
+
 /* Where an operand that comes was on its way before, it goes in panels there, too: each has what
- * those of the operand need. Not when they would need something twice. */
+ * those of the operand need. Not when they would need something twice, or when others read it who
+ * cannot put it together. */
 static shoal_status cut_before(group *s, plan_form *form) {
     plan_form *via = form->panels->source->from;
     plan_step *maker = maker_of(s, via);
-    if (!maker || !is_exchange(maker) || maker->whole || via->readers > 1 || via->panels ||
+    if (!maker || !is_exchange(maker) || maker->whole || via->panels ||
         via->layout.parts[via->layout.rank] > 1)
         return SHOAL_OK;
     plan_panels *panels = base_arena_array(&s->d->arena, plan_panels, 1);
     if (!panels) return SHOAL_NO_MEMORY;
-    *panels = (plan_panels){{-1, -1}, {n_panels(form), 1}, .source = maker};
+    bool one = form->panels->axis[0] < 0 || form->panels->axis[1] < 0;
+    int8_t axis = one ? (int8_t)(form->panels->axis[0] + form->panels->axis[1] + 1) : -1;
+    *panels = (plan_panels){{axis, -1}, {n_panels(form), 1}, .passed = true, .source = maker};
     via->panels = panels;
     SHOAL_TRY(new_parts(s, via));
-    int64_t all = 0, cut = 0;
+    int64_t all = 0, cut;
     for (uint32_t i = 0; i < via->layout.n_slots; i++) {
         base_box whole = plan_layout_box(&via->layout, i);
         all += via->needed[i] ? base_box_count(&whole) : 0;
     }
-    for (uint32_t k = 0; k < n_panels(form); k++) {
-        plan_form *part = panels->forms[k];
-        plan_moves moves;
-        SHOAL_TRY(cut_moves(s, &form->panels->source->moves, form->panels->forms[k], true, &moves));
-        for (uint32_t i = 0; i < via->layout.n_slots; i++) {
-            base_box box = {.rank = via->layout.rank};
-            bool any = false;
-            for (size_t m = 0; m < moves.count; m++) {
-                if (moves.moves[m].from != via->layout.slots[i]) continue;
-                const base_box *more = &moves.moves[m].box;
-                for (uint32_t a = 0; a < box.rank; a++) {
-                    int64_t end = box.start[a] + box.size[a], last = more->start[a] + more->size[a];
-                    if (!any || more->start[a] < box.start[a]) box.start[a] = more->start[a];
-                    box.size[a] = (any && end > last ? end : last) - box.start[a];
-                }
-                any = true;
-            }
-            for (uint32_t a = 0; a < box.rank; a++)
-                set_box(&part->layout, i, a, box.start[a], box.start[a] + box.size[a]);
-            part->needed[i] = part->needed[i] && any;
-            cut += part->needed[i] ? base_box_count(&box) : 0;
-        }
-    }
-    if (cut != all) {
+    SHOAL_TRY(cut_passed(s, via, form, &cut));
+    if (cut != all || (via->readers > 1 && !(in_line(via, axis) && read_late(s, via)))) {
         via->panels = NULL;
         return SHOAL_OK;
     }
@@ -614,11 +666,6 @@ static shoal_status cut_forms(group *s) {
     return SHOAL_OK;
 }
 
-/* Whether it is cut by what is needed of it, and not by its own axes. */
-static bool is_via(const plan_form *form) {
-    return form->panels && form->panels->axis[0] < 0 && form->panels->axis[1] < 0;
-}
-
 /* Adds the step that brings a panel of an operand, unless it stands. */
 static shoal_status bring(group *s, plan_form *form, uint32_t k) {
     plan_panels *panels = form->panels;
@@ -633,7 +680,7 @@ static shoal_status bring(group *s, plan_form *form, uint32_t k) {
     else
         SHOAL_TRY(moves_within(s, form, &moves));
     SHOAL_TRY(cut_moves(s, &moves, step->to, true, &step->moves));
-    if (source && is_via(source->from)) {
+    if (source && source->from->panels && source->from->panels->passed) {
         SHOAL_TRY(bring(s, source->from, k));
         step->from = source->from->panels->forms[k];
     }
@@ -748,21 +795,22 @@ static shoal_status place_panels(group *s) {
 }
 
 /* The new order: what comes before as it stood, the panels, what reads them, the rest. */
-static shoal_status rebuild(group *s, const bool *late) {
+static shoal_status rebuild(group *s) {
     for (size_t i = 0; i < s->leaving.count; i++) s->leaving.data[i]->live = false;
     for (uint32_t k = 0; k <= s->last; k++)
-        if (s->from[k]->live && !late[k] && !base_vec_push(&s->steps, s->from[k]))
+        if (s->from[k]->live && !s->late[k] && !base_vec_push(&s->steps, s->from[k]))
             return SHOAL_NO_MEMORY;
     SHOAL_TRY(place_panels(s));
     for (uint32_t k = 0; k < s->n; k++)
-        if (s->from[k]->live && (late[k] || k > s->last) && !base_vec_push(&s->steps, s->from[k]))
+        if (s->from[k]->live && (s->late[k] || k > s->last) &&
+            !base_vec_push(&s->steps, s->from[k]))
             return SHOAL_NO_MEMORY;
     return SHOAL_OK;
 }
 
 /* ---- all of a draft ---- */
 
-static shoal_status try_seed(group *s, uint32_t seed, bool *late, bool *done) {
+static shoal_status try_seed(group *s, uint32_t seed, bool *done) {
     plan_step *step = s->from[seed];
     int loop[DIMS] = {-1, -1};
     bool joined;
@@ -773,10 +821,10 @@ static shoal_status try_seed(group *s, uint32_t seed, bool *late, bool *done) {
     for (uint32_t g = 0; g < s->n_dims; g++) loop[g] = (int)s->dims[g].loop;
     SHOAL_TRY(join(s, step, loop, &joined));
     if (!joined) return SHOAL_OK;
-    SHOAL_TRY(grow(s, seed, late));
-    if (!is_consistent(s) || !find_early(s, late) || !is_worth_it(s)) return SHOAL_OK;
+    SHOAL_TRY(grow(s, seed));
+    if (!is_consistent(s) || !find_early(s) || !is_worth_it(s)) return SHOAL_OK;
     SHOAL_TRY(cut_forms(s));
-    SHOAL_TRY(rebuild(s, late));
+    SHOAL_TRY(rebuild(s));
     *done = true;
     return SHOAL_OK;
 }
@@ -800,9 +848,9 @@ static shoal_status next_group(plan_draft *d, uint32_t *at) {
         if (!step->live || is_exchange(step) || step->whole) continue;
         if (!d->pool->panels && step->seconds < 4 * LEAST_PART) continue;
         group_fini(&s);
-        s = (group){.d = d, .from = d->steps.data, .n = n};
+        s = (group){.d = d, .from = d->steps.data, .n = n, .late = late};
         memset(late, 0, n * sizeof *late);
-        shoal_status status = try_seed(&s, *at, late, &done);
+        shoal_status status = try_seed(&s, *at, &done);
         if (!done) undo(&s, 0, 0);
         if (status != SHOAL_OK) {
             group_fini(&s);

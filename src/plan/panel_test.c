@@ -11,13 +11,13 @@ static plan_pool slow_pool(void) {
         lan[i + 1] = (plan_slot){.slot = 10 + i,
                                  .peer = i,
                                  .compute = true,
-                                 .weight = 1,
+                                 .weight = i ? 1 : 1.1,
                                  .name = i ? "b" : "a",
                                  .speeds = make_speeds(1e11, 1e10)};
     return (plan_pool){.n_slots = 3, .slots = lan, .link_bytes = 1.19e8, .link_delay = 1e-4};
 }
 
-static void product(uint32_t n, plan_result *out) {
+static void product(uint32_t n, bool home, plan_result *out) {
     graph *g;
     plan_layout in[2], want;
     const plan_layout *wanted[] = {&want};
@@ -29,14 +29,14 @@ static void product(uint32_t n, plan_result *out) {
     OK(graph_add_output(g, dot(g, a, b, 1, 0, false)));
     OK(plan_layout_whole(&arena, 2, dims, &client, 1, &want));
     in[0] = in[1] = want;
-    OK(plan_lower_explained(graph_data(g), &pool, in, wanted, out));
+    OK(plan_lower_explained(graph_data(g), &pool, in, home ? wanted : NULL, out));
     graph_destroy(&g);
 }
 
 /* Each byte of an operand leaves the client once, and the product is done while they come. */
 static void large_products(void **state) {
     plan_result result;
-    product(4096, &result);
+    product(4096, true, &result);
     print_message("%s\n", result.explain);
     double wire = 2 * 4096.0 * 4096 * 4 / 1.19e8;
     assert_true(result.seconds >= wire);
@@ -44,9 +44,16 @@ static void large_products(void **state) {
     plan_result_fini(&result);
 }
 
+static void results_that_stay(void **state) {
+    plan_result result;
+    product(4096, false, &result);
+    print_message("%s\n", result.explain);
+    plan_result_fini(&result);
+}
+
 static void small_products(void **state) {
     plan_result result;
-    product(256, &result);
+    product(256, true, &result);
     assert_null(strstr(result.explain, " panels"));
     plan_result_fini(&result);
 }
@@ -54,6 +61,7 @@ static void small_products(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(large_products, fresh, finish),
+        cmocka_unit_test_setup_teardown(results_that_stay, fresh, finish),
         cmocka_unit_test_setup_teardown(small_products, fresh, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
