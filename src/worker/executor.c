@@ -117,6 +117,8 @@ static void fail_outputs(worker_task *task) {
 static void task_fini(worker_task *task) {
     worker *w = task->slot->worker;
     const shoal_graph *g = graph_data(task->program->graph);
+    while (task->n_passing) pthread_cond_wait(&w->changed, &w->lock);
+    worker_passing_drop(task);
     for (uint32_t i = 0; i < task->n_receives; i++) {
         while (task->receives[i].busy) pthread_cond_wait(&w->changed, &w->lock);
         worker_buffer_release(task->receives[i].buffer);

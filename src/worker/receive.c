@@ -308,8 +308,10 @@ static shoal_status take(worker *w, worker_task *task, worker_receive *receive, 
     if (status != SHOAL_OK) return status;
     receive->have += n;
     receive->ended = base_now();
-    if (receive->have == receive->bytes && task->state != TASK_DONE)
+    if (receive->have == receive->bytes && task->state != TASK_DONE) {
         worker_receive_complete(task, receive);
+        worker_pass_on(task);
+    }
     return SHOAL_OK;
 }
 

@@ -94,6 +94,10 @@ typedef struct worker_step {
     uint32_t rank;
     uint32_t n_moves, n_receives;
     const int64_t *moves; /* as the attribute lists them */
+    /* of an exchange: the one that brings its operand, when it need not be waited for: what comes
+     * is passed on as it comes; NO_STEP: there is none */
+    uint32_t after;
+    bool copies; /* some of it stays in the slot */
     /* exchanges before this step whose results it is the first to read */
     uint32_t n_awaited;
     const uint32_t *awaited;
@@ -191,7 +195,9 @@ typedef struct worker_task {
     worker_piece **inputs, **outputs;
     worker_buffer **values; /* per value of the program; only the thread that runs the task */
     uint32_t step;
-    uint32_t *waiting; /* per step, of exchanges: receives not complete */
+    uint32_t *waiting; /* per step, of exchanges: receives not complete, and copies not made */
+    struct worker_passing *passing; /* exchanges whose operands have not come */
+    uint32_t n_passing;             /* of those, they are being passed on at this moment */
     uint32_t n_receives;
     worker_receive *receives;
     worker_task_state state;
@@ -504,6 +510,9 @@ void worker_low(worker *w, uint64_t low);
 /* send.c */
 /* Starts the sends of the task's current exchange, and does its copies; without the lock. */
 shoal_status worker_exchange_send(worker_task *task);
+/* Passes on what has come for exchanges that did not wait for it. Lock held, but not meanwhile. */
+void worker_pass_on(worker_task *task);
+void worker_passing_drop(worker_task *task);
 
 /* source.c: only the thread that runs programs, but for the first */
 /* Notes which values of a program come from files. */
