@@ -162,7 +162,8 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
     *out = (plan_pool){.slots = slots,
                        .by_speed = follows_speeds(h),
                        .link_bytes = LINK_BYTES,
-                       .link_delay = LINK_DELAY};
+                       .link_delay = LINK_DELAY,
+                       .panels = h->panels};
     /* In the order of their numbers: peers are not. */
     for (uint32_t number = 0; number < h->next_slot; number++) {
         const hub_slot *slot = hub_slot_of(h, number);

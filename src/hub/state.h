@@ -278,6 +278,7 @@ struct hub {
     uint64_t pool; /* random: what came of another hub's numbers is not for this one's members */
     uint64_t epoch;
     int64_t started;
+    uint32_t panels; /* see plan_pool */
     uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;

@@ -33,6 +33,9 @@ static inline uint64_t plan_link_key(uint32_t from, uint32_t to) {
     return ((uint64_t)from << 32 | to) + 1;
 }
 
+/* Along one axis, at most. */
+enum { PLAN_MOST_PANELS = 64 };
+
 typedef struct plan_pool {
     uint32_t n_slots;
     const plan_slot *slots;
