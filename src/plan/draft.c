@@ -71,6 +71,7 @@ static double link_bytes(const plan_draft *d, uint32_t from, uint32_t to) {
     if (!base_map_get(&d->asked, key) && base_map_set(&noted->asked, key, noted) != SHOAL_OK)
         noted->asked_all = true;
     const plan_link *link = plan_link_between(d, from, to);
+    if (!link) link = plan_link_between(d, to, from); /* cables are alike both ways */
     return link ? link->bytes : d->pool->link_bytes;
 }
 

@@ -147,6 +147,10 @@ void worker_instance_free(worker *w, worker_instance *instance) {
     free(instance);
 }
 
+static uint64_t since(const worker_instance *instance, int64_t time) {
+    return time > instance->came ? (uint64_t)(time - instance->came) : 0;
+}
+
 /* What came over links, per pair of slots; nothing without memory, as it is not worth a failure. */
 static void count_traffic(const worker_instance *instance, Shoal__Traffic **out,
                           Shoal__Traffic ***pointers, size_t *count) {
@@ -172,6 +176,11 @@ static void count_traffic(const worker_instance *instance, Shoal__Traffic **out,
             }
             traffic[at].bytes += receive->bytes;
             traffic[at].nanoseconds += (uint64_t)(receive->ended - receive->began);
+            traffic[at].timed += receive->bytes - receive->first;
+            traffic[at].timed_ns += (uint64_t)(receive->ended - receive->timed);
+            uint64_t begin = since(instance, receive->began), end = since(instance, receive->ended);
+            if (!traffic[at].end || begin < traffic[at].begin) traffic[at].begin = begin;
+            if (end > traffic[at].end) traffic[at].end = end;
         }
     }
     *count = n;

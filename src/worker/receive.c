@@ -233,7 +233,8 @@ static void apply(worker *w, worker_instance *instance, const worker_staged *sta
         worker_task_fail(task, status, shoal_error_message());
         return;
     }
-    receive->have = staged->data.size;
+    receive->have = receive->first = staged->data.size;
+    receive->timed = staged->ended;
     receive->began = staged->began;
     receive->ended = staged->ended;
     worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
@@ -308,6 +309,10 @@ static shoal_status take(worker *w, worker_task *task, worker_receive *receive, 
     if (status != SHOAL_OK) return status;
     receive->have += n;
     receive->ended = base_now();
+    if (receive->have == n) {
+        receive->first = n;
+        receive->timed = receive->ended;
+    }
     if (receive->have == receive->bytes && task->state != TASK_DONE) {
         worker_receive_complete(task, receive);
         worker_pass_on(task);

@@ -174,7 +174,9 @@ typedef struct worker_receive {
     base_box box;
     size_t element;
     uint64_t bytes, have;
-    int64_t began, ended;  /* when the first and the last byte came */
+    int64_t began, ended;  /* when the first and the last byte came, */
+    uint64_t first;        /* the bytes that came first, */
+    int64_t timed;         /* and when they were there */
     bool busy;             /* another slot's executor is writing */
     unsigned char *staged; /* what has come for memory that the host does not reach */
 } worker_receive;
@@ -229,7 +231,8 @@ typedef struct worker_instance {
     bool known;               /* its program has arrived */
     struct worker_loop *loop; /* of which it is a round; NULL: none */
     uint64_t round;
-    int64_t since; /* when its first data came, if that was before */
+    int64_t since; /* when its first data came, if that was before, */
+    int64_t came;  /* and when the program did */
     uint32_t n_tasks, n_done;
     worker_task *tasks;
     worker_staged *staged;
