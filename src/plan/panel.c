@@ -103,9 +103,10 @@ static shoal_status note_form(panel_group *s, plan_form *form, const int8_t *map
     *fresh = false;
     *fine = axes_along(s, form, map, loop, axis, &cut);
     if (!*fine) return SHOAL_OK;
+    bool earlier = form->panels && form->panels->forms; /* it is put together again */
     if (form->panels || !cut) {
-        *fine = !form->panels ||
-                (cut && !memcmp(axis, form->panels->axis, sizeof axis) && !form->panels->forms);
+        *fine = cut ? !earlier && !memcmp(axis, form->panels->axis, sizeof axis)
+                    : !form->panels || earlier;
         return SHOAL_OK;
     }
     plan_panels *panels = base_arena_array(&s->d->arena, plan_panels, 1);
