@@ -598,6 +598,10 @@ void worker_event_send(worker *w, shoal_event_phase phase, const wire_transfer *
                        uint32_t from, uint32_t to);
 void worker_event_receive(const worker_task *task, const worker_receive *receive,
                           shoal_event_phase phase, int64_t at);
+/* What came over links for an instance, per pair of slots, to be freed; nothing without memory, as
+ * it is not worth a failure. Lock held. */
+void worker_count_traffic(const worker_instance *instance, Shoal__Traffic **out,
+                          Shoal__Traffic ***pointers, size_t *count);
 
 /* loop.c: all with the lock held, but worker_pace */
 /* The loop, under way, that an instance is of; NULL: none. */
