@@ -94,8 +94,7 @@ typedef struct worker_step {
     uint32_t rank;
     uint32_t n_moves, n_receives;
     const int64_t *moves; /* as the attribute lists them */
-    /* of an exchange: the one that brings its operand, when it need not be waited for: what comes
-     * is passed on as it comes; NO_STEP: there is none */
+    /* the exchange that brings its operand, which is passed on as it comes; or NO_NODE */
     uint32_t after;
     bool copies; /* some of it stays in the slot */
     /* exchanges before this step whose results it is the first to read */
@@ -231,8 +230,7 @@ typedef struct worker_instance {
     bool known;               /* its program has arrived */
     struct worker_loop *loop; /* of which it is a round; NULL: none */
     uint64_t round;
-    int64_t since; /* when its first data came, if that was before, */
-    int64_t came;  /* and when the program did */
+    int64_t since, came; /* when its first data came, if that was before, and its program */
     uint32_t n_tasks, n_done;
     worker_task *tasks;
     worker_staged *staged;
@@ -598,8 +596,7 @@ void worker_event_send(worker *w, shoal_event_phase phase, const wire_transfer *
                        uint32_t from, uint32_t to);
 void worker_event_receive(const worker_task *task, const worker_receive *receive,
                           shoal_event_phase phase, int64_t at);
-/* What came over links for an instance, per pair of slots, to be freed; nothing without memory, as
- * it is not worth a failure. Lock held. */
+/* What came over links, per pair of slots, to be freed; nothing without memory. Lock held. */
 void worker_count_traffic(const worker_instance *instance, Shoal__Traffic **out,
                           Shoal__Traffic ***pointers, size_t *count);
 
