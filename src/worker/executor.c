@@ -117,7 +117,6 @@ static void fail_outputs(worker_task *task) {
 static void task_fini(worker_task *task) {
     worker *w = task->slot->worker;
     const shoal_graph *g = graph_data(task->program->graph);
-    while (task->n_passing) pthread_cond_wait(&w->changed, &w->lock);
     worker_passing_drop(task);
     for (uint32_t i = 0; i < task->n_receives; i++) {
         while (task->receives[i].busy) pthread_cond_wait(&w->changed, &w->lock);
@@ -189,7 +188,12 @@ void worker_task_done(worker_task *task) {
     worker_instance *instance = task->instance;
     if (task->status != SHOAL_OK) fail_outputs(task);
     task->state = TASK_DONE;
-    if (++instance->n_done < instance->n_tasks) return;
+    instance->n_done++;
+    worker_instance_end(w, instance);
+}
+
+void worker_instance_end(worker *w, worker_instance *instance) {
+    if (instance->n_done < instance->n_tasks || instance->n_passing) return;
     if (instance->loop) {
         worker_loop_round_end(w, instance);
         return;

@@ -348,6 +348,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     } else if (receive && !owes(w, number, receive->from)) {
         wire_link_strange(link, "data that another member owes");
     } else if (receive && task->state != TASK_DONE) { /* else it was given up meanwhile */
+        if (task->slot->home) home = task->slot;      /* the task may be over afterwards */
         if (receive->bytes != transfer->bytes || offset != receive->have ||
             n > receive->bytes - offset || !receive->buffer)
             status =
@@ -355,7 +356,6 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
                           (unsigned long long)transfer->bytes);
         else if (take(w, task, receive, offset, bytes, n) != SHOAL_OK)
             worker_task_fail(task, SHOAL_NO_MEMORY, shoal_error_message());
-        if (task->slot->home) home = task->slot;
     }
     pthread_mutex_unlock(&w->lock);
     if (home) worker_home_advance(home);

@@ -268,17 +268,20 @@ static worker_passing *next_passing(worker_task *task) {
 
 void worker_pass_on(worker_task *task) {
     worker *w = task->slot->worker;
+    worker_instance *instance = task->instance;
+    if (!task->passing) return;
+    instance->n_passing++;
     for (worker_passing *p; (p = next_passing(task));) {
-        task->n_passing++;
         pthread_mutex_unlock(&w->lock);
         shoal_status status = pass(task, p);
         pthread_mutex_lock(&w->lock);
-        task->n_passing--;
         task->waiting[p->step] -= task->program->steps[p->step].copies;
         passing_free(task, p);
         if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
         worker_changed(w);
     }
+    instance->n_passing--;
+    worker_instance_end(w, instance);
 }
 
 /* ---- a step ---- */

@@ -94,9 +94,8 @@ typedef struct worker_step {
     uint32_t rank;
     uint32_t n_moves, n_receives;
     const int64_t *moves; /* as the attribute lists them */
-    /* the exchange that brings its operand, which is passed on as it comes; or NO_NODE */
-    uint32_t after;
-    bool copies; /* some of it stays in the slot */
+    uint32_t after;       /* the exchange that brings its operand, to be passed on; or NO_NODE */
+    bool copies;          /* some of it stays in the slot */
     /* exchanges before this step whose results it is the first to read */
     uint32_t n_awaited;
     const uint32_t *awaited;
@@ -198,7 +197,6 @@ typedef struct worker_task {
     uint32_t step;
     uint32_t *waiting; /* per step, of exchanges: receives not complete, and copies not made */
     struct worker_passing *passing; /* exchanges whose operands have not come */
-    uint32_t n_passing;             /* of those, they are being passed on at this moment */
     uint32_t n_receives;
     worker_receive *receives;
     worker_task_state state;
@@ -231,7 +229,7 @@ typedef struct worker_instance {
     struct worker_loop *loop; /* of which it is a round; NULL: none */
     uint64_t round;
     int64_t since, came; /* when its first data came, if that was before, and its program */
-    uint32_t n_tasks, n_done;
+    uint32_t n_tasks, n_done, n_passing; /* n_passing: exchanges that are passed on right now */
     worker_task *tasks;
     worker_staged *staged;
     shoal_status status; /* the first failure */
@@ -511,7 +509,8 @@ void worker_low(worker *w, uint64_t low);
 /* send.c */
 /* Starts the sends of the task's current exchange, and does its copies; without the lock. */
 shoal_status worker_exchange_send(worker_task *task);
-/* Passes on what has come for exchanges that did not wait for it. Lock held, but not meanwhile. */
+/* Passes on what has come for exchanges that did not wait for it, whereupon the instance may be
+ * over and the task gone. Lock held, but not meanwhile. */
 void worker_pass_on(worker_task *task);
 void worker_passing_drop(worker_task *task);
 
@@ -675,6 +674,7 @@ shoal_status worker_task_stop(worker_task *task);
 void worker_task_give(worker_task *task);
 /* A task is through, well or not. Lock held. */
 void worker_task_done(worker_task *task);
+void worker_instance_end(worker *w, worker_instance *instance); /* if its tasks are done */
 /* Puts a task before all others of its slot. Lock held. */
 void worker_task_first(worker_task *task);
 /* Fails the tasks of an instance that are not done. Lock held. */
