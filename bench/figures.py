@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+import lan
 import lib
 from lib import BenchError, Peer, Pool, race, timed
 
@@ -576,6 +577,20 @@ def examples():
                        times["ours"], times["bare"], {"ratio": 0.9})]
 
 
+def lan_matmul():
+    """Client, hub and two workers of a thread, each behind 1 Gb/s: a product of the client's matrices, which it
+    gets back, against the larger of its cable's time each way and the computing; and what the plan expects."""
+    size = 4096 if not lib.QUICK else 1024
+    said = lan.measure(size, lib.RUNS)
+    wire, took = 2 * 4 * size**2 / lan.PAYLOAD, lib.median(said["times"])
+    limit, work = max(wire, said["computing"]), 2e-9 * size**3
+    off = said["expected"] / took
+    return [lib.row("lan.matmul.share", work / took, "GFLOP/s", "the client's cable or the computing",
+                    limit / took, said["times"], {"ratio": 0.85}, work / limit),
+            lib.row("lan.plan.error", off, "expected / real", "0.8 to 1.25", min(off, 1 / off),
+                    said["times"], {"ratio": 0.8})]
+
+
 # Names of the rows, and the function that measures them.
 TABLE = [
     (["pool.matmul.vs_blas", "pool.matmul.vs_one"], matmul),
@@ -602,6 +617,7 @@ TABLE = [
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["gpt.data_parallel"], gpt_data_parallel),
+    (["lan.matmul.share", "lan.plan.error"], lan_matmul),
     (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),
     (["loop.share"], loop_share),
     (["examples.share"], examples),

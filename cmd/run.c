@@ -12,7 +12,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { KEY_DAEMON = 0x100, KEY_MEMORY, KEY_LISTEN, KEY_METRICS, KEY_BEACON, KEY_ONCE, KEY_MODELS };
+enum {
+    KEY_DAEMON = 0x100,
+    KEY_MEMORY,
+    KEY_LISTEN,
+    KEY_METRICS,
+    KEY_BEACON,
+    KEY_ONCE,
+    KEY_MODELS,
+    KEY_PANELS
+};
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -71,6 +80,8 @@ static const struct argp_option hub_options[] = {
      "With --listen: the UDP port for announcements on that network, or off (default: "
      "SHOAL_BEACON, else 7400)",
      0},
+    {"panels", KEY_PANELS, "N", OPTION_HIDDEN,
+     "For tests: compute all that can be in N parts while it comes and goes", 0},
     DAEMON_OPTION,
     CMD_OPTIONS_END};
 
@@ -81,6 +92,7 @@ static void take_hub(void *to, int key, char *arg) {
     case 'a': in->options.address = arg; break;
     case KEY_LISTEN: in->options.listen = arg; break;
     case KEY_BEACON: in->options.beacon = arg; break;
+    case KEY_PANELS: in->options.panels = (uint32_t)args_count("--panels", arg, 0, 64); break;
     case KEY_DAEMON:
         in->background = true;
         in->name = arg;

@@ -15,11 +15,11 @@ TOLERANCE = 1e-5  # of the largest sum of absolute products, f32
 
 
 class Pool:
-    """A hub and n one-thread workers at an address of their own."""
+    """A hub, with more options if there are any, and n one-thread workers at an address of their own."""
 
-    def __init__(self, workers, **options):
+    def __init__(self, workers, hub=(), **options):
         self.address = f"shm:test-{os.getpid()}-{random.randrange(1 << 30)}"
-        self.processes = [self.start("hub", "--address", self.address)]
+        self.processes = [self.start("hub", "--address", self.address, *hub)]
         for i in range(workers):
             self.add(f"w{i + 1}")
         self.session = shoal.connect(self.address, **options)

@@ -158,6 +158,28 @@ def test_two_of_three(three):
     near((u @ t).numpy(), (a.astype(np.float64) @ a).astype(np.float32), a)
 
 
+def test_between_panels():
+    """Operands of the client's memory come in panels, and so does the result: some are there."""
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-3, 4, shape).astype("f4") for shape in ((1201, 1100), (1100, 1303)))
+    true = np.maximum(a @ b, 0)  # small integers, which are exact
+    pool = Pool(3, hub=("--panels", "6"))
+    try:
+        def product():
+            return shoal.maximum(shoal.tensor(a) @ shoal.tensor(b), 0)
+        assert "6 panels" in shoal.explain(product())
+        assert np.array_equal(product().numpy(), true)
+        for worker, after in (1, 0.01), (0, 0.03):
+            timer = threading.Timer(after, pool.worker(worker).kill)
+            timer.start()
+            assert np.array_equal(product().numpy(), true)
+            timer.join()
+        assert np.array_equal(product().numpy(), true)
+        assert len([slot for slot in shoal.status().slots if slot.compute]) == 1
+    finally:
+        pool.close()
+
+
 def test_all_die(three):
     rng = np.random.default_rng(5)
     a = random_array(rng, 1500, 1500)

@@ -34,6 +34,9 @@ typedef struct shoal_hub_options {
     /* With `listen` it announces itself on that interface's network, so that who has enrolled finds
      * it without an address: a UDP port, "off", or NULL: SHOAL_BEACON, else 7400. */
     const char *beacon;
+    /* For tests: whatever can be done while it comes and goes is, in so many parts along an axis
+     * (2 to 64); 0: what is faster so, in as many as it takes. */
+    uint32_t panels;
 } shoal_hub_options;
 /* Runs a hub in this thread until stopped. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_hub_run(const shoal_hub_options *options);

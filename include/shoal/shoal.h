@@ -55,6 +55,7 @@ typedef struct shoal_options {
     /* Most bytes of this process's memory for copies of what workers hold, so that the session
      * survives their loss; 0: a quarter of the machine's. */
     uint64_t spare;
+    uint32_t panels; /* embedded, for tests: as of shoal_hub_options */
 } shoal_options;
 
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,

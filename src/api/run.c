@@ -88,6 +88,7 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     sweep();
     SHOAL_TRY(wire_peer_new(&hello, &wire));
     shoal_status status = hub_new(wire, &h);
+    if (status == SHOAL_OK) status = hub_set_panels(h, options.panels);
     if (status == SHOAL_OK)
         status = wire_listen(wire, options.address ? options.address : default_hub);
     if (status == SHOAL_OK && options.listen) status = listen_wide(wire, options.listen);

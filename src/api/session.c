@@ -277,6 +277,7 @@ shoal_status api_join(shoal_session *session, worker **out) {
     wire_peer *wire = worker_wire(*out);
     if (embedded) {
         SHOAL_TRY(hub_new(wire, &session->hub));
+        SHOAL_TRY(hub_set_panels(session->hub, options->panels));
     } else {
         /* Workers send results straight here. */
         char address[64];

@@ -458,6 +458,14 @@ void hub_tick_often(hub *h, bool often) {
     wire_tick(h->wire, WIRE_HUB, often ? OFTEN_MS : TICK_MS, tick);
 }
 
+shoal_status hub_set_panels(hub *h, uint32_t panels) {
+    if (panels == 1 || panels > PLAN_MOST_PANELS)
+        return base_fail(SHOAL_INVALID, "%u panels; there are 2 to %d, or 0 for as many as pay",
+                         panels, PLAN_MOST_PANELS);
+    h->panels = panels;
+    return SHOAL_OK;
+}
+
 shoal_status hub_new(wire_peer *wire, hub **out) {
     hub *h = calloc(1, sizeof *h);
     if (!h) return base_fail(SHOAL_NO_MEMORY, "no memory for a hub");

@@ -11,6 +11,8 @@ typedef struct hub hub;
 
 /* Attaches a hub to a peer, as its WIRE_HUB part; call before the wire starts. */
 shoal_status hub_new(wire_peer *wire, hub **out) SHOAL_CHECK_RESULT;
+/* For tests: as shoal_hub_options.panels. Fails with INVALID when there are too many. */
+shoal_status hub_set_panels(hub *h, uint32_t panels) SHOAL_CHECK_RESULT;
 /* After the wire has been destroyed. */
 void hub_destroy(hub **h);
 

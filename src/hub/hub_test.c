@@ -318,13 +318,13 @@ static void test_replans_what_changes(void **state) {
      * whose data goes the other way. */
     hub_traffic traffic = {own->slots[1]->number, other->slots[0]->number, 1 << 20, 1000000000};
     assert_false(own->slots[1]->compute);
-    hub_learn(h, &traffic);
+    hub_learn(h, &traffic, 1);
     submit_upload(p, 1, 4000, k += 2);
     assert_int_equal(h->next_variant, 3);
     submit_upload(p, 0, 4000, k += 2);
     submit_upload(p, 0, 4000, k += 2);
     assert_int_equal(h->next_variant, 4);
-    hub_learn(h, &traffic); /* as before: it has not moved */
+    hub_learn(h, &traffic, 1); /* as before: it has not moved */
     submit_upload(p, 0, 4000, k += 2);
     submit_upload(p, 1, 4000, k += 2);
     assert_int_equal(h->next_variant, 4);
@@ -354,7 +354,7 @@ static void test_churn(void **state) {
         assert_non_null(worker);
         hub_traffic traffic = {own->slots[1]->number, other->slots[0]->number, 1 << 20,
                                k % 2 ? 1000000000 : 1000};
-        hub_learn(h, &traffic);
+        hub_learn(h, &traffic, 1);
         submit(p, 0, 4000, k);
         wire_link_finish(worker, SHOAL_LOST, "killed");
         pump(p);

@@ -561,17 +561,18 @@ static void take_traffic(hub *h, hub_peer *peer, hub_instance *instance, const S
     uint64_t rounds = instance->record && instance->record->rounds ? instance->record->rounds : 1;
     for (size_t k = 0; k < done->n_traffic && k < most; k++) {
         const Shoal__Traffic *t = done->traffic[k];
-        hub_traffic traffic = {t->from, t->to, t->bytes, t->nanoseconds};
+        hub_traffic traffic = {t->from,  t->to,  t->timed, t->timed_ns,
+                               t->begin, t->end, t->bytes, t->nanoseconds};
         const hub_slot *to = hub_slot_of(h, t->to);
         if (!to) continue; /* lost meanwhile */
         if (to->peer != peer || !has_slot(instance, t->to) || !has_slot(instance, t->from) ||
-            t->bytes / rounds > instance->variant->plan.bytes_moved) {
+            t->bytes / rounds > instance->variant->plan.bytes_moved || t->timed > t->bytes) {
             hub_strange(peer, "traffic that is not its own");
             continue;
         }
         if (!base_vec_push(&instance->traffic, traffic))
             base_log(BASE_WARN, "hub", "%s", shoal_error_message());
-        hub_learn(h, &traffic);
+        hub_count(h, &traffic);
     }
 }
 
@@ -587,6 +588,7 @@ void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
     instance->n_waiting--;
     take_times(h, peer, instance, done);
     take_traffic(h, peer, instance, done);
+    if (!instance->n_waiting) hub_learn(h, instance->traffic.data, instance->traffic.count);
     if (hub_instance_over(instance)) hub_instance_settle(h, instance);
     hub_dispatch(h);
 }

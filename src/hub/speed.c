@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Assumed until they are measured: a link of an ordinary machine. */
@@ -90,19 +91,52 @@ void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to) {
              from->name, to->name, from->host, to->host);
 }
 
-void hub_learn(hub *h, const hub_traffic *traffic) {
+void hub_count(hub *h, const hub_traffic *traffic) {
     hub_slot *from = hub_slot_of(h, traffic->from), *to = hub_slot_of(h, traffic->to);
     if (from) from->sent += traffic->bytes;
     if (to) to->received += traffic->bytes;
-    if (!from || !to || from->peer == to->peer || traffic->bytes < TELLING || !traffic->ns) return;
-    hub_link *link = link_between(h, from->peer, to->peer);
-    if (!link) return;
-    double bytes = (double)traffic->bytes / (double)traffic->ns * 1e9;
-    link->bytes = link->measured ? (link->bytes + bytes) / 2 : bytes;
-    link->measured = true;
-    if (link->bytes < link->planned * OFF && link->bytes * OFF > link->planned) return;
-    link->planned = link->bytes;
-    hub_variants_outdate(h, from->peer, to->peer);
+}
+
+static double rate_of(const hub_traffic *t) {
+    return t->timed_ns ? (double)t->timed / (double)t->timed_ns * 1e9 : 0;
+}
+
+/* The part of the time of one in which the other was on its way. */
+static double overlap(const hub_traffic *t, const hub_traffic *other) {
+    uint64_t begin = t->begin > other->begin ? t->begin : other->begin;
+    uint64_t end = t->end < other->end ? t->end : other->end;
+    return end > begin ? (double)(end - begin) / (double)(t->end - t->begin) : 0;
+}
+
+/* What a link would have carried alone: a peer that sent to several at once, or received from
+ * several, shared its cable between them. */
+static double alone(const hub *h, const hub_traffic *list, size_t n, size_t which) {
+    const hub_slot *from = hub_slot_of(h, list[which].from), *to = hub_slot_of(h, list[which].to);
+    double sent = 0, received = 0;
+    for (size_t i = 0; i < n; i++) {
+        const hub_slot *source = hub_slot_of(h, list[i].from), *target = hub_slot_of(h, list[i].to);
+        if (i == which || !source || !target || source->peer == target->peer) continue;
+        double meanwhile = overlap(&list[which], &list[i]) * rate_of(&list[i]);
+        if (source->peer == from->peer) sent += meanwhile;
+        if (target->peer == to->peer) received += meanwhile;
+    }
+    return rate_of(&list[which]) + fmax(sent, received);
+}
+
+void hub_learn(hub *h, const hub_traffic *list, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const hub_slot *from = hub_slot_of(h, list[i].from), *to = hub_slot_of(h, list[i].to);
+        if (!from || !to || from->peer == to->peer || list[i].timed < TELLING || !list[i].timed_ns)
+            continue;
+        hub_link *link = link_between(h, from->peer, to->peer);
+        if (!link) continue;
+        double bytes = alone(h, list, n, i);
+        link->bytes = link->measured ? (link->bytes + bytes) / 2 : bytes;
+        link->measured = true;
+        if (link->bytes < link->planned * OFF && link->bytes * OFF > link->planned) continue;
+        link->planned = link->bytes;
+        hub_variants_outdate(h, from->peer, to->peer);
+    }
 }
 
 void hub_links_forget(hub *h, const hub_peer *peer) {
@@ -163,7 +197,8 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
                        .by_speed = follows_speeds(h),
                        .link_bytes = LINK_BYTES,
                        .link_delay = LINK_DELAY,
-                       .most = HUB_PLAN_LIMIT};
+                       .most = HUB_PLAN_LIMIT,
+                       .panels = h->panels};
     const hub_slot **list = base_arena_array(arena, const hub_slot *, h->slots.count);
     if (!list) return SHOAL_NO_MEMORY;
     hub_slots_list(h, list);

@@ -206,10 +206,11 @@ typedef struct hub_record {
     struct hub_record *next_dying;
 } hub_record;
 
-/* What went from one slot to another. */
+/* What went from one slot to another; as of Traffic. */
 typedef struct hub_traffic {
     uint32_t from, to;
-    uint64_t bytes, ns;
+    uint64_t timed, timed_ns; /* what the speed of the link follows from */
+    uint64_t begin, end, bytes, ns;
 } hub_traffic;
 
 /* Memory of an operand that an instance was given: reserved until it is through. */
@@ -280,6 +281,7 @@ struct hub {
     uint64_t pool; /* random: what came of another hub's numbers is not for this one's members */
     uint64_t epoch;
     int64_t started;
+    uint32_t panels; /* see plan_pool */
     uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
@@ -361,8 +363,10 @@ void hub_measure(hub *h, uint32_t what);
 /* False, and nothing taken, for figures that there are not. */
 bool hub_figures_take(Shoal__Figure *const *figures, size_t n, base_speeds *to);
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
-/* Counts what an instance has moved, and learns from it. */
-void hub_learn(hub *h, const hub_traffic *traffic);
+/* Counts what a slot has sent and received. */
+void hub_count(hub *h, const hub_traffic *traffic);
+/* The speeds of links, from all that an instance has moved. */
+void hub_learn(hub *h, const hub_traffic *list, size_t n);
 /* Frames between the two go by way of the hub. */
 void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to);
 void hub_links_forget(hub *h, const hub_peer *peer);

@@ -441,14 +441,15 @@ static uint64_t summands_of(const graph_axes *axes, const plan_layout *division)
 static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, const plan_work *work,
                           double extra, const plan_layout *division, candidates *c) {
     const shoal_node *node = &d->g->nodes[n];
-    double seconds = extra + plan_compute_seconds(d, axes, division, work, NULL), more;
+    double busy = plan_compute_seconds(d, axes, division, work, NULL);
+    double seconds = extra, coming = 0, leaving = 0, more;
     int64_t bytes = 0, moved;
     plan_load load;
     SHOAL_TRY(plan_load_begin(d, &d->scratch, &load));
     /* An exchange has a result per summand. */
     if (summands_of(axes, division) > GRAPH_MAX_OUTPUTS) return SHOAL_OK;
     for (uint32_t o = 0; o < node->n_inputs; o++) {
-        if (c->found && seconds > c->seconds) return SHOAL_OK;
+        if (c->found && extra + plan_overlap(coming, busy, 0) > c->seconds) return SHOAL_OK;
         plan_layout need;
         uint32_t value = node->inputs[o];
         bool again = false; /* the same operand twice is brought once */
@@ -460,7 +461,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
                                axes->inputs[o], false, &need));
         SHOAL_TRY(plan_need_cost(d, value, &need, &more, &moved));
         plan_load_add(d, &load, &need, &d->g->values[value].type, NULL);
-        seconds += more;
+        coming += more;
         bytes += moved;
     }
     for (uint32_t o = 0; o < node->n_outputs; o++) {
@@ -468,10 +469,11 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
         uint32_t value = node->first_output + o;
         SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
                                axes->outputs[o], true, &result));
-        SHOAL_TRY(add_result_cost(d, value, &result, &seconds, &bytes));
+        bool partial = result.parts[result.rank] > 1; /* joined when all of it is there */
+        SHOAL_TRY(add_result_cost(d, value, &result, partial ? &seconds : &leaving, &bytes));
         plan_load_add(d, &load, &result, &d->g->values[value].type, NULL);
     }
-    seconds += plan_load_seconds(d, &load);
+    seconds += plan_overlap(coming, busy, leaving) + plan_load_seconds(d, &load);
     if (c->found && (seconds > c->seconds || (seconds == c->seconds && bytes >= c->bytes)))
         return SHOAL_OK;
     c->best = *division;

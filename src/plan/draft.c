@@ -8,6 +8,8 @@
 static const double NEAR_BYTES = 5e9, NEAR_DELAY = 5e-5;
 /* Summands of a value that cannot be cut, each of whose owners joins them. */
 enum { MOST_JOINING = 8 };
+/* What takes as many delays of a link is worth sending by way of others. */
+static const double PARTS_DELAYS = 50;
 /* Elements of an axis per part, so that it matters little when one has one more. */
 enum { EVEN = 16 };
 
@@ -69,11 +71,12 @@ static double link_bytes(const plan_draft *d, uint32_t from, uint32_t to) {
     if (!base_map_get(&d->asked, key) && base_map_set(&noted->asked, key, noted) != SHOAL_OK)
         noted->asked_all = true;
     const plan_link *link = plan_link_between(d, from, to);
+    if (!link) link = plan_link_between(d, to, from); /* cables are alike both ways */
     return link ? link->bytes : d->pool->link_bytes;
 }
 
 /* The place in the pool of the first slot of a slot's peer. */
-static uint32_t first_slot(const plan_draft *d, uint32_t slot) {
+uint32_t plan_first_slot(const plan_draft *d, uint32_t slot) {
     uint32_t at = plan_pool_index(d, slot), peer = d->pool->slots[at].peer;
     while (at && d->pool->slots[at - 1].peer == peer) at--;
     return at;
@@ -111,8 +114,8 @@ void plan_moves_cost(const plan_draft *d, const plan_moves *moves, const plan_fo
         uint32_t from_peer = peer_of((void *)d, move->from), to_peer = peer_of((void *)d, move->to);
         bool is_near = from_peer == to_peer;
         double took = (double)size / (is_near ? NEAR_BYTES : link_bytes(d, from_peer, to_peer));
-        out[first_slot(d, move->from)] += took + device_seconds(d, move->from, size, &longest);
-        in[first_slot(d, move->to)] += took + device_seconds(d, move->to, size, &longest);
+        out[plan_first_slot(d, move->from)] += took + device_seconds(d, move->from, size, &longest);
+        in[plan_first_slot(d, move->to)] += took + device_seconds(d, move->to, size, &longest);
         total += size;
         any_near |= is_near;
         any_far |= !is_near;
@@ -255,6 +258,47 @@ static void offer(route *best, const route *r) {
         *best = *r;
 }
 
+/* The copies of a layout as if they were summands, of which each owner takes a part. */
+static shoal_status as_summands(base_arena *arena, const plan_layout *layout, plan_layout *out,
+                                bool *equal) {
+    uint32_t rank = layout->rank, boxes = 1, copies;
+    SHOAL_TRY(plan_layout_copy(arena, layout, out));
+    for (uint32_t a = 0; a < rank; a++) boxes *= out->parts[a];
+    copies = out->n_slots / boxes;
+    *equal = copies > 1 && out->n_slots % boxes == 0;
+    uint32_t *seen = base_arena_array(arena, uint32_t, boxes), *coords = (uint32_t *)out->coords;
+    if (!seen) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < out->n_slots && *equal; i++) {
+        uint32_t box = 0, *at = coords + (size_t)i * (rank + 1);
+        for (uint32_t a = 0; a < rank; a++) box = box * out->parts[a] + at[a];
+        at[rank] = seen[box]++;
+        *equal = at[rank] < copies;
+    }
+    out->parts[rank] = copies;
+    return SHOAL_OK;
+}
+
+/* Copies in several places, of what is large: each gets a part from who has it, and the others from
+ * each other. */
+static shoal_status offer_parts(plan_draft *d, uint32_t value, const plan_layout *to,
+                                const route *direct, route *best) {
+    route r = {.kind = JOIN, .from = direct->from};
+    plan_layout copies;
+    bool equal;
+    double seconds;
+    int64_t bytes;
+    if (direct->seconds < PARTS_DELAYS * d->pool->link_delay || !computes(d, to)) return SHOAL_OK;
+    SHOAL_TRY(as_summands(&d->scratch, to, &copies, &equal));
+    if (!equal) return SHOAL_OK;
+    SHOAL_TRY(plan_join_layout(d, &d->scratch, value, &copies, &r.via));
+    SHOAL_TRY(plan_move_cost(d, value, &r.from->layout, &r.via, &r.seconds, &r.bytes));
+    SHOAL_TRY(plan_move_cost(d, value, &r.via, to, &seconds, &bytes));
+    r.seconds += seconds;
+    r.bytes += bytes;
+    offer(best, &r);
+    return SHOAL_OK;
+}
+
 static shoal_status offer_form(plan_draft *d, uint32_t value, const plan_layout *to,
                                plan_form *form, route *best) {
     route r = {.kind = MOVE, .from = form};
@@ -263,7 +307,7 @@ static shoal_status offer_form(plan_draft *d, uint32_t value, const plan_layout 
         SHOAL_TRY(plan_move_cost(d, value, &form->layout, to, &r.seconds, &r.bytes));
         offer(best, &r);
     }
-    if (!partial) return SHOAL_OK;
+    if (!partial) return offer_parts(d, value, to, &r, best);
     double seconds;
     int64_t bytes;
     r.kind = JOIN;

@@ -21,7 +21,33 @@ typedef struct plan_form {
      * yet to join: it is done where the form is first read. */
     uint32_t *unjoined;
     uint16_t combine;
+    uint32_t readers;           /* live steps and outputs that read it (panel.c) */
+    struct plan_panels *panels; /* NULL: it is there in one piece */
+    double *at;                 /* per slot: when it is there (span.c) */
 } plan_form;
+
+/* The parts in which a form exists instead, in order of the first dimension, then of the second.
+ * Where a slot's part is empty, it is not needed there. */
+typedef struct plan_panels {
+    int8_t axis[2]; /* of the form, that each dimension cuts; -1: none */
+    uint32_t count[2];
+    plan_form **forms;
+    bool beside;              /* it is there in one piece as well */
+    bool passed;              /* cut by what is passed on of it, panel by panel */
+    struct plan_step *source; /* the exchange that would have made the form; NULL: none */
+    struct plan_step **steps; /* that make the parts; NULL: computations do */
+    bool *whole;              /* per slot of the form: put together again by now */
+} plan_panels;
+
+/* What there is of a form: its parts, or itself. */
+static inline uint32_t plan_n_parts(const plan_form *form) {
+    const plan_panels *panels = form->panels;
+    return panels && !panels->beside ? panels->count[0] * panels->count[1] : 1;
+}
+
+static inline plan_form *plan_part(plan_form *form, uint32_t i) {
+    return form->panels && !form->panels->beside ? form->panels->forms[i] : form;
+}
 
 /* The forms of a value, in order of their making; place shares them between two values. */
 typedef struct plan_forms {
@@ -45,6 +71,13 @@ typedef struct plan_held {
     int64_t units[SHOAL_MAX_RANK]; /* granule.c; 0: as many as elements */
 } plan_held;
 
+/* An exchange of a form in panels into one in one piece: a step for each, of one channel. */
+typedef struct plan_joint {
+    struct plan_step **steps;
+    uint32_t n, emitted;
+    int64_t channel;
+} plan_joint;
+
 /* What there is to do: operations on elements of a class, and bytes read and written. */
 typedef struct plan_work {
     double flops, bytes;
@@ -63,6 +96,11 @@ typedef struct plan_step {
     double seconds; /* expected, of what is live */
     double delay;   /* the part of an exchange's seconds that does not depend on its bytes */
     uint64_t bytes; /* moved between slots, of what is live */
+    struct plan_step *whole; /* of which this is a panel, */
+    uint32_t panel, panels;  /* this one of so many; for a whole step: 0 of 0 */
+    plan_joint *joint;       /* of an exchange; NULL: it stands alone */
+    size_t ordinal;          /* of its first move */
+    uint32_t drafted;        /* its number before plan_order */
 } plan_step;
 
 typedef struct plan_draft {
@@ -90,6 +128,8 @@ typedef struct plan_draft {
 uint32_t plan_source(const plan_draft *d, uint32_t value);
 /* The place of a slot in the pool; UINT32_MAX when it is none of the pool's. */
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot);
+/* The place of the first slot of a slot's peer. */
+uint32_t plan_first_slot(const plan_draft *d, uint32_t slot);
 /* A new form of a value. The layout is taken as it is and lives in d->arena. */
 shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
                            plan_form **out) SHOAL_CHECK_RESULT;
@@ -181,7 +221,15 @@ double plan_load_seconds(const plan_draft *d, const plan_load *load);
 /* The part of all iterations that the slot with index i does. */
 double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i);
 
-/* ---- order.c, emit.c, explain.c ---- */
+/* ---- panel.c, span.c, order.c, emit.c, explain.c ---- */
+
+/* Lets what is worth it be done in panels: steps of a finished draft are replaced. */
+shoal_status plan_panel(plan_draft *d) SHOAL_CHECK_RESULT;
+/* Expected seconds of a computation, of its operands' coming and its results' leaving, which go on
+ * at once as far as panels are worth it. */
+double plan_overlap(double coming, double work, double leaving);
+/* Expected seconds of the steps in their order, when what can go on at once does. */
+shoal_status plan_span(plan_draft *d, double *out) SHOAL_CHECK_RESULT;
 
 /* Puts the live steps of a finished draft in the order in which programs run them. */
 shoal_status plan_order(plan_draft *d) SHOAL_CHECK_RESULT;

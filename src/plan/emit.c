@@ -50,9 +50,42 @@ static shoal_type piece_type(const emitter *e, const plan_form *form, uint32_t i
     return plan_layout_type(&form->layout, i, &e->d->g->values[form->value].type);
 }
 
+static shoal_status local_of(emitter *e, plan_form *form, uint32_t i, uint32_t *out);
+
+/* Values one after another along an axis. */
+static shoal_status concatenate(emitter *e, part *p, const uint32_t *values, uint32_t n, int axis,
+                                uint32_t *out) {
+    *out = values[0];
+    if (n == 1) return SHOAL_OK;
+    shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
+    SHOAL_TRY(graph_at(p->graph, NULL, NULL));
+    return graph_add(p->graph, GRAPH_CONCATENATE, values, n, &attr, 1, NULL, 0, out);
+}
+
+/* Puts the panels of a form together, for somebody who reads it in one piece. */
+static shoal_status put_together(emitter *e, plan_form *form, uint32_t i) {
+    plan_panels *panels = form->panels;
+    part *p = part_of(e, form->layout.slots[i]);
+    uint32_t n_rows = 0, *rows = base_arena_array(&e->scratch, uint32_t, panels->count[0]);
+    uint32_t *row = base_arena_array(&e->scratch, uint32_t, panels->count[1]);
+    if (!rows || !row) return SHOAL_NO_MEMORY;
+    for (uint32_t a = 0; a < panels->count[0]; a++) {
+        uint32_t n = 0;
+        for (uint32_t b = 0; b < panels->count[1]; b++) {
+            plan_form *piece = panels->forms[a * panels->count[1] + b];
+            if (piece->needed[i]) SHOAL_TRY(local_of(e, piece, i, &row[n++]));
+        }
+        if (n) SHOAL_TRY(concatenate(e, p, row, n, panels->axis[1], &rows[n_rows++]));
+    }
+    panels->whole[i] = true;
+    return concatenate(e, p, rows, n_rows, panels->axis[0], &form->local[i]);
+}
+
 /* The value of a form in the program of the slot with index i, its summands joined. That is done
  * here and not behind the exchange, so that the program can go on while they are on their way. */
 static shoal_status local_of(emitter *e, plan_form *form, uint32_t i, uint32_t *out) {
+    if (form->panels && !form->panels->beside && !form->panels->whole[i])
+        SHOAL_TRY(put_together(e, form, i));
     uint32_t first = form->local[i], more = form->unjoined[i];
     form->unjoined[i] = 0;
     if (more) SHOAL_TRY(graph_at(part_of(e, form->layout.slots[i])->graph, NULL, NULL));
@@ -171,28 +204,33 @@ static bool same_box(const base_box *a, const base_box *b) {
            !memcmp(a->size, b->size, sizeof a->size);
 }
 
-/* Distributes one move to the programs of its ends. A whole piece that stays where it is becomes
- * the same value. */
-static shoal_status add_ends(emitter *e, const plan_step *step, size_t ordinal) {
-    const plan_move *move = &step->moves.moves[ordinal];
+/* Adds one end of a move to the program there. */
+static shoal_status add_end(emitter *e, const plan_step *step, size_t m, int64_t kind) {
+    const plan_move *move = &step->moves.moves[m];
     part *from = part_of(e, move->from), *to = part_of(e, move->to);
     if (!step->to->needed[to->to]) return SHOAL_OK;
-    base_box source = plan_layout_box(&step->from->layout, from->from);
-    base_box target = plan_layout_box(&step->to->layout, to->to);
-    shoal_move end = {.ordinal = (int64_t)ordinal, .output = move->summand};
-    from->takes_part = from->sends = to->takes_part = true;
-    if (from == to) {
-        end.kind = SHOAL_MOVE_LOCAL;
-        end.slot = move->from;
-        return add_move(to, &end, &move->box, &source, &target) ? SHOAL_OK : SHOAL_NO_MEMORY;
-    }
-    end.kind = SHOAL_MOVE_RECEIVE;
-    end.slot = move->from;
-    if (!add_move(to, &end, &move->box, NULL, &target)) return SHOAL_NO_MEMORY;
-    end.kind = SHOAL_MOVE_SEND;
-    end.slot = move->to;
-    end.output = 0;
-    return add_move(from, &end, &move->box, &source, NULL) ? SHOAL_OK : SHOAL_NO_MEMORY;
+    base_box in, out = plan_layout_box(&step->to->layout, to->to);
+    if (kind != SHOAL_MOVE_RECEIVE) in = plan_layout_box(&step->from->layout, from->from);
+    bool sends = kind == SHOAL_MOVE_SEND, receives = kind == SHOAL_MOVE_RECEIVE;
+    part *p = sends ? from : to;
+    shoal_move end = {.kind = kind,
+                      .ordinal = (int64_t)(step->ordinal + m),
+                      .output = sends ? 0 : move->summand,
+                      .slot = sends ? move->to : move->from};
+    p->takes_part = true;
+    p->sends |= !receives;
+    return add_move(p, &end, &move->box, receives ? NULL : &in, sends ? NULL : &out)
+               ? SHOAL_OK
+               : SHOAL_NO_MEMORY;
+}
+
+/* Distributes one move to the programs of its ends. A whole piece that stays where it is becomes
+ * the same value. */
+static shoal_status add_ends(emitter *e, const plan_step *step, size_t m) {
+    const plan_move *move = &step->moves.moves[m];
+    if (move->from == move->to) return add_end(e, step, m, SHOAL_MOVE_LOCAL);
+    SHOAL_TRY(add_end(e, step, m, SHOAL_MOVE_RECEIVE));
+    return add_end(e, step, m, SHOAL_MOVE_SEND);
 }
 
 /* Whether a slot's target piece is the piece it has. */
@@ -232,7 +270,8 @@ static shoal_status emit_end(emitter *e, const plan_step *step, part *p) {
     if (receives) type = piece_type(e, step->to, p->to);
     SHOAL_TRY(result_types(e, &type, results, &types, &n_types));
     SHOAL_TRY(graph_of(e, p, &to));
-    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_CHANNEL, e->channel),
+    int64_t channel = step->joint ? step->joint->channel : e->channel;
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_CHANNEL, channel),
                           graph_ints(SHOAL_ATTR_MOVES, p->moves.data, p->moves.count),
                           graph_ints(SHOAL_ATTR_TYPES, types, n_types)};
     if (p->sends) SHOAL_TRY(local_of(e, step->from, p->from, &operand));
@@ -261,7 +300,37 @@ static void begin_exchange(emitter *e, const plan_step *step) {
     }
 }
 
+/* The nodes of those who send a panel, or who receive what all panels bring. */
+static shoal_status emit_side(emitter *e, const plan_step *step, bool sends) {
+    for (uint32_t i = 0; i < e->d->pool->n_slots; i++) {
+        part *p = &e->parts[i];
+        if (sends) p->to = UINT32_MAX;
+        if (!sends) p->from = UINT32_MAX;
+        p->sends = sends;
+        if (p->moves.count || (!sends && p->to != UINT32_MAX && step->to->needed[p->to]))
+            SHOAL_TRY(emit_end(e, step, p));
+    }
+    return SHOAL_OK;
+}
+
+/* A panel of several that make one piece: each is sent by a node of its own, and who receives does
+ * so in one, behind the last. Nothing of them stays within a slot. */
+static shoal_status emit_panel(emitter *e, const plan_step *step) {
+    plan_joint *joint = step->joint;
+    if (!joint->emitted++) joint->channel = e->channel++;
+    begin_exchange(e, step);
+    for (size_t m = 0; m < step->moves.count; m++) SHOAL_TRY(add_end(e, step, m, SHOAL_MOVE_SEND));
+    SHOAL_TRY(emit_side(e, step, true));
+    if (joint->emitted < joint->n) return SHOAL_OK;
+    begin_exchange(e, step);
+    for (uint32_t k = 0; k < joint->n; k++)
+        for (size_t m = 0; m < joint->steps[k]->moves.count; m++)
+            SHOAL_TRY(add_end(e, joint->steps[k], m, SHOAL_MOVE_RECEIVE));
+    return emit_side(e, step, false);
+}
+
 static shoal_status emit_exchange(emitter *e, const plan_step *step) {
+    if (step->joint) return emit_panel(e, step);
     begin_exchange(e, step);
     for (uint32_t i = 0; i < e->d->pool->n_slots; i++) {
         part *p = &e->parts[i];

@@ -105,7 +105,7 @@ static const char *layout_text(teller *t, const plan_layout *layout) {
     return text;
 }
 
-static shoal_status tell_exchange(teller *t, const plan_step *step) {
+static shoal_status tell_exchange(teller *t, const plan_step *step, uint32_t panels) {
     pair *pairs;
     size_t n;
     SHOAL_TRY(collect_pairs(t, step, &pairs, &n));
@@ -113,11 +113,13 @@ static shoal_status tell_exchange(teller *t, const plan_step *step) {
     const char *from = layout_text(t, &step->from->layout), *to = layout_text(t, &step->to->layout);
     if (!from || !to) return SHOAL_NO_MEMORY;
     base_str_format(&t->text, "  value %u moves, %s -> %s: ", step->from->value, from, to);
+    if (panels) base_str_format(&t->text, "%u panels, ", panels);
     put_bytes(&t->text, step->bytes);
     base_str_text(&t->text, ", ");
     put_seconds(&t->text, step->seconds);
     cJSON *object = cJSON_CreateObject(), *moves = cJSON_AddArrayToObject(object, "moves");
     cJSON_AddStringToObject(object, "kind", "exchange");
+    if (panels) cJSON_AddNumberToObject(object, "panels", panels);
     cJSON_AddNumberToObject(object, "value", step->from->value);
     cJSON_AddStringToObject(object, "from", from);
     cJSON_AddStringToObject(object, "to", to);
@@ -141,18 +143,20 @@ static shoal_status tell_exchange(teller *t, const plan_step *step) {
     return SHOAL_OK;
 }
 
-static shoal_status tell_compute(teller *t, const plan_step *step) {
+static shoal_status tell_compute(teller *t, const plan_step *step, uint32_t panels) {
     const shoal_node *node = &t->d->g->nodes[step->node];
     const char *name = shoal_op_name(node->op), *division = layout_text(t, &step->division);
     char type[BASE_TYPE_TEXT] = "";
     if (!division) return SHOAL_NO_MEMORY;
     if (node->n_outputs) base_type_text(&t->d->g->values[node->first_output].type, type);
     base_str_format(&t->text, "node %u %s: %s, loops %s, ", step->node, name, type, division);
+    if (panels) base_str_format(&t->text, "%u panels, ", panels);
     put_seconds(&t->text, step->seconds);
     if (node->location) base_str_format(&t->text, ", %s", node->location);
     base_str_text(&t->text, "\n");
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "kind", "compute");
+    if (panels) cJSON_AddNumberToObject(object, "panels", panels);
     cJSON_AddNumberToObject(object, "node", step->node);
     cJSON_AddStringToObject(object, "operation", name);
     cJSON_AddStringToObject(object, "type", type);
@@ -244,8 +248,11 @@ static shoal_status tell(teller *t, const plan_slot *single, double alone, doubl
     if (!t->traffic) return SHOAL_NO_MEMORY;
     for (size_t i = 0; i < t->d->steps.count; i++) {
         const plan_step *step = t->d->steps.data[i];
-        if (!step->live) continue;
-        SHOAL_TRY(step->node == SHOAL_NO_NODE ? tell_exchange(t, step) : tell_compute(t, step));
+        uint32_t panels = step->panels;
+        if (!step->live || (panels && step->panel)) continue;
+        if (step->whole) step = step->whole; /* all panels are told of as what they make up */
+        SHOAL_TRY(step->node == SHOAL_NO_NODE ? tell_exchange(t, step, panels)
+                                              : tell_compute(t, step, panels));
         if (t->text.size > MOST_TEXT)
             return base_fail(
                 SHOAL_NO_MEMORY,

@@ -272,7 +272,11 @@ static shoal_status draft(plan_draft *d, const plan_layout *inputs,
         base_arena_fini(&d->scratch);
     }
     SHOAL_TRY(plan_draft_finish(d));
-    return plan_order(d);
+    SHOAL_TRY(plan_panel(d));
+    SHOAL_TRY(plan_order(d));
+    bool in_panels = false;
+    for (size_t i = 0; i < d->steps.count; i++) in_panels |= d->steps.data[i]->whole != NULL;
+    return in_panels ? plan_span(d, &d->seconds) : SHOAL_OK;
 }
 
 /* ---- the pool against one slot ---- */

@@ -3,7 +3,7 @@
  * For every node a division of its loops over slots is chosen (a plan_layout over the loops): the
  * cheapest of those that follow from its operands' layouts, from a wanted layout of its results,
  * from the pool's weights, and of one slot alone. Operands that lie otherwise are resharded. Only
- * axis rules are read: no operation is named here, but `place` and `exchange`. */
+ * axis rules are read: no operation is named here, but `place`, `exchange` and `concatenate`. */
 #ifndef PLAN_LOWER_H
 #define PLAN_LOWER_H
 
@@ -33,12 +33,16 @@ static inline uint64_t plan_link_key(uint32_t from, uint32_t to) {
     return ((uint64_t)from << 32 | to) + 1;
 }
 
+/* Along one axis, at most. */
+enum { PLAN_MOST_PANELS = 64 };
+
 typedef struct plan_pool {
     uint32_t n_slots;
     const plan_slot *slots;
     bool by_speed;     /* nobody gave weights, and all speeds are known: shares follow these */
     double link_bytes; /* bytes per second between peers that are not in `links` */
     double link_delay; /* seconds per exchange between peers */
+    uint32_t panels;   /* for tests: all that can be is done in so many; 0: where it is worth it */
     uint32_t n_links;
     const plan_link *links;
     size_t most; /* bytes that a plan's draft and its programs may take, each; 0: any number */

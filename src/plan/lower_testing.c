@@ -95,7 +95,7 @@ bool make_layout(const shoal_type *type, uint32_t compute, uint32_t which, plan_
 
 /* ---- one comparison ---- */
 
-uint64_t compared;
+uint64_t compared, panelled;
 
 static void fill(sim_array *array, const shoal_type *type) {
     sim_array_init(array, type);
@@ -108,8 +108,8 @@ static bool same(double is, double must) {
            fabs(is - must) <= 1e-6 * fmax(8, fabs(must));
 }
 
-void compare(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
-             const plan_layout *const *wanted) {
+static void compare_once(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+                         const plan_layout *const *wanted) {
     plan_result result;
     sim_array in[8], whole[8], pooled[8];
     assert_true(g->n_inputs <= 8 && g->n_outputs <= 8);
@@ -140,8 +140,17 @@ void compare(const shoal_graph *g, const plan_pool *pool, const plan_layout *inp
         sim_array_fini(&pooled[o]);
     }
     for (uint32_t i = 0; i < g->n_inputs; i++) sim_array_fini(&in[i]);
+    panelled += strstr(result.explain, " panels") != NULL;
     plan_result_fini(&result);
     compared++;
+}
+
+void compare(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
+             const plan_layout *const *wanted) {
+    plan_pool panels = *pool;
+    compare_once(g, pool, inputs, wanted);
+    panels.panels = 2 + (uint32_t)rand() % 3;
+    compare_once(g, &panels, inputs, wanted);
 }
 
 /* ---- graphs of one operation ---- */

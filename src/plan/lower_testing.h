@@ -40,8 +40,9 @@ bool make_layout(const shoal_type *type, uint32_t compute, uint32_t which, plan_
 /* Lowers, runs the pool, and compares with the graph run whole. */
 void compare(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
              const plan_layout *const *wanted);
-/* How often it was called. */
-extern uint64_t compared;
+/* How many plans that was: each as it is priced, and with panels wherever they can be; and how many
+ * had panels. */
+extern uint64_t compared, panelled;
 
 /* Short ways to build graphs. */
 int64_t extent(void); /* 0 to 8 */

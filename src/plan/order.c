@@ -45,6 +45,7 @@ static void find_readers(order *o) {
     for (uint32_t i = 0; i < o->n; i++) {
         plan_step *step = o->from[i];
         o->reader[i] = o->n;
+        step->drafted = i;
         if (!step->live) continue;
         if (is_exchange(step))
             step->to->maker = i + 1;
@@ -57,10 +58,25 @@ static void find_readers(order *o) {
         if (!step->live) continue;
         uint32_t n_inputs = is_exchange(step) ? 1 : g->nodes[step->node].n_inputs;
         for (uint32_t k = 0; k < n_inputs; k++) {
-            uint32_t maker = (is_exchange(step) ? step->from : step->inputs[k])->maker;
-            if (maker) o->reader[maker - 1] = is_exchange(step) ? o->reader[i] : i;
+            plan_form *form = is_exchange(step) ? step->from : step->inputs[k];
+            for (uint32_t p = 0; p < plan_n_parts(form); p++) {
+                uint32_t maker = plan_part(form, p)->maker;
+                if (maker) o->reader[maker - 1] = is_exchange(step) ? o->reader[i] : i;
+            }
         }
     }
+}
+
+/* The computation behind which an exchange may stand, plus 1, by way of other exchanges; 0: it may
+ * stand at the beginning. */
+static uint32_t root_of(const order *o, const plan_step *step) {
+    uint32_t last = 0;
+    for (uint32_t p = 0; p < plan_n_parts(step->from); p++) {
+        uint32_t maker = plan_part(step->from, p)->maker, root = maker;
+        if (maker && is_exchange(o->from[maker - 1])) root = root_of(o, o->from[maker - 1]);
+        last = root > last ? root : last;
+    }
+    return last;
 }
 
 /* Lists the exchanges of inputs by their readers, and links those of each computation to it. */
@@ -68,10 +84,12 @@ static shoal_status sort_exchanges(order *o) {
     for (uint32_t i = o->n; i-- > 0;) {
         const plan_step *step = o->from[i];
         if (!step->live || !is_exchange(step)) continue;
-        uint32_t maker = step->from->maker;
-        if (!maker) {
+        uint32_t root = root_of(o, step), maker = step->from->maker;
+        bool in_parts = plan_n_parts(step->from) > 1;
+        if (!in_parts && (!maker || (step->whole && !root))) {
             if (!base_vec_push(&o->early, i)) return SHOAL_NO_MEMORY;
-        } else if (!is_exchange(o->from[maker - 1])) {
+        } else if (in_parts ? root > 0 : !is_exchange(o->from[maker - 1])) {
+            maker = in_parts ? root : maker;
             o->next[i] = o->exchange[maker - 1];
             o->exchange[maker - 1] = i + 1;
         }
@@ -92,14 +110,29 @@ static shoal_status sort_exchanges(order *o) {
     return SHOAL_OK;
 }
 
-/* Places an exchange, behind that which brings its operand. */
+static shoal_status place(order *o, uint32_t i);
+
+/* Places all exchanges that bring a form. */
+static shoal_status place_makers(order *o, plan_form *form) {
+    for (uint32_t p = 0; p < plan_n_parts(form); p++) {
+        uint32_t maker = plan_part(form, p)->maker;
+        if (!maker || !is_exchange(o->from[maker - 1])) continue;
+        const plan_joint *joint = o->from[maker - 1]->joint;
+        for (uint32_t k = 0; joint && k < joint->n; k++)
+            SHOAL_TRY(place(o, joint->steps[k]->drafted));
+        SHOAL_TRY(place(o, maker - 1));
+    }
+    return SHOAL_OK;
+}
+
+/* Places an exchange, behind those that bring its operand. */
 static shoal_status place(order *o, uint32_t i) {
     if (o->placed[i]) return SHOAL_OK;
     o->placed[i] = true;
-    uint32_t maker = o->from[i]->from->maker;
-    if (maker && is_exchange(o->from[maker - 1])) SHOAL_TRY(place(o, maker - 1));
-    if (!maker) o->ahead += transfer(o, i);
-    return base_vec_push(&o->d->steps, o->from[i]) ? SHOAL_OK : SHOAL_NO_MEMORY;
+    plan_step *step = o->from[i];
+    SHOAL_TRY(place_makers(o, step->from));
+    if (!step->from->maker) o->ahead += transfer(o, i);
+    return base_vec_push(&o->d->steps, step) ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
 static shoal_status place_waiting(order *o) {
@@ -109,10 +142,16 @@ static shoal_status place_waiting(order *o) {
     return SHOAL_OK;
 }
 
-/* Exchanges of inputs, until as much is on its way as is in two batches. */
+/* Exchanges of inputs, until as much is on its way as is in two batches; the panels of an operand
+ * follow each other, as what stands before them must not delay those who pass them on. */
 static shoal_status place_early(order *o) {
-    for (; o->n_early < o->early.count && o->ahead < 2; o->n_early++)
-        SHOAL_TRY(place(o, o->early.data[o->n_early]));
+    bool panels = false;
+    for (; o->n_early < o->early.count; o->n_early++) {
+        uint32_t i = o->early.data[o->n_early];
+        if (o->ahead >= 2 && !(panels && o->from[i]->whole)) break;
+        panels = o->from[i]->whole;
+        SHOAL_TRY(place(o, i));
+    }
     return SHOAL_OK;
 }
 
@@ -121,10 +160,12 @@ static shoal_status place_before(order *o, uint32_t i) {
     const plan_step *step = o->from[i];
     bool urgent = false, reads_early = false;
     for (uint32_t k = 0; k < o->d->g->nodes[step->node].n_inputs; k++) {
+        size_t before = o->d->steps.count;
+        SHOAL_TRY(place_makers(o, step->inputs[k]));
+        urgent |= o->d->steps.count > before;
         uint32_t maker = step->inputs[k]->maker;
-        if (!maker || !is_exchange(o->from[maker - 1])) continue;
-        urgent |= !o->placed[maker - 1];
-        SHOAL_TRY(place(o, maker - 1));
+        if (!maker || plan_n_parts(step->inputs[k]) > 1) continue;
+        if (!is_exchange(o->from[maker - 1])) continue;
         if (o->from[maker - 1]->from->maker || o->reader[maker - 1] != i) continue;
         o->reader[maker - 1] = o->n; /* counted */
         o->ahead = fmax(0, o->ahead - transfer(o, maker - 1));
@@ -163,8 +204,10 @@ static shoal_status sort_tail(order *o) {
         const shoal_node *node = &o->d->g->nodes[steps[i]->node];
         uint32_t last = 0;
         for (uint32_t k = 0; k < node->n_inputs; k++) {
-            uint32_t maker = steps[i]->inputs[k]->maker;
-            if (maker && after[maker - 1] > last) last = after[maker - 1];
+            for (uint32_t p = 0; p < plan_n_parts(steps[i]->inputs[k]); p++) {
+                uint32_t maker = plan_part(steps[i]->inputs[k], p)->maker;
+                if (maker && after[maker - 1] > last) last = after[maker - 1];
+            }
         }
         for (uint32_t k = 0; k < node->n_outputs; k++)
             after[steps[i]->outputs[k]->maker - 1] = last;

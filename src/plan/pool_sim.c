@@ -125,9 +125,8 @@ typedef struct machine {
     graph *own; /* the program's graph, without composites */
     const shoal_graph *g;
     sim_array *values;
-    uint32_t at;  /* the next node */
-    bool sent;    /* it is an exchange, and has sent */
-    int64_t last; /* channel of the exchange before */
+    uint32_t at; /* the next node */
+    bool sent;   /* it is an exchange, and has sent */
 } machine;
 
 typedef struct pool {
@@ -237,9 +236,7 @@ static bool exchange(pool *p, machine *m, const shoal_node *node) {
         if (s.move.kind == SHOAL_MOVE_SEND && !send(p, m, channel, &s, &m->values[node->inputs[0]]))
             p->problem = "a box that is sent lies outside";
     }
-    if (!m->sent && channel <= m->last) p->problem = "channels do not rise";
     m->sent = true;
-    m->last = channel;
     for (uint32_t i = 0; i < n; i += each) {
         step s = read_move(moves + i, rank);
         if (s.move.kind == SHOAL_MOVE_RECEIVE && !find_letter(p, m, channel, &s)) return false;
@@ -282,7 +279,7 @@ static void load(pool *p, const plan_result *result, const plan_layout *layouts,
     assert(p->machines);
     for (uint32_t i = 0; i < p->n; i++) {
         machine *m = &p->machines[i];
-        *m = (machine){.program = &result->programs[i], .last = -1};
+        *m = (machine){.program = &result->programs[i]};
         m->own = primitives(graph_data(m->program->graph));
         m->g = graph_data(m->own);
         m->values = calloc(m->g->n_values + 1, sizeof *m->values);

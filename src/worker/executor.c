@@ -117,6 +117,7 @@ static void fail_outputs(worker_task *task) {
 static void task_fini(worker_task *task) {
     worker *w = task->slot->worker;
     const shoal_graph *g = graph_data(task->program->graph);
+    worker_passing_drop(task);
     for (uint32_t i = 0; i < task->n_receives; i++) {
         while (task->receives[i].busy) pthread_cond_wait(&w->changed, &w->lock);
         worker_buffer_release(task->receives[i].buffer);
@@ -145,36 +146,6 @@ void worker_instance_free(worker *w, worker_instance *instance) {
     free(instance);
 }
 
-/* What came over links, per pair of slots; nothing without memory, as it is not worth a failure. */
-static void count_traffic(const worker_instance *instance, Shoal__Traffic **out,
-                          Shoal__Traffic ***pointers, size_t *count) {
-    size_t most = 0, n = 0;
-    for (uint32_t t = 0; t < instance->n_tasks; t++) most += instance->tasks[t].n_receives;
-    if (!most) return;
-    Shoal__Traffic *traffic = *out = calloc(most, sizeof *traffic);
-    *pointers = calloc(most, sizeof **pointers);
-    if (!traffic || !*pointers) return;
-    for (uint32_t t = 0; t < instance->n_tasks; t++) {
-        const worker_task *task = &instance->tasks[t];
-        size_t first = n;
-        for (uint32_t i = 0; i < task->n_receives; i++) {
-            const worker_receive *receive = &task->receives[i];
-            if (!receive->ended) continue; /* from a slot of this process */
-            size_t at = first;
-            while (at < n && traffic[at].from != receive->from) at++;
-            if (at == n) {
-                shoal__traffic__init(&traffic[n]);
-                (*pointers)[n] = &traffic[n];
-                traffic[n].from = receive->from;
-                traffic[n++].to = task->slot->number;
-            }
-            traffic[at].bytes += receive->bytes;
-            traffic[at].nanoseconds += (uint64_t)(receive->ended - receive->began);
-        }
-    }
-    *count = n;
-}
-
 /* Tells the hub that this process's part of an instance is through. Lock held. */
 static void report_done(worker *w, const worker_instance *instance) {
     Shoal__Done done = SHOAL__DONE__INIT;
@@ -190,7 +161,7 @@ static void report_done(worker *w, const worker_instance *instance) {
     }
     done.slots = pointers;
     Shoal__Traffic *traffic = NULL, **ways = NULL;
-    count_traffic(instance, &traffic, &ways, &done.n_traffic);
+    worker_count_traffic(instance, &traffic, &ways, &done.n_traffic);
     done.traffic = ways;
     if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done.base) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
@@ -217,7 +188,12 @@ void worker_task_done(worker_task *task) {
     worker_instance *instance = task->instance;
     if (task->status != SHOAL_OK) fail_outputs(task);
     task->state = TASK_DONE;
-    if (++instance->n_done < instance->n_tasks) return;
+    instance->n_done++;
+    worker_instance_end(w, instance);
+}
+
+void worker_instance_end(worker *w, worker_instance *instance) {
+    if (instance->n_done < instance->n_tasks || instance->n_passing) return;
     if (instance->loop) {
         worker_loop_round_end(w, instance);
         return;

@@ -205,6 +205,8 @@ static void report(worker *w, const worker_loop *loop) {
         traffic[i].to = loop->traffic.data[i].to;
         traffic[i].bytes = loop->traffic.data[i].bytes;
         traffic[i].nanoseconds = loop->traffic.data[i].ns;
+        traffic[i].timed = traffic[i].bytes;
+        traffic[i].timed_ns = traffic[i].nanoseconds;
     }
     done.instance = loop->first;
     done.slots = slots;

@@ -40,6 +40,7 @@ static shoal_status check_move(worker_step *step, const shoal_graph *g, const sh
              inside(box + rank, size, &g->values[node->first_output + (uint32_t)move.output].type);
     if (!ok) return base_fail(SHOAL_FORMAT, "exchange: move %u lies outside its tensors", i);
     step->n_receives += move.kind == SHOAL_MOVE_RECEIVE;
+    step->copies |= move.kind == SHOAL_MOVE_LOCAL;
     return SHOAL_OK;
 }
 
@@ -49,6 +50,7 @@ static shoal_status exchange_step(worker_program *program, const shoal_graph *g,
     const shoal_attr *moves = shoal_node_attr(node, SHOAL_ATTR_MOVES);
     const shoal_attr *channel = shoal_node_attr(node, SHOAL_ATTR_CHANNEL);
     step->exchange = true;
+    step->after = SHOAL_NO_NODE;
     step->channel = (uint32_t)channel->u.i;
     step->has_operand = node->n_inputs > 0;
     step->operand = node->n_inputs ? node->inputs[0] : 0;
@@ -100,6 +102,7 @@ typedef struct splitter {
     uint32_t *step_of; /* per node */
     bool *needed;      /* per node */
     bool *awaited;     /* per step: it brings nothing that has not been waited for */
+    bool passes;       /* the slot's memory is the host's */
     /* per value: what it is made of by nothing but turning and spreading, when that is there from
      * outside; GRAPH_NO_VALUE: of nothing; else the value itself. Later steps make it anew. */
     uint32_t *root;
@@ -258,9 +261,22 @@ static shoal_status compute_step(const splitter *s, uint32_t at) {
     return status;
 }
 
+/* Where an exchange passes on what another one brings, to memory that the host reaches, it is not
+ * waited for: who reads what it copies waits for that. */
+static bool passes_on(splitter *s, uint32_t at) {
+    worker_step *step = &s->program->steps[at];
+    if (!step->exchange || !step->has_operand || !s->passes) return false;
+    uint32_t node = maker(s, step->operand);
+    if (node == SHOAL_NO_NODE || s->g->nodes[node].op != GRAPH_EXCHANGE) return false;
+    step->after = s->step_of[node];
+    if (step->copies) s->awaited[at] = false;
+    return true;
+}
+
 /* Lists the exchanges that a step is the first to read. */
 static shoal_status list_awaited(splitter *s, uint32_t at) {
     worker_step *step = &s->program->steps[at];
+    if (passes_on(s, at)) return SHOAL_OK;
     const uint32_t *inputs = step->exchange ? &step->operand : step->inputs;
     uint32_t n_inputs = step->exchange ? step->has_operand : step->n_inputs;
     uint32_t *awaited = base_arena_array(&s->program->arena, uint32_t, n_inputs);
@@ -337,6 +353,7 @@ static shoal_status find_aside(splitter *s, worker_slot *slot) {
 static shoal_status split(worker_program *program, worker_slot *slot, const shoal_graph *g) {
     base_arena *arena = &program->arena;
     splitter s = {.program = program, .g = g};
+    s.passes = slot && !slot->home && slot->own.host && !slot->own.line && !slot->aside;
     SHOAL_TRY(worker_sources_find(program, g));
     SHOAL_TRY(find_aside(&s, slot));
     s.last_use = base_arena_array(arena, uint32_t, g->n_values);

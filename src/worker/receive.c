@@ -233,7 +233,8 @@ static void apply(worker *w, worker_instance *instance, const worker_staged *sta
         worker_task_fail(task, status, shoal_error_message());
         return;
     }
-    receive->have = staged->data.size;
+    receive->have = receive->first = staged->data.size;
+    receive->timed = staged->ended;
     receive->began = staged->began;
     receive->ended = staged->ended;
     worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
@@ -308,8 +309,14 @@ static shoal_status take(worker *w, worker_task *task, worker_receive *receive, 
     if (status != SHOAL_OK) return status;
     receive->have += n;
     receive->ended = base_now();
-    if (receive->have == receive->bytes && task->state != TASK_DONE)
+    if (receive->have == n) {
+        receive->first = n;
+        receive->timed = receive->ended;
+    }
+    if (receive->have == receive->bytes && task->state != TASK_DONE) {
         worker_receive_complete(task, receive);
+        worker_pass_on(task);
+    }
     return SHOAL_OK;
 }
 
@@ -341,6 +348,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     } else if (receive && !owes(w, number, receive->from)) {
         wire_link_strange(link, "data that another member owes");
     } else if (receive && task->state != TASK_DONE) { /* else it was given up meanwhile */
+        if (task->slot->home) home = task->slot;      /* the task may be over afterwards */
         if (receive->bytes != transfer->bytes || offset != receive->have ||
             n > receive->bytes - offset || !receive->buffer)
             status =
@@ -348,7 +356,6 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
                           (unsigned long long)transfer->bytes);
         else if (take(w, task, receive, offset, bytes, n) != SHOAL_OK)
             worker_task_fail(task, SHOAL_NO_MEMORY, shoal_error_message());
-        if (task->slot->home) home = task->slot;
     }
     pthread_mutex_unlock(&w->lock);
     if (home) worker_home_advance(home);

@@ -148,3 +148,43 @@ void worker_record(worker *w, const Shoal__Record *record) {
     base_str_fini(&list);
     free(events);
 }
+
+/* ---- what came over links ---- */
+
+static uint64_t since(const worker_instance *instance, int64_t time) {
+    return time > instance->came ? (uint64_t)(time - instance->came) : 0;
+}
+
+void worker_count_traffic(const worker_instance *instance, Shoal__Traffic **out,
+                          Shoal__Traffic ***pointers, size_t *count) {
+    size_t most = 0, n = 0;
+    for (uint32_t t = 0; t < instance->n_tasks; t++) most += instance->tasks[t].n_receives;
+    if (!most) return;
+    Shoal__Traffic *traffic = *out = calloc(most, sizeof *traffic);
+    *pointers = calloc(most, sizeof **pointers);
+    if (!traffic || !*pointers) return;
+    for (uint32_t t = 0; t < instance->n_tasks; t++) {
+        const worker_task *task = &instance->tasks[t];
+        size_t first = n;
+        for (uint32_t i = 0; i < task->n_receives; i++) {
+            const worker_receive *receive = &task->receives[i];
+            if (!receive->ended) continue; /* from a slot of this process */
+            size_t at = first;
+            while (at < n && traffic[at].from != receive->from) at++;
+            if (at == n) {
+                shoal__traffic__init(&traffic[n]);
+                (*pointers)[n] = &traffic[n];
+                traffic[n].from = receive->from;
+                traffic[n++].to = task->slot->number;
+            }
+            traffic[at].bytes += receive->bytes;
+            traffic[at].nanoseconds += (uint64_t)(receive->ended - receive->began);
+            traffic[at].timed += receive->bytes - receive->first;
+            traffic[at].timed_ns += (uint64_t)(receive->ended - receive->timed);
+            uint64_t begin = since(instance, receive->began), end = since(instance, receive->ended);
+            if (!traffic[at].end || begin < traffic[at].begin) traffic[at].begin = begin;
+            if (end > traffic[at].end) traffic[at].end = end;
+        }
+    }
+    *count = n;
+}

@@ -1,4 +1,5 @@
-/* Boxes that go to other slots, once their buffers are ready. Sends never wait for the receiver. */
+/* Boxes that go to other slots, once their buffers are ready. Sends never wait for the receiver,
+ * nor the thread that runs programs for what it only passes on. */
 #include "worker/state.h"
 
 #include "base/fence.h"
@@ -117,6 +118,7 @@ static shoal_status local_send(const sending *s, worker_slot *to) {
     bool going = status == SHOAL_OK && other->state != TASK_DONE;
     if (status == SHOAL_OK) receive->have = receive->bytes;
     if (going) worker_receive_complete(other, receive);
+    if (going) worker_pass_on(other);
     worker_changed(w);
     pthread_mutex_unlock(&w->lock);
     if (going && to->home) worker_home_advance(to);
@@ -156,13 +158,13 @@ static void box_read(void *context, shoal_status status, void *packed) {
 
 /* Sends a box as soon as its buffer is ready. */
 static shoal_status send_box(worker_task *task, const worker_step *step, uint32_t i,
-                             const shoal_move *move) {
+                             const shoal_move *move, worker_buffer *operand) {
     const shoal_type *type = &graph_data(task->program->graph)->values[step->operand].type;
     const int64_t *box = worker_move_box(step, i);
     sending *s = calloc(1, sizeof *s);
     if (!s) return base_fail(SHOAL_NO_MEMORY, "no memory to send a box");
     s->w = task->slot->worker;
-    s->buffer = worker_buffer_retain(task->values[step->operand]);
+    s->buffer = worker_buffer_retain(operand);
     s->element = shoal_dtype_size((shoal_dtype)type->dtype);
     s->box.rank = step->rank;
     memcpy(s->dims, type->dims, sizeof s->dims);
@@ -183,29 +185,126 @@ static shoal_status send_box(worker_task *task, const worker_step *step, uint32_
     return status;
 }
 
-/* Within a slot. */
-static shoal_status copy_box(worker_task *task, const worker_step *step, uint32_t i,
-                             const shoal_move *move) {
+static shoal_box local_box(const worker_task *task, const worker_step *step, uint32_t i,
+                           const shoal_move *move) {
     const shoal_graph *g = graph_data(task->program->graph);
     const int64_t *box = worker_move_box(step, i);
-    uint32_t value = step->outputs[move->output];
-    const shoal_type *from = &g->values[step->operand].type, *to = &g->values[value].type;
-    const shoal_box copied = {step->rank,
-                              shoal_dtype_size((shoal_dtype)from->dtype),
-                              box + 2 * step->rank,
-                              to->dims,
-                              box + step->rank,
-                              from->dims,
-                              box};
-    return worker_copy(task, value, step->operand, &copied);
+    const shoal_type *from = &g->values[step->operand].type;
+    const shoal_type *to = &g->values[step->outputs[move->output]].type;
+    return (shoal_box){step->rank,
+                       shoal_dtype_size((shoal_dtype)from->dtype),
+                       box + 2 * step->rank,
+                       to->dims,
+                       box + step->rank,
+                       from->dims,
+                       box};
+}
+
+/* ---- exchanges whose operand is still on its way ---- */
+
+/* Holds what it needs, as the task may have gone on. */
+typedef struct worker_passing {
+    struct worker_passing *next;
+    uint32_t step;
+    worker_buffer *operand, **outputs;
+} worker_passing;
+
+static void passing_free(const worker_task *task, worker_passing *p) {
+    for (uint32_t o = 0; o < task->program->steps[p->step].n_outputs; o++)
+        worker_buffer_release(p->outputs[o]);
+    worker_buffer_release(p->operand);
+    free(p->outputs);
+    free(p);
+}
+
+void worker_passing_drop(worker_task *task) {
+    while (task->passing) {
+        worker_passing *p = task->passing;
+        task->passing = p->next;
+        passing_free(task, p);
+    }
+}
+
+/* The current step is done when its operand has come. Lock held. */
+static shoal_status pass_later(worker_task *task, const worker_step *step) {
+    worker_passing *p = calloc(1, sizeof *p), **end = &task->passing;
+    if (p) p->outputs = calloc((size_t)step->n_outputs + 1, sizeof(worker_buffer *));
+    if (!p || !p->outputs) {
+        free(p);
+        return base_fail(SHOAL_NO_MEMORY, "no memory to pass a box on");
+    }
+    p->step = task->step;
+    p->operand = worker_buffer_retain(task->values[step->operand]);
+    for (uint32_t o = 0; o < step->n_outputs; o++)
+        p->outputs[o] = worker_buffer_retain(task->values[step->outputs[o]]);
+    while (*end) end = &(*end)->next;
+    *end = p;
+    task->waiting[p->step] += step->copies;
+    return SHOAL_OK;
+}
+
+static shoal_status pass(worker_task *task, const worker_passing *p) {
+    const worker_step *step = &task->program->steps[p->step];
+    for (uint32_t i = 0; i < step->n_moves; i++) {
+        shoal_move move = worker_move(step, i);
+        if (move.kind == SHOAL_MOVE_SEND) SHOAL_TRY(send_box(task, step, i, &move, p->operand));
+        if (move.kind != SHOAL_MOVE_LOCAL) continue;
+        shoal_box box = local_box(task, step, i, &move);
+        base_box_copy(p->outputs[move.output]->host, box.to_dims, box.to_start, p->operand->host,
+                      box.from_dims, box.from_start, box.rank, box.size, box.element_bytes);
+    }
+    return SHOAL_OK;
+}
+
+/* Takes the first out of the list whose operand is there; NULL: there is none. */
+static worker_passing *next_passing(worker_task *task) {
+    worker_passing **at = &task->passing;
+    if (task->status != SHOAL_OK) return NULL;
+    while (*at && task->waiting[task->program->steps[(*at)->step].after]) at = &(*at)->next;
+    worker_passing *found = *at;
+    if (found) *at = found->next;
+    return found;
+}
+
+void worker_pass_on(worker_task *task) {
+    worker *w = task->slot->worker;
+    worker_instance *instance = task->instance;
+    if (!task->passing) return;
+    instance->n_passing++;
+    for (worker_passing *p; (p = next_passing(task));) {
+        pthread_mutex_unlock(&w->lock);
+        shoal_status status = pass(task, p);
+        pthread_mutex_lock(&w->lock);
+        task->waiting[p->step] -= task->program->steps[p->step].copies;
+        passing_free(task, p);
+        if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
+        worker_changed(w);
+    }
+    instance->n_passing--;
+    worker_instance_end(w, instance);
+}
+
+/* ---- a step ---- */
+
+static shoal_status send_now(worker_task *task, const worker_step *step) {
+    for (uint32_t i = 0; i < step->n_moves; i++) {
+        shoal_move move = worker_move(step, i);
+        if (move.kind == SHOAL_MOVE_SEND)
+            SHOAL_TRY(send_box(task, step, i, &move, task->values[step->operand]));
+        if (move.kind != SHOAL_MOVE_LOCAL) continue;
+        shoal_box box = local_box(task, step, i, &move);
+        SHOAL_TRY(worker_copy(task, step->outputs[move.output], step->operand, &box));
+    }
+    return SHOAL_OK;
 }
 
 shoal_status worker_exchange_send(worker_task *task) {
+    worker *w = task->slot->worker;
     const worker_step *step = &task->program->steps[task->step];
-    for (uint32_t i = 0; i < step->n_moves; i++) {
-        shoal_move move = worker_move(step, i);
-        if (move.kind == SHOAL_MOVE_SEND) SHOAL_TRY(send_box(task, step, i, &move));
-        if (move.kind == SHOAL_MOVE_LOCAL) SHOAL_TRY(copy_box(task, step, i, &move));
-    }
-    return SHOAL_OK;
+    if (step->after == SHOAL_NO_NODE) return send_now(task, step);
+    pthread_mutex_lock(&w->lock);
+    bool waits = task->waiting[step->after] > 0;
+    shoal_status status = waits ? pass_later(task, step) : SHOAL_OK;
+    pthread_mutex_unlock(&w->lock);
+    return waits ? status : send_now(task, step);
 }

@@ -94,6 +94,8 @@ typedef struct worker_step {
     uint32_t rank;
     uint32_t n_moves, n_receives;
     const int64_t *moves; /* as the attribute lists them */
+    uint32_t after;       /* the exchange that brings its operand, to be passed on; or NO_NODE */
+    bool copies;          /* some of it stays in the slot */
     /* exchanges before this step whose results it is the first to read */
     uint32_t n_awaited;
     const uint32_t *awaited;
@@ -172,7 +174,9 @@ typedef struct worker_receive {
     base_box box;
     size_t element;
     uint64_t bytes, have;
-    int64_t began, ended;  /* when the first and the last byte came */
+    int64_t began, ended;  /* when the first and the last byte came, */
+    uint64_t first;        /* the bytes that came first, */
+    int64_t timed;         /* and when they were there */
     bool busy;             /* another slot's executor is writing */
     unsigned char *staged; /* what has come for memory that the host does not reach */
 } worker_receive;
@@ -193,7 +197,8 @@ typedef struct worker_task {
     worker_piece **inputs, **outputs;
     worker_buffer **values; /* per value of the program; only the thread that runs the task */
     uint32_t step;
-    uint32_t *waiting; /* per step, of exchanges: receives not complete */
+    uint32_t *waiting; /* per step, of exchanges: receives not complete, and copies not made */
+    struct worker_passing *passing; /* exchanges whose operands have not come */
     uint32_t n_receives;
     worker_receive *receives;
     worker_task_state state;
@@ -225,8 +230,8 @@ typedef struct worker_instance {
     bool known;               /* its program has arrived */
     struct worker_loop *loop; /* of which it is a round; NULL: none */
     uint64_t round;
-    int64_t since; /* when its first data came, if that was before */
-    uint32_t n_tasks, n_done;
+    int64_t since, came; /* when its first data came, if that was before, and its program */
+    uint32_t n_tasks, n_done, n_passing; /* n_passing: exchanges that are passed on right now */
     worker_task *tasks;
     worker_staged *staged;
     shoal_status status; /* the first failure */
@@ -509,6 +514,10 @@ void worker_low(worker *w, uint64_t low);
 /* send.c */
 /* Starts the sends of the task's current exchange, and does its copies; without the lock. */
 shoal_status worker_exchange_send(worker_task *task);
+/* Passes on what has come for exchanges that did not wait for it, whereupon the instance may be
+ * over and the task gone. Lock held, but not meanwhile. */
+void worker_pass_on(worker_task *task);
+void worker_passing_drop(worker_task *task);
 
 /* source.c: only the thread that runs programs, but for the first */
 /* Notes which values of a program come from files. */
@@ -598,6 +607,9 @@ void worker_event_send(worker *w, shoal_event_phase phase, const wire_transfer *
                        uint32_t from, uint32_t to);
 void worker_event_receive(const worker_task *task, const worker_receive *receive,
                           shoal_event_phase phase, int64_t at);
+/* What came over links, per pair of slots, to be freed; nothing without memory. Lock held. */
+void worker_count_traffic(const worker_instance *instance, Shoal__Traffic **out,
+                          Shoal__Traffic ***pointers, size_t *count);
 
 /* loop.c: all with the lock held, but worker_pace */
 /* The loop, under way, that an instance is of; NULL: none. */
@@ -674,6 +686,7 @@ shoal_status worker_task_stop(worker_task *task);
 void worker_task_give(worker_task *task);
 /* A task is through, well or not. Lock held. */
 void worker_task_done(worker_task *task);
+void worker_instance_end(worker *w, worker_instance *instance); /* if its tasks are done */
 /* Puts a task before all others of its slot. Lock held. */
 void worker_task_first(worker_task *task);
 /* Fails the tasks of an instance that are not done. Lock held. */

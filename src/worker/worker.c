@@ -209,6 +209,7 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
         return SHOAL_OK;
     }
     instance->known = true;
+    instance->came = base_now();
     for (uint32_t i = 0; i < instance->n_tasks; i++) {
         worker_task *task = &instance->tasks[i];
         shoal_status made = task_make(task, run->slots[i]);

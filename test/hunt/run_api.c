@@ -79,6 +79,7 @@ void *hunt_api_new(void) {
                                  .hub = "embedded",
                                  .workers = a->n_pools + 1,
                                  .threads = a->n_pools + 1,
+                                 .panels = a->n_pools % 2 ? 3 : 0,
                                  .timeout_ms = DEADLINE_MS};
         hunt_must(shoal_session_open(&options, &a->pools[a->n_pools].session));
         list_slots(&a->pools[a->n_pools]);

@@ -1,0 +1,71 @@
+/* Tests of panels: programs over slow links begin with the first that has come. */
+#include "plan/lower_testing.h"
+
+#include <string.h>
+
+/* Two devices of 100 GFLOP/s behind cables of 1 Gb/s, and a client. */
+static plan_pool slow_pool(void) {
+    static plan_slot lan[3];
+    lan[0] = (plan_slot){.slot = CLIENT, .peer = 9, .name = "client"};
+    for (uint32_t i = 0; i < 2; i++)
+        lan[i + 1] = (plan_slot){.slot = 10 + i,
+                                 .peer = i,
+                                 .compute = true,
+                                 .weight = i ? 1 : 1.1,
+                                 .name = i ? "b" : "a",
+                                 .speeds = make_speeds(1e11, 1e10)};
+    return (plan_pool){.n_slots = 3, .slots = lan, .link_bytes = 1.19e8, .link_delay = 1e-4};
+}
+
+static void product(uint32_t n, bool home, plan_result *out) {
+    graph *g;
+    plan_layout in[2], want;
+    const plan_layout *wanted[] = {&want};
+    plan_pool pool = slow_pool();
+    const int64_t dims[] = {n, n};
+    const uint32_t client = CLIENT;
+    OK(graph_new(0, &g));
+    uint32_t a = input(g, SHOAL_F32, 2, dims), b = input(g, SHOAL_F32, 2, dims);
+    OK(graph_add_output(g, dot(g, a, b, 1, 0, false)));
+    OK(plan_layout_whole(&arena, 2, dims, &client, 1, &want));
+    in[0] = in[1] = want;
+    OK(plan_lower_explained(graph_data(g), &pool, in, home ? wanted : NULL, out));
+    graph_destroy(&g);
+}
+
+/* Each byte of an operand leaves the client once, and the product is done while they come. */
+static void large_products(void **state) {
+    plan_result result;
+    product(4096, true, &result);
+    double wire = 2 * 4096.0 * 4096 * 4 / 1.19e8;
+    assert_true(result.seconds >= wire);
+    assert_true(result.seconds < wire / 0.85);
+    plan_result_fini(&result);
+}
+
+/* The workers have their parts of it, each in one piece. */
+static void results_that_stay(void **state) {
+    plan_result result;
+    product(4096, false, &result);
+    assert_non_null(strstr(result.explain, "8 panels, 64.0 MiB"));
+    assert_int_equal(result.outputs[0].n_slots, 2);
+    assert_int_equal(result.bytes_moved,
+                     3 * 4096u * 4096 * 4); /* half of one goes on to the other */
+    plan_result_fini(&result);
+}
+
+static void small_products(void **state) {
+    plan_result result;
+    product(256, true, &result);
+    assert_null(strstr(result.explain, " panels"));
+    plan_result_fini(&result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(large_products, fresh, finish),
+        cmocka_unit_test_setup_teardown(results_that_stay, fresh, finish),
+        cmocka_unit_test_setup_teardown(small_products, fresh, finish),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
