@@ -243,7 +243,7 @@ def reshape(n):
     for axis in range(len(before)):
         if before[:axis] + before[axis + 1:] == n.shape and before[axis] == 1:
             made += [f"{x}.squeeze({axis})", f"{x}[{':, ' * axis}0]"]
-    return made + ([] if n.torch else [f"{x}.view({n.shape})"])
+    return made + ([] if n.torch else [f"{x}.contiguous().view({n.shape})"])
 
 
 def transpose(n):
