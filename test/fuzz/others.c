@@ -11,6 +11,7 @@ static wire_link *self_end;
 static wire_link *members[2];
 static worker *w;
 static void (*asked)(Shoal__Kind kind, const void *body, size_t n);
+static pthread_mutex_t hearing = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
 static void (*hear)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message);
 static wire_list unread;
 
@@ -162,20 +163,26 @@ static void stay(wire_link *link, bool sleeps) {}
 /* While somebody listens, what counts on an account waits to be read. */
 static shoal_status swallow(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *packed,
                             size_t bytes, wire_account *account) {
-    if (!hear) return SHOAL_OK;
-    hear(link, kind, packed);
-    wire_item *item = account ? wire_item_message(link, kind, packed, bytes, account) : NULL;
+    pthread_mutex_lock(&hearing);
+    if (hear) hear(link, kind, packed);
+    wire_item *item =
+        hear && account ? wire_item_message(link, kind, packed, bytes, account) : NULL;
     if (item) wire_list_push(&unread, item);
+    pthread_mutex_unlock(&hearing);
     return SHOAL_OK;
 }
 
 void others_hear(void (*heard)(wire_link *link, Shoal__Kind kind,
                                const ProtobufCMessage *message)) {
+    pthread_mutex_lock(&hearing);
     hear = heard;
+    pthread_mutex_unlock(&hearing);
 }
 
 void others_read(void) {
+    pthread_mutex_lock(&hearing);
     for (wire_item *item; (item = wire_list_pop(&unread));) wire_item_free(item);
+    pthread_mutex_unlock(&hearing);
 }
 static shoal_status swallow_data(wire_link *link, const wire_transfer *transfer,
                                  const wire_source *source) {
