@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tells peers which local parts can go: all those of an event in one message, but what is released
- * with a program before that is handed out, since it may want the memory. */
+/* Tells peers which local parts can go: all those of an event in one message at its end. */
 static void send_frees(hub *h) {
     for (size_t i = 0; i < h->peers.count; i++) {
         hub_peer *peer = h->peers.data[i];
@@ -24,6 +23,13 @@ static void send_frees(hub *h) {
         hub_send(peer, SHOAL__KIND__FREE, &release.base);
         peer->free_values.count = peer->free_programs.count = 0;
     }
+    h->freed = 0;
+}
+
+/* What is handed out next may want the memory. For less it would not be worth a message of its own,
+ * which wakes the members once more. */
+static void send_large_frees(hub *h) {
+    if (h->freed >= HUB_MUCH_FREED) send_frees(h);
 }
 
 /* Everyone hears of newcomers: soon, and before anything that a newcomer asks for is handed out. */
@@ -39,12 +45,12 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
     case HUB_LEAVE: hub_leave(h, event->peer, event->u.leave.why, event->u.leave.reason); break;
     case HUB_SUBMIT:
         status = hub_submit(h, event->peer, event->u.submit);
-        send_frees(h);
+        send_large_frees(h);
         if (status == SHOAL_OK) hub_dispatch(h);
         break;
     case HUB_RELEASE:
         hub_release(h, event->peer, event->u.release);
-        send_frees(h);
+        send_large_frees(h);
         hub_dispatch(h); /* what was freed may be what the next one waits for */
         break;
     case HUB_DONE: hub_done(h, event->peer, event->u.done); break;

@@ -29,10 +29,10 @@ static void test_told_in_time(void **state) {
     assert_int_equal(p->outcomes, 9);
 }
 
-/* What is released with a program is free before that is handed out, which may want the memory. */
+/* What is released with a program is free before that is handed out, if that is much. */
 static void test_freed_first(void **state) {
     pool *p = *state;
-    submit(p, 0, 4, 1);
+    submit(p, 0, HUB_MUCH_FREED / sizeof(float), 1);
     finish_oldest(p);
     assert_int_equal(p->freed, 0);
     uint64_t session = (uint64_t)p->sessions[0] << 40, first = session + 1, output = session + 2;

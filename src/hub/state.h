@@ -101,6 +101,7 @@ enum {
     HUB_MAX_HOST = 255,
     HUB_MAX_ADDRESSES = 8,
     HUB_MAX_ADDRESS = 255,
+    HUB_MUCH_FREED = 64 << 10,        /* bytes */
     HUB_MAX_REASON = 1024,            /* bytes of a failure's message */
     HUB_MAX_RECORDED = 16 << 20,      /* bytes of events in one answer */
     HUB_MAX_FRAME = WIRE_CHUNK + 256, /* to be passed on */
@@ -281,6 +282,7 @@ struct hub {
     uint64_t pool; /* random: what came of another hub's numbers is not for this one's members */
     uint64_t epoch;
     int64_t started;
+    uint64_t freed;  /* bytes of values that members have not been told to free yet */
     uint32_t panels; /* see plan_pool */
     uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;

@@ -204,6 +204,7 @@ void hub_value_drop(hub *h, hub_value *value) {
         hub_value_keep(h, value, value->stored);
     else
         hub_free_stored(h, &value->layout, value->stored);
+    h->freed += base_type_bytes(&value->type);
     /* Its client has a copy of a small one. */
     if (value->data.size && client && !base_vec_push(&client->free_values, value->stored))
         base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
