@@ -369,7 +369,7 @@ def equal(a, b):
     if isinstance(a, dict) and type(b) is dict and list(a) == list(b):
         return all(map(equal, a.values(), b.values()))
     if type(a) is float is type(b):
-        return math.isclose(a, b, rel_tol=2e-5, abs_tol=1e-7)
+        return math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-7)  # losses after ten steps of AdamW, rate 0.5
     return type(a) is type(b) and a == b
 
 
