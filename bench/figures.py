@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+import kernels
 import lan
 import lib
 from lib import BenchError, Peer, Pool, race, timed
@@ -96,109 +97,6 @@ def transfers():
                        times["copy"], {"value": 3.0}) for name in ("up", "down")]
 
 
-SIDE = 4096
-ERF_TANH = "NumPy, the tanh form of gelu in place, as it has no erf"
-
-
-def numpy_softmax(x, out):
-    np.subtract(x, x.max(axis=1, keepdims=True), out=out)
-    np.exp(out, out=out)
-    np.divide(out, out.sum(axis=1, keepdims=True), out=out)
-
-
-def numpy_rms_norm(x, out, scale):
-    square = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[1]) + np.float32(1e-6)
-    np.multiply(x, (1 / np.sqrt(square))[:, None], out=out)
-    np.multiply(out, scale, out=out)
-
-
-def numpy_silu(x, out):
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    np.add(out, np.float32(1), out=out)
-    np.divide(x, out, out=out)
-
-
-def numpy_gelu(x, out):
-    np.multiply(x, x, out=out)
-    np.multiply(out, np.float32(0.044715 * 0.7978845608), out=out)
-    np.add(out, np.float32(0.7978845608), out=out)
-    np.multiply(out, x, out=out)
-    np.tanh(out, out=out)
-    np.add(out, np.float32(1), out=out)
-    np.multiply(out, x, out=out)
-    np.multiply(out, np.float32(0.5), out=out)
-
-
-def kernel(name, figure, bar, expression, said, bars=None):
-    """Rows of bench/kernels.c: share of memcpy on as many threads, and the ratio to NumPy."""
-    side = lib.scaled(SIDE)
-    x = np.random.default_rng(1).standard_normal((side, side), dtype=np.float32)
-    out = np.empty_like(x)
-    program = lib.program("kernels")
-    with Peer([program, name, side, 2]) as ours, Peer([program, "memcpy", side, 2]) as copy:
-        times = race({"ours": ours, "copy": copy, "numpy": timed(lambda: expression(x, out))},
-                     runs=3 * lib.RUNS, warm=2)
-    work = 2e-9 * x.nbytes
-    return [lib.versus(f"{figure}.share", work, "GB/s", "memcpy, 2 threads", times["ours"],
-                       times["copy"], {"ratio": bar}),
-            lib.versus(f"{figure}.vs_numpy", work, "GB/s", said, times["ours"], times["numpy"],
-                       bars or {})]
-
-
-def fused():
-    """gelu(x * w + b) on 4096 x 4096 f32 as one pass, against memcpy and NumPy."""
-    w, b = np.ones(lib.scaled(SIDE), np.float32), np.ones(lib.scaled(SIDE), np.float32)
-    both = np.empty((len(w), len(w)), np.float32)
-
-    def expression(x, out):
-        np.multiply(x, w, out=both)
-        np.add(both, b, out=both)
-        numpy_gelu(both, out)
-    return kernel("fused", "fused", 0.55, expression, ERF_TANH, {"ratio": 6})
-
-
-def kernel_rms_norm():
-    """rms_norm of 4096 x 4096 f32 along rows, with a scale, against memcpy and NumPy."""
-    scale = np.ones(lib.scaled(SIDE), np.float32)
-    return kernel("rms_norm", "kernel.rms_norm", 0.7,
-                  lambda x, out: numpy_rms_norm(x, out, scale), "NumPy, einsum and in place")
-
-
-def kernel_softmax():
-    """softmax of 4096 x 4096 f32 along rows, against memcpy and NumPy."""
-    return kernel("softmax", "kernel.softmax", 0.6, numpy_softmax, "NumPy, in place")
-
-
-def kernel_silu():
-    """silu of 4096 x 4096 f32, against memcpy and NumPy."""
-    return kernel("silu", "kernel.silu", 0.6, numpy_silu, "NumPy, in place")
-
-
-def kernel_gelu():
-    """gelu (by erf) of 4096 x 4096 f32, against memcpy and NumPy."""
-    return kernel("gelu", "kernel.gelu", 0.55, numpy_gelu, ERF_TANH)
-
-
-# Along rows of the same matrix: what NumPy computes, and how it is named.
-ALONG_ROWS = {"sum": (lambda x: np.einsum("ij,ij->", x, x), "NumPy, sum of squares by einsum"),
-              "argmax": (lambda x: x.argmax(axis=1), "NumPy"),
-              "cumulate": (lambda x: x.cumsum(axis=1), "NumPy, cumsum"),
-              "sort": (lambda x: np.sort(x, axis=1), "NumPy")}
-
-
-def kernel_along_rows(name):
-    def run():
-        side, (expression, said) = lib.scaled(SIDE), ALONG_ROWS[name]
-        x = np.random.default_rng(1).standard_normal((side, side), dtype=np.float32)
-        with Peer([lib.program("kernels"), name, side, 2]) as ours:
-            times = race({"ours": ours, "numpy": timed(lambda: expression(x))}, warm=2)
-        return [lib.versus(f"kernel.{name}.vs_numpy", 1e-9 * x.size, "G/s", said, times["ours"],
-                           times["numpy"], {})]
-    run.__doc__ = f"{name} along rows of 4096 x 4096 f32, against NumPy."
-    return run
-
-
 FORMS = ["nn", "nt", "tn", "tt"]
 # Shapes of products m x k x n, and the forms in which each is measured (t: transposed in memory).
 GEMMS = {"256x256x256": FORMS, "512x512x512": ["nn"], "1024x1024x1024": FORMS,
@@ -250,7 +148,7 @@ def opencl_gemm(shape):
 
 def opencl_fused():
     """gelu(x * w + b) on 4096 x 4096 f32 on the first OpenCL device, against memcpy and cpu."""
-    side, program = lib.scaled(SIDE), lib.program("kernels")
+    side, program = lib.scaled(kernels.SIDE), lib.program("kernels")
     with Peer([program, "fused", side, 2], SHOAL_BACKEND="opencl") as ours, \
             Peer([program, "fused", side, 2], SHOAL_BACKEND="cpu") as cpu, \
             Peer([program, "memcpy", side, 2]) as copy:
@@ -305,6 +203,31 @@ def ops_update():
 def ops_latency3():
     """One small operation and reading it back; client, hub and worker are three processes."""
     return small("ops.latency3_us", "latency", 90)
+
+
+def hosted_call():
+    """Adds of 10 x 10, distinct operands, by NumPy's add as a backend in Python; each program is 1000 of them."""
+    shoal = lib.product()
+    from shoal import hosted
+
+    class Plain(hosted.Backend):
+        name = "plain"
+        operations = {"add": np.add}
+
+    hosted.register(Plain())
+    session = shoal.Session(backend="plain", threads=1)
+    operands = [session.from_numpy(np.full((10, 10), i % 7, np.float32)) for i in range(CHAIN)]
+
+    def chain():
+        last = operands[0]
+        for operand in operands:
+            last = last + operand
+        assert last.numpy()[0, 0] == sum(i % 7 for i in range(CHAIN))
+
+    times = [seconds / CHAIN for seconds in race({"ours": lib.timed(chain)}, warm=2)["ours"]]
+    session.close()
+    seconds = lib.against_bar("hosted.call_us", times, 10e-3)
+    return [dict(seconds, value=1e3 * seconds["value"], unit="us", peer="at most 10 us")]
 
 
 def ops_python():
@@ -450,9 +373,9 @@ def loop_share():
                        times["loop"], times["hand"], {"ratio": 0.97})]
 
 
-def start(name, command, bar_ms):
+def start(name, command, bar_ms, environment=None):
     def run():
-        done = subprocess.run(command, env=lib.environment(), capture_output=True, text=True,
+        done = subprocess.run(command, env=environment or lib.environment(), capture_output=True, text=True,
                               check=False)
         if done.returncode:
             raise BenchError(f"ended with code {done.returncode}: {done.stderr.strip()[-300:]}")
@@ -516,12 +439,17 @@ def start_worker():
 
 
 def start_python():
-    """From the start of Python to the first result, embedded, imports included."""
+    """From the start of Python to the first result, embedded, imports included. Modules are compiled by the runs before
+    those that count, as they are when a package is installed."""
+    import tempfile
     code = ("import numpy as np, shoal\n"
             "a = np.ones((2, 3), np.float32)\n"
             "c = (shoal.from_numpy(a) @ shoal.from_numpy(a.T.copy())).numpy()\n"
             "assert (c == 3).all()")
-    return start("start.python_ms", [sys.executable, "-c", code], 120)
+    with tempfile.TemporaryDirectory() as compiled:
+        environment = lib.environment(PYTHONPYCACHEPREFIX=compiled)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        return start("start.python_ms", [sys.executable, "-c", code], 120, environment)
 
 
 GIGABIT = 125_000_000  # bytes per second
@@ -597,11 +525,12 @@ TABLE = [
     (["pool.matmul.vs_dask"], matmul_dask),
     (["pool.table.50_50", "pool.table.70_30"], table),
     (["bytes.up", "bytes.down"], transfers),
-    (["fused.share", "fused.vs_numpy"], fused),
+    (["fused.share", "fused.vs_numpy"], kernels.fused),
     *((([f"kernel.{name}.share", f"kernel.{name}.vs_numpy"]), function) for name, function in
-      {"rms_norm": kernel_rms_norm, "softmax": kernel_softmax, "silu": kernel_silu,
-       "gelu": kernel_gelu}.items()),
-    *(([f"kernel.{name}.vs_numpy"], kernel_along_rows(name)) for name in ALONG_ROWS),
+      {"rms_norm": kernels.kernel_rms_norm, "softmax": kernels.kernel_softmax, "silu": kernels.kernel_silu,
+       "gelu": kernels.kernel_gelu}.items()),
+    *(([f"kernel.{name}.vs_numpy"], kernels.kernel_along_rows(name)) for name in kernels.ALONG_ROWS),
+    ([f"qgemv.{name}.share" for name in kernels.PACKED], kernels.packed_all),
     *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
       for shape, forms in GEMMS.items()),
     *(([f"opencl.gemm.{shape}.vs_{peer}" for peer in OPENCL_GEMM_PEERS], opencl_gemm(shape))
@@ -610,6 +539,7 @@ TABLE = [
     (["ops.c"], ops_c),
     (["ops.python"], ops_python),
     (["ops.fresh"], ops_fresh),
+    (["hosted.call_us"], hosted_call),
     (["ops.latency_us"], ops_latency),
     (["ops.latency3_us"], ops_latency3),
     (["ops.update_us"], ops_update),
@@ -622,6 +552,7 @@ TABLE = [
     (["loop.share"], loop_share),
     (["examples.share"], examples),
     (["data.loader_share"], loader_share),
+    ([f"kernel.{name}.small_vs_numpy" for name in ("rms_norm", "silu", "gelu")], kernels.kernels_small),
     (["source.rss_mib", "source.bytes"], source),
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),

@@ -119,9 +119,9 @@ static void print_text(const cJSON *rows) {
     text_table(rows, columns, sizeof columns / sizeof *columns);
     cJSON_ArrayForEach(row, rows) {
         const cJSON *advice = cJSON_GetObjectItemCaseSensitive(row, "advice");
-        if (cJSON_IsString(advice))
-            printf("%s: %s\n", cJSON_GetObjectItemCaseSensitive(row, "what")->valuestring,
-                   advice->valuestring);
+        const char *what = cJSON_GetObjectItemCaseSensitive(row, "what")->valuestring;
+        if (!cJSON_IsString(advice)) continue;
+        text_wrapped(advice->valuestring, printf("%s: ", what), 4);
     }
 }
 

@@ -20,7 +20,8 @@ enum {
     KEY_BEACON,
     KEY_ONCE,
     KEY_MODELS,
-    KEY_PANELS
+    KEY_PANELS,
+    KEY_BACKEND
 };
 
 #define DAEMON_OPTION                                                                              \
@@ -174,9 +175,10 @@ static const struct argp_option worker_options[] = {
      0},
     {"name", 'n', "NAME", 0, "Name in tables and messages (default: assigned by the hub)", 0},
     {"device", 'd', "NAME[,NAME...]", 0,
-     "The devices to lend: cpu, opencl:1, or all of a backend: opencl. 'shoal doctor' lists them "
-     "(default: SHOAL_BACKEND, else all that are found)",
+     "The devices to lend: cpu, opencl:1, or all of a backend: opencl, torch. 'shoal doctor' lists "
+     "them (default: SHOAL_BACKEND, else all that are found)",
      0},
+    {"backend", KEY_BACKEND, "NAME[,NAME...]", 0, "The same as --device", 0},
     {"threads", 't', "N", 0, "Compute threads of the processor (default: all cores)", 0},
     {"weight", 'w', "W", 0,
      "Relative share of the work of each device, unless shares are given (default: 1)", 0},
@@ -216,7 +218,8 @@ static void take_worker(void *input, int key, char *arg) {
             cmd_usage("--name '%s': must have 1 to 63 characters", arg);
         options->name = arg;
         break;
-    case 'd': options->devices = arg; break;
+    case 'd':
+    case KEY_BACKEND: options->devices = arg; break;
     case 't': options->threads = (uint32_t)args_count("--threads", arg, 1, 4096); break;
     case 'w': options->weight = args_positive("--weight", arg); break;
     case KEY_MEMORY: options->memory = args_size("--memory", arg); break;

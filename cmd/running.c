@@ -67,6 +67,25 @@ const cmd_running *running_find(const cmd_running *all, int count, const char *i
 
 bool running_alive(const cmd_running *daemon) { return holder(daemon->fd) == daemon->pid; }
 
+bool running_gone(const cmd_running *daemon) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)daemon->pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return true;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = 0;
+    /* Behind its name: the state, and as number 18 from there its threads. Of a process that ends
+     * the first may be dead while others are not. */
+    const char *name = strrchr(text, ')');
+    char state = 'X';
+    long threads = 0;
+    if (name)
+        sscanf(name, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld",
+               &state, &threads);
+    return (state == 'Z' || state == 'X') && threads <= 1;
+}
+
 const char *running_names(const cmd_running *all, int count, char *out, size_t room) {
     size_t used = 0;
     snprintf(out, room, "nothing");

@@ -22,6 +22,8 @@ void running_close(cmd_running *all, int count);
 const cmd_running *running_find(const cmd_running *all, int count, const char *id);
 /* Whether it still runs. */
 bool running_alive(const cmd_running *daemon);
+/* Whether its process has ended, too, which comes a moment later. */
+bool running_gone(const cmd_running *daemon);
 /* "hub, worker-left", or "nothing", for messages. */
 const char *running_names(const cmd_running *all, int count, char *out, size_t room);
 

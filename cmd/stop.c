@@ -39,6 +39,7 @@ static int end_one(const cmd_running *daemon) {
                             daemon->id, (long)daemon->pid, STOP_SECONDS, (long)daemon->pid);
         nanosleep(&pause, NULL);
     }
+    while (!running_gone(daemon) && cmd_now() < deadline) nanosleep(&pause, NULL);
     if (!cmd_json) printf("%s: ended\n", daemon->id);
     return CMD_OK;
 }

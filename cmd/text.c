@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -72,10 +73,39 @@ static int width_of(const char *text) {
     return width;
 }
 
-void text_print(const char *text) {
-    for (; *text != 0; text++) {
-        unsigned char c = (unsigned char)*text;
+static void print_some(const char *text, int bytes) {
+    for (int i = 0; i < bytes; i++) {
+        unsigned char c = (unsigned char)text[i];
         putchar(c < 0x20 || c == 0x7f ? '?' : c);
+    }
+}
+
+void text_print(const char *text) { print_some(text, (int)strlen(text)); }
+
+/* Characters of a line that wraps, where there is room for fewer. */
+enum { LEAST_WRAPPED = 24 };
+
+/* How many bytes of a text go on a line of `room` characters: whole words, and one of them at
+ * least. */
+static int line_of(const char *text, int room) {
+    int end = 0, width = 0;
+    for (int i = 0; text[i] != 0; i++) {
+        if (text[i] == ' ' && (width <= room || end == 0)) end = i;
+        width += ((unsigned char)text[i] & 0xc0) != 0x80;
+    }
+    return width <= room || end == 0 ? (int)strlen(text) : end;
+}
+
+void text_wrapped(const char *text, int at, int indent) {
+    int width = cmd_columns(stdout);
+    if (width == 0) width = INT_MAX;
+    for (;;) {
+        int end = line_of(text, width - at > LEAST_WRAPPED ? width - at : LEAST_WRAPPED);
+        print_some(text, end);
+        putchar('\n');
+        if (text[end] == 0) return;
+        text += end + 1;
+        printf("%*s", at = indent, "");
     }
 }
 
@@ -124,9 +154,8 @@ void text_table(const cJSON *rows, const text_column *all, int n_all) {
         total += widths[i] + (i > 0 ? 2 : 0);
     }
     /* The last column may wrap when it is text and has some room. */
-    enum { LEAST_LAST = 24 };
     int last = n_columns - 1;
-    int excess = right[last] || widths[last] < LEAST_LAST ? 0 : widths[last] - LEAST_LAST;
+    int excess = right[last] || widths[last] < LEAST_WRAPPED ? 0 : widths[last] - LEAST_WRAPPED;
     if (terminal > 0 && total - excess > terminal) {
         print_blocks(rows, columns, n_columns, widest_title);
         return;
@@ -134,8 +163,13 @@ void text_table(const cJSON *rows, const text_column *all, int n_all) {
     for (int i = 0; i < n_columns; i++)
         print_cell(columns[i].title, widths[i], right[i], i == n_columns - 1);
     cJSON_ArrayForEach(row, rows) {
-        for (int i = 0; i < n_columns; i++)
-            print_cell(show(row, &columns[i], out), widths[i], right[i], i == n_columns - 1);
+        for (int i = 0; i < last; i++)
+            print_cell(show(row, &columns[i], out), widths[i], right[i], false);
+        const char *text = show(row, &columns[last], out);
+        if (right[last])
+            print_cell(text, widths[last], true, true);
+        else
+            text_wrapped(text, total - widths[last], total - widths[last]);
     }
 }
 

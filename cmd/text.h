@@ -28,6 +28,9 @@ char *text_show_percent(double value, char out[TEXT_ROOM]);
 
 /* Prints text that comes from elsewhere (a name, a token): nothing in it may steer the terminal. */
 void text_print(const char *text);
+/* The same and a newline, from column `at` on; words that are beyond the terminal's width go to
+ * further lines, at column `indent`. Without a terminal there is one line. */
+void text_wrapped(const char *text, int at, int indent);
 /* Prints rows under titles, numbers to the right; as one block per row where the terminal is too
  * narrow. Without --wide only the columns that usually fit into 80. */
 void text_table(const cJSON *rows, const text_column *columns, int n_columns);
@@ -36,9 +39,9 @@ int text_json(cJSON *json);
 /* The same on one line: for what comes bit by bit. */
 int text_json_line(cJSON *json);
 /* An object with one string. */
+int text_json_pair(const char *key, const char *value);
 /* Ends a list: rows, which it frees, as JSON with --json; else says what there is when there are
  * none. code: of making it; returned, but for what printing comes to. */
 int text_list(cJSON *rows, int code, const char *none);
-int text_json_pair(const char *key, const char *value);
 
 #endif

@@ -101,6 +101,8 @@ def test_unknown_commands():
     assert error("frobnicate") == "there is no command 'frobnicate'; 'shoal --help' lists them"
     assert error("help", "nope") == "there is no command 'nope'; 'shoal --help' lists them"
     assert "there is no command" in error("x" * 500)
+    assert error("--hub", "shm:x", "status") == \
+        "'--hub' comes before the command; write 'shoal COMMAND [OPTION...]'"
 
 
 @pytest.mark.parametrize("args, message", [

@@ -88,6 +88,7 @@ def test_ps_logs_and_stop(home):
     assert home.shoal("logs", "hub") == home.log("hub")
     for i in range(30):
         home.shoal("status")
+    until(lambda: home.log("hub").count("has ended") == 30)
     lines = home.log("hub").splitlines()
     assert len(lines) > 30
     for n in (1, 7, len(lines), len(lines) + 5):

@@ -129,6 +129,26 @@ def test_more_than_a_device_holds(pool):
     product()  # and it goes on, also with what fits
 
 
+def test_a_loop_that_a_device_has_no_memory_for(pool):
+    """Rounds whose operands and results fit a device in part: what does not is beside it, in each round."""
+    pool.lend("small", "lag", "memory=1")
+    pool.await_slots("small/lag")
+    rng = np.random.default_rng(6)
+    x, w = rng.integers(-1, 2, (300, 400)).astype("f4"), rng.integers(-1, 2, (400, 400)).astype("f4")
+
+    @shoal.compile(replay=True, donate=0)
+    def step(x, w):
+        x = shoal.remainder(x @ w, 5)  # small integers, which are exact
+        return x, x.sum()
+
+    loop = step.repeat(6, shoal.tensor(x) * 1, shoal.tensor(w), carry={0: 0}, stream=1)
+    for value in loop:
+        x = np.remainder(x @ w, 5)
+        assert value == x.sum()
+    assert loop.rounds == 6 and np.array_equal(loop.result[0].numpy(), x)
+    product()
+
+
 def test_what_is_beside_a_small_device_is_cut(pool):
     """Memory is part of the plan: no slot is given what its device cannot hold while others have room."""
     pool.lend("small", "lag", "memory=1")

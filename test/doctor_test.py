@@ -2,13 +2,16 @@
 
 Everything is on loopback or on Unix sockets.
 """
+import fcntl
 import json
 import os
 import pathlib
 import re
 import signal
 import socket
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -157,3 +160,25 @@ def test_clock_and_addresses_are_shown(home):
     state, detail, _ = finding(home, "clock", code=0)
     assert state == "ok" and re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", detail)
     assert finding(home, "network", code=0)[0] in ("ok", "none")
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_lines_fit_into_the_terminal(home, columns):
+    home.shoal("doctor")  # the first time it makes folders
+    piped = home.shoal("doctor")
+    shown, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    done = subprocess.run([SHOAL, "doctor"], stdout=terminal, timeout=60, env=home.environment)
+    os.close(terminal)
+    with open(shown, "rb", closefd=True) as file:
+        text = b"".join(iter(lambda: _part(file.fileno()), b"")).decode()
+    assert done.returncode == 0
+    assert max(map(len, text.splitlines())) <= columns
+    assert re.sub(r"(clock +ok).*", r"\1", text).split() == re.sub(r"(clock +ok).*", r"\1", piped).split()
+
+
+def _part(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other end is closed
+        return b""

@@ -1,7 +1,6 @@
 """python/compat/gt: GT2's surface, its commands, and every program of its document (the seed 003, beside
 the checkout), unchanged."""
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -10,11 +9,9 @@ import time
 import numpy as np
 import pytest
 
+import documents
 import gt
 import shoal
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-SEEDS = sorted((ROOT.parent / "shared" / "seeds").glob("003_*.txt"))
 
 
 @pytest.fixture(autouse=True)
@@ -196,13 +193,6 @@ def test_signals(tmp_path):
 
 # ---- the document ----
 
-def blocks(language):
-    """(line, code) of each fenced block of the document in a language."""
-    text = SEEDS[0].read_text() if SEEDS else ""
-    return [(text.count("\n", 0, m.start()) + 1, m[1]) for m in re.finditer(
-        rf"^```{language}\n(.*?)^```", text, re.M | re.S)]
-
-
 # What the document's programs take for granted.
 GIVEN = '''
 import numpy
@@ -222,24 +212,15 @@ input_size, hidden_size, output_size = 8, 16, 2
 '''
 
 
-def run(code, folder, **variables):
-    path = folder / "program.py"
-    path.write_text(code)
-    environment = {**os.environ, "GT_WORKER_BATCH_SIZE": "10", **variables}
-    done = subprocess.run([sys.executable, path], cwd=folder, env=environment, text=True,
-                          capture_output=True, timeout=120)
-    assert done.returncode == 0, code + done.stdout + done.stderr
-    return done.stdout
+def run(code, folder):
+    return documents.run(code, folder, GT_WORKER_BATCH_SIZE="10")
 
 
-needs_document = pytest.mark.skipif(not SEEDS, reason="the document is not beside the checkout")
-
-
-@needs_document
-@pytest.mark.parametrize("line,code", blocks("python"), ids=lambda v: v if isinstance(v, int) else "")
+@documents.needs("003")
+@pytest.mark.parametrize("line,code", documents.blocks("003", "python"), ids=lambda v: v if isinstance(v, int) else "")
 def test_program_of_the_document(line, code, tmp_path, server):
     """Each block, byte for byte, after a preface with the names that it takes for granted."""
-    yaml = next(text for _, text in blocks("yaml") if "forward_layer1" in text)
+    yaml = next(text for _, text in documents.blocks("003", "yaml") if "forward_layer1" in text)
     (tmp_path / "config.yaml").write_text(yaml)
     (tmp_path / "sharding.yaml").write_text("layer1:\n  shard:\n    axis: 0\n")
     preface = GIVEN

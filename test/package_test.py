@@ -54,12 +54,15 @@ def wheels(tmp_path_factory):
 
 def test_the_wheels_hold_what_runs(wheels):
     names = [wheel.name for wheel in wheels]
-    assert len(names) == 2
+    assert len(names) == 3
     assert re.fullmatch(r"shoal-[\d.]+-cp311-abi3-manylinux_2_\d+_x86_64\.whl", names[0]), names
-    assert re.fullmatch(r"shoal_gt-[\d.]+-py3-none-any\.whl", names[1]), names
+    assert re.fullmatch(r"shoal_airllm-[\d.]+-py3-none-any\.whl", names[1]), names
+    assert re.fullmatch(r"shoal_gt-[\d.]+-py3-none-any\.whl", names[2]), names
+    assert {"airllm/tensor_ops.py", "airllm/cpp_ext/tensor_ops_cpp.cpp", "airllm/cpp_ext/setup.py",
+            "airllm/cpp_ext/include/shoal/kernels.h"} <= set(zipfile.ZipFile(wheels[1]).namelist())
     files = zipfile.ZipFile(wheels[0]).namelist()
     assert any(name.endswith("shoal/_shoal.abi3.so") for name in files)
-    unwanted = [name for name in files if name.startswith("gt/") or name.endswith((".h", ".pc", ".a"))
+    unwanted = [name for name in files if name.startswith(("gt/", "airllm/")) or name.endswith((".h", ".pc", ".a"))
                 or "example" in name or "libX" in name or "libcairo" in name]
     assert unwanted == []
     shown = run(sys.executable, "-m", "auditwheel", "show", wheels[0])
@@ -81,6 +84,15 @@ def test_an_empty_environment_of_another_python(wheels, tmp_path):
                "shoal.__file__.startswith(sys.prefix), gt.tensor([1.0]).data.numpy())",
                env=clean(), cwd=tmp_path)
     assert told == f"{version.split()[1]} True [1.]\n"
+    # The extension, built where the package is installed; it takes a compiler and Python's headers.
+    run(bin_ / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "setuptools", env=clean())
+    cpp_ext = next((tmp_path / "env/lib").glob("python3.*/site-packages/airllm/cpp_ext"))
+    told = run(bin_ / "python", "-c", "from airllm import tensor_ops as t; print(t.get_backend())", env=clean(), cwd=tmp_path)
+    assert told == "python\n"
+    run(bin_ / "python", "setup.py", "build_ext", "--inplace", env=clean(), cwd=cpp_ext)
+    told = run(bin_ / "python", "-c", "from airllm import tensor_ops as t; print(t.get_backend(), t.silu([0.0]))", env=clean(),
+               cwd=tmp_path)
+    assert told == "cpp [0.]\n"
     # Digits, which lie in scikit-learn: in this Python's, as files.
     import sklearn
     place = tmp_path / "sklearn/datasets/data"

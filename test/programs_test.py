@@ -77,7 +77,8 @@ def written_here(tensor, value):
 
 # What `import torch` and its like find when Shoal stands for torch.
 NAMES = {"torch": shoal, "torch.nn": shoal.nn, "torch.nn.functional": shoal.nn.functional,
-         "torch.optim": shoal.optim, "torch.utils": shoal.utils, "torch.utils.data": shoal.utils.data,
+         "torch.optim": shoal.optim, "torch.distributions": shoal.distributions,
+         "torch.optim.lr_scheduler": shoal.optim.lr_scheduler, "torch.utils": shoal.utils, "torch.utils.data": shoal.utils.data,
          "torch.nn.utils": shoal.nn.utils, "torch.nn.utils.rnn": shoal.nn.utils.rnn}
 
 

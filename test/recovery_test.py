@@ -1,6 +1,6 @@
 """Workers that die, stop or are cut off: the call returns the right answer, or one clear error.
 
-SHOAL_ROUNDS: how many random losses (20). With SHOAL_TRANSPORT=zmq links are cut as well, by a proxy
+SHOAL_ROUNDS: how many random losses (12). With SHOAL_TRANSPORT=zmq links are cut as well, by a proxy
 between a worker and the hub. The times that recovery took are printed: pytest -s.
 """
 import os
@@ -8,6 +8,8 @@ import pathlib
 import random
 import signal
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -19,7 +21,7 @@ import shoal
 from cluster import Pool, near, random_array
 from proxy import Proxy
 
-ROUNDS = int(os.environ.get("SHOAL_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("SHOAL_ROUNDS", "12"))
 ENCRYPTED = os.environ.get("SHOAL_TRANSPORT") == "zmq"
 NOTICED = 2.0  # seconds until a loss is known
 ERROR = 3.0    # seconds until a call that cannot go on has failed
@@ -78,6 +80,46 @@ def test_a_loop(three, donate):
         assert np.array_equal(loop.result[0].numpy(), want)
     status = shoal.status()
     assert status.losses == 2 and status.reruns >= 2
+
+
+ENDLESS = """
+import sys
+import shoal
+shoal.connect(sys.argv[1])
+x, w = shoal.zeros((90, 40)).place(axis=0), shoal.zeros((40, 40))
+
+@shoal.compile(replay=True, donate=0)
+def step(x, w):
+    return shoal.tanh(x @ w) + 1
+
+loop = step.repeat(10 ** 6, x, w, carry={0: 0})
+print("runs", flush=True)
+loop.result[0].numpy()
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_client_leaves_its_loop(three, how):
+    """Rounds for minutes, which nobody needs any more, end with their client; others are not held up."""
+    x = shoal.tensor(np.ones((90, 40), "f4")).place(axis=0)
+    assert (x + 1).sum().item() == 7200
+    client = subprocess.Popen([sys.executable, "-c", ENDLESS, three.address], stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.DEVNULL)
+    with client:
+        assert client.stdout.readline() == "runs\n"
+        time.sleep(0.5)
+        assert client.poll() is None
+        client.send_signal(how)
+        client.wait(10)
+        assert client.returncode != 0
+    began = time.monotonic()
+    assert (x + 2).sum().item() == 10800
+    assert time.monotonic() - began < 10
+    deadline = time.monotonic() + 10
+    while any(slot.queued for slot in shoal.status().slots):
+        assert time.monotonic() < deadline, shoal.status()
+        time.sleep(0.02)
+    assert shoal.status().losses == 0
 
 
 def test_donated(three):

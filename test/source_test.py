@@ -8,6 +8,7 @@ import importlib.util
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -201,6 +202,29 @@ def test_wrong_bytes_are_not_used(machines, tmp_path, monkeypatch):
     assert not pool.fetched("w1")
     kept.unlink()
     assert (shoal.load(path) + 1).numpy().all()
+
+
+def test_a_full_disk(machines, tmp_path):
+    """A file that has no room where it is fetched to: one error, nothing stays, and it goes on once there is room."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True,
+                      check=False).returncode:
+        pytest.skip("it takes the right to mount a small disk: run it as root")
+    try:
+        machines(1, models={"w1": folder})
+        path = tmp_path / "a.npy"
+        np.save(path, np.ones((1000, 500), np.float32))
+        for _ in range(2):
+            with pytest.raises(shoal.ShoalError, match=r"GB free, too little for a\.npy"):
+                (shoal.load(path) + 1).numpy()
+            assert not list(folder.iterdir())
+        assert (shoal.ones(3) + 1).sum().item() == 6
+        subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
+        assert (shoal.load(path) + 1).numpy().min() == 2
+        assert len(list(folder.iterdir())) == 1
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_no_folder_to_fetch_to(machines, tmp_path):

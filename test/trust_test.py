@@ -295,6 +295,16 @@ def test_beyond_loopback_by_flag_only(site):
     assert "name one interface" in text
 
 
+def test_addresses_that_cannot_be_had(site):
+    run = site.machine("bob").run
+    text, _ = run("hub", "--address", "shm:elsewhere", "--listen", "192.0.2.77:7400", code=1)
+    assert "tcp://192.0.2.77:7400: listening: Cannot assign requested address; give an address of this machine" in text
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        text, _ = run("hub", "--address", "shm:elsewhere", "--listen", at, code=1)
+    assert f"tcp://{at}: listening: Address already in use; choose another port" in text
+
+
 def memory_of(pid):
     return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
 

@@ -161,7 +161,7 @@ def check(path, build):
     """(problems, number of blocks) of one document."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-doc-"))
     environment = dict(os.environ, XDG_RUNTIME_DIR=str(folder), HOME=str(folder),
-                       PYTHONPATH=str(build / "python"),
+                       PYTHONPATH=f"{build}/python:{build}/python/compat",
                        PATH=f"{build / 'cmd'}:{Path(sys.executable).parent}:{os.environ['PATH']}")
     environment.pop("SHOAL_HUB", None)
     todo, others, wrong = blocks(path.read_text(encoding="utf-8"))

@@ -15,6 +15,7 @@ ARROWS = {
     "plan": ["base", "graph"],
     "wire": ["base"],
     "backend": ["base", "graph"],
+    "kernels": ["base", "graph", "backend"],
     "model": ["base", "graph"],
     "worker": ["base", "graph", "backend", "wire", "model"],
     "hub": ["base", "graph", "plan", "wire"],

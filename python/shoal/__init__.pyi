@@ -3,9 +3,10 @@ from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 from . import (
-    amp as amp, array_api as array_api, autograd as autograd, debug as debug, func as func,
-    functional as functional, linalg as linalg, nn as nn, optim as optim, random as random,
-    signal as signal, special as special, utils as utils)
+    amp as amp, array_api as array_api, autograd as autograd, debug as debug,
+    distributions as distributions, func as func, functional as functional, kernels as kernels,
+    linalg as linalg, nn as nn, optim as optim, random as random, signal as signal, special as special,
+    utils as utils)
 from .amp import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .autograd import (
     backward as backward, checkpoint as checkpoint, enable_grad as enable_grad, grad as grad,
@@ -96,7 +97,7 @@ def addr(
 def adjoint(input: _Operand) -> Tensor: ...
 def all(
     input: _Operand, axis: _Axes | None = None, keepdims: _bool = False, out: Tensor | None = None, *,
-    dim: _Axes | None = None, keepdim: _bool | None = None
+    where: _Operand | None = None, dim: _Axes | None = None, keepdim: _bool | None = None
 ) -> Tensor: ...
 def allclose(
     input: _Operand, other: _Operand, rtol: _float = 1e-05, atol: _float = 1e-08,
@@ -116,7 +117,7 @@ def aminmax(
 ) -> MinMax: ...
 def any(
     input: _Operand, axis: _Axes | None = None, keepdims: _bool = False, out: Tensor | None = None, *,
-    dim: _Axes | None = None, keepdim: _bool | None = None
+    where: _Operand | None = None, dim: _Axes | None = None, keepdim: _bool | None = None
 ) -> Tensor: ...
 def arange(
     start: _float, end: _float | None = None, step: _float = 1, dtype: _DType | None = None,
@@ -606,7 +607,10 @@ def max(input: Tensor, dim: Tensor | Sequence[_int] | None = None, keepdim: _boo
 @overload
 def max(input: Tensor, dim: _int, keepdim: _bool = False) -> Extreme: ...
 @overload
-def max(input: Tensor, *, axis: _Axes, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+def max(
+    input: Tensor, *, axis: _Axes, keepdims: _bool = False, out: Tensor | None = None,
+    initial: _Operand | None = None, where: _Operand | None = None
+) -> Tensor: ...
 @overload
 def max(input: Tensor, *, other: _Operand | None = None) -> Tensor: ...
 def max_pool1d(
@@ -624,7 +628,8 @@ def max_pool3d(
 def maximum(input: _Operand, other: _Operand) -> Tensor: ...
 def mean(
     input: _Operand, axis: _Axes | None = None, keepdims: _bool = False, dtype: _DType | None = None,
-    out: Tensor | None = None, *, dim: _Axes | None = None, keepdim: _bool | None = None
+    out: Tensor | None = None, *, where: _Operand | None = None, dim: _Axes | None = None,
+    keepdim: _bool | None = None
 ) -> Tensor: ...
 @overload
 def median(input: Tensor, dim: None = None, keepdim: _bool = False) -> Tensor: ...
@@ -638,7 +643,10 @@ def min(input: Tensor, dim: Tensor | Sequence[_int] | None = None, keepdim: _boo
 @overload
 def min(input: Tensor, dim: _int, keepdim: _bool = False) -> Extreme: ...
 @overload
-def min(input: Tensor, *, axis: _Axes, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+def min(
+    input: Tensor, *, axis: _Axes, keepdims: _bool = False, out: Tensor | None = None,
+    initial: _Operand | None = None, where: _Operand | None = None
+) -> Tensor: ...
 @overload
 def min(input: Tensor, *, other: _Operand | None = None) -> Tensor: ...
 def minimum(input: _Operand, other: _Operand) -> Tensor: ...
@@ -727,7 +735,8 @@ def pow(input: _Operand, exponent: _Operand) -> Tensor: ...
 preserve_format: str
 def prod(
     input: _Operand, axis: _Axes | None = None, keepdims: _bool = False, dtype: _DType | None = None,
-    out: Tensor | None = None, *, dim: _Axes | None = None, keepdim: _bool | None = None
+    out: Tensor | None = None, *, initial: _Operand | None = None, where: _Operand | None = None,
+    dim: _Axes | None = None, keepdim: _bool | None = None
 ) -> Tensor: ...
 def promote_types(type1: _DType, type2: _DType) -> dtype: ...
 def put(input: _Operand, index: Any, source: Tensor, accumulate: _bool = False) -> Tensor: ...
@@ -853,7 +862,8 @@ def stack(tensors: Sequence[Tensor], axis: _Axes = 0, *, dim: _Axes | None = Non
 def std(
     input: _Operand, dim: _Axes | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *,
     correction: _float | None = None, axis: _Axes = ..., keepdims: _bool = False,
-    ddof: _float | None = None, dtype: _DType | None = None, out: Tensor | None = None
+    ddof: _float | None = None, dtype: _DType | None = None, out: Tensor | None = None,
+    where: _Operand | None = None
 ) -> Tensor: ...
 def std_mean(
     input: _Operand, dim: _Axes | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *,
@@ -864,7 +874,8 @@ def sub(input: _Operand, other: _Operand, alpha: _float | Tensor = 1) -> Tensor:
 def subtract(input: _Operand, other: _Operand, alpha: _float | Tensor = 1) -> Tensor: ...
 def sum(
     input: _Operand, axis: _Axes | None = None, keepdims: _bool = False, dtype: _DType | None = None,
-    out: Tensor | None = None, *, dim: _Axes | None = None, keepdim: _bool | None = None
+    out: Tensor | None = None, *, initial: _Operand | None = None, where: _Operand | None = None,
+    dim: _Axes | None = None, keepdim: _bool | None = None
 ) -> Tensor: ...
 def svd(input: _Operand, *args: Any, **keywords: Any) -> Any: ...
 def svd_lowrank(A: Tensor, q: Any = 6, niter: Any = 2, M: Any = None) -> Tensor: ...
@@ -969,13 +980,15 @@ def vander(x: _Operand, N: Any = None, increasing: _bool = False) -> Tensor: ...
 def var(
     input: _Operand, dim: _Axes | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *,
     correction: _float | None = None, axis: _Axes = ..., keepdims: _bool = False,
-    ddof: _float | None = None, dtype: _DType | None = None, out: Tensor | None = None
+    ddof: _float | None = None, dtype: _DType | None = None, out: Tensor | None = None,
+    where: _Operand | None = None
 ) -> Tensor: ...
 def var_mean(
     input: _Operand, dim: _Axes | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *,
     correction: _float | None = None
 ) -> tuple[Tensor, Tensor]: ...
 def vdot(input: _Operand, other: _Operand, *, tensor: Tensor | None = None) -> Tensor: ...
+version: Any
 def vsplit(input: _Operand, parts: _int | Sequence[_int]) -> tuple[Tensor, ...]: ...
 def vstack(tensors: Sequence[Tensor]) -> Tensor: ...
 def where(

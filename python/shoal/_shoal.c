@@ -4,7 +4,7 @@
  * Everything convenient (operators, NumPy, defaults) is in the Python half; what is here is what
  * needs speed, the buffer protocol or the interpreter's lock. Every call that may wait gives the
  * lock up. */
-#include "module.h"
+#include "hosted.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,13 +314,19 @@ PyMODINIT_FUNC PyInit__shoal(void) {
     PyObject *tuple = PyTuple_Pack(1, &PyTuple_Type);
     PyObject *lengths_type = tuple ? PyType_FromSpecWithBases(&lengths_spec, tuple) : NULL;
     Py_XDECREF(tuple);
+    hosted_buffer_type = (PyTypeObject *)PyType_FromSpec(&hosted_buffer_spec);
+    PyObject *hosting = hosted_capsule();
     tensor_class = tensor_type;
-    if (!lengths_type || !session_type || !tensor_type || !file_type || !function_type ||
-        PyModule_AddFunctions(module, operation_functions) ||
+    if (!hosted_buffer_type || !hosting || !lengths_type || !session_type || !tensor_type ||
+        !file_type || !function_type || PyModule_AddFunctions(module, operation_functions) ||
         PyModule_AddFunctions(module, arithmetic_functions) ||
         PyModule_AddFunctions(module, gradient_functions) ||
         PyModule_AddFunctions(module, signal_functions) ||
         PyModule_AddFunctions(module, replay_functions) ||
+        PyModule_AddFunctions(module, kernel_functions) ||
+        PyModule_AddFunctions(module, hosted_functions) ||
+        PyModule_AddObjectRef(module, "Buffer", (PyObject *)hosted_buffer_type) ||
+        PyModule_AddObjectRef(module, "hosting", hosting) ||
         PyModule_AddObjectRef(module, "Function", (PyObject *)function_type) ||
         PyModule_AddObjectRef(module, "Lengths", lengths_type) ||
         PyModule_AddObjectRef(module, "Session", (PyObject *)session_type) ||

@@ -336,7 +336,7 @@ def nonzero(x, /):
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
-    """Where in rising numbers others would be put."""
+    """Where in ascending numbers others would be put."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side {side!r} is neither left nor right")
     return x1.searchsorted(x2, side=side, sorter=sorter)

@@ -93,6 +93,8 @@ class Gradients:
 
     def retain_grad(self):
         """Keeps the gradient of this result, too, in `.grad`."""
+        if not self.requires_grad:
+            raise invalid(f"retain_grad: {self._text()} does not require gradients")
         if custom.node_of(self) is not None:
             custom.keep_gradient(self)
         elif not self._is_leaf:
@@ -214,18 +216,23 @@ def _leaves(tensors):
     return wanted
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
-         allow_unused=False):
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+         allow_unused=None, is_grads_batched=False, materialize_grads=False):
     """The gradients of outputs with respect to inputs, a tuple; no `.grad` changes.
 
     grad_outputs: weights of the outputs, not needed for single numbers. allow_unused: None comes back
-    for an input that no output derives from, which is an error otherwise.
+    for an input that no output derives from, which is an error otherwise; with materialize_grads, zeros.
     """
+    if is_grads_batched:
+        raise invalid("grad: is_grads_batched is not available; use shoal.vmap")
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     calculate = custom.gradients if custom.crossed(outputs) else _shoal.gradients
-    return tuple(calculate(outputs, _seeds(outputs, grad_outputs), inputs,
-                           bool(create_graph if retain_graph is None else retain_graph),
-                           create_graph, allow_unused))
+    found = calculate(outputs, _seeds(outputs, grad_outputs), inputs,
+                      bool(create_graph if retain_graph is None else retain_graph),
+                      create_graph, bool(materialize_grads if allow_unused is None else allow_unused))
+    if not materialize_grads:
+        return tuple(found)
+    return tuple(t.session.full(t.shape, 0, t.dtype) if g is None else g for t, g in zip(inputs, found))
 
 
 # ---- modes ----
@@ -294,10 +301,11 @@ def is_grad_enabled():
     return _shoal.gradients_mode() != _OFF
 
 
-def checkpoint(function, *args, **keywords):
+def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **keywords):
     """function(*args, **keywords), of which backward keeps the arguments alone.
 
-    What it computes on the way is computed again when gradients need it: less memory, more time.
+    What it computes on the way is computed again when gradients need it: less memory, more time. torch's words
+    for how that is done have nothing to say here: random numbers are those of the first time.
     """
     with _Mode(_AGAIN if is_grad_enabled() else _OFF):
         return function(*args, **keywords)

@@ -186,6 +186,8 @@ def arange(start, end=None, step=1, dtype=None, device=None, requires_grad=False
 
 def range(start, end, step=1, dtype=None, device=None, requires_grad=False):
     """start, start + step, … up to end, included, as floating numbers."""
+    if not step or (end - start) / step < 0:
+        raise invalid(f"range: from {start} to {end} in steps of {step}")
     count = int((end - start) // step) + 1
     return placed((_iota((count,), 0, "float64") * step + start).astype(dtype or default_dtype()), device,
                   requires_grad)
@@ -231,6 +233,8 @@ def triu_indices(row, col, offset=0, dtype="int64", device=None):
 
 
 def _triangle(row, col, dtype, inside):
+    if row < 0 or col < 0:
+        raise invalid(f"a triangle of {row} rows and {col} columns: neither may be negative")
     pairs = [(i, j) for i in builtins.range(row) for j in builtins.range(col) if inside(i, j)]
     return session().tensor([[i for i, _ in pairs], [j for _, j in pairs]], dtype)
 
@@ -357,14 +361,24 @@ def block_diag(*tensors):
 
 def cartesian_prod(*tensors):
     """All combinations of elements of vectors, one row each."""
+    for t in tensors:
+        _need_vector(t, "cartesian_prod")
     if len(tensors) == 1:
         return tensors[0]
     return stack([t.ravel() for t in meshgrid(*tensors)], 1)
 
 
+def _need_vector(x, what):
+    if x.ndim != 1:
+        raise invalid(f"{what}: {x._text()} is no vector")
+
+
 def combinations(input, r=2, with_replacement=False):
     """All choices of r elements of a vector, one row each."""
     import itertools
+    _need_vector(input, "combinations")
+    if r < 0:
+        raise invalid(f"combinations: of {r} elements; it must not be negative")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     at = list(choose(builtins.range(input.shape[0]), r))
     if not at:
@@ -373,7 +387,7 @@ def combinations(input, r=2, with_replacement=False):
 
 
 def vander(x, N=None, increasing=False):
-    """Rows of the powers of each element: N of them, falling unless increasing."""
+    """Rows of the powers of each element: N of them, descending unless increasing."""
     n = x.shape[-1] if N is None else N
     powers = [x ** 0 if k == 0 else x ** k for k in builtins.range(n)]
     return stack(powers if increasing else powers[::-1], -1)
@@ -428,6 +442,11 @@ def meshgrid(*tensors, indexing="ij"):
         raise invalid(f"meshgrid: indexing '{indexing}' is neither 'ij' nor 'xy'")
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
+    if not tensors:
+        raise invalid("meshgrid: give at least one vector")
+    for t in tensors:
+        if t.ndim > 1:
+            raise invalid(f"meshgrid: {t._text()} is no vector")
     n, shape = len(tensors), tuple(t.numel() for t in tensors)
     made = [t.reshape((1,) * i + (t.numel(),) + (1,) * (n - i - 1)).broadcast_to(shape)
             for i, t in enumerate(tensors)]

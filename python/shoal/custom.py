@@ -104,7 +104,7 @@ def gradients(outputs, seeds, wanted, retain, create_graph, allow_unused):
         node = heapq.heappop(queue)[1]
         if node.used:
             from .words import invalid
-            raise invalid(f"backward: what {node.name} needs was given back; use retain_graph=True the first "
+            raise invalid(f"backward: what {node.name} needs has been freed; use retain_graph=True the first "
                           "time")
         node.used = not retain and not create_graph
         pairs = [(t, g) for t, g in zip(node.inputs, passed_on(node))
@@ -242,7 +242,11 @@ class Function:
             grads = [g if g is not None or shape is None or not ctx.materialize_grads else
                      shape[0].full(shape[1], 0, shape[2]) for g, shape in zip(given, node.shapes)]
             passed = cls.backward(ctx, *grads)
-            return passed if isinstance(passed, tuple) else (passed,)
+            passed = passed if isinstance(passed, tuple) else (passed,)
+            if len(passed) < len(args) or any(g is not None for g in passed[len(args):]):
+                raise RuntimeError(f"{cls.__name__}.backward gave {len(passed)} gradients; forward has {len(args)} "
+                                   "arguments: one each is needed, None for those without")
+            return passed
         Node(cls.__name__ + "Backward", [a if n else None for a, n in zip(args, needs)], tracked, run)
         return tuple(results) if isinstance(made, tuple) else results[0]
 

@@ -163,7 +163,7 @@ class Elementwise:
 
     def ldexp(self, other):
         """x 2^y"""
-        return self * self._coerce(other)._floating().exp2()
+        return self * self._coerce(other, "ldexp")._floating().exp2()
 
     def frexp(self):
         """(mantissa, exponent): x = mantissa 2^exponent, the mantissa in [0.5, 1)."""
@@ -228,6 +228,8 @@ class Elementwise:
 
     def polygamma(self, n):
         """The n-th derivative of digamma."""
+        if n < 0:
+            raise invalid(f"polygamma: n is {n}; it must not be negative")
         x = self._floating()
         low = x <= 0
         z = _shoal.select(low, 1 - x, x)
@@ -255,6 +257,8 @@ class Elementwise:
 
     def mvlgamma(self, p):
         """The logarithm of the multivariate gamma function of dimension p."""
+        if p < 1:
+            raise invalid(f"mvlgamma: p is {p}; it must be at least 1")
         total = self.lgamma()
         for j in range(1, p):
             total = total + (self - j / 2).lgamma()
@@ -411,7 +415,7 @@ class Elementwise:
 
     def gcd(self, other):
         """The greatest common divisor of integers."""
-        x, y = self._pair(other)
+        x, y = self._integers(other, "gcd")
         shape = _together(x, y)
         x, y = abs(x.broadcast_to(shape)), abs(y.broadcast_to(shape))
         # Of two 64-bit numbers Euclid needs at most 93 steps (consecutive Fibonacci numbers).
@@ -422,7 +426,7 @@ class Elementwise:
 
     def lcm(self, other):
         """The least common multiple of integers."""
-        x, y = self._pair(other)
+        x, y = self._integers(other, "lcm")
         divisor = x.gcd(y)
         made = abs(x // _shoal.select(divisor == 0, divisor + 1, divisor) * y)
         return made
@@ -456,10 +460,14 @@ class Elementwise:
 
     def _pair(self, other):
         """This and another operand, both of the element type they become together."""
-        made = self._coerce(other)
-        if made is None:
-            raise TypeError(f"{type(other).__name__} is no operand of a tensor")
-        return self._alike(made)
+        return self._alike(self._coerce(other, "an operand"))
+
+    def _integers(self, other, what):
+        """`_pair`, of integers."""
+        x, y = self._pair(other)
+        if is_floating(x.dtype):
+            raise invalid(f"{what}: works on integers, not on {x._text()}")
+        return x, y
 
 
 def _together(x, y):

@@ -30,8 +30,8 @@ static void file_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-static PyObject *file_tensors(PyObject *self, PyObject *unused) {
-    (void)unused;
+/* A list with a row for each tensor. */
+static PyObject *rows(PyObject *self, PyObject *(*row_of)(const shoal_file_tensor *t)) {
     shoal_file *file = ((file_object *)self)->file;
     PyObject *list = PyList_New(0);
     for (uint64_t i = 0; list && i < shoal_file_count(file); i++) {
@@ -41,15 +41,37 @@ static PyObject *file_tensors(PyObject *self, PyObject *unused) {
             Py_DECREF(list);
             return raise(status);
         }
-        /* A name is whatever bytes the file has. */
-        PyObject *row = Py_BuildValue(
-            "(NNss)", PyUnicode_DecodeUTF8(t.name, (Py_ssize_t)strlen(t.name), "replace"),
-            tuple_of(t.type.dims, t.type.rank), shoal_dtype_name((shoal_dtype)t.type.dtype),
-            t.encoding);
+        PyObject *row = row_of(&t);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }
     return list;
+}
+
+/* A name is whatever bytes the file has. */
+static PyObject *name_of(const shoal_file_tensor *t) {
+    return PyUnicode_DecodeUTF8(t->name, (Py_ssize_t)strlen(t->name), "replace");
+}
+
+static PyObject *what_of(const shoal_file_tensor *t) {
+    return Py_BuildValue("(NNss)", name_of(t), tuple_of(t->type.dims, t->type.rank),
+                         shoal_dtype_name((shoal_dtype)t->type.dtype), t->encoding);
+}
+
+static PyObject *place_of(const shoal_file_tensor *t) {
+    return Py_BuildValue("(NKK)", name_of(t), (unsigned long long)t->offset,
+                         (unsigned long long)t->bytes);
+}
+
+static PyObject *file_tensors(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return rows(self, what_of);
+}
+
+/* places() -> [(name, offset in the file, bytes)], in the order of tensors() */
+static PyObject *file_places(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return rows(self, place_of);
 }
 
 static PyObject *file_meta(PyObject *self, PyObject *args) {
@@ -164,6 +186,7 @@ PyObject *file_digest(PyObject *module, PyObject *args) {
 static PyMethodDef file_methods[] = {
     {"tensors", file_tensors, METH_NOARGS, "(name, shape, dtype, encoding) of each tensor."},
     {"meta", file_meta, METH_VARARGS, "meta(key, index=0): a metadata value as text."},
+    {"_places", file_places, METH_NOARGS, NULL},
     {"_facts", file_facts, METH_NOARGS, NULL},
     {"_load", file_load, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

@@ -6,6 +6,7 @@ anything can read. Nested dicts, lists, numbers and strings beside the tensors, 
 are kept as JSON in the header's metadata under the key "shoal".
 """
 import contextlib
+import errno
 import json
 import os
 import struct
@@ -191,6 +192,8 @@ def _write(path, tensors, tree):
 def _whole(path):
     """A file to be written that appears under its name at the end, or not at all."""
     folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no folder to write into", folder)
     handle, draft = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path) + ".")
     try:
         with open(handle, "wb") as file:

@@ -14,7 +14,8 @@ from .indexing import in_range
 from .losses import *
 from .random import rand_like
 from .windows import *
-from .words import invalid, is_floating, torch_words
+from .words import (axis_of, check_bounds, check_padding_idx, check_probability, check_tensor, invalid,
+                    is_floating, torch_words)
 
 
 def _inplace(function):
@@ -23,6 +24,7 @@ def _inplace(function):
     def either(input, *args, inplace=False, **keywords):
         if args and isinstance(args[-1], bool) and len(args) == most:
             args, inplace = args[:-1], args[-1]
+        check_tensor(input, function.__name__)
         made = function(input, *args, **keywords)
         return input._become(made, function.__name__) if inplace else made
     most = function.__code__.co_varnames.index("inplace")
@@ -121,6 +123,7 @@ def softsign(input):
 @_inplace
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """x, not below min_val and not above max_val."""
+    check_bounds(min_val, max_val, "hardtanh")
     return input.clamp(min_val, max_val)
 
 
@@ -139,6 +142,9 @@ def hardswish(input, inplace=False):
 @torch_words
 def glu(input, axis=-1):
     """The first half along an axis times the sigmoid of the second."""
+    axis = axis_of(axis, input.ndim, "glu")
+    if input.shape[axis] % 2:
+        raise invalid(f"glu: axis {axis} of {input._text()} has no halves: its length is odd")
     a, b = input.chunk(2, axis)
     return a * b.sigmoid()
 
@@ -173,10 +179,9 @@ def dropout(input, p=0.5, training=True, inplace=False, generator=None):
     """In training each element is 0 with probability p, else divided by 1 - p.
 
     Which ones depends on the generator's seed and stream and the element's place alone, not on how
-    the tensor is spread.
+    the tensor is distributed.
     """
-    if not 0 <= p <= 1:
-        raise invalid(f"dropout: p is {p}; a probability lies between 0 and 1")
+    check_probability(p, "dropout")
     if not training or p == 0:
         return input
     if p == 1:
@@ -195,6 +200,7 @@ def _flipped(weight):
 
 def linear(input, weight, bias=None):
     """x weight^T + bias; weight: (out, in)."""
+    check_tensor(input, "linear")
     if input.shape[-1:] != weight.shape[-1:]:
         raise invalid(f"linear: the last axis of {input._text()} must be as long as that of the "
                       f"weight, {weight._text()}")
@@ -230,6 +236,9 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     are scaled, in place, to that norm at most."""
     if scale_grad_by_freq:
         raise invalid("embedding: scale_grad_by_freq is not available")
+    if weight.ndim != 2:
+        raise invalid(f"embedding: the weight {weight._text()} is no matrix")
+    check_padding_idx(padding_idx, weight.shape[0], "embedding")
     if max_norm is not None:
         _clipped_rows(weight, input, max_norm, norm_type)
     rows = weight._take_rows(weight._rows(input, 0, "embedding"), 0)
@@ -245,6 +254,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     a vector that begin at offsets."""
     if mode not in ("sum", "mean", "max"):
         raise invalid(f"embedding_bag: mode '{mode}' is none of sum, mean, max")
+    if per_sample_weights is not None and mode != "sum":
+        raise invalid(f"embedding_bag: per_sample_weights with mode '{mode}'; they go with 'sum'")
+    if input.ndim == 1 and offsets is None:
+        raise invalid("embedding_bag: a vector of integers needs offsets, where its bags begin")
     if input.ndim == 2:
         bags, n = arange(input.shape[0]).repeat_interleave(input.shape[1]), input.shape[0]
     else:
@@ -312,9 +325,11 @@ def batch_norm(input, running_mean=None, running_var=None, weight=None, bias=Non
     n = input.numel() // max(1, input.shape[1])
     if training and n == 1:
         raise invalid(f"batch_norm: in training more than one value per channel is needed: {input._text()}")
-    if training or running_mean is None:
+    if not training and (running_mean is None or running_var is None):
+        raise invalid("batch_norm: without training running_mean and running_var must be given")
+    if training:
         mean, var = input.mean(axes), input.var(axes, correction=0)
-        if training and running_mean is not None:
+        if running_mean is not None:
             running_mean.copy_(running_mean._detach().lerp(mean._detach(), momentum))
             running_var.copy_(running_var._detach().lerp(var._detach() * (n / max(1, n - 1)), momentum))
     else:
@@ -345,6 +360,8 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     axes = tuple(range(2, input.ndim))
+    if math.prod(input.shape[2:]) == 1:
+        raise invalid(f"instance_norm: more than one value per channel is needed: {input._text()}")
     mean, var = input.mean(axes, True), input.var(axes, correction=0, keepdim=True)
     if running_mean is not None:
         n = input.numel() // max(1, input.shape[0] * input.shape[1])
@@ -444,6 +461,7 @@ def tanhshrink(input):
 @_inplace
 def rrelu(input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
     """leaky_relu with a slope that in training is drawn from [lower, upper), else is their mean."""
+    check_bounds(lower, upper, "rrelu")
     slope = rand_like(input) * (upper - lower) + lower if training else (lower + upper) / 2
     return where(input >= 0, input, input * slope)
 
@@ -464,8 +482,7 @@ def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, axis=-1):
 
 def _dropped(input, p, training, shape):
     """Whole parts of the input dropped: a mask of a shape that broadcasts."""
-    if not 0 <= p <= 1:
-        raise invalid(f"dropout: p is {p}; a probability lies between 0 and 1")
+    check_probability(p, "dropout")
     if not training or p == 0:
         return input
     mask = dropout(full(shape, 1, input.dtype), p)
@@ -491,6 +508,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
 
 
 def _alpha(input, p, training, shape):
+    check_probability(p, "alpha_dropout")
     if not training or p == 0:
         return input
     low = -1.7580993408473766

@@ -9,7 +9,7 @@ tensor is read first, since the result's shape depends on it; but not in `x[mask
 value is repeated over the places.
 """
 from . import _shoal, views
-from .errors import OutOfRangeError
+from .errors import AxisError, OutOfRangeError
 from .recording import current
 from .words import axis_of, dtype_name, invalid, torch_words
 
@@ -224,6 +224,12 @@ def in_range(indices, start, limit, ignored=None, error=None):
         "start_indices": (start,), "limit_indices": (limit,), **attrs}, 1)[0]
 
 
+def required(x, fine, error):
+    """x, if `fine`, a bool for each of its elements, is true for all; else `error`, of what derives from it."""
+    outside = in_range(fine.logical_not().astype("uint8"), 0, 1, error=error)
+    return x + outside.astype(x.dtype)
+
+
 def from_the_front(indices, n):
     """Indices of which negative ones count from the end, as numbers from 0 on; checked."""
     if indices.dtype.startswith("uint"):
@@ -317,8 +323,11 @@ def put(x, key, value, op="set"):
         if covered is not None:
             return covered
     key = Key(x, key)
-    shape = key.shape()
-    value = x._coerce(value)
+    shape, given = key.shape(), value
+    value = x._coerce(given)
+    if value is None:
+        raise TypeError(f"assignment: a {type(given).__name__} cannot be assigned to {x._text()}; a tensor, a number "
+                        "or a list of numbers can")
     if value.dtype != x.dtype:
         value = value.astype(x.dtype)
     if value.ndim > len(shape) and all(n == 1 for n in value.shape[:value.ndim - len(shape)]):
@@ -370,7 +379,7 @@ def _with_box(x, key, part):
     """x with the slice of a key replaced."""
     if all(s == 1 for s in key.stride):
         return x.dynamic_update_slice(part, key.start)
-    # Spread over x's shape, under a mask that is spread alike.
+    # Broadcast to x's shape, under a mask that is broadcast alike.
     low = key.start
     inner = [s - 1 for s in key.stride]
     high = [n - (start + (count - 1) * stride + 1) for n, start, count, stride in
@@ -435,7 +444,10 @@ class Indexing:
     def index_select(self, axis, index):
         """torch's order of arguments for `take`; the index is a vector of numbers from 0 on."""
         axis = axis_of(axis, self.ndim, "index_select")
-        return self._take_rows(self._rows(index, axis, "index_select").ravel(), axis)
+        rows = self._rows(index, axis, "index_select")
+        if rows.ndim > 1:
+            raise AxisError(f"index_select: the index {rows._text()} is no vector")
+        return self._take_rows(rows.ravel(), axis)
 
     @torch_words
     def take_along_dim(self, indices, axis=None):
@@ -502,13 +514,15 @@ class Indexing:
                                            reduce).reshape(())
         index = self._rows(index, axis, "scatter")
         if not hasattr(source, "session"):
-            source = self._coerce(source)
+            source = self._coerce(source).astype(self.dtype)
+        if source.dtype != self.dtype:
+            raise invalid(f"scatter: a source of {source.dtype.name} for {self._text()}: convert one of them")
         if not source.ndim:
             source = source.broadcast_to(index.shape)
         if source.shape != index.shape:
             source = source._covered(-1, index, "scatter")
         part = self._covered(axis, index, "scatter")
-        made = _shoal.scatter_along(part, index, source.astype(self.dtype), axis, op)
+        made = _shoal.scatter_along(part, index, source, axis, op)
         if made.shape == self.shape:
             return made
         return self.dynamic_update_slice(made, (0,) * self.ndim)
@@ -520,7 +534,7 @@ class Indexing:
 
     @torch_words(src="source")
     def scatter_reduce(self, axis, index, source, reduce, include_self=True):
-        """A copy with `source` joined in at `index` along an axis: reduce "sum", "prod", "mean", "amax"
+        """A copy with `source` combined with it at `index` along an axis: reduce "sum", "prod", "mean", "amax"
         or "amin"; include_self: with what is there."""
         axis, index = axis_of(axis, self.ndim, "scatter_reduce"), self._index(index)
         ops = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
@@ -545,7 +559,7 @@ class Indexing:
 
     @torch_words
     def index_reduce(self, axis, index, source, reduce, *, include_self=True):
-        """A copy with rows of `source` joined in at `index` along an axis; as `scatter_reduce`."""
+        """A copy with rows of `source` combined with it at `index` along an axis; as `scatter_reduce`."""
         axis = axis_of(axis, self.ndim, "index_reduce")
         shape = [1] * self.ndim
         shape[axis] = -1
@@ -579,6 +593,9 @@ class Indexing:
     def index_copy(self, axis, index, source):
         """A copy with rows of `source` put at `index` along an axis, as torch."""
         axis = axis_of(axis, self.ndim, "index_copy")
+        if source.ndim and source.shape[:axis] + source.shape[axis + 1:] != self.shape[:axis] + self.shape[axis + 1:]:
+            raise invalid(f"index_copy: the rows of {source._text()} along axis {axis} have not the shape of those of "
+                          f"{self._text()}")
         return _shoal.scatter(self, self._rows(index, axis, "index_copy"), source, axis, "set")
 
     @torch_words
@@ -596,7 +613,9 @@ class Indexing:
     def masked_scatter(self, mask, source):
         """A copy with the elements of `source`, in order, where the mask (bool, broadcast) is true."""
         mask = mask.broadcast_to(self.shape)
-        at = (mask.ravel().cumsum(0) - 1).clamp(0, max(source.numel() - 1, 0))
+        at = (mask.ravel().cumsum(0) - 1).clamp(min=0)
+        at = in_range(at, 0, max(source.numel(), 1), error="masked_scatter: the mask has more true elements than the "
+                      f"source, {source._text()}, has elements")
         return _shoal.select(mask, source.ravel()._take_rows(at, 0).reshape(self.shape).astype(self.dtype),
                              self)
 

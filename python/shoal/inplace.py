@@ -5,9 +5,10 @@ Tensors get these methods when the package is loaded.
 import math
 
 from .elementwise import NAMES as ELEMENTWISE
+from .indexing import required
 from .methods import BINARY_METHODS, METHODS, SYNONYMS
 from .tensor import Tensor
-from .words import is_floating
+from .words import check_bounds, check_probability, invalid, is_floating
 
 def _other_shape(name, of):
     def method(self, *args, **keywords):
@@ -76,9 +77,48 @@ def _uniform(x, generator):
     return draw((x.shape,), "UNIFORM", kind, generator=generator)
 
 
-def _normal(x, generator, mean=0.0, std=1.0):
-    from .random import draw
-    return draw((x.shape,), "NORMAL", x.dtype, generator=generator) * std + mean
+def _need_floating(x, what):
+    if not is_floating(x.dtype):
+        raise invalid(f"{what}: {x._text()} cannot hold what is drawn; a floating type can")
+
+
+def _within(x, generator, low=0.0, to=1.0, **keywords):
+    low = keywords.get("from", low)
+    _need_floating(x, "uniform_")
+    check_bounds(low, to, "uniform_")
+    return _uniform(x, generator) * (to - low) + low
+
+
+def _normal(x, generator, mean=0.0, std=1.0, what="normal_"):
+    from .random import checked_std, draw
+    return draw((x.shape,), "NORMAL", x.dtype, generator=generator) * checked_std(std, what) + mean
+
+
+def _waits(x, generator, lambd=1.0):
+    _need_floating(x, "exponential_")
+    if not lambd >= 0:
+        raise invalid(f"exponential_: lambd is {lambd}; it must not be negative")
+    return -(1 - _uniform(x, generator)).log() / lambd
+
+
+def _trials(x, generator, p):
+    if not 0 < p < 1:
+        raise invalid(f"geometric_: p is {p}; it must lie between 0 and 1, and be neither")
+    return ((1 - _uniform(x, generator)).log() / math.log(1 - p)).ceil().clamp(min=1)
+
+
+def _cauchy(x, generator, median=0.0, sigma=1.0):
+    _need_floating(x, "cauchy_")
+    if not sigma > 0:
+        raise invalid(f"cauchy_: sigma is {sigma}; it must be above 0")
+    return ((_uniform(x, generator) - 0.5) * math.pi).tan() * sigma + median
+
+
+def _log_normal(x, generator, mean=1.0, std=2.0):
+    _need_floating(x, "log_normal_")
+    if not std > 0:
+        raise invalid(f"log_normal_: std is {std}; it must be above 0")
+    return _normal(x, generator, mean, std).exp()
 
 
 def _between(x, generator, low=0, to=None, **keywords):
@@ -90,21 +130,21 @@ def _between(x, generator, low=0, to=None, **keywords):
 
 
 def _either(x, generator, p=0.5):
+    if hasattr(p, "session"):
+        p = required(p, (p >= 0) & (p <= 1), "bernoulli_: a probability is not between 0 and 1")
+    else:
+        check_probability(p, "bernoulli_")
     return _uniform(x, generator).astype("float32") < p
 
 
 for _name, _doc, _make in (
         ("uniform_", "In place: uniformly distributed over [from, to), else [0, 1).",
-         lambda x, g, low=0.0, to=1.0, **k: _uniform(x, g) * (to - k.get("from", low)) + k.get("from", low)),
+         _within),
         ("normal_", "In place: of the normal distribution.", _normal),
         ("random_", "In place: integers from low to `to` - 1.", _between),
         ("bernoulli_", "In place: 1 with probability p, else 0.", _either),
-        ("exponential_", "In place: of the exponential distribution.",
-         lambda x, g, lambd=1.0: -(1 - _uniform(x, g)).log() / lambd),
-        ("geometric_", "In place: how many trials of probability p until one succeeds.",
-         lambda x, g, p: ((1 - _uniform(x, g)).log() / math.log(1 - p)).ceil().clamp(min=1)),
-        ("cauchy_", "In place: of Cauchy's distribution.",
-         lambda x, g, median=0.0, sigma=1.0: ((_uniform(x, g) - 0.5) * math.pi).tan() * sigma + median),
-        ("log_normal_", "In place: e to the power of normally distributed numbers.",
-         lambda x, g, mean=1.0, std=2.0: _normal(x, g, mean, std).exp())):
+        ("exponential_", "In place: of the exponential distribution.", _waits),
+        ("geometric_", "In place: how many trials of probability p until one succeeds.", _trials),
+        ("cauchy_", "In place: of Cauchy's distribution.", _cauchy),
+        ("log_normal_", "In place: e to the power of normally distributed numbers.", _log_normal)):
     _drawn(_name, _doc, _make)

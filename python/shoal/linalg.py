@@ -163,13 +163,13 @@ class _Eigh(Function):
 
 @torch_words(input="A")
 def eigh(A, UPLO="L"):
-    """(eigenvalues, rising; eigenvectors, columns) of symmetric matrices, of which one triangle is read."""
+    """(eigenvalues, ascending; eigenvectors, columns) of symmetric matrices, of which one triangle is read."""
     return Eigh(*_Eigh.apply(_checked(A, "eigh"), UPLO))
 
 
 @torch_words(input="A")
 def eigvalsh(A, UPLO="L"):
-    """The eigenvalues, rising, of symmetric matrices."""
+    """The eigenvalues, ascending, of symmetric matrices."""
     return eigh(A, UPLO).eigenvalues
 
 
@@ -200,13 +200,13 @@ class _Svd(Function):
 
 @torch_words(input="A")
 def svd(A, full_matrices=True):
-    """(U, S, Vh): A = U diag(S) Vh, the singular values falling."""
+    """(U, S, Vh): A = U diag(S) Vh, the singular values descending."""
     return SVD(*_Svd.apply(_checked(A, "svd", False), bool(full_matrices)))
 
 
 @torch_words(input="A")
 def svdvals(A):
-    """The singular values, falling."""
+    """The singular values, descending."""
     return svd(A, False).S
 
 
@@ -320,6 +320,8 @@ def solve(A, B, *, left=True):
     if not left:
         return solve(A.mT, B.mT).mT
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
+    if B.shape[-1 if vector else -2:][:1] != A.shape[-1:]:
+        raise invalid(f"solve: {A._text()} and {B._text()}; B must have {A.shape[-1]} rows")
     made = _Solve.apply(A, B.unsqueeze(-1) if vector else B)
     return made.squeeze(-1) if vector else made
 
@@ -526,6 +528,8 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 @torch_words(input="A", axis="dim", keepdims="keepdim")
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     """`vector_norm`, or with two axes (or a matrix and an ord) `matrix_norm`."""
+    if dim is None and ord is not None and A.ndim > 2:
+        raise invalid(f"norm: {A._text()} is neither a vector nor a matrix: with ord {ord!r} give dim, one axis or two")
     if dim is None and ord is not None and A.ndim == 2:
         dim = (0, 1)
     if isinstance(dim, (tuple, list)) and len(dim) == 2 and ord is not None:
@@ -593,6 +597,8 @@ def multi_dot(tensors):
     """The product of several matrices, in the order that takes the fewest multiplications; the first and
     the last may be vectors."""
     tensors = list(tensors)
+    if len(tensors) < 2:
+        raise invalid(f"multi_dot: {len(tensors)} tensors; at least two are needed")
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
     if first:
         tensors[0] = tensors[0].unsqueeze(0)
@@ -615,8 +621,8 @@ def multi_dot(tensors):
 
 
 def chain_matmul(*matrices):
-    """`multi_dot` of its arguments."""
-    return multi_dot(matrices)
+    """`multi_dot` of its arguments; of a single matrix a copy."""
+    return matrices[0].clone() if len(matrices) == 1 else multi_dot(matrices)
 
 
 def tensorsolve(A, B, dims=None):
@@ -637,7 +643,9 @@ def tensorinv(A, ind=2):
 
 @torch_words(N="n")
 def vander(x, *, n=None):
-    """Rows of the rising powers of each element."""
+    """Rows of the ascending powers of each element."""
     from .creation import vander as powers
+    if not x.ndim:
+        raise invalid(f"vander: {x._text()} has no axis")
     return powers(x, n, True)
 

@@ -6,7 +6,7 @@ import math
 
 from .amp import wide
 from .creation import arange, cat, full, stack, where
-from .indexing import in_range, lacks
+from .indexing import in_range, lacks, required
 from .words import invalid, is_floating
 
 
@@ -33,6 +33,12 @@ def _same_shape(input, target, what):
         raise invalid(f"{what}: {input._text()} and target {target._text()} differ in shape")
 
 
+def _fit(input, labels, axis, what):
+    if labels.shape != input.shape[:axis] + input.shape[axis + 1:]:
+        raise invalid(f"{what}: labels {labels._text()} do not go with the input {input._text()}, whose classes are "
+                      f"axis {axis}")
+
+
 def _both(input, target, what):
     """Both at their common shape; that they differ is rarely meant."""
     if input.shape == target.shape:
@@ -49,16 +55,16 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     """-log_softmax of logits (N, C, …) at the target: integers (N, …), or probabilities (N, C, …).
 
     weight: one per class. ignore_index: the label that counts for nothing. label_smoothing: what
-    share of each target is spread evenly over the classes.
+    share of each target is distributed uniformly over the classes.
     """
     reduction = _worded(reduction, size_average, reduce)
-    axis = 0 if input.ndim == 1 else 1
+    axis = _class_axis(input, weight, "cross_entropy")
+    if not 0 <= label_smoothing <= 1:
+        raise invalid(f"cross_entropy: label_smoothing is {label_smoothing}; it must lie between 0 and 1")
     if is_floating(target.dtype):
         _same_shape(input, target, "cross_entropy")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing, axis)
-    if target.shape != input.shape[:axis] + input.shape[axis + 1:]:
-        raise invalid(f"cross_entropy: labels {target._text()} do not go with logits "
-                      f"{input._text()}")
+    _fit(input, target, axis, "cross_entropy")
     if weight is None and not label_smoothing:
         all_count = reduction != "mean" or lacks(target, ignore_index)
         loss = input.cross_entropy(target, axis, ignore_index, "none")
@@ -79,6 +85,17 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     return hard * (1 - label_smoothing) + soft * share
 
 
+def _class_axis(input, weight, what):
+    """The axis of the classes; a weight must have one number for each."""
+    if not input.ndim:
+        raise invalid(f"{what}: {input._text()} has no axis of classes")
+    axis = 0 if input.ndim == 1 else 1
+    if weight is not None and tuple(weight.shape) != (input.shape[axis],):
+        raise invalid(f"{what}: weight {weight._text()} for {input.shape[axis]} classes, axis {axis} of "
+                      f"{input._text()}")
+    return axis
+
+
 def _per_class(weight, rank, axis):
     return weight.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))
 
@@ -97,7 +114,8 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
              reduction="mean"):
     """-x at integer targets, x being logarithms of probabilities (N, C, …); as cross_entropy."""
     reduction = _worded(reduction, size_average, reduce)
-    axis = 0 if input.ndim == 1 else 1
+    axis = _class_axis(input, weight, "nll_loss")
+    _fit(input, target, axis, "nll_loss")
     kept = target != ignore_index
     at = where(kept, in_range(target, 0, input.shape[axis], ignore_index), 0)
     loss = -input._along(at.unsqueeze(axis), axis).squeeze(axis)
@@ -129,6 +147,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     """d^2 / (2 beta) where d = |x - target| is below beta, else d - beta / 2."""
     reduction = _worded(reduction, size_average, reduce)
     input, target = _both(input, target, "smooth_l1_loss")
+    if not beta >= 0:
+        raise invalid(f"smooth_l1_loss: beta is {beta}; it must not be negative")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     d = abs(input - target)
@@ -139,6 +159,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 @wide
 def huber_loss(input, target, reduction="mean", delta=1.0):
     """d^2 / 2 where d = |x - target| is below delta, else delta (d - delta / 2)."""
+    if not delta > 0:
+        raise invalid(f"huber_loss: delta is {delta}; it must be above 0")
     input, target = _both(input, target, "huber_loss")
     d = abs(input - target)
     return _reduced(where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), reduction,
@@ -153,9 +175,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     """
     reduction = _worded(reduction, size_average, reduce)
     _same_shape(input, target, "binary_cross_entropy")
-    outside = ((input >= 0) & (input <= 1)).logical_not().astype("uint8")
-    input = input + in_range(outside, 0, 1, error="binary_cross_entropy: all elements of input should be between 0 "
-                             "and 1").astype(input.dtype)
+    input = required(input, (input >= 0) & (input <= 1),
+                     "binary_cross_entropy: all elements of input should be between 0 and 1")
     loss = -(target * input.log().clamp(min=-100) +
              (1 - target) * (-input).log1p().clamp(min=-100))
     return _reduced(loss if weight is None else loss * weight, reduction, "binary_cross_entropy")
@@ -259,6 +280,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = var.unsqueeze(-1)
         elif input.shape[:-1] + (1,) != tuple(var.shape):
             raise invalid(f"gaussian_nll_loss: var {var._text()} does not go with {input._text()}")
+    var = required(var, var >= 0, "gaussian_nll_loss: a variance is negative")
     var = var + (var.clamp(min=eps) - var)._detach()
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, "gaussian_nll_loss")
@@ -269,6 +291,9 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
                           reduction="mean"):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     reduction = _worded(reduction, size_average, reduce)
+    if target.ndim > 1 or target.ndim and input1.ndim < 2:
+        raise invalid(f"cosine_embedding_loss: target {target._text()} for {input1._text()}: one number per row is "
+                      "needed")
     eps = 1e-12
     along = (input1 * input2).sum(-1)
     cosine = along / (((input1 * input1).sum(-1) + eps) * ((input2 * input2).sum(-1) + eps)).sqrt()
@@ -281,8 +306,12 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
                       reduction="mean"):
     """The mean over the other classes of max(0, margin - x[target] + x)^p."""
     reduction = _worded(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise invalid(f"multi_margin_loss: p is {p}; 1 and 2 are possible")
     x = input.unsqueeze(0) if input.ndim == 1 else input
     labels = target.reshape(-1)
+    if labels.shape[0] != x.shape[0]:
+        raise invalid(f"multi_margin_loss: target {target._text()} for {input._text()}: one label per row is needed")
     own = x.take_along(labels.unsqueeze(1), 1)
     each = (margin - own + x).clamp(min=0)
     each = each if p == 1 else each * each
@@ -297,6 +326,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """The mean over classes of max(0, 1 - x[label] + x[other]); labels stand before the first -1."""
     reduction = _worded(reduction, size_average, reduce)
+    _same_shape(input, target, "multilabel_margin_loss")
     x, labels = (t.unsqueeze(0) if t.ndim == 1 else t for t in (input, target))
     n = x.shape[1]
     counted = (labels < 0).cumsum(1) == 0
@@ -334,6 +364,10 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
                             else [input_lengths] if isinstance(input_lengths, int) else input_lengths)]
     its = [int(v) for v in (target_lengths.reshape(-1).tolist() if hasattr(target_lengths, "tolist")
                             else [target_lengths] if isinstance(target_lengths, int) else target_lengths)]
+    if not 0 <= blank < log_probs.shape[-1]:
+        raise invalid(f"ctc_loss: blank is {blank}; there are {log_probs.shape[-1]} labels")
+    if len(own) != n or len(its) != n or not all(0 <= v <= t_most for v in own):
+        raise invalid(f"ctc_loss: input_lengths {own} and target_lengths {its} for {n} rows of {t_most} steps")
     s_most = max([1, *its])
     if targets.ndim == 1 and not one:
         rows, at = [], 0

@@ -7,7 +7,7 @@ operation, the shapes and what would be right, and it is raised at the call.
 from . import _shoal, elementwise, products
 from .indexing import in_range
 from .words import axis_of as _axis
-from .words import dtype_name, into, invalid, is_floating, torch_words
+from .words import check_tensor, dtype_name, into, invalid, is_floating, torch_words
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _NUMBERS = {name: number for number, name in enumerate(_UNARY)}
@@ -50,10 +50,14 @@ def _binary_method(op, name, summary):
             return self ** exponent
     elif op == "atan2":
         def method(self, other):
-            return self._floating()._binary(op, other)
+            return self._floating()._binary(op, self._coerce(other, name))
+    elif op == "remainder":
+        def method(self, other):
+            x, y = self._dividing(other, name)
+            return x._binary(op, x._coerce(other, name) if y is None else y)
     else:
         def method(self, other):
-            return self._binary(op, other)
+            return self._binary(op, self._coerce(other, name))
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
     method.__doc__ = (f"{summary}; element by element, with NumPy's broadcasting, of two tensors of "
@@ -270,19 +274,22 @@ class Operations:
 
     def logical_and(self, other):
         """Whether both are not 0."""
-        return self.astype("bool") & self._coerce(other).astype("bool")
+        return self.astype("bool") & self._coerce(other, "logical_and").astype("bool")
 
     def logical_or(self, other):
         """Whether either is not 0."""
-        return self.astype("bool") | self._coerce(other).astype("bool")
+        return self.astype("bool") | self._coerce(other, "logical_or").astype("bool")
 
     def logical_xor(self, other):
         """Whether just one is not 0."""
-        return self.astype("bool") ^ self._coerce(other).astype("bool")
+        return self.astype("bool") ^ self._coerce(other, "logical_xor").astype("bool")
 
     def isclose(self, other, rtol=1e-5, atol=1e-8, equal_nan=False):
         """Whether |x - y| <= atol + rtol |y|, element by element."""
-        x, y = self._floating()._alike(self._coerce(other)._floating())
+        for name, bound in (("rtol", rtol), ("atol", atol)):
+            if not bound >= 0:
+                raise invalid(f"isclose: {name} is {bound}; it must not be negative")
+        x, y = self._floating()._alike(self._coerce(other, "isclose")._floating())
         close = (x == y) | (abs(x - y) <= atol + rtol * abs(y)) & y.isfinite() & x.isfinite()
         return close | x.isnan() & y.isnan() if equal_nan else close
 
@@ -292,6 +299,7 @@ class Operations:
 
     def equal(self, other):
         """Whether shape and all elements are equal, as a Python bool."""
+        check_tensor(other, "equal")
         return self.shape == other.shape and (self == other).all().item()
 
     # ---- bits of numbers ----
@@ -318,7 +326,7 @@ class Operations:
         for bound, below in ((min, True), (max, False)):
             if bound is not None:
                 number = isinstance(bound, (int, float)) and bound == bound
-                x, bound = x._alike(x._coerce(bound))
+                x, bound = x._alike(x._coerce(bound, "clamp"))
                 beyond = x < bound if below else x > bound
                 if not number and is_floating(x.dtype):
                     beyond = beyond | (bound != bound)  # a bound that is NaN is what comes out
@@ -341,7 +349,7 @@ class Operations:
         low, high, interior: one number per axis.
         """
         interior = (0,) * self.ndim if interior is None else interior
-        value = self._coerce(value).astype(self.dtype)
+        value = self._coerce(value, "pad").astype(self.dtype)
         return self._apply("pad", (value,), edge_padding_low=low,
                            edge_padding_high=low if high is None else high,
                            interior_padding=interior)

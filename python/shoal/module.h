@@ -52,6 +52,18 @@ const char *noted_location(void);
 /* A sequence of integers; at most `room`. Returns their number, or -1 with an exception. */
 Py_ssize_t ints_of(PyObject *sequence, int64_t *out, Py_ssize_t room, const char *what);
 PyObject *tuple_of(const int64_t *values, uint32_t n);
+/* The element type of a buffer; -1 with an exception when it has none here. */
+int dtype_of(const Py_buffer *view, shoal_dtype *out);
+/* Attributes, and the lists that they point to; strings are the dict's. */
+enum { MAX_ATTRS = 16 };
+typedef struct attr_store {
+    shoal_attr attrs[MAX_ATTRS];
+    int64_t *ints[MAX_ATTRS];
+    int n;
+} attr_store;
+/* Adds those of a dict (or None) by name; -1 with an exception. attrs_fini in either case. */
+int attrs_of(PyObject *dict, attr_store *store);
+void attrs_fini(attr_store *store);
 /* The handle inside an object; NULL with an exception when it is of another type, or closed. */
 shoal_session *session_of(PyObject *object);
 shoal_tensor *tensor_of(PyObject *object);
@@ -78,7 +90,7 @@ void release_buffers(void);
 /* The types, for the module to make; and the module's functions. */
 extern PyType_Spec lengths_spec, session_spec, tensor_spec, file_spec, function_spec;
 extern PyMethodDef operation_functions[], arithmetic_functions[], gradient_functions[],
-    signal_functions[], replay_functions[];
+    signal_functions[], replay_functions[], kernel_functions[];
 PyObject *session_events(PyObject *self, PyObject *args);
 PyObject *block_formats(PyObject *module, PyObject *unused);
 PyObject *file_digest(PyObject *module, PyObject *args);

@@ -9,20 +9,22 @@ MOVED = {
     "autograd.function": ("autograd", None), "autograd.functional": ("autograd", "functional"),
     "autograd.variable": ("autograd", None), "backends": ("places", "backends"),
     "backends.cudnn": ("places", "cudnn"), "backends.mps": ("places", "mps"), "cuda": ("places", "cuda"),
-    "cuda.amp": ("places", "amp"), "nn.parameter": ("nn.module", None),
+    "cuda.amp": ("places", "amp"), "version": ("places", "version"), "nn.parameter": ("nn.module", None),
     "nn.utils.clip_grad": ("nn.utils", None), "nn.utils.parametrizations": ("nn.utils", None),
-    "nn.utils.rnn": ("nn.rnn", None), "utils.checkpoint": ("utils", "checkpoint"),
+    "nn.modules": ("nn", None), "nn.utils.rnn": ("nn.rnn", None), "utils.checkpoint": ("utils", "checkpoint"),
 } | {
+    f"nn.modules.{name}": ("nn", None) for name in """activation batchnorm container conv dropout linear loss module
+    normalization pooling rnn sparse transformer""".split()} | {
     f"utils.data.{name}": ("utils.data", None) for name in "dataloader dataset sampler".split()} | {
     f"optim.{name}": ("optim", None) for name in "adam adamw sgd".split()}
 
 
 class _Finder:
-    """Finds those modules, after all others."""
+    """Finds those modules, before all others: files beside them may have the same name."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """What the import system asks for each module that is nowhere else."""
+        """What the import system asks for each module."""
         package, _, rest = name.partition(".")
         return importlib.machinery.ModuleSpec(name, _Finder) if package == "shoal" and rest in MOVED else None
 
@@ -39,4 +41,4 @@ class _Finder:
         sys.modules[module.__name__] = found
 
 
-sys.meta_path.append(_Finder)
+sys.meta_path.insert(0, _Finder)

@@ -103,7 +103,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False):
     """(hist, bin_edges): how many elements lie in each bin; elements outside are left out.
 
     bins: how many of equal width, between `range` or else the extremes of the elements, which are read; or a
-    rising vector of edges. weight: added up instead. density: over the sum and the widths.
+    ascending vector of edges. weight: added up instead. density: over the sum and the widths.
     """
     x = input.ravel()
     if weight is not None and weight.shape != input.shape:

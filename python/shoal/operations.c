@@ -6,14 +6,6 @@
 
 /* ---- operations ---- */
 
-/* Fills attrs from a dict; `store` holds what they point to. Returns their number or -1. */
-enum { MAX_ATTRS = 16, MAX_INTS = 4096 };
-typedef struct attr_store {
-    shoal_attr attrs[MAX_ATTRS];
-    int64_t *ints[MAX_ATTRS];
-    int n;
-} attr_store;
-
 static const struct {
     const char *name;
     shoal_attr_kind kind;
@@ -66,7 +58,7 @@ static int one_attr(attr_store *store, const char *name, PyObject *value) {
     return -1;
 }
 
-static int attrs_of(PyObject *dict, attr_store *store) {
+int attrs_of(PyObject *dict, attr_store *store) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
     while (dict != Py_None && PyDict_Next(dict, &at, &key, &value)) {
@@ -79,6 +71,10 @@ static int attrs_of(PyObject *dict, attr_store *store) {
         if (one_attr(store, name, value)) return -1;
     }
     return 0;
+}
+
+void attrs_fini(attr_store *store) {
+    for (int i = 0; i < store->n + (store->n < MAX_ATTRS); i++) free(store->ints[i]);
 }
 
 /* apply(session, op, tensors, attrs or None, n_outputs) -> tuple of tensors */
@@ -115,7 +111,7 @@ static PyObject *apply(PyObject *module, PyObject *args) {
         if (!result || !tensor || PyTuple_SetItem(result, i, tensor)) Py_CLEAR(result);
     }
 out:
-    for (int i = 0; i < store.n + (store.n < MAX_ATTRS); i++) free(store.ints[i]);
+    attrs_fini(&store);
     free(tensors);
     Py_XDECREF(fast);
     return result;

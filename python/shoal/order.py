@@ -6,6 +6,7 @@ recorded.
 import math
 
 from . import _shoal, return_types
+from .indexing import required
 from .reductions import _kept
 from .words import UNSET, axis_of, invalid, is_floating, torch_words
 
@@ -39,7 +40,7 @@ class Order:
 
     @torch_words
     def topk(self, k, axis=-1, largest=True, sorted=True):
-        """(values, indices) of the largest, or smallest, k along an axis, in falling or rising
+        """(values, indices) of the largest, or smallest, k along an axis, in descending or ascending
         order; NaN is the largest; indices are int64."""
         axis = axis_of(axis, self.ndim, "topk")
         if not 0 <= k <= self.shape[axis]:
@@ -142,7 +143,14 @@ class Order:
         x = self.ravel() if axis is None else self
         at = 0 if axis is None else axis_of(axis, self.ndim, "quantile")
         x._need_elements("quantile", at)
-        q = q if hasattr(q, "session") else self.session.tensor(q, self.dtype)
+        known = None if hasattr(q, "session") else [q] if isinstance(q, (int, float)) else list(q)
+        if known is not None and not all(0 <= share <= 1 for share in known):
+            raise invalid(f"quantile: q is {q}; a share lies between 0 and 1")
+        q = q if known is None else self.session.tensor(q, self.dtype)
+        if q.ndim > 1:
+            raise invalid(f"quantile: q is {q._text()}; it must be a number or a vector")
+        if known is None:
+            q = required(q, (q >= 0) & (q <= 1), "quantile: a share q is not between 0 and 1")
         shares = q.ravel().reshape((-1,) + (1,) * x.ndim)
         values, n = x.sort(at).values.unsqueeze(0), x.shape[at]
         absent = (x != x)
@@ -169,7 +177,7 @@ class Order:
     # ---- sets and counts ----
 
     def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
-        """The different values, rising; along an axis the different parts. Reads the tensor.
+        """The different values, ascending; along an axis the different parts. Reads the tensor.
 
         With return_inverse and return_counts a tuple: where each element's value stands, and how
         often each value is there.
@@ -200,6 +208,8 @@ class Order:
         """How often 0, 1, 2, … stand in a vector of integers; weights are added up instead. Reads it."""
         if self.ndim != 1 or is_floating(self.dtype):
             raise invalid(f"bincount: {self._text()} is no vector of integers")
+        if minlength < 0:
+            raise invalid(f"bincount: minlength is {minlength}; it must not be negative")
         n = max(minlength, int(self.max().item()) + 1 if self.size else 0)
         if self.size and self.min().item() < 0:
             raise invalid("bincount: there is a negative number")
@@ -210,6 +220,8 @@ class Order:
     def histc(self, bins=100, min=0, max=0):
         """How many elements lie in each of so many intervals of equal length from min to max (equal:
         those of the elements); others are left out."""
+        if bins <= 0 or min > max:
+            raise invalid(f"histc: {bins} intervals from {min} to {max}: give at least one, and min <= max")
         low, high = (min, max) if min != max else (self.min(), self.max())
         if min == max and self.size and bool(low == high):
             low, high = low - 1, high + 1
@@ -227,7 +239,7 @@ class Order:
 
     def isin(self, test_elements, assume_unique=False, invert=False):
         """Whether each element is among others."""
-        others = self._coerce(test_elements).ravel()
+        others = self._coerce(test_elements, "isin").ravel()
         x, others = self._alike(others)
         if not others.size:
             found = self.session.full(self.shape, False, "bool")
@@ -238,12 +250,14 @@ class Order:
         return ~found if invert else found
 
     def searchsorted(self, input, *, out_int32=False, right=False, side=None, sorter=None):
-        """Where in this rising sequence (along the last axis) each element would be put so that it stays
-        rising: before equal ones, or after them with right."""
+        """Where in this ascending sequence (along the last axis) each element would be put so that it stays
+        ascending: before equal ones, or after them with right."""
+        if side not in (None, "left", "right") or right and side == "left":
+            raise invalid(f"searchsorted: side '{side}' with right={right}; it is 'left' or 'right'")
         right = right or side == "right"
         number = not hasattr(input, "session") and not hasattr(input, "shape") and \
             not isinstance(input, (list, tuple))
-        wanted = self._coerce(input)
+        wanted = self._coerce(input, "searchsorted")
         sequence = self if sorter is None else self.take_along(sorter, -1)
         sequence, wanted = sequence._alike(wanted)
         n, shape = sequence.shape[-1], wanted.shape
@@ -264,8 +278,11 @@ class Order:
         return made.astype("int32") if out_int32 else made
 
     def bucketize(self, boundaries, *, out_int32=False, right=False):
-        """Between which boundaries, a rising vector, each element lies: `boundaries.searchsorted(x)`."""
-        return self._coerce(boundaries).searchsorted(self, out_int32=out_int32, right=right)
+        """Between which boundaries, an ascending vector, each element lies: `boundaries.searchsorted(x)`."""
+        boundaries = self._coerce(boundaries, "bucketize")
+        if boundaries.ndim != 1:
+            raise invalid(f"bucketize: the boundaries {boundaries._text()} are no vector")
+        return boundaries.searchsorted(self, out_int32=out_int32, right=right)
 
 
 def _asked(x, values, inverse, counts, return_inverse, return_counts):

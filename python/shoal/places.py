@@ -74,4 +74,5 @@ cudnn = _module("backends.cudnn", "Switches without effect.", deterministic=True
                 enabled=False, is_available=lambda: False)
 mps = _module("backends.mps", "Apple's GPUs, of which a pool has none.", is_available=lambda: False,
               is_built=lambda: False)
+version = _module("version", "Of Shoal, and of what else torch names here.", cuda=None, hip=None, debug=False)
 backends = _module("backends", "Switches without effect.", cudnn=cudnn, mps=mps)

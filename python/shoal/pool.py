@@ -36,7 +36,7 @@ class Slot:
     sent: int  # bytes that went to other slots, and came from them
     received: int
     queued: int  # programs handed out to it that are not through
-    relayed: int  # bytes that came to its process by way of the hub
+    relayed: int  # bytes that its process received through the hub
 
 
 @_record
@@ -117,7 +117,7 @@ class Session(_shoal.Session):
         return self._tape()
 
     def compute_slots(self):
-        """The numbers of the slots that compute, in rising order."""
+        """The numbers of the slots that compute, in ascending order."""
         return [slot.slot for slot in self.status().slots if slot.compute]
 
 
@@ -158,7 +158,7 @@ def disconnect():
 
 @atexit.register
 def _close_all():
-    # Buffers that sessions borrow are given back while there is an interpreter to do it.
+    # Buffers that sessions borrow are released while there is an interpreter to do it.
     for open_session in list(_open_sessions):
         open_session.close()
 

@@ -43,8 +43,7 @@ class _Numbers:
             if _options["sci_mode"] is not None:
                 self.powers = _options["sci_mode"]
         self.width = 0
-        self.width = max([1, *(len(self(n)) for n in numbers if math.isfinite(n) and n or not some)]) \
-            if numbers else 1
+        self.width = max([1, *(len(self(n)) for n in numbers if math.isfinite(n) and n)])
 
     def __call__(self, n):
         if not self.floating:
@@ -104,7 +103,18 @@ def shown(x):
         notes.append(f"grad_fn={x.grad_fn}")
     elif x.requires_grad:
         notes.append("requires_grad=True")
-    return "tensor(" + ", ".join([text, *notes]) + ")"
+    return _with_notes("tensor(" + text, notes)
+
+
+def _with_notes(text, notes):
+    """Each note on the last line, as long as there is room, else on one of its own."""
+    column = len(text) - text.rfind("\n") + 1
+    for note in notes:
+        column += len(note) + 2
+        fits = column <= _options["linewidth"]
+        text += ", " + note if fits else ",\n" + " " * len("tensor(") + note
+        column = column if fits else len("tensor(") + len(note)
+    return text + ")"
 
 
 def _edges(values, shape, edge):

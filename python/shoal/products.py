@@ -3,8 +3,9 @@ import math
 
 from . import _shoal
 from .amp import cast
+from .indexing import required
 from .views import owned
-from .words import axis_of, invalid, torch_words
+from .words import axis_of, check_tensor, invalid, torch_words
 
 
 def _cat(tensors, axis):
@@ -62,12 +63,15 @@ class Products:
     @torch_words(vec2="other")
     def outer(self, other):
         """The products of all elements of a vector with all of another."""
+        if self.ndim != 1 or other.ndim != 1:
+            raise invalid(f"outer: {self._text()} and {other._text()}; vectors are needed")
         return self.unsqueeze(1) * other.unsqueeze(0)
 
     ger = outer
 
     def kron(self, other):
         """Kronecker's product: each element times the whole of the other."""
+        check_tensor(other, "kron")
         rank = max(self.ndim, other.ndim)
         a, b = (t.reshape((1,) * (rank - t.ndim) + t.shape) for t in (self, other))
         shape = tuple(n * m for n, m in zip(a.shape, b.shape))
@@ -80,6 +84,8 @@ class Products:
         if hasattr(dims, "tolist"):
             dims = dims.tolist()
         if isinstance(dims, int):
+            if dims < 0:
+                raise invalid(f"tensordot: dims is {dims}; it must not be negative")
             dims = (list(range(self.ndim - dims, self.ndim)), list(range(dims)))
         mine, its = ([axis_of(a, t.ndim, "tensordot") for a in ((axes,) if isinstance(axes, int) else axes)]
                      for axes, t in zip(dims, (self, other)))
@@ -193,6 +199,10 @@ class Products:
 
     def cov(self, *, correction=1, fweights=None, aweights=None):
         """The covariances of variables, one row each, over observations, the columns."""
+        if self.ndim > 2:
+            raise invalid(f"cov: {self._text()} is neither a vector nor a matrix")
+        if fweights is not None:
+            fweights = required(fweights, fweights >= 0, "cov: a weight of fweights is negative")
         x = self._floating() if self.ndim > 1 else self._floating().reshape(1, -1)
         weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
         if weights is None:
@@ -233,6 +243,8 @@ class Products:
 
     def cdist(self, other, p=2.0):
         """The p-norm of the difference of each row with each of the other's rows."""
+        if not p >= 0:
+            raise invalid(f"cdist: p is {p}; it must not be negative")
         apart = self.unsqueeze(-2) - other.unsqueeze(-3)
         if p == math.inf:
             return abs(apart).amax(-1)

@@ -1,7 +1,7 @@
 """Random numbers from a counter: Philox4x32-10 (Salmon et al., 2011).
 
 A number depends on a seed, the number of a stream and the element's place alone: not on how the tensor is
-spread, nor on what ran before. A `Generator` gives each tensor the next stream of its seed. Both are
+distributed, nor on what ran before. A `Generator` gives each tensor the next stream of its seed. Both are
 scalar inputs of a program, so that a training step with dropout is the same program every time.
 """
 import os
@@ -9,10 +9,11 @@ import os
 from . import _shoal
 from .batches import batches, drawn
 from .creation import default_dtype, placed, where
-from .dtypes import POOL
+from .dtypes import POOL, iinfo
+from .indexing import required
 from .pool import session
 from .recording import fresh
-from .words import dtype_name, invalid, is_floating, shape_of, torch_words, with_out
+from .words import check_probability, dtype_name, invalid, is_floating, shape_of, torch_words, with_out
 
 
 class Generator:
@@ -140,6 +141,9 @@ def randint(low=0, high=None, shape=None, dtype="int64", seed=None, stream=0, ge
         low, high = 0, low
     if high is None or shape is None or high <= low:
         raise invalid(f"randint: from {low} to {high}, shape {shape}: give low < high and a shape")
+    limits = iinfo(dtype) if dtype and dtype_name(dtype).startswith(("int", "uint")) else None
+    if limits and not limits.min <= low < high <= limits.max + 1:
+        raise invalid(f"randint: from {low} to {high - 1} does not lie within {limits.dtype.name}")
     bits = draw((shape,), "BITS", "uint64", seed, stream, generator)
     made = (bits.fmod(high - low).astype("int64") + low).astype(dtype or "int64")
     return placed(made, device, requires_grad)
@@ -151,7 +155,9 @@ def randperm(n, dtype="int64", seed=None, stream=0, generator=None, device=None,
 
 
 def normal(mean=0.0, std=1.0, size=None, dtype=None, generator=None, device=None, requires_grad=False):
-    """Numbers of the normal distribution; mean and std may be tensors."""
+    """Numbers of the normal distribution; mean and std may be tensors. A negative std is an error, of a tensor one of
+    what derives from the result."""
+    std = checked_std(std, "normal")
     if size is None:
         like = mean if hasattr(mean, "shape") else std
         if hasattr(mean, "shape") and hasattr(std, "shape"):
@@ -159,6 +165,15 @@ def normal(mean=0.0, std=1.0, size=None, dtype=None, generator=None, device=None
         size, dtype = like.shape, dtype or like.dtype
     made = draw((tuple(size),), "NORMAL", dtype or default_dtype(), generator=generator) * std + mean
     return placed(made, device, requires_grad)
+
+
+def checked_std(std, what):
+    """A standard deviation, a number or a tensor, that must not be negative."""
+    if hasattr(std, "session"):
+        return required(std, std >= 0, f"{what}: a standard deviation is negative")
+    if not std >= 0:
+        raise invalid(f"{what}: std is {std}; it must not be negative")
+    return std
 
 
 def rand_like(input, dtype=None, generator=None, device=None, requires_grad=False, layout=None,
@@ -182,18 +197,23 @@ def randint_like(input, low, high=None, dtype=None, generator=None, device=None,
 
 
 def bernoulli(input, p=None, generator=None):
-    """1 with the probability that each element gives, or p, else 0; of the input's type."""
+    """1 with the probability that each element gives, or p, else 0; of the input's type. A p outside of 0 to 1 is an
+    error, as are elements outside of it, of what derives from the result."""
     if p is not None:
+        check_probability(p, "bernoulli")
         drawn = draw((input.shape,), "UNIFORM", "float32", generator=generator)
         return (drawn < p).astype(input.dtype)
     if not is_floating(input.dtype):
         raise invalid(f"bernoulli: {input._text()}: probabilities are of a floating type")
+    input = required(input, (input >= 0) & (input <= 1), "bernoulli: a probability is not between 0 and 1")
     return (rand_like(input, generator=generator) < input).astype(input.dtype)
 
 
 def poisson(input, generator=None):
     """Numbers of Poisson's distribution with the means that the elements give: counted below 30 by the
-    inverse of the distribution, above as the rounded normal that it is close to."""
+    inverse of the distribution, above as the rounded normal that it is close to. A negative mean is an error, of what
+    derives from the result."""
+    input = required(input, input >= 0, "poisson: a mean is negative or NaN")
     small = input.clamp(max=30.0)
     u = rand_like(input, generator=generator)
     term = (-small).exp()
@@ -208,9 +228,15 @@ def poisson(input, generator=None):
 
 @torch_words(input="weights")
 def multinomial(weights, num_samples, replacement=False, generator=None):
-    """Indices, int64, drawn along the last axis with probabilities in proportion to the weights."""
-    if num_samples > weights.shape[-1] and not replacement:
-        raise invalid(f"multinomial: {num_samples} of {weights.shape[-1]} without replacement")
+    """Indices, int64, drawn along the last axis with probabilities in proportion to the weights: finite, not negative,
+    and one of each row at least above 0. Others are an error, of what derives from the result."""
+    if not weights.ndim or not is_floating(weights.dtype):
+        raise invalid(f"multinomial: {weights._text()}: weights are of a floating type, along the last axis")
+    if num_samples <= 0 or num_samples > weights.shape[-1] and not replacement:
+        raise invalid(f"multinomial: {num_samples} of {weights.shape[-1]}"
+                      + (" with" if replacement else " without") + " replacement")
+    weights = required(weights, (weights >= 0) & weights.isfinite() & (weights > 0).any(-1, keepdims=True),
+                       "multinomial: weights must be finite and not negative, and one of each row above 0")
     if replacement:
         edges = weights.cumsum(-1)
         edges = edges / edges[..., -1:]

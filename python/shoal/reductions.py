@@ -1,14 +1,14 @@
 """Reductions and cumulative ones.
 
 `dim` and `keepdim` mean what torch means, by position and by keyword; `axis` and `keepdims` are NumPy's
-words and mean what NumPy means. Where the two differ, the word decides: with `axis`, `max`, `min` and
+words and mean what NumPy means; so are `where`, which elements count, and `initial`, one more. Where the two differ, the word decides: with `axis`, `max`, `min` and
 `median` give no indices, `var` and `std` divide by the count, and the median of an even count is the
 mean of the middle two.
 """
 from . import _shoal, return_types
 from .dtypes import DTYPES
 from .errors import AxisError
-from .words import UNSET, axis_of, is_floating, torch_words
+from .words import UNSET, axis_of, invalid, is_floating, torch_words
 
 _NARROW = frozenset((DTYPES["float16"], DTYPES["bfloat16"]))
 
@@ -47,9 +47,10 @@ class Reductions:
         return self.astype("float32") if self.dtype in _NARROW else self
 
     @torch_words
-    def sum(self, axis=None, keepdims=False, dtype=None, out=None):
+    def sum(self, axis=None, keepdims=False, dtype=None, out=None, *, initial=None, where=None):
         """Sums over axes (None or (): all; an int or a tuple); integers and bool as int64."""
-        return _into(out, self._countable(dtype)._reduce("add", _some(axis), keepdims))
+        made = _among(self, where, 0)._countable(dtype)._reduce("add", _some(axis), keepdims)
+        return _into(out, made if initial is None else made + initial)
 
     @torch_words
     def nansum(self, axis=None, keepdims=False, dtype=None):
@@ -57,14 +58,18 @@ class Reductions:
         return self.nan_to_num(0.0, float("inf"), -float("inf")).sum(axis, keepdims, dtype)
 
     @torch_words
-    def prod(self, axis=None, keepdims=False, dtype=None, out=None):
+    def prod(self, axis=None, keepdims=False, dtype=None, out=None, *, initial=None, where=None):
         """Products over axes; integers and bool as int64."""
-        return _into(out, self._countable(dtype)._reduce("multiply", axis, keepdims))
+        made = _among(self, where, 1)._countable(dtype)._reduce("multiply", axis, keepdims)
+        return _into(out, made if initial is None else made * initial)
 
     @torch_words
-    def mean(self, axis=None, keepdims=False, dtype=None, out=None):
+    def mean(self, axis=None, keepdims=False, dtype=None, out=None, *, where=None):
         """Means over axes; floating types, others as float32."""
         source = self._floating() if dtype is None else self.astype(dtype)
+        if where is not None:
+            total = source._wide().sum(axis, keepdims, where=where)
+            return _into(out, (total / self._count(axis, keepdims, where)).astype(source.dtype))
         total = source._wide()._reduce("add", _some(axis), keepdims)
         results = total.numel()
         count = source.numel() // results if results else 1
@@ -76,19 +81,37 @@ class Reductions:
         kept, x = (self == self)._reduce_count(axis, keepdims), self._wide()
         return (x.nansum(axis, keepdims, dtype) / kept.astype(x.dtype)).astype(dtype or self.dtype)
 
+    def _count(self, axis, keepdims, where):
+        """How many elements count, over axes, of those where a condition is true."""
+        return _condition(self, where).broadcast_to(self.shape)._reduce_count(_some(axis), keepdims)
+
     def _reduce_count(self, axis, keepdims):
         return self.astype("int64")._reduce("add", axis, keepdims)
 
-    def max(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False, other=None, out=None):
+    def max(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False, other=None, out=None, initial=None,
+            where=None):
         """The largest of all; with `dim` (values, indices) along it; with a tensor `maximum`.
 
         axis: NumPy's, over one axis or several without indices. An error when there are no elements.
         """
+        if initial is not None or where is not None:
+            return _into(out, self._bounded("maximum", dim if axis is UNSET else axis, keepdim or keepdims, initial,
+                                            where))
         return self._largest("max", dim, keepdim, axis, keepdims, other)
 
-    def min(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False, other=None, out=None):
+    def min(self, dim=None, keepdim=False, *, axis=UNSET, keepdims=False, other=None, out=None, initial=None,
+            where=None):
         """The smallest; as `max`."""
+        if initial is not None or where is not None:
+            return _into(out, self._bounded("minimum", dim if axis is UNSET else axis, keepdim or keepdims, initial,
+                                            where))
         return self._largest("min", dim, keepdim, axis, keepdims, other)
+
+    def _bounded(self, op, axis, keepdims, initial, where):
+        """NumPy's extreme of some elements and an initial value."""
+        if initial is None:
+            raise invalid(f"{op[:3]}: with where, initial is needed: it counts where no element does")
+        return _among(self, where, initial)._reduce(op, axis, keepdims)._binary(op, initial)
 
     def _largest(self, name, dim, keepdim, axis, keepdims, other):
         other = dim if hasattr(dim, "session") else other
@@ -130,14 +153,14 @@ class Reductions:
         return self._reduce(op, axis, keepdims)
 
     @torch_words
-    def all(self, axis=None, keepdims=False, out=None):
+    def all(self, axis=None, keepdims=False, out=None, *, where=None):
         """Whether all elements are true (not 0), over axes."""
-        return _into(out, self.astype("bool")._reduce("multiply", axis, keepdims))
+        return _into(out, _among(self.astype("bool"), where, True)._reduce("multiply", axis, keepdims))
 
     @torch_words
-    def any(self, axis=None, keepdims=False, out=None):
+    def any(self, axis=None, keepdims=False, out=None, *, where=None):
         """Whether an element is true (not 0), over axes."""
-        return _into(out, self.astype("bool")._reduce("add", axis, keepdims))
+        return _into(out, _among(self.astype("bool"), where, False)._reduce("add", axis, keepdims))
 
     @torch_words
     def count_nonzero(self, axis=None, keepdims=False):
@@ -145,19 +168,24 @@ class Reductions:
         return (self != 0).sum(axis, keepdims)
 
     def var(self, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=UNSET, keepdims=False,
-            ddof=None, dtype=None, out=None):
+            ddof=None, dtype=None, out=None, where=None):
         """Variances over axes, dividing by the count less `correction`: 1, or 0 with unbiased=False.
 
         With NumPy's words `axis` or `ddof` the correction is `ddof`, which is 0 then.
         """
         dim, keepdims, correction = _spread(dim, unbiased, keepdim or keepdims, correction, axis, ddof)
+        if where is not None:
+            x = self._floating() if dtype is None else self.astype(dtype)
+            moved = x - x.mean(dim, True, where=where)
+            count = (x._count(dim, keepdims, where) - correction).clamp(min=0)
+            return _into(out, ((moved * moved).sum(dim, keepdims, where=where) / count).astype(x.dtype))
         return _into(out, self._var_mean(dim, correction, keepdims, dtype)[0])
 
     def std(self, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=UNSET, keepdims=False,
-            ddof=None, dtype=None, out=None):
+            ddof=None, dtype=None, out=None, where=None):
         """Standard deviations over axes: roots of `var`."""
-        return _into(out, self.var(dim, unbiased, keepdim, correction=correction, axis=axis,
-                                   keepdims=keepdims, ddof=ddof, dtype=dtype).sqrt())
+        return _into(out, _root(self.var(dim, unbiased, keepdim, correction=correction, axis=axis,
+                                         keepdims=keepdims, ddof=ddof, dtype=dtype, where=where)))
 
     def var_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
         """(variance, mean) over axes."""
@@ -167,7 +195,7 @@ class Reductions:
     def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
         """(standard deviation, mean) over axes."""
         var, mean = self.var_mean(dim, unbiased, keepdim, correction=correction)
-        return var.sqrt(), mean
+        return _root(var), mean
 
     def _var_mean(self, axis, correction, keepdims, dtype=None):
         small = self._floating() if dtype is None else self.astype(dtype)
@@ -208,10 +236,7 @@ class Reductions:
         if p == 1:
             return abs(self).sum(axis, keepdims)
         if p == 2:
-            total = (self * self).sum(axis, keepdims)
-            some = total > 0  # at 0 the gradient is 0
-            root = _shoal.select(some, total, total._coerce(1)).sqrt()
-            return _shoal.select(some, root, total)
+            return _root((self * self).sum(axis, keepdims))
         return abs(self).pow(float(p)).sum(axis, keepdims).pow(1.0 / p)
 
     def dist(self, other, p=2):
@@ -221,6 +246,8 @@ class Reductions:
     def renorm(self, p, dim, maxnorm):
         """Each part along an axis scaled so that its p-norm is at most maxnorm."""
         dim = axis_of(dim, self.ndim, "renorm")
+        if not p > 0 or not maxnorm >= 0:
+            raise invalid(f"renorm: p is {p}, maxnorm {maxnorm}: p must be above 0, maxnorm not negative")
         others = tuple(a for a in range(self.ndim) if a != dim)
         size = self.norm(p, others, True)
         return _shoal.select((size > maxnorm).broadcast_to(self.shape),
@@ -295,6 +322,22 @@ class Reductions:
         top = x._detach().amax(axis, True)
         top = _shoal.select(top.isfinite(), top, top._coerce(0))
         return (x - top).exp().cumsum(axis).log() + top
+
+
+def _among(x, where, neutral):
+    """What counts: elements where the condition is not true become the neutral one."""
+    return x if where is None or where is True else x.where(_condition(x, where), x._coerce(neutral).astype(x.dtype))
+
+
+def _condition(x, where):
+    return where if hasattr(where, "session") else x.session.tensor(where)
+
+
+def _root(total):
+    """The square root, whose gradient at 0 is 0."""
+    some = total > 0
+    root = _shoal.select(some, total, total._coerce(1)).sqrt()
+    return _shoal.select(some, root, total)
 
 
 def _some(axis):

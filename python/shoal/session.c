@@ -16,7 +16,7 @@ static const struct {
     {'L', SHOAL_U64},  {'e', SHOAL_F16}, {'f', SHOAL_F32}, {'d', SHOAL_F64},
 };
 
-static int dtype_of(const Py_buffer *view, shoal_dtype *out) {
+int dtype_of(const Py_buffer *view, shoal_dtype *out) {
     const char *format = view->format ? view->format : "B";
     bool swapped = *format == '>' || *format == '!';
     if (strchr("<>=@!|", *format)) format++;

@@ -272,7 +272,11 @@ class Shapes:
 
     def rot90(self, k=1, dims=(0, 1)):
         """Turned k times by a right angle, from the first towards the second axis."""
+        if len(dims) != 2 or self.ndim < 2:
+            raise invalid(f"rot90: axes {list(dims)} of {self._text()}; two are needed")
         a, b = (axis_of(d, self.ndim, "rot90") for d in dims)
+        if a == b:
+            raise invalid(f"rot90: axis {a} is named twice")
         turned = {0: self.clone, 1: lambda: self.flip(b).transpose(a, b), 2: lambda: self.flip(a, b),
                   3: lambda: self.flip(a).transpose(a, b)}
         return turned[k % 4]()
@@ -323,6 +327,8 @@ class Shapes:
                 raise invalid(f"split: parts of {size}; at least 1")
             size = [min(size, n - at) for at in range(0, n, size)] or [0]
         size = list(size)
+        if any(length < 0 for length in size):
+            raise invalid(f"split: the sizes {size}: none may be negative")
         if sum(size) != n:
             raise invalid(f"split: the sizes {list(size)} add up to {sum(size)}, not to {n}, axis "
                           f"{axis} of {self._text()}")
@@ -455,6 +461,8 @@ class Shapes:
 
     def trace(self):
         """The sum of a matrix' diagonal."""
+        if self.ndim != 2:
+            raise invalid(f"trace: {self._text()} is no matrix")
         return self.diagonal().sum()
 
     def tril(self, diagonal=0):

@@ -282,8 +282,8 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
 
     # ---- arithmetic ----
 
-    def _coerce(self, other):
-        """`other` as a tensor of this one's session, or None.
+    def _coerce(self, other, what=None):
+        """`other` as a tensor of this one's session, or None; what: who needs it, and fails otherwise.
 
         A Python number takes this element type, if that can hold a number of its kind.
         """
@@ -307,6 +307,8 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         if isinstance(other, (list, tuple)) or hasattr(other, "__array__") or _has_buffer(other):
             return from_data(self.session, other,
                              self.dtype if isinstance(other, (list, tuple)) else None)
+        if what is not None:
+            raise TypeError(f"{what}: {other!r} is a {type(other).__name__}; it must be a tensor, an array or a number")
         return None
 
     def _alike(self, other):
@@ -453,7 +455,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
     @torch_words(src="source")
     def copy_(self, source, non_blocking=False):
         """In place: the source's values, broadcast and converted."""
-        value = self._coerce(source).astype(self.dtype)
+        value = self._coerce(source, "copy_").astype(self.dtype)
         return self._become(value.broadcast_to(self.shape), "copy_")
 
     def fill_(self, value):
@@ -487,7 +489,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
     # ---- where it lies ----
 
     def place(self, axis=None, shares=None, slots=None, parts=None, cuts=None, copies=0):
-        """The same value, spread over slots.
+        """The same value, distributed over slots.
 
         axis, shares: one axis cut between the slots in proportion (equal ones when None).
         parts: parts per axis, a grid laid over the slots in row-major order, with `copies` slots

@@ -13,9 +13,12 @@ _REDUCE = {"add": "sum", "multiply": "prod", "maximum": "amax", "minimum": "amin
            "logical_or": "any"}
 _NEUTRAL = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False}
 _ACCUMULATE = {"add": "cumsum", "multiply": "cumprod"}
+_AT = {"add": "add", "subtract": "add", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum"}
+
 
 def ufunc_of(ufunc, method, inputs, keywords):
     """What `Tensor.__array_ufunc__` is asked for."""
+    from .indexing import put
     from .tensor import Tensor
     out = keywords.pop("out", None)
     where = keywords.pop("where", True)
@@ -48,6 +51,11 @@ def ufunc_of(ufunc, method, inputs, keywords):
             like = like.where(where, like._coerce(_NEUTRAL[name]))
         made = getattr(like, _REDUCE[name])(axis=keywords.get("axis", 0),
                                             keepdims=keywords.get("keepdims", False))
+    elif method == "at" and name in _AT and inputs[0] is like:
+        x, key, value = inputs
+        value = like._coerce(value)
+        like._become(put(x, key, -value if name == "subtract" else value, _AT[name]), f"{name}.at")
+        return None
     elif method == "accumulate" and name in _ACCUMULATE and where is True:
         made = getattr(like, _ACCUMULATE[name])(axis=keywords.get("axis", 0))
     else:

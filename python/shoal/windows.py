@@ -10,12 +10,18 @@ from . import _shoal
 from .amp import cast, cast_type
 from .creation import cat, full, stack, tensor
 from .views import owned
-from .words import invalid, is_floating
+from .words import check_tensor, invalid, is_floating
 
 
 def _each(value, n):
     """One number per axis."""
     return (value,) * n if isinstance(value, int) else tuple(value) * (n if len(value) == 1 else 1)
+
+
+def _positive(what, **settings):
+    for name, numbers in settings.items():
+        if any(m < 1 for m in numbers):
+            raise invalid(f"{what}: {name} is {list(numbers)}; each number must be at least 1")
 
 
 def _pair(value):
@@ -24,6 +30,7 @@ def _pair(value):
 
 def _batched(input, n, what):
     """The input with an axis N, and whether it had none."""
+    check_tensor(input, what)
     if input.ndim not in (n + 1, n + 2):
         raise invalid(f"{what}: {input._text()}; {n + 1} or {n + 2} axes are needed")
     return (input.unsqueeze(0), True) if input.ndim == n + 1 else (input, False)
@@ -31,14 +38,23 @@ def _batched(input, n, what):
 
 # ---- convolutions ----
 
+def check_padding(padding, stride, what):
+    """Fails where a padding is a word that does not fit."""
+    if padding == "same" and any(s != 1 for s in stride):
+        raise invalid(f"{what}: padding 'same' goes with stride 1, not {list(stride)}")
+    if isinstance(padding, str) and padding not in ("same", "valid"):
+        raise invalid(f"{what}: padding '{padding}' is none of 'same', 'valid' and numbers")
+
+
 def _edges(padding, kernel, stride, dilation, n, what):
     """Elements added before and after, per axis."""
+    check_padding(padding, stride, what)
     if padding == "same":
-        if any(s != 1 for s in stride):
-            raise invalid(f"{what}: padding 'same' goes with stride 1, not {list(stride)}")
         total = [d * (k - 1) for k, d in zip(kernel, dilation)]
         return [p for t in total for p in (t // 2, t - t // 2)]
-    return [p for p in ((0,) * n if padding == "valid" else _each(padding, n)) for _ in range(2)]
+    padding = (0,) * n if padding == "valid" else _each(padding, n)
+    _not_negative(what, padding=padding)
+    return [p for p in padding for _ in range(2)]
 
 
 def _convolution(n, input, weight, bias, stride, padding, dilation, groups):
@@ -47,6 +63,7 @@ def _convolution(n, input, weight, bias, stride, padding, dilation, groups):
         input, weight, bias = cast(input, weight, bias)
     x, one = _batched(input, n, what)
     stride, dilation = _each(stride, n), _each(dilation, n)
+    _positive(what, stride=stride, dilation=dilation, groups=(groups,))
     if weight.ndim != n + 2:
         raise invalid(f"{what}: weight {weight._text()}; {n + 2} axes are needed")
     out, channels, *kernel = weight.shape
@@ -120,10 +137,19 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 # ---- pools ----
 
-def _settings(n, kernel_size, stride, padding, dilation=1):
-    kernel = _each(kernel_size, n)
+def _not_negative(what, **settings):
+    for name, numbers in settings.items():
+        if any(m < 0 for m in numbers):
+            raise invalid(f"{what}: {name} is {list(numbers)}; no number may be negative")
+
+
+def _settings(what, n, kernel_size, stride, padding, dilation=1):
+    kernel, dilation = _each(kernel_size, n), _each(dilation, n)
     stride = kernel if stride is None or stride == () else _each(stride, n)
-    return kernel, stride, _each(padding, n), _each(dilation, n)
+    padding = _each(padding, n)
+    _positive(what, kernel_size=kernel, stride=stride, dilation=dilation)
+    _not_negative(what, padding=padding)
+    return kernel, stride, padding, dilation
 
 
 def _more(shape, kernel, stride, padding, dilation, ceil_mode):
@@ -152,7 +178,7 @@ def _pooled(x, op, n, kernel, stride, padding, dilation, ceil_mode, what):
 
 def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     what = f"max_pool{n}d"
-    kernel, stride, padding, dilation = _settings(n, kernel_size, stride, padding, dilation)
+    kernel, stride, padding, dilation = _settings(what, n, kernel_size, stride, padding, dilation)
     x, one = _batched(input, n, what)
     if return_indices:
         made, at = _largest_of(x, n, kernel, stride, padding, dilation, ceil_mode)
@@ -218,10 +244,12 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
     what = f"avg_pool{n}d"
-    kernel, stride, padding, dilation = _settings(n, kernel_size, stride, padding)
+    kernel, stride, padding, dilation = _settings(what, n, kernel_size, stride, padding)
     x, one = _batched(input._wide(), n, what)
     made = _pooled(x, "add", n, kernel, stride, padding, dilation, ceil_mode, what)
     more = _more(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
+    if divisor_override == 0:
+        raise invalid(f"{what}: divisor_override is 0")
     if divisor_override is not None:
         made = made / divisor_override
     elif not any(more) and (count_include_pad or not any(padding)):
@@ -277,6 +305,7 @@ def _adaptive(n, input, output_size, what):
     size = (output_size,) * n if isinstance(output_size, int) else tuple(output_size)
     if len(size) != n:
         raise invalid(f"{what}: output_size {list(size)}; {n} numbers are needed")
+    _not_negative(what, output_size=[m for m in size if m is not None])
     parts = []
     for length, count in zip(input.shape[-n:], size):
         count = length if count is None else count
@@ -348,7 +377,7 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
 
 
 def _unpooled(n, input, indices, kernel_size, stride, padding, output_size):
-    kernel, stride, padding, _ = _settings(n, kernel_size, stride, padding)
+    kernel, stride, padding, _ = _settings(f"max_unpool{n}d", n, kernel_size, stride, padding)
     lengths = [(m - 1) * s - 2 * p + k for m, s, p, k in zip(input.shape[-n:], stride, padding, kernel)]
     lengths = lengths if output_size is None else list(output_size)[-n:]
     flat = full((*input.shape[:-n], math.prod(lengths)), 0, input.dtype)
@@ -413,7 +442,10 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     x, one = _batched(input, 2, "unfold")
     kernel, dilation, padding, stride = (_pair(v) for v in (kernel_size, dilation, padding, stride))
     x = x.pad((0, 0, *padding), (0, 0, *padding))
+    _positive("unfold", kernel_size=kernel, dilation=dilation, stride=stride)
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation)]
+    if min(counts) < 1:
+        raise invalid(f"unfold: windows of {list(kernel)} do not lie on {x._text()}")
     parts = []
     for i, j in itertools.product(range(kernel[0]), range(kernel[1])):
         part = x[:, :, i * dilation[0]:, j * dilation[1]:]
@@ -489,10 +521,13 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if size is None:
         factors = (scale_factor,) * n if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
         size = tuple(int(m * f) for m, f in zip(input.shape[2:], factors))
-        scales = [m / c for m, c in zip(input.shape[2:], size)] if recompute_scale_factor else \
-            [1 / f for f in factors]
+        scales = None if recompute_scale_factor else [1 / f if f else f for f in factors]
     else:
-        size = (size,) * n if isinstance(size, int) else tuple(size)
+        size, scales = (size,) * n if isinstance(size, int) else tuple(size), None
+    if len(size) != n or min(size) < 1:
+        raise invalid(f"interpolate: lengths {list(size)} for the last {n} axes of {input._text()}; each must be at "
+                      "least 1")
+    if scales is None:
         scales = [m / c for m, c in zip(input.shape[2:], size)]
     if mode == "area":
         return _adaptive_avg(n, input, size)
@@ -578,6 +613,9 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     """
     if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
         raise invalid(f"grid_sample: mode '{mode}' with padding_mode '{padding_mode}'")
+    if input.ndim != 4 or grid.ndim != 4 or grid.shape[0] != input.shape[0] or grid.shape[-1] != 2:
+        raise invalid(f"grid_sample: points {grid._text()} for images {input._text()}: they must be (N, h, w, 2) and "
+                      "(N, C, H, W)")
     n, channels, h, w = input.shape
     flat = input.reshape(n, channels, h * w)
 

@@ -23,6 +23,30 @@ def invalid(text: str) -> ShoalError:
     return CLASSES["INVALID"](text)
 
 
+def check_tensor(value: Any, what: str) -> None:
+    """Fails where a function is given something else than a tensor."""
+    if not hasattr(value, "session"):
+        raise TypeError(f"{what}: the input is a {type(value).__name__}; it must be a Tensor")
+
+
+def check_bounds(low: Any, to: Any, what: str) -> None:
+    """Fails where two numbers are no interval."""
+    if not low <= to:
+        raise invalid(f"{what}: from {low} to {to}: the second must not be less")
+
+
+def check_probability(p: Any, what: str) -> None:
+    """Fails where a number is no probability."""
+    if not 0 <= p <= 1:
+        raise invalid(f"{what}: p is {p}; a probability lies between 0 and 1")
+
+
+def check_padding_idx(padding_idx: int | None, rows: int, what: str) -> None:
+    """Fails where an index is none of a table's rows."""
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise invalid(f"{what}: padding_idx is {padding_idx}; the table has {rows} rows")
+
+
 def dtype_name(kind: Any) -> str:
     """The name of an element type given as one, by its name, a NumPy dtype or a Python type."""
     if kind.__class__ is dtype:

@@ -42,8 +42,8 @@ static int by_number(const void *a, const void *b) {
 
 static shoal_status spent(const api_origin *origin) {
     return base_fail(SHOAL_INVALID,
-                     "gradient: the operands of %s%s%s%s have been given back by a gradient before "
-                     "this one; ask for that with retain_graph",
+                     "gradient: the operands of %s%s%s%s have been freed by an earlier gradient; "
+                     "keep them with retain_graph",
                      shoal_op_name(origin->op), origin->location ? " (" : "",
                      origin->location ? origin->location : "", origin->location ? ")" : "");
 }

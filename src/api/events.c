@@ -2,6 +2,7 @@
 #include "api/state.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,19 @@ static bool in_range(int64_t clock) {
     return clock >= -BASE_CLOCK_MOST && clock <= BASE_CLOCK_MOST;
 }
 
+/* What a member says that makes no sense is its own loss: the others' events are told. */
+static shoal_status read_answer(const Shoal__Events *answer, shoal_event **events, size_t *n) {
+    shoal_status status = SHOAL_OK;
+    if (!in_range(answer->now) || !in_range(answer->offset))
+        status = base_fail(SHOAL_FORMAT, "the clock is out of range");
+    if (status == SHOAL_OK)
+        status = wire_events_unpack(answer->list.data, answer->list.len, events, n);
+    if (status != SHOAL_OK && status != SHOAL_NO_MEMORY)
+        base_log(BASE_WARN, "client", "what %s (member %u) tells of events is left out: %s",
+                 answer->name, answer->peer, shoal_error_message());
+    return status;
+}
+
 /* Tells of one source, and forgets its answer. */
 static shoal_status tell(api_source *source, event_each each, void *context) {
     Shoal__Events *answer = source->answer;
@@ -142,15 +156,14 @@ static shoal_status tell(api_source *source, event_each each, void *context) {
     shoal_status status = SHOAL_OK;
     source->answer = NULL;
     if (answer) {
-        if (!in_range(answer->now) || !in_range(answer->offset))
-            status = base_fail(SHOAL_FORMAT, "the clock of '%s' is out of range", answer->name);
-        if (status == SHOAL_OK)
-            status = wire_events_unpack(answer->list.data, answer->list.len, &events, &n);
+        status = read_answer(answer, &events, &n);
         char *name = strdup(answer->name);
         if (name) {
             free(source->name);
             source->name = name;
         }
+    }
+    if (answer && status == SHOAL_OK) {
         source->next = answer->next;
         out.answered = true;
         out.now = answer->now;
@@ -159,7 +172,10 @@ static shoal_status tell(api_source *source, event_each each, void *context) {
         out.lost = answer->lost;
     }
     if (source->name) out.name = source->name;
-    if (status == SHOAL_OK) each(context, &out, events, n);
+    if (status != SHOAL_NO_MEMORY) {
+        status = SHOAL_OK;
+        each(context, &out, events, n);
+    }
     free(events);
     if (answer) wire_unpacked_free(&answer->base);
     return status;

@@ -120,27 +120,38 @@ shoal_status shoal_folder_path(shoal_folder folder, bool create, char *out, size
     return base_fail(SHOAL_INVALID, "there is no folder %d", (int)folder);
 }
 
+static void tell_devices(const shoal_backend *backend,
+                         void (*each)(void *context, const shoal_found *found), void *context) {
+    shoal_found found = {.backend = backend->name, .summary = backend->summary};
+    uint32_t n = backend->device_count(backend_host());
+    if (!n) {
+        found.reason = shoal_error_message();
+        each(context, &found);
+    }
+    for (uint32_t d = 0; d < n; d++) {
+        shoal_device_info info;
+        found.index = d;
+        if (backend->device_info(backend_host(), d, &info) == SHOAL_OK) {
+            found.device = info.name;
+            found.memory = info.memory;
+            found.threads = info.threads;
+            found.flags = info.flags;
+        } else {
+            found.device = NULL;
+            found.reason = shoal_error_message();
+        }
+        each(context, &found);
+    }
+}
+
 void shoal_backends(void (*each)(void *context, const shoal_found *found), void *context) {
     const shoal_backend *backend;
-    for (uint32_t i = 0; (backend = backend_at(i)); i++) {
-        shoal_found found = {.backend = backend->name, .summary = backend->summary};
-        uint32_t n = backend->device_count(backend_host());
-        if (!n) {
-            found.reason = shoal_error_message();
-            each(context, &found);
-        }
-        for (uint32_t d = 0; d < n; d++) {
-            shoal_device_info info;
-            found.index = d;
-            if (backend->device_info(backend_host(), d, &info) == SHOAL_OK) {
-                found.device = info.name;
-                found.memory = info.memory;
-                found.threads = info.threads;
-            } else {
-                found.device = NULL;
-                found.reason = shoal_error_message();
-            }
-            each(context, &found);
-        }
+    shoal_found missing = {0};
+    /* What is found by that is among the others afterwards. */
+    for (size_t i = 0; (missing.backend = backend_in_python(i, &missing.summary)); i++) {
+        if (backend_find(missing.backend, &backend) == SHOAL_OK) continue;
+        missing.reason = shoal_error_message();
+        each(context, &missing);
     }
+    for (size_t i = 0; (backend = backend_at(i)); i++) tell_devices(backend, each, context);
 }

@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/null/null.h"
 #include "backend/opencl/opencl.h"
+#include "backend/python.h"
 #include "backend/ref/ref.h"
 #include "base/fence.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,17 +40,33 @@ bool backend_is_lent(const shoal_backend *backend) {
     return backend != &backend_ref && backend != &backend_null;
 }
 
+const char *backend_in_python(size_t index, const char **summary) {
+    static const struct { const char *name, *summary; } list[] = {{"torch", "PyTorch's devices"}};
+    if (index >= sizeof list / sizeof list[0]) return NULL;
+    *summary = list[index].summary;
+    return list[index].name;
+}
+
 const shoal_host *backend_host(void) { return &host; }
 
 /* ---- plug-ins ---- */
 
+static bool is_python(const char *path) {
+    size_t n = strlen(path);
+    return (n > 3 && !strcmp(path + n - 3, ".py")) || (!strchr(path, '/') && !strstr(path, ".so"));
+}
+
 static shoal_status load(const char *path) {
+    if (is_python(path)) {
+        shoal_status loaded_it = backend_python_load(path);
+        return loaded_it ? base_fail_prefix(loaded_it, "SHOAL_BACKENDS: ") : SHOAL_OK;
+    }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return base_fail(SHOAL_NOT_FOUND, "SHOAL_BACKENDS: %s", dlerror());
     const shoal_backend *backend = dlsym(library, SHOAL_PLUGIN);
     if (!backend)
         return base_fail(SHOAL_INVALID, "SHOAL_BACKENDS: %s exports no " SHOAL_PLUGIN, path);
-    shoal_status status = backend_register(backend);
+    shoal_status status = shoal_backend_add(backend);
     return status == SHOAL_OK ? status : base_fail_prefix(status, "SHOAL_BACKENDS: %s: ", path);
 }
 
@@ -81,19 +99,36 @@ static const shoal_backend *find(const char *name) {
     return NULL;
 }
 
-shoal_status backend_find(const char *name, const shoal_backend **out) {
-    pthread_once(&loaded, load_all);
-    *out = find(name);
-    if (*out) return SHOAL_OK;
+static shoal_status fail_unknown(const char *name) {
     base_str names;
-    base_str_init(&names);
     const shoal_backend *backend;
+    const char *more, *summary;
+    base_str_init(&names);
     for (size_t i = 0; (backend = known(i)); i++)
         base_str_format(&names, "%s%s", i ? ", " : "", backend->name);
+    for (size_t i = 0; (more = backend_in_python(i, &summary)); i++)
+        if (!find(more)) base_str_format(&names, ", %s", more);
     base_fail(SHOAL_NOT_FOUND, "unknown backend '%.64s'; known: %s", name,
               names.data ? names.data : "none");
     base_str_fini(&names);
     return SHOAL_NOT_FOUND;
+}
+
+/* Those of Shoal itself are found without waiting for plug-ins, which ask for them. */
+shoal_status backend_find(const char *name, const shoal_backend **out) {
+    const char *other, *summary;
+    if ((*out = find(name))) return SHOAL_OK;
+    pthread_once(&loaded, load_all);
+    if ((*out = find(name))) return SHOAL_OK;
+    for (size_t i = 0; (other = backend_in_python(i, &summary)); i++) {
+        char module[64];
+        if (strcmp(other, name)) continue;
+        snprintf(module, sizeof module, "shoal.hosted.%s", name);
+        shoal_status status = backend_python_load(module);
+        if ((*out = find(name))) return SHOAL_OK; /* maybe by another thread */
+        return base_fail_prefix(status ? status : SHOAL_NOT_FOUND, "backend %s: ", name);
+    }
+    return fail_unknown(name);
 }
 
 static bool is_complete(const shoal_backend *b) {
@@ -115,7 +150,7 @@ static shoal_status append(const shoal_backend *backend) {
     return SHOAL_OK;
 }
 
-shoal_status backend_register(const shoal_backend *backend) {
+shoal_status shoal_backend_add(const shoal_backend *backend) {
     if (backend->abi != SHOAL_BACKEND_ABI)
         return base_fail(SHOAL_VERSION,
                          "a backend speaks ABI %u, this Shoal %d: build it against the "

@@ -1,6 +1,6 @@
 /* The backends that this process knows, and what it offers them.
  *
- * Built-in backends stand in one list (registry.c); plug-ins are added by backend_register. Any
+ * Built-in backends stand in one list (registry.c); plug-ins are added by shoal_backend_add. Any
  * thread may call these functions. */
 #ifndef BACKEND_REGISTRY_H
 #define BACKEND_REGISTRY_H
@@ -8,13 +8,14 @@
 #include "base/status.h"
 #include "shoal/backend.h"
 
-/* Finds a backend by name. Fails with NOT_FOUND and lists those that exist. */
+/* Finds a backend by name; those that Shoal brings in Python are loaded by that. Fails with
+ * NOT_FOUND and lists those that exist, or says why one in Python cannot be loaded. */
 shoal_status backend_find(const char *name, const shoal_backend **out) SHOAL_CHECK_RESULT;
-/* Adds a backend; the table must stay valid for ever. Fails with VERSION for another ABI, INVALID
- * when the name is taken or a function missing, NO_MEMORY when there are too many. */
-shoal_status backend_register(const shoal_backend *backend) SHOAL_CHECK_RESULT;
 /* Backend number `index`, the built-in ones first; NULL behind the last. */
 const shoal_backend *backend_at(size_t index);
+/* The names of those that Shoal brings in Python, with a line on what each is; NULL behind the
+ * last. As finding their devices takes seconds, they are loaded, and lent, by name alone. */
+const char *backend_in_python(size_t index, const char **summary);
 /* Whether its devices are for users: `ref` and `null` are the definition and the skeleton. */
 bool backend_is_lent(const shoal_backend *backend);
 /* The functions that every call of a backend gets. Valid for ever. */

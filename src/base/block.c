@@ -28,7 +28,7 @@ shoal_status shoal_block_format_find(const char *name, uint32_t *index) {
                      name);
 }
 
-static float half_at(const uint8_t *at) {
+float base_half_at(const uint8_t *at) {
     uint32_t half = (uint32_t)(at[0] | at[1] << 8), sign = (half & 0x8000) << 16;
     uint32_t exponent = half >> 10 & 31, part = half & 1023, bits;
     float value;
@@ -44,14 +44,14 @@ static float half_at(const uint8_t *at) {
 
 static void decode_q8_0(const uint8_t *from, float *to, size_t blocks) {
     for (; blocks--; from += 34, to += 32) {
-        float d = half_at(from);
+        float d = base_half_at(from);
         for (int i = 0; i < 32; i++) to[i] = (float)(int8_t)from[2 + i] * d;
     }
 }
 
 static void decode_q4_0(const uint8_t *from, float *to, size_t blocks) {
     for (; blocks--; from += 18, to += 32) {
-        float d = half_at(from);
+        float d = base_half_at(from);
         for (int i = 0; i < 16; i++) {
             to[i] = (float)((from[2 + i] & 15) - 8) * d;
             to[i + 16] = (float)((from[2 + i] >> 4) - 8) * d;
@@ -61,7 +61,7 @@ static void decode_q4_0(const uint8_t *from, float *to, size_t blocks) {
 
 static void decode_q4_1(const uint8_t *from, float *to, size_t blocks) {
     for (; blocks--; from += 20, to += 32) {
-        float d = half_at(from), m = half_at(from + 2);
+        float d = base_half_at(from), m = base_half_at(from + 2);
         for (int i = 0; i < 16; i++) {
             float low = d * (float)(from[4 + i] & 15), high = d * (float)(from[4 + i] >> 4);
             to[i] = low + m;
@@ -84,7 +84,7 @@ static void scales_q4_k(const uint8_t *s, int i, int *scale, int *minimum) {
 
 static void decode_q4_k(const uint8_t *from, float *to, size_t blocks) {
     for (; blocks--; from += 144, to += 256) {
-        float d = half_at(from), m = half_at(from + 2);
+        float d = base_half_at(from), m = base_half_at(from + 2);
         for (int part = 0; part < 8; part++) {
             int scale, minimum;
             scales_q4_k(from + 4, part, &scale, &minimum);
@@ -100,7 +100,7 @@ static void decode_q4_k(const uint8_t *from, float *to, size_t blocks) {
 
 static void decode_q6_k(const uint8_t *from, float *to, size_t blocks) {
     for (; blocks--; from += 210, to += 256) {
-        float d = half_at(from + 208);
+        float d = base_half_at(from + 208);
         for (int part = 0; part < 16; part++) {
             int half = part / 8, quarter = part / 2 % 4, at = part % 2 * 16;
             const uint8_t *l = from + half * 64 + quarter % 2 * 32 + at;

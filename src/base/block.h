@@ -39,4 +39,11 @@ enum { BASE_BLOCK_VALUES = 256 };
 typedef void (*base_block_decode)(const uint8_t *from, float *to, size_t blocks);
 base_block_decode base_block_decoder(base_block_number format);
 
+/* The blocks of finite numbers. False where one is too large for the format's scales. */
+typedef bool (*base_block_encode)(const float *from, uint8_t *to, size_t blocks);
+base_block_encode base_block_encoder(base_block_number format);
+
+/* A float16, little endian. */
+float base_half_at(const uint8_t *at);
+
 #endif

@@ -8,6 +8,8 @@ static int64_t read_clock(clockid_t clock) {
 
 int64_t base_now(void) { return read_clock(CLOCK_MONOTONIC); }
 
+int64_t base_thread_time(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
 int64_t base_time(void) { return read_clock(CLOCK_REALTIME); }
 
 struct timespec base_timespec(int64_t at) {

@@ -15,6 +15,8 @@
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t base_now(void);
+/* Nanoseconds for which this thread has had a processor. */
+int64_t base_thread_time(void);
 /* Nanoseconds since 1970: may jump, so only for people and for other machines. */
 int64_t base_time(void);
 /* The time_t form of a point in base_now()'s time, for waits on CLOCK_MONOTONIC. */

@@ -11,6 +11,18 @@ struct base_dl {
     char name[];
 };
 
+static shoal_status keep(void *handle, const char *name, base_dl **out) {
+    size_t bytes = strlen(name) + 1;
+    *out = malloc(sizeof **out + bytes);
+    if (!*out) {
+        dlclose(handle);
+        return base_fail(SHOAL_NO_MEMORY, "no memory for library %s", name);
+    }
+    (*out)->handle = handle;
+    memcpy((*out)->name, name, bytes);
+    return SHOAL_OK;
+}
+
 shoal_status base_dl_open(const char *const *names, size_t n_names, base_dl **out) {
     base_str reasons;
     base_str_init(&reasons);
@@ -21,19 +33,17 @@ shoal_status base_dl_open(const char *const *names, size_t n_names, base_dl **ou
             continue;
         }
         base_str_fini(&reasons);
-        size_t bytes = strlen(names[i]) + 1;
-        *out = malloc(sizeof **out + bytes);
-        if (!*out) {
-            dlclose(handle);
-            return base_fail(SHOAL_NO_MEMORY, "no memory for library %s", names[i]);
-        }
-        (*out)->handle = handle;
-        memcpy((*out)->name, names[i], bytes);
-        return SHOAL_OK;
+        return keep(handle, names[i], out);
     }
     base_fail(SHOAL_NOT_FOUND, "library not found: %s", reasons.data ? reasons.data : "no name");
     base_str_fini(&reasons);
     return SHOAL_NOT_FOUND;
+}
+
+shoal_status base_dl_open_global(const char *name, base_dl **out) {
+    void *handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    if (!handle) return base_fail(SHOAL_NOT_FOUND, "library not found: %s", dlerror());
+    return keep(handle, name ? name : "of this process", out);
 }
 
 void base_dl_close(base_dl **library) {

@@ -10,6 +10,9 @@ typedef struct base_dl base_dl; /* an opened library */
  * symbols stay private. Fails with NOT_FOUND, saying why for each name. Any thread. */
 shoal_status base_dl_open(const char *const *names, size_t n_names,
                           base_dl **out) SHOAL_CHECK_RESULT;
+/* Opens one whose symbols others see that are opened later, as extensions of an interpreter do;
+ * NULL: the process itself, and what it has opened so. Fails with NOT_FOUND. Any thread. */
+shoal_status base_dl_open_global(const char *name, base_dl **out) SHOAL_CHECK_RESULT;
 /* Closes it; what came from it must not be used any more. */
 void base_dl_close(base_dl **library);
 /* Finds a symbol: *out is a `void *`, or a pointer to function. Fails with NOT_FOUND, naming symbol

@@ -21,6 +21,10 @@ shoal_status base_os_random(void *out, size_t bytes) SHOAL_CHECK_RESULT;
 /* Whether a process of this machine is stopped (SIGSTOP, a debugger); false when that cannot be
  * told. */
 bool base_os_process_stopped(uint32_t pid);
+/* Runs a program (found by PATH) without a shell, and waits: what it printed becomes *out. Fails
+ * with NOT_FOUND where it cannot be run, IO where it ends with an error or prints more than fits;
+ * its errors go where ours go. */
+shoal_status base_os_output(const char *const *command, char *out, size_t room) SHOAL_CHECK_RESULT;
 
 /* ---- folders of this user (os_folder.c) ---- */
 

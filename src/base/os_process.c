@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 shoal_status base_os_random(void *out, size_t bytes) {
@@ -43,4 +45,39 @@ bool base_os_process_stopped(uint32_t pid) {
     /* "pid (name) state": the name may have anything in it, brackets too. */
     const char *state = strrchr(text, ')');
     return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+/* All that comes, up to room; returns its length. */
+static size_t read_all(int fd, char *out, size_t room) {
+    size_t have = 0;
+    while (have < room) {
+        ssize_t n = read(fd, out + have, room - have);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        have += (size_t)n;
+    }
+    return have;
+}
+
+shoal_status base_os_output(const char *const *command, char *out, size_t room) {
+    int ends[2], code, state;
+    pid_t child;
+    posix_spawn_file_actions_t actions;
+    if (pipe2(ends, O_CLOEXEC)) return base_fail_errno(errno, "making a pipe");
+    code = posix_spawn_file_actions_init(&actions);
+    if (!code) code = posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    if (!code)
+        code = posix_spawnp(&child, command[0], &actions, NULL, (char *const *)(uintptr_t)command,
+                            environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    size_t n = code ? 0 : read_all(ends[0], out, room);
+    close(ends[0]);
+    if (code)
+        return base_fail(SHOAL_NOT_FOUND, "cannot run '%.256s': %s", command[0], strerror(code));
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
+    if (n == room || !WIFEXITED(state) || WEXITSTATUS(state))
+        return base_fail(SHOAL_IO, "'%.256s' ended with an error", command[0]);
+    out[n] = 0;
+    return SHOAL_OK;
 }

@@ -322,3 +322,16 @@ shoal_status graph_decompose(const shoal_graph *from, graph_supports supports, v
     free(map);
     return status;
 }
+
+shoal_status graph_expand(const shoal_graph *from, graph_supports supports, void *context,
+                          graph **out) {
+    graph *plain, *simple = NULL;
+    SHOAL_TRY(graph_new(0, &plain));
+    shoal_status status = graph_decompose(from, supports, context, plain);
+    if (status == SHOAL_OK) status = graph_new(0, &simple);
+    if (status == SHOAL_OK) status = graph_rewrite(graph_data(plain), NULL, NULL, simple);
+    graph_destroy(&plain);
+    if (status != SHOAL_OK) graph_destroy(&simple);
+    *out = simple;
+    return status;
+}

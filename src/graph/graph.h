@@ -242,6 +242,11 @@ typedef shoal_status (*graph_evaluate)(void *context, const shoal_graph *g,
 shoal_status graph_rewrite(const shoal_graph *from, graph_evaluate evaluate, void *context,
                            graph *to) SHOAL_CHECK_RESULT;
 
+/* What a device compiles: the graph with primitives in the place of the composites that `supports`
+ * does not take, simplified, as what two of these have in common is there twice then. */
+shoal_status graph_expand(const shoal_graph *from, graph_supports supports, void *context,
+                          graph **out) SHOAL_CHECK_RESULT;
+
 /* ---- values from files ---- */
 
 /* Where the elements of a `source` lie: (i, j, ...) at offset + i * strides[0] + j * strides[1] +

@@ -10,32 +10,39 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERDICT_MS = 2000, MEMORY_S = 30 };
+enum { VERDICT_MS = 2000, MEMORY_S = 30, MOST_OF_USER = 1024 };
 
-void hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
+bool hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
                     const Shoal__Failed *failed) {
-    if (instance->doubted) return;
+    uint32_t said = 0;
+    if (instance->doubted) return true;
+    for (size_t i = 0; i < h->doubts.count; i++)
+        said += h->doubts.data[i].user == accuser->user->number;
+    if (said >= MOST_OF_USER) return false;
     instance->doubted = true;
     hub_doubt doubt = {.instance = failed->instance,
+                       .user = accuser->user->number,
                        .accuser = accuser->number,
                        .accused = failed->peer,
                        .at = base_now()};
     snprintf(doubt.reason, sizeof doubt.reason, "%s", failed->error->message);
     base_log(BASE_INFO, "hub", "%s cannot reach a member: %s", accuser->name, doubt.reason);
     if (!base_vec_push(&h->doubts, doubt)) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    return true;
 }
 
 /* How many of the others said lately that they could not reach this one. What it says itself does
  * not count: nobody talks another out of the pool. */
 static uint32_t named(const hub *h, uint32_t number) {
-    uint32_t n = 0;
+    base_map accusers;
+    base_map_init(&accusers);
     for (size_t i = 0; i < h->doubts.count; i++) {
         const hub_doubt *d = &h->doubts.data[i];
-        bool first = d->accused == number;
-        for (size_t k = 0; k < i && first; k++)
-            first = h->doubts.data[k].accused != number || h->doubts.data[k].accuser != d->accuser;
-        n += first;
+        if (d->accused == number && base_map_set(&accusers, d->accuser, &accusers) != SHOAL_OK)
+            base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     }
+    uint32_t n = (uint32_t)accusers.count;
+    base_map_fini(&accusers);
     return n;
 }
 

@@ -28,8 +28,8 @@ typedef struct pool {
     uint32_t runs[MEMBERS + 1]; /* instances handed out, by session */
     uint64_t last[MEMBERS + 1];
     size_t news, outcomes; /* messages of what is through, and what they told */
-    size_t freed,
-        freed_before;      /* values that members were told to free; those before the last run */
+    size_t freed;          /* values that members were told to free, */
+    size_t freed_before;   /* and those before the last run */
     Shoal__Relay *relayed; /* the last */
     bool turns; /* users wait for theirs: else nobody does, however slow this machine is */
     shoal_status why;

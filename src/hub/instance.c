@@ -1,4 +1,4 @@
-/* Instances: admitted when their memory is there, handed out in one order, counted back in. */
+/* Instances: made, told of, counted back in. */
 #include "hub/state.h"
 
 #include "base/clock.h"
@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_IN_FLIGHT = 64 }; /* per slot */
 
 void hub_instance_free(hub_instance *instance) {
     free(instance->outputs);
@@ -104,8 +102,8 @@ static shoal_status plan(hub *h, hub_instance *instance) {
     shoal_status status = SHOAL_OK;
     if (record->reruns >= HUB_MAX_RERUNS)
         return base_fail(SHOAL_LOST,
-                         "it was begun %d times, and each time a member was lost before it was "
-                         "through, at last: %s",
+                         "it was begun %d times, and each time a member was lost, or a program "
+                         "failed that its inputs came with, before it was through, at last: %s",
                          HUB_MAX_RERUNS, h->loss ? h->loss : "one could not reach another");
     for (uint32_t i = 0; i < record->n_inputs; i++) {
         if (record->inputs[i]->status != SHOAL_OK)
@@ -141,6 +139,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     }
     hub_peer *client = base_map_get(&h->sessions, record->session);
     if (client) client->waiting++;
+    if (client) client->queued++;
     record->refs++;
     record->program->users++;
     for (uint32_t i = 0; i < record->n_inputs; i++) {
@@ -251,203 +250,6 @@ static void tell_in_time(hub_peer *client) {
     if (client->outcomes.count >= client->waiting) hub_outcomes_send(client);
 }
 
-/* ---- handing out ---- */
-
-bool hub_takes_part(const hub *h, const plan_result *plan, const hub_peer *peer) {
-    for (uint32_t i = 0; i < plan->n_programs; i++) {
-        const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
-        if (slot && slot->peer == peer) return true;
-    }
-    return false;
-}
-
-/* The inputs that travel along. */
-static shoal_status add_smalls(const hub_instance *instance, const plan_program *program,
-                               base_arena *arena, Shoal__SlotRun *part) {
-    size_t n = 0;
-    for (uint32_t k = 0; k < program->n_inputs; k++)
-        n += instance->record->inputs[program->input_of[k]]->data.size != 0;
-    if (!n) return SHOAL_OK;
-    Shoal__Small *smalls = base_arena_array(arena, Shoal__Small, n);
-    part->smalls = base_arena_array(arena, Shoal__Small *, n);
-    if (!smalls || !part->smalls) return SHOAL_NO_MEMORY;
-    for (uint32_t k = 0; k < program->n_inputs; k++) {
-        const base_str *data = &instance->record->inputs[program->input_of[k]]->data;
-        if (!data->size) continue;
-        Shoal__Small *small = part->smalls[part->n_smalls] = &smalls[part->n_smalls];
-        shoal__small__init(small);
-        small->input = k;
-        small->data = (ProtobufCBinaryData){data->size, (uint8_t *)data->data};
-        part->n_smalls++;
-    }
-    return SHOAL_OK;
-}
-
-/* What one peer has to do. */
-static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uint64_t *donated,
-                             size_t n_donated) {
-    hub_variant *variant = instance->variant;
-    plan_result *plan = &variant->plan;
-    base_arena arena;
-    base_arena_init(&arena, 0);
-    Shoal__Run run = SHOAL__RUN__INIT;
-    run.instance = instance->id;
-    run.epoch = h->epoch;
-    run.session = instance->session;
-    run.low = hub_low(h);
-    run.pool = h->pool;
-    run.donated = donated;
-    run.n_donated = n_donated;
-    run.rounds = instance->record->rounds;
-    run.ahead = run.rounds ? hub_loop_ahead(plan) : 0;
-    run.slots = base_arena_array(&arena, Shoal__SlotRun *, plan->n_programs);
-    shoal_status status = run.slots ? SHOAL_OK : SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
-        const plan_program *program = &plan->programs[i];
-        hub_slot *slot = hub_slot_of(h, program->slot);
-        if (!slot || slot->peer != peer) continue;
-        Shoal__SlotRun *part = base_arena_array(&arena, Shoal__SlotRun, 1);
-        uint64_t *inputs = base_arena_array(&arena, uint64_t, program->n_inputs);
-        uint64_t *outputs = base_arena_array(&arena, uint64_t, program->n_outputs);
-        if (!part || !inputs || !outputs) {
-            status = SHOAL_NO_MEMORY;
-            break;
-        }
-        shoal__slot_run__init(part);
-        part->slot = program->slot;
-        part->program = variant->number;
-        if (!variant->sent[i]) {
-            part->graph.data = (uint8_t *)variant->graphs[i].data;
-            part->graph.len = variant->graphs[i].size;
-        }
-        for (uint32_t k = 0; k < program->n_inputs; k++)
-            inputs[k] = instance->input_ids[program->input_of[k]];
-        for (uint32_t k = 0; k < program->n_outputs; k++)
-            outputs[k] = instance->output_ids[program->output_of[k]];
-        status = add_smalls(instance, program, &arena, part);
-        if (status == SHOAL_OK && run.rounds)
-            status = hub_loop_part(instance->program, program, &arena, part);
-        part->inputs = inputs;
-        part->n_inputs = program->n_inputs;
-        part->outputs = outputs;
-        part->n_outputs = program->n_outputs;
-        run.slots[run.n_slots++] = part;
-    }
-    if (status == SHOAL_OK) status = wire_send(peer->link, SHOAL__KIND__RUN, &run.base);
-    for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
-        const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
-        if (slot && slot->peer == peer) {
-            variant->sent[i] = true;
-            base_str_fini(&variant->graphs[i]);
-        }
-    }
-    base_arena_fini(&arena);
-    return status;
-}
-
-/* Of a loop's rounds two are under way. */
-static uint64_t need_of(const hub_instance *instance, uint32_t i) {
-    uint64_t peak = instance->variant->plan.programs[i].peak;
-    return instance->program->loops ? 2 * peak : peak;
-}
-
-static void reserve(hub *h, const hub_instance *instance, int sign) {
-    const plan_result *plan = &instance->variant->plan;
-    for (uint32_t i = 0; i < plan->n_programs; i++) {
-        hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
-        if (!slot) continue;
-        slot->reserved += need_of(instance, i) * (uint64_t)sign;
-        slot->in_flight += (uint32_t)sign;
-    }
-    if (sign < 0) hub_donated_end(h, instance);
-}
-
-static shoal_status too_large(const hub_slot *slot, uint64_t need) {
-    return base_fail(SHOAL_NO_MEMORY,
-                     "%s has %llu MiB for values, of which %llu are in use; this needs %llu "
-                     "more: free some tensors, add a worker, or give it more with --memory",
-                     slot->label, (unsigned long long)(slot->memory >> 20),
-                     (unsigned long long)(slot->used >> 20), (unsigned long long)(need >> 20));
-}
-
-/* Whether everything an instance needs is free now; fails when it never will be, or nothing that
- * runs gives any back and for a while nobody has let go of what is in the way. */
-static shoal_status admit(const hub *h, const hub_instance *instance, bool *yes) {
-    const plan_result *plan = &instance->variant->plan;
-    bool patient = !instance->blocked || base_now() - instance->blocked < HUB_PATIENCE;
-    *yes = true;
-    for (uint32_t i = 0; i < plan->n_programs; i++) {
-        const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
-        if (!slot) return base_fail(SHOAL_LOST, "slot %u has left", plan->programs[i].slot);
-        uint64_t need = need_of(instance, i);
-        bool fits = !slot->memory || slot->used + slot->reserved + need <= slot->memory;
-        if (!fits && (need > slot->memory || (!slot->in_flight && !patient)))
-            return too_large(slot, need);
-        *yes &= fits && slot->in_flight < MAX_IN_FLIGHT;
-    }
-    return SHOAL_OK;
-}
-
-static shoal_status dispatch(hub *h, hub_instance *instance) {
-    const plan_result *plan = &instance->variant->plan;
-    instance->dispatched = true;
-    reserve(h, instance, 1);
-    instance->parts = calloc(h->peers.count + 1, sizeof *instance->parts);
-    instance->times = calloc(plan->n_programs + 1, sizeof *instance->times);
-    if (!instance->parts || !instance->times)
-        return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-    hub_note(h, SHOAL_EVENT_START, instance->id, "on %u slots", plan->n_programs);
-    uint64_t *donated = malloc((instance->record->n_inputs + 1) * sizeof *donated);
-    size_t n_donated = 0;
-    shoal_status status = donated ? hub_donate(h, instance, donated, &n_donated)
-                                  : base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-    for (size_t i = 0; status == SHOAL_OK && i < h->peers.count; i++) {
-        hub_peer *peer = h->peers.data[i];
-        if (!hub_takes_part(h, plan, peer)) continue;
-        status = send_run(h, instance, peer, donated, n_donated);
-        if (status != SHOAL_OK) break;
-        instance->parts[instance->n_parts++] = (hub_part){peer, false};
-        instance->n_waiting++;
-    }
-    free(donated);
-    return status;
-}
-
-/* Whether others may go before an instance that waits for memory: for a while. One client's large
- * program must not stop everybody, nor be put off for ever. */
-static bool may_pass(hub_instance *instance) {
-    int64_t now = base_now();
-    if (!instance->blocked) instance->blocked = now;
-    return now - instance->blocked < HUB_PATIENCE;
-}
-
-void hub_dispatch(hub *h) {
-    for (hub_instance **at = &h->first; *at;) {
-        hub_instance *i = *at;
-        hub_peer *client = base_map_get(&h->sessions, i->session);
-        bool yes = false;
-        shoal_status status = i->status;
-        if (i->dispatched || (client && client->blocked)) {
-            at = &i->next;
-            continue;
-        }
-        if (status == SHOAL_OK) status = admit(h, i, &yes);
-        if (status == SHOAL_OK && !yes) {
-            if (!may_pass(i)) break;
-            if (client) client->blocked = true; /* a session's own programs keep their order */
-            at = &i->next;
-            continue;
-        }
-        if (status == SHOAL_OK) status = dispatch(h, i);
-        if (status != SHOAL_OK) hub_instance_fail(h, i, status, shoal_error_message());
-        if (i->n_waiting)
-            at = &i->next;
-        else
-            hub_instance_settle(h, i);
-    }
-    for (size_t p = 0; p < h->peers.count; p++) h->peers.data[p]->blocked = false;
-}
-
 /* ---- counting in ---- */
 
 /* A copy of what has moved stays in the client's memory while there is room. */
@@ -505,9 +307,10 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
     hub_note(h, SHOAL_EVENT_FINISH, instance->id, "%s", shoal_status_name(instance->status));
     if (client) {
         client->waiting--;
+        client->queued -= !instance->dispatched;
         tell_in_time(client);
     }
-    if (instance->dispatched) reserve(h, instance, -1);
+    if (instance->dispatched) hub_reserve(h, instance, -1);
     if (instance->variant) instance->variant->users--;
     hub_instance_detach(h, instance);
     instance->program->users--;
@@ -611,9 +414,7 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     char message[HUB_MAX_REASON];
     snprintf(message, sizeof message, "%s", failed->error->message);
     instance->variant->broken = h->breakage = true;
-    if (failed->peer)
-        hub_doubt_note(h, instance, peer, failed);
-    else
+    if (!failed->peer || !hub_doubt_note(h, instance, peer, failed))
         hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
 }
 
@@ -655,12 +456,16 @@ static void fail_one(hub *h, hub_instance *instance, shoal_status status, const 
     if (client) hub_outcomes_send(client);
 }
 
-/* Whether an instance was to read what another, which failed, would have written. */
-static bool derives(const hub_instance *instance, const hub_instance *failed) {
-    uint32_t n_moved = failed->variant ? failed->variant->n_moved : 0;
+/* The numbers of the results that an instance would have written. */
+static bool list_lost(const hub_instance *failed, base_map *out) {
+    for (uint32_t o = 0; o < failed->record->n_outputs; o++)
+        if (base_map_set(out, failed->output_ids[o], out) != SHOAL_OK) return false;
+    return true;
+}
+
+static bool reads(const hub_instance *instance, const base_map *lost) {
     for (uint32_t i = 0; i < instance->record->n_inputs; i++)
-        for (uint32_t o = 0; o < failed->record->n_outputs + n_moved; o++)
-            if (instance->input_ids[i] == failed->output_ids[o]) return true;
+        if (base_map_get(lost, instance->input_ids[i])) return true;
     return false;
 }
 
@@ -676,9 +481,17 @@ void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, cons
     base_str_fini(&stamped);
     if (!text) text = strdup(message);
     fail_one(h, instance, status, text ? text : "no memory");
-    /* What derives from it has a higher number. */
+    /* What derives from it has a higher number; all of the session does, when it cannot be told. */
+    base_map lost;
+    base_map_init(&lost);
+    bool listed = list_lost(instance, &lost);
     for (hub_instance *i = instance->next; i; i = i->next)
-        if (i->status == SHOAL_OK && derives(i, instance))
+        if (i->status == SHOAL_OK && i->session == instance->session &&
+            (!listed || reads(i, &lost)))
             hub_instance_fail(h, i, status, text ? text : "no memory");
+    base_map_fini(&lost);
+    /* Who reads nothing but what was to move in with it is not concerned by its failure. */
+    if (status != SHOAL_LOST && instance->variant && instance->variant->n_moved)
+        hub_rerun_stale(h, "a program failed with which its inputs were to come");
     free(text);
 }

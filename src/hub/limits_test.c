@@ -51,8 +51,10 @@ static void test_turns(void **state) {
     done.instance = p->h->first->id;
     deliver(p, 0, SHOAL__KIND__DONE, &done.base);
     assert_true(p->h->first->parts[0].through);
-    greedy->user->free_at = 0;
-    hub_turns_serve(p->h);
+    for (int turns = 0; greedy->asks.count && turns < 100; turns++) { /* of a slow machine, many */
+        greedy->user->free_at = 0;
+        hub_turns_serve(p->h);
+    }
     pump(p);
     assert_int_equal(p->runs[p->sessions[0]], 2);
     assert_int_equal(greedy->asks.count, 0);
@@ -315,21 +317,25 @@ static void test_plans(void **state) {
     others_go_on(p, 1, 1);
 }
 
-/* As many as a slot takes are handed out, and the rest as those are through, in order. */
+/* As many of one user's are handed out, and the rest as those are through, in order. They are in no
+ * other user's way, however long they wait for a client that takes nothing. */
 static void test_in_flight(void **state) {
     enum { IN_FLIGHT = 64 };
     pool *p = *state;
     const uint32_t *runs = &p->runs[p->sessions[0]];
     for (uint64_t k = 1; k <= IN_FLIGHT + 10; k++) submit(p, 0, 4, k);
-    submit(p, 1, 4, 1);
+    submit(p, 1, 4, 1); /* another session of the same user */
     assert_int_equal(*runs, IN_FLIGHT);
+    assert_int_equal(p->runs[p->sessions[1]], 0);
+    for (hub_instance *i = p->h->first; i; i = i->next)
+        if (i->blocked) i->blocked -= 2 * HUB_PATIENCE;
+    of_another(p, 1, 7);
+    submit(p, 1, 4, 2);
+    assert_int_equal(p->runs[p->sessions[1]], 2);
     for (uint32_t i = 1; i <= 10; i++) {
         finish_oldest(p);
         assert_int_equal(*runs, IN_FLIGHT + i);
-        assert_int_equal(p->runs[p->sessions[1]], 0);
     }
-    finish_oldest(p);
-    assert_int_equal(p->runs[p->sessions[1]], 1);
 }
 
 /* Only a session's own loops end, and however many it says are to: the hub is at it for no time. */

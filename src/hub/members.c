@@ -42,6 +42,7 @@ void hub_slot_free(hub_slot *slot) {
     free(slot->device);
     free(slot->id);
     free(slot->label);
+    free(slot->shares.data);
     free(slot);
 }
 

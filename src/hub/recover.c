@@ -191,14 +191,21 @@ static void settle_ended(hub *h) {
     }
 }
 
-void hub_rerun(hub *h, hub_instance *instance, const char *reason) {
+/* An instance, or none, and all that are stale then. */
+static void rerun(hub *h, const hub_instance *instance, const char *reason) {
     records list = {0};
     for (hub_instance *i = h->first; i; i = i->next) i->concerned = i == instance;
     give_up_concerned(h, reason, &list);
     run_again(h, &list);
+}
+
+void hub_rerun(hub *h, hub_instance *instance, const char *reason) {
+    rerun(h, instance, reason);
     settle_ended(h);
     hub_dispatch(h);
 }
+
+void hub_rerun_stale(hub *h, const char *reason) { rerun(h, NULL, reason); }
 
 /* ---- losses ---- */
 

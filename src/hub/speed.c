@@ -101,42 +101,103 @@ static double rate_of(const hub_traffic *t) {
     return t->timed_ns ? (double)t->timed / (double)t->timed_ns * 1e9 : 0;
 }
 
-/* The part of the time of one in which the other was on its way. */
-static double overlap(const hub_traffic *t, const hub_traffic *other) {
-    uint64_t begin = t->begin > other->begin ? t->begin : other->begin;
-    uint64_t end = t->end < other->end ? t->end : other->end;
-    return end > begin ? (double)(end - begin) / (double)(t->end - t->begin) : 0;
+/* What a peer had under way: from this time on at this rate in all, and bytes up to then. */
+typedef struct flow {
+    uint64_t side; /* twice the peer's number; and one: what it received */
+    uint64_t at;
+    double rate; /* by how much it changes there, until they are summed up */
+    double bytes;
+} flow;
+
+static int by_side_and_time(const void *a, const void *b) {
+    const flow *x = a, *y = b;
+    if (x->side != y->side) return x->side < y->side ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static uint64_t side_of(const hub_peer *peer, bool receives) {
+    return 2 * (uint64_t)peer->number + receives;
+}
+
+static double seconds(uint64_t from, uint64_t to) { return (double)(to - from) / BASE_SECOND; }
+
+/* Those of a list of transfers, in order; each is one or more beginnings and ends. */
+static size_t list_flows(const hub *h, const hub_traffic *list, size_t n, flow *out) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const hub_slot *from = hub_slot_of(h, list[i].from), *to = hub_slot_of(h, list[i].to);
+        double rate = rate_of(&list[i]);
+        if (!from || !to || from->peer == to->peer || !(rate > 0) || list[i].end <= list[i].begin)
+            continue;
+        for (int receives = 0; receives < 2; receives++) {
+            uint64_t side = side_of(receives ? to->peer : from->peer, receives);
+            out[count++] = (flow){.side = side, .at = list[i].begin, .rate = rate};
+            out[count++] = (flow){.side = side, .at = list[i].end, .rate = -rate};
+        }
+    }
+    if (count) qsort(out, count, sizeof *out, by_side_and_time);
+    for (size_t i = 1; i < count; i++) {
+        if (out[i].side != out[i - 1].side) continue;
+        out[i].bytes = out[i - 1].bytes + out[i - 1].rate * seconds(out[i - 1].at, out[i].at);
+        out[i].rate += out[i - 1].rate;
+    }
+    return count;
+}
+
+/* Bytes of a side up to a time. */
+static double carried(const flow *flows, size_t n, uint64_t side, uint64_t at) {
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (flows[middle].side < side || (flows[middle].side == side && flows[middle].at <= at))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low || flows[low - 1].side != side) return 0;
+    return flows[low - 1].bytes + flows[low - 1].rate * seconds(flows[low - 1].at, at);
 }
 
 /* What a link would have carried alone: a peer that sent to several at once, or received from
- * several, shared its cable between them. */
-static double alone(const hub *h, const hub_traffic *list, size_t n, size_t which) {
-    const hub_slot *from = hub_slot_of(h, list[which].from), *to = hub_slot_of(h, list[which].to);
-    double sent = 0, received = 0;
-    for (size_t i = 0; i < n; i++) {
-        const hub_slot *source = hub_slot_of(h, list[i].from), *target = hub_slot_of(h, list[i].to);
-        if (i == which || !source || !target || source->peer == target->peer) continue;
-        double meanwhile = overlap(&list[which], &list[i]) * rate_of(&list[i]);
-        if (source->peer == from->peer) sent += meanwhile;
-        if (target->peer == to->peer) received += meanwhile;
+ * several, shared its cable between them. So it is what the peer sent meanwhile, or received. */
+static double alone(const hub_peer *from, const hub_peer *to, const hub_traffic *t,
+                    const flow *flows, size_t n) {
+    double best = rate_of(t);
+    for (int receives = 0; receives < 2 && t->end > t->begin; receives++) {
+        uint64_t side = side_of(receives ? to : from, receives);
+        double bytes = carried(flows, n, side, t->end) - carried(flows, n, side, t->begin);
+        best = fmax(best, bytes / seconds(t->begin, t->end));
     }
-    return rate_of(&list[which]) + fmax(sent, received);
+    return fmin(best, HUB_MOST_SPEED);
+}
+
+/* Notes a speed; whether the link is no longer what plans were made with. */
+static bool has_moved(hub_link *link, double bytes) {
+    link->bytes = link->measured ? (link->bytes + bytes) / 2 : bytes;
+    link->measured = true;
+    if (link->bytes < link->planned * OFF && link->bytes * OFF > link->planned) return false;
+    link->planned = link->bytes;
+    return true;
 }
 
 void hub_learn(hub *h, const hub_traffic *list, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+    base_map moved; /* plan_link_key */
+    base_map_init(&moved);
+    flow *flows = n ? malloc(4 * n * sizeof *flows) : NULL;
+    size_t n_flows = flows ? list_flows(h, list, n, flows) : 0;
+    bool all = false;
+    for (size_t i = 0; i < n && flows; i++) {
         const hub_slot *from = hub_slot_of(h, list[i].from), *to = hub_slot_of(h, list[i].to);
         if (!from || !to || from->peer == to->peer || list[i].timed < TELLING || !list[i].timed_ns)
             continue;
         hub_link *link = link_between(h, from->peer, to->peer);
-        if (!link) continue;
-        double bytes = alone(h, list, n, i);
-        link->bytes = link->measured ? (link->bytes + bytes) / 2 : bytes;
-        link->measured = true;
-        if (link->bytes < link->planned * OFF && link->bytes * OFF > link->planned) continue;
-        link->planned = link->bytes;
-        hub_variants_outdate(h, from->peer, to->peer);
+        uint64_t key = plan_link_key(from->peer->number, to->peer->number);
+        if (link && has_moved(link, alone(from->peer, to->peer, &list[i], flows, n_flows)))
+            all |= base_map_set(&moved, key, link) != SHOAL_OK;
     }
+    if (moved.count || all) hub_variants_outdate(h, all ? NULL : &moved);
+    base_map_fini(&moved);
+    free(flows);
 }
 
 void hub_links_forget(hub *h, const hub_peer *peer) {
@@ -198,6 +259,7 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
                        .link_bytes = LINK_BYTES,
                        .link_delay = LINK_DELAY,
                        .most = HUB_PLAN_LIMIT,
+                       .patience = HUB_PLAN_SECONDS * BASE_SECOND,
                        .panels = h->panels};
     const hub_slot **list = base_arena_array(arena, const hub_slot *, h->slots.count);
     if (!list) return SHOAL_NO_MEMORY;

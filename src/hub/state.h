@@ -12,6 +12,11 @@
 #include "plan/lower.h"
 #include "shoal/shoal.h"
 
+/* Programs of a user that a slot has been given and that are not through. */
+typedef struct hub_share {
+    uint32_t user, in_flight;
+} hub_share;
+
 /* A slot of a peer. Numbers are never used again. */
 typedef struct hub_slot {
     uint32_t number;
@@ -29,6 +34,7 @@ typedef struct hub_slot {
     uint64_t used;            /* by values */
     uint64_t reserved;        /* by instances on their way */
     uint32_t in_flight;
+    BASE_VEC(hub_share) shares; /* the same by users */
     uint64_t instances, busy_ns, nodes;
     uint64_t sent, received; /* bytes */
 } hub_slot;
@@ -74,7 +80,8 @@ typedef struct hub_peer {
     uint64_t relayed; /* bytes that came to it by way of the hub */
     uint64_t read;    /* bytes that it had been sent when it was last looked at, */
     int64_t unread;   /* and since when it has read no more; 0: nothing waits */
-    uint32_t waiting; /* its instances that are not through */
+    uint32_t waiting; /* its instances that are not through, */
+    uint32_t queued;  /* and those that are not handed out */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
     bool blocked;      /* while handing out: its next instance has to wait for memory */
@@ -91,7 +98,8 @@ typedef struct hub_peer {
  * below, so who passes them is in error or means harm, and its link is closed with a message. */
 enum {
     HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph, */
-    HUB_PLAN_LIMIT = 512 << 20,  /* and of what is made of it for all slots */
+    HUB_PLAN_LIMIT = 512 << 20,  /* and of what is made of it for all slots, */
+    HUB_PLAN_SECONDS = 5,        /* in so much of the pump's time */
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_ROUNDS = 1000000000, /* of a loop */
     HUB_MAX_RERUNS = 100,        /* beginnings of a program that comes to no end */
@@ -237,6 +245,7 @@ typedef struct hub_instance {
     struct hub_instance *next;
     uint64_t id;
     uint32_t session;
+    uint32_t user; /* whose it was when it was handed out */
     hub_purpose purpose;
     hub_program *program;
     hub_variant *variant;
@@ -271,6 +280,7 @@ typedef struct hub_link {
 typedef struct hub_doubt {
     uint64_t instance;
     uint32_t accuser, accused; /* peers */
+    uint32_t user;             /* of the accuser */
     int64_t at;
     bool judged;      /* kept for a while, to see whether it comes again */
     char reason[200]; /* what the accuser says */
@@ -412,6 +422,9 @@ void hub_users_fini(hub *h);
 /* Whether a user may have so many bytes more on their way by way of the hub: one has at most half
  * of what is left, so that there is always room for another's. */
 bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes);
+/* Programs of a user that a slot has and that are not through; counts one more or less. */
+uint32_t hub_share_of(const hub_slot *slot, uint32_t user);
+void hub_share_count(hub_slot *slot, uint32_t user, int sign);
 /* Counts what the hub is to have for a session of a user (NULL: of nobody). Fails with BUSY. */
 shoal_status hub_hold(hub *h, hub_user *user, uint64_t bytes) SHOAL_CHECK_RESULT;
 void hub_let_go(hub_user *user, uint64_t bytes);
@@ -468,7 +481,6 @@ void hub_value_keep(hub *h, hub_value *value, uint64_t stored);
 void hub_value_unkeep(hub *h, hub_value *value);
 /* A value that is kept lies in its client's memory again, and nowhere else. */
 shoal_status hub_value_home(hub *h, hub_value *value);
-void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored);
 void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release);
 
 /* submit.c */
@@ -507,11 +519,14 @@ void hub_lose(hub *h, hub_peer *peer, const char *reason);
 void hub_lose_slots(hub *h, const char *what, const char *who);
 /* Runs an instance again, and what derives from it. */
 void hub_rerun(hub *h, hub_instance *instance, const char *reason);
+/* Runs those again whose inputs do not come to where they were to find them. */
+void hub_rerun_stale(hub *h, const char *reason);
 
 /* doubt.c */
 /* A member could not reach another for an instance: either the other's end will be known soon, or
- * it is judged that the two cannot go on together. */
-void hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
+ * it is judged that the two cannot go on together. False: members of its user have said so too
+ * often lately, and it is a failure like any other. */
+bool hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
                     const Shoal__Failed *failed);
 void hub_doubts_judge(hub *h);
 
@@ -529,8 +544,9 @@ void hub_variant_free(const hub_program *program, hub_variant *variant);
 void hub_variant_drop(hub *h, const hub_program *program, hub_variant *variant);
 /* Drops those that can never match again: of another pool than there is now, or broken. */
 void hub_variants_prune(hub *h);
-/* The speed of the link has moved: what was planned with it is planned anew when it is next run. */
-void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to);
+/* The speeds of links (by plan_link_key; NULL: of any) have moved: what was planned with them is
+ * planned anew when it is next run. */
+void hub_variants_outdate(hub *h, const base_map *moved);
 
 /* donate.c */
 /* Gives an instance the memory of those operands that nobody needs after it: they lie nowhere any
@@ -580,6 +596,8 @@ void hub_instance_move_back(hub *h, hub_instance *instance);
 void hub_instance_cancel(const hub_instance *instance);
 /* Sends what fits, in order. */
 void hub_dispatch(hub *h);
+/* Memory and places in its slots' queues: taken (1) or given back (-1). */
+void hub_reserve(hub *h, const hub_instance *instance, int sign);
 void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done);
 void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed);
 /* NULL: it takes no part. */

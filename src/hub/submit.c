@@ -226,10 +226,15 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
 
 /* ---- explain: planned as if it were to run, on copies of what is known of the inputs ---- */
 
-static const Shoal__Upload *find_upload(const Shoal__Submit *submit, uint64_t value) {
-    for (size_t i = 0; i < submit->n_uploads; i++)
-        if (submit->uploads[i]->value == value) return submit->uploads[i];
-    return NULL;
+static shoal_status index_uploads(const Shoal__Submit *submit, uint32_t session, base_map *out) {
+    for (size_t i = 0; i < submit->n_uploads; i++) {
+        Shoal__Upload *upload = submit->uploads[i];
+        if (upload->value >> 40 != session)
+            return base_fail(SHOAL_FORMAT, "value %llx is not one of session %u",
+                             (unsigned long long)upload->value, session);
+        SHOAL_TRY(base_map_set(out, upload->value, upload));
+    }
+    return SHOAL_OK;
 }
 
 /* The layout that a value will have when it is used. */
@@ -247,10 +252,12 @@ static shoal_status lay_copy(hub *h, hub_peer *client, const hub_value *value, h
 }
 
 static shoal_status copy_inputs(hub *h, hub_peer *peer, const hub_program *program,
-                                const Shoal__Submit *submit, hub_value *copies) {
+                                const Shoal__Submit *submit, const base_map *uploads,
+                                hub_value *copies) {
     for (size_t i = 0; i < submit->n_inputs; i++) {
-        const Shoal__Upload *upload = find_upload(submit, submit->inputs[i]);
+        const Shoal__Upload *upload = base_map_get(uploads, submit->inputs[i]);
         const hub_value *value = base_map_get(&h->values, submit->inputs[i]);
+        copies[i].user = peer->user;
         if (upload) {
             SHOAL_TRY(upload_type(upload, &copies[i].type));
             SHOAL_TRY(lay_upload(h, peer, upload, &copies[i]));
@@ -270,22 +277,30 @@ static shoal_status explain(hub *h, hub_peer *peer, hub_program *program,
                             const Shoal__Submit *submit, char **text, char **json) {
     if (submit->n_inputs != program->n_inputs)
         return base_fail(SHOAL_FORMAT, "the inputs do not fit the program");
+    uint64_t held = submit->n_inputs * (uint64_t)HUB_VALUE_HELD;
+    SHOAL_TRY(hub_hold(h, peer->user, held));
     hub_value *copies = calloc(submit->n_inputs + 1, sizeof *copies);
     const hub_value **inputs = calloc(submit->n_inputs + 1, sizeof *inputs);
+    base_map uploads;
+    base_map_init(&uploads);
     hub_variant *variant = NULL;
     shoal_status status =
         copies && inputs ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to plan");
     for (size_t i = 0; status == SHOAL_OK && i < submit->n_inputs; i++) inputs[i] = &copies[i];
-    if (status == SHOAL_OK) status = copy_inputs(h, peer, program, submit, copies);
+    if (status == SHOAL_OK) status = index_uploads(submit, peer->session, &uploads);
+    if (status == SHOAL_OK) status = copy_inputs(h, peer, program, submit, &uploads, copies);
     if (status == SHOAL_OK) status = hub_variant_find(h, program, inputs, &variant);
     if (status == SHOAL_OK) {
         *text = strdup(variant->plan.explain ? variant->plan.explain : "");
         *json = strdup(variant->plan.explain_json ? variant->plan.explain_json : "{}");
     }
     for (size_t i = 0; copies && i < submit->n_inputs; i++) {
+        hub_let_go(peer->user, copies[i].laid);
         base_arena_fini(&copies[i].arena);
         base_str_fini(&copies[i].data);
     }
+    hub_let_go(peer->user, held);
+    base_map_fini(&uploads);
     free(copies);
     free(inputs);
     return status;

@@ -1,4 +1,4 @@
-/* Whose the members are, and what of theirs may wait in the hub. */
+/* Whose the members are, and what of theirs may wait in the hub, and at slots. */
 #include "hub/state.h"
 
 #include "base/log.h"
@@ -58,6 +58,28 @@ void hub_user_leave(hub *h, hub_user *user) {
 void hub_users_fini(hub *h) {
     for (size_t i = 0; i < h->users.count; i++) user_free(h->users.data[i]);
     free(h->users.data);
+}
+
+/* ---- programs that are not through ---- */
+
+static hub_share *share(const hub_slot *slot, uint32_t user) {
+    for (size_t i = 0; i < slot->shares.count; i++)
+        if (slot->shares.data[i].user == user) return &slot->shares.data[i];
+    return NULL;
+}
+
+uint32_t hub_share_of(const hub_slot *slot, uint32_t user) {
+    const hub_share *found = share(slot, user);
+    return found ? found->in_flight : 0;
+}
+
+void hub_share_count(hub_slot *slot, uint32_t user, int sign) {
+    hub_share *found = share(slot, user), fresh = {user, 1};
+    if (found)
+        found->in_flight += (uint32_t)sign;
+    else if (sign > 0 && !base_vec_push(&slot->shares, fresh))
+        base_log(BASE_WARN, "hub", "%s", shoal_error_message());
+    if (found && !found->in_flight) *found = slot->shares.data[--slot->shares.count];
 }
 
 /* ---- what waits ---- */

@@ -141,16 +141,20 @@ void hub_value_free(hub_value *value) {
     free(value);
 }
 
-void hub_free_stored(hub *h, const plan_layout *layout, uint64_t stored) {
+/* Has its parts freed, wherever they are. */
+static void free_stored(hub *h, const hub_value *value) {
+    const plan_layout *layout = &value->layout;
     for (uint32_t i = 0; i < layout->n_slots; i++) {
         hub_slot *slot = hub_slot_of(h, layout->slots[i]);
         if (!slot) continue;
         hub_peer *peer = slot->peer;
         size_t n = peer->free_values.count;
-        if (n && peer->free_values.data[n - 1] == stored) continue; /* another slot of the peer */
-        if (!base_vec_push(&peer->free_values, stored))
+        if (n && peer->free_values.data[n - 1] == value->stored)
+            continue; /* another slot of the peer */
+        if (!base_vec_push(&peer->free_values, value->stored))
             base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     }
+    h->freed += base_type_bytes(&value->type);
 }
 
 /* ---- copies in the client's memory ---- */
@@ -185,7 +189,7 @@ void hub_value_unkeep(hub *h, hub_value *value) {
 shoal_status hub_value_home(hub *h, hub_value *value) {
     const hub_peer *client = base_map_get(&h->sessions, value->session);
     if (!client) return base_fail(SHOAL_CLOSED, "the client is gone");
-    if (!value->absent) hub_free_stored(h, &value->layout, value->stored);
+    if (!value->absent) free_stored(h, value);
     value->stored = take_kept(h, value);
     shoal_status status = hub_value_whole_at_client(h, client, value);
     if (status == SHOAL_OK) hub_value_count(h, value);
@@ -203,8 +207,7 @@ void hub_value_drop(hub *h, hub_value *value) {
         client->kept + base_type_bytes(&value->type) <= client->spare)
         hub_value_keep(h, value, value->stored);
     else
-        hub_free_stored(h, &value->layout, value->stored);
-    h->freed += base_type_bytes(&value->type);
+        free_stored(h, value);
     /* Its client has a copy of a small one. */
     if (value->data.size && client && !base_vec_push(&client->free_values, value->stored))
         base_log(BASE_ERROR, "hub", "%s", shoal_error_message());

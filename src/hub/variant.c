@@ -66,16 +66,27 @@ void hub_variants_prune(hub *h) {
     h->breakage = false;
 }
 
-void hub_variants_outdate(hub *h, const hub_peer *from, const hub_peer *to) {
-    uint64_t link = plan_link_key(from->number, to->number), key;
+/* Whether a plan depends on one of these links. */
+static bool depends(const plan_result *plan, const base_map *moved) {
+    const base_map *fewer = plan->links.count < moved->count ? &plan->links : moved;
+    size_t at = 0;
+    uint64_t key;
+    void *any;
+    while (base_map_next(fewer, &at, &key, &any))
+        if (base_map_get(fewer == moved ? &plan->links : moved, key)) return true;
+    return false;
+}
+
+void hub_variants_outdate(hub *h, const base_map *moved) {
+    uint64_t key;
     size_t at = 0;
     void *item;
     while (base_map_next(&h->programs, &at, &key, &item)) {
         const hub_program *program = item;
         for (size_t i = 0; i < program->variants.count; i++) {
             hub_variant *variant = program->variants.data[i];
-            if (!variant->plan.all_links && !base_map_get(&variant->plan.links, link)) continue;
-            variant->broken = h->breakage = true;
+            if (!moved || variant->plan.all_links || depends(&variant->plan, moved))
+                variant->broken = h->breakage = true;
         }
     }
 }

@@ -1,6 +1,7 @@
-/* Waiting in vain. A worker that computes may take as long as it takes, and so may who waits for
- * it. A client computes nothing: when all others of a program are through or wait, and one of them
- * waits for it, nothing will come any more, and those who wait behind it would wait for ever. */
+/* Waiting in vain: for what a client owes, or for it to take what goes to it. A worker that
+ * computes may take as long as it takes, and so may who waits for it. A client computes nothing:
+ * when all others of a program are through or wait, and one of them waits for it, nothing will come
+ * any more, and those who wait behind it would wait for ever. */
 #include "hub/state.h"
 
 #include "base/clock.h"
@@ -24,13 +25,17 @@ static bool rests(const hub_instance *instance, const hub_part *client, int64_t 
  * something as well: else each of many takes a minute more. */
 static void fail_from(hub *h, hub_instance *first, const hub_peer *client) {
     char text[HUB_MAX_NAME + 128];
-    snprintf(text, sizeof text,
-             "client %s has brought next to nothing of what others wait for, for a minute",
-             client->name);
+    snprintf(
+        text, sizeof text,
+        "client %s has brought next to nothing of what others wait for, or taken of what waits "
+        "for it, for a minute",
+        client->name);
+    bool denies = hub_part_of(first, client)->through; /* that anything waits for it */
     for (hub_instance *i = first, *next; i; i = next) {
         next = i->next;
         const hub_part *part = i->dispatched ? hub_part_of(i, client) : NULL;
-        bool owed = i == first || (i->session == client->session && part && !part->through);
+        bool owed =
+            i == first || (i->session == client->session && part && (denies || !part->through));
         if (!owed) continue;
         hub_instance_fail(h, i, SHOAL_TIMEOUT, text);
         if (hub_instance_over(i)) hub_instance_settle(h, i);
@@ -62,5 +67,9 @@ void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits) {
         return;
     }
     part->waits = base_now();
-    if (other->role == SHOAL__ROLE__CLIENT) blame(h, instance, other);
+    if (other->role != SHOAL__ROLE__CLIENT) return;
+    if (hub_part_of(instance, other)->through)
+        fail_from(h, instance, other);
+    else
+        blame(h, instance, other);
 }

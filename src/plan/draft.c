@@ -1,6 +1,8 @@
 /* Forms of values, the cheapest route to a layout, and the steps along it. */
 #include "plan/draft.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -10,8 +12,21 @@ static const double NEAR_BYTES = 5e9, NEAR_DELAY = 5e-5;
 enum { MOST_JOINING = 8 };
 /* What takes as many delays of a link is worth sending by way of others. */
 static const double PARTS_DELAYS = 50;
+/* Exchanges on the way to a form. */
+enum { MOST_HOPS = 8 };
 /* Elements of an axis per part, so that it matters little when one has one more. */
 enum { EVEN = 16 };
+
+shoal_status plan_patience(plan_draft *d) {
+    int64_t now = d->until ? base_now() : 0;
+    if (now < d->look || !d->until) return SHOAL_OK;
+    int64_t left = d->until - base_thread_time();
+    d->look = now + left;
+    if (left > 0) return SHOAL_OK;
+    return base_fail(SHOAL_TIMEOUT,
+                     "planning takes over %.0f s: make smaller programs, or use fewer slots",
+                     (double)d->pool->patience / BASE_SECOND);
+}
 
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot) {
     const plan_slot *found = base_map_get(&d->index, slot);
@@ -40,19 +55,27 @@ static size_t element_bytes(const plan_draft *d, uint32_t value) {
     return shoal_dtype_size((shoal_dtype)d->g->values[value].type.dtype);
 }
 
+shoal_status plan_form_slots(plan_draft *d, plan_form *form) {
+    uint32_t n = form->layout.n_slots;
+    form->needed = base_arena_array(&d->arena, bool, n);
+    form->local = base_arena_array(&d->arena, uint32_t, n);
+    form->unjoined = base_arena_array(&d->arena, uint32_t, n);
+    if (!form->needed || !form->local || !form->unjoined) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) form->local[i] = GRAPH_NO_VALUE;
+    return SHOAL_OK;
+}
+
 shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
                            plan_form **out) {
     plan_form *form = base_arena_array(&d->arena, plan_form, 1);
     plan_forms *cell = base_arena_array(&d->arena, plan_forms, 1);
     if (!form || !cell) return SHOAL_NO_MEMORY;
     *form = (plan_form){.layout = *layout, .value = value};
-    form->needed = base_arena_array(&d->arena, bool, layout->n_slots);
-    form->local = base_arena_array(&d->arena, uint32_t, layout->n_slots);
-    form->unjoined = base_arena_array(&d->arena, uint32_t, layout->n_slots);
-    if (!form->needed || !form->local || !form->unjoined) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(plan_form_slots(d, form));
     cell->form = form;
     plan_forms **end = &d->values[value].forms;
-    while (*end) end = &(*end)->next;
+    for (uint32_t n = 1; *end && n < PLAN_MOST_SOURCES; n++) end = &(*end)->next;
+    cell->next = *end; /* the newest, where there are too many */
     *end = cell;
     *out = form;
     return SHOAL_OK;
@@ -132,6 +155,7 @@ shoal_status plan_move_cost(plan_draft *d, uint32_t value, const plan_layout *fr
     plan_moves moves;
     uint64_t moved;
     double delay;
+    SHOAL_TRY(plan_patience(d));
     SHOAL_TRY(plan_reshard(&d->scratch, from, to, peer_of, d, &moves));
     plan_moves_cost(d, &moves, NULL, element_bytes(d, value), seconds, &delay, &moved);
     *bytes = (int64_t)moved;
@@ -351,14 +375,16 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
 
 static shoal_status find_route(plan_draft *d, uint32_t value, const plan_layout *to, route *best) {
     const plan_held *held = &d->values[value];
+    uint32_t n = 0;
     *best = (route){.kind = NONE};
-    for (const plan_forms *f = held->forms; f; f = f->next)
+    for (const plan_forms *f = held->forms; f && n++ < PLAN_MOST_SOURCES; f = f->next)
         if (plan_layout_equal(&f->form->layout, to)) {
             *best = (route){.kind = HAVE, .from = f->form};
             return SHOAL_OK;
         }
-    for (const plan_forms *f = held->forms; f; f = f->next)
-        SHOAL_TRY(offer_form(d, value, to, f->form, best));
+    n = 0;
+    for (const plan_forms *f = held->forms; f && n++ < PLAN_MOST_SOURCES; f = f->next)
+        if (f->form->hops < MOST_HOPS) SHOAL_TRY(offer_form(d, value, to, f->form, best));
     if (held->deferred) SHOAL_TRY(offer_compute(d, value, to, best));
     return SHOAL_OK;
 }
@@ -389,6 +415,7 @@ static shoal_status add_exchange(plan_draft *d, plan_form *from, const plan_layo
     plan_layout layout;
     SHOAL_TRY(plan_layout_copy(&d->arena, to, &layout));
     SHOAL_TRY(plan_add_form(d, from->value, &layout, out));
+    (*out)->hops = from->hops + 1;
     SHOAL_TRY(add_step(d, &step));
     *step = (plan_step){.node = SHOAL_NO_NODE, .from = from, .to = *out};
     return plan_reshard(&d->arena, &from->layout, &layout, peer_of, d, &step->moves);
@@ -475,7 +502,7 @@ static void finish_exchange(plan_draft *d, plan_step *step, uint32_t *from_at, u
                     &step->delay, &step->bytes);
 }
 
-static shoal_status finish_compute(plan_draft *d, plan_step *step) {
+static shoal_status finish_compute(plan_draft *d, plan_step *step, uint32_t number) {
     const shoal_node *node = &d->g->nodes[step->node];
     bool *needed = base_arena_array(&d->arena, bool, step->division.n_slots);
     if (!needed) return SHOAL_NO_MEMORY;
@@ -491,11 +518,10 @@ static shoal_status finish_compute(plan_draft *d, plan_step *step) {
     plan_load load;
     SHOAL_TRY(plan_load_begin(d, &d->scratch, &load));
     for (uint32_t o = 0; o < node->n_inputs; o++) {
-        bool again = false;
-        for (uint32_t b = 0; b < o && !again; b++) again = step->inputs[b] == step->inputs[o];
-        if (!again)
-            plan_load_add(d, &load, &step->inputs[o]->layout,
-                          &d->g->values[step->inputs[o]->value].type, needed);
+        if (step->inputs[o]->counted == number + 1) continue; /* it is read twice */
+        step->inputs[o]->counted = number + 1;
+        plan_load_add(d, &load, &step->inputs[o]->layout,
+                      &d->g->values[step->inputs[o]->value].type, needed);
     }
     for (uint32_t o = 0; o < node->n_outputs; o++)
         plan_load_add(d, &load, &step->outputs[o]->layout,
@@ -514,10 +540,11 @@ shoal_status plan_draft_finish(plan_draft *d) {
             d->outputs[i]->needed[s] = true;
     for (size_t i = d->steps.count; i-- > 0;) {
         plan_step *step = d->steps.data[i];
-        if (step->node == SHOAL_NO_NODE)
+        if (plan_is_exchange(step))
             finish_exchange(d, step, from_at, to_at);
         else
-            SHOAL_TRY(finish_compute(d, step));
+            SHOAL_TRY(finish_compute(d, step, (uint32_t)i));
+        SHOAL_TRY(plan_patience(d));
         d->seconds += step->seconds;
         d->bytes += step->bytes;
     }

@@ -16,11 +16,13 @@ typedef struct plan_form {
     uint32_t value;  /* of the whole graph */
     uint32_t maker;  /* the live step that makes it, as drafted, plus 1; 0: an input (plan_order) */
     bool *needed;    /* per slot of the layout: whether anything depends on the piece */
-    uint32_t *local; /* per slot of the layout: the value in that slot's program */
+    uint32_t *local; /* per slot of the layout: the value in that slot's program, once it is made */
     /* Per slot of the layout: further summands, in the values behind `local`, that `combine` has
      * yet to join: it is done where the form is first read. */
     uint32_t *unjoined;
     uint16_t combine;
+    uint32_t hops;              /* exchanges that have led to it */
+    uint32_t counted;           /* the last step whose bytes it is among, plus 1 */
     uint32_t readers;           /* live steps and outputs that read it (panel.c) */
     struct plan_panels *panels; /* NULL: it is there in one piece */
     double *at;                 /* per slot: when it is there (span.c) */
@@ -32,11 +34,11 @@ typedef struct plan_panels {
     int8_t axis[2]; /* of the form, that each dimension cuts; -1: none */
     uint32_t count[2];
     plan_form **forms;
-    bool beside;              /* it is there in one piece as well */
-    bool passed;              /* cut by what is passed on of it, panel by panel */
-    struct plan_step *source; /* the exchange that would have made the form; NULL: none */
-    struct plan_step **steps; /* that make the parts; NULL: computations do */
-    bool *whole;              /* per slot of the form: put together again by now */
+    bool beside;                  /* it is there in one piece as well */
+    const struct plan_form *next; /* whose panels it is passed on to, and cut by; NULL: none */
+    struct plan_step *source;     /* the exchange that would have made the form; NULL: none */
+    struct plan_step **steps;     /* that make the parts; NULL: computations do */
+    bool *whole;                  /* per slot of the form: put together again by now */
 } plan_panels;
 
 /* What there is of a form: its parts, or itself. */
@@ -49,7 +51,9 @@ static inline plan_form *plan_part(plan_form *form, uint32_t i) {
     return form->panels && !form->panels->beside ? form->panels->forms[i] : form;
 }
 
-/* The forms of a value, in order of their making; place shares them between two values. */
+/* The forms of a value, in order of their making; place shares them between two values: so many, of
+ * which others may be made. */
+enum { PLAN_MOST_SOURCES = 64 };
 typedef struct plan_forms {
     plan_form *form;
     struct plan_forms *next;
@@ -61,6 +65,7 @@ typedef struct plan_held {
     /* A deferred value is computed in each layout in which it is needed, not beforehand: its node
      * makes more bytes than it reads, as constants and broadcasts do. */
     bool deferred;
+    uint32_t depth; /* of a deferred value: how many it is made of, one by way of the next */
     /* A place is not always done beforehand: not of a value that is made where it is needed, and
      * not of summands when it is only suggested. Its value then has the forms of its operand, value
      * `source`, and this layout for readers to follow, or not, if it was not given. */
@@ -103,6 +108,14 @@ typedef struct plan_step {
     uint32_t drafted;        /* its number before plan_order */
 } plan_step;
 
+static inline bool plan_is_exchange(const plan_step *step) { return step->node == SHOAL_NO_NODE; }
+
+/* Seconds that the bytes of an exchange take. */
+static inline double plan_transfer(const plan_step *step) {
+    double seconds = step->seconds - step->delay;
+    return seconds > 0 ? seconds : 0;
+}
+
 typedef struct plan_draft {
     const shoal_graph *g;
     const plan_pool *pool;
@@ -120,7 +133,12 @@ typedef struct plan_draft {
     uint64_t bytes;
     uint32_t figures; /* of devices, that it depends on: bits */
     bool bound;       /* some division follows a layout that a user gave */
+    int64_t until;    /* of this thread's time; 0: as long as it takes */
+    int64_t look;     /* when that may have passed */
 } plan_draft;
+
+/* Fails when planning has taken too long; to be asked before each step of the work. */
+shoal_status plan_patience(plan_draft *d) SHOAL_CHECK_RESULT;
 
 /* ---- draft.c: forms, routes between them, and what they cost ---- */
 
@@ -130,6 +148,8 @@ uint32_t plan_source(const plan_draft *d, uint32_t value);
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot);
 /* The place of the first slot of a slot's peer. */
 uint32_t plan_first_slot(const plan_draft *d, uint32_t slot);
+/* What a form has per slot of its layout; nothing is made yet. */
+shoal_status plan_form_slots(plan_draft *d, plan_form *form) SHOAL_CHECK_RESULT;
 /* A new form of a value. The layout is taken as it is and lives in d->arena. */
 shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *layout,
                            plan_form **out) SHOAL_CHECK_RESULT;

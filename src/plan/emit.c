@@ -86,6 +86,9 @@ static shoal_status put_together(emitter *e, plan_form *form, uint32_t i) {
 static shoal_status local_of(emitter *e, plan_form *form, uint32_t i, uint32_t *out) {
     if (form->panels && !form->panels->beside && !form->panels->whole[i])
         SHOAL_TRY(put_together(e, form, i));
+    if (form->local[i] == GRAPH_NO_VALUE)
+        return base_fail(SHOAL_INTERNAL, "value %u is read on slot %u before it is made there",
+                         form->value, form->layout.slots[i]);
     uint32_t first = form->local[i], more = form->unjoined[i];
     form->unjoined[i] = 0;
     if (more) SHOAL_TRY(graph_at(part_of(e, form->layout.slots[i])->graph, NULL, NULL));
@@ -455,7 +458,8 @@ static shoal_status emit(emitter *e, plan_result *out) {
     for (size_t i = 0; i < e->d->steps.count; i++) {
         const plan_step *step = e->d->steps.data[i];
         if (!step->live) continue;
-        SHOAL_TRY(step->node == SHOAL_NO_NODE ? emit_exchange(e, step) : emit_compute(e, step));
+        SHOAL_TRY(plan_patience(e->d));
+        SHOAL_TRY(plan_is_exchange(step) ? emit_exchange(e, step) : emit_compute(e, step));
         base_arena_fini(&e->scratch);
     }
     SHOAL_TRY(emit_outputs(e, out));

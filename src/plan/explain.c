@@ -251,8 +251,8 @@ static shoal_status tell(teller *t, const plan_slot *single, double alone, doubl
         uint32_t panels = step->panels;
         if (!step->live || (panels && step->panel)) continue;
         if (step->whole) step = step->whole; /* all panels are told of as what they make up */
-        SHOAL_TRY(step->node == SHOAL_NO_NODE ? tell_exchange(t, step, panels)
-                                              : tell_compute(t, step, panels));
+        SHOAL_TRY(plan_is_exchange(step) ? tell_exchange(t, step, panels)
+                                         : tell_compute(t, step, panels));
         if (t->text.size > MOST_TEXT)
             return base_fail(
                 SHOAL_NO_MEMORY,

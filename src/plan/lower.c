@@ -2,10 +2,16 @@
  * programs of the cheaper. */
 #include "plan/draft.h"
 
+#include "base/clock.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* How many values may be made where they are needed, one of the next: each is thought of once more
+ * for each that is made of it. */
+enum { MOST_DEFERRED = 16 };
 
 /* ---- checks of the arguments ---- */
 
@@ -140,14 +146,21 @@ static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, 
     return SHOAL_OK;
 }
 
-/* A value that is larger than all that it is made of is made where it is needed. */
-static bool is_deferred(const plan_draft *d, const shoal_node *node, const graph_axes *axes) {
+/* A value that is larger than all that it is made of is made where it is needed, and so are those
+ * that it is made of, to some depth: *depth. */
+static bool is_deferred(const plan_draft *d, const shoal_node *node, const graph_axes *axes,
+                        uint32_t *depth) {
     int64_t reads = 0;
+    *depth = 1;
     if (node->n_outputs != 1) return false;
     for (uint32_t l = 0; l < axes->n_loops; l++)
         if (axes->contracted[l]) return false;
-    for (uint32_t i = 0; i < node->n_inputs; i++)
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const plan_held *held = &d->values[plan_source(d, node->inputs[i])];
         reads += base_type_bytes(&d->g->values[node->inputs[i]].type);
+        if (held->depth >= *depth) *depth = held->depth + 1;
+    }
+    if (*depth > MOST_DEFERRED) return false;
     return node->n_inputs == 0 || base_type_bytes(&d->g->values[node->first_output].type) > reads;
 }
 
@@ -156,6 +169,15 @@ static bool only_summands(const plan_held *held) {
     for (const plan_forms *f = held->forms; f; f = f->next)
         if (f->form->layout.parts[f->form->layout.rank] == 1) return false;
     return held->forms;
+}
+
+static shoal_status push_form(plan_draft *d, plan_held *held, plan_form *form) {
+    plan_forms *cell = base_arena_array(&d->arena, plan_forms, 1), **end = &held->forms;
+    if (!cell) return SHOAL_NO_MEMORY;
+    while (*end) end = &(*end)->next;
+    cell->form = form;
+    *end = cell;
+    return SHOAL_OK;
 }
 
 static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
@@ -170,22 +192,14 @@ static shoal_status visit_place(plan_draft *d, const shoal_node *node) {
     }
     SHOAL_TRY(plan_need(d, node->inputs[0], to->want, &form));
     form->layout.given = form->layout.given || to->want->given; /* also when it lay so before */
-    /* The placed form first: what follows follows it. The others are as good to read from. */
-    plan_forms **end = &to->forms;
-    for (const plan_forms *f = from->forms; f; f = f->next) {
-        plan_forms *cell = base_arena_array(&d->arena, plan_forms, 1);
-        if (!cell) return SHOAL_NO_MEMORY;
-        cell->form = f->form;
-        if (f->form == form) {
-            cell->next = to->forms;
-            to->forms = cell;
-            if (!cell->next) end = &cell->next;
-        } else {
-            *end = cell;
-            end = &cell->next;
-        }
-    }
-    return SHOAL_OK;
+    /* The placed form first: what follows follows it. The others are as good to read from; what was
+     * placed last comes last of them, so that of a value that is placed again and again a form
+     * remains that is few exchanges away from the first. */
+    SHOAL_TRY(push_form(d, to, form));
+    const plan_forms *first = from->forms, *f = first->next;
+    for (uint32_t n = 1; f && n < PLAN_MOST_SOURCES; n++, f = f->next)
+        if (f->form != form) SHOAL_TRY(push_form(d, to, f->form));
+    return first->form == form ? SHOAL_OK : push_form(d, to, first->form);
 }
 
 static shoal_status visit(plan_draft *d, uint32_t n) {
@@ -198,9 +212,11 @@ static shoal_status visit(plan_draft *d, uint32_t n) {
                                         "lowering");
     SHOAL_TRY(plan_node_axes(d, n, &axes));
     plan_held *held = &d->values[node->first_output];
-    if (node->n_outputs && is_deferred(d, node, axes)) {
+    uint32_t depth;
+    if (node->n_outputs && is_deferred(d, node, axes, &depth)) {
         bool valid;
         held->deferred = true;
+        held->depth = depth;
         plan_granules_on(d, n, axes);
         SHOAL_TRY(plan_follow(d, &d->scratch, n, axes, &division, &valid));
         if (!valid) return SHOAL_OK;
@@ -261,6 +277,7 @@ static shoal_status draft(plan_draft *d, const plan_layout *inputs,
         bool live = false;
         for (uint32_t o = 0; o < node->n_outputs; o++) live |= used[node->first_output + o];
         if (!live) continue;
+        SHOAL_TRY(plan_patience(d));
         shoal_status status = visit(d, n);
         if (status != SHOAL_OK) return blame(node, n, status);
         base_arena_fini(&d->scratch);
@@ -294,7 +311,7 @@ static shoal_status best_alone(plan_draft *d, const plan_layout *inputs, const p
         if (!d->eligible[i]) continue;
         eligible++;
         for (size_t s = 0; s < d->steps.count; s++)
-            if (d->steps.data[s]->node != SHOAL_NO_NODE)
+            if (!plan_is_exchange(d->steps.data[s]))
                 seconds += plan_work_seconds(slot, &d->steps.data[s]->work, 1);
         for (uint32_t v = 0; v < d->g->n_inputs; v++) {
             int at = plan_layout_find(&inputs[v], slot->slot);
@@ -345,12 +362,15 @@ static shoal_status lower(const shoal_graph *g, const plan_pool *pool, const pla
                           const plan_layout *const *wanted, bool explained, plan_result *out) {
     plan_draft pooled = {0}, alone = {0};
     const plan_slot *single = NULL;
+    int64_t until = pool->patience ? base_thread_time() + pool->patience : 0;
     SHOAL_TRY(check_pool(pool));
     shoal_status status = draft_init(&pooled, g, pool, NULL);
+    pooled.until = until;
     if (status == SHOAL_OK) status = draft(&pooled, inputs, wanted);
     if (status == SHOAL_OK && !pooled.bound) status = best_alone(&pooled, inputs, &single);
     if (status == SHOAL_OK && single) {
         status = draft_init(&alone, g, pool, single);
+        alone.until = until;
         if (status == SHOAL_OK) status = draft(&alone, inputs, wanted);
     }
     if (status == SHOAL_OK) status = write(&pooled, &alone, single, explained, out);

@@ -45,7 +45,8 @@ typedef struct plan_pool {
     uint32_t panels;   /* for tests: all that can be is done in so many; 0: where it is worth it */
     uint32_t n_links;
     const plan_link *links;
-    size_t most; /* bytes that a plan's draft and its programs may take, each; 0: any number */
+    size_t most;      /* bytes that a plan's draft and its programs may take, each; 0: any number */
+    int64_t patience; /* of this thread's time that planning may take, ns; 0: any */
 } plan_pool;
 
 /* The program of one slot. Locals: inputs[i] is bound to input number input_of[i] of the whole

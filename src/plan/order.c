@@ -15,6 +15,11 @@
 /* A batch takes a link this many times its delay. */
 static const double BATCH_DELAYS = 2;
 
+/* An exchange of an input. */
+typedef struct early {
+    uint32_t step, reader;
+} early;
+
 typedef struct order {
     plan_draft *d;
     plan_step **from; /* as drafted */
@@ -23,20 +28,17 @@ typedef struct order {
     uint32_t *next;   /* per step: of an exchange, the next of the same maker, plus 1 */
     uint32_t *exchange; /* per step: of a computation, the first exchange of a result, plus 1 */
     bool *placed;
-    BASE_VEC(uint32_t) early;   /* exchanges of inputs, by their readers */
+    BASE_VEC(early) early;      /* exchanges of inputs, by their readers */
     BASE_VEC(uint32_t) waiting; /* ready since a computation before */
     size_t n_early;             /* those that are placed */
     double ahead;               /* what those take that are placed and not yet read */
     double gathered;            /* what those take that wait */
 } order;
 
-static bool is_exchange(const plan_step *step) { return step->node == SHOAL_NO_NODE; }
-
 /* What an exchange's bytes take, in batches; where nothing is lost by it, each is one by itself. */
 static double transfer(const order *o, uint32_t i) {
     const plan_step *step = o->from[i];
-    double seconds = step->seconds - step->delay;
-    return step->delay > 0 ? fmax(0, seconds) / (BATCH_DELAYS * step->delay) : 1;
+    return step->delay > 0 ? plan_transfer(step) / (BATCH_DELAYS * step->delay) : 1;
 }
 
 /* Notes who makes each form, and whom each exchange is for. */
@@ -47,7 +49,7 @@ static void find_readers(order *o) {
         o->reader[i] = o->n;
         step->drafted = i;
         if (!step->live) continue;
-        if (is_exchange(step))
+        if (plan_is_exchange(step))
             step->to->maker = i + 1;
         else
             for (uint32_t k = 0; k < g->nodes[step->node].n_outputs; k++)
@@ -56,12 +58,12 @@ static void find_readers(order *o) {
     for (uint32_t i = o->n; i-- > 0;) {
         const plan_step *step = o->from[i];
         if (!step->live) continue;
-        uint32_t n_inputs = is_exchange(step) ? 1 : g->nodes[step->node].n_inputs;
+        uint32_t n_inputs = plan_is_exchange(step) ? 1 : g->nodes[step->node].n_inputs;
         for (uint32_t k = 0; k < n_inputs; k++) {
-            plan_form *form = is_exchange(step) ? step->from : step->inputs[k];
+            plan_form *form = plan_is_exchange(step) ? step->from : step->inputs[k];
             for (uint32_t p = 0; p < plan_n_parts(form); p++) {
                 uint32_t maker = plan_part(form, p)->maker;
-                if (maker) o->reader[maker - 1] = is_exchange(step) ? o->reader[i] : i;
+                if (maker) o->reader[maker - 1] = plan_is_exchange(step) ? o->reader[i] : i;
             }
         }
     }
@@ -73,40 +75,35 @@ static uint32_t root_of(const order *o, const plan_step *step) {
     uint32_t last = 0;
     for (uint32_t p = 0; p < plan_n_parts(step->from); p++) {
         uint32_t maker = plan_part(step->from, p)->maker, root = maker;
-        if (maker && is_exchange(o->from[maker - 1])) root = root_of(o, o->from[maker - 1]);
+        if (maker && plan_is_exchange(o->from[maker - 1])) root = root_of(o, o->from[maker - 1]);
         last = root > last ? root : last;
     }
     return last;
+}
+
+static int by_reader(const void *a, const void *b) {
+    const early *x = a, *y = b;
+    if (x->reader != y->reader) return x->reader < y->reader ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
 }
 
 /* Lists the exchanges of inputs by their readers, and links those of each computation to it. */
 static shoal_status sort_exchanges(order *o) {
     for (uint32_t i = o->n; i-- > 0;) {
         const plan_step *step = o->from[i];
-        if (!step->live || !is_exchange(step)) continue;
+        if (!step->live || !plan_is_exchange(step)) continue;
         uint32_t root = root_of(o, step), maker = step->from->maker;
         bool in_parts = plan_n_parts(step->from) > 1;
         if (!in_parts && (!maker || (step->whole && !root))) {
-            if (!base_vec_push(&o->early, i)) return SHOAL_NO_MEMORY;
-        } else if (in_parts ? root > 0 : !is_exchange(o->from[maker - 1])) {
+            early e = {i, o->reader[i]};
+            if (!base_vec_push(&o->early, e)) return SHOAL_NO_MEMORY;
+        } else if (in_parts ? root > 0 : !plan_is_exchange(o->from[maker - 1])) {
             maker = in_parts ? root : maker;
             o->next[i] = o->exchange[maker - 1];
             o->exchange[maker - 1] = i + 1;
         }
     }
-    /* They were found from last to first; by insertion, as they are nearly in order. */
-    uint32_t *early = o->early.data;
-    for (size_t i = 0; i < o->early.count / 2; i++) {
-        uint32_t other = early[i];
-        early[i] = early[o->early.count - 1 - i];
-        early[o->early.count - 1 - i] = other;
-    }
-    for (size_t i = 1; i < o->early.count; i++) {
-        uint32_t moved = early[i];
-        size_t at = i;
-        for (; at && o->reader[early[at - 1]] > o->reader[moved]; at--) early[at] = early[at - 1];
-        early[at] = moved;
-    }
+    if (o->early.count) qsort(o->early.data, o->early.count, sizeof *o->early.data, by_reader);
     return SHOAL_OK;
 }
 
@@ -116,7 +113,7 @@ static shoal_status place(order *o, uint32_t i);
 static shoal_status place_makers(order *o, plan_form *form) {
     for (uint32_t p = 0; p < plan_n_parts(form); p++) {
         uint32_t maker = plan_part(form, p)->maker;
-        if (!maker || !is_exchange(o->from[maker - 1])) continue;
+        if (!maker || !plan_is_exchange(o->from[maker - 1])) continue;
         const plan_joint *joint = o->from[maker - 1]->joint;
         for (uint32_t k = 0; joint && k < joint->n; k++)
             SHOAL_TRY(place(o, joint->steps[k]->drafted));
@@ -147,7 +144,7 @@ static shoal_status place_waiting(order *o) {
 static shoal_status place_early(order *o) {
     bool panels = false;
     for (; o->n_early < o->early.count; o->n_early++) {
-        uint32_t i = o->early.data[o->n_early];
+        uint32_t i = o->early.data[o->n_early].step;
         if (o->ahead >= 2 && !(panels && o->from[i]->whole)) break;
         panels = o->from[i]->whole;
         SHOAL_TRY(place(o, i));
@@ -165,7 +162,7 @@ static shoal_status place_before(order *o, uint32_t i) {
         urgent |= o->d->steps.count > before;
         uint32_t maker = step->inputs[k]->maker;
         if (!maker || plan_n_parts(step->inputs[k]) > 1) continue;
-        if (!is_exchange(o->from[maker - 1])) continue;
+        if (!plan_is_exchange(o->from[maker - 1])) continue;
         if (o->from[maker - 1]->from->maker || o->reader[maker - 1] != i) continue;
         o->reader[maker - 1] = o->n; /* counted */
         o->ahead = fmax(0, o->ahead - transfer(o, maker - 1));
@@ -194,12 +191,12 @@ static int by_exchange(const void *a, const void *b) {
 static shoal_status sort_tail(order *o) {
     plan_step **steps = o->d->steps.data;
     uint32_t first = (uint32_t)o->d->steps.count, count = first;
-    while (first && !is_exchange(steps[first - 1])) first--;
+    while (first && !plan_is_exchange(steps[first - 1])) first--;
     uint32_t *after = base_arena_array(&o->d->arena, uint32_t, o->n); /* by number as drafted */
     late *tail = base_arena_array(&o->d->arena, late, count - first);
     if (!after || !tail) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < first; i++)
-        if (is_exchange(steps[i])) after[steps[i]->to->maker - 1] = i + 1;
+        if (plan_is_exchange(steps[i])) after[steps[i]->to->maker - 1] = i + 1;
     for (uint32_t i = first; i < count; i++) {
         const shoal_node *node = &o->d->g->nodes[steps[i]->node];
         uint32_t last = 0;
@@ -224,7 +221,7 @@ static shoal_status run(order *o) {
     SHOAL_TRY(place_early(o));
     for (uint32_t i = 0; i < o->n; i++) {
         const plan_step *step = o->from[i];
-        if (!step->live || is_exchange(step)) continue;
+        if (!step->live || plan_is_exchange(step)) continue;
         SHOAL_TRY(place_before(o, i));
         if (!base_vec_push(&o->d->steps, o->from[i])) return SHOAL_NO_MEMORY;
         for (uint32_t e = o->exchange[i]; e; e = o->next[e - 1]) {
@@ -234,7 +231,7 @@ static shoal_status run(order *o) {
         if (o->waiting.count && o->gathered >= 1) SHOAL_TRY(place_waiting(o));
     }
     for (uint32_t i = 0; i < o->n; i++)
-        if (o->from[i]->live && is_exchange(o->from[i])) SHOAL_TRY(place(o, i));
+        if (o->from[i]->live && plan_is_exchange(o->from[i])) SHOAL_TRY(place(o, i));
     return sort_tail(o);
 }
 

@@ -22,7 +22,8 @@ static const double LEAST_PART = 5e-3, LEAST_GAIN = 0.1;
 /* Notes who makes each form, and how many read it. */
 static void note_makers(panel_group *s) {
     for (uint32_t i = 0; i < s->n; i++) {
-        for (uint32_t k = 0; k < n_inputs(s, s->from[i]); k++) input_of(s->from[i], k)->readers = 0;
+        for (uint32_t k = 0; k < n_inputs(s, s->from[i]); k++)
+            input_of(s->from[i], k)->readers = input_of(s->from[i], k)->maker = 0;
         for (uint32_t k = 0; k < n_outputs(s, s->from[i]); k++)
             output_of(s->from[i], k)->readers = output_of(s->from[i], k)->maker = 0;
     }
@@ -156,7 +157,7 @@ static shoal_status join(panel_group *s, plan_step *step, const int *loop, bool 
 /* A value that is made where it is needed is made in panels, too. */
 static shoal_status join_maker(panel_group *s, plan_form *form) {
     plan_step *maker = maker_of(s, form);
-    if (!maker || is_exchange(maker) || maker->whole || !s->d->values[form->value].deferred ||
+    if (!maker || plan_is_exchange(maker) || maker->whole || !s->d->values[form->value].deferred ||
         sums(maker))
         return SHOAL_OK;
     int loop[DIMS] = {-1, -1};
@@ -231,6 +232,17 @@ static bool may_leave(const panel_group *s, const plan_step *step) {
     return made && moves && !step->whole;
 }
 
+/* Whether a form is there only behind the panels. Of what earlier groups have in panels, each is
+ * made by a step of its own. */
+static bool is_late(const panel_group *s, plan_form *form) {
+    uint32_t n = form->panels && form->panels->forms ? plan_n_parts(form) : 1;
+    for (uint32_t p = 0; p < n; p++) {
+        uint32_t maker = (n > 1 ? plan_part(form, p) : form)->maker;
+        if (maker && s->late[maker - 1]) return true;
+    }
+    return false;
+}
+
 /* From the node on: what is done in panels with it, what leaves, and what has to come after. */
 static shoal_status grow(panel_group *s, uint32_t seed) {
     s->last = seed;
@@ -239,11 +251,11 @@ static shoal_status grow(panel_group *s, uint32_t seed) {
         bool reads = false, waits = false, joined = false;
         if (!step->live) continue;
         for (uint32_t i = 0; i < n_inputs(s, step); i++) {
-            const plan_form *form = input_of(step, i);
+            plan_form *form = input_of(step, i);
             reads |= form->panels && !form->panels->forms;
-            waits |= form->maker && s->late[form->maker - 1];
+            waits |= is_late(s, form);
         }
-        if (reads && !waits && is_exchange(step)) {
+        if (reads && !waits && plan_is_exchange(step)) {
             joined = may_leave(s, step);
             if (joined && !base_vec_push(&s->leaving, step)) return SHOAL_NO_MEMORY;
         } else if (reads && !waits && !step->whole && !sums(step)) {
@@ -252,7 +264,7 @@ static shoal_status grow(panel_group *s, uint32_t seed) {
         }
         if (joined) s->last = k;
         /* What has left is there when all of it has. */
-        s->late[k] = (reads || waits) && !(joined && !is_exchange(step));
+        s->late[k] = (reads || waits) && !(joined && !plan_is_exchange(step));
     }
     return SHOAL_OK;
 }
@@ -297,14 +309,12 @@ static bool find_early(const panel_group *s) {
 
 /* ---- whether it is worth it ---- */
 
-static double transfer(const plan_step *step) { return fmax(0, step->seconds - step->delay); }
-
 /* Seconds for which an operand is on its way from other slots, by this exchange and the one before
  * it. */
 static double coming(const panel_group *s, const plan_form *form) {
     const plan_step *maker = maker_of(s, form);
-    if (!maker || !is_exchange(maker) || maker->whole) return 0;
-    return transfer(maker) + coming(s, maker->from);
+    if (!maker || !plan_is_exchange(maker) || maker->whole) return 0;
+    return plan_transfer(maker) + coming(s, maker->from);
 }
 
 double plan_overlap(double coming, double work, double leaving) {
@@ -319,7 +329,7 @@ static bool is_worth_it(const panel_group *s) {
     for (size_t i = 0; i < s->forms.count; i++)
         if (!s->forms.data[i]->panels->beside) comes += coming(s, s->forms.data[i]);
     for (uint32_t m = 0; m < s->n_members; m++) work += s->members[m].step->seconds;
-    for (size_t i = 0; i < s->leaving.count; i++) leaves += transfer(s->leaving.data[i]);
+    for (size_t i = 0; i < s->leaving.count; i++) leaves += plan_transfer(s->leaving.data[i]);
     if (s->d->pool->panels) return comes > 0 || leaves > 0;
     return plan_overlap(comes, work, leaves) < comes + work + leaves;
 }
@@ -387,12 +397,13 @@ static shoal_status next_group(plan_draft *d, uint32_t *at) {
     note_makers(&s);
     for (; *at < n && !done; ++*at) {
         const plan_step *step = d->steps.data[*at];
-        if (!step->live || is_exchange(step) || step->whole) continue;
+        if (!step->live || plan_is_exchange(step) || step->whole) continue;
         if (!d->pool->panels && step->seconds < 4 * LEAST_PART) continue;
         group_fini(&s);
         s = (panel_group){.d = d, .from = d->steps.data, .n = n, .late = late};
         memset(late, 0, n * sizeof *late);
-        shoal_status status = try_seed(&s, *at, &done);
+        shoal_status status = plan_patience(d);
+        if (status == SHOAL_OK) status = try_seed(&s, *at, &done);
         if (!done) undo(&s, 0, 0);
         if (status != SHOAL_OK) {
             group_fini(&s);
@@ -416,7 +427,7 @@ shoal_status plan_panel(plan_draft *d) {
     bool worth = d->pool->panels > 0;
     for (size_t i = 0; i < d->steps.count && !worth; i++) {
         const plan_step *step = d->steps.data[i];
-        worth = step->live && is_exchange(step) && transfer(step) >= LEAST_PART;
+        worth = step->live && plan_is_exchange(step) && plan_transfer(step) >= LEAST_PART;
     }
     if (!worth) return SHOAL_OK;
     for (uint32_t at = 0; at < d->steps.count;) SHOAL_TRY(next_group(d, &at));

@@ -36,22 +36,20 @@ typedef struct panel_group {
     bool *late;                    /* per step: it comes behind them */
 } panel_group;
 
-static inline bool is_exchange(const plan_step *step) { return step->node == SHOAL_NO_NODE; }
-
 static inline uint32_t n_inputs(const panel_group *s, const plan_step *step) {
-    return is_exchange(step) ? 1 : s->d->g->nodes[step->node].n_inputs;
+    return plan_is_exchange(step) ? 1 : s->d->g->nodes[step->node].n_inputs;
 }
 
 static inline uint32_t n_outputs(const panel_group *s, const plan_step *step) {
-    return is_exchange(step) ? 1 : s->d->g->nodes[step->node].n_outputs;
+    return plan_is_exchange(step) ? 1 : s->d->g->nodes[step->node].n_outputs;
 }
 
 static inline plan_form *input_of(const plan_step *step, uint32_t i) {
-    return is_exchange(step) ? step->from : step->inputs[i];
+    return plan_is_exchange(step) ? step->from : step->inputs[i];
 }
 
 static inline plan_form *output_of(const plan_step *step, uint32_t i) {
-    return is_exchange(step) ? step->to : step->outputs[i];
+    return plan_is_exchange(step) ? step->to : step->outputs[i];
 }
 
 static inline plan_step *maker_of(const panel_group *s, const plan_form *form) {

@@ -63,10 +63,7 @@ static shoal_status new_part(panel_group *s, const plan_form *form, plan_form **
     if (!part) return SHOAL_NO_MEMORY;
     *part = (plan_form){.value = form->value};
     SHOAL_TRY(own_boxes(arena, &form->layout, &part->layout));
-    part->needed = base_arena_array(arena, bool, form->layout.n_slots);
-    part->local = base_arena_array(arena, uint32_t, form->layout.n_slots);
-    part->unjoined = base_arena_array(arena, uint32_t, form->layout.n_slots);
-    if (!part->needed || !part->local || !part->unjoined) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(plan_form_slots(s->d, part));
     memcpy(part->needed, form->needed, form->layout.n_slots * sizeof *form->needed);
     return SHOAL_OK;
 }
@@ -161,8 +158,8 @@ static base_box passed_box(const plan_moves *moves, uint32_t slot, bool *any) {
     return box;
 }
 
-/* Gives each panel of a form the boxes that the panels of the next one need of it. *bytes: elements
- * in all of them. */
+/* Gives each panel of a form the boxes that the panels of the next one need of it; what is empty as
+ * a whole is the first one's. *elements: in all of them. */
 static shoal_status cut_passed(panel_group *s, plan_form *via, const plan_form *next,
                                int64_t *elements) {
     *elements = 0;
@@ -173,6 +170,11 @@ static shoal_status cut_passed(panel_group *s, plan_form *via, const plan_form *
         for (uint32_t i = 0; i < via->layout.n_slots; i++) {
             bool any;
             base_box box = passed_box(&moves, via->layout.slots[i], &any);
+            base_box whole = plan_layout_box(&via->layout, i);
+            if (!k && !base_box_count(&whole)) {
+                box = whole;
+                any = true;
+            }
             for (uint32_t a = 0; a < via->layout.rank; a++)
                 set_box(&part->layout, i, a, box.start[a], box.start[a] + box.size[a]);
             part->needed[i] = part->needed[i] && any;
@@ -209,7 +211,7 @@ static bool in_line(const plan_form *via, int axis) {
 static shoal_status cut_before(panel_group *s, plan_form *form) {
     plan_form *via = form->panels->source->from;
     plan_step *maker = maker_of(s, via);
-    if (!maker || !is_exchange(maker) || maker->whole || via->panels ||
+    if (!maker || !plan_is_exchange(maker) || maker->whole || via->panels ||
         via->layout.parts[via->layout.rank] > 1)
         return SHOAL_OK;
     for (size_t i = 0; i < s->forms.count; i++) {
@@ -220,7 +222,7 @@ static shoal_status cut_before(panel_group *s, plan_form *form) {
     if (!panels) return SHOAL_NO_MEMORY;
     bool one = form->panels->axis[0] < 0 || form->panels->axis[1] < 0;
     int8_t axis = one ? (int8_t)(form->panels->axis[0] + form->panels->axis[1] + 1) : -1;
-    *panels = (plan_panels){{axis, -1}, {n_panels(form), 1}, .passed = true, .source = maker};
+    *panels = (plan_panels){{axis, -1}, {n_panels(form), 1}, .next = form, .source = maker};
     via->panels = panels;
     SHOAL_TRY(new_parts(s, via));
     int64_t all = 0, cut;
@@ -252,7 +254,7 @@ static shoal_status cut_forms(panel_group *s) {
         plan_form *form = s->forms.data[i];
         plan_step *maker = maker_of(s, form);
         if (!form->panels->steps) continue;
-        if (!maker || !is_exchange(maker) || maker->whole) form->panels->beside = true;
+        if (!maker || !plan_is_exchange(maker) || maker->whole) form->panels->beside = true;
         if (form->panels->beside) continue;
         form->panels->source = maker;
         maker->live = false;
@@ -276,7 +278,7 @@ static shoal_status bring(panel_group *s, plan_form *form, uint32_t k) {
     else
         SHOAL_TRY(moves_within(s, form, &moves));
     SHOAL_TRY(cut_moves(s, &moves, step->to, true, &step->moves));
-    if (source && source->from->panels && source->from->panels->passed) {
+    if (source && source->from->panels && source->from->panels->next == form) {
         SHOAL_TRY(bring(s, source->from, k));
         step->from = source->from->panels->forms[k];
     }

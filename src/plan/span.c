@@ -84,6 +84,7 @@ static shoal_status exchange(timing *c, plan_step *step) {
     SHOAL_TRY(times_of(c, step->to, &times));
     for (size_t m = 0; m < step->moves.count; m++) {
         const plan_move *move = &step->moves.moves[m];
+        SHOAL_TRY(plan_patience(c->d));
         uint32_t from = (uint32_t)plan_layout_find(&step->from->layout, move->from);
         uint32_t to = (uint32_t)plan_layout_find(&step->to->layout, move->to);
         if (!step->to->needed[to]) continue;
@@ -111,7 +112,7 @@ static shoal_status run(timing *c) {
     for (size_t i = 0; i < c->d->steps.count; i++) {
         plan_step *step = c->d->steps.data[i];
         if (!step->live) continue;
-        SHOAL_TRY(step->node == SHOAL_NO_NODE ? exchange(c, step) : compute(c, step));
+        SHOAL_TRY(plan_is_exchange(step) ? exchange(c, step) : compute(c, step));
         base_arena_fini(&c->d->scratch);
     }
     return SHOAL_OK;

@@ -11,6 +11,7 @@
 shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_transport *transport,
                              const wire_carrier *carrier, const char *address, uint64_t cookie) {
     own->carrier = carrier;
+    own->may_send = own->may_come = WIRE_FIRST_CREDIT;
     own->address = strdup(address);
     shoal_status status = own->address ? wire_link_add(&own->base, peer, transport, cookie)
                                        : base_fail(SHOAL_NO_MEMORY, "no memory for a link");
@@ -72,6 +73,13 @@ static void refuse(wire_framed *own, shoal_status why) {
     wire_framed_give_up(own, why);
 }
 
+/* Both sides: from here on frames count. */
+static void begin(wire_framed *own) {
+    own->carrier->begin(own);
+    own->window = own->carrier->window(own);
+    wire_framed_tell(own);
+}
+
 void wire_framed_guest(wire_framed *own, const uint8_t *bytes, size_t n) {
     Shoal__Welcome *welcome = malloc(sizeof *welcome);
     shoal_status status = take_hello(own, bytes, n);
@@ -87,7 +95,7 @@ void wire_framed_guest(wire_framed *own, const uint8_t *bytes, size_t n) {
         snprintf(reason, sizeof reason, "%s", shoal_error_message());
         wire_link_finish(&own->base, SHOAL_LOST, reason);
     } else {
-        own->carrier->begin(own);
+        begin(own);
     }
     if (welcome) wire_unpacked_free(&welcome->base);
 }
@@ -113,7 +121,7 @@ void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t
     if (status != SHOAL_OK) {
         wire_framed_give_up(own, status);
     } else {
-        own->carrier->begin(own);
+        begin(own);
         status = wire_link_open(&own->base, own->hello, (Shoal__Welcome *)message, false);
         if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
     }
@@ -123,27 +131,29 @@ void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t
 /* ---- credits ---- */
 
 bool wire_framed_room(wire_framed *own, size_t bytes) {
-    own->blocked = own->sent - own->consumed_there + bytes > own->carrier->window;
+    own->blocked = own->sent + bytes > own->may_send;
     return !own->blocked;
 }
 
 void wire_framed_went(wire_framed *own, size_t bytes) { own->sent += bytes; }
 
 void wire_framed_tell(wire_framed *own) {
-    if (own->received - own->told < own->carrier->window / 4) return;
+    if (own->may_come - own->received > own->window - own->window / 4) return;
     if (own->base.held && own->base.held > base_now()) return;
-    wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->received};
-    if (own->carrier->put(own, &frame, NULL) == SHOAL_OK) own->told = own->received;
+    own->window = own->carrier->window(own);
+    wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->received + own->window};
+    if (frame.total > own->may_come && own->carrier->put(own, &frame, NULL) == SHOAL_OK)
+        own->may_come = frame.total;
 }
 
-static void take_credit(wire_framed *own, uint64_t consumed) {
-    if (consumed > own->sent || consumed < own->consumed_there) {
-        base_fail(SHOAL_FORMAT, "%s: %llu bytes of %llu are said to be read", own->base.name,
-                  (unsigned long long)consumed, (unsigned long long)own->sent);
+static void take_credit(wire_framed *own, uint64_t total) {
+    if (total < own->may_send) {
+        base_fail(SHOAL_FORMAT, "%s: %llu bytes may be sent, where it was %llu", own->base.name,
+                  (unsigned long long)total, (unsigned long long)own->may_send);
         wire_close(&own->base, SHOAL_FORMAT, shoal_error_message());
         return;
     }
-    own->consumed_there = consumed;
+    own->may_send = total;
     own->blocked = false;
 }
 
@@ -154,8 +164,9 @@ void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *pay
         return;
     }
     own->received += wire_frame_bytes(frame->bytes);
-    if (own->received - own->told > own->carrier->window) {
-        wire_close(&own->base, SHOAL_FORMAT, "more bytes are under way than were allowed");
+    if (own->received > own->may_come) {
+        /* At once: who does not heed what it is told would go on while we say so. */
+        wire_link_finish(&own->base, SHOAL_LOST, "more bytes are under way than were allowed");
         return;
     }
     wire_link_deliver(&own->base, frame, payload);

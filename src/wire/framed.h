@@ -5,8 +5,8 @@
  *   HELLO                ->
  *                        <-  WELCOME, or WELCOME with an error
  *
- * Bytes under way are limited by a window; what the other side has consumed it tells, a quarter of
- * the window at a time. */
+ * Bytes under way are limited: who receives says how far the other side may go (CREDIT), a quarter
+ * of its window at a time. Before the first word of that, the other side may send one chunk. */
 #ifndef WIRE_FRAMED_H
 #define WIRE_FRAMED_H
 
@@ -16,16 +16,21 @@
 enum {
     WIRE_FRAME_HELLO = 16, /* Hello */
     WIRE_FRAME_WELCOME,    /* Hello, of frame.offset bytes, then Welcome */
-    WIRE_FRAME_CREDIT,     /* frame.total: bytes ever consumed */
+    WIRE_FRAME_CREDIT,     /* frame.total: bytes that may be sent, of all that ever are */
     WIRE_FRAME_BEAT,       /* nothing: the process lives */
     WIRE_FRAME_ENROL,      /* public key, then name; with a token */
     WIRE_FRAME_ENROLLED,   /* the name; frame.kind: shoal_status, then the message */
 };
 
+/* Bytes that may be sent before anything is said of it: also the smallest window, since no frame is
+ * larger. */
+enum { WIRE_FIRST_CREDIT = (sizeof(wire_frame) + WIRE_CHUNK + 7) & ~7 };
+
 typedef struct wire_framed wire_framed;
 
 typedef struct wire_carrier {
-    uint64_t window; /* bytes under way per link and direction */
+    /* Bytes that may be under way to us on this link for now. */
+    uint64_t (*window)(const wire_framed *own);
     /* Sends one frame at once, past the queues; its payload may be NULL. */
     shoal_status (*put)(wire_framed *own, const wire_frame *frame, const void *payload);
     /* The handshake is through. */
@@ -38,9 +43,12 @@ struct wire_framed {
     const wire_carrier *carrier;
     char *address; /* as given, without its key */
     bool accepting;
-    Shoal__Hello *hello;                           /* the other side's */
-    uint64_t sent, consumed_there, received, told; /* bytes of frames that count */
-    bool blocked;                                  /* by the window */
+    Shoal__Hello *hello; /* the other side's */
+    /* Bytes of frames that count, since the beginning: sent and allowed by the other side, received
+     * and allowed to it. */
+    uint64_t sent, may_send, received, may_come;
+    uint64_t window; /* when it was last told how far it may go */
+    bool blocked;    /* may_send is not enough for what is next */
 };
 
 /* Adds the link to the peer. On failure nothing is kept; `own` is freed by the caller. */
@@ -49,8 +57,8 @@ shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_trans
                              uint64_t cookie) SHOAL_CHECK_RESULT;
 /* What it holds but for its common part: the last of a transport's shut. */
 void wire_framed_fini(wire_framed *own);
-/* Tells the other side what was read, when there is enough to tell: to be called now and then while
- * the link is held. */
+/* Tells the other side how far it may go, when that has grown enough: to be called now and then
+ * while the link is held. */
 void wire_framed_tell(wire_framed *own);
 
 /* The handshake has failed, for the reason in the thread's message: ends the link. */
@@ -64,7 +72,7 @@ void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t
 /* A frame has come on an open link. */
 void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *payload);
 
-/* Whether the window lets `bytes` go out; counts them when they have. */
+/* Whether `bytes` may go out; counts them when they have. */
 bool wire_framed_room(wire_framed *own, size_t bytes);
 void wire_framed_went(wire_framed *own, size_t bytes);
 

@@ -251,6 +251,7 @@ shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,
 
 void wire_close(wire_link *link, shoal_status why, const char *message) {
     pthread_mutex_lock(&link->lock);
+    wire_peer *peer = link->peer; /* the pump may free the link as soon as it is closing */
     bool first = !link->closing;
     if (first) {
         link->why = why == SHOAL_OK ? SHOAL_CLOSED : why;
@@ -259,7 +260,7 @@ void wire_close(wire_link *link, shoal_status why, const char *message) {
         link->closing = true;
     }
     pthread_mutex_unlock(&link->lock);
-    if (first) wire_peer_wake(link->peer);
+    if (first) wire_peer_wake(peer);
 }
 
 void wire_link_hold(wire_link *link, int64_t until) { link->held = until; }

@@ -179,6 +179,30 @@ shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
     return status;
 }
 
+/* The one that is being written ends with what has been. */
+void wire_drop_data(wire_link *link, uint64_t instance) {
+    wire_list dropped = {0}, kept = {0};
+    if (link->transport == &wire_inproc) return; /* nothing waits there for others to read */
+    pthread_mutex_lock(&link->lock);
+    const wire_item *written = link->writing ? link->transfers.first : NULL;
+    for (wire_item *item; (item = wire_list_pop(&link->transfers));) {
+        bool drop = item->frame.instance == instance;
+        if (drop && item == written) item->frame.total = 0;
+        wire_list_push(drop && item != written ? &dropped : &kept, item);
+    }
+    link->transfers = kept;
+    pthread_mutex_unlock(&link->lock);
+    for (wire_item *item; (item = wire_list_pop(&dropped));) wire_item_free(item);
+}
+
+bool wire_has_data(wire_link *link, uint64_t instance) {
+    pthread_mutex_lock(&link->lock);
+    const wire_item *item = link->transfers.first;
+    while (item && item->frame.instance != instance) item = item->next;
+    pthread_mutex_unlock(&link->lock);
+    return item;
+}
+
 /* Writes the next piece of an item; under the lock, which is let go while a source is read: a chunk
  * takes a while, and senders must not wait for it. False: no room. */
 static bool write_piece(wire_link *link, const wire_writer *writer, wire_item *item) {

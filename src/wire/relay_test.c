@@ -232,6 +232,9 @@ static void test_the_next_address(void **state) {
 static void test_ends(void **state) {
     start_all();
     link_both();
+    /* what the other side said when the link began is through */
+    assert_int_equal(send_pattern(b.s.link, 3, 1000), SHOAL_OK);
+    wait_number(&a.s, &a.s.finished, 1);
     /* the other side is gone: the hub says so at the next frame */
     hub.refuses = true;
     assert_int_equal(send_pattern(a.s.link, 1, 10 << 20), SHOAL_OK);

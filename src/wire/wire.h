@@ -26,7 +26,7 @@
 #include <stddef.h>
 
 /* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
-enum { WIRE_PROTOCOL = 8, WIRE_OLDEST = 8, WIRE_FEATURES = 0 };
+enum { WIRE_PROTOCOL = 9, WIRE_OLDEST = 9, WIRE_FEATURES = 0 };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Members say to one another what is of these kinds alone, with a chunk and its heading. */
 enum { WIRE_BETWEEN = SHOAL__KIND__FILE_ASK, WIRE_ROOM_BETWEEN = 4096 };
@@ -172,6 +172,10 @@ typedef struct wire_source {
 /* Sends a transfer in chunks, interleaved with messages. On failure `done` has been called. */
 shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,
                             const wire_source *source) SHOAL_CHECK_RESULT;
+/* Gives up what waits to be sent of an instance that nobody wants any more; any thread. */
+void wire_drop_data(wire_link *link, uint64_t instance);
+/* Whether some of an instance waits to be sent. */
+bool wire_has_data(wire_link *link, uint64_t instance);
 
 /* Unpacks bytes from outside; what that takes is limited by their number. Fails with FORMAT. The
  * message is freed by wire_unpacked_free, which takes NULL, too. */

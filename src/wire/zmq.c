@@ -111,7 +111,27 @@ static void begin(wire_framed *framed) {
     own->timer.deadline = own->heard + WIRE_ZMQ_BEAT_MS * BASE_MS;
 }
 
-static const wire_carrier carrier = {WIRE_ZMQ_WINDOW, wire_zmq_put, begin};
+static size_t links_of(const zmq_listener *listener, const uint8_t *key) {
+    size_t at = 0, n = 0;
+    uint64_t route;
+    void *item;
+    while (base_map_next(&listener->members, &at, &route, &item))
+        n += !memcmp(((zmq_link *)item)->framed.base.proof.key, key, WIRE_KEY);
+    return n;
+}
+
+/* Links of one user share a window: the socket takes from all in turn, so that what many have under
+ * way is in front of everybody else's next message. */
+static uint64_t window(const wire_framed *framed) {
+    const zmq_link *own = (const zmq_link *)framed;
+    if (!own->listener) return WIRE_ZMQ_WINDOW;
+    size_t links = links_of(own->listener, framed->base.proof.key);
+    uint64_t share = WIRE_ZMQ_KEY_WINDOW / (links ? links : 1);
+    if (share < WIRE_FIRST_CREDIT) share = WIRE_FIRST_CREDIT;
+    return share < WIRE_ZMQ_WINDOW ? share : WIRE_ZMQ_WINDOW;
+}
+
+static const wire_carrier carrier = {window, wire_zmq_put, begin};
 
 static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
     zmq_link *own = calloc(1, sizeof *own);
@@ -208,15 +228,6 @@ static uint64_t route_of(zmq_msg_t *id) {
     if (zmq_msg_size(id) != 5 || bytes[0]) return 0;
     return 1 + ((uint64_t)bytes[1] << 24 | (uint64_t)bytes[2] << 16 | (uint64_t)bytes[3] << 8 |
                 bytes[4]);
-}
-
-static size_t links_of(const zmq_listener *listener, const uint8_t *key) {
-    size_t at = 0, n = 0;
-    uint64_t route;
-    void *item;
-    while (base_map_next(&listener->members, &at, &route, &item))
-        n += !memcmp(((zmq_link *)item)->framed.base.proof.key, key, WIRE_KEY);
-    return n;
 }
 
 static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_msg_t *body,
@@ -455,6 +466,19 @@ static shoal_status write_name(const zmq_listener *listener, const char *endpoin
     return written ? SHOAL_OK : base_fail_errno(errno, "writing %s.lock", listener->path);
 }
 
+/* What somebody can do about an address that cannot be had. */
+static shoal_status cannot_bind(void) {
+    int error = zmq_errno();
+    const char *fix = error == EADDRNOTAVAIL ? "give an address of this machine"
+                      : error == EADDRINUSE  ? "choose another port"
+                      : error == EACCES      ? "choose a port above 1023"
+                                             : NULL;
+    shoal_status status = wire_zmq_fail("listening");
+    char why[256];
+    snprintf(why, sizeof why, "%s", shoal_error_message());
+    return fix ? base_fail(status, "%s; %s", why, fix) : status;
+}
+
 static shoal_status bind_listener(zmq_listener *listener, char *endpoint, size_t room) {
     wire_peer *peer = listener->end.peer;
     bool name = is_name(listener->address);
@@ -465,7 +489,7 @@ static shoal_status bind_listener(zmq_listener *listener, char *endpoint, size_t
     SHOAL_TRY(wire_zmq_open(&listener->end, peer, NULL, own));
     if (!name) allow_ipv6(listener->end.socket, listener->address);
     if (zmq_bind(listener->end.socket, name ? "tcp://127.0.0.1:*" : listener->address))
-        return wire_zmq_fail("listening");
+        return cannot_bind();
     size_t used = room;
     if (zmq_getsockopt(listener->end.socket, ZMQ_LAST_ENDPOINT, endpoint, &used))
         return wire_zmq_fail("listening");

@@ -138,37 +138,19 @@ static void task_fini(worker_task *task) {
     task->program->users--;
 }
 
+void worker_tasks_fini(worker_instance *instance) {
+    uint32_t n = instance->n_tasks;
+    instance->n_tasks = instance->n_done = 0; /* the lock may be given up meanwhile */
+    for (uint32_t i = 0; i < n; i++) task_fini(&instance->tasks[i]);
+}
+
 void worker_instance_free(worker *w, worker_instance *instance) {
-    for (uint32_t i = 0; i < instance->n_tasks; i++) task_fini(&instance->tasks[i]);
+    worker_tasks_fini(instance);
     worker_staged_drop(w, instance);
+    base_str_fini(&instance->report);
     free(instance->tasks);
     free(instance->error);
     free(instance);
-}
-
-/* Tells the hub that this process's part of an instance is through. Lock held. */
-static void report_done(worker *w, const worker_instance *instance) {
-    Shoal__Done done = SHOAL__DONE__INIT;
-    Shoal__SlotTime *times = calloc(instance->n_tasks + 1, sizeof *times);
-    Shoal__SlotTime **pointers = calloc(instance->n_tasks + 1, sizeof *pointers);
-    done.instance = instance->id;
-    for (uint32_t i = 0; times && pointers && i < instance->n_tasks; i++) {
-        shoal__slot_time__init(&times[i]);
-        times[i].slot = instance->tasks[i].slot->number;
-        times[i].nanoseconds = instance->tasks[i].busy;
-        times[i].nodes = instance->tasks[i].program->n_nodes;
-        pointers[done.n_slots++] = &times[i];
-    }
-    done.slots = pointers;
-    Shoal__Traffic *traffic = NULL, **ways = NULL;
-    worker_count_traffic(instance, &traffic, &ways, &done.n_traffic);
-    done.traffic = ways;
-    if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done.base) != SHOAL_OK)
-        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
-    free(times);
-    free(pointers);
-    free(traffic);
-    free(ways);
 }
 
 void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status status,
@@ -178,7 +160,7 @@ void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status s
     if (base_map_set(&w->cancelled, instance->id, w) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
     base_map_remove(&w->instances, instance->id);
-    report_done(w, instance);
+    worker_report_done(w, instance);
     worker_instance_free(w, instance);
 }
 
@@ -192,30 +174,22 @@ void worker_task_done(worker_task *task) {
     worker_instance_end(w, instance);
 }
 
-void worker_instance_end(worker *w, worker_instance *instance) {
-    if (instance->n_done < instance->n_tasks || instance->n_passing) return;
-    if (instance->loop) {
-        worker_loop_round_end(w, instance);
-        return;
-    }
-    if (instance->status != SHOAL_OK &&
-        base_map_set(&w->cancelled, instance->id, instance) != SHOAL_OK)
-        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
-    base_map_remove(&w->instances, instance->id);
-    report_done(w, instance);
-    worker_instance_free(w, instance);
-}
-
 void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message,
                             uint32_t unreachable) {
     worker_slot *home = NULL;
     pthread_mutex_lock(&w->lock);
     worker_loop *loop = worker_loop_of(w, id);
     worker_instance *instance = base_map_get(&w->instances, id);
+    worker_sends_drop(w, id);
     if (loop) {
         worker_loop_fail(w, loop, status, message, unreachable);
         for (uint32_t i = 0; i < loop->n_laps; i++)
             if (loop->laps[i].slot->home) home = loop->laps[i].slot;
+    } else if (instance && instance->over) {
+        /* What it still sent is dropped, and the hub told that it is through; but of what could not
+         * be delivered first, as who waits for it cannot know. */
+        if (unreachable) worker_report_failure(w, id, status, message, unreachable);
+        instance->status = status;
     } else if (instance && instance->known) {
         instance_fail(w, instance, status, message, unreachable);
         for (uint32_t i = 0; i < instance->n_tasks; i++)
@@ -238,20 +212,6 @@ static bool supports(void *context, const shoal_graph *g, const shoal_node *node
     return worker_queue_supports(context, g, node);
 }
 
-/* The step's graph with primitives in the place of the composites for which a device has no kernel.
- * What a composite and the gradient of it have in common is there twice then: once is enough. */
-static shoal_status decompose(worker_queue *queue, const shoal_graph *g, graph **out) {
-    graph *plain, *simple = NULL;
-    SHOAL_TRY(graph_new(0, &plain));
-    shoal_status status = graph_decompose(g, supports, queue, plain);
-    if (status == SHOAL_OK) status = graph_new(0, &simple);
-    if (status == SHOAL_OK) status = graph_rewrite(graph_data(plain), NULL, NULL, simple);
-    graph_destroy(&plain);
-    if (status != SHOAL_OK) graph_destroy(&simple);
-    *out = simple;
-    return status;
-}
-
 static bool dies(const worker_step *step, uint32_t value) {
     for (uint32_t i = 0; i < step->n_dead; i++)
         if (step->dead[i] == value) return true;
@@ -271,7 +231,7 @@ static shoal_status compile(const worker_task *task, worker_step *step, worker_q
     if (!out->in_place || !step->bindings) return SHOAL_NO_MEMORY;
     report.in_place = out->in_place;
     shoal_status status = SHOAL_OK;
-    if (graph_has_composites(g, supports, queue)) status = decompose(queue, g, &plain);
+    if (graph_has_composites(g, supports, queue)) status = graph_expand(g, supports, queue, &plain);
     if (status == SHOAL_OK)
         status = worker_queue_compile(queue, plain ? graph_data(plain) : g, &options, &report,
                                       &out->executable);

@@ -6,9 +6,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Bytes of a client's link in one silence, else it owes in vain; and what has to have come for the
- * task itself in LATE of them while somebody else waits for its slot. */
-enum { SILENT_BYTES = 60 << 10, LATE = 10, LATE_BYTES = LATE * 60 * (64 << 10) };
+/* What has to have come for the task itself in LATE silences while somebody else waits for its
+ * slot.
+ */
+enum { LATE = 10, LATE_BYTES = LATE * 60 * (64 << 10) };
 
 /* A round that waits to begin: who has not said that it has taken enough of those before. */
 static const worker_peer *paced_by(const worker_task *task, uint64_t *brought) {
@@ -79,7 +80,7 @@ void worker_owed_watch(const worker_task *task, worker_owed *owed) {
     if (!owed->since)
         *owed = (worker_owed){.since = now, .late_since = now, .link = link, .brought = brought};
     if (now - owed->since > w->silence) {
-        if (!peer->client || (data && link - owed->link < SILENT_BYTES)) tell(task, peer);
+        if (!peer->client || (data && link - owed->link < WORKER_SILENT_BYTES)) tell(task, peer);
         owed->since = now;
         owed->link = link;
     }

@@ -418,9 +418,11 @@ static worker_program **next_garbage(worker_program **at) {
 bool worker_has_garbage(worker_slot *slot) { return *next_garbage(&slot->garbage); }
 
 void worker_collect_garbage(worker_slot *slot) {
-    for (worker_program **at = &slot->garbage; *(at = next_garbage(at));) {
-        worker_program *program = *at;
+    worker_program **at, *program;
+    while ((program = *(at = next_garbage(&slot->garbage)))) {
         *at = program->next;
+        pthread_mutex_unlock(&slot->worker->lock);
         worker_program_destroy(slot, &program);
+        pthread_mutex_lock(&slot->worker->lock);
     }
 }

@@ -111,10 +111,7 @@ void worker_queue_executable_free(worker_queue *queue, shoal_executable *executa
 }
 
 bool worker_queue_supports(worker_queue *queue, const shoal_graph *g, const shoal_node *node) {
-    pthread_mutex_lock(&queue->turn);
-    bool can = queue->backend->supports(queue->handle, g, node);
-    pthread_mutex_unlock(&queue->turn);
-    return can;
+    return queue->backend->supports(queue->handle, g, node);
 }
 
 /* The first cause is the one that is told. */

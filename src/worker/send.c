@@ -14,6 +14,7 @@ typedef struct sending {
     base_box box;
     size_t element;
     worker *w;
+    worker_instance *instance; /* stays until all that it sends has gone out */
     wire_transfer transfer;
     uint32_t from, to; /* slots */
     bool ended;        /* for the instruction log */
@@ -36,10 +37,13 @@ static void sending_read(void *context, uint64_t offset, void *to, size_t n) {
 
 static void sending_done(void *context) {
     sending *s = context;
+    worker *w = s->w;
+    worker_instance *instance = s->instance;
     end_sending(s);
     worker_buffer_release(s->buffer);
     free(s->packed);
     free(s);
+    worker_sent(w, instance);
 }
 
 /* Sends on the peer's link, or keeps it until there is one. *unreachable: the peer that is the
@@ -164,6 +168,8 @@ static shoal_status send_box(worker_task *task, const worker_step *step, uint32_
     sending *s = calloc(1, sizeof *s);
     if (!s) return base_fail(SHOAL_NO_MEMORY, "no memory to send a box");
     s->w = task->slot->worker;
+    s->instance = task->instance;
+    atomic_fetch_add(&s->instance->sends, 1);
     s->buffer = worker_buffer_retain(operand);
     s->element = shoal_dtype_size((shoal_dtype)type->dtype);
     s->box.rank = step->rank;

@@ -194,6 +194,9 @@ typedef struct worker_instance {
     uint64_t round;
     int64_t since, came; /* when its first data came, if that was before, and its program */
     uint32_t n_tasks, n_done, n_passing; /* n_passing: exchanges that are passed on right now */
+    atomic_uint sends; /* boxes that have not gone out, and a bit for `over`: see leave.c */
+    bool over;         /* all tasks are through, and boxes have not gone out; */
+    base_str report;   /* then the hub is told this Done, unless it is a round of a loop */
     worker_task *tasks;
     worker_staged *staged;
     shoal_status status; /* the first failure */
@@ -293,6 +296,8 @@ typedef struct worker_peer {
     char *name;
     char *address;
     wire_link *link;
+    uint64_t taken;   /* bytes that it has been sent when something was seen to leave last, */
+    int64_t taken_at; /* and when; 0: nothing waits for it */
     bool connecting, gone;
     BASE_VEC(struct worker_outgoing) waiting; /* until the link is there */
 } worker_peer;
@@ -329,6 +334,7 @@ struct worker {
     worker_queue spare;
     base_map instances; /* id -> worker_instance */
     base_map cancelled; /* id -> itself, for data that is still on its way */
+    uint32_t n_leaving; /* instances that are over but for what they send */
     uint64_t staged_bytes;
     base_map peers;    /* number + 1 -> worker_peer */
     base_map peer_of;  /* slot + 1 -> worker_peer */
@@ -354,6 +360,8 @@ enum {
         1536 << 20,            /* bytes of early data: one user's at most half of what is left, */
     WORKER_MAX_PIECES = 16384, /* in so many pieces, */
     WORKER_MAX_EARLY_S = 120,  /* for so long */
+    WORKER_SILENT_BYTES =
+        60 << 10, /* of a client's link in one silence, each way: else it owes, or takes, in vain */
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 
@@ -493,6 +501,18 @@ shoal_status worker_sources_output(worker_task *task);
 bool worker_kept_drop(worker_queue *queue);
 void worker_kept_fini(worker_queue *queue);
 
+/* leave.c */
+/* Ends an instance if its tasks are done, as soon as what they send has gone out. Lock held. */
+void worker_instance_end(worker *w, worker_instance *instance);
+/* Tells the hub that this process's part of an instance is through. Lock held. */
+void worker_report_done(worker *w, worker_instance *instance);
+/* A box has gone out, or will not. Any thread, with the lock or without. */
+void worker_sent(worker *w, worker_instance *instance);
+/* Gives up what an instance still sends. Lock held. */
+void worker_sends_drop(worker *w, uint64_t instance);
+/* Under the pump, now and then: who takes nothing of what waits for it is told of to the hub. */
+void worker_leaving_watch(worker *w);
+
 /* peers.c */
 void worker_peers_update(worker *w, const Shoal__Peers *peers);
 /* Calls a peer. Who cannot be called, but can call, does so once it knows that something is to come
@@ -606,7 +626,6 @@ shoal_status worker_task_stop(worker_task *task);
 void worker_task_give(worker_task *task);
 /* A task is through, well or not. Lock held. */
 void worker_task_done(worker_task *task);
-void worker_instance_end(worker *w, worker_instance *instance); /* if its tasks are done */
 /* Puts a task before all others of its slot. Lock held. */
 void worker_task_first(worker_task *task);
 /* Fails the tasks of an instance that are not done. Lock held. */
@@ -615,7 +634,7 @@ void worker_instance_end_tasks(worker_instance *instance, shoal_status status, c
 void worker_report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
                            uint32_t unreachable);
 /* Frees the programs that the hub has dropped, once no task runs them, whatever the hub says; the
- * executor, lock held. */
+ * executor, lock held but while the device frees. */
 void worker_collect_garbage(worker_slot *slot);
 bool worker_has_garbage(worker_slot *slot);
 /* Takes a finished or failed task off its instance; lock held. Returns the instance when it is
@@ -625,6 +644,8 @@ void worker_task_fail(worker_task *task, shoal_status status, const char *messag
 void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message,
                             uint32_t unreachable);
 void worker_instance_free(worker *w, worker_instance *instance);
+/* Frees its tasks alone. Lock held. */
+void worker_tasks_fini(worker_instance *instance);
 /* One that could not be begun: the hub is told, and it is forgotten. Lock held. */
 void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status status,
                             const char *message);

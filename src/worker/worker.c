@@ -223,6 +223,11 @@ static shoal_status on_run(worker *w, const Shoal__Run *run) {
     return SHOAL_OK;
 }
 
+static void discard(worker_slot *slot, worker_program *program) {
+    program->next = slot->garbage;
+    slot->garbage = program;
+}
+
 static void on_free(worker *w, const Shoal__Release *release) {
     if (base_events_on(&w->events)) {
         shoal_event event = {
@@ -239,8 +244,7 @@ static void on_free(worker *w, const Shoal__Release *release) {
             worker_slot *slot = &w->slots[s];
             worker_program *program = base_map_remove(&slot->programs, release->programs[i]);
             if (!program) continue;
-            program->next = slot->garbage;
-            slot->garbage = program;
+            discard(slot, program);
             if (slot->home) worker_collect_garbage(slot);
         }
     pthread_cond_broadcast(&w->changed);
@@ -395,7 +399,10 @@ static void on_connect_failed(void *context, uint64_t cookie, shoal_status why,
 
 /* ---- life ---- */
 
-static void watch(void *w) { worker_streams_watch(w); }
+static void watch(void *w) {
+    worker_streams_watch(w);
+    worker_leaving_watch(w);
+}
 
 /* Fills the hello; its strings belong to the caller's stack or the worker. */
 static shoal_status make_wire(worker *w, const worker_options *options) {
@@ -443,7 +450,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
     if (status != SHOAL_OK) return status;
     wire_handlers handlers = {w, on_opened, on_message, worker_data, on_closed, on_connect_failed};
     wire_handle(w->wire, WIRE_WORKER, &handlers);
-    if (options->role == SHOAL__ROLE__CLIENT) wire_tick(w->wire, WIRE_WORKER, 100, watch);
+    wire_tick(w->wire, WIRE_WORKER, client ? 100 : 1000, watch);
     return SHOAL_OK;
 }
 
@@ -498,10 +505,8 @@ static void slot_fini(worker_slot *slot) {
     uint64_t key;
     void *value;
     while (base_map_next(&slot->pieces, &at, &key, &value)) worker_piece_release(value);
-    for (at = 0; base_map_next(&slot->programs, &at, &key, &value);) {
-        worker_program *program = value;
-        worker_program_destroy(slot, &program);
-    }
+    for (at = 0; base_map_next(&slot->programs, &at, &key, &value);) discard(slot, value);
+    for (worker_program *p = slot->garbage; p; p = p->next) p->users = 0; /* nobody runs any more */
     worker_collect_garbage(slot);
     base_map_fini(&slot->pieces);
     base_map_fini(&slot->programs);

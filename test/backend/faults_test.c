@@ -2,6 +2,8 @@
  * another device has done it, or it is one clear error; nothing hangs, and nothing is left over.
  *
  * SHOAL_FAILURES: how many calls are tried of each way (40; 0: all). */
+#include "base/status.h"
+#include "shoal/function.h"
 #include "shoal/shoal.h"
 
 #include <dlfcn.h>
@@ -12,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { N = 6, M = 5, K = 7 };
+enum { N = 6, M = 5, K = 7, ROUNDS = 5 };
 
 /* A device that stands still keeps what it has, which is no leak; of others faults_alive() counts
  * what is left. */
@@ -88,7 +90,77 @@ static shoal_status work(shoal_session *s, bool *right) {
     return status;
 }
 
+/* The rounds of a loop by hand: y = x @ w + x, and its sum. */
+static void reckon(float *x, const float *w, float *sums) {
+    for (int round = 0; round < ROUNDS; round++) {
+        float y[N * M];
+        memcpy(y, x, sizeof y);
+        for (int i = 0; i < N * M; i++)
+            for (int k = 0; k < M; k++) y[i] += x[i / M * M + k] * w[k * M + i % M];
+        memcpy(x, y, sizeof y);
+        sums[round] = 0;
+        for (int i = 0; i < N * M; i++) sums[round] += y[i];
+    }
+}
+
+/* y = x @ w + x and its sum, in t[3] and t[4], as a function of t[1] and t[2]; x is donated. */
+static shoal_status record(shoal_session *s, shoal_tensor **t, shoal_function **f) {
+    const int64_t axes[] = {0, 1};
+    SHOAL_TRY(shoal_matmul(t[1], t[2], &t[0]));
+    SHOAL_TRY(shoal_add(t[0], t[1], &t[3]));
+    SHOAL_TRY(shoal_reduce(t[3], "add", axes, 2, false, &t[4]));
+    SHOAL_TRY(shoal_function_new(s, t + 1, 2, t + 3, 2, f));
+    return shoal_function_donate(*f, 0, SHOAL_DONATE_ALWAYS);
+}
+
+/* Rounds on the workers, whose operand is written over, against the same by hand. */
+static shoal_status repeat(shoal_session *s, shoal_tensor **t, shoal_function **f,
+                           shoal_loop **loop, bool *right) {
+    float x[N * M], w[M * M], y[N * M], have[N * M], sums[ROUNDS], sum;
+    const int64_t of_x[] = {N, M}, of_w[] = {M, M};
+    const shoal_carry carry = {.output = 0, .input = 0};
+    const uint32_t stream = 1;
+    shoal_repeat rounds = {.size = sizeof rounds,
+                           .rounds = ROUNDS,
+                           .n_carry = 1,
+                           .n_stream = 1,
+                           .carry = &carry,
+                           .stream = &stream};
+    for (int i = 0; i < N * M; i++) x[i] = y[i] = (float)(i % 5 - 2);
+    for (int i = 0; i < M * M; i++) w[i] = (float)(i % 3 - 1);
+    reckon(y, w, sums);
+    SHOAL_TRY(shoal_tensor_new(s, SHOAL_F32, 2, of_x, x, &t[5]));
+    SHOAL_TRY(cut(t[5], &t[1]));
+    SHOAL_TRY(shoal_tensor_new(s, SHOAL_F32, 2, of_w, w, &t[2]));
+    SHOAL_TRY(shoal_start(t[1]));
+    SHOAL_TRY(record(s, t, f));
+    for (int i = 3; i < 5; i++) shoal_tensor_free(&t[i]);
+    SHOAL_TRY(shoal_function_repeat(*f, t + 1, &rounds, t + 3, loop));
+    for (int round = 0; round < ROUNDS; round++) {
+        void *data = &sum;
+        const size_t bytes = sizeof sum;
+        bool more = false;
+        SHOAL_TRY(shoal_loop_next(*loop, &data, &bytes, &more));
+        *right &= more && sum == sums[round];
+    }
+    SHOAL_TRY(shoal_read(t[3], have, sizeof have));
+    *right &= is(have, y, N * M);
+    return SHOAL_OK;
+}
+
+static shoal_status loop(shoal_session *s, bool *right) {
+    shoal_tensor *t[6] = {0};
+    shoal_function *f = NULL;
+    shoal_loop *rounds = NULL;
+    shoal_status status = repeat(s, t, &f, &rounds, right);
+    shoal_loop_free(&rounds);
+    shoal_function_free(&f);
+    for (int i = 0; i < 6; i++) shoal_tensor_free(&t[i]);
+    return status;
+}
+
 static char failure[512]; /* the message of the last one */
+static uint32_t panels;   /* that all is done in; 0: where it pays */
 
 /* One session; its status. */
 static shoal_status try(const char *devices, const char *text, unsigned long *calls) {
@@ -98,10 +170,12 @@ static shoal_status try(const char *devices, const char *text, unsigned long *ca
                              .hub = "embedded",
                              .workers = 3, /* two are needed, and one may be lost */
                              .backend = devices,
+                             .panels = panels,
                              .timeout_ms = 60000};
     faults_tell(text);
     shoal_status status = shoal_session_open(&options, &s);
     if (status == SHOAL_OK) status = work(s, &right);
+    if (status == SHOAL_OK) status = loop(s, &right);
     snprintf(failure, sizeof failure, "%s", status == SHOAL_OK ? "" : shoal_error_message());
     if (calls) *calls = faults_calls();
     shoal_session_close(&s);
@@ -133,15 +207,20 @@ static void each_call(const char *devices, const char *how, bool leaves) {
         right += status == SHOAL_OK;
         if (!leaves && faults_alive()) fail_msg("%s: %ld things are left", text, faults_alive());
     }
-    print_message("%s, %s: %lu of %lu calls made to fail: %lu times right, else an error\n",
-                  devices, how, tried, calls, right);
+    print_message("%s, %s, %u panels: %lu of %lu calls made to fail: %lu times right, else an "
+                  "error\n",
+                  devices, how, panels, tried, calls, right);
     assert_true(tried > 10 || leaves);
 }
 
-/* Alone, and in the middle of three. */
+/* Alone, and in the middle of three; in panels. */
 static void each_way(const char *how, bool leaves) {
+    panels = 0;
     each_call(backend, how, leaves);
     each_call(mixed, how, leaves);
+    panels = 2;
+    each_call(backend, how, leaves);
+    panels = 0;
 }
 static void at_once(void **state) { each_way("now", false); }
 static void later(void **state) { each_way("late", false); }

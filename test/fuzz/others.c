@@ -184,8 +184,30 @@ void others_read(void) {
     for (wire_item *item; (item = wire_list_pop(&unread));) wire_item_free(item);
     pthread_mutex_unlock(&hearing);
 }
+
+static bool keeps;
+
+void others_keep(bool keep) {
+    wire_list kept = {0};
+    keeps = keep;
+    for (int i = 0; i < 2 && !keep; i++) {
+        pthread_mutex_lock(&members[i]->lock);
+        while (members[i]->transfers.first)
+            wire_list_push(&kept, wire_list_pop(&members[i]->transfers));
+        pthread_mutex_unlock(&members[i]->lock);
+    }
+    for (wire_item *item; (item = wire_list_pop(&kept));) wire_item_free(item);
+}
+
 static shoal_status swallow_data(wire_link *link, const wire_transfer *transfer,
                                  const wire_source *source) {
+    wire_item *item = keeps ? wire_item_data(link, transfer, source) : NULL;
+    if (item) {
+        pthread_mutex_lock(&link->lock);
+        wire_list_push(&link->transfers, item);
+        pthread_mutex_unlock(&link->lock);
+        return SHOAL_OK;
+    }
     if (source->done) source->done(source->context);
     return SHOAL_OK;
 }

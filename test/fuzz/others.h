@@ -22,6 +22,8 @@ void others_tell(Shoal__Kind kind, const ProtobufCMessage *message);
 void others_hear(void (*heard)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message));
 /* Members read what waits for them: until then it counts on who asked for it. */
 void others_read(void);
+/* Boxes for members wait from here on; false: they have gone, as do those to come. */
+void others_keep(bool keep);
 /* Joins the worker, which has one slot, to the hub. asked: what is said to the hub; may be NULL. */
 void others_begin(worker *w, void (*asked)(Shoal__Kind kind, const void *body, size_t n));
 /* Who is no handler holds the pump while something is said, and lets those look who wait there. */

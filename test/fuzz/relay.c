@@ -27,6 +27,11 @@ static shoal_status data(void *context, wire_link *link, const wire_transfer *tr
     return SHOAL_OK;
 }
 
+/* That the other member does not want the link is taken, too. */
+static void turned_away(void *context, uint64_t cookie, shoal_status why, const char *text) {
+    fuzz_accepted += strstr(text, " refuses: ") != NULL;
+}
+
 enum { SELF = 2, OTHER = 1, POOL = 5, RESET = 16, LATE = 32, BACK = 64, SEALED = 128, ERROR = 255 };
 
 static wire_peer *peer;
@@ -83,7 +88,8 @@ static void setup(void) {
     hello.name = (char *)"fuzzed";
     setenv("SHOAL_LOG", "error", 1);
     FUZZ_CHECK(wire_peer_new(&hello, &peer) == SHOAL_OK);
-    wire_handlers handlers = {.opened = opened, .message = message, .data = data};
+    wire_handlers handlers = {
+        .opened = opened, .message = message, .data = data, .connect_failed = turned_away};
     wire_handle(peer, WIRE_HUB, &handlers);
     wire_handle(peer, WIRE_WORKER, &handlers);
     wire_member members[] = {{.number = SELF}, {.number = OTHER}};

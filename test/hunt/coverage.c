@@ -42,6 +42,7 @@ void hunt_cover(hunt_coverage *coverage, const hunt_program *program) {
                 (uint16_t)(1u << g->values[node->first_output + k].type.dtype);
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             uint32_t maker = g->values[node->inputs[k]].node;
+            coverage->rank[g->values[node->inputs[k]].type.rank]++;
             coverage->takes[node->op] |= (uint16_t)(1u << g->values[node->inputs[k]].type.dtype);
             coverage->view[view_of(g, node->inputs[k])][node->op]++;
             if (maker != SHOAL_NO_NODE) coverage->pair[g->nodes[maker].op][node->op]++;
@@ -123,11 +124,22 @@ static void print_layout_json(void *context, const char *name, uint64_t count) {
 
 /* ---- reports ---- */
 
+/* How often there was an operation, and the element types of its operands, or else of its results.
+ */
+static void print_op(const hunt_coverage *coverage, uint16_t op, FILE *to) {
+    uint32_t types = coverage->takes[op] ? coverage->takes[op] : coverage->gives[op];
+    fprintf(to, "%s %llu, of", shoal_op_name(op), (unsigned long long)coverage->op[op]);
+    for (uint32_t t = 0; t < SHOAL_DTYPE_COUNT; t++)
+        if (types >> t & 1) fprintf(to, " %s", shoal_dtype_name((shoal_dtype)t));
+    fprintf(to, "\n");
+}
+
 void hunt_report(const hunt_coverage *coverage, FILE *to) {
     counts c = count(coverage);
     for (uint16_t a = 0; a < GRAPH_OP_BUILT_IN; a++)
-        if (coverage->op[a])
-            fprintf(to, "%s %llu\n", shoal_op_name(a), (unsigned long long)coverage->op[a]);
+        if (coverage->op[a]) print_op(coverage, a, to);
+    for (uint32_t r = 0; r <= SHOAL_MAX_RANK; r++)
+        fprintf(to, "operands of %u axes: %llu\n", r, (unsigned long long)coverage->rank[r]);
     for (uint16_t a = 0; a < GRAPH_OP_BUILT_IN; a++)
         for (uint16_t b = 0; b < GRAPH_OP_BUILT_IN; b++)
             if (can_feed(coverage, a, b) && !coverage->pair[a][b])

@@ -22,26 +22,37 @@ void hunt_write(const hunt_program *program, const char *way, const char *why, F
 }
 
 /* Variants in which a program from a file is tried. */
-enum { TRIES = 15 };
+enum { TRIES = 15, MOST_BYTES = 64 << 20 };
+
+/* Ends the command, unless the file is as it should be. */
+static void need(const char *path, shoal_status status) {
+    if (!status) return;
+    fprintf(stderr, "hunt: %s: %s\n", path, shoal_error_message());
+    exit(2);
+}
 
 static char *read_all(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
-    if (!file) hunt_must(base_fail(SHOAL_IO, "cannot open %s", path));
-    fseek(file, 0, SEEK_END);
-    *size = (size_t)ftell(file);
+    long end = -1;
+    if (file && !fseek(file, 0, SEEK_END)) end = ftell(file);
+    if (end < 0 || end > MOST_BYTES)
+        need(path, end < 0
+                       ? base_fail(SHOAL_IO, "it cannot be read")
+                       : base_fail(SHOAL_FORMAT, "a program has %d MiB at most", MOST_BYTES >> 20));
+    *size = (size_t)end;
     rewind(file);
     char *text = hunt_alloc(*size + 1);
-    if (fread(text, 1, *size, file) != *size) hunt_must(base_fail(SHOAL_IO, "%s", path));
+    if (fread(text, 1, *size, file) != *size) need(path, base_fail(SHOAL_IO, "it cannot be read"));
     fclose(file);
     return text;
 }
 
-static void *from_hex(const char *hex, size_t bytes) {
+static void *from_hex(const char *path, const char *hex, size_t bytes) {
     unsigned char *data = hunt_alloc(bytes);
     for (size_t i = 0; i < bytes; i++) {
         unsigned value;
         if (sscanf(hex + 2 * i, "%2x", &value) != 1)
-            hunt_must(base_fail(SHOAL_FORMAT, "an input has %zu of %zu bytes", i, bytes));
+            need(path, base_fail(SHOAL_FORMAT, "an input has %zu of %zu bytes", i, bytes));
         data[i] = (unsigned char)value;
     }
     return data;
@@ -56,7 +67,7 @@ void hunt_read(const char *path, hunt_program *out, char *way) {
     way[0] = 0;
     while (*at == '#') {
         char *end = strchr(at, '\n');
-        if (!end) hunt_must(base_fail(SHOAL_FORMAT, "%s: there is no graph", path));
+        if (!end) need(path, base_fail(SHOAL_FORMAT, "there is no graph"));
         *end = 0;
         if (!strncmp(at, "# input ", 8) && n < 64) hex[n++] = at + 8;
         if (!strncmp(at, "# seed ", 7)) seed = strtoull(at + 7, NULL, 10);
@@ -64,14 +75,15 @@ void hunt_read(const char *path, hunt_program *out, char *way) {
         at = end + 1;
     }
     *out = (hunt_program){.seed = seed, .tries = TRIES};
-    hunt_must(graph_parse(at, size - (size_t)(at - text), 0, &out->graph));
+    need(path, graph_parse(at, size - (size_t)(at - text), 0, &out->graph));
     const shoal_graph *g = graph_data(out->graph);
     if (g->n_inputs != n)
-        hunt_must(base_fail(SHOAL_FORMAT, "%s: %u inputs, %u are needed", path, n, g->n_inputs));
+        need(path, base_fail(SHOAL_FORMAT, "%u inputs, %u are needed", n, g->n_inputs));
     out->n_inputs = n;
     out->n_outputs = g->n_outputs;
     out->inputs = hunt_alloc((n + 1) * sizeof *out->inputs);
     for (uint32_t i = 0; i < n; i++)
-        out->inputs[i] = from_hex(hex[i], (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
+        out->inputs[i] =
+            from_hex(path, hex[i], (size_t)base_type_bytes(&g->values[g->inputs[i]].type));
     free(text);
 }

@@ -1,9 +1,11 @@
 /* The hunt's command. */
+#define _XOPEN_SOURCE 700 /* sigaltstack */
 #include "hunt.h"
 
 #include "base/clock.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +37,10 @@ static const struct row {
      hunt_fuse_free, HUNT_NARROW},
     {"api", "the API in pools of 1 to 5 workers, under random layouts, with the reference",
      hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL},
+    {"panels", "products and what is made of them, in pools that do all they can in panels",
+     hunt_panels_new, hunt_api_run, hunt_api_free, HUNT_CHAINS},
+    {"vmap", "for all indices of a batch at once, with the reference for each", hunt_batch_new,
+     hunt_batch_run, hunt_batch_free, HUNT_NARROW},
     {"gradient", "gradients, once and twice, with differences, and on cpu", hunt_gradient_new,
      hunt_gradient_run, hunt_gradient_free, HUNT_SMOOTH},
     {"numpy", "the reference with NumPy", hunt_numpy_new, hunt_python_run, hunt_python_free,
@@ -97,18 +103,25 @@ static const char *run_apart(void *context, const hunt_program *program) {
 }
 
 /* What a crash goes on with: this program again, with the same seed and --apart. */
-static char *again[8];
-static char again_seed[32], again_most[32];
+static char *again[10];
+static char again_seed[32], again_most[32], again_keep[4096];
 
 static void crashed(int number) { execv("/proc/self/exe", again); }
 
-static void watch(const options *o) {
-    static char name[] = "hunt", apart[] = "--apart", one[] = "-n1";
+static void watch(const options *o, const hunt_shape *shape) {
+    static char name[] = "hunt", apart[] = "--apart", one[] = "-n1", json[] = "-j";
     char *const line[] = {name, (char *)(uintptr_t)o->way, apart, again_seed, again_most, one};
+    uint32_t n = sizeof line / sizeof *line;
     memcpy(again, line, sizeof line);
-    snprintf(again_most, sizeof again_most, "-m%u", o->most);
+    if (o->json) again[n++] = json;
+    if (o->keep) again[n++] = again_keep;
+    snprintf(again_keep, sizeof again_keep, "-k%s", o->keep ? o->keep : "");
+    snprintf(again_most, sizeof again_most, "-m%u", shape->most);
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    struct sigaction action = {.sa_handler = crashed, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+    static char room[1 << 16]; /* the stack may be what there is no more of */
+    sigaltstack(&(stack_t){.ss_sp = room, .ss_size = sizeof room}, NULL);
+    struct sigaction action = {.sa_handler = crashed,
+                               .sa_flags = (int)SA_RESETHAND | SA_NODEFER | SA_ONSTACK};
     for (int i = 0; i < 5; i++) sigaction(signals[i], &action, NULL);
 }
 
@@ -137,8 +150,11 @@ static void keep(const options *o, const hunt_way *way, hunt_program *program, c
         return;
     }
     hunt_write(program, way->name, why, file);
-    fclose(file);
-    printf("kept: %s\n", path);
+    bool full = ferror(file) != 0;
+    if (fclose(file) || full)
+        fprintf(stderr, "hunt: cannot write all of %s\n", path);
+    else
+        printf("kept: %s\n", path);
 }
 
 /* ---- hunting ---- */
@@ -174,20 +190,32 @@ static void summarise(const options *o, const hunt_coverage *coverage, double se
            (double)coverage->programs / seconds, wrong);
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int number) { stopped = 1; }
+
 static int hunt(const options *o) {
     static hunt_coverage coverage;
     const struct row *row = row_of(o->way);
+    if (o->keep && access(o->keep, W_OK)) {
+        fprintf(stderr, "hunt: --keep: %s is no folder that can be written to\n", o->keep);
+        return 2;
+    }
+    /* Ctrl-C ends it with what was counted, a second one at once. */
+    sigaction(SIGINT,
+              &(struct sigaction){.sa_handler = stop, .sa_flags = (int)SA_RESETHAND | SA_RESTART},
+              NULL);
     hunt_way way = {row->name, row->run, NULL};
     if (o->apart)
         way = (hunt_way){row->name, run_apart, (void *)(uintptr_t)row};
     else
         way.context = row->begin();
-    if (!o->apart) watch(o);
     bool slopes = row->style == HUNT_SMOOTH || row->style == HUNT_SLOPE; /* costly ones */
     hunt_shape shape = {row->style, o->most ? o->most : slopes ? 8 : 30};
+    if (!o->apart) watch(o, &shape);
     uint32_t wrong = 0;
     int64_t begin = base_now();
-    for (uint64_t i = 0; i < o->count && wrong < o->failures; i++) {
+    for (uint64_t i = 0; i < o->count && wrong < o->failures && !stopped; i++) {
         hunt_program program;
         if (o->seconds > 0 && (double)(base_now() - begin) > o->seconds * 1e9) break;
         snprintf(again_seed, sizeof again_seed, "-s%llu", (unsigned long long)(o->seed + i));
@@ -202,7 +230,7 @@ static int hunt(const options *o) {
     double seconds = (double)(base_now() - begin) / 1e9;
     if (!o->apart) row->end(way.context);
     summarise(o, &coverage, seconds, wrong);
-    return wrong != 0;
+    return wrong ? 1 : stopped ? 128 + SIGINT : 0;
 }
 
 static int replay(const options *o) {
@@ -251,14 +279,38 @@ static const struct argp_option known[] = {
     {"coverage", 'c', NULL, 0, "tells which operations met which", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
+/* The whole number of an option, not below `least`. */
+static uint64_t number(struct argp_state *state, const char *option, const char *text,
+                       uint64_t least, uint64_t most) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 0);
+    if (errno || end == text || *end || *text == '-' || value < least || value > most)
+        argp_error(state, "--%s: '%s' is no whole number from %llu on", option, text,
+                   (unsigned long long)least);
+    return value;
+}
+
+static double seconds_of(struct argp_state *state, const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value > 0))
+        argp_error(state, "--seconds: '%s' is no time in seconds", text);
+    return value;
+}
+
+static bool takes_files(const char *what) {
+    return !strcmp(what, "replay") || !strcmp(what, "tell");
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     options *o = state->input;
     switch (key) {
-    case 's': o->seed = strtoull(text, NULL, 0); break;
-    case 'n': o->count = strtoull(text, NULL, 0); break;
-    case 't': o->seconds = strtod(text, NULL); break;
-    case 'm': o->most = (uint32_t)strtoul(text, NULL, 0); break;
-    case 'f': o->failures = (uint32_t)strtoul(text, NULL, 0); break;
+    case 's': o->seed = number(state, "seed", text, 0, UINT64_MAX); break;
+    case 'n': o->count = number(state, "count", text, 1, UINT64_MAX); break;
+    case 't': o->seconds = seconds_of(state, text); break;
+    case 'm': o->most = (uint32_t)number(state, "most", text, 1, UINT16_MAX); break;
+    case 'f': o->failures = (uint32_t)number(state, "failures", text, 1, UINT32_MAX); break;
     case 'k': o->keep = text; break;
     case 'a': o->apart = true; break;
     case 'c': o->coverage = true; break;
@@ -267,6 +319,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         o->way = state->argv[state->next];
         o->files = state->argv + state->next + 1;
         o->n_files = (uint32_t)(state->argc - state->next - 1);
+        if (!takes_files(o->way) && o->n_files) argp_error(state, "%s takes no file", o->way);
+        if (takes_files(o->way) && !o->n_files) argp_error(state, "%s: which file?", o->way);
         break;
     case ARGP_KEY_NO_ARGS: argp_usage(state); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -295,6 +349,7 @@ int main(int argc, char **argv) {
                                 list_ways,
                                 NULL};
     if (argp_parse(&parser, argc, argv, 0, NULL, &o)) return 2;
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* what was said stays said after a crash */
     if (!strcmp(o.way, "tell")) return tell(&o);
     if (!strcmp(o.way, "ways")) {
         for (size_t i = 0; i < ROWS; i++) printf("%s\n", rows[i].name);

@@ -3,8 +3,8 @@
  *
  * Reading order: make.c with make_*.c (programs from a seed), truth.c (the reference's values),
  * noise.c (how far rounding may move them), compare.c, then the ways to run: run_cpu.c, run_fuse.c
- * with run_render.c, run_api.c, run_gradient.c, run_python.c with ways.py; shrink.c and file.c for
- * what failed; hunt.c is the command. */
+ * with run_render.c, run_api.c, run_batch.c, run_gradient.c, run_python.c with ways.py; shrink.c
+ * and file.c for what failed; hunt.c is the command. */
 #ifndef HUNT_HUNT_H
 #define HUNT_HUNT_H
 
@@ -44,6 +44,7 @@ typedef struct hunt_program {
 typedef enum hunt_style {
     HUNT_ALL,    /* every operation and element type */
     HUNT_NARROW, /* the same, no value having many elements */
+    HUNT_CHAINS, /* mostly products, what is computed from them, and parts of both */
     HUNT_SMOOTH, /* float64, and operations that gradients pass through */
     HUNT_SLOPE,  /* the same, in float32 or float64 */
 } hunt_style;
@@ -84,6 +85,7 @@ typedef struct hunt_noise {
     uint32_t vanishing; /* percent of what noise may take to zero that becomes zero */
     bool composite;     /* inside a composite, where every step may be made in another way */
     bool signs;         /* zeros keep theirs where IEEE 754 says it */
+    bool sums_alone;    /* nothing else is moved */
 } hunt_noise;
 
 /* Moves the results of a node, or of a composite whose steps were moved already. */
@@ -148,8 +150,10 @@ void hunt_fuse_free(void *context);
 const char *hunt_fuse_run(void *context, const hunt_program *program);
 
 /* The API, in pools of one to five workers, or in the one that SHOAL_HUB names: layouts, and when
- * values are read, follow from the seed. */
+ * values are read, follow from the seed. In the pools for panels all that can be is done in them.
+ */
 void *hunt_api_new(void);
+void *hunt_panels_new(void);
 void *hunt_pool_new(void);
 void hunt_api_free(void *context);
 const char *hunt_api_run(void *context, const hunt_program *program);
@@ -167,6 +171,11 @@ const char *hunt_python_run(void *context, const hunt_program *program);
 /* What ways.py is told of a program: a line of JSON (the graph, the seed), then the bytes of all
  * values. */
 void hunt_tell(const hunt_program *program, FILE *to);
+
+/* The API again: the program for all indices of a batch at once, with the program for each. */
+void *hunt_batch_new(void);
+void hunt_batch_free(void *context);
+const char *hunt_batch_run(void *context, const hunt_program *program);
 
 /* Gradients, once and twice differentiated, with differences, and on cpu. */
 void *hunt_gradient_new(void);
@@ -205,6 +214,7 @@ typedef struct hunt_coverage {
     uint64_t op[GRAPH_OP_BUILT_IN];
     uint64_t pair[GRAPH_OP_BUILT_IN][GRAPH_OP_BUILT_IN];         /* [maker][reader] */
     uint16_t gives[GRAPH_OP_BUILT_IN], takes[GRAPH_OP_BUILT_IN]; /* element types, a bit each */
+    uint64_t rank[SHOAL_MAX_RANK + 1];                           /* operands of so many axes */
     uint64_t view[HUNT_VIEWS][GRAPH_OP_BUILT_IN];                /* [how an operand lies][reader] */
 } hunt_coverage;
 

@@ -3,8 +3,10 @@ import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -41,6 +43,32 @@ def test_json(tmp_path):
 
 def test_an_unknown_way():
     assert "there is no way 'gpu'; there are: cpu fuse render api" in run("gpu", status=2).stderr
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (("cpu", "--count", "x"), "--count: 'x' is no whole number from 1 on"),
+    (("cpu", "--count", "0"), "--count: '0' is no whole number from 1 on"),
+    (("cpu", "--seed", "-1"), "--seed: '-1' is no whole number from 0 on"),
+    (("cpu", "--seconds", "0"), "--seconds: '0' is no time in seconds"),
+    (("cpu", "more"), "cpu takes no file"),
+    (("replay",), "replay: which file?"),
+    (("replay", "/dev/null"), "hunt: /dev/null: line 1, column 1: expected 'func.func'"),
+    (("cpu", "--keep", "/dev/null/x"), "--keep: /dev/null/x is no folder that can be written to"),
+])
+def test_what_is_no_hunt(arguments, says):
+    """Nothing ends well that has not hunted."""
+    done = subprocess.run([HUNT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode in (2, 64) and says in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("way", ["cpu", "numpy"])
+def test_interrupted(way):
+    """Ctrl-C ends it with what was counted."""
+    process = subprocess.Popen([HUNT, way, "--json"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(2)
+    os.killpg(process.pid, signal.SIGINT)
+    last = process.communicate(timeout=60)[0].splitlines()[-1]
+    assert process.returncode == 130 and json.loads(last)["wrong"] == 0
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)

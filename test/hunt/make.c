@@ -119,8 +119,10 @@ static void fill(maker *m, const shoal_type *type, void *data) {
         double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
         if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(extreme)) {
             size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
-            uint64_t top = UINT64_C(1) << (8 * size - 1), ends[] = {top, top - 1, UINT64_MAX};
-            uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random) : ends[MAKE_BELOW(3)];
+            uint64_t top = UINT64_C(1) << (8 * size - 1);
+            uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
+            uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random)
+                                            : ends[MAKE_BELOW(4)] + MAKE_BELOW(3) - MAKE_BELOW(2);
             memcpy((char *)data + (size_t)i * size, &bits, size);
         } else {
             hunt_put(type->dtype, data, i, value);
@@ -443,7 +445,15 @@ static uint16_t any_op(maker *m) {
     static const uint16_t along[] = {
         GRAPH_REDUCE,   GRAPH_REDUCE, GRAPH_DOT_GENERAL, GRAPH_ARGMAX,     GRAPH_ARGMIN,
         GRAPH_CUMULATE, GRAPH_SORT,   GRAPH_SOFTMAX,     GRAPH_LAYER_NORM, GRAPH_LOG_SOFTMAX};
+    static const uint16_t chains[] = {
+        GRAPH_DOT_GENERAL, GRAPH_DOT_GENERAL, GRAPH_DOT_GENERAL, GRAPH_ADD,
+        GRAPH_MULTIPLY,    GRAPH_MAXIMUM,     GRAPH_TANH,        GRAPH_SLICE,
+        GRAPH_SLICE,       GRAPH_CONCATENATE, GRAPH_CONCATENATE, GRAPH_BROADCAST_IN_DIM,
+        GRAPH_TRANSPOSE,   GRAPH_REDUCE,      GRAPH_REDUCE,      GRAPH_SOFTMAX,
+        GRAPH_PAD,         GRAPH_REVERSE,     GRAPH_ATTENTION};
     uint32_t total = 0;
+    if (m->shape->style == HUNT_CHAINS && MAKE_CHANCE(85))
+        return chains[MAKE_BELOW(sizeof chains / sizeof *chains)];
     if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
     if (m->has_matrices && MAKE_CHANCE(30)) return GRAPH_DOT_GENERAL;
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) total += makers[op].weight;

@@ -400,7 +400,9 @@ bool make_dot(maker *m, uint16_t op) {
         lists[2 * joined][counts[joined]] = left[i];
         lists[2 * joined + 1][counts[joined]++] = order[i];
     }
-    int64_t products = base_type_count(&lhs);
+    /* Sums of nothing are elements, too. */
+    int64_t products = 1;
+    for (uint32_t i = 0; i < lhs.rank; i++) products *= lhs.dims[i] ? lhs.dims[i] : 1;
     for (uint32_t i = 0; i < n; i++) products *= roles[i] == FREE ? extents[i] : 1;
     if (base_type_count(&rhs) > m->elements || products > 1 << 23) return false;
     if (MAKE_CHANCE(20)) in[0] = make_view(m, lhs);

@@ -306,9 +306,9 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
     const char *category = graph_op(node->op)->category;
     joined j;
     SHOAL_TRY(join(call, &j));
-    bool computes = !strcmp(category, "unary") || !strcmp(category, "binary") || j.terms > 0 ||
-                    node->op == GRAPH_RANDOM || node->op == GRAPH_CLAMP;
-    if (!computes) return SHOAL_OK;
+    bool rounds = !strcmp(category, "unary") || !strcmp(category, "binary") ||
+                  node->op == GRAPH_RANDOM || node->op == GRAPH_CLAMP;
+    if (!(rounds && !noise->sums_alone) && !(j.terms > 0)) return SHOAL_OK;
     hunt_noise here = *noise;
     here.signs = noise->signs && !noise->composite && signs_zero(node->op);
     for (uint16_t k = 0; k < node->n_outputs; k++) {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORKERS = 5, MOST_SLOTS = 64, DEADLINE_MS = 60000 };
+enum { MOST_WORKERS = 5, MOST_POOLS = 8, MOST_SLOTS = 64, DEADLINE_MS = 60000 };
 
 typedef struct pool {
     shoal_session *session;
@@ -19,7 +19,7 @@ typedef struct pool {
 } pool;
 
 typedef struct apis {
-    pool pools[MOST_WORKERS];
+    pool pools[MOST_POOLS];
     uint32_t n_pools;
     bool changes; /* workers may come and go */
     char why[512];
@@ -73,18 +73,29 @@ static void list_slots(pool *p) {
         if (slots[i].compute) p->slots[p->n_slots++] = slots[i].slot;
 }
 
+static void add_pool(apis *a, uint32_t workers, uint32_t panels) {
+    shoal_options options = {.size = sizeof options,
+                             .hub = "embedded",
+                             .workers = workers,
+                             .threads = workers,
+                             .panels = panels,
+                             .timeout_ms = DEADLINE_MS};
+    pool *p = &a->pools[a->n_pools++];
+    hunt_must(shoal_session_open(&options, &p->session));
+    list_slots(p);
+}
+
 void *hunt_api_new(void) {
     apis *a = hunt_alloc(sizeof *a);
-    for (a->n_pools = 0; a->n_pools < MOST_WORKERS; a->n_pools++) {
-        shoal_options options = {.size = sizeof options,
-                                 .hub = "embedded",
-                                 .workers = a->n_pools + 1,
-                                 .threads = a->n_pools + 1,
-                                 .panels = a->n_pools % 2 ? 3 : 0,
-                                 .timeout_ms = DEADLINE_MS};
-        hunt_must(shoal_session_open(&options, &a->pools[a->n_pools].session));
-        list_slots(&a->pools[a->n_pools]);
-    }
+    for (uint32_t n = 1; n <= MOST_WORKERS; n++) add_pool(a, n, n % 2 ? 0 : 3);
+    return a;
+}
+
+void *hunt_panels_new(void) {
+    static const uint8_t panels[][2] = {{1, 3}, {2, 2}, {2, 5}, {3, 4},
+                                        {3, 8}, {4, 2}, {5, 3}, {5, 7}};
+    apis *a = hunt_alloc(sizeof *a);
+    for (int i = 0; i < MOST_POOLS; i++) add_pool(a, panels[i][0], panels[i][1]);
     return a;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ static void begin(speaker *s) {
         dup2(there[0], STDIN_FILENO);
         dup2(back[1], STDOUT_FILENO);
         for (int i = 3; i < 64; i++) close(i);
+        signal(SIGINT, SIG_IGN); /* the hunt says when it ends */
         setenv("PYTHONPATH", HUNT_PYTHONPATH, 1);
         setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
         execlp(HUNT_PYTHON, HUNT_PYTHON, HUNT_FOLDER "/ways.py", s->way, (char *)NULL);
@@ -70,8 +72,12 @@ static bool more(speaker *s, int64_t deadline) {
         if (!s->got) hunt_must(SHOAL_NO_MEMORY);
     }
     struct pollfd fd = {s->from, POLLIN, 0};
-    int64_t left = (deadline - base_now()) / 1000000;
-    if (left <= 0 || poll(&fd, 1, (int)left) <= 0) return false;
+    int ready;
+    do { /* a signal is no answer */
+        int64_t left = (deadline - base_now()) / 1000000;
+        ready = left > 0 ? poll(&fd, 1, (int)left) : 0;
+    } while (ready < 0 && errno == EINTR);
+    if (ready <= 0) return false;
     ssize_t got = read(s->from, s->got + s->n, s->room - s->n);
     s->n += got > 0 ? (size_t)got : 0;
     return got > 0;

@@ -69,7 +69,7 @@ class Node:
         first = value.ravel()[0].item()
         if not (value == first).all() or abs(first) >= 1e6:
             return None
-        return repr(first) if first >= 0 else f"({first!r})"
+        return f"({first!r})" if repr(first).startswith("-") else repr(first)  # also -0.0
 
     def smaller(self, k):
         """What broadcasting would repeat to the operand, and its shape; the operand itself if nothing."""

@@ -112,6 +112,10 @@ def silence():
         os.close(nothing)
 
 
+# Of slope 0. Shoal passes nothing on; PyTorch passes zeros, which times a NaN are NaN.
+FLAT = ("floor", "ceil", "sign", "round_nearest_even", "round_nearest_afz")
+
+
 class Torch:
     """Programs under PyTorch, line by line: what it has not, or not for these types, is given."""
 
@@ -143,6 +147,7 @@ class Torch:
         names = {"t": self.torch, "F": self.torch.nn.functional, "tensor": self.tensor}
         names |= {f"c{v}": program.values[v] for v in spelled.constants}
         given = list(spelled.given)
+        flat = {v for node in program.graph["nodes"] if node["op"] in FLAT for v in node["outputs"]}
         for v in spelled.arguments:
             self.offer(names, v, program)
             if v in leaves:
@@ -160,6 +165,8 @@ class Torch:
                 x = names.get(f"v{v}")
                 if x is not None and (x.dtype != getattr(self.torch, dtype) or list(x.shape) != shape):
                     raise ValueError(f"{lines} gives {x.dtype}{list(x.shape)}, not {dtype}{shape}")
+                if x is not None and v in flat:
+                    names[f"v{v}"] = x.detach()
         return names, given
 
     def values(self, program, answer):

@@ -28,6 +28,7 @@ static struct member {
     size_t n_slots;
     Shoal__Peers *peers;
     bool failed;
+    bool unread, lies; /* takes nothing of what members send; says that all programs are through */
     const char *hub_address, *role;
     int64_t end;
     uint64_t sent, joined, linked, refused, closed, failed_programs;
@@ -61,7 +62,17 @@ static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *h
         m.to[cookie] = link;
         m.linked++;
     }
+    if (m.unread && link != m.hub) wire_link_hold(link, INT64_MAX);
     return SHOAL_OK;
+}
+
+/* Its own part of what it was told to run is through, as it says. */
+static void lie(wire_link *link, const void *body, size_t bytes) {
+    Shoal__Run *run = shoal__run__unpack(NULL, bytes, body);
+    Shoal__Done done = SHOAL__DONE__INIT;
+    if (run) done.instance = run->instance;
+    if (run && wire_send(link, SHOAL__KIND__DONE, &done.base) == SHOAL_OK) m.sent++;
+    if (run) shoal__run__free_unpacked(run, NULL);
 }
 
 static void note_outcomes(const void *body, size_t bytes) {
@@ -75,10 +86,26 @@ static void note_outcomes(const void *body, size_t bytes) {
     if (finished) shoal__finished__free_unpacked(finished, NULL);
 }
 
+/* Events at a time that is none, of bytes that are none. */
+static void make_up(wire_link *link, const void *body, size_t bytes) {
+    Shoal__Record *record = shoal__record__unpack(NULL, bytes, body);
+    Shoal__Events events = SHOAL__EVENTS__INIT;
+    if (!record) return;
+    events.token = record->token;
+    events.asker = record->asker;
+    events.asked = record->asked;
+    events.now = dice() % 2 ? INT64_MAX : base_now();
+    events.list = (ProtobufCBinaryData){9, (uint8_t *)"\xff\xff\xff nonsense"};
+    if (wire_send(link, SHOAL__KIND__RECORDED, &events.base) == SHOAL_OK) m.sent++;
+    shoal__record__free_unpacked(record, NULL);
+}
+
 static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                             size_t bytes) {
-    (void)context, (void)link;
+    (void)context;
     if (kind == SHOAL__KIND__FINISHED) note_outcomes(body, bytes);
+    if (kind == SHOAL__KIND__RUN && m.lies) lie(link, body, bytes);
+    if (kind == SHOAL__KIND__RECORD) make_up(link, body, bytes);
     if (kind != SHOAL__KIND__PEERS) return SHOAL_OK;
     Shoal__Peers *told = shoal__peers__unpack(NULL, bytes, body);
     if (told && told->change) { /* those who were there first are enough */
@@ -550,6 +577,49 @@ static void promise(uint64_t rounds) {
     while (m.hub && base_now() < m.end && m.failed_programs == before) rest(20);
 }
 
+/* Results that nobody takes, of as many programs as may wait: until they fail, and again. */
+static void leave_results(bool lies) {
+    enum { MANY = 200 };
+    const int64_t shape[] = {1 << 20};
+    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
+                                graph_ints(SHOAL_ATTR_SHAPE, shape, 1)};
+    const uint64_t session = (uint64_t)m.session << 40;
+    uint64_t output, made = 1;
+    uint32_t value, home = 0;
+    base_str bytes = {0};
+    graph *g = NULL;
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    if (graph_new(0, &g) != SHOAL_OK ||
+        graph_add(g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &value) != SHOAL_OK ||
+        graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value) != SHOAL_OK ||
+        graph_add_output(g, value) != SHOAL_OK ||
+        graph_encode(graph_data(g), false, &bytes) != SHOAL_OK)
+        exit(3);
+    graph_destroy(&g);
+    m.unread = true;
+    m.lies = lies;
+    call(m.number);
+    submit.program = session + 1;
+    submit.graph = (ProtobufCBinaryData){bytes.size, (uint8_t *)bytes.data};
+    submit.outputs = &output;
+    submit.n_outputs = submit.n_home = submit.n_release = 1;
+    submit.home = &home;
+    for (uint64_t last = 0; m.hub && base_now() < m.end; last = output) {
+        submit.release = &last;
+        submit.n_release = last != 0;
+        output = session + ++made;
+        send(m.hub, SHOAL__KIND__SUBMIT, &submit.base);
+        rest(2);
+        uint64_t before = m.failed_programs;
+        while (made % MANY == 0 && m.hub && base_now() < m.end && m.failed_programs == before)
+            rest(20);
+    }
+    base_str_fini(&bytes);
+}
+
+static void leave_home(void) { leave_results(false); }
+static void deny(void) { leave_results(true); }
 static void owe(void) { promise(0); }
 static void leave_unread(void) { promise(1000000); }
 
@@ -569,10 +639,12 @@ static const struct {
                {"pieces", pieces},
                {"hoard", hoard},
                {"come_and_go", come_and_go},
+               {"leave_home", leave_home},
+               {"deny", deny},
                {"owe", owe},
                {"leave_unread", leave_unread}};
-/* The last six take many links, or long, and are not among all. */
-enum { ATTACKS = sizeof attacks / sizeof *attacks, ALONE = ATTACKS - 6 };
+/* The last eight take many links, or long, and are not among all. */
+enum { ATTACKS = sizeof attacks / sizeof *attacks, ALONE = ATTACKS - 8 };
 
 int main(int argc, char **argv) {
     if (argc != 5) {

@@ -224,10 +224,11 @@ def impatient():
     yield from made(1)
 
 
-@pytest.mark.parametrize("attack, seconds", [("owe", 5), ("leave_unread", 14)])
+@pytest.mark.parametrize("attack, seconds", [("owe", 5), ("leave_unread", 14), ("leave_home", 6), ("deny", 6)])
 def test_who_is_waited_for_in_vain(impatient, attack, seconds):
-    """A client that announces data and never sends it, and one that never takes what its loop brings: its
-    programs fail, by its name, and others' go on behind them."""
+    """A client that announces data and never sends it, one that never takes what its loop brings, one that
+    takes no results, and one that says besides that it has them: its programs fail, by its name, others' go
+    on behind them, and workers hold no more than what is under way."""
     rounds = impatient.rounds()
     done = subprocess.run([MALICE, impatient.address, "client", attack, str(seconds)], capture_output=True,
                           text=True, timeout=120,
@@ -268,6 +269,21 @@ def test_what_it_calls_itself(pool):
                           capture_output=True, text=True, env=pool.client_machine.environment, timeout=60)
     assert "mallory??" in done.stdout, done.stdout + done.stderr
     process.communicate(timeout=30)
+
+
+def test_made_up_events(pool):
+    """Who tells nonsense of events is left out, with a line of the log; those of others are told."""
+    process = start_nicely([MALICE, pool.address, "worker", "numbers", "3"], pool.mallory.environment)
+    await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
+    done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1])\n"
+                           "for i in range(5): print(sorted((told[1], told[2]) for told in s._events(1000)))",
+                           pool.address], capture_output=True, text=True,
+                          env=pool.client_machine.environment, timeout=60)
+    process.communicate(timeout=30)
+    assert done.returncode == 0 and done.stdout.count("('mallory??', False)") == 5, done.stdout + done.stderr
+    assert done.stdout.count("('ann', True)") == 5, done.stdout
+    assert "what mallory?? (member" in done.stderr and "tells of events is left out" in done.stderr
+    pool.check()
 
 
 def test_roles_bind(pool):

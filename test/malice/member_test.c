@@ -153,6 +153,101 @@ static void a_loop_nobody_reads(void **state) {
     assert_int_equal(waits, LOOP);
 }
 
+/* ---- what nobody takes ---- */
+
+static bool sends_done(void) { return done == INSTANCE + 1; }
+static bool is_leaving(void) { return w->n_leaving; }
+
+/* A value that can be sent; from then on nothing that is leaves. */
+static void make_value(void) {
+    others_hold();
+    others_run(INSTANCE, 1, 0, VALUE);
+    others_release();
+    owe(INSTANCE);
+    assert_true(soon(is_done));
+    others_keep(true);
+}
+
+/* A program whose only box goes to a client that takes nothing; its tasks are through. */
+static void send_in_vain(void) {
+    make_value();
+    pthread_mutex_lock(&w->lock);
+    peer(OWES)->client = true;
+    pthread_mutex_unlock(&w->lock);
+    others_hold();
+    others_run(INSTANCE + 1, 2, VALUE, VALUE + 1);
+    others_release();
+    owe(INSTANCE + 1);
+    assert_true(soon(is_leaving));
+}
+
+/* Whatever the receiver says of its own part, the sender's is not through before all has gone. */
+static void what_is_sent_holds_up_the_end(void **state) {
+    (void)state;
+    send_in_vain();
+    nanosleep(&(struct timespec){.tv_nsec = 100 * BASE_MS}, NULL);
+    assert_int_equal(done, INSTANCE);
+    assert_true(wire_has_data(others_end_of(BY_OWES), INSTANCE + 1));
+    others_keep(false);
+    assert_true(soon(sends_done));
+    assert_int_equal(w->n_leaving, 0);
+    assert_int_equal(waits, 0);
+}
+
+/* It is told, and what the hub gives up then is not kept. */
+static void a_client_that_takes_nothing(void **state) {
+    (void)state;
+    w->silence = 30 * BASE_MS;
+    send_in_vain();
+    assert_true(soon(told));
+    assert_int_equal(waits, INSTANCE + 1);
+    assert_int_equal(done, INSTANCE);
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed cancel = SHOAL__FAILED__INIT;
+    error.status = SHOAL_TIMEOUT;
+    cancel.error = &error;
+    cancel.instance = INSTANCE + 1;
+    others_hold();
+    others_tell(SHOAL__KIND__CANCEL, &cancel.base);
+    others_release();
+    assert_true(soon(sends_done));
+    assert_false(wire_has_data(others_end_of(BY_OWES), INSTANCE + 1));
+    assert_int_equal(failure[0], 0);
+    others_keep(false);
+}
+
+/* Nor is a loop's round over before, so that no word of how far it is makes it run ahead. */
+static uint64_t made(void) { return w->loops.count ? w->loops.data[0]->laps[0].round : ROUNDS; }
+
+static void pace_alone_brings_nothing_on(void **state) {
+    (void)state;
+    Shoal__Pace pace = SHOAL__PACE__INIT;
+    make_value();
+    others_hold();
+    others_loop(LOOP, 2, VALUE, VALUE + 1, ROUNDS);
+    others_release();
+    pace.loop = LOOP;
+    pace.through = ROUNDS;
+    pace_by(BY_OWES, &pace);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        owe(LOOP + round);
+        nanosleep(&(struct timespec){.tv_nsec = 20 * BASE_MS}, NULL);
+    }
+    pthread_mutex_lock(&w->lock);
+    assert_in_range(made(), 1, AHEAD + 1);
+    assert_int_equal(w->loops.data[0]->through, 0);
+    pthread_mutex_unlock(&w->lock);
+    others_keep(false);
+    for (uint64_t round = AHEAD; round < ROUNDS; round++) {
+        nanosleep(&(struct timespec){.tv_nsec = 50 * BASE_MS}, NULL);
+        others_hold();
+        others_turn();
+        others_release();
+        owe(LOOP + round);
+    }
+    assert_true(soon(is_over));
+}
+
 /* ---- early data ---- */
 
 static void early_pieces_count_on_the_user(void **state) {
@@ -273,6 +368,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_client_that_brings_something, begin, end),
         cmocka_unit_test_setup_teardown(a_loop_nobody_reads, begin, end),
         cmocka_unit_test_setup_teardown(pace_is_the_receivers_word, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_sent_holds_up_the_end, begin, end),
+        cmocka_unit_test_setup_teardown(a_client_that_takes_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(pace_alone_brings_nothing_on, begin, end),
         cmocka_unit_test_setup_teardown(early_pieces_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(early_bytes_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(graphs_are_limited, begin, end),

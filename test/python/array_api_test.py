@@ -392,6 +392,17 @@ print("sklearn ok")
 """
 
 
+@pytest.mark.parametrize("at", [
+    lambda x: np.add.at(x, [0, 0], 1.0), lambda x: np.subtract.at(x, ([0, 1], [1, 1]), [1.0, 2.0]),
+    lambda x: np.multiply.at(x, [1, 1], 2), lambda x: np.maximum.at(x, (0,), 1.5),
+    lambda x: np.minimum.at(x, (slice(None), [0, 0]), np.ones((2, 2), "float32"))], ids=range(5))
+def test_ufuncs_in_place_at_indices(at):
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    x = shoal.tensor(array)
+    assert at(x) is at(array) is None
+    np.testing.assert_allclose(x.numpy(), array)
+
+
 @pytest.mark.parametrize("package,code", [("scipy", SCIPY), ("sklearn", SKLEARN)])
 def test_packages_compute_on_tensors(package, code):
     pytest.importorskip(package, reason="pip install scipy scikit-learn")
@@ -404,7 +415,11 @@ def test_packages_compute_on_tensors(package, code):
     lambda x: np.multiply.outer(x, x), lambda x: np.add.outer(np.arange(2, dtype="float32"), x),
     lambda x: np.ones(2) @ x, lambda x: x @ np.ones(3), lambda x: np.matmul(np.ones((4, 2)), x),
     lambda x: np.add(x, 1, out=x, where=x > 2), lambda x: np.add.reduce(x, where=x > 2),
-    lambda x: np.multiply.reduce(x + 1, axis=1, where=x > 2)], ids=range(8))
+    lambda x: np.multiply.reduce(x + 1, axis=1, where=x > 2), lambda x: np.sum(x, where=x > 2),
+    lambda x: np.mean(x, axis=1, keepdims=True, where=x < 4), lambda x: np.std(x, where=x > 1, ddof=1),
+    lambda x: np.var(x, axis=0, where=[True, False, True]), lambda x: np.prod(x, axis=1, where=x > 1, initial=3),
+    lambda x: np.max(x, axis=0, where=x < 4, initial=-1), lambda x: np.min(x, initial=-5),
+    lambda x: np.all(x > 1, axis=1, where=x > 3), lambda x: np.any(x > 1, where=x < 1)], ids=range(17))
 def test_ufuncs_of_numpy(f):
     array = np.arange(6, dtype="float32").reshape(2, 3)
     want, got = f(array.copy()), f(shoal.tensor(array))

@@ -344,6 +344,81 @@ for i in range(4):
     ((w-i)**2/4).sum().backward()
 with torch.no_grad(): w -= 0.1*w.grad; w.grad.zero_()
 print(w, w.grad); r=None
+
+w = nn.Parameter(torch.ones(2)); o = torch.optim.SGD([{"params": [w], "name": "head"}], lr=1.0); S = torch.optim.lr_scheduler
+a, b = S.StepLR(o, 2, 0.1), S.ExponentialLR(o, 0.9)
+r = []
+for _ in range(5): o.step(); a.step(); b.step(); r += [o.param_groups[0]["lr"], a.get_last_lr(), b.get_last_lr()]
+o.param_groups[0]["lr"] = 0.5
+for _ in range(3): o.step(); a.step(); r += [o.param_groups[0]["lr"]]
+
+r = []
+for make in (lambda o, S: [S.LinearLR(o, 0.1, total_iters=3), S.CosineAnnealingLR(o, 4, 0.01)],
+             lambda o, S: [S.ChainedScheduler([S.ConstantLR(o, 0.5, 2), S.MultiStepLR(o, [1, 3])])],
+             lambda o, S: [S.MultiplicativeLR(o, lambda n: 0.9), S.PolynomialLR(o, 4, 2.0)],
+             lambda o, S: [S.SequentialLR(o, [S.LinearLR(o, 0.1, total_iters=2), S.StepLR(o, 1)], [2])]):
+    o = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0); s = make(o, torch.optim.lr_scheduler)
+    for _ in range(4):
+        o.step()
+        for one in s: one.step()
+        r.append(o.param_groups[0]["lr"])
+
+w = nn.Parameter(torch.ones(2)); o = torch.optim.Adam([w], 0.1); s = torch.optim.lr_scheduler.StepLR(o, 2)
+for _ in range(3): o.step(); s.step()
+q = torch.optim.lr_scheduler.StepLR(torch.optim.Adam([w], 0.1), 7, 0.3); q.load_state_dict(s.state_dict())
+r = [q.last_epoch, q.step_size, q.gamma, q.get_last_lr(), q.optimizer.param_groups[0]["lr"]]
+
+x = torch.ones(2, requires_grad=True); (x * float("nan")).sum().backward()
+o = torch.optim.SGD([x], lr=0.1); o.zero_grad(set_to_none=False); r = x.grad
+
+x = torch.zeros(3, requires_grad=True); (x.std() + x.norm() + torch.std_mean(x)[0]).backward(); r = x.grad
+
+m = nn.Sequential(); m.add_module("fc", nn.Linear(2, 2)); m.append(nn.ReLU()); print(m[:1], m, len(m[1:]))
+class Scaled(nn.Module):
+    def __init__(self): super().__init__(); self.f = nn.Linear(1, 1)
+    def extra_repr(self): return "n=3"
+print(Scaled(), nn.Unflatten(1, (2, 3)), nn.CosineSimilarity(), nn.AvgPool2d(2), nn.LocalResponseNorm(2))
+
+m = nn.Linear(1, 1); m.register_buffer("weight", torch.ones(1))
+
+m = nn.Linear(1, 1); m.register_buffer("a.b", torch.ones(1))
+
+nn.Sequential(nn.Linear(1, 1), 3)
+
+nn.Conv2d(1, 1, 3, padding="bad")
+
+F.max_pool2d(torch.ones(1, 1, 4, 4), 0)
+
+F.relu([1, 2])
+
+nn.Linear(2, 2)([[1.0, 2.0]])
+
+F.nll_loss(torch.zeros(4, 3), torch.tensor([1, 2]))
+
+torch.outer(torch.ones(2, 2), torch.ones(2))
+
+torch.linalg.solve(torch.eye(3), torch.ones(4))
+
+x = torch.zeros(2); x[0] = "a"
+
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b): return a + b
+    @staticmethod
+    def backward(ctx, g): return g
+Wrong.apply(torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)).backward()
+
+x = torch.ones(2, requires_grad=True)
+r = torch.autograd.grad((x ** 3).sum(), x, create_graph=True, retain_graph=True, only_inputs=True)
+
+print(torch.zeros(3, 40), torch.arange(12.).view(3, 4) / 7, torch.zeros(30))
+x = torch.arange(8.0) * 1.111111; x.requires_grad_(); print(x, nn.Parameter(x))
+r = torch.get_num_threads() > 0, torch.version.cuda is None or True
+
+from torch.utils.checkpoint import checkpoint
+from torch.nn.modules.module import Module
+from torch.nn.modules.loss import CrossEntropyLoss
+r = [checkpoint(lambda t: t * 2, torch.ones(1, requires_grad=True)).detach(), Module is nn.Module]
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 

@@ -462,12 +462,10 @@ def test_state_of_an_optimizer(tmp_path):
 def test_errors_of_optimizers():
     p = nn.Parameter(shoal.ones(2))
     for call, words in ((lambda: optim.SGD([]), "there are no parameters"),
-                        (lambda: optim.SGD([p, p]), "stands twice"),
+                        (lambda: optim.SGD([p, p]), "is given twice"),
                         (lambda: optim.SGD([p], lr=-1), "lr is -1"),
                         (lambda: optim.SGD([p], nesterov=True), "nesterov needs momentum"),
-                        (lambda: optim.Adam([p], betas=(1.0, 0.9)), "betas are"),
-                        (lambda: optim.Adam([{"params": [p], "momentum": 1}]),
-                         "Adam has no setting 'momentum'")):
+                        (lambda: optim.Adam([p], betas=(1.0, 0.9)), "betas are")):
         with pytest.raises(shoal.InvalidError, match=words):
             call()
     with pytest.raises(TypeError, match="a int is no parameter"):

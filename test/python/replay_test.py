@@ -455,3 +455,30 @@ def test_updates_from_the_tensor_itself():
 def test_donating_needs_a_replay():
     with pytest.raises(shoal.ShoalError, match="replay=True"):
         shoal.compile(lambda x: x, donate=0)
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_a_failure_leaves_what_came_with_it(replay):
+    """Weights move to the workers with the first program that reads them. It fails; those behind it, which read them
+    where they were to lie, are under way by then."""
+    weights = shoal.tensor(np.arange(600, dtype="f4").reshape(100, 6))
+
+    def loss(labels):
+        return weights.cross_entropy((labels * 1).to(shoal.int32), reduction="none") * 2
+
+    step = shoal.compile(loss, replay=True) if replay else loss
+    good = np.arange(100, dtype="f4") % 6
+    wrong = [np.full(100, 7, "f4")] * 3
+    results = []
+    for labels in [*wrong, good, *wrong, good]:
+        results.append(step(shoal.tensor(labels)))
+        results[-1].start()  # what is recorded together is one program
+    want = 2 * (np.log(np.exp(np.arange(6) - 5.0).sum()) + 5 - good)
+    for at, result in enumerate(results):
+        if at % 4 == 3:
+            np.testing.assert_allclose(result.numpy(), want, rtol=1e-5)
+        else:
+            with pytest.raises(shoal.OutOfRangeError, match="index 7"):
+                result.numpy()
+    with pytest.raises(shoal.OutOfRangeError):
+        shoal.sync()

@@ -83,13 +83,27 @@ MODULES["KLDivLoss"] += "; reduction='batchmean' | X(3, 4), P(3, 4); log_target=
 MODULES["PoissonNLLLoss"] += "; log_input=False, full=True | P(3, 4), P(3, 4)"
 # Containers and bases, compared in nn_test.py and by the programs.
 ELSEWHERE = """Module ModuleDict ModuleList Parameter ParameterDict ParameterList Sequential TransformerEncoder
-    TransformerDecoder MaxUnpool1d MaxUnpool2d MaxUnpool3d SyncBatchNorm"""
+    TransformerDecoder MaxUnpool1d MaxUnpool2d MaxUnpool3d SyncBatchNorm UninitializedParameter"""
+for _n, _s in ((1, "X(2, 4, 7)"), (2, "X(2, 4, 6, 7)"), (3, "X(2, 4, 5, 6, 5)")):
+    MODULES |= {f"Lazy{kind}{_n}d": f"{args} | {_s}" for kind, args in (
+        ("Conv", "6, 3, padding=1, groups=2"), ("ConvTranspose", "6, 3, 2"), ("BatchNorm", "eps=1e-3"),
+        ("InstanceNorm", "affine=True"))}
+MODULES["LazyLinear"] = "3 | X(2, 4); 3, bias=False | X(2, 5, 4)"
 MODULES_OUT_OF_SCOPE = {
-    "lazy modules: shapes are known at the call": """LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d
-        LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d
-        LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear UninitializedBuffer UninitializedParameter""",
+    "buffers take their shape at the first call, too": "UninitializedBuffer",
     "a tensor lies on many devices as it is": "DataParallel",
     "bases that nobody makes": "Container RNNBase RNNCellBase CrossMapLRN2d",
+}
+
+# Of torch.nn.functional, torch.optim and torch.linalg.
+OTHERS_OUT_OF_SCOPE = {
+    "torch's names for a function with return_indices=True, and for parts of its modules": """*_with_indices
+        multi_head_attention_forward native_channel_shuffle conv_tbc""",
+    "torch's own machinery": """assert_int_or_pair boolean_dispatch handle_torch_function has_torch_function*
+        common_notes sys torch Tensor""",
+    "sparse tensors": "SparseAdam", "complex numbers": "eig eigvals",
+    "steps of LAPACK's, in place of which linalg.lu, linalg.qr and linalg.solve are called": """householder_product
+        ldl_factor ldl_factor_ex ldl_solve lu_factor_ex solve_ex""",
 }
 
 _X4 = "X(3, 4)"

@@ -1,6 +1,8 @@
 """Every module and function of torch.nn in the tables of shared_modules.py: results, running statistics and
 gradients compared with torch's, in training and out of it. Prints how many names that covers."""
 import inspect
+import pathlib
+import sys
 import warnings
 import zlib
 
@@ -92,6 +94,14 @@ def test_module(name):
             return np.random.default_rng(2).random(shape).astype("float32")
         theirs = eval(make, {"nn": torch.nn, "U": lambda *s: torch_of(uniform(*s))})
         ours = eval(make, {"nn": shoal.nn, "U": lambda *s: shoal.tensor(uniform(*s))})
+        if name.startswith("Lazy"):  # they become what they are called like
+            for module, drawn in ((theirs, Drawn(torch, torch_of, 3)), (ours, Drawn(shoal, shoal.tensor, 3))):
+                optimizer = drawn.module.optim.SGD(module.parameters(), lr=0.1) if list(module.parameters()) else None
+                before = list(module.parameters())
+                module(eval(tensors, drawn.names())).sum().backward()
+                assert type(module).__name__ == name[4:] and not any(p.grad is None for p in before)
+                if optimizer is not None:
+                    optimizer.step()
         state = theirs.state_dict()
         assert list(ours.state_dict()) == list(state), (name, list(ours.state_dict()), list(state))
         rng = np.random.default_rng(1)
@@ -122,6 +132,16 @@ def test_function(name):
     for call in FUNCTIONS[name].split(";"):
         compare(call, lambda d: eval(call.strip(), d.names()), lambda d: eval(call.strip(), d.names()))
     COVERED["functional"].add(name)
+
+
+def test_what_is_missing_has_a_reason():
+    """The site's table of torch's names says why a name is not here."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
+    import site_pages
+    known, left = site_pages.reasons(), []
+    for place, (names, here) in site_pages.torch_names().items():
+        left += [f"{place}.{n}" for n in names if not hasattr(here, n) and site_pages.why_not(n, known) is None]
+    assert not left
 
 
 def test_coverage():

@@ -91,7 +91,7 @@ def same(got, want, what):
 
 
 ROWS = [(name, calls) for calls, names in FAMILIES for name in names.split()]
-COVERED = set()
+COVERED, NOT_TORCHS = set(), []
 
 
 def compared(name, calls):
@@ -102,7 +102,8 @@ def compared(name, calls):
         try:
             want = plain(eval(call, names_of(torch, torch_of)))
         except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
-            continue  # not by torch 1.13
+            NOT_TORCHS.append(call)
+            continue  # not by this version
         same(plain(eval(call, names_of(shoal, shoal.tensor))), want, call)
         done += 1
     return done
@@ -122,8 +123,10 @@ def test_coverage():
     shared = [n for n in public if n in COVERED]
     left = [n for n in public if n not in here and n not in reasons]
     print(f"Tensor: {len(public)} names of torch, {len(here)} here, {len(shared)} compared, "
-          f"{len(reasons)} out of scope; here and not compared: {sorted(set(here) - set(shared))}")
+          f"{len(reasons)} out of scope; here and not compared: {sorted(set(here) - set(shared))}; "
+          f"{len(NOT_TORCHS)} calls that this torch refuses")
     assert len(shared) >= 420 and not left, left
+    assert len(NOT_TORCHS) < 40, NOT_TORCHS  # of 1,900: a call of the table that nobody can make compares nothing
 
 
 def test_functions_of_torch():

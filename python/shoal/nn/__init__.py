@@ -21,6 +21,8 @@ from .functions import MODULES as _MODULES
 from .functions import PReLU, Softmax2d
 from .layers import (Bilinear, Embedding, EmbeddingBag, Flatten, Identity, LayerNorm, Linear,
                      MultiheadAttention, RMSNorm, Unflatten)
+from .lazy import LAZY as _LAZY
+from .lazy import UninitializedParameter
 from .module import Module, Parameter
 from .norms import (BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d,
                     InstanceNorm3d, SyncBatchNorm)
@@ -31,6 +33,7 @@ from .transformer import (Transformer, TransformerDecoder, TransformerDecoderLay
 sys.modules[__name__ + ".functional"] = functional  # so that it can be imported from here, too
 globals().update(_MODULES)
 globals().update(_PADS)
+globals().update(_LAZY)
 
 __all__ = [
     "AdaptiveLogSoftmaxWithLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
@@ -39,4 +42,5 @@ __all__ = [
     "LSTMCell", "LayerNorm", "Linear", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "PReLU",
     "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "Sequential", "Softmax2d",
     "SyncBatchNorm", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Unflatten", "functional", "init", "utils", *_MODULES, *_PADS]
+    "TransformerEncoderLayer", "Unflatten", "UninitializedParameter", "functional", "init", "utils", *_LAZY, *_MODULES,
+    *_PADS]

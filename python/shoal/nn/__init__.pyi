@@ -48,6 +48,14 @@ from .layers import (
     Bilinear as Bilinear, Embedding as Embedding, EmbeddingBag as EmbeddingBag, Flatten as Flatten,
     Identity as Identity, LayerNorm as LayerNorm, Linear as Linear,
     MultiheadAttention as MultiheadAttention, RMSNorm as RMSNorm, Unflatten as Unflatten)
+from .lazy import (
+    LazyBatchNorm1d as LazyBatchNorm1d, LazyBatchNorm2d as LazyBatchNorm2d,
+    LazyBatchNorm3d as LazyBatchNorm3d, LazyConv1d as LazyConv1d, LazyConv2d as LazyConv2d,
+    LazyConv3d as LazyConv3d, LazyConvTranspose1d as LazyConvTranspose1d,
+    LazyConvTranspose2d as LazyConvTranspose2d, LazyConvTranspose3d as LazyConvTranspose3d,
+    LazyInstanceNorm1d as LazyInstanceNorm1d, LazyInstanceNorm2d as LazyInstanceNorm2d,
+    LazyInstanceNorm3d as LazyInstanceNorm3d, LazyLinear as LazyLinear,
+    UninitializedParameter as UninitializedParameter)
 from .module import Module as Module, Parameter as Parameter
 from .norms import (
     BatchNorm1d as BatchNorm1d, BatchNorm2d as BatchNorm2d, BatchNorm3d as BatchNorm3d,
@@ -67,11 +75,14 @@ __all__ = [
     "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear", "Module", "ModuleDict",
     "ModuleList", "MultiheadAttention", "PReLU", "Parameter", "ParameterDict", "ParameterList", "RMSNorm",
     "RNN", "RNNCell", "Sequential", "Softmax2d", "SyncBatchNorm", "Transformer", "TransformerDecoder",
-    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "functional",
-    "init", "utils", "ReLU", "ReLU6", "LeakyReLU", "RReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish",
-    "Sigmoid", "Tanh", "Tanhshrink", "Threshold", "Hardshrink", "Softshrink", "Softplus", "LogSigmoid",
-    "Softsign", "Hardtanh", "Hardsigmoid", "Hardswish", "GLU", "Softmax", "LogSoftmax", "Softmin",
-    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten",
+    "UninitializedParameter", "functional", "init", "utils", "LazyLinear", "LazyConv1d",
+    "LazyConvTranspose1d", "LazyBatchNorm1d", "LazyInstanceNorm1d", "LazyConv2d", "LazyConvTranspose2d",
+    "LazyBatchNorm2d", "LazyInstanceNorm2d", "LazyConv3d", "LazyConvTranspose3d", "LazyBatchNorm3d",
+    "LazyInstanceNorm3d", "ReLU", "ReLU6", "LeakyReLU", "RReLU", "ELU", "SELU", "CELU", "GELU", "SiLU",
+    "Mish", "Sigmoid", "Tanh", "Tanhshrink", "Threshold", "Hardshrink", "Softshrink", "Softplus",
+    "LogSigmoid", "Softsign", "Hardtanh", "Hardsigmoid", "Hardswish", "GLU", "Softmax", "LogSoftmax",
+    "Softmin", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout",
     "LocalResponseNorm", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
     "MaxUnpool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "FractionalMaxPool2d",

@@ -31,8 +31,9 @@ class Sequential(Module):
         return iter(self._modules.values())
 
     def __getitem__(self, index):
-        found = list(self._modules.values())[index]
-        return type(self)(*found) if isinstance(index, slice) else found
+        if isinstance(index, slice):  # the names stay
+            return type(self)(dict(list(self._modules.items())[index]))
+        return list(self._modules.values())[index]
 
     def __setitem__(self, index, module):
         self.add_module(list(self._modules)[index], module)

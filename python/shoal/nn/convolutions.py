@@ -2,7 +2,7 @@
 import math
 
 from .. import functional as F
-from ..windows import _each
+from ..windows import _each, check_padding
 from ..words import invalid
 from . import init
 from .layers import _empty
@@ -28,10 +28,13 @@ class _Convolution(Module):
 
     def _hold(self, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode):
         what, n = type(self).__name__, self._n
+        if groups < 1:
+            raise invalid(f"{what}: groups is {groups}; it must be at least 1")
         if in_channels % groups or out_channels % groups:
             raise invalid(f"{what}: {groups} groups do not divide {in_channels} and {out_channels} channels")
         if padding_mode not in _MODES:
             raise invalid(f"{what}: padding_mode '{padding_mode}' is none of " + ", ".join(_MODES))
+        check_padding(padding, _each(stride, n), what)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride, self.dilation = (_each(v, n) for v in (kernel_size, stride, dilation))
         self.padding = padding if isinstance(padding, str) else _each(padding, n)

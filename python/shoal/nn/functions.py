@@ -98,6 +98,19 @@ _TABLE = {
 }
 # Not shown in a module's line, as in torch.
 _QUIET = ("size_average", "reduce", "return_indices", "divisor_override", "count_include_pad")
+_QUIET_OF = {"CosineSimilarity": ("dim", "eps"), "PairwiseDistance": ("p", "eps", "keepdim")} | {
+    f"AvgPool{n}d": ("ceil_mode",) for n in (1, 2, 3)}
+
+
+def _shown(name, module, names):
+    """What a module's line shows of its settings: [(name, value)]."""
+    quiet = _QUIET + _QUIET_OF.get(name, ())
+    if name.startswith("Upsampl"):
+        scale = getattr(module, "scale_factor", None)
+        first = ("size", module.size) if scale is None else \
+            ("scale_factor", tuple(map(float, scale)) if isinstance(scale, tuple) else float(scale))
+        return [first, ("mode", getattr(module, "mode", "bilinear" if "Bilinear" in name else "nearest"))]
+    return [(n, getattr(module, n)) for n in names if n not in quiet]
 
 
 def _module(name, function, held):
@@ -139,9 +152,11 @@ def _module(name, function, held):
         def extra_repr(self):
             if name.endswith("Loss"):
                 return ""
-            shown = ((n, getattr(self, n)) for n in names if n not in _QUIET)
-            return ", ".join(f"{n}={value!r}" for n, value in shown if not hasattr(value, "session")
-                             and (value or n != "inplace" or modes))
+            shown = [f"{n}={value!r}" for n, value in _shown(name, self, names)
+                     if not hasattr(value, "session") and (value or n != "inplace" or modes)]
+            if name == "LocalResponseNorm":
+                shown[0] = str(self.size)
+            return ", ".join(shown)
 
     Function.__init__.__signature__ = own.replace(parameters=[
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),

@@ -2,8 +2,8 @@
 import math
 
 from ..creation import eye, where
-from ..random import draw, rand_like, randn_like
-from ..words import invalid
+from ..random import checked_std, draw, rand_like, randn_like
+from ..words import check_bounds, invalid
 from .module import replace
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
@@ -43,12 +43,13 @@ def ones_(tensor):
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Uniformly distributed over [a, b)."""
+    check_bounds(a, b, "uniform_")
     return _set(tensor, rand_like(tensor, generator=generator) * (b - a) + a)
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Of the normal distribution."""
-    return _set(tensor, randn_like(tensor, generator=generator) * std + mean)
+    return _set(tensor, randn_like(tensor, generator=generator) * checked_std(std, "normal_") + mean)
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):

@@ -3,7 +3,7 @@ import math
 
 from .. import functional as F
 from ..creation import ones, zeros
-from ..words import invalid
+from ..words import check_padding_idx, invalid
 from . import init
 from .module import Module, Parameter
 
@@ -77,6 +77,7 @@ class Embedding(Module):
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
                  scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None, dtype=None):
         super().__init__()
+        check_padding_idx(padding_idx, num_embeddings, "Embedding")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
@@ -195,6 +196,9 @@ class Unflatten(Module):
     def forward(self, input):
         return input.unflatten(self.dim, self.unflattened_size)
 
+    def extra_repr(self):
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
 
 class MultiheadAttention(Module):
     """Attention of several heads with learned projections, as torch's.
@@ -251,6 +255,13 @@ class MultiheadAttention(Module):
             same = query is key is value
             query = query.transpose(0, 1)
             key, value = (query, query) if same else (key.transpose(0, 1), value.transpose(0, 1))
+        if not query.ndim == key.ndim == value.ndim or not query.shape[:-2] == key.shape[:-2] == value.shape[:-2] or \
+                key.shape[-2] != value.shape[-2]:
+            raise invalid(f"MultiheadAttention: query {query._text()}, key {key._text()} and value {value._text()} "
+                          "differ in the batch, or key and value in length")
+        if key_padding_mask is not None and tuple(key_padding_mask.shape) != tuple(key.shape[:-1]):
+            raise invalid(f"MultiheadAttention: key_padding_mask {key_padding_mask._text()} for keys of shape "
+                          f"{list(key.shape[:-1])}")
         heads = [x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
                  for x in self._projected(query, key, value)]
         mask = self._mask(attn_mask, key_padding_mask, heads)
@@ -282,6 +293,3 @@ class MultiheadAttention(Module):
                 mask = zeros(mask.shape, dtype=heads[0].dtype).masked_fill(mask, -math.inf)
             total = mask if total is None else total + mask
         return total
-
-    def extra_repr(self):
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}"

@@ -156,15 +156,18 @@ class Module:
     @torch_words(param="parameter")
     def register_parameter(self, name, parameter):
         """A parameter, or None, under a name."""
-        self._parameters[name] = None
-        if parameter is not None:
-            setattr(self, name, parameter)
+        self._new_name(name, self._parameters)
+        if not isinstance(parameter, (Parameter, type(None))):
+            raise TypeError(f"register_parameter: '{name}' is a {type(parameter).__name__}; a Parameter or None is "
+                            "needed")
+        self._parameters[name] = parameter
+        restructured()
 
     def register_buffer(self, name, tensor, persistent=True):
         """A tensor that is part of the state but is not trained; persistent=False: nor saved."""
         if not isinstance(tensor, (Tensor, type(None))):
             raise TypeError(f"register_buffer: '{name}' is a {type(tensor).__name__}, not a tensor")
-        self.__dict__.pop(name, None)
+        self._new_name(name, self._buffers)
         self._buffers[name] = tensor
         restructured()
         (self._passing.discard if persistent else self._passing.add)(name)
@@ -175,10 +178,22 @@ class Module:
 
     def add_module(self, name, module):
         """A module under a name."""
-        if module is None:
-            self._modules[name] = None
-        else:
-            setattr(self, name, module)
+        self._new_name(name, self._modules)
+        if not isinstance(module, (Module, type(None))):
+            raise TypeError(f"add_module: '{name}' is a {type(module).__name__}; a Module or None is needed")
+        self._modules[name] = module
+        restructured()
+
+    def _new_name(self, name, table):
+        """Fails where what is registered cannot have a name, other than that of its own kind."""
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__}: call super().__init__() before registering '{name}'")
+        if not isinstance(name, str):
+            raise TypeError(f"{type(self).__name__}: {name!r} is no name")
+        if not name or "." in name:
+            raise KeyError(f"{type(self).__name__}: {name!r} is no name: one without '.' is needed")
+        if hasattr(self, name) and name not in table:
+            raise KeyError(f"{type(self).__name__} has an attribute '{name}' already")
 
     # ---- walking ----
 
@@ -432,11 +447,11 @@ class Module:
         return [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
 
     def __repr__(self):
-        inner = self._inner()
-        own = self.extra_repr()
-        if not inner:
-            return f"{type(self).__name__}({own})"
-        return f"{type(self).__name__}({own}\n  " + "\n  ".join(inner) + "\n)"
+        inner, own = self._inner(), self.extra_repr()
+        lines = [*(own.split("\n") if own else ()), *inner]
+        if not inner and len(lines) < 2:
+            return f"{self._get_name()}({own})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
 class Handle(custom.Handle):
@@ -465,4 +480,5 @@ def clear_grad(parameter, set_to_none=True):
     if set_to_none:
         _set_grad(parameter, None)
     elif parameter.grad is not None:
-        parameter.grad = parameter.grad._detach() * 0
+        gradient = parameter.grad
+        parameter.grad = gradient.session.full(gradient.shape, 0, gradient.dtype)

@@ -8,7 +8,7 @@ import math
 from .. import _shoal
 from .. import functional as F
 from ..creation import cat, stack, zeros
-from ..words import invalid
+from ..words import check_probability, invalid
 from . import init
 from .layers import _empty
 from .module import Module
@@ -42,6 +42,9 @@ class _Recurrent(Module):
     def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, proj_size=0, device=None, dtype=None):
         super().__init__()
+        if hidden_size < 1 or num_layers < 1:
+            raise invalid(f"{mode}: hidden_size is {hidden_size}, num_layers {num_layers}; each must be at least 1")
+        check_probability(dropout, mode)
         if proj_size and (mode != "LSTM" or not 0 < proj_size < hidden_size):
             raise invalid(f"{mode}: proj_size {proj_size}; an LSTM takes one below hidden_size")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
@@ -231,6 +234,8 @@ class RNNCell(_Cell):
     """One step of `RNN`: (N, F) and h (N, H) give h."""
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise invalid(f"RNNCell: nonlinearity '{nonlinearity}' is neither 'tanh' nor 'relu'")
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 

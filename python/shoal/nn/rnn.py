@@ -10,7 +10,7 @@ PackedSequence = namedtuple("PackedSequence", "data batch_sizes sorted_indices u
 
 
 def _lengths(batch_sizes):
-    """Lengths of the sequences, falling, from how many there are at each step."""
+    """Lengths of the sequences, descending, from how many there are at each step."""
     sizes = batch_sizes.tolist()
     return [sum(size > i for size in sizes) for i in range(sizes[0] if sizes else 0)]
 
@@ -18,7 +18,9 @@ def _lengths(batch_sizes):
 def padded_of(packed, value=0.0, total=None):
     """(T, N, …) of a packed sequence, in its own order, and a mask (T, N, 1) of what is there."""
     lengths = _lengths(packed.batch_sizes)
-    steps, n = max(total or 0, max(lengths)), len(lengths)
+    if total is not None and total < max(lengths):
+        raise invalid(f"pad_packed_sequence: total_length is {total}; the longest sequence has {max(lengths)} steps")
+    steps, n = total or max(lengths), len(lengths)
     sizes, starts, at = packed.batch_sizes.tolist(), [], 0
     for size in sizes:
         starts.append(at)
@@ -40,7 +42,7 @@ def packed_of(x, like):
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """Padded sequences (T, N, …), or (N, T, …) with batch_first, without the padding.
 
-    lengths: of each; falling, or with enforce_sorted=False in any order.
+    lengths: of each; descending, or with enforce_sorted=False in any order.
     """
     lengths = [int(n) for n in (lengths.tolist() if hasattr(lengths, "tolist") else lengths)]
     x = input.transpose(0, 1) if batch_first else input
@@ -72,6 +74,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0):
     """Sequences (T, …) of different lengths as one tensor, padded at the end."""
+    if not len(sequences):
+        raise invalid("pad_sequence: give at least one sequence")
     most = max(s.shape[0] for s in sequences)
     rows = [s.pad((0,) * s.ndim, (most - s.shape[0],) + (0,) * (s.ndim - 1), padding_value) for s in sequences]
     return stack(rows, 0 if batch_first else 1)

@@ -65,7 +65,7 @@ class _Remade:
 
 
 def _split(module, name, parts, make):
-    """A weight leaves the parameters; its parts come in its place."""
+    """A weight is replaced by its parts among the parameters."""
     from .module import Parameter
     weight = getattr(module, name)
     del module._parameters[name]

@@ -1,6 +1,7 @@
 """Schedules of the learning rate: `step()` after each epoch, or after each step of the optimizer."""
 import math
 from bisect import bisect_right
+from collections import Counter
 
 from ..recording import fresh
 from ..words import invalid
@@ -9,7 +10,11 @@ from ..words import invalid
 class LRScheduler:
     """Sets each group's "lr" by its "initial_lr" and the number of steps taken, `last_epoch`."""
 
+    chains = False  # whether it scales a learning rate that something else has set: as torch's of its name
+
     def __init__(self, optimizer, last_epoch=-1, verbose=False):
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(f"{type(self).__name__}: a {type(optimizer).__name__} is no optimizer")
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             if last_epoch == -1:
@@ -23,41 +28,74 @@ class LRScheduler:
 
     def get_lr(self):
         """The groups' learning rates at `last_epoch`."""
-        return [self.rate(base, i, self.last_epoch) for i, base in enumerate(self.base_lrs)]
+        return [self._next(i, base) for i, base in enumerate(self.base_lrs)]
 
-    def rate(self, base, group, epoch):
-        """The learning rate of a group that began with `base`, after so many steps."""
-        raise NotImplementedError
+    def _next(self, i, base):
+        rate, now = self.rate(base, i, self.last_epoch), self.optimizer.param_groups[i]["lr"]
+        before = self._before(i, base) if self.chains else now
+        least = getattr(self, "eta_min", 0.0)
+        return rate if before in (now, least) else least + (now - least) * (rate - least) / (before - least)
+
+    def _before(self, i, base):
+        """A group's learning rate one step before, if nothing but this schedule changes it."""
+        return self.rate(base, i, self.last_epoch - 1) if self.last_epoch else base
 
     def get_last_lr(self):
-        """The groups' learning rates now."""
-        return [group["lr"] for group in self.optimizer.param_groups]
+        """The groups' learning rates as this schedule set them last."""
+        return list(self._last_lr)
 
     def step(self, epoch=None):
         """One more step; or to the state after so many."""
         if epoch is not None:
-            self.last_epoch = epoch - 1
+            self._restart(epoch)
         fresh(self._advance)
+
+    def _restart(self, epoch):
+        """The next step leads to the state after so many, whatever the learning rates are now."""
+        self.last_epoch = epoch
+        for i, (group, base) in enumerate(zip(self.optimizer.param_groups, self.base_lrs)):
+            group["lr"] = self._before(i, base) if self.chains else group["lr"]
+        self.last_epoch = epoch - 1
 
     def _advance(self):
         self.last_epoch += 1
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
+        self._last_lr = self.get_lr()
+        for group, lr in zip(self.optimizer.param_groups, self._last_lr):
             group["lr"] = lr
         return ()
 
     def state_dict(self):
-        """For `shoal.save`."""
-        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+        """For `shoal.save`: the settings, but for functions, and how many steps were taken."""
+        return _state_of(self)
 
     def load_state_dict(self, state):
-        """Goes on from what `state_dict` gave."""
-        self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
-            group["lr"] = lr
+        """Goes on from what `state_dict` gave. The learning rates themselves are the optimizer's state."""
+        _take_state(self, state)
+
+
+def _plain(value):
+    return value is None or isinstance(value, (bool, int, float, str)) or \
+        isinstance(value, (list, tuple)) and all(map(_plain, value))
+
+
+def _state_of(schedule):
+    return {name: list(value) if isinstance(value, list) else value
+            for name, value in vars(schedule).items() if _plain(value)}
+
+
+def _take_state(schedule, state):
+    for name, value in state.items():
+        if not hasattr(schedule, name):  # torch's schedules have more
+            continue
+        if name == "milestones" and isinstance(value, dict):  # as in torch: how often each occurs
+            value = sorted(Counter(value).elements())
+        setattr(schedule, name, list(value) if isinstance(value, list) else value)
 
 
 class StepLR(LRScheduler):
     """Times gamma every step_size steps."""
+
+    chains = True
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1, verbose=False):
         self.step_size, self.gamma = step_size, gamma
@@ -70,6 +108,8 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times gamma at each milestone."""
 
+    chains = True
+
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1, verbose=False):
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
@@ -81,6 +121,8 @@ class MultiStepLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """Times gamma at each step."""
 
+    chains = True
+
     def __init__(self, optimizer, gamma, last_epoch=-1, verbose=False):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -91,6 +133,8 @@ class ExponentialLR(LRScheduler):
 
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial rate to eta_min in T_max steps (Loshchilov and Hutter, 2017)."""
+
+    chains = True
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1, verbose=False):
         self.T_max, self.eta_min = T_max, eta_min
@@ -104,6 +148,8 @@ class CosineAnnealingLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Times a factor for total_iters steps."""
 
+    chains = True
+
     def __init__(self, optimizer, factor=1 / 3, total_iters=5, last_epoch=-1, verbose=False):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
@@ -114,6 +160,8 @@ class ConstantLR(LRScheduler):
 
 class PolynomialLR(LRScheduler):
     """Down to 0 in total_iters steps, by a power."""
+
+    chains = True
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1, verbose=False):
         self.total_iters, self.power = total_iters, power
@@ -143,6 +191,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 class MultiplicativeLR(LRScheduler):
     """Times what a function makes of the number of steps, step by step."""
+
+    chains = True
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1, verbose=False):
         groups = len(optimizer.param_groups)
@@ -250,44 +300,44 @@ class ReduceLROnPlateau:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self):
-        """For `shoal.save`."""
-        return {name: getattr(self, name) for name in (
-            "best", "num_bad_epochs", "cooldown_counter", "last_epoch")}
+        """For `shoal.save`: the settings, and how the measure went."""
+        return _state_of(self)
 
     def load_state_dict(self, state_dict):
         """Goes on from what `state_dict` gave."""
-        for name, value in state_dict.items():
-            setattr(self, name, value)
+        _take_state(self, state_dict)
 
 
 class ChainedScheduler:
-    """Several schedules, one on what the other gives."""
+    """Several schedules, each on what the one before gives."""
 
-    def __init__(self, schedulers):
+    def __init__(self, schedulers, optimizer=None):
         self._schedulers = list(schedulers)
         self.optimizer = self._schedulers[0].optimizer
-        self._set()
-
-    def _set(self):
-        for i, group in enumerate(self.optimizer.param_groups):
-            rate = base = group["initial_lr"]
-            for s in self._schedulers:
-                rate *= s.get_lr()[i] / base if base else 1.0
-            group["lr"] = rate
 
     def step(self):
         """One more step of all."""
         for s in self._schedulers:
             s.step()
-        self._set()
 
     def get_last_lr(self):
         """The groups' learning rates now."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
+    def state_dict(self):
+        """For `shoal.save`."""
+        return {"_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict):
+        """Goes on from what `state_dict` gave."""
+        for scheduler, own in zip(self._schedulers, state_dict["_schedulers"]):
+            scheduler.load_state_dict(own)
+
 
 class LinearLR(LRScheduler):
     """A warm-up: a factor that goes from start_factor to end_factor in total_iters steps."""
+
+    chains = True
 
     def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5,
                  last_epoch=-1, verbose=False):
@@ -394,11 +444,9 @@ class SequentialLR:
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1, verbose=False):
         self.optimizer, self.schedulers = optimizer, list(schedulers)
         self.milestones, self.last_epoch = list(milestones), 0
-        for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
         for scheduler in self.schedulers:
             scheduler.last_epoch -= 1
-        self.schedulers[0].step()
+        self.schedulers[0].step(self.schedulers[0].last_epoch + 1)
 
     def step(self):
         """One more step."""
@@ -409,7 +457,7 @@ class SequentialLR:
         at = bisect_right(self.milestones, self.last_epoch)
         scheduler = self.schedulers[at]
         if at and self.milestones[at - 1] == self.last_epoch:
-            scheduler.last_epoch = -1
+            scheduler._restart(0)
         return scheduler._advance()
 
     def get_last_lr(self):
@@ -418,16 +466,10 @@ class SequentialLR:
 
     def state_dict(self):
         """For `shoal.save`."""
-        return {"last_epoch": self.last_epoch,
-                "schedulers": [s.state_dict() for s in self.schedulers]}
+        return {**_state_of(self), "_schedulers": [s.state_dict() for s in self.schedulers]}
 
     def load_state_dict(self, state):
         """Goes on from what `state_dict` gave."""
         self.last_epoch = state["last_epoch"]
-        at = bisect_right(self.milestones, self.last_epoch)
-        rates = []
-        for scheduler, own in zip(self.schedulers, state["schedulers"]):
+        for scheduler, own in zip(self.schedulers, state["_schedulers"]):
             scheduler.load_state_dict(own)
-            rates.append(scheduler.get_lr())
-        for group, lr in zip(self.optimizer.param_groups, rates[at]):
-            group["lr"] = lr

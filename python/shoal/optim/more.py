@@ -82,6 +82,8 @@ class Adadelta(_Counted):
     def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, foreach=None, *, maximize=False,
                  **switches):
         _check("Adadelta", lr=lr, rho=rho, eps=eps, weight_decay=weight_decay)
+        if rho > 1:
+            raise invalid(f"Adadelta: rho is {rho}; it lies between 0 and 1")
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
                                   "maximize": maximize}, switches)
 
@@ -221,6 +223,8 @@ class Rprop(_Counted):
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), foreach=None, *,
                  maximize=False, **switches):
         _check("Rprop", lr=lr)
+        if not 0 < etas[0] < 1 < etas[1]:
+            raise invalid(f"Rprop: etas are {tuple(etas)}; the first lies between 0 and 1, the second above 1")
         super().__init__(params, {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes),
                                   "maximize": maximize}, switches)
 

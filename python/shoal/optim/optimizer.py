@@ -93,13 +93,9 @@ class Optimizer:
                 raise invalid(f"{type(self).__name__}: {p._text()} is the result of an operation, whose gradient is not "
                               "kept; give the parameters that it was made of")
             if id(p) in seen:
-                raise invalid(f"{type(self).__name__}: a parameter stands twice")
+                raise invalid(f"{type(self).__name__}: a parameter is given twice")
             seen.add(id(p))
-        unknown = set(group) - {"params", "initial_lr", *self.defaults}
-        if unknown:
-            raise invalid(f"{type(self).__name__} has no setting '{min(unknown)}'; it has "
-                          + ", ".join(self.defaults))
-        self.param_groups.append({**self.defaults, **group, "params": params})
+        self.param_groups.append({"params": params} | self.defaults | group | {"params": params})
         restructured()
 
     def zero_grad(self, set_to_none=True):
@@ -184,9 +180,11 @@ class Optimizer:
         return int(value.item()) if name == "step" else value._detach()
 
     def __repr__(self):
-        rows = [f"  {k}: {v}" for group in self.param_groups for k, v in group.items()
-                if k != "params"]
-        return f"{type(self).__name__} (\n" + "\n".join(rows) + "\n)"
+        text = f"{type(self).__name__} (\n"
+        for i, group in enumerate(self.param_groups):
+            text += f"Parameter Group {i}\n"
+            text += "".join(f"    {name}: {group[name]}\n" for name in sorted(group) if name != "params")
+        return text + ")"
 
 
 def _check(what, **values):

@@ -28,10 +28,11 @@ def get_ema_avg_fn(decay=0.999):
 
 
 def _multi(function):
+    """multi_avg_fn of an avg_fn."""
     @no_grad
     def update(averages, values, n):
         for average, value in zip(averages, values):
-            average.copy_(function(average, value, n))
+            average.copy_(function(average, value, n).to(average.dtype))
     return update
 
 
@@ -85,13 +86,8 @@ class AveragedModel(Module):
             self.n_averaged += 1
 
     def _average(self, averages, values, n):
-        if self.multi_avg_fn is not None:
-            self.multi_avg_fn([a.detach() for a in averages], values, n)
-            return
-        function = self.avg_fn or get_swa_avg_fn()
-        for average, value in zip(averages, values):
-            made = function(average.detach(), value, n)
-            average.copy_(made if average.is_floating_point() else made.to(average.dtype))
+        update = self.multi_avg_fn or _multi(self.avg_fn or get_swa_avg_fn())
+        update([a.detach() for a in averages], values, n)
 
 
 @no_grad

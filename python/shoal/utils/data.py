@@ -167,12 +167,18 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
+def _need_samples(sampler):
+    if sampler.num_samples <= 0:
+        raise invalid(f"{type(sampler).__name__}: {sampler.num_samples} samples; at least one is needed")
+
+
 class RandomSampler(Sampler):
     """All numbers in random order; with replacement, num_samples independent ones."""
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._count = num_samples
+        _need_samples(self)
 
     @property
     def num_samples(self):
@@ -213,6 +219,7 @@ class WeightedRandomSampler(Sampler):
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         self.weights = weights if isinstance(weights, Tensor) else tensor(list(weights), "float64")
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+        _need_samples(self)
 
     def __iter__(self):
         return iter(_random.multinomial(self.weights, self.num_samples, self.replacement,
@@ -310,6 +317,8 @@ class DataLoader:
                  persistent_workers=False, pin_memory_device=""):
         if num_workers < 0:
             raise invalid(f"DataLoader: {num_workers} workers")
+        if timeout < 0:
+            raise invalid(f"DataLoader: a timeout of {timeout} seconds; it must not be negative")
         if prefetch_factor is not None and not num_workers:
             raise invalid("DataLoader: prefetch_factor needs workers: num_workers is 0")
         iterable = isinstance(dataset, IterableDataset)

@@ -52,6 +52,20 @@ typedef struct cpu_gemm {
                    void *y);
 } cpu_gemm;
 
+/* Numbers of quantised blocks (blocks.c): decoded, or multiplied with rows of x. Rows of w are
+ * `blocks` blocks each, one after the other; y[j, i] = sum of x[j] w[i], m rows of x, n of w. */
+typedef struct cpu_block_product {
+    const uint8_t *w;
+    const float *x;
+    float *y;
+    int64_t m, n, blocks, x_row, y_strides[2]; /* in elements, of j and i */
+} cpu_block_product;
+typedef struct cpu_block_kernel {
+    base_block_decode decode;
+    void (*dot)(const cpu_block_product *product);
+    int64_t most_rows; /* of x: from there on decoding once, into memory, is faster */
+} cpu_block_kernel;
+
 /* One row of n elements of f32; what is not named by the operation's operands is NULL. */
 typedef struct cpu_row_call {
     float *out;     /* a row; an element for cross_entropy; sums for gradients of scales */
@@ -95,6 +109,7 @@ typedef struct cpu_kernels {
     const cpu_fold_kernel (*fold)[SHOAL_DTYPE_COUNT];   /* [operation][element type]; NULL: none */
     cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];        /* NULL: none */
     const cpu_gemm *gemm[CPU_FLOATS];
+    const cpu_block_kernel *blocks; /* per format */
     /* Of three operands, two roundings: x y + z and z - x y. */
     cpu_map_kernel multiply_add[CPU_FLOATS], multiply_subtract[CPU_FLOATS];
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
@@ -134,6 +149,10 @@ struct shoal_memory {
     size_t room; /* of the block, which may be larger */
     bool imported;
 };
+
+/* The instruction set that a device opened now computes with, by name. Fails with INVALID where
+ * SHOAL_CPU names none. */
+shoal_status cpu_instructions(const char **out) SHOAL_CHECK_RESULT;
 
 shoal_status cpu_memory_new(shoal_device *device, size_t bytes,
                             shoal_memory **out) SHOAL_CHECK_RESULT;
@@ -326,6 +345,14 @@ typedef struct cpu_unpack {
     int64_t values, bytes, blocks;
 } cpu_unpack;
 
+/* A product of rows with quantised blocks. */
+typedef struct cpu_packed {
+    const cpu_block_kernel *kernel;
+    cpu_matrix x; /* m rows */
+    cpu_block_product product;
+    size_t row; /* bytes of a row of blocks */
+} cpu_packed;
+
 typedef struct cpu_program cpu_program;
 typedef struct cpu_step cpu_step;
 
@@ -347,6 +374,7 @@ struct cpu_step {
         cpu_region region;
         cpu_row row;
         cpu_unpack unpack;
+        cpu_packed packed;
         cpu_reduce reduce;
         cpu_dot dot;
         cpu_convolution convolution;
@@ -363,6 +391,8 @@ struct cpu_program {
     const shoal_graph *g;
     base_arena arena;
     fuse_plan plan;
+    uint32_t *packed; /* per node: of a product with blocks the node that decodes them, of that
+                         itself; else SHOAL_NO_NODE */
     backend_place *values;
     void **at; /* of the run that is going on: per value, its address */
     cpu_step *steps;
@@ -370,6 +400,11 @@ struct cpu_program {
     uint32_t threads;
     size_t workspace;
 };
+
+/* The value in whose memory a value lies. */
+static inline uint32_t cpu_root_of(const cpu_program *p, uint32_t value) {
+    return p->plan.values[value].root;
+}
 
 /* Whether a node runs here: primitives at least by the reference's kernel, composites only by one
  * of our own. */
@@ -420,8 +455,18 @@ shoal_status cpu_row_run(const cpu_run *run, const cpu_step *step);
 
 /* ---- unpack.c ---- */
 
+/* The format that a node's numbers are decoded from; NULL: it is no such node. */
+const shoal_block_format *cpu_unpacked_format(const shoal_node *node, uint32_t *number);
 bool cpu_unpack_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_unpack_run(const cpu_run *run, const cpu_step *step) SHOAL_CHECK_RESULT;
+
+/* ---- packed.c ---- */
+
+/* Finds the products of a few rows with blocks that nobody else reads, whose numbers then never go
+ * to memory: program->packed. */
+shoal_status cpu_packed_find(const cpu_kernels *kernels, cpu_program *program);
+shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);
+shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step);
 
 /* Whether attention, or its gradient, runs here: of f32. Its operands q, k, v, and the gradient and
  * result, may be any views: operand number `input`. */
@@ -439,6 +484,16 @@ size_t cpu_reduce_scratch(const cpu_reduce *reduce);
 size_t cpu_reduce_partial(const cpu_reduce *reduce);
 shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step);
 
+/* The axes of a product, with the strides of its operands where they lie. */
+ref_dot cpu_dot_axes(const cpu_program *p, const shoal_node *node);
+/* Whether axes are one axis to an operand; *stride is its stride, 0 for at most one element. */
+bool cpu_axes_collapse(const ref_axes *axes, int side, int64_t *stride);
+/* Makes the operand a dense copy of itself, batch by batch, `columns` being its last axis. */
+void cpu_matrix_pack(cpu_matrix *x, ref_axes *batch, const ref_axes *rows, const ref_axes *columns,
+                     int side);
+/* An operand as the product wants it; `bytes` are those of its elements in memory. */
+const char *cpu_matrix_ready(const cpu_run *run, const cpu_matrix *x, const char *data,
+                             size_t bytes);
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);

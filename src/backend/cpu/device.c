@@ -133,6 +133,13 @@ static shoal_status choose_kernels(const cpu_kernels **out) {
     return status;
 }
 
+shoal_status cpu_instructions(const char **out) {
+    const cpu_kernels *kernels;
+    SHOAL_TRY(choose_kernels(&kernels));
+    *out = kernels->name;
+    return SHOAL_OK;
+}
+
 static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t threads,
                                shoal_device **out) {
     if (index > 0) return base_fail(SHOAL_NOT_FOUND, "cpu: there is no device %u, only 0", index);

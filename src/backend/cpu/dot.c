@@ -9,8 +9,7 @@ enum {
     LOOPED = 1 << 18 /* multiplications of the loop that are worth a thread */
 };
 
-/* Whether axes are one axis to an operand; *stride is its stride, 0 for at most one element. */
-static bool collapses(const ref_axes *axes, int side, int64_t *stride) {
+bool cpu_axes_collapse(const ref_axes *axes, int side, int64_t *stride) {
     bool found = false;
     int64_t next = 0;
     *stride = 0;
@@ -49,9 +48,8 @@ static void add_axes(ref_view *view, const ref_axes *axes, int side) {
     }
 }
 
-/* Makes the operand a dense copy of itself, batch by batch, `columns` being its last axis. */
-static void pack(cpu_matrix *x, ref_axes *batch, const ref_axes *rows, const ref_axes *columns,
-                 int side) {
+void cpu_matrix_pack(cpu_matrix *x, ref_axes *batch, const ref_axes *rows, const ref_axes *columns,
+                     int side) {
     x->pack = true;
     add_axes(&x->view, batch, side);
     add_axes(&x->view, rows, side);
@@ -66,8 +64,8 @@ static void pack(cpu_matrix *x, ref_axes *batch, const ref_axes *rows, const ref
 
 static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
                        const ref_axes *columns, int side, bool any_strides) {
-    bool strided =
-        collapses(rows, side, &x->row_stride) && collapses(columns, side, &x->column_stride);
+    bool strided = cpu_axes_collapse(rows, side, &x->row_stride) &&
+                   cpu_axes_collapse(columns, side, &x->column_stride);
     if (columns->count == 1) x->column_stride = 1;
     if (rows->count == 1) x->row_stride = x->column_stride == 1 ? columns->count : 1;
     bool is_matrix = is_plain(x, columns->count) || is_transposed(x, rows->count);
@@ -75,25 +73,28 @@ static void set_matrix(cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
     /* A product with a vector takes one element after the other. */
     bool is_near = (columns->count == 1 ? x->row_stride : x->column_stride) == 1;
     if (!strided || !(any_strides || (is_matrix && (is_near || !is_vector))))
-        pack(x, batch, rows, columns, side);
+        cpu_matrix_pack(x, batch, rows, columns, side);
 }
 
 /* An operand of 16-bit numbers is converted as a whole: first made dense, if it is not. */
 static void widen(const cpu_kernels *kernels, cpu_matrix *x, ref_axes *batch, const ref_axes *rows,
                   const ref_axes *columns, int side, uint8_t dtype) {
-    if (!x->pack) pack(x, batch, rows, columns, side);
+    if (!x->pack) cpu_matrix_pack(x, batch, rows, columns, side);
     ref_view view = x->view;
     cpu_merge_view(&view);
     x->is_dense = !view.rank || (view.rank == 1 && view.from[0] == 1);
     x->widen = kernels->convert[dtype][SHOAL_F32];
 }
 
+ref_dot cpu_dot_axes(const cpu_program *p, const shoal_node *node) {
+    const ref_view views[2] = {cpu_view_of(p, node->inputs[0]), cpu_view_of(p, node->inputs[1])};
+    return ref_dot_of_views(p->g, node, (const int64_t *const[2]){views[0].from, views[1].from});
+}
+
 void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *p, cpu_step *step) {
     const shoal_node *node = step->node;
     uint8_t dtype = p->g->values[node->first_output].type.dtype;
-    const ref_view views[2] = {cpu_view_of(p, node->inputs[0]), cpu_view_of(p, node->inputs[1])};
-    ref_dot axes =
-        ref_dot_of_views(p->g, node, (const int64_t *const[2]){views[0].from, views[1].from});
+    ref_dot axes = cpu_dot_axes(p, node);
     bool floats = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
     cpu_dot *dot = &step->u.dot;
     *dot = (cpu_dot){.dtype = is_half(dtype) ? SHOAL_F32 : dtype,
@@ -159,8 +160,8 @@ static void convert_range(void *context, uint32_t part, int64_t begin, int64_t e
               (const void *const[]){c->from + (size_t)begin * c->from_bytes}, end - begin, 0, NULL);
 }
 
-/* An operand as the product wants it; `bytes` are those of its elements in memory. */
-static const char *packed(const cpu_run *run, const cpu_matrix *x, const char *data, size_t bytes) {
+const char *cpu_matrix_ready(const cpu_run *run, const cpu_matrix *x, const char *data,
+                             size_t bytes) {
     if (!x->pack) return data;
     char *to = run->workspace + x->scratch;
     char *copy = x->widen ? to + (size_t)x->count * sizeof(float) : to;
@@ -186,8 +187,8 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
     }
     if (dot->narrow) j.c = run->workspace + dot->wide;
     size_t bytes = dot->narrow ? 2 : j.bytes;
-    j.a = packed(run, &dot->lhs, run->at[node->inputs[0]], bytes);
-    j.b = packed(run, &dot->rhs, run->at[node->inputs[1]], bytes);
+    j.a = cpu_matrix_ready(run, &dot->lhs, run->at[node->inputs[0]], bytes);
+    j.b = cpu_matrix_ready(run, &dot->rhs, run->at[node->inputs[1]], bytes);
     if (dot->blocks.gemm)
         cpu_product_run(run, dot, j.a, j.b, j.c);
     else

@@ -61,10 +61,10 @@ static shoal_status place_scratch(void *context, uint32_t s, backend_parts *part
         SHOAL_TRY(backend_take(parts, c->matrix_bytes, 0, &c->matrix));
         return backend_take(parts, c->scratch_each * p->threads, 0, &c->scratch);
     }
+    if (step->run == cpu_packed_run)
+        return backend_take(parts, step->u.packed.x.scratch_bytes, 0, &step->u.packed.x.scratch);
     return step->run == cpu_dot_run ? place_dot(p, step, parts) : SHOAL_OK;
 }
-
-static uint32_t root_of(const cpu_program *p, uint32_t value) { return p->plan.values[value].root; }
 
 /* ---- the order of steps ---- */
 
@@ -76,7 +76,7 @@ static bool ends_values(const cpu_program *p, uint32_t s) {
     for (uint32_t i = 0; i < step->n_writes; i++)
         if (p->values[step->writes[i]].last < p->n_steps) return false;
     for (uint32_t i = 0; i < step->n_reads; i++) {
-        const backend_place *in = &p->values[root_of(p, step->reads[i])];
+        const backend_place *in = &p->values[cpu_root_of(p, step->reads[i])];
         ends |= in->kind == BACKEND_NOWHERE && in->last == s;
     }
     return ends;
@@ -99,10 +99,11 @@ static shoal_status order_steps(cpu_program *p) {
         const cpu_step *step = &p->steps[s];
         uint32_t most = 0; /* of step numbers from 1: 0 is none */
         for (uint32_t i = 0; i < step->n_reads; i++)
-            if (users[root_of(p, step->reads[i])] > most) most = users[root_of(p, step->reads[i])];
+            if (users[cpu_root_of(p, step->reads[i])] > most)
+                most = users[cpu_root_of(p, step->reads[i])];
         behind[s] = most && ends_values(p, s) ? most - 1 : s;
         for (uint32_t i = 0; i < step->n_reads; i++) {
-            uint32_t root = root_of(p, step->reads[i]);
+            uint32_t root = cpu_root_of(p, step->reads[i]);
             bool input = p->values[root].kind == BACKEND_INPUT;
             if (input && users[root] < behind[s] + 1) users[root] = behind[s] + 1;
         }

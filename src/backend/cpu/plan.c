@@ -45,6 +45,7 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     step->reads = node->inputs;
     step->n_writes = node->n_outputs;
     step->writes = writes;
+    if (p->packed[node - p->g->nodes] != SHOAL_NO_NODE) return cpu_packed_prepare(kernels, p, step);
     if (cpu_is_move(node->op))
         step->run = cpu_move_run;
     else if (node->op == GRAPH_CONSTANT) {
@@ -162,8 +163,10 @@ static shoal_status add_steps(shoal_device *device, cpu_program *p) {
     for (uint32_t n = 0; n < g->n_nodes; n++) choices[n] = choose(device->kernels, g, &g->nodes[n]);
     shoal_status status = fuse_plan_make(g, choices, &limits, &p->arena, &p->plan);
     free(choices);
+    if (!status) status = cpu_packed_find(device->kernels, p);
     for (uint32_t s = 0; !status && s < p->plan.n_steps; s++) {
         const fuse_step *step = &p->plan.steps[s];
+        if (!step->kernel && p->packed[step->node] == step->node) continue;
         status = step->kernel ? add_kernel(p, device->kernels, step->kernel)
                               : add_step(device, p, &g->nodes[step->node]);
     }

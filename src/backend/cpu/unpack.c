@@ -1,19 +1,23 @@
-/* Numbers of quantised blocks, by the plain decoders of base/block.h, which give the bits of the
- * decomposition. What is rounded to 16 bits, or goes to memory past the caches, is made in tiles.
- */
+/* Numbers of quantised blocks, with the bits of the decomposition. What is rounded to 16 bits, or
+ * goes to memory past the caches, is made in tiles. */
 #include "backend/cpu/cpu.h"
 
 enum { GRAIN = 1 << 14, STREAMED = 8 << 20 };
 
+const shoal_block_format *cpu_unpacked_format(const shoal_node *node, uint32_t *number) {
+    if (node->op != GRAPH_DEQUANTIZE) return NULL;
+    const shoal_attr *name = shoal_node_attr(node, SHOAL_ATTR_FORMAT);
+    bool known = shoal_block_format_find(name->u.string, number) == SHOAL_OK;
+    return known ? shoal_block_format_at(*number) : NULL;
+}
+
 bool cpu_unpack_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step) {
     uint32_t format;
-    if (step->node->op != GRAPH_DEQUANTIZE) return false;
-    const shoal_attr *name = shoal_node_attr(step->node, SHOAL_ATTR_FORMAT);
-    if (shoal_block_format_find(name->u.string, &format) != SHOAL_OK) return false;
+    const shoal_block_format *f = cpu_unpacked_format(step->node, &format);
+    if (!f) return false;
     const shoal_type *to = &program->g->values[step->node->first_output].type;
-    const shoal_block_format *f = shoal_block_format_at(format);
     step->u.unpack = (cpu_unpack){
-        .decode = base_block_decoder((base_block_number)format),
+        .decode = kernels->blocks[format].decode,
         .narrow = to->dtype == SHOAL_F32 ? NULL : kernels->convert[SHOAL_F32][to->dtype],
         .size = shoal_dtype_size((shoal_dtype)to->dtype),
         .values = f->values,

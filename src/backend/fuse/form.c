@@ -38,8 +38,9 @@ typedef struct former {
     BASE_VEC(region) regions;
     uint8_t *needs;
     uint32_t *region_of; /* per value: number of its region + 1 */
-    uint32_t *reads;     /* per value: operands of nodes that it is */
+    uint32_t *reads;     /* per value: operands of nodes that it is, or that are the same as it */
     uint32_t *inside;    /* of these, nodes of its own region */
+    bool *same;          /* per value: its reads are counted as its root's */
     bool *output;        /* per value: it is one */
     bool *used;          /* scratch of close_region */
     bool *outer;         /* per value: made by its region without the reduced axes, */
@@ -346,18 +347,22 @@ static shoal_status add_reduce(former *f, uint32_t n) {
 /* ---- everything ---- */
 
 /* A node without a step has read its operand, too. Who reads a value that is its operand element by
- * element, or an outer value of a region as that repeats it, reads that. */
+ * element, or an outer value of a region as that repeats it, reads that; who reads another view of
+ * it reads memory, which the one read that made the view stands for. */
 static shoal_status note_view(former *f, const shoal_node *node) {
     uint32_t value = node->first_output, root = f->values[value].root;
-    region *r = node->n_inputs ? maker_of(f, node->inputs[0]) : NULL;
-    bool same = root != value && !f->values[value].is_view;
-    if (!same && r && f->outer[root]) same = repeats_outer(f, r, value);
-    if (same) {
+    if (root == value) return SHOAL_OK;
+    region *r = maker_of(f, node->inputs[0]);
+    f->same[value] =
+        !f->values[value].is_view || (r && f->outer[root] && repeats_outer(f, r, value));
+    bool counted = f->same[node->inputs[0]];
+    if (f->same[value]) {
         f->output[root] |= f->output[value];
-        f->reads[root] += f->reads[value] - 1;
-        if (r) r->pending += f->reads[value];
+        f->reads[root] += f->reads[value] - counted;
     }
-    return r && --r->pending <= 0 ? close_region(f, r) : SHOAL_OK;
+    if (!r) return SHOAL_OK;
+    r->pending += (f->same[value] ? (int64_t)f->reads[value] : 0) - counted;
+    return r->pending <= 0 ? close_region(f, r) : SHOAL_OK;
 }
 
 static shoal_status add_own(former *f, uint32_t n) {
@@ -381,7 +386,10 @@ static shoal_status form(former *f) {
     for (uint32_t n = 0; n < g->n_nodes; n++)
         for (uint32_t k = 0; k < g->nodes[n].n_inputs; k++) f->reads[g->nodes[n].inputs[k]]++;
     for (uint32_t i = 0; i < g->n_outputs; i++) f->output[g->outputs[i]] = true;
-    for (uint32_t v = 0; v < g->n_values; v++) f->values[v].root = v;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        f->values[v].root = v;
+        f->same[v] = true;
+    }
     fuse_mark_needs(g, f->choices, f->limits, f->needs);
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         if (fuse_share(g, &g->nodes[n], f->limits, f->needs, f->values))
@@ -412,14 +420,15 @@ shoal_status fuse_plan_make(const shoal_graph *g, const fuse_choice *choices,
                 .region_of = calloc(n, sizeof *f.region_of),
                 .reads = calloc(n, sizeof *f.reads),
                 .inside = calloc(n, sizeof *f.inside),
+                .same = calloc(n, sizeof *f.same),
                 .output = calloc(n, sizeof *f.output),
                 .used = calloc(n, sizeof *f.used),
                 .outer = calloc(n, sizeof *f.outer),
                 .pass = calloc(n, sizeof *f.pass)};
     *out = (fuse_plan){.graph = g, .steps = f.steps, .values = f.values};
     shoal_status status = f.values && f.steps ? SHOAL_OK : SHOAL_NO_MEMORY;
-    if (!f.needs || !f.region_of || !f.reads || !f.inside || !f.output || !f.used || !f.outer ||
-        !f.pass)
+    if (!f.needs || !f.region_of || !f.reads || !f.inside || !f.same || !f.output || !f.used ||
+        !f.outer || !f.pass)
         status = base_fail(SHOAL_NO_MEMORY, "no memory to form kernels");
     if (!status) status = form(&f);
     for (size_t i = 0; i < f.regions.count; i++) free(f.regions.data[i].nodes.data);
@@ -428,6 +437,7 @@ shoal_status fuse_plan_make(const shoal_graph *g, const fuse_choice *choices,
     free(f.region_of);
     free(f.reads);
     free(f.inside);
+    free(f.same);
     free(f.output);
     free(f.used);
     free(f.outer);

@@ -103,25 +103,26 @@ def hunt(copy, way, seconds, seed):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         preexec_fn=lambda: os.sched_setaffinity(0, {core}))
     text, said, found, took, status = "\n", "", None, 0.0, None
-    while found is None and status is None and took < seconds:
-        ready, _, _ = select.select([process.stdout], [], [], 0.2)
-        took = max(took, processor_time(process.pid))
-        more = os.read(process.stdout.fileno(), 1 << 16).decode(errors="replace") if ready else None
-        if more == "":
-            status = process.wait()
-        text += more or ""
-        _, wrong, rest = text.partition("\nWRONG")
-        if wrong:
-            found, said = took, "WRONG" + rest.partition("\n")[0]
-    if status is None:
-        os.killpg(process.pid, signal.SIGKILL)  # the smallest program is not asked for
-        process.wait()
-        status = 0
-    process.stdout.close()
+    try:
+        while found is None and status is None and took < seconds:
+            ready, _, _ = select.select([process.stdout], [], [], 0.2)
+            took = max(took, processor_time(process.pid))
+            more = os.read(process.stdout.fileno(), 1 << 16).decode(errors="replace") if ready else None
+            if more == "":
+                status = process.wait()
+            text += more or ""
+            _, wrong, rest = text.partition("\nWRONG")
+            if wrong:
+                found, said = took, "WRONG" + rest.partition("\n")[0]
+    finally:
+        if status is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the smallest program is not asked for
+            process.wait()
+        process.stdout.close()
     if found is None and status == 77:
         print(f"SKIP: the way {way} cannot run here")
         sys.exit(77)
-    if found is None and status:
+    if found is None and status:  # None: it was ended here
         found, said = took, f"the hunt ended with {status}"
     return found, said
 
@@ -134,6 +135,7 @@ def main():
     options.add_argument("--test", action="store_true",
                          help="SHOAL_PLANTED says how many, 0 all; without it this is a test that is skipped")
     options.add_argument("--only", help="those whose name, file or way has this in it")
+    options.add_argument("--last", type=int, help="the last ones of the list")
     options.add_argument("--seconds", type=float, default=60, help="of one core, for each (60)")
     options.add_argument("--seed", type=int, default=1, help="of the programs (1)")
     options.add_argument("--chosen", type=int, default=1, help="a number that chooses the sample (1)")
@@ -149,6 +151,8 @@ def main():
         given.chosen = int(time.time()) // 86400  # others every day
     if given.only:
         chosen = [f for f in chosen if given.only in f["name"] + f["file"] + f["way"]]
+    if given.last:
+        chosen = chosen[-given.last:]
     if given.sample:
         chosen = random.Random(given.chosen).sample(chosen, min(given.sample, len(chosen)))
     copy = Copy(given.scratch)
@@ -165,8 +169,7 @@ def main():
             copy.make()
             seconds, said = hunt(copy, fault["way"], given.seconds, given.seed)
         finally:
-            place.write_text(was)
-            copy.make()
+            place.write_text(was)  # compiled with the next one
         missed += seconds is None
         if given.json:
             print(json.dumps({"name": fault["name"], "folder": fault["folder"], "way": fault["way"],

@@ -1,0 +1,115 @@
+/* Products of a few rows with quantised weights, which are multiplied as they are decoded: each
+ * block is read once, and its numbers never go to memory. For many rows decoding once, into memory,
+ * and the blocked product are faster. */
+#include "backend/cpu/cpu.h"
+
+enum { GRAIN = 1 << 16 }; /* multiplications that are worth a thread */
+
+/* ---- finding ---- */
+
+/* How many steps read each value's memory; being a result counts, too. */
+static void count_readers(const cpu_program *p, uint32_t *readers) {
+    for (uint32_t s = 0; s < p->plan.n_steps; s++) {
+        const fuse_step *step = &p->plan.steps[s];
+        const shoal_node *node = step->kernel ? NULL : &p->g->nodes[step->node];
+        for (uint32_t k = 0; node && k < node->n_inputs; k++)
+            readers[cpu_root_of(p, node->inputs[k])]++;
+        for (uint32_t i = 0; step->kernel && i < step->kernel->n_loads; i++) {
+            const fuse_load *load = &step->kernel->loads[i];
+            if (load->kind == FUSE_MEMORY) readers[cpu_root_of(p, load->value)]++;
+        }
+    }
+    for (uint32_t i = 0; i < p->g->n_outputs; i++) readers[cpu_root_of(p, p->g->outputs[i])]++;
+}
+
+/* Whether an operand of a product is all that a node decodes, row by row along what is summed. */
+static bool is_packed(const cpu_kernels *kernels, const cpu_program *p, const shoal_node *node,
+                      int side) {
+    uint32_t value = node->inputs[side], format;
+    uint32_t maker = p->g->values[cpu_root_of(p, value)].node;
+    const shoal_type *type = &p->g->values[cpu_root_of(p, value)].type;
+    if (maker == SHOAL_NO_NODE || type->dtype != SHOAL_F32 || p->plan.values[value].index.start ||
+        !cpu_unpacked_format(&p->g->nodes[maker], &format))
+        return false;
+    const ref_dot axes = cpu_dot_axes(p, node);
+    const ref_axes *rows = side ? &axes.rhs_free : &axes.lhs_free;
+    const ref_axes *others = side ? &axes.lhs_free : &axes.rhs_free;
+    int64_t row, column, k = axes.contracting.count;
+    return axes.batch.count == 1 && rows->count * k == base_type_count(type) && k > 0 &&
+           others->count <= kernels->blocks[format].most_rows &&
+           cpu_axes_collapse(rows, side, &row) &&
+           cpu_axes_collapse(&axes.contracting, side, &column) && column == 1 &&
+           (rows->count == 1 || row == k);
+}
+
+shoal_status cpu_packed_find(const cpu_kernels *kernels, cpu_program *p) {
+    const shoal_graph *g = p->g;
+    uint32_t *readers = base_arena_array(&p->arena, uint32_t, g->n_values + (size_t)1);
+    p->packed = base_arena_array(&p->arena, uint32_t, g->n_nodes + (size_t)1);
+    if (!readers || !p->packed) return SHOAL_NO_MEMORY;
+    count_readers(p, readers);
+    for (uint32_t n = 0; n < g->n_nodes; n++) p->packed[n] = SHOAL_NO_NODE;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        if (!cpu_dot_fits(kernels, g, node)) continue;
+        for (int side = 0; side < 2 && p->packed[n] == SHOAL_NO_NODE; side++) {
+            uint32_t root = cpu_root_of(p, node->inputs[side]);
+            if (readers[root] != 1 || !is_packed(kernels, p, node, side)) continue;
+            p->packed[n] = g->values[root].node;
+            p->packed[p->packed[n]] = p->packed[n];
+        }
+    }
+    return SHOAL_OK;
+}
+
+/* ---- running ---- */
+
+shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
+    const shoal_node *node = step->node;
+    uint32_t decoder = p->packed[node - p->g->nodes], format = 0;
+    int side = p->g->values[cpu_root_of(p, node->inputs[1])].node == decoder;
+    const shoal_block_format *f = cpu_unpacked_format(&p->g->nodes[decoder], &format);
+    ref_dot axes = cpu_dot_axes(p, node);
+    const ref_axes *free = side ? &axes.lhs_free : &axes.rhs_free;
+    cpu_packed *packed = &step->u.packed;
+    uint32_t *reads = base_arena_array(&p->arena, uint32_t, 2);
+    if (!reads) return SHOAL_NO_MEMORY;
+    reads[0] = node->inputs[!side];
+    reads[1] = p->g->nodes[decoder].inputs[0];
+    step->reads = reads;
+    step->n_reads = 2;
+    step->run = cpu_packed_run;
+    int64_t n = (side ? &axes.rhs_free : &axes.lhs_free)->count, k = axes.contracting.count;
+    *packed = (cpu_packed){.kernel = &kernels->blocks[format],
+                           .product = {.m = free->count, .n = n, .blocks = k / f->values},
+                           .row = (size_t)(k / f->values) * f->bytes};
+    packed->product.y_strides[0] = side ? n : 1;
+    packed->product.y_strides[1] = side ? 1 : free->count;
+    cpu_matrix *x = &packed->x;
+    if (!cpu_axes_collapse(free, !side, &x->row_stride) ||
+        !cpu_axes_collapse(&axes.contracting, !side, &x->column_stride) || x->column_stride != 1)
+        cpu_matrix_pack(x, &axes.batch, free, &axes.contracting, !side);
+    x->scratch_bytes = (size_t)x->count * sizeof(float);
+    packed->product.x_row = x->row_stride;
+    return SHOAL_OK;
+}
+
+static void multiply_range(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const cpu_packed *packed = context;
+    cpu_block_product p = packed->product;
+    p.w += (size_t)begin * packed->row;
+    p.y += begin * p.y_strides[1];
+    p.n = end - begin;
+    packed->kernel->dot(&p);
+}
+
+shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step) {
+    cpu_packed packed = step->u.packed;
+    cpu_block_product *p = &packed.product;
+    p->x = (const float *)cpu_matrix_ready(run, &packed.x, run->at[step->reads[0]], sizeof(float));
+    p->w = run->at[step->reads[1]];
+    p->y = run->at[step->writes[0]];
+    int64_t each = p->m * (int64_t)packed.row; /* bytes that are read, about, and so multiplied */
+    if (p->m) cpu_parallel(run->device, p->n, 1 + GRAIN / each, multiply_range, &packed);
+    return SHOAL_OK;
+}

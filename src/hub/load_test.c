@@ -1,0 +1,195 @@
+/* What members say takes the hub no more than in proportion to its length, counts on who says it,
+ * and means what it meant. */
+#include "hub/hub_testing.h"
+
+#include <math.h>
+
+static hub_peer *member(pool *p, int m) { return wire_link_get(p->ends[m], WIRE_HUB); }
+
+/* ---- an explanation of a program with many inputs, each of them an upload ---- */
+
+static void many_inputs(uint32_t n, base_str *out) {
+    const shoal_type type = {.dtype = SHOAL_F32};
+    graph *g;
+    uint32_t value;
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(graph_add_input(g, &type, &value), SHOAL_OK);
+    assert_int_equal(graph_add(g, GRAPH_NEGATE, &value, 1, NULL, 0, NULL, 0, &value), SHOAL_OK);
+    assert_int_equal(graph_add_output(g, value), SHOAL_OK);
+    assert_int_equal(graph_encode(graph_data(g), false, out), SHOAL_OK);
+    graph_destroy(&g);
+}
+
+static void test_explain(void **state) {
+    enum { INPUTS = 60000 };
+    pool *p = *state;
+    static Shoal__Upload uploads[INPUTS], *pointers[INPUTS];
+    static uint64_t inputs[INPUTS];
+    const hub_user *user = of_another(p, 0, 1)->user;
+    uint64_t session = (uint64_t)p->sessions[0] << 40, output = session + INPUTS + 1;
+    float number = 1;
+    for (uint32_t i = 0; i < INPUTS; i++) {
+        shoal__upload__init(&uploads[i]);
+        pointers[i] = &uploads[i];
+        uploads[i].value = session + 1 + i;
+        uploads[i].dtype = SHOAL_F32;
+        uploads[i].data = (ProtobufCBinaryData){sizeof number, (uint8_t *)&number};
+        inputs[INPUTS - 1 - i] = uploads[i].value;
+    }
+    base_str text = {0};
+    many_inputs(INPUTS, &text);
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    Shoal__ExplainAsk ask = SHOAL__EXPLAIN_ASK__INIT;
+    submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    submit.inputs = inputs;
+    submit.outputs = &output;
+    submit.uploads = pointers;
+    submit.n_inputs = submit.n_uploads = INPUTS;
+    submit.n_outputs = 1;
+    ask.submit = &submit;
+    uint64_t held = user->held;
+    deliver(p, 0, SHOAL__KIND__EXPLAIN_ASK, &ask.base);
+    assert_string_equal(p->explained, "");
+    assert_int_equal(user->held, held);
+    /* What is planned with counts on who asks, while it is planned. */
+    ((hub_user *)user)->held += HUB_MAX_HELD / 3 - INPUTS * HUB_VALUE_HELD / 2;
+    held = user->held;
+    deliver(p, 0, SHOAL__KIND__EXPLAIN_ASK, &ask.base);
+    assert_non_null(strstr(p->explained, "the most that it may"));
+    assert_int_equal(user->held, held);
+    ((hub_user *)user)->held -= HUB_MAX_HELD / 3 - INPUTS * HUB_VALUE_HELD / 2;
+    /* Another's value is none of this session. */
+    uploads[0].value = ((uint64_t)p->sessions[1] << 40) + 1;
+    deliver(p, 0, SHOAL__KIND__EXPLAIN_ASK, &ask.base);
+    assert_non_null(strstr(p->explained, "is not one of session"));
+    assert_false(p->ends[0]->closing);
+    base_str_fini(&text);
+}
+
+/* ---- the speeds of links ---- */
+
+static double rate_of(const hub_traffic *t) { return (double)t->timed / (double)t->timed_ns * 1e9; }
+
+static double overlap(const hub_traffic *t, const hub_traffic *other) {
+    uint64_t begin = t->begin > other->begin ? t->begin : other->begin;
+    uint64_t end = t->end < other->end ? t->end : other->end;
+    return end > begin ? (double)(end - begin) / (double)(t->end - t->begin) : 0;
+}
+
+/* What a link would have carried alone, from each other transfer by itself. */
+static double alone(const hub *h, const hub_traffic *list, size_t n, size_t which) {
+    const hub_slot *from = hub_slot_of(h, list[which].from), *to = hub_slot_of(h, list[which].to);
+    double sent = 0, received = 0;
+    for (size_t i = 0; i < n; i++) {
+        const hub_slot *source = hub_slot_of(h, list[i].from), *target = hub_slot_of(h, list[i].to);
+        if (i == which || source->peer == target->peer) continue;
+        double meanwhile = overlap(&list[which], &list[i]) * rate_of(&list[i]);
+        if (source->peer == from->peer) sent += meanwhile;
+        if (target->peer == to->peer) received += meanwhile;
+    }
+    return rate_of(&list[which]) + fmax(sent, received);
+}
+
+static void test_speeds_of_links(void **state) {
+    enum { WORKERS = 4, MOST = 120, ROUNDS = 200 };
+    pool *p = *state;
+    hub *h = p->h;
+    const hub_peer *workers[WORKERS];
+    srand(7);
+    for (int i = 0; i < WORKERS; i++) workers[i] = wire_link_get(add_worker(p), WIRE_HUB);
+    for (int round = 0; round < ROUNDS; round++) {
+        hub_traffic list[MOST];
+        size_t n = 1 + (size_t)rand() % MOST;
+        double learnt[WORKERS][WORKERS] = {{0}};
+        for (size_t i = 0; i < n; i++) {
+            uint64_t begin = UINT64_C(1) << 60 | (uint64_t)(rand() % 1000) * 1000000;
+            uint64_t took = (uint64_t)(1 + rand() % 300) * 1000000;
+            list[i] = (hub_traffic){.from = workers[rand() % WORKERS]->slots[0]->number,
+                                    .to = workers[rand() % WORKERS]->slots[0]->number,
+                                    .timed = (uint64_t)(1 + rand() % 64) << 20,
+                                    .timed_ns = took,
+                                    .begin = begin,
+                                    .end = begin + took};
+        }
+        for (int m = 0; m < WORKERS; m++) hub_links_forget(h, workers[m]);
+        hub_learn(h, list, n);
+        for (int a = 0; a < WORKERS; a++)
+            for (int b = 0; b < WORKERS; b++) {
+                uint64_t key = plan_link_key(workers[a]->number, workers[b]->number);
+                const hub_link *link = base_map_get(&h->links, key);
+                for (size_t i = 0; i < n && a != b; i++) {
+                    if (list[i].from != workers[a]->slots[0]->number ||
+                        list[i].to != workers[b]->slots[0]->number)
+                        continue;
+                    double bytes = alone(h, list, n, i);
+                    learnt[a][b] = learnt[a][b] > 0 ? (learnt[a][b] + bytes) / 2 : bytes;
+                }
+                assert_true(!link == !(learnt[a][b] > 0));
+                if (link) assert_true(fabs(link->bytes / learnt[a][b] - 1) < 1e-6);
+            }
+    }
+}
+
+/* As many as two members with as many devices as there may be can tell of, and all of it lies. */
+static void test_much_traffic(void **state) {
+    enum { MUCH = 200000 };
+    pool *p = *state;
+    hub *h = p->h;
+    hub_traffic *list = calloc(MUCH, sizeof *list);
+    assert_non_null(list);
+    for (size_t i = 0; i < MUCH; i++)
+        list[i] = (hub_traffic){.from = member(p, 0)->slots[1]->number,
+                                .to = member(p, 1)->slots[0]->number,
+                                .timed = UINT64_MAX,
+                                .timed_ns = 1 + i % 2 * 1000000000000,
+                                .begin = i % 7 ? i : UINT64_MAX - i,
+                                .end = i % 5 ? UINT64_MAX : i};
+    hub_learn(h, list, MUCH);
+    uint64_t key = plan_link_key(member(p, 0)->number, member(p, 1)->number);
+    const hub_link *link = base_map_get(&h->links, key);
+    assert_non_null(link);
+    assert_true(link->bytes > 0 && link->bytes <= HUB_MOST_SPEED);
+    free(list);
+}
+
+/* ---- doubts ---- */
+
+/* Who says again and again that it cannot reach others is not waited for every time. */
+static void test_doubts(void **state) {
+    enum { MOST = 1024 };
+    pool *p = *state;
+    hub_peer *accuser = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    error.status = SHOAL_LOST;
+    error.message = (char *)"unreachable";
+    failed.error = &error;
+    failed.peer = other->number;
+    for (int round = 0; round < 2; round++) {
+        submit(p, 0, 1 << 17, 1 + (uint64_t)round); /* both take part */
+        hub_instance *instance = p->h->first;
+        while (instance->next) instance = instance->next;
+        failed.instance = instance->id;
+        assert_int_equal(instance->n_parts, 2);
+        deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+        assert_int_equal(instance->doubted, !round);
+        assert_int_equal(instance->status, round ? SHOAL_LOST : SHOAL_OK);
+        hub_doubt doubt = p->h->doubts.data[0];
+        assert_int_equal(doubt.user, accuser->user->number);
+        while (p->h->doubts.count < MOST) assert_true(base_vec_push(&p->h->doubts, doubt));
+    }
+    assert_int_equal(p->h->doubts.count, MOST);
+    for (size_t i = 0; i < MOST; i++) p->h->doubts.data[i].at -= 60 * BASE_SECOND;
+    hub_doubts_judge(p->h);
+    assert_int_equal(p->h->doubts.count, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_explain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_speeds_of_links, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_much_traffic, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_doubts, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("load", tests, NULL, NULL);
+}
