@@ -204,6 +204,11 @@ shoal_status api_ask(shoal_session *session, Shoal__Kind kind, ProtobufCMessage 
         api_wait_over(session);
     }
     question_end(&question);
+    /* An interruption stands, even if the answer has come since: its asker has acted on it. */
+    if (question.answer && status == SHOAL_INTERRUPTED) {
+        wire_unpacked_free(question.answer);
+        question.answer = NULL;
+    }
     *answer = question.answer;
     return *answer ? SHOAL_OK : base_fail_prefix(status, "asking the hub: ");
 }

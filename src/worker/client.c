@@ -113,7 +113,7 @@ shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) {
     } else {
         /* Also when it is there: the program may be run again, after a loss, and bring it again. */
         bool kept = redirect(w, expected->buffer) == SHOAL_OK;
-        if (expected->done)
+        if (expected->done && otherwise != SHOAL_INTERRUPTED)
             status = SHOAL_OK;
         else if (!kept)
             status = SHOAL_NO_MEMORY;

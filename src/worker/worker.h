@@ -87,8 +87,8 @@ shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) 
 /* Whether the expected value is there: for worker_collect not to wait. */
 bool worker_expected_done(worker *w, uint64_t value);
 /* Takes the expected value: SHOAL_OK when it is there; `otherwise`, with the message that this
- * thread has, when it is not. After it returns, whatever it returns, the memory is not written any
- * more. */
+ * thread has, when it is not, or when that is INTERRUPTED. After it returns, whatever it returns,
+ * the memory is not written any more. */
 shoal_status worker_collect(worker *w, uint64_t value, shoal_status otherwise) SHOAL_CHECK_RESULT;
 
 /* ---- stream.c: what the rounds of a loop bring home ---- */

@@ -9,8 +9,10 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
 import shoal
+from cluster import Pool
 
 MOMENTS = int(os.environ.get("SHOAL_INTERRUPTIONS", "40"))
 SECONDS = float(os.environ.get("SHOAL_THREAD_SECONDS", "4"))
@@ -73,6 +75,36 @@ def test_interrupted_anywhere():
         assert "dot_general" in str(shoal.explain(x @ shoal.tensor(a)))
     print(f"{MOMENTS} moments, {hits} of them before the end of what was called; all right after each")
     assert hits > MOMENTS / 4
+
+
+def test_an_answer_comes_with_the_interruption():
+    """Who is interrupted gets no answer, even if it comes before the wait has ended."""
+    shoal.disconnect()
+    pool = Pool(1)
+    a = np.arange(64 * 64, dtype="float32").reshape(64, 64) % 7
+    hub = pool.processes[0]
+
+    def stop(*_):
+        hub.send_signal(signal.SIGCONT)
+        time.sleep(0.5)  # the answer comes to the thread that receives
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        x = shoal.tensor(a)
+        np.testing.assert_array_equal((x @ x).numpy(), a @ a)
+        for call in (shoal.explain, lambda y: y.numpy(), shoal.Tensor.item, lambda y: shoal.sync(),
+                     lambda y: shoal.status()):
+            y = (x @ x).sum()
+            hub.send_signal(signal.SIGSTOP)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                call(y)
+            call(y)
+            assert y.item() == (a @ a).sum()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        pool.close()
 
 
 def test_threads_share_a_session():
