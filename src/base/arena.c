@@ -9,9 +9,12 @@
 struct base_arena_block {
     struct base_arena_block *next;
     size_t size, used;
+    size_t zeroed; /* the bytes from `used` to here are zero */
     _Alignas(64) unsigned char data[];
 };
 
+/* Zeroed at a time: most pieces are far smaller than a call of memset for each is worth. */
+enum { STRIDE = 4096 };
 enum { SPARES = 8, LEAST_SPARE = 1 << 15, MOST_SPARE = 4 << 20 };
 
 static _Atomic(struct base_arena_block *) spares[SPARES];
@@ -51,6 +54,19 @@ void base_arena_fini(base_arena *arena) {
     *arena = (base_arena){.limit = arena->limit};
 }
 
+void base_arena_clear(base_arena *arena) {
+    struct base_arena_block *newest = arena->blocks;
+    if (!newest) return;
+    for (struct base_arena_block *block = newest->next, *next; block; block = next) {
+        next = block->next;
+        give_back(block);
+    }
+    newest->next = NULL;
+    memset(newest->data, 0, newest->used);
+    newest->used = 0;
+    arena->held = newest->size;
+}
+
 static struct base_arena_block *grow(base_arena *arena, size_t bytes) {
     /* Blocks double, so that a large graph takes few of them and a small one little memory. */
     size_t size = arena->blocks ? 2 * arena->blocks->size : 960;
@@ -74,7 +90,7 @@ static struct base_arena_block *grow(base_arena *arena, size_t bytes) {
         }
         block->size = size;
     }
-    block->used = 0;
+    block->used = block->zeroed = 0;
     arena->held += block->size;
     /* A block made for one large piece goes behind the current one, which still has room. */
     if (arena->blocks && bytes >= size && arena->blocks->size - arena->blocks->used > 256) {
@@ -87,21 +103,36 @@ static struct base_arena_block *grow(base_arena *arena, size_t bytes) {
     return block;
 }
 
-void *base_arena_alloc(base_arena *arena, size_t bytes) {
-    size_t align = bytes >= 64 ? 64 : 16;
+/* The slow way: a block to take the bytes from at `at`, where they are zero. */
+static struct base_arena_block *prepare(base_arena *arena, size_t *at, size_t bytes) {
     struct base_arena_block *block = arena->blocks;
     if (bytes > SIZE_MAX / 4) {
         base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
         return NULL;
     }
-    size_t at = block ? (block->used + align - 1) & ~(align - 1) : 0;
-    if (!block || at > block->size || block->size - at < bytes) {
+    if (!block || *at > block->size || block->size - *at < bytes) {
         block = grow(arena, bytes);
         if (!block) return NULL;
-        at = 0;
+        *at = 0;
+    }
+    size_t from = block->zeroed > *at ? block->zeroed : *at, room = block->size - from;
+    size_t missing = *at + bytes > from ? *at + bytes - from : 0;
+    size_t more = missing > STRIDE ? missing : room < STRIDE ? room : STRIDE;
+    memset(block->data + from, 0, more);
+    block->zeroed = from + more;
+    return block;
+}
+
+void *base_arena_alloc(base_arena *arena, size_t bytes) {
+    size_t align = bytes >= 64 ? 64 : 16;
+    struct base_arena_block *block = arena->blocks;
+    size_t at = block ? (block->used + align - 1) & ~(align - 1) : 0;
+    if (!block || at > block->zeroed || block->zeroed - at < bytes) {
+        block = prepare(arena, &at, bytes);
+        if (!block) return NULL;
     }
     block->used = at + bytes;
-    return memset(block->data + at, 0, bytes);
+    return block->data + at;
 }
 
 void *base_arena_alloc_array(base_arena *arena, size_t size, size_t count) {

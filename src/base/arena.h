@@ -13,6 +13,8 @@ typedef struct base_arena {
 /* limit: the most bytes the arena may take, for input from outside; 0 for none. */
 void base_arena_init(base_arena *arena, size_t limit);
 void base_arena_fini(base_arena *arena);
+/* Frees all pieces, and keeps the newest block for those to come. */
+void base_arena_clear(base_arena *arena);
 /* Zeroed memory, aligned to 64 when bytes >= 64, else to 16. NULL with a message when there is no
  * memory or the limit is passed. bytes may be 0. */
 void *base_arena_alloc(base_arena *arena, size_t bytes);

@@ -267,8 +267,9 @@ static shoal_status check_attrs(const graph_call *call, const graph_op_def *def)
         if (attr->kind == SHOAL_ATTR_KIND_FLOAT && !isfinite(attr->u.f))
             return base_fail(SHOAL_INVALID, "%s: attribute %s is not finite", def->name, name);
     }
-    for (uint16_t key = 0; key < SHOAL_ATTR_KEY_COUNT; key++)
-        if ((def->attrs_required & ~seen) >> key & 1)
+    graph_keys missing = def->attrs_required & ~seen;
+    for (uint16_t key = 0; missing; key++, missing >>= 1)
+        if (missing & 1)
             return base_fail(SHOAL_INVALID, "%s: attribute %s is missing", def->name,
                              keys[key].name);
     return SHOAL_OK;

@@ -460,7 +460,7 @@ static shoal_status emit(emitter *e, plan_result *out) {
         if (!step->live) continue;
         SHOAL_TRY(plan_patience(e->d));
         SHOAL_TRY(plan_is_exchange(step) ? emit_exchange(e, step) : emit_compute(e, step));
-        base_arena_fini(&e->scratch);
+        base_arena_clear(&e->scratch);
     }
     SHOAL_TRY(emit_outputs(e, out));
     return collect(e, out);

@@ -351,9 +351,10 @@ uint32_t plan_layout_summand(const plan_layout *layout, uint32_t i) {
 }
 
 shoal_type plan_layout_type(const plan_layout *layout, uint32_t i, const shoal_type *global) {
+    const uint32_t *at = layout->coords + (size_t)i * (layout->rank + 1);
     shoal_type type = *global;
-    base_box box = plan_layout_box(layout, i);
-    for (uint32_t a = 0; a < type.rank; a++) type.dims[a] = box.size[a];
+    for (uint32_t a = 0; a < type.rank; a++)
+        type.dims[a] = layout->cuts[a][at[a] + 1] - layout->cuts[a][at[a]];
     return type;
 }
 

@@ -280,13 +280,13 @@ static shoal_status draft(plan_draft *d, const plan_layout *inputs,
         SHOAL_TRY(plan_patience(d));
         shoal_status status = visit(d, n);
         if (status != SHOAL_OK) return blame(node, n, status);
-        base_arena_fini(&d->scratch);
+        base_arena_clear(&d->scratch);
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         shoal_status status =
             give_output(d, g->outputs[i], wanted ? wanted[i] : NULL, &d->outputs[i]);
         if (status != SHOAL_OK) return base_fail_prefix(status, "output %u: ", i);
-        base_arena_fini(&d->scratch);
+        base_arena_clear(&d->scratch);
     }
     SHOAL_TRY(plan_draft_finish(d));
     SHOAL_TRY(plan_panel(d));

@@ -113,7 +113,7 @@ static shoal_status run(timing *c) {
         plan_step *step = c->d->steps.data[i];
         if (!step->live) continue;
         SHOAL_TRY(plan_is_exchange(step) ? exchange(c, step) : compute(c, step));
-        base_arena_fini(&c->d->scratch);
+        base_arena_clear(&c->d->scratch);
     }
     return SHOAL_OK;
 }
