@@ -83,6 +83,7 @@ def main():
     if address == "embedded":
         shoal.init(workers=int(workers or 1), threads=int(workers or 2))
     else:
+        workers = ""
         shoal.connect(sys.argv[1])
     model = example.GPT(VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS)
     model.load_state_dict({name: shoal.tensor(start) for name, start in weights().items()})
