@@ -1,4 +1,4 @@
-"""A pool under full load for SHOAL_LOAD_SECONDS (20; an hour in `make soak`): 100 clients with small
+"""A pool under full load for SHOAL_LOAD_SECONDS (10; an hour in `make soak`): 100 clients with small
 programs, and products of about 5 s on every worker. Nobody is taken for dead who is not, nobody
 waits for ever, nothing is wrong. With SHOAL_TRANSPORT=zmq it is the heartbeats that are tried.
 """
@@ -11,7 +11,7 @@ import time
 import shoal
 from cluster import Pool
 
-SECONDS = float(os.environ.get("SHOAL_LOAD_SECONDS", 20))
+SECONDS = float(os.environ.get("SHOAL_LOAD_SECONDS", 10))
 PROCESSES, CLIENTS_EACH, WORKERS = 4, 25, 2
 SIDE = 8000  # 1.02e12 operations
 

@@ -256,7 +256,22 @@ static bool unpack(maker *m, uint16_t op) {
     }
     shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DTYPE, to[MAKE_BELOW(sizeof to)]),
                           graph_string(SHOAL_ATTR_FORMAT, format->name)};
-    return make_node(m, op, &in, 1, attrs, 2, NULL, 0, &out);
+    if (!make_node(m, op, &in, 1, attrs, 2, NULL, 0, &out)) return false;
+    shoal_type weights = *make_type(m, out);
+    if (weights.dtype != SHOAL_F32 || !blocks || MAKE_CHANCE(50)) return true;
+    /* Some rows times weights as they lie, on either side. */
+    int64_t rows = MAKE_CHANCE(40) ? 1 : 1 + MAKE_BELOW(40);
+    uint32_t right = MAKE_BELOW(2), pair[2];
+    pair[right] = out;
+    pair[!right] = make_like(m, (shoal_type){.dtype = SHOAL_F32,
+                                             .rank = 2,
+                                             .dims = {rows, weights.dims[weights.rank - 1u]}});
+    int64_t last_axes[2] = {make_type(m, pair[0])->rank - 1, make_type(m, pair[1])->rank - 1};
+    shoal_attr axes[] = {MAKE_INTS(LHS_BATCHING_DIMENSIONS, NULL, 0),
+                         MAKE_INTS(RHS_BATCHING_DIMENSIONS, NULL, 0),
+                         MAKE_INTS(LHS_CONTRACTING_DIMENSIONS, &last_axes[0], 1),
+                         MAKE_INTS(RHS_CONTRACTING_DIMENSIONS, &last_axes[1], 1)};
+    return make_node(m, GRAPH_DOT_GENERAL, pair, 2, axes, 4, NULL, 0, &out);
 }
 
 bool make_composite(maker *m, uint16_t op) {
