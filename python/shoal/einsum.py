@@ -17,6 +17,8 @@ def einsum(equation, *operands):
     axes. Without "->" the result has the labels that stand once, in alphabetical order, after those
     of the ellipsis. Axes of length 1 broadcast.
     """
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum: the equation is of type {type(equation).__name__}; it must be a text such as 'ij,jk->ik'")
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     inputs, output = _parsed(equation, operands)

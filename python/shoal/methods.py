@@ -230,7 +230,7 @@ class Operations:
 
     def lerp(self, end, weight):
         """x + weight (end - x)."""
-        return self + (self._coerce(end) - self) * weight
+        return self + (self._coerce(end, "lerp") - self) * weight
 
     @torch_words(tensor1="a", tensor2="b")
     def addcmul(self, a, b, value=1):
@@ -246,11 +246,11 @@ class Operations:
 
     def eq(self, other):
         """x == y, element by element."""
-        return self == other
+        return self == self._coerce(other, "eq")
 
     def ne(self, other):
         """x != y, element by element."""
-        return self != other
+        return self != self._coerce(other, "ne")
 
     def lt(self, other):
         """x < y, element by element."""

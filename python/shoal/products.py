@@ -29,6 +29,7 @@ class Products:
     @torch_words(mat2="other")
     def bmm(self, other):
         """The products of two equally long rows of matrices."""
+        check_tensor(other, "bmm", "the second factor")
         if other.ndim == 3 == self.ndim and self.shape[0] != other.shape[0]:
             raise invalid(f"bmm: {self._text()} and {other._text()} differ in the number of matrices")
         return self._ranked("bmm", other, 3, 3)
@@ -49,6 +50,7 @@ class Products:
         return self._ranked("vdot", other, 1, 1)
 
     def _ranked(self, name, other, mine, its):
+        check_tensor(other, name, "the second factor")
         if (self.ndim, other.ndim) != (mine, its):
             raise invalid(f"{name}: {self._text()} and {other._text()}; {mine} and {its} axes are "
                           "needed (matmul takes any)")
@@ -245,6 +247,7 @@ class Products:
         """The p-norm of the difference of each row with each of the other's rows."""
         if not p >= 0:
             raise invalid(f"cdist: p is {p}; it must not be negative")
+        check_tensor(other, "cdist", "the second input")
         apart = self.unsqueeze(-2) - other.unsqueeze(-3)
         if p == math.inf:
             return abs(apart).amax(-1)

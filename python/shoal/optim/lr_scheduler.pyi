@@ -98,12 +98,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: int = -1, verbose: bool = False
     ) -> None: ...
     def rate(self, base: Any, group: Any, epoch: Any) -> Any: ...
+    def step(self, epoch: Any = None) -> None: ...
 
 
 class CyclicLR(LRScheduler):
-    momenta: Any
     lows: Any
     highs: Any
+    momenta: Any
     up: Any
     down: Any
     scale_fn: Any
