@@ -114,6 +114,6 @@ def test_a_matrix_that_is_no_covariance():
     for words, what in (({"covariance_matrix": tall}, "the matrix must be symmetric"),
                         ({"precision_matrix": tall}, "the matrix must be symmetric"),
                         ({"scale_tril": tall}, "scale_tril must be lower triangular, with a diagonal above 0"),
-                        ({"scale_tril": -tall.mT}, "scale_tril must be lower triangular, with a diagonal above 0")):
+                        ({"scale_tril": shoal.tensor([[-1.0, 0.0], [0.0, -1.0]])}, "scale_tril must be lower triangular, with a diagonal above 0")):
         with pytest.raises(ValueError, match=f"MultivariateNormal: {what}"):
             D.MultivariateNormal(loc, **words).sample().tolist()
