@@ -200,7 +200,7 @@ def range(start, end, step=1, dtype=None, device=None, requires_grad=False):
 
 @torch_words(stop="end", n="steps", num="steps")
 def linspace(start, end, steps, dtype=None, device=None, requires_grad=False, layout=None):
-    """So many numbers from start to end, both included, at equal distances."""
+    """`steps` evenly spaced numbers from start to end, both included."""
     return placed(_line(start, end, steps).astype(dtype or default_dtype()), device, requires_grad)
 
 
@@ -215,7 +215,7 @@ def _line(start, end, steps):
 
 
 def logspace(start, end, steps, base=10.0, dtype=None, device=None, requires_grad=False):
-    """base to the power of `linspace`."""
+    """base to the powers that `linspace` gives: evenly spaced on a logarithmic scale."""
     made = (_line(start, end, steps) * math.log(base)).exp()
     return placed(made.astype(dtype or default_dtype()), device, requires_grad)
 
@@ -228,12 +228,12 @@ def eye(n, m=None, dtype=None, device=None, requires_grad=False, layout=None):
 
 
 def tril_indices(row, col, offset=0, dtype="int64", device=None):
-    """The rows and columns of a matrix' lower triangle, up to a diagonal: (2, count)."""
+    """The rows and columns of a matrix's lower triangle, up to a diagonal: (2, count)."""
     return _triangle(row, col, dtype, lambda i, j: j - i <= offset)
 
 
 def triu_indices(row, col, offset=0, dtype="int64", device=None):
-    """The rows and columns of a matrix' upper triangle, from a diagonal on: (2, count)."""
+    """The rows and columns of a matrix's upper triangle, from a diagonal on: (2, count)."""
     return _triangle(row, col, dtype, lambda i, j: j - i >= offset)
 
 
@@ -417,7 +417,8 @@ def where(condition, input=None, other=None):
 
 
 def matmul(input, other):
-    """NumPy's matmul."""
+    """The product of matrices, as NumPy's matmul: (…, N, M) by (…, M, P) gives (…, N, P); a vector is a row on the
+    left, a column on the right."""
     return input @ other
 
 

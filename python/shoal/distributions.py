@@ -27,10 +27,9 @@ _Shape = Sequence[int]
 
 def _parameters(*values: Any) -> tuple[Tensor, ...]:
     beside = next((v for v in values if isinstance(v, Tensor)), None)
-    wrong = next((v for v in values if not isinstance(v, (Tensor, int, float, str)) and getattr(v, "shape", None) != ()),
-                 None)
-    if wrong is not None or any(v is None for v in values):
-        raise invalid(f"a parameter of a distribution is of type {type(wrong).__name__}; it must be a tensor or a number")
+    for v in values:
+        if not isinstance(v, (Tensor, int, float, str)) and getattr(v, "shape", None) != ():
+            raise invalid(f"a parameter of a distribution is of type {type(v).__name__}; it must be a tensor or a number")
     made = [v if isinstance(v, Tensor) else as_tensor(float(v), None if beside is None else beside.dtype)
             for v in values]
     return tuple(broadcast_tensors(*made))
@@ -379,9 +378,10 @@ class Categorical(_Discrete):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         for parameter in (probs, logits):
-            if parameter is not None and (not isinstance(parameter, Tensor) or not parameter.numel() or not parameter.ndim):
-                raise invalid("Categorical: probs, or logits, must be a tensor whose last axis are the categories, one at "
-                              f"least; not {parameter}")
+            fits = isinstance(parameter, Tensor) and parameter.ndim and parameter.numel()
+            if parameter is not None and not fits:
+                raise invalid("Categorical: probs, or logits, must be a tensor whose last axis are the categories, one "
+                              f"at least; not {parameter}")
         given = self._take(probs, logits, _WEIGHTS, validate_args)
         if self._by_probs:
             self.probs = given / given.sum(-1, keepdim=True)
@@ -437,8 +437,8 @@ class MultivariateNormal(Distribution):
         check_tensor(loc, "MultivariateNormal", "the loc")
         check_tensor(given[0], "MultivariateNormal", "the matrix")
         if not loc.ndim or given[0].ndim < 2:
-            raise invalid(f"MultivariateNormal: loc has shape {list(loc.shape)}, the matrix {list(given[0].shape)}; one axis, "
-                          "and two, at least are needed")
+            raise invalid(f"MultivariateNormal: loc has shape {list(loc.shape)}, the matrix {list(given[0].shape)}; they "
+                          "need one axis, and two, at least")
         if scale_tril is None:
             symmetric = _valid("MultivariateNormal: the matrix", given[0], given[0], _SYMMETRIC, validate_args)
             made: Tensor = cholesky(symmetric if covariance_matrix is not None else inv(symmetric))

@@ -15,8 +15,8 @@ from .indexing import in_range
 from .losses import *
 from .random import rand_like
 from .windows import *
-from .words import (axis_of, check_bounds, check_integer, check_number, check_padding_idx, check_probability, check_tensor, invalid,
-                    is_floating, torch_words)
+from .words import (axis_of, check_bounds, check_integer, check_number, check_padding_idx, check_probability,
+                    check_tensor, invalid, is_floating, torch_words)
 
 
 def _inplace(function):

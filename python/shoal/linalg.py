@@ -88,7 +88,7 @@ class _Cholesky(Function):
 
 @torch_words(input="A")
 def cholesky(A, *, upper=False):
-    """L with L L^T = A, lower triangular, of symmetric positive definite matrices; upper: L^T."""
+    """L, lower triangular, L L^T = A; upper: L^T. LinAlgError where A is not symmetric positive definite."""
     L = _Cholesky.apply(_checked(A, "cholesky"))
     return L.mT if upper else L
 
@@ -253,7 +253,7 @@ class _Lu(Function):
 
 
 def _eliminated(np, a):
-    """Gauss' elimination with partial pivots, a column at a time over all matrices."""
+    """Gaussian elimination with partial pivots, a column at a time over all matrices."""
     n, m = a.shape[-2:]
     k = min(n, m)
     rest = a.astype("float64").reshape(-1, n, m).copy()
@@ -488,7 +488,7 @@ class _SlogDet(Function):
 
 @torch_words(input="A")
 def slogdet(A):
-    """(sign, logarithm of the absolute value) of the determinant."""
+    """(sign, natural logarithm of the absolute value) of the determinant."""
     return SLogDet(*_SlogDet.apply(_checked(A, "slogdet")))
 
 
@@ -575,7 +575,7 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
 
 @torch_words(input="A")
 def cond(A, p=None):
-    """How much errors grow: the norm of A times that of its inverse; p None: by singular values."""
+    """The condition number: the p-norm of A times that of its inverse; p None: 2, by the singular values."""
     if p in (None, 2, -2):
         S = svdvals(A)
         return S.amin(-1) / S.amax(-1) if p == -2 else S.amax(-1) / S.amin(-1)
@@ -592,7 +592,7 @@ def matrix_power(A, n):
 
 @torch_words(input="A")
 def matrix_exp(A):
-    """e to the power of square matrices, by Taylor's series of a small part, squared again and again."""
+    """e to the power of square matrices, by the Taylor series of a small part, squared again and again."""
     _checked(A, "matrix_exp")
     size = float(matrix_norm(A._detach(), 1).amax().item()) if A.numel() else 0.0
     squared = max(0, math.ceil(math.log2(size)) + 3) if size > 0 else 0
@@ -609,7 +609,7 @@ def matrix_exp(A):
 # ---- products ----
 
 def matmul(input, other):
-    """NumPy's matmul."""
+    """The product of matrices, as `shoal.matmul`."""
     return input @ other
 
 

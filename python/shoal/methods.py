@@ -313,7 +313,7 @@ class Operations:
         return self._apply("bitcast_convert", dtype=dtype_name(dtype))
 
     def reduce_precision(self, exponent_bits, mantissa_bits):
-        """Rounded to a floating-point format of so many bits; the element type stays."""
+        """Rounded to a floating-point format of that many bits of exponent and mantissa; the element type stays."""
         return self._apply("reduce_precision", exponent_bits=exponent_bits,
                            mantissa_bits=mantissa_bits)
 

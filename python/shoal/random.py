@@ -214,7 +214,7 @@ def bernoulli(input, p=None, generator=None):
 
 
 def poisson(input, generator=None):
-    """Numbers of Poisson's distribution with the means that the elements give: counted below 30 by the
+    """Numbers of the Poisson distribution with the means that the elements give: counted below 30 by the
     inverse of the distribution, above as the rounded normal that it is close to. A negative mean is an error, of what
     derives from the result."""
     input = required(input, input >= 0, "poisson: a mean is negative or NaN")

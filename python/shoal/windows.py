@@ -333,17 +333,17 @@ def _adaptive_avg(n, input, output_size):
 
 
 def adaptive_avg_pool1d(input, output_size):
-    """Means over so many windows that cover the last axis."""
+    """Means over `output_size` windows that cover the last axis."""
     return _adaptive_avg(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """Means over so many windows that cover the last two axes; None keeps a length."""
+    """Means over windows that cover the last two axes: output_size windows along each; None keeps a length."""
     return _adaptive_avg(2, input, output_size)
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """Means over so many windows that cover the last three axes; None keeps a length."""
+    """Means over windows that cover the last three axes: output_size windows along each; None keeps a length."""
     return _adaptive_avg(3, input, output_size)
 
 
@@ -367,17 +367,17 @@ def _adaptive_max(n, input, output_size, return_indices):
 
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """The largest in each of so many windows that cover the last axis."""
+    """The largest in each of `output_size` windows that cover the last axis."""
     return _adaptive_max(1, input, output_size, return_indices)
 
 
 def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """The largest in each of so many windows that cover the last two axes."""
+    """The largest in each window; output_size windows along each of the last two axes cover it."""
     return _adaptive_max(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """The largest in each of so many windows that cover the last three axes."""
+    """The largest in each window; output_size windows along each of the last three axes cover it."""
     return _adaptive_max(3, input, output_size, return_indices)
 
 

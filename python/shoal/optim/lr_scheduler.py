@@ -58,6 +58,11 @@ class LRScheduler:
         """The groups' learning rates at `last_epoch`."""
         return [self._next(i, base) for i, base in enumerate(self.base_lrs)]
 
+    def rate(self, base, group, epoch):
+        """The learning rate of a group (its number) after `epoch` steps, from its initial one, `base`: what a schedule
+        of one's own gives, unless it has `get_lr`."""
+        raise NotImplementedError(f"{type(self).__name__} has neither rate nor get_lr")
+
     def _next(self, i, base):
         rate, now = self.rate(base, i, self.last_epoch), self.optimizer.param_groups[i]["lr"]
         before = self._before(i, base) if self.chains else now
@@ -73,13 +78,13 @@ class LRScheduler:
         return list(self._last_lr)
 
     def step(self, epoch=None):
-        """One more step; or to the state after so many."""
+        """One more step; or to the state after `epoch` steps."""
         if epoch is not None:
             self._restart(epoch)
         fresh(self._advance)
 
     def _restart(self, epoch):
-        """The next step leads to the state after so many, whatever the learning rates are now."""
+        """The next step leads to the state after `epoch` steps, whatever the learning rates are now."""
         self.last_epoch = epoch
         for i, (group, base) in enumerate(zip(self.optimizer.param_groups, self.base_lrs)):
             group["lr"] = self._before(i, base) if self.chains else group["lr"]
@@ -123,7 +128,7 @@ def _take_state(schedule, state):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every step_size steps."""
+    """Multiplies the learning rate by gamma every step_size steps."""
 
     chains = True
 
@@ -138,7 +143,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each milestone."""
+    """Multiplies the learning rate by gamma at each milestone, a number of steps."""
 
     chains = True
 
@@ -153,7 +158,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma at each step."""
+    """Multiplies the learning rate by gamma at each step."""
 
     chains = True
 
@@ -181,7 +186,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times a factor for total_iters steps."""
+    """The initial learning rate times a factor for total_iters steps, then the initial one."""
 
     chains = True
 
@@ -195,7 +200,7 @@ class ConstantLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Down to 0 in total_iters steps, by a power."""
+    """The initial learning rate times (1 - steps / total_iters)^power: 0 after total_iters steps."""
 
     chains = True
 
@@ -218,7 +223,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def step(self, epoch=None):
-        """One more step; or to the state after so many."""
+        """One more step; or to the state after `epoch` steps."""
         if epoch is not None and epoch < 0:
             raise invalid(f"CosineAnnealingWarmRestarts: step {epoch}; it must not be negative")
         super().step(epoch)
@@ -232,7 +237,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class MultiplicativeLR(LRScheduler):
-    """Times what a function makes of the number of steps, step by step."""
+    """Multiplies the learning rate at each step by what a function makes of the number of steps; one function, or one per
+    group."""
 
     chains = True
 
@@ -247,7 +253,7 @@ class MultiplicativeLR(LRScheduler):
 
 
 class CyclicLR(LRScheduler):
-    """Up from base_lr to max_lr and down again, over and over (Smith, 2017).
+    """Up from base_lr to max_lr in step_size_up steps and down again in step_size_down, over and over (Smith, 2017).
 
     mode: "triangular", "triangular2" (half as high each time), "exp_range" (times gamma per step).
     """
@@ -298,7 +304,8 @@ class CyclicLR(LRScheduler):
 
 
 class ReduceLROnPlateau:
-    """Times a factor when a measure has not become better for `patience` steps: `step(measure)`."""
+    """Multiplies the learning rate by a factor when a measure has not become better for `patience` steps: call
+    `step(measure)`. min_lr: the least rate; cooldown: steps after a change that do not count."""
 
     def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
                  cooldown=0, min_lr=0.0, eps=1e-8, verbose=False):
@@ -385,7 +392,8 @@ class ChainedScheduler:
 
 
 class LinearLR(LRScheduler):
-    """A warm-up: a factor that goes from start_factor to end_factor in total_iters steps."""
+    """The initial learning rate times a factor that goes from start_factor to end_factor in total_iters steps: a
+    warm-up."""
 
     chains = True
 
@@ -404,7 +412,7 @@ class LinearLR(LRScheduler):
 
 
 class LambdaLR(LRScheduler):
-    """Times what a function makes of the number of steps; one function, or one per group."""
+    """The initial learning rate times what a function makes of the number of steps; one function, or one per group."""
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1, verbose=False):
         self.lr_lambdas = _per_group(lr_lambda, optimizer, "LambdaLR", "lr_lambda")

@@ -101,7 +101,7 @@ class Adadelta(_Counted):
 
 
 class Adamax(_Counted):
-    """Adam by the largest gradient in the place of the mean square (Kingma and Ba, 2015)."""
+    """Adam with the largest absolute gradient, which decays, in the place of the mean square (Kingma and Ba, 2015)."""
 
     _states = ("exp_avg", "exp_inf")
 
@@ -249,7 +249,7 @@ class Rprop(_Counted):
 
 
 class Lion(_Counted):
-    """Steps of the sign of a mean of gradients (Chen et al., 2023)."""
+    """Steps of the sign of a moving average of gradients (Chen et al., 2023)."""
 
     _states = ("exp_avg",)
 
@@ -272,7 +272,8 @@ class Lion(_Counted):
 
 
 class Adafactor(_Counted):
-    """Adam whose mean squares of matrices are kept as those of rows and columns (Shazeer and Stern, 2018)."""
+    """Adam whose averages of squared gradients are kept, of matrices, as those of rows and of columns (Shazeer and Stern,
+    2018)."""
 
     def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *,
                  foreach=None, maximize=False):

@@ -216,7 +216,8 @@ def _check_betas(what, betas):
 
 
 class SGD(Optimizer):
-    """p - lr g; with momentum b = momentum b + (1 - dampening) g and p - lr b, or by Nesterov."""
+    """p - lr g, g being the gradient; with momentum p - lr b, where b = momentum b + (1 - dampening) g, or with nesterov
+    p - lr (g + momentum b)."""
 
     def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0,
                  nesterov=False, *, maximize=False, **switches):
@@ -245,7 +246,8 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Steps along means of the gradient over the root of means of its square (Kingma and Ba, 2015)."""
+    """p - lr m / (sqrt(v) + eps): m and v are moving averages of the gradient and of its square, betas their decays,
+    corrected for their start at 0 (Kingma and Ba, 2015)."""
 
     decoupled = False  # whether weight decay leaves the means alone
 
@@ -289,7 +291,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay leaves the means alone (Loshchilov and Hutter, 2019)."""
+    """Adam whose weight decay does not enter the moving averages (Loshchilov and Hutter, 2019)."""
 
     decoupled = True
 
@@ -299,7 +301,7 @@ class AdamW(Adam):
 
 
 class RMSprop(Optimizer):
-    """Steps along the gradient over the root of a mean of its square (Hinton, 2012)."""
+    """p - lr g / (sqrt(v) + eps): v is a moving average, of decay alpha, of the squared gradient (Hinton, 2012)."""
 
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False,
                  *, maximize=False, **switches):

@@ -325,8 +325,8 @@ def get_worker_info():
 class DataLoader:
     """The samples of a dataset in batches.
 
-    shuffle: in random order, another one each time, by `generator` or the default one. num_workers: threads
-    that work prefetch_factor batches each ahead. batch_size None: samples one by one. collate_fn: how a list
+    shuffle: in random order, another one each time, by `generator` or the default one. num_workers: threads,
+    each of which prepares prefetch_factor batches ahead. batch_size None: samples one by one. collate_fn: how a list
     of samples becomes a batch. timeout: seconds that a batch may take, 0 for any. pin_memory and
     persistent_workers are taken and change nothing.
     """
