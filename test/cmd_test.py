@@ -102,7 +102,7 @@ def test_unknown_commands():
     assert error("help", "nope") == "there is no command 'nope'; 'shoal --help' lists them"
     assert "there is no command" in error("x" * 500)
     assert error("--hub", "shm:x", "status") == \
-        "'--hub' comes before the command; write 'shoal COMMAND [OPTION...]'"
+        "'--hub' comes before the command; write 'shoal COMMAND [OPTION...]'; 'shoal --help' lists the commands"
 
 
 @pytest.mark.parametrize("args, message", [

@@ -67,8 +67,10 @@ def text_of(thing):
 
 
 def signature(thing, method=False):
+    """What is written behind a name, with the words that torch or NumPy have for the same arguments."""
+    from shoal.words import signature_of
     try:
-        found = inspect.signature(thing)
+        found = signature_of(thing)
     except (TypeError, ValueError):
         return "(...)"
     parts = list(found.parameters.values())
@@ -210,14 +212,17 @@ def why_not(name, known):
 
 def torch_page(file):
     places, known = torch_names(), reasons()
-    page = "# torch's names\n\n`import shoal as torch`: a function with torch's name does what torch's does.\n\n"
+    page = ("# torch's names\n\nAfter `import shoal as torch`, what has torch's name does what torch's does. The lists "
+            "below are made by looking; tests call what is available in both, argument by argument.\n\n")
     if places is None:
         page += "(This page was made where PyTorch, which names are compared with, was not installed.)\n"
         places = {}
     for place, (names, here) in places.items():
         there = [n for n in names if hasattr(here, n)]
         lacking = [n for n in names if n not in set(there)]
-        page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**Available:** " + ", ".join(f"`{n}`" for n in there)
+        at = {"torch": "shoal", "nn.functional": "shoal.functional"}.get(place, f"shoal.{place}")
+        page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**Available:** "
+        page += ", ".join(f"{{py:obj}}`{n} <{at}.{n}>`" for n in there)
         page += "\n\n"
         groups = {}
         for name in lacking:

@@ -72,8 +72,9 @@ def _convolution(n, input, weight, bias, stride, padding, dilation, groups):
     out, channels, *kernel = weight.shape
     _positive(what, kernel_size=kernel)
     if channels * groups != x.shape[1] or out % groups:
-        raise invalid(f"{what}: {x.shape[1]} channels of {input._text()} do not go with weight "
-                      f"{weight._text()} in {groups} groups")
+        raise invalid(f"{what}: {input._text()} has {x.shape[1]} channels; the weight, {weight._text()}, takes "
+                      f"{channels * groups} in {groups} groups" + (
+                          f", which do not divide its {out} outputs" if out % groups else ""))
     edges = _edges(padding, kernel, stride, dilation, n, what)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
     room = [m + sum(edges[2 * i:2 * i + 2]) for i, m in enumerate(x.shape[2:])]
@@ -107,11 +108,12 @@ def _transposed(n, input, weight, bias, stride, padding, output_padding, groups,
     what = f"conv_transpose{n}d"
     x, one = _batched(input, n, what)
     stride, padding, more, dilation = (_each(v, n) for v in (stride, padding, output_padding, dilation))
+    if weight.ndim != n + 2:
+        raise invalid(f"{what}: weight {weight._text()}; {n + 2} axes are needed")
     channels, out, *kernel = weight.shape
     _positive(what, kernel_size=kernel, stride=stride, dilation=dilation)
-    if weight.ndim != n + 2 or channels != x.shape[1]:
-        raise invalid(f"{what}: {x.shape[1]} channels of {input._text()} do not go with weight "
-                      f"{weight._text()}")
+    if channels != x.shape[1]:
+        raise invalid(f"{what}: {input._text()} has {x.shape[1]} channels; the weight, {weight._text()}, takes {channels}")
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
         raise invalid(f"{what}: output_padding {list(more)} must be less than stride or dilation")
     # The kernels turned, from (C, O / groups) to (O, C / groups).
