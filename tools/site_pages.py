@@ -213,7 +213,7 @@ def why_not(name, known):
 def torch_page(file):
     places, known = torch_names(), reasons()
     page = ("# torch's names\n\nAfter `import shoal as torch`, what has torch's name does what torch's does. The lists "
-            "below are made by looking; tests call what is available in both, argument by argument.\n\n")
+            "below compare the two packages name by name; tests call what is available in both, argument by argument.\n\n")
     if places is None:
         page += "(This page was made where PyTorch, which names are compared with, was not installed.)\n"
         places = {}
