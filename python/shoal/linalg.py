@@ -12,8 +12,7 @@ from .creation import eye
 from .custom import Function
 from .errors import InvalidError
 from .return_types import named
-from .words import (axis_of, check_integer, check_number, check_tensor, invalid, is_floating, tensors_of,
-                    torch_words)
+from .words import axis_of, check_integer, check_number, check_tensor, invalid, tensors_of, torch_words
 
 
 def _named(name, function, fields):
@@ -519,16 +518,10 @@ def _positive(dim, ndim, what):
     return tuple(axis_of(a, ndim, what) for a in ((dim,) if isinstance(dim, int) else dim))
 
 
-def _check_norm(x, what, dtype):
-    check_tensor(x, what)
-    if not is_floating(x.dtype) and dtype is None:
-        raise invalid(f"{what}: {x._text()}; a floating type is needed: convert it, or give dtype")
-
-
 @torch_words(input="x", axis="dim", keepdims="keepdim")
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    """The ord-norm of all elements, or along axes. Floating types; ord: a number."""
-    _check_norm(x, "vector_norm", dtype)
+    """The ord-norm of all elements, or along axes; ord: a number, which may be infinite."""
+    check_tensor(x, "vector_norm")
     check_number(ord, "vector_norm", "ord")
     return x.norm(ord, dim, keepdim, dtype=dtype)
 
@@ -536,7 +529,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 @torch_words(input="A", axis="dim", keepdims="keepdim")
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """A norm of matrices: "fro", "nuc", inf, -inf, 1, -1, 2, -2."""
-    _check_norm(A, "matrix_norm", dtype)
+    check_tensor(A, "matrix_norm")
     A = A if dtype is None else A.astype(dtype)
     if isinstance(dim, int) or len(dim) != 2:
         raise invalid(f"matrix_norm: axes {dim} of {A._text()}; two are needed")
@@ -562,7 +555,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 @torch_words(input="A", axis="dim", keepdims="keepdim")
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     """`vector_norm`, or with two axes (or a matrix and an ord) `matrix_norm`."""
-    _check_norm(A, "norm", dtype)
+    check_tensor(A, "norm")
     if dim is None and ord is not None and A.ndim > 2:
         raise invalid(f"norm: {A._text()} is neither a vector nor a matrix: with ord {ord!r} give dim, one axis or two")
     if dim is None and ord is not None and A.ndim == 2:
