@@ -380,7 +380,10 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 def inv(A):
     """The inverse. Raises LinAlgError where a matrix is singular."""
     _checked(A, "inv")
-    return _Solve.apply(A, _eye(A).broadcast_to(A.shape))
+    try:
+        return _Solve.apply(A, _eye(A).broadcast_to(A.shape))
+    except LinAlgError:
+        raise LinAlgError(f"inv: {A._text()}: a matrix is singular") from None
 
 
 inverse = inv

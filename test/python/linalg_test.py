@@ -131,6 +131,8 @@ def test_errors():
         with pytest.raises(L.LinAlgError, match=r"float32\[2, 2\]"):
             call(singular)
     assert issubclass(L.LinAlgError, RuntimeError)
+    with pytest.raises(L.LinAlgError, match=r"^inv: float32\[2, 2\]: a matrix is singular"):
+        L.inv(singular)
     with pytest.raises(shoal.InvalidError, match=r"inv: float32\[2, 3\]; square matrices are needed"):
         L.inv(shoal.zeros(2, 3))
     with pytest.raises(shoal.InvalidError, match="float32 or float64 is needed"):
