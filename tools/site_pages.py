@@ -62,7 +62,8 @@ def public(path):
 
 def text_of(thing):
     """A docstring as Markdown: what it says, with lines that look like more of it escaped."""
-    text = inspect.getdoc(thing) or ""
+    # Of a module the lines stand as they are: where only a program follows the first one, it stays indented.
+    text = (thing.__doc__ or "").strip() if inspect.ismodule(thing) else inspect.getdoc(thing) or ""
     return re.sub(r"^(#|>|[-+*] |\d+\. |```)", r"\\\1", text, flags=re.M).replace("<", "&lt;").replace("*", "\\*")
 
 
@@ -94,6 +95,9 @@ def class_page(name, made):
         if made.__name__ != "Tensor" and owner is not made and owner.__name__ in ("Tensor", "Module", "Optimizer",
                                                                                   "LRScheduler"):
             continue  # stands on that class's page
+        told = text_of(getattr(made, member))
+        if made.__name__ != "Tensor" and (not told or told.startswith("Alias for field number")):
+            continue  # as `forward` of a layer, of which its class tells, and the fields of a record
         if callable(value) or isinstance(value, (staticmethod, classmethod)):
             body += directive("method", member + signature(getattr(made, member), True),
                               text_of(getattr(made, member)))
