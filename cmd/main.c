@@ -198,7 +198,10 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) argv[1] = help;
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) argv[1] = version;
     if (argv[1][0] == '-')
-        cmd_usage("'%s' comes before the command; write 'shoal COMMAND [OPTION...]'", argv[1]);
+        cmd_usage(
+            "'%s' comes before the command; write 'shoal COMMAND [OPTION...]'; 'shoal --help' "
+            "lists the commands",
+            argv[1]);
     const cmd_command *command = cmd_find(argv[1]);
     int code = command->run(command, argc - 1, argv + 1);
     /* What did not reach its file or pipe is a failure too. */

@@ -179,7 +179,8 @@ static void print_shape(const cmd_product *p) {
 }
 
 static void report_text(const run *r) {
-    static const text_column columns[] = {{"worker", "WORKER", NULL},
+    static const text_column columns[] = {{"slot", "SLOT", NULL},
+                                          {"worker", "WORKER", NULL},
                                           {"share_percent", "SHARE", text_show_percent},
                                           {"rows", "ROWS", text_show_count},
                                           {"columns", "COLUMNS", text_show_count},

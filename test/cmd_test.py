@@ -102,7 +102,7 @@ def test_unknown_commands():
     assert error("help", "nope") == "there is no command 'nope'; 'shoal --help' lists them"
     assert "there is no command" in error("x" * 500)
     assert error("--hub", "shm:x", "status") == \
-        "'--hub' comes before the command; write 'shoal COMMAND [OPTION...]'"
+        "'--hub' comes before the command; write 'shoal COMMAND [OPTION...]'; 'shoal --help' lists the commands"
 
 
 @pytest.mark.parametrize("args, message", [
@@ -298,7 +298,8 @@ def test_report_and_quiet(files, tmp_path):
     assert err == ""
     lines = out.splitlines()
     assert lines[0].startswith("700 x 60 times 60 x 90 in float32, pool ")
-    assert lines[1].split() == ["WORKER", "SHARE", "ROWS", "COLUMNS", "INNER", "BUSY", "GFLOP/S"]
+    assert lines[1].split() == ["SLOT", "WORKER", "SHARE", "ROWS", "COLUMNS", "INNER", "BUSY", "GFLOP/S"]
+    assert [line.split()[:2] for line in lines[2:4]] == [["0", "shoal"], ["1", "shoal"]]  # of one process, one name
     assert "GFLOP/s (" in lines[4] and lines[5].startswith("check: ")
     assert lines[6] == f"{tmp_path}/c.npy: 246 KiB"
     assert shoal(*args, "--quiet") == ("", "")

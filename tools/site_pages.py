@@ -62,13 +62,16 @@ def public(path):
 
 def text_of(thing):
     """A docstring as Markdown: what it says, with lines that look like more of it escaped."""
-    text = inspect.getdoc(thing) or ""
+    # Of a module the lines stand as they are: where only a program follows the first one, it stays indented.
+    text = (thing.__doc__ or "").strip() if inspect.ismodule(thing) else inspect.getdoc(thing) or ""
     return re.sub(r"^(#|>|[-+*] |\d+\. |```)", r"\\\1", text, flags=re.M).replace("<", "&lt;").replace("*", "\\*")
 
 
 def signature(thing, method=False):
+    """What is written behind a name, with the words that torch or NumPy have for the same arguments."""
+    from shoal.words import signature_of
     try:
-        found = inspect.signature(thing)
+        found = signature_of(thing)
     except (TypeError, ValueError):
         return "(...)"
     parts = list(found.parameters.values())
@@ -92,6 +95,9 @@ def class_page(name, made):
         if made.__name__ != "Tensor" and owner is not made and owner.__name__ in ("Tensor", "Module", "Optimizer",
                                                                                   "LRScheduler"):
             continue  # stands on that class's page
+        told = text_of(getattr(made, member))
+        if made.__name__ != "Tensor" and (not told or told.startswith("Alias for field number")):
+            continue  # as `forward` of a layer, of which its class tells, and the fields of a record
         if callable(value) or isinstance(value, (staticmethod, classmethod)):
             body += directive("method", member + signature(getattr(made, member), True),
                               text_of(getattr(made, member)))
@@ -210,14 +216,17 @@ def why_not(name, known):
 
 def torch_page(file):
     places, known = torch_names(), reasons()
-    page = "# torch's names\n\n`import shoal as torch`: a function with torch's name does what torch's does.\n\n"
+    page = ("# torch's names\n\nAfter `import shoal as torch`, what has torch's name does what torch's does. The lists "
+            "below compare the two packages name by name; tests call what is available in both, argument by argument.\n\n")
     if places is None:
         page += "(This page was made where PyTorch, which names are compared with, was not installed.)\n"
         places = {}
     for place, (names, here) in places.items():
         there = [n for n in names if hasattr(here, n)]
         lacking = [n for n in names if n not in set(there)]
-        page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**Available:** " + ", ".join(f"`{n}`" for n in there)
+        at = {"torch": "shoal", "nn.functional": "shoal.functional"}.get(place, f"shoal.{place}")
+        page += f"## {place}\n\n{len(there)} of {len(names)} names.\n\n**Available:** "
+        page += ", ".join(f"{{py:obj}}`{n} <{at}.{n}>`" for n in there)
         page += "\n\n"
         groups = {}
         for name in lacking:

@@ -30,7 +30,7 @@ extern "C" {
 #define SHOAL_BACKEND_ABI 2
 
 /* Capability bits of a device. */
-enum {
+enum shoal_device_capability {
     SHOAL_DEVICE_HOST_MEMORY = 1 << 0, /* device memory is host memory: memory_host() tells where */
     SHOAL_DEVICE_ASYNC = 1 << 1,       /* functions return before the work is done */
     SHOAL_DEVICE_IMPORT_HOST = 1 << 2, /* memory_import() takes host memory without copying */

@@ -126,7 +126,7 @@ typedef struct shoal_attr {
  * start_out and size with one number per axis. All boxes of a node have the rank of its operand and
  * results. An exchange has at most one operand (the local box that is sent from) and any number of
  * results; the moves into one result cover it exactly once. */
-enum {
+enum shoal_move_kind {
     SHOAL_MOVE_SEND,    /* box start_in, size of the operand goes to slot `slot` */
     SHOAL_MOVE_RECEIVE, /* box start_out, size of result `output` comes from slot `slot` */
     SHOAL_MOVE_LOCAL,   /* box start_in of the operand becomes box start_out of result `output` */

@@ -668,7 +668,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load_stored(shoal_file *fil
  * user's cache folder with the file's size and times, so that a file is read once. progress (may be
  * NULL) is called repeatedly with bytes done and in all; returning false stops with INTERRUPTED.
  * Fails with IO, and with BUSY when the file changes meanwhile. */
-enum { SHOAL_DIGEST = 32 };
+enum shoal_digest_size { SHOAL_DIGEST = 32 };
 SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_file_digest(const char *path, bool (*progress)(void *context, uint64_t done, uint64_t all),
                   void *context, uint8_t out[SHOAL_DIGEST]);

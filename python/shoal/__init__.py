@@ -112,7 +112,7 @@ def result_type(tensor1, tensor2):
     """The element type of the sum of two, tensors or numbers."""
     like = tensor1 if is_tensor(tensor1) else tensor2 if is_tensor(tensor2) else tensor(tensor1)
     from .words import common_type
-    return _DTYPES[common_type(like._coerce(tensor1), like._coerce(tensor2))]
+    return _DTYPES[common_type(like._coerce(tensor1, "result_type"), like._coerce(tensor2, "result_type"))]
 
 
 def can_cast(from_, to):

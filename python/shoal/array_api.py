@@ -191,7 +191,7 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
-    """num numbers from start to stop at equal distances."""
+    """num evenly spaced numbers from start to stop."""
     made = _shoal.linspace(start, stop, num if endpoint else num + 1, dtype="float64")
     return (made if endpoint else made[:-1]).astype(dtype or float32)
 
@@ -363,7 +363,7 @@ UniqueInverse = namedtuple("unique_inverse", "values inverse_indices")
 
 
 def unique_all(x, /):
-    """(different values, where each is first, where each element's value stands, how often)."""
+    """(distinct values, where each is first, where each element's value stands, how often)."""
     import numpy
     values, first, inverse, counts = numpy.unique(x.numpy(), return_index=True, return_inverse=True,
                                                   return_counts=True, equal_nan=False)
@@ -372,17 +372,17 @@ def unique_all(x, /):
 
 
 def unique_counts(x, /):
-    """(different values, how often each is there)."""
+    """(distinct values, how often each is there)."""
     return UniqueCounts(*x.unique(return_counts=True))
 
 
 def unique_inverse(x, /):
-    """(different values, where each element's value stands)."""
+    """(distinct values, where each element's value stands)."""
     return UniqueInverse(*x.unique(return_inverse=True))
 
 
 def unique_values(x, /):
-    """The different values."""
+    """The distinct values."""
     return x.unique()
 
 

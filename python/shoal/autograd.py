@@ -10,7 +10,7 @@ import weakref
 
 from . import _shoal, custom, recording
 from .custom import Function, Handle, gradcheck, gradgradcheck
-from .words import invalid
+from .words import check_tensor, invalid
 
 __path__ = []  # in torch a package: moved.py
 
@@ -76,6 +76,8 @@ class Gradients:
 
     @grad.setter
     def grad(self, value):
+        if value is not None:
+            check_tensor(value, "grad", "the gradient")
         if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
             raise invalid(f"grad: {value._text()} for {self._text()}")
         _set_grad(self, value)
@@ -144,6 +146,7 @@ class Gradients:
 
     @data.setter
     def data(self, value):
+        check_tensor(value, "data", "the value")
         with no_grad():
             self.copy_(value)
 

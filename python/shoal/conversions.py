@@ -3,7 +3,7 @@ import math
 
 from . import _shoal, views
 from .dtypes import device
-from .words import invalid, is_dtype, is_floating, shape_of
+from .words import check_tensor, invalid, is_dtype, is_floating, shape_of
 
 
 class Conversions:
@@ -112,6 +112,7 @@ class Conversions:
 
     def type_as(self, other):
         """As the other's element type."""
+        check_tensor(other, "type_as", "the other")
         return self.astype(other.dtype)
 
     def clone(self, *, memory_format=None):

@@ -12,7 +12,8 @@ from .dtypes import DTYPES, Size
 from .pool import session
 from .tensor import Tensor
 from .tensor import default as _defaults
-from .words import axis_of, dtype_name, invalid, is_floating, promoted, shape_of, torch_words, with_out
+from .words import (axis_of, check_tensor, common_shape, dtype_name, invalid, is_floating, promoted, shape_of, tensors_of,
+                    torch_words, with_out)
 
 
 def placed(x, device=None, requires_grad=False):
@@ -135,16 +136,19 @@ def empty(*shape, size=None, dtype=None, device=None, requires_grad=False, layou
 
 def zeros_like(input, dtype=None, device=None, requires_grad=False, layout=None, memory_format=None):
     """Zeros of a tensor's shape, and of its element type unless another is given."""
+    check_tensor(input, "zeros_like")
     return full_like(input, 0, dtype, device, requires_grad)
 
 
 def ones_like(input, dtype=None, device=None, requires_grad=False, layout=None, memory_format=None):
     """Ones of a tensor's shape, and of its element type unless another is given."""
+    check_tensor(input, "ones_like")
     return full_like(input, 1, dtype, device, requires_grad)
 
 
 def empty_like(input, dtype=None, device=None, requires_grad=False, layout=None, memory_format=None):
-    """`zeros_like`."""
+    """`zeros_like`: memory is never left as it was."""
+    check_tensor(input, "empty_like")
     return full_like(input, 0, dtype, device, requires_grad)
 
 
@@ -152,6 +156,7 @@ def empty_like(input, dtype=None, device=None, requires_grad=False, layout=None,
 def full_like(input, fill_value, dtype=None, device=None, requires_grad=False, layout=None,
               memory_format=None):
     """One value in a tensor's shape, and of its element type unless another is given."""
+    check_tensor(input, "full_like")
     return placed(input.session.full(input.shape, fill_value, dtype or input.dtype), device, requires_grad)
 
 
@@ -195,7 +200,7 @@ def range(start, end, step=1, dtype=None, device=None, requires_grad=False):
 
 @torch_words(stop="end", n="steps", num="steps")
 def linspace(start, end, steps, dtype=None, device=None, requires_grad=False, layout=None):
-    """So many numbers from start to end, both included, at equal distances."""
+    """`steps` evenly spaced numbers from start to end, both included."""
     return placed(_line(start, end, steps).astype(dtype or default_dtype()), device, requires_grad)
 
 
@@ -210,7 +215,7 @@ def _line(start, end, steps):
 
 
 def logspace(start, end, steps, base=10.0, dtype=None, device=None, requires_grad=False):
-    """base to the power of `linspace`."""
+    """base to the powers that `linspace` gives: evenly spaced on a logarithmic scale."""
     made = (_line(start, end, steps) * math.log(base)).exp()
     return placed(made.astype(dtype or default_dtype()), device, requires_grad)
 
@@ -223,12 +228,12 @@ def eye(n, m=None, dtype=None, device=None, requires_grad=False, layout=None):
 
 
 def tril_indices(row, col, offset=0, dtype="int64", device=None):
-    """The rows and columns of a matrix' lower triangle, up to a diagonal: (2, count)."""
+    """The rows and columns of a matrix's lower triangle, up to a diagonal: (2, count)."""
     return _triangle(row, col, dtype, lambda i, j: j - i <= offset)
 
 
 def triu_indices(row, col, offset=0, dtype="int64", device=None):
-    """The rows and columns of a matrix' upper triangle, from a diagonal on: (2, count)."""
+    """The rows and columns of a matrix's upper triangle, from a diagonal on: (2, count)."""
     return _triangle(row, col, dtype, lambda i, j: j - i >= offset)
 
 
@@ -273,7 +278,7 @@ def bartlett_window(window_length, periodic=True, dtype=None, requires_grad=Fals
 @torch_words
 def cat(tensors, axis=0):
     """Tensors one after another along an axis; the other axes must agree."""
-    tensors = list(tensors)
+    tensors = tensors_of(tensors, "cat")
     if not tensors:
         raise invalid("cat: no tensors were given")
     if len({t.ndim for t in tensors}) > 1:  # torch: an empty vector is left out
@@ -290,7 +295,7 @@ concat = concatenate = cat
 @torch_words
 def stack(tensors, axis=0):
     """Tensors of one shape along a new axis."""
-    tensors = list(tensors)
+    tensors = tensors_of(tensors, "stack")
     if not tensors:
         raise invalid("stack: no tensors were given")
     wrong = next((t for t in tensors if t.shape != tensors[0].shape), None)
@@ -327,13 +332,13 @@ def atleast_3d(*tensors):
 
 def hstack(tensors):
     """One after another along the second axis; vectors along the first."""
-    tensors = atleast_1d(list(tensors))
+    tensors = atleast_1d(tensors_of(tensors, "hstack"))
     return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
 
 def vstack(tensors):
     """One below another; a vector is a row."""
-    return cat(atleast_2d(list(tensors)))
+    return cat(atleast_2d(tensors_of(tensors, "vstack")))
 
 
 row_stack = vstack
@@ -341,17 +346,17 @@ row_stack = vstack
 
 def dstack(tensors):
     """One behind another, along the third axis."""
-    return cat(atleast_3d(list(tensors)), 2)
+    return cat(atleast_3d(tensors_of(tensors, "dstack")), 2)
 
 
 def column_stack(tensors):
     """One beside another; a vector is a column."""
-    return cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors], 1)
+    return cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors_of(tensors, "column_stack")], 1)
 
 
 def block_diag(*tensors):
     """Matrices on the diagonal of a large one, zeros beside."""
-    blocks = atleast_2d(list(tensors))
+    blocks = atleast_2d(tensors_of(tensors, "block_diag"))
     width, rows, left = sum(b.shape[1] for b in blocks), [], 0
     for b in blocks:
         rows.append(b.pad((0, left), (0, width - left - b.shape[1])))
@@ -398,6 +403,7 @@ def where(condition, input=None, other=None):
     """`input` where the condition is true, else `other`; broadcast. The condition alone: the indices where
     it is true, a vector per axis."""
     if input is None and other is None:
+        check_tensor(condition, "where", "the condition")
         return condition.nonzero(as_tuple=True)
     like = input if isinstance(input, Tensor) else other if isinstance(other, Tensor) else condition
     if not isinstance(like, Tensor):
@@ -406,12 +412,13 @@ def where(condition, input=None, other=None):
         kinds = (type(input), type(other))
         like = like.astype(default_dtype() if float in kinds else "bool" if kinds == (bool, bool) else
                            "int64")
-    a, b = like._coerce(input)._alike(like._coerce(other))
-    return _shoal.select(like._coerce(condition).astype("bool"), a, b)
+    a, b = like._coerce(input, "where")._alike(like._coerce(other, "where"))
+    return _shoal.select(like._coerce(condition, "where").astype("bool"), a, b)
 
 
 def matmul(input, other):
-    """NumPy's matmul."""
+    """The product of matrices, as NumPy's matmul: (…, N, M) by (…, M, P) gives (…, N, P); a vector is a row on the
+    left, a column on the right."""
     return input @ other
 
 
@@ -422,17 +429,13 @@ def embedding(indices, weight):
 
 def broadcast_shapes(*shapes):
     """The shape that several broadcast to."""
-    from .indexing import _common_shape
-    try:
-        return Size(_common_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
-    except IndexError as error:
-        raise invalid(f"broadcast_shapes: {error}") from None
+    return Size(common_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes], "broadcast_shapes: the shapes"))
 
 
 def broadcast_tensors(*tensors):
     """The tensors, all broadcast to their common shape."""
-    from .indexing import _common_shape
-    shape = _common_shape([t.shape for t in tensors])
+    tensors = tensors_of(tensors, "broadcast_tensors")
+    shape = common_shape([t.shape for t in tensors], "broadcast_tensors: the shapes")
     return tuple(t.broadcast_to(shape) for t in tensors)
 
 

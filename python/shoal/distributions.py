@@ -5,8 +5,8 @@ Parameters are tensors or numbers, broadcast with one another: that shape is `ba
 the shape batch_shape + event_shape. `rsample` passes gradients on to the parameters, `sample` does not.
 
 A parameter that a distribution cannot have, such as a negative scale, is an error: at once where it is a number, and
-of what derives from it where it is a tensor, since nothing is read; not with validate_args=False. Values outside of a
-distribution's support are not looked for.
+of what derives from it where it is a tensor, since nothing is read. So is a value outside of a distribution's support
+whose density is asked for. Neither is looked for with validate_args=False.
 """
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from .dtypes import Size
 from .indexing import required
 from .random import multinomial, poisson, rand, randn
 from .tensor import Tensor
-from .words import invalid
+from .words import check_integer, check_tensor, invalid
 
 _Shape = Sequence[int]
 
 
 def _parameters(*values: Any) -> tuple[Tensor, ...]:
     beside = next((v for v in values if isinstance(v, Tensor)), None)
+    for v in values:
+        if not isinstance(v, (Tensor, int, float, str)) and getattr(v, "shape", None) != ():
+            raise invalid(f"a parameter of a distribution is of type {type(v).__name__}; it must be a tensor or a number")
     made = [v if isinstance(v, Tensor) else as_tensor(float(v), None if beside is None else beside.dtype)
             for v in values]
     return tuple(broadcast_tensors(*made))
@@ -37,6 +40,13 @@ _Rule = tuple[Callable[[Any], Any], str]
 _POSITIVE: _Rule = lambda x: x > 0, "above 0"
 _NOT_NEGATIVE: _Rule = lambda x: x >= 0, "0 or more"
 _PROBABILITY: _Rule = lambda x: (x >= 0) & (x <= 1), "from 0 to 1"
+_REAL: _Rule = lambda x: x == x, "a number"
+_WEIGHTS: _Rule = lambda x: (x >= 0) & (x.sum(-1, True) > 0), "0 or more, and some of them above 0"
+_COUNT: _Rule = lambda x: (x >= 0) & (x == x.floor()), "an integer, 0 or more"
+_SYMMETRIC: _Rule = lambda x: (x - x.mT).abs() <= 1e-6 + 1e-5 * x.abs(), "symmetric"
+_LOWER: _Rule = (lambda x: (x == x.tril()) & (x.diagonal(0, -2, -1) > 0).all(-1).unsqueeze(-1).unsqueeze(-1),
+                 "lower triangular, with a diagonal above 0")
+_EITHER: _Rule = lambda x: (x == 0) | (x == 1), "0 or 1"
 
 
 def _valid(what: str, given: Any, value: Tensor, rule: _Rule, validate_args: bool | None) -> Tensor:
@@ -59,6 +69,14 @@ class Distribution:
 
     def __init__(self, batch_shape: _Shape = (), event_shape: _Shape = (), validate_args: bool | None = None) -> None:
         self._batch, self._event = Size(batch_shape), Size(event_shape)
+        self._validate = validate_args
+
+    def _inside(self, value: Any, rule: _Rule) -> Tensor:
+        """A value whose density is asked for, which has to follow a rule: to lie within the support."""
+        what = f"{type(self).__name__}: the value"
+        if not isinstance(value, Tensor):
+            raise invalid(f"{what} is of type {type(value).__name__}; it must be a Tensor")
+        return _valid(what, value, value, rule, self._validate)
 
     @property
     def batch_shape(self) -> Any:
@@ -125,8 +143,9 @@ class _LocScale(Distribution):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = _parameters(loc, scale)
+        self.loc = _valid(f"{type(self).__name__}: loc", loc, self.loc, _REAL, validate_args)
         self.scale = _valid(f"{type(self).__name__}: scale", scale, self.scale, _POSITIVE, validate_args)
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, (), validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -158,7 +177,7 @@ class Normal(_LocScale):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value."""
-        z = (value - self.loc) / self.scale
+        z = (self._inside(value, _REAL) - self.loc) / self.scale
         return -z * z / 2 - self.scale.log() - math.log(2 * math.pi) / 2
 
     def entropy(self) -> Tensor:
@@ -167,7 +186,7 @@ class Normal(_LocScale):
 
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of at most a value."""
-        return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf())
+        return 0.5 * (1 + ((self._inside(value, _REAL) - self.loc) / (self.scale * math.sqrt(2))).erf())
 
     def icdf(self, value: Tensor) -> Tensor:
         """The value that is not exceeded with a probability."""
@@ -189,7 +208,7 @@ class Laplace(_LocScale):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value."""
-        return -(value - self.loc).abs() / self.scale - (2 * self.scale).log()
+        return -(self._inside(value, _REAL) - self.loc).abs() / self.scale - (2 * self.scale).log()
 
     def entropy(self) -> Tensor:
         """The entropies, in nats."""
@@ -206,7 +225,7 @@ class Uniform(Distribution):
         both = high if not isinstance(low, Tensor) and not isinstance(high, Tensor) else self.high
         self.high = _valid("Uniform: high", both, self.high, (lambda x: x > (
             self.low if isinstance(x, Tensor) else low), "above low"), validate_args)
-        super().__init__(self.low.shape)
+        super().__init__(self.low.shape, (), validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -223,7 +242,8 @@ class Uniform(Distribution):
         return self.low + rand(self._extended(sample_shape), dtype=self.low.dtype) * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """-log(high - low) within [low, high), else -infinity."""
+        """-log(high - low) within [low, high); -infinity at high, and elsewhere with validate_args=False."""
+        value = self._inside(value, (lambda x: (x >= self.low) & (x <= self.high), "from low to high"))
         inside = (value >= self.low) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
@@ -243,7 +263,7 @@ class Exponential(Distribution):
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         self.rate, = _parameters(rate)
         self.rate = _valid("Exponential: rate", rate, self.rate, _POSITIVE, validate_args)
-        super().__init__(self.rate.shape)
+        super().__init__(self.rate.shape, (), validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -260,8 +280,8 @@ class Exponential(Distribution):
         return -(-rand(self._extended(sample_shape), dtype=self.rate.dtype)).log1p() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density at a value."""
-        return self.rate.log() - self.rate * value
+        """The logarithm of the density at a value, 0 or more."""
+        return self.rate.log() - self.rate * self._inside(value, _NOT_NEGATIVE)
 
     def entropy(self) -> Tensor:
         """1 - log(rate)"""
@@ -277,7 +297,7 @@ class Poisson(Distribution):
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         self.rate, = _parameters(rate)
         self.rate = _valid("Poisson: rate", rate, self.rate, _NOT_NEGATIVE, validate_args)
-        super().__init__(self.rate.shape)
+        super().__init__(self.rate.shape, (), validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -294,7 +314,8 @@ class Poisson(Distribution):
         return poisson(self.rate.detach().expand(self._extended(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability of a value."""
+        """The logarithm of the probability of a value, an integer, 0 or more."""
+        value = self._inside(value, _COUNT)
         return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
 
     def _shown(self) -> tuple[str, ...]:
@@ -310,8 +331,8 @@ class _Discrete(Distribution):
         self._by_probs = logits is None
         made, = _parameters(probs if logits is None else logits)
         if logits is None:
-            made = _valid(f"{type(self).__name__}: probs", probs, made, rule, validate_args)
-        return made
+            return _valid(f"{type(self).__name__}: probs", probs, made, rule, validate_args)
+        return _valid(f"{type(self).__name__}: logits", logits, made, _REAL, validate_args)
 
     def _shown(self) -> tuple[str, ...]:
         return ("probs" if self._by_probs else "logits",)
@@ -325,7 +346,7 @@ class Bernoulli(_Discrete):
         self.probs = given if self._by_probs else given.sigmoid()
         eps = 2.0 ** (-23 if given.dtype.itemsize < 8 else -52)
         self.logits = given.clamp(eps, 1 - eps).logit() if self._by_probs else given
-        super().__init__(given.shape)
+        super().__init__(given.shape, (), validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -344,7 +365,7 @@ class Bernoulli(_Discrete):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the probability of 0 or 1."""
-        logits, value = broadcast_tensors(self.logits, value)
+        logits, value = broadcast_tensors(self.logits, self._inside(value, _EITHER))
         return value * logits - logits.clamp(min=0) - (-logits.abs()).exp().log1p()
 
     def entropy(self) -> Tensor:
@@ -356,9 +377,12 @@ class Categorical(_Discrete):
     """0 to K - 1 with probabilities (…, K), which are divided by their sum; or the softmax of logits (…, K)."""
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        given = self._take(probs, logits, _NOT_NEGATIVE, validate_args)
-        if not given.ndim:
-            raise invalid("Categorical: the probabilities of the categories are the last axis; there is none")
+        for parameter in (probs, logits):
+            fits = isinstance(parameter, Tensor) and parameter.ndim and parameter.numel()
+            if parameter is not None and not fits:
+                raise invalid("Categorical: probs, or logits, must be a tensor whose last axis are the categories, one "
+                              f"at least; not {parameter}")
+        given = self._take(probs, logits, _WEIGHTS, validate_args)
         if self._by_probs:
             self.probs = given / given.sum(-1, keepdim=True)
             eps = 2.0 ** (-23 if given.dtype.itemsize < 8 else -52)
@@ -366,7 +390,7 @@ class Categorical(_Discrete):
         else:
             self.logits = given.log_softmax(-1)
             self.probs = given.softmax(-1)
-        super().__init__(given.shape[:-1])
+        super().__init__(given.shape[:-1], (), validate_args)
 
     @property
     def mode(self) -> Tensor:
@@ -380,8 +404,10 @@ class Categorical(_Discrete):
         return multinomial(rows, n, True).T.reshape(self._extended(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability of categories."""
-        value = as_tensor(value).long().unsqueeze(-1)
+        """The logarithm of the probability of categories, 0 to K - 1."""
+        k = self.logits.shape[-1]
+        value = self._inside(value, (lambda x: (x >= 0) & (x < k) & (x == x.floor()), f"an integer from 0 to {k - 1}"))
+        value = value.long().unsqueeze(-1)
         shape = broadcast_tensors(zeros(value.shape[:-1]), zeros(self.logits.shape[:-1]))[0].shape
         return self.logits.expand(*shape, -1).gather(-1, value.expand(*shape, 1)).squeeze(-1)
 
@@ -408,14 +434,22 @@ class MultivariateNormal(Distribution):
         given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
         if len(given) != 1:
             raise invalid("MultivariateNormal: give one of covariance_matrix, precision_matrix and scale_tril")
-        self.loc = loc
-        self.scale_tril: Tensor = scale_tril if scale_tril is not None else cholesky(
-            covariance_matrix if covariance_matrix is not None else inv(given[0]))
+        check_tensor(loc, "MultivariateNormal", "the loc")
+        check_tensor(given[0], "MultivariateNormal", "the matrix")
+        if not loc.ndim or given[0].ndim < 2:
+            raise invalid(f"MultivariateNormal: loc has shape {list(loc.shape)}, the matrix {list(given[0].shape)}; they "
+                          "need one axis, and two, at least")
+        if scale_tril is None:
+            symmetric = _valid("MultivariateNormal: the matrix", given[0], given[0], _SYMMETRIC, validate_args)
+            made: Tensor = cholesky(symmetric if covariance_matrix is not None else inv(symmetric))
+        else:
+            made = _valid("MultivariateNormal: scale_tril", scale_tril, scale_tril, _LOWER, validate_args)
+        self.scale_tril = made
         if self.scale_tril.shape[-2:] != (loc.shape[-1],) * 2:
             raise invalid(f"MultivariateNormal: loc has shape {list(loc.shape)}, the matrix {list(given[0].shape)}")
         batch = broadcast_tensors(zeros(loc.shape[:-1]), zeros(given[0].shape[:-2]))[0].shape
         self.loc = loc.expand(*batch, -1)
-        super().__init__(batch, loc.shape[-1:])
+        super().__init__(batch, loc.shape[-1:], validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -444,7 +478,7 @@ class MultivariateNormal(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at vectors."""
-        z = _solved(self.scale_tril, (value - self.loc).unsqueeze(-1))
+        z = _solved(self.scale_tril, (self._inside(value, _REAL) - self.loc).unsqueeze(-1))
         return -(z * z).sum((-2, -1)) / 2 - self._half_log_det() - self.loc.shape[-1] * math.log(2 * math.pi) / 2
 
     def entropy(self) -> Tensor:
@@ -461,13 +495,16 @@ class Independent(Distribution):
 
     def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
                  validate_args: bool | None = None) -> None:
+        if not isinstance(base_distribution, Distribution):
+            raise TypeError(f"Independent: {base_distribution!r} is no distribution")
+        check_integer(reinterpreted_batch_ndims, "Independent", "reinterpreted_batch_ndims")
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
         batch = base_distribution.batch_shape
         if not 0 <= reinterpreted_batch_ndims <= len(batch):
             raise invalid(f"Independent: {reinterpreted_batch_ndims} axes of a batch of shape {list(batch)}")
         cut = len(batch) - reinterpreted_batch_ndims
         self.has_rsample = base_distribution.has_rsample
-        super().__init__(batch[:cut], (*batch[cut:], *base_distribution.event_shape))
+        super().__init__(batch[:cut], (*batch[cut:], *base_distribution.event_shape), validate_args)
 
     @property
     def mean(self) -> Tensor:

@@ -57,8 +57,8 @@ class Independent(Distribution):
 
 
 class MultivariateNormal(Distribution):
-    loc: Any
     scale_tril: Any
+    loc: Any
     def __init__(
         self, loc: Tensor, covariance_matrix: Tensor | None = None,
         precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
@@ -108,8 +108,8 @@ class _Discrete(Distribution):
 
 
 class _LocScale(Distribution):
-    scale: Any
     loc: Any
+    scale: Any
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None: ...
     has_rsample: bool
     @property

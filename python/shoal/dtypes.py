@@ -166,6 +166,9 @@ class device:
             number = int(digits)
         elif not isinstance(type, str):
             raise TypeError(f"device: {type!r} is neither a text, a number nor a device")
+        if number is not None and number < 0:
+            from .words import invalid
+            raise invalid(f"device: the number is {number}; it must not be negative")
         object.__setattr__(self, "type", kind)
         object.__setattr__(self, "index", number)
 

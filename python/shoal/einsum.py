@@ -1,4 +1,4 @@
-"""Einstein's notation over tensors: `shoal.einsum`.
+"""Einstein notation over tensors: `shoal.einsum`.
 
 The operands are joined one after another, from the left. What only one operand has and the result has
 not is summed first; what two share is contracted, or kept as a batch, by one dot_general.
@@ -11,12 +11,14 @@ from .words import invalid
 
 
 def einsum(equation, *operands):
-    """Sums of products in Einstein's notation, as NumPy's and torch's einsum.
+    """Sums of products in Einstein notation, as NumPy's and torch's einsum.
 
     "ij,jk->ik" is a product of matrices; "ii->i" a diagonal; "...ij->...ji" transposes the last two
     axes. Without "->" the result has the labels that stand once, in alphabetical order, after those
     of the ellipsis. Axes of length 1 broadcast.
     """
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum: the equation is of type {type(equation).__name__}; it must be a text, as 'ij,jk->ik'")
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     inputs, output = _parsed(equation, operands)

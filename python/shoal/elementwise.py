@@ -265,7 +265,7 @@ class Elementwise:
         return total + p * (p - 1) / 4 * math.log(math.pi)
 
     def i0(self):
-        """Bessel's modified function of the first kind, order 0 (to about 2e-7)."""
+        """The modified Bessel function of the first kind, of order 0 (to about 2e-7)."""
         x = abs(self._floating())
         near = polynomial((x / 3.75) ** 2, _I0)
         inner = x.maximum(3.75)
@@ -275,7 +275,7 @@ class Elementwise:
     # ---- signs, parts and limits ----
 
     def trunc(self):
-        """The whole part, towards 0; integers stay."""
+        """The integer part, rounded towards 0; integers stay."""
         if not is_floating(self.dtype):
             return self.clone()
         return _shoal.select(self < 0, self.ceil(), self.floor())
@@ -287,7 +287,7 @@ class Elementwise:
         return self - self.trunc()
 
     def round(self, decimals=0):
-        """The nearest whole number, halves to even; decimals: so many places after the point."""
+        """The nearest integer, halves to even; decimals: the places after the point that are kept."""
         if not is_floating(self.dtype):
             return self.clone()
         if decimals == 0:
@@ -297,11 +297,11 @@ class Elementwise:
         return scaled.round() / scale if decimals > 0 else scaled.round() * scale
 
     def ceil(self):
-        """The least whole number that is not less; integers stay."""
+        """The least integer that is not less, in the element type; integers stay."""
         return self._unary("ceil") if is_floating(self.dtype) else self.clone()
 
     def floor(self):
-        """The greatest whole number that is not greater; integers stay."""
+        """The greatest integer that is not greater, in the element type; integers stay."""
         return self._unary("floor") if is_floating(self.dtype) else self.clone()
 
     def sign(self):
@@ -452,7 +452,7 @@ class Elementwise:
         return self << other
 
     def bitwise_right_shift(self, other):
-        """Bits moved down."""
+        """Bits moved right, the sign kept: x / 2^y, rounded down."""
         return self >> other
 
     def _unary(self, op):

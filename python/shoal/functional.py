@@ -9,13 +9,14 @@ import math
 from . import _shoal
 from .amp import cast, cast_type
 from .creation import arange, full, where
+from .errors import UnsupportedError
 from .fractional import *
 from .indexing import in_range
 from .losses import *
 from .random import rand_like
 from .windows import *
-from .words import (axis_of, check_bounds, check_padding_idx, check_probability, check_tensor, invalid,
-                    is_floating, torch_words)
+from .words import (axis_of, check_bounds, check_integer, check_number, check_padding_idx, check_probability,
+                    check_tensor, invalid, is_floating, torch_words)
 
 
 def _inplace(function):
@@ -201,6 +202,7 @@ def _flipped(weight):
 def linear(input, weight, bias=None):
     """x weight^T + bias; weight: (out, in)."""
     check_tensor(input, "linear")
+    check_tensor(weight, "linear", "the weight")
     if input.shape[-1:] != weight.shape[-1:]:
         raise invalid(f"linear: the last axis of {input._text()} must be as long as that of the "
                       f"weight, {weight._text()}")
@@ -236,6 +238,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     are scaled, in place, to that norm at most."""
     if scale_grad_by_freq:
         raise invalid("embedding: scale_grad_by_freq is not available")
+    check_tensor(weight, "embedding", "the weight")
     if weight.ndim != 2:
         raise invalid(f"embedding: the weight {weight._text()} is no matrix")
     check_padding_idx(padding_idx, weight.shape[0], "embedding")
@@ -254,10 +257,21 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     a vector that begin at offsets."""
     if mode not in ("sum", "mean", "max"):
         raise invalid(f"embedding_bag: mode '{mode}' is none of sum, mean, max")
+    check_tensor(input, "embedding_bag")
     if per_sample_weights is not None and mode != "sum":
-        raise invalid(f"embedding_bag: per_sample_weights with mode '{mode}'; they go with 'sum'")
+        raise UnsupportedError(f"embedding_bag: per_sample_weights with mode '{mode}'; they go with 'sum'")
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise invalid(f"embedding_bag: per_sample_weights {per_sample_weights._text()} of {input._text()}; the shapes "
+                      "must be the same")
+    if input.ndim == 2 and offsets is not None:
+        raise invalid(f"embedding_bag: {input._text()} with offsets; the bags of a matrix are its rows")
     if input.ndim == 1 and offsets is None:
         raise invalid("embedding_bag: a vector of integers needs offsets, where its bags begin")
+    if offsets is not None:
+        if offsets.ndim != 1:
+            raise invalid(f"embedding_bag: the offsets are {offsets._text()}; they must be a vector")
+        offsets = in_range(offsets, 0, input.shape[0] + 1, error="embedding_bag: an offset does not lie from 0 to "
+                           f"{input.shape[0]}, the number of integers")
     if input.ndim == 2:
         bags, n = arange(input.shape[0]).repeat_interleave(input.shape[1]), input.shape[0]
     else:
@@ -286,6 +300,8 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 def one_hot(input, num_classes=-1):
     """1 at each integer along a new last axis, else 0, as int64; num_classes -1: reads the largest. Integers
     outside of 0 to num_classes - 1 are an error, of what derives from them."""
+    check_tensor(input, "one_hot")
+    check_integer(num_classes, "one_hot", "num_classes")
     if num_classes < 0:
         num_classes = int(input.max().item()) + 1
     return (in_range(input, 0, num_classes).unsqueeze(-1) == arange(num_classes, dtype=input.dtype)).long()
@@ -440,6 +456,8 @@ def pdist(input, p=2.0):
 @_inplace
 def threshold(input, threshold, value, inplace=False):
     """x where it is above the threshold, else the value."""
+    check_number(threshold, "threshold", "threshold")
+    check_number(value, "threshold", "value")
     return where(input > threshold, input, value)
 
 

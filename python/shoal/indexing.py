@@ -11,7 +11,7 @@ value is repeated over the places.
 from . import _shoal, views
 from .errors import AxisError, OutOfRangeError
 from .recording import current
-from .words import axis_of, dtype_name, invalid, torch_words
+from .words import axis_of, check_tensor, common_shape, dtype_name, invalid, torch_words
 
 
 class Key:
@@ -214,7 +214,8 @@ def in_range(indices, start, limit, ignored=None, error=None):
     if known is not None:
         for index in known:
             if not start <= index < limit and index != ignored:
-                raise OutOfRangeError(f"index {index} is out of range: it must be from {start} to {limit - 1}")
+                raise OutOfRangeError(
+                    error or f"index {index} is out of range: it must be from {start} to {limit - 1}")
         if ignored is None or start <= ignored < limit:
             return indices
     attrs = {} if ignored is None else {"ignore_index": ignored}
@@ -242,13 +243,7 @@ def from_the_front(indices, n):
 
 
 def _common_shape(shapes):
-    rank = max(len(s) for s in shapes)
-    shapes = [(1,) * (rank - len(s)) + s for s in shapes]
-    common = tuple(next((n for n in column if n != 1), 1) for column in zip(*shapes))
-    if any(n not in (1, c) for s in shapes for n, c in zip(s, common)):
-        raise IndexError("the shapes of the indices do not broadcast: "
-                         + ", ".join(str(list(s)) for s in shapes))
-    return common
+    return common_shape(shapes, "the shapes of the indices", IndexError)
 
 
 def _is_plain(key):
@@ -510,11 +505,11 @@ class Indexing:
         axis = axis_of(axis, self.ndim, "scatter")
         op = reduce or "set"
         if not self.ndim:
-            return self.reshape(1).scatter(0, self._index(index).reshape(-1), self._coerce(source).reshape(-1),
+            return self.reshape(1).scatter(0, self._index(index).reshape(-1), self._coerce(source, "scatter").reshape(-1),
                                            reduce).reshape(())
         index = self._rows(index, axis, "scatter")
         if not hasattr(source, "session"):
-            source = self._coerce(source).astype(self.dtype)
+            source = self._coerce(source, "scatter").astype(self.dtype)
         if source.dtype != self.dtype:
             raise invalid(f"scatter: a source of {source.dtype.name} for {self._text()}: convert one of them")
         if not source.ndim:
@@ -580,7 +575,7 @@ class Indexing:
         if isinstance(index, (tuple, list)) and any(hasattr(i, "session") for i in index):
             return put(self, tuple(index), values, op)
         index = from_the_front(self._index(index), self.shape[axis_of(axis, self.ndim, "index_put")])
-        return _shoal.scatter(self, index, self._coerce(values), axis, op)
+        return _shoal.scatter(self, index, self._coerce(values, "scatter"), axis, op)
 
     @torch_words
     def index_add(self, axis, index, source, alpha=1):
@@ -604,11 +599,11 @@ class Indexing:
         axis, index = axis_of(axis, self.ndim, "index_fill"), self._index(index)
         shape = self.shape[:axis] + index.shape + self.shape[axis + 1:]
         return _shoal.scatter(self, from_the_front(index, self.shape[axis]),
-                              self._coerce(value).astype(self.dtype).broadcast_to(shape), axis, "set")
+                              self._coerce(value, "index_fill").astype(self.dtype).broadcast_to(shape), axis, "set")
 
     def masked_fill(self, mask, value):
         """A copy with `value`, a number or a scalar, where the mask (bool, broadcast) is true."""
-        return _shoal.select(self._coerce(mask), self._coerce(value).astype(self.dtype), self)
+        return _shoal.select(self._coerce(mask, "masked_fill"), self._coerce(value, "masked_fill").astype(self.dtype), self)
 
     def masked_scatter(self, mask, source):
         """A copy with the elements of `source`, in order, where the mask (bool, broadcast) is true."""
@@ -646,12 +641,13 @@ class Indexing:
 
     def masked_select(self, mask):
         """The elements where the mask (bool, broadcast) is true, in order; reads the mask."""
-        return self.broadcast_to(_common_shape([self.shape, mask.shape]))[
-            mask.broadcast_to(_common_shape([self.shape, mask.shape]))]
+        check_tensor(mask, "masked_select", "the mask")
+        shape = common_shape([self.shape, mask.shape], "masked_select: the shapes of tensor and mask")
+        return self.broadcast_to(shape)[mask.broadcast_to(shape)]
 
     def where(self, condition, other):
         """This where the condition is true, else `other`; broadcast."""
-        condition, other = self._coerce(condition), self._coerce(other)
+        condition, other = self._coerce(condition, "where"), self._coerce(other, "where")
         a, b = self._alike(other)
         return _shoal.select(condition, a, b)
 

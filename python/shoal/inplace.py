@@ -140,11 +140,13 @@ def _either(x, generator, p=0.5):
 for _name, _doc, _make in (
         ("uniform_", "In place: uniformly distributed over [from, to), else [0, 1).",
          _within),
-        ("normal_", "In place: of the normal distribution.", _normal),
-        ("random_", "In place: integers from low to `to` - 1.", _between),
+        ("normal_", "In place: normally distributed, of mean `mean` and standard deviation `std`.", _normal),
+        ("random_", "In place: integers, uniformly distributed from `from` to `to` - 1.", _between),
         ("bernoulli_", "In place: 1 with probability p, else 0.", _either),
-        ("exponential_", "In place: of the exponential distribution.", _waits),
-        ("geometric_", "In place: how many trials of probability p until one succeeds.", _trials),
-        ("cauchy_", "In place: of Cauchy's distribution.", _cauchy),
-        ("log_normal_", "In place: e to the power of normally distributed numbers.", _log_normal)):
+        ("exponential_", "In place: exponentially distributed, of rate lambd.", _waits),
+        ("geometric_", "In place: geometrically distributed: the trials of probability p until one succeeds.",
+         _trials),
+        ("cauchy_", "In place: of the Cauchy distribution around `median`, of scale sigma.", _cauchy),
+        ("log_normal_", "In place: e to the power of normally distributed numbers of this mean and std.",
+         _log_normal)):
     _drawn(_name, _doc, _make)

@@ -12,7 +12,7 @@ from .creation import eye
 from .custom import Function
 from .errors import InvalidError
 from .return_types import named
-from .words import axis_of, invalid, torch_words
+from .words import axis_of, check_integer, check_number, check_tensor, invalid, tensors_of, torch_words
 
 
 def _named(name, function, fields):
@@ -28,8 +28,8 @@ LU = _named("LU", "lu", "P L U")
 LUFactor = _named("LUFactor", "lu_factor", "LU pivots")
 CholeskyEx = _named("CholeskyEx", "cholesky_ex", "L info")
 InvEx = _named("InvEx", "inv_ex", "inverse info")
-_Triangular = named("_Triangular", "solution cloned_coefficient", "What `shoal.triangular_solve` returns.", __name__,
-                    "triangular_solve")
+_TriangularSolve = named("_TriangularSolve", "solution cloned_coefficient", "What `shoal.triangular_solve` returns.",
+                         __name__, "triangular_solve")
 _Factors = named("_Factors", "U S V", "What `shoal.svd` returns.", __name__, "svd")
 
 
@@ -38,9 +38,9 @@ class LinAlgError(InvalidError):
 
 
 def _checked(A, what, square=True):
+    check_tensor(A, what)
     if A.ndim < 2 or (square and A.shape[-1] != A.shape[-2]):
-        raise invalid(f"{what}: {A._text()}; " + ("square matrices are" if square else "a matrix is")
-                      + " needed")
+        raise invalid(f"{what}: {A._text()}; {'square matrices are' if square else 'a matrix is'} needed")
     if A.dtype not in ("float32", "float64"):
         raise invalid(f"{what}: {A._text()}; float32 or float64 is needed")
     return A
@@ -87,7 +87,7 @@ class _Cholesky(Function):
 
 @torch_words(input="A")
 def cholesky(A, *, upper=False):
-    """L with L L^T = A, lower triangular, of symmetric positive definite matrices; upper: L^T."""
+    """L, lower triangular, L L^T = A; upper: L^T. LinAlgError where A is not symmetric positive definite."""
     L = _Cholesky.apply(_checked(A, "cholesky"))
     return L.mT if upper else L
 
@@ -163,7 +163,10 @@ class _Eigh(Function):
 
 @torch_words(input="A")
 def eigh(A, UPLO="L"):
-    """(eigenvalues, ascending; eigenvectors, columns) of symmetric matrices, of which one triangle is read."""
+    """(eigenvalues, ascending; eigenvectors, columns) of symmetric matrices, of which one triangle is read: the lower
+    one, or with UPLO "U" the upper one."""
+    if UPLO not in ("L", "U", "l", "u"):
+        raise invalid(f"eigh: UPLO is {UPLO!r}; it must be 'L' or 'U'")
     return Eigh(*_Eigh.apply(_checked(A, "eigh"), UPLO))
 
 
@@ -249,7 +252,7 @@ class _Lu(Function):
 
 
 def _eliminated(np, a):
-    """Gauss' elimination with partial pivots, a column at a time over all matrices."""
+    """Gaussian elimination with partial pivots, a column at a time over all matrices."""
     n, m = a.shape[-2:]
     k = min(n, m)
     rest = a.astype("float64").reshape(-1, n, m).copy()
@@ -279,6 +282,8 @@ def lu(A, *, pivot=True):
 
 def lu_solve(LU, pivots, B):
     """X with A X = B, from `lu_factor` of A."""
+    if pivots.dtype != "int32":
+        raise invalid(f"lu_solve: the pivots are {pivots._text()}; they must be int32, as lu_factor gives them")
     rows = pivots._detach().numpy()
     if rows.ndim > 1:
         raise invalid("lu_solve: of one matrix; solve takes many")
@@ -290,6 +295,18 @@ def lu_solve(LU, pivots, B):
 
 
 # ---- solutions and inverses ----
+
+def _check_sides(A, B, what):
+    check_tensor(B, what, "the right side")
+    if A.dtype != B.dtype:
+        raise invalid(f"{what}: {A._text()} and {B._text()}; both must be of one element type")
+
+
+def _check_rows(A, B, what):
+    _check_sides(A, B, what)
+    if B.ndim < 2 or B.shape[-2] != A.shape[-1]:
+        raise invalid(f"{what}: {A._text()} and {B._text()}; the right side must be matrices of {A.shape[-1]} rows")
+
 
 class _Solve(Function):
     @staticmethod
@@ -317,6 +334,7 @@ def solve(A, B, *, left=True):
     """X with A X = B; B is a matrix or a vector; left=False: X A = B. Raises LinAlgError where A is
     singular."""
     _checked(A, "solve")
+    _check_sides(A, B, "solve")
     if not left:
         return solve(A.mT, B.mT).mT
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
@@ -354,6 +372,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     _checked(A, "solve_triangular")
     if not left:
         return solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
+    _check_rows(A, B, "solve_triangular")
     return _Triangular.apply(A, B, bool(upper), bool(unitriangular))
 
 
@@ -361,7 +380,10 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 def inv(A):
     """The inverse. Raises LinAlgError where a matrix is singular."""
     _checked(A, "inv")
-    return _Solve.apply(A, _eye(A).broadcast_to(A.shape))
+    try:
+        return _Solve.apply(A, _eye(A).broadcast_to(A.shape))
+    except LinAlgError:
+        raise LinAlgError(f"inv: {A._text()}: a matrix is singular") from None
 
 
 inverse = inv
@@ -398,6 +420,10 @@ def _above(A, S, rtol, atol):
 
 def lstsq(A, B, rcond=None, *, driver=None):
     """(solution, residuals, rank, singular_values): X of least |A X - B|, of these the shortest."""
+    _checked(A, "lstsq", False)
+    _check_sides(A, B, "lstsq")
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise invalid(f"lstsq: driver {driver!r} is none of gels, gelsy, gelsd, gelss")
     vector = B.ndim == A.ndim - 1
     columns = B.unsqueeze(-1) if vector else B
     U, S, Vh = svd(A, False)
@@ -427,16 +453,15 @@ def _cholesky_inverse(L, upper=False):
 
 
 def _cholesky_solve(B, L, upper=False):
+    _check_rows(_checked(L, "cholesky_solve"), B, "cholesky_solve")
     L = L.mT if upper else L
     return solve_triangular(L.mT, solve_triangular(L, B, upper=False), upper=True)
 
 
 def _triangular_solve(B, A, upper=True, transpose=False, unitriangular=False):
-    if transpose:
-        return _Triangular(solve_triangular(
-            A.mT, B, upper=not upper, unitriangular=unitriangular), A.clone())
-    return _Triangular(solve_triangular(
-        A, B, upper=upper, unitriangular=unitriangular), A.clone())
+    _check_rows(_checked(A, "triangular_solve"), B, "triangular_solve")
+    read, upper = (A.mT, not upper) if transpose else (A, upper)
+    return _TriangularSolve(solve_triangular(read, B, upper=upper, unitriangular=unitriangular), A.clone())
 
 
 def _svd(A, some=True, compute_uv=True):
@@ -465,7 +490,7 @@ class _SlogDet(Function):
 
 @torch_words(input="A")
 def slogdet(A):
-    """(sign, logarithm of the absolute value) of the determinant."""
+    """(sign, natural logarithm of the absolute value) of the determinant."""
     return SLogDet(*_SlogDet.apply(_checked(A, "slogdet")))
 
 
@@ -498,14 +523,19 @@ def _positive(dim, ndim, what):
 
 @torch_words(input="x", axis="dim", keepdims="keepdim")
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    """The ord-norm of all elements, or along axes."""
+    """The ord-norm of all elements, or along axes; ord: a number, which may be infinite."""
+    check_tensor(x, "vector_norm")
+    check_number(ord, "vector_norm", "ord")
     return x.norm(ord, dim, keepdim, dtype=dtype)
 
 
 @torch_words(input="A", axis="dim", keepdims="keepdim")
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """A norm of matrices: "fro", "nuc", inf, -inf, 1, -1, 2, -2."""
+    check_tensor(A, "matrix_norm")
     A = A if dtype is None else A.astype(dtype)
+    if isinstance(dim, int) or len(dim) != 2:
+        raise invalid(f"matrix_norm: axes {dim} of {A._text()}; two are needed")
     rows, columns = _positive(dim, A.ndim, "matrix_norm")
     if ord == "fro":
         return A.norm(2, (rows, columns), keepdim)
@@ -528,18 +558,20 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 @torch_words(input="A", axis="dim", keepdims="keepdim")
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     """`vector_norm`, or with two axes (or a matrix and an ord) `matrix_norm`."""
+    check_tensor(A, "norm")
     if dim is None and ord is not None and A.ndim > 2:
         raise invalid(f"norm: {A._text()} is neither a vector nor a matrix: with ord {ord!r} give dim, one axis or two")
     if dim is None and ord is not None and A.ndim == 2:
         dim = (0, 1)
-    if isinstance(dim, (tuple, list)) and len(dim) == 2 and ord is not None:
+    if ord in ("fro", "nuc") or isinstance(dim, (tuple, list)) and len(dim) == 2 and ord is not None:
+        dim = range(A.ndim) if dim is None else dim
         return matrix_norm(A, ord, dim, keepdim, dtype=dtype)
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
 @torch_words(input="A")
 def cond(A, p=None):
-    """How much errors grow: the norm of A times that of its inverse; p None: by singular values."""
+    """The condition number: the p-norm of A times that of its inverse; p None: 2, by the singular values."""
     if p in (None, 2, -2):
         S = svdvals(A)
         return S.amin(-1) / S.amax(-1) if p == -2 else S.amax(-1) / S.amin(-1)
@@ -549,12 +581,14 @@ def cond(A, p=None):
 @torch_words(input="A")
 def matrix_power(A, n):
     """A square matrix times itself, n times; n may be negative."""
+    check_tensor(A, "matrix_power")
+    check_integer(n, "matrix_power", "n")
     return A.matrix_power(n)
 
 
 @torch_words(input="A")
 def matrix_exp(A):
-    """e to the power of square matrices, by Taylor's series of a small part, squared again and again."""
+    """e to the power of square matrices, by the Taylor series of a small part, squared again and again."""
     _checked(A, "matrix_exp")
     size = float(matrix_norm(A._detach(), 1).amax().item()) if A.numel() else 0.0
     squared = max(0, math.ceil(math.log2(size)) + 3) if size > 0 else 0
@@ -571,19 +605,27 @@ def matrix_exp(A):
 # ---- products ----
 
 def matmul(input, other):
-    """NumPy's matmul."""
+    """The product of matrices, as `shoal.matmul`."""
     return input @ other
 
 
 @torch_words(axis="dim")
 def cross(input, other, *, dim=-1):
     """The cross product of vectors of three along an axis."""
+    check_tensor(input, "cross")
+    check_tensor(other, "cross", "the second factor")
+    if input.dtype != other.dtype:
+        raise invalid(f"cross: {input._text()} and {other._text()}; both must be of one element type")
     return input.cross(other, dim)
 
 
 @torch_words(axis="dim")
 def vecdot(x, y, *, dim=-1):
     """The sums of products along an axis."""
+    check_tensor(x, "vecdot")
+    check_tensor(y, "vecdot", "the second factor")
+    if x.dtype != y.dtype:
+        raise invalid(f"vecdot: {x._text()} and {y._text()}; both must be of one element type")
     return (x * y).sum(dim)
 
 
@@ -596,10 +638,13 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 def multi_dot(tensors):
     """The product of several matrices, in the order that takes the fewest multiplications; the first and
     the last may be vectors."""
-    tensors = list(tensors)
+    tensors = tensors_of(tensors, "multi_dot")
     if len(tensors) < 2:
         raise invalid(f"multi_dot: {len(tensors)} tensors; at least two are needed")
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    for i, t in enumerate(tensors):
+        if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(tensors) - 1)):
+            raise invalid(f"multi_dot: tensor {i} is {t._text()}; matrices are needed, or vectors at the ends")
     if first:
         tensors[0] = tensors[0].unsqueeze(0)
     if last:

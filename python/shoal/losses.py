@@ -7,7 +7,7 @@ import math
 from .amp import wide
 from .creation import arange, cat, full, stack, where
 from .indexing import in_range, lacks, required
-from .words import invalid, is_floating
+from .words import check_tensor, invalid, is_floating
 
 
 def _reduced(loss, reduction, what, weight=None):
@@ -58,6 +58,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     share of each target is distributed uniformly over the classes.
     """
     reduction = _worded(reduction, size_average, reduce)
+    check_tensor(input, "cross_entropy")
+    check_tensor(target, "cross_entropy", "the target")
     axis = _class_axis(input, weight, "cross_entropy")
     if not 0 <= label_smoothing <= 1:
         raise invalid(f"cross_entropy: label_smoothing is {label_smoothing}; it must lie between 0 and 1")
@@ -114,6 +116,8 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
              reduction="mean"):
     """-x at integer targets, x being logarithms of probabilities (N, C, …); as cross_entropy."""
     reduction = _worded(reduction, size_average, reduce)
+    check_tensor(input, "nll_loss")
+    check_tensor(target, "nll_loss", "the target")
     axis = _class_axis(input, weight, "nll_loss")
     _fit(input, target, axis, "nll_loss")
     kept = target != ignore_index

@@ -230,7 +230,7 @@ class Operations:
 
     def lerp(self, end, weight):
         """x + weight (end - x)."""
-        return self + (self._coerce(end) - self) * weight
+        return self + (self._coerce(end, "lerp") - self) * weight
 
     @torch_words(tensor1="a", tensor2="b")
     def addcmul(self, a, b, value=1):
@@ -246,11 +246,11 @@ class Operations:
 
     def eq(self, other):
         """x == y, element by element."""
-        return self == other
+        return self == self._coerce(other, "eq")
 
     def ne(self, other):
         """x != y, element by element."""
-        return self != other
+        return self != self._coerce(other, "ne")
 
     def lt(self, other):
         """x < y, element by element."""
@@ -313,7 +313,7 @@ class Operations:
         return self._apply("bitcast_convert", dtype=dtype_name(dtype))
 
     def reduce_precision(self, exponent_bits, mantissa_bits):
-        """Rounded to a floating-point format of so many bits; the element type stays."""
+        """Rounded to a floating-point format of that many bits of exponent and mantissa; the element type stays."""
         return self._apply("reduce_precision", exponent_bits=exponent_bits,
                            mantissa_bits=mantissa_bits)
 

@@ -102,7 +102,7 @@ def _counted(at, inside, count, weight, dtype):
 def histogram(input, bins, *, range=None, weight=None, density=False):
     """(hist, bin_edges): how many elements lie in each bin; elements outside are left out.
 
-    bins: how many of equal width, between `range` or else the extremes of the elements, which are read; or a
+    bins: how many of equal width, between `range` or else the extremes of the elements, which are read; or an
     ascending vector of edges. weight: added up instead. density: over the sum and the widths.
     """
     x = input.ravel()
@@ -141,7 +141,7 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False):
 # ---- random numbers and windows ----
 
 def binomial(count, prob, generator=None):
-    """How many of `count` trials, floating whole numbers, succeed with probability `prob`, element by element. The
+    """How many of `count` trials succeed with probability `prob`, element by element; both of a floating type. The
     largest count is read."""
     most = int(count.max().item()) if count.numel() else 0
     if count.numel() and count.min().item() < 0:

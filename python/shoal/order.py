@@ -177,7 +177,7 @@ class Order:
     # ---- sets and counts ----
 
     def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
-        """The different values, ascending; along an axis the different parts. Reads the tensor.
+        """The distinct values, ascending; along an axis the distinct parts. Reads the tensor.
 
         With return_inverse and return_counts a tuple: where each element's value stands, and how
         often each value is there.
@@ -218,7 +218,7 @@ class Order:
         return self.session.full((n,), 0, kind).scatter_add(0, self.astype("int64"), added)
 
     def histc(self, bins=100, min=0, max=0):
-        """How many elements lie in each of so many intervals of equal length from min to max (equal:
+        """How many elements lie in each of `bins` intervals of equal length from min to max (equal:
         those of the elements); others are left out."""
         if bins <= 0 or min > max:
             raise invalid(f"histc: {bins} intervals from {min} to {max}: give at least one, and min <= max")

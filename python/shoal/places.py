@@ -8,6 +8,7 @@ import types
 from .amp import GradScaler, autocast
 from .pool import session
 from .random import manual_seed
+from .words import invalid
 
 
 def _gpus():
@@ -33,8 +34,11 @@ def device_count():
 
 
 def get_device_name(device=None):
-    """What a GPU of the pool is called."""
-    return _gpus()[int(getattr(device, "index", device) or 0)].device
+    """What a GPU of the pool is called. InvalidError when there is none of that number."""
+    found, number = _gpus(), int(getattr(device, "index", device) or 0)
+    if not 0 <= number < len(found):
+        raise invalid(f"get_device_name: there is no GPU {number}; the pool has {len(found)}")
+    return found[number].device
 
 
 def current_device():

@@ -23,19 +23,20 @@ class Products:
 
     @torch_words(mat2="other")
     def mm(self, other):
-        """The product of two matrices."""
+        """The product of two matrices: (N, M) by (M, P) gives (N, P)."""
         return self._ranked("mm", other, 2, 2)
 
     @torch_words(mat2="other")
     def bmm(self, other):
-        """The products of two equally long rows of matrices."""
+        """The products of the matrices of two batches: (B, N, M) by (B, M, P) gives (B, N, P)."""
+        check_tensor(other, "bmm", "the second factor")
         if other.ndim == 3 == self.ndim and self.shape[0] != other.shape[0]:
             raise invalid(f"bmm: {self._text()} and {other._text()} differ in the number of matrices")
         return self._ranked("bmm", other, 3, 3)
 
     @torch_words(vec="vector")
     def mv(self, vector):
-        """A matrix by a vector."""
+        """A matrix by a vector: (N, M) by (M) gives (N)."""
         return self._ranked("mv", vector, 2, 1)
 
     @torch_words(tensor="other")
@@ -49,6 +50,7 @@ class Products:
         return self._ranked("vdot", other, 1, 1)
 
     def _ranked(self, name, other, mine, its):
+        check_tensor(other, name, "the second factor")
         if (self.ndim, other.ndim) != (mine, its):
             raise invalid(f"{name}: {self._text()} and {other._text()}; {mine} and {its} axes are "
                           "needed (matmul takes any)")
@@ -62,7 +64,7 @@ class Products:
 
     @torch_words(vec2="other")
     def outer(self, other):
-        """The products of all elements of a vector with all of another."""
+        """The products of all elements of a vector with all of another: (N) and (M) give (N, M)."""
         if self.ndim != 1 or other.ndim != 1:
             raise invalid(f"outer: {self._text()} and {other._text()}; vectors are needed")
         return self.unsqueeze(1) * other.unsqueeze(0)
@@ -70,7 +72,7 @@ class Products:
     ger = outer
 
     def kron(self, other):
-        """Kronecker's product: each element times the whole of the other."""
+        """The Kronecker product: each element times the whole of the other."""
         check_tensor(other, "kron")
         rank = max(self.ndim, other.ndim)
         a, b = (t.reshape((1,) * (rank - t.ndim) + t.shape) for t in (self, other))
@@ -80,7 +82,7 @@ class Products:
         return (a * b).reshape(shape)
 
     def tensordot(self, other, dims=2):
-        """Sums of products over axes: the last so many of this with the first of the other, or two lists."""
+        """Sums of products over axes: the last `dims` of this with the first of the other, or two lists of axes."""
         if hasattr(dims, "tolist"):
             dims = dims.tolist()
         if isinstance(dims, int):
@@ -121,12 +123,13 @@ class Products:
 
     @torch_words(batch1="a", batch2="b")
     def baddbmm(self, a, b, beta=1, alpha=1):
-        """beta x + alpha a @ b, of rows of matrices."""
+        """beta x + alpha a @ b, of batches of matrices: a (B, N, M), b (B, M, P), x broadcast to (B, N, P)."""
         return self._plus(a @ b, beta, alpha)
 
     @torch_words(batch1="a", batch2="b")
     def addbmm(self, a, b, beta=1, alpha=1):
-        """beta x + alpha times the sum of the products of rows of matrices."""
+        """beta x + alpha times the sum over a batch of the products of its matrices: a (B, N, M), b (B, M, P), x
+        broadcast to (N, P)."""
         return self._plus((a @ b).sum(0), beta, alpha)
 
     @torch_words
@@ -159,7 +162,7 @@ class Products:
         return self * 0 + self._one() if made is None else made
 
     def _one(self):
-        """The identity of this matrix' size."""
+        """The identity of this matrix's size."""
         from .creation import eye
         return eye(self.shape[-1], dtype=self.dtype)
 
@@ -245,6 +248,7 @@ class Products:
         """The p-norm of the difference of each row with each of the other's rows."""
         if not p >= 0:
             raise invalid(f"cdist: p is {p}; it must not be negative")
+        check_tensor(other, "cdist", "the second input")
         apart = self.unsqueeze(-2) - other.unsqueeze(-3)
         if p == math.inf:
             return abs(apart).amax(-1)

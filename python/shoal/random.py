@@ -13,7 +13,8 @@ from .dtypes import POOL, iinfo
 from .indexing import required
 from .pool import session
 from .recording import fresh
-from .words import check_probability, dtype_name, invalid, is_floating, shape_of, torch_words, with_out
+from .words import (check_probability, check_tensor, dtype_name, invalid, is_floating, shape_of, torch_words,
+                    with_out)
 
 
 class Generator:
@@ -179,6 +180,7 @@ def checked_std(std, what):
 def rand_like(input, dtype=None, generator=None, device=None, requires_grad=False, layout=None,
               memory_format=None):
     """`rand` of a tensor's shape, and of its element type unless another is given."""
+    check_tensor(input, "rand_like")
     made = draw((input.shape,), "UNIFORM", dtype or input.dtype, generator=generator)
     return placed(made, device, requires_grad)
 
@@ -186,12 +188,14 @@ def rand_like(input, dtype=None, generator=None, device=None, requires_grad=Fals
 def randn_like(input, dtype=None, generator=None, device=None, requires_grad=False, layout=None,
                memory_format=None):
     """`randn` of a tensor's shape, and of its element type unless another is given."""
+    check_tensor(input, "randn_like")
     made = draw((input.shape,), "NORMAL", dtype or input.dtype, generator=generator)
     return placed(made, device, requires_grad)
 
 
 def randint_like(input, low, high=None, dtype=None, generator=None, device=None, requires_grad=False):
     """`randint` of a tensor's shape, and of its element type unless another is given."""
+    check_tensor(input, "randint_like")
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, tuple(input.shape), dtype or input.dtype, generator=generator)
 
@@ -210,7 +214,7 @@ def bernoulli(input, p=None, generator=None):
 
 
 def poisson(input, generator=None):
-    """Numbers of Poisson's distribution with the means that the elements give: counted below 30 by the
+    """Numbers of the Poisson distribution with the means that the elements give: counted below 30 by the
     inverse of the distribution, above as the rounded normal that it is close to. A negative mean is an error, of what
     derives from the result."""
     input = required(input, input >= 0, "poisson: a mean is negative or NaN")

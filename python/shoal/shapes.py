@@ -243,7 +243,8 @@ class Shapes:
     @owned
     @torch_words
     def repeat_interleave(self, repeats, axis=None):
-        """Each element repeated so many times along an axis (None: of all elements in order)."""
+        """Each element repeated along an axis (None: of all elements in order): `repeats` times, or as often as a vector
+        says."""
         if axis is None:
             return self.ravel().repeat_interleave(repeats, 0)
         if hasattr(repeats, "tolist") or isinstance(repeats, (list, tuple)):
@@ -367,7 +368,7 @@ class Shapes:
 
     @torch_words
     def chunk(self, chunks, axis=0):
-        """At most so many parts of equal size along an axis, the last one perhaps shorter."""
+        """At most `chunks` parts of equal size along an axis, the last one perhaps shorter."""
         if chunks <= 0:
             raise invalid(f"chunk: {chunks} parts; at least 1")
         n = self.shape[axis_of(axis, self.ndim, "chunk")]
@@ -375,8 +376,8 @@ class Shapes:
 
     @torch_words(indices_or_sections="parts")
     def tensor_split(self, parts, axis=0):
-        """So many parts of nearly equal size along an axis, the first ones longer; or cut before each of a
-        list of indices."""
+        """`parts` parts of nearly equal size along an axis, the first ones longer; or cut before each of a list of
+        indices."""
         axis = axis_of(axis, self.ndim, "tensor_split")
         n = self.shape[axis]
         if hasattr(parts, "tolist"):
@@ -429,7 +430,7 @@ class Shapes:
 
     @torch_words(dim1="axis1", dim2="axis2")
     def diagonal(self, offset=0, axis1=0, axis2=1):
-        """The diagonal of two axes, as a new last axis; offset: so many to the right."""
+        """The diagonal of two axes, as a new last axis; offset: how far to the right of the main one."""
         axis1, axis2 = (axis_of(a, self.ndim, "diagonal") for a in (axis1, axis2))
         if axis1 == axis2:
             raise invalid(f"diagonal: axis {axis1} is named twice")
@@ -460,7 +461,7 @@ class Shapes:
         return line.reshape(n, n)
 
     def trace(self):
-        """The sum of a matrix' diagonal."""
+        """The sum of a matrix's diagonal."""
         if self.ndim != 2:
             raise invalid(f"trace: {self._text()} is no matrix")
         return self.diagonal().sum()

@@ -20,7 +20,7 @@ from .products import Products
 from .reductions import Reductions
 from .return_types import Extreme, MinMax, Sorted
 from .shapes import Shapes
-from .words import category, common_type, dtype_name, invalid, is_floating, torch_words
+from .words import category, check_number, common_type, dtype_name, invalid, is_floating, torch_words
 
 __all__ = ["Extreme", "MinMax", "Sorted", "Tensor"]
 
@@ -468,8 +468,11 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
 
     def fill_diagonal_(self, fill_value, wrap=False):
         """In place: one number on the diagonal; wrap: of a tall matrix, again below it."""
+        if self.ndim < 2:
+            raise invalid(f"fill_diagonal_: {self._text()} has no diagonal; two axes at least are needed")
         if self.ndim != 2 and len(set(self.shape)) != 1:
             raise invalid(f"fill_diagonal_: the axes of {self._text()} differ in length")
+        check_number(fill_value, "fill_diagonal_", "fill_value")
         n, step = min(self.shape), sum(views.dense(self.shape))
         line = self.reshape(self.numel())
         end = self.numel() if wrap else (n - 1) * step + 1

@@ -15,6 +15,9 @@ from .words import check_tensor, invalid, is_floating
 
 def _each(value, n):
     """One number per axis."""
+    for number in (value,) if isinstance(value, str) or not hasattr(value, "__iter__") else value:
+        if not hasattr(number, "__index__"):
+            raise TypeError(f"an integer, or one per axis, is needed; {number!r} is of type {type(number).__name__}")
     return (value,) * n if isinstance(value, int) else tuple(value) * (n if len(value) == 1 else 1)
 
 
@@ -67,9 +70,11 @@ def _convolution(n, input, weight, bias, stride, padding, dilation, groups):
     if weight.ndim != n + 2:
         raise invalid(f"{what}: weight {weight._text()}; {n + 2} axes are needed")
     out, channels, *kernel = weight.shape
+    _positive(what, kernel_size=kernel)
     if channels * groups != x.shape[1] or out % groups:
-        raise invalid(f"{what}: {x.shape[1]} channels of {input._text()} do not go with weight "
-                      f"{weight._text()} in {groups} groups")
+        raise invalid(f"{what}: {input._text()} has {x.shape[1]} channels; the weight, {weight._text()}, takes "
+                      f"{channels * groups} in {groups} groups" + (
+                          f", which do not divide its {out} outputs" if out % groups else ""))
     edges = _edges(padding, kernel, stride, dilation, n, what)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
     room = [m + sum(edges[2 * i:2 * i + 2]) for i, m in enumerate(x.shape[2:])]
@@ -103,10 +108,12 @@ def _transposed(n, input, weight, bias, stride, padding, output_padding, groups,
     what = f"conv_transpose{n}d"
     x, one = _batched(input, n, what)
     stride, padding, more, dilation = (_each(v, n) for v in (stride, padding, output_padding, dilation))
+    if weight.ndim != n + 2:
+        raise invalid(f"{what}: weight {weight._text()}; {n + 2} axes are needed")
     channels, out, *kernel = weight.shape
-    if weight.ndim != n + 2 or channels != x.shape[1]:
-        raise invalid(f"{what}: {x.shape[1]} channels of {input._text()} do not go with weight "
-                      f"{weight._text()}")
+    _positive(what, kernel_size=kernel, stride=stride, dilation=dilation)
+    if channels != x.shape[1]:
+        raise invalid(f"{what}: {input._text()} has {x.shape[1]} channels; the weight, {weight._text()}, takes {channels}")
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
         raise invalid(f"{what}: output_padding {list(more)} must be less than stride or dilation")
     # The kernels turned, from (C, O / groups) to (O, C / groups).
@@ -328,17 +335,17 @@ def _adaptive_avg(n, input, output_size):
 
 
 def adaptive_avg_pool1d(input, output_size):
-    """Means over so many windows that cover the last axis."""
+    """Means over `output_size` windows that cover the last axis."""
     return _adaptive_avg(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """Means over so many windows that cover the last two axes; None keeps a length."""
+    """Means over windows that cover the last two axes: output_size windows along each; None keeps a length."""
     return _adaptive_avg(2, input, output_size)
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """Means over so many windows that cover the last three axes; None keeps a length."""
+    """Means over windows that cover the last three axes: output_size windows along each; None keeps a length."""
     return _adaptive_avg(3, input, output_size)
 
 
@@ -362,17 +369,17 @@ def _adaptive_max(n, input, output_size, return_indices):
 
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """The largest in each of so many windows that cover the last axis."""
+    """The largest in each of `output_size` windows that cover the last axis."""
     return _adaptive_max(1, input, output_size, return_indices)
 
 
 def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """The largest in each of so many windows that cover the last two axes."""
+    """The largest in each window; output_size windows along each of the last two axes cover it."""
     return _adaptive_max(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """The largest in each of so many windows that cover the last three axes."""
+    """The largest in each window; output_size windows along each of the last three axes cover it."""
     return _adaptive_max(3, input, output_size, return_indices)
 
 
@@ -407,6 +414,9 @@ def pad(input, pad, mode="constant", value=None):
 
     mode: "constant", "reflect", "replicate" or "circular".
     """
+    check_tensor(input, "pad")
+    if not isinstance(pad, (tuple, list)) or not all(hasattr(m, "__index__") for m in pad):
+        raise TypeError(f"pad: {pad!r}; it must be a tuple of integers, two per axis, the last axis first")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise invalid(f"pad: {list(pad)} for {input._text()}; two numbers per axis, the last first")
     if mode == "constant":
@@ -419,6 +429,9 @@ def pad(input, pad, mode="constant", value=None):
                       f"channels; {input._text()} has {input.ndim} axes")
     for i in range(len(pad) // 2):
         n, places = input.shape[-1 - i], range(-pad[2 * i], input.shape[-1 - i] + pad[2 * i + 1])
+        if not n or not places:
+            raise invalid(f"pad: of axis {input.ndim - 1 - i} of {input._text()} {n + sum(pad[2 * i:2 * i + 2])} elements "
+                          f"would be left by {tuple(pad)}; mode '{mode}' needs one at least")
         if mode == "replicate":
             at = [min(max(p, 0), n - 1) for p in places]
         elif mode == "circular":
@@ -566,6 +579,7 @@ def pixel_shuffle(input, upscale_factor):
     """(…, C r r, H, W) as (…, C, H r, W r)."""
     r = upscale_factor
     *lead, channels, h, w = input.shape
+    _positive("pixel_shuffle", upscale_factor=(r,))
     if channels % (r * r):
         raise invalid(f"pixel_shuffle: {channels} channels are no multiple of {r * r}")
     x = input.reshape(*lead, channels // (r * r), r, r, h, w)

@@ -23,10 +23,32 @@ def invalid(text: str) -> ShoalError:
     return CLASSES["INVALID"](text)
 
 
-def check_tensor(value: Any, what: str) -> None:
+def check_tensor(value: Any, what: str, name: str = "the input") -> None:
     """Fails where a function is given something else than a tensor."""
     if not hasattr(value, "session"):
-        raise TypeError(f"{what}: the input is a {type(value).__name__}; it must be a Tensor")
+        raise TypeError(f"{what}: {name} is of type {type(value).__name__}; it must be a Tensor")
+
+
+def tensors_of(values: Any, what: str) -> list[Any]:
+    """What a function takes a list of tensors in, as a list. Fails where it is no list, or something else is in it."""
+    if not hasattr(values, "__iter__"):
+        raise TypeError(f"{what}: the tensors come as a list or a tuple, not as a value of type {type(values).__name__}")
+    found = list(values)
+    for i, value in enumerate(found):
+        check_tensor(value, what, f"element {i} of the tensors")
+    return found
+
+
+def check_number(value: Any, what: str, name: str) -> None:
+    """Fails where a function is given something else than a number, or a tensor that is one."""
+    if not (isinstance(value, (int, float)) or getattr(value, "shape", None) == ()):
+        raise TypeError(f"{what}: {name} is {value!r}, of type {type(value).__name__}; it must be a number")
+
+
+def check_integer(value: Any, what: str, name: str) -> None:
+    """Fails where a function is given something else than an integer."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{what}: {name} is {value!r}, of type {type(value).__name__}; it must be an integer")
 
 
 def check_bounds(low: Any, to: Any, what: str) -> None:
@@ -116,9 +138,21 @@ def axis_of(axis: int, rank: int, what: str = "an axis") -> int:
     return found
 
 
+def common_shape(shapes: Sequence[Sequence[int]], what: str, error: Any = invalid) -> tuple[int, ...]:
+    """The shape that several broadcast to; `error` when there is none."""
+    rank = max((len(s) for s in shapes), default=0)
+    wide = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    common = tuple(next((n for n in column if n != 1), 1) for column in zip(*wide))
+    if any(n not in (1, c) for s in wide for n, c in zip(s, common)):
+        raise error(f"{what} do not broadcast: " + ", ".join(str(list(s)) for s in shapes))
+    return common
+
+
 def shape_of(lengths: Sequence[Any]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence of them."""
     if len(lengths) == 1 and not hasattr(lengths[0], "__index__"):
+        if not hasattr(lengths[0], "__iter__") or isinstance(lengths[0], str):
+            raise TypeError(f"a shape is made of integers; {lengths[0]!r} is of type {type(lengths[0]).__name__}")
         return tuple(lengths[0])
     return tuple(lengths)
 

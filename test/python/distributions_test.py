@@ -93,3 +93,27 @@ def test_shown_and_wrong():
         D.kl_divergence(D.Normal(0, 1), D.Laplace(0, 1))
     with pytest.raises(NotImplementedError, match="use sample"):
         D.Bernoulli(0.5).rsample()
+
+
+def test_values_outside_of_the_support():
+    """An error of what derives from the density; none where nothing is to be looked for."""
+    wrong = shoal.tensor([0.5, -1.0])
+    for made, what in ((D.Exponential, "Exponential: the value must be 0 or more"),
+                       (D.Poisson, "Poisson: the value must be an integer, 0 or more"),
+                       (lambda p, **words: D.Bernoulli(p / 2, **words), "Bernoulli: the value must be 0 or 1"),
+                       (lambda p, **words: D.Uniform(0.0, p, **words), "Uniform: the value must be from low to high")):
+        found = made(1.0).log_prob(wrong)
+        with pytest.raises(ValueError, match=what):
+            found.tolist()
+        assert len(made(1.0, validate_args=False).log_prob(wrong).tolist()) == 2
+    assert D.Uniform(0.0, 1.0).log_prob(shoal.tensor([0.0, 1.0])).tolist() == [0.0, -float("inf")]
+
+
+def test_a_matrix_that_is_no_covariance():
+    loc, tall = shoal.tensor([0.0, 0.0]), shoal.tensor([[1.0, 2.0], [0.0, 1.0]])
+    for words, what in (({"covariance_matrix": tall}, "the matrix must be symmetric"),
+                        ({"precision_matrix": tall}, "the matrix must be symmetric"),
+                        ({"scale_tril": tall}, "scale_tril must be lower triangular, with a diagonal above 0"),
+                        ({"scale_tril": shoal.tensor([[-1.0, 0.0], [0.0, -1.0]])}, "scale_tril must be lower triangular, with a diagonal above 0")):
+        with pytest.raises(ValueError, match=f"MultivariateNormal: {what}"):
+            D.MultivariateNormal(loc, **words).sample().tolist()

@@ -131,6 +131,8 @@ def test_errors():
         with pytest.raises(L.LinAlgError, match=r"float32\[2, 2\]"):
             call(singular)
     assert issubclass(L.LinAlgError, RuntimeError)
+    with pytest.raises(L.LinAlgError, match=r"^inv: float32\[2, 2\]: a matrix is singular"):
+        L.inv(singular)
     with pytest.raises(shoal.InvalidError, match=r"inv: float32\[2, 3\]; square matrices are needed"):
         L.inv(shoal.zeros(2, 3))
     with pytest.raises(shoal.InvalidError, match="float32 or float64 is needed"):
@@ -168,3 +170,13 @@ def test_lobpcg():
         np.testing.assert_allclose(a @ vectors.numpy(), b @ vectors.numpy() * found.numpy(), atol=1e-9)
     found, _ = shoal.lobpcg(shoal.tensor(a))
     np.testing.assert_allclose(found.numpy(), np.linalg.eigvalsh(a)[-1:], rtol=1e-9)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_triangular_solve(upper, transpose):
+    a, b = SQUARE[0], matrices(5, 2)
+    found = shoal.triangular_solve(shoal.tensor(b), shoal.tensor(a), upper=upper, transpose=transpose)
+    read = np.triu(a) if upper else np.tril(a)
+    near(found.solution, np.linalg.solve(read.T if transpose else read, b), 1e-10)
+    np.testing.assert_array_equal(found.cloned_coefficient.numpy(), a)

@@ -1,4 +1,5 @@
 """Modules and parameters in lists and dicts."""
+from ..words import check_tensor, tensors_of
 from .module import Module, Parameter
 
 
@@ -105,6 +106,8 @@ class ModuleDict(Module):
 
     def update(self, modules):
         """More modules, from a dict."""
+        if not hasattr(modules, "items"):
+            raise TypeError(f"ModuleDict: the modules are of type {type(modules).__name__}; they come as a dict")
         for name, module in modules.items():
             self.add_module(name, module)
 
@@ -163,8 +166,7 @@ class ParameterList(_Parameters):
 
     def __init__(self, values=None):
         super().__init__()
-        for i, p in enumerate(values or ()):
-            self.register_parameter(str(i), p if isinstance(p, Parameter) else Parameter(p))
+        self.extend(values or ())
 
     def __len__(self):
         return len(self._parameters)
@@ -177,12 +179,13 @@ class ParameterList(_Parameters):
 
     def append(self, value):
         """One more at the end."""
+        check_tensor(value, "ParameterList", "the parameter")
         self.register_parameter(str(len(self)), value if isinstance(value, Parameter) else Parameter(value))
         return self
 
     def extend(self, values):
         """More at the end."""
-        for value in values:
+        for value in tensors_of(values, "ParameterList"):
             self.append(value)
         return self
 

@@ -2,7 +2,7 @@
 import math
 
 from .. import functional as F
-from ..windows import _each, check_padding
+from ..windows import _each, _positive, check_padding
 from ..words import invalid
 from . import init
 from .layers import _empty
@@ -35,6 +35,7 @@ class _Convolution(Module):
         if padding_mode not in _MODES:
             raise invalid(f"{what}: padding_mode '{padding_mode}' is none of " + ", ".join(_MODES))
         check_padding(padding, _each(stride, n), what)
+        _positive(what, kernel_size=_each(kernel_size, n), stride=_each(stride, n), dilation=_each(dilation, n))
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride, self.dilation = (_each(v, n) for v in (kernel_size, stride, dilation))
         self.padding = padding if isinstance(padding, str) else _each(padding, n)

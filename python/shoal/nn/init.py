@@ -12,7 +12,8 @@ _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "s
 
 
 def calculate_gain(nonlinearity, param=None):
-    """By how much a nonlinearity shrinks what passes through it."""
+    """What the standard deviation of weights before a nonlinearity is multiplied by, so that it stays from layer to
+    layer: sqrt(2) for relu. param: the negative slope of leaky_relu."""
     if nonlinearity == "leaky_relu":
         return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in _GAINS:
@@ -48,12 +49,13 @@ def uniform_(tensor, a=0.0, b=1.0, generator=None):
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
-    """Of the normal distribution."""
+    """Normally distributed, of mean `mean` and standard deviation `std`."""
     return _set(tensor, randn_like(tensor, generator=generator) * checked_std(std, "normal_") + mean)
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Of the normal distribution, cut off to [a, b], by the inverse of its distribution function."""
+    """Of the truncated normal distribution: normally distributed, of mean `mean` and standard deviation `std`, within
+    [a, b]; drawn by the inverse of the distribution function."""
     low, high = (0.5 * (1 + math.erf((x - mean) / std / math.sqrt(2))) for x in (a, b))
     u = rand_like(tensor, generator=generator) * (high - low) + low
     return _set(tensor, (_inverse_normal(u) * std + mean).clamp(a, b))
@@ -130,7 +132,7 @@ def xavier_uniform_(tensor, gain=1.0, generator=None):
 
 
 def xavier_normal_(tensor, gain=1.0, generator=None):
-    """Normal with deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    """Normally distributed, of standard deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)
 
 
@@ -146,5 +148,5 @@ def kaiming_uniform_(tensor, a=0.0, mode="fan_in", nonlinearity="leaky_relu", ge
 
 
 def kaiming_normal_(tensor, a=0.0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    """Normal with deviation gain / sqrt(fan) (He et al., 2015)."""
+    """Normally distributed, of standard deviation gain / sqrt(fan) (He et al., 2015)."""
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)

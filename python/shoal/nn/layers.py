@@ -48,7 +48,7 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """x1^T W_k x2 for each k, plus bias."""
+    """x1^T W_k x2 for each k, plus bias: (…, in1) and (…, in2) give (…, out)."""
 
     def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()

@@ -283,6 +283,8 @@ class Module:
 
     def train(self, mode=True):
         """Into training, with dropout; or out of it."""
+        if not isinstance(mode, bool):
+            raise invalid(f"{type(self).__name__}.train: the mode is {mode!r}; it must be True or False")
         for module in self.modules():
             if module.training != bool(mode):
                 module.training = bool(mode)
@@ -304,7 +306,10 @@ class Module:
             clear_grad(p, set_to_none)
 
     def to(self, *targets, device=None, dtype=None, non_blocking=False, memory_format=None):
-        """Parameters and buffers as `Tensor.to`; element types change only floating ones."""
+        """Parameters and buffers as `Tensor.to`; a floating element type changes those of a floating type."""
+        for kind in (*targets, dtype):
+            if is_dtype(kind) and not is_floating(dtype_name(kind)):
+                raise TypeError(f"{type(self).__name__}.to: {kind} is no floating type; parameters need one")
         def moved(t):
             for target in (*targets, device, dtype):
                 if target is None or target is True or target is False:

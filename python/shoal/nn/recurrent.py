@@ -163,7 +163,8 @@ class _Recurrent(Module):
 class RNN(_Recurrent):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) over (T, N, F), or (N, T, F) with batch_first.
 
-    Gives (results of the last layer at all steps, last state of each layer). nonlinearity: "tanh" or "relu".
+    Gives (results of the last layer at all steps (T, N, H), last state of each layer (layers, N, H)); bidirectional:
+    of two directions, (T, N, 2 H) and (2 layers, N, H). nonlinearity: "tanh" or "relu".
     """
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True,

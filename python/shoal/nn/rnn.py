@@ -3,7 +3,7 @@ from collections import namedtuple
 
 from .. import _shoal
 from ..creation import cat, stack, tensor
-from ..words import invalid
+from ..words import invalid, tensors_of
 
 PackedSequence = namedtuple("PackedSequence", "data batch_sizes sorted_indices unsorted_indices",
                             defaults=(None, None))
@@ -74,7 +74,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0):
     """Sequences (T, …) of different lengths as one tensor, padded at the end."""
-    if not len(sequences):
+    sequences = tensors_of(sequences, "pad_sequence")
+    if not sequences:
         raise invalid("pad_sequence: give at least one sequence")
     most = max(s.shape[0] for s in sequences)
     rows = [s.pad((0,) * s.ndim, (most - s.shape[0],) + (0,) * (s.ndim - 1), padding_value) for s in sequences]

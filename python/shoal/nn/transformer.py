@@ -47,8 +47,10 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and two linear layers, each with a residual and a norm after it, or before it with
-    norm_first."""
+    """Self-attention and two linear layers, each with a residual and a norm after it, or before it with norm_first.
+
+    src: (S, N, E), or (N, S, E) with batch_first, or (S, E); the result has its shape.
+    """
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu",
                  layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
@@ -64,7 +66,10 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to `memory` and two linear layers; as TransformerEncoderLayer."""
+    """Self-attention, attention to `memory` and two linear layers; as TransformerEncoderLayer.
+
+    tgt: (T, N, E), memory: (S, N, E); with batch_first N comes first. The result has the shape of tgt.
+    """
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu",
                  layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
@@ -84,7 +89,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """Copies of a layer one after another, and a norm."""
+    """num_layers copies of a layer one after another, and a norm, if it is given; shapes as the layer's."""
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
@@ -98,7 +103,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a layer one after another, and a norm."""
+    """num_layers copies of a layer one after another, and a norm, if it is given; shapes as the layer's."""
 
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__()
@@ -114,7 +119,8 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder."""
+    """An encoder of src (S, N, E) and a decoder of tgt (T, N, E), which attends to what the encoder gives; with
+    batch_first N comes first. The result has the shape of tgt."""
 
     def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6,
                  dim_feedforward=2048, dropout=0.1, activation="relu", custom_encoder=None,

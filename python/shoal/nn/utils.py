@@ -1,6 +1,6 @@
 """What training does with gradients and parameters as a whole."""
 from ..creation import cat, stack, tensor
-from ..words import invalid
+from ..words import check_number, invalid
 from . import rnn
 
 __path__ = []  # in torch a package: moved.py
@@ -16,6 +16,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 
     Nothing is read, unless error_if_nonfinite.
     """
+    check_number(max_norm, "clip_grad_norm_", "max_norm")
     owners = _with_gradients(parameters)
     if not owners:
         return tensor(0.0)
@@ -34,6 +35,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 
 def clip_grad_value_(parameters, clip_value, foreach=None):
     """No element of a gradient lies beyond +-clip_value then."""
+    check_number(clip_value, "clip_grad_value_", "clip_value")
     for p in _with_gradients(parameters):
         p.grad = p.grad._detach().clamp(-clip_value, clip_value)
 

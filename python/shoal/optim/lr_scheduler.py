@@ -4,7 +4,36 @@ from bisect import bisect_right
 from collections import Counter
 
 from ..recording import fresh
-from ..words import invalid
+from ..words import check_integer, check_number, invalid
+
+
+def _groups_of(optimizer, what):
+    """The groups of an optimizer; TypeError when it is none."""
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(f"{what}: a {type(optimizer).__name__} is no optimizer")
+    return optimizer.param_groups
+
+
+def _per_group(value, optimizer, what, name):
+    """A setting that is given once, or as a list with one per group, as such a list."""
+    groups = len(_groups_of(optimizer, what))
+    found = list(value) if isinstance(value, (list, tuple)) else [value] * groups
+    if len(found) != groups:
+        raise invalid(f"{what}: {len(found)} values of {name} for {groups} groups of parameters")
+    return found
+
+
+def _check_at_least_1(what, **counts):
+    for name, count in counts.items():
+        if not isinstance(count, int) or count < 1:
+            raise invalid(f"{what}: {name} is {count!r}; it must be an integer, 1 at least")
+
+
+def _check_share(what, **shares):
+    for name, share in shares.items():
+        check_number(share, what, name)
+        if not 0 <= share <= 1:
+            raise invalid(f"{what}: {name} is {share}; it must lie between 0 and 1")
 
 
 class LRScheduler:
@@ -13,8 +42,7 @@ class LRScheduler:
     chains = False  # whether it scales a learning rate that something else has set: as torch's of its name
 
     def __init__(self, optimizer, last_epoch=-1, verbose=False):
-        if not hasattr(optimizer, "param_groups"):
-            raise TypeError(f"{type(self).__name__}: a {type(optimizer).__name__} is no optimizer")
+        _groups_of(optimizer, type(self).__name__)
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             if last_epoch == -1:
@@ -29,6 +57,11 @@ class LRScheduler:
     def get_lr(self):
         """The groups' learning rates at `last_epoch`."""
         return [self._next(i, base) for i, base in enumerate(self.base_lrs)]
+
+    def rate(self, base, group, epoch):
+        """The learning rate of a group (its number) after `epoch` steps, from its initial one, `base`: what a schedule
+        of one's own gives, unless it has `get_lr`."""
+        raise NotImplementedError(f"{type(self).__name__} has neither rate nor get_lr")
 
     def _next(self, i, base):
         rate, now = self.rate(base, i, self.last_epoch), self.optimizer.param_groups[i]["lr"]
@@ -45,13 +78,13 @@ class LRScheduler:
         return list(self._last_lr)
 
     def step(self, epoch=None):
-        """One more step; or to the state after so many."""
+        """One more step; or to the state after `epoch` steps."""
         if epoch is not None:
             self._restart(epoch)
         fresh(self._advance)
 
     def _restart(self, epoch):
-        """The next step leads to the state after so many, whatever the learning rates are now."""
+        """The next step leads to the state after `epoch` steps, whatever the learning rates are now."""
         self.last_epoch = epoch
         for i, (group, base) in enumerate(zip(self.optimizer.param_groups, self.base_lrs)):
             group["lr"] = self._before(i, base) if self.chains else group["lr"]
@@ -84,6 +117,8 @@ def _state_of(schedule):
 
 
 def _take_state(schedule, state):
+    if not isinstance(state, dict):
+        raise TypeError(f"load_state_dict of {type(schedule).__name__}: a {type(state).__name__}; it must be a dict")
     for name, value in state.items():
         if not hasattr(schedule, name):  # torch's schedules have more
             continue
@@ -93,11 +128,13 @@ def _take_state(schedule, state):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every step_size steps."""
+    """Multiplies the learning rate by gamma every step_size steps."""
 
     chains = True
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1, verbose=False):
+        check_integer(step_size, "StepLR", "step_size")
+        _check_at_least_1("StepLR", step_size=step_size)
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
@@ -106,11 +143,13 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each milestone."""
+    """Multiplies the learning rate by gamma at each milestone, a number of steps."""
 
     chains = True
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1, verbose=False):
+        if not hasattr(milestones, "__iter__"):
+            raise TypeError(f"MultiStepLR: milestones is {milestones!r}; it must be a list of integers")
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -119,11 +158,12 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma at each step."""
+    """Multiplies the learning rate by gamma at each step."""
 
     chains = True
 
     def __init__(self, optimizer, gamma, last_epoch=-1, verbose=False):
+        check_number(gamma, "ExponentialLR", "gamma")
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -146,11 +186,12 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times a factor for total_iters steps."""
+    """The initial learning rate times a factor for total_iters steps, then the initial one."""
 
     chains = True
 
     def __init__(self, optimizer, factor=1 / 3, total_iters=5, last_epoch=-1, verbose=False):
+        _check_share("ConstantLR", factor=factor)
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -159,11 +200,12 @@ class ConstantLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Down to 0 in total_iters steps, by a power."""
+    """The initial learning rate times (1 - steps / total_iters)^power: 0 after total_iters steps."""
 
     chains = True
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1, verbose=False):
+        check_number(total_iters, "PolynomialLR", "total_iters")
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
@@ -176,10 +218,15 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     (Loshchilov and Hutter, 2017)."""
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1, verbose=False):
-        if T_0 <= 0 or T_mult < 1:
-            raise invalid(f"CosineAnnealingWarmRestarts: T_0 {T_0}, T_mult {T_mult}; both are 1 at least")
+        _check_at_least_1("CosineAnnealingWarmRestarts", T_0=T_0, T_mult=T_mult)
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         super().__init__(optimizer, last_epoch)
+
+    def step(self, epoch=None):
+        """One more step; or to the state after `epoch` steps."""
+        if epoch is not None and epoch < 0:
+            raise invalid(f"CosineAnnealingWarmRestarts: step {epoch}; it must not be negative")
+        super().step(epoch)
 
     def rate(self, base, group, epoch):
         length = self.T_0
@@ -190,13 +237,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class MultiplicativeLR(LRScheduler):
-    """Times what a function makes of the number of steps, step by step."""
+    """Multiplies the learning rate at each step by what a function makes of the number of steps; one function, or one per
+    group."""
 
     chains = True
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1, verbose=False):
-        groups = len(optimizer.param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        self.lr_lambdas = _per_group(lr_lambda, optimizer, "MultiplicativeLR", "lr_lambda")
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base, group, epoch):
@@ -206,7 +253,7 @@ class MultiplicativeLR(LRScheduler):
 
 
 class CyclicLR(LRScheduler):
-    """Up from base_lr to max_lr and down again, over and over (Smith, 2017).
+    """Up from base_lr to max_lr in step_size_up steps and down again in step_size_down, over and over (Smith, 2017).
 
     mode: "triangular", "triangular2" (half as high each time), "exp_range" (times gamma per step).
     """
@@ -214,11 +261,12 @@ class CyclicLR(LRScheduler):
     def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None,
                  mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True,
                  base_momentum=0.8, max_momentum=0.9, last_epoch=-1, verbose=False):
-        groups = len(optimizer.param_groups)
-        self.lows, self.highs = (list(v) if isinstance(v, (list, tuple)) else [v] * groups
-                                 for v in (base_lr, max_lr))
+        self.lows = _per_group(base_lr, optimizer, "CyclicLR", "base_lr")
+        self.highs = _per_group(max_lr, optimizer, "CyclicLR", "max_lr")
         self.up, self.down = float(step_size_up), float(step_size_down or step_size_up)
         self.scale_fn, self.scale_mode = scale_fn, scale_mode
+        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
+            raise invalid(f"CyclicLR: mode '{mode}' is none of triangular, triangular2, exp_range; or give scale_fn")
         if scale_fn is None:
             self.scale_fn, self.scale_mode = {
                 "triangular": (lambda x: 1.0, "cycle"), "triangular2": (lambda x: 1 / 2 ** (x - 1), "cycle"),
@@ -256,7 +304,8 @@ class CyclicLR(LRScheduler):
 
 
 class ReduceLROnPlateau:
-    """Times a factor when a measure has not become better for `patience` steps: `step(measure)`."""
+    """Multiplies the learning rate by a factor when a measure has not become better for `patience` steps: call
+    `step(measure)`. min_lr: the least rate; cooldown: steps after a change that do not count."""
 
     def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
                  cooldown=0, min_lr=0.0, eps=1e-8, verbose=False):
@@ -264,8 +313,7 @@ class ReduceLROnPlateau:
             raise invalid(f"ReduceLROnPlateau: mode '{mode}' with threshold_mode '{threshold_mode}'")
         if factor >= 1:
             raise invalid(f"ReduceLROnPlateau: the factor {factor} is not below 1")
-        groups = len(optimizer.param_groups)
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
+        self.min_lrs = _per_group(min_lr, optimizer, "ReduceLROnPlateau", "min_lr")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
         self.best = math.inf if mode == "min" else -math.inf
@@ -308,12 +356,21 @@ class ReduceLROnPlateau:
         _take_state(self, state_dict)
 
 
+def _check_optimizers(schedules, optimizer, what):
+    for i, schedule in enumerate(schedules):
+        if schedule.optimizer is not optimizer:
+            raise invalid(f"{what}: schedule {i} is of another optimizer")
+
+
 class ChainedScheduler:
     """Several schedules, each on what the one before gives."""
 
     def __init__(self, schedulers, optimizer=None):
         self._schedulers = list(schedulers)
+        if not self._schedulers:
+            raise invalid("ChainedScheduler: there are no schedules")
         self.optimizer = self._schedulers[0].optimizer
+        _check_optimizers(self._schedulers, self.optimizer, "ChainedScheduler")
 
     def step(self):
         """One more step of all."""
@@ -335,12 +392,16 @@ class ChainedScheduler:
 
 
 class LinearLR(LRScheduler):
-    """A warm-up: a factor that goes from start_factor to end_factor in total_iters steps."""
+    """The initial learning rate times a factor that goes from start_factor to end_factor in total_iters steps: a
+    warm-up."""
 
     chains = True
 
     def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5,
                  last_epoch=-1, verbose=False):
+        _check_share("LinearLR", start_factor=start_factor, end_factor=end_factor)
+        if not start_factor:
+            raise invalid("LinearLR: start_factor is 0, from which no factor leads on; it must be above 0")
         self.start_factor, self.end_factor = start_factor, end_factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -351,14 +412,10 @@ class LinearLR(LRScheduler):
 
 
 class LambdaLR(LRScheduler):
-    """Times what a function makes of the number of steps; one function, or one per group."""
+    """The initial learning rate times what a function makes of the number of steps; one function, or one per group."""
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1, verbose=False):
-        groups = len(optimizer.param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else \
-            [lr_lambda] * groups
-        if len(self.lr_lambdas) != groups:
-            raise invalid(f"LambdaLR: {len(self.lr_lambdas)} functions for {groups} groups")
+        self.lr_lambdas = _per_group(lr_lambda, optimizer, "LambdaLR", "lr_lambda")
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base, group, epoch):
@@ -396,8 +453,10 @@ class OneCycleLR(LRScheduler):
                           "linear")
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise invalid("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
-        groups = len(optimizer.param_groups)
-        self.max_lrs = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * groups
+        _check_at_least_1("OneCycleLR", **({"epochs": epochs, "steps_per_epoch": steps_per_epoch} if total_steps is None
+                                           else {"total_steps": total_steps}))
+        _check_share("OneCycleLR", pct_start=pct_start)
+        self.max_lrs = _per_group(max_lr, optimizer, "OneCycleLR", "max_lr")
         self.total_steps = epochs * steps_per_epoch if total_steps is None else total_steps
         self.strategy, self.three_phase = anneal_strategy, three_phase
         up = float(pct_start * self.total_steps)
@@ -422,7 +481,7 @@ class OneCycleLR(LRScheduler):
 
     def rate(self, base, group, epoch):
         if epoch > self.total_steps:  # torch takes one step more than there are
-            raise invalid(f"OneCycleLR: step {epoch} of {self.total_steps}")
+            raise invalid(f"OneCycleLR: step {epoch} of a schedule that has {self.total_steps}; give it more total_steps")
         return self._at(epoch, base, self.max_lrs[group], base / self.final)
 
     def _advance(self):
@@ -444,6 +503,10 @@ class SequentialLR:
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1, verbose=False):
         self.optimizer, self.schedulers = optimizer, list(schedulers)
         self.milestones, self.last_epoch = list(milestones), 0
+        if len(self.schedulers) != len(self.milestones) + 1:
+            raise invalid(f"SequentialLR: {len(self.schedulers)} schedules and {len(self.milestones)} milestones, where "
+                          "one ends and the next begins: one milestone less than schedules is needed")
+        _check_optimizers(self.schedulers, optimizer, "SequentialLR")
         for scheduler in self.schedulers:
             scheduler.last_epoch -= 1
         self.schedulers[0].step(self.schedulers[0].last_epoch + 1)

@@ -4,8 +4,8 @@ import math
 from .. import _shoal
 from ..autograd import enable_grad, no_grad
 from ..nn.module import replace
-from ..words import invalid
-from .optimizer import Optimizer, _check
+from ..words import check_number, invalid
+from .optimizer import Optimizer, _check, _check_betas
 
 
 def _zeros(p):
@@ -101,13 +101,14 @@ class Adadelta(_Counted):
 
 
 class Adamax(_Counted):
-    """Adam by the largest gradient in the place of the mean square (Kingma and Ba, 2015)."""
+    """Adam with the largest absolute gradient, which decays, in the place of the mean square (Kingma and Ba, 2015)."""
 
     _states = ("exp_avg", "exp_inf")
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, foreach=None, *,
                  maximize=False, **switches):
         _check("Adamax", lr=lr, eps=eps, weight_decay=weight_decay)
+        _check_betas("Adamax", betas)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
                                   "maximize": maximize}, switches)
 
@@ -133,6 +134,7 @@ class NAdam(_Counted):
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3,
                  decoupled_weight_decay=False, *, maximize=False, **switches):
         _check("NAdam", lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        _check_betas("NAdam", betas)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
@@ -170,6 +172,7 @@ class RAdam(_Counted):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
                  decoupled_weight_decay=False, *, maximize=False, **switches):
         _check("RAdam", lr=lr, eps=eps, weight_decay=weight_decay)
+        _check_betas("RAdam", betas)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize}, switches)
@@ -246,12 +249,13 @@ class Rprop(_Counted):
 
 
 class Lion(_Counted):
-    """Steps of the sign of a mean of gradients (Chen et al., 2023)."""
+    """Steps of the sign of a moving average of gradients (Chen et al., 2023)."""
 
     _states = ("exp_avg",)
 
     def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, maximize=False, **switches):
         _check("Lion", lr=lr, weight_decay=weight_decay)
+        _check_betas("Lion", betas)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "weight_decay": weight_decay,
                                   "maximize": maximize}, switches)
 
@@ -268,11 +272,17 @@ class Lion(_Counted):
 
 
 class Adafactor(_Counted):
-    """Adam whose mean squares of matrices are kept as those of rows and columns (Shazeer and Stern, 2018)."""
+    """Adam whose averages of squared gradients are kept, of matrices, as those of rows and of columns (Shazeer and Stern,
+    2018)."""
 
     def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *,
                  foreach=None, maximize=False):
-        _check("Adafactor", lr=lr, weight_decay=weight_decay)
+        least, clip = eps
+        _check("Adafactor", lr=lr, weight_decay=weight_decay, **{"eps[0]": least or 0, "eps[1]": clip})
+        check_number(beta2_decay, "Adafactor", "beta2_decay")
+        check_number(d, "Adafactor", "d")
+        if beta2_decay > 0 or d < 1:
+            raise invalid(f"Adafactor: beta2_decay is {beta2_decay}, d {d}; the first is 0 at most, the second 1 at least")
         super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": tuple(eps), "d": d,
                                   "weight_decay": weight_decay, "maximize": maximize})
 

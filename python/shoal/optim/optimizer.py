@@ -8,7 +8,7 @@ from ..autograd import enable_grad, no_grad
 from ..nn.module import clear_grad, replace
 from ..recording import fresh, guard, restructured
 from ..tensor import Tensor, from_data
-from ..words import invalid, torch_words
+from ..words import check_number, invalid, torch_words
 
 
 class Numbers:
@@ -70,6 +70,9 @@ class Optimizer:
         self.param_groups = []
         if isinstance(params, Tensor):
             raise TypeError(f"{type(self).__name__}: the parameters come as a list, not as one tensor: [{params._text()}]")
+        if not hasattr(params, "__iter__"):
+            raise TypeError(f"{type(self).__name__}: the parameters are a {type(params).__name__}; they come as a list, "
+                            "of parameters or of groups")
         groups = [params] if isinstance(params, dict) else list(params)
         if not groups:
             raise invalid(f"{type(self).__name__}: there are no parameters")
@@ -83,7 +86,12 @@ class Optimizer:
         """One more group: a dict with "params" and settings."""
         if not isinstance(group, dict):
             raise TypeError(f"{type(self).__name__}: a group is a dict, not a {type(group).__name__}")
+        if "params" not in group:
+            raise KeyError(f"{type(self).__name__}: a group needs 'params', its parameters; it has {sorted(group)}")
         params = group["params"]
+        if isinstance(params, (set, frozenset)):
+            raise TypeError(f"{type(self).__name__}: the parameters are a set, whose order is another in every run; "
+                            "give a list")
         params = [params] if isinstance(params, Tensor) else list(params)
         seen = {id(p) for other in self.param_groups for p in other["params"]}
         for p in params:
@@ -159,6 +167,11 @@ class Optimizer:
     def load_state_dict(self, state_dict):
         """Goes on from what `state_dict` gave, for parameters in the same order."""
         state = state_dict
+        if not isinstance(state, dict):
+            raise TypeError(f"load_state_dict of {type(self).__name__}: a {type(state).__name__}; it must be a dict")
+        if not {"state", "param_groups"} <= state.keys():
+            raise KeyError(f"load_state_dict of {type(self).__name__}: 'state' and 'param_groups' are needed; there are "
+                           f"{sorted(map(str, state))}")
         groups = state["param_groups"]
         mine, its = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
         if mine != its:
@@ -189,12 +202,22 @@ class Optimizer:
 
 def _check(what, **values):
     for name, value in values.items():
+        check_number(value, what, name)
         if not value >= 0:
             raise invalid(f"{what}: {name} is {value}; it must not be negative")
 
 
+def _check_betas(what, betas):
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        raise TypeError(f"{what}: betas are {betas!r}; two numbers are needed")
+    _check(what, **{f"betas[{i}]": beta for i, beta in enumerate(betas)})
+    if not all(beta < 1 for beta in betas):
+        raise invalid(f"{what}: betas are {betas}; each lies in [0, 1)")
+
+
 class SGD(Optimizer):
-    """p - lr g; with momentum b = momentum b + (1 - dampening) g and p - lr b, or by Nesterov."""
+    """p - lr g, g being the gradient; with momentum p - lr b, where b = momentum b + (1 - dampening) g, or with nesterov
+    p - lr (g + momentum b)."""
 
     def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0,
                  nesterov=False, *, maximize=False, **switches):
@@ -223,15 +246,15 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Steps along means of the gradient over the root of means of its square (Kingma and Ba, 2015)."""
+    """p - lr m / (sqrt(v) + eps): m and v are moving averages of the gradient and of its square, betas their decays,
+    corrected for their start at 0 (Kingma and Ba, 2015)."""
 
     decoupled = False  # whether weight decay leaves the means alone
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
                  amsgrad=False, *, maximize=False, **switches):
         _check(type(self).__name__, lr=lr, eps=eps, weight_decay=weight_decay)
-        if not all(0 <= b < 1 for b in betas):
-            raise invalid(f"{type(self).__name__}: betas are {betas}; each lies in [0, 1)")
+        _check_betas(type(self).__name__, betas)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize}, switches)
@@ -268,7 +291,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay leaves the means alone (Loshchilov and Hutter, 2019)."""
+    """Adam whose weight decay does not enter the moving averages (Loshchilov and Hutter, 2019)."""
 
     decoupled = True
 
@@ -278,11 +301,11 @@ class AdamW(Adam):
 
 
 class RMSprop(Optimizer):
-    """Steps along the gradient over the root of a mean of its square (Hinton, 2012)."""
+    """p - lr g / (sqrt(v) + eps): v is a moving average, of decay alpha, of the squared gradient (Hinton, 2012)."""
 
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False,
                  *, maximize=False, **switches):
-        _check("RMSprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay)
+        _check("RMSprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum,
                                   "weight_decay": weight_decay, "centered": centered,
                                   "maximize": maximize}, switches)

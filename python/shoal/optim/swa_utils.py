@@ -7,7 +7,7 @@ from ..autograd import no_grad
 from ..nn.module import Module
 from ..nn.norms import _BatchNorm
 from ..words import invalid
-from .lr_scheduler import LRScheduler
+from .lr_scheduler import LRScheduler, _groups_of, _per_group
 
 
 def get_swa_avg_fn():
@@ -121,11 +121,7 @@ class SWALR(LRScheduler):
             raise invalid(f"SWALR: anneal_strategy {anneal_strategy!r}; it is 'cos' or 'linear'")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise invalid(f"SWALR: anneal_epochs must be a number of steps, 0 or more, not {anneal_epochs!r}")
-        groups = optimizer.param_groups
-        rates = list(swa_lr) if isinstance(swa_lr, (tuple, list)) else [swa_lr] * len(groups)
-        if len(rates) != len(groups):
-            raise invalid(f"SWALR: {len(rates)} rates for {len(groups)} groups of parameters")
-        for group, rate in zip(groups, rates):
+        for group, rate in zip(_groups_of(optimizer, "SWALR"), _per_group(swa_lr, optimizer, "SWALR", "swa_lr")):
             group["swa_lr"] = rate
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)

@@ -15,8 +15,9 @@ import threading
 
 from .. import random as _random
 from ..creation import stack, tensor
+from ..errors import OutOfRangeError
 from ..tensor import Tensor
-from ..words import invalid
+from ..words import check_integer, check_tensor, invalid
 
 __path__ = []  # in torch a package: moved.py
 
@@ -47,9 +48,11 @@ class TensorDataset(Dataset):
     """The rows of tensors, all of the same number."""
 
     def __init__(self, *tensors):
-        if not tensors or any(t.shape[0] != tensors[0].shape[0] for t in tensors):
-            raise invalid("TensorDataset: the tensors differ in the number of rows: "
-                          + ", ".join(str(t.shape[0]) for t in tensors))
+        for t in tensors:
+            check_tensor(t, "TensorDataset")
+        if not tensors or any(not t.ndim or t.shape[0] != tensors[0].shape[0] for t in tensors):
+            raise invalid("TensorDataset: the tensors must have the same number of rows, and there must be one at least: "
+                          + (", ".join(t._text() for t in tensors) or "there are none"))
         self.tensors = tensors
 
     def __getitem__(self, index):
@@ -87,15 +90,17 @@ class ConcatDataset(Dataset):
 
     def __init__(self, datasets):
         self.datasets = list(datasets)
+        if not self.datasets:
+            raise invalid("ConcatDataset: there are no datasets")
         self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
 
     def __len__(self):
-        return self.cumulative_sizes[-1] if self.datasets else 0
+        return self.cumulative_sizes[-1]
 
     def __getitem__(self, index):
         n = len(self)
         if not -n <= index < n:
-            raise IndexError(f"sample {index} of {n}")
+            raise OutOfRangeError(f"ConcatDataset: there is no sample {index} among {n}")
         index %= n
         at = bisect.bisect_right(self.cumulative_sizes, index)
         return self.datasets[at][index - (self.cumulative_sizes[at - 1] if at else 0)]
@@ -129,6 +134,10 @@ class Subset(Dataset):
 def random_split(dataset, lengths, generator=None):
     """Subsets of given lengths, or shares that add up to 1, drawn without replacement."""
     n = len(dataset)
+    if not hasattr(lengths, "__iter__"):
+        raise TypeError(f"random_split: lengths is {lengths!r}; it must be a list of lengths, or of shares of 1")
+    if any(length < 0 for length in lengths):
+        raise invalid(f"random_split: the lengths {list(lengths)}: none may be negative")
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9 and not all(
             isinstance(x, int) for x in lengths):
         sizes = [math.floor(n * share) for share in lengths]
@@ -168,14 +177,21 @@ class SequentialSampler(Sampler):
 
 
 def _need_samples(sampler):
-    if sampler.num_samples <= 0:
-        raise invalid(f"{type(sampler).__name__}: {sampler.num_samples} samples; at least one is needed")
+    n = sampler.num_samples
+    if not isinstance(n, int) or isinstance(n, bool) or n <= 0:
+        raise invalid(f"{type(sampler).__name__}: num_samples is {n!r}; it must be an integer, 1 at least")
+
+
+def _check_bool(value, what, name, error):
+    if not isinstance(value, bool):
+        raise error(f"{what}: {name} is {value!r}; it must be True or False")
 
 
 class RandomSampler(Sampler):
     """All numbers in random order; with replacement, num_samples independent ones."""
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+        _check_bool(replacement, "RandomSampler", "replacement", TypeError)
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._count = num_samples
         _need_samples(self)
@@ -217,7 +233,10 @@ class WeightedRandomSampler(Sampler):
     """Numbers drawn with probabilities in proportion to weights."""
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
-        self.weights = weights if isinstance(weights, Tensor) else tensor(list(weights), "float64")
+        _check_bool(replacement, "WeightedRandomSampler", "replacement", invalid)
+        self.weights = weights if isinstance(weights, Tensor) else tensor(weights, "float64")
+        if self.weights.ndim != 1:
+            raise invalid(f"WeightedRandomSampler: the weights have shape {list(self.weights.shape)}; they must be a vector")
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
         _need_samples(self)
 
@@ -233,8 +252,9 @@ class BatchSampler(Sampler):
     """Lists of numbers, batch_size each, the last one perhaps shorter, or left out with drop_last."""
 
     def __init__(self, sampler, batch_size, drop_last=False):
-        if not isinstance(batch_size, int) or batch_size <= 0:
-            raise invalid(f"BatchSampler: batches of {batch_size!r}; at least 1")
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise invalid(f"BatchSampler: batch_size is {batch_size!r}; it must be an integer, 1 at least")
+        _check_bool(drop_last, "BatchSampler", "drop_last", invalid)
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self):
@@ -305,8 +325,8 @@ def get_worker_info():
 class DataLoader:
     """The samples of a dataset in batches.
 
-    shuffle: in random order, another one each time, by `generator` or the default one. num_workers: threads
-    that work prefetch_factor batches each ahead. batch_size None: samples one by one. collate_fn: how a list
+    shuffle: in random order, another one each time, by `generator` or the default one. num_workers: threads,
+    each of which prepares prefetch_factor batches ahead. batch_size None: samples one by one. collate_fn: how a list
     of samples becomes a batch. timeout: seconds that a batch may take, 0 for any. pin_memory and
     persistent_workers are taken and change nothing.
     """
@@ -315,12 +335,20 @@ class DataLoader:
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
                  multiprocessing_context=None, generator=None, *, prefetch_factor=None,
                  persistent_workers=False, pin_memory_device=""):
+        check_integer(num_workers, "DataLoader", "num_workers")
         if num_workers < 0:
-            raise invalid(f"DataLoader: {num_workers} workers")
+            raise invalid(f"DataLoader: num_workers is {num_workers}; it must not be negative")
         if timeout < 0:
             raise invalid(f"DataLoader: a timeout of {timeout} seconds; it must not be negative")
-        if prefetch_factor is not None and not num_workers:
-            raise invalid("DataLoader: prefetch_factor needs workers: num_workers is 0")
+        if (prefetch_factor is not None or persistent_workers) and not num_workers:
+            raise invalid(f"DataLoader: {'persistent_workers' if persistent_workers else 'prefetch_factor'} needs workers: "
+                          "num_workers is 0")
+        if prefetch_factor is not None and prefetch_factor < 1:
+            raise invalid(f"DataLoader: prefetch_factor is {prefetch_factor}; it must be 1 at least")
+        if batch_size is None and drop_last:
+            raise invalid("DataLoader: drop_last with batch_size None, where samples come one by one; give a batch_size")
+        if generator is not None and not hasattr(generator, "get_state"):
+            raise TypeError(f"DataLoader: generator is a {type(generator).__name__}; it must be a shoal.Generator")
         iterable = isinstance(dataset, IterableDataset)
         if iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise invalid("DataLoader: an IterableDataset has an order of its own: no shuffle, no sampler")
