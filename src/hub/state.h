@@ -170,7 +170,6 @@ typedef struct hub_variant {
     plan_result plan;
     uint32_t n_moved; /* inputs that leave the client's memory: input and extra output */
     uint32_t (*moved)[2];
-    base_str *graphs; /* encoded, per program of the plan; emptied once sent */
     bool *sent;
     uint64_t held;
     uint32_t users; /* instances that are not through */

@@ -18,9 +18,6 @@ enum {
 void hub_variant_free(const hub_program *program, hub_variant *variant) {
     if (!variant) return;
     hub_let_go(program->user, variant->held);
-    for (uint32_t i = 0; variant->graphs && i < variant->plan.n_programs; i++)
-        base_str_fini(&variant->graphs[i]);
-    free(variant->graphs);
     free(variant->sent);
     free(variant->moved);
     base_str_fini(&variant->key);
@@ -367,21 +364,11 @@ static shoal_status lower_program(hub *h, hub_program *program, const hub_value 
     return status;
 }
 
-static shoal_status encode(hub_variant *variant) {
-    plan_result *plan = &variant->plan;
-    variant->graphs = calloc(plan->n_programs + 1, sizeof *variant->graphs);
-    variant->sent = calloc(plan->n_programs + 1, sizeof *variant->sent);
-    if (!variant->graphs || !variant->sent) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
-    for (uint32_t i = 0; i < plan->n_programs; i++)
-        SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), true, &variant->graphs[i]));
-    for (uint32_t i = 0; i < plan->n_programs; i++) graph_destroy(&plan->programs[i].graph);
-    return SHOAL_OK;
-}
-
 /* What it is made of stays about as large as its programs. */
 static shoal_status hold(hub *h, const hub_program *program, hub_variant *variant) {
     uint64_t bytes = HUB_PROGRAM_HELD + variant->key.size;
-    for (uint32_t i = 0; i < variant->plan.n_programs; i++) bytes += variant->graphs[i].size;
+    for (uint32_t i = 0; i < variant->plan.n_programs; i++)
+        bytes += variant->plan.programs[i].encoded.size;
     SHOAL_TRY(hub_hold(h, program->user, bytes));
     variant->held = bytes;
     return SHOAL_OK;
@@ -417,7 +404,10 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
         base_str_init(&key);
         if (!program->explained) variant->number = h->next_variant++;
         status = lower_program(h, program, inputs, variant);
-        if (status == SHOAL_OK) status = encode(variant);
+        if (status == SHOAL_OK) {
+            variant->sent = calloc(variant->plan.n_programs + 1, sizeof *variant->sent);
+            if (!variant->sent) status = base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+        }
         if (status == SHOAL_OK) status = hold(h, program, variant);
         if (status == SHOAL_OK && !base_vec_push(&program->variants, variant))
             status = SHOAL_NO_MEMORY;

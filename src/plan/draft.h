@@ -106,6 +106,7 @@ typedef struct plan_step {
     plan_joint *joint;       /* of an exchange; NULL: it stands alone */
     size_t ordinal;          /* of its first move */
     uint32_t drafted;        /* its number before plan_order */
+    struct plan_ends *ends;  /* of an exchange: its moves by their ends (emit.c) */
 } plan_step;
 
 static inline bool plan_is_exchange(const plan_step *step) { return step->node == SHOAL_NO_NODE; }

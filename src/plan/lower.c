@@ -391,7 +391,7 @@ shoal_status plan_lower_explained(const shoal_graph *g, const plan_pool *pool,
 }
 
 void plan_result_fini(plan_result *result) {
-    for (uint32_t i = 0; i < result->n_programs; i++) graph_destroy(&result->programs[i].graph);
+    for (uint32_t i = 0; i < result->n_programs; i++) base_str_fini(&result->programs[i].encoded);
     base_map_fini(&result->links);
     base_arena_fini(&result->arena);
     *result = (plan_result){0};

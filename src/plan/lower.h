@@ -53,7 +53,7 @@ typedef struct plan_pool {
  * graph, outputs likewise. */
 typedef struct plan_program {
     uint32_t slot;
-    graph *graph;
+    base_str encoded;             /* its graph, with source lines (graph_encode) */
     uint32_t n_inputs, n_outputs; /* of the graph */
     uint32_t *input_of;
     uint32_t *output_of;
