@@ -1,6 +1,7 @@
 /* Variants: a program lowered for the layouts that its inputs have. */
 #include "hub/state.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <math.h>
@@ -310,6 +311,14 @@ static shoal_status wanted_layouts(const plan_pool *pool, const hub_program *pro
     return SHOAL_OK;
 }
 
+/* What honest programs take grows with the nodes and the slots. */
+static int64_t patience(const shoal_graph *g, const plan_pool *pool) {
+    int64_t parts = (int64_t)g->n_nodes * pool->n_slots;
+    int64_t most = (HUB_PLAN_MOST_MS - HUB_PLAN_MS) * BASE_MS;
+    bool many = parts > most / HUB_PLAN_NODE_NS;
+    return HUB_PLAN_MS * BASE_MS + (many ? most : parts * HUB_PLAN_NODE_NS);
+}
+
 static shoal_status lower(hub *h, const hub_program *program, const shoal_graph *g,
                           const hub_value *const *inputs, hub_variant *variant, base_arena *arena) {
     const plan_layout **wanted = NULL;
@@ -319,6 +328,7 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     if (!layouts) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) layouts[i] = inputs[i]->layout;
     SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
+    pool.patience = patience(g, &pool);
     SHOAL_TRY(find_moves(h, g, inputs, program->moves, variant));
     if (program->loops && variant->n_moved)
         return base_fail(SHOAL_INTERNAL, "an operand of a loop has not moved in");
