@@ -195,8 +195,9 @@ typedef struct worker_instance {
     int64_t since, came; /* when its first data came, if that was before, and its program */
     uint32_t n_tasks, n_done, n_passing; /* n_passing: exchanges that are passed on right now */
     atomic_uint sends; /* boxes that have not gone out, and a bit for `over`: see leave.c */
-    bool over;         /* all tasks are through, and boxes have not gone out; */
-    base_str report;   /* then the hub is told this Done, unless it is a round of a loop */
+    struct worker_instance *gone; /* the next of those of which all has */
+    bool over;                    /* all tasks are through, and boxes have not gone out; */
+    base_str report; /* then the hub is told this Done, unless it is a round of a loop */
     worker_task *tasks;
     worker_staged *staged;
     shoal_status status; /* the first failure */
@@ -332,9 +333,11 @@ struct worker {
     worker_slot *slots;
     worker_queue *processor; /* beside devices that are none; a slot's, or the one below */
     worker_queue spare;
-    base_map instances; /* id -> worker_instance */
-    base_map cancelled; /* id -> itself, for data that is still on its way */
-    uint32_t n_leaving; /* instances that are over but for what they send */
+    base_map instances;              /* id -> worker_instance */
+    base_map cancelled;              /* id -> itself, for data that is still on its way */
+    uint32_t n_leaving;              /* instances that are over but for what they send */
+    _Atomic(worker_instance *) gone; /* of which all has gone out, as it is found by any thread; */
+    worker_instance *ending;         /* and those that rounds of their loop are before */
     uint64_t staged_bytes;
     base_map peers;    /* number + 1 -> worker_peer */
     base_map peer_of;  /* slot + 1 -> worker_peer */
@@ -344,8 +347,8 @@ struct worker {
     uint32_t n_files, n_foreign, n_mapped;
     uint64_t files_used, files_wanted; /* counts */
     worker_fetch fetch;
-    struct file_ask *asks; /* of others, about files that are here: in order */
-    pthread_t seekers[2];  /* look for files: what is needed here, and fetch it; what others need */
+    struct file_ask *asks, *last_ask; /* of others, about files that are here: in order */
+    pthread_t seekers[2]; /* look for files: what is needed here, and fetch it; what others need */
     bool seeks[2];
     base_map streams; /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;

@@ -13,6 +13,9 @@ static void pace_by(uint32_t who, const Shoal__Pace *pace) {
     others_release();
 }
 
+/* Programs at a time. */
+enum { CROWD = 10000 };
+
 static void owe(uint64_t instance) { ok(say(BY_OWES, instance, SIDE * SIDE * sizeof(float))); }
 
 /* ---- loops ---- */
@@ -194,6 +197,27 @@ static void what_is_sent_holds_up_the_end(void **state) {
     assert_int_equal(waits, 0);
 }
 
+static bool none_leaves(void) { return !w->n_leaving; }
+static bool all_leave(void) { return w->n_leaving == CROWD; }
+
+/* Of thousands that wait for the same receiver each ends when its own has gone: once, and all do. */
+static void a_crowd_leaves(void **state) {
+    (void)state;
+    make_value();
+    for (uint64_t i = 1; i <= CROWD; i++) {
+        others_hold();
+        others_run(INSTANCE + i, 2, VALUE, VALUE + i);
+        others_release();
+        owe(INSTANCE + i);
+    }
+    assert_true(soon(all_leave));
+    assert_int_equal(done, INSTANCE);
+    others_keep(false);
+    assert_true(soon(none_leaves));
+    assert_int_equal(base_map_get(&w->instances, INSTANCE + CROWD), NULL);
+    assert_int_equal(failure[0], 0);
+}
+
 /* It is told, and what the hub gives up then is not kept. */
 static void a_client_that_takes_nothing(void **state) {
     (void)state;
@@ -369,6 +393,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_loop_nobody_reads, begin, end),
         cmocka_unit_test_setup_teardown(pace_is_the_receivers_word, begin, end),
         cmocka_unit_test_setup_teardown(what_is_sent_holds_up_the_end, begin, end),
+        cmocka_unit_test_setup_teardown(a_crowd_leaves, begin, end),
         cmocka_unit_test_setup_teardown(a_client_that_takes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(pace_alone_brings_nothing_on, begin, end),
         cmocka_unit_test_setup_teardown(early_pieces_count_on_the_user, begin, end),
