@@ -147,6 +147,7 @@ void worker_instance_end(worker *w, worker_instance *instance) {
         worker_tasks_fini(instance);
     }
     instance->over = true;
+    instance->over_since = base_now();
     w->n_leaving++;
     if (atomic_fetch_or(&instance->sends, OVER)) return;
     note_gone(w, instance);
@@ -193,6 +194,16 @@ static const worker_instance *first_for(const worker *w, const worker_peer *peer
     return first;
 }
 
+static void tell_waits(worker *w, const worker_peer *peer, const worker_instance *instance,
+                       bool slow) {
+    Shoal__Waits waits = SHOAL__WAITS__INIT;
+    waits.instance = instance->loop ? instance->loop->first : instance->id;
+    waits.peer = peer->number;
+    waits.slow = slow;
+    if (w->hub && wire_send(w->hub, SHOAL__KIND__WAITS, &waits.base) != SHOAL_OK)
+        base_log(BASE_DEBUG, w->name, "%s", shoal_error_message());
+}
+
 static void watch_taker(worker *w, worker_peer *peer, int64_t now) {
     uint64_t bytes = wire_link_count(peer->link).bytes_out;
     if (!peer->taken_at || bytes - peer->taken >= WORKER_SILENT_BYTES) {
@@ -202,12 +213,19 @@ static void watch_taker(worker *w, worker_peer *peer, int64_t now) {
     if (now - peer->taken_at <= w->silence) return;
     const worker_instance *instance = first_for(w, peer);
     peer->taken_at = 0;
-    if (!instance) return;
-    Shoal__Waits waits = SHOAL__WAITS__INIT;
-    waits.instance = instance->loop ? instance->loop->first : instance->id;
-    waits.peer = peer->number;
-    if (w->hub && wire_send(w->hub, SHOAL__KIND__WAITS, &waits.base) != SHOAL_OK)
-        base_log(BASE_DEBUG, w->name, "%s", shoal_error_message());
+    if (instance) tell_waits(w, peer, instance, false);
+}
+
+/* Who takes a little is served, and told of all the same: others may wait for what it keeps. */
+static void watch_slow(worker *w, worker_peer *peer, int64_t now) {
+    uint64_t bytes = wire_link_count(peer->link).bytes_out;
+    int64_t late = WORKER_LATE * w->silence;
+    if (peer->slow_at && now - peer->slow_at <= late) return;
+    bool little = peer->slow_at && bytes - peer->slow_taken < WORKER_LATE_BYTES;
+    const worker_instance *instance = little ? first_for(w, peer) : NULL;
+    peer->slow_at = now;
+    peer->slow_taken = bytes;
+    if (instance && now - instance->over_since > late) tell_waits(w, peer, instance, true);
 }
 
 void worker_leaving_watch(worker *w) {
@@ -224,10 +242,12 @@ void worker_leaving_watch(worker *w) {
     }
     for (at = 0; base_map_next(&w->peers, &at, &key, &item);) {
         worker_peer *peer = item;
-        if (peer->client && peer->link && w->n_leaving)
+        if (peer->client && peer->link && w->n_leaving) {
             watch_taker(w, peer, now);
-        else
-            peer->taken_at = 0;
+            watch_slow(w, peer, now);
+        } else {
+            peer->taken_at = peer->slow_at = 0;
+        }
     }
     pthread_mutex_unlock(&w->lock);
 }

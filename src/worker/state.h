@@ -197,6 +197,7 @@ typedef struct worker_instance {
     atomic_uint sends; /* boxes that have not gone out, and a bit for `over`: see leave.c */
     struct worker_instance *gone; /* the next of those of which all has */
     bool over;                    /* all tasks are through, and boxes have not gone out; */
+    int64_t over_since;
     base_str report; /* then the hub is told this Done, unless it is a round of a loop */
     worker_task *tasks;
     worker_staged *staged;
@@ -297,8 +298,10 @@ typedef struct worker_peer {
     char *name;
     char *address;
     wire_link *link;
-    uint64_t taken;   /* bytes that it has been sent when something was seen to leave last, */
-    int64_t taken_at; /* and when; 0: nothing waits for it */
+    uint64_t taken;      /* bytes that it has been sent when something was seen to leave last, */
+    int64_t taken_at;    /* and when; 0: nothing waits for it; */
+    uint64_t slow_taken; /* and so at the beginning of a time in which much has to leave */
+    int64_t slow_at;
     bool connecting, gone;
     BASE_VEC(struct worker_outgoing) waiting; /* until the link is there */
 } worker_peer;
@@ -365,6 +368,9 @@ enum {
     WORKER_MAX_EARLY_S = 120,  /* for so long */
     WORKER_SILENT_BYTES =
         60 << 10, /* of a client's link in one silence, each way: else it owes, or takes, in vain */
+    /* In LATE silences more has to have come, or gone, while somebody else waits. */
+    WORKER_LATE = 10,
+    WORKER_LATE_BYTES = WORKER_LATE * 60 * (64 << 10),
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 
