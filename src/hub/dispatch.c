@@ -74,8 +74,8 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
         part->slot = program->slot;
         part->program = variant->number;
         if (!variant->sent[i]) {
-            part->graph.data = (uint8_t *)variant->graphs[i].data;
-            part->graph.len = variant->graphs[i].size;
+            part->graph.data = (uint8_t *)program->encoded.data;
+            part->graph.len = program->encoded.size;
         }
         for (uint32_t k = 0; k < program->n_inputs; k++)
             inputs[k] = instance->input_ids[program->input_of[k]];
@@ -95,7 +95,7 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (slot && slot->peer == peer) {
             variant->sent[i] = true;
-            base_str_fini(&variant->graphs[i]);
+            base_str_fini(&variant->plan.programs[i].encoded);
         }
     }
     base_arena_fini(&arena);

@@ -398,9 +398,12 @@ static void test_reasons(void **state) {
 
 enum { LARGE = 1 << 17 }; /* so many that both make some of them */
 
+static bool waits_for_slow;
+
 static void say_waits(pool *p, int m, uint64_t instance, int on) {
     Shoal__Waits waits = SHOAL__WAITS__INIT;
     waits.instance = instance;
+    waits.slow = waits_for_slow;
     waits.peer = member(p, on)->number;
     deliver(p, m, SHOAL__KIND__WAITS, &waits.base);
 }
@@ -432,6 +435,24 @@ static void test_waits(void **state) {
     assert_int_equal(status_of(p, 2), SHOAL_TIMEOUT);
     while (p->h->first) finish_oldest(p);
     others_go_on(p, 1, 1);
+}
+
+/* Who takes a little may do so for as long as nobody else's program waits to be handed out. */
+static void test_slow(void **state) {
+    pool *p = *state;
+    waits_for_slow = true;
+    submit(p, 0, LARGE, 1);
+    const uint64_t first = p->h->first->id;
+    say_waits(p, 1, first, 0);
+    assert_int_equal(status_of(p, 1), SHOAL_OK);
+    submit(p, 1, LARGE, 1);
+    p->h->first->next->dispatched = false; /* there is no room for it */
+    say_waits(p, 1, first, 0);
+    p->h->first->next->dispatched = true;
+    waits_for_slow = false;
+    assert_int_equal(status_of(p, 1), SHOAL_TIMEOUT);
+    while (p->h->first) finish_oldest(p);
+    others_go_on(p, 1, 2);
 }
 
 /* What a worker owes it may have to compute. */
@@ -498,6 +519,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_reruns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reasons, setup, teardown),
         cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_workers_have_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queued, setup, teardown),

@@ -259,7 +259,6 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
                        .link_bytes = LINK_BYTES,
                        .link_delay = LINK_DELAY,
                        .most = HUB_PLAN_LIMIT,
-                       .patience = HUB_PLAN_SECONDS * BASE_SECOND,
                        .panels = h->panels};
     const hub_slot **list = base_arena_array(arena, const hub_slot *, h->slots.count);
     if (!list) return SHOAL_NO_MEMORY;

@@ -99,7 +99,9 @@ typedef struct hub_peer {
 enum {
     HUB_GRAPH_LIMIT = 256 << 20, /* bytes of a decoded graph, */
     HUB_PLAN_LIMIT = 512 << 20,  /* and of what is made of it for all slots, */
-    HUB_PLAN_SECONDS = 5,        /* in so much of the pump's time */
+    HUB_PLAN_MS = 5000,          /* in so much of the pump's time, */
+    HUB_PLAN_NODE_NS = 100000,   /* and so much for each node on each slot, */
+    HUB_PLAN_MOST_MS = 30000,    /* but no more than this in all */
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_ROUNDS = 1000000000, /* of a loop */
     HUB_MAX_RERUNS = 100,        /* beginnings of a program that comes to no end */
@@ -170,7 +172,6 @@ typedef struct hub_variant {
     plan_result plan;
     uint32_t n_moved; /* inputs that leave the client's memory: input and extra output */
     uint32_t (*moved)[2];
-    base_str *graphs; /* encoded, per program of the plan; emptied once sent */
     bool *sent;
     uint64_t held;
     uint32_t users; /* instances that are not through */

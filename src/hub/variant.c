@@ -1,6 +1,7 @@
 /* Variants: a program lowered for the layouts that its inputs have. */
 #include "hub/state.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <math.h>
@@ -18,9 +19,6 @@ enum {
 void hub_variant_free(const hub_program *program, hub_variant *variant) {
     if (!variant) return;
     hub_let_go(program->user, variant->held);
-    for (uint32_t i = 0; variant->graphs && i < variant->plan.n_programs; i++)
-        base_str_fini(&variant->graphs[i]);
-    free(variant->graphs);
     free(variant->sent);
     free(variant->moved);
     base_str_fini(&variant->key);
@@ -313,6 +311,14 @@ static shoal_status wanted_layouts(const plan_pool *pool, const hub_program *pro
     return SHOAL_OK;
 }
 
+/* What honest programs take grows with the nodes and the slots. */
+static int64_t patience(const shoal_graph *g, const plan_pool *pool) {
+    int64_t parts = (int64_t)g->n_nodes * pool->n_slots;
+    int64_t most = (HUB_PLAN_MOST_MS - HUB_PLAN_MS) * BASE_MS;
+    bool many = parts > most / HUB_PLAN_NODE_NS;
+    return HUB_PLAN_MS * BASE_MS + (many ? most : parts * HUB_PLAN_NODE_NS);
+}
+
 static shoal_status lower(hub *h, const hub_program *program, const shoal_graph *g,
                           const hub_value *const *inputs, hub_variant *variant, base_arena *arena) {
     const plan_layout **wanted = NULL;
@@ -322,6 +328,7 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     if (!layouts) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) layouts[i] = inputs[i]->layout;
     SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
+    pool.patience = patience(g, &pool);
     SHOAL_TRY(find_moves(h, g, inputs, program->moves, variant));
     if (program->loops && variant->n_moved)
         return base_fail(SHOAL_INTERNAL, "an operand of a loop has not moved in");
@@ -367,21 +374,11 @@ static shoal_status lower_program(hub *h, hub_program *program, const hub_value 
     return status;
 }
 
-static shoal_status encode(hub_variant *variant) {
-    plan_result *plan = &variant->plan;
-    variant->graphs = calloc(plan->n_programs + 1, sizeof *variant->graphs);
-    variant->sent = calloc(plan->n_programs + 1, sizeof *variant->sent);
-    if (!variant->graphs || !variant->sent) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
-    for (uint32_t i = 0; i < plan->n_programs; i++)
-        SHOAL_TRY(graph_encode(graph_data(plan->programs[i].graph), true, &variant->graphs[i]));
-    for (uint32_t i = 0; i < plan->n_programs; i++) graph_destroy(&plan->programs[i].graph);
-    return SHOAL_OK;
-}
-
 /* What it is made of stays about as large as its programs. */
 static shoal_status hold(hub *h, const hub_program *program, hub_variant *variant) {
     uint64_t bytes = HUB_PROGRAM_HELD + variant->key.size;
-    for (uint32_t i = 0; i < variant->plan.n_programs; i++) bytes += variant->graphs[i].size;
+    for (uint32_t i = 0; i < variant->plan.n_programs; i++)
+        bytes += variant->plan.programs[i].encoded.size;
     SHOAL_TRY(hub_hold(h, program->user, bytes));
     variant->held = bytes;
     return SHOAL_OK;
@@ -417,7 +414,10 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
         base_str_init(&key);
         if (!program->explained) variant->number = h->next_variant++;
         status = lower_program(h, program, inputs, variant);
-        if (status == SHOAL_OK) status = encode(variant);
+        if (status == SHOAL_OK) {
+            variant->sent = calloc(variant->plan.n_programs + 1, sizeof *variant->sent);
+            if (!variant->sent) status = base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+        }
         if (status == SHOAL_OK) status = hold(h, program, variant);
         if (status == SHOAL_OK && !base_vec_push(&program->variants, variant))
             status = SHOAL_NO_MEMORY;

@@ -57,6 +57,13 @@ static void blame(hub *h, const hub_instance *last, const hub_peer *client) {
     if (first) fail_from(h, first, client);
 }
 
+/* Whether somebody else's program is yet to be handed out. */
+static bool others_wait(const hub *h, const hub_instance *instance) {
+    for (const hub_instance *i = h->first; i; i = i->next)
+        if (i->status == SHOAL_OK && !i->dispatched && i->session != instance->session) return true;
+    return false;
+}
+
 void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits) {
     hub_instance *instance = hub_instance_find(h, waits->instance);
     const hub_peer *other = hub_peer_find(h, waits->peer);
@@ -66,6 +73,7 @@ void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits) {
         hub_strange(peer, "that it waits for a program, or for a member, that has no part in it");
         return;
     }
+    if (waits->slow && !others_wait(h, instance)) return; /* it has time */
     part->waits = base_now();
     if (other->role != SHOAL__ROLE__CLIENT) return;
     if (hub_part_of(instance, other)->through)

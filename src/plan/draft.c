@@ -14,18 +14,32 @@ enum { MOST_JOINING = 8 };
 static const double PARTS_DELAYS = 50;
 /* Exchanges on the way to a form. */
 enum { MOST_HOPS = 8 };
+/* Nanoseconds, a day: by which a limit of time may be extended. */
+static const double LONGEST = 864e11;
 /* Elements of an axis per part, so that it matters little when one has one more. */
 enum { EVEN = 16 };
+
+/* What takes long is asked of a slow machine for longer: there, everything does. */
+static shoal_status extend(plan_draft *d) {
+    int64_t start = base_thread_time(), pace = d->pool->pace;
+    d->paced = true;
+    if (!pace) SHOAL_TRY(plan_pace(&pace));
+    double slower = fmax(0, (double)pace / PLAN_PACE - 1);
+    d->until += (int64_t)fmin(slower * (double)d->pool->patience, LONGEST);
+    d->until += base_thread_time() - start;
+    return SHOAL_OK;
+}
 
 shoal_status plan_patience(plan_draft *d) {
     int64_t now = d->until ? base_now() : 0;
     if (now < d->look || !d->until) return SHOAL_OK;
+    if (d->until <= base_thread_time() && !d->paced) SHOAL_TRY(extend(d));
     int64_t left = d->until - base_thread_time();
     d->look = now + left;
     if (left > 0) return SHOAL_OK;
     return base_fail(SHOAL_TIMEOUT,
                      "planning takes over %.0f s: make smaller programs, or use fewer slots",
-                     (double)d->pool->patience / BASE_SECOND);
+                     (double)(d->until - d->since) / BASE_SECOND);
 }
 
 uint32_t plan_pool_index(const plan_draft *d, uint32_t slot) {

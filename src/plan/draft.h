@@ -106,6 +106,7 @@ typedef struct plan_step {
     plan_joint *joint;       /* of an exchange; NULL: it stands alone */
     size_t ordinal;          /* of its first move */
     uint32_t drafted;        /* its number before plan_order */
+    struct plan_ends *ends;  /* of an exchange: its moves by their ends (emit.c) */
 } plan_step;
 
 static inline bool plan_is_exchange(const plan_step *step) { return step->node == SHOAL_NO_NODE; }
@@ -133,8 +134,10 @@ typedef struct plan_draft {
     uint64_t bytes;
     uint32_t figures; /* of devices, that it depends on: bits */
     bool bound;       /* some division follows a layout that a user gave */
-    int64_t until;    /* of this thread's time; 0: as long as it takes */
+    int64_t since;    /* of this thread's time: when planning began, */
+    int64_t until;    /* and when it has to end; 0: it takes as long as it takes */
     int64_t look;     /* when that may have passed */
+    bool paced;       /* it was extended by how slow the machine is */
 } plan_draft;
 
 /* Fails when planning has taken too long; to be asked before each step of the work. */

@@ -7,6 +7,8 @@
 #include <pthread.h>
 
 enum { LONG = 20000, STACK = 256 << 10, DEEP = 40, LENGTH = 40 };
+/* Parameters of a model of twelve layers, on a large pool. */
+enum { PARAMETERS = 144, WIDE = 64, WIDTH = 64, BATCH = 128, MOST = 512 << 20 };
 
 /* A value that grows by an element at each end, again and again: each is made of the one before. */
 static uint32_t pads(graph *g, uint32_t value, uint32_t zero, int n) {
@@ -103,8 +105,65 @@ static void test_patience(void **state) {
     assert_int_equal(plan_lower(graph_data(g), &pool, &in, NULL, &result), SHOAL_TIMEOUT);
     assert_non_null(strstr(shoal_error_message(),
                            "planning takes over 0 s: make smaller programs, or use fewer slots"));
+    pool.pace = INT64_C(100000000000) * PLAN_PACE; /* a machine that is that much slower */
+    OK(plan_lower(graph_data(g), &pool, &in, NULL, &result));
+    plan_result_fini(&result);
+    pool.pace = 0;
     pool.patience = 1000 * BASE_SECOND;
     OK(plan_lower(graph_data(g), &pool, &in, NULL, &result));
+    plan_result_fini(&result);
+    graph_destroy(&g);
+}
+
+/* A step of a model whose rows are divided over all slots: each gradient is a sum over all of them.
+ */
+static graph *trained(void) {
+    uint32_t w[PARAMETERS], x[PARAMETERS + 1];
+    graph *g;
+    OK(graph_new(0, &g));
+    x[0] = input(g, SHOAL_F32, 2, (int64_t[]){BATCH, WIDTH});
+    for (int i = 0; i < PARAMETERS; i++) w[i] = input(g, SHOAL_F32, 2, (int64_t[]){WIDTH, WIDTH});
+    for (int i = 0; i < PARAMETERS; i++) {
+        x[i + 1] = dot(g, x[i], w[i], 1, 0, false);
+        x[i + 1] = add(g, GRAPH_TANH, &x[i + 1], 1, NULL, 0);
+    }
+    uint32_t d = x[PARAMETERS];
+    for (int i = PARAMETERS; i-- > 0;) {
+        uint32_t ends[] = {w[i], dot(g, x[i], d, 0, 0, false)};
+        d = dot(g, d, w[i], 1, 1, false);
+        OK(graph_add_output(g, add(g, GRAPH_SUBTRACT, ends, 2, NULL, 0)));
+    }
+    return g;
+}
+
+/* A large pool takes of a large program what its slots have to know, no more. */
+static void test_wide(void **state) {
+    plan_slot wide[WIDE];
+    plan_pool pool = make_pool(1, SLOW_SLOTS);
+    uint32_t all[WIDE];
+    int64_t x[] = {BATCH, WIDTH}, w[] = {WIDTH, WIDTH};
+    plan_layout in[PARAMETERS + 1];
+    plan_result result;
+    graph *g = trained();
+    for (uint32_t i = 0; i < WIDE; i++) {
+        all[i] = i;
+        wide[i] = (plan_slot){.slot = i,
+                              .peer = i,
+                              .compute = true,
+                              .weight = 1,
+                              .name = "wide",
+                              .speeds = make_speeds(1e6, 0)};
+    }
+    pool.slots = wide;
+    pool.n_slots = WIDE;
+    pool.most = MOST;
+    OK(plan_layout_split(&arena, 2, x, 0, 1, all, NULL, WIDE, &in[0]));
+    for (int i = 1; i <= PARAMETERS; i++) OK(plan_layout_whole(&arena, 2, w, all, WIDE, &in[i]));
+    OK(plan_lower(graph_data(g), &pool, in, NULL, &result));
+    assert_int_equal(result.n_programs, WIDE);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < result.n_programs; i++) bytes += result.programs[i].encoded.size;
+    printf("%d parameters on %d slots: %zu KiB of programs\n", PARAMETERS, WIDE, bytes >> 10);
     plan_result_fini(&result);
     graph_destroy(&g);
 }
@@ -114,6 +173,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_stack, fresh, finish),
         cmocka_unit_test_setup_teardown(test_results, fresh, finish),
         cmocka_unit_test_setup_teardown(test_patience, fresh, finish),
+        cmocka_unit_test_setup_teardown(test_wide, fresh, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,50 +1,35 @@
-/* Writing the programs: each slot's own graph, with its part of every step. */
+/* Writing the programs: each slot's own graph, with its part of every step. One is written and
+ * encoded after the other: all graphs of a large pool at once would take many times their bytes. */
 #include "plan/draft.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What one slot's program is made of while it is written. */
-typedef struct part {
-    graph *graph; /* NULL until something is in it */
-    size_t held;  /* its bytes when they were last counted */
-    BASE_VEC(uint32_t) input_of, output_of;
-    double flops, seconds;
-    /* Of the exchange that is being written: */
-    bool takes_part;
-    bool sends; /* or copies within the slot: the operand is needed */
-    BASE_VEC(int64_t) moves;
-    uint32_t from, to; /* index in the layouts of the two forms; UINT32_MAX: none there */
-} part;
+/* An exchange's moves that somebody needs, by the slots at their ends: those that the pool's slot i
+ * sends are sends[first_send[i]] to sends[first_send[i + 1] - 1], and likewise what it receives. */
+typedef struct plan_ends {
+    uint32_t *sends, *first_send, *receives, *first_receive;
+    int64_t channel;
+} plan_ends;
 
 typedef struct emitter {
     plan_draft *d;
-    part *parts; /* per pool slot */
-    part *last;  /* that something was added to */
-    int64_t channel;
-    size_t held;        /* bytes of all graphs, as far as they have been counted */
     base_arena scratch; /* of one step */
+    size_t held;        /* bytes of the programs that are written */
+    /* The program that is being written: */
+    uint32_t at, slot; /* of the pool's slots, and its number */
+    graph *graph;      /* NULL until something is in it */
+    BASE_VEC(uint32_t) input_of, output_of;
+    double flops, seconds;
+    BASE_VEC(int64_t) moves; /* of the exchange that is being written */
 } emitter;
 
-/* The graph of a part that something is to be added to. One step may add much to many graphs: what
- * each of them has got is counted before the next one. */
-static shoal_status graph_of(emitter *e, part *p, graph **out) {
-    size_t most = e->d->pool->most;
-    if (!p->graph) SHOAL_TRY(graph_new(most, &p->graph));
-    *out = p->graph;
-    if (e->last) {
-        size_t held = graph_arena(e->last->graph)->held;
-        e->held += held - e->last->held;
-        e->last->held = held;
-    }
-    e->last = p;
-    if (!most || e->held <= most) return SHOAL_OK;
-    return base_fail(SHOAL_NO_MEMORY,
-                     "the programs of the pool's slots would take over %zu MiB: make smaller ones",
-                     most >> 20);
+/* The graph that something is to be added to. */
+static shoal_status graph_of(emitter *e, graph **out) {
+    if (!e->graph) SHOAL_TRY(graph_new(e->d->pool->most, &e->graph));
+    *out = e->graph;
+    return SHOAL_OK;
 }
-
-static part *part_of(emitter *e, uint32_t slot) { return &e->parts[plan_pool_index(e->d, slot)]; }
 
 static shoal_type piece_type(const emitter *e, const plan_form *form, uint32_t i) {
     return plan_layout_type(&form->layout, i, &e->d->g->values[form->value].type);
@@ -53,19 +38,18 @@ static shoal_type piece_type(const emitter *e, const plan_form *form, uint32_t i
 static shoal_status local_of(emitter *e, plan_form *form, uint32_t i, uint32_t *out);
 
 /* Values one after another along an axis. */
-static shoal_status concatenate(emitter *e, part *p, const uint32_t *values, uint32_t n, int axis,
+static shoal_status concatenate(emitter *e, const uint32_t *values, uint32_t n, int axis,
                                 uint32_t *out) {
     *out = values[0];
     if (n == 1) return SHOAL_OK;
     shoal_attr attr = graph_int(SHOAL_ATTR_DIMENSION, axis);
-    SHOAL_TRY(graph_at(p->graph, NULL, NULL));
-    return graph_add(p->graph, GRAPH_CONCATENATE, values, n, &attr, 1, NULL, 0, out);
+    SHOAL_TRY(graph_at(e->graph, NULL, NULL));
+    return graph_add(e->graph, GRAPH_CONCATENATE, values, n, &attr, 1, NULL, 0, out);
 }
 
 /* Puts the panels of a form together, for somebody who reads it in one piece. */
 static shoal_status put_together(emitter *e, plan_form *form, uint32_t i) {
     plan_panels *panels = form->panels;
-    part *p = part_of(e, form->layout.slots[i]);
     uint32_t n_rows = 0, *rows = base_arena_array(&e->scratch, uint32_t, panels->count[0]);
     uint32_t *row = base_arena_array(&e->scratch, uint32_t, panels->count[1]);
     if (!rows || !row) return SHOAL_NO_MEMORY;
@@ -75,10 +59,10 @@ static shoal_status put_together(emitter *e, plan_form *form, uint32_t i) {
             plan_form *piece = panels->forms[a * panels->count[1] + b];
             if (piece->needed[i]) SHOAL_TRY(local_of(e, piece, i, &row[n++]));
         }
-        if (n) SHOAL_TRY(concatenate(e, p, row, n, panels->axis[1], &rows[n_rows++]));
+        if (n) SHOAL_TRY(concatenate(e, row, n, panels->axis[1], &rows[n_rows++]));
     }
     panels->whole[i] = true;
-    return concatenate(e, p, rows, n_rows, panels->axis[0], &form->local[i]);
+    return concatenate(e, rows, n_rows, panels->axis[0], &form->local[i]);
 }
 
 /* The value of a form in the program of the slot with index i, its summands joined. That is done
@@ -91,11 +75,10 @@ static shoal_status local_of(emitter *e, plan_form *form, uint32_t i, uint32_t *
                          form->value, form->layout.slots[i]);
     uint32_t first = form->local[i], more = form->unjoined[i];
     form->unjoined[i] = 0;
-    if (more) SHOAL_TRY(graph_at(part_of(e, form->layout.slots[i])->graph, NULL, NULL));
+    if (more) SHOAL_TRY(graph_at(e->graph, NULL, NULL));
     for (uint32_t s = 1; s <= more; s++)
-        SHOAL_TRY(graph_add(part_of(e, form->layout.slots[i])->graph, form->combine,
-                            (uint32_t[]){form->local[i], first + s}, 2, NULL, 0, NULL, 0,
-                            &form->local[i]));
+        SHOAL_TRY(graph_add(e->graph, form->combine, (uint32_t[]){form->local[i], first + s}, 2,
+                            NULL, 0, NULL, 0, &form->local[i]));
     *out = form->local[i];
     return SHOAL_OK;
 }
@@ -136,7 +119,6 @@ static shoal_status local_attrs(emitter *e, const plan_step *step, uint32_t i,
 
 static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     const shoal_node *node = &e->d->g->nodes[step->node];
-    part *p = part_of(e, step->division.slots[i]);
     graph *to;
     const shoal_attr *attrs;
     uint16_t n_attrs;
@@ -146,7 +128,7 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     if (!inputs || !types) return SHOAL_NO_MEMORY;
     for (uint32_t o = 0; o < node->n_inputs; o++)
         SHOAL_TRY(local_of(e, step->inputs[o], i, &inputs[o]));
-    SHOAL_TRY(graph_of(e, p, &to));
+    SHOAL_TRY(graph_of(e, &to));
     SHOAL_TRY(local_attrs(e, step, i, &attrs, &n_attrs));
     SHOAL_TRY(copy_regions(e, to, node, &regions));
     SHOAL_TRY(graph_at(to, node->location, node->scope));
@@ -168,38 +150,76 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     shoal_type outputs[GRAPH_MAX_OUTPUTS];
     for (uint32_t o = 0; o < node->n_outputs; o++) outputs[o] = data->values[first + o].type;
     plan_work work = plan_call_work(&call, outputs, node->n_outputs);
-    const plan_slot *slot = &e->d->pool->slots[plan_pool_index(e->d, step->division.slots[i])];
-    p->flops += work.flops;
-    p->seconds += plan_work_seconds(slot, &work, 1);
+    e->flops += work.flops;
+    e->seconds += plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
     return SHOAL_OK;
 }
 
 static shoal_status emit_compute(emitter *e, const plan_step *step) {
     const shoal_node *node = &e->d->g->nodes[step->node];
-    for (uint32_t i = 0; i < step->division.n_slots; i++) {
-        bool needed = false;
-        for (uint32_t o = 0; o < node->n_outputs; o++) needed |= step->outputs[o]->needed[i];
-        if (!needed) continue;
-        shoal_status status = emit_part(e, step, i);
-        if (status != SHOAL_OK)
-            return base_fail_prefix(status, "node %u (%s) on slot %u: ", step->node,
-                                    shoal_op_name(node->op), step->division.slots[i]);
-    }
-    return SHOAL_OK;
+    int i = plan_layout_find(&step->division, e->slot);
+    bool needed = false;
+    for (uint32_t o = 0; i >= 0 && o < node->n_outputs; o++) needed |= step->outputs[o]->needed[i];
+    if (!needed) return SHOAL_OK;
+    shoal_status status = emit_part(e, step, (uint32_t)i);
+    return status == SHOAL_OK ? status
+                              : base_fail_prefix(status, "node %u (%s) on slot %u: ", step->node,
+                                                 shoal_op_name(node->op), e->slot);
 }
 
 /* ---- exchanges ---- */
 
-static bool add_move(part *p, const shoal_move *move, const base_box *box, const base_box *in,
-                     const base_box *out) {
-    bool fine = base_vec_push(&p->moves, move->kind) && base_vec_push(&p->moves, move->ordinal) &&
-                base_vec_push(&p->moves, move->output) && base_vec_push(&p->moves, move->slot);
-    for (uint32_t a = 0; a < box->rank && fine; a++)
-        fine = base_vec_push(&p->moves, in ? box->start[a] - in->start[a] : 0);
-    for (uint32_t a = 0; a < box->rank && fine; a++)
-        fine = base_vec_push(&p->moves, out ? box->start[a] - out->start[a] : 0);
-    for (uint32_t a = 0; a < box->rank && fine; a++) fine = base_vec_push(&p->moves, box->size[a]);
-    return fine;
+/* Puts the list of a slot's moves into order: those of pool slot i are list[first[i]] and so on.
+ * Counts stand two places on, so that filling moves them one place back. */
+static shoal_status list_moves(emitter *e, const plan_moves *moves, const uint32_t *ends,
+                               uint32_t **first, uint32_t **list) {
+    uint32_t n = e->d->pool->n_slots, *counts = base_arena_array(&e->d->arena, uint32_t, n + 2);
+    *list = base_arena_array(&e->d->arena, uint32_t, moves->count);
+    if (!counts || !*list) return SHOAL_NO_MEMORY;
+    for (size_t m = 0; m < moves->count; m++)
+        if (ends[m] != UINT32_MAX) counts[ends[m] + 2]++;
+    for (uint32_t i = 1; i <= n; i++) counts[i + 1] += counts[i];
+    for (size_t m = 0; m < moves->count; m++)
+        if (ends[m] != UINT32_MAX) (*list)[counts[ends[m] + 1]++] = (uint32_t)m;
+    *first = counts;
+    return SHOAL_OK;
+}
+
+static shoal_status index_moves(emitter *e, plan_step *step) {
+    const plan_moves *moves = &step->moves;
+    const plan_layout *to = &step->to->layout;
+    bool *takes = base_arena_array(&e->scratch, bool, e->d->pool->n_slots);
+    uint32_t *from_at = base_arena_array(&e->scratch, uint32_t, moves->count);
+    uint32_t *to_at = base_arena_array(&e->scratch, uint32_t, moves->count);
+    step->ends = base_arena_array(&e->d->arena, plan_ends, 1);
+    if (!takes || !from_at || !to_at || !step->ends) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < to->n_slots; i++)
+        takes[plan_pool_index(e->d, to->slots[i])] = step->to->needed[i];
+    for (size_t m = 0; m < moves->count; m++) {
+        to_at[m] = plan_pool_index(e->d, moves->moves[m].to);
+        bool taken = takes[to_at[m]];
+        from_at[m] = taken ? plan_pool_index(e->d, moves->moves[m].from) : UINT32_MAX;
+        if (!taken) to_at[m] = UINT32_MAX;
+    }
+    SHOAL_TRY(list_moves(e, moves, from_at, &step->ends->first_send, &step->ends->sends));
+    return list_moves(e, moves, to_at, &step->ends->first_receive, &step->ends->receives);
+}
+
+/* Which of all moves each slot has a part in, and the channels: one for the panels of one piece. */
+static shoal_status index_exchanges(emitter *e) {
+    int64_t next = 0;
+    for (size_t i = 0; i < e->d->steps.count; i++) {
+        plan_step *step = e->d->steps.data[i];
+        if (!step->live || !plan_is_exchange(step)) continue;
+        SHOAL_TRY(plan_patience(e->d));
+        SHOAL_TRY(index_moves(e, step));
+        plan_joint *joint = step->joint;
+        if (joint && !joint->emitted) joint->channel = next++;
+        step->ends->channel = joint ? joint->channel : next++;
+        if (joint) joint->emitted = (joint->emitted + 1) % joint->n;
+        base_arena_fini(&e->scratch);
+    }
+    return SHOAL_OK;
 }
 
 static bool same_box(const base_box *a, const base_box *b) {
@@ -207,42 +227,34 @@ static bool same_box(const base_box *a, const base_box *b) {
            !memcmp(a->size, b->size, sizeof a->size);
 }
 
-/* Adds one end of a move to the program there. */
-static shoal_status add_end(emitter *e, const plan_step *step, size_t m, int64_t kind) {
+/* Adds the slot's end of a move: from, to: its places in the layouts of the two forms. */
+static shoal_status add_end(emitter *e, const plan_step *step, uint32_t m, int64_t kind, int from,
+                            int to) {
     const plan_move *move = &step->moves.moves[m];
-    part *from = part_of(e, move->from), *to = part_of(e, move->to);
-    if (!step->to->needed[to->to]) return SHOAL_OK;
-    base_box in, out = plan_layout_box(&step->to->layout, to->to);
-    if (kind != SHOAL_MOVE_RECEIVE) in = plan_layout_box(&step->from->layout, from->from);
+    const base_box *box = &move->box;
     bool sends = kind == SHOAL_MOVE_SEND, receives = kind == SHOAL_MOVE_RECEIVE;
-    part *p = sends ? from : to;
-    shoal_move end = {.kind = kind,
-                      .ordinal = (int64_t)(step->ordinal + m),
-                      .output = sends ? 0 : move->summand,
-                      .slot = sends ? move->to : move->from};
-    p->takes_part = true;
-    p->sends |= !receives;
-    return add_move(p, &end, &move->box, receives ? NULL : &in, sends ? NULL : &out)
-               ? SHOAL_OK
-               : SHOAL_NO_MEMORY;
+    base_box in = {0}, out = {0};
+    if (!receives) in = plan_layout_box(&step->from->layout, (uint32_t)from);
+    if (!sends) out = plan_layout_box(&step->to->layout, (uint32_t)to);
+    bool fine = base_vec_push(&e->moves, kind) &&
+                base_vec_push(&e->moves, (int64_t)(step->ordinal + m)) &&
+                base_vec_push(&e->moves, sends ? 0 : move->summand) &&
+                base_vec_push(&e->moves, sends ? move->to : move->from);
+    for (uint32_t a = 0; a < box->rank && fine; a++)
+        fine = base_vec_push(&e->moves, receives ? 0 : box->start[a] - in.start[a]);
+    for (uint32_t a = 0; a < box->rank && fine; a++)
+        fine = base_vec_push(&e->moves, sends ? 0 : box->start[a] - out.start[a]);
+    for (uint32_t a = 0; a < box->rank && fine; a++) fine = base_vec_push(&e->moves, box->size[a]);
+    return fine ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
-/* Distributes one move to the programs of its ends. A whole piece that stays where it is becomes
- * the same value. */
-static shoal_status add_ends(emitter *e, const plan_step *step, size_t m) {
-    const plan_move *move = &step->moves.moves[m];
-    if (move->from == move->to) return add_end(e, step, m, SHOAL_MOVE_LOCAL);
-    SHOAL_TRY(add_end(e, step, m, SHOAL_MOVE_RECEIVE));
-    return add_end(e, step, m, SHOAL_MOVE_SEND);
-}
-
-/* Whether a slot's target piece is the piece it has. */
-static bool is_alias(const plan_step *step, const part *p) {
-    if (p->from == UINT32_MAX || p->to == UINT32_MAX || !step->to->needed[p->to] ||
-        !step->from->needed[p->from] || step->from->layout.parts[step->from->layout.rank] > 1)
+/* Whether the slot's target piece is the piece it has. */
+static bool is_alias(const plan_step *step, int from, int to) {
+    if (from < 0 || to < 0 || !step->to->needed[to] || !step->from->needed[from] ||
+        step->from->layout.parts[step->from->layout.rank] > 1)
         return false;
-    base_box source = plan_layout_box(&step->from->layout, p->from);
-    base_box target = plan_layout_box(&step->to->layout, p->to);
+    base_box source = plan_layout_box(&step->from->layout, (uint32_t)from);
+    base_box target = plan_layout_box(&step->to->layout, (uint32_t)to);
     return same_box(&source, &target);
 }
 
@@ -261,99 +273,84 @@ static shoal_status result_types(emitter *e, const shoal_type *type, uint32_t re
     return SHOAL_OK;
 }
 
-/* The exchange node of one slot. */
-static shoal_status emit_end(emitter *e, const plan_step *step, part *p) {
-    const plan_layout *from = &step->from->layout;
-    bool receives = p->to != UINT32_MAX && step->to->needed[p->to] && !is_alias(step, p);
-    uint32_t results = receives ? from->parts[from->rank] : 0, first, operand = 0;
+/* The slot's exchange node. from, to: places in the layouts of the forms; negative: it sends
+ * nothing, it receives nothing. */
+static shoal_status emit_end(emitter *e, const plan_step *step, int from, int to) {
+    const plan_layout *layout = &step->from->layout;
+    uint32_t results = to >= 0 ? layout->parts[layout->rank] : 0, first, operand = 0;
     shoal_type type = {0};
-    graph *to;
+    graph *own;
     int64_t *types;
     size_t n_types;
-    if (receives) type = piece_type(e, step->to, p->to);
+    if (to >= 0) type = piece_type(e, step->to, (uint32_t)to);
     SHOAL_TRY(result_types(e, &type, results, &types, &n_types));
-    SHOAL_TRY(graph_of(e, p, &to));
-    int64_t channel = step->joint ? step->joint->channel : e->channel;
-    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_CHANNEL, channel),
-                          graph_ints(SHOAL_ATTR_MOVES, p->moves.data, p->moves.count),
+    SHOAL_TRY(graph_of(e, &own));
+    shoal_attr attrs[] = {graph_int(SHOAL_ATTR_CHANNEL, step->ends->channel),
+                          graph_ints(SHOAL_ATTR_MOVES, e->moves.data, e->moves.count),
                           graph_ints(SHOAL_ATTR_TYPES, types, n_types)};
-    if (p->sends) SHOAL_TRY(local_of(e, step->from, p->from, &operand));
-    SHOAL_TRY(graph_at(to, NULL, NULL));
-    SHOAL_TRY(graph_add(to, GRAPH_EXCHANGE, &operand, p->sends, attrs, 3, NULL, 0, &first));
-    if (!receives) return SHOAL_OK;
-    step->to->local[p->to] = first;
-    step->to->unjoined[p->to] = results - 1;
-    step->to->combine = from->combine;
-    return SHOAL_OK;
-}
-
-static void begin_exchange(emitter *e, const plan_step *step) {
-    for (uint32_t i = 0; i < e->d->pool->n_slots; i++) {
-        part *p = &e->parts[i];
-        p->takes_part = p->sends = false;
-        p->moves.count = 0;
-        p->from = p->to = UINT32_MAX;
-    }
-    for (uint32_t i = 0; i < step->from->layout.n_slots; i++)
-        part_of(e, step->from->layout.slots[i])->from = i;
-    for (uint32_t i = 0; i < step->to->layout.n_slots; i++) {
-        part *p = part_of(e, step->to->layout.slots[i]);
-        p->to = i;
-        p->takes_part = step->to->needed[i];
-    }
-}
-
-/* The nodes of those who send a panel, or who receive what all panels bring. */
-static shoal_status emit_side(emitter *e, const plan_step *step, bool sends) {
-    for (uint32_t i = 0; i < e->d->pool->n_slots; i++) {
-        part *p = &e->parts[i];
-        if (sends) p->to = UINT32_MAX;
-        if (!sends) p->from = UINT32_MAX;
-        p->sends = sends;
-        if (p->moves.count || (!sends && p->to != UINT32_MAX && step->to->needed[p->to]))
-            SHOAL_TRY(emit_end(e, step, p));
-    }
+    if (from >= 0) SHOAL_TRY(local_of(e, step->from, (uint32_t)from, &operand));
+    SHOAL_TRY(graph_at(own, NULL, NULL));
+    SHOAL_TRY(graph_add(own, GRAPH_EXCHANGE, &operand, from >= 0, attrs, 3, NULL, 0, &first));
+    if (to < 0) return SHOAL_OK;
+    step->to->local[to] = first;
+    step->to->unjoined[to] = results - 1;
+    step->to->combine = layout->combine;
     return SHOAL_OK;
 }
 
 /* A panel of several that make one piece: each is sent by a node of its own, and who receives does
  * so in one, behind the last. Nothing of them stays within a slot. */
-static shoal_status emit_panel(emitter *e, const plan_step *step) {
+static shoal_status emit_panel(emitter *e, const plan_step *step, int from, int to) {
     plan_joint *joint = step->joint;
-    if (!joint->emitted++) joint->channel = e->channel++;
-    begin_exchange(e, step);
-    for (size_t m = 0; m < step->moves.count; m++) SHOAL_TRY(add_end(e, step, m, SHOAL_MOVE_SEND));
-    SHOAL_TRY(emit_side(e, step, true));
-    if (joint->emitted < joint->n) return SHOAL_OK;
-    begin_exchange(e, step);
-    for (uint32_t k = 0; k < joint->n; k++)
-        for (size_t m = 0; m < joint->steps[k]->moves.count; m++)
-            SHOAL_TRY(add_end(e, joint->steps[k], m, SHOAL_MOVE_RECEIVE));
-    return emit_side(e, step, false);
+    const plan_ends *ends = step->ends;
+    for (uint32_t i = ends->first_send[e->at]; i < ends->first_send[e->at + 1]; i++)
+        SHOAL_TRY(add_end(e, step, ends->sends[i], SHOAL_MOVE_SEND, from, to));
+    if (e->moves.count) SHOAL_TRY(emit_end(e, step, from, -1));
+    if (++joint->emitted < joint->n) return SHOAL_OK;
+    joint->emitted = 0;
+    e->moves.count = 0;
+    if (to < 0) return SHOAL_OK;
+    for (uint32_t k = 0; k < joint->n; k++) {
+        ends = joint->steps[k]->ends;
+        for (uint32_t i = ends->first_receive[e->at]; i < ends->first_receive[e->at + 1]; i++)
+            SHOAL_TRY(add_end(e, joint->steps[k], ends->receives[i], SHOAL_MOVE_RECEIVE, from, to));
+    }
+    return emit_end(e, step, -1, to);
+}
+
+/* The slot's ends of all moves, in their order. A whole piece that stays where it is becomes the
+ * same value. */
+static shoal_status add_ends(emitter *e, const plan_step *step, int from, int to, bool alias,
+                             bool *reads) {
+    const plan_ends *ends = step->ends;
+    uint32_t s = ends->first_send[e->at], last_send = ends->first_send[e->at + 1];
+    uint32_t r = ends->first_receive[e->at], last_receive = ends->first_receive[e->at + 1];
+    while (s < last_send || r < last_receive) {
+        uint32_t sent = s < last_send ? ends->sends[s] : UINT32_MAX;
+        uint32_t received = r < last_receive ? ends->receives[r] : UINT32_MAX;
+        int64_t kind = sent == received  ? SHOAL_MOVE_LOCAL
+                       : sent < received ? SHOAL_MOVE_SEND
+                                         : SHOAL_MOVE_RECEIVE;
+        s += kind != SHOAL_MOVE_RECEIVE;
+        r += kind != SHOAL_MOVE_SEND;
+        if (kind == SHOAL_MOVE_LOCAL && alias) continue;
+        *reads |= kind != SHOAL_MOVE_RECEIVE;
+        SHOAL_TRY(add_end(e, step, sent < received ? sent : received, kind, from, to));
+    }
+    return SHOAL_OK;
 }
 
 static shoal_status emit_exchange(emitter *e, const plan_step *step) {
-    if (step->joint) return emit_panel(e, step);
-    begin_exchange(e, step);
-    for (uint32_t i = 0; i < e->d->pool->n_slots; i++) {
-        part *p = &e->parts[i];
-        if (!is_alias(step, p)) continue;
-        SHOAL_TRY(local_of(e, step->from, p->from, &step->to->local[p->to]));
-        p->takes_part = false; /* unless it also sends */
-    }
-    for (size_t m = 0; m < step->moves.count; m++) {
-        const plan_move *move = &step->moves.moves[m];
-        if (move->from != move->to || !is_alias(step, part_of(e, move->from)))
-            SHOAL_TRY(add_ends(e, step, m));
-    }
-    bool any = false;
-    for (uint32_t i = 0; i < e->d->pool->n_slots; i++) {
-        if (!e->parts[i].takes_part) continue;
-        any = true;
-        SHOAL_TRY(emit_end(e, step, &e->parts[i]));
-    }
-    e->channel += any;
-    return SHOAL_OK;
+    int from = plan_layout_find(&step->from->layout, e->slot);
+    int to = plan_layout_find(&step->to->layout, e->slot);
+    bool reads = false, alias = is_alias(step, from, to);
+    if (to >= 0 && !step->to->needed[to]) to = -1;
+    e->moves.count = 0;
+    if (step->joint) return emit_panel(e, step, from, to);
+    if (alias) SHOAL_TRY(local_of(e, step->from, (uint32_t)from, &step->to->local[to]));
+    SHOAL_TRY(add_ends(e, step, from, to, alias, &reads));
+    if (alias) to = -1;
+    return e->moves.count || to >= 0 ? emit_end(e, step, reads ? from : -1, to) : SHOAL_OK;
 }
 
 /* ---- whole programs ---- */
@@ -362,33 +359,26 @@ static shoal_status emit_inputs(emitter *e) {
     const shoal_graph *g = e->d->g;
     for (uint32_t v = 0; v < g->n_inputs; v++) {
         plan_form *form = e->d->values[g->inputs[v]].forms->form;
-        for (uint32_t i = 0; i < form->layout.n_slots; i++) {
-            if (!form->needed[i]) continue;
-            part *p = part_of(e, form->layout.slots[i]);
-            shoal_type type = piece_type(e, form, i);
-            graph *to;
-            SHOAL_TRY(graph_of(e, p, &to));
-            SHOAL_TRY(graph_add_input(to, &type, &form->local[i]));
-            if (!base_vec_push(&p->input_of, v)) return SHOAL_NO_MEMORY;
-        }
+        int i = plan_layout_find(&form->layout, e->slot);
+        if (i < 0 || !form->needed[i]) continue;
+        shoal_type type = piece_type(e, form, (uint32_t)i);
+        graph *to;
+        SHOAL_TRY(graph_of(e, &to));
+        SHOAL_TRY(graph_add_input(to, &type, &form->local[i]));
+        if (!base_vec_push(&e->input_of, v)) return SHOAL_NO_MEMORY;
     }
     return SHOAL_OK;
 }
 
-static shoal_status emit_outputs(emitter *e, plan_result *out) {
-    const shoal_graph *g = e->d->g;
-    out->outputs = base_arena_array(&out->arena, plan_layout, g->n_outputs);
-    if (!out->outputs) return SHOAL_NO_MEMORY;
-    for (uint32_t o = 0; o < g->n_outputs; o++) {
+static shoal_status emit_outputs(emitter *e) {
+    for (uint32_t o = 0; o < e->d->g->n_outputs; o++) {
         plan_form *form = e->d->outputs[o];
-        SHOAL_TRY(plan_layout_copy(&out->arena, &form->layout, &out->outputs[o]));
-        for (uint32_t i = 0; i < form->layout.n_slots; i++) {
-            part *p = part_of(e, form->layout.slots[i]);
-            uint32_t local;
-            SHOAL_TRY(local_of(e, form, i, &local));
-            SHOAL_TRY(graph_add_output(p->graph, local));
-            if (!base_vec_push(&p->output_of, o)) return SHOAL_NO_MEMORY;
-        }
+        int i = plan_layout_find(&form->layout, e->slot);
+        uint32_t local;
+        if (i < 0) continue;
+        SHOAL_TRY(local_of(e, form, (uint32_t)i, &local));
+        SHOAL_TRY(graph_add_output(e->graph, local));
+        if (!base_vec_push(&e->output_of, o)) return SHOAL_NO_MEMORY;
     }
     return SHOAL_OK;
 }
@@ -427,33 +417,31 @@ static shoal_status measure_peak(const shoal_graph *g, base_arena *arena, uint64
     return SHOAL_OK;
 }
 
-static shoal_status collect(emitter *e, plan_result *out) {
-    const plan_pool *pool = e->d->pool;
-    out->programs = base_arena_array(&out->arena, plan_program, pool->n_slots);
-    if (!out->programs) return SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < pool->n_slots; i++) {
-        part *p = &e->parts[i];
-        if (!p->graph) continue;
-        plan_program *program = &out->programs[out->n_programs];
-        program->slot = pool->slots[i].slot;
-        program->flops = p->flops;
-        program->seconds = p->seconds;
-        program->input_of = base_arena_copy(&out->arena, p->input_of.data,
-                                            p->input_of.count * sizeof *p->input_of.data);
-        program->output_of = base_arena_copy(&out->arena, p->output_of.data,
-                                             p->output_of.count * sizeof *p->output_of.data);
-        if (!program->input_of || !program->output_of) return SHOAL_NO_MEMORY;
-        SHOAL_TRY(measure_peak(graph_data(p->graph), &e->scratch, &program->peak));
-        program->n_inputs = (uint32_t)p->input_of.count;
-        program->n_outputs = (uint32_t)p->output_of.count;
-        program->graph = p->graph;
-        p->graph = NULL;
-        out->n_programs++;
-    }
-    return SHOAL_OK;
+/* The program that is written, as bytes. */
+static shoal_status give(emitter *e, plan_result *out) {
+    size_t most = e->d->pool->most;
+    plan_program *program = &out->programs[out->n_programs++];
+    *program = (plan_program){.slot = e->slot,
+                              .n_inputs = (uint32_t)e->input_of.count,
+                              .n_outputs = (uint32_t)e->output_of.count,
+                              .flops = e->flops,
+                              .seconds = e->seconds};
+    program->input_of = base_arena_copy(&out->arena, e->input_of.data,
+                                        e->input_of.count * sizeof *e->input_of.data);
+    program->output_of = base_arena_copy(&out->arena, e->output_of.data,
+                                         e->output_of.count * sizeof *e->output_of.data);
+    if (!program->input_of || !program->output_of) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(measure_peak(graph_data(e->graph), &e->scratch, &program->peak));
+    SHOAL_TRY(graph_encode(graph_data(e->graph), true, &program->encoded));
+    e->held += program->encoded.size;
+    if (!most || e->held <= most) return SHOAL_OK;
+    return base_fail(SHOAL_NO_MEMORY,
+                     "the programs of the pool's slots would take over %zu MiB: make smaller ones",
+                     most >> 20);
 }
 
-static shoal_status emit(emitter *e, plan_result *out) {
+/* The program of a slot, if it has a part in anything. */
+static shoal_status emit_slot(emitter *e, plan_result *out) {
     SHOAL_TRY(emit_inputs(e));
     for (size_t i = 0; i < e->d->steps.count; i++) {
         const plan_step *step = e->d->steps.data[i];
@@ -462,21 +450,38 @@ static shoal_status emit(emitter *e, plan_result *out) {
         SHOAL_TRY(plan_is_exchange(step) ? emit_exchange(e, step) : emit_compute(e, step));
         base_arena_clear(&e->scratch);
     }
-    SHOAL_TRY(emit_outputs(e, out));
-    return collect(e, out);
+    SHOAL_TRY(emit_outputs(e));
+    if (e->graph) SHOAL_TRY(give(e, out));
+    base_arena_fini(&e->scratch);
+    return SHOAL_OK;
+}
+
+static shoal_status emit(emitter *e, plan_result *out) {
+    const plan_pool *pool = e->d->pool;
+    out->programs = base_arena_array(&out->arena, plan_program, pool->n_slots);
+    out->outputs = base_arena_array(&out->arena, plan_layout, e->d->g->n_outputs);
+    if (!out->programs || !out->outputs) return SHOAL_NO_MEMORY;
+    for (uint32_t o = 0; o < e->d->g->n_outputs; o++)
+        SHOAL_TRY(plan_layout_copy(&out->arena, &e->d->outputs[o]->layout, &out->outputs[o]));
+    SHOAL_TRY(index_exchanges(e));
+    shoal_status status = SHOAL_OK;
+    for (e->at = 0; status == SHOAL_OK && e->at < pool->n_slots; e->at++) {
+        e->slot = pool->slots[e->at].slot;
+        e->input_of.count = e->output_of.count = 0;
+        e->flops = e->seconds = 0;
+        status = emit_slot(e, out);
+        graph_destroy(&e->graph);
+    }
+    return status;
 }
 
 shoal_status plan_emit(plan_draft *d, plan_result *out) {
     emitter e = {.d = d};
     base_arena_init(&e.scratch, 0);
-    e.parts = base_arena_array(&d->arena, part, d->pool->n_slots);
-    shoal_status status = e.parts ? emit(&e, out) : SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < d->pool->n_slots && e.parts; i++) {
-        graph_destroy(&e.parts[i].graph);
-        free(e.parts[i].input_of.data);
-        free(e.parts[i].output_of.data);
-        free(e.parts[i].moves.data);
-    }
+    shoal_status status = emit(&e, out);
+    free(e.input_of.data);
+    free(e.output_of.data);
+    free(e.moves.data);
     base_arena_fini(&e.scratch);
     return status;
 }

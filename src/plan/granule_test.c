@@ -30,7 +30,8 @@ static uint32_t check_parts(const plan_result *result, uint16_t op, uint32_t axi
                             int64_t extent) {
     uint32_t cut = 0;
     for (uint32_t p = 0; p < result->n_programs; p++) {
-        const shoal_graph *local = graph_data(result->programs[p].graph);
+        graph *program = sim_program(&result->programs[p]);
+        const shoal_graph *local = graph_data(program);
         for (uint32_t n = 0; n < local->n_nodes; n++) {
             if (local->nodes[n].op != op) continue;
             int64_t length = local->values[local->nodes[n].first_output].type.dims[axis];
@@ -39,6 +40,7 @@ static uint32_t check_parts(const plan_result *result, uint16_t op, uint32_t axi
                          shoal_op_name(op), (int)granule, result->explain);
             cut += length != extent;
         }
+        graph_destroy(&program);
     }
     return cut;
 }
@@ -96,11 +98,13 @@ static void test_joining(void **state) {
         plan_result result = lowered(data, &pool, inputs);
         check_parts(&result, GRAPH_RESHAPE, 1, 1, HEADS);
         for (uint32_t p = 0; p < result.n_programs; p++) {
-            const shoal_graph *local = graph_data(result.programs[p].graph);
+            graph *program = sim_program(&result.programs[p]);
+            const shoal_graph *local = graph_data(program);
             for (uint32_t n = 0; n < local->n_nodes; n++)
                 if (local->nodes[n].op == GRAPH_EXCHANGE && local->nodes[n].n_outputs > 1)
                     assert_int_equal(local->values[local->nodes[n].first_output].type.dims[1] % DIM,
                                      0);
+            graph_destroy(&program);
         }
         plan_result_fini(&result);
         graph_destroy(&g);

@@ -362,15 +362,18 @@ static shoal_status lower(const shoal_graph *g, const plan_pool *pool, const pla
                           const plan_layout *const *wanted, bool explained, plan_result *out) {
     plan_draft pooled = {0}, alone = {0};
     const plan_slot *single = NULL;
-    int64_t until = pool->patience ? base_thread_time() + pool->patience : 0;
+    int64_t since = base_thread_time(), until = pool->patience ? since + pool->patience : 0;
     SHOAL_TRY(check_pool(pool));
     shoal_status status = draft_init(&pooled, g, pool, NULL);
+    pooled.since = since;
     pooled.until = until;
     if (status == SHOAL_OK) status = draft(&pooled, inputs, wanted);
     if (status == SHOAL_OK && !pooled.bound) status = best_alone(&pooled, inputs, &single);
     if (status == SHOAL_OK && single) {
         status = draft_init(&alone, g, pool, single);
-        alone.until = until;
+        alone.since = since;
+        alone.until = pooled.until;
+        alone.paced = pooled.paced;
         if (status == SHOAL_OK) status = draft(&alone, inputs, wanted);
     }
     if (status == SHOAL_OK) status = write(&pooled, &alone, single, explained, out);
@@ -391,7 +394,7 @@ shoal_status plan_lower_explained(const shoal_graph *g, const plan_pool *pool,
 }
 
 void plan_result_fini(plan_result *result) {
-    for (uint32_t i = 0; i < result->n_programs; i++) graph_destroy(&result->programs[i].graph);
+    for (uint32_t i = 0; i < result->n_programs; i++) base_str_fini(&result->programs[i].encoded);
     base_map_fini(&result->links);
     base_arena_fini(&result->arena);
     *result = (plan_result){0};

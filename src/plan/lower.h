@@ -46,14 +46,16 @@ typedef struct plan_pool {
     uint32_t n_links;
     const plan_link *links;
     size_t most;      /* bytes that a plan's draft and its programs may take, each; 0: any number */
-    int64_t patience; /* of this thread's time that planning may take, ns; 0: any */
+    int64_t patience; /* of this thread's time that planning may take, ns; 0: any. On a machine that
+                         is slower than PLAN_PACE it is as much more, */
+    int64_t pace;     /* by what plan_pace says; 0: it is asked once the time is over */
 } plan_pool;
 
 /* The program of one slot. Locals: inputs[i] is bound to input number input_of[i] of the whole
  * graph, outputs likewise. */
 typedef struct plan_program {
     uint32_t slot;
-    graph *graph;
+    base_str encoded;             /* its graph, with source lines (graph_encode) */
     uint32_t n_inputs, n_outputs; /* of the graph */
     uint32_t *input_of;
     uint32_t *output_of;
@@ -86,5 +88,9 @@ shoal_status plan_lower_explained(const shoal_graph *g, const plan_pool *pool,
                                   const plan_layout *inputs, const plan_layout *const *wanted,
                                   plan_result *out) SHOAL_CHECK_RESULT;
 void plan_result_fini(plan_result *result);
+/* How long this thread takes to plan a certain small program, in nanoseconds, by planning it a few
+ * times; PLAN_PACE is what a processor of 2023 takes. */
+shoal_status plan_pace(int64_t *out) SHOAL_CHECK_RESULT;
+enum { PLAN_PACE = 13000000 };
 
 #endif

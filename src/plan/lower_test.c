@@ -166,8 +166,9 @@ static void test_once(void **state) {
     assert_int_equal(result.bytes_moved, 16);
     assert_int_equal(result.n_programs, 2);
     for (uint32_t i = 0; i < 2; i++) {
-        const shoal_graph *local = graph_data(result.programs[i].graph);
-        assert_int_equal(local->n_nodes, result.programs[i].slot == CLIENT ? 1 : 3);
+        graph *program = sim_program(&result.programs[i]);
+        assert_int_equal(graph_data(program)->n_nodes, result.programs[i].slot == CLIENT ? 1 : 3);
+        graph_destroy(&program);
         assert_int_equal(result.programs[i].peak, result.programs[i].slot == CLIENT ? 0 : 192);
     }
     plan_result_fini(&result);

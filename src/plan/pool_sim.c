@@ -272,6 +272,13 @@ static bool advance(pool *p, machine *m) {
     return m->at > before;
 }
 
+graph *sim_program(const plan_program *program) {
+    graph *out = NULL;
+    shoal_status status = graph_decode(program->encoded.data, program->encoded.size, 0, &out);
+    assert(status == SHOAL_OK);
+    return out;
+}
+
 static void load(pool *p, const plan_result *result, const plan_layout *layouts,
                  const sim_array *inputs) {
     p->n = result->n_programs;
@@ -280,7 +287,9 @@ static void load(pool *p, const plan_result *result, const plan_layout *layouts,
     for (uint32_t i = 0; i < p->n; i++) {
         machine *m = &p->machines[i];
         *m = (machine){.program = &result->programs[i]};
-        m->own = primitives(graph_data(m->program->graph));
+        graph *composite = sim_program(m->program);
+        m->own = primitives(graph_data(composite));
+        graph_destroy(&composite);
         m->g = graph_data(m->own);
         m->values = calloc(m->g->n_values + 1, sizeof *m->values);
         assert(m->values);

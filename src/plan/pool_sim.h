@@ -17,6 +17,9 @@ void sim_array_fini(sim_array *array);
 /* Runs a graph without exchanges. outputs: one array per output, for the caller to fini. */
 void sim_run(const shoal_graph *g, const sim_array *inputs, sim_array *outputs);
 
+/* The graph of a slot's program, for the caller to destroy. */
+graph *sim_program(const plan_program *program);
+
 /* Cuts the inputs as they lie, runs each program until it waits, passes what was sent, and puts the
  * outputs together. Returns NULL, or what went wrong: a wait for ever, a send that nobody receives
  * or a receive that nobody sends, a result that is not covered exactly once, copies that differ. */

@@ -219,10 +219,11 @@ static void layers(graph *g, plan_layout *in, uint32_t *sums) {
 /* "iicx": the exchanges of slot A's program, i those of inputs, and between them c, what it
  * computes. */
 static void sequence(const plan_result *result, char *out) {
-    const shoal_graph *g = NULL;
+    graph *program = NULL;
     for (uint32_t i = 0; i < result->n_programs; i++)
-        if (result->programs[i].slot == A) g = graph_data(result->programs[i].graph);
-    assert_non_null(g);
+        if (result->programs[i].slot == A) program = sim_program(&result->programs[i]);
+    assert_non_null(program);
+    const shoal_graph *g = graph_data(program);
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         char c = 'c';
@@ -231,6 +232,7 @@ static void sequence(const plan_result *result, char *out) {
         if (c != 'c' || !n || out[-1] != 'c') *out++ = c;
     }
     *out = 0;
+    graph_destroy(&program);
 }
 
 static void exchanges_stand_together(void **state) {

@@ -158,11 +158,13 @@ static void take_credit(wire_framed *own, uint64_t total) {
 }
 
 void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *payload) {
-    if (frame->type == WIRE_FRAME_BEAT) return;
-    if (frame->type == WIRE_FRAME_CREDIT) {
-        take_credit(own, frame->total);
+    bool beat = frame->type == WIRE_FRAME_BEAT, credit = frame->type == WIRE_FRAME_CREDIT;
+    if ((beat || credit) && frame->bytes) { /* they do not count */
+        wire_close(&own->base, SHOAL_FORMAT, "a beat, or a credit, with bytes");
         return;
     }
+    if (credit) take_credit(own, frame->total);
+    if (beat || credit) return;
     own->received += wire_frame_bytes(frame->bytes);
     if (own->received > own->may_come) {
         /* At once: who does not heed what it is told would go on while we say so. */

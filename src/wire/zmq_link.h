@@ -13,10 +13,13 @@
 enum {
     WIRE_ZMQ_WINDOW = 8 << 20,      /* bytes under way per link and direction, */
     WIRE_ZMQ_KEY_WINDOW = 64 << 20, /* and to one listener on all links of one user */
-    WIRE_ZMQ_LINKS = 1024,          /* accepted at one address, */
-    WIRE_ZMQ_KEY_LINKS = 256,       /* with one user's key, */
-    WIRE_ZMQ_MEMBER_LINKS = 3,      /* with one member's: its last ones may not have ended here, */
-    WIRE_ZMQ_WAITING = 256,         /* and let in without having said hello, for so long: */
+    /* Credit is looked at when a frame is read. Until then ØMQ takes so many of a link, each of at
+     * most WIRE_ZMQ_MESSAGE bytes, and leaves the rest to the connection. */
+    WIRE_ZMQ_FRAMES = 64,
+    WIRE_ZMQ_LINKS = 1024,     /* accepted at one address, */
+    WIRE_ZMQ_KEY_LINKS = 256,  /* with one user's key, */
+    WIRE_ZMQ_MEMBER_LINKS = 3, /* with one member's: its last ones may not have ended here, */
+    WIRE_ZMQ_WAITING = 256,    /* and let in without having said hello, for so long: */
     WIRE_ZMQ_WAITING_MS = 2000,
     WIRE_ZMQ_CUT_MS = 200, /* then, or when a link has ended and its connection has not */
     WIRE_ZMQ_MESSAGE = WIRE_CHUNK + sizeof(wire_frame) + 128, /* with what CURVE adds */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAMES_PER_TURN = 256, BYTES_PER_TURN = 4 << 20, RECEIVE_MOST = 256 };
+enum { FRAMES_PER_TURN = 256, BYTES_PER_TURN = 4 << 20 };
 
 #define END_OF(watch_, field) ((zmq_end *)((char *)(watch_)-offsetof(zmq_end, field)))
 
@@ -161,7 +161,7 @@ static bool set_options(zmq_end *end, const uint8_t *server_key, const wire_key_
     void *s = end->socket;
     int64_t most = WIRE_ZMQ_MESSAGE;
     bool right = set_int(s, ZMQ_LINGER, 0) && set_int(s, ZMQ_SNDHWM, 0) &&
-                 set_int(s, ZMQ_RCVHWM, RECEIVE_MOST) && set_int(s, ZMQ_RECONNECT_IVL, -1) &&
+                 set_int(s, ZMQ_RCVHWM, WIRE_ZMQ_FRAMES) && set_int(s, ZMQ_RECONNECT_IVL, -1) &&
                  set_int(s, ZMQ_HANDSHAKE_IVL, WIRE_ZMQ_HANDSHAKE_MS) &&
 
                  !zmq_setsockopt(s, ZMQ_MAXMSGSIZE, &most, sizeof most) &&

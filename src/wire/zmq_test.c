@@ -11,11 +11,12 @@ static guest enter_as(const side *host, void *context, const wire_key_pair *own)
     guest g = {.context = context};
     const wire_key_pair *hosts = &host->peer->zmq->own;
     char address[512];
-    int none = 0;
+    int none = 0, never = -1;
     snprintf(address, sizeof address, "%s", wire_address(host->peer));
     *strrchr(address, '/') = 0;
     g.socket = zmq_socket(g.context, ZMQ_DEALER);
     assert_int_equal(zmq_setsockopt(g.socket, ZMQ_LINGER, &none, sizeof none), 0);
+    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_RECONNECT_IVL, &never, sizeof never), 0);
     assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_SERVERKEY, hosts->public, WIRE_KEY), 0);
     assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_PUBLICKEY, own->public, WIRE_KEY), 0);
     assert_int_equal(zmq_setsockopt(g.socket, ZMQ_CURVE_SECRETKEY, own->secret, WIRE_KEY), 0);
@@ -141,6 +142,8 @@ static void test_lies(void **state) {
         const char *text;
     } cases[] = {
         {{.type = 77}, 0, "unknown type 77"},
+        {{.type = WIRE_FRAME_BEAT, .bytes = 8}, 0, "with bytes"},
+        {{.type = WIRE_FRAME_CREDIT, .total = UINT64_MAX, .bytes = WIRE_CHUNK}, 0, "with bytes"},
         {{.type = WIRE_FRAME_CREDIT, .total = 70}, 0, "70 bytes may be sent, where it was"},
         {{.type = WIRE_FRAME_MESSAGE, .kind = 70, .bytes = 8, .total = 4}, 0, "of a message of 4"},
         {{.type = WIRE_FRAME_MESSAGE, .kind = 70, .total = UINT64_MAX}, 0, "of a message of"},
@@ -231,6 +234,70 @@ static void test_shared_window(void **state) {
     assert_int_equal(a.closed, 0);
     for (int i = 0; i < GUESTS; i++) zmq_close(guests[i].socket);
     zmq_ctx_term(context);
+    wire_peer_destroy(&a.peer);
+}
+
+/* Sends chunks that nobody asked for until none has gone for a while; returns how many went. */
+static uint64_t flood(guest *g, int64_t patience) {
+    static uint8_t bytes[sizeof(wire_frame) + WIRE_CHUNK];
+    wire_frame chunk = {.type = WIRE_FRAME_DATA, .bytes = WIRE_CHUNK, .total = WIRE_CHUNK};
+    uint64_t n = 0;
+    memcpy(bytes, &chunk, sizeof chunk);
+    int64_t last = base_now() + 10 * BASE_SECOND;
+    for (int64_t end = base_now() + patience; base_now() < end && base_now() < last;) {
+        zmq_pollitem_t item = {g->socket, 0, ZMQ_POLLOUT, 0};
+        if (zmq_poll(&item, 1, 10) <= 0) continue;
+        if (zmq_send(g->socket, bytes, sizeof bytes, ZMQ_DONTWAIT) < 0) continue;
+        end = base_now() + patience;
+        n++;
+    }
+    return n;
+}
+
+static guest enter_with_little(const side *host) {
+    int one = 1;
+    guest g = enter(host);
+    assert_int_equal(zmq_setsockopt(g.socket, ZMQ_SNDHWM, &one, sizeof one), 0);
+    say_hello(&g, WIRE_PROTOCOL);
+    hears(&g, WIRE_FRAME_WELCOME, "guest");
+    return g;
+}
+
+enum { KERNEL = 32 }; /* MiB of a connection, far above what Linux gives both ends */
+
+/* While nobody looks, as a hub that plans does not, what somebody sends who heeds no credit costs
+ * 64 frames, beside what the kernel holds of a connection. */
+static void test_flood_while_busy(void **state) {
+    side a, b;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    guest g = enter_with_little(&a);
+    wire_pump_take(a.peer);
+    uint64_t went = flood(&g, BASE_SECOND);
+    wire_pump_leave(a.peer);
+    print_message("%llu MiB went while nobody looked\n", (unsigned long long)went);
+    assert_in_range(went, WIRE_ZMQ_WINDOW >> 20, WIRE_ZMQ_FRAMES + KERNEL);
+    start(&b, "b", NULL);
+    connect_to(&b, wire_address(a.peer)); /* others are served */
+    leave(&g);
+    wire_peer_destroy(&b.peer);
+    wire_peer_destroy(&a.peer);
+}
+
+/* Who was given no more, and goes on, is cut off at the first frame beyond. */
+static void test_ignored_credit(void **state) {
+    side a;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    guest g = enter_with_little(&a);
+    uint64_t most = credit(&g);
+    wire_pump_take(a.peer);
+    wire_link_hold(a.link, base_now() + 3600 * BASE_SECOND);
+    wire_pump_leave(a.peer);
+    assert_true(flood(&g, BASE_SECOND / 2) <= most / WIRE_CHUNK + WIRE_ZMQ_FRAMES + KERNEL);
+    wait_count(&a, &a.closed, 1);
+    assert_int_equal(a.why, SHOAL_LOST);
+    assert_string_equal(a.text, "more bytes are under way than were allowed");
+    assert_in_range(a.bytes, most - 2 * WIRE_CHUNK, most);
+    leave(&g);
     wire_peer_destroy(&a.peer);
 }
 
@@ -344,6 +411,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_shared_window),
+        cmocka_unit_test(test_ignored_credit),
+        cmocka_unit_test(test_flood_while_busy),
         cmocka_unit_test(test_silent_crowd),
         cmocka_unit_test(test_links_of_a_member),
     };

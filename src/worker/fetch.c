@@ -99,9 +99,11 @@ static void ask_later(worker *w, worker_peer *peer, const Shoal__FileAsk *ask) {
     later->bytes = ask->bytes;
     later->offset = ask->offset;
     peer->asking++;
-    file_ask **last = &w->asks;
-    while (*last) last = &(*last)->next;
-    *last = later;
+    if (w->asks)
+        w->last_ask->next = later;
+    else
+        w->asks = later;
+    w->last_ask = later;
     pthread_cond_broadcast(&w->changed);
 }
 

@@ -83,35 +83,40 @@ static void finish(worker *w, worker_instance *instance) {
 }
 
 /* Rounds end in order, as they are counted. */
-static bool is_behind(const worker *w, const worker_instance *instance) {
-    size_t at = 0;
-    uint64_t key;
-    void *item;
-    while (instance->loop && w->n_leaving && base_map_next(&w->instances, &at, &key, &item)) {
-        const worker_instance *other = item;
-        if (other->over && other->loop == instance->loop && other->round < instance->round)
-            return true;
+static bool is_behind(const worker_instance *instance) {
+    const worker_loop *loop = instance->loop;
+    for (uint64_t i = 0; loop && i < loop->ahead + 2; i++) {
+        const worker_instance *other = loop->live[i];
+        if (other && other->over && other->round < instance->round) return true;
     }
     return false;
 }
 
-static worker_instance *next_gone(const worker *w) {
-    size_t at = 0;
-    uint64_t key;
-    void *item;
-    while (w->n_leaving && base_map_next(&w->instances, &at, &key, &item)) {
-        worker_instance *instance = item;
-        if (instance->over && atomic_load(&instance->sends) == OVER && !is_behind(w, instance))
-            return instance;
-    }
-    return NULL;
+/* Notes one of which all has gone out. Any thread: it is looked at no more. */
+static void note_gone(worker *w, worker_instance *instance) {
+    instance->gone = atomic_load(&w->gone);
+    while (!atomic_compare_exchange_weak(&w->gone, &instance->gone, instance)) continue;
 }
 
-/* Ends those of which all has gone out. Lock held. */
+/* Ends those of which all has gone out. Lock held, but not all the while: others may do the same.
+ */
 static void end_gone(worker *w) {
-    for (worker_instance *instance; (instance = next_gone(w));) {
+    worker_instance *instance = atomic_exchange(&w->gone, NULL);
+    while (instance) {
+        worker_instance *next = instance->gone;
+        instance->gone = w->ending;
+        w->ending = instance;
+        instance = next;
+    }
+    for (worker_instance **at = &w->ending; (instance = *at);) {
+        if (is_behind(instance)) {
+            at = &instance->gone;
+            continue;
+        }
+        *at = instance->gone;
         w->n_leaving--;
         finish(w, instance);
+        at = &w->ending; /* those behind it, too */
     }
 }
 
@@ -123,16 +128,17 @@ static void look(void *context) {
 }
 
 void worker_sent(worker *w, worker_instance *instance) {
-    /* From here on the instance may be gone. Without memory the next look sees it. */
-    if (atomic_fetch_sub(&instance->sends, 1) == OVER + 1 && !atomic_load(&w->stopping) &&
-        wire_post(w->wire, look, w) != SHOAL_OK)
+    if (atomic_fetch_sub(&instance->sends, 1) != OVER + 1) return;
+    note_gone(w, instance);
+    /* From here on the instance may have ended. Without memory the next look sees it. */
+    if (!atomic_load(&w->stopping) && wire_post(w->wire, look, w) != SHOAL_OK)
         base_log(BASE_DEBUG, "worker", "%s", shoal_error_message());
 }
 
 void worker_instance_end(worker *w, worker_instance *instance) {
     if (instance->n_done < instance->n_tasks || instance->n_passing) return;
     if (instance->status != SHOAL_OK) worker_sends_drop(w, instance->id);
-    if (!atomic_load(&instance->sends) && !is_behind(w, instance)) {
+    if (!atomic_load(&instance->sends) && !is_behind(instance)) {
         finish(w, instance);
         return;
     }
@@ -141,8 +147,11 @@ void worker_instance_end(worker *w, worker_instance *instance) {
         worker_tasks_fini(instance);
     }
     instance->over = true;
+    instance->over_since = base_now();
     w->n_leaving++;
-    if (!atomic_fetch_or(&instance->sends, OVER)) end_gone(w);
+    if (atomic_fetch_or(&instance->sends, OVER)) return;
+    note_gone(w, instance);
+    end_gone(w);
 }
 
 /* ---- what nobody takes ---- */
@@ -185,6 +194,16 @@ static const worker_instance *first_for(const worker *w, const worker_peer *peer
     return first;
 }
 
+static void tell_waits(worker *w, const worker_peer *peer, const worker_instance *instance,
+                       bool slow) {
+    Shoal__Waits waits = SHOAL__WAITS__INIT;
+    waits.instance = instance->loop ? instance->loop->first : instance->id;
+    waits.peer = peer->number;
+    waits.slow = slow;
+    if (w->hub && wire_send(w->hub, SHOAL__KIND__WAITS, &waits.base) != SHOAL_OK)
+        base_log(BASE_DEBUG, w->name, "%s", shoal_error_message());
+}
+
 static void watch_taker(worker *w, worker_peer *peer, int64_t now) {
     uint64_t bytes = wire_link_count(peer->link).bytes_out;
     if (!peer->taken_at || bytes - peer->taken >= WORKER_SILENT_BYTES) {
@@ -194,12 +213,19 @@ static void watch_taker(worker *w, worker_peer *peer, int64_t now) {
     if (now - peer->taken_at <= w->silence) return;
     const worker_instance *instance = first_for(w, peer);
     peer->taken_at = 0;
-    if (!instance) return;
-    Shoal__Waits waits = SHOAL__WAITS__INIT;
-    waits.instance = instance->loop ? instance->loop->first : instance->id;
-    waits.peer = peer->number;
-    if (w->hub && wire_send(w->hub, SHOAL__KIND__WAITS, &waits.base) != SHOAL_OK)
-        base_log(BASE_DEBUG, w->name, "%s", shoal_error_message());
+    if (instance) tell_waits(w, peer, instance, false);
+}
+
+/* Who takes a little is served, and told of all the same: others may wait for what it keeps. */
+static void watch_slow(worker *w, worker_peer *peer, int64_t now) {
+    uint64_t bytes = wire_link_count(peer->link).bytes_out;
+    int64_t late = WORKER_LATE * w->silence;
+    if (peer->slow_at && now - peer->slow_at <= late) return;
+    bool little = peer->slow_at && bytes - peer->slow_taken < WORKER_LATE_BYTES;
+    const worker_instance *instance = little ? first_for(w, peer) : NULL;
+    peer->slow_at = now;
+    peer->slow_taken = bytes;
+    if (instance && now - instance->over_since > late) tell_waits(w, peer, instance, true);
 }
 
 void worker_leaving_watch(worker *w) {
@@ -216,10 +242,12 @@ void worker_leaving_watch(worker *w) {
     }
     for (at = 0; base_map_next(&w->peers, &at, &key, &item);) {
         worker_peer *peer = item;
-        if (peer->client && peer->link && w->n_leaving)
+        if (peer->client && peer->link && w->n_leaving) {
             watch_taker(w, peer, now);
-        else
-            peer->taken_at = 0;
+            watch_slow(w, peer, now);
+        } else {
+            peer->taken_at = peer->slow_at = 0;
+        }
     }
     pthread_mutex_unlock(&w->lock);
 }

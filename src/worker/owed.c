@@ -6,11 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* What has to have come for the task itself in LATE silences while somebody else waits for its
- * slot.
- */
-enum { LATE = 10, LATE_BYTES = LATE * 60 * (64 << 10) };
-
 /* A round that waits to begin: who has not said that it has taken enough of those before. */
 static const worker_peer *paced_by(const worker_task *task, uint64_t *brought) {
     const worker *w = task->slot->worker;
@@ -84,8 +79,8 @@ void worker_owed_watch(const worker_task *task, worker_owed *owed) {
         owed->since = now;
         owed->link = link;
     }
-    if (now - owed->late_since > LATE * w->silence && others_wait(task)) {
-        if (brought - owed->brought < (data ? LATE_BYTES : 1)) tell(task, peer);
+    if (now - owed->late_since > WORKER_LATE * w->silence && others_wait(task)) {
+        if (brought - owed->brought < (data ? WORKER_LATE_BYTES : 1)) tell(task, peer);
         owed->late_since = now;
         owed->brought = brought;
     }

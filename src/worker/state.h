@@ -195,8 +195,10 @@ typedef struct worker_instance {
     int64_t since, came; /* when its first data came, if that was before, and its program */
     uint32_t n_tasks, n_done, n_passing; /* n_passing: exchanges that are passed on right now */
     atomic_uint sends; /* boxes that have not gone out, and a bit for `over`: see leave.c */
-    bool over;         /* all tasks are through, and boxes have not gone out; */
-    base_str report;   /* then the hub is told this Done, unless it is a round of a loop */
+    struct worker_instance *gone; /* the next of those of which all has */
+    bool over;                    /* all tasks are through, and boxes have not gone out; */
+    int64_t over_since;
+    base_str report; /* then the hub is told this Done, unless it is a round of a loop */
     worker_task *tasks;
     worker_staged *staged;
     shoal_status status; /* the first failure */
@@ -296,8 +298,10 @@ typedef struct worker_peer {
     char *name;
     char *address;
     wire_link *link;
-    uint64_t taken;   /* bytes that it has been sent when something was seen to leave last, */
-    int64_t taken_at; /* and when; 0: nothing waits for it */
+    uint64_t taken;      /* bytes that it has been sent when something was seen to leave last, */
+    int64_t taken_at;    /* and when; 0: nothing waits for it; */
+    uint64_t slow_taken; /* and so at the beginning of a time in which much has to leave */
+    int64_t slow_at;
     bool connecting, gone;
     BASE_VEC(struct worker_outgoing) waiting; /* until the link is there */
 } worker_peer;
@@ -332,9 +336,11 @@ struct worker {
     worker_slot *slots;
     worker_queue *processor; /* beside devices that are none; a slot's, or the one below */
     worker_queue spare;
-    base_map instances; /* id -> worker_instance */
-    base_map cancelled; /* id -> itself, for data that is still on its way */
-    uint32_t n_leaving; /* instances that are over but for what they send */
+    base_map instances;              /* id -> worker_instance */
+    base_map cancelled;              /* id -> itself, for data that is still on its way */
+    uint32_t n_leaving;              /* instances that are over but for what they send */
+    _Atomic(worker_instance *) gone; /* of which all has gone out, as it is found by any thread; */
+    worker_instance *ending;         /* and those that rounds of their loop are before */
     uint64_t staged_bytes;
     base_map peers;    /* number + 1 -> worker_peer */
     base_map peer_of;  /* slot + 1 -> worker_peer */
@@ -344,8 +350,8 @@ struct worker {
     uint32_t n_files, n_foreign, n_mapped;
     uint64_t files_used, files_wanted; /* counts */
     worker_fetch fetch;
-    struct file_ask *asks; /* of others, about files that are here: in order */
-    pthread_t seekers[2];  /* look for files: what is needed here, and fetch it; what others need */
+    struct file_ask *asks, *last_ask; /* of others, about files that are here: in order */
+    pthread_t seekers[2]; /* look for files: what is needed here, and fetch it; what others need */
     bool seeks[2];
     base_map streams; /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;
@@ -362,6 +368,9 @@ enum {
     WORKER_MAX_EARLY_S = 120,  /* for so long */
     WORKER_SILENT_BYTES =
         60 << 10, /* of a client's link in one silence, each way: else it owes, or takes, in vain */
+    /* In LATE silences more has to have come, or gone, while somebody else waits. */
+    WORKER_LATE = 10,
+    WORKER_LATE_BYTES = WORKER_LATE * 60 * (64 << 10),
     WORKER_GRAPH_LIMIT = 256 << 20
 };
 

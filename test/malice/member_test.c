@@ -13,6 +13,9 @@ static void pace_by(uint32_t who, const Shoal__Pace *pace) {
     others_release();
 }
 
+/* Programs at a time. */
+enum { CROWD = 10000 };
+
 static void owe(uint64_t instance) { ok(say(BY_OWES, instance, SIDE * SIDE * sizeof(float))); }
 
 /* ---- loops ---- */
@@ -194,6 +197,28 @@ static void what_is_sent_holds_up_the_end(void **state) {
     assert_int_equal(waits, 0);
 }
 
+static bool none_leaves(void) { return !w->n_leaving; }
+static bool all_leave(void) { return w->n_leaving == CROWD; }
+
+/* Of thousands that wait for the same receiver each ends when its own has gone: once, and all do.
+ */
+static void a_crowd_leaves(void **state) {
+    (void)state;
+    make_value();
+    for (uint64_t i = 1; i <= CROWD; i++) {
+        others_hold();
+        others_run(INSTANCE + i, 2, VALUE, VALUE + i);
+        others_release();
+        owe(INSTANCE + i);
+    }
+    assert_true(soon(all_leave));
+    assert_int_equal(done, INSTANCE);
+    others_keep(false);
+    assert_true(soon(none_leaves));
+    assert_int_equal(base_map_get(&w->instances, INSTANCE + CROWD), NULL);
+    assert_int_equal(failure[0], 0);
+}
+
 /* It is told, and what the hub gives up then is not kept. */
 static void a_client_that_takes_nothing(void **state) {
     (void)state;
@@ -214,6 +239,26 @@ static void a_client_that_takes_nothing(void **state) {
     assert_false(wire_has_data(others_end_of(BY_OWES), INSTANCE + 1));
     assert_int_equal(failure[0], 0);
     others_keep(false);
+}
+
+/* Who takes a little is served, and the hub told after a while that it is slow. */
+static bool told_slow(void) { return slow; }
+
+static void a_client_that_takes_little(void **state) {
+    (void)state;
+    w->silence = 30 * BASE_MS;
+    send_in_vain();
+    for (int i = 0; i < 2000 && !slow; i++) {
+        others_hold();
+        atomic_fetch_add(&others_end_of(BY_OWES)->bytes_out, WORKER_SILENT_BYTES);
+        others_release();
+        nanosleep(&(struct timespec){.tv_nsec = 5 * BASE_MS}, NULL);
+    }
+    assert_true(soon(told_slow));
+    assert_int_equal(slow, INSTANCE + 1);
+    assert_true(wire_has_data(others_end_of(BY_OWES), INSTANCE + 1));
+    others_keep(false);
+    assert_true(soon(sends_done));
 }
 
 /* Nor is a loop's round over before, so that no word of how far it is makes it run ahead. */
@@ -369,7 +414,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_loop_nobody_reads, begin, end),
         cmocka_unit_test_setup_teardown(pace_is_the_receivers_word, begin, end),
         cmocka_unit_test_setup_teardown(what_is_sent_holds_up_the_end, begin, end),
+        cmocka_unit_test_setup_teardown(a_crowd_leaves, begin, end),
         cmocka_unit_test_setup_teardown(a_client_that_takes_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(a_client_that_takes_little, begin, end),
         cmocka_unit_test_setup_teardown(pace_alone_brings_nothing_on, begin, end),
         cmocka_unit_test_setup_teardown(early_pieces_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(early_bytes_count_on_the_user, begin, end),

@@ -10,14 +10,15 @@ uint64_t fuzz_accepted; /* of others.c */
 
 worker *w;
 _Atomic uint64_t done;  /* the instance of which the hub was told last that it is through */
-_Atomic uint64_t waits; /* the one that was said last to wait */
+_Atomic uint64_t waits; /* the one that was said last to wait, */
+_Atomic uint64_t slow;  /* and to wait for who takes a little */
 char failure[512];      /* what the hub was told last of a failure */
 
 static void on_asked(Shoal__Kind kind, const void *body, size_t n) {
     if (kind == SHOAL__KIND__WAITS) {
         Shoal__Waits *message = shoal__waits__unpack(NULL, n, body);
         assert_int_equal(message->peer, OWES);
-        waits = message->instance;
+        *(message->slow ? &slow : &waits) = message->instance;
         shoal__waits__free_unpacked(message, NULL);
     }
     if (kind == SHOAL__KIND__FAILED) {
@@ -42,7 +43,7 @@ int begin(void **state) {
     setenv("SHOAL_LOG", "error", 1);
     ok(backend_find("null", &device.backend));
     ok(worker_new(&options, &w));
-    done = waits = 0;
+    done = waits = slow = 0;
     failure[0] = 0;
     others_begin(w, on_asked);
     others_link();

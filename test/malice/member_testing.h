@@ -8,9 +8,9 @@
 #include "wire/transport.h"
 
 extern worker *w;
-/* What the hub was told last: the instance that is through, the one that waits, why one has failed.
- */
-extern _Atomic uint64_t done, waits;
+/* What the hub was told last: the instance that is through, the one that waits, or waits for who is
+ * slow, why one has failed. */
+extern _Atomic uint64_t done, waits, slow;
 extern char failure[512];
 
 int begin(void **state);
