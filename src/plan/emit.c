@@ -217,7 +217,7 @@ static shoal_status index_exchanges(emitter *e) {
         if (joint && !joint->emitted) joint->channel = next++;
         step->ends->channel = joint ? joint->channel : next++;
         if (joint) joint->emitted = (joint->emitted + 1) % joint->n;
-        base_arena_fini(&e->scratch);
+        base_arena_clear(&e->scratch);
     }
     return SHOAL_OK;
 }
@@ -452,7 +452,7 @@ static shoal_status emit_slot(emitter *e, plan_result *out) {
     }
     SHOAL_TRY(emit_outputs(e));
     if (e->graph) SHOAL_TRY(give(e, out));
-    base_arena_fini(&e->scratch);
+    base_arena_clear(&e->scratch);
     return SHOAL_OK;
 }
 
