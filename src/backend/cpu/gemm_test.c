@@ -45,8 +45,9 @@ static void check_block(const char *name, const cpu_gemm *gemm, size_t bytes, in
     for (int64_t i = 0; i < ROW * ROW; i++) set(c, bytes, i, (double)i);
     gemm->pack_b(k, n, b, bs, panels);
     bool packs_b = form & 2 || n % gemm->panel || !packs_a;
-    gemm->block(m, n, k, a, as, packs_b ? panels : b, packs_b ? gemm->panel : n,
-                packs_b ? gemm->panel * k : gemm->panel, c, cs, add, packs_a ? scratch : NULL);
+    if (packs_a) gemm->pack_a(m, k, a, as, scratch);
+    gemm->block(m, n, k, packs_a ? scratch : a, packs_a ? NULL : as, packs_b ? panels : b,
+                packs_b ? gemm->panel : n, packs_b ? gemm->panel * k : gemm->panel, c, cs, add);
     for (int64_t i = 0; i < ROW; i++)
         for (int64_t j = 0; j < ROW; j++) {
             int64_t at = i * cs[0] + j * cs[1];
