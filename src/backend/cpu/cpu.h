@@ -35,6 +35,8 @@ typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a
                                   const int64_t *a_strides, const void *b, const int64_t *b_strides,
                                   void *c, int64_t c_stride);
 
+enum { CPU_F32, CPU_F64, CPU_FLOATS };
+
 /* The parts of a product of f32 or f64 (gemm.c); strides are in elements. */
 typedef struct cpu_gemm {
     int rows, panel; /* of a tile in registers; columns of a panel of b */
@@ -76,6 +78,24 @@ typedef struct cpu_taps {
                        int64_t step, void *box, int64_t box_step);
 } cpu_taps;
 
+/* What windows and orders need along a line (pools.c). */
+enum { CPU_GE, CPU_GT, CPU_LE, CPU_LT, CPU_MOST, CPU_LEAST, CPU_CHOICES };
+typedef struct cpu_pools {
+    /* n elements that are `step` apart, by their bytes. */
+    void (*pick[9])(int64_t n, const void *from, int64_t step, void *to);
+    /* n places, whose next elements are `step` apart and have numbers from `at` on, that far apart:
+     * where the best so far does not compare so, or there is none and places is -1, they become the
+     * best. MOST, LEAST: the first one stays, and NaN does. */
+    void (*choose[CPU_FLOATS][CPU_CHOICES])(int64_t n, const void *x, int64_t step, int32_t at,
+                                            void *best, int32_t *places);
+    /* The place of the first largest, or least, of n > 0 elements; -1 where one is NaN. */
+    int64_t (*extreme[CPU_FLOATS][2])(int64_t n, const void *x);
+    /* Keys of n elements of four bytes (order.c), with some bits flipped. */
+    void (*keys)(int64_t n, const uint32_t *x, bool is_float, uint32_t flip, uint32_t *to);
+    /* The places, up to n, of keys below a bound; returns how many. One more is written. */
+    int64_t (*below)(int64_t n, const uint32_t *keys, uint32_t bound, int32_t *places);
+} cpu_pools;
+
 /* Numbers of quantised blocks (blocks.c): decoded, or multiplied with rows of x. Rows of w are
  * `blocks` blocks each, one after the other; y[j, i] = sum of x[j] w[i], m rows of x, n of w. */
 typedef struct cpu_block_product {
@@ -115,8 +135,6 @@ typedef struct cpu_scores {
     float *most, *sum, *factor; /* per row, see below */
 } cpu_scores;
 
-enum { CPU_F32, CPU_F64, CPU_FLOATS };
-
 /* Maps by the element type of the last operand; NULL: none. */
 typedef struct cpu_maps {
     cpu_map_kernel map[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
@@ -134,6 +152,7 @@ typedef struct cpu_kernels {
     cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];        /* NULL: none */
     const cpu_gemm *gemm[CPU_FLOATS];
     const cpu_taps *taps[CPU_FLOATS];
+    const cpu_pools *pools;
     const cpu_block_kernel *blocks; /* per format */
     /* Of three operands, two roundings: x y + z and z - x y. */
     cpu_map_kernel multiply_add[CPU_FLOATS], multiply_subtract[CPU_FLOATS];
@@ -318,6 +337,7 @@ typedef struct cpu_window_axis {
     int64_t in, out, in_step, window, stride, before, base, gap; /* base, gap: dilations */
 } cpu_window_axis;
 typedef struct cpu_windows {
+    const cpu_pools *pools;
     cpu_map_kernel join;
     size_t bytes;
     uint32_t rank, outer, apart; /* axes; those before a line's; those without a window in front */
@@ -349,10 +369,12 @@ typedef struct cpu_indexing {
 /* What goes along the rows of one axis: `count` rows of `length` elements that are `inner` apart.
  */
 typedef struct cpu_order {
+    const cpu_pools *pools;
     cpu_fold_kernel fold; /* argmax, argmin */
     cpu_map_kernel join;  /* cumulate */
     uint8_t dtype;
-    bool falling;
+    bool falling;    /* the largest first */
+    bool by_columns; /* argmax and argmin: columns are looked at side by side */
     size_t bytes;
     int64_t count, length, inner;
     size_t scratch, scratch_each; /* offset in the workspace of what each thread needs */
@@ -557,7 +579,8 @@ shoal_status cpu_windows_prepare(const cpu_kernels *kernels, cpu_program *progra
 shoal_status cpu_windows_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_scatter_windows_fits(const shoal_graph *g, const shoal_node *node);
-shoal_status cpu_scatter_windows_prepare(cpu_program *program, cpu_step *step) SHOAL_CHECK_RESULT;
+shoal_status cpu_scatter_windows_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                         cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_scatter_windows_run(const cpu_run *run, const cpu_step *step);
 
 /* false: no fast step; else *status says whether there was memory. */
