@@ -91,27 +91,26 @@ static bool is_plain(const cpu_convolution *c, uint32_t axis) {
             (c->phases == 1 && c->windows->axis[axis].in_step == 1));
 }
 
-/* Lines as they lie, between zeros. */
-static void fill_plane(const part *p, const char *from, char *to) {
+/* Lines as they lie, between zeros: one, or all along the axis before. */
+static void fill_plain(const part *p, uint32_t axis, const char *from, char *to) {
     const cpu_convolution *c = p->j->c;
     uint32_t last = c->windows->spatial - 1;
-    int64_t before, n, above = 0, lines = 1, height = 1;
+    int64_t before, n, above = 0, lines = 1, height = 1, step = 0, at = 0;
     int64_t width = last ? c->box_steps[last - 1] : c->box_channel;
-    limits(p, last, &before, &n);
-    if (last) {
-        height = reach_of(p, last - 1);
-        limits(p, last - 1, &above, &lines);
-    }
     size_t line = (size_t)width * c->bytes;
-    int64_t step = last ? c->windows->axis[last - 1].in_step : 0;
+    limits(p, last, &before, &n);
+    if (axis < last) {
+        height = reach_of(p, axis);
+        limits(p, axis, &above, &lines);
+        step = c->windows->axis[axis].in_step;
+        at = (first_of(p, axis) + above) * step;
+    }
     if (n == 0) lines = 0;
     memset(to, 0, (size_t)above * line);
-    if (lines) {
-        int64_t at = last ? (first_of(p, last - 1) + above) * step : 0;
-        at += first_of(p, last) + before;
-        c->taps->copy_lines(lines, before, n, width - before - n, from + (size_t)at * c->bytes,
+    at += first_of(p, last) + before;
+    if (lines)
+        c->taps->copy_lines(lines, before, n, width - before - n, from + at * (int64_t)c->bytes,
                             step, to + (size_t)above * line, width);
-    }
     memset(to + (size_t)(above + lines) * line, 0, (size_t)(height - above - lines) * line);
 }
 
@@ -119,9 +118,8 @@ static void fill_axis(const part *p, uint32_t axis, const char *from, char *to) 
     const cpu_convolution *c = p->j->c;
     const ref_windows_axis *a = &c->windows->axis[axis];
     uint32_t last = c->windows->spatial - 1;
-    bool plane = axis + 2 > last && is_plain(c, axis) && is_plain(c, last);
-    if (plane) {
-        fill_plane(p, from, to);
+    if (axis + 2 > last && is_plain(c, axis) && is_plain(c, last)) {
+        fill_plain(p, axis, from, to);
     } else if (axis == last) {
         fill_line(p, from, to);
     } else {

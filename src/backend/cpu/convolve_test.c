@@ -180,7 +180,7 @@ static const test cases[] = {
     {1, 2, 5, 1, 1, 1, {{30, 4, 3, -2, 5, 2, 5, 1}}, 0},
     /* gradients of weights: long windows, turned; parts of the sums, of channels and of a window */
     {6, 20, 10, 1, 1, 2, {{12, 10, 1, 1, 1, 1, 1, 0}, {33, 33, 1, 1, 1, 1, 1, 0}}, 0},
-    {5, 3, 64, 1, 1, 2, {{130, 128, 1, 0, 0, 1, 1, 0}, {66, 64, 1, 0, 0, 1, 1, 0}}, 0},
+    {5, 3, 6, 1, 1, 2, {{130, 128, 1, 0, 0, 1, 1, 0}, {66, 64, 1, 0, 0, 1, 1, 0}}, 0},
     {3, 16, 40, 1, 1, 2, {{24, 22, 1, 0, 0, 1, 1, 0}, {40, 19, 1, 0, 0, 1, 2, 0}}, 0},
     /* few features: by place, by window, and what is left over of vectors */
     {2, 1, 1, 5, 1, 2, {SAME(9, 3), SAME(67, 3)}, 0},
@@ -201,11 +201,10 @@ static const test cases[] = {
 };
 
 static void test_cases(void **state) {
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int form = 0; form < 4; form++) {
-            if (form >= 2 && cases[i].axis[1].low > 1000) continue; /* the reference takes long */
-            check("case", (int)i, &cases[i], form & 1 ? SHOAL_F64 : SHOAL_F32, form & 2);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check("case", (int)i, &cases[i], SHOAL_F32, false);
+        check("case", (int)i, &cases[i], SHOAL_F64, true);
+    }
 }
 
 /* ---- random ---- */
@@ -244,7 +243,7 @@ static test random_test(void) {
 static void test_random(void **state) {
     for (int i = 0; i < 300; i++) {
         test t = random_test();
-        check("random", i, &t, i % 2 ? SHOAL_F64 : SHOAL_F32, i % 3 == 0);
+        check("random", i, &t, i % 4 ? SHOAL_F32 : SHOAL_F64, i % 3 == 0);
     }
 }
 
