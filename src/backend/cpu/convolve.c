@@ -263,6 +263,7 @@ shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *p, cp
     *c = (cpu_convolution){.windows = w,
                            .gemm = kernels->gemm[type],
                            .taps = kernels->taps[type],
+                           .pools = kernels->pools,
                            .join = cpu_find_map(kernels, GRAPH_ADD, dtype),
                            .bytes = shoal_dtype_size((shoal_dtype)dtype)};
     step->run = cpu_convolve_run;

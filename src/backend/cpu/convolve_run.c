@@ -75,14 +75,26 @@ static void fill_line(const part *p, const char *from, char *to) {
     const ref_windows_axis *a = &c->windows->axis[last];
     int64_t start = first_of(p, last), reach = reach_of(p, last);
     int64_t line = (last ? c->box_steps[last - 1] : c->box_channel) / c->phases;
-    for (int64_t phase = 0; phase < c->phases; phase++)
-        for (int64_t i = 0; i < line; i++, to += c->bytes) {
-            int64_t at = i * c->phases + phase, index = at < reach ? index_of(a, start + at) : -1;
-            if (index < 0)
-                memset(to, 0, c->bytes);
-            else
-                copy_element(to, from + (size_t)(index * a->in_step) * c->bytes, c->bytes);
+    memset(to, 0, (size_t)(line * c->phases) * c->bytes);
+    for (int64_t phase = 0; phase < c->phases; phase++, to += (size_t)line * c->bytes) {
+        /* The elements from `begin` to `end` exist, where those between them do. */
+        int64_t at = start + phase, begin = at < 0 ? divide_up(-at, c->phases) : 0;
+        int64_t end = smaller(divide_up(reach - phase, c->phases),
+                              divide_up((a->in - 1) * a->in_gap + 1 - at, c->phases));
+        if (end <= begin) continue;
+        if (a->in_gap == 1) {
+            c->pools->pick[c->bytes](
+                end - begin, from + (size_t)((at + begin * c->phases) * a->in_step) * c->bytes,
+                c->phases * a->in_step, to + (size_t)begin * c->bytes);
+            continue;
         }
+        for (int64_t i = begin; i < end; i++) {
+            int64_t index = index_of(a, at + i * c->phases);
+            if (index >= 0)
+                copy_element(to + (size_t)i * c->bytes,
+                             from + (size_t)(index * a->in_step) * c->bytes, c->bytes);
+        }
+    }
 }
 
 static bool is_plain(const cpu_convolution *c, uint32_t axis) {
@@ -272,9 +284,27 @@ static int64_t step_of(const cpu_convolution *c, int64_t column, int64_t n) {
 
 /* ---- as products ---- */
 
-/* A block of m features times one panel of n columns. */
+/* Whether a panel need not be packed: each half of it lies side by side in the box, and in the
+ * result. Lines of the box are read for several elements of the window, so they are near. */
+static bool lies_well(const part *p, int64_t column, int64_t n) {
+    const cpu_convolution *c = p->j->c;
+    const int64_t *at = c->columns + column;
+    int64_t panel = c->gemm->panel, width = panel / 2;
+    if (c->how != CPU_COPIED || n < panel || c->windows->axis[c->windows->spatial - 1].window < 3)
+        return false;
+    for (int64_t i = 1; i < panel; i++)
+        if (i != width && at[i] != at[i - 1] + 1) return false;
+    return c->parts > 1 || step_of(c, column, n) == 1;
+}
+
+static const char *box_at(const part *p, int64_t column) {
+    return p->scratch + (size_t)p->j->c->columns[column] * p->j->c->bytes;
+}
+
+/* A block of m features times one panel of n columns and `k` elements from `at` on; b NULL: they
+ * are in the box. */
 static void multiply_panel(const part *p, int64_t feature, int64_t m, int64_t column, int64_t n,
-                           int64_t k, const char *a, const char *b) {
+                           int64_t at, int64_t k, const char *a, const char *b) {
     const cpu_convolution *c = p->j->c;
     const ref_windows *w = c->windows;
     int64_t panel = c->gemm->panel, strides[2] = {w->out_feature, 1};
@@ -291,33 +321,46 @@ static void multiply_panel(const part *p, int64_t feature, int64_t m, int64_t co
         to = p->scratch + c->tile;
         add = false;
     }
-    c->gemm->block(m, n, k, a, NULL, b, panel, panel * k, to, strides, add);
+    if (b)
+        c->gemm->block(m, n, k, a, NULL, b, panel, panel * k, to, strides, add);
+    else
+        c->gemm->block_listed(m, k, a, c->rows + at, box_at(p, column),
+                              box_at(p, column + panel / 2), to, strides[0], add);
     for (int64_t f = 0; to == p->scratch + c->tile && f < m; f++)
         spread(p, feature + f, column, n, to + (size_t)(f * panel) * c->bytes, p->add);
+}
+
+/* At most PANELS panels, of columns `begin` up to `end`, times all blocks. */
+static void multiply_panels(const part *p, int64_t begin, int64_t end, int64_t at, int64_t k,
+                            const char *blocks) {
+    const cpu_convolution *c = p->j->c;
+    const char *panels[PANELS];
+    int64_t panel = c->gemm->panel;
+    for (int64_t i = begin, number = 0; i < end; i += panel, number++) {
+        int64_t n = smaller(panel, end - i);
+        char *to = p->scratch + c->panels + (size_t)((i - begin) * k) * c->bytes;
+        panels[number] = lies_well(p, i, n) ? NULL : to;
+        if (panels[number])
+            (c->how == CPU_COPIED ? c->taps->copy_panel : c->taps->turn_panel)(
+                k, p->scratch, c->rows + at, n, c->columns + i, to);
+    }
+    for (int64_t f = 0; f < c->features; f += c->block)
+        for (int64_t i = begin; i < end; i += panel)
+            multiply_panel(p, f, smaller(c->block, c->features - f), i, smaller(panel, end - i), at,
+                           k, blocks + (size_t)(f / c->block) * c->packed_each,
+                           panels[(i - begin) / panel]);
 }
 
 static void multiply_chunk(part *p) {
     const cpu_convolution *c = p->j->c;
     int64_t panel = c->gemm->panel, some = c->features > c->block ? PANELS * panel : panel;
-    char *panels = p->scratch + c->panels;
     for (int64_t at = 0, k; at < p->k; at += k, p->add = true) {
         k = smaller(c->depth, p->k - at);
         char *blocks = c->parts > 1 ? p->scratch + c->blocks : packed_blocks(p, at);
         for (int64_t i = 0; c->parts > 1 && i < blocks_of(c); i++)
             pack_block(p, i, at, k, blocks + (size_t)i * c->packed_each);
-        for (int64_t j = 0; j < p->n; j += some) {
-            int64_t end = smaller(p->n, j + some);
-            for (int64_t i = j; i < end; i += panel)
-                (c->how == CPU_COPIED ? c->taps->copy_panel : c->taps->turn_panel)(
-                    k, p->scratch, c->rows + at, smaller(panel, end - i), c->columns + i,
-                    panels + (size_t)((i - j) * k) * c->bytes);
-            for (int64_t f = 0; f < c->features; f += c->block)
-                for (int64_t i = j; i < end; i += panel)
-                    multiply_panel(p, f, smaller(c->block, c->features - f), i,
-                                   smaller(panel, end - i), k,
-                                   blocks + (size_t)(f / c->block) * c->packed_each,
-                                   panels + (size_t)((i - j) * k) * c->bytes);
-        }
+        for (int64_t j = 0; j < p->n; j += some)
+            multiply_panels(p, j, smaller(p->n, j + some), at, k, blocks);
     }
 }
 

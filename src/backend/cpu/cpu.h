@@ -51,6 +51,10 @@ typedef struct cpu_gemm {
     void (*block)(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *a_strides,
                   const void *b, int64_t b_row, int64_t b_panel, void *c, const int64_t *c_strides,
                   bool add);
+    /* The same for packed a and one full panel, the halves of whose rows are b + list[p] and second
+     * + list[p]; c has unit stride along n. */
+    void (*block_listed)(int64_t m, int64_t k, const void *a, const int64_t *list, const void *b,
+                         const void *second, void *c, int64_t c_row, bool add);
     /* y = matrix * x, n x k times k; x has unit stride, and so has one side of the matrix. */
     void (*vector)(int64_t n, int64_t k, const void *matrix, const int64_t *strides, const void *x,
                    void *y);
@@ -73,7 +77,8 @@ typedef struct cpu_taps {
     /* `count` places of windows with lines of n elements that are side by side. */
     void (*sum_window)(int64_t lines, int64_t n, const void *a, const int64_t *rows,
                        const void *box, int64_t count, const int64_t *columns, void *to, bool add);
-    /* Lines of n elements, between so many zeros, that are `step` and `box_step` apart. */
+    /* Lines of n elements, between so many zeros, that are `step` and `box_step` apart; less than a
+     * vector is written behind each. */
     void (*copy_lines)(int64_t lines, int64_t before, int64_t n, int64_t after, const void *from,
                        int64_t step, void *box, int64_t box_step);
 } cpu_taps;
@@ -313,6 +318,7 @@ typedef struct cpu_convolution {
     const ref_windows *windows;
     const cpu_gemm *gemm;
     const cpu_taps *taps;
+    const cpu_pools *pools;
     cpu_map_kernel join;
     size_t bytes;                            /* of an element */
     uint8_t how;                             /* panels copied or turned and multiplied; sums */

@@ -70,6 +70,8 @@ typedef struct tile {
     int64_t a_row, a_column;
     const real *b;
     int64_t b_row;
+    const real *second;  /* with a list: the right half of the panel, */
+    const int64_t *list; /* and where its rows are, from b and this on */
     real *c;
     int64_t c_row;
     bool add; /* to what is in c */
@@ -78,10 +80,10 @@ typedef struct tile {
     int64_t often;
 } tile;
 
-/* `rows` and `vectors` are constants. near: rows of a are side by side; else its columns are. Then
- * rows are addressed from a few pointers with the factors that the processor has, or there would be
- * more of them than registers. */
-INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
+/* `rows`, `vectors` and `listed` are constants. near: rows of a are side by side; else its columns
+ * are. Then rows are addressed from a few pointers with the factors that the processor has, or
+ * there would be more of them than registers. */
+INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near, bool listed) {
     vec sums[ROWS][2];
     const real *a = t->a, *b = t->b;
     const char *from[5];
@@ -100,8 +102,13 @@ INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
         __builtin_prefetch(ahead, 0, 2);
         for (; p < end; p++) {
             vec right[2];
-            for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
-            b += b_row;
+            if (listed) {
+                right[0] = load(b + t->list[p]);
+                right[1] = load(t->second + t->list[p]);
+            } else {
+                for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
+                b += b_row;
+            }
 #pragma GCC unroll 14
             for (int i = 0; i < rows; i++) {
                 real x = near ? a[i] : *(const real *)(from[i < 12 ? i / 3 : 4] + i % 3 * row);
@@ -127,13 +134,16 @@ INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
 }
 
 #define TILE(rows)                                                                                 \
-    static void tile_##rows##_near(const tile *t) { multiply_tile(t, rows, 2, true); }             \
-    static void tile_##rows##_far(const tile *t) { multiply_tile(t, rows, 2, false); }             \
-    static void thin_##rows##_near(const tile *t) { multiply_tile(t, rows, 1, true); }             \
-    static void thin_##rows##_far(const tile *t) { multiply_tile(t, rows, 1, false); }
+    static void tile_##rows##_near(const tile *t) { multiply_tile(t, rows, 2, true, false); }      \
+    static void tile_##rows##_far(const tile *t) { multiply_tile(t, rows, 2, false, false); }      \
+    static void thin_##rows##_near(const tile *t) { multiply_tile(t, rows, 1, true, false); }      \
+    static void thin_##rows##_far(const tile *t) { multiply_tile(t, rows, 1, false, false); }      \
+    static void tile_##rows##_listed(const tile *t) { multiply_tile(t, rows, 2, true, true); }
 #define NAMES(rows)                                                                                \
     {                                                                                              \
-        {thin_##rows##_far, thin_##rows##_near}, { tile_##rows##_far, tile_##rows##_near }         \
+        {thin_##rows##_far, thin_##rows##_near, tile_##rows##_listed}, {                           \
+            tile_##rows##_far, tile_##rows##_near, tile_##rows##_listed                            \
+        }                                                                                          \
     }
 TILE(1)
 TILE(2)
@@ -153,7 +163,7 @@ TILE(14)
 #endif
 
 typedef void (*tile_kernel)(const tile *t);
-static const tile_kernel kernels[ROWS][2][2] = {
+static const tile_kernel kernels[ROWS][2][3] = {
     NAMES(1), NAMES(2), NAMES(3), NAMES(4),  NAMES(5),  NAMES(6),
 #ifdef __AVX512F__
     NAMES(7), NAMES(8), NAMES(9), NAMES(10), NAMES(11), NAMES(12), NAMES(13), NAMES(14),
@@ -252,6 +262,26 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
     }
 }
 
+static void block_listed(int64_t m, int64_t k, const void *a, const int64_t *list, const void *b,
+                         const void *second, void *c, int64_t c_row, bool add) {
+    panels rows = divide(m);
+    tile t = {.k = k,
+              .a_row = 1,
+              .b = b,
+              .second = second,
+              .list = list,
+              .c_row = c_row,
+              .add = add,
+              .ahead = a,
+              .often = k};
+    for (int64_t i = 0, at = 0; i < rows.count; i++, at += t.a_column) {
+        t.a_column = rows.small + (i < rows.larger);
+        t.a = (const real *)a + at * k;
+        t.c = (real *)c + at * c_row;
+        kernels[t.a_column - 1][1][2](&t);
+    }
+}
+
 /* ---- with a vector ---- */
 
 enum { TOGETHER = 4 }; /* rows that are read side by side */
@@ -314,4 +344,5 @@ const cpu_gemm NAME(gemm) = {.rows = ROWS,
                              .pack_a = pack_a,
                              .pack_b = pack_b,
                              .block = block,
+                             .block_listed = block_listed,
                              .vector = vector};

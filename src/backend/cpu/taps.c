@@ -125,17 +125,18 @@ static void sum_window(int64_t lines, int64_t n, const void *a, const int64_t *r
 
 /* ---- boxes ---- */
 
-/* n elements from `from` on between zeros, line after line. */
+/* n elements from `from` on between zeros, line after line. Zeros are whole vectors: what is too
+ * much is overwritten by what follows. */
 static void copy_lines(int64_t lines, int64_t before, int64_t n, int64_t after, const void *data,
                        int64_t step, void *box, int64_t box_step) {
     const real *from = data;
     real *to = box;
     for (int64_t l = 0; l < lines; l++, from += step, to += box_step) {
-        for (int64_t i = 0; i < before; i++) to[i] = 0;
         int64_t i = 0;
+        for (int64_t z = 0; z < before; z += WIDTH) store(to + z, (vec){0});
         for (; i + WIDTH <= n; i += WIDTH) store(to + before + i, load(from + i));
-        for (; i < n; i++) to[before + i] = from[i];
-        for (int64_t z = 0; z < after; z++) to[before + n + z] = 0;
+        if (i < n) memcpy(to + before + i, from + i, (size_t)(n - i) * sizeof *to);
+        for (int64_t z = 0; z < after; z += WIDTH) store(to + before + n + z, (vec){0});
     }
 }
 
