@@ -12,6 +12,7 @@ import numpy as np
 import kernels
 import lan
 import lib
+import op
 from lib import BenchError, Peer, Pool, race, timed
 
 sys.path.insert(0, str(lib.ROOT / "test"))
@@ -261,10 +262,13 @@ def interpreter(module, variable, how):
     raise BenchError(f"no {module}; {how}, or name an interpreter that has it in {variable}")
 
 
+def torch_python():
+    return interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
+
+
 def torch_peer(name, *words):
     """bench/NAME_torch.py, by an interpreter that has torch."""
-    python = interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
-    return Peer([python, lib.ROOT / "bench" / f"{name}_torch.py", *words], **lib.best_kernels())
+    return Peer([torch_python(), lib.ROOT / "bench" / f"{name}_torch.py", *words], **lib.best_kernels())
 
 
 def jax_python():
@@ -338,6 +342,26 @@ def conv():
             rows.append(lib.versus(name, steps, "steps/s", " ".join(torch.said[1:]), times["ours"], times["torch"],
                                    {"ratio": 1.0}))
     return rows
+
+
+NAMED = {"top_k", "sort", "argmax_rows", "argmax_columns", "mean_rows", "mean_columns", "sum_rows", "sum_columns"}
+
+
+def operation(name):
+    def run():
+        with Peer([sys.executable, lib.ROOT / "bench/op.py", "shoal", name]) as ours, \
+                Peer([torch_python(), lib.ROOT / "bench/op.py", "torch", name], **lib.best_kernels()) as torch:
+            (mine, often, _), (theirs, as_often, *form) = ours.said, torch.said
+            size = float(mine), float(theirs)
+            if abs(size[0] - size[1]) > 1e-3 * abs(size[1]) + 1:
+                raise BenchError(f"op.{name}: the numbers add up to {mine}, not {theirs}")
+            times = race({"ours": ours, "torch": torch})
+        each = [[seconds / int(count) for seconds in times[side]]
+                for side, count in (("ours", often), ("torch", as_often))]
+        return [lib.versus(f"op.{name}.vs_torch", 1, "per s", " ".join(form), *each,
+                           {"ratio": 1.0 if name in NAMED else 0.95})]
+    run.__doc__ = f"{name} of float32 beyond the caches (bench/op.py), in one process of two threads, against PyTorch eager."
+    return run
 
 
 def gpt_data_parallel():
@@ -564,6 +588,7 @@ TABLE = [
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
     (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),
     (["conv.vs_torch", "conv.depthwise.vs_torch"], conv),
+    *(([f"op.{name}.vs_torch"], operation(name)) for name in op.CASES),
     (["loop.share"], loop_share),
     (["examples.share"], examples),
     (["data.loader_share"], loader_share),

@@ -16,14 +16,14 @@ PICTURES = (lib.scaled(32), 64, 32, 32)
 
 
 def normal(*shape):
-    return np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
+    return lambda: np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
 
 
 def whole(*shape, end):
-    return np.random.default_rng(7).integers(0, end, shape)
+    return lambda: np.random.default_rng(7).integers(0, end, shape)
 
 
-# Per name: the operation, with F as torch.nn.functional, of x, y and z; and these.
+# Per name: the operation, with F as torch.nn.functional, of x and y; and what makes these.
 CASES = {
     "top_k": ("x.topk(10)[0]", normal(SIDE, SIDE)),
     "sort": ("x.sort()[0]", normal(SIDE, SIDE)),
@@ -61,7 +61,7 @@ CASES = {
 
 def main():
     side, name = sys.argv[1:]
-    expression, *operands = CASES[name]
+    expression, *makers = CASES[name]
     if side == "torch":
         import torch as module
         import torch.nn.functional as functional
@@ -70,7 +70,8 @@ def main():
         module = lib.product()
         from shoal import functional
         module.init(threads=2)
-    names = {"F": functional} | dict(zip("xyz", map(module.tensor if side == "shoal" else module.from_numpy, operands)))
+    tensor = module.tensor if side == "shoal" else module.from_numpy
+    names = {"F": functional} | {name: tensor(make()) for name, make in zip("xy", makers)}
     work = eval(f"lambda: {expression}", names)  # of the table above
 
     def run():

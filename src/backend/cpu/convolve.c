@@ -123,6 +123,7 @@ static void divide(cpu_convolution *c, int64_t columns, int64_t k) {
     c->some_channels = 1;
     if (c->some_window == first->window) {
         int64_t channels = smaller(BOX / box_bytes(c), LISTED / (lines * first->window));
+        if (c->how == CPU_BY_WINDOW) channels = 1; /* whose weights need not be copied */
         c->some_channels = larger(1, smaller(w->channels, channels));
         c->some_channels =
             evenly(w->channels, smaller(c->some_channels, divide_up(w->channels, parts)));
