@@ -12,6 +12,7 @@ import numpy as np
 import kernels
 import lan
 import lib
+import op
 from lib import BenchError, Peer, Pool, race, timed
 
 sys.path.insert(0, str(lib.ROOT / "test"))
@@ -261,10 +262,13 @@ def interpreter(module, variable, how):
     raise BenchError(f"no {module}; {how}, or name an interpreter that has it in {variable}")
 
 
-def torch_peer(name, form, steps, *words):
+def torch_python():
+    return interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
+
+
+def torch_peer(name, *words):
     """bench/NAME_torch.py, by an interpreter that has torch."""
-    python = interpreter("torch", "SHOAL_BENCH_TORCH", "apt-get install python3-torch")
-    return Peer([python, lib.ROOT / "bench" / f"{name}_torch.py", form, steps, *words], **lib.best_kernels())
+    return Peer([torch_python(), lib.ROOT / "bench" / f"{name}_torch.py", *words], **lib.best_kernels())
 
 
 def jax_python():
@@ -291,7 +295,7 @@ def mlp():
 
 
 def same_losses(*peers):
-    """Peers of gpt.py have to train alike: a step that does something else has no speed."""
+    """Peers have to train alike: a step that does something else has no speed."""
     losses = np.array([[float(loss) for loss in peer.said[0].split(",")] for peer in peers])
     apart = np.abs(losses - losses[0]).max()
     if not apart <= 1e-4:
@@ -324,6 +328,40 @@ def gpt2():
     return [lib.row("gpt2.memory_vs_torch", held, "MiB", " ".join(form), theirs / held, [held], {"ratio": 1.0}, theirs),
             lib.versus("gpt2.vs_torch", steps, "steps/s", " ".join(form), times["ours"], times["torch"],
                        {"ratio": 2.0})]
+
+
+def conv():
+    """A training step of a convolutional net (3, 32, 64, 64 channels of 3 x 3, pictures of 32 x 32, batch 32, SGD), plain
+    and with one window per channel, in one process of two threads, against PyTorch eager on as many."""
+    steps, rows = 4, []
+    for form, name in (("plain", "conv.vs_torch"), ("depthwise", "conv.depthwise.vs_torch")):
+        with Peer([sys.executable, lib.ROOT / "bench/conv.py", steps, form]) as ours, \
+                torch_peer("conv", steps, form) as torch:
+            same_losses(ours, torch)
+            times = race({"ours": ours, "torch": torch})
+            rows.append(lib.versus(name, steps, "steps/s", " ".join(torch.said[1:]), times["ours"], times["torch"],
+                                   {"ratio": 1.0}))
+    return rows
+
+
+NAMED = {"top_k", "sort", "argmax_rows", "argmax_columns", "mean_rows", "mean_columns", "sum_rows", "sum_columns"}
+
+
+def operation(name):
+    def run():
+        with Peer([sys.executable, lib.ROOT / "bench/op.py", "shoal", name]) as ours, \
+                Peer([torch_python(), lib.ROOT / "bench/op.py", "torch", name], **lib.best_kernels()) as torch:
+            (mine, often, _), (theirs, as_often, *form) = ours.said, torch.said
+            size = float(mine), float(theirs)
+            if abs(size[0] - size[1]) > 1e-3 * abs(size[1]) + 1:
+                raise BenchError(f"op.{name}: the numbers add up to {mine}, not {theirs}")
+            times = race({"ours": ours, "torch": torch})
+        each = [[seconds / int(count) for seconds in times[side]]
+                for side, count in (("ours", often), ("torch", as_often))]
+        return [lib.versus(f"op.{name}.vs_torch", 1, "per s", " ".join(form), *each,
+                           {"ratio": 1.0 if name in NAMED else 0.95})]
+    run.__doc__ = f"{name} of float32 beyond the caches (bench/op.py), in one process of two threads, against PyTorch eager."
+    return run
 
 
 def gpt_data_parallel():
@@ -549,6 +587,8 @@ TABLE = [
     (["gpt.data_parallel"], gpt_data_parallel),
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
     (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),
+    (["conv.vs_torch", "conv.depthwise.vs_torch"], conv),
+    *(([f"op.{name}.vs_torch"], operation(name)) for name in op.CASES),
     (["loop.share"], loop_share),
     (["examples.share"], examples),
     (["data.loader_share"], loader_share),

@@ -207,8 +207,10 @@ static void indexing(uint8_t d) {
 /* ---- order ---- */
 
 static void ordering(uint8_t d) {
-    shoal_type shapes[] = {TYPE(d, 19), TYPE(d, 5, 8), TYPE(d, 3, 4, 5), TYPE(d, 2, 0)};
-    for (int s = 0; s < 4; s++)
+    /* Long rows and many columns are done in other ways than few. */
+    shoal_type shapes[] = {TYPE(d, 19),   TYPE(d, 5, 8),    TYPE(d, 3, 4, 5),
+                           TYPE(d, 2, 0), TYPE(d, 2, 2100), TYPE(d, 150, 3)};
+    for (int s = 0; s < 6; s++)
         for (int axis = 0; axis < shapes[s].rank; axis++)
             for (int f = 0; f < 2; f++) {
                 fill how = f ? FILL_SPECIAL : FILL_TAME;
@@ -229,7 +231,7 @@ static void ordering(uint8_t d) {
                 run(GRAPH_REDUCE, TYPES(shapes[s], beside, TYPE(d, ), TYPE(SHOAL_I32, )),
                     LIST(INTS(DIMENSIONS, axis)), "largest", 2, how);
                 if (axis == shapes[s].rank - 1 && d != SHOAL_BOOL)
-                    for (int64_t k = 0; k <= shapes[s].dims[axis]; k += 3)
+                    for (int64_t k = 0; k <= shapes[s].dims[axis]; k += k < 20 ? 3 : k)
                         run(GRAPH_TOP_K, TYPES(shapes[s]), LIST(INT(K, k)), NULL, 0, how);
             }
 }

@@ -126,6 +126,13 @@ static void windows(uint8_t d) {
     WINDOW(TYPE(d, 3), OF(5), OF(1), OF(1), OF(1), OF(0, 0));
     WINDOW(TYPE(d, 2, 40, 1100), OF(1, 3, 1), OF(1, 2, 1), OF(1, 1, 1), OF(1, 1, 1),
            OF(0, 0, 1, 1, 0, 0));
+    /* Lines that are done several at a time, and longer ones than that. */
+    WINDOW(TYPE(d, 2, 41, 70), OF(1, 3, 2), OF(1, 2, 2), OF(1, 1, 1), OF(1, 1, 1),
+           OF(0, 0, 1, 1, 1, 0));
+    WINDOW(TYPE(d, 3, 2, 2300), OF(1, 1, 3), OF(1, 1, 2), OF(1, 1, 1), OF(1, 1, 1),
+           OF(0, 0, 0, 0, 2, 1));
+    SCATTER(TYPE(d, 2, 41, 70), TYPE(d, 2, 21, 35), OF(1, 3, 2), OF(1, 2, 2), OF(0, 0, 1, 1, 0, 0));
+    SCATTER(TYPE(d, 2, 2300), TYPE(d, 2, 2300), OF(1, 3), OF(1, 1), OF(0, 0, 1, 1));
     SCATTER(TYPE(d, 4, 6), TYPE(d, 2, 3), OF(2, 2), OF(2, 2), OF(0, 0, 0, 0));
     SCATTER(TYPE(d, 2, 5, 5, 3), TYPE(d, 2, 3, 3, 3), OF(1, 3, 3, 1), OF(1, 2, 2, 1),
             OF(0, 0, 1, 1, 1, 1, 0, 0));

@@ -297,7 +297,7 @@ static right transposed(const cpu_gemm *gemm, const float *x, const strides *s, 
 static void multiply(const cpu_gemm *gemm, int64_t m, int64_t n, int64_t k, const left *a,
                      const right *b, float *c, int64_t row, bool add) {
     gemm->block(m, n, k, a->data, a->strides, b->data, b->row, b->panel, c,
-                (const int64_t[]){row, 1}, add, NULL);
+                (const int64_t[]){row, 1}, add);
 }
 
 /* Gives the scores of queries and of n keys from `key` on their mask: where it lies, or copied so

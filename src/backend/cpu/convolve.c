@@ -1,262 +1,301 @@
-/* Convolutions of f32 and f64 as matrix products: the elements under some places of the window are
- * gathered as rows, times the kernel as one matrix. Groups and rows are divided over threads. What
- * has to be gathered lies in the cache of the thread that multiplies it.
- *
- * Along k the window's elements are the outer, channels the inner numbers. Where channels lie side
- * by side, rows are gathered row by row; else places do, and columns are gathered. */
+/* Convolutions of f32 and f64: how they are divided, and the lists of offsets that find the
+ * elements of windows. convolve_run.c does the work. */
 #include "backend/cpu/cpu.h"
 
 enum {
-    DEPTH = 2048,      /* bytes of k at a time */
-    BLOCK = 512 << 10, /* bytes of gathered rows, about, */
-    MOST_PANELS = 14,  /* and row panels of them at most */
-    GRAIN = 1 << 16,   /* products that are worth a thread */
+    BOX = 384 << 10,      /* bytes of a box, about: it stays in the second cache */
+    DEPTH = 2048,         /* bytes of k at a time */
+    LISTED = 8192,        /* elements of windows of a chunk, as each is listed */
+    PLACES = 1024,        /* of an item at most, about, */
+    ITEMS = 64,           /* and items, so that many threads have something to do, */
+    WORK = 1 << 21,       /* each with so many products at least */
+    PARTS = 16,           /* of the sums at most */
+    FEW = 4,              /* features for which packing does not pay, */
+    FEW_PLACES = 64,      /* and places of which each is better summed alone */
+    BLOCK_PANELS = 14,    /* row panels of a block of weights at most */
+    PANELS = 8,           /* panels that are multiplied with one block after the other */
+    LARGE_BOX = 16 << 20, /* bytes that a box may have in any case */
 };
-
-bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node) {
-    uint8_t dtype = g->values[node->first_output].type.dtype;
-    return node->op == GRAPH_CONVOLUTION && (dtype == SHOAL_F32 || dtype == SHOAL_F64);
-}
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
-    uint8_t dtype = p->g->values[step->node->first_output].type.dtype;
-    cpu_convolution *c = &step->u.convolution;
-    ref_windows *w = base_arena_alloc(&p->arena, sizeof *w);
-    if (!w) return SHOAL_NO_MEMORY;
-    *w = ref_windows_of(p->g, step->node);
-    if (!w->spatial)
-        w->axis[w->spatial++] = (ref_windows_axis){
-            .in = 1, .window = 1, .out = 1, .stride = 1, .in_gap = 1, .window_gap = 1};
-    int64_t groups = w->feature_groups > 1 ? w->feature_groups : w->batch_groups, places = 1;
-    *c = (cpu_convolution){.windows = w,
-                           .gemm = kernels->gemm[dtype == SHOAL_F32 ? CPU_F32 : CPU_F64],
-                           .bytes = shoal_dtype_size((shoal_dtype)dtype),
-                           .groups = groups,
-                           .features = w->features / groups,
-                           .k = w->channels};
-    for (uint32_t i = 0; i < w->spatial; i++) {
-        c->k *= w->axis[i].window;
-        places *= w->axis[i].out;
-    }
-    c->rows = w->batch / w->batch_groups * places;
-    int64_t row_bytes = c->k * (int64_t)c->bytes, tile = c->gemm->rows;
-    c->some = row_bytes ? BLOCK / row_bytes / tile * tile : tile;
-    if (c->some < tile) c->some = tile;
-    c->some = smaller(c->some, MOST_PANELS * tile);
-    int64_t panels = (c->features + c->gemm->panel - 1) / c->gemm->panel;
-    size_t tiles = (size_t)(c->some * (c->k + c->features) + c->gemm->slack) * c->bytes;
-    c->kernel_bytes = (size_t)(groups * c->k * panels * c->gemm->panel) * c->bytes;
-    c->matrix_bytes = (size_t)(c->k * c->features) * c->bytes;
-    c->scratch_each = (tiles + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
-    step->run = cpu_convolve_run;
-    return SHOAL_OK;
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* The size that makes as few parts as `most` does, and equal ones. */
+static int64_t evenly(int64_t count, int64_t most) {
+    return divide_up(count, divide_up(count, larger(1, most)));
 }
 
-/* ---- the kernel ---- */
+static ref_windows windows_of(const shoal_graph *g, const shoal_node *node) {
+    ref_windows w = ref_windows_of(g, node);
+    if (!w.spatial)
+        w.axis[w.spatial++] = (ref_windows_axis){
+            .in = 1, .window = 1, .out = 1, .stride = 1, .in_gap = 1, .window_gap = 1};
+    return w;
+}
 
-typedef struct job {
-    const cpu_run *run;
-    const cpu_convolution *c;
-    const char *lhs, *rhs;
-    char *out;
-    int64_t blocks; /* of rows, per group */
-} job;
+/* What `out` places and `window` elements of the window reach along an axis. */
+static int64_t reach(const ref_windows_axis *a, int64_t out, int64_t window) {
+    return (out - 1) * a->stride + (window - 1) * a->window_gap + 1;
+}
+
+static bool is_empty(const ref_windows *w) {
+    bool empty = !w->batch || !w->features || !w->channels;
+    for (uint32_t i = 0; i < w->spatial; i++) empty |= !w->axis[i].out || !w->axis[i].window;
+    return empty;
+}
+
+/* Windows with very large gaps would need boxes that are mostly empty. */
+bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node) {
+    if (node->op != GRAPH_CONVOLUTION) return false;
+    const shoal_type *lhs = &g->values[node->inputs[0]].type;
+    if (lhs->dtype != SHOAL_F32 && lhs->dtype != SHOAL_F64) return false;
+    ref_windows w = windows_of(g, node);
+    if (is_empty(&w)) return true;
+    double least = (double)shoal_dtype_size((shoal_dtype)lhs->dtype);
+    for (uint32_t i = 1; i < w.spatial; i++)
+        least *= (double)reach(&w.axis[i], w.axis[i].out, w.axis[i].window);
+    return least <= LARGE_BOX || least <= 8 * (double)base_type_bytes(lhs);
+}
+
+/* ---- division ---- */
+
+/* Elements of the box that the rest of the axes need for one element of the first. */
+static int64_t behind_first(const cpu_convolution *c) {
+    const ref_windows *w = c->windows;
+    int64_t elements = 1;
+    for (uint32_t i = 1; i < w->spatial; i++)
+        elements *= reach(&w->axis[i], w->axis[i].out, w->axis[i].window);
+    return elements;
+}
+
+static int64_t box_bytes(const cpu_convolution *c) {
+    return c->some_batch * reach(&c->windows->axis[0], c->some_first, c->some_window) *
+           behind_first(c) * (int64_t)c->bytes;
+}
+
+static void set_how(cpu_convolution *c, int64_t columns) {
+    const ref_windows *w = c->windows;
+    const ref_windows_axis *last = &w->axis[w->spatial - 1];
+    int64_t panel = c->gemm->panel, width = panel / 2;
+    int64_t copies = 2 * panel / smaller(last->out, width);
+    int64_t turns = 6 * divide_up(last->window, width) * panel / last->window;
+    c->how = copies <= turns ? CPU_COPIED : CPU_TURNED;
+    if (c->features > FEW) return;
+    if (columns <= FEW_PLACES && 2 * last->window >= width)
+        c->how = CPU_BY_WINDOW;
+    else if (last->out_step == 1)
+        c->how = CPU_BY_PLACE;
+}
+
+/* Items, chunks and parts, for `columns` places of `k` products each. */
+static void divide(cpu_convolution *c, int64_t columns, int64_t k) {
+    const ref_windows *w = c->windows;
+    const ref_windows_axis *first = &w->axis[0];
+    int64_t behind = c->places / first->out, each = k * c->features, work = columns * each;
+    bool deep = k > 4 * columns;
+    int64_t most = deep ? PLACES : larger(c->groups * columns / ITEMS, divide_up(WORK, each));
+    most = smaller(most, PLACES);
+    c->some_first = c->places > most ? larger(1, most / behind) : first->out;
+    c->some_batch = c->places > most ? 1 : smaller(c->batch, most / c->places);
+    int64_t lines = k / w->channels / first->window;
+    c->some_window = evenly(first->window, LISTED / lines);
+    while (box_bytes(c) > BOX) {
+        if (c->some_window > 1 &&
+            c->some_window * first->window_gap >= c->some_first * first->stride)
+            c->some_window = divide_up(c->some_window, 2);
+        else if (c->some_batch > 1)
+            c->some_batch = divide_up(c->some_batch, 2);
+        else if (c->some_first > 1)
+            c->some_first = divide_up(c->some_first, 2);
+        else if (c->some_window > 1)
+            c->some_window = divide_up(c->some_window, 2);
+        else
+            break;
+    }
+    c->some_first = evenly(first->out, c->some_first);
+    c->some_batch = evenly(c->batch, c->some_batch);
+    c->items = divide_up(first->out, c->some_first) * divide_up(c->batch, c->some_batch);
+    int64_t wanted = smaller(ITEMS / (c->groups * c->items), work / c->items / WORK);
+    int64_t parts = deep ? larger(1, smaller(wanted, PARTS)) : 1;
+    c->some_channels = 1;
+    if (c->some_window == first->window) {
+        int64_t channels = smaller(BOX / box_bytes(c), LISTED / (lines * first->window));
+        if (c->how == CPU_BY_WINDOW) channels = 1; /* whose weights need not be copied */
+        c->some_channels = larger(1, smaller(w->channels, channels));
+        c->some_channels =
+            evenly(w->channels, smaller(c->some_channels, divide_up(w->channels, parts)));
+    }
+    if (w->channels < parts)
+        c->some_window = smaller(c->some_window, divide_up(first->window * w->channels, parts));
+    c->some_window = evenly(first->window, c->some_window);
+    if (c->some_window < first->window) c->some_channels = 1;
+    c->chunks = divide_up(w->channels, c->some_channels) * divide_up(first->window, c->some_window);
+    c->parts = smaller(parts, c->chunks);
+}
+
+/* ---- offsets ---- */
+
+static void set_box(cpu_convolution *c) {
+    const ref_windows *w = c->windows;
+    uint32_t last = w->spatial - 1;
+    bool copied = c->how == CPU_COPIED || c->how == CPU_BY_PLACE;
+    const ref_windows_axis *a = &w->axis[last];
+    c->phases = copied ? (a->out > 1 ? a->stride : 1) : (a->window > 1 ? a->window_gap : 1);
+    int64_t step = 1;
+    for (uint32_t i = w->spatial; i-- > 0;) {
+        int64_t elements = i ? reach(&w->axis[i], w->axis[i].out, w->axis[i].window)
+                             : reach(&w->axis[0], c->some_first, c->some_window);
+        c->box_steps[i] = step;
+        step *= i == last ? divide_up(elements, c->phases) * c->phases : elements;
+    }
+    c->box_channel = step;
+    c->box_batch = step * c->some_channels;
+    c->box = c->box_batch * c->some_batch;
+}
+
+/* Where element `at` of an axis lies in the box. */
+static int64_t in_box(const cpu_convolution *c, uint32_t axis, int64_t at) {
+    if (axis < c->windows->spatial - 1) return at * c->box_steps[axis];
+    int64_t line = axis ? c->box_steps[axis - 1] : c->box_channel;
+    return at % c->phases * (line / c->phases) + at / c->phases;
+}
 
 /* Numbers along axes, the last one the fastest. */
 static void split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index) {
     for (uint32_t i = n; i-- > 0; number /= sizes[i]) index[i] = number % sizes[i];
 }
 
-static void copy_element(char *to, const char *from, size_t bytes) {
-    if (bytes == 4)
-        memcpy(to, from, 4);
-    else
-        memcpy(to, from, 8);
-}
-
-/* One group's kernel as a matrix of k rows, then as panels. */
-static void pack_group(const job *j, int64_t group) {
-    const cpu_convolution *c = j->c;
+static void list_columns(cpu_convolution *c) {
     const ref_windows *w = c->windows;
-    int64_t sizes[SHOAL_MAX_RANK], at[SHOAL_MAX_RANK];
-    for (uint32_t i = 0; i < w->spatial; i++) sizes[i] = w->axis[i].window;
-    char *matrix = j->run->workspace + c->matrix, *to = matrix;
-    for (int64_t k = 0; k < c->k; k++) {
-        int64_t from = k % w->channels * w->rhs_channel + group * c->features * w->rhs_feature;
-        split(k / w->channels, w->spatial, sizes, at);
+    int64_t sizes[SHOAL_MAX_RANK], at[SHOAL_MAX_RANK], places = 1;
+    for (uint32_t i = 0; i < w->spatial; i++)
+        places *= sizes[i] = i ? w->axis[i].out : c->some_first;
+    for (int64_t j = 0; j < c->n; j++) {
+        split(j % places, w->spatial, sizes, at);
+        c->columns[j] = j / places * c->box_batch;
+        c->outs[j] = j / places * w->out_batch;
         for (uint32_t i = 0; i < w->spatial; i++) {
-            const ref_windows_axis *axis = &w->axis[i];
-            from += (axis->reversed ? axis->window - 1 - at[i] : at[i]) * axis->window_step;
+            c->columns[j] += in_box(c, i, at[i] * w->axis[i].stride);
+            c->outs[j] += at[i] * w->axis[i].out_step;
         }
-        for (int64_t f = 0; f < c->features; f++, to += c->bytes)
-            copy_element(to, j->rhs + (size_t)(from + f * w->rhs_feature) * c->bytes, c->bytes);
     }
-    c->gemm->pack_b(c->k, c->features, matrix, (const int64_t[]){c->features, 1},
-                    j->run->workspace + c->kernel +
-                        (size_t)group * (c->kernel_bytes / (size_t)c->groups));
 }
 
-/* ---- gathering ---- */
-
-/* A row: where its place is, and where its batch begins in the input and in the result. */
-typedef struct place {
-    int64_t at[SHOAL_MAX_RANK], lhs, out;
-} place;
-
-static place place_of(const cpu_convolution *c, int64_t group, int64_t row) {
+static void list_rows(cpu_convolution *c) {
     const ref_windows *w = c->windows;
-    int64_t sizes[SHOAL_MAX_RANK], places = 1;
-    place p = {.lhs = 0};
-    for (uint32_t i = 0; i < w->spatial; i++) places *= sizes[i] = w->axis[i].out;
-    split(row % places, w->spatial, sizes, p.at);
-    int64_t batch = row / places;
-    p.out = batch * w->out_batch + group * c->features * w->out_feature;
-    for (uint32_t i = 0; i < w->spatial; i++) p.out += p.at[i] * w->axis[i].out_step;
-    p.lhs = batch * w->lhs_batch;
-    if (w->feature_groups > 1) p.lhs += group * w->channels * w->lhs_channel;
-    if (w->batch_groups > 1) p.lhs += group * (w->batch / w->batch_groups) * w->lhs_batch;
-    return p;
-}
-
-/* The offset of the first n axes of window element `inside` at a place; -1: nothing lies there. */
-static int64_t offset_of(const ref_windows *w, uint32_t n, const int64_t *at,
-                         const int64_t *inside) {
-    int64_t offset = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        int64_t index = ref_windows_at(&w->axis[i], at[i], inside[i]);
-        if (index < 0) return -1;
-        offset += index * w->axis[i].in_step;
-    }
-    return offset;
-}
-
-/* Row by row: channels are side by side. */
-static void gather_rows(const job *j, int64_t group, int64_t row, int64_t m, char *to) {
-    const ref_windows *w = j->c->windows;
-    int64_t sizes[SHOAL_MAX_RANK], inside[SHOAL_MAX_RANK];
-    size_t run = (size_t)w->channels * j->c->bytes;
-    for (uint32_t i = 0; i < w->spatial; i++) sizes[i] = w->axis[i].window;
-    for (int64_t r = 0; r < m; r++) {
-        place p = place_of(j->c, group, row + r);
-        for (int64_t e = 0; e < j->c->k / w->channels; e++, to += run) {
-            split(e, w->spatial, sizes, inside);
-            int64_t offset = offset_of(w, w->spatial, p.at, inside);
-            if (offset < 0)
-                memset(to, 0, run);
-            else
-                memcpy(to, j->lhs + (size_t)(p.lhs + offset) * j->c->bytes, run);
+    int64_t sizes[SHOAL_MAX_RANK], at[SHOAL_MAX_RANK], window = 1;
+    for (uint32_t i = 0; i < w->spatial; i++)
+        window *= sizes[i] = i ? w->axis[i].window : c->some_window;
+    for (int64_t p = 0; p < c->k; p++) {
+        split(p % window, w->spatial, sizes, at);
+        c->rows[p] = p / window * c->box_channel;
+        c->weights[p] = p / window * w->rhs_channel;
+        for (uint32_t i = 0; i < w->spatial; i++) {
+            const ref_windows_axis *a = &w->axis[i];
+            c->rows[p] += in_box(c, i, at[i] * a->window_gap);
+            c->weights[p] += (a->reversed ? -at[i] : at[i]) * a->window_step;
         }
     }
 }
 
-/* n places in a row along the last axis, which elements are for one element of the window. */
-static void gather_line(const ref_windows_axis *axis, int64_t first, int64_t n, int64_t inside,
-                        const char *from, size_t bytes, char *to) {
-    int64_t start = first * axis->stride + inside * axis->window_gap - axis->before;
-    if (axis->stride == 1 && axis->in_gap == 1 && axis->in_step == 1) {
-        int64_t before = smaller(n, start < 0 ? -start : 0);
-        int64_t some = smaller(n, axis->in - start) - before;
-        if (some < 0) some = 0;
-        memset(to, 0, (size_t)before * bytes);
-        if (some)
-            memcpy(to + (size_t)before * bytes, from + (size_t)(start + before) * bytes,
-                   (size_t)some * bytes);
-        memset(to + (size_t)(before + some) * bytes, 0, (size_t)(n - before - some) * bytes);
-        return;
+/* The step between elements of a window in the weights, 0 where there is no one step. */
+static int64_t step_of(const ref_windows *w) {
+    int64_t step = 0, next = 0;
+    for (uint32_t i = w->spatial; i-- > 0;) {
+        const ref_windows_axis *a = &w->axis[i];
+        if (a->window == 1) continue;
+        if (a->reversed || (step && a->window_step != next)) return 0;
+        if (!step) step = a->window_step;
+        next = a->window_step * a->window;
     }
-    for (int64_t i = 0; i < n; i++, to += bytes) {
-        int64_t at = ref_windows_at(axis, first + i, inside);
-        if (at < 0)
-            memset(to, 0, bytes);
-        else
-            copy_element(to, from + (size_t)(at * axis->in_step) * bytes, bytes);
-    }
+    return step ? step : 1;
 }
 
-/* Column by column, `m` elements each. */
-static void gather_columns(const job *j, int64_t group, int64_t row, int64_t m, char *to) {
-    const cpu_convolution *c = j->c;
-    const ref_windows *w = c->windows;
-    uint32_t last = w->spatial - 1;
-    int64_t sizes[SHOAL_MAX_RANK], inside[SHOAL_MAX_RANK];
-    for (uint32_t i = 0; i < w->spatial; i++) sizes[i] = w->axis[i].window;
-    for (int64_t r = 0, n; r < m; r += n) {
-        place p = place_of(c, group, row + r);
-        n = smaller(m - r, w->axis[last].out - p.at[last]);
-        for (int64_t k = 0; k < c->k; k++) {
-            char *column = to + (size_t)(k * m + r) * c->bytes;
-            split(k / w->channels, w->spatial, sizes, inside);
-            int64_t offset = offset_of(w, last, p.at, inside);
-            int64_t from = p.lhs + offset + k % w->channels * w->lhs_channel;
-            if (offset < 0)
-                memset(column, 0, (size_t)n * c->bytes);
-            else
-                gather_line(&w->axis[last], p.at[last], n, inside[last],
-                            j->lhs + (size_t)from * c->bytes, c->bytes, column);
-        }
-    }
+static bool is_dense(const ref_windows *w, int64_t batch) {
+    int64_t next = 1;
+    for (uint32_t i = w->spatial; i-- > 0; next *= w->axis[i].out)
+        if (w->axis[i].out > 1 && w->axis[i].out_step != next) return false;
+    return batch == 1 || w->out_batch == next;
 }
 
-/* ---- multiplying ---- */
+/* ---- memory ---- */
 
-static void multiply(const job *j, int64_t group, int64_t m, const char *a, bool by_rows,
-                     char *to) {
-    const cpu_convolution *c = j->c;
-    int64_t panel = c->gemm->panel, depth = DEPTH / (int64_t)c->bytes;
-    const char *kernel =
-        j->run->workspace + c->kernel + (size_t)group * (c->kernel_bytes / (size_t)c->groups);
-    const int64_t strides[] = {by_rows ? c->k : 1, by_rows ? 1 : m};
-    for (int64_t p = 0; p < c->k; p += depth)
-        c->gemm->block(m, c->features, smaller(depth, c->k - p),
-                       a + (size_t)(p * strides[1]) * c->bytes, strides,
-                       kernel + (size_t)(p * panel) * c->bytes, panel, panel * c->k, to,
-                       (const int64_t[]){c->features, 1}, p > 0, NULL);
+static size_t aligned(int64_t elements, size_t bytes) {
+    size_t size = (size_t)elements * bytes;
+    return (size + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
 }
 
-static void convolve_range(void *context, uint32_t part, int64_t begin, int64_t end) {
-    const job *j = context;
-    const cpu_convolution *c = j->c;
-    const ref_windows *w = c->windows;
-    bool by_rows = w->lhs_channel == 1;
-    char *a = j->run->workspace + c->scratch + part * c->scratch_each;
-    for (; begin < end; begin++) {
-        int64_t group = begin / j->blocks, row = begin % j->blocks * c->some;
-        int64_t m = smaller(c->rows - row, c->some);
-        char *sums = a + (size_t)(m * c->k + c->gemm->slack) * c->bytes;
-        if (by_rows)
-            gather_rows(j, group, row, m, a);
-        else
-            gather_columns(j, group, row, m, a);
-        multiply(j, group, m, a, by_rows, sums);
-        for (int64_t r = 0; r < m; r++, sums += (size_t)c->features * c->bytes) {
-            char *out = j->out + (size_t)place_of(c, group, row + r).out * c->bytes;
-            for (int64_t f = 0; f < c->features && w->out_feature != 1; f++)
-                copy_element(out + (size_t)(f * w->out_feature) * c->bytes,
-                             sums + (size_t)f * c->bytes, c->bytes);
-            if (w->out_feature == 1) memcpy(out, sums, (size_t)c->features * c->bytes);
-        }
-    }
+static int64_t blocks_of(const cpu_convolution *c) { return divide_up(c->features, c->block); }
+
+static void set_memory(cpu_convolution *c) {
+    bool panels = c->how <= CPU_TURNED;
+    int64_t panel = c->gemm->panel, slack = c->taps->slack,
+            some = c->features > c->block ? PANELS : 1;
+    int64_t raw = panels ? c->block * c->depth : c->features * c->k;
+    c->packed_each = aligned(c->block * c->depth + c->gemm->slack, c->bytes);
+    c->panels = aligned(c->box + slack, c->bytes);
+    c->raw = c->panels + (panels ? aligned(some * panel * c->depth + slack, c->bytes) : 0);
+    c->blocks = c->raw + aligned(raw, c->bytes);
+    c->tile = c->blocks + (panels && c->parts > 1 ? (size_t)blocks_of(c) * c->packed_each : 0);
+    c->scratch_each = c->tile + aligned(c->features * (panels ? panel : FEW_PLACES), c->bytes);
 }
 
-shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {
-    const cpu_convolution *c = &step->u.convolution;
-    const shoal_node *node = step->node;
-    job j = {.run = run,
-             .c = c,
-             .lhs = run->at[node->inputs[0]],
-             .rhs = run->at[node->inputs[1]],
-             .out = run->at[node->first_output],
-             .blocks = (c->rows + c->some - 1) / c->some};
-    if (!c->rows || !c->features) return SHOAL_OK;
-    if (!c->k) {
-        const shoal_type *type = &run->program->g->values[node->first_output].type;
-        memset(j.out, 0, (size_t)base_type_bytes(type));
-        return SHOAL_OK;
+size_t cpu_convolve_packed(const cpu_convolution *c) {
+    if (c->how > CPU_TURNED || c->parts > 1 || !c->items) return 0;
+    return (size_t)(c->groups * c->chunks * divide_up(c->k, c->depth) * blocks_of(c)) *
+           c->packed_each;
+}
+
+size_t cpu_convolve_sums(const cpu_convolution *c) {
+    if (c->parts < 2) return 0;
+    return (size_t)(c->parts * c->groups * c->features * c->batch * c->places) * c->bytes;
+}
+
+shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
+    uint8_t dtype = p->g->values[step->node->first_output].type.dtype;
+    int type = dtype == SHOAL_F32 ? CPU_F32 : CPU_F64;
+    cpu_convolution *c = &step->u.convolution;
+    ref_windows *w = base_arena_alloc(&p->arena, sizeof *w);
+    if (!w) return SHOAL_NO_MEMORY;
+    *w = windows_of(p->g, step->node);
+    *c = (cpu_convolution){.windows = w,
+                           .gemm = kernels->gemm[type],
+                           .taps = kernels->taps[type],
+                           .pools = kernels->pools,
+                           .join = cpu_find_map(kernels, GRAPH_ADD, dtype),
+                           .bytes = shoal_dtype_size((shoal_dtype)dtype)};
+    step->run = cpu_convolve_run;
+    if (is_empty(w)) return SHOAL_OK;
+    c->groups = w->feature_groups > 1 ? w->feature_groups : w->batch_groups;
+    c->features = w->features / c->groups;
+    c->batch = w->batch / w->batch_groups;
+    c->places = 1;
+    int64_t window = 1;
+    for (uint32_t i = 0; i < w->spatial; i++) {
+        c->places *= w->axis[i].out;
+        window *= w->axis[i].window;
     }
-    for (int64_t group = 0; group < c->groups; group++) pack_group(&j, group);
-    cpu_parallel(run->device, c->groups * j.blocks, 1 + GRAIN / (c->some * c->k * c->features),
-                 convolve_range, &j);
+    int64_t columns = c->batch * c->places;
+    set_how(c, columns);
+    divide(c, columns, w->channels * window);
+    set_box(c);
+    c->n = c->some_batch * (c->places / w->axis[0].out) * c->some_first;
+    c->k = c->some_channels * (window / w->axis[0].window) * c->some_window;
+    c->depth = evenly(c->k, DEPTH / (int64_t)c->bytes);
+    c->weight_step = step_of(w);
+    c->dense = is_dense(w, c->batch);
+    c->block = evenly(c->features, BLOCK_PANELS * c->gemm->rows);
+    int64_t *lists = base_arena_array(&p->arena, int64_t, 2 * (size_t)(c->n + c->k));
+    if (!lists) return SHOAL_NO_MEMORY;
+    c->columns = lists;
+    c->outs = lists + c->n;
+    c->rows = c->outs + c->n;
+    c->weights = c->rows + c->k;
+    list_columns(c);
+    list_rows(c);
+    set_memory(c);
     return SHOAL_OK;
 }

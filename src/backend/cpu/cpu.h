@@ -35,22 +35,71 @@ typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a
                                   const int64_t *a_strides, const void *b, const int64_t *b_strides,
                                   void *c, int64_t c_stride);
 
+enum { CPU_F32, CPU_F64, CPU_FLOATS };
+
 /* The parts of a product of f32 or f64 (gemm.c); strides are in elements. */
 typedef struct cpu_gemm {
     int rows, panel; /* of a tile in registers; columns of a panel of b */
     int slack;       /* elements that may be written behind packed rows */
     /* n columns of k rows as panels, one after the other; the last one filled up with zeros. */
     void (*pack_b)(int64_t k, int64_t n, const void *b, const int64_t *strides, void *to);
+    /* m rows of k columns, in the order in which they are multiplied. */
+    void (*pack_a)(int64_t m, int64_t k, const void *a, const int64_t *strides, void *to);
     /* c = a * b, or with `add` c += a * b. Panels of b are b_panel apart, their rows b_row; one
-     * that is not full has to be packed. One stride of a is 1, and one of c. scratch: room for
-     * m * k elements and the slack, for rows of a that are to be packed first; or NULL. */
+     * that is not full has to be packed. One stride of a is 1, and one of c; a_strides NULL: a is
+     * packed. */
     void (*block)(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *a_strides,
                   const void *b, int64_t b_row, int64_t b_panel, void *c, const int64_t *c_strides,
-                  bool add, void *scratch);
+                  bool add);
+    /* The same for packed a and one full panel, the halves of whose rows are b + list[p] and second
+     * + list[p]; c has unit stride along n. */
+    void (*block_listed)(int64_t m, int64_t k, const void *a, const int64_t *list, const void *b,
+                         const void *second, void *c, int64_t c_row, bool add);
     /* y = matrix * x, n x k times k; x has unit stride, and so has one side of the matrix. */
     void (*vector)(int64_t n, int64_t k, const void *matrix, const int64_t *strides, const void *x,
                    void *y);
 } cpu_gemm;
+
+/* The parts of a convolution of f32 or f64 (taps.c). Element p of the window at place j is box[
+ * rows[p] + columns[j]]; up to `slack` elements are read behind a box, and written behind a panel.
+ */
+typedef struct cpu_taps {
+    int slack;
+    /* n places, at most those of a panel, as a panel of k rows. */
+    void (*copy_panel)(int64_t k, const void *box, const int64_t *rows, int64_t n,
+                       const int64_t *columns, void *to); /* quick where places are side by side */
+    void (*turn_panel)(int64_t k, const void *box, const int64_t *rows, int64_t n,
+                       const int64_t *columns, void *to); /* where elements of the window are */
+    /* n places that are side by side, the first at `box`: to, or with `add` to += the sums of k
+     * products with a. */
+    void (*sum_places)(int64_t n, int64_t k, const void *a, const int64_t *rows, const void *box,
+                       void *to, bool add);
+    /* `count` places of windows with lines of n elements that are side by side. */
+    void (*sum_window)(int64_t lines, int64_t n, const void *a, const int64_t *rows,
+                       const void *box, int64_t count, const int64_t *columns, void *to, bool add);
+    /* Lines of n elements, between so many zeros, that are `step` and `box_step` apart; less than a
+     * vector is written behind each. */
+    void (*copy_lines)(int64_t lines, int64_t before, int64_t n, int64_t after, const void *from,
+                       int64_t step, void *box, int64_t box_step);
+} cpu_taps;
+
+/* What windows and orders need along a line (pools.c). */
+enum { CPU_GE, CPU_GT, CPU_LE, CPU_LT, CPU_MOST, CPU_LEAST, CPU_CHOICES };
+typedef struct cpu_pools {
+    /* n elements that are `step` apart, by their bytes. */
+    void (*pick[9])(int64_t n, const void *from, int64_t step, void *to);
+    /* n places, whose next elements are `step` apart and have numbers from `at` on, that far apart:
+     * where the best so far does not compare so, or there is none and places is -1, they become the
+     * best. MOST, LEAST: the first one stays, and NaN does. */
+    void (*choose[CPU_FLOATS][CPU_CHOICES])(int64_t n, const void *x, int64_t step, int32_t at,
+                                            void *best, int32_t *places);
+    /* The place of the first largest, or least, of n > 0 elements; -1 where one is NaN. */
+    int64_t (*extreme[CPU_FLOATS][2])(int64_t n, const void *x);
+    /* Keys of n elements of four bytes (order.c), with some bits flipped. */
+    void (*keys)(int64_t n, const uint32_t *x, bool is_float, uint32_t flip, uint32_t *to);
+    /* The places, up to n, of keys below a bound; returns how many. One more is written. */
+    int64_t (*below)(int64_t n, const uint32_t *keys, uint32_t bound, int32_t *places);
+} cpu_pools;
 
 /* Numbers of quantised blocks (blocks.c): decoded, or multiplied with rows of x. Rows of w are
  * `blocks` blocks each, one after the other; y[j, i] = sum of x[j] w[i], m rows of x, n of w. */
@@ -91,8 +140,6 @@ typedef struct cpu_scores {
     float *most, *sum, *factor; /* per row, see below */
 } cpu_scores;
 
-enum { CPU_F32, CPU_F64, CPU_FLOATS };
-
 /* Maps by the element type of the last operand; NULL: none. */
 typedef struct cpu_maps {
     cpu_map_kernel map[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
@@ -109,6 +156,8 @@ typedef struct cpu_kernels {
     const cpu_fold_kernel (*fold)[SHOAL_DTYPE_COUNT];   /* [operation][element type]; NULL: none */
     cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];        /* NULL: none */
     const cpu_gemm *gemm[CPU_FLOATS];
+    const cpu_taps *taps[CPU_FLOATS];
+    const cpu_pools *pools;
     const cpu_block_kernel *blocks; /* per format */
     /* Of three operands, two roundings: x y + z and z - x y. */
     cpu_map_kernel multiply_add[CPU_FLOATS], multiply_subtract[CPU_FLOATS];
@@ -259,16 +308,34 @@ typedef struct cpu_dot {
     cpu_blocks blocks;     /* unless a loop of our own is taken */
 } cpu_dot;
 
-/* A convolution as products of gathered rows with a matrix per group. */
+/* A convolution: a group's weights times the windows at its places, which are columns. An item is
+ * the places of some batches, or some of one batch along the first axis. Their windows are done in
+ * chunks: some channels, or some of one channel's window along the first axis, whose part of the
+ * input is copied to a box first, with its padding and the zeros between dilated elements. All of
+ * it follows from the shapes alone: no number of threads changes a bit. */
+enum { CPU_COPIED, CPU_TURNED, CPU_BY_PLACE, CPU_BY_WINDOW };
 typedef struct cpu_convolution {
     const ref_windows *windows;
     const cpu_gemm *gemm;
-    size_t bytes;                      /* of an element */
-    int64_t groups, features, k, rows; /* features, k, rows: of one group */
-    int64_t some;                      /* rows at a time */
-    size_t kernel, kernel_bytes;       /* offset in the workspace of all kernels in panels, */
-    size_t matrix, matrix_bytes;       /* of one before that, */
-    size_t scratch, scratch_each;      /* and of what each thread gathers */
+    const cpu_taps *taps;
+    const cpu_pools *pools;
+    cpu_map_kernel join;
+    size_t bytes;                            /* of an element */
+    uint8_t how;                             /* panels copied or turned and multiplied; sums */
+    int64_t groups, features, batch, places; /* features, batch: of a group; places: of a batch */
+    int64_t some_batch, some_first, items;   /* of an item; items of a group */
+    int64_t some_channels, some_window;      /* of a chunk, */
+    int64_t chunks, parts;                   /* of a group; parts are summed apart */
+    int64_t n, k, depth;                     /* most places of an item, elements of a window of a
+                                                chunk, and of these at a time */
+    int64_t phases;                          /* of the last axis, each with its elements in a row */
+    int64_t box, box_batch, box_channel, box_steps[SHOAL_MAX_RANK]; /* in elements */
+    int64_t *rows, *columns, *outs, *weights; /* offsets: in the box, the result, and the weights */
+    int64_t weight_step; /* between elements of a window in the weights; 0: there is no one step */
+    bool dense;          /* columns of a group lie side by side in the result */
+    int64_t block;       /* rows that are packed together */
+    size_t packed, packed_each, sums; /* offsets in the workspace, bytes of a packed block */
+    size_t scratch, scratch_each, panels, raw, blocks, tile; /* of a thread, and within */
 } cpu_convolution;
 
 /* reduce_window and select_and_scatter. */
@@ -276,6 +343,7 @@ typedef struct cpu_window_axis {
     int64_t in, out, in_step, window, stride, before, base, gap; /* base, gap: dilations */
 } cpu_window_axis;
 typedef struct cpu_windows {
+    const cpu_pools *pools;
     cpu_map_kernel join;
     size_t bytes;
     uint32_t rank, outer, apart; /* axes; those before a line's; those without a window in front */
@@ -307,10 +375,12 @@ typedef struct cpu_indexing {
 /* What goes along the rows of one axis: `count` rows of `length` elements that are `inner` apart.
  */
 typedef struct cpu_order {
+    const cpu_pools *pools;
     cpu_fold_kernel fold; /* argmax, argmin */
     cpu_map_kernel join;  /* cumulate */
     uint8_t dtype;
-    bool falling;
+    bool falling;    /* the largest first */
+    bool by_columns; /* argmax and argmin: columns are looked at side by side */
     size_t bytes;
     int64_t count, length, inner;
     size_t scratch, scratch_each; /* offset in the workspace of what each thread needs */
@@ -501,6 +571,9 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
 bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
                                   cpu_step *step) SHOAL_CHECK_RESULT;
+/* Bytes of all weights as they are multiplied, and of sums that are still to be joined. */
+size_t cpu_convolve_packed(const cpu_convolution *c);
+size_t cpu_convolve_sums(const cpu_convolution *c);
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_order_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);
@@ -512,7 +585,8 @@ shoal_status cpu_windows_prepare(const cpu_kernels *kernels, cpu_program *progra
 shoal_status cpu_windows_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_scatter_windows_fits(const shoal_graph *g, const shoal_node *node);
-shoal_status cpu_scatter_windows_prepare(cpu_program *program, cpu_step *step) SHOAL_CHECK_RESULT;
+shoal_status cpu_scatter_windows_prepare(const cpu_kernels *kernels, cpu_program *program,
+                                         cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_scatter_windows_run(const cpu_run *run, const cpu_step *step);
 
 /* false: no fast step; else *status says whether there was memory. */

@@ -3,6 +3,9 @@
  * same bits. */
 #include "backend/cpu/loops.h"
 
+/* Bytes that are asked for ahead: processors do so by themselves only to the end of a page. */
+enum { AHEAD = 8192 };
+
 #define FOLD(name, type, lanes_, expression)                                                       \
     INLINE type join_##name(type x, type y) { return (type)(expression); }                         \
     INLINE type block_##name(const type *x, int64_t n) {                                           \
@@ -15,8 +18,11 @@
         type lanes[LANES];                                                                         \
         int64_t at = LANES;                                                                        \
         for (int k = 0; k < LANES; k++) lanes[k] = x[k];                                           \
-        for (; at + LANES <= n; at += LANES)                                                       \
+        for (; at + LANES <= n; at += LANES) {                                                     \
+            for (int k = 0; k < LANES; k += 64 / (int)sizeof(type))                                \
+                __builtin_prefetch(x + at + AHEAD / (int)sizeof(type) + k);                        \
             for (int k = 0; k < LANES; k++) lanes[k] = join_##name(lanes[k], x[at + k]);           \
+        }                                                                                          \
         for (int k = 0; at + k < n; k++) lanes[k] = join_##name(lanes[k], x[at + k]);              \
         for (int width = LANES / 2; width; width /= 2)                                             \
             for (int k = 0; k < width; k++) lanes[k] = join_##name(lanes[k], lanes[k + width]);    \

@@ -43,6 +43,8 @@ void CPU_OF_SET(dot_rows)(const float *x, int64_t x_row, const float *y, int64_t
 
 extern const cpu_maps CPU_OF_SET(float_maps), CPU_OF_SET(integer_maps), CPU_OF_SET(half_maps);
 extern const cpu_gemm CPU_OF_SET(gemm_f32), CPU_OF_SET(gemm_f64);
+extern const cpu_pools CPU_OF_SET(pools);
+extern const cpu_taps CPU_OF_SET(taps_f32), CPU_OF_SET(taps_f64);
 extern const cpu_block_kernel CPU_OF_SET(blocks)[BASE_BLOCK_COUNT];
 extern const cpu_fold_kernel CPU_OF_SET(folds)[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
 extern const cpu_map_kernel CPU_OF_SET(converts)[SHOAL_DTYPE_COUNT][SHOAL_DTYPE_COUNT];

@@ -3,73 +3,14 @@
  * Multiplication: the right operand lies in panels of PANEL columns, packed row after row; a tile
  * of up to ROWS rows times a panel is summed in registers. Every element is summed along k in one
  * order, whatever the blocks are. */
-#include "backend/cpu/functions.h"
+#include "backend/cpu/vectors.h"
 
-#ifdef GEMM_F64
-typedef double real;
-#define NAME(name) CPU_OF_SET(name##_f64)
+#ifdef __AVX512F__
+enum { ROWS = 14 };
 #else
-typedef float real;
-#define NAME(name) CPU_OF_SET(name##_f32)
-#endif
-
-#if defined(__AVX512F__)
-enum { BYTES = 64, ROWS = 14 };
-#elif defined(__AVX2__)
-enum { BYTES = 32, ROWS = 6 };
-#else
-enum { BYTES = 16, ROWS = 6 };
+enum { ROWS = 6 };
 #endif
 enum { LINE = 64 }; /* bytes that come from memory together */
-enum { WIDTH = BYTES / (int)sizeof(real), PANEL = 2 * WIDTH };
-
-typedef real vec __attribute__((vector_size(BYTES)));
-typedef real loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vec load(const real *x) { return *(const loose *)x; }
-INLINE void store(real *to, vec x) { *(loose *)to = x; }
-
-/* ---- transposing blocks of WIDTH x WIDTH ---- */
-
-#define LOW16(n)                                                                                   \
-    0, (n), 1, (n) + 1, 2, (n) + 2, 3, (n) + 3, 4, (n) + 4, 5, (n) + 5, 6, (n) + 6, 7, (n) + 7
-#define HIGH16(n)                                                                                  \
-    8, (n) + 8, 9, (n) + 9, 10, (n) + 10, 11, (n) + 11, 12, (n) + 12, 13, (n) + 13, 14, (n) + 14,  \
-        15, (n) + 15
-#define LOW8(n) 0, (n), 1, (n) + 1, 2, (n) + 2, 3, (n) + 3
-#define HIGH8(n) 4, (n) + 4, 5, (n) + 5, 6, (n) + 6, 7, (n) + 7
-#define LOW4(n) 0, (n), 1, (n) + 1
-#define HIGH4(n) 2, (n) + 2, 3, (n) + 3
-#if defined(__AVX512F__) && !defined(GEMM_F64)
-#define LOW LOW16(16)
-#define HIGH HIGH16(16)
-#elif (defined(__AVX512F__) && defined(GEMM_F64)) || (defined(__AVX2__) && !defined(GEMM_F64))
-#define LOW LOW8(8)
-#define HIGH HIGH8(8)
-#elif defined(__AVX2__) || !defined(GEMM_F64)
-#define LOW LOW4(4)
-#define HIGH HIGH4(4)
-#else
-#define LOW 0, 2
-#define HIGH 1, 3
-#endif
-
-/* Rows n < WIDTH of the block are `from + n * stride`; missing ones are zero. Its columns go to `to
- * + c * step`, whole vectors: with step < WIDTH each is overwritten by the next. */
-INLINE void transpose(const real *from, int64_t stride, int n, real *to, int64_t step) {
-    vec x[WIDTH], y[WIDTH];
-    for (int i = 0; i < WIDTH; i++) x[i] = i < n ? load(from + i * stride) : (vec){0};
-    for (int round = 1; round < WIDTH; round *= 2) {
-        for (int i = 0; i < WIDTH / 2; i++) {
-            y[2 * i] = __builtin_shufflevector(x[i], x[i + WIDTH / 2], LOW);
-            y[2 * i + 1] = __builtin_shufflevector(x[i], x[i + WIDTH / 2], HIGH);
-        }
-        for (int i = 0; i < WIDTH; i++) x[i] = y[i];
-    }
-    for (int i = 0; i < WIDTH; i++) store(to + i * step, x[i]);
-}
 
 /* ---- packing ---- */
 
@@ -129,6 +70,8 @@ typedef struct tile {
     int64_t a_row, a_column;
     const real *b;
     int64_t b_row;
+    const real *second;  /* with a list: the right half of the panel, */
+    const int64_t *list; /* and where its rows are, from b and this on */
     real *c;
     int64_t c_row;
     bool add; /* to what is in c */
@@ -137,10 +80,10 @@ typedef struct tile {
     int64_t often;
 } tile;
 
-/* `rows` and `vectors` are constants. near: rows of a are side by side; else its columns are. Then
- * rows are addressed from a few pointers with the factors that the processor has, or there would be
- * more of them than registers. */
-INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
+/* `rows`, `vectors` and `listed` are constants. near: rows of a are side by side; else its columns
+ * are. Then rows are addressed from a few pointers with the factors that the processor has, or
+ * there would be more of them than registers. */
+INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near, bool listed) {
     vec sums[ROWS][2];
     const real *a = t->a, *b = t->b;
     const char *from[5];
@@ -159,8 +102,13 @@ INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
         __builtin_prefetch(ahead, 0, 2);
         for (; p < end; p++) {
             vec right[2];
-            for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
-            b += b_row;
+            if (listed) {
+                right[0] = load(b + t->list[p]);
+                right[1] = load(t->second + t->list[p]);
+            } else {
+                for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
+                b += b_row;
+            }
 #pragma GCC unroll 14
             for (int i = 0; i < rows; i++) {
                 real x = near ? a[i] : *(const real *)(from[i < 12 ? i / 3 : 4] + i % 3 * row);
@@ -186,13 +134,16 @@ INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near) {
 }
 
 #define TILE(rows)                                                                                 \
-    static void tile_##rows##_near(const tile *t) { multiply_tile(t, rows, 2, true); }             \
-    static void tile_##rows##_far(const tile *t) { multiply_tile(t, rows, 2, false); }             \
-    static void thin_##rows##_near(const tile *t) { multiply_tile(t, rows, 1, true); }             \
-    static void thin_##rows##_far(const tile *t) { multiply_tile(t, rows, 1, false); }
+    static void tile_##rows##_near(const tile *t) { multiply_tile(t, rows, 2, true, false); }      \
+    static void tile_##rows##_far(const tile *t) { multiply_tile(t, rows, 2, false, false); }      \
+    static void thin_##rows##_near(const tile *t) { multiply_tile(t, rows, 1, true, false); }      \
+    static void thin_##rows##_far(const tile *t) { multiply_tile(t, rows, 1, false, false); }      \
+    static void tile_##rows##_listed(const tile *t) { multiply_tile(t, rows, 2, true, true); }
 #define NAMES(rows)                                                                                \
     {                                                                                              \
-        {thin_##rows##_far, thin_##rows##_near}, { tile_##rows##_far, tile_##rows##_near }         \
+        {thin_##rows##_far, thin_##rows##_near, tile_##rows##_listed}, {                           \
+            tile_##rows##_far, tile_##rows##_near, tile_##rows##_listed                            \
+        }                                                                                          \
     }
 TILE(1)
 TILE(2)
@@ -212,7 +163,7 @@ TILE(14)
 #endif
 
 typedef void (*tile_kernel)(const tile *t);
-static const tile_kernel kernels[ROWS][2][2] = {
+static const tile_kernel kernels[ROWS][2][3] = {
     NAMES(1), NAMES(2), NAMES(3), NAMES(4),  NAMES(5),  NAMES(6),
 #ifdef __AVX512F__
     NAMES(7), NAMES(8), NAMES(9), NAMES(10), NAMES(11), NAMES(12), NAMES(13), NAMES(14),
@@ -270,16 +221,20 @@ static panels divide(int64_t m) {
     return (panels){count, m / count, m % count};
 }
 
+static void pack_a(int64_t m, int64_t k, const void *a, const int64_t *as, void *to) {
+    panels rows = divide(m);
+    for (int64_t i = 0, at = 0, some; i < rows.count; i++, at += some) {
+        some = rows.small + (i < rows.larger);
+        pack_rows((int)some, k, (const real *)a + at * as[0], as[0], as[1], (real *)to + at * k);
+    }
+}
+
 static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int64_t *as,
                   const void *b, int64_t b_row, int64_t b_panel, void *c, const int64_t *cs,
-                  bool add, void *scratch) {
+                  bool add) {
     const real *a = a_data;
     panels rows = divide(m);
-    bool near = as[0] == 1 || scratch;
-    for (int64_t i = 0, at = 0, some; scratch && i < rows.count; i++, at += some) {
-        some = rows.small + (i < rows.larger);
-        pack_rows((int)some, k, a + at * as[0], as[0], as[1], (real *)scratch + at * k);
-    }
+    bool near = !as || as[0] == 1;
     for (int64_t j = 0; j < n; j += PANEL) {
         int columns = n - j < PANEL ? (int)(n - j) : PANEL;
         tile t = {.k = k,
@@ -292,9 +247,9 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
         const real *next = (const real *)b + (j / PANEL + (j + PANEL < n)) * b_panel;
         for (int64_t i = 0, at = 0, some; i < rows.count; i++, at += some) {
             some = rows.small + (i < rows.larger);
-            t.a = scratch ? (const real *)scratch + at * k : a + at * as[0];
-            t.a_row = scratch ? 1 : as[0];
-            t.a_column = scratch ? some : as[1];
+            t.a = a + at * (as ? as[0] : k);
+            t.a_row = as ? as[0] : 1;
+            t.a_column = as ? as[1] : some;
             t.c = (real *)c + at * cs[0] + j * cs[1];
             t.ahead = (const char *)(next + k * PANEL / rows.count * i);
             if (cs[1] != 1)
@@ -307,17 +262,29 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
     }
 }
 
+static void block_listed(int64_t m, int64_t k, const void *a, const int64_t *list, const void *b,
+                         const void *second, void *c, int64_t c_row, bool add) {
+    panels rows = divide(m);
+    tile t = {.k = k,
+              .a_row = 1,
+              .b = b,
+              .second = second,
+              .list = list,
+              .c_row = c_row,
+              .add = add,
+              .ahead = a,
+              .often = k};
+    for (int64_t i = 0, at = 0; i < rows.count; i++, at += t.a_column) {
+        t.a_column = rows.small + (i < rows.larger);
+        t.a = (const real *)a + at * k;
+        t.c = (real *)c + at * c_row;
+        kernels[t.a_column - 1][1][2](&t);
+    }
+}
+
 /* ---- with a vector ---- */
 
 enum { TOGETHER = 4 }; /* rows that are read side by side */
-
-INLINE real sum_of(vec x) {
-    real sums[WIDTH];
-    store(sums, x);
-    for (int width = WIDTH / 2; width; width /= 2)
-        for (int i = 0; i < width; i++) sums[i] += sums[i + width];
-    return sums[0];
-}
 
 /* Rows of unit stride: each is multiplied with x and summed. */
 INLINE void dots(int rows, int64_t k, const real *a, int64_t row, const real *x, real *y) {
@@ -374,6 +341,8 @@ static void vector(int64_t n, int64_t k, const void *matrix, const int64_t *stri
 const cpu_gemm NAME(gemm) = {.rows = ROWS,
                              .panel = PANEL,
                              .slack = WIDTH,
+                             .pack_a = pack_a,
                              .pack_b = pack_b,
                              .block = block,
+                             .block_listed = block_listed,
                              .vector = vector};

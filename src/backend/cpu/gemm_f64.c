@@ -1,3 +1,3 @@
 /* The inner parts of matrix products of f64. */
-#define GEMM_F64
+#define CPU_F64_VECTORS
 #include "backend/cpu/gemm.c"

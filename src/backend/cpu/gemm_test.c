@@ -45,8 +45,9 @@ static void check_block(const char *name, const cpu_gemm *gemm, size_t bytes, in
     for (int64_t i = 0; i < ROW * ROW; i++) set(c, bytes, i, (double)i);
     gemm->pack_b(k, n, b, bs, panels);
     bool packs_b = form & 2 || n % gemm->panel || !packs_a;
-    gemm->block(m, n, k, a, as, packs_b ? panels : b, packs_b ? gemm->panel : n,
-                packs_b ? gemm->panel * k : gemm->panel, c, cs, add, packs_a ? scratch : NULL);
+    if (packs_a) gemm->pack_a(m, k, a, as, scratch);
+    gemm->block(m, n, k, packs_a ? scratch : a, packs_a ? NULL : as, packs_b ? panels : b,
+                packs_b ? gemm->panel : n, packs_b ? gemm->panel * k : gemm->panel, c, cs, add);
     for (int64_t i = 0; i < ROW; i++)
         for (int64_t j = 0; j < ROW; j++) {
             int64_t at = i * cs[0] + j * cs[1];
@@ -57,6 +58,34 @@ static void check_block(const char *name, const cpu_gemm *gemm, size_t bytes, in
             if (get(c, bytes, at) != sum)
                 fail_msg("%s, %zu bytes, %dx%dx%d, form %u: [%d, %d] is %g, not %g", name, bytes,
                          (int)m, (int)k, (int)n, form, (int)i, (int)j, get(c, bytes, at), sum);
+        }
+}
+
+/* Rows of a panel that lie anywhere, in halves. */
+static void check_listed(const char *name, const cpu_gemm *gemm, size_t bytes, int64_t m, int64_t k,
+                         bool add) {
+    enum { ROW = 2 * MOST };
+    static double a[MOST * MOST], b[3 * MOST], c[MOST * ROW], packed[MOST * MOST + SPARE];
+    int64_t list[MOST], panel = gemm->panel, width = panel / 2;
+    const int64_t as[] = {k, 1};
+    for (int64_t i = 0; i < m * k; i++) set(a, bytes, i, (double)(i * 7 % 11) - 5);
+    for (int64_t i = 0; i < 3 * MOST; i++) set(b, bytes, i, (double)(i * 5 % 13) - 6);
+    for (int64_t i = 0; i < MOST * ROW; i++) set(c, bytes, i, (double)i);
+    for (int64_t p = 0; p < k; p++) list[p] = p * 29 % MOST;
+    const int64_t second = 3 * MOST - MOST - width;
+    gemm->pack_a(m, k, a, as, packed);
+    gemm->block_listed(m, k, packed, list, b,
+                       (const char *)(const void *)b + (size_t)second * bytes, c, ROW, add);
+    for (int64_t i = 0; i < MOST; i++)
+        for (int64_t j = 0; j < ROW; j++) {
+            bool inside = i < m && j < panel;
+            double sum = add || !inside ? (double)(i * ROW + j) : 0;
+            for (int64_t p = 0; p < k && inside; p++)
+                sum += get(a, bytes, i * k + p) *
+                       get(b, bytes, list[p] + (j < width ? j : second + j - width));
+            if (get(c, bytes, i * ROW + j) != sum)
+                fail_msg("%s, %zu bytes, %dx%d, listed: [%d, %d] is %g, not %g", name, bytes,
+                         (int)m, (int)k, (int)i, (int)j, get(c, bytes, i * ROW + j), sum);
         }
 }
 
@@ -71,11 +100,14 @@ static void test_blocks(void **state) {
 #endif
     for (int t = 0; t < n_tables; t++)
         for (int type = 0; type < CPU_FLOATS; type++)
-            for (int64_t m = 1; m <= MOST; m += m < 30 ? 1 : 19)
+            for (int64_t m = 1; m <= MOST; m += m < 30 ? 1 : 19) {
+                check_listed(tables[t]->name, tables[t]->gemm[type], type ? 8 : 4, m,
+                             1 + m * 5 % MOST, m % 2);
                 for (int64_t n = 1; n <= MOST; n += n % 8 ? 7 : 8)
                     for (unsigned form = 0; form < 32; form++)
                         check_block(tables[t]->name, tables[t]->gemm[type], type ? 8 : 4, m, n,
                                     1 + (m * 5 + n) % 40, form);
+            }
 }
 
 /* ---- whole products ---- */

@@ -1,12 +1,18 @@
 /* Along one axis: sort by one comparison, top_k, argmax and argmin, cumulate.
  *
  * Elements are sorted by keys: unsigned numbers in the order that is wanted, with the places of the
- * elements, by the digits of 8 bits from the last to the first (D. Knuth, The Art of Computer
+ * elements, by their digits from the last to the first (D. Knuth, The Art of Computer
  * Programming 3, 5.2.5). Digits that all have in common cost nothing, and equal keys stay as they
  * are. NaN is larger than all numbers. */
 #include "backend/cpu/cpu.h"
 
-enum { GRAIN = 1 << 12, DIGITS = 256, BLOCK = 4096 };
+enum {
+    GRAIN = 1 << 12,
+    BLOCK = 4096,
+    FEW = 64, /* keys that are looked at together; twice as many entries are inserted one by one */
+    LONG = 2048, /* from which on larger digits pay */
+    WIDE = 512,  /* columns that are looked at together */
+};
 
 typedef struct short_entry {
     uint32_t key, place;
@@ -70,27 +76,46 @@ static uint64_t key_of(uint8_t dtype, const char *from) {
     return has_sign ? bits ^ UINT64_C(1) << (8 * bytes - 1) : bits;
 }
 
-/* Entries by rising keys of `bytes` bytes; `spare` holds as many. Returns where they are. */
+/* Entries by rising keys, digits of which are `bits` wide, a constant; `spare` holds as many. Few
+ * are inserted one by one. Returns where they are. */
 #define SORT_ENTRIES(entry)                                                                        \
-    static entry *sort_##entry(entry *x, entry *spare, int64_t n, size_t bytes) {                  \
-        int64_t counts[sizeof x->key][DIGITS] = {{0}};                                             \
+    static void insert_##entry(entry *x, int64_t n) {                                              \
+        for (int64_t i = 1; i < n; i++) {                                                          \
+            entry one = x[i];                                                                      \
+            int64_t at = i;                                                                        \
+            for (; at && x[at - 1].key > one.key; at--) x[at] = x[at - 1];                         \
+            x[at] = one;                                                                           \
+        }                                                                                          \
+    }                                                                                              \
+    static inline __attribute__((always_inline))                                                   \
+    entry *divide_##entry(entry *x, entry *spare, int64_t n, size_t bytes, unsigned bits) {        \
+        enum { MOST = 8 * sizeof x->key };                                                         \
+        uint32_t counts[(MOST + 10) / 11 << 11]; /* as many digits of 8 bits need less */          \
+        const size_t digits = (8 * bytes + bits - 1) / bits;                                       \
+        const uint32_t mask = (1u << bits) - 1;                                                    \
+        memset(counts, 0, (digits << bits) * sizeof *counts);                                      \
         for (int64_t i = 0; i < n; i++)                                                            \
-            for (size_t d = 0; d < sizeof x->key; d++)                                             \
-                counts[d][x[i].key >> 8 * d & (DIGITS - 1)]++;                                     \
-        for (size_t digit = 0; digit < bytes; digit++) {                                           \
-            int64_t at = 0, *next = counts[digit];                                                 \
-            if (n && next[x[0].key >> 8 * digit & (DIGITS - 1)] == n) continue;                    \
-            for (int d = 0; d < DIGITS; d++) {                                                     \
-                int64_t count = next[d];                                                           \
-                next[d] = at;                                                                      \
+            for (size_t d = 0; d < digits; d++)                                                    \
+                counts[(d << bits) + (x[i].key >> bits * d & mask)]++;                             \
+        for (size_t d = 0; d < digits; d++) {                                                      \
+            uint32_t at = 0, *next = counts + (d << bits);                                         \
+            if (next[x[0].key >> bits * d & mask] == n) continue;                                  \
+            for (uint32_t i = 0; i <= mask; i++) {                                                 \
+                uint32_t count = next[i];                                                          \
+                next[i] = at;                                                                      \
                 at += count;                                                                       \
             }                                                                                      \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                spare[next[x[i].key >> 8 * digit & (DIGITS - 1)]++] = x[i];                        \
+            for (int64_t i = 0; i < n; i++) spare[next[x[i].key >> bits * d & mask]++] = x[i];     \
             entry *swap = x;                                                                       \
             x = spare;                                                                             \
             spare = swap;                                                                          \
         }                                                                                          \
+        return x;                                                                                  \
+    }                                                                                              \
+    static entry *sort_##entry(entry *x, entry *spare, int64_t n, size_t bytes) {                  \
+        if (n > 2 * FEW && n < LONG) return divide_##entry(x, spare, n, bytes, 8);                 \
+        if (n > 2 * FEW) return divide_##entry(x, spare, n, bytes, 11);                            \
+        insert_##entry(x, n);                                                                      \
         return x;                                                                                  \
     }
 SORT_ENTRIES(short_entry)
@@ -106,16 +131,14 @@ static char *scratch_of(const job *j, uint32_t part) {
     return j->run->workspace + j->o->scratch + part * j->o->scratch_each;
 }
 
+static bool is_short(const cpu_order *o) { return o->bytes == 4; }
+
 /* The keys of a row of four-byte elements: what most sorting is. */
-static void list_short(const cpu_order *o, const char *from, short_entry *x) {
-    bool is_float = o->dtype == SHOAL_F32;
-    uint32_t sign = o->dtype == SHOAL_I32 ? 0x80000000u : 0, falling = o->falling ? UINT32_MAX : 0;
-    for (int64_t i = 0; i < o->length; i++) {
-        uint32_t bits;
-        memcpy(&bits, from + (size_t)(i * o->inner) * sizeof bits, sizeof bits);
-        uint32_t key = is_float ? (uint32_t)float_key(bits, 32, 0x7f800000) : bits ^ sign;
-        x[i] = (short_entry){key ^ falling, (uint32_t)i};
-    }
+static void list_short(const cpu_order *o, const char *from, uint32_t *keys) {
+    uint32_t sign = o->dtype == SHOAL_I32 ? 0x80000000u : 0;
+    o->pools->pick[sizeof *keys](o->length, from, o->inner, keys);
+    o->pools->keys(o->length, keys, o->dtype == SHOAL_F32, sign ^ (o->falling ? UINT32_MAX : 0),
+                   keys);
 }
 
 /* The places of a row's elements, in order. */
@@ -125,9 +148,11 @@ static const int64_t *order_row(const job *j, uint32_t part, int64_t row) {
         (const char *)j->run->at[j->node->inputs[0]] + (size_t)start_of(o, row) * o->bytes;
     int64_t *places = (int64_t *)(void *)scratch_of(j, part);
     void *entries = places + o->length;
-    if (o->bytes == 4 && o->length <= UINT32_MAX) {
+    if (is_short(o)) {
         short_entry *x = entries;
-        list_short(o, from, x);
+        uint32_t *keys = (uint32_t *)(void *)places;
+        list_short(o, from, keys);
+        for (int64_t i = 0; i < o->length; i++) x[i] = (short_entry){keys[i], (uint32_t)i};
         x = sort_short_entry(x, x + o->length, o->length, 4);
         for (int64_t i = 0; i < o->length; i++) places[i] = x[i].place;
         return places;
@@ -185,11 +210,11 @@ static bool is_order(const shoal_graph *body, uint8_t dtype, bool *falling) {
            !says(body, dtype, *falling ? 1 : nan, *falling ? nan : 1);
 }
 
-static bool prepare_sort(cpu_program *p, cpu_step *step) {
+static bool prepare_sort(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
     const shoal_node *node = step->node;
     cpu_order *o = &step->u.order;
     const shoal_type *in = &p->g->values[node->inputs[0]].type;
-    *o = (cpu_order){.falling = true};
+    *o = (cpu_order){.pools = kernels->pools, .falling = true};
     if (node->op == GRAPH_TOP_K)
         set_rows(o, in, in->rank - 1);
     else if (node->op == GRAPH_SORT && is_order(node->regions[0], in->dtype, &o->falling))
@@ -197,7 +222,20 @@ static bool prepare_sort(cpu_program *p, cpu_step *step) {
     else
         return false;
     o->scratch_each = (size_t)o->length * (2 * sizeof(long_entry) + sizeof(int64_t));
-    return true;
+    return o->length <= INT32_MAX;
+}
+
+/* The elements of a row, `inner` apart, in order. */
+static void take_row(const char *in, const int64_t *sorted, int64_t n, int64_t inner, size_t bytes,
+                     char *out) {
+    if (bytes == 4)
+        for (int64_t i = 0; i < n; i++) memcpy(out + i * inner * 4, in + sorted[i] * inner * 4, 4);
+    else if (bytes == 8)
+        for (int64_t i = 0; i < n; i++) memcpy(out + i * inner * 8, in + sorted[i] * inner * 8, 8);
+    else
+        for (int64_t i = 0; i < n; i++)
+            copy_element(out + (size_t)(i * inner) * bytes,
+                         in + (size_t)(sorted[i] * inner) * bytes, bytes);
 }
 
 static void sort_range(void *context, uint32_t part, int64_t begin, int64_t end) {
@@ -208,13 +246,49 @@ static void sort_range(void *context, uint32_t part, int64_t begin, int64_t end)
         for (uint32_t k = 0; k < j->node->n_inputs; k++) {
             uint32_t v = j->node->inputs[k], to = j->node->first_output + k;
             size_t bytes = shoal_dtype_size((shoal_dtype)j->run->program->g->values[v].type.dtype);
-            const char *in = (const char *)j->run->at[v] + (size_t)start_of(o, row) * bytes;
-            char *out = (char *)j->run->at[to] + (size_t)start_of(o, row) * bytes;
-            for (int64_t i = 0; i < o->length; i++)
-                copy_element(out + (size_t)(i * o->inner) * bytes,
-                             in + (size_t)(sorted[i] * o->inner) * bytes, bytes);
+            size_t start = (size_t)start_of(o, row) * bytes;
+            take_row((const char *)j->run->at[v] + start, sorted, o->length, o->inner, bytes,
+                     (char *)j->run->at[to] + start);
         }
     }
+}
+
+/* The first k of a row of four-byte elements: those that may still be among them are collected, and
+ * from time to time the first k of these are kept, the last of which is the bound for others. */
+static const short_entry *first_of_row(const job *j, uint32_t part, int64_t row, int64_t k) {
+    const cpu_order *o = j->o;
+    int64_t n = o->length, room = 2 * k + FEW, count = 0;
+    uint32_t *keys = (uint32_t *)(void *)scratch_of(j, part);
+    int32_t found[FEW + 1];
+    short_entry *x = (short_entry *)(void *)(keys + n), *spare = x + room;
+    list_short(o, (const char *)j->run->at[j->node->inputs[0]] + (size_t)(row * n) * o->bytes,
+               keys);
+    for (int64_t at = 0, some; at < n; at += some) {
+        some = n - at < room - count ? n - at : room - count;
+        if (count < k) { /* all of them may be */
+            for (int64_t i = at; i < at + some; i++)
+                x[count++] = (short_entry){keys[i], (uint32_t)i};
+        } else {
+            uint32_t bound = x[k - 1].key;
+            int64_t more = 0;
+            for (; at + more < n && count + FEW <= room; more += some) {
+                some = n - at - more < FEW ? n - at - more : FEW;
+                int64_t new = o->pools->below(some, keys + at + more, bound, found);
+                for (int64_t i = 0; i < new; i++) {
+                    int64_t place = at + more + found[i];
+                    x[count++] = (short_entry){keys[place], (uint32_t)place};
+                }
+            }
+            some = more;
+        }
+        short_entry *sorted = sort_short_entry(x, spare, count, sizeof *keys);
+        if (sorted != x) {
+            spare = x;
+            x = sorted;
+        }
+        if (count > k) count = k;
+    }
+    return x;
 }
 
 static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) {
@@ -224,12 +298,15 @@ static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) 
     const char *in = j->run->at[j->node->inputs[0]];
     char *out = j->run->at[j->node->first_output];
     int32_t *places = j->run->at[j->node->first_output + 1];
+    bool some = is_short(o) && k > 0 && 8 * k + FEW < o->length;
     for (int64_t row = begin; row < end; row++) {
-        const int64_t *sorted = order_row(j, part, row);
+        const short_entry *first = some ? first_of_row(j, part, row, k) : NULL;
+        const int64_t *sorted = some ? NULL : order_row(j, part, row);
         for (int64_t i = 0; i < k; i++) {
+            int64_t place = some ? first[i].place : sorted[i];
             copy_element(out + (size_t)(row * k + i) * o->bytes,
-                         in + (size_t)(row * o->length + sorted[i]) * o->bytes, o->bytes);
-            places[row * k + i] = (int32_t)sorted[i];
+                         in + (size_t)(row * o->length + place) * o->bytes, o->bytes);
+            places[row * k + i] = (int32_t)place;
         }
     }
 }
@@ -242,22 +319,19 @@ static bool prepare_extreme(const cpu_kernels *kernels, cpu_program *p, cpu_step
     const shoal_type *in = &p->g->values[node->inputs[0]].type;
     bool most = node->op == GRAPH_ARGMAX;
     if (!most && node->op != GRAPH_ARGMIN) return false;
-    *o = (cpu_order){.fold = kernels->fold[most ? GRAPH_MAXIMUM : GRAPH_MINIMUM][in->dtype]};
+    *o = (cpu_order){.pools = kernels->pools,
+                     .falling = most,
+                     .fold = kernels->fold[most ? GRAPH_MAXIMUM : GRAPH_MINIMUM][in->dtype]};
     set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
     o->scratch_each = o->inner > 1 ? (size_t)o->length * o->bytes : 0;
+    bool is_float = in->dtype == SHOAL_F32 || in->dtype == SHOAL_F64;
+    o->by_columns = is_float && o->inner > 1 && o->length <= INT32_MAX / o->inner;
     return o->fold && in->dtype != SHOAL_BOOL;
 }
 
 /* The first element from `from` on with the key of `best`, which is there. */
 static int64_t find_key(const cpu_order *o, const char *row, int64_t from, const uint64_t *best) {
     uint64_t key = key_of(o->dtype, (const char *)best);
-    float value;
-    memcpy(&value, best, sizeof value);
-    if (o->dtype == SHOAL_F32 && value == value) {
-        const float *x = (const float *)(const void *)row;
-        while (x[from] != value) from++;
-        return from;
-    }
     while (key_of(o->dtype, row + (size_t)from * o->bytes) != key) from++;
     return from;
 }
@@ -266,7 +340,11 @@ static int64_t find_key(const cpu_order *o, const char *row, int64_t from, const
  * the first, and of NaN, too. */
 static int64_t find_extreme(const cpu_order *o, const char *row) {
     uint64_t best = 0, of_block = 0, one = 0;
-    int64_t from = 0;
+    int64_t from = -1;
+    if (o->dtype == SHOAL_F32 || o->dtype == SHOAL_F64)
+        from = o->pools->extreme[o->dtype == SHOAL_F64][!o->falling](o->length, row);
+    if (from >= 0) return from;
+    from = 0;
     for (int64_t at = 0; at < o->length; at += BLOCK) {
         int64_t n = o->length - at < BLOCK ? o->length - at : BLOCK;
         o->fold(&of_block, row + (size_t)at * o->bytes, n, false);
@@ -278,6 +356,32 @@ static int64_t find_extreme(const cpu_order *o, const char *row) {
         }
     }
     return find_key(o, row, from, &best);
+}
+
+/* Columns side by side, some at a time: items are all columns of all that lies before the axis. */
+static void extreme_columns(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_order *o = j->o;
+    const shoal_type *out = &j->run->program->g->values[j->node->first_output].type;
+    _Alignas(CPU_ALIGN) char best[WIDE * sizeof(double)];
+    int32_t places[WIDE];
+    for (int64_t n; begin < end; begin += n) {
+        int64_t column = begin % o->inner;
+        n = o->inner - column < end - begin ? o->inner - column : end - begin;
+        if (n > WIDE) n = WIDE;
+        for (int64_t i = 0; i < n; i++) places[i] = -1;
+        memset(best, 0, sizeof best);
+        const char *x =
+            (const char *)j->run->at[j->node->inputs[0]] + (size_t)start_of(o, begin) * o->bytes;
+        for (int64_t row = 0; row < o->length; row++)
+            o->pools->choose[o->dtype == SHOAL_F64][o->falling ? CPU_MOST : CPU_LEAST](
+                n, x + (size_t)(row * o->inner) * o->bytes, 1, (int32_t)(row * o->inner), best,
+                places);
+        for (int64_t i = 0; i < n; i++) {
+            ref_chunk one = {.i = {(places[i] - i) / o->inner}};
+            ref_store(&one, out->dtype, j->run->at[j->node->first_output], begin + i, 1);
+        }
+    }
 }
 
 static void extreme_range(void *context, uint32_t part, int64_t begin, int64_t end) {
@@ -327,7 +431,7 @@ static void cumulate_range(void *context, uint32_t part, int64_t begin, int64_t 
 
 bool cpu_order_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
     if (!step->node->n_inputs) return false; /* iota has nothing to look at */
-    if (!prepare_sort(p, step) && !prepare_extreme(kernels, p, step) &&
+    if (!prepare_sort(kernels, p, step) && !prepare_extreme(kernels, p, step) &&
         !prepare_cumulate(kernels, p, step))
         return false;
     cpu_order *o = &step->u.order;
@@ -348,6 +452,7 @@ shoal_status cpu_order_run(const cpu_run *run, const cpu_step *step) {
         cpu_parallel(run->device, o->count, grain(o),
                      op == GRAPH_SORT    ? sort_range
                      : op == GRAPH_TOP_K ? top_range
+                     : o->by_columns     ? extreme_columns
                                          : extreme_range,
                      &j);
     return SHOAL_OK;

@@ -62,7 +62,7 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     else if (cpu_windows_fits(kernels, p->g, node))
         return cpu_windows_prepare(kernels, p, step);
     else if (cpu_scatter_windows_fits(p->g, node))
-        return cpu_scatter_windows_prepare(p, step);
+        return cpu_scatter_windows_prepare(kernels, p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
         cpu_reduce_prepare(kernels, p, node, NULL, step);
     else if (!cpu_index_prepare(kernels, p, step, &status) &&

@@ -177,11 +177,16 @@ static void multiply_block(const job *j, uint32_t part, int64_t block) {
     int64_t c = (j->batch + batch) * dot->m * dot->n + row * b->out_strides[0] +
                 (j->j + column) * b->out_strides[1];
     int64_t panel = b->gemm->panel;
-    b->gemm->block(m, n, j->depth, j->a + (size_t)a * j->bytes, b->lhs_strides,
+    const char *lhs = j->a + (size_t)a * j->bytes;
+    if (b->pack_lhs) {
+        char *to = j->run->workspace + b->lhs + part * b->lhs_each;
+        b->gemm->pack_a(m, j->depth, lhs, b->lhs_strides, to);
+        lhs = to;
+    }
+    b->gemm->block(m, n, j->depth, lhs, b->pack_lhs ? NULL : b->lhs_strides,
                    b->pack_rhs ? packed_rhs(j, batch, column) : rhs_of(j, batch, column),
                    b->pack_rhs ? panel : b->rhs_strides[0], b->pack_rhs ? panel * j->depth : panel,
-                   j->c + (size_t)c * j->bytes, b->out_strides, j->p > 0,
-                   b->pack_lhs ? j->run->workspace + b->lhs + part * b->lhs_each : NULL);
+                   j->c + (size_t)c * j->bytes, b->out_strides, j->p > 0);
 }
 
 static void multiply_blocks(void *context, uint32_t part, int64_t begin, int64_t end) {

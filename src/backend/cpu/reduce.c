@@ -7,6 +7,7 @@ enum {
     GRAIN = 1 << 15,
     CHUNK = 1 << 16, /* elements of a partial result, */
     CHUNK_ROWS = 64, /* and rows of it at least */
+    WIDE = 4096,     /* elements of rows that lie in memory, which is best read in long runs */
 };
 
 static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
@@ -147,7 +148,7 @@ static void join_range(void *context, uint32_t part, int64_t begin, int64_t end)
         int64_t outer = chunk / r->n_chunks, from = chunk % r->n_chunks * r->chunk;
         int64_t last = r->joined - from < r->chunk ? r->joined : from + r->chunk;
         int64_t width = r->inner - column < j->per_slice ? r->inner - column : j->per_slice;
-        int64_t rows = width == r->inner ? CPU_TILE / width : 1;
+        int64_t rows = width == r->inner && width < CPU_TILE ? CPU_TILE / width : 1;
         char *to = j->partial + (size_t)(chunk * r->inner + column) * r->bytes;
         for (int64_t at = from, some; at < last; at += some) {
             some = last - at < rows ? last - at : rows;
@@ -212,7 +213,8 @@ static void join_all(job *j) {
         cpu_parallel(device, items, grain(chunk), fold_range, j);
         return;
     }
-    j->per_slice = r->inner < CPU_TILE ? r->inner : CPU_TILE;
+    int64_t most = r->region || r->widen ? CPU_TILE : WIDE;
+    j->per_slice = r->inner < most ? r->inner : most;
     j->slices = (r->inner + j->per_slice - 1) / j->per_slice;
     cpu_parallel(device, items * j->slices, grain(chunk * j->per_slice), join_range, j);
 }

@@ -49,6 +49,7 @@ static void split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *ind
 /* The operand's index at `place` of an axis, `inside` the window; -1: there is none. */
 static int64_t index_of(const cpu_window_axis *a, int64_t place, int64_t inside) {
     int64_t at = place * a->stride + inside * a->gap - a->before;
+    if (a->base == 1) return at < 0 || at >= a->in ? -1 : at;
     return at < 0 || at % a->base || at / a->base >= a->in ? -1 : at / a->base;
 }
 
@@ -61,6 +62,17 @@ static int64_t offset_of(const cpu_windows *w, uint32_t n, const int64_t *place,
         offset += at * w->axis[i].in_step;
     }
     return offset;
+}
+
+/* Of n places from `first` on, the first and the end of those where element `inside` of the window
+ * exists, along an axis that is not dilated. */
+static void find_places(const cpu_window_axis *a, int64_t first, int64_t n, int64_t inside,
+                        int64_t *begin, int64_t *end) {
+    int64_t start = first * a->stride + inside * a->gap - a->before;
+    *begin = start < 0 ? (-start + a->stride - 1) / a->stride : 0;
+    *end = start < a->in ? (a->in - 1 - start) / a->stride + 1 : 0;
+    if (*end > n) *end = n;
+    if (*begin > *end) *begin = *end;
 }
 
 /* ---- reduce_window ---- */
@@ -77,7 +89,8 @@ shoal_status cpu_windows_prepare(const cpu_kernels *kernels, cpu_program *p, cpu
     const shoal_type *out = &p->g->values[node->first_output].type;
     cpu_windows *w = step->u.windows = base_arena_alloc(&p->arena, sizeof *w);
     if (!w) return SHOAL_NO_MEMORY;
-    *w = (cpu_windows){.join = cpu_find_map(kernels, graph_body_op(node->regions[0]), out->dtype),
+    *w = (cpu_windows){.pools = kernels->pools,
+                       .join = cpu_find_map(kernels, graph_body_op(node->regions[0]), out->dtype),
                        .bytes = shoal_dtype_size((shoal_dtype)out->dtype)};
     set_axes(w, node, &p->g->values[node->inputs[0]].type, out);
     step->run = cpu_windows_run;
@@ -99,54 +112,88 @@ static void copy_element(char *to, const char *from, size_t bytes) {
     }
 }
 
-/* Joins n places from `first` on along the last axis with what lies there for one element. */
-static void join_line(const job *j, int64_t first, int64_t n, int64_t inside, const char *from,
+static void fill(const cpu_windows *w, char *to, const char *from, int64_t n) {
+    static const char zeros[8];
+    if (!memcmp(from, zeros, w->bytes)) {
+        memset(to, 0, (size_t)n * w->bytes);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) copy_element(to + (size_t)i * w->bytes, from, w->bytes);
+}
+
+/* What lies at n places from `first` on along the last axis, for one element of the window. */
+static void take_line(const job *j, int64_t first, int64_t n, int64_t inside, const char *from,
                       char *to) {
     const cpu_windows *w = j->w;
     const cpu_window_axis *a = &w->axis[w->rank - 1];
-    _Alignas(CPU_ALIGN) char line[LINE * 8];
-    int64_t start = first * a->stride + inside * a->gap - a->before;
-    if (a->stride == 1 && a->base == 1 && start >= 0 && start + n <= a->in) {
-        w->join(to, (const void *const[]){to, from + (size_t)start * w->bytes}, n, 0, NULL);
+    int64_t start = first * a->stride + inside * a->gap - a->before, begin, end;
+    if (a->base == 1) {
+        find_places(a, first, n, inside, &begin, &end);
+        fill(w, to, j->initial, begin);
+        if (begin < end)
+            w->pools->pick[w->bytes](end - begin,
+                                     from + (start + begin * a->stride) * (int64_t)w->bytes,
+                                     a->stride, to + (size_t)begin * w->bytes);
+        fill(w, to + (size_t)end * w->bytes, j->initial, n - end);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t at = index_of(a, first + i, inside);
-        copy_element(line + (size_t)i * w->bytes,
-                     at < 0 ? j->initial : from + (size_t)at * w->bytes, w->bytes);
+        copy_element(to + (size_t)i * w->bytes, at < 0 ? j->initial : from + (size_t)at * w->bytes,
+                     w->bytes);
     }
-    w->join(to, (const void *const[]){to, line}, n, 0, NULL);
 }
 
-/* Elements [first, first + n) of a line, n <= LINE. */
-static void reduce_line(const job *j, const int64_t *place, int64_t first, int64_t n, char *to) {
+/* Elements [first, first + n) of a line, n <= LINE; or `lines` whole lines, one after the other
+ * along the axis before, n <= LINE elements together. */
+static void reduce_lines(const job *j, int64_t *place, int64_t lines, int64_t first, int64_t n,
+                         char *to) {
     const cpu_windows *w = j->w;
-    int64_t sizes[SHOAL_MAX_RANK], inside[SHOAL_MAX_RANK];
+    int64_t sizes[SHOAL_MAX_RANK], inside[SHOAL_MAX_RANK], each = n / lines, row = 0;
+    _Alignas(CPU_ALIGN) char taken[LINE * 8];
     for (uint32_t i = 0; i < w->rank; i++) sizes[i] = w->axis[i].window;
-    for (int64_t i = 0; i < n; i++) copy_element(to + (size_t)i * w->bytes, j->initial, w->bytes);
+    if (w->outer) row = place[w->outer - 1];
+    fill(w, to, j->initial, n);
     for (int64_t e = 0; e < w->elements; e++) {
+        const char *more = taken;
         split(e, w->rank, sizes, inside);
-        int64_t offset = offset_of(w, w->outer, place, inside);
-        const char *from = j->in + (size_t)(offset < 0 ? 0 : offset) * w->bytes;
-        if (offset < 0)
-            w->join(to, (const void *const[]){to, j->initial}, n, 2, NULL);
-        else if (w->in_line)
-            join_line(j, first, n, inside[w->rank - 1], from, to);
-        else
-            w->join(to, (const void *const[]){to, from + (size_t)first * w->bytes}, n, 0, NULL);
+        for (int64_t l = 0; l < lines; l++) {
+            if (w->outer) place[w->outer - 1] = row + l;
+            char *here = taken + (size_t)(l * each) * w->bytes;
+            int64_t offset = offset_of(w, w->outer, place, inside);
+            const char *from = j->in + (size_t)(offset < 0 ? 0 : offset) * w->bytes;
+            if (offset < 0)
+                fill(w, here, j->initial, each);
+            else if (w->in_line)
+                take_line(j, first, each, inside[w->rank - 1], from, here);
+            else if (lines == 1)
+                more = from + (size_t)first * w->bytes;
+            else
+                memcpy(here, from, (size_t)each * w->bytes);
+        }
+        w->join(to, (const void *const[]){to, more}, n, 0, NULL);
     }
+    if (w->outer) place[w->outer - 1] = row;
 }
 
 static void reduce_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_windows *w = j->w;
-    int64_t sizes[SHOAL_MAX_RANK], place[SHOAL_MAX_RANK];
+    int64_t sizes[SHOAL_MAX_RANK], place[SHOAL_MAX_RANK], some = LINE / w->line;
     for (uint32_t i = 0; i < w->outer; i++) sizes[i] = w->axis[i].out;
-    for (; begin < end; begin++) {
+    for (int64_t lines; begin < end; begin += lines) {
         split(begin, w->outer, sizes, place);
-        for (int64_t at = 0; at < w->line; at += LINE)
-            reduce_line(j, place, at, w->line - at < LINE ? w->line - at : LINE,
-                        j->out + (size_t)(begin * w->line + at) * w->bytes);
+        char *to = j->out + (size_t)(begin * w->line) * w->bytes;
+        lines = 1;
+        if (some > 1 && w->outer) {
+            lines = sizes[w->outer - 1] - place[w->outer - 1];
+            if (lines > some) lines = some;
+            if (lines > end - begin) lines = end - begin;
+        }
+        for (int64_t at = 0, n; at < w->line; at += n) {
+            n = w->line - at < LINE ? w->line - at : LINE;
+            reduce_lines(j, place, lines, at, n * lines, to + (size_t)at * w->bytes);
+        }
     }
 }
 
@@ -161,34 +208,36 @@ shoal_status cpu_windows_run(const cpu_run *run, const cpu_step *step) {
 
 /* ---- select_and_scatter ---- */
 
-typedef enum order { GREATEST_FIRST, GREATEST_LAST, LEAST_FIRST, LEAST_LAST, NO_ORDER } order;
-
-/* Which element a body selects that is one comparison of its two arguments. */
-static order order_of(const shoal_graph *body) {
+/* Which element a body selects that is one comparison of its two arguments; CPU_CHOICES: another.
+ */
+static int order_of(const shoal_graph *body) {
     static const char directions[4][3] = {"GE", "GT", "LE", "LT"};
     const shoal_node *node = &body->nodes[0];
     if (body->n_nodes != 1 || node->op != GRAPH_COMPARE || body->outputs[0] != node->first_output ||
         node->inputs[0] != body->inputs[0] || node->inputs[1] != body->inputs[1])
-        return NO_ORDER;
+        return CPU_CHOICES;
     const char *direction = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
     for (int i = 0; i < 4; i++)
-        if (!strcmp(direction, directions[i])) return (order)i;
-    return NO_ORDER;
+        if (!strcmp(direction, directions[i])) return i; /* CPU_GE and so on */
+    return CPU_CHOICES;
 }
 
 bool cpu_scatter_windows_fits(const shoal_graph *g, const shoal_node *node) {
     if (node->op != GRAPH_SELECT_AND_SCATTER) return false;
-    uint8_t dtype = g->values[node->first_output].type.dtype;
-    return (dtype == SHOAL_F32 || dtype == SHOAL_F64) && order_of(node->regions[0]) != NO_ORDER &&
+    const shoal_type *type = &g->values[node->first_output].type;
+    return (type->dtype == SHOAL_F32 || type->dtype == SHOAL_F64) && type->rank &&
+           base_type_count(type) <= INT32_MAX && order_of(node->regions[0]) != CPU_CHOICES &&
            graph_body_op(node->regions[1]) == GRAPH_ADD;
 }
 
-shoal_status cpu_scatter_windows_prepare(cpu_program *p, cpu_step *step) {
+shoal_status cpu_scatter_windows_prepare(const cpu_kernels *kernels, cpu_program *p,
+                                         cpu_step *step) {
     const shoal_node *node = step->node;
     const shoal_type *in = &p->g->values[node->inputs[0]].type;
     cpu_windows *w = step->u.windows = base_arena_alloc(&p->arena, sizeof *w);
     if (!w) return SHOAL_NO_MEMORY;
-    *w = (cpu_windows){.bytes = shoal_dtype_size((shoal_dtype)in->dtype),
+    *w = (cpu_windows){.pools = kernels->pools,
+                       .bytes = shoal_dtype_size((shoal_dtype)in->dtype),
                        .order = (uint8_t)order_of(node->regions[0])};
     set_axes(w, node, in, &p->g->values[node->inputs[1]].type);
     /* Leading axes without a window are divided over threads: nothing of one falls into another. */
@@ -205,53 +254,59 @@ typedef struct scatter_job {
     int64_t places; /* of one item */
 } scatter_job;
 
-/* The offsets of a window's elements, in order; returns how many there are. */
-static int64_t list_window(const cpu_windows *w, const int64_t *place, const int64_t *sizes,
-                           int64_t element, int64_t *at) {
-    int64_t inside[SHOAL_MAX_RANK];
-    split(element, w->rank, sizes, inside);
-    *at = offset_of(w, w->rank, place, inside);
-    return *at >= 0;
+/* The elements that are selected at n <= LINE places from place[last] on along the last axis: -1
+ * where there is none. */
+static void select_line(const scatter_job *j, const int64_t *place, int64_t n, int32_t *at) {
+    const cpu_windows *w = j->w;
+    uint32_t last = w->rank - 1;
+    const cpu_window_axis *a = &w->axis[last];
+    int64_t sizes[SHOAL_MAX_RANK], inside[SHOAL_MAX_RANK], begin, end;
+    _Alignas(CPU_ALIGN) char best[LINE * 8];
+    for (uint32_t i = 0; i < last; i++) sizes[i] = w->axis[i].window;
+    for (int64_t i = 0; i < n; i++) at[i] = -1;
+    memset(best, 0, (size_t)n * w->bytes);
+    for (int64_t line = 0; line < w->elements / a->window; line++) {
+        split(line, last, sizes, inside);
+        int64_t offset = offset_of(w, last, place, inside);
+        if (offset < 0) continue;
+        for (int64_t e = 0; e < a->window; e++) {
+            find_places(a, place[last], n, e, &begin, &end);
+            int64_t from = offset + (place[last] + begin) * a->stride + e - a->before;
+            if (begin < end)
+                w->pools->choose[w->bytes == 8][w->order](
+                    end - begin, j->in + (size_t)from * w->bytes, a->stride, (int32_t)from,
+                    best + (size_t)begin * w->bytes, at + begin);
+        }
+    }
 }
 
-#define SCATTER(name, type)                                                                        \
-    static bool keeps_##name(uint8_t how, type best, type x) {                                     \
-        return how == GREATEST_FIRST  ? best >= x                                                  \
-               : how == GREATEST_LAST ? best > x                                                   \
-               : how == LEAST_FIRST   ? best <= x                                                  \
-                                      : best < x;                                                    \
-    }                                                                                              \
-    static void scatter_##name(const scatter_job *j, const int64_t *place, const int64_t *sizes,   \
-                               int64_t number) {                                                   \
-        const cpu_windows *w = j->w;                                                               \
-        const type *in = (const type *)j->in;                                                      \
-        int64_t best = -1, at;                                                                     \
-        for (int64_t e = 0; e < w->elements; e++)                                                  \
-            if (list_window(w, place, sizes, e, &at) &&                                            \
-                (best < 0 || !keeps_##name(w->order, in[best], in[at])))                           \
-                best = at;                                                                         \
-        if (best >= 0) ((type *)j->out)[best] += ((const type *)j->source)[number];                \
+static void add_line(const scatter_job *j, int64_t n, const int32_t *at, const char *source) {
+    for (int64_t i = 0; i < n; i++) {
+        if (at[i] < 0) continue;
+        if (j->w->bytes == sizeof(float))
+            ((float *)(void *)j->out)[at[i]] += ((const float *)(const void *)source)[i];
+        else
+            ((double *)(void *)j->out)[at[i]] += ((const double *)(const void *)source)[i];
     }
-SCATTER(f32, float)
-SCATTER(f64, double)
+}
 
 static void scatter_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const scatter_job *j = context;
     const cpu_windows *w = j->w;
-    int64_t sizes[SHOAL_MAX_RANK], out[SHOAL_MAX_RANK], place[SHOAL_MAX_RANK], each = 1;
+    int64_t out[SHOAL_MAX_RANK], place[SHOAL_MAX_RANK], each = 1, n;
+    int32_t at[LINE];
     for (uint32_t i = 0; i < w->rank; i++) {
-        sizes[i] = w->axis[i].window;
         out[i] = w->axis[i].out;
         if (i >= w->apart) each *= w->axis[i].in;
     }
-    for (int64_t i = begin * each; i < end * each; i++)
-        copy_element(j->out + (size_t)i * w->bytes, j->initial, w->bytes);
-    for (int64_t number = begin * j->places; number < end * j->places; number++) {
+    fill(w, j->out + (size_t)(begin * each) * w->bytes, j->initial, (end - begin) * each);
+    for (int64_t number = begin * j->places; number < end * j->places; number += n) {
         split(number, w->rank, out, place);
-        if (w->bytes == sizeof(float))
-            scatter_f32(j, place, sizes, number);
-        else
-            scatter_f64(j, place, sizes, number);
+        n = out[w->rank - 1] - place[w->rank - 1];
+        if (n > LINE) n = LINE;
+        if (n > end * j->places - number) n = end * j->places - number;
+        select_line(j, place, n, at);
+        add_line(j, n, at, j->source + (size_t)number * w->bytes);
     }
 }
 

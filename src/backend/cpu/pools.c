@@ -1,0 +1,138 @@
+/* What windows, and orders along an axis, need along a line, compiled once per instruction set. */
+#include "backend/cpu/loops.h"
+
+/* Every element that is `step` apart. The common steps are constants, for which compilers turn the
+ * loop into vector code. */
+#define PICK(type)                                                                                 \
+    static void pick_##type(int64_t n, const void *data, int64_t step, void *out) {                \
+        const type *from = data;                                                                   \
+        type *to = out;                                                                            \
+        if (step == 1)                                                                             \
+            memcpy(to, from, (size_t)n * sizeof *to);                                              \
+        else if (step == 2)                                                                        \
+            for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];                                   \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++) to[i] = from[step * i];                                \
+    }
+PICK(uint8_t)
+PICK(uint16_t)
+PICK(uint32_t)
+PICK(uint64_t)
+
+/* Where `keeps` does not hold of the best element so far, b, and the next one, e, or there is none
+ * so far, that becomes the best. */
+#define CHOOSE_LOOP(type, step_, keeps)                                                            \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+        int32_t place = at + (int32_t)(i * (step_));                                               \
+        type b = best[i], e = x[i * (step_)];                                                      \
+        bool stays = (places[i] >= 0) & (keeps);                                                   \
+        best[i] = stays ? b : e;                                                                   \
+        places[i] = stays ? places[i] : place;                                                     \
+    }
+#define CHOOSE(name, type, keeps)                                                                  \
+    static void name(int64_t n, const void *data, int64_t step, int32_t at, void *so_far,          \
+                     int32_t *places) {                                                            \
+        const type *x = data;                                                                      \
+        type *best = so_far;                                                                       \
+        if (step == 1)                                                                             \
+            CHOOSE_LOOP(type, 1, keeps)                                                            \
+        else if (step == 2)                                                                        \
+            CHOOSE_LOOP(type, 2, keeps)                                                            \
+        else                                                                                       \
+            CHOOSE_LOOP(type, step, keeps)                                                         \
+    }
+#define CHOOSE_ALL(name, type)                                                                     \
+    CHOOSE(name##_ge, type, b >= e)                                                                \
+    CHOOSE(name##_gt, type, b > e)                                                                 \
+    CHOOSE(name##_le, type, b <= e)                                                                \
+    CHOOSE(name##_lt, type, b < e)                                                                 \
+    CHOOSE(name##_most, type, (b >= e) | (b != b))                                                 \
+    CHOOSE(name##_least, type, (b <= e) | (b != b))
+CHOOSE_ALL(choose_f32, float)
+CHOOSE_ALL(choose_f64, double)
+#define CHOICES(name)                                                                              \
+    { name##_ge, name##_gt, name##_le, name##_lt, name##_most, name##_least }
+
+/* Lanes side by side find the best element of a block; the first block that has it is searched. */
+#define EXTREME(name, type, flag, better)                                                          \
+    static int64_t name(int64_t n, const void *data) {                                             \
+        enum { LANES = 64, BLOCK = 512 };                                                          \
+        const type *x = data;                                                                      \
+        type best = x[0];                                                                          \
+        int64_t at = 0;                                                                            \
+        flag odd = 0;                                                                              \
+        for (int64_t from = 0; from < n; from += BLOCK) {                                          \
+            int64_t some = n - from < BLOCK ? n - from : BLOCK, i = 0;                             \
+            const type *here = x + from;                                                           \
+            type lanes[LANES], most = here[0];                                                     \
+            flag odds[LANES];                                                                      \
+            for (int k = 0; k < LANES; k++) {                                                      \
+                lanes[k] = here[0];                                                                \
+                odds[k] = 0;                                                                       \
+            }                                                                                      \
+            for (; i + LANES <= some; i += LANES)                                                  \
+                for (int k = 0; k < LANES; k++) {                                                  \
+                    lanes[k] = here[i + k] better lanes[k] ? here[i + k] : lanes[k];               \
+                    odds[k] |= here[i + k] != here[i + k];                                         \
+                }                                                                                  \
+            for (; i < some; i++) {                                                                \
+                most = here[i] better most ? here[i] : most;                                       \
+                odd |= here[i] != here[i];                                                         \
+            }                                                                                      \
+            for (int k = 0; k < LANES; k++) {                                                      \
+                most = lanes[k] better most ? lanes[k] : most;                                     \
+                odd |= odds[k];                                                                    \
+            }                                                                                      \
+            if (from && !(most better best)) continue;                                             \
+            best = most;                                                                           \
+            at = from;                                                                             \
+        }                                                                                          \
+        if (odd) return -1;                                                                        \
+        while (x[at] != best) at++;                                                                \
+        return at;                                                                                 \
+    }
+EXTREME(largest_f32, float, int32_t, >)
+EXTREME(largest_f64, double, int64_t, >)
+EXTREME(least_f32, float, int32_t, <)
+EXTREME(least_f64, double, int64_t, <)
+
+/* As order.c has it: the bits of floating-point numbers as unsigned ones in the same order. */
+static void list_keys(int64_t n, const uint32_t *x, bool is_float, uint32_t flip, uint32_t *to) {
+    const uint32_t sign = 0x80000000u, infinity = 0x7f800000u;
+    if (!is_float) {
+        for (int64_t i = 0; i < n; i++) to[i] = x[i] ^ flip;
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t size = x[i] & ~sign, key = x[i] & sign ? ~x[i] : x[i] | sign;
+        key = size ? key : sign;
+        key = size > infinity ? UINT32_MAX : key;
+        to[i] = key ^ flip;
+    }
+}
+
+/* Most blocks hold none, which whole vectors tell. */
+static int64_t find_below(int64_t n, const uint32_t *keys, uint32_t bound, int32_t *places) {
+    enum { BLOCK = 64 };
+    int64_t count = 0;
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t end = n - from < BLOCK ? n : from + BLOCK;
+        uint32_t any = 0;
+        if (end - from == BLOCK)
+            for (int k = 0; k < BLOCK; k++) any |= keys[from + k] < bound;
+        else
+            any = 1;
+        for (int64_t i = from; any && i < end; i++) {
+            places[count] = (int32_t)i;
+            count += keys[i] < bound;
+        }
+    }
+    return count;
+}
+
+const cpu_pools CPU_OF_SET(pools) = {
+    .pick = {[1] = pick_uint8_t, [2] = pick_uint16_t, [4] = pick_uint32_t, [8] = pick_uint64_t},
+    .choose = {CHOICES(choose_f32), CHOICES(choose_f64)},
+    .extreme = {{largest_f32, least_f32}, {largest_f64, least_f64}},
+    .keys = list_keys,
+    .below = find_below};

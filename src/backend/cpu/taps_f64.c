@@ -1,0 +1,3 @@
+/* The inner parts of convolutions of f64. */
+#define CPU_F64_VECTORS
+#include "backend/cpu/taps.c"
