@@ -2,7 +2,8 @@
  *
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
  * lie), then the steps: region.c (elementwise operations of a kernel), row.c (composites along
- * rows), attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c. kernels.c is
+ * rows), attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c, convolve.c with
+ * convolve_run.c, window.c, order.c. kernels.c is
  * compiled once per instruction set. What has no fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
