@@ -469,6 +469,28 @@ static void join_range(void *context, uint32_t thread, int64_t begin, int64_t en
     }
 }
 
+/* ---- 16-bit numbers ---- */
+
+typedef struct conversion {
+    cpu_map_kernel kernel;
+    const char *from;
+    char *to;
+    size_t from_bytes, to_bytes;
+} conversion;
+
+static void convert_range(void *context, uint32_t thread, int64_t begin, int64_t end) {
+    const conversion *c = context;
+    const void *from = c->from + (size_t)begin * c->from_bytes;
+    c->kernel(c->to + (size_t)begin * c->to_bytes, &from, end - begin, 0, NULL);
+}
+
+/* wide: the bytes of either side as float32. */
+static void convert(const job *j, cpu_map_kernel kernel, size_t wide, const void *from, void *to) {
+    bool widens = kernel == j->c->widen;
+    conversion c = {kernel, from, to, widens ? 2 : sizeof(float), widens ? sizeof(float) : 2};
+    cpu_parallel(j->run->device, (int64_t)(wide / sizeof(float)), GRAIN, convert_range, &c);
+}
+
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {
     const cpu_convolution *c = &step->u.convolution;
     const shoal_node *node = step->node;
@@ -483,6 +505,14 @@ shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {
         memset(j.out, 0, (size_t)base_type_bytes(type));
         return SHOAL_OK;
     }
+    if (c->widen) {
+        char *lhs = run->workspace + c->wide[0], *rhs = run->workspace + c->wide[1];
+        convert(&j, c->widen, c->wide_bytes[0], j.lhs, lhs);
+        convert(&j, c->widen, c->wide_bytes[1], j.rhs, rhs);
+        j.lhs = lhs;
+        j.rhs = rhs;
+        j.out = run->workspace + c->wide[2];
+    }
     int64_t threads = base_pool_threads(run->device->pool), sums = c->groups * c->features;
     int64_t each = c->features * c->k * c->n * divide_up(c->chunks, c->parts);
     j.some = j.count / (threads * PARTS_PER_THREAD) + 1;
@@ -493,5 +523,6 @@ shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {
     if (c->parts > 1)
         cpu_parallel(run->device, sums, 1 + GRAIN / (c->batch * c->places * c->parts), join_range,
                      &j);
+    if (c->narrow) convert(&j, c->narrow, c->wide_bytes[2], j.out, run->at[node->first_output]);
     return SHOAL_OK;
 }
