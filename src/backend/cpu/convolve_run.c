@@ -73,27 +73,24 @@ static void fill_line(const part *p, const char *from, char *to) {
     const cpu_convolution *c = p->j->c;
     uint32_t last = c->windows->spatial - 1;
     const ref_windows_axis *a = &c->windows->axis[last];
-    int64_t start = first_of(p, last), reach = reach_of(p, last);
-    int64_t line = (last ? c->box_steps[last - 1] : c->box_channel) / c->phases;
-    memset(to, 0, (size_t)(line * c->phases) * c->bytes);
-    for (int64_t phase = 0; phase < c->phases; phase++, to += (size_t)line * c->bytes) {
-        /* The elements from `begin` to `end` exist, where those between them do. */
-        int64_t at = start + phase, begin = at < 0 ? divide_up(-at, c->phases) : 0;
-        int64_t end = smaller(divide_up(reach - phase, c->phases),
-                              divide_up((a->in - 1) * a->in_gap + 1 - at, c->phases));
-        if (end <= begin) continue;
-        if (a->in_gap == 1) {
+    int64_t start = first_of(p, last), reach = reach_of(p, last), phases = c->phases;
+    int64_t line = (last ? c->box_steps[last - 1] : c->box_channel) / phases;
+    int64_t index = start > 0 ? divide_up(start, a->in_gap) : 0;
+    memset(to, 0, (size_t)(line * phases) * c->bytes);
+    for (int64_t phase = 0; a->in_gap == 1 && phase < phases; phase++) {
+        int64_t at = start + phase, begin = at < 0 ? divide_up(-at, phases) : 0;
+        int64_t end = smaller(divide_up(reach - phase, phases), divide_up(a->in - at, phases));
+        if (begin < end)
             c->pools->pick[c->bytes](
-                end - begin, from + (size_t)((at + begin * c->phases) * a->in_step) * c->bytes,
-                c->phases * a->in_step, to + (size_t)begin * c->bytes);
-            continue;
-        }
-        for (int64_t i = begin; i < end; i++) {
-            int64_t index = index_of(a, at + i * c->phases);
-            if (index >= 0)
-                copy_element(to + (size_t)i * c->bytes,
-                             from + (size_t)(index * a->in_step) * c->bytes, c->bytes);
-        }
+                end - begin, from + (size_t)((at + begin * phases) * a->in_step) * c->bytes,
+                phases * a->in_step, to + (size_t)(phase * line + begin) * c->bytes);
+    }
+    for (; a->in_gap > 1 && index < a->in; index++) {
+        int64_t at = index * a->in_gap - start;
+        if (at >= reach) break;
+        at = phases == 1 ? at : at % phases * line + at / phases;
+        copy_element(to + (size_t)at * c->bytes, from + (size_t)(index * a->in_step) * c->bytes,
+                     c->bytes);
     }
 }
 
