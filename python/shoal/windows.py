@@ -120,8 +120,12 @@ def _transposed(n, input, weight, bias, stride, padding, output_padding, groups,
     turned = weight.reshape(groups, channels // groups, out, *kernel).transpose(1, 2)
     turned = turned.reshape(groups * out, channels // groups, *kernel).flip(tuple(range(2, n + 2)))
     low = [d * (k - 1) - p for k, d, p in zip(kernel, dilation, padding)]
-    x = x.pad((0, 0, *low), (0, 0, *(a + m for a, m in zip(low, more))), 0, (0, 0, *(s - 1 for s in stride)))
-    made = _shoal.convolve(x, turned, (1,) * n, (0,) * 2 * n, dilation, groups)
+    axes = tuple(range(2, n + 2))
+    made = x._apply("convolution", (turned,), window_strides=(1,) * n,
+                    padding=tuple(edge for a, m in zip(low, more) for edge in (a, a + m)), lhs_dilation=stride,
+                    rhs_dilation=dilation, window_reversal=(0,) * n,
+                    convolution_dimensions=(0, 1, *axes, 1, 0, *axes, 0, 1, *axes), feature_group_count=groups,
+                    batch_group_count=1)
     if bias is not None:
         made = made + bias.reshape((-1,) + (1,) * n)
     return made.squeeze(0) if one else made

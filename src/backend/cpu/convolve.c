@@ -1,5 +1,5 @@
-/* Convolutions of f32 and f64: how they are divided, and the lists of offsets that find the
- * elements of windows. convolve_run.c does the work. */
+/* Convolutions of f32, f64 and, by way of f32, of 16-bit numbers: how they are divided, and the
+ * lists of offsets that find the elements of windows. convolve_run.c does the work. */
 #include "backend/cpu/cpu.h"
 
 enum {
@@ -47,33 +47,36 @@ static bool is_empty(const ref_windows *w) {
     return empty;
 }
 
+static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
+
 /* Windows with very large gaps would need boxes that are mostly empty. */
 bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node) {
     if (node->op != GRAPH_CONVOLUTION) return false;
     const shoal_type *lhs = &g->values[node->inputs[0]].type;
-    if (lhs->dtype != SHOAL_F32 && lhs->dtype != SHOAL_F64) return false;
+    if (lhs->dtype != SHOAL_F32 && lhs->dtype != SHOAL_F64 && !is_half(lhs->dtype)) return false;
     ref_windows w = windows_of(g, node);
     if (is_empty(&w)) return true;
-    double least = (double)shoal_dtype_size((shoal_dtype)lhs->dtype);
-    for (uint32_t i = 1; i < w.spatial; i++)
-        least *= (double)reach(&w.axis[i], w.axis[i].out, w.axis[i].window);
+    double least = sizeof(double);
+    for (uint32_t i = 1; i < w.spatial; i++) {
+        const ref_windows_axis *a = &w.axis[i];
+        least *= (double)(a->out - 1) * (double)a->stride +
+                 (double)(a->window - 1) * (double)a->window_gap + 1;
+    }
     return least <= LARGE_BOX || least <= 8 * (double)base_type_bytes(lhs);
 }
 
 /* ---- division ---- */
 
-/* Elements of the box that the rest of the axes need for one element of the first. */
-static int64_t behind_first(const cpu_convolution *c) {
+/* A number that no stride or gap makes overflow. */
+static double box_bytes(const cpu_convolution *c) {
     const ref_windows *w = c->windows;
-    int64_t elements = 1;
-    for (uint32_t i = 1; i < w->spatial; i++)
-        elements *= reach(&w->axis[i], w->axis[i].out, w->axis[i].window);
+    double elements = (double)c->some_batch * (double)c->bytes;
+    for (uint32_t i = 0; i < w->spatial; i++) {
+        const ref_windows_axis *a = &w->axis[i];
+        elements *= (double)((i ? a->out : c->some_first) - 1) * (double)a->stride +
+                    (double)((i ? a->window : c->some_window) - 1) * (double)a->window_gap + 1;
+    }
     return elements;
-}
-
-static int64_t box_bytes(const cpu_convolution *c) {
-    return c->some_batch * reach(&c->windows->axis[0], c->some_first, c->some_window) *
-           behind_first(c) * (int64_t)c->bytes;
 }
 
 static void set_how(cpu_convolution *c, int64_t columns) {
@@ -122,7 +125,7 @@ static void divide(cpu_convolution *c, int64_t columns, int64_t k) {
     int64_t parts = deep ? larger(1, smaller(wanted, PARTS)) : 1;
     c->some_channels = 1;
     if (c->some_window == first->window) {
-        int64_t channels = smaller(BOX / box_bytes(c), LISTED / (lines * first->window));
+        int64_t channels = smaller((int64_t)(BOX / box_bytes(c)), LISTED / (lines * first->window));
         if (c->how == CPU_BY_WINDOW) channels = 1; /* whose weights need not be copied */
         c->some_channels = larger(1, smaller(w->channels, channels));
         c->some_channels =
@@ -256,7 +259,8 @@ size_t cpu_convolve_sums(const cpu_convolution *c) {
 
 shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
     uint8_t dtype = p->g->values[step->node->first_output].type.dtype;
-    int type = dtype == SHOAL_F32 ? CPU_F32 : CPU_F64;
+    bool half = is_half(dtype);
+    int type = dtype == SHOAL_F64 ? CPU_F64 : CPU_F32;
     cpu_convolution *c = &step->u.convolution;
     ref_windows *w = base_arena_alloc(&p->arena, sizeof *w);
     if (!w) return SHOAL_NO_MEMORY;
@@ -265,10 +269,19 @@ shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *p, cp
                            .gemm = kernels->gemm[type],
                            .taps = kernels->taps[type],
                            .pools = kernels->pools,
-                           .join = cpu_find_map(kernels, GRAPH_ADD, dtype),
-                           .bytes = shoal_dtype_size((shoal_dtype)dtype)};
+                           .join = cpu_find_map(kernels, GRAPH_ADD, half ? SHOAL_F32 : dtype),
+                           .bytes = type == CPU_F64 ? sizeof(double) : sizeof(float)};
     step->run = cpu_convolve_run;
     if (is_empty(w)) return SHOAL_OK;
+    if (half) {
+        const uint32_t values[] = {step->node->inputs[0], step->node->inputs[1],
+                                   step->node->first_output};
+        c->widen = kernels->convert[dtype][SHOAL_F32];
+        c->narrow = kernels->convert[SHOAL_F32][dtype];
+        for (int i = 0; i < 3; i++)
+            c->wide_bytes[i] =
+                (size_t)base_type_count(&p->g->values[values[i]].type) * sizeof(float);
+    }
     c->groups = w->feature_groups > 1 ? w->feature_groups : w->batch_groups;
     c->features = w->features / c->groups;
     c->batch = w->batch / w->batch_groups;

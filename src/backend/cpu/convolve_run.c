@@ -73,27 +73,24 @@ static void fill_line(const part *p, const char *from, char *to) {
     const cpu_convolution *c = p->j->c;
     uint32_t last = c->windows->spatial - 1;
     const ref_windows_axis *a = &c->windows->axis[last];
-    int64_t start = first_of(p, last), reach = reach_of(p, last);
-    int64_t line = (last ? c->box_steps[last - 1] : c->box_channel) / c->phases;
-    memset(to, 0, (size_t)(line * c->phases) * c->bytes);
-    for (int64_t phase = 0; phase < c->phases; phase++, to += (size_t)line * c->bytes) {
-        /* The elements from `begin` to `end` exist, where those between them do. */
-        int64_t at = start + phase, begin = at < 0 ? divide_up(-at, c->phases) : 0;
-        int64_t end = smaller(divide_up(reach - phase, c->phases),
-                              divide_up((a->in - 1) * a->in_gap + 1 - at, c->phases));
-        if (end <= begin) continue;
-        if (a->in_gap == 1) {
+    int64_t start = first_of(p, last), reach = reach_of(p, last), phases = c->phases;
+    int64_t line = (last ? c->box_steps[last - 1] : c->box_channel) / phases;
+    int64_t index = start > 0 ? divide_up(start, a->in_gap) : 0;
+    memset(to, 0, (size_t)(line * phases) * c->bytes);
+    for (int64_t phase = 0; a->in_gap == 1 && phase < phases; phase++) {
+        int64_t at = start + phase, begin = at < 0 ? divide_up(-at, phases) : 0;
+        int64_t end = smaller(divide_up(reach - phase, phases), divide_up(a->in - at, phases));
+        if (begin < end)
             c->pools->pick[c->bytes](
-                end - begin, from + (size_t)((at + begin * c->phases) * a->in_step) * c->bytes,
-                c->phases * a->in_step, to + (size_t)begin * c->bytes);
-            continue;
-        }
-        for (int64_t i = begin; i < end; i++) {
-            int64_t index = index_of(a, at + i * c->phases);
-            if (index >= 0)
-                copy_element(to + (size_t)i * c->bytes,
-                             from + (size_t)(index * a->in_step) * c->bytes, c->bytes);
-        }
+                end - begin, from + (size_t)((at + begin * phases) * a->in_step) * c->bytes,
+                phases * a->in_step, to + (size_t)(phase * line + begin) * c->bytes);
+    }
+    for (; a->in_gap > 1 && index < a->in; index++) {
+        int64_t at = index * a->in_gap - start;
+        if (at >= reach) break;
+        at = phases == 1 ? at : at % phases * line + at / phases;
+        copy_element(to + (size_t)at * c->bytes, from + (size_t)(index * a->in_step) * c->bytes,
+                     c->bytes);
     }
 }
 
@@ -469,6 +466,28 @@ static void join_range(void *context, uint32_t thread, int64_t begin, int64_t en
     }
 }
 
+/* ---- 16-bit numbers ---- */
+
+typedef struct conversion {
+    cpu_map_kernel kernel;
+    const char *from;
+    char *to;
+    size_t from_bytes, to_bytes;
+} conversion;
+
+static void convert_range(void *context, uint32_t thread, int64_t begin, int64_t end) {
+    const conversion *c = context;
+    const void *from = c->from + (size_t)begin * c->from_bytes;
+    c->kernel(c->to + (size_t)begin * c->to_bytes, &from, end - begin, 0, NULL);
+}
+
+/* wide: the bytes of either side as float32. */
+static void convert(const job *j, cpu_map_kernel kernel, size_t wide, const void *from, void *to) {
+    bool widens = kernel == j->c->widen;
+    conversion c = {kernel, from, to, widens ? 2 : sizeof(float), widens ? sizeof(float) : 2};
+    cpu_parallel(j->run->device, (int64_t)(wide / sizeof(float)), GRAIN, convert_range, &c);
+}
+
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {
     const cpu_convolution *c = &step->u.convolution;
     const shoal_node *node = step->node;
@@ -483,6 +502,14 @@ shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {
         memset(j.out, 0, (size_t)base_type_bytes(type));
         return SHOAL_OK;
     }
+    if (c->widen) {
+        char *lhs = run->workspace + c->wide[0], *rhs = run->workspace + c->wide[1];
+        convert(&j, c->widen, c->wide_bytes[0], j.lhs, lhs);
+        convert(&j, c->widen, c->wide_bytes[1], j.rhs, rhs);
+        j.lhs = lhs;
+        j.rhs = rhs;
+        j.out = run->workspace + c->wide[2];
+    }
     int64_t threads = base_pool_threads(run->device->pool), sums = c->groups * c->features;
     int64_t each = c->features * c->k * c->n * divide_up(c->chunks, c->parts);
     j.some = j.count / (threads * PARTS_PER_THREAD) + 1;
@@ -493,5 +520,6 @@ shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {
     if (c->parts > 1)
         cpu_parallel(run->device, sums, 1 + GRAIN / (c->batch * c->places * c->parts), join_range,
                      &j);
+    if (c->narrow) convert(&j, c->narrow, c->wide_bytes[2], j.out, run->at[node->first_output]);
     return SHOAL_OK;
 }

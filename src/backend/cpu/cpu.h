@@ -3,8 +3,8 @@
  * Reading order: device.c (the table, memory), plan.c (from graph to steps), place.c (where values
  * lie), then the steps: region.c (elementwise operations of a kernel), row.c (composites along
  * rows), attention.c, move.c (copies), index.c, reduce.c, dot.c with product.c, convolve.c with
- * convolve_run.c, window.c, order.c. kernels.c is
- * compiled once per instruction set. What has no fast step runs by the reference's kernel. */
+ * convolve_run.c, window.c, order.c. kernels.c is compiled once per instruction set. What has no
+ * fast step runs by the reference's kernel. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
@@ -320,7 +320,7 @@ typedef struct cpu_convolution {
     const cpu_gemm *gemm;
     const cpu_taps *taps;
     const cpu_pools *pools;
-    cpu_map_kernel join;
+    cpu_map_kernel join, widen, narrow;      /* widen, narrow: of 16-bit numbers, else NULL */
     size_t bytes;                            /* of an element */
     uint8_t how;                             /* panels copied or turned and multiplied; sums */
     int64_t groups, features, batch, places; /* features, batch: of a group; places: of a batch */
@@ -337,6 +337,7 @@ typedef struct cpu_convolution {
     int64_t block;       /* rows that are packed together */
     size_t packed, packed_each, sums; /* offsets in the workspace, bytes of a packed block */
     size_t scratch, scratch_each, panels, raw, blocks, tile; /* of a thread, and within */
+    size_t wide[3], wide_bytes[3]; /* offsets of widened operands, and of the result before */
 } cpu_convolution;
 
 /* reduce_window and select_and_scatter. */

@@ -264,8 +264,8 @@ static const short_entry *first_of_row(const job *j, uint32_t part, int64_t row,
     list_short(o, (const char *)j->run->at[j->node->inputs[0]] + (size_t)(row * n) * o->bytes,
                keys);
     for (int64_t at = 0, some; at < n; at += some) {
-        some = n - at < room - count ? n - at : room - count;
-        if (count < k) { /* all of them may be */
+        some = n - at < room - FEW / 2 ? n - at : room - FEW / 2;
+        if (!at) { /* all of them may be */
             for (int64_t i = at; i < at + some; i++)
                 x[count++] = (short_entry){keys[i], (uint32_t)i};
         } else {

@@ -57,6 +57,8 @@ static shoal_status place_scratch(void *context, uint32_t s, backend_parts *part
         return backend_take(parts, step->u.control.bytes, 0, &step->u.control.at);
     if (step->run == cpu_convolve_run) {
         cpu_convolution *c = &step->u.convolution;
+        for (int i = 0; i < 3; i++)
+            SHOAL_TRY(backend_take(parts, c->wide_bytes[i], 0, &c->wide[i]));
         SHOAL_TRY(backend_take(parts, cpu_convolve_packed(c), 0, &c->packed));
         SHOAL_TRY(backend_take(parts, cpu_convolve_sums(c), 0, &c->sums));
         return backend_take(parts, c->scratch_each * p->threads, 0, &c->scratch);
