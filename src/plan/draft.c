@@ -26,7 +26,10 @@ static shoal_status extend(plan_draft *d) {
     if (!pace) SHOAL_TRY(plan_pace(&pace));
     double slower = fmax(0, (double)pace / PLAN_PACE - 1);
     d->until += (int64_t)fmin(slower * (double)d->pool->patience, LONGEST);
-    d->until += base_thread_time() - start;
+    /* What that took is no part of the plan. */
+    int64_t took = base_thread_time() - start;
+    d->since += took;
+    d->until += took;
     return SHOAL_OK;
 }
 
