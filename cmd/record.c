@@ -7,7 +7,7 @@
 #include <poll.h>
 
 /* CALM: events of one process between two questions; of more its ring may not hold all. */
-enum { TIMEOUT_MS = 3000, EVERY_MS = 100, LEAST_MS = 2, KEEP_MS = 3000, CALM = 4096 };
+enum { TIMEOUT_MS = 3000, EVERY_MS = 100, LEAST_MS = 25, KEEP_MS = 3000, CALM = 4096 };
 
 double record_seconds(const char *text) {
     double seconds = args_positive("SECONDS", text);

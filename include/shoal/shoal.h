@@ -140,7 +140,8 @@ typedef struct shoal_event_source {
  * oldest first for each process; the first call only starts the recording, which continues for
  * keep_ms (at most a minute) after each call. A process keeps its latest 16,384 events. Calls
  * `each` once per process, the hub first, on this thread; its arguments are valid during that call
- * only. Fails with TIMEOUT when the hub does not answer within a second. */
+ * only. Waits until 20 ms have passed since the last call: each is a question to every process.
+ * Fails with TIMEOUT when the hub does not answer within a second. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_events(shoal_session *session, uint32_t keep_ms,
              void (*each)(void *context, const shoal_event_source *source,

@@ -24,7 +24,7 @@ KINDS.
 """
 
 _PHASES = ("", "begin", "end")
-_EVERY, _LEAST, _KEEP_MS = 0.05, 0.002, 3000
+_EVERY, _LEAST, _KEEP_MS = 0.05, 0.025, 3000
 _CALM = 4096  # events of one process between two questions; of more its ring may not hold all
 
 

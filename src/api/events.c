@@ -70,6 +70,12 @@ static api_source *source_of(shoal_session *session, uint32_t peer) {
     return source;
 }
 
+static void free_source(api_source *source) {
+    if (source->answer) wire_unpacked_free(&source->answer->base);
+    free(source->name);
+    free(source);
+}
+
 void api_events_take(shoal_session *session, Shoal__Events *events) {
     pthread_mutex_lock(&session->news);
     api_source *source = NULL;
@@ -81,7 +87,9 @@ void api_events_take(shoal_session *session, Shoal__Events *events) {
             if (other) other->asked = true;
         }
     }
-    if (source && !source->answer) {
+    if (source && events->gone) {
+        source->asked = false;
+    } else if (source && !source->answer) {
         source->answer = events;
         events = NULL;
     }
@@ -183,6 +191,9 @@ static shoal_status tell(api_source *source, event_each each, void *context) {
 
 static shoal_status listen(shoal_session *session, uint32_t keep_ms, event_each each,
                            void *context) {
+    struct timespec next = base_timespec(session->events_asked + BASE_EVENTS_PAUSE);
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+    session->events_asked = base_now();
     SHOAL_TRY(ask(session, keep_ms));
     int64_t deadline = base_now() + ANSWER_MS * BASE_MS;
     shoal_status status = wire_wait(worker_wire(session->worker), all_told, session, deadline);
@@ -194,12 +205,19 @@ static shoal_status listen(shoal_session *session, uint32_t keep_ms, event_each 
     if (!told && status == SHOAL_OK) status = worker_state(session->worker);
     if (!told) return base_fail_prefix(status, "asking for events: ");
     status = SHOAL_OK;
+    size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         api_source *source = session->sources.data[i];
+        if (!source->asked && !source->answer && source->peer) { /* it has left */
+            free_source(source);
+            continue;
+        }
+        session->sources.data[kept++] = source;
         if (!source->asked && !source->answer) continue;
         shoal_status one = tell(source, each, context);
         if (status == SHOAL_OK) status = one;
     }
+    session->sources.count = kept;
     return status;
 }
 
@@ -216,11 +234,6 @@ shoal_status shoal_events(shoal_session *session, uint32_t keep_ms, event_each e
 }
 
 void api_events_forget(shoal_session *session) {
-    for (size_t i = 0; i < session->sources.count; i++) {
-        api_source *source = session->sources.data[i];
-        if (source->answer) wire_unpacked_free(&source->answer->base);
-        free(source->name);
-        free(source);
-    }
+    for (size_t i = 0; i < session->sources.count; i++) free_source(session->sources.data[i]);
     session->sources.count = 0;
 }

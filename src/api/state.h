@@ -200,6 +200,7 @@ struct shoal_session {
     BASE_VEC(api_question *) questions;
     uint64_t next_token;
     uint64_t events_token;          /* of the question for events; 0: none */
+    int64_t events_asked;           /* when; `listening` held */
     bool hub_told;                  /* the hub has answered that one */
     BASE_VEC(api_source *) sources; /* changed with `listening` held as well */
     pthread_mutex_t listening;      /* one thread at a time asks for events; before `news` */

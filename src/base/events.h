@@ -7,12 +7,15 @@
 #ifndef BASE_EVENTS_H
 #define BASE_EVENTS_H
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "shoal/event.h"
 
 #include <stdatomic.h>
 
 enum { BASE_EVENTS_ROOM = 1 << 14 };
+/* Between two questions for all that the pool has noted: who asks more often is not answered. */
+#define BASE_EVENTS_PAUSE (20 * BASE_MS)
 
 typedef struct base_events {
     atomic_bool on;

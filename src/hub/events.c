@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 enum { MOST_KEEP_MS = 60000, EVENTS_BURST = 100 };
-#define EVENTS_PAUSE (20 * BASE_MS)
 
 void hub_note(hub *h, shoal_event_kind kind, uint64_t instance, const char *label, ...) {
     if (!base_events_on(&h->events)) return;
@@ -59,11 +58,11 @@ static shoal_status answer(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask,
 void hub_events_ask(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask) {
     /* Each question is one to everybody. */
     int64_t asked = base_now();
-    if (asked - asker->events_at < EVENTS_PAUSE && asker->events_many++ > EVENTS_BURST) {
+    if (asked - asker->events_at < BASE_EVENTS_PAUSE && asker->events_many++ > EVENTS_BURST) {
         hub_strange(asker, "questions for events without end");
         return;
     }
-    if (asked - asker->events_at >= EVENTS_PAUSE) asker->events_many = 0;
+    if (asked - asker->events_at >= BASE_EVENTS_PAUSE) asker->events_many = 0;
     asker->events_at = asked;
     uint32_t keep = ask->keep_ms < MOST_KEEP_MS ? ask->keep_ms : MOST_KEEP_MS;
     uint32_t *peers = calloc(h->peers.count + 1, sizeof *peers);
@@ -115,6 +114,19 @@ static bool take_turn(hub_peer *asker, uint32_t peer) {
     return false;
 }
 
+void hub_events_gone(hub *h, const hub_peer *gone) {
+    for (size_t i = 0; i < h->peers.count; i++) {
+        hub_peer *asker = h->peers.data[i];
+        if (!take_turn(asker, gone->number)) continue;
+        Shoal__Events events = SHOAL__EVENTS__INIT;
+        events.token = asker->events_token;
+        events.peer = gone->number;
+        events.name = gone->name;
+        events.gone = true;
+        hub_send(asker, SHOAL__KIND__EVENTS, &events.base);
+    }
+}
+
 void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events) {
     char *name = events->name;
     hub_peer *asker = hub_peer_find(h, events->asker);
@@ -127,6 +139,7 @@ void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events) {
     compare_clocks(events);
     events->peer = peer->number;
     events->name = peer->name;
+    events->gone = false;
     hub_send(asker, SHOAL__KIND__EVENTS, &events->base);
     events->name = name; /* the message is freed with what it came with */
 }

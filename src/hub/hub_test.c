@@ -207,6 +207,20 @@ static void test_not_concerned(void **state) {
     assert_null(p->h->first);
 }
 
+/* Who asks for events does not wait for a member that leaves before it has answered. */
+static void test_events_of_who_left(void **state) {
+    pool *p = *state;
+    const hub_peer *member = wire_link_get(p->ends[0], WIRE_HUB);
+    uint32_t number = member->number;
+    Shoal__EventsAsk ask = SHOAL__EVENTS_ASK__INIT;
+    ask.token = 3;
+    deliver(p, 1, SHOAL__KIND__EVENTS_ASK, &ask.base);
+    assert_int_equal(p->gone, 0);
+    wire_close(p->ends[0], SHOAL_LOST, "it was killed");
+    pump(p);
+    assert_int_equal(p->gone, number);
+}
+
 /* What waits for memory gets what is let go of within a while, and is told after that. */
 static void test_memory_is_waited_for(void **state) {
     pool *p = *state;
@@ -483,6 +497,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_passes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_theirs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_concerned, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_events_of_who_left, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_explain_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replans_what_changes, setup, teardown),

@@ -29,6 +29,12 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
                  explained->error ? explained->error->message : "");
         shoal__explained__free_unpacked(explained, NULL);
     }
+    if (kind == SHOAL__KIND__EVENTS) {
+        Shoal__Events *events = shoal__events__unpack(NULL, bytes, body);
+        assert_non_null(events);
+        if (events->gone) p->gone = events->peer;
+        shoal__events__free_unpacked(events, NULL);
+    }
     if (kind == SHOAL__KIND__RELAYED) {
         if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
         p->relayed = shoal__relay__unpack(NULL, bytes, body);

@@ -35,6 +35,7 @@ typedef struct pool {
     shoal_status why;
     char reason[256];
     char explained[512]; /* why not, last */
+    uint32_t gone;       /* who left before it told of events, last */
 } pool;
 
 void pump(pool *p);

@@ -180,6 +180,7 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
     if (computes) h->epoch++;
     /* Everyone drops it before hearing what is to be done without it. */
     hub_peers_tell(h, peer->number);
+    hub_events_gone(h, peer);
     hub_lose(h, peer, reason);
     uint64_t held = peer->user->held;
     if (peer->session) hub_session_end(h, peer->session);

@@ -368,6 +368,8 @@ void hub_note(hub *h, shoal_event_kind kind, uint64_t instance, const char *labe
 void hub_events_ask(hub *h, hub_peer *asker, const Shoal__EventsAsk *ask);
 /* A member's answer goes on to who asked. */
 void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events);
+/* Nobody waits for the answer of who has left. */
+void hub_events_gone(hub *h, const hub_peer *gone);
 
 /* speed.c */
 /* Asks the devices of the pool for figures that they were not asked for yet; bits of base_figure.
