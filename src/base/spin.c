@@ -4,12 +4,15 @@
 #include "base/os_cpu.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 
 enum { SPIN_NS = 60000 };
 
 bool base_spin(bool (*ready)(void *context), void *context) {
+    static atomic_uint cores;
     if (ready(context)) return true;
-    if (base_cpu_count() < 2) return false;
+    if (!atomic_load_explicit(&cores, memory_order_relaxed)) atomic_store(&cores, base_cpu_count());
+    if (atomic_load_explicit(&cores, memory_order_relaxed) < 2) return false;
     int64_t end = base_now() + SPIN_NS;
     do {
         sched_yield();
