@@ -80,7 +80,11 @@ static struct base_arena_block *grow(base_arena *arena, size_t bytes) {
             return NULL;
         }
     }
-    struct base_arena_block *block = arena->limit ? NULL : take_spare(size);
+    struct base_arena_block *block = take_spare(size);
+    if (block && arena->limit && block->size > arena->limit - arena->held) {
+        give_back(block);
+        block = NULL;
+    }
     if (!block) {
         size_t total = (sizeof(struct base_arena_block) + size + 63) & ~(size_t)63;
         block = aligned_alloc(64, total);

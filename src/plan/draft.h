@@ -137,6 +137,7 @@ typedef struct plan_draft {
     int64_t since;    /* of this thread's time: when planning began, */
     int64_t until;    /* and when it has to end; 0: it takes as long as it takes */
     int64_t look;     /* when that may have passed */
+    uint32_t looks;   /* how often that was asked */
     bool paced;       /* it was extended by how slow the machine is */
 } plan_draft;
 
