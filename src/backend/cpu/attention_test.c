@@ -2,21 +2,9 @@
  * operands cut out of larger tensors and transposed, masks, lengths, hidden and broken rows; the
  * same bits on one thread and on three, and memory that does not grow by the square. */
 #include "backend/cpu/cpu.h"
-#include "backend/registry.h"
+#include "backend/cpu/run_testing.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-/* cmocka wants the headers above first. */
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != SHOAL_OK) fail_msg("%s: %s", #call, shoal_error_message());                  \
-    } while (0)
-
 enum { MASK_NONE, MASK_BOOL, MASK_ADDED };
 
 /* B heads that share keys over G queries' heads; what is given of mask, length and CAUSAL. */
@@ -153,32 +141,6 @@ static uint32_t operand(inputs *in, const int64_t *dims, const float *x, bool vi
     return apply(in->g, GRAPH_TRANSPOSE, v, &turn, 1);
 }
 
-static size_t run(uint32_t threads, const shoal_graph *g, void *const *at, float **out) {
-    const shoal_backend *backend;
-    shoal_device *device;
-    shoal_compile_report report = {.size = sizeof report};
-    shoal_executable *executable;
-    shoal_binding buffers[16] = {{0}};
-    OK(backend_find("cpu", &backend));
-    OK(backend->device_new(backend_host(), 0, threads, &device));
-    OK(backend->compile(device, g, NULL, &report, &executable));
-    uint32_t n = g->n_inputs + g->n_outputs;
-    for (uint32_t i = 0; i < n; i++) {
-        bool is_input = i < g->n_inputs;
-        uint32_t value = is_input ? g->inputs[i] : g->outputs[i - g->n_inputs];
-        size_t bytes = (size_t)base_type_bytes(&g->values[value].type);
-        if (!is_input) assert_non_null(out[i - g->n_inputs] = malloc(bytes + 1));
-        shoal_import from = {SHOAL_IMPORT_HOST, is_input ? at[i] : out[i - g->n_inputs], bytes,
-                             false};
-        OK(backend->memory_import(device, &from, &buffers[i].memory));
-    }
-    OK(backend->run(device, executable, buffers, n, NULL));
-    for (uint32_t i = 0; i < n; i++) backend->memory_free(device, buffers[i].memory);
-    backend->executable_free(device, executable);
-    backend->device_free(device);
-    return report.workspace;
-}
-
 static void compare(const example *x, const char *what, const float *is, const double *must,
                     int64_t n) {
     /* Scores are sums of float32; the larger they are, the more weights change with their last
@@ -226,8 +188,8 @@ static void check(const example *x, data *d) {
     OK(graph_add(in.g, GRAPH_ATTENTION_GRADIENT, list, n, attrs, n_attrs, NULL, 0, &gradient));
     OK(graph_add_output(in.g, o));
     for (uint32_t i = 0; i < 3; i++) OK(graph_add_output(in.g, gradient + i));
-    run(1, graph_data(in.g), in.at, first);
-    run(3, graph_data(in.g), in.at, again);
+    test_run_new("cpu", 1, graph_data(in.g), in.at, first);
+    test_run_new("cpu", 3, graph_data(in.g), in.at, again);
     for (int64_t row = 0; row < queries; row++) attend(x, d, row / x->g / x->s, row, row % x->s);
     const double *must[] = {d->out, d->for_q, d->for_k, d->for_v};
     const int64_t counts[] = {queries * x->e, queries * x->d, x->b * x->t * x->d,
@@ -344,7 +306,7 @@ static void test_memory(void **state) {
     OK(graph_add_output(in.g, o));
     OK(graph_add(in.g, GRAPH_ATTENTION_GRADIENT, list, 5, &causal, 1, NULL, 0, &o));
     for (uint32_t i = 0; i < 3; i++) OK(graph_add_output(in.g, o + i));
-    size_t workspace = run(2, graph_data(in.g), in.at, out);
+    size_t workspace = test_run_new("cpu", 2, graph_data(in.g), in.at, out);
     assert_in_range(workspace, 1, 1 << 20);
     for (int i = 0; i < 4; i++) free(out[i]);
     free(zero);

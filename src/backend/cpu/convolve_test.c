@@ -2,21 +2,9 @@
  * random ones, with every instruction set, on one thread and on three. Operands are small integers,
  * so that every order of sums is exact; one of them may be infinite. */
 #include "backend/cpu/cpu.h"
-#include "backend/registry.h"
+#include "backend/cpu/run_testing.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-/* cmocka wants the headers above first. */
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != SHOAL_OK) fail_msg("%s: %s", #call, shoal_error_message());                  \
-    } while (0)
-
 enum { AXES = 3 };
 
 /* Channels and features are those of one group. */
@@ -83,26 +71,6 @@ static graph *convolution(const test *t, uint8_t dtype) {
     return g;
 }
 
-static void run(const char *name, uint32_t threads, const shoal_graph *g, void *const *data) {
-    const shoal_backend *backend;
-    shoal_device *device;
-    shoal_compile_report report = {.size = sizeof report};
-    shoal_executable *executable;
-    shoal_binding bindings[3] = {0};
-    OK(backend_find(name, &backend));
-    OK(backend->device_new(backend_host(), 0, threads, &device));
-    OK(backend->compile(device, g, NULL, &report, &executable));
-    for (int i = 0; i < 3; i++) {
-        size_t bytes = (size_t)base_type_bytes(&g->values[i].type);
-        shoal_import from = {SHOAL_IMPORT_HOST, data[i], bytes, false};
-        OK(backend->memory_import(device, &from, &bindings[i].memory));
-    }
-    OK(backend->run(device, executable, bindings, 3, NULL));
-    for (int i = 0; i < 3; i++) backend->memory_free(device, bindings[i].memory);
-    backend->executable_free(device, executable);
-    backend->device_free(device);
-}
-
 static double get(const void *x, uint8_t dtype, int64_t i) {
     return dtype == SHOAL_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i];
 }
@@ -133,14 +101,14 @@ static void check(const char *what, int number, const test *t, uint8_t dtype, bo
     void *data[3] = {filled(&d->values[0].type, 0, infinite), filled(&d->values[1].type, 1, false),
                      malloc(bytes + 1)},
          *must = malloc(bytes + 1);
-    run("ref", 1, d, (void *const[]){data[0], data[1], must});
+    test_run("ref", 1, d, data, &must);
     for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
         const char *used;
         setenv("SHOAL_CPU", sets[s], 1);
         if (cpu_instructions(&used) != SHOAL_OK) continue;
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
             memset(data[2], 0xff, bytes);
-            run("cpu", threads, d, data);
+            test_run("cpu", threads, d, data, data + 2);
             for (int64_t i = 0; i < count; i++) {
                 double x = get(data[2], dtype, i), y = get(must, dtype, i);
                 if (x != y && !(x != x && y != y))

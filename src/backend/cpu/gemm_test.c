@@ -2,19 +2,7 @@
  * around the sizes of their blocks, on one thread and on three. Operands are small integers, so
  * that every order of sums is exact and a sum in double is the truth. */
 #include "backend/cpu/cpu.h"
-#include "backend/registry.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-/* cmocka wants the headers above first. */
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != SHOAL_OK) fail_msg("%s: %s", #call, shoal_error_message());                  \
-    } while (0)
+#include "backend/cpu/run_testing.h"
 
 /* ---- tiles ---- */
 
@@ -133,26 +121,6 @@ static graph *product(uint8_t dtype, int64_t batch, const int64_t sides[3], unsi
     return g;
 }
 
-static void run(uint32_t threads, const shoal_graph *g, void *const *data) {
-    const shoal_backend *backend;
-    shoal_device *device;
-    shoal_compile_report report = {.size = sizeof report};
-    shoal_executable *executable;
-    shoal_binding bindings[3] = {0};
-    OK(backend_find("cpu", &backend));
-    OK(backend->device_new(backend_host(), 0, threads, &device));
-    OK(backend->compile(device, g, NULL, &report, &executable));
-    for (int i = 0; i < 3; i++) {
-        size_t bytes = (size_t)base_type_bytes(&g->values[i].type);
-        shoal_import from = {SHOAL_IMPORT_HOST, data[i], bytes, false};
-        OK(backend->memory_import(device, &from, &bindings[i].memory));
-    }
-    OK(backend->run(device, executable, bindings, 3, NULL));
-    for (int i = 0; i < 3; i++) backend->memory_free(device, bindings[i].memory);
-    backend->executable_free(device, executable);
-    backend->device_free(device);
-}
-
 static double sum_at(void *const *data, size_t bytes, const int64_t sides[3], unsigned form,
                      int64_t batch, int64_t i, int64_t j) {
     const int64_t m = sides[0], k = sides[1], n = sides[2];
@@ -186,7 +154,7 @@ static void test_products(void **state) {
             graph *g = product(dtype, batch, s, form);
             for (uint32_t threads = 1; threads <= 3; threads += 2) {
                 memset(data[2], 0xff, (size_t)counts[2] * bytes);
-                run(threads, graph_data(g), data);
+                test_run("cpu", threads, graph_data(g), data, data + 2);
                 int64_t step = 1 + counts[2] / 5000;
                 for (int64_t e = 0; e < counts[2]; e += step) {
                     int64_t of = e / (s[0] * s[2]), i = e / s[2] % s[0], j = e % s[2];

@@ -1,19 +1,7 @@
 /* Random graphs of elementwise operations, broadcasts, reductions and copies give the reference's
  * bits, whatever was fused, written in place or spread out on the way. */
 #include "backend/cpu/cpu.h"
-#include "backend/registry.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-/* cmocka wants the headers above first. */
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != SHOAL_OK) fail_msg("%s: %s", #call, shoal_error_message());                  \
-    } while (0)
+#include "backend/cpu/run_testing.h"
 
 #ifdef __SANITIZE_THREAD__
 enum { GRAPHS = 30, PRODUCTS_LEFT_OUT = 20 };
@@ -106,33 +94,6 @@ static graph *random_graph(void) {
     return g;
 }
 
-/* Runs a graph on a device; the caller frees what `out` gets. */
-static void run(const char *name, uint32_t threads, const shoal_graph *g, float **in, float **out) {
-    const shoal_backend *backend;
-    shoal_device *device;
-    shoal_compile_report report = {.size = sizeof report};
-    shoal_executable *executable;
-    OK(backend_find(name, &backend));
-    OK(backend->device_new(backend_host(), 0, threads, &device));
-    OK(backend->compile(device, g, NULL, &report, &executable));
-    uint32_t n = g->n_inputs + g->n_outputs;
-    shoal_binding *buffers = calloc(n, sizeof *buffers);
-    for (uint32_t i = 0; i < n; i++) {
-        bool is_input = i < g->n_inputs;
-        uint32_t value = is_input ? g->inputs[i] : g->outputs[i - g->n_inputs];
-        size_t bytes = (size_t)base_type_bytes(&g->values[value].type);
-        if (!is_input) out[i - g->n_inputs] = malloc(bytes + 1);
-        shoal_import from = {SHOAL_IMPORT_HOST, is_input ? in[i] : out[i - g->n_inputs], bytes,
-                             false};
-        OK(backend->memory_import(device, &from, &buffers[i].memory));
-    }
-    OK(backend->run(device, executable, buffers, n, NULL));
-    for (uint32_t i = 0; i < n; i++) backend->memory_free(device, buffers[i].memory);
-    free(buffers);
-    backend->executable_free(device, executable);
-    backend->device_free(device);
-}
-
 /* Runs a graph of f32 inputs and any outputs on cpu and on ref: the bits must be the same. */
 static void compare(const char *what, graph *built) {
     const shoal_graph *g = graph_data(built);
@@ -142,8 +103,8 @@ static void compare(const char *what, graph *built) {
         in[i] = malloc((size_t)count * sizeof **in + 1);
         for (int64_t k = 0; k < count; k++) in[i][k] = (float)(rand() % 4001 - 2000) / 1024;
     }
-    run("cpu", 1 + below(2), g, in, is);
-    run("ref", 1, g, in, must);
+    test_run_new("cpu", 1 + below(2), g, (void *const *)in, is);
+    test_run_new("ref", 1, g, (void *const *)in, must);
     for (uint32_t o = 0; o < g->n_outputs; o++) {
         const shoal_type *type = &g->values[g->outputs[o]].type;
         size_t bytes = shoal_dtype_size((shoal_dtype)type->dtype);
@@ -434,7 +395,7 @@ static void test_reductions(void **state) {
             graph *g = sums(type, cases[c].axes, cases[c].n, way % 2);
             int64_t n = base_type_count(&graph_data(g)->values[graph_data(g)->outputs[0]].type);
             float *out[2] = {NULL, NULL};
-            run("cpu", 1 + way / 2, graph_data(g), in, out);
+            test_run_new("cpu", 1 + way / 2, graph_data(g), (void *const *)in, out);
             if (way == 0) {
                 double is = 0, must = 0;
                 for (int64_t i = 0; i < n; i++) is += (double)out[0][i];
