@@ -31,6 +31,11 @@ def _read(value):
         value.detach().tolist()
 
 
+def said(call):
+    """What Shoal says of a wrong call."""
+    return str(raised(shoal, call))
+
+
 def compare(calls):
     """Fails where torch raises an error in one of these lines and Shoal raises none, one of another class, or one that
     says nothing."""

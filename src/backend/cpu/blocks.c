@@ -2,31 +2,23 @@
  * memory, with the bits of base/block.c, or multiplied where they are made. What a block shares out
  * is applied to each number before the product, so that scales that are infinite or no numbers do
  * what they do to decoded ones. */
-#include "backend/cpu/functions.h"
+#include "backend/cpu/vectors.h"
 
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
 #if defined(__AVX512F__)
-enum { BYTES = 64, MOST_ROWS = 32 };
+enum { MOST_ROWS = 32 };
 #elif defined(__AVX2__)
-enum { BYTES = 32, MOST_ROWS = 8 };
+enum { MOST_ROWS = 8 };
 #else
-enum { BYTES = 16, MOST_ROWS = 4 };
+enum { MOST_ROWS = 4 };
 #endif
-enum { WIDTH = BYTES / (int)sizeof(float) };
 enum { PART = 32, VECTORS = PART / WIDTH }; /* values that are made together, their vectors */
 enum { TOGETHER = 4, SIDE = WIDTH / 4 > 2 ? 4 : 2 }; /* rows of x, and of w, in registers */
 
-typedef float vec __attribute__((vector_size(BYTES)));
-typedef float loose __attribute__((vector_size(BYTES), aligned(sizeof(float)), may_alias));
 typedef int32_t ints __attribute__((vector_size(BYTES)));
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vec load(const float *x) { return *(const loose *)x; }
-INLINE void store(float *to, vec x) { *(loose *)to = x; }
 
 /* Rounded once where there is an instruction for it. */
 INLINE vec multiply_add(vec x, vec y, vec z) {
@@ -166,14 +158,6 @@ INLINE void decode(part_of *part, int values, int bytes, const uint8_t *from, fl
             for (int c = 0; c < VECTORS; c++) store(to + p * PART + c * WIDTH, made[c]);
         }
     }
-}
-
-INLINE float sum_of(vec x) {
-    float sums[WIDTH];
-    store(sums, x);
-    for (int width = WIDTH / 2; width; width /= 2)
-        for (int i = 0; i < width; i++) sums[i] += sums[i + width];
-    return sums[0];
 }
 
 /* `rows` rows of w, 1 or SIDE, times m rows of x: what is read once meets all of the other. */

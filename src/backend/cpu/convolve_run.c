@@ -468,24 +468,11 @@ static void join_range(void *context, uint32_t thread, int64_t begin, int64_t en
 
 /* ---- 16-bit numbers ---- */
 
-typedef struct conversion {
-    cpu_map_kernel kernel;
-    const char *from;
-    char *to;
-    size_t from_bytes, to_bytes;
-} conversion;
-
-static void convert_range(void *context, uint32_t thread, int64_t begin, int64_t end) {
-    const conversion *c = context;
-    const void *from = c->from + (size_t)begin * c->from_bytes;
-    c->kernel(c->to + (size_t)begin * c->to_bytes, &from, end - begin, 0, NULL);
-}
-
 /* wide: the bytes of either side as float32. */
 static void convert(const job *j, cpu_map_kernel kernel, size_t wide, const void *from, void *to) {
     bool widens = kernel == j->c->widen;
-    conversion c = {kernel, from, to, widens ? 2 : sizeof(float), widens ? sizeof(float) : 2};
-    cpu_parallel(j->run->device, (int64_t)(wide / sizeof(float)), GRAIN, convert_range, &c);
+    cpu_convert(j->run->device, kernel, from, widens ? 2 : sizeof(float), to,
+                widens ? sizeof(float) : 2, (int64_t)(wide / sizeof(float)));
 }
 
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step) {

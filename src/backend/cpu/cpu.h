@@ -563,6 +563,9 @@ bool cpu_axes_collapse(const ref_axes *axes, int side, int64_t *stride);
 /* Makes the operand a dense copy of itself, batch by batch, `columns` being its last axis. */
 void cpu_matrix_pack(cpu_matrix *x, ref_axes *batch, const ref_axes *rows, const ref_axes *columns,
                      int side);
+/* Elements of one type as those of another, by all threads. */
+void cpu_convert(shoal_device *device, cpu_map_kernel kernel, const char *from, size_t from_bytes,
+                 char *to, size_t to_bytes, int64_t count);
 /* An operand as the product wants it; `bytes` are those of its elements in memory. */
 const char *cpu_matrix_ready(const cpu_run *run, const cpu_matrix *x, const char *data,
                              size_t bytes);

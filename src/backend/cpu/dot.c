@@ -160,6 +160,12 @@ static void convert_range(void *context, uint32_t part, int64_t begin, int64_t e
               (const void *const[]){c->from + (size_t)begin * c->from_bytes}, end - begin, 0, NULL);
 }
 
+void cpu_convert(shoal_device *device, cpu_map_kernel kernel, const char *from, size_t from_bytes,
+                 char *to, size_t to_bytes, int64_t count) {
+    conversion c = {kernel, from, to, from_bytes, to_bytes};
+    cpu_parallel(device, count, GRAIN, convert_range, &c);
+}
+
 const char *cpu_matrix_ready(const cpu_run *run, const cpu_matrix *x, const char *data,
                              size_t bytes) {
     if (!x->pack) return data;
@@ -167,8 +173,9 @@ const char *cpu_matrix_ready(const cpu_run *run, const cpu_matrix *x, const char
     char *copy = x->widen ? to + (size_t)x->count * sizeof(float) : to;
     bool copies = !(x->widen && x->is_dense);
     if (copies) cpu_copy_view(run->device, &x->view, copy, data, bytes);
-    conversion c = {x->widen, copies ? copy : data, to, bytes, sizeof(float)};
-    if (x->widen) cpu_parallel(run->device, x->count, GRAIN, convert_range, &c);
+    if (x->widen)
+        cpu_convert(run->device, x->widen, copies ? copy : data, bytes, to, sizeof(float),
+                    x->count);
     return to;
 }
 
@@ -194,7 +201,6 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
     else
         cpu_parallel(run->device, dot->batch.count * dot->m, 1 + LOOPED / (dot->n * dot->k),
                      multiply_rows, &j);
-    conversion c = {dot->narrow, j.c, out, sizeof(float), 2};
-    if (dot->narrow) cpu_parallel(run->device, results, GRAIN, convert_range, &c);
+    if (dot->narrow) cpu_convert(run->device, dot->narrow, j.c, sizeof(float), out, 2, results);
     return SHOAL_OK;
 }

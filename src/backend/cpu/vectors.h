@@ -1,5 +1,5 @@
-/* Vectors of f32, or with CPU_F64_VECTORS of f64: what gemm.c and taps.c are written with, which
- * are compiled once per instruction set. */
+/* Vectors of f32, or with CPU_F64_VECTORS of f64: what gemm.c, taps.c and blocks.c are written
+ * with, which are compiled once per instruction set. */
 #ifndef CPU_VECTORS_H
 #define CPU_VECTORS_H
 
