@@ -432,12 +432,16 @@ def normalize(input, p=2.0, axis=1, eps=1e-12):
 @torch_words
 def cosine_similarity(x1, x2, axis=1, eps=1e-8):
     """The cosine of the angle between vectors along an axis; their lengths count as eps at least."""
+    check_tensor(x1, "cosine_similarity", "x1")
+    check_tensor(x2, "cosine_similarity", "x2")
     lengths = x1.norm(2, axis).clamp(min=eps) * x2.norm(2, axis).clamp(min=eps)
     return (x1 * x2).sum(axis) / lengths
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps along the last axis."""
+    check_tensor(x1, "pairwise_distance", "x1")
+    check_tensor(x2, "pairwise_distance", "x2")
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 

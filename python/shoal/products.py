@@ -137,6 +137,7 @@ class Products:
         """The cross product of vectors of three along an axis (None: the first of length 3)."""
         if axis is None:
             axis = next((a for a, n in enumerate(self.shape) if n == 3), -1)
+        check_tensor(other, "cross", "the second factor")
         x, y = self._alike(other)
         shape = (x * y).shape
         axis = axis_of(axis, len(shape), "cross")

@@ -413,6 +413,7 @@ CALLS = {
         torch.autograd.grad(g, g)
     """,
     "linalg": """
+        torch.cross(x, 1)
         torch.linalg.inv(x)
         torch.linalg.inv(i)
         torch.linalg.solve(torch.eye(2), torch.ones(3))

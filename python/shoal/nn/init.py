@@ -56,6 +56,7 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Of the truncated normal distribution: normally distributed, of mean `mean` and standard deviation `std`, within
     [a, b]; drawn by the inverse of the distribution function."""
+    check_bounds(a, b, "trunc_normal_")
     low, high = (0.5 * (1 + math.erf((x - mean) / std / math.sqrt(2))) for x in (a, b))
     u = rand_like(tensor, generator=generator) * (high - low) + low
     return _set(tensor, (_inverse_normal(u) * std + mean).clamp(a, b))

@@ -321,6 +321,9 @@ class Module:
                 elif is_floating(t.dtype):
                     t = t.astype(kind)
             return t
+        if next(self.parameters(), None) is None and next(self.buffers(), None) is None:
+            from ..creation import empty
+            moved(empty(0))  # a wrong target is one here, too
         return self._converted(moved)
 
     def _converted(self, change):
