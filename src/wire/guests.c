@@ -268,8 +268,8 @@ static shoal_status enrol(const uint8_t *token, const uint8_t *key, char *name, 
 shoal_status wire_keys_enrol(const uint8_t *token, const uint8_t *key,
                              char name[WIRE_MAX_NAME + 1]) {
     entries users = {0}, open = {0};
-    int held = wire_file_lock();
-    if (held < 0) return SHOAL_BUSY;
+    int held;
+    SHOAL_TRY(wire_file_lock(&held));
     shoal_status status = enrol(token, key, name, &users, &open);
     free(users.data);
     free(open.data);
@@ -297,8 +297,8 @@ typedef struct change {
 
 static shoal_status make(const change *c, const void *context) {
     entries list = {0};
-    int held = wire_file_lock();
-    if (held < 0) return SHOAL_BUSY;
+    int held;
+    SHOAL_TRY(wire_file_lock(&held));
     shoal_status status = load(c->name, c->parse, &list);
     if (status == SHOAL_OK) status = c->edit(&list, context);
     if (status == SHOAL_OK) status = c->save(&list);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -113,24 +114,29 @@ shoal_status wire_file_write(const char *name, const base_str *lines) {
     return status;
 }
 
-/* One process at a time changes files, and none waits for ever for another that is stopped. */
-int wire_file_lock(void) {
+/* None waits for ever for another that is stopped. */
+shoal_status wire_file_lock(int *out) {
     char path[PATH_MAX];
-    if (wire_file_path("lock", path, sizeof path) != SHOAL_OK) return -1;
+    SHOAL_TRY(wire_file_path("lock", path, sizeof path));
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fd < 0) return base_fail_errno(errno, "opening %s", path);
     int64_t end = base_now() + LOCK_MS * BASE_MS;
-    while (fd >= 0) {
-        if (!fcntl(fd, F_SETLK, &all)) return fd;
-        if ((errno != EACCES && errno != EAGAIN && errno != EINTR) || base_now() > end) break;
+    /* Not a lock of fcntl's, which lets in all threads of a process, and goes with any of them. */
+    while (flock(fd, LOCK_EX | LOCK_NB)) {
+        int error = errno;
+        if (error != EWOULDBLOCK && error != EINTR) {
+            close(fd);
+            return base_fail_errno(error, "locking %s", path);
+        }
+        if (base_now() > end) {
+            close(fd);
+            return base_fail(SHOAL_BUSY, "%s has been held by another process for %d s", path,
+                             LOCK_MS / 1000);
+        }
         nanosleep(&(struct timespec){.tv_nsec = 10 * BASE_MS}, NULL);
     }
-    if (fd >= 0 && (errno == EACCES || errno == EAGAIN))
-        base_fail(SHOAL_BUSY, "%s has been held by another process for %d s", path, LOCK_MS / 1000);
-    else
-        base_fail_errno(errno, "locking %s", path);
-    if (fd >= 0) close(fd);
-    return -1;
+    *out = fd;
+    return SHOAL_OK;
 }
 
 int wire_file_line(wire_file_cursor *c) {
@@ -175,8 +181,8 @@ static shoal_status make_own(wire_key_pair *out) {
 
 shoal_status wire_keys_own(wire_key_pair *out) {
     base_str text = {0};
-    int lock = wire_file_lock();
-    if (lock < 0) return SHOAL_IO;
+    int lock;
+    SHOAL_TRY(wire_file_lock(&lock));
     shoal_status status = wire_file_read("key", &text);
     if (status == SHOAL_OK && !text.size)
         status = make_own(out);
@@ -193,8 +199,8 @@ shoal_status wire_keys_own(wire_key_pair *out) {
 shoal_status wire_keys_add_hub(const char *addresses, const uint8_t *key) {
     base_str text = {0}, kept = {0};
     char hex[WIRE_KEY_TEXT];
-    int lock = wire_file_lock();
-    if (lock < 0) return SHOAL_IO;
+    int lock;
+    SHOAL_TRY(wire_file_lock(&lock));
     shoal_status status = wire_file_read("hubs", &text);
     wire_file_cursor c = {.at = text.data};
     for (int n; status == SHOAL_OK && (n = wire_file_line(&c));)
@@ -244,8 +250,9 @@ shoal_status wire_keys_each_hub(void (*each)(void *context, const char *addresse
 shoal_status wire_keys_set_listening(const char *addresses) {
     base_str text = {0};
     base_str_format(&text, "%s\n", addresses);
-    int lock = wire_file_lock();
-    shoal_status status = lock < 0 ? SHOAL_IO : wire_file_write("hub", &text);
+    int lock = -1;
+    shoal_status status = wire_file_lock(&lock);
+    if (status == SHOAL_OK) status = wire_file_write("hub", &text);
     if (lock >= 0) close(lock);
     base_str_fini(&text);
     return status;

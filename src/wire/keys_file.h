@@ -14,8 +14,9 @@ shoal_status wire_file_read(const char *name, base_str *out) SHOAL_CHECK_RESULT;
 void wire_file_forget(base_str *text);
 /* Replaces it; call with the lock. */
 shoal_status wire_file_write(const char *name, const base_str *lines) SHOAL_CHECK_RESULT;
-/* Between processes; to be closed. -1 with a message: another has held it for seconds. */
-int wire_file_lock(void);
+/* One thread of one process at a time; *out is to be closed. BUSY: another has held it for seconds.
+ */
+shoal_status wire_file_lock(int *out) SHOAL_CHECK_RESULT;
 /* Reading a file line by line; it starts at the text, which is cut up. */
 typedef struct wire_file_cursor {
     char *at;

@@ -98,10 +98,47 @@ static void test_failure(void **state) {
     base_str_fini(&back);
 }
 
+/* Of threads, too, one at a time. */
+static void test_lock_is_held(void **state) {
+    int held;
+    wire_key_pair own;
+    assert_int_equal(wire_file_lock(&held), SHOAL_OK);
+    int64_t start = base_now();
+    assert_int_equal(wire_keys_own(&own), SHOAL_BUSY);
+    assert_in_range((uint64_t)(base_now() - start), 4 * BASE_SECOND, 60 * BASE_SECOND);
+    assert_non_null(strstr(shoal_error_message(), "lock has been held by another process for 5 s"));
+    close(held);
+    assert_int_equal(wire_keys_own(&own), SHOAL_OK);
+}
+
+static void *own_key(void *out) { return wire_keys_own(out) == SHOAL_OK ? out : NULL; }
+
+/* Whoever is first makes the key that all have. */
+static void test_one_key(void **state) {
+    enum { THREADS = 8 };
+    char path[PATH_MAX];
+    pthread_t threads[THREADS];
+    static wire_key_pair own[THREADS];
+    for (int round = 0; round < 20; round++) {
+        assert_int_equal(wire_file_path("key", path, sizeof path), SHOAL_OK);
+        unlink(path);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, own_key, &own[i]), 0);
+        for (int i = 0; i < THREADS; i++) {
+            void *made;
+            assert_int_equal(pthread_join(threads[i], &made), 0);
+            assert_non_null(made);
+            assert_memory_equal(&own[i], &own[0], sizeof own[0]);
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_last),
         cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_lock_is_held),
+        cmocka_unit_test(test_one_key),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

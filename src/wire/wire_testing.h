@@ -295,8 +295,8 @@ static inline int test_main(int argc, char **argv, const struct CMUnitTest *test
     unlink(path_of("killed.lock", path, sizeof path));
     unlink(path_of("pending", path, sizeof path));
     unlink(path_of("pending.lock", path, sizeof path));
-    static const char *const left[] = {"stopped", "stopped.lock", "key", "lock",
-                                       "peers",   "tokens",       "hubs"};
+    static const char *const left[] = {"stopped", "stopped.lock", "key", "lock", "peers",
+                                       "tokens",  "hubs",         "hub", "kept"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         unlink(path_of(left[i], path, sizeof path));
     rmdir(path_of("", path, sizeof path));
