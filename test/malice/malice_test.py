@@ -262,23 +262,25 @@ def test_the_log_names_the_key(pool):
 
 def test_what_it_calls_itself(pool):
     """Its name is of bytes that would drive a screen: nobody's screen sees them."""
-    process = start_nicely([MALICE, pool.address, "worker", "flood", "3"], pool.mallory.environment)
+    process = start_nicely([MALICE, pool.address, "worker", "flood", "60"], pool.mallory.environment)
     await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
     done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1]); "
                            "print([slot.worker for slot in s.status().slots])", pool.address],
                           capture_output=True, text=True, env=pool.client_machine.environment, timeout=60)
     assert "mallory??" in done.stdout, done.stdout + done.stderr
+    process.terminate()
     process.communicate(timeout=30)
 
 
 def test_made_up_events(pool):
     """Who tells nonsense of events is left out, with a line of the log; those of others are told."""
-    process = start_nicely([MALICE, pool.address, "worker", "numbers", "3"], pool.mallory.environment)
+    process = start_nicely([MALICE, pool.address, "worker", "numbers", "60"], pool.mallory.environment)
     await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
     done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1])\n"
                            "for i in range(5): print(sorted((told[1], told[2]) for told in s._events(1000)))",
                            pool.address], capture_output=True, text=True,
                           env=pool.client_machine.environment, timeout=60)
+    process.terminate()
     process.communicate(timeout=30)
     assert done.returncode == 0 and done.stdout.count("('mallory??', False)") == 5, done.stdout + done.stderr
     assert done.stdout.count("('ann', True)") == 5, done.stdout
