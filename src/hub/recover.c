@@ -120,10 +120,12 @@ static bool stale(const hub_instance *instance) {
     return false;
 }
 
-/* Results that will not come. What the client awaits keeps its place there. */
+/* Results that will not come, also to who was given their memory. What the client awaits keeps its
+ * place there. */
 static void abandon_outputs(hub *h, hub_instance *instance) {
     for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
         hub_value *value = instance->outputs[o];
+        value->donated_to = 0;
         if (instance->program->home[o])
             hub_value_nowhere(h, value);
         else
