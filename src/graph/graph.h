@@ -230,6 +230,8 @@ typedef bool (*graph_supports)(void *context, const shoal_graph *g, const shoal_
  * decomposition, again until none is left. */
 shoal_status graph_decompose(const shoal_graph *from, graph_supports supports, void *context,
                              graph *to) SHOAL_CHECK_RESULT;
+/* Whether a node may fail by the elements of its operands: a check, or a body that has one. */
+bool graph_may_fail(const shoal_node *node);
 /* Whether graph_decompose would change the graph. */
 bool graph_has_composites(const shoal_graph *g, graph_supports supports, void *context);
 

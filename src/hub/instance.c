@@ -62,6 +62,7 @@ static shoal_status list_outputs(hub *h, hub_instance *instance) {
         if (!value || !value->absent || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
+        value->checked = record->program->checks;
         use(value, instance);
     }
     return SHOAL_OK;

@@ -11,6 +11,51 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Marks what the marked values need. */
+static void mark_needed(const shoal_graph *g, bool *needed) {
+    for (uint32_t i = g->n_nodes; i-- > 0;) {
+        const shoal_node *node = &g->nodes[i];
+        bool is_needed = false;
+        for (uint32_t o = 0; o < node->n_outputs; o++) is_needed |= needed[node->first_output + o];
+        for (uint32_t k = 0; is_needed && k < node->n_inputs; k++) needed[node->inputs[k]] = true;
+    }
+}
+
+/* Marks what derives from a check; whether there is one. */
+static bool mark_checked(const shoal_graph *g, bool *checked) {
+    bool any = false;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        bool derives = graph_may_fail(node);
+        any |= derives;
+        for (uint32_t i = 0; i < node->n_inputs; i++) derives |= checked[node->inputs[i]];
+        for (uint32_t o = 0; o < node->n_outputs; o++) checked[node->first_output + o] = derives;
+    }
+    return any;
+}
+
+shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
+    if (program->loops) return SHOAL_OK; /* it fails as a whole */
+    bool *checked = calloc((size_t)g->n_values + 1, sizeof *checked);
+    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
+    shoal_status status =
+        checked && needed ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    program->checks = status == SHOAL_OK && mark_checked(g, checked);
+    if (program->checks) program->keeps = calloc((size_t)g->n_inputs + 1, sizeof *program->keeps);
+    if (program->checks && !program->keeps)
+        status = base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t o = 0; program->keeps && o < g->n_outputs; o++)
+        needed[g->outputs[o]] |= !checked[g->outputs[o]];
+    if (program->keeps) mark_needed(g, needed);
+    for (uint32_t i = 0; program->keeps && i < g->n_inputs; i++)
+        program->keeps[i] = needed[g->inputs[i]];
+    free(checked);
+    free(needed);
+    return status;
+}
+
+/* ---- what has failed ---- */
+
 /* Whether a node is at the line that a message names. */
 static bool is_at(const shoal_node *node, const char *line, size_t length) {
     return line && node->location && strlen(node->location) == length &&
@@ -94,19 +139,6 @@ static bool is_whole(const hub_record *record) {
     return true;
 }
 
-/* Marks the inputs that outputs need. */
-static bool *needed_by(const shoal_graph *g, const uint32_t *outputs, uint32_t n) {
-    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
-    for (uint32_t o = 0; needed && o < n; o++) needed[g->outputs[outputs[o]]] = true;
-    for (uint32_t i = g->n_nodes; needed && i-- > 0;) {
-        const shoal_node *node = &g->nodes[i];
-        bool is_needed = false;
-        for (uint32_t o = 0; o < node->n_outputs; o++) is_needed |= needed[node->first_output + o];
-        for (uint32_t k = 0; is_needed && k < node->n_inputs; k++) needed[node->inputs[k]] = true;
-    }
-    return needed;
-}
-
 /* A record of the outputs that are well. Its place among the others is the whole's. */
 static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, hub_record **out) {
     size_t most = (size_t)record->n_inputs + record->n_outputs + 1;
@@ -120,8 +152,10 @@ static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, 
                               : base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
     for (uint32_t o = 0; status == SHOAL_OK && o < record->n_outputs; o++)
         if (record->outputs[o] && record->outputs[o]->status == SHOAL_OK) outputs[n_outputs++] = o;
-    if (n_outputs && !(needed = needed_by(g, outputs, n_outputs)))
+    if (n_outputs && !(needed = calloc((size_t)g->n_values + 1, sizeof *needed)))
         status = base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
+    for (uint32_t o = 0; needed && o < n_outputs; o++) needed[g->outputs[outputs[o]]] = true;
+    if (needed) mark_needed(g, needed);
     for (uint32_t i = 0; needed && i < record->n_inputs; i++)
         if (needed[g->inputs[i]]) inputs[n_inputs++] = i;
     if (needed)

@@ -159,6 +159,7 @@ typedef struct hub_value {
     uint32_t users; /* instances that read or write it and are not through */
     uint64_t last_user;  /* the one with the highest number, */
     bool twice;          /* which reads it more than once */
+    bool checked;        /* it comes of a program that checks */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
     shoal_status status;
@@ -192,6 +193,8 @@ typedef struct hub_program {
     bool loops;      /* run in rounds: */
     bool part;       /* of what a client has submitted: see rest.c */
     bool moves;      /* nothing but inputs that move in from their client */
+    bool checks;     /* a part of it may fail by its data; */
+    bool *keeps;     /* then, per input: outputs that do not derive from any check need it */
     uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
     uint32_t stop;   /* 1 + the output that ends it, or 0 */
     BASE_VEC(hub_variant *) variants;
@@ -536,6 +539,8 @@ void hub_rerun_stale(hub *h, const char *reason);
 void hub_rerun_rest(hub *h, hub_instance *instance, shoal_status status, const char *reason);
 
 /* rest.c */
+/* Finds what may fail in a program that has been decoded. */
+shoal_status hub_rest_read(const shoal_graph *g, hub_program *program);
 /* A check that the program's data did not pass: fails what derives from it, and has the rest made.
  * False when that cannot be told: it is a failure like any other. */
 bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);

@@ -16,6 +16,7 @@ void hub_program_free(hub_program *program) {
     free(program->variants.data);
     free(program->home);
     free(program->carry);
+    free(program->keeps);
     graph_destroy(&program->graph);
     free(program->types);
     base_str_fini(&program->encoded);
@@ -70,6 +71,7 @@ static shoal_status take_part(const hub_program *whole, const shoal_graph *g,
     }
     if (status == SHOAL_OK)
         status = graph_extract(g, values, n_inputs, values + n_inputs, n_outputs, part->graph);
+    if (status == SHOAL_OK) status = hub_rest_read(graph_data(part->graph), part);
     if (status == SHOAL_OK) status = graph_encode(graph_data(part->graph), true, &part->encoded);
     free(values);
     return status;
@@ -123,6 +125,7 @@ static shoal_status read_program(const Shoal__Submit *submit, const shoal_graph 
         program->home[submit->home[i]] = true;
     }
     SHOAL_TRY(hub_loop_read(submit, program));
+    SHOAL_TRY(hub_rest_read(g, program));
     base_str_bytes(&program->encoded, submit->graph.data, submit->graph.len);
     return base_str_status(&program->encoded);
 }
