@@ -187,8 +187,8 @@ static void start_again(hub *h, hub_record *record, bool lost) {
     hub_record *rest;
     hub_recover(h, record->inputs, record->n_inputs);
     hub_rest(h, record, &rest);
-    if (rest && hub_instance_start(h, rest, HUB_ASKED, true) != SHOAL_OK)
-        base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    shoal_status status = rest ? hub_instance_start(h, rest, HUB_ASKED, true) : SHOAL_OK;
+    if (status != SHOAL_OK) hub_rest_none(h, rest, status);
     if (rest) rest->reruns += lost;
     h->reruns += lost;
     users(record, -1);

@@ -6,8 +6,6 @@
  * nothing. */
 #include "hub/state.h"
 
-#include "base/log.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,9 +54,11 @@ shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
 
 /* ---- what has failed ---- */
 
-/* Whether a node is at the line that a message names. */
+/* Whether a node may be the one that has failed: at the line which the message names, or, where it
+ * names none, a check without a line, as those in bodies are. */
 static bool is_at(const shoal_node *node, const char *line, size_t length) {
-    return line && node->location && strlen(node->location) == length &&
+    if (!line) return (!node->location || node->n_regions) && graph_may_fail(node);
+    return node->location && strlen(node->location) == length &&
            !memcmp(node->location, line, length);
 }
 
@@ -71,7 +71,7 @@ static const hub_value **trace(const hub_record *record, const shoal_graph *g,
         if (record->inputs[i]->status != SHOAL_OK) cause[g->inputs[i]] = record->inputs[i];
     for (uint32_t n = 0; cause && n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
-        const hub_value *found = is_at(node, line, length) ? failure : NULL;
+        const hub_value *found = failure && is_at(node, line, length) ? failure : NULL;
         for (uint32_t i = 0; !found && i < node->n_inputs; i++) found = cause[node->inputs[i]];
         for (uint32_t o = 0; o < node->n_outputs; o++) cause[node->first_output + o] = found;
     }
@@ -85,14 +85,15 @@ static const hub_value *cause_of_all(const hub_record *record, const hub_value *
     return failure;
 }
 
-/* Poisons the outputs that derive from what has failed; how many more that are. A failure that
- * names no line of the program may be of any node. Fails without memory. */
+/* Poisons the outputs that derive from what has failed; how many more that are. A failure that is
+ * of none of the nodes is one of the whole. Fails without memory. */
 static shoal_status spread(const hub_record *record, const shoal_graph *g, const hub_value *failure,
                            const char *message, uint32_t *more) {
     size_t length = 0;
     const char *line = failure ? graph_find_line(message, &length) : NULL;
     bool known = false;
-    for (uint32_t n = 0; n < g->n_nodes && !known; n++) known = is_at(&g->nodes[n], line, length);
+    for (uint32_t n = 0; failure && n < g->n_nodes && !known; n++)
+        known = is_at(&g->nodes[n], line, length);
     bool whole = record->program->loops || (failure && !known);
     const hub_value *all = whole ? cause_of_all(record, failure) : NULL;
     const hub_value **cause = trace(record, g, failure, line, length);
@@ -178,6 +179,19 @@ static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, 
     return status;
 }
 
+static void tell_failed(hub *h, const hub_record *record) {
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o] && record->outputs[o]->status != SHOAL_OK)
+            hub_failure_tell(h, record, record->outputs[o]);
+}
+
+void hub_rest_none(hub *h, const hub_record *record, shoal_status status) {
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o]) hub_value_poison(record->outputs[o], status, shoal_error_message());
+    tell_failed(h, record);
+    hub_failure_tell(h, record, NULL);
+}
+
 void hub_rest(hub *h, hub_record *record, hub_record **out) {
     graph *g = NULL;
     uint32_t more;
@@ -192,13 +206,9 @@ void hub_rest(hub *h, hub_record *record, hub_record **out) {
     if (status == SHOAL_OK) status = cut(h, record, graph_data(g), out);
     graph_destroy(&g);
     if (status != SHOAL_OK) {
-        /* It cannot be cut down for want of memory, and fails as a whole. */
-        base_log(BASE_WARN, "hub", "%s", shoal_error_message());
-        record->refs++;
-        *out = record;
+        hub_rest_none(h, record, status);
+        return;
     }
-    for (uint32_t o = 0; o < record->n_outputs; o++)
-        if (record->outputs[o] && record->outputs[o]->status != SHOAL_OK)
-            hub_failure_tell(h, record, record->outputs[o]);
+    tell_failed(h, record);
     if (!*out) hub_failure_tell(h, record, NULL);
 }

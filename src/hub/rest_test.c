@@ -23,14 +23,15 @@ static uint32_t check(graph *g, const char *line, uint32_t x) {
     return checked;
 }
 
-/* Of indices: as they are, doubled; checked at line 1; checked at line 2; and at both. */
-static void checks(base_str *out) {
+/* Of indices: as they are, doubled; checked at line 1, or at none; checked at line 2; and at both.
+ */
+static void checks(bool lines, base_str *out) {
     graph *g;
     ok(graph_new(0, &g));
     uint32_t x = test_add(g, GRAPH_IOTA, NULL, 0,
                           ATTRS(graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
                                 graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64), INTS(SHAPE, N)));
-    uint32_t one = check(g, "<node 1>", x), two = check(g, "<node 2>", x);
+    uint32_t one = check(g, lines ? "<node 1>" : NULL, x), two = check(g, "<node 2>", x);
     ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(x, x), NULL, 0)));
     ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, VALUES(one), NULL, 0)));
     ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, VALUES(two), NULL, 0)));
@@ -71,9 +72,9 @@ static void submit_graph(pool *p, base_str *text, uint64_t k, uint64_t from, uin
     base_str_fini(text);
 }
 
-static void submit_checks(pool *p, uint64_t k) {
+static void submit_checks(pool *p, bool lines, uint64_t k) {
     base_str text;
-    checks(&text);
+    checks(lines, &text);
     submit_graph(p, &text, k, 0, 0, ALL);
 }
 
@@ -113,7 +114,7 @@ static void assert_failed(const pool *p, uint64_t k, uint32_t n, const char *whi
 
 static void test_a_part(void **state) {
     pool *p = *state;
-    submit_checks(p, 1);
+    submit_checks(p, true, 1);
     fail_first(p, SHOAL_RANGE, "worker a: <node 1>: index 9 is out of range");
     assert_failed(p, 1, ALL, "-x-x");
     /* The client is told which, and that more is to come; the run's lines are the first one's. */
@@ -135,7 +136,7 @@ static void test_a_part(void **state) {
 /* The rest fails as well, at the other line. */
 static void test_one_after_the_other(void **state) {
     pool *p = *state;
-    submit_checks(p, 1);
+    submit_checks(p, true, 1);
     fail_first(p, SHOAL_RANGE, "<node 2>: no");
     assert_failed(p, 1, ALL, "--xx");
     fail_first(p, SHOAL_RANGE, "<node 1>: nor this");
@@ -152,20 +153,32 @@ static void test_one_after_the_other(void **state) {
  * fails as a whole: it ends. */
 static void test_ends(void **state) {
     pool *p = *state;
-    submit_checks(p, 1);
+    submit_checks(p, true, 1);
     fail_first(p, SHOAL_RANGE, "<node 1>: no");
     fail_first(p, SHOAL_RANGE, "<node 1>: no");
     assert_failed(p, 1, ALL, "xxxx");
     finish_all(p);
-    submit_checks(p, 11);
+    submit_checks(p, true, 11);
     fail_first(p, SHOAL_RANGE, "<node 7>: no");
     assert_failed(p, 11, ALL, "xxxx");
     finish_all(p);
-    submit_checks(p, 21);
+    submit_checks(p, true, 21);
     fail_first(p, SHOAL_RANGE, "<node 1: <node >: no");
     assert_failed(p, 21, ALL, "xxxx");
     finish_all(p);
     assert_int_equal(p->runs[p->sessions[0]], 4);
+}
+
+/* A check without a line, which a program in C may have. */
+static void test_no_line(void **state) {
+    pool *p = *state;
+    submit_checks(p, false, 1);
+    fail_first(p, SHOAL_RANGE, "index 9 is out of range");
+    assert_failed(p, 1, ALL, "-x-x");
+    fail_first(p, SHOAL_RANGE, "<node 2>: no");
+    assert_failed(p, 1, ALL, "-xxx");
+    finish_all(p);
+    assert_int_equal(p->runs[p->sessions[0]], 3);
 }
 
 /* What is no failure of the data is one of the program. */
@@ -173,7 +186,7 @@ static void test_others(void **state) {
     pool *p = *state;
     const shoal_status others[] = {SHOAL_NO_MEMORY, SHOAL_INTERNAL, SHOAL_INVALID, SHOAL_IO};
     for (uint32_t i = 0; i < sizeof others / sizeof *others; i++) {
-        submit_checks(p, 10 * i + 1);
+        submit_checks(p, true, 10 * i + 1);
         fail_first(p, others[i], "<node 1>: no");
         assert_failed(p, 10 * i + 1, ALL, "xxxx");
         finish_all(p);
@@ -185,7 +198,7 @@ static void test_others(void **state) {
 /* Programs behind it, on their way or not: each fails as far as it derives from what has. */
 static void test_behind(void **state) {
     pool *p = *state;
-    submit_checks(p, 1);
+    submit_checks(p, true, 1);
     submit_negates(p, 11, 1);
     submit_negates(p, 21, 11);
     submit(p, 0, N, 31); /* of nobody's */
@@ -210,7 +223,7 @@ static void test_behind(void **state) {
 /* All that a program reads has failed: it is not run, and its client hears of it. */
 static void test_nothing_left(void **state) {
     pool *p = *state;
-    submit_checks(p, 1);
+    submit_checks(p, true, 1);
     fail_first(p, SHOAL_RANGE, "no line");
     assert_failed(p, 1, ALL, "xxxx");
     finish_all(p);
@@ -228,6 +241,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_part, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_line, setup, teardown),
         cmocka_unit_test_setup_teardown(test_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_left, setup, teardown),

@@ -548,6 +548,8 @@ bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const ch
  * fewer outputs, or NULL for nothing; with a reference. What cannot be made is poisoned, and the
  * client told. */
 void hub_rest(hub *h, hub_record *record, hub_record **out);
+/* Nothing can be made of a record, for the thread's message: its client is told. */
+void hub_rest_none(hub *h, const hub_record *record, shoal_status status);
 
 /* doubt.c */
 /* A member could not reach another for an instance: either the other's end will be known soon, or
