@@ -153,6 +153,18 @@ def test_divided(pool):
     fails(bad, 4)
 
 
+def test_reads_behind_a_failure(pool):
+    """They are on their way when it fails, and ask the device for no work of their own."""
+    values = [shoal.ones(1000) * i for i in range(8)]
+    shoal.sync()
+    for i, value in enumerate(values):
+        bad = table()[number(9)] * i
+        bad.start()
+        value.start()
+        assert np.array_equal(value.numpy(), np.full(1000, i, "f4"))
+        fails(bad, 9)
+
+
 def test_nothing_is_left(pool):
     """Empty results, and a program of which all has failed."""
     bad = table()[number(9)]

@@ -532,13 +532,13 @@ static shoal_status run_task(worker_task *task) {
     return status == SHOAL_OK ? worker_task_stop(task) : status;
 }
 
-/* The device is through with a task: what it was made of, and what was made, has to be well. Lock
- * held. */
+/* The device is through with a task: what it was made of, and what was made, has to be well. Of what
+ * came before it, only that counts: where nothing was run for it, its end is another's. Lock held. */
 static void task_end(worker_task *task, shoal_status last) {
     worker *w = task->slot->worker;
     const shoal_graph *g = graph_data(task->program->graph);
     shoal_status status = base_fence_failed(task->end, task->before);
-    if (status == SHOAL_OK) status = last;
+    if (status == SHOAL_OK && task->end.value > task->before) status = last;
     worker_queue_ended(&task->slot->own, status);
     if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
     for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++)
