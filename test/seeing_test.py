@@ -49,11 +49,12 @@ def shoal_command(pool, *arguments, code=0, **variables):
 
 @pytest.fixture
 def busy(pool):
-    """Goes on working until the test is over."""
+    """Goes on working until the test is over, with pauses: who records is to miss nothing, also where others
+    keep it from the processor for a while."""
     stop = threading.Event()
 
     def go():
-        while not stop.is_set():
+        while not stop.wait(0.005):
             work(5)
     thread = threading.Thread(target=go)
     thread.start()
@@ -139,8 +140,10 @@ def test_printing(pool, capsys):
 
 
 def resident(process):
+    """Bytes of its own. The rings of links are shared: they come page by page, up to their 8 MiB."""
     with open(f"/proc/{process.pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        pages = [int(field) for field in file.read().split()]
+    return (pages[1] - pages[2]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_flood_keeps_memory_flat(pool):
@@ -160,7 +163,7 @@ def test_a_flood_keeps_memory_flat(pool):
     assert 16384 <= sum(e.process not in ("hub", "w1", "w2") for e in events) + 1 <= 16385
     assert listener.lost > 0
     for first, last in zip(sizes[1], sizes[-1]):
-        assert last - first < 4 << 20, sizes
+        assert last - first < 2 << 20, sizes
     # Recording ends by itself when nobody asks for it any more.
     time.sleep(3.2)
     (x + x).numpy()
