@@ -246,7 +246,7 @@ static int work(run *r) {
 /* A result is written in the format that its name says. */
 static bool has_format(const char *path) {
     const char *dot = strrchr(path, '.');
-    return dot && (!strcmp(dot, ".npy") || !strcmp(dot, ".safetensors"));
+    return dot && (!strcmp(dot, ".npy") || !strcmp(dot, ".safetensors") || !strcmp(dot, ".bin"));
 }
 
 static int run_matmul(const cmd_command *self, int argc, char **argv) {
@@ -257,7 +257,8 @@ static int run_matmul(const cmd_command *self, int argc, char **argv) {
     if (cmd_wide && in.quiet) cmd_usage("--wide: --quiet prints no table");
     if (output_check(in.out, in.force) != CMD_OK) return CMD_FAILED;
     if (!has_format(in.out))
-        return cmd_fail("%s: a result is written as .npy or .safetensors; name it so", in.out);
+        return cmd_fail("%s: a result is written as .npy, .safetensors or .bin; name it so",
+                        in.out);
     cmd_catch_signals();
     progress_begin(&r.progress, in.quiet);
     int code = product_open(&in, &r.product);
@@ -275,10 +276,12 @@ const cmd_command cmd_matmul = {
     .group = CMD_COMPUTE,
     .args = "A B",
     .summary = "Multiply two matrices in files on a pool",
-    .doc = "A and B are file.npy, file.safetensors:tensor or file.gguf:tensor; the name may be "
-           "omitted if the file has one tensor. The result is computed in panels of rows, so it "
+    .doc = "A and B are file.npy, file.bin, file.safetensors:tensor or file.gguf:tensor; the name "
+           "may be omitted if the file has one tensor. The result is computed in panels of rows, "
+           "so it "
            "need not fit into memory; its file appears once it is complete. A product in bfloat16 "
-           "is written as float32, as NumPy has no bfloat16.\n\nShares are proportions; with "
+           "is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are proportions; "
+           "with "
            "percent signs they must add up to 100. In a grid, the rows are split by the shares of "
            "the workers in each row of the grid, and the columns likewise.",
     .options = product_options,

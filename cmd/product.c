@@ -60,7 +60,7 @@ enum {
 
 const struct argp_option product_options[] = {
     PRODUCT_OPTIONS,
-    {"output", 'o', "FILE", 0, "The .npy or .safetensors file to write", 1},
+    {"output", 'o', "FILE", 0, "The .npy, .safetensors or .bin file to write", 1},
     OUTPUT_OPTION_FORCE,
     {"check", KEY_CHECK, NULL, 0, "Recompute some rows in float64, and fail if they differ", 3},
     {"quiet", 'q', NULL, 0, "Print no progress and no summary", 3},
@@ -137,7 +137,9 @@ static int check_shapes(cmd_product *p) {
     p->k = p->a.columns;
     p->n = p->b.columns;
     p->dtype = in->typed ? in->dtype : p->a.dtype;
-    p->result_dtype = p->dtype == SHOAL_BF16 ? SHOAL_F32 : p->dtype;
+    const char *dot = in->out ? strrchr(in->out, '.') : NULL;
+    bool is_npy = !dot || !strcmp(dot, ".npy"); /* which has no bfloat16 */
+    p->result_dtype = p->dtype == SHOAL_BF16 && is_npy ? SHOAL_F32 : p->dtype;
     return CMD_OK;
 }
 

@@ -211,7 +211,7 @@ def test_output_is_not_overwritten_and_leaves_nothing_behind(files, tmp_path):
     assert c.read_text() == "precious"
     assert error("matmul", a, b, "-o", tmp_path, code=1) == f"{tmp_path}: is not a regular file; name another"
     assert error("matmul", a, b, "-o", tmp_path / "c.txt", code=1) == \
-        f"{tmp_path}/c.txt: a result is written as .npy or .safetensors; name it so"
+        f"{tmp_path}/c.txt: a result is written as .npy, .safetensors or .bin; name it so"
     assert error("matmul", a, b, "-o", "-", code=1) == "'-': results are not written to standard output; name a file"
     assert error("matmul", a, b, "-o", tmp_path / "no" / "c.npy", code=1) == \
         f"writing {tmp_path}/no/c.npy: No such file or directory"
@@ -490,7 +490,7 @@ def test_show(files, tmp_path):
     assert error("show", path, "x*", code=1) == f"{path}: no tensor is called 'x*'; 'shoal show {path}' lists all"
     assert error("show") == "show needs a file; see 'shoal show --help'"
     path.write_bytes(b"nonsense")
-    assert error("show", path, code=1) == f"{path} is neither a .npy, a .safetensors nor a .gguf file"
+    assert error("show", path, code=1) == f"{path} is neither a .npy, a .safetensors, a .gguf nor a .bin of a matrix"
 
 
 def test_show_of_a_model(model):

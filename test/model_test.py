@@ -4,9 +4,11 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
 import pathlib
 import random
 import struct
+import subprocess
 import sys
 import time
 
@@ -16,6 +18,14 @@ import pytest
 import safetensors.numpy
 
 import shoal
+
+
+
+def command(*args, code=0):
+    done = subprocess.run([os.environ["SHOAL"], *map(str, args)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (args, done.stdout, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
 
 QUANTISED = [gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_0,
              gguf.GGMLQuantizationType.Q4_1]
@@ -265,12 +275,80 @@ def test_damaged_safetensors(tmp_path, row, words):
     assert words in str(caught.value) and "damaged.safetensors" in str(caught.value)
 
 
+# ---- .bin of Cluster Matrix ----
+
+NUMBERS = np.arange(24, dtype="f4")
+
+
+@pytest.mark.parametrize("head, data, shape", [
+    ((2, 4, 6), NUMBERS, (4, 6)),
+    ((3, 2, 3, 4), NUMBERS, (2, 3, 4)),
+    ((4, 2, 3, 2, 2), NUMBERS, (2, 3, 2, 2)),
+    ((4, 1, 1, 4, 6), NUMBERS, (4, 6)),
+    ((4, 1, 3, 2, 4), NUMBERS, (3, 2, 4)),
+    ((4, 1, 1, 1, 1), NUMBERS[1:2], (1, 1)),
+    ((1, 24), NUMBERS, (24,)),
+    ((2, 0, 6), NUMBERS[:0], (0, 6)),
+    ((-1, 1, 1, 4, 6), NUMBERS, (4, 6)),
+    ((-2, 2, 3, 1, 4), NUMBERS.astype("f2"), (2, 3, 1, 4)),
+    ((-3, 1, 2, 3, 4), (NUMBERS.view("u4") >> 16).astype("u2"), (2, 3, 4)),
+])
+def test_matrix(tmp_path, head, data, shape):
+    """As older nodes (version 1) and newer ones (2) write it, whatever its name."""
+    for name in ("m.bin", "m"):
+        path = tmp_path / name
+        path.write_bytes(struct.pack(f"<{len(head)}i", *head) + data.tobytes())
+        got = shoal.load(path)
+        assert got.dtype == {-2: "float16", -3: "bfloat16"}.get(head[0], "float32")
+        assert got.shape == shape and np.array_equal(got.numpy().ravel(), NUMBERS[:data.size] + (shape == (1, 1)))
+
+
+@pytest.mark.parametrize("body, words", [
+    (struct.pack("<3i", 2, 2, 3) + bytes(23), "23 bytes of elements are there, 24 are needed"),
+    (struct.pack("<3i", 2, 2, 3) + bytes(25), "25 bytes of elements are there, 24 are needed"),
+    (struct.pack("<3i", 2, 2, -3) + bytes(24), "axis 1 has the length -3"),
+    (struct.pack("<3i", 4, 2, 3), "cut off inside its header"),
+    (struct.pack("<5i", 4, 65536, 65536, 65536, 65536), "damaged.bin"),
+    (struct.pack("<5i", -1, *[2**31 - 1] * 4), "damaged.bin"),
+    (struct.pack("<5i", -4, 1, 1, 1, 1) + bytes(4), "nor a .bin of a matrix"),
+    (struct.pack("<3i", 9, 1, 1) + bytes(4), "nor a .bin of a matrix"),
+    (b"", "is empty"),
+])
+def test_damaged_matrix(tmp_path, body, words):
+    path = tmp_path / "damaged.bin"
+    path.write_bytes(body)
+    with pytest.raises(shoal.ShoalError) as caught:
+        shoal.load(path)
+    assert words in str(caught.value) and "damaged.bin" in str(caught.value)
+
+
+def test_products_of_matrix_files(tmp_path):
+    """Halves stay halves; what a .bin cannot hold is an error before anything is computed."""
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(-3, 4, (5, 7)).astype("f2"), rng.integers(-3, 4, (7, 3)).astype("f2")
+    for kind, narrow, read in ((-2, lambda x: x, lambda x: x.view("f2")),
+                               (-3, lambda x: (x.astype("f4").view("u4") >> 16).astype("u2"),
+                                lambda x: (x.astype("u4") << 16).view("f4"))):
+        for name, x in (("a.bin", a), ("b.bin", b)):
+            (tmp_path / name).write_bytes(struct.pack("<5i", kind, 1, 1, *x.shape) + narrow(x).tobytes())
+        command("matmul", tmp_path / "a.bin", tmp_path / "b.bin", "-o", tmp_path / "c.bin", "--force")
+        made = (tmp_path / "c.bin").read_bytes()
+        assert made[:20] == struct.pack("<5i", kind, 1, 1, 5, 3)
+        assert np.array_equal(read(np.frombuffer(made[20:], "u2")).reshape(5, 3), a.astype("f4") @ b.astype("f4"))
+    command("matmul", tmp_path / "a.bin", tmp_path / "b.bin", "-o", tmp_path / "f.bin", "--dtype", "float32")
+    assert (tmp_path / "f.bin").read_bytes()[:20] == struct.pack("<5i", 4, 1, 1, 5, 3)
+    why = command("matmul", tmp_path / "a.bin", tmp_path / "b.bin", "-o", tmp_path / "d.bin", "--dtype", "float64",
+                  code=1)
+    assert "a .bin holds float32, float16 or bfloat16, not float64; convert it first" in why
+    assert not (tmp_path / "d.bin").exists()
+
+
 def test_mutated_files(tmp_path):
     """Whatever is in a file: an error or a tensor, never a crash."""
     rng = random.Random(1)
     path = tmp_path / "m"
     write_gguf(path, [("t", np.ones((4, 32), "f4"), None)], [("add_array", "k", ["a", "b"])])
-    for seed in (path.read_bytes(), npy_bytes(np.ones((2, 3), "f4"), (1, 0))):
+    for seed in (path.read_bytes(), npy_bytes(np.ones((2, 3), "f4"), (1, 0)), struct.pack("<3i", 2, 2, 3) + bytes(24)):
         for _ in range(1500):
             body = bytearray(seed[:rng.choice([len(seed), rng.randrange(len(seed) + 1)])])
             for _ in range(rng.randrange(1, 6)):

@@ -605,10 +605,10 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_explain(shoal_tensor *tensor, bo
 
 /* ---- files ---- */
 
-/* An open file of tensors, mapped into memory: .npy, .safetensors or .gguf, by its contents. */
+/* An open file of tensors, mapped into memory: .npy, .safetensors, .gguf, or .bin of a matrix. */
 typedef struct shoal_file shoal_file;
 typedef struct shoal_file_tensor {
-    const char *name;     /* "" in a .npy */
+    const char *name;     /* "" in a .npy or .bin */
     shoal_type type;      /* of the values once decoded */
     const char *encoding; /* "float32", "q8_0", … : as stored */
     shoal_type stored;    /* `type`, or of blocks uint8: their bytes along the last axis */
@@ -619,7 +619,7 @@ typedef struct shoal_file_tensor {
 /* Fails with NOT_FOUND, IO, or FORMAT, naming the place in the file. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_open(const char *path, shoal_file **out);
 SHOAL_API void shoal_file_close(shoal_file **file);
-/* "npy", "safetensors" or "gguf". */
+/* "npy", "safetensors", "gguf" or "bin". */
 SHOAL_API const char *shoal_file_format(const shoal_file *file);
 SHOAL_API uint64_t shoal_file_count(const shoal_file *file);
 /* The strings live as long as the file is open. */
@@ -675,8 +675,8 @@ shoal_file_digest(const char *path, bool (*progress)(void *context, uint64_t don
                   void *context, uint8_t out[SHOAL_DIGEST]);
 
 /* Writes one tensor, piece by piece in row-major order, to a temporary file that is then renamed: a
- * .safetensors, with the name "value", if the path ends so, else a .npy. An existing file is
- * replaced. For one thread at a time. Fails with IO. */
+ * .safetensors, with the name "value", or a .bin, if the path ends so, else a .npy. An existing
+ * file is replaced. For one thread at a time. Fails with IO. */
 typedef struct shoal_writer shoal_writer;
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_open(const char *path,
                                                             const shoal_type *type,

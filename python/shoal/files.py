@@ -1,4 +1,4 @@
-"""Tensors in files: .npy and .gguf through the library; .safetensors here, torch's in `torchfile`.
+"""Tensors in files: .npy, .gguf and .bin of Cluster Matrix through the library; .safetensors here, torch's in `torchfile`.
 
 A .safetensors is the length of a JSON header, the header, and the elements
 (https://github.com/huggingface/safetensors, "Format"). A dict of tensors is written as such a file that
@@ -33,7 +33,7 @@ _META = {f"{sign}int{bits}": int for sign in ("", "u") for bits in (8, 16, 32, 6
 
 
 class File(_shoal.File):
-    """An open .npy, .safetensors or .gguf file, mapped into memory: `tensors()`, `meta(key, index=0)`,
+    """An open .npy, .safetensors, .gguf or .bin file, mapped into memory: `tensors()`, `meta(key, index=0)`,
     `metadata()`, `load(name)`."""
 
     def __init__(self, path):
@@ -101,7 +101,7 @@ def save(value, path, pickle_protocol=2):
 
 @torch_words(f="path")
 def load(path, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, name=None, packed=False):
-    """What `save` or torch.save has written; or a tensor of a .npy or .gguf file, name None: the only one;
+    """What `save` or torch.save has written; or a tensor of a .npy, .gguf or .bin file, name None: the only one;
     packed: the bytes of its quantised blocks.
 
     Of a .safetensors all, as a dict, or the tensor of a name. map_location: a device that the tensors go to,

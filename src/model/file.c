@@ -20,7 +20,8 @@ static const struct {
     shoal_status (*open)(shoal_file *file);
 } formats[] = {{"npy", model_is_npy, model_npy_open},
                {"gguf", model_is_gguf, model_gguf_open},
-               {"safetensors", model_is_safetensors, model_safetensors_open}};
+               {"safetensors", model_is_safetensors, model_safetensors_open},
+               {"bin", model_is_matrix, model_matrix_open}};
 
 static shoal_status read_table(shoal_file *file) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
@@ -28,7 +29,8 @@ static shoal_status read_table(shoal_file *file) {
         file->format = formats[i].name;
         return formats[i].open(file);
     }
-    return base_fail(SHOAL_FORMAT, "%s is neither a .npy, a .safetensors nor a .gguf file",
+    return base_fail(SHOAL_FORMAT,
+                     "%s is neither a .npy, a .safetensors, a .gguf nor a .bin of a matrix",
                      file->path);
 }
 

@@ -64,14 +64,17 @@ struct shoal_file {
 };
 
 shoal_status model_npy_open(shoal_file *file);
+shoal_status model_matrix_open(shoal_file *file);
 shoal_status model_gguf_open(shoal_file *file);
 shoal_status model_safetensors_open(shoal_file *file);
 shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t index, char **out);
 bool model_is_npy(const shoal_file *file);
+bool model_is_matrix(const shoal_file *file);
 bool model_is_gguf(const shoal_file *file);
 bool model_is_safetensors(const shoal_file *file);
 /* What stands before the elements of a file with one tensor, which a .safetensors names. */
 shoal_status model_npy_header(const shoal_type *type, base_str *out);
+shoal_status model_matrix_header(const shoal_type *type, base_str *out);
 shoal_status model_safetensors_header(const shoal_type *type, const char *name, base_str *out);
 
 /* What lies in the file: the type itself, or the bytes of blocks, uint8, along the last axis. */

@@ -1,4 +1,4 @@
-/* Writing one tensor to a file, part after part: .npy or .safetensors. */
+/* Writing one tensor to a file, part after part: .npy, .safetensors or .bin. */
 #include "model/file.h"
 
 #include "base/os.h"
@@ -42,7 +42,8 @@ static shoal_status begin(shoal_writer *w, const shoal_type *type) {
     base_str_init(&head);
     shoal_status status = !strcmp(ending(w->path), ".safetensors")
                               ? model_safetensors_header(type, "value", &head)
-                              : model_npy_header(type, &head);
+                          : !strcmp(ending(w->path), ".bin") ? model_matrix_header(type, &head)
+                                                             : model_npy_header(type, &head);
     if (status == SHOAL_OK &&
         (w->fd = open(w->hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
         status = base_fail_errno(errno, "writing %s", w->path);

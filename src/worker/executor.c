@@ -532,8 +532,9 @@ static shoal_status run_task(worker_task *task) {
     return status == SHOAL_OK ? worker_task_stop(task) : status;
 }
 
-/* The device is through with a task: what it was made of, and what was made, has to be well. Of what
- * came before it, only that counts: where nothing was run for it, its end is another's. Lock held. */
+/* The device is through with a task: what it was made of, and what was made, has to be well. Of
+ * what came before it, only that counts: where nothing was run for it, its end is another's. Lock
+ * held. */
 static void task_end(worker_task *task, shoal_status last) {
     worker *w = task->slot->worker;
     const shoal_graph *g = graph_data(task->program->graph);
