@@ -53,16 +53,27 @@ static void use(hub_value *value, const hub_instance *instance) {
     value->users++;
 }
 
+/* The instance, where a check, its own or one of what it reads and is under way, may have it run
+ * again; else 0. */
+static uint64_t checked_by(const hub_instance *instance) {
+    const hub_record *record = instance->record;
+    bool checked = record->program->checks;
+    for (uint32_t i = 0; i < record->n_inputs; i++)
+        checked |= !record->inputs[i]->counted && record->inputs[i]->checked;
+    return checked ? instance->id : 0;
+}
+
 /* What is there already, or nobody needs, is made for nothing. */
 static shoal_status list_outputs(hub *h, hub_instance *instance) {
     const hub_record *record = instance->record;
     const shoal_type *types = record->program->types + record->n_inputs;
+    uint64_t checked = checked_by(instance);
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         hub_value *value = record->outputs[o];
         if (!value || !value->absent || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
-        value->checked = record->program->checks;
+        value->checked = checked;
         use(value, instance);
     }
     return SHOAL_OK;
@@ -72,6 +83,7 @@ static shoal_status list_outputs(hub *h, hub_instance *instance) {
 static shoal_status lay_out(hub *h, hub_instance *instance) {
     const hub_variant *variant = instance->variant;
     const hub_record *record = instance->record;
+    uint64_t checked = checked_by(instance);
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         hub_value *value = instance->outputs[o];
         /* What comes home is awaited under its own number, also when it is made again. */
@@ -84,6 +96,7 @@ static shoal_status lay_out(hub *h, hub_instance *instance) {
         uint32_t output = variant->moved[m][1];
         hub_value_keep(h, value, value->stored);
         value->stored = instance->output_ids[output] = h->next_value++;
+        value->checked = checked;
         SHOAL_TRY(hub_value_layout(h, value, &variant->plan.outputs[output]));
     }
     return SHOAL_OK;
@@ -283,14 +296,16 @@ static void tell_in_time(hub_peer *client) {
 
 /* ---- counting in ---- */
 
-/* A copy of what has moved stays in the client's memory while there is room. */
+/* A copy of what has moved stays in the client's memory while there is room, or while an instance
+ * that was given the other may have to begin anew. */
 static void settle_moves(hub *h, const hub_instance *instance, const hub_peer *client) {
     for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++) {
         const uint32_t *moved = instance->variant->moved[m];
         hub_value *value = instance->record->inputs[moved[0]];
         if (value->stored != instance->output_ids[moved[1]]) continue; /* it is home again */
         hub_value_count(h, value);
-        if (!hub_recovers(h) || client->kept > client->spare) hub_value_unkeep(h, value);
+        bool stays = hub_recovers(h) && client->kept <= client->spare;
+        if (!stays && !value->donated_to) hub_value_unkeep(h, value);
     }
 }
 

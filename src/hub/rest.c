@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const uint64_t SHARED_CHECK = UINT64_C(1) << 63;
+
 /* Marks what the marked values need. */
 static void mark_needed(const shoal_graph *g, bool *needed) {
     for (uint32_t i = g->n_nodes; i-- > 0;) {
@@ -19,36 +21,47 @@ static void mark_needed(const shoal_graph *g, bool *needed) {
     }
 }
 
-/* Marks what derives from a check; whether there is one. */
-static bool mark_checked(const shoal_graph *g, bool *checked) {
-    bool any = false;
+/* Notes the checks that values derive from, a bit each; those that are too many for it have the
+ * last one together. Returns all of them. */
+static uint64_t note_checks(const shoal_graph *g, uint64_t *checks) {
+    uint64_t all = 0, next = 1;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
-        bool derives = graph_may_fail(node);
-        any |= derives;
-        for (uint32_t i = 0; i < node->n_inputs; i++) derives |= checked[node->inputs[i]];
-        for (uint32_t o = 0; o < node->n_outputs; o++) checked[node->first_output + o] = derives;
+        uint64_t found = 0;
+        if (graph_may_fail(node)) {
+            found = next;
+            next <<= next != SHARED_CHECK;
+        }
+        all |= found;
+        for (uint32_t i = 0; i < node->n_inputs; i++) found |= checks[node->inputs[i]];
+        for (uint32_t o = 0; o < node->n_outputs; o++) checks[node->first_output + o] = found;
     }
-    return any;
+    return all;
+}
+
+/* An input is kept for the outputs that some check may leave well. */
+static shoal_status note_kept(const shoal_graph *g, const uint64_t *checks, uint64_t all,
+                              bool **keeps) {
+    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
+    *keeps = calloc((size_t)g->n_inputs + 1, sizeof **keeps);
+    for (uint32_t o = 0; needed && *keeps && o < g->n_outputs; o++)
+        needed[g->outputs[o]] |= (checks[g->outputs[o]] & ~SHARED_CHECK) != all;
+    if (needed) mark_needed(g, needed);
+    for (uint32_t i = 0; needed && *keeps && i < g->n_inputs; i++)
+        (*keeps)[i] = needed[g->inputs[i]];
+    bool made = needed && *keeps;
+    free(needed);
+    return made ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
 }
 
 shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
-    if (program->loops) return SHOAL_OK; /* it fails as a whole */
-    bool *checked = calloc((size_t)g->n_values + 1, sizeof *checked);
-    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
-    shoal_status status =
-        checked && needed ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    program->checks = status == SHOAL_OK && mark_checked(g, checked);
-    if (program->checks) program->keeps = calloc((size_t)g->n_inputs + 1, sizeof *program->keeps);
-    if (program->checks && !program->keeps)
-        status = base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    for (uint32_t o = 0; program->keeps && o < g->n_outputs; o++)
-        needed[g->outputs[o]] |= !checked[g->outputs[o]];
-    if (program->keeps) mark_needed(g, needed);
-    for (uint32_t i = 0; program->keeps && i < g->n_inputs; i++)
-        program->keeps[i] = needed[g->inputs[i]];
-    free(checked);
-    free(needed);
+    uint64_t *checks = calloc((size_t)g->n_values + 1, sizeof *checks);
+    if (!checks) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    uint64_t all = note_checks(g, checks);
+    program->checks = all != 0;
+    bool parts = all && !program->loops; /* which fail as a whole */
+    shoal_status status = parts ? note_kept(g, checks, all, &program->keeps) : SHOAL_OK;
+    free(checks);
     return status;
 }
 

@@ -159,7 +159,7 @@ typedef struct hub_value {
     uint32_t users; /* instances that read or write it and are not through */
     uint64_t last_user;  /* the one with the highest number, */
     bool twice;          /* which reads it more than once */
-    bool checked;        /* it comes of a program that checks */
+    uint64_t checked;    /* the instance that makes it, where a check may have it run again */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
     shoal_status status;
@@ -193,8 +193,8 @@ typedef struct hub_program {
     bool loops;      /* run in rounds: */
     bool part;       /* of what a client has submitted: see rest.c */
     bool moves;      /* nothing but inputs that move in from their client */
-    bool checks;     /* a part of it may fail by its data; */
-    bool *keeps;     /* then, per input: outputs that do not derive from any check need it */
+    bool checks;     /* its data may not pass a check; */
+    bool *keeps;     /* then, per input: outputs that this may leave well need it; NULL: none */
     uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
     uint32_t stop;   /* 1 + the output that ends it, or 0 */
     BASE_VEC(hub_variant *) variants;
