@@ -7,12 +7,13 @@
 
 #include "base/log.h"
 
-/* Whether a check, of the instance or of what it reads and is under way, may have it run again with
- * this operand. */
+/* Whether a check, of what is under way, may have it, or another that reads this operand, run again
+ * with it. */
 static bool may_need(const hub_instance *instance, uint32_t i) {
     const hub_record *record = instance->record;
     if (instance->program->keeps && instance->program->keeps[i]) return true;
     const hub_value *operand = record->inputs[i];
+    if (operand->rereads > instance->checked) return true;
     for (uint32_t k = 0; k < record->n_inputs; k++) {
         const hub_value *other = record->inputs[k];
         /* What is made together is made again together. */

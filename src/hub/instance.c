@@ -53,27 +53,24 @@ static void use(hub_value *value, const hub_instance *instance) {
     value->users++;
 }
 
-/* The instance, where a check, its own or one of what it reads and is under way, may have it run
- * again; else 0. */
-static uint64_t checked_by(const hub_instance *instance) {
-    const hub_record *record = instance->record;
+/* Whether a check, its own or one of what it reads and is under way, may have it run again. */
+static bool is_checked(const hub_record *record) {
     bool checked = record->program->checks;
     for (uint32_t i = 0; i < record->n_inputs; i++)
         checked |= !record->inputs[i]->counted && record->inputs[i]->checked;
-    return checked ? instance->id : 0;
+    return checked;
 }
 
 /* What is there already, or nobody needs, is made for nothing. */
 static shoal_status list_outputs(hub *h, hub_instance *instance) {
     const hub_record *record = instance->record;
     const shoal_type *types = record->program->types + record->n_inputs;
-    uint64_t checked = checked_by(instance);
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         hub_value *value = record->outputs[o];
         if (!value || !value->absent || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
-        value->checked = checked;
+        value->checked = instance->checked ? instance->id : 0;
         use(value, instance);
     }
     return SHOAL_OK;
@@ -83,7 +80,6 @@ static shoal_status list_outputs(hub *h, hub_instance *instance) {
 static shoal_status lay_out(hub *h, hub_instance *instance) {
     const hub_variant *variant = instance->variant;
     const hub_record *record = instance->record;
-    uint64_t checked = checked_by(instance);
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         hub_value *value = instance->outputs[o];
         /* What comes home is awaited under its own number, also when it is made again. */
@@ -96,7 +92,7 @@ static shoal_status lay_out(hub *h, hub_instance *instance) {
         uint32_t output = variant->moved[m][1];
         hub_value_keep(h, value, value->stored);
         value->stored = instance->output_ids[output] = h->next_value++;
-        value->checked = checked;
+        value->checked = instance->checked ? instance->id : 0;
         SHOAL_TRY(hub_value_layout(h, value, &variant->plan.outputs[output]));
     }
     return SHOAL_OK;
@@ -141,6 +137,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     SHOAL_TRY(instance_new(record, purpose, &instance));
     instance->again = again;
     instance->id = h->next_instance;
+    instance->checked = is_checked(record);
     shoal_status status = list_outputs(h, instance);
     if (status == SHOAL_OK) status = base_map_set(&h->instances, instance->id, instance);
     if (status != SHOAL_OK) {
@@ -158,6 +155,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     record->program->users++;
     for (uint32_t i = 0; i < record->n_inputs; i++) {
         use(record->inputs[i], instance);
+        record->inputs[i]->rereads += instance->checked;
         instance->input_ids[i] = record->inputs[i]->stored;
     }
     status = plan(h, instance);
@@ -325,6 +323,7 @@ void hub_instance_detach(hub *h, hub_instance *instance) {
     instance->record = NULL;
     for (uint32_t i = 0; i < record->n_inputs; i++) {
         record->inputs[i]->users--;
+        record->inputs[i]->rereads -= instance->checked;
         hub_value_settle(h, record->inputs[i]);
     }
     for (uint32_t o = 0; o < record->n_outputs; o++) {

@@ -159,7 +159,8 @@ typedef struct hub_value {
     uint32_t users; /* instances that read or write it and are not through */
     uint64_t last_user;  /* the one with the highest number, */
     bool twice;          /* which reads it more than once */
-    uint64_t checked;    /* the instance that makes it, where a check may have it run again */
+    uint64_t checked;    /* the instance that makes it, where a check may have it run again, */
+    uint32_t rereads;    /* and how many such read it and are not through */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
     shoal_status status;
@@ -261,6 +262,7 @@ typedef struct hub_instance {
     uint64_t *output_ids; /* of the program and of what moves */
     bool dispatched, told;
     bool again;      /* not the first time */
+    bool checked;    /* a check may have it run again: its own, or one that it waits for */
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
     bool concerned;  /* by what was lost in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
