@@ -139,6 +139,24 @@ def test_many(pool):
     sync_fails(4)
 
 
+def test_too_many(pool):
+    """After 64 failures of one program nothing is made any more that derives from a check."""
+    w = table()
+    good, fine = w * 2, w[number(1)]
+    picked = [w[number(i + 10, 2)] for i in range(200)]
+    fails(picked[0], 10)
+    for i in (1, 63, 64, 150, 199):
+        with pytest.raises(IndexError) as caught:
+            picked[i].numpy()
+        text = str(caught.value)
+        assert f": index {min(i, 64) + 10} is out of range" in text, text
+        assert ("more than 64 checks of one program have failed" in text) == (i >= 64), text
+    with pytest.raises(IndexError, match="more than 64 checks .* failed_check_test.py:"):
+        fine.numpy()
+    assert good.numpy().tolist() == (np.arange(8).reshape(4, 2) * 2).tolist()
+    sync_fails(10)
+
+
 def test_divided(pool):
     """Over rows that several workers have, of which one fails."""
     rows = shoal.tensor(np.arange(4000, dtype="i8").reshape(1000, 4)).place(axis=0)

@@ -105,6 +105,7 @@ enum {
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_ROUNDS = 1000000000, /* of a loop */
     HUB_MAX_RERUNS = 100,        /* beginnings of a program that comes to no end */
+    HUB_MAX_CUTS = 64,           /* of its checks, after which what derives from any has failed */
     HUB_MAX_MEMBERS = 1000,
     HUB_MAX_DEVICES = 64, /* of a member */
     HUB_MAX_NAME = 255,
@@ -214,6 +215,7 @@ typedef struct hub_record {
     uint64_t run;    /* the first value that it made, by which its client knows its lines */
     uint64_t rounds; /* of a loop, at most; else 0 */
     uint32_t reruns; /* since it was through last */
+    uint32_t cuts;   /* how often its data did not pass a check */
     uint32_t n_inputs, n_outputs;
     hub_value **inputs;
     hub_value **outputs; /* NULL: nobody needs it any more */
