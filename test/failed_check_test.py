@@ -139,6 +139,24 @@ def test_many(pool):
     sync_fails(4)
 
 
+def test_too_many(pool):
+    """After 64 failures of one program nothing is made any more that derives from a check."""
+    w = table()
+    good, fine = w * 2, w[number(1)]
+    picked = [w[number(i + 10, 2)] for i in range(200)]
+    fails(picked[0], 10)
+    for i in (1, 63, 64, 150, 199):
+        with pytest.raises(IndexError) as caught:
+            picked[i].numpy()
+        text = str(caught.value)
+        assert f": index {min(i, 64) + 10} is out of range" in text, text
+        assert ("more than 64 checks of one program have failed" in text) == (i >= 64), text
+    with pytest.raises(IndexError, match="more than 64 checks .* failed_check_test.py:"):
+        fine.numpy()
+    assert good.numpy().tolist() == (np.arange(8).reshape(4, 2) * 2).tolist()
+    sync_fails(10)
+
+
 def test_divided(pool):
     """Over rows that several workers have, of which one fails."""
     rows = shoal.tensor(np.arange(4000, dtype="i8").reshape(1000, 4)).place(axis=0)
@@ -249,6 +267,128 @@ def test_what_was_let_go_of(pool):
     fails(bad, 9)
     assert np.array_equal(x.numpy(), np.full(1 << 16, 20, "f4"))
     fails(y, 9)
+
+
+def late():
+    """Zero, once programs behind this one have been handed out."""
+    product = shoal.ones(700, 700)
+    for _ in range(4):
+        product = (product @ product) % 3
+    return product.sum().to(shoal.int64) * 0
+
+
+def at_rest():
+    x = shoal.ones(1 << 16) * 3
+    shoal.sync()
+    return x
+
+
+def is_all(tensor, value):
+    assert np.array_equal(tensor.numpy(), np.full(1 << 16, value, "f4"))
+
+
+def test_let_go_of_beside_another_check(pool):
+    """What derives from a check that is passed, and from an operand that nobody else needs."""
+    x = at_rest()
+    fine, bad = x[number(1, 1 << 16)], table()[number(9)]
+    x = x + fine
+    x.start()
+    is_all(x, 6)
+    is_all(fine, 3)
+    fails(bad, 9)
+
+
+def test_let_go_of_beside_more_checks_than_are_told_apart(pool):
+    x = at_rest()
+    picked = [table()[number(i % 4)].sum() for i in range(66)]
+    bad = table()[number(9)]
+    x = x + sum(picked)
+    x.start()
+    is_all(x, 3 + 3 * sum(4 * (i % 4) + 1 for i in range(66)))
+    fails(bad, 9)
+
+
+def test_let_go_of_beside_what_is_under_way(pool):
+    """An operand that is made by another program than the one that fails, both of them under way."""
+    x = at_rest()
+    bad = table()[number(9) + late()]
+    bad.start()
+    x = x + 1
+    x.start()
+    good, mixed = x * 2, x[:3] + bad.sum()
+    del x
+    good.start()
+    is_all(good, 8)
+    fails(mixed, 9)
+
+
+def test_let_go_of_behind_two_programs(pool):
+    """The program before it has no check, and waits for one that has."""
+    x = at_rest()
+    bad = table()[number(9) + late()]
+    bad.start()
+    total = bad.sum()
+    total.start()
+    good, mixed = x * 2, x[:3] + total
+    del x
+    good.start()
+    is_all(good, 6)
+    fails(mixed, 9)
+
+
+def test_let_go_of_behind_a_loop(pool):
+    w, x = table(), at_rest()
+
+    @shoal.compile(replay=True)
+    def step(i, y):
+        return i + 1, y + w[i][:, 0]
+
+    y = step.repeat(10, number(0), shoal.zeros(3) + late(), carry={0: 0, 1: 1}).result[1]
+    good, mixed = x * 2, x[:3] + y
+    del x
+    good.start()
+    is_all(good, 6)
+    fails(mixed, 4)
+
+
+def test_let_go_of_beside_what_moves_in(pool):
+    """An operand that comes from the client with the program that fails."""
+    x = at_rest()
+    sent = shoal.tensor(np.ones(1 << 16, "f4"))
+    bad = table()[number(9) + late() + (sent.sum() * 0).to(shoal.int64)]
+    bad.start()
+    good = x * sent
+    del x
+    good.start()
+    is_all(good, 3)
+    fails(bad, 9)
+
+
+def test_let_go_of_while_it_moves_in(pool):
+    """Its copy in the client's memory is kept while it may have to come again."""
+    x = shoal.tensor(np.ones(1 << 16, "f4"))
+    shoal.sync()
+    total = x.sum() + late()
+    total.start()
+    good, bad = x * 2, table()[number(9)]
+    del x
+    good.start()
+    is_all(good, 2)
+    fails(bad, 9)
+    assert total.item() == 1 << 16
+
+
+def test_let_go_of_by_a_later_program(pool):
+    """It is the later one's only once the rest of the earlier one is made."""
+    x = at_rest()
+    good, bad = x * 2, table()[number(9) + late()]
+    good.start()
+    after = x + 1
+    del x
+    after.start()
+    is_all(good, 6)
+    is_all(after, 4)
+    fails(bad, 9)
 
 
 def test_gradients(pool):

@@ -71,7 +71,8 @@ static void forget(hub *h, const hub_peer *client) {
     void *item;
     while (base_map_next(&h->values, &at, &key, &item)) {
         hub_value *value = item;
-        if (value->session == client->session && !value->absent) hub_value_disown(h, value);
+        /* What is under way may have to be begun anew. */
+        if (value->session == client->session && value->counted) hub_value_disown(h, value);
     }
 }
 

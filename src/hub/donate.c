@@ -7,14 +7,19 @@
 
 #include "base/log.h"
 
-/* Whether a failure of a part, of it or of one that is under way, may have an instance run again.
- */
+/* Whether a check, of what is under way, may have it, or another that reads this operand, run again
+ * with it. */
 static bool may_need(const hub_instance *instance, uint32_t i) {
     const hub_record *record = instance->record;
     if (instance->program->keeps && instance->program->keeps[i]) return true;
-    /* What is under way is made again for it. */
-    for (uint32_t k = 0; k < record->n_inputs && record->inputs[i]->counted; k++)
-        if (record->inputs[k]->checked && !record->inputs[k]->counted) return true;
+    const hub_value *operand = record->inputs[i];
+    if (operand->rereads > instance->checked) return true;
+    for (uint32_t k = 0; k < record->n_inputs; k++) {
+        const hub_value *other = record->inputs[k];
+        /* What is made together is made again together. */
+        bool together = !operand->counted && operand->checked == other->checked;
+        if (other->checked && !other->counted && !together) return true;
+    }
     return false;
 }
 

@@ -53,6 +53,14 @@ static void use(hub_value *value, const hub_instance *instance) {
     value->users++;
 }
 
+/* Whether a check, its own or one of what it reads and is under way, may have it run again. */
+static bool is_checked(const hub_record *record) {
+    bool checked = record->program->checks;
+    for (uint32_t i = 0; i < record->n_inputs; i++)
+        checked |= !record->inputs[i]->counted && record->inputs[i]->checked;
+    return checked;
+}
+
 /* What is there already, or nobody needs, is made for nothing. */
 static shoal_status list_outputs(hub *h, hub_instance *instance) {
     const hub_record *record = instance->record;
@@ -62,7 +70,7 @@ static shoal_status list_outputs(hub *h, hub_instance *instance) {
         if (!value || !value->absent || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
-        value->checked = record->program->checks;
+        value->checked = instance->checked ? instance->id : 0;
         use(value, instance);
     }
     return SHOAL_OK;
@@ -84,6 +92,7 @@ static shoal_status lay_out(hub *h, hub_instance *instance) {
         uint32_t output = variant->moved[m][1];
         hub_value_keep(h, value, value->stored);
         value->stored = instance->output_ids[output] = h->next_value++;
+        value->checked = instance->checked ? instance->id : 0;
         SHOAL_TRY(hub_value_layout(h, value, &variant->plan.outputs[output]));
     }
     return SHOAL_OK;
@@ -128,6 +137,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     SHOAL_TRY(instance_new(record, purpose, &instance));
     instance->again = again;
     instance->id = h->next_instance;
+    instance->checked = is_checked(record);
     shoal_status status = list_outputs(h, instance);
     if (status == SHOAL_OK) status = base_map_set(&h->instances, instance->id, instance);
     if (status != SHOAL_OK) {
@@ -145,6 +155,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
     record->program->users++;
     for (uint32_t i = 0; i < record->n_inputs; i++) {
         use(record->inputs[i], instance);
+        record->inputs[i]->rereads += instance->checked;
         instance->input_ids[i] = record->inputs[i]->stored;
     }
     status = plan(h, instance);
@@ -283,14 +294,16 @@ static void tell_in_time(hub_peer *client) {
 
 /* ---- counting in ---- */
 
-/* A copy of what has moved stays in the client's memory while there is room. */
+/* A copy of what has moved stays in the client's memory while there is room, or while an instance
+ * that was given the other may have to begin anew. */
 static void settle_moves(hub *h, const hub_instance *instance, const hub_peer *client) {
     for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++) {
         const uint32_t *moved = instance->variant->moved[m];
         hub_value *value = instance->record->inputs[moved[0]];
         if (value->stored != instance->output_ids[moved[1]]) continue; /* it is home again */
         hub_value_count(h, value);
-        if (!hub_recovers(h) || client->kept > client->spare) hub_value_unkeep(h, value);
+        bool stays = hub_recovers(h) && client->kept <= client->spare;
+        if (!stays && !value->donated_to) hub_value_unkeep(h, value);
     }
 }
 
@@ -310,6 +323,7 @@ void hub_instance_detach(hub *h, hub_instance *instance) {
     instance->record = NULL;
     for (uint32_t i = 0; i < record->n_inputs; i++) {
         record->inputs[i]->users--;
+        record->inputs[i]->rereads -= instance->checked;
         hub_value_settle(h, record->inputs[i]);
     }
     for (uint32_t o = 0; o < record->n_outputs; o++) {

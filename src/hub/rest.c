@@ -2,12 +2,14 @@
  * What derives from it has failed as well, and nothing else: the rest is made by a program of the
  * hub's own, which is the client's cut down to what is well.
  *
- * Each time at least one output fewer is left, so this ends. A program whose data passes costs
- * nothing. */
+ * Each time at least one output fewer is left, so this ends; after HUB_MAX_CUTS failures of one
+ * program no check is waited for any more. A program whose data passes costs nothing. */
 #include "hub/state.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const uint64_t SHARED_CHECK = UINT64_C(1) << 63;
 
 /* Marks what the marked values need. */
 static void mark_needed(const shoal_graph *g, bool *needed) {
@@ -19,59 +21,77 @@ static void mark_needed(const shoal_graph *g, bool *needed) {
     }
 }
 
-/* Marks what derives from a check; whether there is one. */
-static bool mark_checked(const shoal_graph *g, bool *checked) {
-    bool any = false;
+/* Notes the checks that values derive from, a bit each; those that are too many for it have the
+ * last one together. Returns all of them. */
+static uint64_t note_checks(const shoal_graph *g, uint64_t *checks) {
+    uint64_t all = 0, next = 1;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
-        bool derives = graph_may_fail(node);
-        any |= derives;
-        for (uint32_t i = 0; i < node->n_inputs; i++) derives |= checked[node->inputs[i]];
-        for (uint32_t o = 0; o < node->n_outputs; o++) checked[node->first_output + o] = derives;
+        uint64_t found = 0;
+        if (graph_may_fail(node)) {
+            found = next;
+            next <<= next != SHARED_CHECK;
+        }
+        all |= found;
+        for (uint32_t i = 0; i < node->n_inputs; i++) found |= checks[node->inputs[i]];
+        for (uint32_t o = 0; o < node->n_outputs; o++) checks[node->first_output + o] = found;
     }
-    return any;
+    return all;
+}
+
+/* An input is kept for the outputs that some check may leave well. */
+static shoal_status note_kept(const shoal_graph *g, const uint64_t *checks, uint64_t all,
+                              bool **keeps) {
+    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
+    *keeps = calloc((size_t)g->n_inputs + 1, sizeof **keeps);
+    for (uint32_t o = 0; needed && *keeps && o < g->n_outputs; o++)
+        needed[g->outputs[o]] |= (checks[g->outputs[o]] & ~SHARED_CHECK) != all;
+    if (needed) mark_needed(g, needed);
+    for (uint32_t i = 0; needed && *keeps && i < g->n_inputs; i++)
+        (*keeps)[i] = needed[g->inputs[i]];
+    bool made = needed && *keeps;
+    free(needed);
+    return made ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
 }
 
 shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
-    if (program->loops) return SHOAL_OK; /* it fails as a whole */
-    bool *checked = calloc((size_t)g->n_values + 1, sizeof *checked);
-    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
-    shoal_status status =
-        checked && needed ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    program->checks = status == SHOAL_OK && mark_checked(g, checked);
-    if (program->checks) program->keeps = calloc((size_t)g->n_inputs + 1, sizeof *program->keeps);
-    if (program->checks && !program->keeps)
-        status = base_fail(SHOAL_NO_MEMORY, "no memory for a program");
-    for (uint32_t o = 0; program->keeps && o < g->n_outputs; o++)
-        needed[g->outputs[o]] |= !checked[g->outputs[o]];
-    if (program->keeps) mark_needed(g, needed);
-    for (uint32_t i = 0; program->keeps && i < g->n_inputs; i++)
-        program->keeps[i] = needed[g->inputs[i]];
-    free(checked);
-    free(needed);
+    uint64_t *checks = calloc((size_t)g->n_values + 1, sizeof *checks);
+    if (!checks) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    uint64_t all = note_checks(g, checks);
+    program->checks = all != 0;
+    bool parts = all && !program->loops; /* which fail as a whole */
+    shoal_status status = parts ? note_kept(g, checks, all, &program->keeps) : SHOAL_OK;
+    free(checks);
     return status;
 }
 
 /* ---- what has failed ---- */
 
-/* Whether a node may be the one that has failed: at the line which the message names, or, where it
- * names none, a check without a line, as those in bodies are. */
-static bool is_at(const shoal_node *node, const char *line, size_t length) {
-    if (!line) return (!node->location || node->n_regions) && graph_may_fail(node);
-    return node->location && strlen(node->location) == length &&
-           !memcmp(node->location, line, length);
+/* What has failed: nodes at the line that a message names, or, where it names none, checks without a
+ * line, as those in bodies are; or every check. */
+typedef struct failed {
+    const hub_value *failure; /* what is said of it; NULL: nothing has */
+    const char *line;
+    size_t length;
+    bool every;
+} failed;
+
+static bool is_at(const shoal_node *node, const failed *f) {
+    if (!f->failure) return false;
+    if (f->every) return graph_may_fail(node);
+    if (!f->line) return (!node->location || node->n_regions) && graph_may_fail(node);
+    return node->location && strlen(node->location) == f->length &&
+           !memcmp(node->location, f->line, f->length);
 }
 
-/* What each value derives from that has failed: the first operand, or `failure` for nodes at its
- * line. */
-static const hub_value **trace(const hub_record *record, const shoal_graph *g,
-                               const hub_value *failure, const char *line, size_t length) {
+/* What each value derives from that has failed: the first operand, or the failure of a node. */
+static const hub_value **trace(const hub_record *record, const shoal_graph *g, const failed *f) {
     const hub_value **cause = calloc((size_t)g->n_values + 1, sizeof *cause);
     for (uint32_t i = 0; cause && i < g->n_inputs; i++)
         if (record->inputs[i]->status != SHOAL_OK) cause[g->inputs[i]] = record->inputs[i];
     for (uint32_t n = 0; cause && n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
-        const hub_value *found = failure && is_at(node, line, length) ? failure : NULL;
+        const hub_value *found = is_at(node, f) ? f->failure : NULL;
         for (uint32_t i = 0; !found && i < node->n_inputs; i++) found = cause[node->inputs[i]];
         for (uint32_t o = 0; o < node->n_outputs; o++) cause[node->first_output + o] = found;
     }
@@ -89,14 +109,13 @@ static const hub_value *cause_of_all(const hub_record *record, const hub_value *
  * of none of the nodes is one of the whole. Fails without memory. */
 static shoal_status spread(const hub_record *record, const shoal_graph *g, const hub_value *failure,
                            const char *message, uint32_t *more) {
-    size_t length = 0;
-    const char *line = failure ? graph_find_line(message, &length) : NULL;
+    failed f = {.failure = failure, .every = record->cuts > HUB_MAX_CUTS};
     bool known = false;
-    for (uint32_t n = 0; failure && n < g->n_nodes && !known; n++)
-        known = is_at(&g->nodes[n], line, length);
+    if (failure) f.line = graph_find_line(message, &f.length);
+    for (uint32_t n = 0; n < g->n_nodes && !known; n++) known = is_at(&g->nodes[n], &f);
     bool whole = record->program->loops || (failure && !known);
     const hub_value *all = whole ? cause_of_all(record, failure) : NULL;
-    const hub_value **cause = trace(record, g, failure, line, length);
+    const hub_value **cause = trace(record, g, &f);
     if (!cause) return base_fail(SHOAL_NO_MEMORY, "no memory for what has failed");
     *more = 0;
     for (uint32_t o = 0; o < record->n_outputs; o++) {
@@ -113,11 +132,28 @@ static shoal_status decode(const hub_program *program, graph **out) {
     return graph_decode(program->encoded.data, program->encoded.size, HUB_GRAPH_LIMIT, out);
 }
 
+/* What values are said to have failed of; to be freed. NULL: no memory. */
+static char *reason_of(const hub_instance *instance, const char *message) {
+    base_str text = {0};
+    if (instance->record->cuts > HUB_MAX_CUTS)
+        base_str_format(&text,
+                        "more than %d checks of one program have failed, so that nothing is made "
+                        "which derives from any; at last: ",
+                        HUB_MAX_CUTS);
+    base_str_text(&text, message);
+    char *reason = base_str_status(&text) == SHOAL_OK
+                       ? hub_instance_stamp(instance, text.data ? text.data : "")
+                       : NULL;
+    base_str_fini(&text);
+    return reason;
+}
+
 bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     graph *g = NULL;
     uint32_t more = 0;
     if (instance->purpose != HUB_ASKED) return false;
-    char *text = hub_instance_stamp(instance, message);
+    instance->record->cuts++;
+    char *text = reason_of(instance, message);
     shoal_status read = text ? decode(instance->program, &g) : SHOAL_NO_MEMORY;
     const hub_value failure = {.status = status, .error = text};
     if (read == SHOAL_OK) read = spread(instance->record, graph_data(g), &failure, message, &more);
@@ -171,6 +207,7 @@ static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, 
         (*out)->number = record->number;
         (*out)->run = record->run;
         (*out)->reruns = record->reruns;
+        (*out)->cuts = record->cuts;
     }
     free(inputs);
     free(outputs);

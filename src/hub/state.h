@@ -105,6 +105,7 @@ enum {
     HUB_MAX_WAITING = 1024,      /* instances of a session that are not through */
     HUB_MAX_ROUNDS = 1000000000, /* of a loop */
     HUB_MAX_RERUNS = 100,        /* beginnings of a program that comes to no end */
+    HUB_MAX_CUTS = 64,           /* of its checks, after which what derives from any has failed */
     HUB_MAX_MEMBERS = 1000,
     HUB_MAX_DEVICES = 64, /* of a member */
     HUB_MAX_NAME = 255,
@@ -159,7 +160,8 @@ typedef struct hub_value {
     uint32_t users; /* instances that read or write it and are not through */
     uint64_t last_user;  /* the one with the highest number, */
     bool twice;          /* which reads it more than once */
-    bool checked;        /* it comes of a program that checks */
+    uint64_t checked;    /* the instance that makes it, where a check may have it run again, */
+    uint32_t rereads;    /* and how many such read it and are not through */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
     shoal_status status;
@@ -193,8 +195,8 @@ typedef struct hub_program {
     bool loops;      /* run in rounds: */
     bool part;       /* of what a client has submitted: see rest.c */
     bool moves;      /* nothing but inputs that move in from their client */
-    bool checks;     /* a part of it may fail by its data; */
-    bool *keeps;     /* then, per input: outputs that do not derive from any check need it */
+    bool checks;     /* its data may not pass a check; */
+    bool *keeps;     /* then, per input: outputs that this may leave well need it; NULL: none */
     uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
     uint32_t stop;   /* 1 + the output that ends it, or 0 */
     BASE_VEC(hub_variant *) variants;
@@ -213,6 +215,7 @@ typedef struct hub_record {
     uint64_t run;    /* the first value that it made, by which its client knows its lines */
     uint64_t rounds; /* of a loop, at most; else 0 */
     uint32_t reruns; /* since it was through last */
+    uint32_t cuts;   /* how often its data did not pass a check */
     uint32_t n_inputs, n_outputs;
     hub_value **inputs;
     hub_value **outputs; /* NULL: nobody needs it any more */
@@ -261,6 +264,7 @@ typedef struct hub_instance {
     uint64_t *output_ids; /* of the program and of what moves */
     bool dispatched, told;
     bool again;      /* not the first time */
+    bool checked;    /* a check may have it run again: its own, or one that it waits for */
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
     bool concerned;  /* by what was lost in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
