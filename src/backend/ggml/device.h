@@ -78,6 +78,7 @@ typedef void ggml_context, ggml_tensor, ggml_graph, ggml_dev, ggml_kind, ggml_bu
     XX(void *, backend_reg_get_proc_address, (ggml_registry *, const char *name))                  \
     XX(ggml_buffer *, backend_buft_alloc_buffer, (ggml_kind *, size_t bytes))                      \
     XX(size_t, backend_buft_get_alignment, (ggml_kind *))                                          \
+    XX(size_t, backend_buft_get_alloc_size, (ggml_kind *, const ggml_tensor *))                    \
     XX(size_t, backend_buft_get_max_size, (ggml_kind *))                                           \
     XX(bool, backend_buft_is_host, (ggml_kind *))                                                  \
     XX(void *, backend_buffer_get_base, (ggml_buffer *))                                           \

@@ -4,6 +4,7 @@
 #include "backend/ggml/device.h"
 
 #include "backend/ref/ref.h"
+#include "base/block.h"
 
 #include <string.h>
 
@@ -177,6 +178,42 @@ static void build_convert(ggml_builder *b) {
     ggml_type_of(out_type(b->g, node)->dtype, &to);
     ggml_tensor *x = leaf_of(b, node->inputs[0], from, rows_of(out_type(b->g, node)));
     put(b, b->device->ggml->cast(b->context, x, to), node->first_output);
+}
+
+/* ---- quantised blocks ---- */
+
+/* The number of a format's element type in ggml, which is that of .gguf files. */
+static const shoal_block_format *format_of(const shoal_node *node, int *type) {
+    static const int numbers[] = {
+#define XX(NAME, name, number, ...) [BASE_BLOCK_##NAME] = number,
+        BASE_BLOCK_MAP(XX)
+#undef XX
+    };
+    const shoal_attr *name = shoal_node_attr(node, SHOAL_ATTR_FORMAT);
+    uint32_t number;
+    if (shoal_block_format_find(name->u.string, &number) != SHOAL_OK) return NULL;
+    *type = numbers[number];
+    return shoal_block_format_at(number);
+}
+
+static bool dequantize_fits(const shoal_graph *g, const shoal_node *node) {
+    const shoal_type *x = in_type(g, node, 0), *y = out_type(g, node);
+    int type;
+    const shoal_block_format *format = format_of(node, &type);
+    return format && y->dtype == SHOAL_F32 && x->rank == y->rank && x->rank &&
+           y->dims[y->rank - 1] % format->values == 0;
+}
+
+static void build_dequantize(ggml_builder *b) {
+    const ggml_library *ggml = b->device->ggml;
+    const shoal_node *node = b->step->node;
+    int type = 0;
+    format_of(node, &type);
+    ggml_tensor *x = leaf_of(b, node->inputs[0], type, rows_of(out_type(b->g, node)));
+    /* Some devices want room behind the blocks, which others' memory does not have. */
+    if (!b->at && ggml->backend_buft_get_alloc_size(b->device->kind, x) != ggml->nbytes(x))
+        b->refused = true;
+    put(b, ggml->cast(b->context, x, GGML_F32), node->first_output);
 }
 
 /* ---- rows ---- */
@@ -386,6 +423,7 @@ bool ggml_fits(const shoal_graph *g, const shoal_node *node) {
     switch (node->op) {
     case GRAPH_CONVERT:
         return ggml_type_of(dtype, &type) && ggml_type_of(in_type(g, node, 0)->dtype, &type);
+    case GRAPH_DEQUANTIZE: return dequantize_fits(g, node);
     case GRAPH_SOFTMAX:
     case GRAPH_RMS_NORM:
     case GRAPH_LAYER_NORM: return row_fits(g, node);
@@ -402,6 +440,7 @@ void ggml_build(ggml_builder *b) {
     const shoal_node *node = b->step->node;
     switch (node->op) {
     case GRAPH_CONVERT: build_convert(b); break;
+    case GRAPH_DEQUANTIZE: build_dequantize(b); break;
     case GRAPH_SOFTMAX:
     case GRAPH_RMS_NORM:
     case GRAPH_LAYER_NORM: build_row(b); break;
