@@ -119,9 +119,17 @@ def test_without_the_library_doctor_and_workers_say_what_to_install(tmp_path):
         assert done.returncode == 1 and "backend ggml: " in done.stderr and message in done.stderr
 
 
-def test_a_library_that_lacks_a_function_is_refused(tmp_path):
-    source, library = tmp_path / "old.c", tmp_path / "libggml.so"
-    source.write_text("void ggml_log_set(void) {}\n", encoding="utf-8")
-    subprocess.run(["cc", "-shared", "-o", library, source], check=True)
+@pytest.mark.parametrize("source, message", [
+    ("void ggml_log_set(void) {}", "has no 'ggml_init': install a newer one"),
+    ('const char *ggml_version(void) { return "1.0.3"; }', "libggml 1.0.3 is none of the versions 0.x that are known"),
+])
+def test_a_library_that_will_not_do_is_refused(tmp_path, source, message):
+    (tmp_path / "other.c").write_text(source + "\n", encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libggml.so", tmp_path / "other.c"], check=True)
     state, detail = doctor(SHOAL_GGML=str(tmp_path))
-    assert state == "none" and "has no 'ggml_init': install a newer one" in detail
+    assert state == "none" and message in detail
+
+
+def test_doctor_tells_the_device_and_the_version(library):
+    state, detail = doctor()
+    assert state == "ok" and ", ggml 0." in detail and "CPU" in detail

@@ -19,18 +19,21 @@ static struct {
 
 /* ---- folders ---- */
 
-/* The path of the first file of a folder whose name begins so and goes on with `next`; false where
- * there is none. */
-static bool find_file(const char *folder, const char *begin, const char *next, char *out,
-                      size_t room) {
+/* Whether a file is the library `name`: of that name, or with a number behind it in hexadecimal
+ * digits, as libraries inside Python packages have. */
+static bool is_library(const char *file, const char *name) {
+    size_t n = strlen(name);
+    if (strncmp(file, name, n) != 0) return false;
+    if (file[n] == '-') n += 1 + strspn(file + n + 1, "0123456789abcdef");
+    return !strncmp(file + n, ".so", 3);
+}
+
+static bool find_library(const char *folder, const char *name, char *out, size_t room) {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
-    size_t n = strlen(begin);
     bool found = false;
     while (dir && !found && (entry = readdir(dir))) {
-        if (strncmp(entry->d_name, begin, n) != 0 || !entry->d_name[n] ||
-            !strchr(next, entry->d_name[n]) || !strstr(entry->d_name, ".so"))
-            continue;
+        if (!is_library(entry->d_name, name)) continue;
         int length = snprintf(out, room, "%s/%s", folder, entry->d_name);
         found = length > 0 && (size_t)length < room;
     }
@@ -38,25 +41,20 @@ static bool find_file(const char *folder, const char *begin, const char *next, c
     return found;
 }
 
-/* The libraries inside a Python package have names of their own, with a number in them, and nothing
- * that says where the others are: those that libggml needs are opened first, and stay. */
+/* Libraries inside a Python package do not say where the others are: those that libggml may need
+ * are opened first, and stay. */
 static shoal_status open_folder(const char *folder, base_dl **out) {
-    static const struct {
-        const char *begin, *next;
-    } needed[] = {{"libgomp", "-."}, {"libggml-base", "-."}, {"libggml-cpu", "-."}};
+    static const char *const needed[] = {"libgomp", "libggml-base", "libggml-cpu"};
     char path[512];
     const char *name = path;
-    /* Of libggml alone a number in hexadecimal digits follows; of the others a word. */
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        base_dl *library;
-        if (find_file(folder, needed[i].begin, needed[i].next, path, sizeof path) &&
-            base_dl_open(&name, 1, &library) == SHOAL_OK)
-            base_log(BASE_DEBUG, "ggml", "uses %s", path);
-    }
-    if (find_file(folder, "libggml", ".", path, sizeof path) ||
-        find_file(folder, "libggml-", "0123456789abcdef", path, sizeof path))
-        return base_dl_open(&name, 1, out);
-    return base_fail(SHOAL_NOT_FOUND, "SHOAL_GGML: there is no libggml in %s", folder);
+    base_dl *library;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (find_library(folder, needed[i], path, sizeof path) &&
+            base_dl_open(&name, 1, &library) != SHOAL_OK)
+            base_log(BASE_DEBUG, "ggml", "%s", shoal_error_message());
+    if (!find_library(folder, "libggml", path, sizeof path))
+        return base_fail(SHOAL_NOT_FOUND, "SHOAL_GGML: there is no libggml in %s", folder);
+    return base_dl_open(&name, 1, out);
 }
 
 static bool is_folder(const char *path) {
@@ -87,19 +85,21 @@ static shoal_status check_version(ggml_library *ggml) {
 static shoal_status load(ggml_library *ggml) {
     const char *told = getenv("SHOAL_GGML");
     const char *const names[] = {told && *told ? told : "libggml.so.0", "libggml.so"};
-    if (told && *told && is_folder(told))
+    bool in_folder = told && *told && is_folder(told);
+    if (in_folder)
         SHOAL_TRY(open_folder(told, &loader.library));
     else
         SHOAL_TRY(base_dl_open(names, told && *told ? 1 : 2, &loader.library));
+    SHOAL_TRY(check_version(ggml));
 #define FIND(result, name, arguments)                                                              \
     SHOAL_TRY(base_dl_symbol(loader.library, "ggml_" #name, &ggml->name));
     GGML_FUNCTIONS(FIND)
 #undef FIND
-    SHOAL_TRY(check_version(ggml));
     /* Where it ends the process, it is not to start a debugger first. */
     setenv("GGML_NO_BACKTRACE", "1", 0);
     ggml->log_set(take_log, NULL);
-    if (!ggml->backend_dev_count()) ggml->backend_load_all();
+    /* One whose devices are libraries of their own finds those beside it, or where it is told. */
+    if (!ggml->backend_dev_count()) ggml->backend_load_all_from_path(in_folder ? told : NULL);
     return SHOAL_OK;
 }
 
