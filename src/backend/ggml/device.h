@@ -89,6 +89,7 @@ typedef void ggml_context, ggml_tensor, ggml_graph, ggml_dev, ggml_kind, ggml_bu
     XX(void, backend_tensor_get, (const ggml_tensor *, void *, size_t offset, size_t bytes))       \
     XX(int, backend_graph_compute, (ggml_engine *, ggml_graph *))                                  \
     XX(void, backend_free, (ggml_engine *))                                                        \
+    XX(ggml_registry *, backend_load, (const char *path))                                          \
     XX(void, backend_load_all_from_path, (const char *folder))
 
 typedef struct ggml_library {

@@ -81,6 +81,19 @@ static shoal_status check_version(ggml_library *ggml) {
     return SHOAL_OK;
 }
 
+/* One whose devices are libraries of their own finds those beside it, or where it is told; but, of
+ * those with a number in their names, the processors' alone. */
+static void load_devices(const ggml_library *ggml, const char *folder) {
+    static const char *const others[] = {"libggml-vulkan", "libggml-cuda", "libggml-hip",
+                                         "libggml-sycl", "libggml-metal"};
+    char path[512];
+    ggml->backend_load_all_from_path(folder);
+    for (size_t i = 0; folder && i < sizeof others / sizeof *others; i++)
+        if (find_library(folder, others[i], path, sizeof path) &&
+            strrchr(path, '/')[1 + strlen(others[i])] == '-')
+            ggml->backend_load(path);
+}
+
 /* SHOAL_GGML names the library, or a folder that has it. */
 static shoal_status load(ggml_library *ggml) {
     const char *told = getenv("SHOAL_GGML");
@@ -98,8 +111,7 @@ static shoal_status load(ggml_library *ggml) {
     /* Where it ends the process, it is not to start a debugger first. */
     setenv("GGML_NO_BACKTRACE", "1", 0);
     ggml->log_set(take_log, NULL);
-    /* One whose devices are libraries of their own finds those beside it, or where it is told. */
-    if (!ggml->backend_dev_count()) ggml->backend_load_all_from_path(in_folder ? told : NULL);
+    if (!ggml->backend_dev_count()) load_devices(ggml, in_folder ? told : NULL);
     return SHOAL_OK;
 }
 
