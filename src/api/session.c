@@ -101,7 +101,7 @@ static void take_failure(shoal_session *session, const Shoal__Outcome *outcome) 
 
 /* Under news. */
 static void take_outcome(shoal_session *session, const Shoal__Outcome *outcome) {
-    if (session->outstanding) session->outstanding--;
+    if (session->outstanding && !outcome->more) session->outstanding--;
     if (outcome->error)
         take_failure(session, outcome);
     else if (outcome->n_outputs)

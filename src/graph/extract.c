@@ -120,6 +120,15 @@ shoal_status graph_copy_body(graph *to, const shoal_graph *from, const shoal_gra
     return copy_body(to, from, LINES_KEPT, out);
 }
 
+const char *graph_find_line(const char *text, size_t *length) {
+    for (const char *at = text; (at = strstr(at, GRAPH_LINE_BEGIN)); at++) {
+        size_t begin = strlen(GRAPH_LINE_BEGIN), n = strspn(at + begin, "0123456789");
+        *length = begin + n + strlen(GRAPH_LINE_END);
+        if (n && !strncmp(at + begin + n, GRAPH_LINE_END, strlen(GRAPH_LINE_END))) return at;
+    }
+    return NULL;
+}
+
 shoal_status graph_stamp_lines(const char *text, uint64_t stamp, base_str *out) {
     for (const char *at; (at = strstr(text, GRAPH_LINE_BEGIN));) {
         const char *number = at + strlen(GRAPH_LINE_BEGIN);

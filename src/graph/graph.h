@@ -230,6 +230,8 @@ typedef bool (*graph_supports)(void *context, const shoal_graph *g, const shoal_
  * decomposition, again until none is left. */
 shoal_status graph_decompose(const shoal_graph *from, graph_supports supports, void *context,
                              graph *to) SHOAL_CHECK_RESULT;
+/* Whether a node may fail by the elements of its operands: a check, or a body that has one. */
+bool graph_may_fail(const shoal_node *node);
 /* Whether graph_decompose would change the graph. */
 bool graph_has_composites(const shoal_graph *g, graph_supports supports, void *context);
 
@@ -313,6 +315,8 @@ shoal_status graph_parse(const char *text, size_t bytes, size_t limit,
 /* A copy of g whose nodes say "<node N>", their own number, where they had a location; those of
  * bodies say nothing. `to` is fresh. */
 shoal_status graph_number_lines(const shoal_graph *g, graph *to) SHOAL_CHECK_RESULT;
+/* The first such number in a text, as a node has it, and its length; NULL: there is none. */
+const char *graph_find_line(const char *text, size_t *length);
 /* Appends a text in which such numbers say which run of a program they are of: "<node STAMP:N>". */
 shoal_status graph_stamp_lines(const char *text, uint64_t stamp, base_str *out) SHOAL_CHECK_RESULT;
 /* Appends a text in which these are the locations of nodes again. find: the graph of a run, or

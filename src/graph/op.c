@@ -119,6 +119,14 @@ const char *graph_dialect(uint16_t op) {
     return ours ? "shoal" : "stablehlo";
 }
 
+bool graph_may_fail(const shoal_node *node) {
+    bool found = node->op == GRAPH_IN_RANGE;
+    for (uint32_t i = 0; i < node->n_regions; i++)
+        for (uint32_t n = 0; n < node->regions[i]->n_nodes && !found; n++)
+            found = graph_may_fail(&node->regions[i]->nodes[n]);
+    return found;
+}
+
 /* ---- attributes ---- */
 
 static const struct {

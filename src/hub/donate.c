@@ -7,13 +7,24 @@
 
 #include "base/log.h"
 
-/* Only what can be made again: the instance itself may have to be run again. */
+/* Whether a failure of a part, of it or of one that is under way, may have an instance run again.
+ */
+static bool may_need(const hub_instance *instance, uint32_t i) {
+    const hub_record *record = instance->record;
+    if (instance->program->keeps && instance->program->keeps[i]) return true;
+    /* What is under way is made again for it. */
+    for (uint32_t k = 0; k < record->n_inputs && record->inputs[i]->counted; k++)
+        if (record->inputs[k]->checked && !record->inputs[k]->counted) return true;
+    return false;
+}
+
+/* Only what can be made again, where the instance itself may have to be run again. */
 static bool may_donate(const hub *h, const hub_instance *instance, uint32_t i) {
     const hub_value *value = instance->record->inputs[i];
     const hub_slot *slot = value->absent ? NULL : hub_slot_of(h, value->layout.slots[0]);
     return value->released && value->last_user == instance->id && !value->twice &&
            !value->data.size && value->stored == instance->input_ids[i] && slot && slot->compute &&
-           (value->origin || value->kept || !hub_recovers(h));
+           (value->origin || value->kept || (!hub_recovers(h) && !may_need(instance, i)));
 }
 
 /* Members that have parts of it and no part in the instance are told as of all that can go. */

@@ -20,6 +20,7 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         assert_non_null(finished);
         p->news++;
         p->outcomes += finished->n_outcomes;
+        for (size_t i = 0; i < finished->n_outcomes; i++) p->parts += finished->outcomes[i]->more;
         shoal__finished__free_unpacked(finished, NULL);
     }
     if (kind == SHOAL__KIND__EXPLAINED) {

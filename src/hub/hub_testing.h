@@ -27,7 +27,8 @@ typedef struct pool {
     uint32_t n_ends;
     uint32_t runs[MEMBERS + 1]; /* instances handed out, by session */
     uint64_t last[MEMBERS + 1];
-    size_t news, outcomes; /* messages of what is through, and what they told */
+    size_t news, outcomes; /* messages of what is through, and what they told, */
+    size_t parts;          /* of which so many are of parts of programs */
     size_t freed;          /* values that members were told to free, */
     size_t freed_before;   /* and those before the last run */
     Shoal__Relay *relayed; /* the last */

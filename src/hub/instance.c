@@ -62,6 +62,7 @@ static shoal_status list_outputs(hub *h, hub_instance *instance) {
         if (!value || !value->absent || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
+        value->checked = record->program->checks;
         use(value, instance);
     }
     return SHOAL_OK;
@@ -202,12 +203,13 @@ static bool list_traffic(const hub_instance *instance, base_arena *arena, Shoal_
     return true;
 }
 
-static bool note_error(const hub_instance *instance, base_arena *arena, Shoal__Outcome *outcome) {
+static bool note_error(shoal_status status, const char *error, base_arena *arena,
+                       Shoal__Outcome *outcome) {
     outcome->error = base_arena_array(arena, Shoal__Error, 1);
     if (!outcome->error) return false;
     shoal__error__init(outcome->error);
-    outcome->error->status = instance->status;
-    outcome->error->message = base_arena_string(arena, instance->error);
+    outcome->error->status = status;
+    outcome->error->message = base_arena_string(arena, error);
     return true;
 }
 
@@ -218,9 +220,15 @@ static bool fill_outcome(const hub *h, const hub_instance *instance, base_arena 
     outcome->outputs = base_arena_array(arena, uint64_t, n);
     if (!outcome->outputs) return false;
     for (size_t o = 0; o < n; o++) outcome->outputs[o] = instance->outputs[o]->id;
-    if (instance->status != SHOAL_OK) return note_error(instance, arena, outcome);
+    if (instance->status != SHOAL_OK)
+        return note_error(instance->status, instance->error, arena, outcome);
+    if (instance->program->part) outcome->n_outputs = 0; /* its run is not forgotten: it failed */
     return !instance->times ||
            (list_times(h, instance, arena, outcome) && list_traffic(instance, arena, outcome));
+}
+
+static void no_memory_to_tell(const hub_peer *client) {
+    wire_close(client->link, SHOAL_NO_MEMORY, "the hub has no memory to tell what is through");
 }
 
 /* Notes what a client is to be told of an instance. */
@@ -232,7 +240,7 @@ static void note_outcome(hub *h, hub_instance *instance) {
     if (outcome) shoal__outcome__init(outcome);
     if (!outcome || !fill_outcome(h, instance, &client->told, outcome) ||
         !base_vec_push(&client->outcomes, outcome))
-        wire_close(client->link, SHOAL_NO_MEMORY, "the hub has no memory to tell what is through");
+        no_memory_to_tell(client);
 }
 
 void hub_outcomes_send(hub_peer *client) {
@@ -243,6 +251,29 @@ void hub_outcomes_send(hub_peer *client) {
     hub_send(client, SHOAL__KIND__FINISHED, &finished.base);
     client->outcomes.count = 0;
     base_arena_fini(&client->told);
+}
+
+static bool fill_failure(const hub_record *record, const hub_value *failed, base_arena *arena,
+                         Shoal__Outcome *outcome) {
+    outcome->program = record->program->id;
+    if (!failed) return true;
+    outcome->outputs = base_arena_array(arena, uint64_t, 1);
+    if (!outcome->outputs) return false;
+    outcome->outputs[outcome->n_outputs++] = failed->id;
+    outcome->more = true;
+    return note_error(failed->status, failed->error, arena, outcome);
+}
+
+void hub_failure_tell(hub *h, const hub_record *record, const hub_value *failed) {
+    hub_peer *client = base_map_get(&h->sessions, record->session);
+    if (!client) return;
+    Shoal__Outcome *outcome = base_arena_array(&client->told, Shoal__Outcome, 1);
+    if (outcome) shoal__outcome__init(outcome);
+    if (!outcome || !fill_failure(record, failed, &client->told, outcome) ||
+        !base_vec_push(&client->outcomes, outcome))
+        no_memory_to_tell(client);
+    else
+        hub_outcomes_send(client);
 }
 
 /* Who has much on its way need not hear of each: what is noted goes once it is half of that. */
@@ -414,7 +445,8 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     char message[HUB_MAX_REASON];
     snprintf(message, sizeof message, "%s", failed->error->message);
     instance->variant->broken = h->breakage = true;
-    if (!failed->peer || !hub_doubt_note(h, instance, peer, failed))
+    if (failed->peer && hub_doubt_note(h, instance, peer, failed)) return;
+    if (status != SHOAL_RANGE || !hub_rest_fail(h, instance, SHOAL_RANGE, message))
         hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
 }
 
@@ -469,17 +501,20 @@ static bool reads(const hub_instance *instance, const base_map *lost) {
     return false;
 }
 
-void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
-    if (instance->status != SHOAL_OK) return; /* the first cause stays */
-    /* The message may be the thread's own, which the sending below could replace. Lines that it
-     * names are those of this run: the client knows it by its first result. */
+char *hub_instance_stamp(const hub_instance *instance, const char *message) {
     base_str stamped = {0};
     char *text = NULL;
-    if (instance->record->n_outputs &&
-        graph_stamp_lines(message, instance->outputs[0]->id, &stamped) == SHOAL_OK)
+    if (instance->record->run &&
+        graph_stamp_lines(message, instance->record->run, &stamped) == SHOAL_OK)
         text = base_str_take(&stamped, NULL);
     base_str_fini(&stamped);
-    if (!text) text = strdup(message);
+    return text ? text : strdup(message);
+}
+
+void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
+    if (instance->status != SHOAL_OK) return; /* the first cause stays */
+    /* The message may be the thread's own, which the sending below could replace. */
+    char *text = hub_instance_stamp(instance, message);
     fail_one(h, instance, status, text ? text : "no memory");
     /* What derives from it has a higher number; all of the session does, when it cannot be told. */
     base_map lost;

@@ -120,10 +120,12 @@ static bool stale(const hub_instance *instance) {
     return false;
 }
 
-/* Results that will not come. What the client awaits keeps its place there. */
+/* Results that will not come, also to who was given their memory. What the client awaits keeps its
+ * place there. */
 static void abandon_outputs(hub *h, hub_instance *instance) {
     for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
         hub_value *value = instance->outputs[o];
+        value->donated_to = 0;
         if (instance->program->home[o])
             hub_value_nowhere(h, value);
         else
@@ -137,11 +139,23 @@ static void users(const hub_record *record, int sign) {
         if (record->outputs[o]) record->outputs[o]->users += (uint32_t)sign;
 }
 
+/* Operands whose memory an instance was given have failed with it, where they cannot be made again.
+ */
+static void use_up(const hub_instance *instance) {
+    for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
+        hub_value *value = instance->record->inputs[i];
+        if (value->donated_to == instance->id && value->absent && !value->kept && !value->origin)
+            hub_value_poison(value, instance->status, instance->error);
+    }
+}
+
 /* Ends an instance without an end for its client; what is to be run again is listed. */
-static void give_up(hub *h, hub_instance *instance, const char *reason, records *list) {
+static void give_up(hub *h, hub_instance *instance, shoal_status status, const char *reason,
+                    records *list) {
     hub_peer *client = base_map_get(&h->sessions, instance->session);
-    instance->status = SHOAL_LOST;
+    instance->status = status;
     instance->error = strdup(reason);
+    if (status != SHOAL_LOST) use_up(instance);
     hub_instance_move_back(h, instance);
     abandon_outputs(h, instance);
     hub_instance_cancel(instance);
@@ -156,26 +170,46 @@ static void give_up(hub *h, hub_instance *instance, const char *reason, records 
     hub_instance_detach(h, instance);
 }
 
-static void give_up_concerned(hub *h, const char *reason, records *list) {
+static void give_up_concerned(hub *h, shoal_status status, const char *reason, records *list) {
     for (hub_instance *i = h->first; i; i = i->next)
-        if (i->status == SHOAL_OK && (i->concerned || stale(i))) give_up(h, i, reason, list);
+        if (i->status == SHOAL_OK && (i->concerned || stale(i)))
+            give_up(h, i, status, reason, list);
 }
 
-static void run_again(hub *h, records *list) {
+static void settle_values(hub *h, hub_record *record) {
+    for (uint32_t k = 0; k < record->n_inputs; k++) hub_value_settle(h, record->inputs[k]);
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o]) hub_value_settle(h, record->outputs[o]);
+}
+
+/* As much of a record as can be made. lost: with a member, which is counted. */
+static void start_again(hub *h, hub_record *record, bool lost) {
+    hub_record *rest;
+    hub_recover(h, record->inputs, record->n_inputs);
+    hub_rest(h, record, &rest);
+    shoal_status status = rest ? hub_instance_start(h, rest, HUB_ASKED, true) : SHOAL_OK;
+    if (status != SHOAL_OK) hub_rest_none(h, rest, status);
+    if (rest) rest->reruns += lost;
+    h->reruns += lost;
+    users(record, -1);
+    /* Only from here on may values go; those of the rest are the rest's from here on. */
+    bool taken = false;
+    for (uint32_t o = 0; rest && rest != record && o < rest->n_outputs; o++)
+        taken |= rest->outputs[o]->origin == record;
+    if (taken) hub_record_adopt(h, rest);
+    settle_values(h, record);
+    if (taken) settle_values(h, rest);
+    if (rest) hub_record_release(h, rest);
+}
+
+static void run_again(hub *h, records *list, bool lost) {
     if (list->count) qsort(list->data, list->count, sizeof *list->data, by_number);
     for (size_t i = 0; i < list->count; i++) {
         hub_record *record = list->data[i];
-        hub_recover(h, record->inputs, record->n_inputs);
-        hub_note(h, SHOAL_EVENT_RERUN, 0, "program %llu, by who remains",
-                 (unsigned long long)(record->program->id & 0xFFFFFFFFFF));
-        if (hub_instance_start(h, record, HUB_ASKED, true) != SHOAL_OK)
-            base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
-        h->reruns++;
-        record->reruns++;
-        users(record, -1);
-        for (uint32_t k = 0; k < record->n_inputs; k++) hub_value_settle(h, record->inputs[k]);
-        for (uint32_t o = 0; o < record->n_outputs; o++)
-            if (record->outputs[o]) hub_value_settle(h, record->outputs[o]);
+        if (lost)
+            hub_note(h, SHOAL_EVENT_RERUN, 0, "program %llu, by who remains",
+                     (unsigned long long)(record->program->id & 0xFFFFFFFFFF));
+        start_again(h, record, lost);
         hub_record_release(h, record);
     }
     free(list->data);
@@ -192,20 +226,24 @@ static void settle_ended(hub *h) {
 }
 
 /* An instance, or none, and all that are stale then. */
-static void rerun(hub *h, const hub_instance *instance, const char *reason) {
+static void rerun(hub *h, const hub_instance *instance, shoal_status status, const char *reason) {
     records list = {0};
     for (hub_instance *i = h->first; i; i = i->next) i->concerned = i == instance;
-    give_up_concerned(h, reason, &list);
-    run_again(h, &list);
+    give_up_concerned(h, status, reason, &list);
+    run_again(h, &list, status == SHOAL_LOST);
 }
 
-void hub_rerun(hub *h, hub_instance *instance, const char *reason) {
-    rerun(h, instance, reason);
+void hub_rerun_rest(hub *h, hub_instance *instance, shoal_status status, const char *reason) {
+    rerun(h, instance, status, reason);
     settle_ended(h);
     hub_dispatch(h);
 }
 
-void hub_rerun_stale(hub *h, const char *reason) { rerun(h, NULL, reason); }
+void hub_rerun(hub *h, hub_instance *instance, const char *reason) {
+    hub_rerun_rest(h, instance, SHOAL_LOST, reason);
+}
+
+void hub_rerun_stale(hub *h, const char *reason) { rerun(h, NULL, SHOAL_LOST, reason); }
 
 /* ---- losses ---- */
 
@@ -269,19 +307,19 @@ void hub_lose_slots(hub *h, const char *what, const char *who) {
     for (hub_instance *i = h->first; i; i = i->next)
         i->concerned = i->status == SHOAL_OK && uses_gone_slot(h, i);
     for (hub_instance *i = h->first; i; i = i->next)
-        if (i->concerned) give_up(h, i, what, &list);
+        if (i->concerned) give_up(h, i, SHOAL_LOST, what, &list);
     size_t at = 0;
     uint64_t key;
     void *value;
     while (base_map_next(&h->values, &at, &key, &value)) value_after_loss(h, value, &lost);
     for (hub_instance *i = h->first; i; i = i->next) i->concerned = false;
-    give_up_concerned(h, what, &list);
+    give_up_concerned(h, SHOAL_LOST, what, &list);
     if (lost || list.count)
         base_log(BASE_WARN, "hub",
                  "%zu programs are run again without %s; %u values that it held are made again "
                  "when they are used",
                  list.count, who, lost);
-    run_again(h, &list);
+    run_again(h, &list, true);
     settle_ended(h);
 }
 

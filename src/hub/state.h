@@ -159,6 +159,7 @@ typedef struct hub_value {
     uint32_t users; /* instances that read or write it and are not through */
     uint64_t last_user;  /* the one with the highest number, */
     bool twice;          /* which reads it more than once */
+    bool checked;        /* it comes of a program that checks */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
     shoal_status status;
@@ -190,7 +191,10 @@ typedef struct hub_program {
     shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
     bool loops;      /* run in rounds: */
+    bool part;       /* of what a client has submitted: see rest.c */
     bool moves;      /* nothing but inputs that move in from their client */
+    bool checks;     /* a part of it may fail by its data; */
+    bool *keeps;     /* then, per input: outputs that do not derive from any check need it */
     uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
     uint32_t stop;   /* 1 + the output that ends it, or 0 */
     BASE_VEC(hub_variant *) variants;
@@ -206,6 +210,7 @@ typedef struct hub_record {
     uint32_t session;
     uint32_t refs; /* values that it made, and the instance that runs it */
     hub_program *program;
+    uint64_t run;    /* the first value that it made, by which its client knows its lines */
     uint64_t rounds; /* of a loop, at most; else 0 */
     uint32_t reruns; /* since it was through last */
     uint32_t n_inputs, n_outputs;
@@ -493,6 +498,11 @@ void hub_program_free(hub_program *program);
  * there to where they are computed with. */
 shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *values, uint32_t n,
                                 bool home, hub_program **out);
+/* A program of the hub's own, which makes some of the outputs of another from some of its inputs.
+ * g: the other's graph; inputs, outputs: their numbers, of which these outputs need no others. */
+shoal_status hub_program_part(hub *h, const hub_program *whole, const shoal_graph *g,
+                              const uint32_t *inputs, uint32_t n_inputs, const uint32_t *outputs,
+                              uint32_t n_outputs, hub_program **out);
 void hub_program_settle(hub *h, hub_program *program);
 /* Plans a program without running it: text and JSON, to be freed by the caller. */
 shoal_status hub_explain(hub *h, hub_peer *peer, const Shoal__Submit *submit, char **text,
@@ -524,6 +534,22 @@ void hub_lose_slots(hub *h, const char *what, const char *who);
 void hub_rerun(hub *h, hub_instance *instance, const char *reason);
 /* Runs those again whose inputs do not come to where they were to find them. */
 void hub_rerun_stale(hub *h, const char *reason);
+
+/* The same for one of which a part has failed, which its outputs show. */
+void hub_rerun_rest(hub *h, hub_instance *instance, shoal_status status, const char *reason);
+
+/* rest.c */
+/* Finds what may fail in a program that has been decoded. */
+shoal_status hub_rest_read(const shoal_graph *g, hub_program *program);
+/* A check that the program's data did not pass: fails what derives from it, and has the rest made.
+ * False when that cannot be told: it is a failure like any other. */
+bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
+/* What can be made of a record whose inputs or outputs may have failed: the record itself, one of
+ * fewer outputs, or NULL for nothing; with a reference. What cannot be made is poisoned, and the
+ * client told. */
+void hub_rest(hub *h, hub_record *record, hub_record **out);
+/* Nothing can be made of a record, for the thread's message: its client is told. */
+void hub_rest_none(hub *h, const hub_record *record, shoal_status status);
 
 /* doubt.c */
 /* A member could not reach another for an instance: either the other's end will be known soon, or
@@ -609,6 +635,11 @@ hub_part *hub_part_of(const hub_instance *instance, const hub_peer *peer);
 /* waits.c */
 /* A member has waited for another for long: who waits for a client alone fails. */
 void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits);
+/* A message with the lines that it names said to be those of this run, to be freed; NULL: no
+ * memory. */
+char *hub_instance_stamp(const hub_instance *instance, const char *message);
+/* Tells a client that outputs of a program have failed, or, NULL, that nothing more comes of it. */
+void hub_failure_tell(hub *h, const hub_record *record, const hub_value *failed);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
 

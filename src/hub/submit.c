@@ -16,6 +16,7 @@ void hub_program_free(hub_program *program) {
     free(program->variants.data);
     free(program->home);
     free(program->carry);
+    free(program->keeps);
     graph_destroy(&program->graph);
     free(program->types);
     base_str_fini(&program->encoded);
@@ -53,6 +54,51 @@ shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *valu
     return status;
 }
 
+static shoal_status take_part(const hub_program *whole, const shoal_graph *g,
+                              const uint32_t *inputs, const uint32_t *outputs, hub_program *part) {
+    uint32_t n_inputs = part->n_inputs, n_outputs = part->n_outputs;
+    size_t n = (size_t)n_inputs + n_outputs + 1;
+    uint32_t *values = calloc(n, sizeof *values);
+    part->types = calloc(n, sizeof *part->types);
+    part->home = calloc(n, sizeof *part->home);
+    shoal_status status = values && part->types && part->home
+                              ? graph_new(0, &part->graph)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t i = 0; status == SHOAL_OK && i < n_inputs + n_outputs; i++) {
+        values[i] = i < n_inputs ? g->inputs[inputs[i]] : g->outputs[outputs[i - n_inputs]];
+        part->types[i] = g->values[values[i]].type;
+        if (i >= n_inputs) part->home[i - n_inputs] = whole->home[outputs[i - n_inputs]];
+    }
+    if (status == SHOAL_OK)
+        status = graph_extract(g, values, n_inputs, values + n_inputs, n_outputs, part->graph);
+    if (status == SHOAL_OK) status = hub_rest_read(graph_data(part->graph), part);
+    if (status == SHOAL_OK) status = graph_encode(graph_data(part->graph), true, &part->encoded);
+    free(values);
+    return status;
+}
+
+shoal_status hub_program_part(hub *h, const hub_program *whole, const shoal_graph *g,
+                              const uint32_t *inputs, uint32_t n_inputs, const uint32_t *outputs,
+                              uint32_t n_outputs, hub_program **out) {
+    hub_program *part = calloc(1, sizeof *part);
+    if (!part) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    part->id = h->next_value++;
+    part->session = whole->session;
+    part->released = part->part = true;
+    part->n_inputs = n_inputs;
+    part->n_outputs = n_outputs;
+    base_str_init(&part->encoded);
+    shoal_status status = take_part(whole, g, inputs, outputs, part);
+    if (status == SHOAL_OK) status = hub_hold(h, whole->user, held(part->encoded.size));
+    if (status != SHOAL_OK) {
+        hub_program_free(part);
+        return status;
+    }
+    part->user = whole->user;
+    *out = part;
+    return SHOAL_OK;
+}
+
 void hub_program_settle(hub *h, hub_program *program) {
     if (!program->released || program->users) return;
     base_map_remove(&h->programs, program->id);
@@ -79,6 +125,7 @@ static shoal_status read_program(const Shoal__Submit *submit, const shoal_graph 
         program->home[submit->home[i]] = true;
     }
     SHOAL_TRY(hub_loop_read(submit, program));
+    SHOAL_TRY(hub_rest_read(g, program));
     base_str_bytes(&program->encoded, submit->graph.data, submit->graph.len);
     return base_str_status(&program->encoded);
 }
@@ -212,9 +259,15 @@ shoal_status hub_submit(hub *h, hub_peer *peer, const Shoal__Submit *submit) {
     free(values);
     SHOAL_TRY(status);
     record->rounds = submit->rounds;
-    if (hub_recovers(h)) hub_record_adopt(h, record);
+    record->run = submit->n_outputs ? submit->outputs[0] : 0;
     hub_recover(h, record->inputs, record->n_inputs);
-    status = hub_instance_start(h, record, HUB_ASKED, false);
+    hub_record *rest;
+    hub_rest(h, record, &rest);
+    if (rest) {
+        if (hub_recovers(h)) hub_record_adopt(h, rest);
+        status = hub_instance_start(h, rest, HUB_ASKED, false);
+        hub_record_release(h, rest);
+    }
     hub_record_release(h, record);
     /* After its users were counted: what the client has let go may be what this program reads. */
     Shoal__Release release = SHOAL__RELEASE__INIT;

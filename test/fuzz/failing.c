@@ -215,6 +215,38 @@ static shoal_status session(void) {
     return status;
 }
 
+/* An index that is out of range fails, and what is computed beside it does not. */
+static shoal_status check(shoal_session *s) {
+    static const int64_t a[2] = {1, 2}, lowest = 0, limit = 2;
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, &lowest, 1),
+                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, &limit, 1)};
+    int64_t c[2] = {0};
+    shoal_tensor *x = NULL, *y = NULL, *z = NULL;
+    shoal_status status = shoal_tensor_new(s, SHOAL_I64, 1, (int64_t[]){2}, a, &x);
+    if (!status) status = shoal_apply(s, GRAPH_IN_RANGE, &x, 1, attrs, 2, NULL, 0, &y, 1);
+    if (!status) status = shoal_add(x, x, &z);
+    if (!status) {
+        status = shoal_read(y, c, sizeof c);
+        FUZZ_CHECK(status);
+        if (status == SHOAL_RANGE) status = shoal_read(z, c, sizeof c);
+    }
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&y);
+    shoal_tensor_free(&z);
+    FUZZ_CHECK(status || (c[0] == 2 && c[1] == 4));
+    return status;
+}
+
+static shoal_status checked(void) {
+    shoal_options options = {
+        .size = sizeof options, .hub = "embedded", .workers = 2, .timeout_ms = 2000};
+    shoal_session *s = NULL;
+    shoal_status status = shoal_session_open(&options, &s);
+    if (status == SHOAL_OK) status = check(s);
+    if (s) shoal_session_close(&s);
+    return status;
+}
+
 static void count_events(void *context, const shoal_event_source *source, const shoal_event *events,
                          size_t n) {
     *(size_t *)context += n;
@@ -293,9 +325,13 @@ typedef struct totals {
 static const struct {
     const char *name;
     shoal_status (*run)(void);
-} scenarios[] = {
-    {"graph", graph_bytes_and_text}, {"files", files}, {"links", links}, {"session", session},
-    {"recorded", recorded},          {"pool", pool}};
+} scenarios[] = {{"graph", graph_bytes_and_text},
+                 {"files", files},
+                 {"links", links},
+                 {"session", session},
+                 {"checked", checked},
+                 {"recorded", recorded},
+                 {"pool", pool}};
 
 /* Runs it with the n-th allocation failing; whether it ended as it should. */
 static bool run_one(const char *name, shoal_status (*run)(void), uint64_t n, totals *t) {

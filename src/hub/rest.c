@@ -1,0 +1,214 @@
+/* A part of a program fails: a check that its data did not pass, or an operand that was never made.
+ * What derives from it has failed as well, and nothing else: the rest is made by a program of the
+ * hub's own, which is the client's cut down to what is well.
+ *
+ * Each time at least one output fewer is left, so this ends. A program whose data passes costs
+ * nothing. */
+#include "hub/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Marks what the marked values need. */
+static void mark_needed(const shoal_graph *g, bool *needed) {
+    for (uint32_t i = g->n_nodes; i-- > 0;) {
+        const shoal_node *node = &g->nodes[i];
+        bool is_needed = false;
+        for (uint32_t o = 0; o < node->n_outputs; o++) is_needed |= needed[node->first_output + o];
+        for (uint32_t k = 0; is_needed && k < node->n_inputs; k++) needed[node->inputs[k]] = true;
+    }
+}
+
+/* Marks what derives from a check; whether there is one. */
+static bool mark_checked(const shoal_graph *g, bool *checked) {
+    bool any = false;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        bool derives = graph_may_fail(node);
+        any |= derives;
+        for (uint32_t i = 0; i < node->n_inputs; i++) derives |= checked[node->inputs[i]];
+        for (uint32_t o = 0; o < node->n_outputs; o++) checked[node->first_output + o] = derives;
+    }
+    return any;
+}
+
+shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
+    if (program->loops) return SHOAL_OK; /* it fails as a whole */
+    bool *checked = calloc((size_t)g->n_values + 1, sizeof *checked);
+    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
+    shoal_status status =
+        checked && needed ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    program->checks = status == SHOAL_OK && mark_checked(g, checked);
+    if (program->checks) program->keeps = calloc((size_t)g->n_inputs + 1, sizeof *program->keeps);
+    if (program->checks && !program->keeps)
+        status = base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t o = 0; program->keeps && o < g->n_outputs; o++)
+        needed[g->outputs[o]] |= !checked[g->outputs[o]];
+    if (program->keeps) mark_needed(g, needed);
+    for (uint32_t i = 0; program->keeps && i < g->n_inputs; i++)
+        program->keeps[i] = needed[g->inputs[i]];
+    free(checked);
+    free(needed);
+    return status;
+}
+
+/* ---- what has failed ---- */
+
+/* Whether a node may be the one that has failed: at the line which the message names, or, where it
+ * names none, a check without a line, as those in bodies are. */
+static bool is_at(const shoal_node *node, const char *line, size_t length) {
+    if (!line) return (!node->location || node->n_regions) && graph_may_fail(node);
+    return node->location && strlen(node->location) == length &&
+           !memcmp(node->location, line, length);
+}
+
+/* What each value derives from that has failed: the first operand, or `failure` for nodes at its
+ * line. */
+static const hub_value **trace(const hub_record *record, const shoal_graph *g,
+                               const hub_value *failure, const char *line, size_t length) {
+    const hub_value **cause = calloc((size_t)g->n_values + 1, sizeof *cause);
+    for (uint32_t i = 0; cause && i < g->n_inputs; i++)
+        if (record->inputs[i]->status != SHOAL_OK) cause[g->inputs[i]] = record->inputs[i];
+    for (uint32_t n = 0; cause && n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        const hub_value *found = failure && is_at(node, line, length) ? failure : NULL;
+        for (uint32_t i = 0; !found && i < node->n_inputs; i++) found = cause[node->inputs[i]];
+        for (uint32_t o = 0; o < node->n_outputs; o++) cause[node->first_output + o] = found;
+    }
+    return cause;
+}
+
+/* Of a loop, whose rounds hand on what they make, all outputs derive from what has failed. */
+static const hub_value *cause_of_all(const hub_record *record, const hub_value *failure) {
+    for (uint32_t i = 0; i < record->n_inputs && !failure; i++)
+        if (record->inputs[i]->status != SHOAL_OK) failure = record->inputs[i];
+    return failure;
+}
+
+/* Poisons the outputs that derive from what has failed; how many more that are. A failure that is
+ * of none of the nodes is one of the whole. Fails without memory. */
+static shoal_status spread(const hub_record *record, const shoal_graph *g, const hub_value *failure,
+                           const char *message, uint32_t *more) {
+    size_t length = 0;
+    const char *line = failure ? graph_find_line(message, &length) : NULL;
+    bool known = false;
+    for (uint32_t n = 0; failure && n < g->n_nodes && !known; n++)
+        known = is_at(&g->nodes[n], line, length);
+    bool whole = record->program->loops || (failure && !known);
+    const hub_value *all = whole ? cause_of_all(record, failure) : NULL;
+    const hub_value **cause = trace(record, g, failure, line, length);
+    if (!cause) return base_fail(SHOAL_NO_MEMORY, "no memory for what has failed");
+    *more = 0;
+    for (uint32_t o = 0; o < record->n_outputs; o++) {
+        const hub_value *why = all ? all : cause[g->outputs[o]];
+        if (!why || !record->outputs[o] || record->outputs[o]->status != SHOAL_OK) continue;
+        hub_value_poison(record->outputs[o], why->status, why->error);
+        ++*more;
+    }
+    free(cause);
+    return SHOAL_OK;
+}
+
+static shoal_status decode(const hub_program *program, graph **out) {
+    return graph_decode(program->encoded.data, program->encoded.size, HUB_GRAPH_LIMIT, out);
+}
+
+bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
+    graph *g = NULL;
+    uint32_t more = 0;
+    if (instance->purpose != HUB_ASKED) return false;
+    char *text = hub_instance_stamp(instance, message);
+    shoal_status read = text ? decode(instance->program, &g) : SHOAL_NO_MEMORY;
+    const hub_value failure = {.status = status, .error = text};
+    if (read == SHOAL_OK) read = spread(instance->record, graph_data(g), &failure, message, &more);
+    graph_destroy(&g);
+    if (more) {
+        hub_note(h, SHOAL_EVENT_FAIL, instance->id, "%s", text);
+        hub_rerun_rest(h, instance, status, text);
+    }
+    free(text);
+    return more;
+}
+
+/* ---- the rest ---- */
+
+static bool is_whole(const hub_record *record) {
+    for (uint32_t i = 0; i < record->n_inputs; i++)
+        if (record->inputs[i]->status != SHOAL_OK) return false;
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o] && record->outputs[o]->status != SHOAL_OK) return false;
+    return true;
+}
+
+/* A record of the outputs that are well. Its place among the others is the whole's. */
+static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, hub_record **out) {
+    size_t most = (size_t)record->n_inputs + record->n_outputs + 1;
+    uint32_t *inputs = calloc(most, sizeof *inputs), *outputs = calloc(most, sizeof *outputs);
+    hub_value **values = calloc(most, sizeof *values);
+    bool *needed = NULL;
+    hub_program *program = NULL;
+    uint32_t n_inputs = 0, n_outputs = 0;
+    shoal_status status = inputs && outputs && values
+                              ? SHOAL_OK
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
+    for (uint32_t o = 0; status == SHOAL_OK && o < record->n_outputs; o++)
+        if (record->outputs[o] && record->outputs[o]->status == SHOAL_OK) outputs[n_outputs++] = o;
+    if (n_outputs && !(needed = calloc((size_t)g->n_values + 1, sizeof *needed)))
+        status = base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
+    for (uint32_t o = 0; needed && o < n_outputs; o++) needed[g->outputs[outputs[o]]] = true;
+    if (needed) mark_needed(g, needed);
+    for (uint32_t i = 0; needed && i < record->n_inputs; i++)
+        if (needed[g->inputs[i]]) inputs[n_inputs++] = i;
+    if (needed)
+        status =
+            hub_program_part(h, record->program, g, inputs, n_inputs, outputs, n_outputs, &program);
+    for (uint32_t i = 0; program && i < n_inputs; i++) values[i] = record->inputs[inputs[i]];
+    for (uint32_t o = 0; program && o < n_outputs; o++)
+        values[n_inputs + o] = record->outputs[outputs[o]];
+    if (program) status = hub_record_new(h, program, values, values + n_inputs, out);
+    if (program && status != SHOAL_OK) hub_program_free(program);
+    if (*out) {
+        (*out)->number = record->number;
+        (*out)->run = record->run;
+        (*out)->reruns = record->reruns;
+    }
+    free(inputs);
+    free(outputs);
+    free(values);
+    free(needed);
+    return status;
+}
+
+static void tell_failed(hub *h, const hub_record *record) {
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o] && record->outputs[o]->status != SHOAL_OK)
+            hub_failure_tell(h, record, record->outputs[o]);
+}
+
+void hub_rest_none(hub *h, const hub_record *record, shoal_status status) {
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        if (record->outputs[o]) hub_value_poison(record->outputs[o], status, shoal_error_message());
+    tell_failed(h, record);
+    hub_failure_tell(h, record, NULL);
+}
+
+void hub_rest(hub *h, hub_record *record, hub_record **out) {
+    graph *g = NULL;
+    uint32_t more;
+    *out = NULL;
+    if (is_whole(record)) {
+        record->refs++;
+        *out = record;
+        return;
+    }
+    shoal_status status = decode(record->program, &g);
+    if (status == SHOAL_OK) status = spread(record, graph_data(g), NULL, NULL, &more);
+    if (status == SHOAL_OK) status = cut(h, record, graph_data(g), out);
+    graph_destroy(&g);
+    if (status != SHOAL_OK) {
+        hub_rest_none(h, record, status);
+        return;
+    }
+    tell_failed(h, record);
+    if (!*out) hub_failure_tell(h, record, NULL);
+}

@@ -1,0 +1,250 @@
+/* What a failed part of a program takes with it, and what it does not. */
+#include "hub/hub_testing.h"
+
+#include "graph/testing.h"
+
+enum { N = 4, ALL = 4 };
+
+static uint64_t number_of(const pool *p, uint64_t k) {
+    return ((uint64_t)p->sessions[0] << 40) + k;
+}
+
+static hub_value *value_of(const pool *p, uint64_t k) {
+    hub_value *value = base_map_get(&p->h->values, number_of(p, k));
+    assert_non_null(value);
+    return value;
+}
+
+static uint32_t check(graph *g, const char *line, uint32_t x) {
+    ok(graph_at(g, line, NULL));
+    uint32_t checked = test_add(g, GRAPH_IN_RANGE, VALUES(x),
+                                ATTRS(INTS(START_INDICES, 0), INTS(LIMIT_INDICES, 9)));
+    ok(graph_at(g, NULL, NULL));
+    return checked;
+}
+
+/* Of indices: as they are, doubled; checked at line 1, or at none; checked at line 2; and at both.
+ */
+static void checks(bool lines, base_str *out) {
+    graph *g;
+    ok(graph_new(0, &g));
+    uint32_t x = test_add(g, GRAPH_IOTA, NULL, 0,
+                          ATTRS(graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64), INTS(SHAPE, N)));
+    uint32_t one = check(g, lines ? "<node 1>" : NULL, x), two = check(g, "<node 2>", x);
+    ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(x, x), NULL, 0)));
+    ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, VALUES(one), NULL, 0)));
+    ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, VALUES(two), NULL, 0)));
+    ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(one, two), NULL, 0)));
+    base_str_init(out);
+    ok(graph_encode(graph_data(g), true, out));
+    graph_destroy(&g);
+}
+
+/* Its inputs, negated each, and the sum of the first two. */
+static void negates(uint32_t n, base_str *out) {
+    graph *g;
+    uint32_t inputs[ALL];
+    ok(graph_new(0, &g));
+    for (uint32_t i = 0; i < n; i++) inputs[i] = test_input(g, T(I64, N));
+    for (uint32_t i = 0; i < n; i++)
+        ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, &inputs[i], 1, NULL, 0)));
+    ok(graph_add_output(g, test_add(g, GRAPH_ADD, inputs, 2, NULL, 0)));
+    base_str_init(out);
+    ok(graph_encode(graph_data(g), true, out));
+    graph_destroy(&g);
+}
+
+/* Program k of values from `from` on makes n values from k on. */
+static void submit_graph(pool *p, base_str *text, uint64_t k, uint64_t from, uint32_t n_inputs,
+                         uint32_t n) {
+    uint64_t inputs[ALL], outputs[ALL + 1];
+    for (uint32_t i = 0; i < n_inputs; i++) inputs[i] = number_of(p, from + i);
+    for (uint32_t i = 0; i < n; i++) outputs[i] = number_of(p, k + i);
+    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
+    submit.program = number_of(p, k);
+    submit.graph = (ProtobufCBinaryData){text->size, (uint8_t *)text->data};
+    submit.inputs = inputs;
+    submit.n_inputs = n_inputs;
+    submit.outputs = outputs;
+    submit.n_outputs = n;
+    deliver(p, 0, SHOAL__KIND__SUBMIT, &submit.base);
+    base_str_fini(text);
+}
+
+static void submit_checks(pool *p, bool lines, uint64_t k) {
+    base_str text;
+    checks(lines, &text);
+    submit_graph(p, &text, k, 0, 0, ALL);
+}
+
+static void submit_negates(pool *p, uint64_t k, uint64_t from) {
+    base_str text;
+    negates(ALL, &text);
+    submit_graph(p, &text, k, from, ALL, ALL + 1);
+}
+
+/* The first instance that has not failed, from who takes part. */
+static void fail_first(pool *p, shoal_status status, const char *message) {
+    hub_instance *first = p->h->first;
+    while (first && first->status != SHOAL_OK) first = first->next;
+    assert_non_null(first);
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    error.status = status;
+    error.message = (char *)message;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    failed.instance = first->id;
+    failed.error = &error;
+    deliver(p, first->parts[0].peer == p->h->peers.data[0] ? 0 : 1, SHOAL__KIND__FAILED,
+            &failed.base);
+}
+
+static void finish_all(pool *p) {
+    for (int i = 0; i < 100 && p->h->first; i++) finish_oldest(p);
+    assert_null(p->h->first);
+    assert_int_equal(((hub_peer *)base_map_get(&p->h->sessions, p->sessions[0]))->waiting, 0);
+}
+
+/* Which of n values from k on have failed. */
+static void assert_failed(const pool *p, uint64_t k, uint32_t n, const char *which) {
+    char found[2 * ALL] = {0};
+    for (uint32_t i = 0; i < n; i++) found[i] = value_of(p, k + i)->status == SHOAL_OK ? '-' : 'x';
+    assert_string_equal(found, which);
+}
+
+static void test_a_part(void **state) {
+    pool *p = *state;
+    submit_checks(p, true, 1);
+    fail_first(p, SHOAL_RANGE, "worker a: <node 1>: index 9 is out of range");
+    assert_failed(p, 1, ALL, "-x-x");
+    /* The client is told which, and that more is to come; the run's lines are the first one's. */
+    assert_int_equal(p->outcomes, 2);
+    assert_int_equal(p->parts, 2);
+    char text[128];
+    snprintf(text, sizeof text, "worker a: <node %llx:1>: index 9 is out of range",
+             (unsigned long long)number_of(p, 1));
+    assert_string_equal(value_of(p, 2)->error, text);
+    assert_int_equal(p->runs[p->sessions[0]], 2);
+    finish_all(p);
+    assert_int_equal(p->outcomes, 3);
+    assert_int_equal(p->parts, 2);
+    assert_false(value_of(p, 1)->absent);
+    assert_false(value_of(p, 3)->absent);
+    assert_true(value_of(p, 2)->absent);
+}
+
+/* The rest fails as well, at the other line. */
+static void test_one_after_the_other(void **state) {
+    pool *p = *state;
+    submit_checks(p, true, 1);
+    fail_first(p, SHOAL_RANGE, "<node 2>: no");
+    assert_failed(p, 1, ALL, "--xx");
+    fail_first(p, SHOAL_RANGE, "<node 1>: nor this");
+    assert_failed(p, 1, ALL, "-xxx");
+    assert_non_null(strstr(value_of(p, 2)->error, "nor this"));
+    assert_non_null(strstr(value_of(p, 4)->error, "no"));
+    assert_int_equal(p->runs[p->sessions[0]], 3);
+    finish_all(p);
+    assert_int_equal(p->parts, 3);
+    assert_int_equal(p->outcomes, 4);
+}
+
+/* One that says again that it has failed where nothing of that is left, or nowhere in the program,
+ * fails as a whole: it ends. */
+static void test_ends(void **state) {
+    pool *p = *state;
+    submit_checks(p, true, 1);
+    fail_first(p, SHOAL_RANGE, "<node 1>: no");
+    fail_first(p, SHOAL_RANGE, "<node 1>: no");
+    assert_failed(p, 1, ALL, "xxxx");
+    finish_all(p);
+    submit_checks(p, true, 11);
+    fail_first(p, SHOAL_RANGE, "<node 7>: no");
+    assert_failed(p, 11, ALL, "xxxx");
+    finish_all(p);
+    submit_checks(p, true, 21);
+    fail_first(p, SHOAL_RANGE, "<node 1: <node >: no");
+    assert_failed(p, 21, ALL, "xxxx");
+    finish_all(p);
+    assert_int_equal(p->runs[p->sessions[0]], 4);
+}
+
+/* A check without a line, which a program in C may have. */
+static void test_no_line(void **state) {
+    pool *p = *state;
+    submit_checks(p, false, 1);
+    fail_first(p, SHOAL_RANGE, "index 9 is out of range");
+    assert_failed(p, 1, ALL, "-x-x");
+    fail_first(p, SHOAL_RANGE, "<node 2>: no");
+    assert_failed(p, 1, ALL, "-xxx");
+    finish_all(p);
+    assert_int_equal(p->runs[p->sessions[0]], 3);
+}
+
+/* What is no failure of the data is one of the program. */
+static void test_others(void **state) {
+    pool *p = *state;
+    const shoal_status others[] = {SHOAL_NO_MEMORY, SHOAL_INTERNAL, SHOAL_INVALID, SHOAL_IO};
+    for (uint32_t i = 0; i < sizeof others / sizeof *others; i++) {
+        submit_checks(p, true, 10 * i + 1);
+        fail_first(p, others[i], "<node 1>: no");
+        assert_failed(p, 10 * i + 1, ALL, "xxxx");
+        finish_all(p);
+        assert_int_equal(p->runs[p->sessions[0]], i + 1);
+    }
+    assert_int_equal(p->parts, 0);
+}
+
+/* Programs behind it, on their way or not: each fails as far as it derives from what has. */
+static void test_behind(void **state) {
+    pool *p = *state;
+    submit_checks(p, true, 1);
+    submit_negates(p, 11, 1);
+    submit_negates(p, 21, 11);
+    submit(p, 0, N, 31); /* of nobody's */
+    assert_int_equal(p->runs[p->sessions[0]], 4);
+    fail_first(p, SHOAL_RANGE, "<node 1>: no");
+    assert_failed(p, 1, ALL, "-x-x");
+    assert_failed(p, 11, ALL + 1, "-x-xx");
+    assert_failed(p, 21, ALL + 1, "-x-xx");
+    assert_string_equal(value_of(p, 22)->error, value_of(p, 2)->error);
+    assert_int_equal(p->runs[p->sessions[0]], 7);
+    submit_negates(p, 41, 1); /* while the rest is under way */
+    assert_failed(p, 41, ALL + 1, "-x-xx");
+    finish_all(p);
+    submit_negates(p, 51, 1); /* afterwards */
+    assert_failed(p, 51, ALL + 1, "-x-xx");
+    finish_all(p);
+    assert_int_equal(value_of(p, 31)->status, SHOAL_OK);
+    for (uint64_t k = 1; k <= 51; k += 10)
+        if (k != 31) assert_false(value_of(p, k + 2)->absent);
+}
+
+/* All that a program reads has failed: it is not run, and its client hears of it. */
+static void test_nothing_left(void **state) {
+    pool *p = *state;
+    submit_checks(p, true, 1);
+    fail_first(p, SHOAL_RANGE, "no line");
+    assert_failed(p, 1, ALL, "xxxx");
+    finish_all(p);
+    size_t outcomes = p->outcomes - p->parts;
+    uint32_t runs = p->runs[p->sessions[0]];
+    submit_negates(p, 11, 1);
+    assert_failed(p, 11, ALL + 1, "xxxxx");
+    assert_null(p->h->first);
+    assert_int_equal(p->outcomes - p->parts, outcomes + 1);
+    assert_int_equal(p->runs[p->sessions[0]], runs);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_part, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_after_the_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_left, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
