@@ -4,6 +4,8 @@ Needs libggml: SHOAL_GGML names it, or a folder of it, such as the one in the wh
 """
 import json
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +15,24 @@ import pytest
 
 import shoal
 from cluster import Pool, SHOAL, near, random_array
+
+
+FUNCTIONS = re.findall(r"^    XX\([^(]*?(\w+), \(", (pathlib.Path(__file__).parent.parent / "src/backend/ggml/device.h")
+                       .read_text(encoding="utf-8"), re.M)
+
+
+def compiled(folder, source, *options, name="libggml.so"):
+    """A shared library."""
+    (folder / "made.c").write_text(source + "\n", encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / name, folder / "made.c", *options], check=True)
+    return str(folder / name)
+
+
+def fake(folder, **functions):
+    """A library with all functions that are used, which do nothing but what is given here: name=body."""
+    bodies = {name: "{ return 0; }" for name in FUNCTIONS} | functions
+    return compiled(folder, "#include <stdlib.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+                    + "".join(f"long ggml_{name}() {body}\n" for name, body in bodies.items()))
 
 
 def doctor(**variables):
@@ -124,8 +144,7 @@ def test_without_the_library_doctor_and_workers_say_what_to_install(tmp_path):
     ('const char *ggml_version(void) { return "1.0.3"; }', "libggml 1.0.3 is none of the versions 0.x that are known"),
 ])
 def test_a_library_that_will_not_do_is_refused(tmp_path, source, message):
-    (tmp_path / "other.c").write_text(source + "\n", encoding="utf-8")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libggml.so", tmp_path / "other.c"], check=True)
+    compiled(tmp_path, source)
     state, detail = doctor(SHOAL_GGML=str(tmp_path))
     assert state == "none" and message in detail
 
@@ -133,3 +152,40 @@ def test_a_library_that_will_not_do_is_refused(tmp_path, source, message):
 def test_doctor_tells_the_device_and_the_version(library):
     state, detail = doctor()
     assert state == "ok" and ", ggml 0." in detail and "CPU" in detail
+
+
+# ---- a library that ends its process, or hangs: nobody else is to notice ----
+
+def test_a_library_that_aborts_is_a_line_of_the_list(tmp_path):
+    path = fake(tmp_path, backend_dev_count='{ fputs("ggml.c:1: GGML_ASSERT(false) failed\\n", stderr); abort(); }')
+    state, detail = doctor(SHOAL_GGML=path)
+    assert state == "none" and re.search(
+        r"the process that opened it was ended by signal 6 \(Aborted\): .*GGML_ASSERT\(false\) failed$", detail), detail
+    named = subprocess.run([SHOAL, "backends", "ggml"], capture_output=True, text=True, timeout=60, check=False,
+                           env={**os.environ, "SHOAL_GGML": path})
+    assert named.returncode == -signal.SIGABRT  # who names it, opens it
+
+
+def test_a_library_that_exits_is_a_line_of_the_list(tmp_path):
+    state, detail = doctor(SHOAL_GGML=fake(tmp_path, backend_dev_count="{ _exit(3); }"))
+    assert state == "none" and detail.endswith("the process that opened it ended with code 3"), detail
+
+
+def test_a_library_that_hangs_is_left_alone(tmp_path):
+    path = fake(tmp_path, backend_dev_count="{ for (;;) sleep(1000); }")
+    found = json.loads(subprocess.run([SHOAL, "backends", "--json"], capture_output=True, text=True, timeout=100, check=True,
+                                      env={**os.environ, "SHOAL_GGML": path}).stdout)
+    assert [(f["device"], f["reason"]) for f in found if f["backend"] == "ggml"] == \
+        [(None, "it did not answer within 20 s")]
+    assert {"cpu", "ref", "null"} <= {f["backend"] for f in found if f["device"]}
+
+
+def test_python_opens_it_where_it_is_named_alone(tmp_path):
+    program = ("from shoal import kernels; import sys; found = [d for d in kernels.devices(*sys.argv[1:])"
+               " if d.backend == 'ggml']; print(len(found), found[0].name, found[0].reason)")
+    path = fake(tmp_path, backend_dev_count="{ abort(); }")
+    listed, named = (subprocess.run([sys.executable, "-c", program, *name], capture_output=True, text=True, timeout=60,
+                                    check=False, env={**os.environ, "SHOAL_GGML": path}) for name in ([], ["ggml"]))
+    assert listed.stdout == ("1 None not asked, as its library may end the process that opens it: "
+                             "'shoal backends ggml' does\n"), listed.stderr
+    assert named.returncode == -signal.SIGABRT

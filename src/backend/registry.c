@@ -38,8 +38,10 @@ static const shoal_host host = {
 };
 
 bool backend_is_lent(const shoal_backend *backend) {
-    return backend != &backend_ref && backend != &backend_null && backend != &backend_ggml;
+    return backend != &backend_ref && backend != &backend_null && !backend_may_end_process(backend);
 }
+
+bool backend_may_end_process(const shoal_backend *backend) { return backend == &backend_ggml; }
 
 const char *backend_in_python(size_t index, const char **summary) {
     static const struct { const char *name, *summary; } list[] = {{"torch", "PyTorch's devices"}};

@@ -17,8 +17,10 @@ const shoal_backend *backend_at(size_t index);
  * last. As finding their devices takes seconds, they are loaded, and lent, by name alone. */
 const char *backend_in_python(size_t index, const char **summary);
 /* Whether its devices are lent where none are named: `ref` and `null` are the definition and the
- * skeleton, and libggml may end the process, so that who takes it has to say so. */
+ * skeleton, and those below are for who names them. */
 bool backend_is_lent(const shoal_backend *backend);
+/* Whether its library may end the process that opens it: only who names it opens it. */
+bool backend_may_end_process(const shoal_backend *backend);
 /* The functions that every call of a backend gets. Valid for ever. */
 const shoal_host *backend_host(void);
 
