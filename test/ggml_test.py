@@ -29,10 +29,26 @@ def compiled(folder, source, *options, name="libggml.so"):
 
 
 def fake(folder, **functions):
-    """A library with all functions that are used, which do nothing but what is given here: name=body."""
-    bodies = {name: "{ return 0; }" for name in FUNCTIONS} | functions
-    return compiled(folder, "#include <stdlib.h>\n#include <stdio.h>\n#include <unistd.h>\n"
-                    + "".join(f"long ggml_{name}() {body}\n" for name, body in bodies.items()))
+    """A library with all functions that are used, which do nothing but what is given here."""
+    bodies = {name: "() { return 0; }" for name in FUNCTIONS} | functions
+    return compiled(folder, "#include <stdlib.h>\n#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n"
+                    "static char told[512];\n"
+                    + "".join(f"long ggml_{name}{body}\n" for name, body in bodies.items()))
+
+
+def around(folder, source):
+    """A library that has these functions, and all others of the one that is there."""
+    named = pathlib.Path(os.environ.get("SHOAL_GGML", "/usr/lib"))
+    paths = sorted(named.glob("libggml.so*")) + sorted(named.glob("libggml-*.so*")) if named.is_dir() else [named]
+    path = next(p for p in paths if re.match(r"libggml(-[0-9a-f]{8})?\.so", p.name))
+    return compiled(folder, source, "-Wl,--no-as-needed", path, f"-Wl,-rpath,{path.parent}", name="around.so")
+
+
+# What it is told to load becomes the name of a device.
+LOADS = {"backend_dev_count": "() { return *told != 0; }", "backend_dev_get": "() { return 1; }",
+         "backend_dev_name": "() { return (long)told; }", "backend_dev_description": '() { return (long)"fake"; }',
+         "backend_load_all_from_path": '(const char *all) { strcpy(told, all ? strrchr(all, \'/\') + 1 : "nowhere"); return 0; }',
+         "backend_load": '(const char *one) { strncat(told, strrchr(one, \'/\'), 12); return 0; }'}
 
 
 def doctor(**variables):
@@ -47,7 +63,7 @@ def doctor(**variables):
 def library():
     state, detail = doctor()
     if state != "ok":
-        pytest.skip(f"no libggml: {detail}")
+        pytest.skip(f"no libggml ({detail}); tools/install.sh test gets one")
 
 
 class Mixed(Pool):
@@ -130,8 +146,15 @@ def test_a_worker_that_is_killed_is_recovered_from(pool):
 
 
 def test_without_the_library_doctor_and_workers_say_what_to_install(tmp_path):
+    lacks = tmp_path / "lacks"
+    lacks.mkdir()
+    nowhere = compiled(lacks, "void nowhere(void) {}", "-Wl,-soname,libnowhere.so", name="libnowhere.so")
+    compiled(lacks, "void nowhere(void); void other(void) { nowhere(); }", nowhere)
+    os.remove(nowhere)
     for path, message in (("/nowhere/libggml.so", "library not found: /nowhere/libggml.so"),
-                          (str(tmp_path), f"SHOAL_GGML: there is no libggml in {tmp_path}")):
+                          (str(tmp_path), f"SHOAL_GGML: there is no libggml in {tmp_path}"),
+                          (__file__, f"library not found: {__file__}: invalid ELF header"),
+                          (str(lacks), "library not found: libnowhere.so: cannot open shared object file")):
         state, detail = doctor(SHOAL_GGML=path)
         assert state == "none" and message in detail and "install ggml" in detail
         done = subprocess.run([SHOAL, "worker", "--device", "ggml"], capture_output=True, text=True, timeout=20,
@@ -149,6 +172,19 @@ def test_a_library_that_will_not_do_is_refused(tmp_path, source, message):
     assert state == "none" and message in detail
 
 
+def test_devices_that_are_libraries_of_their_own_are_loaded(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    path = fake(folder, **LOADS)
+    for name in ("libggml-vulkan-0a1b2c3d.so", "libggml-cuda.so", "libggml-sycl-0a1b2c3d.so.0.12", "libggml-rpc-0a1b2c3d.so"):
+        (folder / name).touch()
+    # ggml itself finds those without a number in their names.
+    assert doctor(SHOAL_GGML=str(folder)) == ("ok", "own/libggml-vul/libggml-syc: fake, ggml ?")
+    assert doctor(SHOAL_GGML=path) == ("ok", "nowhere: fake, ggml ?")
+    state, detail = doctor(SHOAL_GGML=fake(tmp_path))
+    assert state == "none" and detail.endswith("libggml ? has no device: install one of its backends")
+
+
 def test_doctor_tells_the_device_and_the_version(library):
     state, detail = doctor()
     assert state == "ok" and ", ggml 0." in detail and "CPU" in detail
@@ -157,7 +193,7 @@ def test_doctor_tells_the_device_and_the_version(library):
 # ---- a library that ends its process, or hangs: nobody else is to notice ----
 
 def test_a_library_that_aborts_is_a_line_of_the_list(tmp_path):
-    path = fake(tmp_path, backend_dev_count='{ fputs("ggml.c:1: GGML_ASSERT(false) failed\\n", stderr); abort(); }')
+    path = fake(tmp_path, backend_dev_count='() { fputs("ggml.c:1: GGML_ASSERT(false) failed\\n", stderr); abort(); }')
     state, detail = doctor(SHOAL_GGML=path)
     assert state == "none" and re.search(
         r"the process that opened it was ended by signal 6 \(Aborted\): .*GGML_ASSERT\(false\) failed$", detail), detail
@@ -167,12 +203,12 @@ def test_a_library_that_aborts_is_a_line_of_the_list(tmp_path):
 
 
 def test_a_library_that_exits_is_a_line_of_the_list(tmp_path):
-    state, detail = doctor(SHOAL_GGML=fake(tmp_path, backend_dev_count="{ _exit(3); }"))
+    state, detail = doctor(SHOAL_GGML=fake(tmp_path, backend_dev_count="() { _exit(3); }"))
     assert state == "none" and detail.endswith("the process that opened it ended with code 3"), detail
 
 
 def test_a_library_that_hangs_is_left_alone(tmp_path):
-    path = fake(tmp_path, backend_dev_count="{ for (;;) sleep(1000); }")
+    path = fake(tmp_path, backend_dev_count="() { for (;;) sleep(1000); }")
     found = json.loads(subprocess.run([SHOAL, "backends", "--json"], capture_output=True, text=True, timeout=100, check=True,
                                       env={**os.environ, "SHOAL_GGML": path}).stdout)
     assert [(f["device"], f["reason"]) for f in found if f["backend"] == "ggml"] == \
@@ -183,9 +219,35 @@ def test_a_library_that_hangs_is_left_alone(tmp_path):
 def test_python_opens_it_where_it_is_named_alone(tmp_path):
     program = ("from shoal import kernels; import sys; found = [d for d in kernels.devices(*sys.argv[1:])"
                " if d.backend == 'ggml']; print(len(found), found[0].name, found[0].reason)")
-    path = fake(tmp_path, backend_dev_count="{ abort(); }")
+    path = fake(tmp_path, backend_dev_count="() { abort(); }")
     listed, named = (subprocess.run([sys.executable, "-c", program, *name], capture_output=True, text=True, timeout=60,
                                     check=False, env={**os.environ, "SHOAL_GGML": path}) for name in ([], ["ggml"]))
     assert listed.stdout == ("1 None not asked, as its library may end the process that opens it: "
                              "'shoal backends ggml' does\n"), listed.stderr
     assert named.returncode == -signal.SIGABRT
+
+
+ABORTS = """#include <stddef.h>
+void ggml_abort(const char *file, int line, const char *format, ...);
+int ggml_backend_graph_compute(void *engine, void *graph) {
+    ggml_abort("ops.c", 7, "GGML_ASSERT(%s) failed", "a < b");
+    return 0;
+}"""
+
+
+def test_a_worker_whose_library_aborts_is_recovered_from(library, tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOAL_GGML", around(tmp_path, ABORTS))
+    pool = Mixed("cpu", "ggml")
+    try:
+        rng = np.random.default_rng(9)
+        a, b = random_array(rng, 257, 129), random_array(rng, 129, 65)
+        assert slots() == ["w1/cpu", "w2/ggml"]
+        near((shoal.tensor(a).place(axis=0) @ shoal.tensor(b)).numpy(), a, b)
+        assert pool.worker(1).wait(10) == -signal.SIGABRT
+        assert shoal.status().losses == 1 and slots() == ["w1/cpu"]
+        told = [line for line in pool.log(pool.worker(1)).splitlines() if "GGML_ASSERT" in line]
+        assert len(told) == 1 and told[0].endswith(
+            "error ggml: libggml ends this process: ops.c:7: GGML_ASSERT(a < b) failed"), pool.report()
+        assert pool.log(pool.processes[0]).count(" warn hub: w2 left ") == 1, pool.report()
+    finally:
+        pool.close()

@@ -71,6 +71,20 @@ static void take_log(int level, const char *text, void *context) {
     if (n) base_log(level == GGML_ERROR ? BASE_WARN : BASE_DEBUG, "ggml", "%.*s", (int)n, text);
 }
 
+/* ggml ends the process after it has told of this. */
+static void tell_end(const char *message) {
+    base_log(BASE_ERROR, "ggml", "libggml ends this process: %.*s", (int)strcspn(message, "\n"),
+             message);
+}
+
+static void be_told(const ggml_library *ggml) {
+    void *(*set_abort_callback)(void (*told)(const char *message));
+    ggml->log_set(take_log, NULL);
+    /* Versions without it write what they end by to standard error. */
+    base_dl_optional(loader.library, "ggml_set_abort_callback", &set_abort_callback);
+    if (set_abort_callback) set_abort_callback(tell_end);
+}
+
 static shoal_status check_version(ggml_library *ggml) {
     const char *(*version)(void);
     base_dl_optional(loader.library, "ggml_version", &version);
@@ -110,7 +124,7 @@ static shoal_status load(ggml_library *ggml) {
 #undef FIND
     /* Where it ends the process, it is not to start a debugger first. */
     setenv("GGML_NO_BACKTRACE", "1", 0);
-    ggml->log_set(take_log, NULL);
+    be_told(ggml);
     if (!ggml->backend_dev_count()) load_devices(ggml, in_folder ? told : NULL);
     return SHOAL_OK;
 }
