@@ -251,3 +251,23 @@ def test_a_worker_whose_library_aborts_is_recovered_from(library, tmp_path, monk
         assert pool.log(pool.processes[0]).count(" warn hub: w2 left ") == 1, pool.report()
     finally:
         pool.close()
+
+
+@pytest.mark.parametrize("source", [
+    "void *ggml_init(long a, void *b, long c) { return NULL; }",
+    "int ggml_backend_graph_compute(void *engine, void *graph) { return 1; }",
+    "int ggml_backend_tensor_alloc(void *buffer, void *tensor, void *at) { return -1; }",
+    "void *ggml_backend_buft_alloc_buffer(void *kind, size_t bytes) { return NULL; }",
+    "int ggml_backend_dev_supports_op(void *dev, void *op) { return 0; }",
+], ids=["init", "compute", "tensor", "buffer", "supports"])
+def test_what_a_device_fails_in_is_done_beside_it(library, tmp_path, monkeypatch, source):
+    monkeypatch.setenv("SHOAL_GGML", around(tmp_path, "#include <stddef.h>\n" + source))
+    pool = Mixed("cpu", "ggml")
+    try:
+        rng = np.random.default_rng(10)
+        a, b = random_array(rng, 33, 65), random_array(rng, 65, 17)
+        x = shoal.tensor(a).place(axis=0)
+        near((x @ shoal.tensor(b)).numpy(), a, b)
+        assert np.array_equal((x + x).numpy(), a + a)
+    finally:
+        pool.close()

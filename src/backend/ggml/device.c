@@ -68,13 +68,16 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
 
 /* ---- opening ---- */
 
+enum { MOST_THREADS = 512 /* of ggml's */ };
+
 /* Of devices that have threads, which are the host's. */
 static void set_threads(const shoal_device *device, uint32_t threads) {
     void (*set)(ggml_engine *, int);
     void *found = device->ggml->backend_reg_get_proc_address(
         device->ggml->backend_dev_backend_reg(device->dev), "ggml_backend_set_n_threads");
     memcpy(&set, &found, sizeof set);
-    if (set) set(device->engine, (int)(threads ? threads : base_cpu_count()));
+    if (!threads) threads = base_cpu_count();
+    if (set) set(device->engine, (int)(threads < MOST_THREADS ? threads : MOST_THREADS));
 }
 
 static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t threads,
@@ -91,6 +94,7 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
     device->alignment = alignment_of(ggml, dev);
     device->most = memory_of(ggml, dev);
     device->shares = shares_memory(ggml, dev);
+    device->on_host = ggml->backend_buft_is_host(device->kind);
     name_of(ggml, dev, device->name, sizeof device->name);
     device->engine = ggml->backend_dev_init(dev, NULL);
     if (!device->engine) {

@@ -22,6 +22,8 @@
 
 /* Numbers that the format of .gguf files fixes. */
 enum { GGML_F32 = 0, GGML_F16 = 1, GGML_I8 = 24, GGML_BF16 = 30 };
+/* A product's precision: a hint, which versions with another number do not take. */
+enum { GGML_SUMS_OF_F32 = 10 };
 
 /* Passed by value: the one structure of ggml's that is known here. */
 typedef struct ggml_settings {
@@ -48,6 +50,7 @@ typedef void ggml_context, ggml_tensor, ggml_graph, ggml_dev, ggml_kind, ggml_bu
     XX(ggml_tensor *, cast, (ggml_context *, ggml_tensor *, int type))                             \
     XX(ggml_tensor *, repeat, (ggml_context *, ggml_tensor *, ggml_tensor * shape))                \
     XX(ggml_tensor *, mul_mat, (ggml_context *, ggml_tensor *, ggml_tensor *))                     \
+    XX(void, mul_mat_set_prec, (ggml_tensor *, int precision))                                     \
     XX(ggml_tensor *, add, (ggml_context *, ggml_tensor *, ggml_tensor *))                         \
     XX(ggml_tensor *, sub, (ggml_context *, ggml_tensor *, ggml_tensor *))                         \
     XX(ggml_tensor *, mul, (ggml_context *, ggml_tensor *, ggml_tensor *))                         \
@@ -113,6 +116,7 @@ struct shoal_device {
     char name[96];
     size_t alignment, most; /* bytes; most: of memory */
     bool shares;            /* its memory is the host's */
+    bool on_host;           /* it is a processor, whatever it is used as */
     backend_cache cache;
     shoal_memory *workspace; /* of runs, as large as the largest was; or NULL */
 };
@@ -146,7 +150,7 @@ shoal_status ggml_upload(shoal_device *device, shoal_binding to, const void *fro
 
 /* ---- node.c ---- */
 
-enum { GGML_SCRATCH = 3, GGML_TENSORS = 10 /* that a step makes, at most */ };
+enum { GGML_SCRATCH = 4, GGML_TENSORS = 12 /* that a step makes, at most */ };
 
 /* Numbers that stand for no value of the graph: a constant's only element, and a step's scratch. */
 static const uint32_t GGML_LITERAL = SHOAL_NO_NODE;
@@ -170,7 +174,7 @@ struct ggml_builder {
     ggml_step *step;
     ggml_context *context;
     ggml_graph *graph;
-    bool refused; /* by the device */
+    bool refused; /* by the device: it does not do this, or has no place for a tensor */
     /* Where a value lies, or one of the above. */
     shoal_binding (*at)(const ggml_builder *b, uint32_t value);
     const void *owner;

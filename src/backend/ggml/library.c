@@ -108,11 +108,20 @@ static void load_devices(const ggml_library *ggml, const char *folder) {
             ggml->backend_load(path);
 }
 
+/* Where it ends the process, it is not to start a debugger first; and Vulkan is not to multiply
+ * numbers of 32 bits as those of 16. Who sets these variables has the last word. */
+static void set_variables(void) {
+    static const char *const names[] = {"GGML_NO_BACKTRACE", "GGML_VK_DISABLE_F16",
+                                        "GGML_VK_DISABLE_COOPMAT", "GGML_VK_DISABLE_COOPMAT2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], "1", 0);
+}
+
 /* SHOAL_GGML names the library, or a folder that has it. */
 static shoal_status load(ggml_library *ggml) {
     const char *told = getenv("SHOAL_GGML");
     const char *const names[] = {told && *told ? told : "libggml.so.0", "libggml.so"};
     bool in_folder = told && *told && is_folder(told);
+    set_variables();
     if (in_folder)
         SHOAL_TRY(open_folder(told, &loader.library));
     else
@@ -122,8 +131,6 @@ static shoal_status load(ggml_library *ggml) {
     SHOAL_TRY(base_dl_symbol(loader.library, "ggml_" #name, &ggml->name));
     GGML_FUNCTIONS(FIND)
 #undef FIND
-    /* Where it ends the process, it is not to start a debugger first. */
-    setenv("GGML_NO_BACKTRACE", "1", 0);
     be_told(ggml);
     if (!ggml->backend_dev_count()) load_devices(ggml, in_folder ? told : NULL);
     return SHOAL_OK;

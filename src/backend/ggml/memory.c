@@ -67,6 +67,11 @@ typedef struct bytes_tensor {
     ggml_tensor *tensor;
 } bytes_tensor;
 
+static void close_bytes(const shoal_device *device, bytes_tensor *bytes) {
+    if (bytes->context) device->ggml->free(bytes->context);
+    free(bytes->storage);
+}
+
 static shoal_status open_bytes(const shoal_device *device, shoal_binding place, size_t bytes,
                                bytes_tensor *out) {
     const ggml_library *ggml = device->ggml;
@@ -75,15 +80,12 @@ static shoal_status open_bytes(const shoal_device *device, shoal_binding place, 
     out->storage = malloc(room);
     if (!out->storage) return base_fail(SHOAL_NO_MEMORY, "ggml: no memory to move bytes");
     out->context = ggml->init((ggml_settings){room, out->storage, true});
-    out->tensor = ggml->new_tensor(out->context, GGML_I8, 1, dims);
-    ggml->backend_tensor_alloc(place.memory->buffer, out->tensor,
-                               place.memory->base + place.offset);
-    return SHOAL_OK;
-}
-
-static void close_bytes(const shoal_device *device, bytes_tensor *bytes) {
-    device->ggml->free(bytes->context);
-    free(bytes->storage);
+    if (out->context) out->tensor = ggml->new_tensor(out->context, GGML_I8, 1, dims);
+    if (out->context && !ggml->backend_tensor_alloc(place.memory->buffer, out->tensor,
+                                                    place.memory->base + place.offset))
+        return SHOAL_OK;
+    close_bytes(device, out);
+    return base_fail(SHOAL_LOST, "ggml: %s: cannot move bytes", device->name);
 }
 
 shoal_status ggml_upload(shoal_device *device, shoal_binding to, const void *from, size_t bytes) {

@@ -89,15 +89,19 @@ static bool is_in_order(const int *at) {
 
 /* ---- building ---- */
 
+static void lay(ggml_builder *b, ggml_tensor *tensor, uint32_t value) {
+    shoal_binding at = b->at(b, value);
+    if (b->device->ggml->backend_tensor_alloc(at.memory->buffer, tensor,
+                                              at.memory->base + at.offset))
+        b->refused = true;
+}
+
 static ggml_tensor *leaf_of(ggml_builder *b, uint32_t value, int type, shape s) {
     const ggml_library *ggml = b->device->ggml;
     int64_t dims[AXES] = {1, 1, 1, 1};
     memcpy(dims, s.dims, s.n * sizeof *dims);
     ggml_tensor *tensor = ggml->new_tensor(b->context, type, AXES, dims);
-    if (b->at) {
-        shoal_binding at = b->at(b, value);
-        ggml->backend_tensor_alloc(at.memory->buffer, tensor, at.memory->base + at.offset);
-    }
+    if (b->at) lay(b, tensor, value);
     return tensor;
 }
 
@@ -108,8 +112,7 @@ static ggml_tensor *put(ggml_builder *b, ggml_tensor *tensor, uint32_t value) {
         b->refused = b->refused || !ggml->backend_dev_supports_op(b->device->dev, tensor);
         return tensor;
     }
-    shoal_binding at = b->at(b, value);
-    ggml->backend_tensor_alloc(at.memory->buffer, tensor, at.memory->base + at.offset);
+    lay(b, tensor, value);
     ggml->build_forward_expand(b->graph, tensor);
     return tensor;
 }
@@ -156,8 +159,15 @@ static binary *binary_of(const ggml_library *ggml, uint16_t op) {
     }
 }
 
+/* Drivers of GPUs have shorter ways for these: log(1e-45) is -88, tanh(-0) is 0. */
+static bool is_rounded(const ggml_builder *b, uint16_t op) {
+    return !b->device->on_host &&
+           (op == GRAPH_EXPONENTIAL || op == GRAPH_LOG || op == GRAPH_TANH || op == GRAPH_LOGISTIC);
+}
+
 static void build_unary(ggml_builder *b) {
     const shoal_node *node = b->step->node;
+    b->refused = b->refused || is_rounded(b, node->op);
     shape s = rows_of(out_type(b->g, node));
     ggml_tensor *x = leaf_of(b, node->inputs[0], GGML_F32, s);
     put(b, unary_of(b->device->ggml, node->op)(b->context, x), node->first_output);
@@ -369,7 +379,10 @@ static void build_dot(ggml_builder *b) {
     int type = 0;
     ggml_type_of(out_type(b->g, node)->dtype, &type);
     ggml_tensor *x = side_ready(b, &dot, 0, type), *y = side_ready(b, &dot, 1, type);
+    /* The second operand of ggml's product is of f32, on most devices. */
+    if (type != GGML_F32) x = put_aside(b, ggml->cast(b->context, x, GGML_F32), 3);
     ggml_tensor *product = ggml->mul_mat(b->context, y, x);
+    ggml->mul_mat_set_prec(product, GGML_SUMS_OF_F32);
     if (type == GGML_F32) {
         put(b, product, node->first_output);
     } else {

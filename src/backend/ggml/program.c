@@ -31,10 +31,12 @@ static bool is_taken(const shoal_device *device, const shoal_graph *g, ggml_step
     if (!storage) return false;
     ggml_builder b = {.device = device, .g = g, .step = step};
     b.context = device->ggml->init((ggml_settings){room, storage, true});
-    ggml_build(&b);
-    device->ggml->free(b.context);
+    if (b.context) {
+        ggml_build(&b);
+        device->ggml->free(b.context);
+    }
     free(storage);
-    return !b.refused;
+    return b.context && !b.refused;
 }
 
 bool ggml_supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
@@ -236,12 +238,13 @@ static shoal_status compute(const running *r) {
     if (!x->n_steps) return SHOAL_OK;
     ggml_builder b = {.device = x->device, .g = x->g, .at = at, .owner = r};
     b.context = ggml->init((ggml_settings){room, x->storage, true});
+    if (!b.context) return base_fail(SHOAL_NO_MEMORY, "ggml: no memory to run");
     b.graph = ggml->new_graph_custom(b.context, (x->n_steps + (size_t)1) * GGML_TENSORS, false);
     for (uint32_t s = 0; s < x->n_steps; s++) {
         b.step = &x->steps[s];
         ggml_build(&b);
     }
-    int code = ggml->backend_graph_compute(x->device->engine, b.graph);
+    int code = b.refused ? -1 : ggml->backend_graph_compute(x->device->engine, b.graph);
     ggml->free(b.context);
     return code ? base_fail(SHOAL_LOST, "ggml: %s: computing a graph failed: %d", x->device->name,
                             code)
