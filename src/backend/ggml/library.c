@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NEEDED = 3 };
+
 static struct {
     pthread_once_t once;
     shoal_status status;
     char why[512];
-    base_dl *library; /* stays open */
+    base_dl *library, *needed[NEEDED]; /* stay open */
     ggml_library ggml;
 } loader = {.once = PTHREAD_ONCE_INIT};
 
@@ -44,13 +46,12 @@ static bool find_library(const char *folder, const char *name, char *out, size_t
 /* Libraries inside a Python package do not say where the others are: those that libggml may need
  * are opened first, and stay. */
 static shoal_status open_folder(const char *folder, base_dl **out) {
-    static const char *const needed[] = {"libgomp", "libggml-base", "libggml-cpu"};
+    static const char *const needed[NEEDED] = {"libgomp", "libggml-base", "libggml-cpu"};
     char path[512];
     const char *name = path;
-    base_dl *library;
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    for (size_t i = 0; i < NEEDED; i++)
         if (find_library(folder, needed[i], path, sizeof path) &&
-            base_dl_open(&name, 1, &library) != SHOAL_OK)
+            base_dl_open(&name, 1, &loader.needed[i]) != SHOAL_OK)
             base_log(BASE_DEBUG, "ggml", "%s", shoal_error_message());
     if (!find_library(folder, "libggml", path, sizeof path))
         return base_fail(SHOAL_NOT_FOUND, "SHOAL_GGML: there is no libggml in %s", folder);
