@@ -1,4 +1,5 @@
 /* `shoal doctor`: what this machine has, what is missing, and what to do about it. */
+#include "backends.h"
 #include "doctor.h"
 #include "text.h"
 
@@ -38,34 +39,42 @@ void doctor_add(cJSON *rows, const char *what, const char *state, const char *de
     cJSON_AddItemToArray(rows, row);
 }
 
-typedef struct devices {
-    cJSON *rows;
-    int found;
-} devices;
+static const char *text_at(const cJSON *row, const char *key) {
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(row, key);
+    return cJSON_IsString(text) ? text->valuestring : NULL;
+}
 
-static void add_device(void *context, const shoal_found *found) {
-    devices *all = context;
-    char what[96], detail[512], memory[TEXT_ROOM];
-    snprintf(what, sizeof what, "backend %s", found->backend);
-    if (found->index > 0)
-        snprintf(what, sizeof what, "backend %s:%u", found->backend, found->index);
-    if (found->device == NULL) {
-        snprintf(detail, sizeof detail, "%s: %s", found->summary,
-                 found->reason != NULL ? found->reason : "no device");
-        doctor_add(all->rows, what, "none", detail, NULL);
-        return;
+static double number_at(const cJSON *row, const char *key) {
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(row, key);
+    return cJSON_IsNumber(number) ? number->valuedouble : 0;
+}
+
+/* Whether it is a device. */
+static bool check_device(cJSON *rows, const cJSON *row) {
+    char what[96], detail[1200], memory[TEXT_ROOM];
+    const char *device = text_at(row, "device");
+    int n = snprintf(what, sizeof what, "backend %.64s", text_at(row, "backend"));
+    double index = number_at(row, "index"), bytes = number_at(row, "memory");
+    if (index > 0) snprintf(what + n, sizeof what - (size_t)n, ":%.0f", index);
+    if (device == NULL) {
+        snprintf(detail, sizeof detail, "%.200s: %.900s", text_at(row, "summary"),
+                 text_at(row, "reason"));
+        doctor_add(rows, what, "none", detail, NULL);
+        return false;
     }
-    int n = snprintf(detail, sizeof detail, "%s", found->device);
-    if (found->memory > 0 && n < 400)
-        snprintf(detail + n, sizeof detail - (size_t)n, ", %s", text_bytes(found->memory, memory));
-    doctor_add(all->rows, what, "ok", detail, NULL);
-    all->found++;
+    snprintf(detail, sizeof detail, "%.1000s%s%s", device, bytes > 0 ? ", " : "",
+             bytes > 0 ? text_bytes((uint64_t)bytes, memory) : "");
+    doctor_add(rows, what, "ok", detail, NULL);
+    return true;
 }
 
 static void check_backends(cJSON *rows) {
-    devices all = {rows, 0};
-    shoal_backends(add_device, &all);
-    if (all.found == 0)
+    cJSON *all = backends_rows(NULL);
+    const cJSON *row;
+    int found = 0;
+    cJSON_ArrayForEach(row, all) found += check_device(rows, row);
+    cJSON_Delete(all);
+    if (found == 0)
         doctor_add(rows, "backends", "trouble", "no device that can compute",
                    "install a build of Shoal for this machine: `cpu` needs no drivers");
 }

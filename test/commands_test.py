@@ -17,7 +17,7 @@ from home import ROOT, SHOAL, home, until  # noqa: F401 (a fixture)
 LISTED = json.loads(subprocess.check_output([SHOAL, "help", "--json"], text=True))
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build"))
 # Those that need no pool, and what to give them.
-EVERYWHERE = {"version": [], "ps": [], "doctor": ["--hub", "embedded"], "help": [], "peers": []}
+EVERYWHERE = {"version": [], "ps": [], "backends": [], "doctor": ["--hub", "embedded"], "help": [], "peers": []}
 
 
 def run(*args, code=0, **options):

@@ -186,7 +186,7 @@ def test_log_levels(home):
 
 
 @pytest.mark.parametrize("command", ["hub", "worker", "stop", "join", "invite", "peers", "revoke",
-                                     "status", "doctor", "matmul", "explain", "nearest"])
+                                     "status", "backends", "doctor", "matmul", "explain", "nearest"])
 def test_every_command_takes_a_log_level(home, command):
     assert "--log=LEVEL" in home.shoal(command, "--help")
     assert home.shoal(command, "--log", "loud", code=2) == \

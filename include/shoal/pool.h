@@ -128,9 +128,13 @@ typedef struct shoal_found {
     uint64_t memory;    /* bytes; 0: unknown */
     uint32_t threads;   /* compute threads or units */
     uint32_t flags;     /* SHOAL_DEVICE_* of backend.h */
+    bool unasked;       /* its library may end the process that opens it: asked by its name alone */
 } shoal_found;
-/* Calls `each` with every device, and once for every backend without one. Nothing may be kept. */
-SHOAL_API void shoal_backends(void (*each)(void *context, const shoal_found *found), void *context);
+/* Calls `each` with every device, and once for every backend without one; name: of this backend
+ * alone, or NULL. Nothing may be kept. Fails with NOT_FOUND for a name that no backend has, and
+ * where one in Python cannot be loaded. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_backends(
+    const char *name, void (*each)(void *context, const shoal_found *found), void *context);
 
 #ifdef __cplusplus
 }

@@ -172,10 +172,16 @@ static void append_found(void *list, const shoal_found *found) {
 }
 
 static PyObject *backends(PyObject *module, PyObject *args) {
-    (void)module, (void)args;
-    PyObject *list = PyList_New(0);
-    if (list) shoal_backends(append_found, list);
+    (void)module;
+    const char *name;
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "z", &name) || !(list = PyList_New(0))) return NULL;
+    shoal_status status = shoal_backends(name, append_found, list);
     if (PyErr_Occurred()) Py_CLEAR(list);
+    if (list && status) {
+        Py_DECREF(list);
+        return raise(status);
+    }
     return list;
 }
 
@@ -184,8 +190,9 @@ PyMethodDef kernel_functions[] = {
     {"kernel_threads", kernel_threads, METH_VARARGS, "kernel_threads([threads]) -> threads"},
     {"kernel_use", kernel_use, METH_VARARGS, "kernel_use([backend]) -> backend"},
     {"kernel_instructions", kernel_instructions, METH_NOARGS, "kernel_instructions() -> name"},
-    {"backends", backends, METH_NOARGS,
-     "backends() -> [(backend, index, device or None, reason or None, memory, threads, on this "
+    {"backends", backends, METH_VARARGS,
+     "backends(name or None) -> [(backend, index, device or None, reason or None, memory, threads, "
+     "on this "
      "process's cores)]"},
     {NULL, NULL, 0, NULL},
 };

@@ -88,9 +88,13 @@ class Device:
     same_cores: bool  # it computes on the cores that "cpu" has
 
 
-def devices() -> list[Device]:
-    """The devices that backends find on this machine, and the backends that find none."""
-    return [Device(*found) for found in _shoal.backends()]
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices that backends find on this machine, and the backends that find none; or those of one backend.
+
+    A backend whose library may end the process that opens it ("ggml") is only asked where it is named.
+    Raises NotFoundError for a name that no backend has.
+    """
+    return [Device(*found) for found in _shoal.backends(backend)]
 
 
 @contextlib.contextmanager

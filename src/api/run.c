@@ -144,14 +144,35 @@ static void tell_devices(const shoal_backend *backend,
     }
 }
 
-void shoal_backends(void (*each)(void *context, const shoal_found *found), void *context) {
+static void tell_unasked(const shoal_backend *backend,
+                         void (*each)(void *context, const shoal_found *found), void *context) {
+    char why[256];
+    snprintf(why, sizeof why,
+             "not asked, as its library may end the process that opens it: 'shoal backends %s' "
+             "does",
+             backend->name);
+    each(context, &(shoal_found){.backend = backend->name,
+                                 .summary = backend->summary,
+                                 .reason = why,
+                                 .unasked = true});
+}
+
+shoal_status shoal_backends(const char *name, void (*each)(void *context, const shoal_found *found),
+                            void *context) {
     const shoal_backend *backend;
     shoal_found missing = {0};
+    if (name) {
+        SHOAL_TRY(backend_find(name, &backend));
+        tell_devices(backend, each, context);
+        return SHOAL_OK;
+    }
     /* What is found by that is among the others afterwards. */
     for (size_t i = 0; (missing.backend = backend_in_python(i, &missing.summary)); i++) {
         if (backend_find(missing.backend, &backend) == SHOAL_OK) continue;
         missing.reason = shoal_error_message();
         each(context, &missing);
     }
-    for (size_t i = 0; (backend = backend_at(i)); i++) tell_devices(backend, each, context);
+    for (size_t i = 0; (backend = backend_at(i)); i++)
+        (backend_may_end_process(backend) ? tell_unasked : tell_devices)(backend, each, context);
+    return SHOAL_OK;
 }

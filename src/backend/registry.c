@@ -1,6 +1,7 @@
 #include "backend/registry.h"
 
 #include "backend/cpu/cpu.h"
+#include "backend/ggml/ggml.h"
 #include "backend/null/null.h"
 #include "backend/opencl/opencl.h"
 #include "backend/python.h"
@@ -19,9 +20,9 @@
 enum { MAX_BACKENDS = 64 };
 
 /* Entries are only ever appended, so that readers need no lock. */
-static const shoal_backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_opencl, &backend_ref,
-                                                      &backend_null};
-static atomic_size_t n_backends = 4;
+static const shoal_backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_opencl, &backend_ggml,
+                                                      &backend_ref, &backend_null};
+static atomic_size_t n_backends = 5;
 static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 
 static const shoal_host host = {
@@ -37,8 +38,10 @@ static const shoal_host host = {
 };
 
 bool backend_is_lent(const shoal_backend *backend) {
-    return backend != &backend_ref && backend != &backend_null;
+    return backend != &backend_ref && backend != &backend_null && !backend_may_end_process(backend);
 }
+
+bool backend_may_end_process(const shoal_backend *backend) { return backend == &backend_ggml; }
 
 const char *backend_in_python(size_t index, const char **summary) {
     static const struct { const char *name, *summary; } list[] = {{"torch", "PyTorch's devices"}};

@@ -16,8 +16,11 @@ const shoal_backend *backend_at(size_t index);
 /* The names of those that Shoal brings in Python, with a line on what each is; NULL behind the
  * last. As finding their devices takes seconds, they are loaded, and lent, by name alone. */
 const char *backend_in_python(size_t index, const char **summary);
-/* Whether its devices are for users: `ref` and `null` are the definition and the skeleton. */
+/* Whether its devices are lent where none are named: `ref` and `null` are the definition and the
+ * skeleton, and those below are for who names them. */
 bool backend_is_lent(const shoal_backend *backend);
+/* Whether its library may end the process that opens it: only who names it opens it. */
+bool backend_may_end_process(const shoal_backend *backend);
 /* The functions that every call of a backend gets. Valid for ever. */
 const shoal_host *backend_host(void);
 

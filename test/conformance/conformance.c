@@ -1,7 +1,7 @@
-/* conformance BACKEND [--partial] [EVERY [FIRST]]: runs every case on a backend, or each EVERYth
- * from number FIRST on, and compares the results with the reference's. All of them are compiled
- * before the first is run: a backend may build what it needs for many at once. --partial: it need
- * not support every operation.
+/* conformance BACKEND[:NUMBER] [--partial] [EVERY [FIRST]]: runs every case on a backend's device
+ * (the first, if no number is given), or each EVERYth from number FIRST on, and compares the
+ * results with the reference's. All of them are compiled before the first is run: a backend may
+ * build what it needs for many at once. --partial: it need not support every operation.
  *
  * conformance --cases: writes the cases with the reference's results to standard output, for
  * golden.py, which compares them with NumPy's: per case one line of JSON, then the bytes of the
@@ -16,6 +16,7 @@
 #include "base/vec.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +51,15 @@ static void fail(const test_case *c, tally *t, const char *what, const char *why
 }
 
 static shoal_status open_target(const char *name, target *t) {
-    SHOAL_TRY(backend_find(name, &t->backend));
-    if (!t->backend->device_count(backend_host())) return SHOAL_NOT_FOUND;
-    return t->backend->device_new(backend_host(), 0, 2, &t->device);
+    char backend[64] = "";
+    uint32_t index = 0;
+    sscanf(name, "%63[^:]:%" SCNu32, backend, &index);
+    SHOAL_TRY(backend_find(backend, &t->backend));
+    uint32_t count = t->backend->device_count(backend_host());
+    if (!count) return SHOAL_NOT_FOUND;
+    if (index >= count)
+        return base_fail(SHOAL_NOT_FOUND, "there are %u devices, no number %u", count, index);
+    return t->backend->device_new(backend_host(), index, 2, &t->device);
 }
 
 /* ---- running a case ---- */
@@ -330,7 +337,8 @@ int main(int argc, char **argv) {
     bool partial = argc > 2 && !strcmp(argv[2], "--partial");
     int numbers = partial ? 3 : 2;
     if (argc < 2 || argc > numbers + 2) {
-        fprintf(stderr, "usage: conformance BACKEND [--partial] [EVERY [FIRST]] | --cases\n");
+        fprintf(stderr,
+                "usage: conformance BACKEND[:NUMBER] [--partial] [EVERY [FIRST]] | --cases\n");
         return 2;
     }
     tally t = {.partial = partial,

@@ -42,7 +42,7 @@ class Operations:
 
     def device(self):
         """The shoal.kernels.Device that computes."""
-        return next(d for d in kernels.devices() if d.backend == self.backend and d.name)
+        return next(d for d in kernels.devices(self.backend) if d.name)
 
     def info(self, title):
         """The device as text, under a title."""
