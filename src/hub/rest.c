@@ -67,8 +67,8 @@ shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
 
 /* ---- what has failed ---- */
 
-/* What has failed: nodes at the line that a message names, or, where it names none, checks without a
- * line, as those in bodies are; or every check. */
+/* What has failed: nodes at the line that a message names, or, where it names none, checks without
+ * a line, as those in bodies are; or every check. */
 typedef struct failed {
     const hub_value *failure; /* what is said of it; NULL: nothing has */
     const char *line;
