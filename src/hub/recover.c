@@ -225,10 +225,12 @@ static void settle_ended(hub *h) {
     }
 }
 
-/* An instance, or none, and all that are stale then. */
+/* An instance, or none, with what is made again of its program meanwhile, and all that are stale
+ * then. */
 static void rerun(hub *h, const hub_instance *instance, shoal_status status, const char *reason) {
     records list = {0};
-    for (hub_instance *i = h->first; i; i = i->next) i->concerned = i == instance;
+    for (hub_instance *i = h->first; i; i = i->next)
+        i->concerned = instance && i->record == instance->record;
     give_up_concerned(h, status, reason, &list);
     run_again(h, &list, status == SHOAL_LOST);
 }

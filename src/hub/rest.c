@@ -148,10 +148,20 @@ static char *reason_of(const hub_instance *instance, const char *message) {
     return reason;
 }
 
+/* The run that a client awaits: where it is under way, what is made again of its program meanwhile
+ * fails alike. NULL: it is through. */
+static hub_instance *find_asked(const hub *h, const hub_instance *instance) {
+    hub_instance *found = h->first;
+    while (found && (found->record != instance->record || found->purpose != HUB_ASKED ||
+                     found->status != SHOAL_OK))
+        found = found->next;
+    return found;
+}
+
 bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     graph *g = NULL;
     uint32_t more = 0;
-    if (instance->purpose != HUB_ASKED) return false;
+    if (!(instance = find_asked(h, instance))) return false;
     instance->record->cuts++;
     char *text = reason_of(instance, message);
     shoal_status read = text ? decode(instance->program, &g) : SHOAL_NO_MEMORY;
