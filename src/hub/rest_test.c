@@ -84,10 +84,16 @@ static void submit_negates(pool *p, uint64_t k, uint64_t from) {
     submit_graph(p, &text, k, from, ALL, ALL + 1);
 }
 
-/* The first instance that has not failed, from who takes part. */
-static void fail_first(pool *p, shoal_status status, const char *message) {
+/* The first instance of a purpose that has not failed. */
+static hub_instance *first_of(const pool *p, hub_purpose purpose) {
     hub_instance *first = p->h->first;
-    while (first && first->status != SHOAL_OK) first = first->next;
+    while (first && (first->status != SHOAL_OK || first->purpose != purpose)) first = first->next;
+    return first;
+}
+
+/* It fails, from who takes part. */
+static void fail_first_of(pool *p, hub_purpose purpose, shoal_status status, const char *message) {
+    hub_instance *first = first_of(p, purpose);
     assert_non_null(first);
     Shoal__Error error = SHOAL__ERROR__INIT;
     error.status = status;
@@ -97,6 +103,10 @@ static void fail_first(pool *p, shoal_status status, const char *message) {
     failed.error = &error;
     deliver(p, first->parts[0].peer == p->h->peers.data[0] ? 0 : 1, SHOAL__KIND__FAILED,
             &failed.base);
+}
+
+static void fail_first(pool *p, shoal_status status, const char *message) {
+    fail_first_of(p, HUB_ASKED, status, message);
 }
 
 static void finish_all(pool *p) {
@@ -236,6 +246,27 @@ static void test_nothing_left(void **state) {
     assert_int_equal(p->runs[p->sessions[0]], runs);
 }
 
+/* A result of a program that is under way is lost with who was given its memory, and is made again:
+ * whichever of the two runs fails first, the other is over, and what is well is made by the rest. */
+static void test_made_again_meanwhile(void **state) {
+    const hub_purpose purposes[] = {HUB_ASKED, HUB_REMADE};
+    pool *p = *state;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t k = 100 * i + 1;
+        submit_checks(p, true, k);
+        hub_value_drop(p->h, value_of(p, k));
+        submit_negates(p, k + 10, k);
+        assert_non_null(first_of(p, HUB_REMADE));
+        fail_first_of(p, purposes[i], SHOAL_RANGE, "<node 1>: no");
+        assert_null(first_of(p, HUB_REMADE));
+        assert_failed(p, k, ALL, "-x-x");
+        assert_failed(p, k + 10, ALL + 1, "-x-xx");
+        finish_all(p);
+        assert_false(value_of(p, k)->absent);
+        assert_false(value_of(p, k + 10)->absent);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_part, setup, teardown),
@@ -245,6 +276,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_again_meanwhile, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
