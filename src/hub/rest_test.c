@@ -247,7 +247,8 @@ static void test_nothing_left(void **state) {
 }
 
 /* A result of a program that is under way is lost with who was given its memory, and is made again:
- * whichever of the two runs fails first, the other is over, and what is well is made by the rest. */
+ * whichever of the two runs fails first, the other is over, and what is well is made by the rest.
+ */
 static void test_made_again_meanwhile(void **state) {
     const hub_purpose purposes[] = {HUB_ASKED, HUB_REMADE};
     pool *p = *state;
