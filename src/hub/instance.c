@@ -481,8 +481,9 @@ void hub_instance_move_back(hub *h, hub_instance *instance) {
     for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++) {
         const uint32_t *moved = instance->variant->moved[m];
         hub_value *value = instance->record->inputs[moved[0]];
-        if (value->kept && value->stored == instance->output_ids[moved[1]] &&
-            hub_value_home(h, value) != SHOAL_OK)
+        if (!value->kept || value->stored != instance->output_ids[moved[1]]) continue;
+        value->donated_to = 0; /* what did not come is nobody's */
+        if (hub_value_home(h, value) != SHOAL_OK)
             base_log(BASE_DEBUG, "hub", "%s", shoal_error_message());
     }
 }
