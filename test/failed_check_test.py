@@ -424,3 +424,20 @@ def test_a_loss_meanwhile(pool):
         pool.processes.pop(2)
         pool.add(worker)
         pool.await_workers(2)
+
+
+def test_given_on_before_it_came(pool):
+    """An operand comes from the client with a program that fails, and was given to a later one that does not."""
+    @shoal.compile(replay=True, donate=0)
+    def twice(x):
+        return x * 2
+
+    for n in range(10):
+        x = shoal.tensor(np.full((300, 300), n, "f4"))
+        bad = table()[number(9, 300)].sum() + x.sum()
+        bad.start()
+        y = twice(x)
+        y.start()
+        del x
+        fails(bad, 9)
+        assert np.array_equal(y.numpy(), np.full((300, 300), 2 * n, "f4"))
