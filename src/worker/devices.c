@@ -11,6 +11,7 @@
 shoal_status worker_slot_open(worker *w, worker_slot *slot, const worker_device *device) {
     slot->worker = w;
     slot->tail = &slot->head;
+    slot->submitted_end = &slot->submitted;
     slot->number = UINT32_MAX;
     slot->home = !device;
     if (!device) return SHOAL_OK;

@@ -535,12 +535,14 @@ static shoal_status run_task(worker_task *task) {
 /* The device is through with a task: what it was made of, and what was made, has to be well. Of
  * what came before it, only that counts: where nothing was run for it, its end is another's. Lock
  * held. */
-static void task_end(worker_task *task, shoal_status last) {
+static void task_end(worker_task *task) {
     worker *w = task->slot->worker;
+    worker_queue *queue = &task->slot->own;
     const shoal_graph *g = graph_data(task->program->graph);
     shoal_status status = base_fence_failed(task->end, task->before);
-    if (status == SHOAL_OK && task->end.value > task->before) status = last;
-    worker_queue_ended(&task->slot->own, status);
+    if (status == SHOAL_OK && task->last != SHOAL_OK && task->end.value > task->before)
+        status = base_fail(task->last, "%s", queue->why);
+    worker_queue_ended(queue, status);
     if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
     for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++)
         if (task->inputs[i]->status != SHOAL_OK) {
@@ -551,19 +553,27 @@ static void task_end(worker_task *task, shoal_status last) {
     worker_task_done(task);
 }
 
+/* Tasks end in the order of the line, as each looks at how those before it did that made what it
+ * reads: who calls for a point may come late. */
 static void task_reached(void *context, shoal_status status) {
     worker_task *task = context;
-    worker *w = task->slot->worker;
-    pthread_mutex_lock(&w->lock);
+    worker_slot *slot = task->slot;
+    pthread_mutex_lock(&slot->worker->lock);
     task->busy = (uint64_t)(base_now() - task->began);
-    task_end(task, status);
-    pthread_mutex_unlock(&w->lock);
+    task->reached = true;
+    task->last = status;
+    while ((task = slot->submitted) && task->reached) {
+        if (!(slot->submitted = task->next)) slot->submitted_end = &slot->submitted;
+        task_end(task);
+    }
+    pthread_mutex_unlock(&slot->worker->lock);
 }
 
 /* The thread that runs programs is through with a task. Lock held. */
 static void task_submitted(worker_task *task) {
-    worker *w = task->slot->worker;
-    task->end = worker_queue_end(&task->slot->own);
+    worker_slot *slot = task->slot;
+    worker *w = slot->worker;
+    task->end = worker_queue_end(&slot->own);
     if (task->status == SHOAL_OK) worker_task_give(task);
     worker_task *next = task->instance->loop ? worker_lap_end(task) : NULL;
     if (next) worker_task_first(next);
@@ -571,14 +581,17 @@ static void task_submitted(worker_task *task) {
         worker_task_done(task);
         return;
     }
-    if (base_fence_reached(task->end)) {
-        task_end(task, SHOAL_OK);
+    if (!slot->submitted && base_fence_reached(task->end)) {
+        task_end(task);
         return;
     }
     task->state = TASK_SUBMITTED;
+    task->next = NULL;
+    *slot->submitted_end = task;
+    slot->submitted_end = &task->next;
     pthread_mutex_unlock(&w->lock); /* it may be reached at this moment */
     if (base_fence_then(task->end, task_reached, task) != SHOAL_OK) {
-        task_reached(task, worker_queue_wait(&task->slot->own, task->end, NULL));
+        task_reached(task, worker_queue_wait(&slot->own, task->end, NULL));
     }
     pthread_mutex_lock(&w->lock);
 }

@@ -154,7 +154,7 @@ typedef enum worker_task_state {
 typedef struct worker_task {
     struct worker_instance *instance;
     struct worker_slot *slot;
-    struct worker_task *next; /* in the slot's queue */
+    struct worker_task *next; /* in the slot's queue, or among those that its device is at */
     worker_program *program;
     worker_piece **inputs, **outputs;
     worker_buffer **values; /* per value of the program; only the thread that runs the task */
@@ -165,7 +165,9 @@ typedef struct worker_task {
     worker_receive *receives;
     worker_task_state state;
     uint64_t before;   /* the point of the device's line when it began, */
-    shoal_point end;   /* and the one at its end */
+    shoal_point end;   /* and the one at its end, */
+    bool reached;      /* which was reached */
+    shoal_status last; /* so */
     int64_t began;     /* when the first of it was submitted */
     atomic_bool ended; /* there is a status: to be seen without the lock */
     shoal_status status;
@@ -278,6 +280,7 @@ typedef struct worker_slot {
     base_map programs;   /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
+    worker_task *submitted, **submitted_end; /* that its device is at */
     atomic_bool queued;    /* there is a head: to be seen without the lock */
     uint32_t measure;      /* what the hub wants to know of it: bits of base_figure */
     bool advancing, again; /* home: some thread is at it */
