@@ -183,6 +183,18 @@ def test_reads_behind_a_failure(pool):
         fails(bad, 9)
 
 
+def test_values_at_rest_between_failures(pool):
+    """Values that a device made between programs that failed on it are well, however many these are."""
+    kept = []
+    for i in range(30):
+        kept.append(shoal.ones(10) * i)
+        shoal.sync()
+        fails(table()[number(9)], 9)
+        sync_fails(9)
+    assert [int(x[3].item()) for x in kept] == list(range(30))
+    assert all(np.array_equal(x.numpy(), np.full(10, i, "f4")) for i, x in enumerate(kept))
+
+
 def test_nothing_is_left(pool):
     """Empty results, and a program of which all has failed."""
     bad = table()[number(9)]

@@ -17,7 +17,8 @@ typedef struct failure {
     char message[256];
 } failure;
 
-enum { MAX_FAILURES = 16 };
+/* Of which so many are known: nobody asks for a point as long ago as the first of them. */
+enum { MAX_FAILURES = 4096 };
 
 /* What is to be called when a point is reached. */
 typedef struct follower {
@@ -31,8 +32,8 @@ struct shoal_fence {
     pthread_mutex_t lock;
     pthread_cond_t reached;
     uint64_t value;
-    size_t n_failures;
-    failure failures[MAX_FAILURES];
+    BASE_VEC(failure) failures;   /* by their points */
+    uint64_t untold;              /* up to here all has failed: there was no memory to say what */
     BASE_VEC(follower) followers; /* by their values */
     unsigned calling;             /* that are being called */
 };
@@ -59,30 +60,50 @@ void base_fence_release(shoal_fence **fence) {
     pthread_cond_destroy(&f->reached);
     pthread_mutex_destroy(&f->lock);
     free(f->followers.data);
+    free(f->failures.data);
     free(f);
 }
 
 static void add_failure(shoal_fence *fence, uint64_t upto, shoal_status status,
                         const char *message) {
-    failure *list = fence->failures;
-    if (fence->n_failures == MAX_FAILURES) {
-        /* A fence that fails for ever must not grow for ever: the two oldest become one, and what
-         * succeeded between them now counts as failed. */
-        list[1].after = list[0].after;
-        memmove(&list[0], &list[1], (MAX_FAILURES - 1) * sizeof list[0]);
-        fence->n_failures--;
+    failure last = {.after = fence->value, .upto = upto, .status = status};
+    snprintf(last.message, sizeof last.message, "%s", message ? message : "");
+    size_t n = fence->failures.count;
+    if (n < MAX_FAILURES && base_vec_push(&fence->failures, last)) return;
+    if (n < MAX_FAILURES) {
+        fence->untold = upto;
+        return;
     }
-    failure *last = &list[fence->n_failures++];
-    *last = (failure){.after = fence->value, .upto = upto, .status = status};
-    snprintf(last->message, sizeof last->message, "%s", message ? message : "");
+    /* A fence that fails for ever must not grow for ever. */
+    memmove(fence->failures.data, fence->failures.data + n / 2, (n - n / 2) * sizeof last);
+    fence->failures.count = n - n / 2;
+    fence->failures.data[fence->failures.count++] = last;
+}
+
+/* The first failure that ends behind a point; their number: there is none. */
+static size_t first_behind(const shoal_fence *fence, uint64_t value) {
+    size_t low = 0, high = fence->failures.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (fence->failures.data[middle].upto > value)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The first failure of points after one value and up to another. */
+static shoal_status failure_between(const shoal_fence *fence, uint64_t after, uint64_t upto) {
+    size_t i = first_behind(fence, after);
+    if (after < fence->untold) return base_fail(SHOAL_NO_MEMORY, "no memory to note a failure");
+    if (i == fence->failures.count || fence->failures.data[i].after >= upto) return SHOAL_OK;
+    const failure *f = &fence->failures.data[i];
+    return base_fail(f->status, "%s", f->message);
 }
 
 static shoal_status outcome(const shoal_fence *fence, uint64_t value) {
-    for (size_t i = 0; i < fence->n_failures; i++) {
-        const failure *f = &fence->failures[i];
-        if (f->after < value && value <= f->upto) return base_fail(f->status, "%s", f->message);
-    }
-    return SHOAL_OK;
+    return value ? failure_between(fence, value - 1, value) : SHOAL_OK;
 }
 
 /* Calls those whose points are reached, one after the other. Locked, but not while it calls: what
@@ -184,14 +205,9 @@ shoal_status base_fence_then(shoal_point point, void (*then)(void *context, shoa
 
 shoal_status base_fence_failed(shoal_point point, uint64_t after) {
     shoal_fence *fence = point.fence;
-    shoal_status status = SHOAL_OK;
     if (!fence) return SHOAL_OK;
     pthread_mutex_lock(&fence->lock);
-    for (size_t i = 0; i < fence->n_failures && status == SHOAL_OK; i++) {
-        const failure *f = &fence->failures[i];
-        if (f->after < point.value && after < f->upto)
-            status = base_fail(f->status, "%s", f->message);
-    }
+    shoal_status status = failure_between(fence, after, point.value);
     pthread_mutex_unlock(&fence->lock);
     return status;
 }

@@ -55,6 +55,22 @@ static void test_many_failures_stay_failed(void **state) {
     base_fence_release(&f);
 }
 
+/* What succeeds between failures does, however many there are; of very many, the last are known. */
+static void test_successes_between_failures(void **state) {
+    enum { MANY = 20000 };
+    shoal_fence *f = new_fence();
+    for (uint64_t i = 1; i <= MANY; i++)
+        base_fence_signal((shoal_point){f, i}, i % 2 ? SHOAL_IO : SHOAL_OK, "odd");
+    for (uint64_t i = 1; i <= MANY; i++) {
+        shoal_status status = base_fence_wait((shoal_point){f, i}, 0);
+        assert_true(status == SHOAL_OK || (i % 2 && status == SHOAL_IO));
+        if (i > MANY - 2000) assert_int_equal(status, i % 2 ? SHOAL_IO : SHOAL_OK);
+    }
+    assert_int_equal(base_fence_failed((shoal_point){f, MANY}, MANY - 1), SHOAL_OK);
+    assert_int_equal(base_fence_failed((shoal_point){f, MANY}, MANY - 2), SHOAL_IO);
+    base_fence_release(&f);
+}
+
 static void test_deadline(void **state) {
     shoal_fence *f = new_fence();
     int64_t start = base_now();
@@ -145,6 +161,7 @@ int main(void) {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_failure_marks_its_points_only),
         cmocka_unit_test(test_many_failures_stay_failed),
+        cmocka_unit_test(test_successes_between_failures),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_across_threads),
         cmocka_unit_test(test_followers),

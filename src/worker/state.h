@@ -281,7 +281,7 @@ typedef struct worker_slot {
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     worker_task *submitted, **submitted_end; /* that its device is at */
-    atomic_bool queued;    /* there is a head: to be seen without the lock */
+    atomic_bool queued;                      /* there is a head: to be seen without the lock */
     uint32_t measure;      /* what the hub wants to know of it: bits of base_figure */
     bool advancing, again; /* home: some thread is at it */
     pthread_t thread;
