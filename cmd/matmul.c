@@ -245,8 +245,8 @@ static int work(run *r) {
 
 /* A result is written in the format that its name says. */
 static bool has_format(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return dot && (!strcmp(dot, ".npy") || !strcmp(dot, ".safetensors") || !strcmp(dot, ".bin"));
+    const char *ending = output_ending(path);
+    return !strcmp(ending, ".npy") || !strcmp(ending, ".safetensors") || !strcmp(ending, ".bin");
 }
 
 static int run_matmul(const cmd_command *self, int argc, char **argv) {
@@ -278,12 +278,10 @@ const cmd_command cmd_matmul = {
     .summary = "Multiply two matrices in files on a pool",
     .doc = "A and B are file.npy, file.bin, file.safetensors:tensor or file.gguf:tensor; the name "
            "may be omitted if the file has one tensor. The result is computed in panels of rows, "
-           "so it "
-           "need not fit into memory; its file appears once it is complete. A product in bfloat16 "
-           "is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are proportions; "
-           "with "
-           "percent signs they must add up to 100. In a grid, the rows are split by the shares of "
-           "the workers in each row of the grid, and the columns likewise.",
+           "so it need not fit into memory; its file appears once it is complete. A product in "
+           "bfloat16 is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are "
+           "proportions; with percent signs they must add up to 100. In a grid, the rows are "
+           "split by the shares of the workers in each row of the grid, and the columns likewise.",
     .options = product_options,
     .take = product_take,
     .run = run_matmul};

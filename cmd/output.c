@@ -7,6 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *output_ending(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot != NULL ? dot : "";
+}
+
 int output_check(const char *path, bool force) {
     struct stat info;
     if (strcmp(path, "-") == 0)

@@ -9,6 +9,9 @@
     { "force", OUTPUT_KEY_FORCE, NULL, 0, "Overwrite the output file", 3 }
 enum { OUTPUT_KEY_FORCE = 0x20000 };
 
+/* What a file's name ends in, from its last dot on, as ".npy"; "": there is none. */
+const char *output_ending(const char *path);
+
 /* These print their message and return an exit code. */
 
 /* Before any work: whether a file may be written there. */

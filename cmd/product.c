@@ -137,8 +137,7 @@ static int check_shapes(cmd_product *p) {
     p->k = p->a.columns;
     p->n = p->b.columns;
     p->dtype = in->typed ? in->dtype : p->a.dtype;
-    const char *dot = in->out ? strrchr(in->out, '.') : NULL;
-    bool is_npy = !dot || !strcmp(dot, ".npy"); /* which has no bfloat16 */
+    bool is_npy = !in->out || !strcmp(output_ending(in->out), ".npy"); /* which has no bfloat16 */
     p->result_dtype = p->dtype == SHOAL_BF16 && is_npy ? SHOAL_F32 : p->dtype;
     return CMD_OK;
 }

@@ -192,7 +192,6 @@ PyMethodDef kernel_functions[] = {
     {"kernel_instructions", kernel_instructions, METH_NOARGS, "kernel_instructions() -> name"},
     {"backends", backends, METH_VARARGS,
      "backends(name or None) -> [(backend, index, device or None, reason or None, memory, threads, "
-     "on this "
-     "process's cores)]"},
+     "on this process's cores)]"},
     {NULL, NULL, 0, NULL},
 };

@@ -164,6 +164,7 @@ static bool may_share(const backend_places *p, uint32_t output, uint32_t s, uint
 shoal_status backend_report_in_place(const backend_places *p, const bool *frozen,
                                      int32_t *in_place) {
     const shoal_graph *g = graph_of(p);
+    if (!in_place) return SHOAL_OK;
     /* Inputs that some output has taken over, then outputs that something has been written to. */
     bool *taken = calloc((size_t)g->n_inputs + g->n_outputs + 1, sizeof *taken);
     if (!taken) return base_fail(SHOAL_NO_MEMORY, "no memory to place outputs");

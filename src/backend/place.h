@@ -55,7 +55,7 @@ shoal_status backend_place_all(backend_places *places) SHOAL_CHECK_RESULT;
 shoal_status backend_take(backend_parts *parts, size_t bytes, uint32_t more,
                           size_t *from) SHOAL_CHECK_RESULT;
 /* in_place[o]: the input whose memory output o may take over, or -1. frozen: inputs that may not
- * be written, or NULL. */
+ * be written, or NULL. NULL for in_place: nobody asks. */
 shoal_status backend_report_in_place(const backend_places *places, const bool *frozen,
                                      int32_t *in_place) SHOAL_CHECK_RESULT;
 

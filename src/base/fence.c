@@ -68,16 +68,13 @@ static void add_failure(shoal_fence *fence, uint64_t upto, shoal_status status,
                         const char *message) {
     failure last = {.after = fence->value, .upto = upto, .status = status};
     snprintf(last.message, sizeof last.message, "%s", message ? message : "");
-    size_t n = fence->failures.count;
-    if (n < MAX_FAILURES && base_vec_push(&fence->failures, last)) return;
-    if (n < MAX_FAILURES) {
-        fence->untold = upto;
-        return;
+    if (fence->failures.count == MAX_FAILURES) {
+        /* A fence that fails for ever must not grow for ever. */
+        fence->failures.count = MAX_FAILURES / 2;
+        memmove(fence->failures.data, fence->failures.data + MAX_FAILURES / 2,
+                fence->failures.count * sizeof last);
     }
-    /* A fence that fails for ever must not grow for ever. */
-    memmove(fence->failures.data, fence->failures.data + n / 2, (n - n / 2) * sizeof last);
-    fence->failures.count = n - n / 2;
-    fence->failures.data[fence->failures.count++] = last;
+    if (!base_vec_push(&fence->failures, last)) fence->untold = upto;
 }
 
 /* The first failure that ends behind a point; their number: there is none. */

@@ -55,12 +55,13 @@ static shoal_status note_kept(const shoal_graph *g, const uint64_t *checks, uint
 }
 
 shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
+    for (uint32_t n = 0; n < g->n_nodes && !program->checks; n++)
+        program->checks = graph_may_fail(&g->nodes[n]);
+    if (!program->checks || program->loops) return SHOAL_OK; /* a loop fails as a whole */
     uint64_t *checks = calloc((size_t)g->n_values + 1, sizeof *checks);
     if (!checks) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
     uint64_t all = note_checks(g, checks);
-    program->checks = all != 0;
-    bool parts = all && !program->loops; /* which fail as a whole */
-    shoal_status status = parts ? note_kept(g, checks, all, &program->keeps) : SHOAL_OK;
+    shoal_status status = note_kept(g, checks, all, &program->keeps);
     free(checks);
     return status;
 }

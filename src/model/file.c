@@ -34,6 +34,11 @@ static shoal_status read_table(shoal_file *file) {
                      file->path);
 }
 
+const char *model_ending(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && !strchr(dot, '/') ? dot : "";
+}
+
 const char *shoal_file_format(const shoal_file *file) { return file->format; }
 
 shoal_status shoal_file_open(const char *path, shoal_file **out) {

@@ -63,6 +63,8 @@ struct shoal_file {
     } * meta;
 };
 
+/* What a file's name ends in, as ".npy"; "": nothing. */
+const char *model_ending(const char *path);
 shoal_status model_npy_open(shoal_file *file);
 shoal_status model_matrix_open(shoal_file *file);
 shoal_status model_gguf_open(shoal_file *file);

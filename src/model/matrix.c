@@ -20,9 +20,10 @@ static int32_t number(const shoal_file *file, uint64_t i) {
 /* The number of axes, and the type of elements; 0: this is no such file. */
 static uint32_t axes_of(const shoal_file *file, shoal_dtype *dtype) {
     int32_t first = file->bytes >= 4 ? number(file, 0) : 0;
-    *dtype = first < 0 && first >= -KINDS ? kinds[-1 - first] : SHOAL_F32;
-    if (first > 0) return first <= SHOAL_MAX_RANK ? (uint32_t)first : 0;
-    return first < 0 && first >= -KINDS ? VERSION_2_AXES : 0;
+    bool is_kind = first < 0 && first >= -KINDS;
+    *dtype = is_kind ? kinds[-1 - first] : SHOAL_F32;
+    if (is_kind) return VERSION_2_AXES;
+    return first > 0 && first <= SHOAL_MAX_RANK ? (uint32_t)first : 0;
 }
 
 static shoal_status read_header(const shoal_file *file, model_tensor *t) {
@@ -57,9 +58,8 @@ static shoal_status read_header(const shoal_file *file, model_tensor *t) {
 bool model_is_matrix(const shoal_file *file) {
     shoal_dtype dtype;
     model_tensor t;
-    const char *dot = strrchr(file->path, '.');
     if (!axes_of(file, &dtype)) return false;
-    return (dot && !strcmp(dot, ".bin")) || read_header(file, &t) == SHOAL_OK;
+    return !strcmp(model_ending(file->path), ".bin") || read_header(file, &t) == SHOAL_OK;
 }
 
 shoal_status model_matrix_open(shoal_file *file) {

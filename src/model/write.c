@@ -17,11 +17,6 @@ struct shoal_writer {
     uint64_t left; /* bytes of elements that are still to come */
 };
 
-static const char *ending(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return dot && !strchr(dot, '/') ? dot : "";
-}
-
 static shoal_status put(shoal_writer *w, const void *data, size_t bytes) {
     const char *at = data;
     while (bytes) {
@@ -40,10 +35,11 @@ static shoal_status begin(shoal_writer *w, const shoal_type *type) {
     if (!stat(w->path, &info) && !S_ISREG(info.st_mode))
         return base_fail(SHOAL_INVALID, "%s is not a plain file", w->path);
     base_str_init(&head);
-    shoal_status status = !strcmp(ending(w->path), ".safetensors")
+    shoal_status status = !strcmp(model_ending(w->path), ".safetensors")
                               ? model_safetensors_header(type, "value", &head)
-                          : !strcmp(ending(w->path), ".bin") ? model_matrix_header(type, &head)
-                                                             : model_npy_header(type, &head);
+                          : !strcmp(model_ending(w->path), ".bin")
+                              ? model_matrix_header(type, &head)
+                              : model_npy_header(type, &head);
     if (status == SHOAL_OK &&
         (w->fd = open(w->hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
         status = base_fail_errno(errno, "writing %s", w->path);

@@ -136,5 +136,5 @@ shoal_status cpu_place_values(cpu_program *p, const bool *frozen, int32_t *in_pl
     SHOAL_TRY(order_steps(p));
     SHOAL_TRY(backend_place_all(&places));
     p->workspace = places.workspace;
-    return in_place ? backend_report_in_place(&places, frozen, in_place) : SHOAL_OK;
+    return backend_report_in_place(&places, frozen, in_place);
 }

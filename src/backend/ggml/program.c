@@ -135,9 +135,7 @@ static shoal_status place_all(shoal_executable *x, const shoal_compile_options *
     SHOAL_TRY(backend_place_all(&places));
     report->workspace = x->workspace = places.workspace;
     report->packed = 0;
-    return report->in_place ? backend_report_in_place(&places, options ? options->frozen : NULL,
-                                                      report->in_place)
-                            : SHOAL_OK;
+    return backend_report_in_place(&places, options ? options->frozen : NULL, report->in_place);
 }
 
 static shoal_status build(shoal_executable *x, const shoal_graph *g,

@@ -203,9 +203,7 @@ static shoal_status place_all(opencl_program *p, const shoal_compile_options *op
     p->workspace = places.workspace;
     report->workspace = p->workspace;
     report->packed = 0;
-    return report->in_place ? backend_report_in_place(&places, options ? options->frozen : NULL,
-                                                      report->in_place)
-                            : SHOAL_OK;
+    return backend_report_in_place(&places, options ? options->frozen : NULL, report->in_place);
 }
 
 /* Results that lie elsewhere are copied to their outputs: what was given in, constants, what is a
