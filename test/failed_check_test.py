@@ -405,6 +405,37 @@ def test_let_go_of_by_a_later_program(pool):
     fails(bad, 9)
 
 
+def test_let_go_of_behind_a_failure(pool):
+    """A check fails when what an earlier program reads has been given to a later one, and neither has ended."""
+    for _ in range(5):
+        x, bad = at_rest(), table()[number(9) + late()]
+        bad.start()
+        first = x * 2
+        first.start()
+        second = x + 1
+        del x
+        second.start()
+        is_all(first, 6)
+        is_all(second, 4)
+        fails(bad, 9)
+        sync_fails(9)
+
+
+def test_steps_behind_a_failure(pool):
+    """They run, where a device has a line, on what was never made: nobody is to see what comes of it."""
+    for i in range(20):
+        bad = table()[number(9)]
+        for _ in range(i):
+            bad = bad * 2
+            bad.start()
+        good = shoal.ones(3) + i
+        total = (bad + 1).sum()
+        total.start()
+        assert np.array_equal(good.numpy(), np.full(3, 1 + i, "f4"))
+        fails(total, 9)
+        fails(bad, 9)
+
+
 def test_gradients(pool):
     """A backward pass with a target out of range: the loss and all gradients fail, the outputs of the model do not."""
     w = table().requires_grad_()

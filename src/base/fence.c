@@ -17,8 +17,14 @@ typedef struct failure {
     char message[256];
 } failure;
 
-/* Of which so many are known: nobody asks for a point as long ago as the first of them. */
+/* Of which so many are known: nobody asks for a point as long ago as the first of them, but what is
+ * derived from one. */
 enum { MAX_FAILURES = 4096 };
+
+/* The point `value` fails where `from` does. */
+typedef struct derived {
+    uint64_t value, from;
+} derived;
 
 /* What is to be called when a point is reached. */
 typedef struct follower {
@@ -32,8 +38,11 @@ struct shoal_fence {
     pthread_mutex_t lock;
     pthread_cond_t reached;
     uint64_t value;
-    BASE_VEC(failure) failures;   /* by their points */
-    uint64_t untold;              /* up to here all has failed: there was no memory to say what */
+    BASE_VEC(failure) failures; /* by their points */
+    uint64_t forgotten;         /* the last point of those that are known no more */
+    uint64_t untold;            /* up to here all has failed: there was no memory to say what */
+    BASE_VEC(derived) derived;  /* by their values; those before n_known are reached */
+    size_t n_known;
     BASE_VEC(follower) followers; /* by their values */
     unsigned calling;             /* that are being called */
 };
@@ -60,6 +69,7 @@ void base_fence_release(shoal_fence **fence) {
     pthread_cond_destroy(&f->reached);
     pthread_mutex_destroy(&f->lock);
     free(f->followers.data);
+    free(f->derived.data);
     free(f->failures.data);
     free(f);
 }
@@ -68,9 +78,17 @@ static void add_failure(shoal_fence *fence, uint64_t upto, shoal_status status,
                         const char *message) {
     failure last = {.after = fence->value, .upto = upto, .status = status};
     snprintf(last.message, sizeof last.message, "%s", message ? message : "");
+    failure *before =
+        fence->failures.count ? &fence->failures.data[fence->failures.count - 1] : NULL;
+    if (before && before->upto == last.after && before->status == status &&
+        !strcmp(before->message, last.message)) {
+        before->upto = upto;
+        return;
+    }
     if (fence->failures.count == MAX_FAILURES) {
         /* A fence that fails for ever must not grow for ever. */
         fence->failures.count = MAX_FAILURES / 2;
+        fence->forgotten = fence->failures.data[MAX_FAILURES / 2 - 1].upto;
         memmove(fence->failures.data, fence->failures.data + MAX_FAILURES / 2,
                 fence->failures.count * sizeof last);
     }
@@ -90,17 +108,58 @@ static size_t first_behind(const shoal_fence *fence, uint64_t value) {
     return low;
 }
 
-/* The first failure of points after one value and up to another. */
-static shoal_status failure_between(const shoal_fence *fence, uint64_t after, uint64_t upto) {
+static const failure unknown = {
+    .status = SHOAL_NO_MEMORY,
+    .message = "no memory to note a failure",
+};
+
+/* The first failure of points after one value and up to another; NULL: none. */
+static const failure *find_failure(const shoal_fence *fence, uint64_t after, uint64_t upto) {
+    if (after < fence->untold) return &unknown;
     size_t i = first_behind(fence, after);
-    if (after < fence->untold) return base_fail(SHOAL_NO_MEMORY, "no memory to note a failure");
-    if (i == fence->failures.count || fence->failures.data[i].after >= upto) return SHOAL_OK;
-    const failure *f = &fence->failures.data[i];
-    return base_fail(f->status, "%s", f->message);
+    if (i == fence->failures.count || fence->failures.data[i].after >= upto) return NULL;
+    return &fence->failures.data[i];
+}
+
+static shoal_status failure_between(const shoal_fence *fence, uint64_t after, uint64_t upto) {
+    const failure *f = find_failure(fence, after, upto);
+    return f ? base_fail(f->status, "%s", f->message) : SHOAL_OK;
+}
+
+static const failure *failure_at(const shoal_fence *fence, uint64_t value) {
+    return value ? find_failure(fence, value - 1, value) : NULL;
 }
 
 static shoal_status outcome(const shoal_fence *fence, uint64_t value) {
     return value ? failure_between(fence, value - 1, value) : SHOAL_OK;
+}
+
+/* Reaches a value. Locked. */
+static void reach(shoal_fence *fence, uint64_t value, shoal_status status, const char *message) {
+    if (value <= fence->value) return;
+    if (status != SHOAL_OK) add_failure(fence, value, status, message);
+    fence->value = value;
+}
+
+/* Reaches points up to one, each that is derived from a failed one with the failure of that. */
+static void reach_derived(shoal_fence *fence, uint64_t value, shoal_status status,
+                          const char *message) {
+    const derived *list = fence->derived.data;
+    size_t i = fence->n_known;
+    for (; i < fence->derived.count && list[i].value <= value; i++) {
+        if (list[i].value <= fence->value) continue;
+        const failure *from = failure_at(fence, list[i].from);
+        if (!from && list[i].from <= fence->forgotten) from = &unknown;
+        if (!from) continue;
+        failure first = *from; /* the list of failures moves */
+        reach(fence, list[i].value - 1, status, message);
+        reach(fence, list[i].value, first.status, first.message);
+    }
+    fence->n_known = i;
+    if (i < fence->derived.count / 2 + 1) return;
+    fence->derived.count -= i;
+    memmove(fence->derived.data, list + i, fence->derived.count * sizeof *list);
+    fence->n_known = 0;
 }
 
 /* Calls those whose points are reached, one after the other. Locked, but not while it calls: what
@@ -128,13 +187,23 @@ void base_fence_signal(shoal_point point, shoal_status status, const char *messa
     base_fence_retain(fence); /* who is called may give back the last hold but this */
     pthread_mutex_lock(&fence->lock);
     if (point.value > fence->value) {
-        if (status != SHOAL_OK) add_failure(fence, point.value, status, message);
-        fence->value = point.value;
+        if (fence->derived.count) reach_derived(fence, point.value, status, message);
+        reach(fence, point.value, status, message);
         pthread_cond_broadcast(&fence->reached);
     }
     call_followers(fence);
     pthread_mutex_unlock(&fence->lock);
     base_fence_release(&fence);
+}
+
+shoal_status base_fence_derive(shoal_point point, uint64_t from) {
+    shoal_fence *fence = point.fence;
+    derived last = {point.value, from};
+    pthread_mutex_lock(&fence->lock);
+    bool well = from <= fence->value && !failure_at(fence, from);
+    bool kept = well || base_vec_push(&fence->derived, last);
+    pthread_mutex_unlock(&fence->lock);
+    return kept ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to follow a point");
 }
 
 shoal_status base_fence_wait(shoal_point point, uint32_t timeout_ms) {

@@ -19,6 +19,10 @@ void base_fence_release(shoal_fence **fence);
  * present value up to this one; `message` says why. A point that is already reached stays as it is.
  * A NULL fence is left alone. */
 void base_fence_signal(shoal_point point, shoal_status status, const char *message);
+/* What is done at `point` works with what was made at `from`, an earlier value of its fence: where
+ * that fails, so does the point, however it is signalled. To be called before it can be reached,
+ * for one point after the other. NO_MEMORY: it is not derived. */
+shoal_status base_fence_derive(shoal_point point, uint64_t from) SHOAL_CHECK_RESULT;
 /* Waits until a point is reached, at most timeout_ms (0: only looks). Returns the status it was
  * reached with, with its message, or TIMEOUT. */
 shoal_status base_fence_wait(shoal_point point, uint32_t timeout_ms) SHOAL_CHECK_RESULT;

@@ -71,6 +71,70 @@ static void test_successes_between_failures(void **state) {
     base_fence_release(&f);
 }
 
+static void assert_points(shoal_fence *f, const char *which) {
+    char found[32] = {0};
+    for (uint64_t i = 0; which[i]; i++)
+        found[i] = base_fence_wait((shoal_point){f, i + 1}, 0) == SHOAL_OK ? '-' : 'x';
+    assert_string_equal(found, which);
+}
+
+/* What works with what failed fails, however it is signalled: one by one or many at once, well or
+ * not. */
+static void test_derived(void **state) {
+    static const uint64_t pairs[][2] = {{3, 1}, {3, 2}, {4, 3}, {5, 1}, {7, 4}, {9, 8}};
+    for (uint64_t stride = 1; stride <= 9; stride++) {
+        shoal_fence *f = new_fence();
+        base_fence_signal((shoal_point){f, 1}, SHOAL_OK, NULL);
+        for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+            assert_int_equal(base_fence_derive((shoal_point){f, pairs[i][0]}, pairs[i][1]),
+                             SHOAL_OK);
+        base_fence_signal((shoal_point){f, 2}, SHOAL_RANGE, "the first");
+        for (uint64_t v = 3; v < 9; v += stride)
+            base_fence_signal((shoal_point){f, v}, SHOAL_OK, NULL);
+        base_fence_signal((shoal_point){f, 9}, SHOAL_OK, NULL);
+        assert_points(f, "-xxx--x--");
+        assert_int_equal(base_fence_wait((shoal_point){f, 7}, 0), SHOAL_RANGE);
+        assert_string_equal(shoal_error_message(), "the first");
+        /* From one that has failed long ago; one that fails for itself as well. */
+        assert_int_equal(base_fence_derive((shoal_point){f, 10}, 7), SHOAL_OK);
+        assert_int_equal(base_fence_derive((shoal_point){f, 12}, 7), SHOAL_OK);
+        assert_int_equal(base_fence_derive((shoal_point){f, 13}, 9), SHOAL_OK);
+        base_fence_signal((shoal_point){f, 10}, SHOAL_OK, NULL);
+        base_fence_signal((shoal_point){f, 12}, SHOAL_IO, "of its own");
+        base_fence_signal((shoal_point){f, 13}, SHOAL_OK, NULL);
+        assert_points(f, "-xxx--x--xxx-");
+        assert_int_equal(base_fence_wait((shoal_point){f, 11}, 0), SHOAL_IO);
+        assert_int_equal(base_fence_wait((shoal_point){f, 12}, 0), SHOAL_RANGE);
+        base_fence_release(&f);
+    }
+}
+
+/* A long line behind one failure, beside which others fail. */
+static void test_derived_far(void **state) {
+    enum { MANY = 20000 };
+    shoal_fence *f = new_fence();
+    for (uint64_t v = 2; v <= MANY; v++)
+        assert_int_equal(base_fence_derive((shoal_point){f, v}, v % 3 ? v - 1 : 1), SHOAL_OK);
+    base_fence_signal((shoal_point){f, 1}, SHOAL_RANGE, "the first");
+    for (uint64_t v = 2; v <= MANY; v++)
+        base_fence_signal((shoal_point){f, v}, v % 2 ? SHOAL_OK : SHOAL_IO, "beside");
+    for (uint64_t v = 1; v <= MANY; v++)
+        assert_int_equal(base_fence_wait((shoal_point){f, v}, 0), SHOAL_RANGE);
+    base_fence_release(&f);
+}
+
+/* What is derived from a failure that is known no more counts as failed. */
+static void test_derived_from_forgotten(void **state) {
+    enum { MANY = 20000 };
+    shoal_fence *f = new_fence();
+    assert_int_equal(base_fence_derive((shoal_point){f, MANY}, 1), SHOAL_OK);
+    for (uint64_t v = 1; v < MANY; v++)
+        base_fence_signal((shoal_point){f, v}, v % 2 ? SHOAL_RANGE : SHOAL_OK, "odd");
+    base_fence_signal((shoal_point){f, MANY}, SHOAL_OK, NULL);
+    assert_int_not_equal(base_fence_wait((shoal_point){f, MANY}, 0), SHOAL_OK);
+    base_fence_release(&f);
+}
+
 static void test_deadline(void **state) {
     shoal_fence *f = new_fence();
     int64_t start = base_now();
@@ -162,6 +226,9 @@ int main(void) {
         cmocka_unit_test(test_failure_marks_its_points_only),
         cmocka_unit_test(test_many_failures_stay_failed),
         cmocka_unit_test(test_successes_between_failures),
+        cmocka_unit_test(test_derived),
+        cmocka_unit_test(test_derived_far),
+        cmocka_unit_test(test_derived_from_forgotten),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_across_threads),
         cmocka_unit_test(test_followers),

@@ -114,7 +114,8 @@ static bool stale(const hub_instance *instance) {
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
         const hub_value *value = instance->record->inputs[i];
         bool moves = value->kept && value->kept == instance->input_ids[i];
-        if (value->donated_to == instance->id) continue; /* it is the instance's own */
+        /* It is the instance's own, or that of a later one: all devices begin this one first. */
+        if (value->donated_to >= instance->id && value->stored == instance->input_ids[i]) continue;
         if (value->absent || (value->stored != instance->input_ids[i] && !moves)) return true;
     }
     return false;

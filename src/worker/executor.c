@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/spin.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,6 +136,7 @@ static void task_fini(worker_task *task) {
     free(task->waiting);
     free(task->receives);
     free(task->error);
+    free(task->unmade);
     task->program->users--;
 }
 
@@ -226,9 +228,10 @@ static shoal_status compile(const worker_task *task, worker_step *step, worker_q
     const shoal_graph *g = graph_data(step->graph);
     graph *plain = NULL;
     if (!out->in_place) out->in_place = base_arena_array(arena, int32_t, step->n_outputs);
-    if (!step->bindings)
-        step->bindings = base_arena_array(arena, shoal_binding, step->n_inputs + step->n_outputs);
-    if (!out->in_place || !step->bindings) return SHOAL_NO_MEMORY;
+    uint32_t n = step->n_inputs + step->n_outputs;
+    if (!step->bindings) step->bindings = base_arena_array(arena, shoal_binding, n);
+    if (!step->wait) step->wait = base_arena_array(arena, shoal_point, n);
+    if (!out->in_place || !step->bindings || !step->wait) return SHOAL_NO_MEMORY;
     report.in_place = out->in_place;
     shoal_status status = SHOAL_OK;
     if (graph_has_composites(g, supports, queue)) status = graph_expand(g, supports, queue, &plain);
@@ -278,29 +281,21 @@ static shoal_status blame(const worker_task *task, const worker_step *step, shoa
     return base_fail_prefix(status, "%s at %s: ", shoal_op_name(worst->op), worst->location);
 }
 
-/* Where a value of the step is ready, when that is not in the line of the device anyway. */
-static bool to_await(const worker_buffer *buffer, const worker_queue *queue, shoal_point *out) {
-    *out = buffer->ready;
-    return out->fence && out->fence != queue->line;
-}
-
 static shoal_status submit(worker_task *task, worker_step *step, worker_queue *queue,
                            shoal_executable *executable) {
-    enum { MOST = 64 };
-    shoal_point wait[MOST];
     uint32_t n = step->n_inputs + step->n_outputs, n_wait = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t value = i < step->n_inputs ? step->inputs[i] : step->outputs[i - step->n_inputs];
         const worker_buffer *buffer = task->values[value];
         step->bindings[i] = (shoal_binding){buffer->memory, 0};
-        if (!to_await(buffer, queue, &wait[n_wait])) continue;
+        if (!buffer->ready.fence) continue;
         /* What is done when a call returns is not to wait inside it: that could not be ended. */
-        if (!queue->line || n_wait + 1 == MOST)
-            SHOAL_TRY(worker_queue_wait(buffer->queue, wait[n_wait], &task->ended));
+        if (!queue->line)
+            SHOAL_TRY(worker_queue_wait(buffer->queue, buffer->ready, &task->ended));
         else
-            n_wait++;
+            step->wait[n_wait++] = buffer->ready;
     }
-    SHOAL_TRY(worker_queue_run(queue, executable, step->bindings, n, wait, n_wait));
+    SHOAL_TRY(worker_queue_run(queue, executable, step->bindings, n, step->wait, n_wait));
     for (uint32_t o = 0; o < step->n_outputs; o++)
         worker_buffer_at(task->values[step->outputs[o]], worker_queue_end(queue));
     return SHOAL_OK;
@@ -419,7 +414,7 @@ static void rest_for(worker_task *task, pause *p, worker_owed *owed) {
 }
 
 static bool has_come(const worker_task *task) {
-    return !worker_task_missing(task) || task->status != SHOAL_OK;
+    return !worker_task_missing(task) || task->status != SHOAL_OK || task->unmade;
 }
 
 /* Waits for what the current step needs: until it is there, the task is ended, or the worker. Lock
@@ -433,7 +428,8 @@ static shoal_status await(worker_task *task) {
     while (!has_come(task) && !w->stopping) rest_for(task, &p, &owed);
     if (waits) worker_event(task, SHOAL_EVENT_WAIT, SHOAL_EVENT_END, 0);
     if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
-    return task->status == SHOAL_OK ? SHOAL_OK : base_fail(task->status, "%s", task->error);
+    if (task->status != SHOAL_OK) return base_fail(task->status, "%s", task->error);
+    return task->unmade ? base_fail(SHOAL_RANGE, "%s", task->unmade) : SHOAL_OK;
 }
 
 /* Binds the inputs; by now everything before this task has run. Lock held. */
@@ -532,25 +528,51 @@ static shoal_status run_task(worker_task *task) {
     return status == SHOAL_OK ? worker_task_stop(task) : status;
 }
 
+/* What was the matter with something that a task is made of. Lock held. */
+static shoal_status operands_failed(worker_task *task) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    for (uint32_t i = 0; task->inputs && i < g->n_inputs; i++)
+        if (task->inputs[i]->status != SHOAL_OK) {
+            task->unreachable = task->inputs[i]->unreachable;
+            return base_fail(task->inputs[i]->status, "%s", task->inputs[i]->error);
+        }
+    return SHOAL_OK;
+}
+
 /* The device is through with a task: what it was made of, and what was made, has to be well. Of
  * what came before it, only that counts: where nothing was run for it, its end is another's. Lock
  * held. */
 static void task_end(worker_task *task) {
     worker *w = task->slot->worker;
     worker_queue *queue = &task->slot->own;
-    const shoal_graph *g = graph_data(task->program->graph);
-    shoal_status status = base_fence_failed(task->end, task->before);
-    if (status == SHOAL_OK && task->last != SHOAL_OK && task->end.value > task->before)
-        status = base_fail(task->last, "%s", queue->why);
-    worker_queue_ended(queue, status);
-    if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
-    for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++)
-        if (task->inputs[i]->status != SHOAL_OK) {
-            task->unreachable = task->inputs[i]->unreachable;
-            status = base_fail(task->inputs[i]->status, "%s", task->inputs[i]->error);
-        }
+    /* First, as what is made of it fails likewise, but of a line that is another program's. */
+    shoal_status status = operands_failed(task);
+    if (status == SHOAL_OK) {
+        status = base_fence_failed(task->end, task->before);
+        if (status == SHOAL_OK && task->last != SHOAL_OK && task->end.value > task->before)
+            status = base_fail(task->last, "%s", queue->why);
+        worker_queue_ended(queue, status);
+        if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
+    }
     if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
     worker_task_done(task);
+}
+
+/* A task that could not be run fails when those before it have ended: where one of them did not
+ * make what it reads, that is the cause, and told first. Lock held. */
+static void fail_run(worker_task *task, shoal_status status) {
+    worker_slot *slot = task->slot;
+    char message[512];
+    if (task->unmade) status = SHOAL_RANGE;
+    snprintf(message, sizeof message, "%s", task->unmade ? task->unmade : shoal_error_message());
+    slot->awaited = true;
+    while (slot->submitted && task->status == SHOAL_OK && !slot->worker->stopping) rest(slot, NULL);
+    slot->awaited = false;
+    shoal_status cause = operands_failed(task);
+    if (cause == SHOAL_OK)
+        cause =
+            base_fail_prefix(base_fail(status, "%s", message), "worker %s: ", slot->worker->name);
+    worker_task_fail(task, cause, shoal_error_message());
 }
 
 /* Tasks end in the order of the line, as each looks at how those before it did that made what it
@@ -566,6 +588,7 @@ static void task_reached(void *context, shoal_status status) {
         if (!(slot->submitted = task->next)) slot->submitted_end = &slot->submitted;
         task_end(task);
     }
+    if (slot->awaited) worker_changed(slot->worker);
     pthread_mutex_unlock(&slot->worker->lock);
 }
 
@@ -630,9 +653,7 @@ void *worker_executor(void *argument) {
         pthread_mutex_unlock(&w->lock);
         shoal_status status = run_task(task);
         pthread_mutex_lock(&w->lock);
-        if (status != SHOAL_OK && task->status == SHOAL_OK)
-            base_fail_prefix(status, "worker %s: ", w->name);
-        if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
+        if (status != SHOAL_OK) fail_run(task, status);
         slot->head = task->next;
         if (!slot->head) {
             slot->tail = &slot->head;

@@ -105,20 +105,12 @@ static void arrive(void *context, shoal_status status) {
 /* Within a device, in its line. */
 static shoal_status copy_within(worker_buffer *to, const worker_buffer *from,
                                 const shoal_box *box) {
-    worker_queue *queue = to->queue;
-    shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
-    shoal_points points = {&from->ready, 1, &done, 1};
-    pthread_mutex_lock(&queue->turn);
-    shoal_status status = queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
-                                               (shoal_binding){from->memory, 0}, box, &points);
-    pthread_mutex_unlock(&queue->turn);
-    worker_queue_ended(queue, status);
+    shoal_status status = worker_queue_copy(to->queue, to, from, box);
     if (status == SHOAL_OK) {
-        status = base_fence_then(done, arrive, worker_buffer_retain(to));
+        status = base_fence_then(worker_queue_end(to->queue), arrive, worker_buffer_retain(to));
         if (status == SHOAL_OK) return SHOAL_OK;
         worker_buffer_release(to);
     }
-    base_fence_signal(done, status, shoal_error_message());
     worker_buffer_arrived(to, status);
     return status;
 }

@@ -72,24 +72,62 @@ static void pass_over(worker_queue *queue, shoal_point point, shoal_status faile
     char message[512];
     if (!point.fence) return;
     snprintf(message, sizeof message, "%s", shoal_error_message());
-    shoal_status before =
-        worker_queue_wait(queue, (shoal_point){point.fence, point.value - 1}, NULL);
-    base_fence_signal(point, before, before ? shoal_error_message() : NULL);
+    shoal_point before = {point.fence, point.value - 1};
+    shoal_status status = worker_queue_wait(queue, before, NULL);
+    if (base_fence_reached(before)) status = SHOAL_OK;
+    base_fence_signal(point, status, status ? shoal_error_message() : NULL);
     base_fail(failed, "%s", message);
 }
 
+/* Takes the points of the device's own line out of those to wait for: they are reached before what
+ * is asked for now begins. It does so even where one has failed, on memory that was never written;
+ * but then it counts as failed, too. */
+static shoal_status derive(worker_queue *queue, shoal_point done, shoal_point *wait,
+                           size_t *n_wait) {
+    size_t n = *n_wait;
+    *n_wait = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!wait[i].fence) continue;
+        if (wait[i].fence == queue->line)
+            SHOAL_TRY(base_fence_derive(done, wait[i].value));
+        else
+            wait[(*n_wait)++] = wait[i];
+    }
+    return SHOAL_OK;
+}
+
 shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
-                              const shoal_binding *bindings, size_t n, const shoal_point *wait,
+                              const shoal_binding *bindings, size_t n, shoal_point *wait,
                               size_t n_wait) {
     if (atomic_load_explicit(&queue->lost, memory_order_acquire))
         return base_fail(SHOAL_LOST, "%s", queue->why);
     shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0};
-    pthread_mutex_lock(&queue->turn);
-    shoal_status status = queue->backend->run(queue->handle, executable, bindings, n,
-                                              &(shoal_points){wait, n_wait, &done, 1});
-    pthread_mutex_unlock(&queue->turn);
+    shoal_status status = derive(queue, done, wait, &n_wait);
+    if (status == SHOAL_OK) {
+        pthread_mutex_lock(&queue->turn);
+        status = queue->backend->run(queue->handle, executable, bindings, n,
+                                     &(shoal_points){wait, n_wait, &done, 1});
+        pthread_mutex_unlock(&queue->turn);
+    }
     worker_queue_note(queue, status);
     if (status != SHOAL_OK) pass_over(queue, done, status);
+    return status;
+}
+
+shoal_status worker_queue_copy(worker_queue *queue, const worker_buffer *to,
+                               const worker_buffer *from, const shoal_box *box) {
+    shoal_point done = {queue->line, queue->line ? ++queue->submitted : 0}, wait = from->ready;
+    size_t n_wait = 1;
+    shoal_status status = derive(queue, done, &wait, &n_wait);
+    if (status == SHOAL_OK) {
+        pthread_mutex_lock(&queue->turn);
+        status = queue->backend->copy(queue->handle, (shoal_binding){to->memory, 0},
+                                      (shoal_binding){from->memory, 0}, box,
+                                      &(shoal_points){&wait, n_wait, &done, 1});
+        pthread_mutex_unlock(&queue->turn);
+    }
+    worker_queue_ended(queue, status);
+    if (status != SHOAL_OK) base_fence_signal(done, status, shoal_error_message());
     return status;
 }
 

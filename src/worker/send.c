@@ -139,16 +139,34 @@ static shoal_status send_on(sending *s, uint32_t *unreachable) {
     return status;
 }
 
+/* Its operand was not made, as data did not pass a check. Whose check that was shows at the end of
+ * the task, which is not to wait meanwhile for who waits for this box. */
+static void end_waiting(const sending *s) {
+    pthread_mutex_lock(&s->w->lock);
+    for (uint32_t i = 0; i < s->instance->n_tasks; i++) {
+        worker_task *task = &s->instance->tasks[i];
+        if (task->slot->number != s->from || task->state != TASK_RUNNING || task->unmade) continue;
+        task->unmade = strdup(shoal_error_message());
+        if (task->unmade)
+            atomic_store(&task->ended, true);
+        else
+            worker_task_fail(task, SHOAL_RANGE, shoal_error_message());
+    }
+    worker_changed(s->w);
+    pthread_mutex_unlock(&s->w->lock);
+}
+
 /* The same, later: the task may be over by now. */
 static void send_later(sending *s, shoal_status status) {
     worker *w = s->w;
     uint64_t instance = s->transfer.instance;
     uint32_t unreachable = 0;
+    if (status == SHOAL_RANGE) end_waiting(s);
     if (status == SHOAL_OK)
         status = send_on(s, &unreachable);
     else
         sending_done(s);
-    if (status != SHOAL_OK)
+    if (status != SHOAL_OK && status != SHOAL_RANGE)
         worker_instance_cancel(w, instance, status, shoal_error_message(), unreachable);
 }
 

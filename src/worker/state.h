@@ -82,6 +82,7 @@ typedef struct worker_step {
     bool aside; /* the slot's device cannot do it */
     worker_compiled compiled[2];
     shoal_binding *bindings; /* room for a run */
+    shoal_point *wait;       /* room for the points it waits for */
     uint32_t first, last;    /* its nodes, of the program's graph */
     const char *label;       /* what it does; NULL until somebody records */
     uint32_t n_inputs, n_outputs;
@@ -169,7 +170,8 @@ typedef struct worker_task {
     bool reached;      /* which was reached */
     shoal_status last; /* so */
     int64_t began;     /* when the first of it was submitted */
-    atomic_bool ended; /* there is a status: to be seen without the lock */
+    atomic_bool ended; /* there is a status, or `unmade`: to be seen without the lock */
+    char *unmade;      /* why what it was to send was not made, while it still runs */
     shoal_status status;
     char *error;
     uint32_t unreachable; /* the peer because of which it failed; 0: another reason */
@@ -281,6 +283,7 @@ typedef struct worker_slot {
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     worker_task *submitted, **submitted_end; /* that its device is at */
+    bool awaited;                            /* somebody waits until those have ended */
     atomic_bool queued;                      /* there is a head: to be seen without the lock */
     uint32_t measure;      /* what the hub wants to know of it: bits of base_figure */
     bool advancing, again; /* home: some thread is at it */
@@ -406,10 +409,13 @@ shoal_status worker_queue_compile(worker_queue *queue, const shoal_graph *g,
                                   shoal_compile_report *report, shoal_executable **out);
 void worker_queue_executable_free(worker_queue *queue, shoal_executable *executable);
 bool worker_queue_supports(worker_queue *queue, const shoal_graph *g, const shoal_node *node);
-/* Runs with these points to wait for. */
+/* Runs with these points to wait for, whose order it changes. Where one of them fails, it does. */
 shoal_status worker_queue_run(worker_queue *queue, shoal_executable *executable,
-                              const shoal_binding *bindings, size_t n, const shoal_point *wait,
+                              const shoal_binding *bindings, size_t n, shoal_point *wait,
                               size_t n_wait);
+/* Copies a box within the device, in the order of its line, when the source is ready. */
+shoal_status worker_queue_copy(worker_queue *queue, const worker_buffer *to,
+                               const worker_buffer *from, const shoal_box *box);
 /* Where all that was run is done. */
 shoal_point worker_queue_end(const worker_queue *queue);
 /* The device has said by a status that it is lost (another status: nothing happens): all that is
