@@ -532,7 +532,7 @@ static shoal_status run_task(worker_task *task) {
 static shoal_status operands_failed(worker_task *task) {
     const shoal_graph *g = graph_data(task->program->graph);
     for (uint32_t i = 0; task->inputs && i < g->n_inputs; i++)
-        if (task->inputs[i]->status != SHOAL_OK) {
+        if (task->inputs[i] && task->inputs[i]->status != SHOAL_OK) {
             task->unreachable = task->inputs[i]->unreachable;
             return base_fail(task->inputs[i]->status, "%s", task->inputs[i]->error);
         }
@@ -545,15 +545,14 @@ static shoal_status operands_failed(worker_task *task) {
 static void task_end(worker_task *task) {
     worker *w = task->slot->worker;
     worker_queue *queue = &task->slot->own;
-    /* First, as what is made of it fails likewise, but of a line that is another program's. */
-    shoal_status status = operands_failed(task);
-    if (status == SHOAL_OK) {
-        status = base_fence_failed(task->end, task->before);
-        if (status == SHOAL_OK && task->last != SHOAL_OK && task->end.value > task->before)
-            status = base_fail(task->last, "%s", queue->why);
-        worker_queue_ended(queue, status);
-        if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
-    }
+    shoal_status status = base_fence_failed(task->end, task->before);
+    if (status == SHOAL_OK && task->last != SHOAL_OK && task->end.value > task->before)
+        status = base_fail(task->last, "%s", queue->why);
+    worker_queue_ended(queue, status);
+    if (status != SHOAL_OK) base_fail_prefix(status, "worker %s: ", w->name);
+    /* Above all, as what is made of that failed likewise, with a line of another program's. */
+    shoal_status cause = operands_failed(task);
+    if (cause != SHOAL_OK) status = cause;
     if (status != SHOAL_OK) worker_task_fail(task, status, shoal_error_message());
     worker_task_done(task);
 }
@@ -563,6 +562,7 @@ static void task_end(worker_task *task) {
 static void fail_run(worker_task *task, shoal_status status) {
     worker_slot *slot = task->slot;
     char message[512];
+    if (task->status != SHOAL_OK) return;
     if (task->unmade) status = SHOAL_RANGE;
     snprintf(message, sizeof message, "%s", task->unmade ? task->unmade : shoal_error_message());
     slot->awaited = true;
