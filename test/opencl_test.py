@@ -86,6 +86,32 @@ def test_a_language_model_trains_likewise_on_a_device_that_is_late():
     assert losses(2, SHOAL_BACKEND="lag") == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_value_is_copied_beside_itself():
+    """PoCL 3.1 takes a copy of one row within a buffer for an overlap when it is asked for as a rectangle."""
+    program = """
+import numpy as np
+import shoal
+shoal.connect("embedded")
+for n in (9, 1000, 4099):
+    x = shoal.tensor(np.arange(n))
+    a = x * 3
+    before = a + 1
+    a[5:n - 3] = before[:n - 8]
+    print(np.array_equal((a + before).numpy(), np.r_[:5, 0:n - 8, n - 3:n] * 3 + np.r_[[0] * 5, [1] * (n - 8), [0] * 3]
+                         + np.arange(n) * 3 + 1))
+print([slot.backend for slot in shoal.status().slots if slot.compute])
+"""
+    done = run(program, SHOAL_BACKEND="opencl")
+    assert done.stdout == "True\nTrue\nTrue\n['opencl']\n", done.stderr
+
+
+def test_random_programs_whose_checks_fail():
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "embedded",
+                           ROOT / "test" / "failing_programs_test.py"], text=True, capture_output=True, timeout=280,
+                          env=dict(os.environ, SHOAL_BACKEND="opencl"))
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
+
+
 def test_what_was_built_is_found_again_and_broken_files_are_made_again(tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)

@@ -153,6 +153,10 @@ STATUS(clFlush, (cl_command_queue queue), (queue), 0)
 STATUS(clEnqueueMarkerWithWaitList,
        (cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event *event),
        (queue, n, wait, event), event != NULL)
+STATUS(clEnqueueCopyBuffer,
+       (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t bytes,
+        cl_uint n, const cl_event *wait, cl_event *event),
+       (queue, from, to, from_at, to_at, bytes, n, wait, event), event != NULL)
 STATUS(clEnqueueCopyBufferRect,
        (cl_command_queue queue, cl_mem from, cl_mem to, const size_t *from_at, const size_t *to_at,
         const size_t *region, size_t from_row, size_t from_slice, size_t to_row, size_t to_slice,

@@ -41,6 +41,7 @@
     X(CreateKernel)                                                                                \
     X(CreateProgramWithBinary)                                                                     \
     X(CreateProgramWithSource)                                                                     \
+    X(EnqueueCopyBuffer)                                                                           \
     X(EnqueueCopyBufferRect)                                                                       \
     X(EnqueueMarkerWithWaitList)                                                                   \
     X(EnqueueNDRangeKernel)                                                                        \

@@ -302,15 +302,14 @@ static spot place_of(const enqueuing *e, uint32_t value) {
 
 static shoal_status copy_bytes(const enqueuing *e, spot to, spot from, size_t bytes) {
     shoal_device *device = e->p->device;
-    size_t from_at[3] = {from.at, 0, 0}, to_at[3] = {to.at, 0, 0}, region[3] = {bytes, 1, 1};
     if (!bytes || (from.mem == to.mem && from.at == to.at)) return SHOAL_OK;
     cl_int code;
     bool again = true;
     do
-        code = device->cl->EnqueueCopyBufferRect(device->line, from.mem, to.mem, from_at, to_at,
-                                                 region, 0, 0, 0, 0, 0, NULL, NULL);
+        code = device->cl->EnqueueCopyBuffer(device->line, from.mem, to.mem, from.at, to.at, bytes,
+                                             0, NULL, NULL);
     while (opencl_again(device, device->line, code, &again));
-    return code ? opencl_fail(device, "EnqueueCopyBufferRect", code) : SHOAL_OK;
+    return code ? opencl_fail(device, "EnqueueCopyBuffer", code) : SHOAL_OK;
 }
 
 static spot spot_of(const enqueuing *e, const opencl_launch *launch, uint32_t arg, size_t *unit) {
