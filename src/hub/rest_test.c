@@ -268,8 +268,70 @@ static void test_made_again_meanwhile(void **state) {
     }
 }
 
+static void fail_as(pool *p, int member, uint64_t instance, uint32_t status, const char *message) {
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    error.status = status;
+    error.message = (char *)message;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    failed.instance = instance;
+    failed.error = &error;
+    deliver(p, member, SHOAL__KIND__FAILED, &failed.base);
+}
+
+/* Whatever a member says has failed, in whatever words, its program ends, and others do not notice.
+ */
+static void test_hostile(void **state) {
+    static char endless[20000];
+    memset(endless, '<', sizeof endless - 1);
+    static const char *const messages[] = {
+        "",
+        "<node >",
+        "<node 18446744073709551617>",
+        "<node -1>",
+        "<node 1",
+        "<node 1:2>",
+        "%s%n",
+        "<node 1><node 2>",
+        "<node 2> <node 2>",
+        "a line that is not known any more",
+        endless,
+    };
+    pool *p = *state;
+    uint64_t k = 1;
+    submit(p, 0, N, k);
+    uint64_t kept = k;
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        k += 10;
+        submit_checks(p, i % 2, k);
+        hub_instance *first = first_of(p, HUB_ASKED);
+        while (first->next) first = first->next;
+        uint64_t id = first->id;
+        int taking = first->parts[0].peer == p->h->peers.data[0] ? 0 : 1;
+        uint32_t strange = ((hub_peer *)p->h->peers.data[1])->strange;
+        for (int again = 0; again < 3; again++) fail_as(p, taking, id, SHOAL_RANGE, messages[i]);
+        /* Of what has been given up nothing is heard any more, whoever says it. */
+        fail_as(p, 1 - taking, id, SHOAL_RANGE, "<node 1>: no");
+        fail_as(p, taking, id + 1000, SHOAL_RANGE, "<node 1>: no");
+        assert_int_equal(((hub_peer *)p->h->peers.data[1])->strange, strange);
+        finish_all(p);
+        assert_int_not_equal(value_of(p, k + 3)->status, SHOAL_OK);
+        assert_int_equal(value_of(p, kept)->status, SHOAL_OK);
+    }
+    /* Of a program without checks, and with a status that there is none of. */
+    for (uint32_t status = 0; status < 3; status++) {
+        submit(p, 0, N, k += 10);
+        fail_first(p, status == 0 ? SHOAL_RANGE : status == 1 ? SHOAL_OK : 999, "<node 0>: no");
+        assert_int_not_equal(value_of(p, k)->status, SHOAL_OK);
+        finish_all(p);
+    }
+    submit(p, 0, N, k += 10);
+    finish_all(p);
+    assert_false(value_of(p, k)->absent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_part, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
