@@ -215,7 +215,8 @@ def in_range(indices, start, limit, ignored=None, error=None):
         for index in known:
             if not start <= index < limit and index != ignored:
                 raise OutOfRangeError(
-                    error or f"index {index} is out of range: it must be from {start} to {limit - 1}")
+                    error or f"index {index} is out of range: " +
+                    (f"it must be from {start} to {limit - 1}" if limit > start else "there are no elements"))
         if ignored is None or start <= ignored < limit:
             return indices
     attrs = {} if ignored is None else {"ignore_index": ignored}
@@ -229,6 +230,14 @@ def required(x, fine, error):
     """x, if `fine`, a bool for each of its elements, is true for all; else `error`, of what derives from it."""
     outside = in_range(fine.logical_not().astype("uint8"), 0, 1, error=error)
     return x + outside.astype(x.dtype)
+
+
+def readable(x, axes):
+    """x, with one element along those of the axes that have none: a box of one lies in it. No index that is right
+    reads that element."""
+    if all(x.shape[axis] for axis in axes):
+        return x
+    return x.pad([0] * x.ndim, [int(axis in axes and not n) for axis, n in enumerate(x.shape)])
 
 
 def from_the_front(indices, n):
@@ -297,6 +306,7 @@ def get(x, key):
     if picks:
         points, picked = key.points()
         axes = [axis for axis, _ in picks]
+        part = readable(part, axes)
         before, after = key.order()
         kept = [item[1] for item in before + after if item[0] == "axis"]
         lead = sum(item[0] == "axis" for item in before)
@@ -433,7 +443,7 @@ class Indexing:
         return self._take_rows(from_the_front(indices, self.shape[axis]), axis)
 
     def _take_rows(self, indices, axis):
-        return _shoal.take(self, indices, axis)
+        return _shoal.take(readable(self, [axis % self.ndim]), indices, axis)
 
     @torch_words
     def index_select(self, axis, index):

@@ -115,6 +115,37 @@ def test_gradients_pass(pool):
     assert x.grad.tolist() == [[1, 1], [0, 0], [2, 2]]
 
 
+EMPTY = {
+    "key": (lambda t, x, i: x[i], (0,)),
+    "rows": (lambda t, x, i: x[i], (0, 3)),
+    "columns": (lambda t, x, i: x[:, i], (3, 0)),
+    "both": (lambda t, x, i: x[i, i], (0, 0)),
+    "mask": (lambda t, x, i: x[x > 0], (0,)),
+    "index_select": (lambda t, x, i: t.index_select(x, 0, i), (0, 2)),
+    "take": (lambda t, x, i: t.take(x, i), (0,)),
+    "embedding": (lambda t, x, i: t.nn.functional.embedding(i, x), (0, 2)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_of_what_has_no_elements(pool, name):
+    function, shape = EMPTY[name]
+    want = function(torch, torch.zeros(shape), torch.zeros(0).to(torch.int64))
+    x = shoal.zeros(shape).requires_grad_()
+    got = function(shoal, x, shoal.zeros(0, dtype=shoal.int64))
+    assert got.numpy().shape == tuple(want.shape)
+    got.sum().backward()
+    assert x.grad.numpy().shape == shape
+
+
+@pytest.mark.parametrize("name", [name for name in EMPTY if name != "mask"])
+def test_something_of_what_has_no_elements(pool, name):
+    function, shape = EMPTY[name]
+    for index in (shoal.tensor([0]), shoal.ones(1, dtype=shoal.int64) * 2):
+        with pytest.raises(IndexError, match=r"index \d is out of range: there are no elements"):
+            function(shoal, shoal.zeros(shape), index).numpy()
+
+
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 def test_every_integer_type(pool, kind):
     most = 2 ** 63 if kind == "uint64" else 100

@@ -91,10 +91,13 @@ shoal_status ref_in_range(const ref_call *call) {
             if (name)
                 return base_fail(SHOAL_RANGE, "%s%s%s", location ? location : "",
                                  location ? ": " : "", name->u.string);
-            return base_fail(SHOAL_RANGE,
-                             "%s%sindex %lld is out of range: it must be from %lld to %lld",
-                             location ? location : "", location ? ": " : "", (long long)index,
-                             (long long)start, (long long)limit - 1);
+            base_fail(SHOAL_RANGE, "index %lld is out of range: it must be from %lld to %lld",
+                      (long long)index, (long long)start, (long long)limit - 1);
+            if (limit <= start)
+                base_fail(SHOAL_RANGE, "index %lld is out of range: there are no elements",
+                          (long long)index);
+            return base_fail_prefix(SHOAL_RANGE, "%s%s", location ? location : "",
+                                    location ? ": " : "");
         }
     }
     memcpy(call->outputs[0], call->inputs[0], (size_t)base_type_bytes(type));
