@@ -6,6 +6,8 @@
  * program no check is waited for any more. A program whose data passes costs nothing. */
 #include "hub/state.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,7 +164,9 @@ static hub_instance *find_asked(const hub *h, const hub_instance *instance) {
 bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     graph *g = NULL;
     uint32_t more = 0;
+    int64_t start = base_now();
     if (!(instance = find_asked(h, instance))) return false;
+    hub_user *user = instance->program->user;
     instance->record->cuts++;
     char *text = reason_of(instance, message);
     shoal_status read = text ? decode(instance->program, &g) : SHOAL_NO_MEMORY;
@@ -173,6 +177,7 @@ bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const ch
         hub_note(h, SHOAL_EVENT_FAIL, instance->id, "%s", text);
         hub_rerun_rest(h, instance, status, text);
     }
+    hub_user_charge(h, user, start); /* a worker told it, but it is not that one's program */
     free(text);
     return more;
 }

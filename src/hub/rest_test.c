@@ -329,9 +329,27 @@ static void test_hostile(void **state) {
     assert_false(value_of(p, k)->absent);
 }
 
+/* Who submits what fails pays for what is planned again, not the worker that tells. */
+static void test_paid_for(void **state) {
+    pool *p = *state;
+    p->turns = true;
+    hub_user *other = of_another(p, 1, 7)->user;
+    submit_checks(p, true, 1);
+    hub_user *user = first_of(p, HUB_ASKED)->program->user;
+    assert_ptr_not_equal(user, other);
+    user->asked_at = other->asked_at = base_now();
+    int64_t start = base_now();
+    user->free_at = other->free_at = start;
+    fail_first(p, SHOAL_RANGE, "<node 1>: no");
+    int64_t took = base_now() - start;
+    assert_in_range(user->free_at - start, 1, 3 * took);
+    assert_int_equal(other->free_at, start);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_paid_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_part, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
