@@ -276,7 +276,8 @@ const cmd_command cmd_matmul = {
     .group = CMD_COMPUTE,
     .args = "A B",
     .summary = "Multiply two matrices in files on a pool",
-    .doc = "A and B are file.npy, file.bin, file.safetensors:tensor or file.gguf:tensor; the name "
+    .doc = "A and B are file.npy, file.bin, file.safetensors:tensor, file.gguf:tensor or "
+           "file.pt:key.of.tensor; the name "
            "may be omitted if the file has one tensor. The result is computed in panels of rows, "
            "so it need not fit into memory; its file appears once it is complete. A product in "
            "bfloat16 is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are "
