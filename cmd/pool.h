@@ -14,9 +14,9 @@ typedef struct cmd_pool {
 SHOAL_CHECK_RESULT shoal_status pool_open(const shoal_options *options, cmd_pool *out);
 /* Asks again. */
 SHOAL_CHECK_RESULT shoal_status pool_look(cmd_pool *pool);
-/* The pool to compute on: at `hub`; else of `workers` workers inside this process; with neither, at
- * SHOAL_HUB, else at shm:hub if a hub answers there, else inside this process. Prints its message
- * and returns an exit code. */
+/* The pool to compute on, whose waits end after a signal (cmd_catch_signals): at `hub`; else of
+ * `workers` workers inside this process; with neither, at SHOAL_HUB, else at shm:hub if a hub
+ * answers there, else inside this process. Prints its message and returns an exit code. */
 int pool_join(const char *hub, uint32_t workers, cmd_pool *out);
 void pool_close(cmd_pool *pool);
 

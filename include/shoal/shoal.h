@@ -593,6 +593,22 @@ typedef struct shoal_layout {
     uint32_t n_slots;
 } shoal_layout;
 
+/* Slots by name: "desk" is a slot of the worker or the host desk, "desk/opencl" its device or
+ * backend of that name, "/opencl" anybody's, and "3" slot 3. Each of the n names takes the first
+ * slot that fits and that no earlier one has taken, so that a machine may be named once for each of
+ * its devices. Fails with NOT_FOUND, listing what there is. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_slots_find(shoal_session *session,
+                                                           const char *const *names, uint32_t n,
+                                                           uint32_t *slots);
+/* In proportion to which n slots get work of a type when nobody says how much: by the weights that
+ * workers were given, or else by speed, in operations per second. What has not been measured is,
+ * which takes some tens of milliseconds; a slot that has not answered within 5 s, as it computes
+ * something long, counts as an ordinary machine of its threads. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_slots_weigh(shoal_session *session,
+                                                            shoal_dtype dtype,
+                                                            const uint32_t *slots, uint32_t n,
+                                                            double *weights);
+
 /* The same value in this layout. Operations on it are divided in the same way; where operands were
  * placed differently, as whichever of them is cheapest. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_place(shoal_tensor *x, const shoal_layout *layout,
@@ -605,21 +621,23 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_explain(shoal_tensor *tensor, bo
 
 /* ---- files ---- */
 
-/* An open file of tensors, mapped into memory: .npy, .safetensors, .gguf, or .bin of a matrix. */
+/* An open file of tensors, mapped into memory: .npy, .safetensors, .gguf, .pt of torch 1.6 and
+ * newer (read as data: nothing in it is executed), or .bin of a matrix. */
 typedef struct shoal_file shoal_file;
 typedef struct shoal_file_tensor {
-    const char *name;     /* "" in a .npy or .bin */
+    const char *name;     /* "" in a .npy or .bin; in a .pt the keys and positions that lead to the
+                             tensor: "model.layers.0.weight", and "" when it is all there is */
     shoal_type type;      /* of the values once decoded */
     const char *encoding; /* "float32", "q8_0", … : as stored */
     shoal_type stored;    /* `type`, or of blocks uint8: their bytes along the last axis */
     uint64_t offset;      /* in the file */
-    uint64_t bytes;       /* as stored */
+    uint64_t bytes;       /* as stored, from the first element to the last */
 } shoal_file_tensor;
 
 /* Fails with NOT_FOUND, IO, or FORMAT, naming the place in the file. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_open(const char *path, shoal_file **out);
 SHOAL_API void shoal_file_close(shoal_file **file);
-/* "npy", "safetensors", "gguf" or "bin". */
+/* "npy", "safetensors", "gguf", "pt" or "bin". */
 SHOAL_API const char *shoal_file_format(const shoal_file *file);
 SHOAL_API uint64_t shoal_file_count(const shoal_file *file);
 /* The strings live as long as the file is open. */
@@ -674,17 +692,22 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_file_digest(const char *path, bool (*progress)(void *context, uint64_t done, uint64_t all),
                   void *context, uint8_t out[SHOAL_DIGEST]);
 
-/* Writes one tensor, piece by piece in row-major order, to a temporary file that is then renamed: a
- * .safetensors, with the name "value", or a .bin, if the path ends so, else a .npy. An existing
- * file is replaced. For one thread at a time. Fails with IO. */
+/* Writes one tensor, piece by piece, to a file that gets its name when it is complete, and vanishes
+ * with the process until then: a .safetensors, with the name "value", or a .bin, if the path ends
+ * so, else a .npy. An existing file is replaced. For one thread at a time. Fails with IO. */
 typedef struct shoal_writer shoal_writer;
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_open(const char *path,
                                                             const shoal_type *type,
                                                             shoal_writer **out);
-/* Fails with INVALID for more bytes than the tensor has. */
+/* The next elements in row-major order. Fails with INVALID for more bytes than the tensor has. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_append(shoal_writer *writer,
                                                               const void *data, uint64_t bytes);
-/* Renames the file into place; closes the writer, also on failure. Fails with INVALID when bytes
+/* The elements of a box, dense and row-major: size[i] from start[i] on along axis i. Boxes may come
+ * in any order, and must not overlap each other or what is appended. Fails with INVALID. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_box(shoal_writer *writer,
+                                                           const int64_t *start,
+                                                           const int64_t *size, const void *data);
+/* Gives the file its name; closes the writer, also on failure. Fails with INVALID when bytes
  * are missing, and with IO. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_commit(shoal_writer **writer);
 /* Discards what has not been committed. NULL inside is allowed. */
