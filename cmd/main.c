@@ -43,6 +43,7 @@ int cmd_fail(const char *format, ...) {
 
 int cmd_try(shoal_status status) {
     if (status == SHOAL_OK) return CMD_OK;
+    if (status == SHOAL_INTERRUPTED && cmd_stop != 0) return CMD_FAILED; /* as the user wanted */
     const char *message = shoal_error_message();
     if (message[0] != 0) return cmd_fail("%s", message);
     return cmd_fail("failed: %s", shoal_status_name(status));

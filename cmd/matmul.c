@@ -5,6 +5,7 @@
 #include "progress.h"
 #include "text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -261,9 +262,9 @@ static int work(run *r) {
     if (code == CMD_OK) code = place_b(r);
     if (code == CMD_OK) code = multiply(r);
     progress_end(&r->progress);
-    if (code == CMD_OK && r->done < r->panels)
-        return cmd_fail("stopped at %.0f %%; %s is not written", 100 * r->flops_done / all_flops(p),
-                        in->out);
+    if (cmd_stop != 0 && (code != CMD_OK || r->done < r->panels))
+        return cmd_fail("stopped at %.0f %%; %s is not written",
+                        100 * r->flops_done / fmax(all_flops(p), 1), in->out);
     return code == CMD_OK ? finish(r) : code;
 }
 
@@ -286,6 +287,7 @@ static int run_matmul(const cmd_command *self, int argc, char **argv) {
     cmd_catch_signals();
     progress_begin(&r.progress, in.quiet);
     int code = product_open(&in, &r.product);
+    r.product.pool.progress = &r.progress;
     if (code == CMD_OK) code = work(&r);
     for (int i = 0; i < MOST_IN_FLIGHT; i++) shoal_tensor_free(&r.flights[i].c);
     free(r.data);

@@ -2,12 +2,13 @@
 #ifndef CMD_POOL_H
 #define CMD_POOL_H
 
-#include "cmd.h"
+#include "progress.h"
 
 typedef struct cmd_pool {
     shoal_session *session;
     shoal_pool_status status;
-    shoal_slot *slots; /* status.n_slots of them */
+    shoal_slot *slots;             /* status.n_slots of them */
+    struct cmd_progress *progress; /* drawn while the session waits; NULL: none */
 } cmd_pool;
 
 /* Connects and asks for the status. On failure nothing is left to close. */

@@ -18,7 +18,7 @@ from cluster import SHOAL, Pool
 
 import shoal
 
-ROUNDS = int(os.environ.get("ROUNDS", "150"))
+ROUNDS = int(os.environ.get("ROUNDS", "900"))
 
 
 def command(*args, code=0, **options):
@@ -96,12 +96,12 @@ def test_shares_to_the_row(pool):
     for rows in (1, 2, 7, 10, 33, 100, 1001):
         percents = [rng.randint(1, 60), rng.randint(1, 39)]
         percents.append(100 - sum(percents))
-        got = owners(shoal.zeros(rows, 4).place(slots=slots[:1]).place(axis=0, shares=percents, slots=slots) + 0) if 0 \
-            else owners(shoal.from_numpy(np.ones((rows, 64), "f4")).place(axis=0, shares=percents, slots=slots))
-        ends = [round(sum(percents[:i + 1]) * rows / 100 + 1e-9) for i in range(3)]
-        want = [end - (ends[i - 1] if i else 0) for i, end in enumerate(ends)]
-        assert all(abs(got.get(s, 0) // 256 - w) <= (1 if rows * sum(percents[:i + 1]) % 100 == 50 else 0)
-                   for i, (s, w) in enumerate(zip(slots, want))), (rows, percents, got, want)
+        got = owners(shoal.from_numpy(np.ones((rows, 4096), "f4")).place(axis=0, shares=percents, slots=slots))
+        end = 0
+        for i, slot in enumerate(slots):
+            end += got.get(slot, 0) // 16384
+            assert abs(end - sum(percents[:i + 1]) * rows / 100) <= 0.5, (rows, percents, got)
+        assert end == rows
 
 
 def test_measured_shares(pool):
@@ -111,6 +111,7 @@ def test_measured_shares(pool):
     assert fast > 10 * slow > 0
     x = shoal.from_numpy(np.ones((1000, 64), "f4")).place(axis=0, slots=["slow", "fast"], shares="speed")
     got = owners(x)
+    assert x.sum().item() == 64000
     assert got[p.numbers["fast/cpu"]] > 9 * got.get(p.numbers["slow/ref"], 0)
     grid = shoal.from_numpy(np.ones((1000, 64), "f4")).place(parts=(2, 1), slots=["slow", "fast"], shares="speed")
     assert owners(grid) == got
@@ -137,7 +138,7 @@ def test_split_tells_what_is_wrong(tmp_path):
                         (("3x4x5", "--share", "50,-"), "the others must be percentages"),
                         (("3x4x5", "--share", "100%,-"), "leaves nothing for those left out"),
                         (("3x4x5", "--on", "a=1,,b"), "name 2 is empty"),
-                        (("3x4x5", "--on", "a=50%", "--share", "1"), "both give shares"),
+                        (("3x4x5", "--on", "a=50", "--share", "1"), "both give shares"),
                         (("3x4x5", "--on", "a,b", "--share", "1"), "1 share for the 2 slots of --on")):
         assert words in command("split", *args, code=2)
     assert "there is" in command("split", "3x4x5", "--on", "nobody", "--workers", "1", code=1)
@@ -286,16 +287,16 @@ def test_programs(pool, name):
 
 
 def test_attention_by_heads(pool):
-    """Queries, keys and values cut by heads, with rope before them; grouped ones, too."""
+    """Queries, keys and values cut by heads; and keys and values that several heads share, repeated where they lie."""
     p = pool(LISTS["mixed"])
     numbers, slots = np.random.default_rng(4), list(p.numbers)
     for heads, groups in ((5, 5), (8, 2)):
         q = numbers.standard_normal((2, heads, 9, 8))
         k, v = (numbers.standard_normal((2, groups, 9, 8)) for _ in range(2))
-        wide = [np.repeat(x, heads // groups, 1) for x in (k, v)]
-        want = attention(q, *wide)
+        want = attention(q, *(np.repeat(x, heads // groups, 1) for x in (k, v)))
         placed = [shoal.tensor(x).float().place(axis=1, slots=slots[:2 if groups == 2 else 5]) for x in (q, k, v)]
-        made = shoal.nn.functional.scaled_dot_product_attention(*placed, enable_gqa=heads != groups)
+        wide = [x.repeat_interleave(heads // groups, 1) for x in placed[1:]]
+        made = shoal.nn.functional.scaled_dot_product_attention(placed[0], *wide)
         assert np.abs(made.numpy() - want).max() < 1e-5
 
 
@@ -313,7 +314,7 @@ def test_a_chain_in_place(pool):
     there = [shoal.from_numpy(w).replicate() for w in weights]
     for tensor in (here, *there):
         tensor.sum().item()  # it is where it belongs
-    shoal.session().sync() if hasattr(shoal, "session") else p.session.sync()
+    p.session.sync()
 
     def moved():
         return {s.slot: (s.sent, s.received, s.relayed) for s in p.session.status().slots}
@@ -323,9 +324,7 @@ def test_a_chain_in_place(pool):
     for w in there:
         y = y @ w
     plan = json.loads(y.sum(0).explain(json=True))
-    between = [link for link in plan["links"]]
-    y.sum(0)  # recorded alone
-    y = y + 0
+    between = plan["links"]
     p.session.sync()
     assert moved() == before  # not a byte for ten products
     total = y.sum(0)
@@ -380,8 +379,8 @@ def test_panels_obey_percentages(pool, tmp_path):
 def test_an_interrupt_leaves_nothing(tmp_path):
     """Progress says how fast it goes and how long it takes; Ctrl-C, and even an end by force, leave no file."""
     for name in "ab":
-        made = np.lib.format.open_memmap(tmp_path / f"{name}.npy", mode="w+", dtype="f4", shape=(16384, 16384))
-        del made  # 1 GiB of zeros, which take no room
+        made = np.lib.format.open_memmap(tmp_path / f"{name}.npy", mode="w+", dtype="f4", shape=(8192, 8192))
+        del made  # 256 MiB of zeros, which take no room
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         process = subprocess.Popen([SHOAL, "matmul", "a.npy", "b.npy", "-o", "c.npy", "--workers", "2"], cwd=tmp_path,
                                    stderr=subprocess.PIPE, text=True)
@@ -394,7 +393,7 @@ def test_an_interrupt_leaves_nothing(tmp_path):
         process.send_signal(number)
         rest = process.stderr.read()
         assert process.wait(20) == -number and time.monotonic() - asked < 10
-        assert number == signal.SIGKILL or "c.npy is not written" in rest or "interrupted" in rest
+        assert number == signal.SIGKILL or "c.npy is not written" in rest
         left = sorted(file.name for file in tmp_path.iterdir())
         assert left == ["a.npy", "b.npy"]
 
