@@ -153,7 +153,7 @@ const cmd_command cmd_split = {
     .name = "split",
     .group = CMD_COMPUTE,
     .args = "A B|MxKxN",
-    .summary = "Propose the shares of a product, and forecast how long each slot takes",
+    .summary = "Propose shares of a product, and tell what each slot would take",
     .doc = "For two files, as matmul takes them, or for a product of M x K times K x N elements. "
            "Slots "
            "are measured if they have not been. Shares that are given stay: 50%,-,- proposes the "

@@ -59,8 +59,8 @@ static shoal_status missing(const Shoal__Status *pool, const char *name, bool ta
     }
     base_fail(SHOAL_NOT_FOUND, "no slot '%.80s' %s; there %s %s%s", name,
               taken ? "is left in the pool: others of the list have taken it" : "is in the pool",
-              n == 1 ? "is" : "are",
-              n ? some.data ? some.data : "" : "none", n > MOST_LISTED ? ", …" : "");
+              n == 1 ? "is" : "are", n ? some.data ? some.data : "" : "none",
+              n > MOST_LISTED ? ", …" : "");
     base_str_fini(&some);
     return SHOAL_NOT_FOUND;
 }
