@@ -1,5 +1,5 @@
-/* A file of tensors, .npy, .safetensors, .gguf, .pt or .bin: opened, every tensor and metadata value
- * of it read. */
+/* A file of tensors, .npy, .safetensors, .gguf, .pt or .bin: opened, every tensor and metadata
+ * value of it read. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 #include "model/file.h"
