@@ -69,7 +69,6 @@ static void add_share(const char *what, const char *text, size_t length, args_sh
     out->values[at] = open ? 0 : value;
     out->open[at] = open;
     out->some_open |= open;
-    out->percent |= percent;
     out->count++;
 }
 
@@ -112,10 +111,10 @@ void args_shares(const char *what, const char *text, args_share *out) {
 }
 
 void args_named_slots(const char *what, char *text, args_slots *out) {
-    static const char none[] = "-";
+    static char as_given[256]; /* for messages */
     uint32_t percents = 0, given = 0;
-    *out = (args_slots){.share.text = strdup(text)};
-    if (out->share.text == NULL) cmd_usage("%s: not enough memory", what);
+    snprintf(as_given, sizeof as_given, "%s", text);
+    *out = (args_slots){.share.text = as_given};
     for (char *at = text; at != NULL;) {
         size_t length = strcspn(at, ",");
         char *next = at[length] != 0 ? at + length + 1 : NULL;
@@ -126,10 +125,9 @@ void args_named_slots(const char *what, char *text, args_slots *out) {
             cmd_usage("%s '%s': name %u is empty; name a slot as desk or desk/opencl", what,
                       out->share.text, out->count + 1);
         given += share != NULL;
-        share = share != NULL ? share : (char *)none;
-        length = strlen(share);
-        percents += length > 0 && share[length - 1] == '%';
-        add_share(what, share, length, &out->share);
+        length = share != NULL ? strlen(share) : 1;
+        percents += length > 0 && share != NULL && share[length - 1] == '%';
+        add_share(what, share != NULL ? share : "-", length, &out->share);
         out->names[out->count++] = at;
         at = next;
     }

@@ -26,7 +26,6 @@ typedef struct args_share {
     uint32_t count;   /* 0: not given */
     double values[ARGS_MOST_SLOTS];
     bool open[ARGS_MOST_SLOTS]; /* left out */
-    bool percent;               /* with percent signs: of 100 */
     bool some_open;
 } args_share;
 void args_shares(const char *what, const char *text, args_share *out);

@@ -143,14 +143,7 @@ static cJSON *list_workers(const run *r) {
     cJSON *rows = cJSON_CreateArray();
     for (uint32_t i = 0; i < p->n_slots; i++) {
         double busy = (double)r->busy_ns[i] * 1e-9;
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "worker", p->slots[i]->worker);
-        cJSON_AddNumberToObject(row, "slot", p->slots[i]->slot);
-        cJSON_AddStringToObject(row, "backend", p->slots[i]->backend);
-        cJSON_AddNumberToObject(row, "share_percent", p->shares[i] * 100);
-        cJSON_AddNumberToObject(row, "rows", (double)r->parts[i].rows);
-        cJSON_AddNumberToObject(row, "columns", (double)r->parts[i].columns);
-        cJSON_AddNumberToObject(row, "inner", (double)r->parts[i].inner);
+        cJSON *row = product_row(p, i, r->parts[i]);
         cJSON_AddNumberToObject(row, "busy_seconds", busy);
         cJSON_AddNumberToObject(row, "gflops", rate(r->flops[i], busy));
         cJSON_AddItemToArray(rows, row);
@@ -158,26 +151,9 @@ static cJSON *list_workers(const run *r) {
     return rows;
 }
 
-/* The head that both reports share. */
-static cJSON *describe(const cmd_product *p) {
-    char split[32];
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "a", p->input->a);
-    cJSON_AddStringToObject(root, "b", p->input->b);
-    cJSON_AddNumberToObject(root, "m", (double)p->m);
-    cJSON_AddNumberToObject(root, "k", (double)p->k);
-    cJSON_AddNumberToObject(root, "n", (double)p->n);
-    cJSON_AddStringToObject(root, "dtype", shoal_dtype_name(p->dtype));
-    cJSON_AddStringToObject(root, "pool", p->pool.status.address);
-    cJSON_AddStringToObject(root, "split", product_split_text(p, split));
-    cJSON_AddNumberToObject(root, "panel_rows", (double)p->panel);
-    cJSON_AddNumberToObject(root, "block_columns", (double)p->block);
-    return root;
-}
-
 static int report_json(const run *r) {
     const cmd_product *p = &r->product;
-    cJSON *root = describe(p);
+    cJSON *root = product_describe(p);
     cJSON_AddStringToObject(root, "output", p->input->out);
     cJSON_AddStringToObject(root, "output_dtype", shoal_dtype_name(p->result_dtype));
     cJSON_AddNumberToObject(root, "place_seconds", r->place_seconds);
@@ -388,7 +364,7 @@ static void really_text(const cmd_product *p, const real *r) {
 }
 
 static int explain_json(const cmd_product *p, const char *plan, const real *really) {
-    cJSON *root = describe(p), *parsed = cJSON_Parse(plan);
+    cJSON *root = product_describe(p), *parsed = cJSON_Parse(plan);
     if (parsed == NULL) {
         cJSON_Delete(root);
         return cmd_fail("the plan is no JSON: %.80s", plan);

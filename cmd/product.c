@@ -487,3 +487,32 @@ const char *product_split_text(const cmd_product *p, char out[32]) {
     snprintf(out, 32, "%ux%u", p->split.rows, p->split.columns);
     return out;
 }
+
+cJSON *product_describe(const cmd_product *p) {
+    char split[32];
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "a", p->input->a);
+    if (p->input->b != NULL) cJSON_AddStringToObject(root, "b", p->input->b);
+    cJSON_AddNumberToObject(root, "m", (double)p->m);
+    cJSON_AddNumberToObject(root, "k", (double)p->k);
+    cJSON_AddNumberToObject(root, "n", (double)p->n);
+    cJSON_AddStringToObject(root, "dtype", shoal_dtype_name(p->dtype));
+    cJSON_AddStringToObject(root, "pool", p->pool.status.address);
+    cJSON_AddStringToObject(root, "split", product_split_text(p, split));
+    cJSON_AddNumberToObject(root, "panel_rows", (double)p->panel);
+    cJSON_AddNumberToObject(root, "block_columns", (double)p->block);
+    return root;
+}
+
+cJSON *product_row(const cmd_product *p, uint32_t i, product_part part) {
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "worker", p->slots[i]->worker);
+    cJSON_AddNumberToObject(row, "slot", p->slots[i]->slot);
+    cJSON_AddStringToObject(row, "backend", p->slots[i]->backend);
+    cJSON_AddStringToObject(row, "device", p->slots[i]->name);
+    cJSON_AddNumberToObject(row, "share_percent", p->shares[i] * 100);
+    cJSON_AddNumberToObject(row, "rows", (double)part.rows);
+    cJSON_AddNumberToObject(row, "columns", (double)part.columns);
+    cJSON_AddNumberToObject(row, "inner", (double)part.inner);
+    return row;
+}

@@ -12,6 +12,8 @@
 #include "operand.h"
 #include "pool.h"
 
+#include <cjson/cJSON.h>
+
 typedef struct product_input {
     const char *a, *b, *out, *hub;
     bool shape;         /* no files: */
@@ -85,5 +87,9 @@ typedef struct product_part {
 product_part product_part_of(const cmd_product *product, uint32_t i);
 /* "rows", "columns", "inner" or "2x3". */
 const char *product_split_text(const cmd_product *product, char out[32]);
+
+/* For reports: the product, and what a slot does of it. The caller owns them. */
+cJSON *product_describe(const cmd_product *product);
+cJSON *product_row(const cmd_product *product, uint32_t i, product_part part);
 
 #endif

@@ -74,15 +74,7 @@ static cJSON *list_slots(const forecast *f) {
     const cmd_product *p = &f->product;
     cJSON *rows = cJSON_CreateArray();
     for (uint32_t i = 0; i < p->n_slots; i++) {
-        product_part part = product_part_of(p, i);
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddNumberToObject(row, "slot", p->slots[i]->slot);
-        cJSON_AddStringToObject(row, "worker", p->slots[i]->worker);
-        cJSON_AddStringToObject(row, "device", p->slots[i]->name);
-        cJSON_AddNumberToObject(row, "share_percent", p->shares[i] * 100);
-        cJSON_AddNumberToObject(row, "rows", (double)part.rows);
-        cJSON_AddNumberToObject(row, "columns", (double)part.columns);
-        cJSON_AddNumberToObject(row, "inner", (double)part.inner);
+        cJSON *row = product_row(p, i, product_part_of(p, i));
         cJSON_AddNumberToObject(row, "seconds", f->slots[i].seconds);
         cJSON_AddNumberToObject(row, "bytes_in", f->slots[i].in);
         cJSON_AddNumberToObject(row, "bytes_out", f->slots[i].out);
@@ -92,15 +84,7 @@ static cJSON *list_slots(const forecast *f) {
 }
 
 static int report_json(const forecast *f) {
-    const cmd_product *p = &f->product;
-    char split[32];
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddNumberToObject(root, "m", (double)p->m);
-    cJSON_AddNumberToObject(root, "k", (double)p->k);
-    cJSON_AddNumberToObject(root, "n", (double)p->n);
-    cJSON_AddStringToObject(root, "dtype", shoal_dtype_name(p->dtype));
-    cJSON_AddStringToObject(root, "pool", p->pool.status.address);
-    cJSON_AddStringToObject(root, "split", product_split_text(p, split));
+    cJSON *root = product_describe(&f->product);
     cJSON_AddNumberToObject(root, "seconds", f->seconds);
     cJSON_AddNumberToObject(root, "bytes_moved", f->bytes);
     cJSON_AddItemToObject(root, "slots", list_slots(f));
