@@ -157,6 +157,19 @@ def test_errors(workers):
         next(iter(D.DataLoader([object()], num_workers=workers)))
 
 
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_an_order_that_fails(workers):
+    def order():
+        yield from [0, 1, 2, 3]
+        raise KeyError("no more")
+    got = []
+    with pytest.raises(KeyError, match="no more"):
+        for batch in D.DataLoader(Squares(9), sampler=order(), batch_size=2, num_workers=workers,
+                                  collate_fn=lambda x: len(x)):
+            got.append(batch)
+    assert workers or got == [2, 2]
+
+
 def test_errors_of_arguments():
     for keywords, text in (({"num_workers": -1}, "num_workers is -1"), ({"prefetch_factor": 2}, "needs workers"),
                            ({"sampler": [0], "shuffle": True}, "sampler or shuffle"),
