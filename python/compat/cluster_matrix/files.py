@@ -4,6 +4,7 @@ A .bin is 32-bit integers, then elements in row-major order, little-endian. Vers
 float32. Version 2: -1, -2 or -3 for float32, float16 or bfloat16, and four lengths. Axes of length 1 in front, down to
 two axes, are those that were added when it was written.
 """
+import functools
 import math
 import os
 import pathlib
@@ -155,10 +156,10 @@ def tensor(matrix):
     elif isinstance(matrix, shoal.Tensor):
         made = matrix
     elif type(matrix).__module__.partition(".")[0] == "torch":
-        import torch
+        # By DLPack, as a torch without NumPy has it, too; it has no bfloat16 here.
         matrix = matrix.detach().cpu().contiguous()
-        half = matrix.dtype == torch.bfloat16
-        made = shoal.from_numpy((matrix.view(torch.int16) if half else matrix).numpy())
+        half = matrix.dtype == _torch().bfloat16
+        made = shoal.from_dlpack(matrix.view(_torch().int16) if half else matrix)
         made = made.view("bfloat16") if half else made
     else:
         array = np.asarray(matrix)
@@ -174,12 +175,22 @@ def tensor(matrix):
 
 def result(tensor):
     """What programs are given: a torch.Tensor where torch can be imported, else an array (float32 for bfloat16)."""
+    torch = _torch()
+    if torch is None:
+        return tensor.numpy()
+    if tensor.dtype == "bfloat16":
+        return torch.from_dlpack(tensor.view("int16")).view(torch.bfloat16)
+    return torch.from_dlpack(tensor)
+
+
+@functools.cache
+def _torch():
+    """The module torch, or None where it cannot be imported."""
     try:
         import torch
+        return torch
     except ImportError:
-        return tensor.numpy()
-    made = torch.from_numpy(bits(tensor).view("int16") if tensor.dtype == "bfloat16" else tensor.numpy())
-    return made.view(torch.bfloat16) if tensor.dtype == "bfloat16" else made
+        return None
 
 
 def convert_bin_matrix_to_pt(path, force_2d=True):

@@ -313,6 +313,10 @@ class cluster_matrix:
         tensors = self.node_matrices if split else [self._tensor]
         names = [f"{self.matrix_name}_shard_{i}.bin" for i in range(len(tensors))] if split else [f"{self.matrix_name}.bin"]
         paths = [files.write_whole(folder, name, files.encode(t)) for name, t in zip(names, tensors)]
+        stale = len(paths)  # of an earlier matrix of this name, of more shards
+        while split and (old := pathlib.Path(folder) / f"{self.matrix_name}_shard_{stale}.bin").is_file():
+            old.unlink()
+            stale += 1
         for path in paths:
             if path not in self.matrix_file_paths_list:
                 self.matrix_file_paths_list.append(path)
@@ -340,10 +344,11 @@ class cluster_matrix:
         return files.write_whole(config.folder("LOCAL_RAM_FOLDER"), filename, files.encode(made))
 
     def _stored(self, folder, dim):
-        """The tensor of NAME.bin in a folder, or of NAME_shard_0.bin and so on joined along the axis `dim`."""
+        """The tensor of NAME.bin in a folder, or of NAME_shard_0.bin and so on joined along the axis `dim`: what was written
+        last."""
         folder = pathlib.Path(folder)
-        whole = folder / f"{self.matrix_name}.bin"
-        if whole.exists():
+        whole, first = folder / f"{self.matrix_name}.bin", folder / f"{self.matrix_name}_shard_0.bin"
+        if whole.exists() and not (first.exists() and first.stat().st_mtime_ns > whole.stat().st_mtime_ns):
             return files.tensor(whole)
         found = []
         while (path := folder / f"{self.matrix_name}_shard_{len(found)}.bin").exists():

@@ -105,7 +105,8 @@ def slots_of(addresses, backends=None, gpus=None, using=None):
         slot = assigned.get((address, which))
         candidates = known[address] or slots
         if slot not in {s.slot for s in candidates}:
-            taken = [assigned.get((address, w)) for w in range(which)] if known[address] else list(assigned.values())
+            numbers = {s.slot for s in candidates}
+            taken = [slot for slot in assigned.values() if slot in numbers]
             free = [s for s in candidates if s.slot not in taken] or [candidates[len(taken) % len(candidates)]]
             slot = assigned[address, which] = _best(free, backends and backends[i], gpus and gpus[i]).slot
         made.append(slot)
