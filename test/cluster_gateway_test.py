@@ -265,6 +265,7 @@ def test_refused_at_once(node, line, why):
     ([b"m.bin", struct.pack("<5i", -1, 1, 1, 2, 2) + bytes(15)], "damaged: 15 bytes of elements are there, 16 are needed .*again"),
     ([b"m.bin", struct.pack("<5i", 4, 65536, 65536, 65536, 65536)], "damaged: 0 bytes of elements are there"),
     ([b"m.bin", struct.pack("<5i", 4, -1, 1, 2, 2)], "a negative length"),
+    ([b"m.bin", struct.pack("<5i", 4, 0, 1, 0x7fffffff, 2)], "m.bin: it has no elements"),
     ([b"../m.bin", b"x"], "not in the data folder"), ([b"/dev/shm/m.bin", b"x"], "not in the data folder"),
     ([b".draft-x", b"x"], "no name"), ([b"\xff", b"x"], "a name is ASCII"), ([b"n" * 500, b"x"], "under a name of 500"),
     ([b"big.bin", bytes((1 << 20) + 1)], "at most 1048576"), ([b"a", b"b", b"c"], "a message of 3 parts"),
@@ -282,8 +283,17 @@ def test_limits(node, store, tmp_path):
     for i in range(4):
         put(node, f"m{i}.bin", array(500, 500))
     node.message([b"m4.bin", files.encode(shoal.from_numpy(array(500, 500)))])
-    assert b"the data folder holds 4000080 of 4194304 already" in node.reply.take()[0][0]
+    assert b"the data folder holds 4016464 of 4194304 already" in node.reply.take()[0][0]
     put(node, "m3.bin", array(500, 500, seed=3))  # in the place of another
+    os.unlink(pathlib.Path(store.folder) / "m0.bin")
+    put(node, "m4.bin", array(500, 500))
+    long = "n" * 150
+    for name in (long + "1.bin", long + "2.bin"):  # results of long names are kept apart
+        assert store.name(name)
+        os.unlink(pathlib.Path(store.folder) / "m1.bin") if name[-5] == "1" else None
+        put(node, name, array(2, 2))
+        assert say(node, f"llama {name} false {name} false true 0 0 mul 2") == [[b"ACK_matrixOp_complete"]]
+    assert len([n for n in os.listdir(store.folder) if len(n) == 154]) == 2
     for i in range(Joins.MOST):
         node.joins.add(f"r{i}", "", "rows", 2, 0, b"x")
     with pytest.raises(Refused, match="64 results wait for shards already"):
@@ -385,6 +395,14 @@ def served(tmp_path, monkeypatch):
     thread.join(10)
     gateway.close()
     assert not thread.is_alive()
+
+
+def test_a_fault_of_its_own_is_answered_too(served):
+    gateway, front = served
+    gateway.node.command = lambda data: [][0]
+    front.zmq_send_command("127.0.0.1", "test")
+    with pytest.raises(RuntimeError, match="a node refuses: an internal error: IndexError"):
+        front.wait_for_acks(1)
 
 
 def test_a_front_end(served, capsys, tmp_path):

@@ -159,7 +159,7 @@ def test_lists_of_the_document_have_other_lengths(machine):
 
 def test_variables_and_watching(machine):
     """The exports, what then counts, and shards in the folder that the document watches."""
-    printed = machine.run(block("export HEAD_NODE_PULL_PORT_C", "bash") + "python3 -m cluster_matrix.config\n"
+    printed = machine.run(block("export HEAD_NODE_PULL_PORT_C", "bash") + "python3 -m cluster_matrix\n"
                           "export LOCAL_PROJECT_DIR=$HOME\n"
                           "python3 -c \"from cluster_matrix import cluster_matrix as c; c('my_model.pt', ['192.168.2.100', "
                           "'192.168.2.101'], [0.5, 0.5], split_matrix=True)\"\nls /dev/shm/matrix_shards/\n"
@@ -220,7 +220,7 @@ def test_connecting(machine):
     (machine.folder / "connect.py").write_text(block("socket.send_string"))
     # The program ends without waiting for its message to leave: it is run until one has arrived.
     printed = machine.serve("python3 -m cluster_matrix.node_server --gateway --address 192.168.2.100 --unencrypted-network &\n"
-                            "until grep -q gateway: printed; do sleep 0.05; done\n"
+                            "until grep -qs gateway: printed; do sleep 0.05; done\n"
                             "until grep -q refused printed; do python3 connect.py; done\nwait\n", "gateway: refused")
     assert "Connected!" in printed and "gateway: refused: unknown command 'test'" in printed
     assert not (machine.folder / "was-run").exists()

@@ -5,11 +5,13 @@ import itertools
 import math
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
 import warnings
 
+import cluster as processes
 import cluster_matrix as package
 import numpy as np
 import pytest
@@ -335,6 +337,37 @@ def test_comparing(capsys):
     told = capsys.readouterr().out
     assert "as expected within 0.001: the largest difference is" in told and "NOT as expected" in told
     assert "the shapes differ: [3, 3] expected, [2, 3] there" in told
+
+
+# ---- a pool of processes ----
+
+def test_workers_hold_what_their_percentages_say(monkeypatch):
+    """Three workers that addresses are mapped to: each holds its rows, and a chain of products stays with them."""
+    before, mine = shoal.pool._default, None
+    monkeypatch.setattr(shoal.pool, "_default", None)
+    mine = processes.Pool(3)
+    try:
+        monkeypatch.setenv("CLUSTER_MATRIX_NODES", "192.168.2.100=w3,192.168.2.101=w1,192.168.2.102=w2")
+        nodes, shares = [f"192.168.2.{i}" for i in (100, 101, 102)], [0.5, 0.3, 0.2]
+        a, b = array((1000, 200)), array((200, 200), 1)
+        left = cluster_matrix(a, nodes, shares, split_matrix=True)
+        right = cluster_matrix(b, nodes, shares)
+        names = {s.slot: s.worker for s in shoal.status().slots}
+        assert [names[s] for s in left.slots] == ["w3", "w1", "w2"]
+        chain, expected = left, a.astype(float)
+        for _ in range(4):
+            chain, expected = chain.cluster_operation(right, send_back=False), expected @ b
+        assert [s[0] for s in chain.shard_shapes] == [500, 300, 200]
+        text = chain.tensor.explain()
+        assert f"rows 0..500..800..1000 on {','.join(map(str, left.slots))}" in text
+        between = [line for line in text.splitlines() if re.match(r"w\d/cpu +to w\d/cpu", line)]
+        assert between == [], text  # of the products nothing moves between workers
+        near(chain.compute(), expected)
+        with pytest.raises(ValueError, match="node 192.168.2.9: no worker of the pool is called so; it has w1, w2, w3"):
+            cluster_matrix(a, ["192.168.2.9"], [1.0])
+    finally:
+        mine.close()
+        shoal.pool._default = before
 
 
 # ---- the rest ----

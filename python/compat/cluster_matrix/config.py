@@ -1,7 +1,7 @@
 """The variables of Cluster Matrix: their values, where these come from, and what they decide here.
 
 All names are accepted, those of the Python half and those of the C++ half, which name some things differently. The first
-of a group that is set counts. `python -m cluster_matrix.config` prints them all.
+of a group that is set counts. `python -m cluster_matrix` prints them all.
 """
 import ipaddress
 import os
@@ -119,7 +119,3 @@ def tell(kind, text):
     """Says something on standard error if the switch DEBUG_<kind> is on."""
     if value(f"DEBUG_{kind}") not in ("", "0"):
         print(f"cluster_matrix: {text}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    print_settings()

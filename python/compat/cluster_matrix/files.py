@@ -5,6 +5,7 @@ float32. Version 2: -1, -2 or -3 for float32, float16 or bfloat16, and four leng
 two axes, are those that were added when it was written.
 """
 import functools
+import hashlib
 import math
 import os
 import pathlib
@@ -85,6 +86,11 @@ def checked_name(name):
         raise ValueError(f"{name!r} is no name of a matrix here: letters, digits and _ . + = - (200 of them at most, not "
                          "beginning with a point), and no folders")
     return name
+
+
+def result_name(name):
+    """The name of a result, made of those of its operands: shortened, with a digest of the whole, where it is long."""
+    return name if len(name) <= 150 else f"{name[:133]}_{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 
 def write_whole(folder, name, data):

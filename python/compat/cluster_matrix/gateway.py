@@ -3,8 +3,10 @@
 Off unless asked for, on this machine alone unless allowed, in one folder, and nothing is ever run: see `commands` for what
 is understood. What is not is logged, and answered at once with a message `ERROR=...` where acknowledgements go.
 """
+import math
 import re
 import sys
+import time
 
 import shoal
 
@@ -14,7 +16,7 @@ from .store import Joins, Store
 
 _SHARD = re.compile(r"(.+?)_shards?_([0-9]{1,4})")
 _SENT = re.compile(r"sent_back=([^|]{1,120})\|(.+)")
-NOTHING = (shoal.ShoalError, ValueError, TypeError, OverflowError)
+REASONS = (shoal.ShoalError, ValueError, OSError, MemoryError)  # why a message may not be done
 
 
 def split_name(name):
@@ -44,7 +46,7 @@ class Node:
                 return self.received(parts[0], parts[1])
             else:
                 raise Refused(f"a message of {len(parts)} parts; 1 or 2")
-        except NOTHING as error:
+        except REASONS as error:
             self.refuse(error)
         return None
 
@@ -74,10 +76,16 @@ class Node:
         if command.kind == "load":
             for text, _ in command.operands:
                 name = self.store.name(text)
-                files.decode(self.store.read(name), name)
+                self.tensor(self.store.read(name), name)
         else:
             self.run(command)
         self.reply([command.ack.encode()])
+
+    def tensor(self, data, name):
+        """The tensor of a matrix's bytes. Raises Refused also where it has no elements, which any length could hide."""
+        if 0 in files.decode(data, name)[1]:
+            raise Refused(f"{name}: it has no elements")
+        return files.tensor_of(data, name, self.session)
 
     def matrix(self, text):
         """(name without shard, number of the shard or None, bytes) of what a line calls a matrix."""
@@ -89,13 +97,13 @@ class Node:
         names, shards, data = zip(*[self.matrix(text) for text, _ in command.operands])
         number = next((n for n in (command.shard, *shards) if n is not None), None)
         if command.kind == "send_back":
-            files.decode(data[0], names[0])
+            self.tensor(data[0], names[0])
             self.send_back(names[0], number, command, data[0])
             return
-        tensors = [files.tensor_of(d, n, self.session) for n, d in zip(names, data)]
-        mask = files.tensor_of(self.matrix(command.mask)[2], command.mask, self.session) if command.mask else None
+        tensors = [self.tensor(d, n) for n, d in zip(names, data)]
+        mask = self.tensor(self.matrix(command.mask)[2], command.mask) if command.mask else None
         base = "x".join(names) if command.kind == "binary" else f"{names[0]}_{command.operation or command.kind}"
-        base = files.checked_name(base[:180])
+        base = files.result_name(base)
         made = self.computed(command, tensors, mask)
         self.store.write(f"{base}.bin" if number is None else f"{base}_shard_{number}.bin", made)
         self.send_back(base, number, command, made)
@@ -130,9 +138,10 @@ class Node:
         if command.kind == "rope":
             return operations.rope(turned[0], command.parameters[0], command.parameters[1:])
         if command.kind == "flash_attn":
-            scores = turned[0].numel() // max(turned[0].shape[-1], 1) * turned[1].shape[-2] * 4
-            if scores > self.store.limit:
-                raise Refused(f"the scores would have {scores} bytes; at most {self.store.limit}")
+            q, k, v = (t.shape for t in turned)
+            need = 4 * math.prod(q[:-2]) * k[-2] * max(q[-2], k[-1], v[-1])
+            if need > self.store.limit:
+                raise Refused(f"the scores would have {need} bytes; at most {self.store.limit}")
             return operations.attention(*turned, *command.parameters, mask=mask)
         return getattr(operations, command.kind)(turned[0], command.parameters)  # reshape or repeat
 
@@ -186,14 +195,14 @@ class Node:
             if data is None:
                 return None
         name = self.store.name(name)
-        files.decode(data, name)
+        self.tensor(data, name)
         self.store.write(name, data)
         return name
 
     def shard_arrived(self, told, name, data):
         """A shard from a worker's gateway: `told` is a send_back number, or "join,shards,job"."""
         (base, number), job = split_name(name), ""
-        axes = len(files.decode(data, name)[1])
+        axes = self.tensor(data, name).ndim
         if re.fullmatch(r"-?[0-9]{1,6}", told):
             how, shards = commands.joining(int(told), axes)
         else:
@@ -256,7 +265,7 @@ class Gateway:
         """A socket that takes no larger messages, and few at a time."""
         made = self.context.socket(kind)
         made.setsockopt(self.zmq.MAXMSGSIZE, limit + 64)
-        made.setsockopt(self.zmq.RCVHWM, 16)
+        made.setsockopt(self.zmq.RCVHWM, 4)
         made.setsockopt(self.zmq.SNDHWM, 64)
         made.setsockopt(self.zmq.LINGER, 200)
         return made
@@ -282,16 +291,24 @@ class Gateway:
         """Serves until `stop`, one message after the other, in the order in which they come."""
         poller = self.zmq.Poller()
         poller.register(self.pull, self.zmq.POLLIN)
+        due = time.monotonic() + 1
         while not self.stopped:
-            if not poller.poll(200):
+            if poller.poll(200):
+                self.serve(self.pull.recv_multipart())
+            if time.monotonic() > due:
                 self.node.tick()
-                continue
-            name = self.node.message(self.pull.recv_multipart(copy=True))
+                due = time.monotonic() + 1
+
+    def serve(self, parts):
+        """Handles one message; no fault of this program's own leaves one unanswered, or ends the gateway."""
+        try:
+            name = self.node.message(parts)
             if name is not None:
-                try:
-                    self.push.send_string(name, self.zmq.NOBLOCK)
-                except self.zmq.Again:
-                    pass  # nobody wants to know
+                self.push.send_string(name, self.zmq.NOBLOCK)
+        except self.zmq.Again:
+            pass  # nobody wants to know what was received
+        except Exception as error:
+            self.node.refuse(f"an internal error: {error!r}")
 
     def stop(self):
         """Makes `run` return; from any thread."""

@@ -236,7 +236,7 @@ class cluster_matrix:
             made = pool.place(made, dim, self._lengths(made.shape[dim]), self.slots)
         if back or len(self.slots) == 1:
             return files.result(made)
-        return self._made(made, 0 if dim is None else dim, name[:180])
+        return self._made(made, 0 if dim is None else dim, files.result_name(name))
 
     def ggml_cluster_single_matrix_operation(self, *flags, **named):
         """soft_max, silu, gelu, gelu_quick, gelu_erf or rms_norm of it, along the last axis where that matters.

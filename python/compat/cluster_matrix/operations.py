@@ -110,24 +110,13 @@ def rope(x, kind=0, parameters=()):
         raise ValueError(f"rope: no type {kind}; there are 0 (neighbours), 1 and 2 (halves)")
     turn, base, first, factor = (*parameters, *(0,) * 4)[:4]
     width, turn = x.shape[-1], int(turn) or x.shape[-1]
-    if len(parameters) > 4 or turn % 2 or not 0 < turn <= width or base < 0 or first < 0 or factor < 0:
+    if len(parameters) > 4 or turn % 2 or not 0 < turn <= width or base < 0 or not 0 <= first < 1 << 30 or factor < 0:
         raise ValueError(f"rope: parameters {list(parameters)} for a width of {width}: [even width, base, first position, "
                          "factor of positions], none negative")
-    dtype = x.dtype.name if x.dtype.name == "float64" else "float32"
-    at = shoal.arange(x.shape[-2]).astype(dtype).reshape(-1, 1) + float(first)
-    rates = [(base or 10000.0) ** (-2 * i / turn) * (factor or 1.0) for i in range(turn // 2)]
-    angles = at * shoal.tensor(rates, dtype=dtype)
-    cos, sin = shoal.cos(angles), shoal.sin(angles)
-    wide = x.astype(dtype)
-    head, rest = wide[..., :turn], wide[..., turn:]
-    if kind == 0:
-        pairs = head.reshape(*head.shape[:-1], turn // 2, 2)
-        a, b = pairs[..., 0], pairs[..., 1]
-        made = shoal.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(head.shape)
-    else:
-        a, b = head[..., :turn // 2], head[..., turn // 2:]
-        made = shoal.cat([a * cos - b * sin, a * sin + b * cos], -1)
-    return (shoal.cat([made, rest], -1) if turn < width else made).astype(x.dtype.name)
+    at = shoal.arange(x.shape[-2]) + int(first)
+    rates = shoal.tensor([(base or 10000.0) ** (-2 * i / turn) * (factor or 1.0) for i in range(turn // 2)])
+    made = x[..., :turn].rope(at, rates, axis=-2, interleaved=kind == 0)
+    return made if turn == width else shoal.cat([made, x[..., turn:]], -1)
 
 
 def reshape(x, dims):

@@ -10,8 +10,10 @@ from .commands import Refused
 class Store:
     """Files of a folder, by name. Nothing outside of it is reached: a name holds no folder, and links are not followed.
 
-    limit: most bytes of a file; space: most bytes of all.
+    limit: most bytes of a file; space: most bytes of all, where each counts for EACH more.
     """
+
+    EACH = 4096
 
     def __init__(self, folder, limit, space):
         self.given, self.limit, self.space = os.path.abspath(folder), limit, space
@@ -22,7 +24,16 @@ class Store:
         if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             os.close(self.handle)
             raise ValueError(f"{folder}: others may write there; name a folder that is this user's alone")
+        self.count()
+
+    def count(self):
+        """Looks how much the folder holds."""
         self.sizes = {entry.name: entry.stat(follow_symlinks=False).st_size for entry in os.scandir(self.handle)}
+        self.held = sum(self.sizes.values()) + self.EACH * len(self.sizes)
+
+    def others(self, name):
+        """Bytes of all files but one."""
+        return self.held - (self.sizes[name] + self.EACH if name in self.sizes else 0)
 
     def close(self):
         """Closes the folder."""
@@ -56,14 +67,16 @@ class Store:
         """Writes a file, whole or not at all. Raises Refused."""
         if len(data) > self.limit:
             raise Refused(f"{name}: {len(data)} bytes; at most {self.limit}")
-        others = sum(self.sizes.values()) - self.sizes.get(name, 0)
-        if others + len(data) > self.space:
-            raise Refused(f"{name}: {len(data)} bytes, and the data folder holds {others} of {self.space} already; "
+        if self.others(name) + len(data) + self.EACH > self.space:
+            self.count()  # somebody may have removed some
+        if self.others(name) + len(data) + self.EACH > self.space:
+            raise Refused(f"{name}: {len(data)} bytes, and the data folder holds {self.others(name)} of {self.space} already; "
                           "remove what is no longer needed")
         try:
             files.write_whole(self.folder, name, data)
         except OSError as error:
             raise Refused(f"{name}: {error.strerror}") from None
+        self.held = self.others(name) + len(data) + self.EACH
         self.sizes[name] = len(data)
 
 
