@@ -75,7 +75,7 @@ def products(draw):
             "same": draw(st.booleans()), "seed": draw(st.integers(0, 1 << 20))}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(products())
 def test_results_are_the_mathematical_ones(case):
     """1 to 12 nodes (also one address for all), any shares, both operands split along any axis or whole, both systems,

@@ -134,23 +134,19 @@ def _shard(c, w):
         c.shard = w.whole("the number of the shard", 0, MOST_SHARDS - 1)
 
 
-def _binary(c, w):
-    c.backend, c.kind = c.kind, "binary"
-    c.operands = [w.matrix(), w.matrix()]
-    _device(c, w)
+def _operation(c, w, known):
     c.operation = w.take("the operation")
-    if c.operation not in operations.BINARY:
-        raise Refused(f"no operation '{c.operation[:40]}'; there are {', '.join(operations.BINARY)}")
-    c.dims = w.whole("the number of axes", 2, 4)
-    _shard(c, w)
+    if c.operation not in known:
+        raise Refused(f"no operation '{c.operation[:40]}'; there are {', '.join(known)}")
 
 
-def _unary(c, w):
-    c.operands = [w.matrix()]
+def _computing(c, w):
+    known = operations.UNARY
+    if c.kind != "transformerOp":
+        c.backend, c.kind, known = c.kind, "binary", operations.BINARY
+    c.operands = [w.matrix() for _ in range(1 + (c.kind == "binary"))]
     _device(c, w)
-    c.operation = w.take("the operation")
-    if c.operation not in operations.UNARY:
-        raise Refused(f"no operation '{c.operation[:40]}'; there are {', '.join(operations.UNARY)}")
+    _operation(c, w, known)
     c.dims = w.whole("the number of axes", 2, 4)
     _shard(c, w)
 
@@ -158,9 +154,8 @@ def _unary(c, w):
 def _attention(c, w):
     c.operands = [w.matrix(), w.matrix(), w.matrix()]
     _device(c, w)
-    c.operation, c.dims = w.take("the operation"), 4
-    if c.operation != "flash_attn_ext":
-        raise Refused(f"no operation '{c.operation[:40]}'; there is flash_attn_ext")
+    _operation(c, w, ("flash_attn_ext",))
+    c.dims = 4
     if w.left() >= 3:
         c.parameters = [_real(w.take(what), what) for what in ("scale", "max_bias", "softcap")]
     _shard(c, w)
@@ -169,8 +164,8 @@ def _attention(c, w):
 def _rope(c, w):
     c.operands = [w.matrix()]
     _device(c, w)
-    c.operation, c.dims = w.take("the operation"), 4
-    c.parameters = [w.whole("the type", 0, 2)]
+    _operation(c, w, ("rope",))
+    c.dims, c.parameters = 4, [w.whole("the type", 0, 2)]
     _shard(c, w)
     if w.left():
         c.parameters += [_real(word, "a parameter") for word in w.take("parameters").split(",")]
@@ -192,7 +187,7 @@ def _sending(c, w):
     c.send_back = w.whole("send_back", -99999, 99999)
 
 
-_RULES = {"llama": _binary, "torch": _binary, "opencl": _binary, "transformerOp": _unary, "flash_attn": _attention,
+_RULES = {"llama": _computing, "torch": _computing, "opencl": _computing, "transformerOp": _computing, "flash_attn": _attention,
           "rope": _rope, "reshape": _shaping, "repeat": _shaping, "send_back": _sending}
 
 

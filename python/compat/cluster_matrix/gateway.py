@@ -131,7 +131,11 @@ class Node:
         if command.kind == "binary":
             if self.legacy and command.backend == "llama":
                 turns[1] = not turns[1]
-            return operations.binary(*tensors, command.operation, *turns)
+            made = operations.binary(*tensors, command.operation, *turns)
+            most = max(t.nbytes // math.prod(t.shape[:-2]) for t in tensors) * math.prod(made.shape[:-2])
+            if most > self.store.limit:
+                raise Refused(f"the operands would have {most} bytes where they are repeated; at most {self.store.limit}")
+            return made
         turned = [operations.turned(t, turn) for t, turn in zip(tensors, turns)]
         if command.kind == "transformerOp":
             return operations.unary(turned[0], command.operation)

@@ -82,7 +82,9 @@ def attention(q, k, v, scale=0.0, max_bias=0.0, softcap=0.0, mask=None):
     if softcap > 0:
         scores = shoal.tanh(scores * (1 / softcap)) * softcap
     if mask is not None:
-        _fit(scores.shape, mask.shape, f"flash_attn_ext: scores {list(scores.shape)} and mask {list(mask.shape)}")
+        lacking = scores.ndim - mask.ndim
+        if lacking < 0 or any(m not in (1, n) for m, n in zip(mask.shape, scores.shape[lacking:])):
+            raise ValueError(f"flash_attn_ext: the mask's shape {list(mask.shape)} must fit the scores', {list(scores.shape)}")
         mask = mask.astype(scores.dtype.name)
         if max_bias > 0:
             mask = mask * shoal.tensor(slopes(heads, max_bias), dtype=scores.dtype.name).reshape(1, heads, 1, 1)
