@@ -212,6 +212,8 @@ def test_attention_by_heads():
     slopes = 2.0 ** -np.array([2, 4, 6, 8, 1, 3])  # of 6 heads with a bias of 8: 4 of 4, then 2 of 8
     near(made[0].cluster_flash_attn(k, v, extra_param_value=[0, 8.0, 0], mask=mask, send_back=True),
          by_numpy(8 ** -0.5, more=mask * slopes.reshape(1, 6, 1, 1)).reshape(60, 8))
+    near(made[0].cluster_flash_attn(cluster_matrixK=made[1], cluster_matrixV=v, extra_param_value=0.25, send_back=True),
+         by_numpy(0.25).reshape(60, 8))
     turned = cluster_matrix(k.swapaxes(-1, -2).copy(), ADDRESSES[:1], [1.0])
     near(made[0].cluster_flash_attn(turned, v, False, True, send_back=True), by_numpy(8 ** -0.5).reshape(60, 8))
     with pytest.raises(ValueError, match=r"queries \[2, 6, 5, 8\], keys \[2, 3, 7, 8\], values \[1, 6, 5, 8\]"):
@@ -320,10 +322,19 @@ def test_shards_in_files(tmp_path, monkeypatch):
     whole = cluster_matrix(x, ADDRESSES[:2], [0.5, 0.5], matrix_name="whole")
     assert [os.path.basename(p) for p in whole.save_distribute_full_matrix_bin()] == ["whole.bin"] * 2
     near(whole.load_cluster_matrix_A_grid().compute(), x.astype(float))
+    # Both forms of one name: each is read by who asks for it, and shards along the axis on which they fit.
+    cluster_matrix(x * 2, ADDRESSES[:2], [0.25, 0.75], matrix_name="whole", auto_set_up=[1, "save"], split_matrix=True, dim=1)
+    near(whole.load_cluster_matrix().compute(), x.astype(float))
+    near(cluster_matrix(None, matrix_name="whole", auto_set_up=[1, "load"], split_matrix=True).compute(), 2 * x.astype(float))
+    files.write_whole(tmp_path / "LOCAL_DISK_FOLDER", "whole_shard_1.bin", files.encode(shoal.ones(3, 3)))
+    with pytest.raises(ValueError, match="shapes .* do not fit each other; write them again"):
+        cluster_matrix(None, matrix_name="whole", auto_set_up=[1, "load"], split_matrix=True)
     assert whole.save_matrix_binary(x[:2], "part.bin").endswith("LOCAL_RAM_FOLDER/part.bin")
     for name in ("../out.bin", "/etc/out.bin", ".hidden", "a/b.bin", "", "a" * 300, "a\0b"):
         with pytest.raises(ValueError, match="no name of a matrix|letters, digits"):
             whole.save_matrix_binary(x, name)
+    with pytest.raises(TypeError, match="a NoneType is no matrix"):
+        whole.cluster_operation()
     with pytest.raises(FileNotFoundError, match="gone.bin: there is no such file"):
         cluster_matrix("x.pt", matrix_name="gone", auto_set_up=[1, "load"])
     moved = whole.parallel_interface_file_transfer(paths[0], ADDRESSES[1])
@@ -415,6 +426,8 @@ print("torch", flush=True)
 
 def test_cluster_object():
     """As the document's attention calls it."""
+    from cluster_matrix_v1 import cluster_matrix as of_the_public_code
+    assert of_the_public_code is cluster_matrix
     q, k, v = (array((6, 4), i) for i in range(3))
     scores = package.cluster.distributed_matmul(q, k.T)
     near(package.cluster.distributed_matmul(scores, v), q.astype(float) @ k.T @ v)

@@ -185,13 +185,14 @@ class cluster_matrix:
 
     # ---- operations ----
 
-    def cluster_operation(self, other_matrix, *flags, **named):
+    def cluster_operation(self, other_matrix=None, *flags, **named):
         """This matrix · another, or + or − (operation "mul", "add", "sub"), each transposed first if wanted.
 
         Flags: transposeA, transposeB (False), send_back (True), operation ("mul"); also spelled TransposeA, TransposeB,
-        send_back_result. send_back: the result as torch.Tensor where torch can be imported, else an array. Otherwise, and
+        send_back_result, and the other matrix cluster_matrixB. send_back: the result as torch.Tensor where torch can be imported, else an array. Otherwise, and
         unless there is a single node, it stays with the nodes, as a cluster_matrix. ValueError if shapes do not fit.
         """
+        other_matrix = named.pop("cluster_matrixB", other_matrix)
         turn, other_turn, back, op = _flags(flags, named, {"transposeA": False, "transposeB": False, "send_back": True,
                                                            "operation": "mul"})
         if not isinstance(other_matrix, cluster_matrix):
@@ -250,13 +251,15 @@ class cluster_matrix:
         """A result that is split as this is, where its shape allows that."""
         return self._answer(made, self.dim if self.split_matrix and self.dim < made.ndim else 0, name, back)
 
-    def cluster_flash_attn(self, K, V, *flags, **named):
-        """Attention of these queries over keys and values, all [batch, heads, positions, width]; split by heads.
+    def cluster_flash_attn(self, K=None, V=None, *flags, **named):
+        """Attention of these queries over keys and values (also spelled cluster_matrixK and cluster_matrixV), all [batch,
+        heads, positions, width]; split by heads.
 
         Flags: TransposeQ, TransposeK, TransposeV (False), send_back (False), operation ("flash_attn_ext"),
         extra_param_value ([scale, max_bias, softcap]; scale 0 or less: 1/√width), mask. What is sent back has two axes:
         batch · heads · positions, and width.
         """
+        K, V = named.pop("cluster_matrixK", K), named.pop("cluster_matrixV", V)
         turns = {"TransposeQ": False, "TransposeK": False, "TransposeV": False}
         *turn, back, op, extra, mask = _flags(flags, named, {**turns, "send_back": False, "operation": "flash_attn_ext",
                                                              "extra_param_value": None, "mask": None})
@@ -344,19 +347,16 @@ class cluster_matrix:
         return files.write_whole(config.folder("LOCAL_RAM_FOLDER"), filename, files.encode(made))
 
     def _stored(self, folder, dim):
-        """The tensor of NAME.bin in a folder, or of NAME_shard_0.bin and so on joined along the axis `dim`: what was written
-        last."""
+        """The tensor of NAME.bin in a folder, or of NAME_shard_0.bin and so on; if both are there, of those if it is split."""
         folder = pathlib.Path(folder)
-        whole, first = folder / f"{self.matrix_name}.bin", folder / f"{self.matrix_name}_shard_0.bin"
-        if whole.exists() and not (first.exists() and first.stat().st_mtime_ns > whole.stat().st_mtime_ns):
+        whole, paths = folder / f"{self.matrix_name}.bin", []
+        while (path := folder / f"{self.matrix_name}_shard_{len(paths)}.bin").exists():
+            paths.append(path)
+        if whole.exists() and not (self.split_matrix and paths):
             return files.tensor(whole)
-        found = []
-        while (path := folder / f"{self.matrix_name}_shard_{len(found)}.bin").exists():
-            found.append(files.tensor(path))
-            self.matrix_file_paths_list.append(str(path))
-        if not found:
+        if not paths:
             raise FileNotFoundError(f"{whole}: there is no such file, and no {self.matrix_name}_shard_0.bin beside it")
-        return found[0] if len(found) == 1 else shoal.cat(found, dim)
+        return _cat([files.tensor(path) for path in paths], dim, paths[0])
 
     def load_cluster_matrix(self):
         """Reads NAME.bin, or its shards, of the RAM folder or else of the disk folder; returns itself."""
@@ -378,6 +378,15 @@ class cluster_matrix:
 
     load_cluster_matrix_B_grid = load_cluster_matrix_A_grid
     convert_bin_matrix_to_pt = staticmethod(files.convert_bin_matrix_to_pt)
+
+
+def _cat(parts, dim, path):
+    """Shards joined along the axis `dim`, or the only one along which they fit; ValueError if they fit along none."""
+    axes = [a for a in range(parts[0].ndim) if len({(t.ndim, *t.shape[:a], *t.shape[a + 1:]) for t in parts}) == 1]
+    if not axes:
+        raise ValueError(f"{path}: the shards' shapes {[list(t.shape) for t in parts]} do not fit each other; write them again")
+    dim %= parts[0].ndim
+    return parts[0] if len(parts) == 1 else shoal.cat(parts, dim if dim in axes else axes[0])
 
 
 def _named(matrix):
