@@ -21,6 +21,7 @@ from hypothesis import given, settings, strategies as st
 
 ADDRESSES = [f"192.168.2.{100 + i}" for i in range(12)]
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+pytestmark = pytest.mark.filterwarnings("ignore:no worker is called")
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
@@ -121,7 +122,8 @@ def test_shares_are_obeyed_to_the_row():
 
 
 def test_an_address_that_stands_several_times_is_several_devices():
-    matrix = cluster_matrix(array((10, 7)), [ADDRESSES[0]] * 3, [0.2, 0.3, 0.5], split_matrix=True)
+    with pytest.warns(UserWarning, match="no worker is called 192.168.2.100: .* the 12 devices of the pool in their order"):
+        matrix = cluster_matrix(array((10, 7)), [ADDRESSES[0]] * 3, [0.2, 0.3, 0.5], split_matrix=True)
     assert len(set(matrix.slots)) == 3 and matrix.llama_socket_pool == {ADDRESSES[0]: matrix.slots}
     many = cluster_matrix(array((60, 7)), [f"10.0.0.{i}" for i in range(30)], split_matrix=True)
     assert set(many.slots) == set(range(12)) and sum(many.node_percentages) == pytest.approx(1)
@@ -374,7 +376,11 @@ def test_workers_hold_what_their_percentages_say(monkeypatch):
         between = [line for line in text.splitlines() if re.match(r"w\d/cpu +to w\d/cpu", line)]
         assert between == [], text  # of the products nothing moves between workers
         near(chain.compute(), expected)
-        with pytest.raises(ValueError, match="node 192.168.2.9: no worker of the pool is called so; it has w1, w2, w3"):
+        mine.add("192.168.2.103")  # a worker that is called as its address needs no map
+        mine.await_workers(4)
+        names = {s.worker: s.slot for s in shoal.status().slots}
+        assert cluster_matrix(a, ["192.168.2.103", "192.168.2.101"], [0.5, 0.5]).slots == [names["192.168.2.103"], names["w1"]]
+        with pytest.raises(ValueError, match="node 192.168.2.9: .* is called so; it has 192.168.2.103, w1, w2, w3"):
             cluster_matrix(a, ["192.168.2.9"], [1.0])
     finally:
         mine.close()

@@ -1,6 +1,7 @@
 """Which pool is used, and which of its devices the addresses in a list of nodes are."""
 import os
 import socket
+import warnings
 
 import shoal
 import shoal.pool
@@ -80,7 +81,7 @@ def slots_of(addresses, backends=None, gpus=None, using=None):
     """The slot of each node in a list. An address that stands several times is as many devices of that machine.
 
     An address is a worker's name, its host's, or what CLUSTER_MATRIX_NODES says. If none of a list is known in that
-    way, and there is no such map, the nodes are the pool's devices in their order. Raises ValueError that names the
+    way, and there is no such map, the nodes are the pool's devices in their order, with a warning. Raises ValueError that names the
     node which the pool lacks, and the workers that it has.
     """
     using = using or session(len(addresses))
@@ -98,6 +99,11 @@ def slots_of(addresses, backends=None, gpus=None, using=None):
                     f"node {address}: no worker of the pool is called so; it has "
                     f"{', '.join(sorted({s.worker for s in slots}))}. Name its worker in CLUSTER_MATRIX_NODES, as "
                     f"{address}=WORKER, or start it there with `python -m cluster_matrix.node_server`")
+    elif using.serial not in _assigned and not all(_own(a) for a in addresses):
+        warnings.warn(
+            f"no worker is called {addresses[0]}: the nodes of this list are the {len(slots)} devices of the pool in their order "
+            f"({', '.join(sorted({s.worker for s in slots}))}). SHOAL_HUB names a pool of other machines, "
+            "CLUSTER_MATRIX_NODES the workers of addresses", stacklevel=3)
     assigned = _assigned.setdefault(using.serial, {})
     made, seen = [], {}
     for i, address in enumerate(addresses):
