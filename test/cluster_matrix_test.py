@@ -1,5 +1,6 @@
 """python/compat/cluster_matrix: distributed matrices by its names, compared with NumPy, and what is wrong of arguments and
 files. Programs of the document are run by cluster_matrix_blocks_test.py, text commands by cluster_gateway_test.py."""
+import contextlib
 import importlib.util
 import itertools
 import math
@@ -20,6 +21,7 @@ from cluster_matrix import arguments, cluster_matrix, cluster_zmq, config, files
 from hypothesis import given, settings, strategies as st
 
 ADDRESSES = [f"192.168.2.{100 + i}" for i in range(12)]
+TORCH_PATH = pathlib.Path(os.environ["SHOAL"]).resolve().parents[1] / "torch-path"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 pytestmark = pytest.mark.filterwarnings("ignore:no worker is called")
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -354,12 +356,21 @@ def test_comparing(capsys):
 
 # ---- a pool of processes ----
 
+@contextlib.contextmanager
+def pool_of(workers):
+    """A hub and workers as processes, and the session with them, in the place of this module's pool."""
+    before, shoal.pool._default = shoal.pool._default, None
+    made = processes.Pool(workers)
+    try:
+        yield made
+    finally:
+        made.close()
+        shoal.pool._default = before
+
+
 def test_workers_hold_what_their_percentages_say(monkeypatch):
     """Three workers that addresses are mapped to: each holds its rows, and a chain of products stays with them."""
-    before, mine = shoal.pool._default, None
-    monkeypatch.setattr(shoal.pool, "_default", None)
-    mine = processes.Pool(3)
-    try:
+    with pool_of(3) as mine:
         monkeypatch.setenv("CLUSTER_MATRIX_NODES", "192.168.2.100=w3,192.168.2.101=w1,192.168.2.102=w2")
         nodes, shares = [f"192.168.2.{i}" for i in (100, 101, 102)], [0.5, 0.3, 0.2]
         a, b = array((1000, 200)), array((200, 200), 1)
@@ -382,9 +393,24 @@ def test_workers_hold_what_their_percentages_say(monkeypatch):
         assert cluster_matrix(a, ["192.168.2.103", "192.168.2.101"], [0.5, 0.5]).slots == [names["192.168.2.103"], names["w1"]]
         with pytest.raises(ValueError, match="node 192.168.2.9: .* is called so; it has 192.168.2.103, w1, w2, w3"):
             cluster_matrix(a, ["192.168.2.9"], [1.0])
-    finally:
-        mine.close()
-        shoal.pool._default = before
+
+
+def test_backends_are_mixed_in_one_product(monkeypatch):
+    """A worker of PyTorch and one of Shoal's own kernels: each node is the device that its backend asks for."""
+    if not any(TORCH_PATH.glob("torch")) and not HAS_TORCH:
+        pytest.skip("there is no torch: tools/install.sh test")
+    with pool_of(1) as mine:
+        for name, value in {"SHOAL_BACKEND": "torch", "SHOAL_PYTHON": sys.executable,
+                            "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{TORCH_PATH}"}.items():
+            monkeypatch.setenv(name, value)
+        mine.add("w2")
+        mine.await_workers(2)
+        names = {s.slot: (s.worker, s.backend) for s in shoal.status().slots}
+        a, b = array((30, 20)), array((20, 10), 1)
+        made = cluster_matrix(a, ADDRESSES[:2], [0.4, 0.6], ["torch", "llama"], [False, False], split_matrix=True)
+        assert [names[s] for s in made.slots] == [("w2", "torch"), ("w1", "cpu")]
+        near(made.cluster_operation(b), a.astype(float) @ b)
+        assert all(s.nodes > 0 for s in shoal.status().slots if s.compute)
 
 
 # ---- the rest ----
@@ -422,7 +448,7 @@ for kind in (torch.float32, torch.float16, torch.bfloat16):
     assert torch.allclose(made.float(), (a @ a.T), atol=0.1)
 print("torch", flush=True)
 """
-    path = os.pathsep.join([os.environ["PYTHONPATH"], str(pathlib.Path(os.environ["SHOAL"]).parents[1] / "torch-path")])
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(TORCH_PATH)])
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
                           timeout=120)
     if "No module named 'torch'" in done.stderr:

@@ -81,8 +81,8 @@ def slots_of(addresses, backends=None, gpus=None, using=None):
     """The slot of each node in a list. An address that stands several times is as many devices of that machine.
 
     An address is a worker's name, its host's, or what CLUSTER_MATRIX_NODES says. If none of a list is known in that
-    way, and there is no such map, the nodes are the pool's devices in their order, with a warning. Raises ValueError that names the
-    node which the pool lacks, and the workers that it has.
+    way, and there is no such map, the nodes are the pool's devices in their order, with a warning. Raises ValueError that
+    names the node which the pool lacks, and the workers that it has.
     """
     using = using or session(len(addresses))
     slots = [s for s in using.status().slots if s.compute]
