@@ -61,7 +61,7 @@ class Store:
                 raise Refused(f"{name}: no plain file")
             if about.st_size > self.limit:
                 raise Refused(f"{name}: {about.st_size} bytes; at most {self.limit}")
-            return file.read(self.limit + 1)
+            return file.read(about.st_size)  # as much memory is taken as is asked for
 
     def write(self, name, data):
         """Writes a file, whole or not at all. Raises Refused."""
