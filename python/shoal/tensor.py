@@ -55,6 +55,9 @@ def _pack(flat, dtype):
         raise invalid(f"a value does not fit {dtype}: {error}") from None
 
 
+_NUMBERS = {bool, int, float}
+
+
 def _flatten(data):
     """Shape and elements of nested lists of numbers."""
     shape = []
@@ -84,6 +87,9 @@ def _flatten(data):
         if not isinstance(item, (list, tuple)) or len(item) != shape[depth]:
             raise invalid(f"nested lists are ragged at depth {depth}: {shape[depth]} items were "
                           "expected")
+        if depth == len(shape) - 1 and _NUMBERS.issuperset(map(type, item)):
+            flat.extend(item)
+            return
         for inner in item:
             walk(inner, depth + 1)
 
@@ -108,7 +114,8 @@ def from_data(session, data, dtype=None, borrow=False):
                 dtype = default[0]
         dtype = dtype_name(dtype)
         if dtype.startswith(("int", "uint")):
-            flat = [_whole(x, dtype) for x in flat]
+            if not {int}.issuperset(map(type, flat)):
+                flat = [_whole(x, dtype) for x in flat]
             tensor = session._from_bytes(_pack(flat, dtype), dtype, shape)
             if flat:
                 tensor._known = tensor._value, min(flat), max(flat)

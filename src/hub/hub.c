@@ -455,6 +455,13 @@ static void on_closed(void *context, wire_link *link, shoal_status why, const ch
 
 enum { TICK_MS = 250, OFTEN_MS = 5 };
 
+/* Once its members have what was planned, too, and nothing more is. */
+static void trim(hub *h) {
+    if (h->planned < HUB_MUCH_PLANNED || h->ticked - h->plan_made < BASE_SECOND) return;
+    h->planned = 0;
+    base_os_memory_trim();
+}
+
 static void tick(void *context) {
     hub *h = context;
     hub_event event = {.kind = HUB_TICK};
@@ -463,6 +470,7 @@ static void tick(void *context) {
     h->ticked = base_now();
     if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     hub_users_look(h);
+    trim(h);
 }
 
 void hub_tick_often(hub *h, bool often) {
