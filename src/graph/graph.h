@@ -76,6 +76,7 @@ typedef struct graph_backward {
 } graph_backward;
 
 #define GRAPH_NO_VALUE UINT32_MAX
+enum { GRAPH_MAX_CUSTOM_INPUTS = 16 }; /* as ops.def has it */
 /* A call for each of n indices of a batch, to be made one of nodes appended to `g`. */
 typedef struct graph_batching {
     graph *g;

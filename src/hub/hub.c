@@ -87,6 +87,9 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     Shoal__SlotStatus **pointers = calloc(h->slots.count + 1, sizeof *pointers);
     Shoal__Device *devices = calloc(h->slots.count + 1, sizeof *devices);
     const hub_slot **list = calloc(h->slots.count + 1, sizeof *list);
+    base_figure products = (base_figure)(ask->products - 1);
+    bool weighed = ask->products && ask->products <= BASE_FIGURES, assumed;
+    if (weighed) hub_measure(h, 1u << products);
     if (slots && pointers && devices && list) {
         hub_slots_list(h, list);
         for (size_t n = 0; n < h->slots.count; n++) {
@@ -118,6 +121,8 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             devices[n].memory = slot->memory;
             devices[n].threads = slot->threads;
             devices[n].weight = hub_weight(h, slot);
+            if (weighed) slots[n].share = hub_weigh(h, slot, products, &assumed);
+            slots[n].assumed = weighed && assumed;
             status.bytes += slots[n].bytes;
         }
         status.slots = pointers;

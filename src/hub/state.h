@@ -400,6 +400,9 @@ void hub_links_forget(hub *h, const hub_peer *peer);
 void hub_links_fini(hub *h);
 /* The share of a slot where none is said: given, or by its speed. */
 double hub_weight(const hub *h, const hub_slot *slot);
+/* In proportion to which it gets work of a class of products: by weights, where anybody has given
+ * some, else by speeds. *assumed: that speed has not been measured yet. */
+double hub_weigh(const hub *h, const hub_slot *slot, base_figure products, bool *assumed);
 /* The pool as the planner sees it for one session. */
 shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out);
 
