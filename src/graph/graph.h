@@ -304,6 +304,9 @@ shoal_status graph_verify(const shoal_graph *g) SHOAL_CHECK_RESULT;
 /* StableHLO's own text (MLIR's generic form); Shoal's operations are in the dialect `shoal`.
  * graph_parse(graph_print(g)) gives an equal graph. */
 shoal_status graph_print(const shoal_graph *g, base_str *out) SHOAL_CHECK_RESULT;
+/* The same with attributes and bodies as MLIR's own parser takes them, of a graph of the standard's
+ * operations alone: of stablehlo/export.c. */
+shoal_status graph_print_standard(const shoal_graph *g, base_str *out) SHOAL_CHECK_RESULT;
 /* Errors name line and column. limit: as graph_new. */
 shoal_status graph_parse(const char *text, size_t bytes, size_t limit,
                          graph **out) SHOAL_CHECK_RESULT;
