@@ -71,14 +71,14 @@ def adam(parameters, means, squares, gradients, step):
     return outputs
 
 
-MANY = [numbers(3, 2, seed=i) for i in range(61)]
+MANY = [numbers(3, 1 + i % 29, seed=i) for i in range(200)]
 POSITIVE = np.abs(X) + 0.1
 
 CASES = {
     "mlp": (mlp, LAYERS, X),
     "gpt": (block, GPT, IDS),
     "net": (net, KERNEL, IMAGE),
-    "adam": (adam, MANY, MANY, [x ** 2 for x in MANY], MANY[::-1], np.float32(3)),
+    "adam": (adam, MANY, MANY, [x ** 2 for x in MANY], [x + 1 for x in MANY], np.float32(3)),
     "scan": (lambda c, xs, w: lax.scan(lambda c, x: (jnp.tanh(c @ w + x), c.sum()), c, xs), X[0], X, W),
     "scan of nothing": (lambda c, xs: lax.scan(lambda c, x: (c + x, c), c, xs), X[0], X[:0]),
     "many carried": (lambda xs: lax.fori_loop(0, 3, lambda i, xs: [x * 2 + i for x in xs], xs), MANY),
@@ -116,7 +116,8 @@ CASES = {
     "remat": (jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ W)).sum())), X),
     "shapes": (lambda x: (x.T, x.reshape(2, 16), x[::-1], x[1:3, ::2], jnp.pad(x, 2), jnp.concatenate([x, x]), jnp.tile(x, (2, 1)),
                           lax.pad(x, 0., ((1, -1, 1), (0, 2, 0))), jnp.clip(x, -1, 1), jnp.where(x > 0, x, 0), x[:0]), X),
-    "bfloat16": (lambda x: (x.astype(jnp.bfloat16) @ W.astype(jnp.bfloat16)).astype(np.float32), X),
+    "bfloat16": (lambda x: jnp.matmul(x.astype(jnp.bfloat16), W.astype(jnp.bfloat16), preferred_element_type=np.float32), X),
+    "int8": (lambda i: jnp.matmul(i[None].astype(np.int8), i[:, None].astype(np.int8), preferred_element_type=np.int32), INDEX),
     "reductions": (lambda x: (x.sum(), x.max(1), x.min(0), x.prod(1), jnp.any(x > 1), jnp.all(x < 9, 0), x.var(0), jnp.median(x)), X),
     "vmapped": (jax.vmap(lambda x, i: x[i] + jnp.sort(x)), X, INDEX),
     "custom": (lambda x: lax.reduce(x, np.float32(0), lambda a, b: jnp.sqrt(a * a + b * b), (1,)), X),
@@ -158,3 +159,167 @@ def test_jax(name):
     again = generic(model.text())
     compared(shoal.stablehlo.load(model.text()), leaves, expected)
     compared(shoal.stablehlo.load(again), leaves, expected)
+
+
+# ---- gradients ----
+
+GRADIENTS = {"mlp": mlp, "gpt": block, "net": net,
+             "switch": lambda p, x: lax.switch(p, [lambda x: x + 1, lambda x: x * 2, lambda x: x @ W], x).sum(),
+             "cumulative": lambda x: (jnp.cumsum(x, 1) ** 2).sum() + lax.cummax(x, 0).sum(),
+             "gather": lambda x, i: (x[i] * x[i, i][:, None] + x.at[i].add(3.)).sum(),
+             "functions": lambda x: sum(jnp.sin(f(x)).sum() for f in (
+                 lax.erf, jnp.sinh, jnp.cosh, jnp.arcsinh, jnp.square, jnp.arctan, jax.nn.gelu, jax.nn.silu, jnp.expm1)),
+             "top_k": lambda x: (lax.top_k(x, 3)[0] ** 2).sum()}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name):
+    function, arguments = GRADIENTS[name], CASES[name][1:]
+    leaves = jax.tree.leaves(arguments)
+    floating = [i for i, leaf in enumerate(leaves) if np.asarray(leaf).dtype == np.float32]
+    shape = jax.tree.structure(arguments)
+
+    def flat(*leaves):
+        return function(*jax.tree.unflatten(shape, leaves))
+    expected = [np.asarray(x) for x in jax.jit(jax.value_and_grad(flat, floating))(*leaves)[1]]
+    model = shoal.stablehlo.load(jax.jit(flat, keep_unused=True).lower(*leaves).as_text())
+    both = model.gradient()
+    value, *gradients = both(*leaves)
+    np.testing.assert_allclose(value.numpy(), flat(*leaves), rtol=1e-5)
+    for got, want in zip(gradients, expected):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4 * max(1, np.abs(want).max()))
+    # The graph of loss and gradients, written and read again.
+    for got, want in zip(shoal.stablehlo.load(generic(both.text()))(*leaves), [value, *gradients]):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
+    # And through tensors that require gradients.
+    tensors = [shoal.tensor(np.asarray(leaf), requires_grad=i in floating) for i, leaf in enumerate(leaves)]
+    model(*tensors).backward()
+    for i, want in zip(floating, expected):
+        np.testing.assert_allclose(tensors[i].grad.numpy(), want, rtol=1e-4, atol=1e-4 * max(1, np.abs(want).max()))
+
+
+def test_unused_parameters_have_the_gradient_zero():
+    model = shoal.stablehlo.load(jax.jit(lambda x, y: x.sum(), keep_unused=True).lower(X, X).as_text())
+    assert not model.gradient()(X, X)[2].numpy().any()
+
+
+def test_export_of_a_function():
+    def function(x, w):
+        y = shoal.functional.gelu(x @ w)
+        return shoal.functional.softmax(y, 1), y.cumsum(1), y.argmax(1), y.var(0), y.sort(1)[0]
+    text = shoal.stablehlo.export(function, X, W).text()
+    with jax_mlir.make_ir_context():
+        ir.Module.parse(text)
+    expected = function(shoal.tensor(X), shoal.tensor(W))
+    for got, want in zip(shoal.stablehlo.load(text)(X, W), expected):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+# ---- as torch-mlir writes, by hand ----
+
+TORCH = """
+module {
+  func.func @main(%arg0: tensor<4x8xf32>, %arg1: tensor<2x3xi64>, %arg2: tensor<2xi64>) -> tensor<f32> {
+    %0 = arith.constant dense<4> : tensor<1xi64>
+    %cst = arith.constant dense<1.000000e-05> : tensor<1xf64>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %scale = stablehlo.constant dense_resource<torch_tensor_8_torch.float32> : tensor<8xf32>
+    %flags = stablehlo.constant dense<"0x0001"> : tensor<2xi1>
+    %1 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0],
+      start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 8>}> : (tensor<4x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>
+    %2 = stablehlo.broadcast_in_dim %scale, dims = [2] : (tensor<8xf32>) -> tensor<2x3x8xf32>
+    %3 = stablehlo.multiply %1, %2 : tensor<2x3x8xf32>
+    %4 = stablehlo.convert %3 : tensor<2x3x8xf32>
+    %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<2x3x8xf32>, tensor<f32>) -> tensor<2x3xf32>
+    %6 = stablehlo.reduce(%5 init: %low) across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+     reducer(%a: tensor<f32>, %b: tensor<f32>)  {
+      %m = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %m : tensor<f32>
+    }
+    %7 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<1xi64>) -> tensor<?xi64>
+    %8 = stablehlo.slice %7 [0:4:2] : (tensor<?xi64>) -> tensor<2xi64>
+    %9 = stablehlo.compare NE, %arg2, %8, SIGNED : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi1>
+    %10 = stablehlo.and %9, %flags : tensor<2xi1>
+    %11 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %12 = stablehlo.select %10, %6, %11 : tensor<2xi1>, tensor<2xf32>
+    %13 = stablehlo.convert %12 : (tensor<2xf32>) -> tensor<2xf64>
+    %14 = stablehlo.broadcast_in_dim %cst, dims = [0] : (tensor<1xf64>) -> tensor<2xf64>
+    %15 = stablehlo.add %13, %14 : tensor<2xf64>
+    %16 = stablehlo.convert %15 : (tensor<2xf64>) -> tensor<2xf32>
+    %17 = stablehlo.reduce(%16 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
+    return %17 : tensor<f32>
+  }
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      torch_tensor_8_torch.float32: "0x04000000RESOURCE"
+    }
+  }
+#-}
+"""
+
+
+def test_torch_mlir():
+    scale, ids, targets = numbers(8, seed=9), np.array([[0, 1, 3], [2, 2, 0]]), np.array([0, 0])
+    model = shoal.stablehlo.load(TORCH.replace("RESOURCE", scale.tobytes().hex().upper()))
+    best = (X[ids] * scale).sum(2).max(1)
+    flags = (targets != np.array([0, 2])) & np.array([False, True])
+    expected = (np.where(flags, best, 0).astype(np.float64) + 1e-5).sum()
+    np.testing.assert_allclose(model(X, ids, targets).numpy(), expected, rtol=1e-5)
+    assert [(kind.dtype, kind.shape) for kind in model.inputs][1] == ("int64", (2, 3))
+    assert model.gradient([0]).outputs[1].shape == (4, 8)
+
+
+def body(lines, result="tensor<2xf32>"):
+    return "module {\n  func.func @main(%x: tensor<2xf32>, %n: tensor<1xi64>) -> " + result + " {\n" + lines + "\n  }\n}\n"
+
+
+@pytest.mark.parametrize("lines, message", [
+    ("%0 = stablehlo.fft %x, type = FFT, length = [2] : (tensor<2xf32>) -> tensor<2xcomplex<f32>>\n return %0 : tensor<2xf32>",
+     r"line 3, column 6: 'stablehlo.fft': this operation cannot be imported"),
+    ("%0 = stablehlo.add %x, %y : tensor<2xf32>\n return %0 : tensor<2xf32>", "line 3, column 25: the name %y is not defined"),
+    ("%0 = stablehlo.add %x, %x : tensor<3xf32>\n return %0 : tensor<3xf32>",
+     r"line 3, column 6: 'stablehlo.add': the type of the result is stated as tensor<3xf32>, but is float32\[2\]"),
+    ("%0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>\n return %0 : tensor<?xf32>",
+     "line 3, column 6: 'stablehlo.dynamic_iota': operand 0, %n, does not follow from constants"),
+    ("%0 = stablehlo.custom_call @lapack(%x) : (tensor<2xf32>) -> tensor<2xf32>\n return %0 : tensor<2xf32>",
+     "'stablehlo.custom_call': @lapack cannot be imported: what it computes is not in the text"),
+    ("%0 = call @main(%x, %n) : (tensor<2xf32>, tensor<1xi64>) -> tensor<2xf32>\n return %0 : tensor<2xf32>",
+     "line 3, column 6: 'call': @main calls itself"),
+    ("%0 = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>\n return %0 : tensor<2xf32>", "there is no function @f"),
+    ("%0 = stablehlo.transpose %x, dims = [1] : (tensor<2xf32>) -> tensor<2xf32>\n return %0 : tensor<2xf32>",
+     "line 3, column 6: 'stablehlo.transpose': transpose: "),
+    ("%c = stablehlo.constant dense_resource<w> : tensor<2xf32>\n return %c : tensor<2xf32>", "dense_resource<w> is not among"),
+    ("%0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf8E4M3FN>\n return %0 : tensor<2xf32>",
+     "line 3, column 6: 'stablehlo.convert': tensor<2xf8E4M3FN> is no type of tensors"),
+    ("return %x", None),
+    ("", "a body ends with its one return"),
+    ("%0 = stablehlo.add %x, %x : tensor<2xf32", "line "),
+])
+def test_errors(lines, message):
+    if message is None:
+        assert (shoal.stablehlo.load(body(lines))(X[0, :2], [1]).numpy() == X[0, :2]).all()
+        return
+    with pytest.raises(shoal.ShoalError, match=message):
+        shoal.stablehlo.load(body(lines))
+
+
+def test_other_sources(tmp_path):
+    with pytest.raises(shoal.ShoalError, match="bytecode; what is read here is its text"):
+        shoal.stablehlo.load(b"ML\xefR" + bytes(16))
+    with pytest.raises(shoal.ShoalError, match="there is no function @other, but for example @main"):
+        shoal.stablehlo.load(body("return %x : tensor<2xf32>"), function="other")
+    path = tmp_path / "model.mlir"
+    shoal.stablehlo.load(body("return %x : tensor<2xf32>")).save(path)
+    assert shoal.stablehlo.load(path).outputs[0].shape == (2,)
+    with pytest.raises(shoal.ShoalError, match="1 arguments; it takes 2"):
+        shoal.stablehlo.load(path)(X)
+    with pytest.raises(shoal.ShoalError, match="there is no result 1, only 1"):
+        shoal.stablehlo.load(path).gradient(output=1)
+    with pytest.raises(shoal.ShoalError, match=r"result 0 is float32\[2\]; it must have one element"):
+        shoal.stablehlo.load(path).gradient()
+    with pytest.raises(shoal.ShoalError, match="random: StableHLO has no words for it"):
+        shoal.stablehlo.export(lambda x: x + shoal.rand(2), [0., 0.]).text()

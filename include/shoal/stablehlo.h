@@ -49,6 +49,12 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_gradient(const shoal_modu
                                                                 uint32_t output,
                                                                 const uint32_t *wrt, uint32_t n_wrt,
                                                                 shoal_module **out);
+/* The same with its inputs from number `first` on replaced by constants: data[i] are the elements of
+ * input first + i, dense and row-major; they are copied. Fails with INVALID. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_bind(const shoal_module *module,
+                                                            uint32_t first,
+                                                            const void *const *data,
+                                                            shoal_module **out);
 /* Its text in terms of the standard, as JAX and iree-compile read it: composites are written out. The
  * caller frees *out with free(). Fails with UNSUPPORTED, naming the operation, for what the standard
  * cannot say. */

@@ -111,6 +111,40 @@ static PyObject *module_gradient(PyObject *self, PyObject *args) {
     return result;
 }
 
+/* bind(first, list of bytes) -> Module: inputs from `first` on are constants */
+static PyObject *module_bind(PyObject *self, PyObject *args) {
+    unsigned first;
+    PyObject *list, *result = NULL;
+    const shoal_module *module = module_of(self);
+    if (!module || !PyArg_ParseTuple(args, "IO!", &first, &PyList_Type, &list)) return NULL;
+    const shoal_graph *g = shoal_module_graph(module);
+    Py_ssize_t n = PyList_Size(list);
+    const void **data = calloc((size_t)n + 1, sizeof *data);
+    if (!data) return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) {
+        char *bytes = NULL;
+        Py_ssize_t size = -1;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(list, i), &bytes, &size)) break;
+        data[i] = bytes;
+        int64_t needed = 0;
+        if (first + (size_t)i < g->n_inputs) {
+            const shoal_type *type = &g->values[g->inputs[first + (size_t)i]].type;
+            needed = (int64_t)shoal_dtype_size((shoal_dtype)type->dtype);
+            for (uint32_t k = 0; k < type->rank; k++) needed *= type->dims[k];
+        }
+        if (size != needed) PyErr_Format(PyExc_ValueError, "input %zd has %zd bytes", i, size);
+    }
+    if (!PyErr_Occurred() && first + (size_t)n != g->n_inputs)
+        PyErr_Format(PyExc_ValueError, "%zd inputs are bound, not %u", n, g->n_inputs - first);
+    if (!PyErr_Occurred()) {
+        shoal_module *made;
+        shoal_status status = shoal_module_bind(module, first, data, &made);
+        result = status == SHOAL_OK ? wrap_module(made) : raise(status);
+    }
+    free(data);
+    return result;
+}
+
 static PyObject *module_text(PyObject *self, PyObject *unused) {
     (void)unused;
     char *text;
@@ -167,6 +201,7 @@ static PyObject *module_run(PyObject *object, PyObject *args) {
 
 static PyMethodDef module_methods[] = {{"types", module_types, METH_NOARGS, NULL},
                                        {"gradient", module_gradient, METH_VARARGS, NULL},
+                                       {"bind", module_bind, METH_VARARGS, NULL},
                                        {"text", module_text, METH_NOARGS, NULL},
                                        {"run", module_run, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

@@ -14,6 +14,7 @@ from .creation import as_tensor
 from .errors import InvalidError
 from .nested import TensorType
 from .pool import session
+from .recording import Recording
 from .tensor import Tensor
 
 
@@ -75,11 +76,25 @@ def load(source: "str | bytes | os.PathLike[str]", function: str | None = None) 
 
 
 def export(function: Callable[..., Any], *arguments: Any) -> Model:
-    """What a function computes of tensors, as a model. All tensors that it uses must be among the arguments."""
+    """What a function computes of tensors, as a model whose operands are the arguments.
+
+    Other tensors that it uses, and numbers, are constants of the model.
+    """
     given = [value if isinstance(value, Tensor) else as_tensor(value) for value in arguments]
+    given = [tensor._detach() for tensor in given]
     inside = given[0].session if given else session()
     with no_grad():
         inside.sync()
-        result = function(*given)
+        with Recording() as recording:
+            result = function(*given)
         outputs = [result] if isinstance(result, Tensor) else list(result)
-        return Model(_shoal.Function(inside, given, outputs).module())
+        own = {id(tensor) for tensor in given}
+        others = [was for tensor, was, _ in recording.seen.values() if id(tensor) not in own]
+        module = _shoal.Function(inside, given + others, outputs).module()
+        return Model(module.bind(len(given), [_bytes(was) for was in others]))
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    data = bytearray(tensor.nbytes)
+    tensor._read(data)
+    return bytes(data)

@@ -110,6 +110,54 @@ shoal_status shoal_module_of(const shoal_function *function, shoal_module **out)
     return ended(status, out);
 }
 
+/* ---- inputs as constants ---- */
+
+static shoal_status bind_inputs(const shoal_graph *g, uint32_t first, const void *const *data,
+                                graph *to) {
+    uint32_t *map = base_arena_array(graph_arena(to), uint32_t, g->n_values);
+    if (!map) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < g->n_inputs; i++) {
+        const shoal_type *type = &g->values[g->inputs[i]].type;
+        const shoal_attr attrs[] = {
+            graph_bytes(SHOAL_ATTR_VALUE, i < first ? NULL : data[i - first],
+                        (size_t)base_type_bytes(type)),
+            graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
+            graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
+        SHOAL_TRY(i < first ? graph_add_input(to, type, &map[g->inputs[i]])
+                            : graph_add(to, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0,
+                                        &map[g->inputs[i]]));
+    }
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        uint32_t *inputs = base_arena_array(graph_arena(to), uint32_t, node->n_inputs), out;
+        const shoal_graph **regions =
+            base_arena_alloc_array(graph_arena(to), sizeof *regions, node->n_regions);
+        if (!inputs || !regions) return SHOAL_NO_MEMORY;
+        for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = map[node->inputs[i]];
+        for (uint16_t i = 0; i < node->n_regions; i++)
+            SHOAL_TRY(graph_copy_body(to, node->regions[i], &regions[i]));
+        SHOAL_TRY(graph_at(to, node->location, node->scope));
+        SHOAL_TRY(graph_add(to, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
+                            regions, node->n_regions, &out));
+        for (uint16_t i = 0; i < node->n_outputs; i++) map[node->first_output + i] = out + i;
+    }
+    for (uint32_t i = 0; i < g->n_outputs; i++) SHOAL_TRY(graph_add_output(to, map[g->outputs[i]]));
+    return SHOAL_OK;
+}
+
+shoal_status shoal_module_bind(const shoal_module *module, uint32_t first, const void *const *data,
+                               shoal_module **out) {
+    const shoal_graph *g = graph_data(module->graph);
+    *out = NULL;
+    if (first > g->n_inputs)
+        return base_fail(SHOAL_INVALID, "module: there is no input %u, only %u", first,
+                         g->n_inputs);
+    SHOAL_TRY(new_module(out));
+    shoal_status status = graph_new(0, &(*out)->graph);
+    if (status == SHOAL_OK) status = bind_inputs(g, first, data, (*out)->graph);
+    return ended(status, out);
+}
+
 /* ---- gradients ---- */
 
 /* Results of `g`, then gradients; what is written twice is joined in `to`. */

@@ -175,7 +175,8 @@ shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
 /* ---- the builder ---- */
 
 enum {
-    GRAPH_MAX_OUTPUTS = 64,
+    GRAPH_MAX_OUTPUTS = 2048, /* loops carry the parameters of models */
+    GRAPH_MAX_JOINED = 64,    /* tensors that one body joins element by element */
     GRAPH_MAX_NODES = 1 << 20,
     GRAPH_MAX_DEPTH = 8,
     GRAPH_MAX_TEXT = 4096

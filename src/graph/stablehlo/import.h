@@ -108,6 +108,10 @@ shoal_status hlo_row_of(hlo_call *c, uint16_t op, const uint32_t *inputs, uint32
                         const shoal_attr *others, uint16_t n_others,
                         const shoal_graph *const *regions, uint16_t n_regions) SHOAL_CHECK_RESULT;
 
+/* dot_general and convolution: the operands in the element type of the result. */
+shoal_status hlo_product(hlo_call *c, uint16_t op, const shoal_attr *attrs,
+                         uint16_t n) SHOAL_CHECK_RESULT;
+
 hlo_rule *hlo_control_rule(const char *name); /* control.c */
 hlo_rule *hlo_window_rule(const char *name);  /* windows.c */
 hlo_rule *hlo_dynamic_rule(const char *name); /* dynamic.c */

@@ -202,6 +202,16 @@ static shoal_status compare_them(hlo_call *c) {
     return m.status ? m.status : hlo_row_of(c, GRAPH_COMPARE, in, 2, NULL, 0, NULL, 0);
 }
 
+/* Products of narrow numbers may be stated to be summed in a wider type: then they are of that. */
+shoal_status hlo_product(hlo_call *c, uint16_t op, const shoal_attr *attrs, uint16_t n) {
+    shoal_type type;
+    uint32_t in[2];
+    SHOAL_TRY(hlo_stated(c, 0, &type));
+    maker m = {c->s->g, SHOAL_OK};
+    for (int i = 0; i < 2; i++) in[i] = convert(&m, c->in[i], type.dtype);
+    return m.status ? m.status : hlo_row_of(c, op, in, 2, attrs, n, NULL, 0);
+}
+
 /* "batching_dims = [0] x [0], contracting_dims = [2] x [1]" */
 static shoal_status dot_general(hlo_call *c) {
     static const struct {
@@ -214,7 +224,7 @@ static shoal_status dot_general(hlo_call *c) {
     shoal_attr attrs[4];
     SHOAL_TRY(hlo_need(c, 2, 1));
     if (hlo_attr_of(c, "dot_dimension_numbers", NULL))
-        return hlo_row(c, GRAPH_DOT_GENERAL, NULL, 0, NULL, 0);
+        return hlo_product(c, GRAPH_DOT_GENERAL, NULL, 0);
     for (int i = 0; i < 2; i++) {
         const hlo_attr *both = hlo_attr_of(c, forms[i].name, NULL);
         const hlo_attr *side = both ? both->items : NULL;
@@ -227,7 +237,7 @@ static shoal_status dot_general(hlo_call *c) {
             side = side ? side->next : NULL;
         }
     }
-    return hlo_row(c, GRAPH_DOT_GENERAL, attrs, 4, NULL, 0);
+    return hlo_product(c, GRAPH_DOT_GENERAL, attrs, 4);
 }
 
 /* Vectors and matrices: the last axis with the first. */
@@ -239,7 +249,7 @@ static shoal_status dot(hlo_call *c) {
                                 graph_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, NULL, 0),
                                 graph_ints(SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, &last, 1),
                                 graph_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &zero, 1)};
-    return hlo_row(c, GRAPH_DOT_GENERAL, attrs, 4, NULL, 0);
+    return hlo_product(c, GRAPH_DOT_GENERAL, attrs, 4);
 }
 
 /* The format may be written as e5m10. */

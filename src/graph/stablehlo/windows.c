@@ -164,7 +164,7 @@ static shoal_status convolution(hlo_call *c) {
     attrs[N] = graph_ints(SHOAL_ATTR_CONVOLUTION_DIMENSIONS, axes, 3 * (size_t)rank);
     attrs[N + 1] = graph_int(SHOAL_ATTR_FEATURE_GROUP_COUNT, groups[0]);
     attrs[N + 2] = graph_int(SHOAL_ATTR_BATCH_GROUP_COUNT, groups[1]);
-    return hlo_row(c, GRAPH_CONVOLUTION, attrs, N + 3, NULL, 0);
+    return hlo_product(c, GRAPH_CONVOLUTION, attrs, N + 3);
 }
 
 hlo_rule *hlo_window_rule(const char *name) {
