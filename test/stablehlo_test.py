@@ -166,7 +166,7 @@ def test_jax(name):
 GRADIENTS = {"mlp": mlp, "gpt": block, "net": net,
              "switch": lambda p, x: lax.switch(p, [lambda x: x + 1, lambda x: x * 2, lambda x: x @ W], x).sum(),
              "cumulative": lambda x: (jnp.cumsum(x, 1) ** 2).sum() + lax.cummax(x, 0).sum(),
-             "gather": lambda x, i: (x[i] * x[i, i][:, None] + x.at[i].add(3.)).sum(),
+             "gather": lambda x, i: (x[i] * x[i, i][:, None] + jnp.asarray(x).at[i].add(3.)).sum(),
              "functions": lambda x: sum(jnp.sin(f(x)).sum() for f in (
                  lax.erf, jnp.sinh, jnp.cosh, jnp.arcsinh, jnp.square, jnp.arctan, jax.nn.gelu, jax.nn.silu, jnp.expm1)),
              "top_k": lambda x: (lax.top_k(x, 3)[0] ** 2).sum()}

@@ -11,7 +11,7 @@ STUBS = {
     "utils": (),
 }
 # Modules whose own annotations are all there is to say.
-INLINE = ("dtypes", "errors", "words")
+INLINE = ("dtypes", "errors", "stablehlo", "words")
 # Names for what many parameters take, defined in tensor.pyi.
 ALIASES = {
     "_Named": "class _Named(Protocol):\n    @property\n    def name(self) -> str: ...\n",

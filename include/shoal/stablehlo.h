@@ -13,10 +13,10 @@ extern "C" {
  * for any thread. */
 typedef struct shoal_module shoal_module;
 
-/* Reads a module's text. file: what it is called in the places of operations ("model.mlir:12"); NULL:
- * they have none. function: the one to read; NULL: @main, or the only one. Fails with FORMAT or
- * INVALID, naming line, column and operation; shapes must be static, or follow from constants. MLIR's
- * bytecode is not read. */
+/* Reads a module's text. file: what it is called in the places of operations ("model.mlir:12");
+ * NULL: they have none. function: the one to read; NULL: @main, or the only one. Fails with FORMAT
+ * or INVALID, naming line, column and operation; shapes must be static, or follow from constants.
+ * MLIR's bytecode is not read. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_parse(const char *text, size_t bytes,
                                                              const char *file, const char *function,
                                                              shoal_module **out);
@@ -30,7 +30,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_of(const shoal_function *
 /* NULL inside is allowed. */
 SHOAL_API void shoal_module_free(shoal_module **module);
 
-/* Its graph: inputs and outputs are those of the function, in order. Valid as long as the module. */
+/* Its graph: inputs and outputs are those of the function, in order. Valid as long as the module.
+ */
 SHOAL_API const shoal_graph *shoal_module_graph(const shoal_module *module);
 /* As a function of a session, which can be run. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_function(const shoal_module *module,
@@ -41,23 +42,22 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_apply(const shoal_module 
                                                              shoal_session *session,
                                                              shoal_tensor *const *inputs,
                                                              shoal_tensor **outputs);
-/* A module with the same inputs, whose results are those of `module` and, behind them, the gradients
- * of result number `output` (floating, of one element) with respect to n_wrt inputs. An input that
- * the result does not depend on has the gradient 0. Fails with INVALID, and with UNSUPPORTED where an
- * operation has no gradient. */
+/* A module with the same inputs, whose results are those of `module` and, behind them, the
+ * gradients of result number `output` (floating, of one element) with respect to n_wrt inputs. An
+ * input that the result does not depend on has the gradient 0. Fails with INVALID, and with
+ * UNSUPPORTED where an operation has no gradient. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_gradient(const shoal_module *module,
                                                                 uint32_t output,
                                                                 const uint32_t *wrt, uint32_t n_wrt,
                                                                 shoal_module **out);
-/* The same with its inputs from number `first` on replaced by constants: data[i] are the elements of
- * input first + i, dense and row-major; they are copied. Fails with INVALID. */
+/* The same with its inputs from number `first` on replaced by constants: data[i] are the elements
+ * of input first + i, dense and row-major; they are copied. Fails with INVALID. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_bind(const shoal_module *module,
-                                                            uint32_t first,
-                                                            const void *const *data,
+                                                            uint32_t first, const void *const *data,
                                                             shoal_module **out);
-/* Its text in terms of the standard, as JAX and iree-compile read it: composites are written out. The
- * caller frees *out with free(). Fails with UNSUPPORTED, naming the operation, for what the standard
- * cannot say. */
+/* Its text in terms of the standard, as JAX and iree-compile read it: composites are written out.
+ * The caller frees *out with free(). Fails with UNSUPPORTED, naming the operation, for what the
+ * standard cannot say. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_text(const shoal_module *module, char **out);
 
 #ifdef __cplusplus

@@ -51,8 +51,7 @@ static shoal_module *module_of(PyObject *object) {
 
 PyObject *wrap_module(shoal_module *module) {
     PyTypeObject *type = module_type;
-    module_object *self =
-        (module_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    module_object *self = (module_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self)
         self->module = module;
     else
@@ -171,7 +170,8 @@ static PyObject *module_run(PyObject *object, PyObject *args) {
     module_object *self = (module_object *)object;
     PyObject *owner, *ins, *result = NULL;
     int recorded;
-    if (!module_of(object) || !PyArg_ParseTuple(args, "OO!p", &owner, &PyList_Type, &ins, &recorded))
+    if (!module_of(object) ||
+        !PyArg_ParseTuple(args, "OO!p", &owner, &PyList_Type, &ins, &recorded))
         return NULL;
     const shoal_graph *g = shoal_module_graph(self->module);
     shoal_session *session = session_of(owner);
@@ -199,12 +199,10 @@ static PyObject *module_run(PyObject *object, PyObject *args) {
     return result;
 }
 
-static PyMethodDef module_methods[] = {{"types", module_types, METH_NOARGS, NULL},
-                                       {"gradient", module_gradient, METH_VARARGS, NULL},
-                                       {"bind", module_bind, METH_VARARGS, NULL},
-                                       {"text", module_text, METH_NOARGS, NULL},
-                                       {"run", module_run, METH_VARARGS, NULL},
-                                       {NULL, NULL, 0, NULL}};
+static PyMethodDef module_methods[] = {
+    {"types", module_types, METH_NOARGS, NULL}, {"gradient", module_gradient, METH_VARARGS, NULL},
+    {"bind", module_bind, METH_VARARGS, NULL},  {"text", module_text, METH_NOARGS, NULL},
+    {"run", module_run, METH_VARARGS, NULL},    {NULL, NULL, 0, NULL}};
 static PyType_Slot module_slots[] = {{Py_tp_dealloc, module_dealloc},
                                      {Py_tp_init, module_init},
                                      {Py_tp_methods, module_methods},

@@ -70,8 +70,8 @@ shoal_status shoal_module_open(const char *path, const char *function, shoal_mod
     shoal_status status = read_all(file, &text);
     fclose(file);
     if (status == SHOAL_OK)
-        status = shoal_module_parse(text.data ? text.data : "", text.size,
-                                    slash ? slash + 1 : path, function, out);
+        status = shoal_module_parse(text.data ? text.data : "", text.size, slash ? slash + 1 : path,
+                                    function, out);
     base_str_fini(&text);
     return status == SHOAL_OK ? status : base_fail_prefix(status, "%s: ", path);
 }
@@ -118,11 +118,11 @@ static shoal_status bind_inputs(const shoal_graph *g, uint32_t first, const void
     if (!map) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         const shoal_type *type = &g->values[g->inputs[i]].type;
-        const shoal_attr attrs[] = {
-            graph_bytes(SHOAL_ATTR_VALUE, i < first ? NULL : data[i - first],
-                        (size_t)base_type_bytes(type)),
-            graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
-            graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
+        const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE,
+                                                i < first ? NULL : data[i - first],
+                                                (size_t)base_type_bytes(type)),
+                                    graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
+                                    graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
         SHOAL_TRY(i < first ? graph_add_input(to, type, &map[g->inputs[i]])
                             : graph_add(to, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0,
                                         &map[g->inputs[i]]));

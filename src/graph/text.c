@@ -148,7 +148,10 @@ static void print_group(base_str *out, const shoal_node *node, const graph_key_g
 static void print_pairs(base_str *out, const shoal_attr *attr) {
     base_str_text(out, "dense<");
     for (uint32_t i = 0; i < attr->count; i++)
-        base_str_format(out, "%s%lld%s", i % 2 ? ", " : i ? ", [" : "[[",
+        base_str_format(out, "%s%lld%s",
+                        i % 2 ? ", "
+                        : i   ? ", ["
+                              : "[[",
                         (long long)attr->u.ints[i], i % 2 ? "]" : "");
     base_str_format(out, "%s> : tensor<%ux2xi64>", attr->count ? "]" : "", attr->count / 2);
 }
@@ -302,8 +305,8 @@ static void name_values(const printer *p, const printer *outer, const shoal_node
     const shoal_graph *g = p->g;
     uint32_t next = 0;
     for (uint32_t i = 0; i < g->n_inputs; i++)
-        names[g->inputs[i]] = is_choice(p, of) ? outer->names[of->inputs[i + 1]]
-                                               : (label){next++, 1, 0, p->depth};
+        names[g->inputs[i]] =
+            is_choice(p, of) ? outer->names[of->inputs[i + 1]] : (label){next++, 1, 0, p->depth};
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         for (uint16_t i = 0; i < node->n_outputs; i++)
@@ -316,7 +319,7 @@ static shoal_status print_body(const printer *p, const shoal_node *node) {
     const shoal_graph *g = p->g;
     if (!is_choice(p, node)) {
         indent(p, 1);
-        base_str_text(p->out, p->depth       ? "^bb0"
+        base_str_text(p->out, p->depth      ? "^bb0"
                               : p->standard ? "func.func public @main"
                                             : "func.func @main");
         print_parameters(p);

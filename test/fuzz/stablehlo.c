@@ -10,8 +10,7 @@ size_t fuzz_limit(size_t size) { return 8 * LIMIT + 256 * size; }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     graph *g, *back;
-    hlo_import_options options = {
-        .file = "fuzz.mlir", .limit = LIMIT, .evaluate = ref_evaluate};
+    hlo_import_options options = {.file = "fuzz.mlir", .limit = LIMIT, .evaluate = ref_evaluate};
     if (hlo_import_text((const char *)data, size, &options, &g) != SHOAL_OK) return 0;
     fuzz_accepted++;
     FUZZ_CHECK(graph_verify(graph_data(g)) == SHOAL_OK);

@@ -64,8 +64,7 @@ static uint32_t cosh_of(maker *m, uint32_t x) {
 static uint32_t asinh_of(maker *m, uint32_t x) {
     uint32_t size = one(m, GRAPH_ABS, x), square = mul(m, size, size);
     uint32_t root = one(m, GRAPH_SQRT, shifted(m, square, 1));
-    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE,
-                        add(m, size, over(m, square, shifted(m, root, 1))));
+    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, size, over(m, square, shifted(m, root, 1))));
     uint32_t far = shifted(m, one(m, GRAPH_LOG, size), M_LN2);
     uint32_t y = choose(m, less(m, size, 1e9), near, far);
     return mul(m, one(m, GRAPH_SIGN, x), y);
@@ -81,10 +80,10 @@ static uint32_t acosh_of(maker *m, uint32_t x) {
 }
 
 static uint32_t atanh_of(maker *m, uint32_t x) {
-    return scaled(m,
-                  sub(m, one(m, GRAPH_LOG_PLUS_ONE, x),
-                      one(m, GRAPH_LOG_PLUS_ONE, one(m, GRAPH_NEGATE, x))),
-                  0.5);
+    return scaled(
+        m,
+        sub(m, one(m, GRAPH_LOG_PLUS_ONE, x), one(m, GRAPH_LOG_PLUS_ONE, one(m, GRAPH_NEGATE, x))),
+        0.5);
 }
 
 static uint32_t root_of_rest(maker *m, uint32_t x) {
@@ -92,15 +91,9 @@ static uint32_t root_of_rest(maker *m, uint32_t x) {
     return one(m, GRAPH_SQRT, mul(m, sub(m, unit, x), add(m, unit, x)));
 }
 
-static uint32_t asin_of(maker *m, uint32_t x) {
-    return two(m, GRAPH_ATAN2, x, root_of_rest(m, x));
-}
-static uint32_t acos_of(maker *m, uint32_t x) {
-    return two(m, GRAPH_ATAN2, root_of_rest(m, x), x);
-}
-static uint32_t atan_of(maker *m, uint32_t x) {
-    return two(m, GRAPH_ATAN2, x, number(m, x, 1));
-}
+static uint32_t asin_of(maker *m, uint32_t x) { return two(m, GRAPH_ATAN2, x, root_of_rest(m, x)); }
+static uint32_t acos_of(maker *m, uint32_t x) { return two(m, GRAPH_ATAN2, root_of_rest(m, x), x); }
+static uint32_t atan_of(maker *m, uint32_t x) { return two(m, GRAPH_ATAN2, x, number(m, x, 1)); }
 
 /* ---- error functions ---- */
 
@@ -126,15 +119,15 @@ static uint32_t erfc_of(maker *m, uint32_t x) {
 /* M. Giles, "Approximating the erfinv function" (single precision); in float64 made exact by steps
  * of Newton's method. */
 static uint32_t erf_inv_of(maker *m, uint32_t x) {
-    static const double small[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06,
-                                   -4.39150654e-06, 0.00021858087, -0.00125372503,
-                                   -0.00417768164, 0.246640727,    1.50140941};
+    static const double small[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
+                                   -4.39150654e-06, 0.00021858087,  -0.00125372503,
+                                   -0.00417768164,  0.246640727,    1.50140941};
     static const double large[] = {-0.000200214257, 0.000100950558, 0.00134934322,
                                    -0.00367342844,  0.00573950773,  -0.0076224613,
                                    0.00943887047,   1.00167406,     2.83297682};
     bool exact = !m->status && type_of(m, x)->dtype == SHOAL_F64;
-    uint32_t w = one(m, GRAPH_NEGATE,
-                     one(m, GRAPH_LOG_PLUS_ONE, one(m, GRAPH_NEGATE, mul(m, x, x))));
+    uint32_t w =
+        one(m, GRAPH_NEGATE, one(m, GRAPH_LOG_PLUS_ONE, one(m, GRAPH_NEGATE, mul(m, x, x))));
     uint32_t near = polynomial(m, shifted(m, w, -2.5), small, 9);
     uint32_t far = polynomial(m, shifted(m, one(m, GRAPH_SQRT, w), -3), large, 9);
     uint32_t y = mul(m, choose(m, less(m, w, 5), near, far), x);
@@ -150,14 +143,11 @@ static uint32_t erf_inv_of(maker *m, uint32_t x) {
 
 /* ---- the gamma function: Lanczos' approximation, g = 7 ---- */
 
-static const double lanczos[] = {676.520368121885098567009190444019,
-                                 -1259.13921672240287047156078755283,
-                                 771.3234287776530788486528258894,
-                                 -176.61502916214059906584551354,
-                                 12.507343278686904814458936853,
-                                 -0.13857109526572011689554707,
-                                 9.984369578019570859563e-6,
-                                 1.50563273514931155834e-7};
+static const double lanczos[] = {
+    676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+    771.3234287776530788486528258894,   -176.61502916214059906584551354,
+    12.507343278686904814458936853,     -0.13857109526572011689554707,
+    9.984369578019570859563e-6,         1.50563273514931155834e-7};
 static const double lanczos_base = 0.99999999999980993227684700473478, lanczos_g = 7.5;
 
 /* Below 1/2, of 1 - x instead: z is x - 1 or -x. */
@@ -170,8 +160,8 @@ static uint32_t lgamma_of(maker *m, uint32_t x) {
     uint32_t below, z = reflected(m, x, &below), sum = number(m, x, lanczos_base);
     for (int i = 0; i < 8; i++)
         sum = add(m, sum, over(m, number(m, x, lanczos[i]), shifted(m, z, i + 1)));
-    uint32_t log_t = shifted(
-        m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
+    uint32_t log_t =
+        shifted(m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
     uint32_t t = shifted(m, z, lanczos_g);
     uint32_t log_y = add(m, mul(m, sub(m, shifted(m, z, 0.5), over(m, t, log_t)), log_t),
                          shifted(m, one(m, GRAPH_LOG, sum), log(2 * M_PI) / 2));
@@ -197,10 +187,10 @@ static uint32_t digamma_of(maker *m, uint32_t x) {
         slope = sub(m, slope, over(m, a, mul(m, d, d)));
     }
     uint32_t t = shifted(m, z, lanczos_g);
-    uint32_t log_t = shifted(
-        m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
-    uint32_t y = sub(m, add(m, log_t, over(m, slope, sum)),
-                     over(m, number(m, x, lanczos_g - 0.5), t));
+    uint32_t log_t =
+        shifted(m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
+    uint32_t y =
+        sub(m, add(m, log_t, over(m, slope, sum)), over(m, number(m, x, lanczos_g - 0.5), t));
     uint32_t part = add(m, x, one(m, GRAPH_ABS, one(m, GRAPH_FLOOR, shifted(m, x, 0.5))));
     uint32_t angle = scaled(m, part, M_PI);
     uint32_t mirrored =
@@ -305,9 +295,9 @@ static shoal_status broadcasting(hlo_call *c) {
 static const struct {
     const char *name;
     unary *function;
-} unaries[] = {{"sinh", sinh_of},     {"cosh", cosh_of},     {"asinh", asinh_of},
-               {"acosh", acosh_of},   {"atanh", atanh_of},   {"asin", asin_of},
-               {"acos", acos_of},     {"atan", atan_of},     {"erfc", erfc_of},
+} unaries[] = {{"sinh", sinh_of},       {"cosh", cosh_of},     {"asinh", asinh_of},
+               {"acosh", acosh_of},     {"atanh", atanh_of},   {"asin", asin_of},
+               {"acos", acos_of},       {"atan", atan_of},     {"erfc", erfc_of},
                {"erf_inv", erf_inv_of}, {"lgamma", lgamma_of}, {"digamma", digamma_of}};
 
 static shoal_status one_operand(hlo_call *c) {
@@ -330,7 +320,8 @@ hlo_rule *hlo_chlo_rule(const char *name) {
     for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
         if (!strcmp(name + 5, unaries[i].name)) return one_operand;
     if (!strncmp(name, broadcast, sizeof broadcast - 1) &&
-        shoal_op_find(name + sizeof broadcast - 1, &op) == SHOAL_OK && graph_op(op)->max_inputs == 2)
+        shoal_op_find(name + sizeof broadcast - 1, &op) == SHOAL_OK &&
+        graph_op(op)->max_inputs == 2)
         return broadcasting;
     return hlo_look_up(rules, name);
 }

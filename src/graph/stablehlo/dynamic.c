@@ -19,9 +19,7 @@ static shoal_status shaped(hlo_call *c, uint16_t op, uint32_t shape_at) {
 
 static shoal_status dynamic_iota(hlo_call *c) { return shaped(c, GRAPH_IOTA, 0); }
 static shoal_status dynamic_reshape(hlo_call *c) { return shaped(c, GRAPH_RESHAPE, 1); }
-static shoal_status dynamic_broadcast(hlo_call *c) {
-    return shaped(c, GRAPH_BROADCAST_IN_DIM, 1);
-}
+static shoal_status dynamic_broadcast(hlo_call *c) { return shaped(c, GRAPH_BROADCAST_IN_DIM, 1); }
 
 /* Lists of numbers that are operands, from number `first` on. */
 static shoal_status known_lists(const hlo_call *c, uint32_t first, const shoal_attr_key *keys,
@@ -65,7 +63,8 @@ static shoal_status get_dimension_size(hlo_call *c) {
     SHOAL_TRY(hlo_need(c, 1, 1));
     SHOAL_TRY(hlo_int(c, hlo_attr_of(c, "dimension", "dim"), -1, &axis));
     const shoal_type *type = hlo_type_of(c, 0);
-    if (axis < 0 || axis >= type->rank) return hlo_fail(c, "there is no axis %lld", (long long)axis);
+    if (axis < 0 || axis >= type->rank)
+        return hlo_fail(c, "there is no axis %lld", (long long)axis);
     maker m = {c->s->g, SHOAL_OK};
     c->out[0] = splat(&m, (shoal_type){.dtype = SHOAL_I32}, (double)type->dims[axis]);
     return m.status;

@@ -30,8 +30,7 @@ static uint32_t iota(writer *w, const shoal_node *node) {
                                 graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
                                 graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
     uint32_t x = 0;
-    if (!m->status)
-        m->status = graph_add(m->g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &x);
+    if (!m->status) m->status = graph_add(m->g, GRAPH_IOTA, NULL, 0, attrs, 3, NULL, 0, &x);
     if (!m->status) x = plus(m, x, (double)start->u.ints[axis]);
     return convert(m, x, type.dtype);
 }
@@ -53,8 +52,7 @@ static uint32_t cumulate(writer *w, const shoal_node *node, const uint32_t *inpu
                                 graph_ints(SHOAL_ATTR_WINDOW_DILATIONS, ones, type.rank),
                                 graph_ints(SHOAL_ATTR_PADDING, padding, 2 * (size_t)type.rank)};
     if (!m->status)
-        m->status =
-            graph_add(m->g, GRAPH_REDUCE_WINDOW, inputs, 2, attrs, 5, &body, 1, &out);
+        m->status = graph_add(m->g, GRAPH_REDUCE_WINDOW, inputs, 2, attrs, 5, &body, 1, &out);
     return out;
 }
 
@@ -68,11 +66,12 @@ static const shoal_graph *better(maker *m, uint8_t dtype, uint8_t index, const c
         m->status = graph_add_input(body, &types[i % 2], &in[i]);
     if (m->status) return NULL;
     maker b = {body, SHOAL_OK};
-    uint32_t nan_left = compare(&b, "NE", in[0], in[0]), nan_right = compare(&b, "NE", in[2], in[2]);
+    uint32_t nan_left = compare(&b, "NE", in[0], in[0]),
+             nan_right = compare(&b, "NE", in[2], in[2]);
     uint32_t wins = two(&b, GRAPH_OR, compare(&b, direction, in[0], in[2]),
                         two(&b, GRAPH_AND, nan_left, one(&b, GRAPH_NOT, nan_right)));
-    uint32_t even = two(&b, GRAPH_OR, compare(&b, "EQ", in[0], in[2]),
-                        two(&b, GRAPH_AND, nan_left, nan_right));
+    uint32_t even =
+        two(&b, GRAPH_OR, compare(&b, "EQ", in[0], in[2]), two(&b, GRAPH_AND, nan_left, nan_right));
     uint32_t first = two(&b, GRAPH_AND, even, compare(&b, "LT", in[1], in[3]));
     uint32_t left = two(&b, GRAPH_OR, wins, first);
     for (int i = 0; i < 2 && !b.status; i++) {
@@ -116,8 +115,8 @@ static uint32_t argmax(writer *w, const shoal_node *from, uint32_t x) {
 
 static shoal_status refuse(const shoal_node *node) {
     const char *at = node->location;
-    return base_fail(SHOAL_UNSUPPORTED, "%s%s%s: StableHLO has no words for it",
-                     at ? at : "", at ? ": " : "", shoal_op_name(node->op));
+    return base_fail(SHOAL_UNSUPPORTED, "%s%s%s: StableHLO has no words for it", at ? at : "",
+                     at ? ": " : "", shoal_op_name(node->op));
 }
 
 static shoal_status copy_plain(writer *w, const shoal_node *node, const uint32_t *inputs,

@@ -142,8 +142,7 @@ static shoal_status operands(hlo_call *c, uint32_t **in) {
     *in = base_arena_array(arena, uint32_t, (size_t)c->n_in);
     if (!*in) return SHOAL_NO_MEMORY;
     c->in = *in;
-    for (uint32_t i = 0; i < c->n_in; i++)
-        SHOAL_TRY(use(c->s, &op->operands.data[i], &(*in)[i]));
+    for (uint32_t i = 0; i < c->n_in; i++) SHOAL_TRY(use(c->s, &op->operands.data[i], &(*in)[i]));
     if (op->arrow && op->before == c->n_in)
         for (uint32_t i = 0; i < c->n_in; i++)
             SHOAL_TRY(check_type(c, "an operand", &op->types.data[i], c->in[i]));
@@ -450,8 +449,7 @@ static shoal_status choose(const hlo_import *in, hlo_function **out) {
     if (!in->functions) return base_fail(SHOAL_FORMAT, "line 1, column 1: there is no function");
     char name[64];
     return base_fail(SHOAL_FORMAT, "there is no function @%.64s, but for example @%s",
-                     wanted ? wanted : "main",
-                     hlo_copy(in->functions->name, name, sizeof name));
+                     wanted ? wanted : "main", hlo_copy(in->functions->name, name, sizeof name));
 }
 
 static shoal_status lower(hlo_scope *s, hlo_function *f) {

@@ -48,9 +48,8 @@ static shoal_status attr_of(const hlo_call *c, uint16_t key, const hlo_attr *att
     case SHOAL_ATTR_KIND_INT:
     case SHOAL_ATTR_KIND_BOOL:
         SHOAL_TRY(hlo_int(c, attr, 0, &value));
-        *out = graph_attr_kind(key) == SHOAL_ATTR_KIND_INT
-                   ? graph_int((shoal_attr_key)key, value)
-                   : graph_bool((shoal_attr_key)key, value);
+        *out = graph_attr_kind(key) == SHOAL_ATTR_KIND_INT ? graph_int((shoal_attr_key)key, value)
+                                                           : graph_bool((shoal_attr_key)key, value);
         return SHOAL_OK;
     case SHOAL_ATTR_KIND_INTS:
         SHOAL_TRY(hlo_ints(c, attr, &list));
@@ -96,8 +95,7 @@ shoal_status hlo_row_of(hlo_call *c, uint16_t op, const uint32_t *inputs, uint32
         SHOAL_TRY(attr_of(c, key, attr, &attrs[n++]));
     }
     uint32_t first;
-    SHOAL_TRY(
-        graph_add(c->s->g, op, inputs, n_inputs, attrs, n, regions, n_regions, &first));
+    SHOAL_TRY(graph_add(c->s->g, op, inputs, n_inputs, attrs, n, regions, n_regions, &first));
     uint32_t made = graph_data(c->s->g)->n_values - first;
     if (made < c->n_out) return hlo_fail(c, "it has %u results, not %u", made, c->n_out);
     for (uint32_t i = 0; i < c->n_out; i++) c->out[i] = first + i;
@@ -182,8 +180,8 @@ static uint32_t total_order(maker *m, uint32_t x) {
     shoal_attr as = graph_int(SHOAL_ATTR_DTYPE, of_size[size]);
     uint32_t bits = node(m, GRAPH_BITCAST_CONVERT, &x, 1, &as, 1, NULL);
     if (m->status) return x;
-    uint32_t sign = two(m, GRAPH_SHIFT_RIGHT_ARITHMETIC, bits,
-                        like(m, bits, (double)(8 * size - 1)));
+    uint32_t sign =
+        two(m, GRAPH_SHIFT_RIGHT_ARITHMETIC, bits, like(m, bits, (double)(8 * size - 1)));
     uint32_t mask = two(m, GRAPH_SHIFT_RIGHT_LOGICAL, sign, like(m, bits, 1));
     return two(m, GRAPH_XOR, bits, mask);
 }
@@ -217,10 +215,10 @@ static shoal_status dot_general(hlo_call *c) {
     static const struct {
         const char *name;
         shoal_attr_key keys[2];
-    } forms[] = {{"batching_dims",
-                  {SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS}},
-                 {"contracting_dims",
-                  {SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS}}};
+    } forms[] = {
+        {"batching_dims", {SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, SHOAL_ATTR_RHS_BATCHING_DIMENSIONS}},
+        {"contracting_dims",
+         {SHOAL_ATTR_LHS_CONTRACTING_DIMENSIONS, SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS}}};
     shoal_attr attrs[4];
     SHOAL_TRY(hlo_need(c, 2, 1));
     if (hlo_attr_of(c, "dot_dimension_numbers", NULL))
@@ -320,9 +318,8 @@ static shoal_status rng_bit_generator(hlo_call *c) {
                               graph_string(SHOAL_ATTR_RNG_DISTRIBUTION, "BITS")};
     maker m = {c->s->g, SHOAL_OK};
     const shoal_type scalar = {.dtype = SHOAL_U64};
-    uint32_t seeds[] = {
-        reshape(&m, node(&m, GRAPH_SLICE, c->in, 1, first, 3, NULL), &scalar),
-        reshape(&m, node(&m, GRAPH_SLICE, c->in, 1, last, 3, NULL), &scalar)};
+    uint32_t seeds[] = {reshape(&m, node(&m, GRAPH_SLICE, c->in, 1, first, 3, NULL), &scalar),
+                        reshape(&m, node(&m, GRAPH_SLICE, c->in, 1, last, 3, NULL), &scalar)};
     c->out[0] = m.status ? 0 : plus(&m, c->in[0], 1);
     c->out[1] = node(&m, GRAPH_RANDOM, seeds, 2, how, 3, NULL);
     return m.status;

@@ -6,6 +6,9 @@
 #include <ctype.h>
 #include <string.h>
 
+/* Words and attributes of a pretty form: what has more is no operation, but what follows one. */
+enum { MAX_ITEMS = 32 };
+
 static shoal_status operation(hlo_reader *r, hlo_op **out);
 
 /* ---- parts ---- */
@@ -244,7 +247,8 @@ static shoal_status reducer(hlo_reader *r, hlo_op *op) {
     return block(r, region);
 }
 
-/* "(%0 init: %1), ... applies stablehlo.add across dimensions = [2] : types", or with a body behind.
+/* "(%0 init: %1), ... applies stablehlo.add across dimensions = [2] : types", or with a body
+ * behind.
  */
 static shoal_status reduce(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
@@ -343,10 +347,11 @@ static shoal_status word_or_attr(hlo_reader *r, hlo_op *op) {
 /* Operands, words and attributes, up to what begins none of them. */
 static shoal_status items(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
-    for (;;) {
+    for (uint32_t others = 0; others <= MAX_ITEMS;) {
         parse_space(p);
         char c = p->at < p->end ? *p->at : 0;
         hlo_attr *value;
+        others += c != '%' && c != ',';
         if (c == '%') {
             SHOAL_TRY(use(r, op));
             if (parse_take(p, "[")) SHOAL_TRY(ranges(r, op));
@@ -374,14 +379,17 @@ static shoal_status items(hlo_reader *r, hlo_op *op) {
             return SHOAL_OK;
         }
     }
+    return parse_fail(p, "expected ':' and types");
 }
 
 static shoal_status pretty(hlo_reader *r, hlo_op *op) {
     static const struct {
         const char *name;
         shoal_status (*read)(hlo_reader *r, hlo_op *op);
-    } forms[] = {{"module", module},        {"builtin.module", module},
-                 {"func.func", function},   {"stablehlo.while", while_loop},
+    } forms[] = {{"module", module},
+                 {"builtin.module", module},
+                 {"func.func", function},
+                 {"stablehlo.while", while_loop},
                  {"mhlo.while", while_loop}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (!strcmp(op->name, forms[i].name)) return forms[i].read(r, op);
@@ -434,7 +442,8 @@ static shoal_status operation(hlo_reader *r, hlo_op **out) {
 
 /* ---- the whole text ---- */
 
-/* "{-# dialect_resources: { builtin: { name: "0x...", ... } } #-}": only names and strings matter. */
+/* "{-# dialect_resources: { builtin: { name: "0x...", ... } } #-}": only names and strings matter.
+ */
 static shoal_status resources(hlo_reader *r) {
     parse_state *p = &r->p;
     while (!parse_take(p, "#-}")) {

@@ -42,7 +42,9 @@ shoal_status hlo_enter(hlo_reader *r) {
 
 void hlo_leave(hlo_reader *r) { r->depth--; }
 
-static bool continues(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '$'; }
+static bool continues(char c) {
+    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '$';
+}
 
 bool hlo_take_word(hlo_reader *r, const char *word) {
     parse_state *p = &r->p;

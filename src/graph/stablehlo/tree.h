@@ -1,6 +1,6 @@
-/* A text of StableHLO as a tree: operations with names, operands, attributes and regions, before any
- * of it means something. Pretty and generic forms give the same tree. Pieces of text are those of the
- * source, which has to live as long. */
+/* A text of StableHLO as a tree: operations with names, operands, attributes and regions, before
+ * any of it means something. Pretty and generic forms give the same tree. Pieces of text are those
+ * of the source, which has to live as long. */
 #ifndef GRAPH_STABLEHLO_TREE_H
 #define GRAPH_STABLEHLO_TREE_H
 

@@ -10,10 +10,8 @@ const shoal_type *hlo_type_of(const hlo_call *c, uint32_t input) {
 }
 
 shoal_status hlo_need(const hlo_call *c, uint32_t inputs, uint32_t outputs) {
-    if (c->n_in != inputs)
-        return hlo_fail(c, "it has %u operands, not %u", c->n_in, inputs);
-    if (c->n_out != outputs)
-        return hlo_fail(c, "it has %u results, not %u", c->n_out, outputs);
+    if (c->n_in != inputs) return hlo_fail(c, "it has %u operands, not %u", c->n_in, inputs);
+    if (c->n_out != outputs) return hlo_fail(c, "it has %u results, not %u", c->n_out, outputs);
     return SHOAL_OK;
 }
 
@@ -61,9 +59,9 @@ static shoal_status widen_all(const hlo_call *c, const shoal_type *type, const c
                         shoal_dtype_name((shoal_dtype)type->dtype));
     if (count > 1024) return hlo_fail(c, "a list has over 1024 numbers");
     for (int64_t i = 0; i < count; i++)
-        SHOAL_TRY(parse_push(p, out,
-                             widen((shoal_dtype)type->dtype,
-                                   data + (bytes == size ? 0 : (size_t)i * size))));
+        SHOAL_TRY(parse_push(
+            p, out,
+            widen((shoal_dtype)type->dtype, data + (bytes == size ? 0 : (size_t)i * size))));
     return SHOAL_OK;
 }
 
@@ -162,7 +160,8 @@ shoal_status hlo_elements(const hlo_call *c, const hlo_attr *attr, const shoal_t
                           const void **data, size_t *bytes) {
     if (attr->kind == HLO_RESOURCE) return from_resource(c, attr, type, data, bytes);
     hlo_text text = attr->text;
-    while (text.n && (*text.at == ' ' || *text.at == '\n')) text = (hlo_text){text.at + 1, text.n - 1};
+    while (text.n && (*text.at == ' ' || *text.at == '\n'))
+        text = (hlo_text){text.at + 1, text.n - 1};
     if (attr->kind == HLO_DENSE && text.n > 1 && *text.at == '"') {
         const char *close = memchr(text.at + 1, '"', text.n - 1);
         if (!close) return hlo_fail(c, "the constant's bytes do not end");
