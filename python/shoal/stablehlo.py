@@ -21,10 +21,10 @@ from .tensor import Tensor
 class Model:
     """A function of a module. `inputs`, `outputs`: the types of its operands and results, in order."""
 
-    inputs: list[TensorType]
-    outputs: list[TensorType]
+    inputs: list[Any]
+    outputs: list[Any]
 
-    def __init__(self, module: _shoal.Module) -> None:
+    def __init__(self, module: Any) -> None:
         self._module = module
         inputs, outputs = module.types()
         self.inputs = [TensorType(shape, dtype) for dtype, shape in inputs]
@@ -43,7 +43,7 @@ class Model:
         outputs = self._module.run(given[0].session if given else session(), given, recorded)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def gradient(self, inputs: Sequence[int] | None = None, output: int = 0) -> "Model":
+    def gradient(self, inputs: Sequence[int] | None = None, output: int = 0) -> Any:
         """The model whose results are those of this one and, behind them, the gradients of one of them.
 
         output: the number of a result of one element, the loss. inputs: numbers of operands; None: all that are
@@ -56,13 +56,13 @@ class Model:
         """Its text in terms of the standard, as JAX and iree-compile read it."""
         return self._module.text()
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
+    def save(self, path: Any) -> None:
         """Writes its text to a file."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.text())
 
 
-def load(source: "str | bytes | os.PathLike[str]", function: str | None = None) -> Model:
+def load(source: Any, function: str | None = None) -> Model:
     """Reads a module's text: the path of a file, or the text itself (with a line break, or bytes).
 
     function: the one to read; None: @main, or the only one. Raises FormatError with line, column and operation.
