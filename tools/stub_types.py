@@ -4,7 +4,7 @@
 STUBS = {
     "tensor": (), "": (), "pool": (), "random": (), "autograd": (), "custom": ("joints",), "amp": (),
     "distributions": (), "files": (), "func": (), "kernels": (), "functional": ("shoal.fractional", "shoal.losses", "shoal.windows"), "linalg": (),
-    "special": ("shoal.methods",), "signal": (), "debug": (), "array_api": ("__array_api_version__", "__array_namespace_info__"), "nn.module": (), "nn.init": (),
+    "special": ("shoal.methods",), "signal": (), "stablehlo": (), "debug": (), "array_api": ("__array_api_version__", "__array_namespace_info__"), "nn.module": (), "nn.init": (),
     "nn.rnn": (), "nn.utils": (), "nn.layers": (), "nn.lazy": (), "nn.functions": (), "nn.adaptive": (), "nn.containers": (),
     "nn.convolutions": (), "nn.norms": (), "nn.recurrent": (), "nn.transformer": (), "nn": (),
     "optim.optimizer": (), "optim.more": (), "optim.lr_scheduler": (), "optim.swa_utils": (), "optim": (), "utils.data": (),
