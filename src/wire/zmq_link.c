@@ -2,6 +2,7 @@
  * whatever the other process does (zmq_beat.c), so a link on which no byte comes for
  * WIRE_ZMQ_SILENCE_MS has lost its other side. Bytes, not frames, since one frame may take seconds
  * on a slow link; that they make no frame for long is noticed, too. */
+#include "wire/paths.h"
 #include "wire/zmq_link.h"
 
 #include "base/clock.h"
@@ -62,6 +63,7 @@ static void commit(wire_link *link, size_t bytes) {
 static const wire_writer writer = {reserve, commit};
 
 bool wire_zmq_progress(wire_link *link) {
+    if (wire_paths_kept(link)) return wire_paths_flush((wire_framed *)link, &writer);
     return link->waiting && wire_outbox_flush(link, &writer);
 }
 
@@ -78,7 +80,7 @@ void wire_zmq_look(zmq_link *own) {
     int64_t now = base_now(), since = now - own->ticked;
     own->ticked = now;
     own->timer.deadline = now + WIRE_ZMQ_BEAT_MS * BASE_MS;
-    wire_framed_tell(&own->framed);
+    wire_framed_tell(&own->framed, true);
     /* We have been stopped or busy ourselves, and maybe the whole machine: silence is what others
      * did not say since. */
     if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) own->awake = now;
