@@ -255,9 +255,10 @@ void wire_link_end(wire_link *link, shoal_status why, const char *message) {
     link->begun = 0;
     if (link == peer->hub) wire_relay_end(peer);
     if (!link->down) link->transport->shut(link);
-    wire_paths_clear(link);
     for (wire_item *item; (item = wire_list_pop(&messages));) wire_item_free(item);
-    for (wire_item *item; (item = wire_list_pop(&transfers));) wire_item_free(item);
+    for (wire_item *item; (item = wire_list_pop(&transfers));)
+        if (!item->pieces) wire_item_free(item); /* else it goes with those */
+    wire_paths_clear(link);
     tell_closed(link, why, message);
 }
 
