@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,4 +105,13 @@ args_split args_splits(const char *what, const char *text) {
         columns > ARGS_MOST_SLOTS)
         cmd_usage("%s '%s': must be rows, columns, inner, or a grid such as 2x3", what, text);
     return (args_split){(uint32_t)rows, (uint32_t)columns, 1};
+}
+
+const char *args_more(const char *what, args_list *list, const char *value) {
+    size_t used = strlen(list->text);
+    int n = snprintf(list->text + used, sizeof list->text - used, "%s%s", used ? "," : "", value);
+    if (!*value || n >= (int)(sizeof list->text - used))
+        cmd_usage("%s '%s': must have 1 to %zu characters, with all that are given", what, value,
+                  sizeof list->text - 1);
+    return list->text;
 }

@@ -87,7 +87,9 @@ void wire_zmq_look(zmq_link *own) {
     int64_t heard = own->heard > own->awake ? own->heard : own->awake;
     int64_t silence = base_os_socket_silence(own->fd), unheard = (now - heard) / BASE_MS;
     if (silence < 0 || silence > unheard) silence = unheard;
-    if (silence < WIRE_ZMQ_SILENCE_MS && unheard < WIRE_ZMQ_GARBLED_MS) return;
+    bool others = wire_link_paths(wire_lead(&own->framed.base)).open > 1;
+    int64_t garbled = others ? WIRE_ZMQ_GARBLED_PATH_MS : WIRE_ZMQ_GARBLED_MS;
+    if (silence < WIRE_ZMQ_SILENCE_MS && unheard < garbled) return;
     char reason[WIRE_MAX_REASON];
     if (silence < WIRE_ZMQ_SILENCE_MS)
         snprintf(reason, sizeof reason, "%s: for %.0f s came nothing that makes sense",
