@@ -312,6 +312,14 @@ static void lost(zmq_link *own) {
     wire_link_finish(&own->framed.base, SHOAL_LOST, reason);
 }
 
+/* ØMQ says of an open connection, too, that its handshake has failed, when what comes is not what
+ * the other side has encrypted. */
+static void garbled(zmq_link *own) {
+    char reason[WIRE_MAX_REASON];
+    snprintf(reason, sizeof reason, "%s: what came was changed on its way", own->framed.base.name);
+    wire_link_finish(&own->framed.base, SHOAL_LOST, reason);
+}
+
 static void router_event(zmq_end *end, uint16_t event, uint32_t value) {
     zmq_listener *listener = (zmq_listener *)end;
     size_t at = 0;
@@ -389,9 +397,15 @@ static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
         own->connected = true;
         own->fd = (int)value;
         break;
-    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: give_up(own, not_let_in(own)); break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: give_up(own, not_trusted(own)); break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        if (!opening)
+            garbled(own);
+        else
+            give_up(own,
+                    event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ? not_let_in(own) : not_trusted(own));
+        break;
     case ZMQ_EVENT_CLOSED:
         if (opening) give_up(own, own->connected ? not_trusted(own) : nobody(own));
         break;
