@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { MOST_ANSWERS = 8 }; /* to what is asked of one path again and again */
-#define PATIENCE (5 * BASE_SECOND)
+#define PATIENCE (15 * BASE_SECOND)
 
 wire_path_count wire_link_paths(const wire_link *link) {
     const wire_paths *p = link->paths;
