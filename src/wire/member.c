@@ -142,6 +142,7 @@ const wire_proof *wire_link_proof(const wire_link *link) { return &link->proof; 
 
 void wire_link_strange(wire_link *link, const char *what) {
     char key[WIRE_KEY_TEXT] = "no key";
+    link = wire_lead(link);
     if (link->strange++) return;
     if (link->proof.keyed) wire_key_text(link->proof.key, key);
     base_log(BASE_WARN, link->peer->hello->name,

@@ -67,13 +67,14 @@ static bool is_used(const wire_paths *p, uint32_t number) {
 }
 
 shoal_status wire_routes_check(wire_link *link, const Shoal__Hello *hello, bool accepting) {
-    wire_framed *own = (wire_framed *)link;
     wire_link *lead = accepting ? find(link->peer, hello->joins) : link->lead;
     const wire_paths *p = lead ? lead->paths : NULL;
     if (!p || lead->state != WIRE_OPEN)
         return base_fail(SHOAL_LOST, "there is no such link, or not any more");
-    if (!wire_link_same_holder(link, lead) || hello->incarnation != p->incarnation)
+    if (link->transport != lead->transport || !wire_link_same_holder(link, lead) ||
+        hello->incarnation != p->incarnation)
         return base_fail(SHOAL_DENIED, "%s is not the other end of that link", hello->name);
+    wire_framed *own = (wire_framed *)link; /* as those of the link are */
     uint32_t number = accepting ? hello->path : own->path.number;
     if (p->n_open == WIRE_MAX_PATHS || is_used(p, number))
         return base_fail(SHOAL_BUSY, "the link has %u paths, or had this one, number %u", p->n_open,

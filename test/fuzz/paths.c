@@ -18,12 +18,12 @@ static wire_peer *peer;
 static wire_link *lead;
 static wire_framed *connections[CONNECTIONS];
 static uint8_t draft[WIRE_FIRST_CREDIT];
-static size_t puts, done, sent;
+static size_t answers, done, sent;
 
 /* ---- a transport that swallows everything ---- */
 
 static shoal_status put(wire_framed *own, const wire_frame *frame, const void *payload) {
-    puts++;
+    answers++;
     return SHOAL_OK;
 }
 
@@ -126,7 +126,7 @@ static void setup(void) {
         FUZZ_CHECK(listener.address && base_vec_push(&peer->listeners, listener));
     }
     lead = NULL;
-    puts = done = sent = 0;
+    answers = done = sent = 0;
     shake_hands(0);
     FUZZ_CHECK(lead && lead->paths);
     lead->paths->id = 99; /* what the input has to know to join */
@@ -184,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint8_t how = *data++;
         size--;
         wire_framed *own = connections[how % 4 % CONNECTIONS];
-        size_t before = puts;
+        size_t before = answers;
         switch (how >> 2 & 7) {
         case END:
             if (own && own->base.state == WIRE_OPENING)
@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         case TURN: wire_pump_once(peer, &peer->sets[1], 0); break;
         default: take_frame(own, &data, &size);
         }
-        FUZZ_CHECK(puts <= before + CONNECTIONS + WIRE_MAX_LOST); /* little is answered at once */
+        FUZZ_CHECK(answers <= before + CONNECTIONS + WIRE_MAX_LOST); /* little is answered at once */
         check();
     }
     /* What waits would be waited for. */
