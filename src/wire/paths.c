@@ -10,8 +10,10 @@
 enum {
     CHUNKS_PER_TURN = 4,
     TELLING = 256 << 10,   /* bytes of a piece that tells how fast a path is */
-    WORTH_A_TRY = 4 << 20, /* bytes that wait, for a path to be tried of which nothing is known */
-    LOOKED_AT = 8,         /* transfers that are counted for that */
+    WORTH_A_TRY = 4 << 20, /* bytes that wait, for a path to be tried of which nothing is known, */
+    WORTH_A_RETRY = 16 << 20, /* or that seemed slow: */
+    MOST_DOUBT = 8,           /* it may be so many times as fast */
+    LOOKED_AT = 8,            /* transfers that are counted for that */
 };
 #define FORGOTTEN (60 * BASE_SECOND)
 #define KEEP 0.8 /* of what was measured before, at each piece */
@@ -75,36 +77,55 @@ void wire_paths_settle(wire_paths *p) {
     pthread_mutex_unlock(&p->lead->lock);
 }
 
-/* Whether so much waits that a path may be tried with it. */
-static bool is_much(const wire_paths *p) {
+/* Whether so many bytes of data wait. */
+static bool waits(const wire_paths *p, uint64_t least) {
     uint64_t bytes = p->again.bytes;
     const wire_item *item = p->lead->transfers.first;
-    for (int i = 0; item && i < LOOKED_AT && bytes < WORTH_A_TRY; i++, item = item->next)
+    for (int i = 0; item && i < LOOKED_AT && bytes < least; i++, item = item->next)
         bytes += item->frame.total - item->frame.offset;
-    return bytes >= WORTH_A_TRY;
+    return bytes >= least;
 }
 
-/* When a path would be through with some more bytes. */
+/* Seconds until a path would be through with some more bytes. */
 static double through(const wire_framed *own, size_t bytes) {
     return (double)(own->path.flight.bytes + bytes) / speed(own);
+}
+
+/* By how much a path may be faster than it was when it was last used: a single chunk that was held
+ * up must not be the end of it. */
+static double doubt(const wire_paths *p, const wire_framed *own) {
+    double idle = (double)(base_now() - own->path.measured) * 1e-9;
+    if (own->path.flight.bytes || idle < 1 || !waits(p, WORTH_A_RETRY)) return 1;
+    return idle < MOST_DOUBT ? idle : MOST_DOUBT;
+}
+
+/* Where nothing is known of any path: the talker, or the oldest. */
+static bool is_first(const wire_paths *p, const wire_framed *own) {
+    for (uint32_t i = 0; i < p->n_open; i++) {
+        const wire_framed *other = p->open[i];
+        if (!other->path.ready || other == own) continue;
+        bool before = p->talker ? p->talker != own : other->path.number < own->path.number;
+        if (before || speed(other)) return false;
+    }
+    return true;
 }
 
 /* Whether no other path would be through with it sooner. One of which nothing is known gets one
  * piece to try it with, if there is enough else; or if it is all there is. */
 static bool is_soonest(const wire_paths *p, const wire_framed *own, size_t bytes) {
-    bool known = false, first = true;
     if (!own->path.ready) return false;
+    if (!speed(own)) return !own->path.flight.bytes && (waits(p, WORTH_A_TRY) || is_first(p, own));
+    double soon = through(own, bytes);
+    bool doubted = false;
     for (uint32_t i = 0; i < p->n_open; i++) {
         const wire_framed *other = p->open[i];
-        if (!other->path.ready) continue;
-        first &= other == own || p->talker == own || other->path.number > own->path.number;
-        first &= other == own || p->talker != other;
-        if (other == own || !speed(other)) continue;
-        known = true;
-        if (speed(own) && through(other, bytes) < through(own, bytes)) return false;
+        if (other == own || !other->path.ready || !speed(other)) continue;
+        if (through(other, bytes) >= soon) continue;
+        if (!doubted) soon /= doubt(p, own);
+        doubted = true;
+        if (through(other, bytes) < soon) return false;
     }
-    if (speed(own)) return true;
-    return !own->path.flight.bytes && (is_much(p) || (first && !known));
+    return true;
 }
 
 /* ---- what has come ---- */
