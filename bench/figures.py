@@ -557,6 +557,16 @@ def lan_matmul():
                     said["times"], {"ratio": 0.8})]
 
 
+def two_paths():
+    """A large value goes from a worker to a client by networks of 1 Gb/s and 300 Mb/s at once."""
+    mib, rates = 256 if not lib.QUICK else 64, (1000, 300)
+    said = lan.measure(mib, lib.RUNS, "fetch", rates=rates)
+    limit = lan.PAYLOAD * sum(rates) / 1000
+    rate = mib * (1 << 20) / lib.median(said["times"])
+    return [lib.row("cm.two_paths", rate / 1e6, "MB/s", f"both cables: {limit / 1e6:.0f}", rate / limit,
+                    said["times"], {"ratio": 0.9})]
+
+
 # Names of the rows, and the function that measures them.
 TABLE = [
     (["pool.matmul.vs_blas", "pool.matmul.vs_one"], matmul),
@@ -586,6 +596,7 @@ TABLE = [
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["gpt.data_parallel"], gpt_data_parallel),
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
+    (["cm.two_paths"], two_paths),
     (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),
     (["conv.vs_torch", "conv.depthwise.vs_torch"], conv),
     *(([f"op.{name}.vs_torch"], operation(name)) for name in op.CASES),

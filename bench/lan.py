@@ -1,6 +1,9 @@
 """A product of operands in a client's memory, whose result goes back there: the client's part.
 
     lan.py HUB SIZE RUNS
+    lan.py HUB SIZE RUNS fetch
+
+With `fetch`: only the seconds in which a value of SIZE MiB of one worker comes to the client.
 
 Prints, as JSON, the seconds of each run, those that the plan expects at the end, and those of computing
 alone, when the operands lie with the workers.
@@ -14,32 +17,41 @@ import tempfile
 
 import lib
 
-HUB = "10.77.0.1"
-ADDRESSES = {"hub": HUB, "client": "10.77.0.2", "w1": "10.77.0.11", "w2": "10.77.0.12"}
+HOSTS = {"hub": 1, "client": 2, "w1": 11, "w2": 12}
+GIGABIT = 1000
 # Of 1 Gb/s, what is left for the bytes in Ethernet's frames.
 PAYLOAD = 1e9 / 8 * 1448 / 1514
 
 
+def addresses(name, rates):
+    """Of a machine, in each of the networks."""
+    return [f"10.{77 + i}.0.{HOSTS[name]}" for i in range(len(rates))]
+
+
 @contextlib.contextmanager
-def network():
-    """{name: machine}: a hub, a client and two workers of one thread, each with a cable of 1 Gb/s."""
+def network(rates):
+    """{name: machine}: a hub, a client and two workers of one thread, each with a cable to a network for
+    each rate, in Mb/s."""
     os.environ.setdefault("SHOAL", str(lib.BUILD / "cmd" / "shoal"))
     sys.path.insert(0, str(lib.ROOT / "test"))
     import pytest
     from netns_test import Network
     from trust_test import Machine
     try:
-        net = Network()
+        net = Network(len(rates))
     except pytest.skip.Exception as reason:
         raise lib.BenchError(str(reason)) from reason
     machines = {}
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
         try:
-            for name, address in ADDRESSES.items():
-                machines[name] = Machine(folder, name, net.plug(name, address))
-                if not net.shape(name, "tbf", "rate", "1gbit", "burst", "128kb", "latency", "50ms"):
-                    raise lib.BenchError("this kernel has no tc tbf")
-            machines["hub"].start("hub", "--listen", f"{HUB}:7400")
+            for name in HOSTS:
+                machines[name] = Machine(folder, name, net.plug(name, *addresses(name, rates)))
+                for i, rate in enumerate(rates):
+                    if not net.shape(name, "tbf", "rate", f"{rate}mbit", "burst", "128kb", "latency", "50ms",
+                                     cable=i):
+                        raise lib.BenchError("this kernel has no tc tbf")
+            machines["hub"].start("hub", *(word for address in addresses("hub", rates)
+                                           for word in ("--listen", f"{address}:7400")))
             for name in ("client", "w1", "w2"):
                 machines[name].run("join", machines["hub"].run("invite")[0].strip())
             for name in ("w1", "w2"):
@@ -51,13 +63,15 @@ def network():
             net.close()
 
 
-def measure(size, runs):
+def measure(size, runs, *what, rates=(GIGABIT,)):
     """What the client prints."""
-    with network() as machines:
+    hub = ",".join(f"tcp://{address}:7400" for address in addresses("hub", rates))
+    with network(rates) as machines:
         client = machines["client"]
         done = subprocess.run(
-            [*client.prefix, sys.executable, __file__, f"tcp://{HUB}:7400", str(size), str(runs)],
-            env={**lib.environment(), **client.environment, "SHOAL_LISTEN": ADDRESSES["client"],
+            [*client.prefix, sys.executable, __file__, hub, str(size), str(runs), *what],
+            env={**lib.environment(), **client.environment,
+                 "SHOAL_LISTEN": ",".join(addresses("client", rates)),
                  "PYTHONPATH": str(lib.BUILD / "python")},
             capture_output=True, text=True, timeout=lib.SECONDS, check=False)
     if done.returncode:
@@ -65,10 +79,23 @@ def measure(size, runs):
     return json.loads(done.stdout)
 
 
+def fetch(shoal, session, mib, runs):
+    """The worker has it already when the clock starts."""
+    times = []
+    for i in range(runs + 2):  # the first two measure the paths
+        made = shoal.rand(mib, 1 << 18, seed=i).place(slots=session.compute_slots()[:1]) + 1
+        shoal.sync()
+        times.append(lib.timed(made.numpy)())
+    print(json.dumps({"times": times[2:]}))
+
+
 def main():
     shoal = lib.product()
     size, runs = int(sys.argv[2]), int(sys.argv[3])
-    shoal.connect(sys.argv[1])
+    session = shoal.connect(sys.argv[1])
+    if sys.argv[4:] == ["fetch"]:
+        fetch(shoal, session, size, runs)
+        return
     a, b = lib.operands(size, size, size)
 
     def product():

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,4 +162,13 @@ bool args_shape(const char *text, int64_t out[3]) {
         at = end + 1;
     }
     return true;
+}
+
+const char *args_more(const char *what, args_list *list, const char *value) {
+    size_t used = strlen(list->text);
+    int n = snprintf(list->text + used, sizeof list->text - used, "%s%s", used ? "," : "", value);
+    if (!*value || n >= (int)(sizeof list->text - used))
+        cmd_usage("%s '%s': must have 1 to %zu characters, with all that are given", what, value,
+                  sizeof list->text - 1);
+    return list->text;
 }

@@ -48,4 +48,10 @@ args_split args_splits(const char *what, const char *text);
 /* "MxKxN": whether it is one. */
 bool args_shape(const char *text, int64_t out[3]);
 
+/* An option that may be given several times: adds its value to the list, with a comma; the list. */
+typedef struct args_list {
+    char text[512];
+} args_list;
+const char *args_more(const char *what, args_list *list, const char *value);
+
 #endif

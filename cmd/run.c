@@ -62,6 +62,7 @@ static void raise_descriptors(void) {
 
 typedef struct hub_input {
     shoal_hub_options options;
+    args_list listen;
     bool background;
     const char *name;    /* of the daemon */
     const char *metrics; /* where they are served; NULL: nowhere */
@@ -72,7 +73,9 @@ typedef struct hub_input {
 static const struct argp_option hub_options[] = {
     {"address", 'a', "ADDRESS", 0, "Where to listen (default: SHOAL_HUB, else shm:hub)", 0},
     {"listen", KEY_LISTEN, "HOST:PORT", 0,
-     "Also accept other machines at this address: encrypted, enrolled users only", 0},
+     "Also accept other machines at this address: encrypted, enrolled users only. May be given for "
+     "several networks, which are then used together",
+     0},
     {"metrics", KEY_METRICS, "ADDRESS:PORT", OPTION_ARG_OPTIONAL,
      "Serve metrics for Prometheus at http://ADDRESS:PORT/metrics (default: " VIEW_DEFAULT_ADDRESS
      "). Anyone who can reach the address can read them",
@@ -91,7 +94,7 @@ static void take_hub(void *to, int key, char *arg) {
     bool open;
     switch (key) {
     case 'a': in->options.address = arg; break;
-    case KEY_LISTEN: in->options.listen = arg; break;
+    case KEY_LISTEN: in->options.listen = args_more("--listen", &in->listen, arg); break;
     case KEY_BEACON: in->options.beacon = arg; break;
     case KEY_PANELS: in->options.panels = (uint32_t)args_count("--panels", arg, 0, 64); break;
     case KEY_DAEMON:
@@ -191,8 +194,9 @@ static const struct argp_option worker_options[] = {
      "(default: SHOAL_MODELS, else ~/.cache/shoal/models, llama.cpp's and Hugging Face's)",
      0},
     {"listen", KEY_LISTEN, "HOST", 0,
-     "The address at which others reach this worker, if the hub is on another machine (default: "
-     "SHOAL_LISTEN)",
+     "The address at which others reach this worker, if the hub is on another machine; may be "
+     "given "
+     "for several networks (default: SHOAL_LISTEN, else those that lead to the hub)",
      0},
     {"beacon", KEY_BEACON, "PORT", 0,
      "The UDP port at which hubs announce themselves, or off (default: SHOAL_BEACON, else 7400)",
@@ -204,6 +208,7 @@ static const struct argp_option worker_options[] = {
 
 typedef struct worker_input {
     shoal_worker_options options;
+    args_list listen;
     bool background;
     const char *name; /* of the daemon */
 } worker_input;
@@ -224,7 +229,7 @@ static void take_worker(void *input, int key, char *arg) {
     case 'w': options->weight = args_positive("--weight", arg); break;
     case KEY_MEMORY: options->memory = args_size("--memory", arg); break;
     case KEY_MODELS: options->models = arg; break;
-    case KEY_LISTEN: options->listen = arg; break;
+    case KEY_LISTEN: options->listen = args_more("--listen", &in->listen, arg); break;
     case KEY_BEACON: options->beacon = arg; break;
     case KEY_ONCE: options->rejoin = false; break;
     case KEY_DAEMON:

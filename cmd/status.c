@@ -35,6 +35,7 @@ static const text_column columns[] = {
     {"sent_bytes", "OUT", text_show_bytes, true},
     {"received_bytes", "IN", text_show_bytes, true},
     {"relayed_bytes", "BY HUB", text_show_bytes, true},
+    {"paths", "PATHS", NULL, true},
     {"queued", "QUEUED", NULL, true},
 };
 
@@ -60,6 +61,8 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddNumberToObject(row, "sent_bytes", (double)slot->sent);
     cJSON_AddNumberToObject(row, "received_bytes", (double)slot->received);
     cJSON_AddNumberToObject(row, "relayed_bytes", (double)slot->relayed);
+    cJSON_AddNumberToObject(row, "paths", slot->paths);
+    cJSON_AddNumberToObject(row, "paths_lost", (double)slot->paths_lost);
     cJSON_AddNumberToObject(row, "queued", slot->queued);
     cJSON_AddItemToArray(rows, row);
 }
@@ -101,6 +104,19 @@ static void tell_relayed(const cJSON *rows) {
     if (*before) printf(": data goes through the hub, which is slower; see: shoal doctor\n");
 }
 
+/* Names the workers of which a way to the hub failed while another went on. */
+static void tell_paths(const cJSON *rows) {
+    const cJSON *row;
+    cJSON_ArrayForEach(row, rows) {
+        double lost = cJSON_GetNumberValue(cJSON_GetObjectItem(row, "paths_lost"));
+        double paths = cJSON_GetNumberValue(cJSON_GetObjectItem(row, "paths"));
+        if (lost > 0)
+            printf("%s has %.0f path%s to the hub; one was lost %.0f time%s\n",
+                   cJSON_GetStringValue(cJSON_GetObjectItem(row, "worker")), paths,
+                   paths == 1 ? "" : "s", lost, lost == 1 ? "" : "s");
+    }
+}
+
 static void print_text(const shoal_pool_status *status, cJSON *rows) {
     char uptime[TEXT_ROOM], values[TEXT_ROOM], bytes[TEXT_ROOM];
     printf("pool %s: version %s, up %s, %s values (%s), %u session%s\n", status->address,
@@ -112,6 +128,7 @@ static void print_text(const shoal_pool_status *status, cJSON *rows) {
                status->losses == 1 ? "" : "s", (unsigned long long)status->reruns,
                status->reruns == 1 ? " was" : "s were");
     tell_relayed(rows);
+    tell_paths(rows);
     if (cJSON_GetArraySize(rows) == 0)
         printf("no workers yet; start one with: shoal worker --hub %s\n", status->address);
     else

@@ -27,15 +27,16 @@ def ip(*words):
 
 
 class Network:
-    """Namespaces at a bridge, which is in a namespace, too: nothing of it is on this machine's own
-    network."""
+    """Namespaces at bridges, which are in a namespace, too: nothing of it is on this machine's own
+    network. A machine has a cable for each of its addresses, the first to the first bridge, and so on."""
 
-    def __init__(self):
+    def __init__(self, networks=1):
         self.tag, self.spaces = f"shoal{os.getpid()}", []
         try:
             self.add("switch")
-            ip("-n", self.name("switch"), "link", "add", "bridge", "type", "bridge")
-            ip("-n", self.name("switch"), "link", "set", "bridge", "up")
+            for i in range(networks):
+                ip("-n", self.name("switch"), "link", "add", f"bridge{i}", "type", "bridge")
+                ip("-n", self.name("switch"), "link", "set", f"bridge{i}", "up")
         except (subprocess.CalledProcessError, FileNotFoundError) as error:
             self.close()
             pytest.skip(f"no network namespaces here: {getattr(error, 'stderr', error)}".strip())
@@ -48,19 +49,25 @@ class Network:
         self.spaces.append(machine)
         ip("-n", self.name(machine), "link", "set", "lo", "up")
 
-    def plug(self, machine, address):
-        """A machine with a cable to the switch."""
+    @staticmethod
+    def port(machine, cable):
+        return machine + (f"-{cable}" if cable else "")
+
+    def plug(self, machine, *addresses):
+        """A machine with a cable to the switch for each address."""
         self.add(machine)
         space, switch = self.name(machine), self.name("switch")
-        ip("-n", switch, "link", "add", machine, "type", "veth", "peer", "name", "eth0", "netns",
-           space)
-        ip("-n", switch, "link", "set", machine, "master", "bridge", "up")
-        ip("-n", space, "address", "add", f"{address}/24", "brd", "+", "dev", "eth0")
-        ip("-n", space, "link", "set", "eth0", "up")
+        for i, address in enumerate(addresses):
+            port = self.port(machine, i)
+            ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", f"eth{i}", "netns",
+               space)
+            ip("-n", switch, "link", "set", port, "master", f"bridge{i}", "up")
+            ip("-n", space, "address", "add", f"{address}/24", "brd", "+", "dev", f"eth{i}")
+            ip("-n", space, "link", "set", f"eth{i}", "up")
         return ["ip", "netns", "exec", space]
 
-    def cable(self, machine, up):
-        ip("-n", self.name("switch"), "link", "set", machine, "up" if up else "down")
+    def cable(self, machine, up, cable=0):
+        ip("-n", self.name("switch"), "link", "set", self.port(machine, cable), "up" if up else "down")
 
     def wall(self, machines, up):
         """The switch passes nothing on between these machines."""
@@ -68,9 +75,9 @@ class Network:
             ip("-n", self.name("switch"), "link", "set", machine, "type", "bridge_slave", "isolated",
                "on" if up else "off")
 
-    def shape(self, machine, *words):
+    def shape(self, machine, *words, cable=0):
         """tc on both ends of a cable; False when this kernel cannot."""
-        for space, device in (machine, "eth0"), ("switch", machine):
+        for space, device in (machine, f"eth{cable}"), ("switch", self.port(machine, cable)):
             done = subprocess.run(["tc", "-n", self.name(space), "qdisc", "replace", "dev", device,
                                    "root", *words], capture_output=True, text=True)
             if done.returncode:

@@ -29,8 +29,9 @@ typedef struct shoal_hub_options {
     void (*ready)(void *context, const char *addresses);
     void *context;
     const volatile int *stop; /* the call returns soon after *stop becomes non-zero */
-    /* "HOST:PORT" of one of this machine's interfaces: it listens there, too, encrypted, for
-     * enrolled users only. PORT may be 0: any. NULL: this machine only. */
+    /* "HOST:PORT" of one of this machine's interfaces, or of several, with commas: it listens
+     * there, too, encrypted, for enrolled users only; members use all that lead here at once. PORT
+     * may be 0: any. NULL: this machine only. */
     const char *listen;
     /* With `listen` it announces itself on that interface's network, so that enrolled users find it
      * without an address: a UDP port, "off", or NULL: SHOAL_BEACON, else 7400. */
@@ -61,8 +62,9 @@ typedef struct shoal_worker_options {
     void (*ready)(void *context, const char *name, const char *hub);
     void *context;
     const volatile int *stop;
-    /* The interface ("HOST" or "HOST:PORT") at which others of the pool may reach this worker when
-     * the hub is on another machine. NULL: SHOAL_LISTEN, else the one that leads to the hub. */
+    /* The interface ("HOST" or "HOST:PORT"), or several with commas, at which others of the pool
+     * may reach this worker when the hub is on another machine. NULL: SHOAL_LISTEN, else those that
+     * lead to the hub's addresses. */
     const char *listen;
     const char *beacon;
     bool rejoin; /* when the hub is lost it keeps trying to join again, at least every 5 s */

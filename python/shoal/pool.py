@@ -37,6 +37,8 @@ class Slot:
     received: int
     queued: int  # programs handed out to it that are not through
     relayed: int  # bytes that its process received through the hub
+    paths: int  # connections that its process has with the hub, used together
+    paths_lost: int  # such that ended while others went on
 
 
 @_record

@@ -60,6 +60,8 @@ class Slot(NamedTuple):
     received: int
     queued: int
     relayed: int
+    paths: int
+    paths_lost: int
 
 def connect(address: str, timeout_ms: int = 0, name: str | None = None, spare: int = 0) -> Session: ...
 def disconnect() -> None: ...

@@ -295,14 +295,15 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     for (uint32_t i = 0; list && i < pool.n_slots && i < ROOM; i++) {
         const shoal_slot *s = &slots[i];
         PyObject *row = Py_BuildValue(
-            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsK}", "slot", s->slot, "pid", s->pid, "worker",
-            s->worker, "host", s->host, "backend", s->backend, "name", s->name, "device", s->device,
-            "threads", s->threads, "compute", PyBool_FromLong(s->compute), "weight", s->weight,
-            "memory", (unsigned long long)s->memory, "bytes", (unsigned long long)s->bytes,
-            "instances", (unsigned long long)s->instances, "busy_ns",
+            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsKsIsK}", "slot", s->slot, "pid", s->pid,
+            "worker", s->worker, "host", s->host, "backend", s->backend, "name", s->name, "device",
+            s->device, "threads", s->threads, "compute", PyBool_FromLong(s->compute), "weight",
+            s->weight, "memory", (unsigned long long)s->memory, "bytes",
+            (unsigned long long)s->bytes, "instances", (unsigned long long)s->instances, "busy_ns",
             (unsigned long long)s->busy_ns, "nodes", (unsigned long long)s->nodes, "sent",
             (unsigned long long)s->sent, "received", (unsigned long long)s->received, "queued",
-            s->queued, "relayed", (unsigned long long)s->relayed);
+            s->queued, "relayed", (unsigned long long)s->relayed, "paths", s->paths, "paths_lost",
+            (unsigned long long)s->paths_lost);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }

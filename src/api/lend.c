@@ -68,16 +68,19 @@ static void tell_joined(lend *l, worker *self) {
     if (l->options.ready) l->options.ready(l->options.context, l->name, shown);
 }
 
-/* Others reach a worker the way that leads to its hub, unless it is told another. */
+/* Others reach a worker the ways that lead to its hub, unless it is told others. */
 static shoal_status listen_for(lend *l, wire_peer *wire) {
     const char *listen = l->options.listen ? l->options.listen : getenv("SHOAL_LISTEN");
-    const char *tcp = strstr(l->hub, "tcp://");
-    char host[64] = "", own[64];
-    if (!listen && tcp) {
+    const char *tcp = listen ? NULL : strstr(l->hub, "tcp://");
+    char host[64], own[64], all[256] = "";
+    for (; tcp; tcp = strstr(tcp + 1, "tcp://")) {
         snprintf(host, sizeof host, "%.*s", (int)strcspn(tcp + 6, ":"), tcp + 6);
-        if (base_os_route(host, own, sizeof own) && strncmp(own, "127.", 4) != 0) listen = own;
+        if (!base_os_route(host, own, sizeof own) || !strncmp(own, "127.", 4) || strstr(all, own) ||
+            strlen(all) + strlen(own) + 2 > sizeof all)
+            continue;
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? "," : "", own);
     }
-    return wire_listen_for(wire, l->hub, listen);
+    return wire_listen_for(wire, l->hub, *all ? all : listen);
 }
 
 /* Joins the hub at l->hub, and works until told to stop (OK) or until the hub is gone. */

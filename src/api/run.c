@@ -21,8 +21,7 @@ static bool asked_to_stop(void *context) {
     return base_stopped(*(const volatile int *const *)context);
 }
 
-/* For other machines: says so in the user's configuration, for tokens. */
-static shoal_status listen_wide(wire_peer *wire, const char *listen) {
+static shoal_status listen_at(wire_peer *wire, const char *listen) {
     base_str address = {0};
     const char *port = strrchr(listen, ':');
     if (!port || !strncmp(listen, "0.0.0.0", 7) || *listen == '*')
@@ -35,6 +34,17 @@ static shoal_status listen_wide(wire_peer *wire, const char *listen) {
     shoal_status status = base_str_status(&address);
     if (status == SHOAL_OK) status = wire_listen_wide(wire, address.data);
     base_str_fini(&address);
+    return status;
+}
+
+/* For other machines: says so in the user's configuration, for tokens. */
+static shoal_status listen_wide(wire_peer *wire, const char *listen) {
+    char *list = strdup(listen), *rest = NULL;
+    shoal_status status = list ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for addresses");
+    for (char *at = list ? strtok_r(list, ",", &rest) : NULL; at && status == SHOAL_OK;
+         at = strtok_r(NULL, ",", &rest))
+        status = listen_at(wire, at);
+    free(list);
     SHOAL_TRY(status);
     char *all = wire_addresses(wire);
     status = all ? wire_keys_set_listening(all) : SHOAL_NO_MEMORY;

@@ -410,7 +410,9 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .sent = from->sent,
                        .received = from->received,
                        .queued = from->queued,
-                       .relayed = from->relayed};
+                       .relayed = from->relayed,
+                       .paths = from->paths,
+                       .paths_lost = from->paths_lost};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;

@@ -97,6 +97,9 @@ shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n,
                                     size_t *fd_count) SHOAL_CHECK_RESULT;
 /* Milliseconds since bytes last came on a TCP connection; -1 when that cannot be told. */
 int64_t base_os_socket_silence(int fd);
+/* Whom a TCP connection leads to, as "192.168.1.5:7400" or "[fd00::5]:7400"; false when that cannot
+ * be told. */
+bool base_os_socket_reached(int fd, char *out, size_t room);
 
 /* ---- datagrams to all of one network (os_datagram.c) ---- */
 

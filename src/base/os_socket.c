@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -240,4 +241,21 @@ int64_t base_os_socket_silence(int fd) {
     socklen_t size = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size)) return -1;
     return info.tcpi_last_data_recv;
+}
+
+bool base_os_socket_reached(int fd, char *out, size_t room) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } address;
+    socklen_t size = sizeof address;
+    char text[INET6_ADDRSTRLEN];
+    if (fd < 0 || getpeername(fd, &address.any, &size)) return false;
+    bool six = address.any.sa_family == AF_INET6;
+    if (!six && address.any.sa_family != AF_INET) return false;
+    const void *bytes = six ? (const void *)&address.six.sin6_addr : &address.four.sin_addr;
+    if (!inet_ntop(address.any.sa_family, bytes, text, sizeof text)) return false;
+    unsigned port = ntohs(six ? address.six.sin6_port : address.four.sin_port);
+    return snprintf(out, room, six ? "[%s]:%u" : "%s:%u", text, port) < (int)room;
 }

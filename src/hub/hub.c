@@ -114,6 +114,11 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].received = slot->received;
             slots[n].queued = slot->in_flight;
             slots[n].relayed = slot->peer->relayed;
+            if (slot->peer->link) {
+                wire_path_count paths = wire_link_paths(slot->peer->link);
+                slots[n].paths = paths.open;
+                slots[n].paths_lost = paths.lost;
+            }
             devices[n].backend = slot->backend;
             devices[n].id = slot->id;
             devices[n].name = slot->device;

@@ -74,6 +74,8 @@ static double busy(const shoal_slot *s) { return (double)s->busy_ns * 1e-9; }
 static double sent(const shoal_slot *s) { return (double)s->sent; }
 static double received(const shoal_slot *s) { return (double)s->received; }
 static double relayed(const shoal_slot *s) { return (double)s->relayed; }
+static double paths(const shoal_slot *s) { return s->paths; }
+static double paths_lost(const shoal_slot *s) { return (double)s->paths_lost; }
 static double queued(const shoal_slot *s) { return s->queued; }
 
 static const device_metric device_metrics[] = {
@@ -88,6 +90,10 @@ static const device_metric device_metrics[] = {
      received},
     {"shoal_device_relayed_bytes_total", "counter",
      "Bytes that came to its process by way of the hub.", relayed},
+    {"shoal_device_paths", "gauge", "Connections of its process with the hub, used together.",
+     paths},
+    {"shoal_device_paths_lost_total", "counter",
+     "Connections of its process with the hub that ended while others went on.", paths_lost},
     {"shoal_device_queue", "gauge", "Programs handed out to it that are not through.", queued},
 };
 

@@ -37,7 +37,14 @@ static void test_pool(void **state) {
                                       .reruns = 6};
     const shoal_slot slots[] = {
         {.slot = 0, .compute = true, .worker = "a", .busy_ns = 1234567891, .nodes = 12},
-        {.slot = 1, .compute = true, .worker = "a", .sent = 100, .received = 50, .relayed = 7},
+        {.slot = 1,
+         .compute = true,
+         .worker = "a",
+         .sent = 100,
+         .received = 50,
+         .relayed = 7,
+         .paths = 2,
+         .paths_lost = 9},
         {.slot = 2, .worker = "client", .bytes = 4096},
         {.slot = 3, .compute = true, .worker = "b", .memory = UINT64_C(1) << 40}};
     char *text = text_of(&status, slots, 4);
@@ -56,6 +63,8 @@ static void test_pool(void **state) {
     has(text, "shoal_device_busy_seconds_total{slot=\"0\",worker=\"a\"} 1.234567891");
     has(text, "shoal_device_sent_bytes_total{slot=\"1\",worker=\"a\"} 100");
     has(text, "shoal_device_relayed_bytes_total{slot=\"1\",worker=\"a\"} 7");
+    has(text, "shoal_device_paths{slot=\"1\",worker=\"a\"} 2");
+    has(text, "shoal_device_paths_lost_total{slot=\"1\",worker=\"a\"} 9");
     has(text, "shoal_device_memory_bytes{slot=\"3\",worker=\"b\"} 1099511627776");
     assert_null(strstr(text, "slot=\"2\""));
     free(text);

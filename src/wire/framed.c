@@ -1,5 +1,5 @@
 /* Links over whole frames: the handshake and credits. */
-#include "wire/framed.h"
+#include "wire/paths.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes that are worth saying that they have come. */
+enum { MUCH_NEWS = 256 << 10 };
 
 shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_transport *transport,
                              const wire_carrier *carrier, const char *address, uint64_t cookie) {
@@ -34,7 +37,9 @@ void wire_framed_give_up(wire_framed *own, shoal_status why) {
 
 shoal_status wire_framed_hello(wire_framed *own, const Shoal__Welcome *welcome) {
     base_str text = {0};
-    shoal_status status = wire_peer_hello(own->base.peer, &text);
+    const wire_link *lead = welcome ? NULL : own->base.lead;
+    shoal_status status =
+        wire_peer_hello(own->base.peer, lead ? lead->paths->id : 0, own->path.number, &text);
     wire_frame frame = {.type = WIRE_FRAME_HELLO, .offset = text.size};
     if (status == SHOAL_OK && welcome) {
         size_t n = shoal__welcome__get_packed_size(welcome);
@@ -77,7 +82,7 @@ static void refuse(wire_framed *own, shoal_status why) {
 static void begin(wire_framed *own) {
     own->carrier->begin(own);
     own->window = own->carrier->window(own);
-    wire_framed_tell(own);
+    wire_framed_tell(own, true);
 }
 
 void wire_framed_guest(wire_framed *own, const uint8_t *bytes, size_t n) {
@@ -87,7 +92,12 @@ void wire_framed_guest(wire_framed *own, const uint8_t *bytes, size_t n) {
     if (welcome) shoal__welcome__init(welcome);
     if (status == SHOAL_OK)
         status = wire_link_call(&own->base, own->address, own->hello, own->hello->pid);
-    if (status == SHOAL_OK) status = wire_link_open(&own->base, own->hello, welcome, true);
+    bool joins = status == SHOAL_OK && own->base.lead;
+    if (joins) wire_paths_join(own);
+    if (status == SHOAL_OK && !joins) {
+        welcome->link = wire_routes_offer(own);
+        status = wire_link_open(&own->base, own->hello, welcome, true);
+    }
     if (status != SHOAL_OK) {
         refuse(own, status);
     } else if ((status = wire_framed_hello(own, welcome)) != SHOAL_OK) {
@@ -122,8 +132,15 @@ void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t
         wire_framed_give_up(own, status);
     } else {
         begin(own);
-        status = wire_link_open(&own->base, own->hello, (Shoal__Welcome *)message, false);
-        if (status != SHOAL_OK) wire_close(&own->base, status, shoal_error_message());
+        status = own->base.lead
+                     ? SHOAL_OK
+                     : wire_link_open(&own->base, own->hello, (Shoal__Welcome *)message, false);
+        if (status != SHOAL_OK)
+            wire_close(&own->base, status, shoal_error_message());
+        else if (own->base.lead)
+            wire_paths_join(own);
+        else if (welcome->link)
+            wire_routes_find(own, welcome->link);
     }
     wire_unpacked_free(message);
 }
@@ -137,16 +154,25 @@ bool wire_framed_room(wire_framed *own, size_t bytes) {
 
 void wire_framed_went(wire_framed *own, size_t bytes) { own->sent += bytes; }
 
-void wire_framed_tell(wire_framed *own) {
-    if (own->may_come - own->received > own->window - own->window / 4) return;
-    if (own->base.held && own->base.held > base_now()) return;
-    own->window = own->carrier->window(own);
-    wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->received + own->window};
-    if (frame.total > own->may_come && own->carrier->put(own, &frame, NULL) == SHOAL_OK)
-        own->may_come = frame.total;
+void wire_framed_tell(wire_framed *own, bool at_once) {
+    uint64_t news = own->received - own->path.told;
+    int64_t held = wire_lead(&own->base)->held;
+    bool kept = wire_paths_kept(&own->base) && news >= (at_once ? 1 : MUCH_NEWS);
+    bool more = own->may_come - own->received <= own->window - own->window / 4 &&
+                (!held || held <= base_now());
+    wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->may_come, .offset = own->received};
+    if (more) {
+        own->window = own->carrier->window(own);
+        uint64_t total = own->received + own->window;
+        more = total > own->may_come;
+        if (more) frame.total = total;
+    }
+    if ((!more && !kept) || own->carrier->put(own, &frame, NULL) != SHOAL_OK) return;
+    own->may_come = frame.total;
+    own->path.told = frame.offset;
 }
 
-static void take_credit(wire_framed *own, uint64_t total) {
+static void take_credit(wire_framed *own, uint64_t total, uint64_t come) {
     if (total < own->may_send) {
         base_fail(SHOAL_FORMAT, "%s: %llu bytes may be sent, where it was %llu", own->base.name,
                   (unsigned long long)total, (unsigned long long)own->may_send);
@@ -155,24 +181,28 @@ static void take_credit(wire_framed *own, uint64_t total) {
     }
     own->may_send = total;
     own->blocked = false;
+    wire_paths_acked(own, come);
 }
 
 void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *payload) {
-    bool beat = frame->type == WIRE_FRAME_BEAT, credit = frame->type == WIRE_FRAME_CREDIT;
-    if ((beat || credit) && frame->bytes) { /* they do not count */
+    bool credit = frame->type == WIRE_FRAME_CREDIT, lost = frame->type == WIRE_FRAME_LOST;
+    bool counts = frame->type != WIRE_FRAME_BEAT && !credit && !lost;
+    if (!counts && frame->bytes) {
         wire_close(&own->base, SHOAL_FORMAT, "a beat, or a credit, with bytes");
         return;
     }
-    if (credit) take_credit(own, frame->total);
-    if (beat || credit) return;
+    if (credit) take_credit(own, frame->total, frame->offset);
+    if (lost) wire_paths_told(own, frame);
+    if (!counts) return;
     own->received += wire_frame_bytes(frame->bytes);
     if (own->received > own->may_come) {
         /* At once: who does not heed what it is told would go on while we say so. */
-        wire_link_finish(&own->base, SHOAL_LOST, "more bytes are under way than were allowed");
+        wire_link_end(&own->base, SHOAL_LOST, "more bytes are under way than were allowed");
         return;
     }
     wire_link_deliver(&own->base, frame, payload);
-    if (own->base.state == WIRE_OPEN) wire_framed_tell(own);
+    if (own->base.state == WIRE_OPEN && !own->base.down)
+        wire_framed_tell(own, frame->type == WIRE_FRAME_DATA);
 }
 
 /* ---- sending ---- */
@@ -192,6 +222,7 @@ shoal_status wire_framed_send_data(wire_link *link, const wire_transfer *transfe
 }
 
 bool wire_framed_pending(wire_link *link) {
+    if (wire_paths_kept(link)) return wire_paths_pending((wire_framed *)link);
     return link->waiting && !((wire_framed *)link)->blocked;
 }
 

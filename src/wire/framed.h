@@ -5,8 +5,9 @@
  *   HELLO                ->
  *                        <-  WELCOME, or WELCOME with an error
  *
- * Bytes under way are limited: who receives says how far the other side may go (CREDIT), a quarter
- * of its window at a time. Before the first word of that, the other side may send one chunk. */
+ * Beats, credits and words of lost paths do not count. Other bytes under way are limited: who
+ * receives says how far the other side may go (CREDIT), a quarter of its window at a time. Before
+ * the first word of that, the other side may send one chunk. */
 #ifndef WIRE_FRAMED_H
 #define WIRE_FRAMED_H
 
@@ -16,10 +17,13 @@
 enum {
     WIRE_FRAME_HELLO = 16, /* Hello */
     WIRE_FRAME_WELCOME,    /* Hello, of frame.offset bytes, then Welcome */
-    WIRE_FRAME_CREDIT,     /* frame.total: bytes that may be sent, of all that ever are */
-    WIRE_FRAME_BEAT,       /* nothing: the process lives */
-    WIRE_FRAME_ENROL,      /* public key, then name; with a token */
-    WIRE_FRAME_ENROLLED,   /* the name; frame.kind: shoal_status, then the message */
+    WIRE_FRAME_CREDIT,   /* frame.total: bytes that may be sent, of all that ever are; frame.offset:
+                            bytes that have come */
+    WIRE_FRAME_BEAT,     /* nothing: the process lives */
+    WIRE_FRAME_ENROL,    /* public key, then name; with a token */
+    WIRE_FRAME_ENROLLED, /* the name; frame.kind: shoal_status, then the message */
+    WIRE_FRAME_LOST,     /* path frame.instance has ended, and frame.total bytes had come on it;
+                            frame.kind: 1: an answer to the same */
 };
 
 /* Bytes that may be sent before anything is said of it: also the smallest window, since no frame is
@@ -35,7 +39,38 @@ typedef struct wire_carrier {
     shoal_status (*put)(wire_framed *own, const wire_frame *frame, const void *payload);
     /* The handshake is through. */
     void (*begin)(wire_framed *own);
+    /* NULL where a link has one path. Makes a connection to an address (without a key) that is to
+     * be a path of the same link: it is added to the peer, and NULL with a message. */
+    wire_framed *(*join)(wire_framed *lead, const char *address, uint32_t number);
+    /* Whether this connection leads to that address. */
+    bool (*leads_to)(const wire_framed *own, const char *address);
 } wire_carrier;
+
+/* What has gone out and may have to go out again: a chunk of a box, or a message. */
+typedef struct wire_piece {
+    struct wire_piece *next;
+    wire_item *item;
+    uint64_t offset;
+    uint32_t bytes;
+    uint64_t end; /* bytes that have been sent on the path, with it */
+    int64_t at;   /* when */
+} wire_piece;
+
+typedef struct wire_flight {
+    wire_piece *first, *last;
+    uint64_t bytes; /* of data */
+} wire_flight;
+
+/* A connection as one of several of a link: see paths.h. */
+typedef struct wire_path {
+    uint32_t number;
+    bool ready;             /* the other side knows that there is this path */
+    uint64_t told;          /* bytes that came, as was last said */
+    uint64_t acked, unkept; /* of those sent: that have come there; that are not kept */
+    wire_flight flight;     /* under the link's lock */
+    double bytes, seconds;  /* of late, for its speed */
+    int64_t measured;
+} wire_path;
 
 /* A link of such a transport starts with this. */
 struct wire_framed {
@@ -49,6 +84,7 @@ struct wire_framed {
     uint64_t sent, may_send, received, may_come;
     uint64_t window; /* when it was last told how far it may go */
     bool blocked;    /* may_send is not enough for what is next */
+    wire_path path;
 };
 
 /* Adds the link to the peer. On failure nothing is kept; `own` is freed by the caller. */
@@ -58,8 +94,9 @@ shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_trans
 /* What it holds but for its common part: the last of a transport's shut. */
 void wire_framed_fini(wire_framed *own);
 /* Tells the other side how far it may go, when that has grown enough: to be called now and then
- * while the link is held. */
-void wire_framed_tell(wire_framed *own);
+ * while the link is held. And what has come, when that is kept there: at once, or when it is much.
+ */
+void wire_framed_tell(wire_framed *own, bool at_once);
 
 /* The handshake has failed, for the reason in the thread's message: ends the link. */
 void wire_framed_give_up(wire_framed *own, shoal_status why);

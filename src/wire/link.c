@@ -1,5 +1,5 @@
 /* Links: what is common to all transports. */
-#include "wire/transport.h"
+#include "wire/paths.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -45,12 +45,13 @@ void wire_link_give_up(wire_link *link, bool accepting, const char *address, sho
     if (accepting)
         base_log(why == SHOAL_LOST || why == SHOAL_BUSY ? BASE_DEBUG : BASE_WARN, address,
                  "refused: %s", shoal_error_message());
-    else
+    else if (!link->lead)
         wire_peer_connect_failed(link->peer, link->cookie, why);
     wire_link_finish(link, why, "");
 }
 
 void wire_link_free(wire_link *link) {
+    wire_paths_free(link);
     base_str_fini(&link->assembly);
     pthread_mutex_destroy(&link->lock);
     free(link->reason);
@@ -123,8 +124,9 @@ void wire_link_deliver_data(wire_link *link, const wire_transfer *transfer, uint
     if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
 }
 
-static bool same_holder(const wire_proof *a, const wire_proof *b) {
-    return a->keyed == b->keyed && (!a->keyed || !memcmp(a->key, b->key, WIRE_KEY));
+bool wire_link_same_holder(const wire_link *a, const wire_link *b) {
+    const wire_proof *x = &a->proof, *y = &b->proof;
+    return x->keyed == y->keyed && (!x->keyed || !memcmp(x->key, y->key, WIRE_KEY));
 }
 
 /* A message that comes in pieces takes its memory before anybody knows what it is: all that have
@@ -135,7 +137,7 @@ static shoal_status begin_message(wire_link *link, uint64_t total) {
     for (size_t i = 0; i < peer->links.count; i++) {
         const wire_link *other = peer->links.data[i];
         all += other->begun;
-        if (same_holder(&other->proof, &link->proof)) own += other->begun;
+        if (wire_link_same_holder(other, link)) own += other->begun;
     }
     if (all >= WIRE_MAX_BEGUN || own > (WIRE_MAX_BEGUN - all) / 2)
         return base_fail(SHOAL_BUSY,
@@ -168,7 +170,7 @@ static shoal_status take_message(wire_link *link, const wire_frame *frame, const
     SHOAL_TRY(base_str_status(all));
     if (all->size < frame->total) return SHOAL_OK;
     link->begun = 0;
-    wire_link_deliver_message(link, (Shoal__Kind)frame->kind, all->data, all->size);
+    wire_link_deliver_message(wire_lead(link), (Shoal__Kind)frame->kind, all->data, all->size);
     if (all->room > KEEP_ASSEMBLY) base_str_fini(all);
     base_str_clear(all);
     return SHOAL_OK;
@@ -184,7 +186,7 @@ static shoal_status take_data(wire_link *link, const wire_frame *frame, const vo
         return SHOAL_OK;
     }
     wire_transfer transfer = {frame->instance, frame->channel, frame->ordinal, frame->total};
-    wire_link_deliver_data(link, &transfer, frame->offset, bytes, frame->bytes);
+    wire_link_deliver_data(wire_lead(link), &transfer, frame->offset, bytes, frame->bytes);
     return SHOAL_OK;
 }
 
@@ -194,7 +196,7 @@ static void take_close(wire_link *link, const wire_frame *frame, const void *byt
     memcpy(reason, bytes, n);
     reason[n] = 0;
     bool known = frame->kind != SHOAL_OK && frame->kind < SHOAL_STATUS_COUNT;
-    wire_link_finish(link, known ? (shoal_status)frame->kind : SHOAL_CLOSED, reason);
+    wire_link_end(link, known ? (shoal_status)frame->kind : SHOAL_CLOSED, reason);
 }
 
 void wire_link_deliver(wire_link *link, const wire_frame *frame, const void *bytes) {
@@ -209,9 +211,36 @@ void wire_link_deliver(wire_link *link, const wire_frame *frame, const void *byt
     if (status != SHOAL_OK) wire_close(link, status, shoal_error_message());
 }
 
-void wire_link_finish(wire_link *link, shoal_status why, const char *message) {
-    if (link->state == WIRE_GONE) return;
+/* A further path, alone; it has nothing of its own that waits. */
+static void end_path(wire_link *link) {
+    bool opening = link->state == WIRE_OPENING;
     link->state = WIRE_GONE;
+    link->begun = 0;
+    link->transport->shut(link);
+    if (opening) wire_routes_missed(link);
+}
+
+void wire_link_finish(wire_link *link, shoal_status why, const char *message) {
+    if (link->state == WIRE_GONE || link->down) return;
+    if (link->state == WIRE_OPENING || !wire_paths_lose(link, why, message))
+        wire_link_end(link, why, message);
+}
+
+void wire_link_end(wire_link *link, shoal_status why, const char *message) {
+    if (link->state == WIRE_GONE) return;
+    if (link->lead && link->state == WIRE_OPENING) {
+        end_path(link);
+        return;
+    }
+    link = wire_lead(link);
+    link->state = WIRE_GONE;
+    wire_peer *peer = link->peer;
+    for (size_t i = 0; i < peer->links.count; i++) {
+        wire_link *path = peer->links.data[i];
+        if (path->lead != link || path->state == WIRE_GONE) continue;
+        path->closed = link->closed;
+        end_path(path);
+    }
     pthread_mutex_lock(&link->lock);
     if (!link->closing) {
         link->why = why;
@@ -224,10 +253,12 @@ void wire_link_finish(wire_link *link, shoal_status why, const char *message) {
     link->waiting = false;
     pthread_mutex_unlock(&link->lock);
     link->begun = 0;
-    if (link == link->peer->hub) wire_relay_end(link->peer);
-    link->transport->shut(link);
+    if (link == peer->hub) wire_relay_end(peer);
+    if (!link->down) link->transport->shut(link);
     for (wire_item *item; (item = wire_list_pop(&messages));) wire_item_free(item);
-    for (wire_item *item; (item = wire_list_pop(&transfers));) wire_item_free(item);
+    for (wire_item *item; (item = wire_list_pop(&transfers));)
+        if (!item->pieces) wire_item_free(item); /* else it goes with those */
+    wire_paths_clear(link);
     tell_closed(link, why, message);
 }
 
@@ -250,6 +281,7 @@ shoal_status wire_send_data(wire_link *link, const wire_transfer *transfer,
 }
 
 void wire_close(wire_link *link, shoal_status why, const char *message) {
+    link = wire_lead(link);
     pthread_mutex_lock(&link->lock);
     wire_peer *peer = link->peer; /* the pump may free the link as soon as it is closing */
     bool first = !link->closing;

@@ -1,6 +1,6 @@
 /* Who the other side of a link is: what its Hello may say, and that a member is the one whose
  * number it gives. */
-#include "wire/transport.h"
+#include "wire/paths.h"
 
 #include "base/log.h"
 
@@ -129,6 +129,7 @@ shoal_status wire_hello_check(wire_link *link, const Shoal__Hello *hello, bool a
     if (hello->order.len != sizeof order || memcmp(hello->order.data, &order, sizeof order))
         return base_fail(SHOAL_UNSUPPORTED, "%s has another order of bytes", address);
     if (hello->key.len != WIRE_KEY) return base_fail(SHOAL_FORMAT, "%s names no key", address);
+    if (link->lead || (accepting && hello->joins)) return wire_routes_check(link, hello, accepting);
     if (peer->hello->peer) return check_number(link, hello, address);
     /* Not a member yet, or a hub: what has a number elsewhere has no business here. */
     if (hello->peer && accepting)
@@ -141,6 +142,7 @@ const wire_proof *wire_link_proof(const wire_link *link) { return &link->proof; 
 
 void wire_link_strange(wire_link *link, const char *what) {
     char key[WIRE_KEY_TEXT] = "no key";
+    link = wire_lead(link);
     if (link->strange++) return;
     if (link->proof.keyed) wire_key_text(link->proof.key, key);
     base_log(BASE_WARN, link->peer->hello->name,

@@ -1,7 +1,7 @@
 /* The sending side of a link that writes frames: straight into the transport while there is room,
  * else through two queues. Messages go first, so data never overtakes a message sent before it; a
  * message may overtake data. */
-#include "wire/transport.h"
+#include "wire/paths.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ void wire_item_free(wire_item *item) {
     free(item);
 }
 
-static void count_out(wire_link *link, const wire_frame *frame) {
+void wire_outbox_count(wire_link *link, const wire_frame *frame) {
     atomic_fetch_add_explicit(&link->bytes_out, frame->bytes, memory_order_relaxed);
     if (frame->type == WIRE_FRAME_MESSAGE && frame->offset + frame->bytes == frame->total)
         atomic_fetch_add_explicit(&link->messages_out, 1, memory_order_relaxed);
@@ -106,7 +106,7 @@ static uint8_t *direct(wire_link *link, const wire_writer *writer, const wire_fr
     uint8_t *to = writer->reserve(link, wire_frame_bytes(frame->bytes));
     if (!to) return NULL;
     memcpy(to, frame, sizeof *frame);
-    count_out(link, frame);
+    wire_outbox_count(link, frame);
     return to + sizeof *frame;
 }
 
@@ -183,6 +183,10 @@ shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
 void wire_drop_data(wire_link *link, uint64_t instance) {
     wire_list dropped = {0}, kept = {0};
     if (link->transport == &wire_inproc) return; /* nothing waits there for others to read */
+    if (wire_paths_kept(link)) {
+        wire_paths_drop(link, instance);
+        return;
+    }
     pthread_mutex_lock(&link->lock);
     const wire_item *written = link->writing ? link->transfers.first : NULL;
     for (wire_item *item; (item = wire_list_pop(&link->transfers));) {
@@ -199,8 +203,9 @@ bool wire_has_data(wire_link *link, uint64_t instance) {
     pthread_mutex_lock(&link->lock);
     const wire_item *item = link->transfers.first;
     while (item && item->frame.instance != instance) item = item->next;
+    bool has = item || wire_paths_have(link, instance);
     pthread_mutex_unlock(&link->lock);
-    return item;
+    return has;
 }
 
 /* Writes the next piece of an item; under the lock, which is let go while a source is read: a chunk
@@ -223,23 +228,23 @@ static bool write_piece(wire_link *link, const wire_writer *writer, wire_item *i
     }
     writer->commit(link, wire_frame_bytes(frame.bytes));
     item->frame.offset += frame.bytes;
-    count_out(link, &frame);
+    wire_outbox_count(link, &frame);
     return true;
 }
 
-static bool write_close(wire_link *link, const wire_writer *writer) {
+bool wire_outbox_close(wire_link *link, wire_link *by, const wire_writer *writer) {
     const char *reason = link->reason ? link->reason : "";
     size_t bytes = strnlen(reason, WIRE_MAX_REASON);
     wire_frame frame = {.type = WIRE_FRAME_CLOSE,
                         .kind = (uint16_t)link->why,
                         .bytes = (uint32_t)bytes,
                         .total = bytes};
-    uint8_t *to = writer->reserve(link, wire_frame_bytes(bytes));
+    uint8_t *to = writer->reserve(by, wire_frame_bytes(bytes));
     if (!to) return false;
     memcpy(to, &frame, sizeof frame);
     memcpy(to + sizeof frame, reason, bytes);
-    writer->commit(link, wire_frame_bytes(bytes));
-    link->closed = true;
+    writer->commit(by, wire_frame_bytes(bytes));
+    link->closed = by->closed = true;
     return true;
 }
 
@@ -261,7 +266,7 @@ bool wire_outbox_flush(wire_link *link, const wire_writer *writer) {
         wire_list_push(&finished, item);
     }
     bool empty = !link->messages.first && !link->transfers.first;
-    if (empty && link->closing && !link->closed) did |= write_close(link, writer);
+    if (empty && link->closing && !link->closed) did |= wire_outbox_close(link, link, writer);
     link->waiting = !empty || (link->closing && !link->closed);
     pthread_mutex_unlock(&link->lock);
     for (wire_item *item; (item = wire_list_pop(&finished));) wire_item_free(item);

@@ -129,13 +129,13 @@ static void end_links(wire_peer *peer) {
         if (link->state == WIRE_OPEN)
             wire_close(link, SHOAL_CLOSED, reason.data);
         else
-            wire_link_finish(link, SHOAL_CLOSED, "");
+            wire_link_end(link, SHOAL_CLOSED, "");
     }
     base_str_fini(&reason);
     while ((peer->links.count || peer->first) && base_now() < until)
         wire_pump_once(peer, &peer->sets[1], until);
     for (size_t i = 0; i < peer->links.count; i++)
-        wire_link_finish(peer->links.data[i], SHOAL_CLOSED, "");
+        wire_link_end(peer->links.data[i], SHOAL_CLOSED, "");
     while (peer->links.count || peer->first) wire_pump_once(peer, &peer->sets[1], 0);
 }
 
@@ -176,7 +176,7 @@ void wire_handle(wire_peer *peer, wire_part part, const wire_handlers *handlers)
     peer->handled[part] = true;
 }
 
-static bool on_loopback(const char *address) {
+bool wire_on_loopback(const char *address) {
     static const char *const starts[] = {"tcp://127.", "tcp://localhost:", "tcp://[::1]:"};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         if (!strncmp(address, starts[i], strlen(starts[i]))) return true;
@@ -184,7 +184,7 @@ static bool on_loopback(const char *address) {
 }
 
 shoal_status wire_listen(wire_peer *peer, const char *address) {
-    if (!on_loopback(address))
+    if (!wire_on_loopback(address))
         return base_fail(SHOAL_DENIED, "%s is open to a network: that takes `--listen HOST:PORT`",
                          address);
     return wire_listen_wide(peer, address);
@@ -390,33 +390,44 @@ char *wire_addresses(const wire_peer *peer) {
     return base_str_take(&text, NULL);
 }
 
-/* The host in "tcp://HOST:PORT", with a port that is free. */
-static shoal_status listen_beside(wire_peer *peer, const char *tcp) {
-    char address[512];
-    int host = (int)(strrchr(tcp, ':') - tcp);
-    snprintf(address, sizeof address, "%.*s:*", host < 400 ? host : 400, tcp);
-    return wire_listen_wide(peer, address);
+/* At each of a list of "HOST", "HOST:PORT" or "tcp://HOST:PORT"; own: at ports that are free. */
+static shoal_status listen_at(wire_peer *peer, const char *list, bool own) {
+    for (const char *at = list; *at;) {
+        int n = (int)strcspn(at, ","), scheme = strncmp(at, "tcp://", 6) ? 0 : 6;
+        const char *host = at + scheme;
+        int length = n - scheme;
+        const char *bracket = *host == '[' ? memchr(host, ']', (size_t)length) : NULL;
+        const char *after = bracket ? bracket : host;
+        const char *colon = memchr(after, ':', (size_t)(at + n - after));
+        char address[512];
+        if (length <= 0 || length > 400)
+            return base_fail(SHOAL_INVALID, "'%s': must be HOST or HOST:PORT, and more with commas",
+                             list);
+        if (own && colon) length = (int)(colon - host);
+        snprintf(address, sizeof address, "tcp://%.*s%s", length, host, own || !colon ? ":*" : "");
+        SHOAL_TRY(wire_listen_wide(peer, address));
+        at += n + (at[n] == ',');
+    }
+    return SHOAL_OK;
 }
 
 shoal_status wire_listen_for(wire_peer *peer, const char *hub, const char *listen) {
     const char *tcp = strstr(hub, "tcp://");
     char address[1024];
-    if (listen) {
-        snprintf(address, sizeof address, "tcp://%.400s%s", listen,
-                 strchr(listen, ':') ? "" : ":*");
-        return wire_listen_wide(peer, address);
-    }
-    if (tcp) return on_loopback(tcp) ? wire_listen(peer, "tcp://127.0.0.1:*") : SHOAL_OK;
+    if (listen) return listen_at(peer, listen, false);
+    if (tcp) return wire_on_loopback(tcp) ? wire_listen(peer, "tcp://127.0.0.1:*") : SHOAL_OK;
     /* A hub of this user on this machine, which lets others in: so do we, where it does. */
     wire_keys_listening(address, sizeof address);
     size_t n = strlen(hub);
     bool this = !strncmp(address, hub, n) && address[n] == ',';
     tcp = this ? strstr(address, "tcp://") : NULL;
-    return tcp ? listen_beside(peer, tcp) : SHOAL_OK;
+    return tcp ? listen_at(peer, tcp, true) : SHOAL_OK;
 }
 
-shoal_status wire_peer_hello(wire_peer *peer, base_str *out) {
+shoal_status wire_peer_hello(wire_peer *peer, uint64_t joins, uint32_t path, base_str *out) {
     Shoal__Hello hello = *peer->hello;
+    hello.joins = joins;
+    hello.path = path;
     char **addresses = calloc(peer->listeners.count + 1, sizeof *addresses);
     char *list = wire_addresses(peer), *rest = NULL;
     if (!addresses || !list) {

@@ -79,7 +79,7 @@ static bool end_closing(wire_link *link, int64_t now) {
         link->close_mark = out;
     }
     if (!closed && now < link->close_by) return false;
-    wire_link_finish(link, link->why, link->reason ? link->reason : "");
+    wire_link_end(link, link->why, link->reason ? link->reason : "");
     return true;
 }
 
@@ -87,7 +87,7 @@ static bool run_links(wire_peer *peer) {
     bool did = false;
     for (size_t i = 0; i < peer->links.count; i++) {
         wire_link *link = peer->links.data[i];
-        if (link->state == WIRE_OPEN && link->transport->progress(link)) did = true;
+        if (link->state == WIRE_OPEN && !link->down && link->transport->progress(link)) did = true;
         if (link->state == WIRE_OPEN && link->closing) did |= end_closing(link, base_now());
     }
     return did;
@@ -178,7 +178,7 @@ static bool pending(wire_peer *peer) {
     }
     for (size_t i = 0; i < peer->links.count; i++) {
         wire_link *link = peer->links.data[i];
-        if (link->state == WIRE_OPEN && link->transport->pending(link)) return true;
+        if (link->state == WIRE_OPEN && !link->down && link->transport->pending(link)) return true;
     }
     return false;
 }
@@ -188,7 +188,7 @@ static void set_sleep(wire_peer *peer, bool sleeps) {
     atomic_store(&peer->sleeping, sleeps);
     for (size_t i = 0; i < peer->links.count; i++) {
         wire_link *link = peer->links.data[i];
-        if (link->state == WIRE_OPEN) link->transport->sleep(link, sleeps);
+        if (link->state == WIRE_OPEN && !link->down) link->transport->sleep(link, sleeps);
     }
 }
 

@@ -112,7 +112,7 @@ static void begin(wire_framed *framed) { ((relay_link *)framed)->timer.deadline 
 
 static uint64_t window(const wire_framed *framed) { return WINDOW; }
 
-static const wire_carrier carrier = {window, put, begin};
+static const wire_carrier carrier = {.window = window, .put = put, .begin = begin};
 
 static void timer_ready(wire_watch *watch) {}
 

@@ -60,7 +60,7 @@ static void put_record(base_str *out, const void *bytes, size_t n) {
 
 static shoal_status put_hello(wire_peer *peer, base_str *out) {
     base_str hello = {0};
-    shoal_status status = wire_peer_hello(peer, &hello);
+    shoal_status status = wire_peer_hello(peer, 0, 0, &hello);
     if (status == SHOAL_OK) {
         put_record(out, hello.data, hello.size);
         status = base_str_status(out);

@@ -63,7 +63,9 @@ typedef struct wire_item {
     wire_source source;    /* of a transfer */
     wire_account *account; /* of a message: on which it counts, or NULL */
     size_t charged;
-    uint8_t body[]; /* of a message */
+    uint32_t pieces; /* that are on their way, and kept: see paths.h */
+    bool dropped;    /* nobody wants it any more, and `done` has been called */
+    uint8_t body[];  /* of a message */
 } wire_item;
 
 typedef struct wire_list {
@@ -120,8 +122,11 @@ struct wire_link {
     const wire_transport *transport;
     char *name;
     uint64_t cookie;
-    wire_proof proof;         /* filled in by the transport, but for the number */
-    _Atomic uint64_t strange; /* messages and data that were dropped */
+    wire_link *lead; /* of a further path: the link that it is of, which handlers know */
+    struct wire_paths *_Atomic paths; /* of a link that may have several; see paths.h */
+    bool down;                        /* its own connection has ended, while other paths go on */
+    wire_proof proof;                 /* filled in by the transport, but for the number */
+    _Atomic uint64_t strange;         /* messages and data that were dropped */
     void *data[WIRE_PARTS];
     _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in;
     /* under the pump */
@@ -145,6 +150,9 @@ struct wire_link {
     _Atomic bool waiting; /* something is queued or to be closed */
 };
 
+/* The link that handlers know: this one, or the one that it is a further path of. */
+static inline wire_link *wire_lead(wire_link *link) { return link->lead ? link->lead : link; }
+
 /* ---- link.c: what all transports do alike ---- */
 
 /* Sets up a link's common part, known to the peer from now on; its memory (from calloc) is the
@@ -167,8 +175,13 @@ shoal_status wire_welcome_check(const Shoal__Welcome *welcome,
                                 const char *address) SHOAL_CHECK_RESULT;
 /* The handshake has failed, for the reason in the thread's message: ends the link. */
 void wire_link_give_up(wire_link *link, bool accepting, const char *address, shoal_status why);
-/* The end of a link, at once: handlers are told, queues freed, memory given to the peer. */
+/* The end of a connection, at once. If that was all that the link had: handlers are told, queues
+ * freed, memory given to the peer. */
 void wire_link_finish(wire_link *link, shoal_status why, const char *message);
+/* The end of a link with all its paths. */
+void wire_link_end(wire_link *link, shoal_status why, const char *message);
+/* Whether the other sides of two links have proven the same key. */
+bool wire_link_same_holder(const wire_link *a, const wire_link *b);
 /* The last: frees a link that is gone. */
 void wire_link_free(wire_link *link);
 
@@ -202,6 +215,10 @@ shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
                                    const wire_source *source) SHOAL_CHECK_RESULT;
 /* Under the pump: writes what is queued, the closing frame last; true when anything went out. */
 bool wire_outbox_flush(wire_link *link, const wire_writer *writer);
+/* Writes a link's closing frame by way of a connection of it; false: no room. Under its lock, as
+ * the next. */
+bool wire_outbox_close(wire_link *link, wire_link *by, const wire_writer *writer);
+void wire_outbox_count(wire_link *link, const wire_frame *frame);
 /* New items; NULL with a message. */
 wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
                              size_t bytes, wire_account *account);
@@ -300,8 +317,11 @@ void wire_peer_connected(wire_peer *peer, uint64_t cookie);
 void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why);
 /* Fails with NOT_FOUND, and says what to do. */
 shoal_status wire_nobody(const wire_peer *peer, const char *address);
-/* This peer's Hello, with its addresses, packed. */
-shoal_status wire_peer_hello(wire_peer *peer, base_str *out) SHOAL_CHECK_RESULT;
+/* Whether an address leads to this machine alone. */
+bool wire_on_loopback(const char *address);
+/* This peer's Hello, with its addresses, packed; joins, path: as in it. */
+shoal_status wire_peer_hello(wire_peer *peer, uint64_t joins, uint32_t path,
+                             base_str *out) SHOAL_CHECK_RESULT;
 
 /* pump.c: one turn, under the pump, until `until` at the latest (it sleeps with the pump open). */
 void wire_pump_once(wire_peer *peer, wire_poll_set *set, int64_t until);

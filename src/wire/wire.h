@@ -26,7 +26,7 @@
 #include <stddef.h>
 
 /* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
-enum { WIRE_PROTOCOL = 9, WIRE_OLDEST = 9, WIRE_FEATURES = 0 };
+enum { WIRE_PROTOCOL = 10, WIRE_OLDEST = 9, WIRE_FEATURES = 0 };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Members say to one another what is of these kinds alone, with a chunk and its heading. */
 enum { WIRE_BETWEEN = SHOAL__KIND__FILE_ASK, WIRE_ROOM_BETWEEN = 4096 };
@@ -57,7 +57,7 @@ typedef struct wire_handlers {
     shoal_status (*message)(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                             size_t bytes);
     /* Bytes [offset, offset + n) of a transfer; valid during the call. Chunks of one transfer come
-     * in order. */
+     * once each: in order, but on a link that has had several paths. */
     shoal_status (*data)(void *context, wire_link *link, const wire_transfer *transfer,
                          uint64_t offset, const void *bytes, size_t n);
     /* The link is gone, for the reason given (LOST: the process ended; CLOSED: by either side). Not
@@ -98,7 +98,7 @@ const char *wire_address(const wire_peer *peer);
 char *wire_addresses(const wire_peer *peer);
 /* Listens on TCP when members of the pool of the hub at `hub` may need it: at the interface
  * `listen`
- * ("HOST" or "HOST:PORT"), else on loopback for a hub there, else where a hub of this user on this
+ * ("HOST" or "HOST:PORT", or several with commas), else on loopback for a hub there, else where a hub of this user on this
  * machine lets others in. Does nothing otherwise. */
 shoal_status wire_listen_for(wire_peer *peer, const char *hub,
                              const char *listen) SHOAL_CHECK_RESULT;
@@ -142,9 +142,9 @@ shoal_status wire_post(wire_peer *peer, void (*call)(void *context),
 /* Calls `call` under the pump about every period_ms: heartbeats, deadlines. One per part. */
 void wire_tick(wire_peer *peer, wire_part part, uint32_t period_ms, void (*call)(void *context));
 
-/* Sends a message: `message` is packed at once. Messages on one link keep their order, and data
- * sent later does not overtake them. Fails with CLOSED, INVALID (over WIRE_MAX_MESSAGE) or
- * NO_MEMORY. */
+/* Sends a message: `message` is packed at once. Messages on one link keep their order, and while it
+ * has one path, data sent later does not overtake them. Fails with CLOSED, INVALID (over
+ * WIRE_MAX_MESSAGE) or NO_MEMORY. */
 shoal_status wire_send(wire_link *link, Shoal__Kind kind,
                        const ProtobufCMessage *message) SHOAL_CHECK_RESULT;
 
@@ -216,6 +216,13 @@ typedef struct wire_count {
     uint64_t messages_out, messages_in, bytes_out, bytes_in;
 } wire_count;
 wire_count wire_link_count(const wire_link *link);
+/* Connections that a link has, and how many of them were lost while others went on. Under the pump.
+ */
+typedef struct wire_path_count {
+    uint32_t open;
+    uint64_t lost;
+} wire_path_count;
+wire_path_count wire_link_paths(const wire_link *link);
 /* Until then (base_now time) the other side is not told that what it sends was read: so it sends no
  * more than a window. For links over frames; others have short ways. Under the pump. */
 void wire_link_hold(wire_link *link, int64_t until);

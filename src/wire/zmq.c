@@ -8,6 +8,7 @@
  * "tcp://HOST:PORT/KEY" names a socket and whose it is; without a key it is that of a hub that was
  * joined there, else our own. With SHOAL_TRANSPORT=zmq the names of shm serve as well: the socket's
  * address is then in a file of that name in the user's runtime folder. */
+#include "wire/paths.h"
 #include "wire/zmq_link.h"
 
 #include "base/clock.h"
@@ -131,7 +132,17 @@ static uint64_t window(const wire_framed *framed) {
     return share < WIRE_ZMQ_WINDOW ? share : WIRE_ZMQ_WINDOW;
 }
 
-static const wire_carrier carrier = {window, wire_zmq_put, begin};
+static wire_framed *join(wire_framed *lead, const char *address, uint32_t number);
+
+/* Addresses with names are as many as people have; what the system has connected to is one. */
+static bool leads_to(const wire_framed *framed, const char *address) {
+    char reached[64];
+    const zmq_link *own = (const zmq_link *)framed;
+    bool asked = base_os_socket_reached(own->fd, reached, sizeof reached);
+    return !strcmp(framed->address, address) || (asked && !strcmp(reached, address + 6));
+}
+
+static const wire_carrier carrier = {window, wire_zmq_put, begin, join, leads_to};
 
 static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
     zmq_link *own = calloc(1, sizeof *own);
@@ -301,6 +312,14 @@ static void lost(zmq_link *own) {
     wire_link_finish(&own->framed.base, SHOAL_LOST, reason);
 }
 
+/* ØMQ says of an open connection, too, that its handshake has failed, when what comes is not what
+ * the other side has encrypted. */
+static void garbled(zmq_link *own) {
+    char reason[WIRE_MAX_REASON];
+    snprintf(reason, sizeof reason, "%s: what came was changed on its way", own->framed.base.name);
+    wire_link_finish(&own->framed.base, SHOAL_LOST, reason);
+}
+
 static void router_event(zmq_end *end, uint16_t event, uint32_t value) {
     zmq_listener *listener = (zmq_listener *)end;
     size_t at = 0;
@@ -378,9 +397,15 @@ static void dealer_event(zmq_end *end, uint16_t event, uint32_t value) {
         own->connected = true;
         own->fd = (int)value;
         break;
-    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: give_up(own, not_let_in(own)); break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: give_up(own, not_trusted(own)); break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        if (!opening)
+            garbled(own);
+        else
+            give_up(own,
+                    event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ? not_let_in(own) : not_trusted(own));
+        break;
     case ZMQ_EVENT_CLOSED:
         if (opening) give_up(own, own->connected ? not_trusted(own) : nobody(own));
         break;
@@ -411,8 +436,10 @@ static shoal_status dial(zmq_link *own, const char *address) {
     own->end.event = dealer_event;
     own->framed.base.proof.keyed = true; /* else the handshake fails */
     memcpy(own->framed.base.proof.key, key, WIRE_KEY);
-    SHOAL_TRY(
-        wire_zmq_open(&own->end, peer, key, peer->hello->peer ? &peer->pair : &peer->zmq->own));
+    /* A path towards a hub is opened with the key of the link: the user's. */
+    const wire_link *lead = own->framed.base.lead;
+    bool as_member = lead ? lead->proof.number != 0 : peer->hello->peer != 0;
+    SHOAL_TRY(wire_zmq_open(&own->end, peer, key, as_member ? &peer->pair : &peer->zmq->own));
     allow_ipv6(own->end.socket, text);
     if (zmq_connect(own->end.socket, text)) return wire_zmq_fail(own->framed.address);
     return wire_framed_hello(&own->framed, NULL);
@@ -430,6 +457,23 @@ static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, i
     own->dialled = copy;
     shoal_status status = dial(own, copy);
     if (status != SHOAL_OK) give_up(own, status);
+}
+
+/* As connect_zmq, with the key that the other side has proven on the link. */
+static wire_framed *join(wire_framed *lead, const char *address, uint32_t number) {
+    char key[WIRE_KEY_TEXT], whole[WIRE_MAX_ADDRESS + WIRE_KEY_TEXT + 2];
+    snprintf(whole, sizeof whole, "%s/%s", address,
+             wire_key_text(wire_lead(&lead->base)->proof.key, key));
+    zmq_link *own = new_link(lead->base.peer, address, 0, base_now() + HANDSHAKE_PATIENCE);
+    if (!own) return NULL;
+    own->framed.base.lead = wire_lead(&lead->base);
+    own->framed.path.number = number;
+    own->dialled = strdup(whole);
+    shoal_status status =
+        own->dialled ? dial(own, whole) : base_fail(SHOAL_NO_MEMORY, "no memory for a path");
+    if (status == SHOAL_OK) return &own->framed;
+    give_up(own, status);
+    return NULL;
 }
 
 /* ---- listening ---- */

@@ -2,6 +2,7 @@
  * whatever the other process does (zmq_beat.c), so a link on which no byte comes for
  * WIRE_ZMQ_SILENCE_MS has lost its other side. Bytes, not frames, since one frame may take seconds
  * on a slow link; that they make no frame for long is noticed, too. */
+#include "wire/paths.h"
 #include "wire/zmq_link.h"
 
 #include "base/clock.h"
@@ -62,6 +63,7 @@ static void commit(wire_link *link, size_t bytes) {
 static const wire_writer writer = {reserve, commit};
 
 bool wire_zmq_progress(wire_link *link) {
+    if (wire_paths_kept(link)) return wire_paths_flush((wire_framed *)link, &writer);
     return link->waiting && wire_outbox_flush(link, &writer);
 }
 
@@ -78,14 +80,16 @@ void wire_zmq_look(zmq_link *own) {
     int64_t now = base_now(), since = now - own->ticked;
     own->ticked = now;
     own->timer.deadline = now + WIRE_ZMQ_BEAT_MS * BASE_MS;
-    wire_framed_tell(&own->framed);
+    wire_framed_tell(&own->framed, true);
     /* We have been stopped or busy ourselves, and maybe the whole machine: silence is what others
      * did not say since. */
     if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) own->awake = now;
     int64_t heard = own->heard > own->awake ? own->heard : own->awake;
     int64_t silence = base_os_socket_silence(own->fd), unheard = (now - heard) / BASE_MS;
     if (silence < 0 || silence > unheard) silence = unheard;
-    if (silence < WIRE_ZMQ_SILENCE_MS && unheard < WIRE_ZMQ_GARBLED_MS) return;
+    bool others = wire_link_paths(wire_lead(&own->framed.base)).open > 1;
+    int64_t garbled = others ? WIRE_ZMQ_GARBLED_PATH_MS : WIRE_ZMQ_GARBLED_MS;
+    if (silence < WIRE_ZMQ_SILENCE_MS && unheard < garbled) return;
     char reason[WIRE_MAX_REASON];
     if (silence < WIRE_ZMQ_SILENCE_MS)
         snprintf(reason, sizeof reason, "%s: for %.0f s came nothing that makes sense",

@@ -31,6 +31,8 @@ enum {
 #define WIRE_ZMQ_SILENCE_MS 1500
 /* And when they make sense: no whole frame for so long, though bytes come, is the end, too. */
 #define WIRE_ZMQ_GARBLED_MS 15000
+/* Where there is another path, what is on its way is not left waiting for so long. */
+#define WIRE_ZMQ_GARBLED_PATH_MS 5000
 
 /* What a peer has once it uses encrypted links: a context with its own thread for connections and
  * encryption, and the door. */

@@ -123,6 +123,7 @@ static void task_fini(worker_task *task) {
         while (task->receives[i].busy) pthread_cond_wait(&w->changed, &w->lock);
         worker_buffer_release(task->receives[i].buffer);
         free(task->receives[i].staged);
+        free(task->receives[i].chunks);
     }
     for (uint32_t i = 0; task->inputs && i < g->n_inputs; i++)
         worker_piece_release(task->inputs[i]);

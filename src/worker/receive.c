@@ -135,19 +135,31 @@ static shoal_status may_stage(const worker *w, const worker_peer *peer, bool mor
                      pieces);
 }
 
+/* Where bytes that came early go on, or NULL; fails where they cannot be. */
+static shoal_status find_staged(const worker *w, const worker_peer *peer,
+                                const worker_instance *instance, const wire_transfer *transfer,
+                                uint64_t offset, size_t n, worker_staged **out) {
+    bool fits = offset <= transfer->bytes && n <= transfer->bytes - offset;
+    *out = NULL;
+    for (worker_staged *staged = instance->staged; staged; staged = staged->next) {
+        if (staged->peer != peer->number || staged->channel != transfer->channel ||
+            staged->ordinal != transfer->ordinal)
+            continue;
+        uint64_t end = staged->offset + staged->data.size;
+        fits &= staged->bytes == transfer->bytes && (offset >= end || offset + n <= staged->offset);
+        if (end == offset) *out = staged;
+    }
+    if (fits && (*out || offset % WIRE_CHUNK == 0)) return SHOAL_OK;
+    return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
+                     (unsigned long long)transfer->instance);
+}
+
 /* Bytes for a program that has not arrived: kept until it does. Lock held. */
 static shoal_status stage(worker *w, worker_peer *peer, worker_instance *instance,
                           const wire_transfer *transfer, uint64_t offset, const void *bytes,
                           size_t n) {
-    worker_staged *staged = instance->staged;
-    while (staged && (staged->peer != peer->number || staged->channel != transfer->channel ||
-                      staged->ordinal != transfer->ordinal))
-        staged = staged->next;
-    uint64_t have = staged ? staged->data.size : 0;
-    if ((staged && staged->bytes != transfer->bytes) || offset != have ||
-        n > transfer->bytes - have)
-        return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
-                         (unsigned long long)transfer->instance);
+    worker_staged *staged;
+    SHOAL_TRY(find_staged(w, peer, instance, transfer, offset, n, &staged));
     SHOAL_TRY(may_stage(w, peer, !staged, n));
     if (!staged) {
         staged = calloc(1, sizeof *staged);
@@ -157,6 +169,7 @@ static shoal_status stage(worker *w, worker_peer *peer, worker_instance *instanc
                                   .channel = transfer->channel,
                                   .ordinal = transfer->ordinal,
                                   .bytes = transfer->bytes,
+                                  .offset = offset,
                                   .began = base_now()};
         instance->staged = staged;
         peer->staged++;
@@ -208,6 +221,47 @@ shoal_status worker_receive_put(worker_receive *receive, uint64_t offset, const 
     return SHOAL_OK;
 }
 
+/* ---- which bytes are there ---- */
+
+/* The chunks of a piece of a box: whole ones, or the last. */
+static void chunks_of(uint64_t offset, size_t n, uint64_t *from, uint64_t *to) {
+    *from = offset / WIRE_CHUNK;
+    *to = (offset + n + WIRE_CHUNK - 1) / WIRE_CHUNK;
+}
+
+static void set_chunks(worker_receive *receive, uint64_t offset, size_t n) {
+    uint64_t at, to;
+    for (chunks_of(offset, n, &at, &to); receive->chunks && at < to; at++)
+        receive->chunks[at / 64] |= UINT64_C(1) << at % 64;
+}
+
+static bool has_chunk(const worker_receive *receive, uint64_t offset, size_t n) {
+    uint64_t at, to;
+    for (chunks_of(offset, n, &at, &to); at < to; at++)
+        if (receive->chunks[at / 64] & UINT64_C(1) << at % 64) return true;
+    return false;
+}
+
+/* Whether a piece has its place, and has not come before. By one path pieces come in order; by
+ * several, whole chunks come in any, and are marked from then on. */
+static shoal_status expect_piece(worker_receive *receive, uint64_t bytes, uint64_t offset,
+                                 size_t n) {
+    uint64_t have = receive->have;
+    bool fits = receive->buffer && bytes == receive->bytes && offset <= bytes &&
+                n <= bytes - offset && (n || (!bytes && !receive->began));
+    bool whole = offset % WIRE_CHUNK == 0 && (n % WIRE_CHUNK == 0 || offset + n == bytes);
+    if (fits && !receive->chunks && offset == have) return SHOAL_OK;
+    if (!fits || !whole || (!receive->chunks && (offset < have || have % WIRE_CHUNK)) ||
+        (receive->chunks && has_chunk(receive, offset, n)))
+        return base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
+                         (unsigned long long)bytes);
+    if (receive->chunks) return SHOAL_OK;
+    receive->chunks = calloc((size_t)(bytes / WIRE_CHUNK / 64 + 1), sizeof *receive->chunks);
+    if (!receive->chunks) return base_fail(SHOAL_NO_MEMORY, "no memory for which chunks came");
+    set_chunks(receive, 0, have);
+    return SHOAL_OK;
+}
+
 /* All of a box is there. Lock held. */
 void worker_receive_complete(worker_task *task, worker_receive *receive) {
     worker_event_receive(task, receive, SHOAL_EVENT_END, receive->ended);
@@ -226,18 +280,22 @@ static void apply(worker *w, worker_instance *instance, const worker_staged *sta
     worker_receive *receive =
         worker_receive_find(instance, staged->channel, staged->ordinal, &task);
     if (!receive || receive->bytes != staged->bytes || task->state == TASK_DONE ||
-        !owes(w, staged->peer, receive->from) || receive->have)
+        !owes(w, staged->peer, receive->from) ||
+        expect_piece(receive, staged->bytes, staged->offset, staged->data.size) != SHOAL_OK)
         return;
-    shoal_status status = worker_receive_put(receive, 0, staged->data.data, staged->data.size);
+    bool first = !receive->have;
+    shoal_status status =
+        worker_receive_put(receive, staged->offset, staged->data.data, staged->data.size);
     if (status != SHOAL_OK) {
         worker_task_fail(task, status, shoal_error_message());
         return;
     }
-    receive->have = receive->first = staged->data.size;
-    receive->timed = staged->ended;
-    receive->began = staged->began;
-    receive->ended = staged->ended;
-    worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
+    set_chunks(receive, staged->offset, staged->data.size);
+    receive->have += staged->data.size;
+    receive->first = receive->have;
+    if (first || staged->ended > receive->ended) receive->timed = receive->ended = staged->ended;
+    if (first || staged->began < receive->began) receive->began = staged->began;
+    if (first) worker_event_receive(task, receive, SHOAL_EVENT_BEGIN, receive->began);
     if (receive->have == receive->bytes) worker_receive_complete(task, receive);
 }
 
@@ -307,6 +365,7 @@ static shoal_status take(worker *w, worker_task *task, worker_receive *receive, 
     receive->busy = false;
     pthread_cond_broadcast(&w->changed);
     if (status != SHOAL_OK) return status;
+    set_chunks(receive, offset, n);
     receive->have += n;
     receive->ended = base_now();
     if (receive->have == n) {
@@ -349,13 +408,12 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
         wire_link_strange(link, "data that another member owes");
     } else if (receive && task->state != TASK_DONE) { /* else it was given up meanwhile */
         if (task->slot->home) home = task->slot;      /* the task may be over afterwards */
-        if (receive->bytes != transfer->bytes || offset != receive->have ||
-            n > receive->bytes - offset || !receive->buffer)
-            status =
-                base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
-                          (unsigned long long)transfer->bytes);
-        else if (take(w, task, receive, offset, bytes, n) != SHOAL_OK)
-            worker_task_fail(task, SHOAL_NO_MEMORY, shoal_error_message());
+        status = expect_piece(receive, transfer->bytes, offset, n);
+        if (status == SHOAL_OK) status = take(w, task, receive, offset, bytes, n);
+        if (status == SHOAL_NO_MEMORY) { /* not the sender's fault */
+            worker_task_fail(task, status, shoal_error_message());
+            status = SHOAL_OK;
+        }
     }
     pthread_mutex_unlock(&w->lock);
     if (home) worker_home_advance(home);

@@ -137,6 +137,7 @@ typedef struct worker_receive {
     base_box box;
     size_t element;
     uint64_t bytes, have;
+    uint64_t *chunks;      /* which are there, as bits, once they come in no order; else NULL */
     int64_t began, ended;  /* when the first and the last byte came, */
     uint64_t first;        /* the bytes that came first, */
     int64_t timed;         /* and when they were there */
@@ -186,8 +187,9 @@ typedef struct worker_staged {
     struct worker_staged *next;
     uint32_t peer; /* who sent it: whether that is who owes it shows when the program comes */
     uint32_t channel, ordinal;
-    uint64_t bytes; /* of all of it */
-    base_str data;  /* what is there */
+    uint64_t bytes;  /* of all of it */
+    uint64_t offset; /* of what is there: in no order it is several of these */
+    base_str data;   /* what is there */
     int64_t began, ended;
 } worker_staged;
 
