@@ -84,6 +84,8 @@ static shoal_status arguments(hlo_reader *r, hlo_region *region) {
 
 static shoal_status add_region(hlo_reader *r, hlo_op *op, hlo_region **out) {
     hlo_region **at = &op->regions;
+    if (op->n_regions == HLO_MAX_BODIES)
+        return parse_fail(&r->p, "an operation has over 1024 bodies");
     while (*at) at = &(*at)->next;
     *at = base_arena_alloc(&r->p.arena, sizeof **at);
     if (!*at) return SHOAL_NO_MEMORY;
@@ -114,7 +116,7 @@ static shoal_status block(hlo_reader *r, hlo_region *region) {
 }
 
 static shoal_status braced_region(hlo_reader *r, hlo_op *op) {
-    hlo_region *region;
+    hlo_region *region = NULL;
     SHOAL_TRY(parse_need(&r->p, "{"));
     SHOAL_TRY(add_region(r, op, &region));
     return block(r, region);
@@ -159,7 +161,7 @@ static shoal_status module(hlo_reader *r, hlo_op *op) {
 
 static shoal_status function(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
-    hlo_region *region;
+    hlo_region *region = NULL;
     hlo_attr *name;
     if (!hlo_take_word(r, "public") && !hlo_take_word(r, "private")) hlo_take_word(r, "nested");
     if (!parse_ahead(p, '@')) return parse_fail(p, "expected '@' and the function's name");
@@ -230,7 +232,7 @@ static shoal_status while_loop(hlo_reader *r, hlo_op *op) {
 /* "reducer(%a: t, %b: t) (%c: t, %d: t) {...}": the first of all pairs come before the second. */
 static shoal_status reducer(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
-    hlo_region *region, pairs = {0};
+    hlo_region *region = NULL, pairs = {0};
     SHOAL_TRY(add_region(r, op, &region));
     while (parse_take(p, "(")) {
         size_t before = pairs.arguments.count;

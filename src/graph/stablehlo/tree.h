@@ -6,7 +6,7 @@
 
 #include "graph/parse.h"
 
-enum { HLO_MAX_NESTING = 32 };
+enum { HLO_MAX_NESTING = 32, HLO_MAX_BODIES = 1024 };
 
 typedef struct hlo_text {
     const char *at;
