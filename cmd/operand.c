@@ -7,8 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Opens the file of "path" or "path:tensor"; a path that exists is taken as it stands. */
-static int open_file(const char *text, shoal_file **file, uint64_t *index) {
+int operand_file(const char *text, shoal_file **file, uint64_t *index) {
     char path[4096];
     const char *name = NULL;
     const char *colon = strrchr(text, ':');
@@ -28,7 +27,7 @@ static int open_file(const char *text, shoal_file **file, uint64_t *index) {
 
 int operand_open(const char *text, args_range cut, bool transposed, cmd_operand *out) {
     *out = (cmd_operand){.text = text, .transposed = transposed};
-    int code = open_file(text, &out->file, &out->index);
+    int code = operand_file(text, &out->file, &out->index);
     if (code != CMD_OK) return code;
     shoal_file_tensor tensor;
     code = cmd_try(shoal_file_tensor_at(out->file, out->index, &tensor));

@@ -19,6 +19,9 @@ typedef struct cmd_operand {
     int64_t rows, columns;
 } cmd_operand;
 
+/* Opens the file of "path" or "path:tensor"; a path that exists is taken as it stands. On failure
+ * the message is printed, nothing is left to close, and an exit code returned. */
+int operand_file(const char *text, shoal_file **file, uint64_t *index);
 /* text: "file.npy", "file.gguf:tensor", or "file.gguf" with one tensor. cut.last -1: all rows.
  * On failure the message is printed, nothing is left to close, and an exit code returned. */
 int operand_open(const char *text, args_range cut, bool transposed, cmd_operand *out);
