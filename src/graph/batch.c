@@ -141,11 +141,11 @@ static shoal_status front_result(batcher *r, uint32_t axis) {
 static shoal_status taken_apart(const graph_batching *b) {
     graph *parts;
     uint32_t *values = base_arena_array(graph_arena(b->g), uint32_t, b->call->n_inputs + 1u);
-    uint32_t found[GRAPH_MAX_OUTPUTS];
-    shoal_type types[GRAPH_MAX_OUTPUTS];
+    uint32_t found[GRAPH_MAX_JOINED];
+    shoal_type types[GRAPH_MAX_JOINED];
     uint16_t n_outputs;
     if (!values) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(graph_infer(b->call, types, GRAPH_MAX_OUTPUTS, &n_outputs));
+    SHOAL_TRY(graph_infer(b->call, types, GRAPH_MAX_JOINED, &n_outputs));
     SHOAL_TRY(graph_new(0, &parts));
     shoal_status status = SHOAL_OK;
     for (uint32_t i = 0; i < b->call->n_inputs && !status; i++)

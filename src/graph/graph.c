@@ -142,7 +142,7 @@ static shoal_status infer(graph *g, const graph_call *call, const uint32_t *inpu
     for (uint32_t i = 0; i < call->n_inputs; i++) types[i] = g->values[inputs[i]].type;
     graph_call full = *call;
     full.inputs = types;
-    shoal_status status = graph_infer(&full, results, GRAPH_MAX_OUTPUTS, n_results);
+    shoal_status status = graph_infer(&full, results, graph_result_room(call), n_results);
     if (types != few) free(types);
     return status;
 }
@@ -189,19 +189,22 @@ shoal_status graph_add(graph *g, uint16_t op, const uint32_t *inputs, uint32_t n
                              inputs[i]);
     shoal_attr *sorted;
     SHOAL_TRY(sort_attrs(g, attrs, n_attrs, &sorted));
-    shoal_type results[GRAPH_MAX_OUTPUTS];
-    uint16_t n_results;
+    shoal_type few[GRAPH_MAX_JOINED], *results = few;
     graph_call call = {.op = op,
                        .n_inputs = n_inputs,
                        .n_attrs = n_attrs,
                        .attrs = sorted,
                        .n_regions = n_regions,
                        .regions = regions};
-    SHOAL_TRY(infer(g, &call, inputs, results, &n_results));
+    uint16_t n_results, room = graph_result_room(&call);
+    if (room > GRAPH_MAX_JOINED && !(results = malloc(room * sizeof *results)))
+        return base_fail(SHOAL_NO_MEMORY, "no memory for %u results", room);
     uint32_t first = g->data.n_values;
-    SHOAL_TRY(keep(g, &call, sorted, inputs, results, n_results));
-    if (first_output) *first_output = first;
-    return SHOAL_OK;
+    shoal_status status = infer(g, &call, inputs, results, &n_results);
+    if (status == SHOAL_OK) status = keep(g, &call, sorted, inputs, results, n_results);
+    if (results != few) free(results);
+    if (status == SHOAL_OK && first_output) *first_output = first;
+    return status;
 }
 
 shoal_status graph_add_output(graph *g, uint32_t value) {

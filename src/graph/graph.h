@@ -143,6 +143,8 @@ shoal_status graph_op_register(const graph_op_def *def, uint16_t *out) SHOAL_CHE
 /* Checks arity, attributes and input types, then infers. The one gate for calls from outside. */
 shoal_status graph_infer(const graph_call *call, shoal_type *outputs, uint16_t max_outputs,
                          uint16_t *n_outputs) SHOAL_CHECK_RESULT;
+/* For how many results graph_infer needs room: few, except of what has bodies. */
+uint16_t graph_result_room(const graph_call *call);
 /* The greatest common divisor of numbers above 0. */
 int64_t graph_common(int64_t a, int64_t b);
 double graph_cost(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
@@ -177,7 +179,7 @@ shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
 
 enum {
     GRAPH_MAX_OUTPUTS = 2048, /* loops carry the parameters of models */
-    GRAPH_MAX_JOINED = 64,    /* tensors that one body joins element by element */
+    GRAPH_MAX_JOINED = 64,    /* tensors that one body joins, and results of what has none */
     GRAPH_MAX_NODES = 1 << 20,
     GRAPH_MAX_DEPTH = 8,
     GRAPH_MAX_TEXT = 4096

@@ -306,6 +306,14 @@ static shoal_status check_call(const graph_call *call) {
     return check_attrs(call, def);
 }
 
+uint16_t graph_result_room(const graph_call *call) {
+    uint32_t most = GRAPH_MAX_JOINED;
+    if (call->n_regions && call->n_inputs > most) most = call->n_inputs;
+    for (uint16_t i = 0; i < call->n_regions; i++)
+        if (call->regions[i]->n_outputs > most) most = call->regions[i]->n_outputs;
+    return (uint16_t)(most < GRAPH_MAX_OUTPUTS ? most : GRAPH_MAX_OUTPUTS);
+}
+
 shoal_status graph_infer(const graph_call *call, shoal_type *outputs, uint16_t max_outputs,
                          uint16_t *n_outputs) {
     SHOAL_TRY(check_call(call));

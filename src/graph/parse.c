@@ -366,16 +366,25 @@ static shoal_status region(parse_state *p, scope *outer, const shoal_graph **out
     return status;
 }
 
-static shoal_status result_types(parse_state *p, shoal_type *types, uint16_t *n) {
+static shoal_status result_types(parse_state *p, shoal_type **types, uint16_t *n) {
+    uint32_t room = 4;
     *n = 0;
+    *types = base_arena_array(&p->arena, shoal_type, room);
+    if (!*types) return SHOAL_NO_MEMORY;
     if (!parse_take(p, "(")) {
         *n = 1;
-        return parse_type_of(p, &types[0]);
+        return parse_type_of(p, *types);
     }
     if (parse_take(p, ")")) return SHOAL_OK;
     do {
         if (*n == GRAPH_MAX_OUTPUTS) return parse_fail(p, "too many results");
-        SHOAL_TRY(parse_type_of(p, &types[(*n)++]));
+        if (*n == room) {
+            shoal_type *more = base_arena_array(&p->arena, shoal_type, room *= 2);
+            if (!more) return SHOAL_NO_MEMORY;
+            memcpy(more, *types, *n * sizeof *more);
+            *types = more;
+        }
+        SHOAL_TRY(parse_type_of(p, &(*types)[(*n)++]));
     } while (parse_take(p, ","));
     return parse_need(p, ")");
 }
@@ -459,7 +468,7 @@ static shoal_status finish_body(parse_state *p, scope *s) {
 /* One operation; *done when it was the return that ends the body. */
 static shoal_status statement(parse_state *p, scope *s, bool *done) {
     operation o = {.constant.dtype = SHOAL_DTYPE_COUNT};
-    shoal_type results[GRAPH_MAX_OUTPUTS];
+    shoal_type *results = NULL;
     uint16_t n;
     const char *name;
     SHOAL_TRY(result_name(p, &o));
@@ -475,7 +484,7 @@ static shoal_status statement(parse_state *p, scope *s, bool *done) {
     SHOAL_TRY(middle(p, s, &o));
     SHOAL_TRY(types_of(p, s, values, o.inputs.count));
     SHOAL_TRY(parse_need(p, "->"));
-    SHOAL_TRY(result_types(p, results, &n));
+    SHOAL_TRY(result_types(p, &results, &n));
     if (parse_take(p, "loc")) {
         SHOAL_TRY(parse_need(p, "("));
         SHOAL_TRY(parse_string(p, &o.location));

@@ -35,11 +35,10 @@ static shoal_status check_counts(const shoal_graph *g) {
     return SHOAL_OK;
 }
 
-static shoal_status check_types(const shoal_graph *g, const shoal_node *node, shoal_type *types) {
-    shoal_type results[GRAPH_MAX_OUTPUTS];
+static shoal_status check_results(const shoal_graph *g, const shoal_node *node,
+                                  const graph_call *call, shoal_type *results) {
     uint16_t n;
-    graph_call call = graph_node_call(g, node, types);
-    SHOAL_TRY(graph_infer(&call, results, GRAPH_MAX_OUTPUTS, &n));
+    SHOAL_TRY(graph_infer(call, results, graph_result_room(call), &n));
     if (n != node->n_outputs)
         return base_fail(SHOAL_INVALID, "has %u results, should have %u", node->n_outputs, n);
     for (uint16_t i = 0; i < n; i++) {
@@ -50,6 +49,17 @@ static shoal_status check_types(const shoal_graph *g, const shoal_node *node, sh
                              base_type_text(type, is), base_type_text(&results[i], should));
     }
     return SHOAL_OK;
+}
+
+static shoal_status check_types(const shoal_graph *g, const shoal_node *node, shoal_type *types) {
+    shoal_type few[GRAPH_MAX_JOINED], *results = few;
+    graph_call call = graph_node_call(g, node, types);
+    uint16_t room = graph_result_room(&call);
+    if (room > GRAPH_MAX_JOINED && !(results = malloc(room * sizeof *results)))
+        return base_fail(SHOAL_NO_MEMORY, "no memory for %u results", room);
+    shoal_status status = check_results(g, node, &call, results);
+    if (results != few) free(results);
+    return status;
 }
 
 static shoal_status check_node(const shoal_graph *g, uint32_t index, uint32_t depth) {

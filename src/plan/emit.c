@@ -147,7 +147,8 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     }
     const shoal_graph *data = graph_data(to);
     graph_call call = graph_node_call(data, &data->nodes[data->n_nodes - 1], types);
-    shoal_type outputs[GRAPH_MAX_OUTPUTS];
+    shoal_type *outputs = base_arena_array(&e->scratch, shoal_type, node->n_outputs);
+    if (!outputs) return SHOAL_NO_MEMORY;
     for (uint32_t o = 0; o < node->n_outputs; o++) outputs[o] = data->values[first + o].type;
     plan_work work = plan_call_work(&call, outputs, node->n_outputs);
     e->flops += work.flops;
