@@ -103,10 +103,8 @@ typedef struct shoal_slot {
     uint64_t busy_ns;
     uint64_t nodes;          /* operations executed */
     uint64_t sent, received; /* bytes that went to other slots, and came from them */
-    uint32_t queued;         /* programs sent to it that have not finished */
-    uint64_t relayed;        /* bytes that its process received through the hub */
-    uint32_t paths;          /* connections that its process has with the hub, used together */
-    uint64_t paths_lost;     /* such that ended while others went on */
+    uint32_t queued, paths;  /* programs not finished; its process's connections with the hub */
+    uint64_t relayed, paths_lost; /* bytes through the hub; connections lost while others went on */
 } shoal_slot;
 
 typedef struct shoal_pool_status {

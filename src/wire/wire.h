@@ -98,8 +98,8 @@ const char *wire_address(const wire_peer *peer);
 char *wire_addresses(const wire_peer *peer);
 /* Listens on TCP when members of the pool of the hub at `hub` may need it: at the interface
  * `listen`
- * ("HOST" or "HOST:PORT", or several with commas), else on loopback for a hub there, else where a hub of this user on this
- * machine lets others in. Does nothing otherwise. */
+ * ("HOST" or "HOST:PORT", or several with commas), else on loopback for a hub there, else where a
+ * hub of this user on this machine lets others in. Does nothing otherwise. */
 shoal_status wire_listen_for(wire_peer *peer, const char *hub,
                              const char *listen) SHOAL_CHECK_RESULT;
 /* A member of the pool, as the hub tells of it. */

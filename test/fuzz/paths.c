@@ -199,7 +199,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         case TURN: wire_pump_once(peer, &peer->sets[1], 0); break;
         default: take_frame(own, &data, &size);
         }
-        FUZZ_CHECK(answers <= before + CONNECTIONS + WIRE_MAX_LOST); /* little is answered at once */
+        FUZZ_CHECK(answers <=
+                   before + CONNECTIONS + WIRE_MAX_LOST); /* little is answered at once */
         check();
     }
     /* What waits would be waited for. */

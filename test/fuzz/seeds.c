@@ -3,13 +3,13 @@
 #include "graph/testing.h"
 #include "hub/hub.h"
 #include "plan/layout.h"
-#include "wire/framed.h"
+#include "seeds.h"
 
 #include <sys/stat.h>
 
 static const char *folder;
 
-static void put(const char *target, const char *name, const void *data, size_t bytes) {
+void put(const char *target, const char *name, const void *data, size_t bytes) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, target);
     mkdir(path, 0777);
@@ -18,8 +18,7 @@ static void put(const char *target, const char *name, const void *data, size_t b
     if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) abort();
 }
 
-/* What every Hello has. */
-static void fill(Shoal__Hello *hello) {
+void fill(Shoal__Hello *hello) {
     static uint32_t order = 0x01020304;
     static uint8_t key[WIRE_KEY] = {1};
     hello->protocol = hello->oldest = WIRE_PROTOCOL;
@@ -656,47 +655,6 @@ static void frames(void) {
     base_str_bytes(&out, &frame, sizeof frame);
     base_str_bytes(&out, body, 8);
     put("frame", "all", out.data, out.size);
-    base_str_fini(&out);
-}
-
-/* A step of the target `paths`, with a frame if it is one. */
-static void path_step(base_str *out, int connection, int what, const wire_frame *frame,
-                      const void *payload) {
-    base_str_bytes(out, &(uint8_t){(uint8_t)(connection | what << 2)}, 1);
-    if (frame) base_str_bytes(out, frame, sizeof *frame);
-    if (frame && frame->bytes) base_str_bytes(out, payload, frame->bytes);
-}
-
-/* Something is sent, one path ends, its other side says what came, and another path joins. */
-static void link_paths(void) {
-    enum { FRAME, END, SEND, DROP, TURN };
-    uint8_t packed[256];
-    base_str out = {0};
-    for (int i = 0; i < 3; i++) path_step(&out, 0, SEND, NULL, NULL);
-    path_step(&out, 0, TURN, NULL, NULL);
-    wire_frame credit = {.type = WIRE_FRAME_CREDIT, .total = 8 << 20, .offset = 96};
-    path_step(&out, 0, FRAME, &credit, NULL);
-    wire_frame data = {.type = WIRE_FRAME_DATA, .bytes = 64, .total = 64, .instance = 5};
-    path_step(&out, 1, FRAME, &data, packed);
-    path_step(&out, 0, END, NULL, NULL);
-    wire_frame lost = {.type = WIRE_FRAME_LOST, .kind = 1, .total = 96};
-    path_step(&out, 1, FRAME, &lost, NULL);
-    path_step(&out, 1, TURN, NULL, NULL);
-    Shoal__Hello hello = SHOAL__HELLO__INIT;
-    fill(&hello);
-    hello.incarnation = 7;
-    hello.joins = 99;
-    hello.path = 2;
-    wire_frame join = {.type = WIRE_FRAME_HELLO,
-                       .bytes = (uint32_t)shoal__hello__pack(&hello, packed)};
-    path_step(&out, 2, FRAME, &join, packed);
-    path_step(&out, 2, FRAME, &credit, NULL);
-    path_step(&out, 2, TURN, NULL, NULL);
-    lost = (wire_frame){.type = WIRE_FRAME_LOST, .instance = 1, .total = 0};
-    path_step(&out, 2, FRAME, &lost, NULL);
-    path_step(&out, 2, DROP, NULL, NULL);
-    path_step(&out, 2, TURN, NULL, NULL);
-    put("paths", "lost", out.data, out.size);
     base_str_fini(&out);
 }
 
