@@ -57,40 +57,83 @@ args_range args_rows(const char *what, const char *text) {
     return range;
 }
 
-void args_shares(const char *what, const char *text, args_share *out) {
+/* Adds one share, of `length` letters. */
+static void add_share(const char *what, const char *text, size_t length, args_share *out) {
+    char *end;
+    double value = strtod(text, &end);
+    uint32_t at = out->count, ordinal = at + 1;
+    bool open = length == 1 && *text == '-', percent = end != text && *end == '%';
+    if (at == ARGS_MOST_SLOTS) cmd_usage("%s: more than %d shares", what, ARGS_MOST_SLOTS);
+    if (!open && (end == text || !isfinite(value) || value < 0 || end + percent != text + length))
+        cmd_usage("%s '%s': share %u, '%.*s', must be a number of 0 or more", what, out->text,
+                  ordinal, (int)length, text);
+    out->values[at] = open ? 0 : value;
+    out->open[at] = open;
+    out->some_open |= open;
+    out->count++;
+}
+
+/* What holds for all of them. */
+static void check_shares(const char *what, uint32_t percents, const args_share *shares) {
     double sum = 0;
-    uint32_t percents = 0;
-    const char *at = text;
-    out->text = text;
-    out->count = 0;
-    while (true) {
-        char *end;
-        double value = strtod(at, &end);
-        if (out->count == ARGS_MOST_SLOTS)
-            cmd_usage("%s: more than %d shares", what, ARGS_MOST_SLOTS);
-        uint32_t ordinal = out->count + 1;
-        if (end == at || !isfinite(value) || value < 0)
-            cmd_usage("%s '%s': share %u, '%.*s', must be a number of 0 or more", what, text,
-                      ordinal, (int)strcspn(at, ","), at);
-        if (*end == '%') {
-            percents++;
-            end++;
-        }
-        if (*end != ',' && *end != 0)
-            cmd_usage("%s '%s': share %u, '%.*s', must be a number of 0 or more", what, text,
-                      ordinal, (int)strcspn(at, ","), at);
-        out->values[out->count++] = value;
-        sum += value;
-        if (*end == 0) break;
-        at = end + 1;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < shares->count; i++) {
+        sum += shares->values[i];
+        open += shares->open[i];
     }
-    if (!isfinite(sum)) cmd_usage("%s '%s': the sum of the shares is not finite", what, text);
-    if (sum <= 0) cmd_usage("%s '%s': all shares are 0; at least one must be positive", what, text);
-    if (percents != 0 && percents != out->count)
-        cmd_usage("%s '%s': %u of %u shares have a percent sign; all or none must", what, text,
-                  percents, out->count);
-    if (percents != 0 && fabs(sum - 100) > 0.01)
-        cmd_usage("%s '%s': the percentages add up to %g, not to 100", what, text, sum);
+    if (!isfinite(sum))
+        cmd_usage("%s '%s': the sum of the shares is not finite", what, shares->text);
+    if (percents != 0 && percents + open != shares->count)
+        cmd_usage("%s '%s': %u of %u shares have a percent sign; all or none must", what,
+                  shares->text, percents, shares->count);
+    if (open == shares->count) return;
+    if (open != 0 && percents == 0)
+        cmd_usage("%s '%s': where some are left out, the others must be percentages", what,
+                  shares->text);
+    if (sum <= 0 && open == 0)
+        cmd_usage("%s '%s': all shares are 0; at least one must be positive", what, shares->text);
+    if (percents != 0 && open == 0 && fabs(sum - 100) > 0.01)
+        cmd_usage("%s '%s': the percentages add up to %g, not to 100", what, shares->text, sum);
+    if (open != 0 && sum >= 100)
+        cmd_usage("%s '%s': the percentages add up to %g, which leaves nothing for those left out",
+                  what, shares->text, sum);
+}
+
+void args_shares(const char *what, const char *text, args_share *out) {
+    uint32_t percents = 0;
+    *out = (args_share){.text = text};
+    for (const char *at = text; at != NULL;) {
+        size_t length = strcspn(at, ",");
+        percents += length > 0 && at[length - 1] == '%';
+        add_share(what, at, length, out);
+        at = at[length] != 0 ? at + length + 1 : NULL;
+    }
+    check_shares(what, percents, out);
+}
+
+void args_named_slots(const char *what, char *text, args_slots *out) {
+    static char as_given[256]; /* for messages */
+    uint32_t percents = 0, given = 0;
+    snprintf(as_given, sizeof as_given, "%s", text);
+    *out = (args_slots){.share.text = as_given};
+    for (char *at = text; at != NULL;) {
+        size_t length = strcspn(at, ",");
+        char *next = at[length] != 0 ? at + length + 1 : NULL;
+        at[length] = 0;
+        char *share = strrchr(at, '=');
+        if (share != NULL) *share++ = 0;
+        if (*at == 0)
+            cmd_usage("%s '%s': name %u is empty; name a slot as desk or desk/opencl", what,
+                      out->share.text, out->count + 1);
+        given += share != NULL;
+        length = share != NULL ? strlen(share) : 1;
+        percents += length > 0 && share != NULL && share[length - 1] == '%';
+        add_share(what, share != NULL ? share : "-", length, &out->share);
+        out->names[out->count++] = at;
+        at = next;
+    }
+    check_shares(what, percents, &out->share);
+    if (given == 0) out->share.count = 0;
 }
 
 args_split args_splits(const char *what, const char *text) {
@@ -105,6 +148,20 @@ args_split args_splits(const char *what, const char *text) {
         columns > ARGS_MOST_SLOTS)
         cmd_usage("%s '%s': must be rows, columns, inner, or a grid such as 2x3", what, text);
     return (args_split){(uint32_t)rows, (uint32_t)columns, 1};
+}
+
+bool args_shape(const char *text, int64_t out[3]) {
+    const char *at = text;
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        errno = 0;
+        if (!isdigit((unsigned char)*at)) return false;
+        out[i] = strtoll(at, &end, 10);
+        if (errno != 0 || out[i] < 1 || out[i] > INT32_MAX || *end != (i < 2 ? 'x' : 0))
+            return false;
+        at = end + 1;
+    }
+    return true;
 }
 
 const char *args_more(const char *what, args_list *list, const char *value) {

@@ -19,13 +19,25 @@ typedef struct args_range {
 } args_range;
 args_range args_rows(const char *what, const char *text);
 
-/* Shares of the work: "50,30,20" or "50%,30%,20%". */
+/* Shares of the work: "50,30,20", "50%,30%,20%" or "50%,-,-", where those that are left out divide
+ * the rest among themselves. */
 typedef struct args_share {
     const char *text; /* as given */
     uint32_t count;   /* 0: not given */
     double values[ARGS_MOST_SLOTS];
+    bool open[ARGS_MOST_SLOTS]; /* left out */
+    bool some_open;
 } args_share;
 void args_shares(const char *what, const char *text, args_share *out);
+
+/* Slots by name, each with a share or without: "desk/cpu,desk/opencl,laptop=30%". */
+typedef struct args_slots {
+    uint32_t count; /* 0: not given */
+    const char *names[ARGS_MOST_SLOTS];
+    args_share share; /* count 0: none has any */
+} args_slots;
+/* The text is cut up, and stays. */
+void args_named_slots(const char *what, char *text, args_slots *out);
 
 /* How a product is divided: `rows` x `columns` blocks of the result, each a sum of `inner` parts.
  * 0 stands for as many as there are slots. */
@@ -33,6 +45,8 @@ typedef struct args_split {
     uint32_t rows, columns, inner;
 } args_split;
 args_split args_splits(const char *what, const char *text);
+/* "MxKxN": whether it is one. */
+bool args_shape(const char *text, int64_t out[3]);
 
 /* An option that may be given several times: adds its value to the list, with a comma; the list. */
 typedef struct args_list {

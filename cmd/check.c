@@ -14,8 +14,7 @@ int check_init(const cmd_product *product, cmd_check *out) {
         out->rows[out->n_rows++] = (int64_t)(place * (double)product->m);
     }
     for (uint32_t r = 0; r < product->split.rows && panels > 0; r++) {
-        uint32_t worker = r * product->split.columns * product->split.inner;
-        int64_t rows = product_part_of(product, worker, product->panel).rows;
+        int64_t rows = (int64_t)(product->rows_axis.shares[r] * (double)product->panel);
         int64_t panel = panels * r / product->split.rows;
         if (rows > 0) out->rows[out->n_rows++] = panel * product->panel + before + rows / 2;
         before += rows;
@@ -30,13 +29,14 @@ void check_fini(cmd_check *check) {
     check->values = NULL;
 }
 
-void check_take(cmd_check *check, int64_t first, int64_t rows, const void *data) {
+void check_take(cmd_check *check, const cmd_block *part, const void *data) {
     const cmd_product *p = check->product;
     for (int i = 0; i < check->n_rows; i++) {
-        int64_t row = check->rows[i] - first;
-        if (row < 0 || row >= rows) continue;
-        for (int64_t j = 0; j < p->n; j++)
-            check->values[i * p->n + j] = operand_element(p->result_dtype, data, row * p->n + j);
+        int64_t row = check->rows[i] - part->row;
+        if (row < 0 || row >= part->rows) continue;
+        for (int64_t j = 0; j < part->columns; j++)
+            check->values[i * p->n + part->column + j] =
+                operand_element(p->result_dtype, data, row * part->columns + j);
     }
 }
 

@@ -20,8 +20,8 @@ typedef struct cmd_check {
 
 /* These print their message and return an exit code. After a failure check_fini is still due. */
 int check_init(const cmd_product *product, cmd_check *out);
-/* Takes the sampled rows out of a panel with rows [first, first + rows). */
-void check_take(cmd_check *check, int64_t first, int64_t rows, const void *data);
+/* Takes the sampled rows out of a part of the result. */
+void check_take(cmd_check *check, const cmd_block *part, const void *data);
 /* Sets `error` and `limit`. */
 int check_finish(cmd_check *check);
 void check_fini(cmd_check *check);

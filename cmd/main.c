@@ -14,7 +14,8 @@ const cmd_command *const cmd_commands[] = {
     &cmd_hub,      &cmd_worker, &cmd_join,         &cmd_invite,  &cmd_peers,  &cmd_revoke,
     &cmd_ps,       &cmd_logs,   &cmd_stop_daemons, &cmd_status,  &cmd_top,    &cmd_trace,
     &cmd_timeline, &cmd_show,   &cmd_backends,     &cmd_doctor,  &cmd_matmul, &cmd_explain,
-    &cmd_nearest,  &cmd_help,   &cmd_completion,   &cmd_version, NULL};
+    &cmd_split,    &cmd_run,    &cmd_grad,         &cmd_nearest, &cmd_help,   &cmd_completion,
+    &cmd_version,  NULL};
 
 bool cmd_json, cmd_wide;
 volatile int cmd_stop;
@@ -43,6 +44,7 @@ int cmd_fail(const char *format, ...) {
 
 int cmd_try(shoal_status status) {
     if (status == SHOAL_OK) return CMD_OK;
+    if (status == SHOAL_INTERRUPTED && cmd_stop != 0) return CMD_FAILED; /* as the user wanted */
     const char *message = shoal_error_message();
     if (message[0] != 0) return cmd_fail("%s", message);
     return cmd_fail("failed: %s", shoal_status_name(status));

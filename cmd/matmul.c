@@ -5,6 +5,7 @@
 #include "progress.h"
 #include "text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ enum { MOST_IN_FLIGHT = 3 };
 
 typedef struct flight {
     shoal_tensor *c;
-    int64_t first, rows;
+    cmd_block part; /* of the result */
+    product_part parts[ARGS_MOST_SLOTS];
 } flight;
 
 typedef struct run {
@@ -22,7 +24,8 @@ typedef struct run {
     cmd_check check;
     cmd_progress progress;
     flight flights[MOST_IN_FLIGHT];
-    int64_t submitted, done, panels;
+    int64_t submitted, done, panels; /* panels: in all, of all blocks of columns */
+    double flops_done;
     void *data; /* a panel of the result */
     double place_seconds, seconds;
     uint64_t busy_ns[ARGS_MOST_SLOTS];
@@ -30,23 +33,42 @@ typedef struct run {
     product_part parts[ARGS_MOST_SLOTS]; /* rows summed over the panels */
 } run;
 
+/* The first columns of B; the others are placed while their predecessors are multiplied. */
 static int place_b(run *r) {
     cmd_product *p = &r->product;
     double start = cmd_now();
     progress_phase(&r->progress, "placing B");
-    int code = product_place(p);
+    int code = product_place(p, 0, p->n < p->block ? p->n : p->block);
     if (code == CMD_OK) code = cmd_try(shoal_start(p->b_placed));
     if (code == CMD_OK) code = cmd_try(shoal_sync(p->pool.session));
     r->place_seconds = cmd_now() - start;
     return code;
 }
 
+static int64_t count_pieces(int64_t extent, int64_t piece) {
+    return extent / piece + (extent % piece != 0);
+}
+
+/* The part of the result with a number: panel after panel of the rows, for each block of columns.
+ */
+static cmd_block part_of(const run *r, int64_t number) {
+    const cmd_product *p = &r->product;
+    int64_t panels = count_pieces(p->m, p->panel);
+    cmd_block part = {number % panels * p->panel, p->panel, number / panels * p->block, p->block};
+    if (part.rows > p->m - part.row) part.rows = p->m - part.row;
+    if (part.columns > p->n - part.column) part.columns = p->n - part.column;
+    return part;
+}
+
 static int submit(run *r) {
     cmd_product *p = &r->product;
     flight *f = &r->flights[r->submitted % MOST_IN_FLIGHT];
-    f->first = r->submitted * p->panel;
-    f->rows = p->m - f->first < p->panel ? p->m - f->first : p->panel;
-    int code = product_panel(p, f->first, f->rows, &f->c);
+    f->part = part_of(r, r->submitted);
+    int code = CMD_OK;
+    if (f->part.row == 0 && f->part.column > 0)
+        code = product_place(p, f->part.column, f->part.columns);
+    if (code == CMD_OK) code = product_panel(p, f->part.row, f->part.rows, &f->c);
+    for (uint32_t i = 0; code == CMD_OK && i < p->n_slots; i++) f->parts[i] = product_part_of(p, i);
     if (code == CMD_OK) code = cmd_try(shoal_start(f->c));
     r->submitted++;
     return code;
@@ -60,10 +82,10 @@ static int count_work(run *r, const flight *f) {
     if (cmd_try(shoal_tensor_times(f->c, times, &count)) != CMD_OK) return CMD_FAILED;
     if (count > ARGS_MOST_SLOTS) count = ARGS_MOST_SLOTS;
     for (uint32_t i = 0; i < p->n_slots; i++) {
-        product_part part = product_part_of(p, i, f->rows);
+        product_part part = f->parts[i];
         r->flops[i] += 2 * (double)part.rows * (double)part.columns * (double)part.inner;
-        r->parts[i].rows += part.rows;
-        r->parts[i].columns = part.columns;
+        if (f->part.column == 0) r->parts[i].rows += part.rows;
+        if (f->part.row == 0) r->parts[i].columns += part.columns;
         r->parts[i].inner = part.inner;
         for (uint32_t j = 0; j < count; j++)
             if (times[j].slot == p->slots[i]->slot) r->busy_ns[i] += times[j].busy_ns;
@@ -74,21 +96,29 @@ static int count_work(run *r, const flight *f) {
 static int collect(run *r) {
     const cmd_product *p = &r->product;
     flight *f = &r->flights[r->done % MOST_IN_FLIGHT];
-    size_t bytes = (size_t)f->rows * (size_t)p->n * shoal_dtype_size(p->result_dtype);
+    const cmd_block *part = &f->part;
+    size_t bytes = (size_t)part->rows * (size_t)part->columns * shoal_dtype_size(p->result_dtype);
     int code = cmd_try(shoal_read(f->c, r->data, bytes));
-    if (code == CMD_OK) code = cmd_try(shoal_writer_append(r->writer, r->data, bytes));
+    if (code == CMD_OK)
+        code = cmd_try(shoal_writer_box(r->writer, (int64_t[]){part->row, part->column},
+                                        (int64_t[]){part->rows, part->columns}, r->data));
     if (code == CMD_OK) code = count_work(r, f);
-    if (code == CMD_OK && p->input->check) check_take(&r->check, f->first, f->rows, r->data);
+    if (code == CMD_OK && p->input->check) check_take(&r->check, part, r->data);
     shoal_tensor_free(&f->c);
     r->done++;
+    r->flops_done += 2 * (double)part->rows * (double)part->columns * (double)p->k;
     return code;
+}
+
+static double all_flops(const cmd_product *p) {
+    return 2 * (double)p->m * (double)p->k * (double)p->n;
 }
 
 static int multiply(run *r) {
     cmd_product *p = &r->product;
-    double start = cmd_now(), per_row = 2 * (double)p->k * (double)p->n;
+    double start = cmd_now();
     int code = CMD_OK;
-    r->panels = p->m / p->panel + (p->m % p->panel != 0);
+    r->panels = count_pieces(p->m, p->panel) * count_pieces(p->n, p->block);
     progress_phase(&r->progress, "multiplying");
     while (code == CMD_OK && r->done < r->panels && cmd_stop == 0) {
         if (r->submitted < r->panels && r->submitted - r->done < MOST_IN_FLIGHT) {
@@ -96,9 +126,7 @@ static int multiply(run *r) {
             continue;
         }
         code = collect(r);
-        int64_t rows = r->done * p->panel;
-        if (rows > p->m) rows = p->m;
-        progress_update(&r->progress, (double)rows * per_row, (double)p->m * per_row);
+        progress_update(&r->progress, r->flops_done, all_flops(p));
     }
     r->seconds = cmd_now() - start;
     return code;
@@ -115,14 +143,7 @@ static cJSON *list_workers(const run *r) {
     cJSON *rows = cJSON_CreateArray();
     for (uint32_t i = 0; i < p->n_slots; i++) {
         double busy = (double)r->busy_ns[i] * 1e-9;
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "worker", p->slots[i]->worker);
-        cJSON_AddNumberToObject(row, "slot", p->slots[i]->slot);
-        cJSON_AddStringToObject(row, "backend", p->slots[i]->backend);
-        cJSON_AddNumberToObject(row, "share_percent", p->shares[i] * 100);
-        cJSON_AddNumberToObject(row, "rows", (double)r->parts[i].rows);
-        cJSON_AddNumberToObject(row, "columns", (double)r->parts[i].columns);
-        cJSON_AddNumberToObject(row, "inner", (double)r->parts[i].inner);
+        cJSON *row = product_row(p, i, r->parts[i]);
         cJSON_AddNumberToObject(row, "busy_seconds", busy);
         cJSON_AddNumberToObject(row, "gflops", rate(r->flops[i], busy));
         cJSON_AddItemToArray(rows, row);
@@ -130,29 +151,9 @@ static cJSON *list_workers(const run *r) {
     return rows;
 }
 
-static double all_flops(const cmd_product *p) {
-    return 2 * (double)p->m * (double)p->k * (double)p->n;
-}
-
-/* The head that both reports share. */
-static cJSON *describe(const cmd_product *p) {
-    char split[32];
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "a", p->input->a);
-    cJSON_AddStringToObject(root, "b", p->input->b);
-    cJSON_AddNumberToObject(root, "m", (double)p->m);
-    cJSON_AddNumberToObject(root, "k", (double)p->k);
-    cJSON_AddNumberToObject(root, "n", (double)p->n);
-    cJSON_AddStringToObject(root, "dtype", shoal_dtype_name(p->dtype));
-    cJSON_AddStringToObject(root, "pool", p->pool.status.address);
-    cJSON_AddStringToObject(root, "split", product_split_text(p, split));
-    cJSON_AddNumberToObject(root, "panel_rows", (double)p->panel);
-    return root;
-}
-
 static int report_json(const run *r) {
     const cmd_product *p = &r->product;
-    cJSON *root = describe(p);
+    cJSON *root = product_describe(p);
     cJSON_AddStringToObject(root, "output", p->input->out);
     cJSON_AddStringToObject(root, "output_dtype", shoal_dtype_name(p->result_dtype));
     cJSON_AddNumberToObject(root, "place_seconds", r->place_seconds);
@@ -228,7 +229,7 @@ static int work(run *r) {
     const shoal_type type = {(uint8_t)p->result_dtype, 2, {p->m, p->n}};
     int code = cmd_try(shoal_writer_open(in->out, &type, &r->writer));
     if (code != CMD_OK) return code;
-    size_t row = (size_t)p->n * shoal_dtype_size(p->result_dtype);
+    size_t row = (size_t)(p->n < p->block ? p->n : p->block) * shoal_dtype_size(p->result_dtype);
     r->data = calloc((size_t)p->panel, row > 0 ? row : 1);
     if (r->data == NULL)
         return cmd_fail("not enough memory for %lld rows of the result; give a smaller --panel",
@@ -237,9 +238,9 @@ static int work(run *r) {
     if (code == CMD_OK) code = place_b(r);
     if (code == CMD_OK) code = multiply(r);
     progress_end(&r->progress);
-    if (code == CMD_OK && r->done < r->panels)
-        return cmd_fail("stopped at row %lld of %lld; %s is not written",
-                        (long long)(r->done * p->panel), (long long)p->m, in->out);
+    if (cmd_stop != 0 && (code != CMD_OK || r->done < r->panels))
+        return cmd_fail("stopped at %.0f %%; %s is not written",
+                        100 * r->flops_done / fmax(all_flops(p), 1), in->out);
     return code == CMD_OK ? finish(r) : code;
 }
 
@@ -262,6 +263,7 @@ static int run_matmul(const cmd_command *self, int argc, char **argv) {
     cmd_catch_signals();
     progress_begin(&r.progress, in.quiet);
     int code = product_open(&in, &r.product);
+    r.product.pool.progress = &r.progress;
     if (code == CMD_OK) code = work(&r);
     for (int i = 0; i < MOST_IN_FLIGHT; i++) shoal_tensor_free(&r.flights[i].c);
     free(r.data);
@@ -276,9 +278,12 @@ const cmd_command cmd_matmul = {
     .group = CMD_COMPUTE,
     .args = "A B",
     .summary = "Multiply two matrices in files on a pool",
-    .doc = "A and B are file.npy, file.bin, file.safetensors:tensor or file.gguf:tensor; the name "
-           "may be omitted if the file has one tensor. The result is computed in panels of rows, "
-           "so it need not fit into memory; its file appears once it is complete. A product in "
+    .doc = "A and B are file.npy, file.bin, file.safetensors:tensor, file.gguf:tensor or "
+           "file.pt:key.of.tensor; the name "
+           "may be omitted if the file has one tensor. The result is computed in panels of rows "
+           "and, where the workers lack the memory for B, in blocks of columns, so that neither "
+           "operands nor result need fit into memory; the file appears once it is complete. A "
+           "product in "
            "bfloat16 is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are "
            "proportions; with percent signs they must add up to 100. In a grid, the rows are "
            "split by the shares of the workers in each row of the grid, and the columns likewise.",
@@ -359,7 +364,7 @@ static void really_text(const cmd_product *p, const real *r) {
 }
 
 static int explain_json(const cmd_product *p, const char *plan, const real *really) {
-    cJSON *root = describe(p), *parsed = cJSON_Parse(plan);
+    cJSON *root = product_describe(p), *parsed = cJSON_Parse(plan);
     if (parsed == NULL) {
         cJSON_Delete(root);
         return cmd_fail("the plan is no JSON: %.80s", plan);
@@ -371,7 +376,7 @@ static int explain_json(const cmd_product *p, const char *plan, const real *real
 
 static void explain_text(const cmd_product *p, const char *plan, const real *really) {
     char split[32], part[TEXT_ROOM];
-    int64_t panels = p->m / p->panel + (p->m % p->panel != 0);
+    int64_t panels = count_pieces(p->m, p->panel) * count_pieces(p->n, p->block);
     print_shape(p);
     printf(": split %s over %u worker%s, %lld panel%s of %s rows, at most %d in flight\n",
            product_split_text(p, split), p->n_slots, p->n_slots == 1 ? "" : "s", (long long)panels,
@@ -390,7 +395,7 @@ static int run_explain(const cmd_command *self, int argc, char **argv) {
     char *plan = NULL;
     product_parse(self, argc, argv, &in);
     int code = product_open(&in, &p);
-    if (code == CMD_OK) code = product_place(&p);
+    if (code == CMD_OK) code = product_place(&p, 0, p.n < p.block ? p.n : p.block);
     if (code == CMD_OK) code = product_panel(&p, 0, p.m < p.panel ? p.m : p.panel, &c);
     if (code == CMD_OK) code = cmd_try(shoal_explain(c, cmd_json, &plan));
     if (code == CMD_OK && in.run) code = run_really(c, &really);

@@ -1,12 +1,13 @@
+#define _GNU_SOURCE
 #include "operand.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-/* Opens the file of "path" or "path:tensor"; a path that exists is taken as it stands. */
-static int open_file(const char *text, shoal_file **file, uint64_t *index) {
+int operand_file(const char *text, shoal_file **file, uint64_t *index) {
     char path[4096];
     const char *name = NULL;
     const char *colon = strrchr(text, ':');
@@ -26,7 +27,7 @@ static int open_file(const char *text, shoal_file **file, uint64_t *index) {
 
 int operand_open(const char *text, args_range cut, bool transposed, cmd_operand *out) {
     *out = (cmd_operand){.text = text, .transposed = transposed};
-    int code = open_file(text, &out->file, &out->index);
+    int code = operand_file(text, &out->file, &out->index);
     if (code != CMD_OK) return code;
     shoal_file_tensor tensor;
     code = cmd_try(shoal_file_tensor_at(out->file, out->index, &tensor));
@@ -56,6 +57,16 @@ int operand_open(const char *text, args_range cut, bool transposed, cmd_operand 
     out->rows = transposed ? type->dims[1] : last - first;
     out->columns = transposed ? last - first : type->dims[1];
     return CMD_OK;
+}
+
+void operand_shape(const char *name, int64_t rows, int64_t columns, shoal_dtype dtype,
+                   cmd_operand *out) {
+    *out = (cmd_operand){.text = name,
+                         .dtype = dtype,
+                         .whole = true,
+                         .stored_columns = columns,
+                         .rows = rows,
+                         .columns = columns};
 }
 
 void operand_close(cmd_operand *operand) {
@@ -88,6 +99,33 @@ static int read_tensor(const cmd_operand *from, int64_t first, int64_t stride, i
                                        free, data, out));
 }
 
+/* Addresses without memory: nothing reads what is only planned with. */
+typedef struct blank {
+    void *at;
+    size_t bytes;
+} blank;
+
+static void blank_free(void *pointer) {
+    blank *b = pointer;
+    if (b->at != MAP_FAILED) munmap(b->at, b->bytes);
+    free(b);
+}
+
+static int blank_tensor(const cmd_operand *from, int64_t rows, int64_t columns,
+                        shoal_session *session, shoal_tensor **out) {
+    blank *b = malloc(sizeof *b);
+    if (b == NULL) return cmd_fail("%s: not enough memory", from->text);
+    b->bytes = (size_t)(rows * columns) * shoal_dtype_size(from->dtype) + 1;
+    b->at = mmap(NULL, b->bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b->at == MAP_FAILED) {
+        blank_free(b);
+        return cmd_fail("%s: %lld x %lld elements are too many", from->text, (long long)rows,
+                        (long long)columns);
+    }
+    return cmd_try(shoal_tensor_borrow(session, from->dtype, 2, (int64_t[]){rows, columns}, b->at,
+                                       blank_free, b, out));
+}
+
 /* Puts the result of an operation on *tensor in its place; *tensor is NULL after a failure. */
 static int become(shoal_status status, shoal_tensor **tensor, shoal_tensor *next) {
     shoal_tensor_free(tensor);
@@ -95,19 +133,23 @@ static int become(shoal_status status, shoal_tensor **tensor, shoal_tensor *next
     return cmd_try(status);
 }
 
-int operand_block(const cmd_operand *operand, int64_t first, int64_t count, shoal_dtype dtype,
+int operand_block(const cmd_operand *operand, const cmd_block *block, shoal_dtype dtype,
                   shoal_session *session, shoal_tensor **out) {
     shoal_tensor *next = NULL;
     shoal_status status;
     int code;
-    int64_t stride = operand->stored_columns, start = operand->first_stored * stride;
+    bool turned = operand->transposed;
+    int64_t row = turned ? block->column : block->row, rows = turned ? block->columns : block->rows;
+    int64_t column = turned ? block->row : block->column;
+    int64_t columns = turned ? block->rows : block->columns, stride = operand->stored_columns;
     *out = NULL;
-    if (operand->whole && count == operand->rows)
+    if (operand->file == NULL)
+        code = blank_tensor(operand, rows, columns, session, out);
+    else if (operand->whole && block->rows == operand->rows && block->columns == operand->columns)
         code = cmd_try(shoal_file_borrow(operand->file, operand->index, session, out));
-    else if (operand->transposed)
-        code = read_tensor(operand, start + first, stride, operand->columns, count, session, out);
     else
-        code = read_tensor(operand, start + first * stride, stride, count, stride, session, out);
+        code = read_tensor(operand, (operand->first_stored + row) * stride + column, stride, rows,
+                           columns, session, out);
     if (code == CMD_OK && dtype != operand->dtype) {
         status = shoal_convert(*out, dtype, &next);
         code = become(status, out, next);

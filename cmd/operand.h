@@ -9,7 +9,7 @@
 
 typedef struct cmd_operand {
     const char *text; /* as the user wrote it */
-    shoal_file *file;
+    shoal_file *file; /* NULL: it has no elements that anybody may read, but a shape for plans */
     uint64_t index;
     shoal_dtype dtype;
     bool transposed;
@@ -19,15 +19,24 @@ typedef struct cmd_operand {
     int64_t rows, columns;
 } cmd_operand;
 
+/* Opens the file of "path" or "path:tensor"; a path that exists is taken as it stands. On failure
+ * the message is printed, nothing is left to close, and an exit code returned. */
+int operand_file(const char *text, shoal_file **file, uint64_t *index);
 /* text: "file.npy", "file.gguf:tensor", or "file.gguf" with one tensor. cut.last -1: all rows.
  * On failure the message is printed, nothing is left to close, and an exit code returned. */
 int operand_open(const char *text, args_range cut, bool transposed, cmd_operand *out);
+void operand_shape(const char *name, int64_t rows, int64_t columns, shoal_dtype dtype,
+                   cmd_operand *out);
 void operand_close(cmd_operand *operand);
 
 /* These print their message and return an exit code. */
 
-/* Rows [first, first + count) of the matrix, as a tensor of `dtype`. */
-int operand_block(const cmd_operand *operand, int64_t first, int64_t count, shoal_dtype dtype,
+/* A part of the matrix. */
+typedef struct cmd_block {
+    int64_t row, rows, column, columns; /* the first one, and how many */
+} cmd_block;
+/* As a tensor of `dtype`. */
+int operand_block(const cmd_operand *operand, const cmd_block *block, shoal_dtype dtype,
                   shoal_session *session, shoal_tensor **out);
 /* Row `row` of the stored matrix (counted from first_stored), as double. `room` holds a stored row
  * as it is read. */

@@ -26,8 +26,18 @@ shoal_status pool_open(const shoal_options *options, cmd_pool *out) {
     return status;
 }
 
+static bool is_stopped(void *context) {
+    const cmd_pool *pool = context;
+    if (pool->progress != NULL) progress_wait(pool->progress);
+    return cmd_stop != 0;
+}
+
 int pool_join(const char *hub, uint32_t workers, cmd_pool *out) {
-    shoal_options options = {.size = sizeof options, .hub = hub, .workers = workers};
+    shoal_options options = {.size = sizeof options,
+                             .hub = hub,
+                             .workers = workers,
+                             .interrupted = is_stopped,
+                             .context = out};
     const char *variable = getenv("SHOAL_HUB");
     bool named = hub != NULL || (variable != NULL && variable[0] != 0);
     if (workers > 0) options.hub = "embedded";

@@ -9,6 +9,7 @@
 enum {
     KEY_CHECK = 0x100,
     KEY_DTYPE,
+    KEY_ON,
     KEY_RUN,
     KEY_PANEL,
     KEY_ROWS_B,
@@ -43,8 +44,15 @@ enum {
          KEY_SHARE,                                                                                \
          "LIST",                                                                                   \
          0,                                                                                        \
-         "Shares of the workers in order of their slots, such as 50,30,20 or 50%,30%,20% "         \
-         "(default: their weights)",                                                               \
+         "Shares of the workers in order of their slots, such as 50,30,20 or 50%,30%,20%; those "  \
+         "left out, as in 50%,-,-, divide the rest by speed (default: all do)",                    \
+         2},                                                                                       \
+        {"on",                                                                                     \
+         KEY_ON,                                                                                   \
+         "SLOTS",                                                                                  \
+         0,                                                                                        \
+         "Use these slots, by worker or host, and device or backend: desk,laptop/opencl, or with " \
+         "shares: desk/cpu=50%,desk/opencl=30%,laptop",                                            \
          2},                                                                                       \
         {"split",                                                                                  \
          KEY_SPLIT,                                                                                \
@@ -66,6 +74,8 @@ const struct argp_option product_options[] = {
     {"quiet", 'q', NULL, 0, "Print no progress and no summary", 3},
     CMD_OPTION_WIDE,
     CMD_OPTIONS_END};
+const struct argp_option product_split_options[] = {PRODUCT_OPTIONS, CMD_OPTION_WIDE,
+                                                    CMD_OPTIONS_END};
 const struct argp_option product_explain_options[] = {
     PRODUCT_OPTIONS,
     {"run", KEY_RUN, NULL, 0, "Compute the first panel, and measure it", 3},
@@ -97,6 +107,7 @@ void product_take(void *input, int key, char *arg) {
     case KEY_RUN: in->run = true; break;
     case KEY_PANEL: in->panel = args_count("--panel", arg, 1, INT32_MAX); break;
     case KEY_ROWS_B: in->rows_b = args_rows("--rows-b", arg); break;
+    case KEY_ON: args_named_slots("--on", arg, &in->on); break;
     case KEY_SHARE: args_shares("--share", arg, &in->share); break;
     case KEY_SPLIT: in->split = args_splits("--split", arg); break;
     case KEY_TRANSPOSE_A: in->transpose_a = true; break;
@@ -110,12 +121,24 @@ void product_take(void *input, int key, char *arg) {
 void product_parse(const cmd_command *command, int argc, char **argv, product_input *out) {
     *out = (product_input){.rows_b = {0, -1}, .split = {0, 1, 1}};
     cmd_parse(command, argc, argv, out);
-    if (out->b == NULL)
+    out->shape = command->options == product_split_options && out->a != NULL && out->b == NULL &&
+                 args_shape(out->a, out->extents);
+    if (out->shape && (out->transpose_a || out->transpose_b || out->rows_b.last >= 0))
+        cmd_usage("%s: a shape is that of what is multiplied; --transpose-a, --transpose-b and "
+                  "--rows-b are for files",
+                  out->a);
+    if (!out->shape && out->b == NULL)
         cmd_usage("%s needs two files, A and B; see 'shoal %s --help'", command->name,
                   command->name);
     if (out->hub != NULL && out->workers != 0)
         cmd_usage(
             "--hub and --workers exclude each other: a pool has a hub, or is in this process");
+    if (out->on.share.count != 0 && out->share.count != 0)
+        cmd_usage("--on %s and --share both give shares; give them once", out->on.share.text);
+    if (out->on.count != 0 && out->share.count != 0 && out->on.count != out->share.count)
+        cmd_usage("--share %s has %u share%s for the %u slot%s of --on", out->share.text,
+                  out->share.count, out->share.count == 1 ? "" : "s", out->on.count,
+                  out->on.count == 1 ? "" : "s");
 }
 
 /* ---- checking it against the files and the pool ---- */
@@ -142,25 +165,76 @@ static int check_shapes(cmd_product *p) {
     return CMD_OK;
 }
 
-/* The compute slots that have a share above 0, with their shares. */
-static int choose_slots(cmd_product *p) {
+/* The worker at a place of the grid. */
+static uint32_t grid_index(const cmd_product *p, uint32_t row, uint32_t column, uint32_t inner) {
+    return (row * p->split.columns + column) * p->split.inner + inner;
+}
+
+/* Cuts the next piece of an axis, so that each part has, with the pieces before, its share of all
+ * of them, to the element: what is left after rounding down goes to those that it is taken from. */
+static void cut(product_axis *axis, int64_t extent, int64_t *cuts) {
+    double want[ARGS_MOST_SLOTS], total = (double)extent;
+    int64_t size[ARGS_MOST_SLOTS], rest = extent;
+    for (uint32_t i = 0; i < axis->parts; i++) total += (double)axis->given[i];
+    for (uint32_t i = 0; i < axis->parts; i++) {
+        want[i] = axis->shares[i] * total - (double)axis->given[i];
+        size[i] = (int64_t)floor(fmax(want[i], 0) + 1e-6); /* 30 % of 10 is 3 */
+        rest -= size[i];
+    }
+    for (int64_t step = rest > 0 ? 1 : -1; rest != 0; rest -= step) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t i = 0; i < axis->parts; i++) {
+            if (step < 0 && size[i] == 0) continue;
+            double off = (double)step * (want[i] - (double)size[i]);
+            if (best == UINT32_MAX || off > (double)step * (want[best] - (double)size[best]))
+                best = i;
+        }
+        size[best] += step;
+    }
+    cuts[0] = 0;
+    for (uint32_t i = 0; i < axis->parts; i++) {
+        cuts[i + 1] = cuts[i] + size[i];
+        axis->given[i] += size[i];
+    }
+}
+
+static const args_share *shares_of(const product_input *in) {
+    return in->on.share.count != 0 ? &in->on.share : &in->share;
+}
+
+/* Slot `ordinal` of those that were chosen, if it has a share above 0 or is to get one. */
+static void add_slot(cmd_product *p, const shoal_slot *slot, uint32_t ordinal) {
+    const args_share *share = shares_of(p->input);
+    bool given = ordinal < share->count, open = !given || share->open[ordinal];
+    double value = open ? slot->weight : share->values[ordinal];
+    if (value <= 0 || p->n_slots == ARGS_MOST_SLOTS) return;
+    p->ordinals[p->n_slots] = ordinal;
+    p->slots[p->n_slots] = slot;
+    p->shares[p->n_slots++] = value;
+}
+
+/* The slots of --on. */
+static int add_named(cmd_product *p) {
+    const args_slots *on = &p->input->on;
+    uint32_t slots[ARGS_MOST_SLOTS];
+    int code = cmd_try(shoal_slots_find(p->pool.session, on->names, on->count, slots));
+    for (uint32_t i = 0; code == CMD_OK && i < on->count; i++)
+        for (uint32_t j = 0; j < p->pool.status.n_slots; j++)
+            if (p->pool.slots[j].slot == slots[i]) add_slot(p, &p->pool.slots[j], i);
+    return code;
+}
+
+/* All that compute. */
+static int add_all(cmd_product *p) {
     const args_share *share = &p->input->share;
     uint32_t workers = 0;
-    double sum = 0;
     char names[512] = "";
     for (uint32_t i = 0; i < p->pool.status.n_slots; i++) {
         const shoal_slot *slot = &p->pool.slots[i];
         if (!slot->compute) continue;
         size_t at = strlen(names);
         snprintf(names + at, sizeof names - at, "%s%s", at > 0 ? ", " : "", slot->worker);
-        double value = share->count == 0        ? slot->weight
-                       : workers < share->count ? share->values[workers]
-                                                : 0;
-        workers++;
-        if (value <= 0 || p->n_slots == ARGS_MOST_SLOTS) continue;
-        p->slots[p->n_slots] = slot;
-        p->shares[p->n_slots++] = value;
-        sum += value;
+        add_slot(p, slot, workers++);
     }
     if (workers == 0)
         return cmd_fail("the pool %s has no workers; start one with: shoal worker",
@@ -171,41 +245,65 @@ static int choose_slots(cmd_product *p) {
             "each",
             share->text, share->count, share->count == 1 ? "" : "s", workers,
             workers == 1 ? "" : "s", names);
-    if (p->n_slots == 0) return cmd_fail("every worker of the pool has weight 0; give --share");
-    for (uint32_t i = 0; i < p->n_slots; i++) p->shares[i] /= sum;
     return CMD_OK;
 }
 
-/* Cut points in proportion to weights: part i ends at round(share of the first i parts). */
-static void cut(int64_t extent, const double *weights, uint32_t n, int64_t *cuts) {
-    double total = 0, sum = 0;
-    for (uint32_t i = 0; i < n; i++) total += weights[i];
-    cuts[0] = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        sum += weights[i];
-        int64_t end = (int64_t)llround(sum / total * (double)extent);
-        cuts[i + 1] = end > extent || i == n - 1 ? extent : end;
+/* Makes the shares add up to 1: what was left open, to what the percentages leave. */
+static void settle_shares(cmd_product *p) {
+    const args_share *share = shares_of(p->input);
+    double fixed = 0, open = 0;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        bool given = share->count != 0 && !share->open[p->ordinals[i]];
+        *(given ? &fixed : &open) += p->shares[i];
+    }
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        bool given = share->count != 0 && !share->open[p->ordinals[i]];
+        if (fixed <= 0 || open <= 0)
+            p->shares[i] /= fixed + open;
+        else
+            p->shares[i] = given ? p->shares[i] / 100 : p->shares[i] / open * (1 - fixed / 100);
     }
 }
 
-/* The worker at a place of the grid. */
-static uint32_t grid_index(const cmd_product *p, uint32_t row, uint32_t column, uint32_t inner) {
-    return (row * p->split.columns + column) * p->split.inner + inner;
-}
-
 /* Each axis is cut in proportion to the shares of the workers that lie in each of its slices. */
-static void cut_axes(cmd_product *p) {
-    double columns[ARGS_MOST_SLOTS] = {0}, inner[ARGS_MOST_SLOTS] = {0};
+static void share_axes(cmd_product *p) {
+    product_axis *rows = &p->rows_axis, *columns = &p->columns_axis, *inner = &p->inner_axis;
+    *rows = (product_axis){.parts = p->split.rows};
+    *columns = (product_axis){.parts = p->split.columns};
+    *inner = (product_axis){.parts = p->split.inner};
     for (uint32_t r = 0; r < p->split.rows; r++)
         for (uint32_t c = 0; c < p->split.columns; c++)
             for (uint32_t i = 0; i < p->split.inner; i++) {
                 double share = p->shares[grid_index(p, r, c, i)];
-                p->row_shares[r] += share;
-                columns[c] += share;
-                inner[i] += share;
+                rows->shares[r] += share;
+                columns->shares[c] += share;
+                inner->shares[i] += share;
             }
-    cut(p->n, columns, p->split.columns, p->column_cuts);
-    cut(p->k, inner, p->split.inner, p->inner_cuts);
+    cut(inner, p->k, p->inner_cuts);
+}
+
+bool product_share(cmd_product *p, const double *weights) {
+    const args_share *share = shares_of(p->input);
+    bool any = false;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        bool open = share->count == 0 || share->open[p->ordinals[i]];
+        p->shares[i] = open ? weights[i] : share->values[p->ordinals[i]];
+        any |= open;
+    }
+    settle_shares(p);
+    share_axes(p);
+    return any;
+}
+
+int product_weigh(cmd_product *p) {
+    const args_share *share = shares_of(p->input);
+    uint32_t slots[ARGS_MOST_SLOTS];
+    double weights[ARGS_MOST_SLOTS];
+    if (p->n_slots < 2 || (share->count != 0 && !share->some_open)) return CMD_OK;
+    for (uint32_t i = 0; i < p->n_slots; i++) slots[i] = p->slots[i]->slot;
+    int code = cmd_try(shoal_slots_weigh(p->pool.session, p->dtype, slots, p->n_slots, weights));
+    if (code == CMD_OK) product_share(p, weights);
+    return code;
 }
 
 static int choose_split(cmd_product *p) {
@@ -220,32 +318,87 @@ static int choose_split(cmd_product *p) {
                     given, p->n_slots, p->n_slots == 1 ? "s" : "");
 }
 
+static int product_slots(cmd_product *p) {
+    int code = p->input->on.count != 0 ? add_named(p) : add_all(p);
+    if (code != CMD_OK) return code;
+    if (p->n_slots == 0) return cmd_fail("every worker of the pool has weight 0; give --share");
+    code = choose_split(p);
+    if (code != CMD_OK) return code;
+    settle_shares(p);
+    share_axes(p);
+    return CMD_OK;
+}
+
+/* Bytes that each slot may take, where that is known: slots of a machine share its memory. */
+static double room_of(const cmd_product *p, uint32_t index) {
+    const shoal_slot *slot = p->slots[index];
+    uint32_t beside = 0;
+    for (uint32_t i = 0; i < p->n_slots; i++) beside += !strcmp(p->slots[i]->host, slot->host);
+    if (slot->memory == 0) return INFINITY;
+    return slot->memory > slot->bytes ? (double)(slot->memory - slot->bytes) / beside : 0;
+}
+
+/* As many columns of B as leave most of the memory to others: the next ones come while these are
+ * multiplied, and A and the result take their part. */
+static void choose_block(cmd_product *p) {
+    const double part = 4;
+    double size = (double)shoal_dtype_size(p->dtype), columns = (double)p->n;
+    for (uint32_t r = 0; r < p->split.rows; r++)
+        for (uint32_t c = 0; c < p->split.columns; c++)
+            for (uint32_t i = 0; i < p->split.inner; i++) {
+                double bytes =
+                    (double)p->k * p->inner_axis.shares[i] * size * p->columns_axis.shares[c];
+                double most = room_of(p, grid_index(p, r, c, i)) / part / (bytes + 1e-9);
+                columns = fmin(columns, most);
+            }
+    p->block = columns < 1 ? 1 : (int64_t)columns;
+    if (p->block > 64 && p->block < p->n) p->block -= p->block % 64;
+}
+
 /* About a tenth of a second of work on a small machine, so that progress shows and little is in
  * flight; enough rows for each worker that its kernels run at full speed. */
 static void choose_panel(cmd_product *p) {
-    const double operations = 1.6e10, bytes = 64 << 20;
+    const double operations = 1.6e10, bytes = 64 << 20, in_flight = 8;
     const double least = 256, most = 2048, least_per_worker = 128;
-    double size = (double)shoal_dtype_size(p->dtype);
-    double rows = operations / (2 * (double)p->k * (double)p->n + 1);
+    double size = (double)shoal_dtype_size(p->dtype), room = bytes;
+    double rows = operations / (2 * (double)p->k * (double)p->block + 1);
     double floor_rows = fmax(least, least_per_worker * p->split.rows);
+    for (uint32_t i = 0; i < p->n_slots; i++)
+        room = fmin(room, room_of(p, i) / in_flight * p->split.rows);
     rows = fmin(fmax(rows, floor_rows), fmax(most, floor_rows));
-    rows = fmin(rows, fmax(16, bytes / (((double)p->k + (double)p->n) * size + 1)));
+    rows = fmin(rows, fmax(16, room / (((double)p->k + (double)p->block) * size + 1)));
     p->panel = p->input->panel > 0 ? p->input->panel : (int64_t)rows;
     if (p->panel > p->m) p->panel = p->m > 0 ? p->m : 1;
 }
 
+/* Products that take less are over before the slots have been measured. */
+static bool is_worth_weighing(const cmd_product *p) {
+    return 2 * (double)p->m * (double)p->k * (double)p->n > 4e9;
+}
+
+static int open_files(const product_input *input, cmd_product *out) {
+    int code = operand_open(input->a, (args_range){0, -1}, input->transpose_a, &out->a);
+    return code != CMD_OK ? code
+                          : operand_open(input->b, input->rows_b, input->transpose_b, &out->b);
+}
+
+static int open_shape(const product_input *input, cmd_product *out) {
+    shoal_dtype dtype = input->typed ? input->dtype : SHOAL_F32;
+    operand_shape("A", input->extents[0], input->extents[1], dtype, &out->a);
+    operand_shape("B", input->extents[1], input->extents[2], dtype, &out->b);
+    return CMD_OK;
+}
+
 int product_open(const product_input *input, cmd_product *out) {
     *out = (cmd_product){.input = input};
-    int code = operand_open(input->a, (args_range){0, -1}, input->transpose_a, &out->a);
-    if (code == CMD_OK) code = operand_open(input->b, input->rows_b, input->transpose_b, &out->b);
+    int code = input->shape ? open_shape(input, out) : open_files(input, out);
     if (code == CMD_OK) code = check_shapes(out);
+    if (code == CMD_OK) code = pool_join(input->hub, input->workers, &out->pool);
+    if (code == CMD_OK) code = product_slots(out);
+    if (code == CMD_OK && is_worth_weighing(out)) code = product_weigh(out);
     if (code != CMD_OK) return code;
-    code = pool_join(input->hub, input->workers, &out->pool);
-    if (code == CMD_OK) code = choose_slots(out);
-    if (code == CMD_OK) code = choose_split(out);
-    if (code != CMD_OK) return code;
+    choose_block(out);
     choose_panel(out);
-    cut_axes(out);
     return CMD_OK;
 }
 
@@ -277,10 +430,14 @@ static int place(shoal_tensor **x, uint32_t parts0, const int64_t *cuts0, uint32
     return code;
 }
 
-int product_place(cmd_product *p) {
+int product_place(cmd_product *p, int64_t first, int64_t columns) {
     uint32_t slots[ARGS_MOST_SLOTS], n = 0;
-    int code = operand_block(&p->b, 0, p->b.rows, p->dtype, p->pool.session, &p->b_placed);
+    const cmd_block block = {0, p->k, first, columns};
+    shoal_tensor_free(&p->b_placed);
+    int code = operand_block(&p->b, &block, p->dtype, p->pool.session, &p->b_placed);
     if (code != CMD_OK) return code;
+    cut(&p->columns_axis, columns, p->column_cuts);
+    memset(p->rows_axis.given, 0, sizeof p->rows_axis.given);
     for (uint32_t i = 0; i < p->split.inner; i++)
         for (uint32_t c = 0; c < p->split.columns; c++)
             for (uint32_t r = 0; r < p->split.rows; r++)
@@ -291,18 +448,18 @@ int product_place(cmd_product *p) {
 
 int product_panel(cmd_product *p, int64_t first, int64_t rows, shoal_tensor **out) {
     uint32_t slots[ARGS_MOST_SLOTS], n = 0;
-    int64_t cuts[ARGS_MOST_SLOTS + 1];
+    const cmd_block block = {first, rows, 0, p->k};
     shoal_tensor *a = NULL, *c = NULL;
     *out = NULL;
     for (uint32_t r = 0; r < p->split.rows; r++)
         for (uint32_t i = 0; i < p->split.inner; i++)
             for (uint32_t col = 0; col < p->split.columns; col++)
                 slots[n++] = p->slots[grid_index(p, r, col, i)]->slot;
-    cut(rows, p->row_shares, p->split.rows, cuts);
-    int code = operand_block(&p->a, first, rows, p->dtype, p->pool.session, &a);
+    cut(&p->rows_axis, rows, p->row_cuts);
+    int code = operand_block(&p->a, &block, p->dtype, p->pool.session, &a);
     if (code == CMD_OK)
-        code =
-            place(&a, p->split.rows, cuts, p->split.inner, p->inner_cuts, p->split.columns, slots);
+        code = place(&a, p->split.rows, p->row_cuts, p->split.inner, p->inner_cuts,
+                     p->split.columns, slots);
     if (code == CMD_OK) code = cmd_try(shoal_matmul(a, p->b_placed, &c));
     shoal_tensor_free(&a);
     if (code != CMD_OK || p->result_dtype == p->dtype) {
@@ -314,13 +471,11 @@ int product_panel(cmd_product *p, int64_t first, int64_t rows, shoal_tensor **ou
     return code;
 }
 
-product_part product_part_of(const cmd_product *p, uint32_t index, int64_t rows) {
-    int64_t cuts[ARGS_MOST_SLOTS + 1];
+product_part product_part_of(const cmd_product *p, uint32_t index) {
     uint32_t inner = index % p->split.inner;
     uint32_t column = index / p->split.inner % p->split.columns;
     uint32_t row = index / p->split.inner / p->split.columns;
-    cut(rows, p->row_shares, p->split.rows, cuts);
-    return (product_part){cuts[row + 1] - cuts[row],
+    return (product_part){p->row_cuts[row + 1] - p->row_cuts[row],
                           p->column_cuts[column + 1] - p->column_cuts[column],
                           p->inner_cuts[inner + 1] - p->inner_cuts[inner]};
 }
@@ -331,4 +486,33 @@ const char *product_split_text(const cmd_product *p, char out[32]) {
     if (p->input->split.inner == 0) return "inner";
     snprintf(out, 32, "%ux%u", p->split.rows, p->split.columns);
     return out;
+}
+
+cJSON *product_describe(const cmd_product *p) {
+    char split[32];
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "a", p->input->a);
+    if (p->input->b != NULL) cJSON_AddStringToObject(root, "b", p->input->b);
+    cJSON_AddNumberToObject(root, "m", (double)p->m);
+    cJSON_AddNumberToObject(root, "k", (double)p->k);
+    cJSON_AddNumberToObject(root, "n", (double)p->n);
+    cJSON_AddStringToObject(root, "dtype", shoal_dtype_name(p->dtype));
+    cJSON_AddStringToObject(root, "pool", p->pool.status.address);
+    cJSON_AddStringToObject(root, "split", product_split_text(p, split));
+    cJSON_AddNumberToObject(root, "panel_rows", (double)p->panel);
+    cJSON_AddNumberToObject(root, "block_columns", (double)p->block);
+    return root;
+}
+
+cJSON *product_row(const cmd_product *p, uint32_t i, product_part part) {
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "worker", p->slots[i]->worker);
+    cJSON_AddNumberToObject(row, "slot", p->slots[i]->slot);
+    cJSON_AddStringToObject(row, "backend", p->slots[i]->backend);
+    cJSON_AddStringToObject(row, "device", p->slots[i]->name);
+    cJSON_AddNumberToObject(row, "share_percent", p->shares[i] * 100);
+    cJSON_AddNumberToObject(row, "rows", (double)part.rows);
+    cJSON_AddNumberToObject(row, "columns", (double)part.columns);
+    cJSON_AddNumberToObject(row, "inner", (double)part.inner);
+    return row;
 }

@@ -14,6 +14,7 @@ void progress_begin(cmd_progress *p, bool quiet) {
 void progress_phase(cmd_progress *p, const char *what) {
     p->what = what;
     p->start = cmd_now();
+    p->done = p->total = 0;
 }
 
 static char *clock_text(double seconds, char out[TEXT_ROOM]) {
@@ -26,15 +27,15 @@ static char *clock_text(double seconds, char out[TEXT_ROOM]) {
 }
 
 /* "multiplying  43 % [#####     ] 182.4 GFLOP/s  0:12, 0:16 left", less where there is no room. */
-static void draw_line(const cmd_progress *p, double fraction, const char *rate, const char *times,
-                      int columns) {
+static void draw_line(const cmd_progress *p, const char *rate, const char *times, int columns) {
     char bar[64], line[256];
     int room = columns - 1;
     int fixed = (int)(strlen(p->what) + strlen(rate) + strlen(times)) + 12;
     int width = room - fixed < 40 ? room - fixed : 40;
-    snprintf(line, sizeof line, "%s %3.0f %%", p->what, fraction * 100);
-    if (width >= 8) {
-        int full = (int)(fraction * width);
+    snprintf(line, sizeof line, "%s", p->what);
+    if (p->total > 0) snprintf(line, sizeof line, "%s %3.0f %%", p->what, p->done / p->total * 100);
+    if (width >= 8 && p->total > 0) {
+        int full = (int)(p->done / p->total * width);
         memset(bar, ' ', (size_t)width);
         memset(bar, '#', (size_t)full);
         bar[width] = 0;
@@ -46,28 +47,39 @@ static void draw_line(const cmd_progress *p, double fraction, const char *rate, 
     fflush(stderr);
 }
 
-void progress_update(cmd_progress *p, double done, double total) {
+/* Where there is no terminal. */
+static void print_line(const cmd_progress *p, const char *rate, const char *times) {
+    fprintf(stderr, "%s: ", p->what);
+    if (p->total > 0) fprintf(stderr, "%.0f %%, ", p->done / p->total * 100);
+    fprintf(stderr, "%s%s%s\n", rate, rate[0] != 0 ? ", " : "", times);
+}
+
+void progress_wait(cmd_progress *p) {
     double now = cmd_now(), elapsed = now - p->start;
     char rate[TEXT_ROOM] = "", times[2 * TEXT_ROOM + 8], spent[TEXT_ROOM], left[TEXT_ROOM];
     if (!p->on || now < p->next) return;
     p->next = now + (p->terminal ? terminal_every : lines_every);
-    double fraction = total > 0 ? done / total : 1;
-    if (done > 0 && elapsed > 0) {
+    if (p->done > 0 && elapsed > 0) {
         if (p->bytes)
-            strcat(text_bytes((uint64_t)(done / elapsed), rate), "/s");
+            strcat(text_bytes((uint64_t)(p->done / elapsed), rate), "/s");
         else
-            snprintf(rate, sizeof rate, "%.1f GFLOP/s", done / elapsed * 1e-9);
+            snprintf(rate, sizeof rate, "%.1f GFLOP/s", p->done / elapsed * 1e-9);
         snprintf(times, sizeof times, "%s, %s left", clock_text(elapsed, spent),
-                 clock_text(elapsed * (total - done) / done, left));
+                 clock_text(elapsed * (p->total - p->done) / p->done, left));
     } else {
         snprintf(times, sizeof times, "%s", clock_text(elapsed, spent));
     }
     if (p->terminal)
-        draw_line(p, fraction, rate, times, cmd_columns(stderr));
+        draw_line(p, rate, times, cmd_columns(stderr));
     else
-        fprintf(stderr, "%s: %.0f %%, %s%s%s\n", p->what, fraction * 100, rate,
-                rate[0] != 0 ? ", " : "", times);
+        print_line(p, rate, times);
     p->drawn = true;
+}
+
+void progress_update(cmd_progress *p, double done, double total) {
+    p->done = total > 0 ? done : 1;
+    p->total = total > 0 ? total : 1;
+    progress_wait(p);
 }
 
 void progress_end(cmd_progress *p) {

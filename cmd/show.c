@@ -216,14 +216,15 @@ static int run(const cmd_command *self, int argc, char **argv) {
     return code;
 }
 
-const cmd_command cmd_show = {.name = "show",
-                              .group = CMD_SEE,
-                              .args = "FILE [NAME...]",
-                              .summary = "Show what is in a file of tensors",
-                              .doc = "FILE is a .npy, .safetensors, .gguf or .bin. A NAME chooses "
-                                     "tensors; * and ? stand for any "
-                                     "characters.\n\n"
-                                     "  shoal show model.gguf 'blk.0.*'",
-                              .options = options,
-                              .take = take,
-                              .run = run};
+const cmd_command cmd_show = {
+    .name = "show",
+    .group = CMD_SEE,
+    .args = "FILE [NAME...]",
+    .summary = "Show what is in a file of tensors",
+    .doc = "FILE is a .npy, .safetensors, .gguf, .pt or .bin. A NAME chooses "
+           "tensors; * and ? stand for any "
+           "characters.\n\n"
+           "  shoal show model.gguf 'blk.0.*'",
+    .options = options,
+    .take = take,
+    .run = run};

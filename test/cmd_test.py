@@ -17,7 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHOAL = os.environ.get("SHOAL", str(ROOT / "build/cmd/shoal"))
-COMMANDS = ["hub", "worker", "stop", "status", "top", "show", "backends", "doctor", "matmul", "explain", "nearest", "help",
+COMMANDS = ["hub", "worker", "stop", "status", "top", "show", "backends", "doctor", "matmul", "explain", "split", "nearest", "help",
             "version"]
 ENVIRONMENT = os.environ | {"SHOAL_HUB": "embedded"}
 RNG = np.random.default_rng(7)
@@ -490,7 +490,7 @@ def test_show(files, tmp_path):
     assert error("show", path, "x*", code=1) == f"{path}: no tensor is called 'x*'; 'shoal show {path}' lists all"
     assert error("show") == "show needs a file; see 'shoal show --help'"
     path.write_bytes(b"nonsense")
-    assert error("show", path, code=1) == f"{path} is neither a .npy, a .safetensors, a .gguf nor a .bin of a matrix"
+    assert error("show", path, code=1) == f"{path} is neither a .npy, a .safetensors, a .gguf, a .pt nor a .bin of a matrix"
 
 
 def test_show_of_a_model(model):

@@ -54,15 +54,18 @@ def wheels(tmp_path_factory):
 
 def test_the_wheels_hold_what_runs(wheels):
     names = [wheel.name for wheel in wheels]
-    assert len(names) == 3
+    assert len(names) == 4
     assert re.fullmatch(r"shoal-[\d.]+-cp311-abi3-manylinux_2_\d+_x86_64\.whl", names[0]), names
     assert re.fullmatch(r"shoal_airllm-[\d.]+-py3-none-any\.whl", names[1]), names
-    assert re.fullmatch(r"shoal_gt-[\d.]+-py3-none-any\.whl", names[2]), names
+    assert re.fullmatch(r"shoal_cluster_matrix-[\d.]+-py3-none-any\.whl", names[2]), names
+    assert re.fullmatch(r"shoal_gt-[\d.]+-py3-none-any\.whl", names[3]), names
     assert {"airllm/tensor_ops.py", "airllm/cpp_ext/tensor_ops_cpp.cpp", "airllm/cpp_ext/setup.py",
             "airllm/cpp_ext/include/shoal/kernels.h"} <= set(zipfile.ZipFile(wheels[1]).namelist())
+    assert {"cluster_matrix/node_server.py", "cluster_matrix/_process.py", "cluster_matrix/ggml/CMakeLists.txt"} <= \
+        set(zipfile.ZipFile(wheels[2]).namelist())
     files = zipfile.ZipFile(wheels[0]).namelist()
     assert any(name.endswith("shoal/_shoal.abi3.so") for name in files)
-    unwanted = [name for name in files if name.startswith(("gt/", "airllm/")) or name.endswith((".h", ".pc", ".a"))
+    unwanted = [name for name in files if name.startswith(("gt/", "airllm/", "cluster_matrix/")) or name.endswith((".h", ".pc", ".a"))
                 or "example" in name or "libX" in name or "libcairo" in name]
     assert unwanted == []
     shown = run(sys.executable, "-m", "auditwheel", "show", wheels[0])
@@ -84,6 +87,9 @@ def test_an_empty_environment_of_another_python(wheels, tmp_path):
                "shoal.__file__.startswith(sys.prefix), gt.tensor([1.0]).data.numpy())",
                env=clean(), cwd=tmp_path)
     assert told == f"{version.split()[1]} True [1.]\n"
+    told = run(bin_ / "python", "-c", "from cluster_matrix import cluster_matrix as c; print(c([[1.0, 2.0]], ['a', 'b'], "
+               "[0.5, 0.5]).cluster_operation([[3.0], [4.0]]))", env=clean(), cwd=tmp_path)
+    assert told == "[[11.]]\n"
     # The extension, built where the package is installed; it takes a compiler and Python's headers.
     run(bin_ / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "setuptools", env=clean())
     cpp_ext = next((tmp_path / "env/lib").glob("python3.*/site-packages/airllm/cpp_ext"))

@@ -55,6 +55,7 @@ typedef struct shoal_point {
 } shoal_point;
 
 struct shoal_backend;
+struct shoal_operation;
 
 /* What the host offers a backend, so that a plug-in links against nothing. */
 typedef struct shoal_host {
@@ -76,6 +77,8 @@ typedef struct shoal_host {
     const char *(*error_message)(void);
     /* Another backend, to stand on: "ref" for what a device cannot do. */
     shoal_status (*backend_find)(const char *name, const struct shoal_backend **out);
+    /* shoal_operation_add */
+    shoal_status (*operation_add)(const struct shoal_operation *operation);
 } shoal_host;
 
 typedef struct shoal_device shoal_device;         /* an opened device */
@@ -188,6 +191,27 @@ typedef struct shoal_backend {
 /* A plug-in is a shared library that exports its table by this name; SHOAL_BACKENDS lists the paths
  * of those to load, with colons between them. */
 #define SHOAL_PLUGIN "shoal_plugin"
+
+/* An operation of one's own. Programs have it as `custom`, with this name (doc/backends.md says how
+ * its axes behave); only processes that it was added to can run it, so that no client brings code
+ * to a worker. run: operands and result are dense, row-major, aligned to 64 and do not overlap; the
+ * result depends on them alone. It is called for parts of tensors, by any thread, by several at
+ * once. It fails by host->fail. */
+typedef struct shoal_operation {
+    uint32_t size; /* sizeof(shoal_operation) */
+    const char *name;
+    shoal_status (*run)(const shoal_host *host, void *context, const shoal_type *types,
+                        const void *const *inputs, uint32_t n_inputs, const shoal_type *type,
+                        void *output);
+    void *context;
+} shoal_operation;
+
+/* Adds one to those of this process; the table stays valid for ever. Fails with INVALID when the
+ * name is taken or a function missing, NO_MEMORY when there are too many. Any thread. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_operation_add(const shoal_operation *operation);
+/* What a plug-in calls the array of pointers to its operations, which NULL ends, beside its backend
+ * or instead of one. */
+#define SHOAL_PLUGIN_OPERATIONS "shoal_plugin_operations"
 
 /* Backends may be written in Python (`shoal.hosted`): SHOAL_BACKENDS lists files that end in .py,
  * and names of modules, beside shared libraries. In a process that is no Python program the first

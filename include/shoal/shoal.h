@@ -24,6 +24,7 @@
 #define SHOAL_H
 
 #include "shoal/event.h"
+#include "shoal/file.h"
 #include "shoal/ir.h"
 #include "shoal/pool.h"
 
@@ -103,8 +104,10 @@ typedef struct shoal_slot {
     uint64_t busy_ns;
     uint64_t nodes;          /* operations executed */
     uint64_t sent, received; /* bytes that went to other slots, and came from them */
-    uint32_t queued, paths;  /* programs not finished; its process's connections with the hub */
-    uint64_t relayed, paths_lost; /* bytes through the hub; connections lost while others went on */
+    uint32_t queued;         /* programs sent to it that have not finished */
+    uint64_t relayed;        /* bytes that its process received through the hub */
+    uint32_t paths;          /* connections that its process has with the hub, used together */
+    uint64_t paths_lost;     /* such that ended while others went on */
 } shoal_slot;
 
 typedef struct shoal_pool_status {
@@ -593,6 +596,22 @@ typedef struct shoal_layout {
     uint32_t n_slots;
 } shoal_layout;
 
+/* Slots by name: "desk" is a slot of the worker or the host desk, "desk/opencl" its device or
+ * backend of that name, "/opencl" anybody's, and "3" slot 3. Each of the n names takes the first
+ * slot that fits and that no earlier one has taken, so that a machine may be named once for each of
+ * its devices. Fails with NOT_FOUND, listing what there is. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_slots_find(shoal_session *session,
+                                                           const char *const *names, uint32_t n,
+                                                           uint32_t *slots);
+/* In proportion to which n slots get work of a type when nobody says how much: by the weights that
+ * workers were given, or else by speed, in operations per second. What has not been measured is,
+ * which takes some tens of milliseconds; a slot that has not answered within 5 s, as it computes
+ * something long, counts as an ordinary machine of its threads. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_slots_weigh(shoal_session *session,
+                                                            shoal_dtype dtype,
+                                                            const uint32_t *slots, uint32_t n,
+                                                            double *weights);
+
 /* The same value in this layout. Operations on it are divided in the same way; where operands were
  * placed differently, as whichever of them is cheapest. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_place(shoal_tensor *x, const shoal_layout *layout,
@@ -602,97 +621,6 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_place(shoal_tensor *x, const sho
  * frees *out with free(). */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_explain(shoal_tensor *tensor, bool json,
                                                         char **out);
-
-/* ---- files ---- */
-
-/* An open file of tensors, mapped into memory: .npy, .safetensors, .gguf, or .bin of a matrix. */
-typedef struct shoal_file shoal_file;
-typedef struct shoal_file_tensor {
-    const char *name;     /* "" in a .npy or .bin */
-    shoal_type type;      /* of the values once decoded */
-    const char *encoding; /* "float32", "q8_0", … : as stored */
-    shoal_type stored;    /* `type`, or of blocks uint8: their bytes along the last axis */
-    uint64_t offset;      /* in the file */
-    uint64_t bytes;       /* as stored */
-} shoal_file_tensor;
-
-/* Fails with NOT_FOUND, IO, or FORMAT, naming the place in the file. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_open(const char *path, shoal_file **out);
-SHOAL_API void shoal_file_close(shoal_file **file);
-/* "npy", "safetensors", "gguf" or "bin". */
-SHOAL_API const char *shoal_file_format(const shoal_file *file);
-SHOAL_API uint64_t shoal_file_count(const shoal_file *file);
-/* The strings live as long as the file is open. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_tensor_at(const shoal_file *file,
-                                                               uint64_t index,
-                                                               shoal_file_tensor *out);
-/* The number of a tensor of a name; NULL or "": of the only one. Fails with NOT_FOUND. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_find(const shoal_file *file, const char *name,
-                                                          uint64_t *index);
-/* Elements [first, first + count) of a tensor, decoded to its type, in row-major order. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_read(const shoal_file *file, uint64_t index,
-                                                          uint64_t first, uint64_t count,
-                                                          void *data);
-/* A metadata entry of a .gguf, by number: its key, the type of its value or of an array's elements
- * ("uint32", "string", …), and how many there are. Strings live as long as the file is open. */
-typedef struct shoal_file_fact {
-    const char *key, *type;
-    bool array;
-    uint64_t count; /* elements; 1 when it is no array */
-} shoal_file_fact;
-SHOAL_API uint64_t shoal_file_fact_count(const shoal_file *file);
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_fact_at(const shoal_file *file, uint64_t index,
-                                                             shoal_file_fact *out);
-/* A metadata value of a .gguf as text: for an array the element `index`. The caller frees it with
- * free(). Fails with NOT_FOUND. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file, const char *key,
-                                                          uint64_t index, char **out);
-/* The whole tensor in a session. Nothing is read now: each program that uses the tensor reads it
- * from the mapped file, on the machines that need it; blocks are dequantised to float32 there. So
- * it takes no memory, and the file must not change: once it has been written to, programs fail with
- * IO (replacing it by another file of its name is allowed). In a pool the file is identified by its
- * digest (shoal_file_digest, which reads it once), and a worker without it fetches it from a member
- * that has it. The file may be closed afterwards. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint64_t index,
-                                                          shoal_session *session,
-                                                          shoal_tensor **out);
-/* The whole tensor as data of this process, where the file is mapped: workers are sent the parts
- * that they need, as of any tensor from memory. For files that are used once. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_borrow(shoal_file *file, uint64_t index,
-                                                            shoal_session *session,
-                                                            shoal_tensor **out);
-/* As shoal_file_load, but as stored: quantised blocks as bytes, for shoal_dequantize. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load_stored(shoal_file *file, uint64_t index,
-                                                                 shoal_session *session,
-                                                                 shoal_tensor **out);
-/* Identifies a file by its contents: BLAKE2b of its bytes, 256 bits. The digest is cached in the
- * user's cache folder with the file's size and times, so that a file is read once. progress (may be
- * NULL) is called repeatedly with bytes done and in all; returning false stops with INTERRUPTED.
- * Fails with IO, and with BUSY when the file changes meanwhile. */
-enum shoal_digest_size { SHOAL_DIGEST = 32 };
-SHOAL_API SHOAL_CHECK_RESULT shoal_status
-shoal_file_digest(const char *path, bool (*progress)(void *context, uint64_t done, uint64_t all),
-                  void *context, uint8_t out[SHOAL_DIGEST]);
-
-/* Writes one tensor, piece by piece in row-major order, to a temporary file that is then renamed: a
- * .safetensors, with the name "value", or a .bin, if the path ends so, else a .npy. An existing
- * file is replaced. For one thread at a time. Fails with IO. */
-typedef struct shoal_writer shoal_writer;
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_open(const char *path,
-                                                            const shoal_type *type,
-                                                            shoal_writer **out);
-/* Fails with INVALID for more bytes than the tensor has. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_append(shoal_writer *writer,
-                                                              const void *data, uint64_t bytes);
-/* Renames the file into place; closes the writer, also on failure. Fails with INVALID when bytes
- * are missing, and with IO. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_writer_commit(shoal_writer **writer);
-/* Discards what has not been committed. NULL inside is allowed. */
-SHOAL_API void shoal_writer_close(shoal_writer **writer);
-/* Writes a whole tensor by one call, as a writer does. */
-SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_npy_write(const char *path, shoal_dtype dtype,
-                                                          uint32_t rank, const int64_t *dims,
-                                                          const void *data);
 
 #ifdef __cplusplus
 }

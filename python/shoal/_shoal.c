@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-PyTypeObject *session_type, *tensor_type, *file_type;
+PyTypeObject *session_type, *tensor_type, *file_type, *module_type;
 PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
 PyObject *shape_class, *dtypes[SHOAL_DTYPE_COUNT];
 PyObject *errors[SHOAL_STATUS_COUNT];
@@ -311,6 +311,7 @@ PyMODINIT_FUNC PyInit__shoal(void) {
     tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
     file_type = (PyTypeObject *)PyType_FromSpec(&file_spec);
     PyTypeObject *function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
+    module_type = (PyTypeObject *)PyType_FromSpec(&module_spec);
     PyObject *tuple = PyTuple_Pack(1, &PyTuple_Type);
     PyObject *lengths_type = tuple ? PyType_FromSpecWithBases(&lengths_spec, tuple) : NULL;
     Py_XDECREF(tuple);
@@ -318,7 +319,8 @@ PyMODINIT_FUNC PyInit__shoal(void) {
     PyObject *hosting = hosted_capsule();
     tensor_class = tensor_type;
     if (!hosted_buffer_type || !hosting || !lengths_type || !session_type || !tensor_type ||
-        !file_type || !function_type || PyModule_AddFunctions(module, operation_functions) ||
+        !file_type || !function_type || !module_type ||
+        PyModule_AddFunctions(module, operation_functions) ||
         PyModule_AddFunctions(module, arithmetic_functions) ||
         PyModule_AddFunctions(module, gradient_functions) ||
         PyModule_AddFunctions(module, signal_functions) ||
@@ -328,6 +330,7 @@ PyMODINIT_FUNC PyInit__shoal(void) {
         PyModule_AddObjectRef(module, "Buffer", (PyObject *)hosted_buffer_type) ||
         PyModule_AddObjectRef(module, "hosting", hosting) ||
         PyModule_AddObjectRef(module, "Function", (PyObject *)function_type) ||
+        PyModule_AddObjectRef(module, "Module", (PyObject *)module_type) ||
         PyModule_AddObjectRef(module, "Lengths", lengths_type) ||
         PyModule_AddObjectRef(module, "Session", (PyObject *)session_type) ||
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type) ||

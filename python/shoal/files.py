@@ -1,4 +1,5 @@
-"""Tensors in files: .npy, .gguf and .bin of Cluster Matrix through the library; .safetensors here, torch's in `torchfile`.
+"""Tensors in files: .npy, .gguf and .bin of Cluster Matrix through the library; .safetensors and torch's (`torchfile`)
+here, as they hold more than tensors. Of all of them `File` gives the tensors, which stay in the file.
 
 A .safetensors is the length of a JSON header, the header, and the elements
 (https://github.com/huggingface/safetensors, "Format"). A dict of tensors is written as such a file that
@@ -33,7 +34,7 @@ _META = {f"{sign}int{bits}": int for sign in ("", "u") for bits in (8, 16, 32, 6
 
 
 class File(_shoal.File):
-    """An open .npy, .safetensors, .gguf or .bin file, mapped into memory: `tensors()`, `meta(key, index=0)`,
+    """An open .npy, .safetensors, .gguf, .pt or .bin file, mapped into memory: `tensors()`, `meta(key, index=0)`,
     `metadata()`, `load(name)`."""
 
     def __init__(self, path):
@@ -41,7 +42,8 @@ class File(_shoal.File):
         self._path = path
 
     def load(self, name=None, in_session=None, packed=False):
-        """A tensor of the file; name None: the only one. `file[name]` is the same.
+        """A tensor of the file; name None: the only one. `file[name]` is the same. In a .pt names are made of the keys
+        and positions that lead to a tensor: "model.layers.0.weight".
 
         Nothing is read: each program that uses the tensor reads it on the machines where it is needed, from
         their own disks, mapped into memory; a worker that lacks the file fetches it once from a member of the
@@ -104,7 +106,8 @@ def load(path, map_location=None, pickle_module=None, *, weights_only=True, mmap
     """What `save` or torch.save has written; or a tensor of a .npy, .gguf or .bin file, name None: the only one;
     packed: the bytes of its quantised blocks.
 
-    Of a .safetensors all, as a dict, or the tensor of a name. map_location: a device that the tensors go to,
+    Of a .safetensors all, as a dict, or the tensor of a name. Of a checkpoint of torch all, or the tensor of a name
+    as `File` has it. map_location: a device that the tensors go to,
     as `Tensor.to`. Nothing in a file is executed: a checkpoint of torch that holds more than data is a
     FormatError, whatever weights_only says.
     """
@@ -116,7 +119,7 @@ def load(path, map_location=None, pickle_module=None, *, weights_only=True, mmap
         with open(path, "rb") as file:
             start = file.read(4)
             file.seek(0)
-            if torchfile.is_checkpoint(start):
+            if torchfile.is_checkpoint(start) and name is None:
                 return torchfile.read(file, path, session(), place)
             if not _is_safetensors(file):
                 return File(path).load(name, packed=packed)

@@ -60,7 +60,7 @@ struct shoal_executable {
 /* ---- errors ---- */
 
 /* Takes the exception off this thread: its text, and the status that it stands for. */
-static shoal_status take_exception(char *out, size_t room) {
+shoal_status hosted_take_exception(char *out, size_t room) {
     PyObject *type, *value, *trace;
     shoal_status status = SHOAL_IO;
     PyErr_Fetch(&type, &value, &trace);
@@ -92,24 +92,19 @@ static shoal_status take_exception(char *out, size_t room) {
 
 static shoal_status fail_by_exception(const shoal_host *host, const char *who) {
     char text[480];
-    shoal_status status = take_exception(text, sizeof text);
+    shoal_status status = hosted_take_exception(text, sizeof text);
     return host->fail(status, "%s: %s", who, text);
 }
 
 /* The interpreter's lock, for a while. A session may be closed by a thread that has an exception on
  * its way, which is none of ours. */
-typedef struct entry {
-    PyGILState_STATE state;
-    PyObject *type, *value, *trace;
-} entry;
-
-static entry enter(void) {
-    entry e = {.state = PyGILState_Ensure()};
+hosted_entry hosted_enter(void) {
+    hosted_entry e = {.state = PyGILState_Ensure()};
     PyErr_Fetch(&e.type, &e.value, &e.trace);
     return e;
 }
 
-static void leave(entry e) {
+void hosted_leave(hosted_entry e) {
     PyErr_Restore(e.type, e.value, e.trace);
     PyGILState_Release(e.state);
 }
@@ -152,10 +147,10 @@ static shoal_status open_device(const hosted *b, const shoal_host *host, uint32_
         free(device);
         return status;
     }
-    entry inside_python = enter();
+    hosted_entry inside_python = hosted_enter();
     device->object = PyObject_CallMethod(b->object, "open", "II", index, threads);
     if (!device->object) status = fail_by_exception(host, b->name);
-    leave(inside_python);
+    hosted_leave(inside_python);
     if (status)
         device_release(device);
     else
@@ -165,12 +160,12 @@ static shoal_status open_device(const hosted *b, const shoal_host *host, uint32_
 
 static void device_free(shoal_device *device) {
     if (!device) return;
-    entry inside_python = enter();
+    hosted_entry inside_python = hosted_enter();
     PyObject *closed = PyObject_CallMethod(device->object, "close", NULL);
     if (!closed) PyErr_WriteUnraisable(device->object);
     Py_XDECREF(closed);
     Py_CLEAR(device->object);
-    leave(inside_python);
+    hosted_leave(inside_python);
     device_release(device);
 }
 
@@ -304,10 +299,10 @@ static shoal_status compile(shoal_device *device, const shoal_graph *g,
         e->bytes[i] = type_bytes(&g->values[g->inputs[i]].type);
     for (uint32_t i = 0; i < g->n_outputs; i++)
         e->bytes[g->n_inputs + i] = type_bytes(&g->values[g->outputs[i]].type);
-    entry inside_python = enter();
+    hosted_entry inside_python = hosted_enter();
     shoal_status status = compile_object(device, g, options ? options->frozen : NULL, &e->program,
                                          &report->workspace);
-    leave(inside_python);
+    hosted_leave(inside_python);
     report->packed = 0;
     for (uint32_t i = 0; report->in_place && i < g->n_outputs; i++) report->in_place[i] = -1;
     if (status)
@@ -319,9 +314,9 @@ static shoal_status compile(shoal_device *device, const shoal_graph *g,
 
 static void executable_free(shoal_device *device, shoal_executable *e) {
     if (!e) return;
-    entry inside_python = enter();
+    hosted_entry inside_python = hosted_enter();
     Py_CLEAR(e->program);
-    leave(inside_python);
+    hosted_leave(inside_python);
     free(e);
 }
 
@@ -357,7 +352,7 @@ static shoal_status check_places(shoal_device *device, const shoal_executable *e
 
 static shoal_status call_program(shoal_device *device, shoal_executable *e,
                                  const shoal_binding *places) {
-    entry inside_python = enter();
+    hosted_entry inside_python = hosted_enter();
     shoal_status status = SHOAL_OK;
     PyObject *in = bind(device, places, e->bytes, e->n_inputs, true);
     PyObject *out = bind(device, places + e->n_inputs, e->bytes + e->n_inputs, e->n_outputs, false);
@@ -367,7 +362,7 @@ static shoal_status call_program(shoal_device *device, shoal_executable *e,
     Py_XDECREF(done);
     Py_XDECREF(in);
     Py_XDECREF(out);
-    leave(inside_python);
+    hosted_leave(inside_python);
     return status;
 }
 
@@ -471,7 +466,7 @@ static void take_devices(hosted *b) {
     }
     if (PyErr_Occurred()) {
         b->n_devices = 0;
-        take_exception(b->why, sizeof b->why);
+        hosted_take_exception(b->why, sizeof b->why);
     }
     Py_XDECREF(list);
 }
@@ -542,7 +537,7 @@ static const shoal_backend *make_table(PyObject *object) {
 
 static shoal_status load(const shoal_host *host, const char *module,
                          shoal_status (*add)(const shoal_backend *backend)) {
-    entry inside_python = enter();
+    hosted_entry inside_python = hosted_enter();
     shoal_status status = SHOAL_OK;
     PyObject *package = PyImport_ImportModule("shoal.hosted");
     PyObject *found = package ? PyObject_CallMethod(package, "_load", "s", module) : NULL;
@@ -553,9 +548,10 @@ static shoal_status load(const shoal_host *host, const char *module,
         if (!made) n = -1;
     }
     if (n < 0) status = fail_by_exception(host, module);
+    if (!status) status = hosted_load_operations(host, package);
     Py_XDECREF(package);
     Py_XDECREF(found);
-    leave(inside_python);
+    hosted_leave(inside_python);
     return status;
 }
 
@@ -569,6 +565,7 @@ static PyObject *add_backend(PyObject *module, PyObject *object) {
 }
 
 PyMethodDef hosted_functions[] = {{"add_backend", add_backend, METH_O, NULL},
+                                  {"add_operation", hosted_add_operation, METH_VARARGS, NULL},
                                   {NULL, NULL, 0, NULL}};
 
 PyObject *hosted_capsule(void) {

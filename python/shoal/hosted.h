@@ -20,6 +20,22 @@ PyObject *hosted_graph_object(const shoal_host *host, const shoal_graph *g);
  * "reduce.add", "sort.LT". False where there is no such name. */
 bool hosted_operation(const shoal_host *host, const shoal_node *node, char *out, size_t room);
 
+/* The interpreter's lock, for a while; `leave` in the same thread. */
+typedef struct hosted_entry {
+    PyGILState_STATE state;
+    PyObject *type, *value, *trace;
+} hosted_entry;
+hosted_entry hosted_enter(void);
+void hosted_leave(hosted_entry entry);
+/* Takes the exception off this thread: its text, and the status that it stands for. */
+shoal_status hosted_take_exception(char *out, size_t room);
+
+/* Adds an operation, of a name and a function. */
+PyObject *hosted_add_operation(PyObject *module, PyObject *pair);
+/* Adds those that a module has registered to the host, if that is another library than ours. Fails
+ * with an exception on the way, or with the host's message. */
+shoal_status hosted_load_operations(const shoal_host *host, PyObject *package);
+
 /* Bytes of a block as an object that has the buffer protocol. NULL with an exception. */
 PyObject *hosted_buffer_object(shoal_memory *memory, void *data, size_t bytes, bool read_only);
 extern PyTypeObject *hosted_buffer_type;

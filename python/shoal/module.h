@@ -33,7 +33,7 @@ typedef struct file_object {
     PyObject_HEAD shoal_file *file;
 } file_object;
 
-extern PyTypeObject *session_type, *tensor_type, *file_type;
+extern PyTypeObject *session_type, *tensor_type, *file_type, *module_type;
 extern PyTypeObject *tensor_class; /* the Python half's subclass, once it is known */
 extern PyObject *shape_class;      /* what a shape is made of from a tuple */
 extern PyObject *dtypes[SHOAL_DTYPE_COUNT];
@@ -84,11 +84,15 @@ void note_made(PyObject *tensor, const char *line);
 void note_changed(PyObject *tensor); /* it stands for another value */
 void note_read(void);                /* elements are asked for */
 
+/* An object for a module, which it takes over, also when it fails. */
+struct shoal_module;
+PyObject *wrap_module(struct shoal_module *module);
+
 /* Releases the buffers that the library has given back since. */
 void release_buffers(void);
 
 /* The types, for the module to make; and the module's functions. */
-extern PyType_Spec lengths_spec, session_spec, tensor_spec, file_spec, function_spec;
+extern PyType_Spec lengths_spec, session_spec, tensor_spec, file_spec, function_spec, module_spec;
 extern PyMethodDef operation_functions[], arithmetic_functions[], gradient_functions[],
     signal_functions[], replay_functions[], kernel_functions[];
 PyObject *session_events(PyObject *self, PyObject *args);

@@ -122,6 +122,20 @@ class Session(_shoal.Session):
         """The numbers of the slots that compute, in ascending order."""
         return [slot.slot for slot in self.status().slots if slot.compute]
 
+    def find_slots(self, names):
+        """The numbers of slots by their names: "desk", "desk/opencl", "/opencl:1", or numbers.
+
+        Each name takes the first slot that fits and that no earlier one has taken, so that a machine may be named
+        once for each of its devices. NotFoundError lists what there is.
+        """
+        return self._find([str(name) for name in names])
+
+    def weigh_slots(self, slots=None, dtype="float32"):
+        """In proportion to which slots get work of a type when nobody says how much: by the weights that workers
+        were given, or else by their speeds, which are measured if they have not been."""
+        slots = self.compute_slots() if slots is None else self.find_slots(slots)
+        return self._weigh(str(dtype), slots)
+
 
 _default = None
 

@@ -2,7 +2,7 @@
  * which were made, and which have changed. */
 #include "module.h"
 
-#include "shoal/function.h"
+#include "shoal/stablehlo.h"
 
 #include <stdlib.h>
 
@@ -318,11 +318,20 @@ static PyObject *function_current(PyObject *self, PyObject *unused) {
     return PyBool_FromLong(shoal_function_is_current(((function_object *)self)->function));
 }
 
+/* module() -> Module: what it computes */
+static PyObject *function_module(PyObject *self, PyObject *unused) {
+    (void)unused;
+    shoal_module *module;
+    shoal_status status = shoal_module_of(((function_object *)self)->function, &module);
+    return status == SHOAL_OK ? wrap_module(module) : raise(status);
+}
+
 static PyMethodDef function_methods[] = {{"run", function_run, METH_O, NULL},
                                          {"repeat", function_repeat, METH_VARARGS, NULL},
                                          {"donate", function_donate, METH_VARARGS, NULL},
                                          {"uses", function_uses, METH_O, NULL},
                                          {"current", function_current, METH_NOARGS, NULL},
+                                         {"module", function_module, METH_NOARGS, NULL},
                                          {NULL, NULL, 0, NULL}};
 static PyType_Slot function_slots[] = {{Py_tp_dealloc, function_dealloc},
                                        {Py_tp_init, function_init},

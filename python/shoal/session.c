@@ -317,6 +317,63 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
         (unsigned long long)pool.losses, "reruns", (unsigned long long)pool.reruns, "slots", list);
 }
 
+/* _find(names) -> numbers of slots */
+static PyObject *session_find(PyObject *self, PyObject *names) {
+    shoal_session *session = session_of(self);
+    PyObject *list = session ? PySequence_Tuple(names) : NULL;
+    if (!list) return NULL;
+    Py_ssize_t n = PyTuple_Size(list);
+    const char **texts = calloc((size_t)n + 1, sizeof *texts);
+    uint32_t *slots = calloc((size_t)n + 1, sizeof *slots);
+    PyObject *result = texts && slots ? PyList_New(0) : PyErr_NoMemory();
+    for (Py_ssize_t i = 0; result && i < n; i++)
+        if (!(texts[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(list, i), NULL))) Py_CLEAR(result);
+    if (result) {
+        shoal_status status;
+        Py_BEGIN_ALLOW_THREADS status = shoal_slots_find(session, texts, (uint32_t)n, slots);
+        Py_END_ALLOW_THREADS if (status != SHOAL_OK) {
+            Py_CLEAR(result);
+            raise(status);
+        }
+    }
+    for (Py_ssize_t i = 0; result && i < n; i++) {
+        PyObject *number = PyLong_FromUnsignedLong(slots[i]);
+        if (!number || PyList_Append(result, number)) Py_CLEAR(result);
+        Py_XDECREF(number);
+    }
+    Py_DECREF(list);
+    free(texts);
+    free(slots);
+    return result;
+}
+
+/* _weigh(dtype, slots) -> weights */
+static PyObject *session_weigh(PyObject *self, PyObject *args) {
+    enum { MOST = 1024 };
+    const char *name;
+    PyObject *numbers;
+    shoal_dtype dtype;
+    int64_t given[MOST];
+    uint32_t slots[MOST];
+    double weights[MOST];
+    shoal_session *session = session_of(self);
+    if (!session || !PyArg_ParseTuple(args, "sO", &name, &numbers)) return NULL;
+    shoal_status status = shoal_dtype_find(name, &dtype);
+    if (status != SHOAL_OK) return raise(status);
+    Py_ssize_t n = ints_of(numbers, given, MOST, "slots");
+    if (n < 0) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) slots[i] = (uint32_t)given[i];
+    Py_BEGIN_ALLOW_THREADS status = shoal_slots_weigh(session, dtype, slots, (uint32_t)n, weights);
+    Py_END_ALLOW_THREADS if (status != SHOAL_OK) return raise(status);
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *weight = PyFloat_FromDouble(weights[i]);
+        if (!weight || PyList_Append(list, weight)) Py_CLEAR(list);
+        Py_XDECREF(weight);
+    }
+    return list;
+}
+
 static PyMethodDef session_methods[] = {
     {"close", session_close, METH_NOARGS, "Ends the session."},
     {"sync", session_sync, METH_NOARGS, "Waits until everything recorded has run."},
@@ -324,6 +381,8 @@ static PyMethodDef session_methods[] = {
     {"_events", session_events, METH_VARARGS, NULL},
     {"_counts", session_counts, METH_NOARGS, NULL},
     {"_status", session_status, METH_NOARGS, NULL},
+    {"_find", session_find, METH_O, NULL},
+    {"_weigh", session_weigh, METH_VARARGS, NULL},
     {"_from_buffer", session_from_buffer, METH_VARARGS, NULL},
     {"_from_bytes", session_from_bytes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

@@ -55,6 +55,9 @@ def _pack(flat, dtype):
         raise invalid(f"a value does not fit {dtype}: {error}") from None
 
 
+_NUMBERS = {bool, int, float}
+
+
 def _flatten(data):
     """Shape and elements of nested lists of numbers."""
     shape = []
@@ -84,6 +87,9 @@ def _flatten(data):
         if not isinstance(item, (list, tuple)) or len(item) != shape[depth]:
             raise invalid(f"nested lists are ragged at depth {depth}: {shape[depth]} items were "
                           "expected")
+        if depth == len(shape) - 1 and _NUMBERS.issuperset(map(type, item)):
+            flat.extend(item)
+            return
         for inner in item:
             walk(inner, depth + 1)
 
@@ -108,7 +114,8 @@ def from_data(session, data, dtype=None, borrow=False):
                 dtype = default[0]
         dtype = dtype_name(dtype)
         if dtype.startswith(("int", "uint")):
-            flat = [_whole(x, dtype) for x in flat]
+            if not {int}.issuperset(map(type, flat)):
+                flat = [_whole(x, dtype) for x in flat]
             tensor = session._from_bytes(_pack(flat, dtype), dtype, shape)
             if flat:
                 tensor._known = tensor._value, min(flat), max(flat)
@@ -129,6 +136,18 @@ def _whole(x, dtype):
     if not math.isfinite(x):
         raise invalid(f"{x!r} is not an integer, for {dtype}")
     return int(x)
+
+
+def _slices(parts, weights, copies):
+    """The weights of each axis' parts: of all slots in them, in a grid laid over slots in row-major order."""
+    boxes = math.prod(parts)
+    copies = copies or len(weights) // max(boxes, 1)
+    sums, step = [], boxes
+    for n in parts:
+        step //= max(n, 1)
+        sums += [sum(w for i, w in enumerate(weights) if i // max(copies, 1) // max(step, 1) % n == part)
+                 for part in range(n)]
+    return sums
 
 
 def _has_buffer(data):
@@ -494,11 +513,21 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
     def place(self, axis=None, shares=None, slots=None, parts=None, cuts=None, copies=0):
         """The same value, distributed over slots.
 
-        axis, shares: one axis cut between the slots in proportion (equal ones when None).
+        axis, shares: one axis cut between the slots in proportion: numbers, one for each slot; "speed": as fast as
+        they are (`weigh_slots`); None: equally.
         parts: parts per axis, a grid laid over the slots in row-major order, with `copies` slots
         each (0: as many as there are). cuts: per axis its cut points instead of shares.
-        slots: numbers of slots (None: all that compute). Without anything: whole on every slot.
+        slots: numbers or names of slots, as `find_slots` takes them (None: all that compute). Without anything:
+        whole on every slot.
         """
+        if slots is not None and any(isinstance(name, str) for name in slots):
+            slots = self.session.find_slots(slots)
+        by_speed = isinstance(shares, str)
+        if by_speed:
+            if shares != "speed":
+                raise invalid(f"place: shares={shares!r}; give numbers, one for each slot, or 'speed'")
+            slots = self.session.compute_slots() if slots is None else slots
+            shares = self.session._weigh(self.dtype.name, slots)
         if axis is not None:
             axis = axis + self.ndim if axis < 0 else axis
             if not 0 <= axis < self.ndim:
@@ -512,6 +541,9 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
             copies = copies or 1
         elif parts is None:
             parts = (1,) * self.ndim
+            shares = None if by_speed else shares
+        elif by_speed:
+            shares = _slices(parts, shares, copies)
         return self._place(parts, shares, cuts, copies, slots)
 
     def replicate(self, slots=None):

@@ -453,6 +453,13 @@ class _Writer:
         for part in parts:
             self.code.write(part)
 
+    def entry(self, name):
+        """An entry whose bytes begin at a multiple of 64, as torch's do, so that they can be used where they lie."""
+        entry = zipfile.ZipInfo(name)
+        begin = self.zip.start_dir + 30 + len(name.encode()) + 4
+        entry.extra = struct.pack("<HH", 0x4246, -begin % 64) + bytes(-begin % 64)
+        return entry
+
     def text(self, value):
         data = value.encode("utf-8", "surrogatepass")
         self.add(b"X", struct.pack("<I", len(data)), data)
@@ -520,7 +527,7 @@ class _Writer:
         self.count += 1
         data = bytearray(value.nbytes)
         value._detach()._read(data)
-        self.zip.writestr(f"{self.folder}/data/{key}", bytes(data))
+        self.zip.writestr(self.entry(f"{self.folder}/data/{key}"), bytes(data))
         parameter = isinstance(value, Parameter)
         if parameter:
             self.add(b"ctorch._utils\n_rebuild_parameter\n(")

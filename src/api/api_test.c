@@ -241,6 +241,31 @@ static void test_handles_outlive_sessions(void **state) {
     shoal_tensor_free(&b);
 }
 
+/* By name, each but once, and weighed by what is measured. */
+static void test_slots(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(3);
+    uint32_t slots[4] = {0};
+    double weights[3] = {0};
+    ok(shoal_slots_find(s, (const char *const[]){"/cpu", "2", "/cpu"}, 3, slots));
+    assert_int_equal(slots[0], 0);
+    assert_int_equal(slots[1], 2);
+    assert_int_equal(slots[2], 1);
+    says(shoal_slots_find(s, (const char *const[]){"/cpu", "/cpu", "/cpu", "/cpu"}, 4, slots),
+         SHOAL_NOT_FOUND, "no slot '/cpu' is left in the pool");
+    says(shoal_slots_find(s, (const char *const[]){"3"}, 1, slots), SHOAL_NOT_FOUND,
+         "no slot '3' is in the pool"); /* that is this process's memory */
+    ok(shoal_slots_find(s, NULL, 0, slots));
+    ok(shoal_slots_weigh(s, SHOAL_F32, (uint32_t[]){2, 0}, 2, weights));
+    for (int i = 0; i < 2; i++) assert_true(weights[i] > 1e6);
+    ok(shoal_slots_weigh(s, SHOAL_I8, (uint32_t[]){1}, 1, weights));
+    says(shoal_slots_weigh(s, SHOAL_F32, (uint32_t[]){3}, 1, weights), SHOAL_NOT_FOUND,
+         "slot 3 is none that computes");
+    says(shoal_slots_weigh(s, (shoal_dtype)99, slots, 1, weights), SHOAL_INVALID,
+         "there is no element type 99");
+    shoal_session_close(&s);
+}
+
 static void test_explain(void **state) {
     (void)state;
     shoal_session *s = open_pool(2);
@@ -428,6 +453,7 @@ static void test_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slots),
         cmocka_unit_test(test_scatter),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_windows),

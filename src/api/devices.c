@@ -76,6 +76,7 @@ static shoal_status add_found(api_devices *to) {
 
 shoal_status api_devices_find(const char *names, api_devices *out) {
     out->n = 0;
+    backend_plugins_load(); /* operations of users are for any device */
     if (!names) return add_found(out);
     for (const char *at = names; at;) {
         char name[64];

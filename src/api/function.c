@@ -117,11 +117,9 @@ static shoal_status record(shoal_function *f, shoal_tensor *const *inputs,
     return status;
 }
 
-shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inputs,
-                                uint32_t n_inputs, shoal_tensor *const *outputs, uint32_t n_outputs,
-                                shoal_function **out) {
-    *out = NULL;
-    shoal_function *f = calloc(1, sizeof *f);
+static shoal_status allocate(shoal_session *session, uint32_t n_inputs, uint32_t n_outputs,
+                             shoal_function **out) {
+    shoal_function *f = *out = calloc(1, sizeof *f);
     if (!f) return base_fail(SHOAL_NO_MEMORY, "no memory for a function");
     base_str_init(&f->key);
     atomic_fetch_add(&session->refs, 1);
@@ -133,18 +131,73 @@ shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inp
                           .fixed = calloc((size_t)n_inputs + 1, sizeof *f->fixed),
                           .donate = calloc((size_t)n_inputs + 1, sizeof *f->donate),
                           .results = calloc((size_t)n_outputs + 1, sizeof *f->results)};
+    return f->operands && f->fixed && f->donate && f->results
+               ? SHOAL_OK
+               : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+}
+
+shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inputs,
+                                uint32_t n_inputs, shoal_tensor *const *outputs, uint32_t n_outputs,
+                                shoal_function **out) {
+    shoal_status status = allocate(session, n_inputs, n_outputs, out);
+    shoal_function *f = *out;
     pthread_mutex_lock(&session->lock);
-    shoal_status status = f->operands && f->fixed && f->donate && f->results
-                              ? api_check(session)
-                              : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+    if (status == SHOAL_OK) status = api_check(session);
     if (status == SHOAL_OK) {
         f->era = session->era;
         f->epoch = worker_epoch(session->worker);
         status = record(f, inputs, outputs);
     }
     pthread_mutex_unlock(&session->lock);
-    if (status != SHOAL_OK) shoal_function_free(&f);
-    *out = f;
+    if (status != SHOAL_OK) shoal_function_free(out);
+    return status;
+}
+
+/* Operands and results of a graph as those of a function; what is not needed is left out. */
+static shoal_status take_graph(shoal_function *f, const shoal_graph *g) {
+    bool *needed = calloc((size_t)g->n_values + 1, 1);
+    uint32_t *inputs = calloc((size_t)g->n_inputs + 1, sizeof *inputs);
+    uint32_t *outputs = calloc((size_t)g->n_outputs + 1, sizeof *outputs);
+    f->used = calloc((size_t)g->n_inputs + 1, sizeof *f->used);
+    shoal_status status = needed && inputs && outputs && f->used
+                              ? graph_new(0, &f->graph)
+                              : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+    for (uint32_t i = 0; i < g->n_outputs && status == SHOAL_OK; i++) {
+        const shoal_value *value = &g->values[g->outputs[i]];
+        bool operand = value->node == SHOAL_NO_NODE;
+        f->results[i] = (api_result){.type = value->type, .operand = operand};
+        f->results[i].index = operand ? value->index : f->n_outputs;
+        if (!operand) outputs[f->n_outputs++] = g->outputs[i];
+    }
+    if (status == SHOAL_OK) mark_needed(g, outputs, f->n_outputs, needed);
+    for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++) {
+        f->operands[i] = g->values[g->inputs[i]].type;
+        if (!needed[g->inputs[i]]) continue;
+        inputs[f->n_used] = g->inputs[i];
+        f->used[f->n_used++] = i;
+    }
+    if (status == SHOAL_OK)
+        status = graph_extract(g, inputs, f->n_used, outputs, f->n_outputs, f->graph);
+    free(needed);
+    free(inputs);
+    free(outputs);
+    return status;
+}
+
+shoal_status api_function_of(shoal_session *session, const shoal_graph *g, shoal_function **out) {
+    shoal_status status = allocate(session, g->n_inputs, g->n_outputs, out);
+    shoal_function *f = *out;
+    pthread_mutex_lock(&session->lock);
+    if (status == SHOAL_OK) status = api_check(session);
+    if (status == SHOAL_OK) {
+        f->era = session->era;
+        f->epoch = worker_epoch(session->worker);
+        status = take_graph(f, g);
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (status == SHOAL_OK) status = graph_encode(graph_data(f->graph), false, &f->key);
+    if (status == SHOAL_OK) status = api_recorded_new(NULL, 0, &f->graph, &f->recorded);
+    if (status != SHOAL_OK) shoal_function_free(out);
     return status;
 }
 

@@ -30,6 +30,9 @@ struct shoal_function {
     api_result *results;
 };
 
+/* A function of a graph, which reads no tensors of files. */
+shoal_status api_function_of(shoal_session *session, const shoal_graph *g, shoal_function **out);
+
 /* Whether the inputs are of the session and of the types it was recorded with; those numbered in
  * `feeds` are checked by who feeds them. */
 shoal_status api_function_check(const shoal_function *f, shoal_tensor *const *inputs,

@@ -2,6 +2,7 @@
 
 #include "base/box.h"
 #include "base/fence.h"
+#include "graph/graph.h"
 
 shoal_status backend_wait_all(const shoal_points *points) {
     for (size_t i = 0; points && i < points->n_wait; i++) {
@@ -17,6 +18,16 @@ shoal_status backend_signal_all(const shoal_points *points, shoal_status status)
     for (size_t i = 0; points && i < points->n_signal; i++)
         base_fence_signal(points->signal[i], status, status ? shoal_error_message() : NULL);
     return status;
+}
+
+shoal_status backend_cannot_run(const char *backend, const shoal_node *node) {
+    if (node->op != GRAPH_CUSTOM)
+        return base_fail(SHOAL_UNSUPPORTED, "%s: cannot run operation '%s'", backend,
+                         shoal_op_name(node->op));
+    return base_fail(SHOAL_UNSUPPORTED,
+                     "%s: there is no operation '%.64s' here: list the plug-in that has it in "
+                     "SHOAL_BACKENDS, and start the process again",
+                     backend, shoal_node_attr(node, SHOAL_ATTR_NAME)->u.string);
 }
 
 backend_span backend_host_span(const void *data) {

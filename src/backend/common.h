@@ -13,6 +13,9 @@ shoal_status backend_wait_all(const shoal_points *points) SHOAL_CHECK_RESULT;
 shoal_status backend_signal_all(const shoal_points *points, shoal_status status);
 
 /* A block of host memory and a place in it. */
+/* UNSUPPORTED, naming the operation. */
+shoal_status backend_cannot_run(const char *backend, const shoal_node *node);
+
 typedef struct backend_span {
     void *data;
     size_t size, offset;

@@ -4,6 +4,7 @@
 #include "backend/gradient_testing.h"
 #include "backend/ref/ref.h"
 #include "graph/rules.h"
+#include "shoal/backend.h"
 
 #include <math.h>
 
@@ -403,6 +404,54 @@ IS(if_false, choice(g, in, GRAPH_IF, test_constant(g, SCALAR(BOOL), "\0", 1)))
 IS(case_first, CASE(0))
 IS(case_last, CASE(7))
 
+/* ---- operations of users ---- */
+
+/* x^2 z: its gradients, and the gradients of those, are operations as well. */
+enum { OWN, OWN_0, OWN_1, OWN_00, OWN_01, OWN_02, OWN_10, OWN_12, OWN_ZERO };
+
+static shoal_status own_run(const shoal_host *host, void *context, const shoal_type *types,
+                            const void *const *inputs, uint32_t n_inputs, const shoal_type *type,
+                            void *output) {
+    const double *x = inputs[0], *z = inputs[1], *g = n_inputs > 2 ? inputs[2] : NULL;
+    const double *h = n_inputs > 3 ? inputs[3] : NULL;
+    double *out = output;
+    for (int64_t i = 0; i < base_type_count(type); i++) switch (*(const int *)context) {
+        case OWN: out[i] = x[i] * x[i] * z[i]; break;
+        case OWN_0: out[i] = 2 * x[i] * z[i] * g[i]; break;
+        case OWN_1: out[i] = x[i] * x[i] * g[i]; break;
+        case OWN_00: out[i] = 2 * z[i] * g[i] * h[i]; break;
+        case OWN_01: out[i] = 2 * x[i] * g[i] * h[i]; break;
+        case OWN_02: out[i] = 2 * x[i] * z[i] * h[i]; break;
+        case OWN_10: out[i] = 2 * x[i] * g[i] * h[i]; break;
+        case OWN_12: out[i] = x[i] * x[i] * h[i]; break;
+        default: out[i] = 0;
+        }
+    return SHOAL_OK;
+}
+
+static void own_add(void) {
+    static const char *const names[] = {"x2z",
+                                        "x2z.gradient0",
+                                        "x2z.gradient1",
+                                        "x2z.gradient0.gradient0",
+                                        "x2z.gradient0.gradient1",
+                                        "x2z.gradient0.gradient2",
+                                        "x2z.gradient1.gradient0",
+                                        "x2z.gradient1.gradient2",
+                                        "x2z.gradient1.gradient1"};
+    static int which[9];
+    static shoal_operation operations[9];
+    for (int i = 0; i < 9; i++) {
+        which[i] = i;
+        operations[i] = (shoal_operation){sizeof operations[i], names[i], own_run, &which[i]};
+        assert_int_equal(shoal_operation_add(&operations[i]), SHOAL_OK);
+    }
+}
+
+IS(own, ADD(CUSTOM, XY, STRING(NAME, "x2z")))
+IS(own_along, ADD(CUSTOM, XY, STRING(NAME, "x2z"), AXIS(1)))
+IS(own_whole, ADD(CUSTOM, XY, STRING(NAME, "x2z"), INTS(SHAPE, 3, 4)))
+
 static bool has[GRAPH_OP_BUILT_IN]; /* operations that an example is of */
 
 static void check_example(const example *e) {
@@ -522,7 +571,11 @@ static void test_examples(void **state) {
         {"if, false", GRAPH_IF, if_false, -1, 1, 2, {F(3), F(3)}},
         {"case, the first", GRAPH_CASE, case_first, -1, 1, 2, {F(3), F(3)}},
         {"case, the last", GRAPH_CASE, case_last, -1, 1, 2, {F(3), F(3)}},
+        {"custom", GRAPH_CUSTOM, own, -1, 1, 2, {F(3, 4), F(3, 4)}},
+        {"custom, along an axis", GRAPH_CUSTOM, own_along, -1, 1, 2, {F(3, 4), F(3, 4)}},
+        {"custom, of all", GRAPH_CUSTOM, own_whole, -1, 1, 2, {F(3, 4), F(3, 4)}},
     };
+    own_add();
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_example(&list[i]);
     gradient_composites(check_example);
     static const struct {

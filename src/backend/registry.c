@@ -35,6 +35,7 @@ static const shoal_host host = {
     .op_name = shoal_op_name,
     .error_message = shoal_error_message,
     .backend_find = backend_find,
+    .operation_add = shoal_operation_add,
 };
 
 bool backend_is_lent(const shoal_backend *backend) {
@@ -67,9 +68,15 @@ static shoal_status load(const char *path) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return base_fail(SHOAL_NOT_FOUND, "SHOAL_BACKENDS: %s", dlerror());
     const shoal_backend *backend = dlsym(library, SHOAL_PLUGIN);
-    if (!backend)
-        return base_fail(SHOAL_INVALID, "SHOAL_BACKENDS: %s exports no " SHOAL_PLUGIN, path);
-    shoal_status status = shoal_backend_add(backend);
+    const shoal_operation *const *operations = dlsym(library, SHOAL_PLUGIN_OPERATIONS);
+    if (!backend && !operations)
+        return base_fail(SHOAL_INVALID,
+                         "SHOAL_BACKENDS: %s exports neither " SHOAL_PLUGIN
+                         " nor " SHOAL_PLUGIN_OPERATIONS,
+                         path);
+    shoal_status status = backend ? shoal_backend_add(backend) : SHOAL_OK;
+    for (; status == SHOAL_OK && operations && *operations; operations++)
+        status = shoal_operation_add(*operations);
     return status == SHOAL_OK ? status : base_fail_prefix(status, "SHOAL_BACKENDS: %s: ", path);
 }
 
@@ -83,6 +90,8 @@ static void load_all(void) {
         if (load(path) != SHOAL_OK) base_log(BASE_ERROR, "backends", "%s", shoal_error_message());
     free(copy);
 }
+
+void backend_plugins_load(void) { pthread_once(&loaded, load_all); }
 
 /* ---- finding ---- */
 

@@ -11,6 +11,9 @@
 /* Finds a backend by name; those that Shoal brings in Python are loaded by that. Fails with
  * NOT_FOUND and lists those that exist, or says why one in Python cannot be loaded. */
 shoal_status backend_find(const char *name, const shoal_backend **out) SHOAL_CHECK_RESULT;
+/* Loads the plug-ins that SHOAL_BACKENDS lists, once: to be called before operations of users are
+ * asked for, by a thread that holds no lock that others wait for. */
+void backend_plugins_load(void);
 /* Backend number `index`, the built-in ones first; NULL behind the last. */
 const shoal_backend *backend_at(size_t index);
 /* The names of those that Shoal brings in Python, with a line on what each is; NULL behind the

@@ -1,6 +1,9 @@
 /* Arenas. Large blocks of an arena that has ended are kept for the next one, a few in all: programs
- * come and go by the thousand, and fresh pages cost more than what is written to them. */
+ * come and go by the thousand, and fresh pages cost more than what is written to them. Others go
+ * back to the system: those of a large plan would stay in the heap below what outlives it. */
 #include "base/arena.h"
+
+#include "base/os_cpu.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,12 +13,18 @@ struct base_arena_block {
     struct base_arena_block *next;
     size_t size, used;
     size_t zeroed; /* the bytes from `used` to here are zero */
+    size_t pages;  /* bytes of pages of its own; 0: it lies in the heap */
     _Alignas(64) unsigned char data[];
 };
 
 /* Zeroed at a time: most pieces are far smaller than a call of memset for each is worth. */
 enum { STRIDE = 4096 };
 enum { SPARES = 8, LEAST_SPARE = 1 << 15, MOST_SPARE = 4 << 20 };
+#ifdef __SANITIZE_ADDRESS__ /* which looks for what is kept in the heap alone */
+static const size_t LEAST_PAGES = SIZE_MAX;
+#else
+static const size_t LEAST_PAGES = 1 << 17;
+#endif
 
 static _Atomic(struct base_arena_block *) spares[SPARES];
 
@@ -28,16 +37,37 @@ static void give_back(struct base_arena_block *block) {
             if (atomic_compare_exchange_strong(&spares[i], &none, block)) return;
         }
 #endif
-    free(block);
+    if (block->pages)
+        base_pages_free(block, block->pages);
+    else
+        free(block);
 }
 
-/* A block that was kept, of at least `size` bytes and at most four times as many, or NULL. */
+/* A fresh block of `size` bytes, or NULL with a message. */
+static struct base_arena_block *block_new(size_t size) {
+    size_t total = (sizeof(struct base_arena_block) + size + 63) & ~(size_t)63, pages = 0;
+    struct base_arena_block *block;
+    if (total >= LEAST_PAGES) {
+        pages = (total + BASE_PAGES_GRAIN - 1) & ~(BASE_PAGES_GRAIN - 1);
+        block = base_pages_new(pages);
+    } else {
+        block = aligned_alloc(64, total);
+        if (!block) base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", total);
+    }
+    if (block) {
+        block->size = size;
+        block->pages = pages;
+    }
+    return block;
+}
+
+/* A block that was kept, of at least `size` bytes and at most twice as many, or NULL. */
 static struct base_arena_block *take_spare(size_t size) {
-    if (size < LEAST_SPARE / 4) return NULL;
+    if (size < LEAST_SPARE / 2) return NULL;
     for (int i = 0; i < SPARES; i++) {
         struct base_arena_block *block = atomic_exchange(&spares[i], NULL);
         if (!block) continue;
-        if (block->size >= size && block->size / 4 <= size) return block;
+        if (block->size >= size && block->size / 2 <= size) return block;
         give_back(block);
     }
     return NULL;
@@ -85,15 +115,7 @@ static struct base_arena_block *grow(base_arena *arena, size_t bytes) {
         give_back(block);
         block = NULL;
     }
-    if (!block) {
-        size_t total = (sizeof(struct base_arena_block) + size + 63) & ~(size_t)63;
-        block = aligned_alloc(64, total);
-        if (!block) {
-            base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", total);
-            return NULL;
-        }
-        block->size = size;
-    }
+    if (!block && !(block = block_new(size))) return NULL;
     block->used = block->zeroed = 0;
     arena->held += block->size;
     /* A block made for one large piece goes behind the current one, which still has room. */

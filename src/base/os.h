@@ -38,6 +38,13 @@ shoal_status base_os_config_folder(bool create, char *out, size_t room) SHOAL_CH
 shoal_status base_os_state_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
 /* The same for what can be made again: $XDG_CACHE_HOME/shoal, else ~/.cache/shoal. */
 shoal_status base_os_cache_folder(bool create, char *out, size_t room) SHOAL_CHECK_RESULT;
+/* A file to be written that will stand at a path: it has no name, so that it is gone when this
+ * process ends, however that is. Where the file system has no such files, *named is set, and it is
+ * called `draft`, a name in the same folder that must be free. */
+shoal_status base_os_draft_open(const char *path, const char *draft, int *fd,
+                                bool *named) SHOAL_CHECK_RESULT;
+/* Gives one without a name its draft's. */
+shoal_status base_os_draft_name(int fd, const char *draft) SHOAL_CHECK_RESULT;
 /* Renames a file within a folder, and syncs that: it has its new name after a power cut, too. */
 shoal_status base_os_rename(const char *from, const char *to) SHOAL_CHECK_RESULT;
 

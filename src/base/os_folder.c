@@ -70,9 +70,39 @@ shoal_status base_os_cache_folder(bool create, char *out, size_t room) {
     return kept_folder("XDG_CACHE_HOME", "/.cache", create, out, room);
 }
 
+/* The folder of a path; NULL: no memory. */
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+}
+
+static void path_of(int fd, char out[64]) { snprintf(out, 64, "/proc/self/fd/%d", fd); }
+
+shoal_status base_os_draft_open(const char *path, const char *draft, int *fd, bool *named) {
+    char *folder = folder_of(path), by_number[64];
+    if (!folder) return base_fail(SHOAL_NO_MEMORY, "no memory to write %s", path);
+    *named = false;
+    *fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    free(folder);
+    if (*fd >= 0) {
+        path_of(*fd, by_number);
+        if (!access(by_number, F_OK)) return SHOAL_OK;
+        close(*fd); /* without /proc it can be given no name */
+    }
+    *named = true;
+    *fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return *fd >= 0 ? SHOAL_OK : base_fail_errno(errno, "writing %s", path);
+}
+
+shoal_status base_os_draft_name(int fd, const char *draft) {
+    char by_number[64];
+    path_of(fd, by_number);
+    if (!linkat(AT_FDCWD, by_number, AT_FDCWD, draft, AT_SYMLINK_FOLLOW)) return SHOAL_OK;
+    return base_fail_errno(errno, "writing %s", draft);
+}
+
 shoal_status base_os_rename(const char *from, const char *to) {
-    const char *slash = strrchr(to, '/');
-    char *folder = slash ? strndup(to, (size_t)(slash - to) + 1) : strdup(".");
+    char *folder = folder_of(to);
     if (!folder) return base_fail(SHOAL_NO_MEMORY, "no memory to rename %s", from);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);

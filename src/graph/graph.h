@@ -76,6 +76,7 @@ typedef struct graph_backward {
 } graph_backward;
 
 #define GRAPH_NO_VALUE UINT32_MAX
+enum { GRAPH_MAX_CUSTOM_INPUTS = 16 }; /* as ops.def has it */
 /* A call for each of n indices of a batch, to be made one of nodes appended to `g`. */
 typedef struct graph_batching {
     graph *g;
@@ -175,7 +176,8 @@ shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
 /* ---- the builder ---- */
 
 enum {
-    GRAPH_MAX_OUTPUTS = 64,
+    GRAPH_MAX_OUTPUTS = 2048, /* loops carry the parameters of models */
+    GRAPH_MAX_JOINED = 64,    /* tensors that one body joins element by element */
     GRAPH_MAX_NODES = 1 << 20,
     GRAPH_MAX_DEPTH = 8,
     GRAPH_MAX_TEXT = 4096
@@ -304,6 +306,9 @@ shoal_status graph_verify(const shoal_graph *g) SHOAL_CHECK_RESULT;
 /* StableHLO's own text (MLIR's generic form); Shoal's operations are in the dialect `shoal`.
  * graph_parse(graph_print(g)) gives an equal graph. */
 shoal_status graph_print(const shoal_graph *g, base_str *out) SHOAL_CHECK_RESULT;
+/* The same with attributes and bodies as MLIR's own parser takes them, of a graph of the standard's
+ * operations alone: of stablehlo/export.c. */
+shoal_status graph_print_standard(const shoal_graph *g, base_str *out) SHOAL_CHECK_RESULT;
 /* Errors name line and column. limit: as graph_new. */
 shoal_status graph_parse(const char *text, size_t bytes, size_t limit,
                          graph **out) SHOAL_CHECK_RESULT;

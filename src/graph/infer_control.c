@@ -59,21 +59,11 @@ static shoal_status branches(const graph_call *call, uint8_t selector, shoal_typ
 INFER(if) { return branches(call, SHOAL_BOOL, outputs, max_outputs, n_outputs); }
 INFER(case) { return branches(call, SHOAL_I32, outputs, max_outputs, n_outputs); }
 
-/* Bodies see all of every operand, and nothing is known of what they do with it. So nothing is cut;
- * axes of one extent share a loop, of which there are not many. */
+/* Bodies see all of every operand, and nothing is known of what they do with it. So nothing is cut,
+ * and one loop that must not be stands for all axes, whatever their extents. */
 AXES(control) {
+    out->n_loops = out->extent[0] = 1;
     for (uint32_t k = 0; k < call->n_inputs; k++) graph_whole(&call->inputs[k], out->inputs[k]);
-    for (uint32_t k = 0; k < n_outputs; k++)
-        for (uint32_t i = 0; i < outputs[k].rank; i++) {
-            uint32_t loop = 0;
-            while (loop < out->n_loops && out->extent[loop] != outputs[k].dims[i]) loop++;
-            if (loop == GRAPH_MAX_LOOPS)
-                return base_fail(SHOAL_UNSUPPORTED,
-                                 "%s: its results have over %u different extents",
-                                 graph_call_name(call), GRAPH_MAX_LOOPS);
-            if (loop == out->n_loops) out->extent[out->n_loops++] = outputs[k].dims[i];
-            out->outputs[k][i] = (int8_t)loop;
-        }
     return SHOAL_OK;
 }
 

@@ -167,32 +167,6 @@ static shoal_status parameters(parse_state *p, scope *s) {
 
 /* ---- constants ---- */
 
-static shoal_status element(parse_state *p, const shoal_type *type, char *to) {
-    char text[GRAPH_MAX_ELEMENT_TEXT + 1];
-    parse_space(p);
-    const char *from = p->at;
-    SHOAL_TRY(parse_word(p, "+-.", text));
-    if (graph_element_parse((shoal_dtype)type->dtype, text, to)) return SHOAL_OK;
-    p->at = from;
-    base_fail(SHOAL_FORMAT, "'%s' is no %s", text, shoal_dtype_name((shoal_dtype)type->dtype));
-    return parse_at_place(p, from, SHOAL_FORMAT);
-}
-
-/* The lists of axis `axis` and, inside them, of those that follow. */
-static shoal_status elements(parse_state *p, const shoal_type *type, unsigned axis, char **to) {
-    if (axis == type->rank) {
-        SHOAL_TRY(element(p, type, *to));
-        *to += shoal_dtype_size((shoal_dtype)type->dtype);
-        return SHOAL_OK;
-    }
-    SHOAL_TRY(parse_need(p, "["));
-    for (int64_t i = 0; i < type->dims[axis]; i++) {
-        if (i) SHOAL_TRY(parse_need(p, ","));
-        SHOAL_TRY(elements(p, type, axis + 1, to));
-    }
-    return parse_need(p, "]");
-}
-
 /* "dense<…> : tensor<…>". The type is needed to read the elements before it. */
 static shoal_status dense(parse_state *p, shoal_type *type, shoal_attr *out) {
     SHOAL_TRY(parse_need(p, "dense"));
@@ -204,22 +178,10 @@ static shoal_status dense(parse_state *p, shoal_type *type, shoal_attr *out) {
     SHOAL_TRY(parse_need(p, ":"));
     SHOAL_TRY(parse_type_of(p, type));
     const char *after = p->at;
+    const void *data;
+    size_t bytes;
     p->at = body;
-    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
-    int64_t count = base_type_count(type);
-    bool splat = *body != '[' && *body != '>';
-    /* An element takes at least a byte of text: no memory for what is not there. */
-    if (!splat && count > close - body) return parse_fail(p, "fewer elements than the type has");
-    if (!splat && *body == '>' && count) return parse_fail(p, "the constant has no elements");
-    size_t bytes = splat ? size : (size_t)count * size;
-    char *data = base_arena_alloc(&p->arena, bytes + 8), *to = data;
-    if (!data) return SHOAL_NO_MEMORY;
-    if (splat)
-        SHOAL_TRY(element(p, type, to));
-    else if (*body == '[')
-        SHOAL_TRY(elements(p, type, 0, &to));
-    parse_space(p);
-    if (p->at != close) return parse_fail(p, "expected '>'");
+    SHOAL_TRY(parse_elements(p, type, close, &data, &bytes));
     p->at = after;
     *out = graph_bytes(SHOAL_ATTR_VALUE, data, bytes);
     return SHOAL_OK;
@@ -325,7 +287,7 @@ static shoal_status attr_value(parse_state *p, operation *o, shoal_attr_key key)
     case SHOAL_ATTR_KIND_FLOAT: {
         shoal_type real = {.dtype = SHOAL_F64};
         double value;
-        SHOAL_TRY(element(p, &real, (char *)&value));
+        SHOAL_TRY(parse_element(p, &real, &value));
         if (parse_take(p, ":")) SHOAL_TRY(parse_need(p, "f64"));
         attr = graph_float(key, value);
         break;
@@ -333,7 +295,7 @@ static shoal_status attr_value(parse_state *p, operation *o, shoal_attr_key key)
     case SHOAL_ATTR_KIND_BOOL: {
         shoal_type flag = {.dtype = SHOAL_BOOL};
         char value;
-        SHOAL_TRY(element(p, &flag, &value));
+        SHOAL_TRY(parse_element(p, &flag, &value));
         attr = graph_bool(key, value);
         break;
     }

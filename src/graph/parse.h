@@ -1,4 +1,4 @@
-/* What the files of the parser share (parse.c, parse_token.c). */
+/* What the files of the parser share (parse.c, parse_token.c, stablehlo). */
 #ifndef GRAPH_PARSE_H
 #define GRAPH_PARSE_H
 
@@ -32,6 +32,11 @@ shoal_status parse_push(parse_state *p, parse_numbers *list, int64_t number);
 shoal_status parse_integers(parse_state *p, const char *close, parse_numbers *list);
 /* A string in quotes, its escapes undone. */
 shoal_status parse_string(parse_state *p, const char **out);
+/* An element of the type, written to `to`. */
+shoal_status parse_element(parse_state *p, const shoal_type *type, void *to);
+/* The elements of a constant, "[[1, 2], [3, 4]]", or one for all, up to `close`: row-major. */
+shoal_status parse_elements(parse_state *p, const shoal_type *type, const char *close,
+                            const void **data, size_t *bytes);
 shoal_status parse_dtype_of(parse_state *p, uint8_t *out);
 shoal_status parse_type_of(parse_state *p, shoal_type *type);
 

@@ -1,4 +1,4 @@
-/* Tokens and types of the text form: see parse.c. */
+/* Tokens, types and elements of the text form: see parse.c. */
 #include "graph/parse.h"
 
 #include <ctype.h>
@@ -184,4 +184,53 @@ shoal_status parse_type_of(parse_state *p, shoal_type *type) {
     SHOAL_TRY(parse_need(p, ">"));
     shoal_status status = base_type_elements(type, &elements);
     return status == SHOAL_OK ? SHOAL_OK : parse_at_place(p, from, status);
+}
+
+/* ---- elements ---- */
+
+shoal_status parse_element(parse_state *p, const shoal_type *type, void *to) {
+    char text[GRAPH_MAX_ELEMENT_TEXT + 1];
+    parse_space(p);
+    const char *from = p->at;
+    SHOAL_TRY(parse_word(p, "+-.", text));
+    if (graph_element_parse((shoal_dtype)type->dtype, text, to)) return SHOAL_OK;
+    p->at = from;
+    base_fail(SHOAL_FORMAT, "'%s' is no %s", text, shoal_dtype_name((shoal_dtype)type->dtype));
+    return parse_at_place(p, from, SHOAL_FORMAT);
+}
+
+/* The lists of axis `axis` and, inside them, of those that follow. */
+static shoal_status elements(parse_state *p, const shoal_type *type, unsigned axis, char **to) {
+    if (axis == type->rank) {
+        SHOAL_TRY(parse_element(p, type, *to));
+        *to += shoal_dtype_size((shoal_dtype)type->dtype);
+        return SHOAL_OK;
+    }
+    SHOAL_TRY(parse_need(p, "["));
+    for (int64_t i = 0; i < type->dims[axis]; i++) {
+        if (i) SHOAL_TRY(parse_need(p, ","));
+        SHOAL_TRY(elements(p, type, axis + 1, to));
+    }
+    return parse_need(p, "]");
+}
+
+shoal_status parse_elements(parse_state *p, const shoal_type *type, const char *close,
+                            const void **data, size_t *bytes) {
+    parse_space(p);
+    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
+    int64_t count = base_type_count(type);
+    bool empty = p->at == close, splat = !empty && *p->at != '[';
+    /* An element takes at least a byte of text: no memory for what is not there. */
+    if (!splat && count > close - p->at) return parse_fail(p, "fewer elements than the type has");
+    if (empty && count) return parse_fail(p, "the constant has no elements");
+    *bytes = splat ? size : (size_t)count * size;
+    char *to = base_arena_alloc(&p->arena, *bytes + 8);
+    if (!to) return SHOAL_NO_MEMORY;
+    *data = to;
+    if (splat)
+        SHOAL_TRY(parse_element(p, type, to));
+    else if (!empty)
+        SHOAL_TRY(elements(p, type, 0, &to));
+    parse_space(p);
+    return p->at == close ? SHOAL_OK : parse_fail(p, "expected '>'");
 }

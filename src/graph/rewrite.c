@@ -305,7 +305,7 @@ static shoal_status make_constant(rewriter *r, const shoal_type *type, const voi
  * run to say. */
 static bool is_elementwise(uint16_t op) {
     const graph_op_def *def = graph_op(op);
-    return op != GRAPH_PLACE && op != GRAPH_IN_RANGE && !def->decompose &&
+    return op != GRAPH_PLACE && op != GRAPH_IN_RANGE && op != GRAPH_CUSTOM && !def->decompose &&
            (def->axes == graph_axes_elementwise || def->axes == graph_axes_select);
 }
 

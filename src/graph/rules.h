@@ -120,6 +120,7 @@ INFER(dequantize);
 INFER(place);
 INFER(exchange);
 INFER(source);
+INFER(custom);
 
 #define AXES(name)                                                                                 \
     shoal_status graph_axes_##name(const graph_call *call, const shoal_type *outputs,              \
@@ -159,6 +160,7 @@ AXES(cross_entropy_gradient);
 AXES(attention_gradient);
 AXES(adam);
 AXES(dequantize);
+AXES(custom);
 
 /* One loop per axis of the result, which may be cut anywhere: what most operations have. */
 void graph_loops_of_result(const shoal_type *result, graph_axes *out);
@@ -310,5 +312,6 @@ GRADIENT(if);
 GRADIENT(convolution);
 GRADIENT(reduce_window);
 GRADIENT(select_and_scatter);
+GRADIENT(custom);
 
 #endif

@@ -46,7 +46,7 @@ INFER(source) {
     if (n != type.rank)
         return base_fail(SHOAL_INVALID, "source: %u strides for %s", n, GRAPH_TEXT(&type));
     for (uint32_t a = 0; a < n; a++)
-        if (strides[a] < size)
+        if (strides[a] < size && strides[a] != 0) /* 0: one element shown many times */
             return base_fail(SHOAL_INVALID,
                              "source: a stride of %lld bytes along axis %u of %s; elements have "
                              "%lld",

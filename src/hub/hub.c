@@ -87,6 +87,9 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     Shoal__SlotStatus **pointers = calloc(h->slots.count + 1, sizeof *pointers);
     Shoal__Device *devices = calloc(h->slots.count + 1, sizeof *devices);
     const hub_slot **list = calloc(h->slots.count + 1, sizeof *list);
+    base_figure products = (base_figure)(ask->products - 1);
+    bool weighed = ask->products && ask->products <= BASE_FIGURES, assumed;
+    if (weighed) hub_measure(h, 1u << products);
     if (slots && pointers && devices && list) {
         hub_slots_list(h, list);
         for (size_t n = 0; n < h->slots.count; n++) {
@@ -123,6 +126,8 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             devices[n].memory = slot->memory;
             devices[n].threads = slot->threads;
             devices[n].weight = hub_weight(h, slot);
+            if (weighed) slots[n].share = hub_weigh(h, slot, products, &assumed);
+            slots[n].assumed = weighed && assumed;
             status.bytes += slots[n].bytes;
         }
         status.slots = pointers;
@@ -455,6 +460,13 @@ static void on_closed(void *context, wire_link *link, shoal_status why, const ch
 
 enum { TICK_MS = 250, OFTEN_MS = 5 };
 
+/* Once its members have what was planned, too, and nothing more is. */
+static void trim(hub *h) {
+    if (h->planned < HUB_MUCH_PLANNED || h->ticked - h->plan_made < BASE_SECOND) return;
+    h->planned = 0;
+    base_os_memory_trim();
+}
+
 static void tick(void *context) {
     hub *h = context;
     hub_event event = {.kind = HUB_TICK};
@@ -463,6 +475,7 @@ static void tick(void *context) {
     h->ticked = base_now();
     if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     hub_users_look(h);
+    trim(h);
 }
 
 void hub_tick_often(hub *h, bool often) {

@@ -220,20 +220,28 @@ void hub_links_fini(hub *h) {
     base_map_fini(&h->links);
 }
 
-/* Whether nobody has given weights, and all speeds are known. */
-static bool follows_speeds(const hub *h) {
+/* Whether nobody has given weights, and all speeds are known, if they have to be. */
+static bool follows_speeds(const hub *h, bool known) {
     for (size_t p = 0; p < h->peers.count; p++)
         for (uint32_t i = 0; i < h->peers.data[p]->n_slots; i++) {
             const hub_slot *slot = h->peers.data[p]->slots[i];
-            if (slot->compute && (slot->weight > 0 || !(slot->speeds.of[BASE_PRODUCTS_F32] > 0)))
+            if (slot->compute &&
+                (slot->weight > 0 || (known && !(slot->speeds.of[BASE_PRODUCTS_F32] > 0))))
                 return false;
         }
     return true;
 }
 
+double hub_weigh(const hub *h, const hub_slot *slot, base_figure products, bool *assumed) {
+    *assumed = false;
+    if (!slot->compute || !follows_speeds(h, false)) return hub_weight(h, slot);
+    *assumed = !(slot->speeds.of[products] > 0);
+    return base_speeds_assumed(&slot->speeds, slot->threads).of[products];
+}
+
 double hub_weight(const hub *h, const hub_slot *slot) {
     if (!slot->compute) return 0;
-    if (!follows_speeds(h)) return slot->weight > 0 ? slot->weight : 1;
+    if (!follows_speeds(h, true)) return slot->weight > 0 ? slot->weight : 1;
     return slot->speeds.of[BASE_PRODUCTS_F32] * 1e-9;
 }
 
@@ -255,7 +263,7 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
     plan_slot *slots = base_arena_array(arena, plan_slot, h->slots.count);
     if (!slots) return SHOAL_NO_MEMORY;
     *out = (plan_pool){.slots = slots,
-                       .by_speed = follows_speeds(h),
+                       .by_speed = follows_speeds(h, true),
                        .link_bytes = LINK_BYTES,
                        .link_delay = LINK_DELAY,
                        .most = HUB_PLAN_LIMIT,

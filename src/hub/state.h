@@ -130,7 +130,8 @@ enum {
     HUB_PROGRAM_HELD = 4096,
     HUB_RECORD_HELD = 512,
     HUB_OPERAND_HELD = 64,
-    HUB_MUCH_HELD = 16 << 20 /* of a session's, whose end gives memory back to the system */
+    HUB_MUCH_HELD = 16 << 20,  /* of a session's, whose end gives memory back to the system; */
+    HUB_MUCH_PLANNED = 1 << 20 /* of plans; making them took far more, and so did reading them */
 };
 
 /* The largest weight or speed: sums and products of such stay finite. */
@@ -302,8 +303,10 @@ struct hub {
     uint64_t pool; /* random: what came of another hub's numbers is not for this one's members */
     uint64_t epoch;
     int64_t started;
-    uint64_t freed;  /* bytes of values that members have not been told to free yet */
-    uint32_t panels; /* see plan_pool */
+    uint64_t planned;  /* bytes of plans since memory was last given back; */
+    int64_t plan_made; /* when there was one last */
+    uint64_t freed;    /* bytes of values that members have not been told to free yet */
+    uint32_t panels;   /* see plan_pool */
     uint32_t next_peer, next_slot, next_session, next_user;
     uint64_t next_instance, next_variant, next_value, next_record;
     BASE_VEC(hub_peer *) peers;
@@ -397,6 +400,9 @@ void hub_links_forget(hub *h, const hub_peer *peer);
 void hub_links_fini(hub *h);
 /* The share of a slot where none is said: given, or by its speed. */
 double hub_weight(const hub *h, const hub_slot *slot);
+/* In proportion to which it gets work of a class of products: by weights, where anybody has given
+ * some, else by speeds. *assumed: that speed has not been measured yet. */
+double hub_weigh(const hub *h, const hub_slot *slot, base_figure products, bool *assumed);
 /* The pool as the planner sees it for one session. */
 shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out);
 

@@ -381,6 +381,8 @@ static shoal_status hold(hub *h, const hub_program *program, hub_variant *varian
         bytes += variant->plan.programs[i].encoded.size;
     SHOAL_TRY(hub_hold(h, program->user, bytes));
     variant->held = bytes;
+    h->planned += bytes;
+    h->plan_made = base_now();
     return SHOAL_OK;
 }
 

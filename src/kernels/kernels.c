@@ -27,7 +27,8 @@ shoal_status shoal_kernel(uint16_t op, const shoal_array *inputs, uint32_t n_inp
                           uint32_t n_outputs) {
     const graph_op_def *def = graph_op(op);
     if (!def) return base_fail(SHOAL_INVALID, "kernel: there is no operation %u", op);
-    if (def->n_regions || op == GRAPH_PLACE || op == GRAPH_EXCHANGE || op == GRAPH_SOURCE)
+    if (def->n_regions || op == GRAPH_PLACE || op == GRAPH_EXCHANGE || op == GRAPH_SOURCE ||
+        op == GRAPH_CUSTOM)
         return base_fail(SHOAL_UNSUPPORTED, "%s: %s; use a session (shoal.h)", def->name,
                          def->n_regions ? "an operation with bodies is no kernel"
                                         : "it only means something in a pool");

@@ -13,8 +13,8 @@ typedef struct kernel {
     char *key;
     size_t key_bytes;
     shoal_executable *executable;
-    shoal_type outputs[GRAPH_MAX_OUTPUTS];
-    int32_t in_place[GRAPH_MAX_OUTPUTS];
+    shoal_type outputs[GRAPH_MAX_JOINED];
+    int32_t in_place[GRAPH_MAX_JOINED];
     uint64_t used; /* when it was, last */
 } kernel;
 
@@ -46,8 +46,8 @@ typedef struct running {
     const kernels_call *call;
     kernels_device *on;
     operand inputs[KERNELS_MOST_INPUTS];
-    operand outputs[GRAPH_MAX_OUTPUTS];
-    shoal_binding bindings[KERNELS_MOST_INPUTS + GRAPH_MAX_OUTPUTS];
+    operand outputs[GRAPH_MAX_JOINED];
+    shoal_binding bindings[KERNELS_MOST_INPUTS + GRAPH_MAX_JOINED];
     uint32_t n_bound;
 } running;
 
@@ -109,7 +109,7 @@ static shoal_status undo_view(graph *g, const operand *o, uint32_t *value) {
 }
 
 static shoal_status build(const running *r, graph *g) {
-    uint32_t inputs[KERNELS_MOST_INPUTS], outputs[GRAPH_MAX_OUTPUTS];
+    uint32_t inputs[KERNELS_MOST_INPUTS], outputs[GRAPH_MAX_JOINED];
     for (uint32_t i = 0; i < r->call->n_inputs; i++) {
         SHOAL_TRY(graph_add_input(g, &r->inputs[i].view.block, &inputs[i]));
         SHOAL_TRY(undo_view(g, &r->inputs[i], &inputs[i]));
@@ -300,10 +300,10 @@ static shoal_status run(running *r) {
 }
 
 shoal_status kernels_run(const kernels_call *call) {
-    if (call->n_inputs > KERNELS_MOST_INPUTS || call->n_outputs > GRAPH_MAX_OUTPUTS)
+    if (call->n_inputs > KERNELS_MOST_INPUTS || call->n_outputs > GRAPH_MAX_JOINED)
         return base_fail(SHOAL_INVALID, "%s: %u operands and %u results; at most %d and %d fit",
                          call->name, call->n_inputs, call->n_outputs, KERNELS_MOST_INPUTS,
-                         GRAPH_MAX_OUTPUTS);
+                         GRAPH_MAX_JOINED);
     running *r = calloc(1, sizeof *r);
     if (!r) return base_fail(SHOAL_NO_MEMORY, "%s: no memory for a call", call->name);
     r->call = call;

@@ -21,6 +21,7 @@ static const struct {
 } formats[] = {{"npy", model_is_npy, model_npy_open},
                {"gguf", model_is_gguf, model_gguf_open},
                {"safetensors", model_is_safetensors, model_safetensors_open},
+               {"pt", model_is_pt, model_pt_open},
                {"bin", model_is_matrix, model_matrix_open}};
 
 static shoal_status read_table(shoal_file *file) {
@@ -30,7 +31,7 @@ static shoal_status read_table(shoal_file *file) {
         return formats[i].open(file);
     }
     return base_fail(SHOAL_FORMAT,
-                     "%s is neither a .npy, a .safetensors, a .gguf nor a .bin of a matrix",
+                     "%s is neither a .npy, a .safetensors, a .gguf, a .pt nor a .bin of a matrix",
                      file->path);
 }
 
@@ -129,7 +130,7 @@ const void *model_file_direct(const shoal_file *file, uint64_t index) {
     shoal_type stored = model_stored_type(t);
     const uint8_t *at = file->data + t->offset;
     bool is_aligned = (uintptr_t)at % shoal_dtype_size((shoal_dtype)stored.dtype) == 0;
-    return is_aligned && !t->swapped && !t->fortran ? at : NULL;
+    return is_aligned && !t->swapped && !t->strided ? at : NULL;
 }
 
 /* Whole blocks through the encoding's decoder; the range may begin and end inside one. */

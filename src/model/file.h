@@ -35,10 +35,11 @@ typedef struct model_tensor {
     const char *name;
     shoal_type type;
     const model_encoding *encoding;
-    uint64_t offset; /* in the file */
-    uint64_t bytes;
-    bool swapped; /* the other byte order */
-    bool fortran; /* the first axis varies fastest */
+    uint64_t offset;                 /* in the file */
+    uint64_t bytes;                  /* from the first element to the last */
+    bool swapped;                    /* the other byte order */
+    bool strided;                    /* it does not lie row by row without gaps, but */
+    int64_t strides[SHOAL_MAX_RANK]; /* so many bytes are from an element to the next of an axis */
 } model_tensor;
 
 struct shoal_file {
@@ -67,11 +68,13 @@ struct shoal_file {
 const char *model_ending(const char *path);
 shoal_status model_npy_open(shoal_file *file);
 shoal_status model_matrix_open(shoal_file *file);
+shoal_status model_pt_open(shoal_file *file);
 shoal_status model_gguf_open(shoal_file *file);
 shoal_status model_safetensors_open(shoal_file *file);
 shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t index, char **out);
 bool model_is_npy(const shoal_file *file);
 bool model_is_matrix(const shoal_file *file);
+bool model_is_pt(const shoal_file *file);
 bool model_is_gguf(const shoal_file *file);
 bool model_is_safetensors(const shoal_file *file);
 /* What stands before the elements of a file with one tensor, which a .safetensors names. */

@@ -94,7 +94,7 @@ static shoal_status descr_of(header *h, const char *text, model_tensor *t) {
                      h->path, text);
 }
 
-static shoal_status dict_of(header *h, model_tensor *t) {
+static shoal_status dict_of(header *h, model_tensor *t, bool *fortran) {
     unsigned seen = 0;
     char key[32], text[64];
     if (!take(h, '{')) return bad(h, "it is not a dict");
@@ -113,10 +113,10 @@ static shoal_status dict_of(header *h, model_tensor *t) {
         } else if (bit == 2) {
             blank(h);
             size_t n = (size_t)(h->end - h->at);
-            t->fortran = n >= 4 && !memcmp(h->at, "True", 4);
-            if (!t->fortran && (n < 5 || memcmp(h->at, "False", 5)))
+            *fortran = n >= 4 && !memcmp(h->at, "True", 4);
+            if (!*fortran && (n < 5 || memcmp(h->at, "False", 5)))
                 return bad(h, "'fortran_order' is neither True nor False");
-            h->at += t->fortran ? 4 : 5;
+            h->at += *fortran ? 4 : 5;
         } else {
             SHOAL_TRY(shape_of(h, &t->type));
         }
@@ -145,8 +145,9 @@ shoal_status model_npy_open(shoal_file *file) {
     model_tensor *t = base_arena_array(&file->arena, model_tensor, 1);
     if (!t) return SHOAL_NO_MEMORY;
     header h = {(const char *)d + from, (const char *)d + from + length, file->path};
-    SHOAL_TRY(dict_of(&h, t));
+    bool fortran = false;
     int64_t count;
+    SHOAL_TRY(dict_of(&h, t, &fortran));
     shoal_status status = base_type_elements(&t->type, &count);
     if (status != SHOAL_OK) return base_fail_prefix(SHOAL_FORMAT, "%s: ", file->path);
     t->name = "";
@@ -158,7 +159,9 @@ shoal_status model_npy_open(shoal_file *file) {
                          "needed",
                          file->path, (unsigned long long)(file->bytes - t->offset),
                          (unsigned long long)t->bytes);
-    if (t->type.rank < 2) t->fortran = false;
+    t->strided = fortran && t->type.rank > 1; /* the first axis varies fastest */
+    int64_t step = t->encoding->bytes;
+    for (uint32_t a = 0; a < t->type.rank; step *= t->type.dims[a++]) t->strides[a] = step;
     file->tensors = t;
     file->n_tensors = 1;
     return SHOAL_OK;

@@ -8,11 +8,8 @@ enum { PAGE = 4096 };
 /* Bytes from an element to the next along each axis. */
 static void strides_of(const model_tensor *t, const shoal_type *stored, int64_t *strides) {
     int64_t step = (int64_t)shoal_dtype_size((shoal_dtype)stored->dtype);
-    for (uint32_t i = 0; i < stored->rank; i++) {
-        uint32_t axis = t->fortran ? i : stored->rank - 1 - i;
-        strides[axis] = step;
-        step *= stored->dims[axis];
-    }
+    for (uint32_t a = stored->rank; a-- > 0; step *= stored->dims[a])
+        strides[a] = t->strided ? t->strides[a] : step;
 }
 
 /* Elements [first, first + count) of a box, counted row by row, from anywhere in any byte order. */
@@ -31,7 +28,7 @@ void model_read_plain(const shoal_file *file, const model_tensor *t, uint64_t fi
                       void *to) {
     size_t size = t->encoding->bytes;
     const uint8_t *from = file->data + t->offset;
-    if (!t->swapped && !t->fortran) {
+    if (!t->swapped && !t->strided) {
         memcpy(to, from + first * size, count * size);
         return;
     }
@@ -81,7 +78,7 @@ shoal_status model_file_copy(const shoal_file *file, uint64_t index, const base_
     size_t size = shoal_dtype_size((shoal_dtype)stored.dtype);
     model_region region;
     SHOAL_TRY(model_file_region(file, index, box, &region));
-    if (!t->swapped && !t->fortran)
+    if (!t->swapped && !t->strided)
         base_box_gather(to, file->data + t->offset, stored.dims, box, size, 0, region.bytes);
     else if (region.bytes)
         copy_elements(file->data + region.offset, region.strides, box, size, region.swapped, 0,

@@ -12,18 +12,23 @@
 #include <unistd.h>
 
 struct shoal_writer {
-    char *path, *hidden; /* hidden: beside the path, until all is there */
+    char *path, *draft; /* draft: its name beside the path, until all is there */
     int fd;
+    bool named; /* it has that name already */
+    shoal_type type;
+    uint64_t head; /* bytes before the elements */
+    uint64_t at;   /* where the next of those that are appended goes */
     uint64_t left; /* bytes of elements that are still to come */
 };
 
-static shoal_status put(shoal_writer *w, const void *data, size_t bytes) {
+static shoal_status put(shoal_writer *w, uint64_t to, const void *data, size_t bytes) {
     const char *at = data;
     while (bytes) {
-        ssize_t n = write(w->fd, at, bytes < (1 << 30) ? bytes : 1 << 30);
+        ssize_t n = pwrite(w->fd, at, bytes < (1 << 30) ? bytes : 1 << 30, (off_t)to);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return base_fail_errno(n < 0 ? errno : EIO, "writing %s", w->path);
         at += n;
+        to += (uint64_t)n;
         bytes -= (size_t)n;
     }
     return SHOAL_OK;
@@ -40,10 +45,9 @@ static shoal_status begin(shoal_writer *w, const shoal_type *type) {
                           : !strcmp(model_ending(w->path), ".bin")
                               ? model_matrix_header(type, &head)
                               : model_npy_header(type, &head);
-    if (status == SHOAL_OK &&
-        (w->fd = open(w->hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-        status = base_fail_errno(errno, "writing %s", w->path);
-    if (status == SHOAL_OK) status = put(w, head.data, head.size);
+    if (status == SHOAL_OK) status = base_os_draft_open(w->path, w->draft, &w->fd, &w->named);
+    if (status == SHOAL_OK) status = put(w, 0, head.data, head.size);
+    w->head = w->at = head.size;
     base_str_fini(&head);
     return status;
 }
@@ -58,13 +62,13 @@ shoal_status shoal_writer_open(const char *path, const shoal_type *type, shoal_w
     static atomic_uint counter;
     size_t room = strlen(path) + 48;
     shoal_writer *w = calloc(1, sizeof *w);
-    if (w) *w = (shoal_writer){.path = strdup(path), .hidden = malloc(room), .fd = -1};
-    if (!w || !w->path || !w->hidden) {
+    if (w)
+        *w = (shoal_writer){.path = strdup(path), .draft = malloc(room), .fd = -1, .type = *type};
+    if (!w || !w->path || !w->draft) {
         shoal_writer_close(&w);
         return base_fail(SHOAL_NO_MEMORY, "no memory to write %s", path);
     }
-    snprintf(w->hidden, room, "%s.%ld-%u.part", path, (long)getpid(),
-             atomic_fetch_add(&counter, 1));
+    snprintf(w->draft, room, "%s.%ld-%u.part", path, (long)getpid(), atomic_fetch_add(&counter, 1));
     w->left = (uint64_t)base_type_bytes(type);
     shoal_status status = begin(w, type);
     if (status != SHOAL_OK)
@@ -78,8 +82,42 @@ shoal_status shoal_writer_append(shoal_writer *w, const void *data, uint64_t byt
     if (bytes > w->left)
         return base_fail(SHOAL_INVALID, "%s: %llu bytes more, where %llu are to come", w->path,
                          (unsigned long long)bytes, (unsigned long long)w->left);
+    SHOAL_TRY(put(w, w->at, data, (size_t)bytes));
+    w->at += bytes;
     w->left -= bytes;
-    return put(w, data, (size_t)bytes);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_writer_box(shoal_writer *w, const int64_t *start, const int64_t *size,
+                              const void *data) {
+    const shoal_type *type = &w->type;
+    int64_t strides[SHOAL_MAX_RANK + 1], at[SHOAL_MAX_RANK] = {0};
+    int64_t run = (int64_t)shoal_dtype_size((shoal_dtype)type->dtype), step = run, all = run;
+    uint32_t rank = type->rank;
+    for (uint32_t a = rank; a-- > 0; step *= type->dims[a]) {
+        if (start[a] < 0 || size[a] < 0 || start[a] > type->dims[a] ||
+            size[a] > type->dims[a] - start[a])
+            return base_fail(
+                SHOAL_INVALID, "%s: %lld elements from %lld on along axis %u, which has %lld",
+                w->path, (long long)size[a], (long long)start[a], a, (long long)type->dims[a]);
+        strides[a] = step;
+        all *= size[a];
+    }
+    if ((uint64_t)all > w->left)
+        return base_fail(SHOAL_INVALID, "%s: %lld bytes more, where %llu are to come", w->path,
+                         (long long)all, (unsigned long long)w->left);
+    w->left -= (uint64_t)all;
+    /* Axes at the end that are whole go at once, with the one before them. */
+    uint64_t first = w->head;
+    for (uint32_t a = 0; a < rank; a++) first += (uint64_t)(start[a] * strides[a]);
+    while (rank && run == strides[rank - 1]) run *= size[--rank];
+    for (const char *from = data; all > 0; all -= run, from += run) {
+        uint64_t to = first;
+        for (uint32_t a = 0; a < rank; a++) to += (uint64_t)(at[a] * strides[a]);
+        SHOAL_TRY(put(w, to, from, (size_t)run));
+        for (uint32_t a = rank; a-- > 0 && ++at[a] == size[a];) at[a] = 0;
+    }
+    return SHOAL_OK;
 }
 
 shoal_status shoal_writer_commit(shoal_writer **out) {
@@ -88,10 +126,14 @@ shoal_status shoal_writer_commit(shoal_writer **out) {
     if (w->left)
         status = base_fail(SHOAL_INVALID, "%s: %llu bytes are missing", w->path,
                            (unsigned long long)w->left);
-    else
-        status = fsync(w->fd) ? base_fail_errno(errno, "writing %s", w->path)
-                              : base_os_rename(w->hidden, w->path);
-    if (status == SHOAL_OK) w->hidden[0] = 0;
+    else if (fsync(w->fd))
+        status = base_fail_errno(errno, "writing %s", w->path);
+    if (status == SHOAL_OK && !w->named) {
+        status = base_os_draft_name(w->fd, w->draft);
+        w->named = status == SHOAL_OK;
+    }
+    if (status == SHOAL_OK) status = base_os_rename(w->draft, w->path);
+    if (status == SHOAL_OK) w->named = false;
     shoal_writer_close(out);
     return status;
 }
@@ -102,10 +144,10 @@ void shoal_writer_close(shoal_writer **out) {
     if (!w) return;
     if (w->fd >= 0) {
         close(w->fd);
-        if (w->hidden[0]) unlink(w->hidden);
+        if (w->named) unlink(w->draft);
     }
     free(w->path);
-    free(w->hidden);
+    free(w->draft);
     free(w);
 }
 

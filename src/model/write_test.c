@@ -68,6 +68,34 @@ static void test_parts(void **state) {
     assert_int_equal(count_files(), 2);
 }
 
+/* In boxes, the last first. */
+static void test_boxes(void **state) {
+    const shoal_type cube = {SHOAL_I16, 3, {4, 3, 5}};
+    int16_t got[60], part[60];
+    for (int64_t cut = 0; cut < 3; cut++) {
+        const int64_t rows = 1 + cut, columns = 3 - cut;
+        shoal_writer *writer;
+        shoal_file *file;
+        assert_int_equal(shoal_writer_open(in_folder("a.npy"), &cube, &writer), SHOAL_OK);
+        for (int64_t i = 4 - 4 % rows; i >= 0; i -= rows)
+            for (int64_t k = 5 - 5 % columns; k >= 0; k -= columns) {
+                int64_t start[] = {i, 0, k}, size[] = {rows, 3, columns}, n = 0;
+                if (size[0] > 4 - i) size[0] = 4 - i;
+                if (size[2] > 5 - k) size[2] = 5 - k;
+                for (int64_t x = i; x < i + size[0]; x++)
+                    for (int64_t y = 0; y < 3; y++)
+                        for (int64_t z = k; z < k + size[2]; z++)
+                            part[n++] = (int16_t)((x * 3 + y) * 5 + z);
+                assert_int_equal(shoal_writer_box(writer, start, size, part), SHOAL_OK);
+            }
+        assert_int_equal(shoal_writer_commit(&writer), SHOAL_OK);
+        assert_int_equal(shoal_file_open(in_folder("a.npy"), &file), SHOAL_OK);
+        assert_int_equal(shoal_file_read(file, 0, 0, 60, got), SHOAL_OK);
+        for (int i = 0; i < 60; i++) assert_int_equal(got[i], i);
+        shoal_file_close(&file);
+    }
+}
+
 static void fails(shoal_status status, const char *why) {
     assert_int_not_equal(status, SHOAL_OK);
     if (strstr(shoal_error_message(), why) == NULL)
@@ -81,6 +109,10 @@ static void test_wrong(void **state) {
     assert_int_equal(shoal_writer_open(in_folder("b.npy"), &type, &writer), SHOAL_OK);
     assert_int_equal(shoal_writer_append(writer, data, 8), SHOAL_OK);
     fails(shoal_writer_append(writer, data, 17), "17 bytes more, where 16 are to come");
+    fails(shoal_writer_box(writer, (int64_t[]){2, 0}, (int64_t[]){2, 1}, data),
+          "2 elements from 2 on along axis 0, which has 3");
+    fails(shoal_writer_box(writer, (int64_t[]){0, 0}, (int64_t[]){3, 2}, data),
+          "24 bytes more, where 16 are to come");
     fails(shoal_writer_commit(&writer), "16 bytes are missing");
     assert_null(writer);
     assert_int_equal(shoal_writer_open(in_folder("b.npy"), &type, &writer), SHOAL_OK);
@@ -114,6 +146,7 @@ static void test_bytes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_boxes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong, set_up, tear_down),
         cmocka_unit_test(test_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);

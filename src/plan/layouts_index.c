@@ -1,6 +1,7 @@
 /* Graphs of one operation for layouts_test.c: those on indices, order, bits and random numbers.
  * Indices reach outside, for numbers are -3 to 3. */
 #include "plan/lower_testing.h"
+#include "shoal/backend.h"
 
 static shoal_attr list(shoal_attr_key key, const int64_t *numbers, size_t n) {
     return graph_ints(key, numbers, n);
@@ -70,6 +71,43 @@ static uint32_t build_in_range(graph *g) {
     uint32_t x = input(g, SHOAL_I64, 3, (int64_t[]){extent(), extent(), 3});
     shoal_attr attrs[] = {INTS(START_INDICES, INT32_MIN), INTS(LIMIT_INDICES, INT32_MAX)};
     return add(g, GRAPH_IN_RANGE, &x, 1, attrs, 2);
+}
+
+/* Twice each number; their running sum along the last axis; their sum over all. */
+static shoal_status run_own(const shoal_host *host, void *context, const shoal_type *types,
+                            const void *const *inputs, uint32_t n_inputs, const shoal_type *type,
+                            void *output) {
+    const float *x = inputs[0];
+    float *out = output;
+    int64_t n = base_type_count(&types[0]);
+    int64_t row = types[0].rank ? types[0].dims[types[0].rank - 1] : 1;
+    char how = *(const char *)context;
+    if (how == 'a') out[0] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (how == 'e') out[i] = 2 * x[i];
+        if (how == 's') out[i] = x[i] + (i % row ? out[i - 1] : 0);
+        if (how == 'a') out[0] += x[i];
+    }
+    return SHOAL_OK;
+}
+
+static uint32_t build_custom(graph *g) {
+    static const shoal_operation twice = {sizeof twice, "twice", run_own, "e"};
+    static const shoal_operation sums = {sizeof sums, "sums", run_own, "s"};
+    static const shoal_operation all = {sizeof all, "all", run_own, "a"};
+    static bool added;
+    if (!added)
+        added = !shoal_operation_add(&twice) && !shoal_operation_add(&sums) &&
+                !shoal_operation_add(&all);
+    uint32_t x = input(g, SHOAL_F32, 2, (int64_t[]){extent(), extent()});
+    shoal_attr attrs[] = {graph_string(SHOAL_ATTR_NAME, "twice"), INT(DIMENSION, 1)};
+    int how = rand() % 3;
+    if (how == 1) attrs[0] = graph_string(SHOAL_ATTR_NAME, "sums");
+    if (how == 2) {
+        attrs[0] = graph_string(SHOAL_ATTR_NAME, "all");
+        attrs[1] = graph_ints(SHOAL_ATTR_SHAPE, NULL, 0);
+    }
+    return add(g, GRAPH_CUSTOM, &x, 1, attrs, how ? 2 : 1);
 }
 
 static uint32_t build_dynamic_slice(graph *g) {
@@ -197,6 +235,7 @@ const layouts_case layouts_index[] = {
     {GRAPH_PAD, build_pad},
     {GRAPH_REVERSE, build_reverse},
     {GRAPH_IN_RANGE, build_in_range},
+    {GRAPH_CUSTOM, build_custom},
     {GRAPH_DYNAMIC_SLICE, build_dynamic_slice},
     {GRAPH_DYNAMIC_UPDATE_SLICE, build_dynamic_update},
     {GRAPH_GATHER, build_gather},

@@ -13,8 +13,9 @@
 
 /* ---- telling ---- */
 
+/* What can no longer be told by one that ends, the hub sees. */
 static void tell(worker *w, const Shoal__Done *done) {
-    if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done->base) != SHOAL_OK)
+    if (w->hub && wire_send(w->hub, SHOAL__KIND__DONE, &done->base) != SHOAL_OK && !w->stopping)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
 }
 

@@ -409,9 +409,9 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     } else if (receive && task->state != TASK_DONE) { /* else it was given up meanwhile */
         if (task->slot->home) home = task->slot;      /* the task may be over afterwards */
         status = expect_piece(receive, transfer->bytes, offset, n);
-        if (status == SHOAL_OK) status = take(w, task, receive, offset, bytes, n);
-        if (status == SHOAL_NO_MEMORY) { /* not the sender's fault */
-            worker_task_fail(task, status, shoal_error_message());
+        bool taken = status != SHOAL_OK || take(w, task, receive, offset, bytes, n) == SHOAL_OK;
+        if (!taken || status == SHOAL_NO_MEMORY) { /* not the sender's fault */
+            worker_task_fail(task, SHOAL_NO_MEMORY, shoal_error_message());
             status = SHOAL_OK;
         }
     }

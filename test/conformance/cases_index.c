@@ -1,6 +1,7 @@
 /* Operations that pick elements by numbers, put them in order, join them with bodies, or make
  * random ones. */
 #include "build.h"
+#include "shoal/backend.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,6 +126,25 @@ static void run(uint16_t op, const shoal_type *types, size_t n, const shoal_attr
 #define HIGH(...) INTS(EDGE_PADDING_HIGH, __VA_ARGS__)
 #define INTERIOR(...) INTS(INTERIOR_PADDING, __VA_ARGS__)
 
+/* The bytes of the first operand, where all its axes behave in one way or another. */
+static shoal_status same_bytes(const shoal_host *host, void *context, const shoal_type *types,
+                               const void *const *inputs, uint32_t n_inputs, const shoal_type *type,
+                               void *output) {
+    memcpy(output, inputs[0], (size_t)base_type_bytes(type));
+    return SHOAL_OK;
+}
+
+static void own(uint8_t d) {
+    static const shoal_operation same = {sizeof same, "same", same_bytes, NULL};
+    static bool added;
+    if (!added) added = shoal_operation_add(&same) == SHOAL_OK;
+    const shoal_attr name = graph_string(SHOAL_ATTR_NAME, "same");
+    run(GRAPH_CUSTOM, TYPES(TYPE(d, 4, 7)), &name, 1, NULL, 0, FILL_SPECIAL);
+    run(GRAPH_CUSTOM, TYPES(TYPE(d, 4, 7), TYPE(d, 4, 7)), LIST(name, INT(DIMENSION, 1)), NULL, 0,
+        FILL_SPECIAL);
+    run(GRAPH_CUSTOM, TYPES(TYPE(d, 3, 4)), LIST(name, INTS(SHAPE, 6, 2)), NULL, 0, FILL_SPECIAL);
+}
+
 static void moving(uint8_t d) {
     PAD(TYPE(d, 3, 5), LOW(1, 0), HIGH(2, 3), INTERIOR(0, 0));
     PAD(TYPE(d, 3, 5), LOW(0, 2), HIGH(0, 1), INTERIOR(2, 1));
@@ -135,6 +155,7 @@ static void moving(uint8_t d) {
     if (shoal_dtype_kind(d) == 'i' || shoal_dtype_kind(d) == 'u')
         run(GRAPH_IN_RANGE, TYPES(TYPE(d, 4, 7)),
             LIST(INTS(START_INDICES, 0), INTS(LIMIT_INDICES, 28)), NULL, 0, FILL_INDEX);
+    own(d);
     run(GRAPH_REVERSE, TYPES(TYPE(d, 4, 3, 2)), LIST(INTS(DIMENSIONS, 0, 2)), NULL, 0,
         FILL_SPECIAL);
     run(GRAPH_REVERSE, TYPES(TYPE(d, 4, 3)), LIST(INTS(DIMENSIONS, )), NULL, 0, FILL_SPECIAL);

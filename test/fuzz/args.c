@@ -13,11 +13,13 @@ static jmp_buf out;
 
 _Noreturn void cmd_usage(const char *format, ...) { longjmp(out, 1); }
 
-static void parse(int which, const char *text) {
+static void parse(int which, char *text) {
     static args_share shares;
     args_range range;
     args_split split;
-    switch (which % 6) {
+    static args_slots slots;
+    int64_t shape[3];
+    switch (which % 8) {
     case 0: {
         int64_t count = args_count("--x", text, -5, 1000);
         FUZZ_CHECK(count >= -5 && count <= 1000);
@@ -33,9 +35,18 @@ static void parse(int which, const char *text) {
         args_shares("--x", text, &shares);
         FUZZ_CHECK(shares.count > 0 && shares.count <= ARGS_MOST_SLOTS);
         break;
-    default:
+    case 5:
         split = args_splits("--x", text);
         FUZZ_CHECK(split.rows + split.columns + split.inner > 0);
+        break;
+    case 6:
+        if (args_shape(text, shape)) FUZZ_CHECK(shape[0] > 0 && shape[1] > 0 && shape[2] > 0);
+        break;
+    default:
+        args_named_slots("--x", text, &slots);
+        FUZZ_CHECK(slots.count > 0 && slots.count <= ARGS_MOST_SLOTS && *slots.names[0]);
+        FUZZ_CHECK(slots.share.count == 0 || slots.share.count == slots.count);
+        break;
     }
 }
 

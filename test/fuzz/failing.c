@@ -51,14 +51,14 @@ static shoal_status graph_bytes_and_text(void) {
     return status;
 }
 
-static shoal_status read_file(const char *name) {
+static shoal_status read_file(const char *name, uint64_t count) {
     char path[4096];
     float data[64];
     shoal_file *file = NULL;
     char *text = NULL;
     snprintf(path, sizeof path, "%s/%s", corpus, name);
     SHOAL_TRY(shoal_file_open(path, &file));
-    shoal_status status = shoal_file_read(file, 0, 0, 6, data);
+    shoal_status status = shoal_file_read(file, 0, 0, count, data);
     if (status == SHOAL_OK && shoal_file_count(file) > 1)
         status = shoal_file_meta(file, "general.name", 0, &text);
     free(text);
@@ -68,8 +68,9 @@ static shoal_status read_file(const char *name) {
 
 static shoal_status files(void) {
     char path[64];
-    SHOAL_TRY(read_file("gguf/small.gguf"));
-    SHOAL_TRY(read_file("npy/f32.npy"));
+    SHOAL_TRY(read_file("gguf/small.gguf", 6));
+    SHOAL_TRY(read_file("npy/f32.npy", 6));
+    SHOAL_TRY(read_file("pt/small.pt", 3));
     snprintf(path, sizeof path, "%s/x.npy", folder);
     shoal_status status = shoal_npy_write(path, SHOAL_F32, 1, (int64_t[]){2}, (float[]){1, 2});
     unlink(path);

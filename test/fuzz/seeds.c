@@ -9,7 +9,7 @@
 
 static const char *folder;
 
-void put(const char *target, const char *name, const void *data, size_t bytes) {
+void seeds_put(const char *target, const char *name, const void *data, size_t bytes) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, target);
     mkdir(path, 0777);
@@ -18,7 +18,7 @@ void put(const char *target, const char *name, const void *data, size_t bytes) {
     if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) abort();
 }
 
-void fill(Shoal__Hello *hello) {
+void seeds_fill(Shoal__Hello *hello) {
     static uint32_t order = 0x01020304;
     static uint8_t key[WIRE_KEY] = {1};
     hello->protocol = hello->oldest = WIRE_PROTOCOL;
@@ -42,8 +42,8 @@ static void put_graph(graph *g, const char *name) {
     base_str bytes = {0}, text = {0};
     ok(graph_encode(graph_data(g), true, &bytes));
     ok(graph_print(graph_data(g), &text));
-    put("graph", name, bytes.data, bytes.size);
-    put("text", name, text.data, text.size);
+    seeds_put("graph", name, bytes.data, bytes.size);
+    seeds_put("text", name, text.data, text.size);
     base_str_fini(&bytes);
     base_str_fini(&text);
     graph_destroy(&g);
@@ -59,11 +59,11 @@ static void layouts(void) {
     base_arena_init(&arena, 0);
     ok(plan_layout_whole(&arena, 3, dims, two, 2, &layout));
     ok(plan_layout_encode(&layout, &bytes));
-    put("layout", "whole", bytes.data, bytes.size);
+    seeds_put("layout", "whole", bytes.data, bytes.size);
     base_str_clear(&bytes);
     ok(plan_layout_from_ints(&arena, 3, dims, ints, 12, slots, 6, &layout));
     ok(plan_layout_encode(&layout, &bytes));
-    put("layout", "grid", bytes.data, bytes.size);
+    seeds_put("layout", "grid", bytes.data, bytes.size);
     base_str_fini(&bytes);
     base_arena_fini(&arena);
 }
@@ -95,7 +95,7 @@ static void messages(void) {
     device.backend = (char *)"cpu";
 
     Shoal__Hello hello = SHOAL__HELLO__INIT;
-    fill(&hello);
+    seeds_fill(&hello);
     hello.version = (char *)"0.1.0";
     hello.name = (char *)"w1";
     hello.incarnation = 99;
@@ -104,13 +104,13 @@ static void messages(void) {
     hello.n_devices = 1;
     hello.devices = devices;
     pack(&out, 0, false, &hello.base);
-    put("message", "hello", out.data, out.size);
+    seeds_put("message", "hello", out.data, out.size);
     /* The same as a record on the socket of a link. */
     uint32_t size = (uint32_t)out.size - 1;
     base_str record = {0};
     base_str_bytes(&record, &size, 4);
     base_str_bytes(&record, out.data + 1, size);
-    put("handshake", "hello", record.data, record.size);
+    seeds_put("handshake", "hello", record.data, record.size);
     base_str_fini(&record);
     base_str_clear(&out);
 
@@ -119,7 +119,7 @@ static void messages(void) {
     welcome.n_slots = 2;
     welcome.slots = slots;
     pack(&out, 1, false, &welcome.base);
-    put("message", "welcome", out.data, out.size);
+    seeds_put("message", "welcome", out.data, out.size);
     base_str_clear(&out);
 
     Shoal__PeerInfo info = SHOAL__PEER_INFO__INIT, *infos[] = {&info};
@@ -131,7 +131,7 @@ static void messages(void) {
     peers.n_peers = 1;
     peers.peers = infos;
     pack(&out, 2, false, &peers.base);
-    put("message", "peers", out.data, out.size);
+    seeds_put("message", "peers", out.data, out.size);
     base_str_clear(&out);
 
     Shoal__Upload upload = SHOAL__UPLOAD__INIT, *uploads[] = {&upload};
@@ -146,7 +146,7 @@ static void messages(void) {
     submit.n_uploads = 1;
     submit.uploads = uploads;
     pack(&out, 3, false, &submit.base);
-    put("message", "submit", out.data, out.size);
+    seeds_put("message", "submit", out.data, out.size);
     base_str_clear(&out);
 
     Shoal__SlotRun slot = SHOAL__SLOT_RUN__INIT, *runs[] = {&slot};
@@ -158,7 +158,7 @@ static void messages(void) {
     run.n_slots = 1;
     run.slots = runs;
     pack(&out, 5, false, &run.base);
-    put("message", "run", out.data, out.size);
+    seeds_put("message", "run", out.data, out.size);
     base_str_clear(&out);
 
     Shoal__Outcome outcome = SHOAL__OUTCOME__INIT, *outcomes[] = {&outcome};
@@ -169,7 +169,7 @@ static void messages(void) {
     finished.n_outcomes = 1;
     finished.outcomes = outcomes;
     pack(&out, 8, false, &finished.base);
-    put("message", "finished", out.data, out.size);
+    seeds_put("message", "finished", out.data, out.size);
     base_str_clear(&out);
 
     Shoal__SlotStatus status = SHOAL__SLOT_STATUS__INIT, *statuses[] = {&status};
@@ -179,7 +179,7 @@ static void messages(void) {
     all.n_slots = 1;
     all.slots = statuses;
     pack(&out, 10, false, &all.base);
-    put("message", "status", out.data, out.size);
+    seeds_put("message", "status", out.data, out.size);
     base_str_fini(&out);
 }
 
@@ -190,7 +190,7 @@ static void events(void) {
         {.at = 9, .kind = SHOAL_EVENT_SEND, .slot = 1, .peer = 2, .bytes = 64, .key = 7}};
     base_str list = {0}, out = {0};
     ok(wire_events_pack(events, 2, &list));
-    put("events", "two", list.data, list.size);
+    seeds_put("events", "two", list.data, list.size);
     Shoal__Cursor cursor = SHOAL__CURSOR__INIT, *cursors[] = {&cursor};
     cursor.peer = 1;
     cursor.next = 5;
@@ -210,17 +210,17 @@ static void events(void) {
     answer.n_asked_peers = 2;
     answer.asked_peers = asked;
     pack(&out, 13, false, &ask.base);
-    put("message", "events_ask", out.data, out.size);
+    seeds_put("message", "events_ask", out.data, out.size);
     base_str_clear(&out);
     pack(&out, 14, false, &record.base);
-    put("message", "record", out.data, out.size);
+    seeds_put("message", "record", out.data, out.size);
     base_str_clear(&out);
     pack(&out, 15, false, &answer.base);
-    put("message", "events", out.data, out.size);
+    seeds_put("message", "events", out.data, out.size);
     base_str_clear(&out);
     pack(&out, SHOAL__KIND__EVENTS_ASK, true, &ask.base);
     pack(&out, SHOAL__KIND__RECORDED, true, &answer.base);
-    put("hub", "events", out.data, out.size);
+    seeds_put("hub", "events", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&list);
 }
@@ -233,12 +233,12 @@ static void relays(void) {
     relay.peer = 1;
     relay.frame = (ProtobufCBinaryData){sizeof frame, (uint8_t *)&frame};
     pack(&out, 16, false, &relay.base);
-    put("message", "relay", out.data, out.size);
+    seeds_put("message", "relay", out.data, out.size);
     base_str_clear(&out);
     pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
     relay.peer = 9;
     pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
-    put("hub", "relays", out.data, out.size);
+    seeds_put("hub", "relays", out.data, out.size);
     base_str_fini(&out);
 }
 
@@ -260,7 +260,7 @@ static void relay_links(void) {
     hello.name = (char *)"w1";
     hello.peer = 1;
     hello.pool = POOL;
-    fill(&hello);
+    seeds_fill(&hello);
     base_str greeting = {0}, answer = {0}, text = {0}, out = {0};
     pack(&greeting, -1, false, &hello.base);
     pack(&answer, -1, false, &hello.base);
@@ -273,7 +273,7 @@ static void relay_links(void) {
     relayed(&out, FROM | SEALED, data, &text);
     relayed(&out, FROM | SEALED, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_CLOSED},
             &text);
-    put("relay", "guest", out.data, out.size);
+    seeds_put("relay", "guest", out.data, out.size);
     base_str_clear(&out);
     relayed(&out, FROM | BACK | SEALED,
             (wire_frame){.type = WIRE_FRAME_WELCOME, .offset = greeting.size}, &answer);
@@ -281,10 +281,10 @@ static void relay_links(void) {
     data.offset = 0;
     relayed(&out, FROM | BACK | SEALED, data, &text);
     relayed(&out, FROM | BACK | SEALED, (wire_frame){.type = WIRE_FRAME_CREDIT}, NULL);
-    put("relay", "answer", out.data, out.size);
+    seeds_put("relay", "answer", out.data, out.size);
     base_str_clear(&out);
     relayed(&out, FROM | BACK, (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_DENIED}, &text);
-    put("relay", "turned_away", out.data, out.size);
+    seeds_put("relay", "turned_away", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&text);
     base_str_fini(&answer);
@@ -361,7 +361,7 @@ static void hub_session(void) {
     pack(&out, SHOAL__KIND__DONE, true, &done.base);
     pack(&out, SHOAL__KIND__STATUS_ASK, true, &ask.base);
     pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
-    put("hub", "done", out.data, out.size);
+    seeds_put("hub", "done", out.data, out.size);
     base_str_clear(&out);
     pack(&out, SHOAL__KIND__EXPLAIN_ASK, true, &explain.base);
     pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
@@ -371,7 +371,7 @@ static void hub_session(void) {
     pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
     pack(&out, SHOAL__KIND__FAILED, true, &failed.base);
     pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
-    put("hub", "failed", out.data, out.size);
+    seeds_put("hub", "failed", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&p.bytes);
 }
@@ -439,7 +439,7 @@ static void hub_roles(void) {
     says(&out, BOTH, SHOAL__KIND__RECORDED, &events.base);
     says(&out, WORKER, SHOAL__KIND__STATUS_ASK, &status.base);
     says(&out, CLIENT, SHOAL__KIND__RELEASE, &release.base);
-    put("hub", "roles", out.data, out.size);
+    seeds_put("hub", "roles", out.data, out.size);
     base_str_clear(&out);
     says(&out, CLIENT, SHOAL__KIND__RELAY, &relay.base);
     says(&out, CLIENT, SHOAL__KIND__SUBMIT, &p.submit.base);
@@ -452,7 +452,7 @@ static void hub_roles(void) {
     failed.peer = 0;
     says(&out, BOTH, SHOAL__KIND__FAILED, &failed.base);
     for (uint8_t who = BOTH; who <= WORKER; who++) says(&out, who, SHOAL__KIND__DONE, &done.base);
-    put("hub", "roles_failed", out.data, out.size);
+    seeds_put("hub", "roles_failed", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&p.bytes);
 }
@@ -502,7 +502,7 @@ static void hub_loop(void) {
     says(&out, CLIENT, SHOAL__KIND__RELEASE, &release.base);
     done.instance = 1002;
     says(&out, WORKER, SHOAL__KIND__DONE, &done.base);
-    put("hub", "loop", out.data, out.size);
+    seeds_put("hub", "loop", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&bytes);
 }
@@ -574,7 +574,7 @@ static void member_traffic(void) {
         pack(&out, BY_OWES | (SHOAL__KIND__FREE - FIRST), true, &release.base);
         pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
         snprintf(name, sizeof name, "role%d", role);
-        put("member", name, out.data, out.size);
+        seeds_put("member", name, out.data, out.size);
         base_str_fini(&out);
     }
 }
@@ -633,29 +633,9 @@ static void session_answers(void) {
         box(&out, true, 2);
         /* What the rounds of its loop bring. */
         for (uint8_t round = 0; round < 3; round++) box(&out, true, (uint8_t)(3 + round));
-        put("session", fails ? "failed" : "through", out.data, out.size);
+        seeds_put("session", fails ? "failed" : "through", out.data, out.size);
         base_str_fini(&out);
     }
-}
-
-static void frames(void) {
-    base_str out = {0};
-    static const char body[64] = "the body of a message, or a part of a transfer";
-    wire_frame frame = {.type = WIRE_FRAME_MESSAGE, .kind = 70, .bytes = 16, .total = 48};
-    for (; frame.offset < 48; frame.offset += 16) {
-        base_str_bytes(&out, &frame, sizeof frame);
-        base_str_bytes(&out, body, 16);
-    }
-    frame = (wire_frame){.type = WIRE_FRAME_DATA, .bytes = 64, .total = 128, .instance = 3};
-    for (; frame.offset < 128; frame.offset += 64) {
-        base_str_bytes(&out, &frame, sizeof frame);
-        base_str_bytes(&out, body, 64);
-    }
-    frame = (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_LOST, .bytes = 8};
-    base_str_bytes(&out, &frame, sizeof frame);
-    base_str_bytes(&out, body, 8);
-    put("frame", "all", out.data, out.size);
-    base_str_fini(&out);
 }
 
 int main(int argc, char **argv) {
@@ -668,13 +648,13 @@ int main(int argc, char **argv) {
     events();
     relays();
     relay_links();
-    link_paths();
+    seeds_paths();
     hub_session();
     hub_roles();
     hub_loop();
     member_traffic();
     session_answers();
-    frames();
+    seeds_frames();
     static const char *const options[] = {"\0"
                                           "42",
                                           "\1"
@@ -694,6 +674,6 @@ int main(int argc, char **argv) {
                                           "\5"
                                           "columns"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        put("args", (char[]){(char)('0' + i), 0}, options[i], 1 + strlen(options[i] + 1));
+        seeds_put("args", (char[]){(char)('0' + i), 0}, options[i], 1 + strlen(options[i] + 1));
     return 0;
 }

@@ -147,7 +147,7 @@ void hunt_report(const hunt_coverage *coverage, FILE *to) {
     fprintf(to,
             "%u of %u operations; %u of %u pairs of one that feeds another; %u of %u ways for an "
             "operand to lie, by one view or two\n",
-            c.ops, (uint32_t)GRAPH_OP_BUILT_IN - 2, c.pairs, c.possible, c.views, c.possible_views);
+            c.ops, (uint32_t)GRAPH_OP_BUILT_IN - 3, c.pairs, c.possible, c.views, c.possible_views);
     each_layout(print_layout, to);
 }
 

@@ -451,11 +451,16 @@ static uint16_t any_op(maker *m) {
         GRAPH_SLICE,       GRAPH_CONCATENATE, GRAPH_CONCATENATE, GRAPH_BROADCAST_IN_DIM,
         GRAPH_TRANSPOSE,   GRAPH_REDUCE,      GRAPH_REDUCE,      GRAPH_SOFTMAX,
         GRAPH_PAD,         GRAPH_REVERSE,     GRAPH_ATTENTION};
+    static const uint16_t views[] = {
+        GRAPH_REDUCE, GRAPH_BROADCAST_IN_DIM, GRAPH_BROADCAST_IN_DIM, GRAPH_SLICE,
+        GRAPH_SLICE,  GRAPH_TRANSPOSE,        GRAPH_RESHAPE,          GRAPH_REVERSE,
+        GRAPH_ADD,    GRAPH_MULTIPLY,         GRAPH_RMS_NORM};
     uint32_t total = 0;
     if (m->shape->style == HUNT_CHAINS && MAKE_CHANCE(85))
         return chains[MAKE_BELOW(sizeof chains / sizeof *chains)];
     if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
     if (m->has_matrices && MAKE_CHANCE(30)) return GRAPH_DOT_GENERAL;
+    if (m->has_views && MAKE_CHANCE(70)) return views[MAKE_BELOW(sizeof views / sizeof *views)];
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) total += makers[op].weight;
     uint32_t at = MAKE_BELOW(total);
     uint16_t op = 0;
@@ -493,6 +498,7 @@ static void set_extents(maker *m) {
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
     m->has_rows = !wide && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
+    m->has_views = !wide && !m->has_rows && MAKE_CHANCE(10) && !make_smooth(m);
     if (!m->has_rows) return;
     m->elements = 1 << 14;
     for (int i = 0; i < MAKE_EXTENTS; i++) m->extents[i] = 1 + MAKE_BELOW(3);

@@ -16,6 +16,7 @@ typedef struct maker {
     bool wild;         /* infinities, NaN and the largest numbers are welcome */
     bool has_rows;     /* one axis is long, and much runs along it */
     bool has_matrices; /* axes are long enough for products in blocks */
+    bool has_views;    /* what is joined is repeated, and parts of that are read */
     bool body;         /* of an operation: no inputs of its own */
     uint8_t dtype;     /* of most values */
     uint32_t n_inputs;

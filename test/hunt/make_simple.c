@@ -348,6 +348,35 @@ static uint32_t initial(maker *m, uint8_t dtype, const shoal_graph *body) {
     return out;
 }
 
+/* x times itself; of bools x. */
+static void square(maker *m, uint32_t x) {
+    uint32_t in[2] = {x, x}, out;
+    make_node(m, GRAPH_MULTIPLY, in, 2, NULL, 0, NULL, 0, &out);
+}
+
+/* What was joined along the first `n` of these axes is repeated beside x again, by way of a view
+ * with other axes, which may be read by others, too, as may what was joined. */
+static void repeat_beside(maker *m, uint32_t x, uint32_t joined, const int64_t *axes, uint32_t n) {
+    shoal_type type = *make_type(m, x);
+    int64_t kept[SHOAL_MAX_RANK], count = base_type_count(&type);
+    uint32_t n_kept = 0, view, flat, again[2] = {x}, out;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        bool gone = false;
+        for (uint32_t k = 0; k < n; k++) gone |= axes[k] == i;
+        if (!gone) kept[n_kept++] = i;
+    }
+    shoal_attr repeat[] = {MAKE_INTS(BROADCAST_DIMENSIONS, kept, n_kept),
+                           MAKE_INTS(SHAPE, type.dims, type.rank)};
+    shoal_attr line = MAKE_INTS(SHAPE, &count, 1);
+    if (!make_node(m, GRAPH_BROADCAST_IN_DIM, &joined, 1, repeat, 2, NULL, 0, &view) ||
+        !make_node(m, GRAPH_RESHAPE, &view, 1, &line, 1, NULL, 0, &flat) ||
+        !make_node(m, GRAPH_RESHAPE, &flat, 1, &repeat[1], 1, NULL, 0, &again[1]))
+        return;
+    make_node(m, MAKE_CHANCE(50) ? GRAPH_ADD : GRAPH_MULTIPLY, again, 2, NULL, 0, NULL, 0, &out);
+    if (MAKE_CHANCE(60)) square(m, flat);
+    if (MAKE_CHANCE(60)) square(m, joined);
+}
+
 bool make_reduce(maker *m, uint16_t op) {
     int64_t axes[SHOAL_MAX_RANK];
     uint32_t in[4] = {make_any(m, NULL, 0)}, out, n = 1;
@@ -370,7 +399,9 @@ bool make_reduce(maker *m, uint16_t op) {
         body = make_join(m, type.dtype, MAKE_CHANCE(60));
     }
     in[n] = initial(m, type.dtype, body);
-    return make_node(m, op, in, 2 * n, &along, 1, &body, 1, &out);
+    if (!make_node(m, op, in, 2 * n, &along, 1, &body, 1, &out)) return false;
+    if (m->has_views && MAKE_CHANCE(60)) repeat_beside(m, in[0], out, axes, along.count);
+    return true;
 }
 
 /* ---- products ---- */

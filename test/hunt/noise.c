@@ -256,11 +256,14 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
 }
 
 /* What may be any number, what it is among them: mostly the same throughout a run. Thirds have bits
- * in all of their bytes, which somebody may look at. */
+ * in all of their bytes, which somebody may look at; a number of some size is none that functions
+ * are special for. */
 static double anything(hunt_noise *noise, double is) {
-    const double any[] = {NAN, INFINITY, -INFINITY, 0, 1.0 / 3, -2.0 / 3, is};
-    uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, 7);
-    return any[which % 7];
+    const double any[] = {NAN,     INFINITY, -INFINITY, 0,
+                          1.0 / 3, -2.0 / 3, is,        1000 * hunt_uniform(&noise->random)};
+    enum { ANY = sizeof any / sizeof *any };
+    uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, ANY);
+    return any[which % ANY];
 }
 
 /* What a node that joins numbers says about how exactly its results are known. */

@@ -157,6 +157,19 @@ def test_errors(workers):
         next(iter(D.DataLoader([object()], num_workers=workers)))
 
 
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_an_order_that_fails(workers):
+    def order():
+        yield from [0, 1, 2, 3]
+        raise KeyError("no more")
+    got = []
+    with pytest.raises(KeyError, match="no more"):
+        for batch in D.DataLoader(Squares(9), sampler=order(), batch_size=2, num_workers=workers,
+                                  collate_fn=lambda x: len(x)):
+            got.append(batch)
+    assert workers or got == [2, 2]
+
+
 def test_errors_of_arguments():
     for keywords, text in (({"num_workers": -1}, "num_workers is -1"), ({"prefetch_factor": 2}, "needs workers"),
                            ({"sampler": [0], "shuffle": True}, "sampler or shuffle"),
@@ -188,3 +201,20 @@ def test_tensors_from_workers_train():
             loss.backward()
             optimizer.step()
     assert loss.item() < 1e-3
+
+
+@pytest.mark.parametrize("samples", [
+    [np.float32(1.5), np.float32(2)], [np.zeros((2, 0), "int8")] * 3, [np.arange(6).reshape(2, 3).T] * 2,
+    [np.array(7, "uint8"), np.array(9, "uint8")], [1, True, 2], [True, False], [-5, 2 ** 40], [0.5, 2.0]])
+def test_samples_are_joined_as_by_torch(samples):
+    want = plain(T.default_collate([torch_of(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in samples]))
+    batch = D.default_collate(samples)
+    for x in samples:  # the batch has elements of its own
+        if isinstance(x, np.ndarray):
+            x[...] = 0
+    assert plain(batch) == want
+
+
+def test_samples_that_differ_in_shape_are_named():
+    with pytest.raises(RuntimeError, match=r"the samples differ in shape: \[2\], \[3\]"):
+        D.default_collate([np.zeros(2), np.zeros(3)])

@@ -294,7 +294,7 @@ ELSEWHERE = {"constant", "exchange", "select", "reduce", "dot_general", "compare
              "convert", "slice", "transpose", "reshape", "broadcast_in_dim", "concatenate", "abs",
              "add", "subtract", "multiply", "divide", "negate", "and", "or", "xor", "not",
              "shift_left", "shift_right_arithmetic", "gather", "reverse", "cumulate", "random",
-             "bitcast_convert", "top_k", "adam", "dequantize", "source"}
+             "bitcast_convert", "top_k", "adam", "dequantize", "source", "custom"}
 
 
 def test_every_operation_has_a_name():

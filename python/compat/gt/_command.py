@@ -13,7 +13,7 @@ def find():
                  pathlib.Path(sys.prefix) / "bin" / "shoal", shutil.which("shoal")):
         if path and os.access(path, os.X_OK) and not os.path.isdir(path):
             return str(path)
-    sys.exit("gt: the command `shoal` is not here; put it on the PATH, or its path into SHOAL")
+    sys.exit("the command `shoal` is not here; put it on the PATH, or its path into SHOAL")
 
 
 def become(*args):

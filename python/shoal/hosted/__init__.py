@@ -1,4 +1,4 @@
-"""Backends written in Python: kinds of device that a few lines present to Shoal.
+"""Backends and operations written in Python: kinds of device that a few lines present to Shoal, and functions of tensors.
 
 A backend is a class. It names the operations that it can do and what does each, and Shoal gives it the rest:
 memory, transfers, and whatever the operations have in common. See doc/backends.md.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["Backend", "Device", "Graph", "Node", "Operation", "Type", "register"]
+__all__ = ["Backend", "Device", "Graph", "Node", "Op", "Operation", "Type", "register", "register_op"]
 
 
 # NumPy's objects: to compare with a name it makes one each time.
@@ -289,6 +289,83 @@ def _load(module: str) -> list[Backend]:
     if listed is None:
         listed = [thing() for thing in vars(loaded).values() if inspect.isclass(thing)
                   and issubclass(thing, Backend) and thing.__module__ == loaded.__name__ and thing.name]
-    if not listed:
-        raise ValueError(f"{module} defines no subclass of shoal.hosted.Backend that has a name")
+    if not listed and not _operations:
+        raise ValueError(f"{module} defines no subclass of shoal.hosted.Backend that has a name, and registers no "
+                         "operation")
     return [_checked(backend) for backend in listed]
+
+
+# ---- operations of one's own ----
+
+_operations: list[tuple[str, Callable[..., Any]]] = []  # registered, and not taken by the process that loaded them
+
+
+class Op:
+    """An operation of one's own, called with tensors: `Op("swish")(x)`. Workers know what it computes by its name.
+
+    axis: None: it works element by element, on operands of one shape; a number: along that axis, of which each part
+    has all. With `shape=` in the call it needs all of all operands, and that is its result's shape; as for any other,
+    `dtype=` is the result's element type, if it is not that of the first operand. Nothing but the operands may have an
+    influence on the result, as it may be computed in parts, and again.
+    """
+
+    def __init__(self, name: str, axis: int | None = None) -> None:
+        self.name, self.axis = name, axis
+
+    def __call__(self, *operands: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+        """The result, a tensor. InvalidError where shapes do not fit."""
+        if not operands:
+            raise CLASSES["INVALID"](f"{self.name}: needs an operand")
+        attributes: dict[str, Any] = {"name": self.name}
+        if shape is not None:
+            attributes["shape"] = tuple(shape)
+        elif self.axis is not None:
+            rank = operands[0].ndim
+            attributes["dimension"] = self.axis + rank if self.axis < 0 else self.axis
+        if dtype is not None:
+            attributes["dtype"] = str(dtype)
+        return _shoal.apply(operands[0].session, "custom", operands, attributes, 1)[0]
+
+
+def register_op(name: str, kernel: Callable[..., Any], gradients: Sequence[Callable[..., Any]] = (),
+                axis: int | None = None) -> Op:
+    """Adds an operation to this process, and returns it.
+
+    kernel(*arrays) gives the result's array, for a part of the tensors at a time; bfloat16 comes and goes as float32.
+    gradients: for each operand a function of the operands and of the gradient of the result, whose result has the
+    operand's shape. Other processes have to load it, too: `SHOAL_BACKENDS` lists the file that calls this. Raises
+    InvalidError where the name is taken.
+    """
+    for key, function in ((name, kernel), *((f"{name}.gradient{i}", g) for i, g in enumerate(gradients))):
+        if not callable(function):
+            raise ValueError(f"operation {key}: what computes it is no function")
+        _shoal.add_operation(key, function)
+        _operations.append((key, function))
+    return Op(name, axis)
+
+
+def _take_operations() -> list[tuple[str, Callable[..., Any]]]:
+    taken = list(_operations)
+    _operations.clear()
+    return taken
+
+
+def _run(function: Callable[..., Any], operands: tuple[Any, ...], result: tuple[Any, str, tuple[int, ...]]) -> None:
+    """What the C half calls: operands and result as (bytes, element type, shape). The function gets copies, so that
+    it may keep them."""
+    made = np.asarray(function(*(_array(*operand) for operand in operands)))
+    data, dtype, shape = result
+    if made.shape != shape:
+        raise CLASSES["INVALID"](f"the kernel gave an array of the shape {list(made.shape)}, not {list(shape)}")
+    if dtype == "bfloat16":
+        bits = made.astype("f4").view("u4")
+        rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+        made = np.where(np.isnan(made), 0x7fc0, rounded).astype("u2")
+        dtype = "uint16"
+    np.copyto(np.frombuffer(data, dtype).reshape(shape), made, casting="same_kind")
+
+
+def _array(data: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+    if dtype == "bfloat16":
+        return (np.frombuffer(data, "u2").astype("u4") << 16).view("f4").reshape(shape)
+    return np.frombuffer(data, dtype).reshape(shape).copy()

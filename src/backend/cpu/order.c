@@ -185,7 +185,7 @@ static bool only_compares(const shoal_graph *body) {
 }
 
 static bool says(const shoal_graph *body, uint8_t dtype, double x, double y) {
-    const void *in[2 * GRAPH_MAX_OUTPUTS];
+    const void *in[2 * GRAPH_MAX_JOINED];
     uint64_t a = 0, b = 0, result = 0;
     ref_chunk one = {.d = {x}}, other = {.d = {y}};
     ref_convert_chunk(&one, REF_D, dtype, 1);

@@ -4,6 +4,7 @@
  * take: elementwise nodes with a kernel become regions, reductions take their operand from the
  * region that computes it; every other node is a step of its own. */
 #include "backend/cpu/cpu.h"
+#include "backend/common.h"
 
 #include <stdlib.h>
 
@@ -189,8 +190,7 @@ static shoal_status build(shoal_device *device, const shoal_graph *g,
                           cpu_program *p) {
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (!cpu_supports(device->kernels, g, &g->nodes[i]))
-            return base_fail(SHOAL_UNSUPPORTED, "cpu: cannot run operation '%s'",
-                             shoal_op_name(g->nodes[i].op));
+            return backend_cannot_run("cpu", &g->nodes[i]);
     SHOAL_TRY(graph_new(0, &p->graph));
     SHOAL_TRY(graph_extract(g, g->inputs, g->n_inputs, g->outputs, g->n_outputs, p->graph));
     p->g = graph_data(p->graph);

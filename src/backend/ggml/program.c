@@ -1,5 +1,6 @@
 /* From a graph to steps, and their places in memory; and a run. */
 #include "backend/ggml/device.h"
+#include "backend/common.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +60,7 @@ static shoal_status add_steps(shoal_executable *x) {
         ggml_step *step = &x->steps[x->n_steps];
         *step = (ggml_step){.node = node, .write = node->first_output};
         if (!ggml_fits(g, node) || (!ggml_is_still(g, node) && !is_taken(x->device, g, step)))
-            return base_fail(SHOAL_UNSUPPORTED, "ggml: cannot run operation '%s'",
-                             shoal_op_name(node->op));
+            return backend_cannot_run("ggml", node);
         if (node->op == GRAPH_RESHAPE)
             x->shared[node->first_output].root = x->shared[node->inputs[0]].root;
         else if (!ggml_is_still(g, node))

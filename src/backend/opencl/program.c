@@ -1,5 +1,6 @@
 /* From a graph to launches, and their places in memory. */
 #include "backend/opencl/device.h"
+#include "backend/common.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -220,8 +221,7 @@ static shoal_status build(opencl_program *p, const shoal_graph *g,
     size_t bytes = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (!opencl_supports(p->device, g, &g->nodes[i]))
-            return base_fail(SHOAL_UNSUPPORTED, "opencl: cannot run operation '%s'",
-                             shoal_op_name(g->nodes[i].op));
+            return backend_cannot_run("opencl", &g->nodes[i]);
     SHOAL_TRY(graph_new(0, &p->graph));
     SHOAL_TRY(graph_extract(g, g->inputs, g->n_inputs, g->outputs, g->n_outputs, p->graph));
     p->g = graph_data(p->graph);

@@ -125,9 +125,9 @@ static shoal_status step(const reduction *r, uint64_t *so_far, int64_t at) {
         ref_store(&a, dtype, so_far, 0, 1);
         return SHOAL_OK;
     }
-    const void *in[2 * GRAPH_MAX_OUTPUTS];
-    void *out[GRAPH_MAX_OUTPUTS];
-    uint64_t results[GRAPH_MAX_OUTPUTS];
+    const void *in[2 * GRAPH_MAX_JOINED];
+    void *out[GRAPH_MAX_JOINED];
+    uint64_t results[GRAPH_MAX_JOINED];
     for (uint32_t k = 0; k < r->n; k++) {
         in[k] = &so_far[k];
         in[r->n + k] = (const char *)call->inputs[k] + (size_t)at * bytes_of(r, k);
@@ -141,7 +141,7 @@ static shoal_status step(const reduction *r, uint64_t *so_far, int64_t at) {
 static shoal_status reduce(const reduction *r) {
     const ref_call *call = r->call;
     for (int64_t i = 0; i < r->kept.count; i++) {
-        uint64_t so_far[GRAPH_MAX_OUTPUTS] = {0};
+        uint64_t so_far[GRAPH_MAX_JOINED] = {0};
         for (uint32_t k = 0; k < r->n; k++)
             memcpy(&so_far[k], call->inputs[r->n + k], bytes_of(r, k));
         int64_t first = ref_axes_at(&r->kept, i, 0);

@@ -229,9 +229,9 @@ shoal_status ref_gather(const ref_call *call) {
 /* outputs[k][to] = body(outputs..., updates...)[k], for all k at once. */
 static shoal_status join(const ref_call *call, ref_frame *frame, uint32_t n, int64_t to,
                          int64_t update) {
-    const void *in[2 * GRAPH_MAX_OUTPUTS];
-    void *out[GRAPH_MAX_OUTPUTS];
-    uint64_t results[GRAPH_MAX_OUTPUTS];
+    const void *in[2 * GRAPH_MAX_JOINED];
+    void *out[GRAPH_MAX_JOINED];
+    uint64_t results[GRAPH_MAX_JOINED];
     for (uint32_t k = 0; k < n; k++) {
         size_t bytes = shoal_dtype_size((shoal_dtype)ref_input(call, k)->dtype);
         in[k] = (const char *)call->outputs[k] + (size_t)to * bytes;

@@ -63,7 +63,7 @@ static bool before(sorting *s, int64_t x, int64_t y) {
     const ref_call *call = s->call;
     int64_t left = element(&s->rows, s->row, x), right = element(&s->rows, s->row, y);
     if (!s->frame) return in_front(ref_input(call, 0)->dtype, call->inputs[0], left, right, true);
-    const void *in[2 * GRAPH_MAX_OUTPUTS];
+    const void *in[2 * GRAPH_MAX_JOINED];
     uint64_t result = 0;
     for (uint32_t k = 0; k < call->node->n_inputs; k++) {
         size_t bytes = shoal_dtype_size((shoal_dtype)ref_input(call, k)->dtype);

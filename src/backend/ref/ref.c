@@ -3,6 +3,7 @@
 #include "backend/ref/ref.h"
 
 #include "backend/common.h"
+#include "backend/custom.h"
 #include "base/os_cpu.h"
 #include "graph/graph.h"
 
@@ -29,6 +30,8 @@ ref_kernel ref_kernel_of(uint16_t op) {
 
 bool ref_supports(const shoal_node *node) {
     if (!ref_kernel_of(node->op)) return false;
+    if (node->op == GRAPH_CUSTOM)
+        return backend_custom_find(shoal_node_attr(node, SHOAL_ATTR_NAME)->u.string);
     for (uint16_t i = 0; i < node->n_regions; i++)
         for (uint32_t j = 0; j < node->regions[i]->n_nodes; j++)
             if (!ref_supports(&node->regions[i]->nodes[j])) return false;
@@ -210,9 +213,7 @@ static shoal_status compile(shoal_device *device, const shoal_graph *g,
                             const shoal_compile_options *options, shoal_compile_report *report,
                             shoal_executable **out) {
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (!ref_supports(&g->nodes[i]))
-            return base_fail(SHOAL_UNSUPPORTED, "ref: cannot run operation '%s'",
-                             shoal_op_name(g->nodes[i].op));
+        if (!ref_supports(&g->nodes[i])) return backend_cannot_run("ref", &g->nodes[i]);
     shoal_executable *executable = calloc(1, sizeof *executable);
     if (!executable) return base_fail(SHOAL_NO_MEMORY, "ref: no memory for a program");
     shoal_status status = graph_new(0, &executable->graph);

@@ -77,9 +77,9 @@ static size_t bytes_of(const ref_call *call, uint32_t k) {
 /* so_far = body(so_far, elements) for n operands. */
 static shoal_status join(ref_frame *frame, uint32_t n, uint64_t *so_far,
                          const void *const *elements) {
-    const void *in[2 * GRAPH_MAX_OUTPUTS];
-    void *out[GRAPH_MAX_OUTPUTS];
-    uint64_t results[GRAPH_MAX_OUTPUTS] = {0};
+    const void *in[2 * GRAPH_MAX_JOINED];
+    void *out[GRAPH_MAX_JOINED];
+    uint64_t results[GRAPH_MAX_JOINED] = {0};
     for (uint32_t k = 0; k < n; k++) {
         in[k] = &so_far[k];
         in[n + k] = elements[k];
@@ -97,7 +97,7 @@ static shoal_status reduce_place(const ref_call *call, window *w, ref_frame *fra
     for (uint32_t k = 0; k < n; k++) memcpy(&so_far[k], call->inputs[n + k], bytes_of(call, k));
     for (int64_t i = 0; i < count; i++, advance(&w->inside)) {
         int64_t at = element_at(w, place);
-        const void *elements[GRAPH_MAX_OUTPUTS];
+        const void *elements[GRAPH_MAX_JOINED];
         for (uint32_t k = 0; k < n; k++)
             elements[k] = at < 0 ? call->inputs[n + k]
                                  : (const char *)call->inputs[k] + (size_t)at * bytes_of(call, k);
@@ -117,7 +117,7 @@ shoal_status ref_reduce_window(const ref_call *call) {
     shoal_status status = SHOAL_OK;
     int64_t count = count_of(&places);
     for (int64_t i = 0; i < count && !status; i++, advance(&places)) {
-        uint64_t so_far[GRAPH_MAX_OUTPUTS] = {0};
+        uint64_t so_far[GRAPH_MAX_JOINED] = {0};
         status = reduce_place(call, &w, frame, places.index, so_far);
         for (uint32_t k = 0; k < n; k++)
             memcpy((char *)call->outputs[k] + (size_t)i * bytes_of(call, k), &so_far[k],

@@ -1,5 +1,25 @@
-/* The corpus of the target `paths`. */
+/* What arrives on the connections of a link: frames, and the scripts of the target `paths`. */
 #include "seeds.h"
+
+void seeds_frames(void) {
+    base_str out = {0};
+    static const char body[64] = "the body of a message, or a part of a transfer";
+    wire_frame frame = {.type = WIRE_FRAME_MESSAGE, .kind = 70, .bytes = 16, .total = 48};
+    for (; frame.offset < 48; frame.offset += 16) {
+        base_str_bytes(&out, &frame, sizeof frame);
+        base_str_bytes(&out, body, 16);
+    }
+    frame = (wire_frame){.type = WIRE_FRAME_DATA, .bytes = 64, .total = 128, .instance = 3};
+    for (; frame.offset < 128; frame.offset += 64) {
+        base_str_bytes(&out, &frame, sizeof frame);
+        base_str_bytes(&out, body, 64);
+    }
+    frame = (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_LOST, .bytes = 8};
+    base_str_bytes(&out, &frame, sizeof frame);
+    base_str_bytes(&out, body, 8);
+    seeds_put("frame", "all", out.data, out.size);
+    base_str_fini(&out);
+}
 
 /* A step of the target `paths`, with a frame if it is one. */
 static void path_step(base_str *out, int connection, int what, const wire_frame *frame,
@@ -10,7 +30,7 @@ static void path_step(base_str *out, int connection, int what, const wire_frame 
 }
 
 /* Something is sent, one path ends, its other side says what came, and another path joins. */
-void link_paths(void) {
+void seeds_paths(void) {
     enum { FRAME, END, SEND, DROP, TURN };
     uint8_t packed[256] = {0};
     base_str out = {0};
@@ -25,7 +45,7 @@ void link_paths(void) {
     path_step(&out, 1, FRAME, &lost, NULL);
     path_step(&out, 1, TURN, NULL, NULL);
     Shoal__Hello hello = SHOAL__HELLO__INIT;
-    fill(&hello);
+    seeds_fill(&hello);
     hello.incarnation = 7;
     hello.joins = 99;
     hello.path = 2;
@@ -38,6 +58,6 @@ void link_paths(void) {
     path_step(&out, 2, FRAME, &lost, NULL);
     path_step(&out, 2, DROP, NULL, NULL);
     path_step(&out, 2, TURN, NULL, NULL);
-    put("paths", "lost", out.data, out.size);
+    seeds_put("paths", "lost", out.data, out.size);
     base_str_fini(&out);
 }

@@ -1,0 +1,1 @@
+../gt/_command.py

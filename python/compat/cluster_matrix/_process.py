@@ -1,0 +1,1 @@
+../gt/_process.py

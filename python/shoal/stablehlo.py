@@ -1,0 +1,100 @@
+"""StableHLO: programs of JAX, torch-mlir and others read, run, differentiated; Shoal's own written.
+
+    model = shoal.stablehlo.load("model.mlir")
+    y = model(x)
+    text = shoal.stablehlo.export(lambda x: (x @ w).tanh(), x).text()
+"""
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import _shoal
+from .autograd import no_grad
+from .creation import as_tensor
+from .errors import InvalidError
+from .nested import TensorType
+from .pool import session
+from .recording import Recording
+from .tensor import Tensor
+
+
+class Model:
+    """A function of a module. `inputs`, `outputs`: the types of its operands and results, in order."""
+
+    inputs: list[Any]
+    outputs: list[Any]
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        inputs, outputs = module.types()
+        self.inputs = [TensorType(shape, dtype) for dtype, shape in inputs]
+        self.outputs = [TensorType(shape, dtype) for dtype, shape in outputs]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Runs it: tensors, or what makes some, of the types `inputs`. A tensor, or a tuple of them.
+
+        Gradients pass through it to arguments that require them.
+        """
+        if len(arguments) != len(self.inputs):
+            raise InvalidError(f"model: {len(arguments)} arguments; it takes {len(self.inputs)}")
+        given = [value if isinstance(value, Tensor) else as_tensor(value, dtype=kind.dtype)
+                 for value, kind in zip(arguments, self.inputs)]
+        recorded = any(tensor.requires_grad for tensor in given)
+        outputs = self._module.run(given[0].session if given else session(), given, recorded)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def gradient(self, inputs: Sequence[int] | None = None, output: int = 0) -> Any:
+        """The model whose results are those of this one and, behind them, the gradients of one of them.
+
+        output: the number of a result of one element, the loss. inputs: numbers of operands; None: all that are
+        floating.
+        """
+        wrt = [i for i, kind in enumerate(self.inputs) if "float" in str(kind.dtype)] if inputs is None else list(inputs)
+        return Model(self._module.gradient(output, wrt))
+
+    def text(self) -> str:
+        """Its text in terms of the standard, as JAX and iree-compile read it."""
+        return self._module.text()
+
+    def save(self, path: Any) -> None:
+        """Writes its text to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.text())
+
+
+def load(source: Any, function: str | None = None) -> Model:
+    """Reads a module's text: the path of a file, or the text itself (with a line break, or bytes).
+
+    function: the one to read; None: @main, or the only one. Raises FormatError with line, column and operation.
+    """
+    name = None
+    if isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source):
+        name = os.path.basename(os.fspath(source))
+        with open(source, "rb") as file:
+            source = file.read()
+    return Model(_shoal.Module(source, name, function))
+
+
+def export(function: Callable[..., Any], *arguments: Any) -> Model:
+    """What a function computes of tensors, as a model whose operands are the arguments.
+
+    Other tensors that it uses, and numbers, are constants of the model.
+    """
+    given = [value if isinstance(value, Tensor) else as_tensor(value) for value in arguments]
+    given = [tensor._detach() for tensor in given]
+    inside = given[0].session if given else session()
+    with no_grad():
+        inside.sync()
+        with Recording() as recording:
+            result = function(*given)
+        outputs = [result] if isinstance(result, Tensor) else list(result)
+        own = {id(tensor) for tensor in given}
+        others = [was for tensor, was, _ in recording.seen.values() if id(tensor) not in own]
+        module = _shoal.Function(inside, given + others, outputs).module()
+        return Model(module.bind(len(given), [_bytes(was) for was in others]))
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    data = bytearray(tensor.nbytes)
+    tensor._read(data)
+    return bytes(data)

@@ -1,0 +1,327 @@
+/* CHLO's operations, written in the standard's. */
+#define _XOPEN_SOURCE 700
+#include "graph/stablehlo/import.h"
+
+#include "graph/maker.h"
+
+#include <float.h>
+
+typedef uint32_t unary(maker *m, uint32_t x);
+
+/* Computed in a wide type, as ranges and digits of half precision are few. */
+static shoal_status widened(hlo_call *c, unary *function) {
+    SHOAL_TRY(hlo_need(c, 1, 1));
+    maker m = {c->s->g, SHOAL_OK};
+    uint8_t dtype = hlo_type_of(c, 0)->dtype;
+    if (shoal_dtype_kind((shoal_dtype)dtype) != 'f')
+        return hlo_fail(c, "it works on floating types, not on %s",
+                        shoal_dtype_name((shoal_dtype)dtype));
+    uint32_t y = function(&m, widen(&m, c->in[0]));
+    c->out[0] = m.status ? 0 : convert(&m, y, dtype);
+    return m.status;
+}
+
+/* After a failure there is no type to ask for. */
+static uint32_t number(maker *m, uint32_t x, double value) {
+    return m->status ? 0 : like(m, x, value);
+}
+
+static uint32_t add(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_ADD, x, y); }
+static uint32_t sub(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_SUBTRACT, x, y); }
+static uint32_t mul(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_MULTIPLY, x, y); }
+static uint32_t over(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_DIVIDE, x, y); }
+static uint32_t scaled(maker *m, uint32_t x, double f) { return mul(m, x, number(m, x, f)); }
+static uint32_t shifted(maker *m, uint32_t x, double t) { return add(m, x, number(m, x, t)); }
+static uint32_t less(maker *m, uint32_t x, double than) {
+    return compare(m, "LT", x, number(m, x, than));
+}
+
+/* ((a[0] x + a[1]) x + a[2]) ... */
+static uint32_t polynomial(maker *m, uint32_t x, const double *a, int n) {
+    uint32_t y = number(m, x, a[0]);
+    for (int i = 1; i < n; i++) y = shifted(m, mul(m, y, x), a[i]);
+    return y;
+}
+
+/* ---- hyperbolic and inverse functions ---- */
+
+/* (e^x - 1) / 2 without loss near 0: with t = e^x - 1, (t + t / (t + 1)) / 2. Where e^x overflows,
+ * half of it may not: e^(x - ln 2). */
+static uint32_t sinh_of(maker *m, uint32_t x) {
+    uint32_t size = one(m, GRAPH_ABS, x), t = one(m, GRAPH_EXPONENTIAL_MINUS_ONE, size);
+    uint32_t small = scaled(m, add(m, t, over(m, t, shifted(m, t, 1))), 0.5);
+    uint32_t large = one(m, GRAPH_EXPONENTIAL, shifted(m, size, -M_LN2));
+    return mul(m, one(m, GRAPH_SIGN, x), choose(m, less(m, size, 20), small, large));
+}
+
+static uint32_t cosh_of(maker *m, uint32_t x) {
+    uint32_t log_half = number(m, x, -M_LN2);
+    return add(m, one(m, GRAPH_EXPONENTIAL, add(m, x, log_half)),
+               one(m, GRAPH_EXPONENTIAL, sub(m, log_half, x)));
+}
+
+/* log(1 + |x| + x^2 / (1 + sqrt(1 + x^2))); for large x, log |x| + log 2. */
+static uint32_t asinh_of(maker *m, uint32_t x) {
+    uint32_t size = one(m, GRAPH_ABS, x), square = mul(m, size, size);
+    uint32_t root = one(m, GRAPH_SQRT, shifted(m, square, 1));
+    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, size, over(m, square, shifted(m, root, 1))));
+    uint32_t far = shifted(m, one(m, GRAPH_LOG, size), M_LN2);
+    uint32_t y = choose(m, less(m, size, 1e9), near, far);
+    return mul(m, one(m, GRAPH_SIGN, x), y);
+}
+
+/* log(x + sqrt((x + 1) (x - 1))) */
+static uint32_t acosh_of(maker *m, uint32_t x) {
+    uint32_t below = shifted(m, x, -1);
+    uint32_t root = one(m, GRAPH_SQRT, mul(m, below, shifted(m, x, 1)));
+    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, below, root));
+    uint32_t far = shifted(m, one(m, GRAPH_LOG, x), M_LN2);
+    return choose(m, less(m, x, 1e9), near, far);
+}
+
+static uint32_t atanh_of(maker *m, uint32_t x) {
+    return scaled(
+        m,
+        sub(m, one(m, GRAPH_LOG_PLUS_ONE, x), one(m, GRAPH_LOG_PLUS_ONE, one(m, GRAPH_NEGATE, x))),
+        0.5);
+}
+
+static uint32_t root_of_rest(maker *m, uint32_t x) {
+    uint32_t unit = number(m, x, 1);
+    return one(m, GRAPH_SQRT, mul(m, sub(m, unit, x), add(m, unit, x)));
+}
+
+static uint32_t asin_of(maker *m, uint32_t x) { return two(m, GRAPH_ATAN2, x, root_of_rest(m, x)); }
+static uint32_t acos_of(maker *m, uint32_t x) { return two(m, GRAPH_ATAN2, root_of_rest(m, x), x); }
+static uint32_t atan_of(maker *m, uint32_t x) { return two(m, GRAPH_ATAN2, x, number(m, x, 1)); }
+
+/* ---- error functions ---- */
+
+/* 1 - erf(x), in float64. From 2 on, where little is left of the difference, by the continued
+ * fraction e^(-x^2) / sqrt(pi) / (x + (1/2) / (x + (2/2) / (x + ...))). */
+static uint32_t erfc_wide(maker *m, uint32_t x) {
+    uint32_t size = two(m, GRAPH_MAXIMUM, one(m, GRAPH_ABS, x), number(m, x, 2)), f = size;
+    for (int k = 60; k > 0; k--) f = add(m, size, over(m, number(m, x, k / 2.0), f));
+    uint32_t e = one(m, GRAPH_EXPONENTIAL, one(m, GRAPH_NEGATE, mul(m, size, size)));
+    uint32_t far = scaled(m, over(m, e, f), 1 / sqrt(M_PI));
+    uint32_t near = sub(m, number(m, x, 1), one(m, GRAPH_ERF, x));
+    uint32_t negative = less(m, x, -2), small = less(m, one(m, GRAPH_ABS, x), 2);
+    uint32_t side = choose(m, negative, sub(m, number(m, x, 2), far), far);
+    uint32_t not_a_number = compare(m, "NE", x, x);
+    return choose(m, not_a_number, x, choose(m, small, near, side));
+}
+
+static uint32_t erfc_of(maker *m, uint32_t x) {
+    uint8_t dtype = m->status ? SHOAL_F32 : type_of(m, x)->dtype;
+    return convert(m, erfc_wide(m, convert(m, x, SHOAL_F64)), dtype);
+}
+
+/* M. Giles, "Approximating the erfinv function" (single precision); in float64 made exact by steps
+ * of Newton's method. */
+static uint32_t erf_inv_of(maker *m, uint32_t x) {
+    static const double small[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
+                                   -4.39150654e-06, 0.00021858087,  -0.00125372503,
+                                   -0.00417768164,  0.246640727,    1.50140941};
+    static const double large[] = {-0.000200214257, 0.000100950558, 0.00134934322,
+                                   -0.00367342844,  0.00573950773,  -0.0076224613,
+                                   0.00943887047,   1.00167406,     2.83297682};
+    bool exact = !m->status && type_of(m, x)->dtype == SHOAL_F64;
+    uint32_t w =
+        one(m, GRAPH_NEGATE, one(m, GRAPH_LOG_PLUS_ONE, one(m, GRAPH_NEGATE, mul(m, x, x))));
+    uint32_t near = polynomial(m, shifted(m, w, -2.5), small, 9);
+    uint32_t far = polynomial(m, shifted(m, one(m, GRAPH_SQRT, w), -3), large, 9);
+    uint32_t y = mul(m, choose(m, less(m, w, 5), near, far), x);
+    uint32_t inside = less(m, one(m, GRAPH_ABS, x), 1);
+    for (int i = 0; i < 3 && exact; i++) {
+        uint32_t miss = sub(m, one(m, GRAPH_ERF, y), x);
+        uint32_t slope = scaled(m, one(m, GRAPH_EXPONENTIAL, mul(m, y, y)), sqrt(M_PI) / 2);
+        y = choose(m, inside, sub(m, y, mul(m, miss, slope)), y);
+    }
+    uint32_t edge = mul(m, x, number(m, x, INFINITY));
+    return choose(m, compare(m, "EQ", one(m, GRAPH_ABS, x), number(m, x, 1)), edge, y);
+}
+
+/* ---- the gamma function: Lanczos' approximation, g = 7 ---- */
+
+static const double lanczos[] = {
+    676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+    771.3234287776530788486528258894,   -176.61502916214059906584551354,
+    12.507343278686904814458936853,     -0.13857109526572011689554707,
+    9.984369578019570859563e-6,         1.50563273514931155834e-7};
+static const double lanczos_base = 0.99999999999980993227684700473478, lanczos_g = 7.5;
+
+/* Below 1/2, of 1 - x instead: z is x - 1 or -x. */
+static uint32_t reflected(maker *m, uint32_t x, uint32_t *below) {
+    *below = less(m, x, 0.5);
+    return choose(m, *below, one(m, GRAPH_NEGATE, x), shifted(m, x, -1));
+}
+
+static uint32_t lgamma_of(maker *m, uint32_t x) {
+    uint32_t below, z = reflected(m, x, &below), sum = number(m, x, lanczos_base);
+    for (int i = 0; i < 8; i++)
+        sum = add(m, sum, over(m, number(m, x, lanczos[i]), shifted(m, z, i + 1)));
+    uint32_t log_t =
+        shifted(m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
+    uint32_t t = shifted(m, z, lanczos_g);
+    uint32_t log_y = add(m, mul(m, sub(m, shifted(m, z, 0.5), over(m, t, log_t)), log_t),
+                         shifted(m, one(m, GRAPH_LOG, sum), log(2 * M_PI) / 2));
+    /* log(pi / sin(pi x)) - lgamma(1 - x), the sine of the part that is not whole. */
+    uint32_t size = one(m, GRAPH_ABS, x), part = sub(m, size, one(m, GRAPH_FLOOR, size));
+    uint32_t half = less(m, part, 0.5);
+    part = choose(m, half, part, sub(m, number(m, x, 1), part));
+    uint32_t sine = one(m, GRAPH_LOG, one(m, GRAPH_SINE, scaled(m, part, M_PI)));
+    uint32_t mirrored = sub(m, sub(m, number(m, x, log(M_PI)), sine), log_y);
+    uint32_t finite = one(m, GRAPH_IS_FINITE, sine);
+    mirrored = choose(m, finite, mirrored, one(m, GRAPH_NEGATE, sine));
+    uint32_t y = choose(m, below, mirrored, log_y);
+    uint32_t infinite = compare(m, "EQ", size, number(m, x, INFINITY));
+    return choose(m, infinite, number(m, x, INFINITY), y);
+}
+
+static uint32_t digamma_of(maker *m, uint32_t x) {
+    uint32_t below, z = reflected(m, x, &below);
+    uint32_t sum = number(m, x, lanczos_base), slope = number(m, x, 0);
+    for (int i = 0; i < 8; i++) {
+        uint32_t a = number(m, x, lanczos[i]), d = shifted(m, z, i + 1);
+        sum = add(m, sum, over(m, a, d));
+        slope = sub(m, slope, over(m, a, mul(m, d, d)));
+    }
+    uint32_t t = shifted(m, z, lanczos_g);
+    uint32_t log_t =
+        shifted(m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
+    uint32_t y =
+        sub(m, add(m, log_t, over(m, slope, sum)), over(m, number(m, x, lanczos_g - 0.5), t));
+    uint32_t part = add(m, x, one(m, GRAPH_ABS, one(m, GRAPH_FLOOR, shifted(m, x, 0.5))));
+    uint32_t angle = scaled(m, part, M_PI);
+    uint32_t mirrored =
+        sub(m, y, over(m, scaled(m, one(m, GRAPH_COSINE, angle), M_PI), one(m, GRAPH_SINE, angle)));
+    uint32_t whole = compare(m, "EQ", x, one(m, GRAPH_FLOOR, x));
+    uint32_t pole = two(m, GRAPH_AND, whole, compare(m, "LE", x, number(m, x, 0)));
+    return choose(m, pole, number(m, x, NAN), choose(m, below, mirrored, y));
+}
+
+/* ---- numbers by their bits ---- */
+
+/* The neighbour of x towards y: its bits and one more, or one less, as they count away from 0. */
+static shoal_status next_after(hlo_call *c) {
+    static const uint8_t bits_of[9] = {[2] = SHOAL_I16, [4] = SHOAL_I32, [8] = SHOAL_I64};
+    SHOAL_TRY(hlo_need(c, 2, 1));
+    maker m = {c->s->g, SHOAL_OK};
+    uint32_t x = c->in[0], y = c->in[1];
+    const shoal_type type = *hlo_type_of(c, 0);
+    size_t size = shoal_dtype_size((shoal_dtype)type.dtype);
+    if (shoal_dtype_kind((shoal_dtype)type.dtype) != 'f')
+        return hlo_fail(c, "it works on floating types");
+    shoal_attr to_bits = graph_int(SHOAL_ATTR_DTYPE, bits_of[size]);
+    shoal_attr from_bits = graph_int(SHOAL_ATTR_DTYPE, type.dtype);
+    uint32_t bits = node(&m, GRAPH_BITCAST_CONVERT, &x, 1, &to_bits, 1, NULL);
+    uint32_t zero = number(&m, x, 0);
+    uint32_t away = compare(&m, "EQ", compare(&m, "LT", x, y), compare(&m, "GT", x, zero));
+    uint32_t step = choose(&m, away, number(&m, bits, 1), number(&m, bits, -1));
+    bits = add(&m, bits, step);
+    uint32_t moved = node(&m, GRAPH_BITCAST_CONVERT, &bits, 1, &from_bits, 1, NULL);
+    uint32_t unit = number(&m, bits, 1);
+    uint32_t least = node(&m, GRAPH_BITCAST_CONVERT, &unit, 1, &from_bits, 1, NULL);
+    uint32_t below = one(&m, GRAPH_NEGATE, least);
+    uint32_t from_zero = choose(&m, compare(&m, "LT", y, zero), below, least);
+    uint32_t result = choose(&m, compare(&m, "EQ", x, zero), from_zero, moved);
+    result = choose(&m, compare(&m, "EQ", x, y), y, result);
+    result = choose(&m, compare(&m, "NE", y, y), y, result);
+    c->out[0] = choose(&m, compare(&m, "NE", x, x), x, result);
+    return m.status;
+}
+
+static shoal_status infinite(hlo_call *c) {
+    SHOAL_TRY(hlo_need(c, 1, 1));
+    maker m = {c->s->g, SHOAL_OK};
+    const char *name = c->op->name;
+    uint32_t x = strcmp(name, "chlo.is_inf") ? c->in[0] : one(&m, GRAPH_ABS, c->in[0]);
+    bool negative = !strcmp(name, "chlo.is_neg_inf");
+    c->out[0] = compare(&m, "EQ", x, number(&m, c->in[0], negative ? -INFINITY : INFINITY));
+    return m.status;
+}
+
+static shoal_status square(hlo_call *c) {
+    SHOAL_TRY(hlo_need(c, 1, 1));
+    maker m = {c->s->g, SHOAL_OK};
+    c->out[0] = mul(&m, c->in[0], c->in[0]);
+    return m.status;
+}
+
+static shoal_status constant_like(hlo_call *c) {
+    const void *data;
+    size_t bytes;
+    const hlo_attr *value = hlo_attr_of(c, "value", NULL);
+    SHOAL_TRY(hlo_need(c, 1, 1));
+    const shoal_type *type = hlo_type_of(c, 0), scalar = {.dtype = type->dtype};
+    if (!value) return hlo_fail(c, "its value is missing");
+    SHOAL_TRY(hlo_elements(c, value, &scalar, &data, &bytes));
+    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, data, bytes),
+                                graph_int(SHOAL_ATTR_DTYPE, type->dtype),
+                                graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank)};
+    return hlo_row_of(c, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0);
+}
+
+/* ---- operations that broadcast ---- */
+
+/* "chlo.broadcast_add": axes from the last on, or as broadcast_dimensions has those of the operand
+ * with fewer. */
+static shoal_status broadcasting(hlo_call *c) {
+    uint16_t op;
+    parse_numbers axes;
+    SHOAL_TRY(hlo_need(c, 2, 1));
+    SHOAL_TRY(shoal_op_find(c->op->name + strlen("chlo.broadcast_"), &op));
+    SHOAL_TRY(hlo_ints(c, hlo_attr_of(c, "broadcast_dimensions", NULL), &axes));
+    const shoal_type of[2] = {*hlo_type_of(c, 0), *hlo_type_of(c, 1)};
+    shoal_type to = of[0].rank >= of[1].rank ? of[0] : of[1];
+    uint32_t in[2];
+    int64_t at[2][SHOAL_MAX_RANK];
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < of[k].rank; i++) {
+            bool given = axes.count == of[k].rank && of[k].rank < to.rank;
+            at[k][i] = given ? axes.data[i] : (int64_t)to.rank - of[k].rank + i;
+            if (at[k][i] < 0 || at[k][i] >= to.rank)
+                return hlo_fail(c, "there is no axis %lld", (long long)at[k][i]);
+            if (to.dims[at[k][i]] == 1) to.dims[at[k][i]] = of[k].dims[i];
+        }
+    maker m = {c->s->g, SHOAL_OK};
+    for (int k = 0; k < 2; k++) in[k] = spread(&m, c->in[k], &to, at[k]);
+    return m.status ? m.status : hlo_row_of(c, op, in, 2, NULL, 0, NULL, 0);
+}
+
+/* ---- which rule ---- */
+
+/* Rules of functions of one operand, by their names. */
+static const struct {
+    const char *name;
+    unary *function;
+} unaries[] = {{"sinh", sinh_of},       {"cosh", cosh_of},     {"asinh", asinh_of},
+               {"acosh", acosh_of},     {"atanh", atanh_of},   {"asin", asin_of},
+               {"acos", acos_of},       {"atan", atan_of},     {"erfc", erfc_of},
+               {"erf_inv", erf_inv_of}, {"lgamma", lgamma_of}, {"digamma", digamma_of}};
+
+static shoal_status one_operand(hlo_call *c) {
+    size_t i = 0;
+    while (strcmp(c->op->name + strlen("chlo."), unaries[i].name)) i++;
+    return widened(c, unaries[i].function);
+}
+
+hlo_rule *hlo_chlo_rule(const char *name) {
+    static const hlo_named_rule rules[] = {{"chlo.next_after", next_after},
+                                           {"chlo.is_inf", infinite},
+                                           {"chlo.is_pos_inf", infinite},
+                                           {"chlo.is_neg_inf", infinite},
+                                           {"chlo.square", square},
+                                           {"chlo.constant_like", constant_like},
+                                           {NULL, NULL}};
+    static const char broadcast[] = "chlo.broadcast_";
+    uint16_t op;
+    if (strncmp(name, "chlo.", 5)) return NULL;
+    for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
+        if (!strcmp(name + 5, unaries[i].name)) return one_operand;
+    if (!strncmp(name, broadcast, sizeof broadcast - 1) &&
+        shoal_op_find(name + sizeof broadcast - 1, &op) == SHOAL_OK &&
+        graph_op(op)->max_inputs == 2)
+        return broadcasting;
+    return hlo_look_up(rules, name);
+}

@@ -1,0 +1,325 @@
+"""StableHLO read and written: what JAX prints, run by Shoal, gives JAX's own results; what Shoal prints, JAX's parser
+reads; texts in the manner of torch-mlir."""
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+jax.config.update("jax_platforms", "cpu")
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax._src.interpreters import mlir as jax_mlir  # noqa: E402
+from jaxlib.mlir import ir  # noqa: E402
+
+import shoal  # noqa: E402
+
+shoal.init(workers=1, backend="cpu")
+
+
+def numbers(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+X, W, IMAGE = numbers(4, 8), numbers(8, 8, seed=1), numbers(2, 8, 8, 3, seed=2)
+KERNEL, INDEX = numbers(3, 3, 3, 4, seed=3), np.array([2, 0, 3, 1], np.int32)
+
+
+def mlp(parameters, x):
+    for weight, bias in parameters:
+        x = jax.nn.relu(x @ weight + bias)
+    return (x ** 2).mean()
+
+
+LAYERS = [(numbers(8, 16), numbers(16)), (numbers(16, 4), numbers(4))]
+
+
+def block(p, ids):
+    """A block of a GPT, and the loss of its next tokens."""
+    x = p["table"][ids] + p["place"]
+    b, t, d = x.shape
+
+    def norm(x, g):
+        return g * (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    q, k, v = (part.reshape(b, t, 2, d // 2).transpose(0, 2, 1, 3) for part in jnp.split(norm(x, p["g"]) @ p["qkv"], 3, -1))
+    weights = jnp.where(jnp.tril(jnp.ones((t, t), bool)), q @ k.swapaxes(-1, -2) / np.sqrt(d // 2), -jnp.inf)
+    x = x + (jax.nn.softmax(weights) @ v).transpose(0, 2, 1, 3).reshape(b, t, d) @ p["o"]
+    x = x + jax.nn.gelu(norm(x, p["h"]) @ p["up"]) @ p["down"]
+    logits = jax.nn.log_softmax(x @ p["table"].T)[:, :-1]
+    return -jnp.take_along_axis(logits, ids[:, 1:, None], -1).mean()
+
+
+GPT = {"table": numbers(11, 8), "place": numbers(6, 8, seed=1), "g": np.ones(8, np.float32), "qkv": numbers(8, 24, seed=2),
+       "o": numbers(8, 8, seed=3), "h": np.ones(8, np.float32), "up": numbers(8, 32, seed=4), "down": numbers(32, 8, seed=5)}
+IDS = np.random.default_rng(6).integers(0, 11, (2, 6), dtype=np.int32)
+
+
+def conv(x, k, **how):
+    how = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC")} | how
+    return lax.conv_general_dilated(x, k, **how)
+
+
+def net(k, x):
+    x = jax.nn.relu(conv(x, k))
+    x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return lax.reduce_window(x, 0., lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "SAME").sum((1, 2)).mean()
+
+
+def adam(parameters, means, squares, gradients, step):
+    outputs = []
+    for p, m, v, g in zip(parameters, means, squares, gradients):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        outputs += [p - 0.01 * (m / (1 - 0.9 ** step)) / (jnp.sqrt(v / (1 - 0.999 ** step)) + 1e-8), m, v]
+    return outputs
+
+
+MANY = [numbers(3, 1 + i % 29, seed=i) for i in range(200)]
+POSITIVE = np.abs(X) + 0.1
+
+CASES = {
+    "mlp": (mlp, LAYERS, X),
+    "gpt": (block, GPT, IDS),
+    "net": (net, KERNEL, IMAGE),
+    "adam": (adam, MANY, MANY, [x ** 2 for x in MANY], [x + 1 for x in MANY], np.float32(3)),
+    "scan": (lambda c, xs, w: lax.scan(lambda c, x: (jnp.tanh(c @ w + x), c.sum()), c, xs), X[0], X, W),
+    "scan of nothing": (lambda c, xs: lax.scan(lambda c, x: (c + x, c), c, xs), X[0], X[:0]),
+    "many carried": (lambda xs: lax.fori_loop(0, 3, lambda i, xs: [x * 2 + i for x in xs], xs), MANY),
+    "cond": (lambda p, x: lax.cond(p, lambda x: x + 1, lambda x: x * 2, x), np.bool_(True), X),
+    "switch": (lambda p, x: lax.switch(p, [lambda x: x + 1, lambda x: x * 2, lambda x: x @ W], x), np.int32(2), X),
+    "while": (lambda x: lax.while_loop(lambda c: c[0] < 3., lambda c: (c[0] + 1, c[1] @ W), (0., x)), X),
+    "nested": (lambda x: lax.fori_loop(0, 3, lambda i, x: lax.cond(i > 1, lambda x: lax.fori_loop(0, i, lambda j, x: x + j, x),
+                                                                   lambda x: x * 2, x), x), X),
+    "sort": (lambda x, y: lax.sort((x, y), num_keys=1), X, np.arange(32, dtype=np.int32).reshape(4, 8)),
+    "sort by two": (lambda x, y: lax.sort((y % 3, x, y), num_keys=2, dimension=0), X, np.arange(32, dtype=np.int32).reshape(4, 8)),
+    "argsort": (lambda x: (jnp.argsort(x, 1), jnp.argmax(x, 1), jnp.argmin(x, 0)), X),
+    "top_k": (lambda x: lax.top_k(x, 3), X),
+    "cumulative": (lambda x: (jnp.cumsum(x, 1), lax.cumsum(x, 0, reverse=True), lax.cummax(x, 1), lax.cumlogsumexp(x, 1),
+                              jnp.cumprod(x, 0)), X),
+    "gather": (lambda x, i: (x[i], x[i, i], x[:, i], x.at[i].add(1.), x.at[i, i].set(2.), x.at[i].mul(3.),
+                             jnp.take_along_axis(x, i[:, None], 1), x[i[0]], lax.dynamic_slice(x, (i[0], i[1]), (2, 3)),
+                             lax.dynamic_update_slice(x, x[:2, :3], (i[1], i[2]))), X, INDEX),
+    "conv strided": (lambda x, k: conv(x, k, window_strides=(2, 1), rhs_dilation=(1, 2)), IMAGE, KERNEL),
+    "conv transposed": (lambda x, k: conv(x, k, padding=((1, 1), (1, 2)), lhs_dilation=(2, 1)), IMAGE, KERNEL),
+    "conv NCHW": (lambda x, k: conv(x, k, dimension_numbers=("NCHW", "OIHW", "NCHW")), IMAGE.transpose(0, 3, 1, 2),
+                  KERNEL.transpose(3, 2, 0, 1)),
+    "conv groups": (lambda x, k: conv(x, k, feature_group_count=3), IMAGE, numbers(3, 3, 1, 6)),
+    "conv 1d": (lambda x, k: conv(x, k, window_strides=(1,), dimension_numbers=("NWC", "WIO", "NWC")), IMAGE[0], KERNEL[0]),
+    "functions": (lambda x: (lax.erf(x), lax.erfc(x * 3), lax.lgamma(x), lax.digamma(x), lax.erf_inv(jnp.tanh(x)), jnp.sinh(x),
+                             jnp.cosh(x), jnp.arcsinh(x), jnp.square(x), lax.nextafter(x, -x), jnp.arctanh(jnp.tanh(x)),
+                             jnp.arccos(jnp.tanh(x)), jnp.arcsin(jnp.tanh(x)), jnp.arctan(x), jnp.tan(x), jax.nn.gelu(x),
+                             jax.nn.silu(x), jnp.sinc(x), jnp.expm1(x), jnp.log1p(jnp.abs(x)), jnp.cbrt(x), jnp.round(x),
+                             jnp.sign(x), x ** 3, jnp.isinf(x), jnp.signbit(x)), X),
+    "positive": (lambda x: (jnp.sqrt(x), lax.rsqrt(x), jnp.log(x), x ** 2.5, jnp.arccosh(x + 1), lax.lgamma(x), jnp.logaddexp(x, x)),
+                 POSITIVE),
+    "integers": (lambda i: (i // 3, i % 3, i << 2, i >> 1, i & 3, ~i, lax.population_count(i), lax.clz(i), i.astype(np.int8),
+                            i.astype(np.uint16), i.astype(np.float32), i > 1, -i), INDEX - 2),
+    "random": (lambda k: (jax.random.normal(k, (3, 5)), jax.random.randint(k, (7,), 0, 9), jax.random.permutation(k, 6)),
+               np.array([3, 5], np.uint32)),
+    "remat": (jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ W)).sum())), X),
+    "shapes": (lambda x: (x.T, x.reshape(2, 16), x[::-1], x[1:3, ::2], jnp.pad(x, 2), jnp.concatenate([x, x]), jnp.tile(x, (2, 1)),
+                          lax.pad(x, 0., ((1, -1, 1), (0, 2, 0))), jnp.clip(x, -1, 1), jnp.where(x > 0, x, 0), x[:0]), X),
+    "bfloat16": (lambda x: jnp.matmul(x.astype(jnp.bfloat16), W.astype(jnp.bfloat16), preferred_element_type=np.float32), X),
+    "int8": (lambda i: jnp.matmul(i[None].astype(np.int8), i[:, None].astype(np.int8), preferred_element_type=np.int32), INDEX),
+    "reductions": (lambda x: (x.sum(), x.max(1), x.min(0), x.prod(1), jnp.any(x > 1), jnp.all(x < 9, 0), x.var(0), jnp.median(x)), X),
+    "vmapped": (jax.vmap(lambda x, i: x[i] + jnp.sort(x)), X, INDEX),
+    "custom": (lambda x: lax.reduce(x, np.float32(0), lambda a, b: jnp.sqrt(a * a + b * b), (1,)), X),
+    "second": (jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2).sum()), X),
+}
+
+
+def lowered(name):
+    function, *arguments = CASES[name]
+    jitted = jax.jit(function, keep_unused=True)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)]
+    return jitted.lower(*arguments), leaves, [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*arguments))]
+
+
+def compared(model, leaves, expected, tolerance=1e-5):
+    outputs = model(*leaves)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    assert len(outputs) == len(expected)
+    for i, (got, want) in enumerate(zip(outputs, expected)):
+        assert str(got.dtype).split(".")[-1] == str(want.dtype) and tuple(got.shape) == want.shape
+        np.testing.assert_allclose(got.numpy(), want, rtol=tolerance, atol=tolerance * max(1, np.abs(want[np.isfinite(want)]).max(initial=0)),
+                                   err_msg=f"result {i}")
+
+
+def generic(text):
+    """The same in MLIR's generic form; and with that its own parser has taken the text."""
+    with jax_mlir.make_ir_context():
+        return str(ir.Module.parse(text).operation.get_asm(print_generic_op_form=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_jax(name):
+    program, leaves, expected = lowered(name)
+    text = program.as_text()
+    model = shoal.stablehlo.load(text)
+    compared(model, leaves, expected)
+    compared(shoal.stablehlo.load(program.as_text(debug_info=True)), leaves, expected)
+    compared(shoal.stablehlo.load(generic(text)), leaves, expected)
+    again = generic(model.text())
+    compared(shoal.stablehlo.load(model.text()), leaves, expected)
+    compared(shoal.stablehlo.load(again), leaves, expected)
+
+
+# ---- gradients ----
+
+GRADIENTS = {"mlp": mlp, "gpt": block, "net": net,
+             "switch": lambda p, x: lax.switch(p, [lambda x: x + 1, lambda x: x * 2, lambda x: x @ W], x).sum(),
+             "cumulative": lambda x: (jnp.cumsum(x, 1) ** 2).sum() + lax.cummax(x, 0).sum(),
+             "gather": lambda x, i: (x[i] * x[i, i][:, None] + jnp.asarray(x).at[i].add(3.)).sum(),
+             "functions": lambda x: sum(jnp.sin(f(x)).sum() for f in (
+                 lax.erf, jnp.sinh, jnp.cosh, jnp.arcsinh, jnp.square, jnp.arctan, jax.nn.gelu, jax.nn.silu, jnp.expm1)),
+             "top_k": lambda x: (lax.top_k(x, 3)[0] ** 2).sum()}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name):
+    function, arguments = GRADIENTS[name], CASES[name][1:]
+    leaves = jax.tree.leaves(arguments)
+    floating = [i for i, leaf in enumerate(leaves) if np.asarray(leaf).dtype == np.float32]
+    shape = jax.tree.structure(arguments)
+
+    def flat(*leaves):
+        return function(*jax.tree.unflatten(shape, leaves))
+    expected = [np.asarray(x) for x in jax.jit(jax.value_and_grad(flat, floating))(*leaves)[1]]
+    model = shoal.stablehlo.load(jax.jit(flat, keep_unused=True).lower(*leaves).as_text())
+    both = model.gradient()
+    value, *gradients = both(*leaves)
+    np.testing.assert_allclose(value.numpy(), flat(*leaves), rtol=1e-5)
+    for got, want in zip(gradients, expected):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4 * max(1, np.abs(want).max()))
+    # The graph of loss and gradients, written and read again.
+    for got, want in zip(shoal.stablehlo.load(generic(both.text()))(*leaves), [value, *gradients]):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
+    # And through tensors that require gradients.
+    tensors = [shoal.tensor(np.asarray(leaf), requires_grad=i in floating) for i, leaf in enumerate(leaves)]
+    model(*tensors).backward()
+    for i, want in zip(floating, expected):
+        np.testing.assert_allclose(tensors[i].grad.numpy(), want, rtol=1e-4, atol=1e-4 * max(1, np.abs(want).max()))
+
+
+def test_unused_parameters_have_the_gradient_zero():
+    model = shoal.stablehlo.load(jax.jit(lambda x, y: x.sum(), keep_unused=True).lower(X, X).as_text())
+    assert not model.gradient()(X, X)[2].numpy().any()
+
+
+def test_export_of_a_function():
+    def function(x, w):
+        y = shoal.functional.gelu(x @ w)
+        return shoal.functional.softmax(y, 1), y.cumsum(1), y.argmax(1), y.var(0), y.sort(1)[0]
+    text = shoal.stablehlo.export(function, X, W).text()
+    with jax_mlir.make_ir_context():
+        ir.Module.parse(text)
+    expected = function(shoal.tensor(X), shoal.tensor(W))
+    for got, want in zip(shoal.stablehlo.load(text)(X, W), expected):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+# ---- as torch-mlir writes, by hand ----
+
+TORCH = """
+module {
+  func.func @main(%arg0: tensor<4x8xf32>, %arg1: tensor<2x3xi64>, %arg2: tensor<2xi64>) -> tensor<f32> {
+    %0 = arith.constant dense<4> : tensor<1xi64>
+    %cst = arith.constant dense<1.000000e-05> : tensor<1xf64>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %scale = stablehlo.constant dense_resource<torch_tensor_8_torch.float32> : tensor<8xf32>
+    %flags = stablehlo.constant dense<"0x0001"> : tensor<2xi1>
+    %1 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0],
+      start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 8>}> : (tensor<4x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>
+    %2 = stablehlo.broadcast_in_dim %scale, dims = [2] : (tensor<8xf32>) -> tensor<2x3x8xf32>
+    %3 = stablehlo.multiply %1, %2 : tensor<2x3x8xf32>
+    %4 = stablehlo.convert %3 : tensor<2x3x8xf32>
+    %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<2x3x8xf32>, tensor<f32>) -> tensor<2x3xf32>
+    %6 = stablehlo.reduce(%5 init: %low) across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+     reducer(%a: tensor<f32>, %b: tensor<f32>)  {
+      %m = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %m : tensor<f32>
+    }
+    %7 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<1xi64>) -> tensor<?xi64>
+    %8 = stablehlo.slice %7 [0:4:2] : (tensor<?xi64>) -> tensor<2xi64>
+    %9 = stablehlo.compare NE, %arg2, %8, SIGNED : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi1>
+    %10 = stablehlo.and %9, %flags : tensor<2xi1>
+    %11 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %12 = stablehlo.select %10, %6, %11 : tensor<2xi1>, tensor<2xf32>
+    %13 = stablehlo.convert %12 : (tensor<2xf32>) -> tensor<2xf64>
+    %14 = stablehlo.broadcast_in_dim %cst, dims = [0] : (tensor<1xf64>) -> tensor<2xf64>
+    %15 = stablehlo.add %13, %14 : tensor<2xf64>
+    %16 = stablehlo.convert %15 : (tensor<2xf64>) -> tensor<2xf32>
+    %17 = stablehlo.reduce(%16 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
+    return %17 : tensor<f32>
+  }
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      torch_tensor_8_torch.float32: "0x04000000RESOURCE"
+    }
+  }
+#-}
+"""
+
+
+def test_torch_mlir():
+    scale, ids, targets = numbers(8, seed=9), np.array([[0, 1, 3], [2, 2, 0]]), np.array([0, 0])
+    model = shoal.stablehlo.load(TORCH.replace("RESOURCE", scale.tobytes().hex().upper()))
+    best = (X[ids] * scale).sum(2).max(1)
+    flags = (targets != np.array([0, 2])) & np.array([False, True])
+    expected = (np.where(flags, best, 0).astype(np.float64) + 1e-5).sum()
+    np.testing.assert_allclose(model(X, ids, targets).numpy(), expected, rtol=1e-5)
+    assert [(kind.dtype, kind.shape) for kind in model.inputs][1] == ("int64", (2, 3))
+    assert model.gradient([0]).outputs[1].shape == (4, 8)
+
+
+def body(lines, result="tensor<2xf32>"):
+    return "module {\n  func.func @main(%x: tensor<2xf32>, %n: tensor<1xi64>) -> " + result + " {\n" + lines + "\n  }\n}\n"
+
+
+@pytest.mark.parametrize("lines, message", [
+    ("%0 = stablehlo.fft %x, type = FFT, length = [2] : (tensor<2xf32>) -> tensor<2xcomplex<f32>>\n return %0 : tensor<2xf32>",
+     r"line 3, column 6: 'stablehlo.fft': this operation cannot be imported"),
+    ("%0 = stablehlo.add %x, %y : tensor<2xf32>\n return %0 : tensor<2xf32>", "line 3, column 25: the name %y is not defined"),
+    ("%0 = stablehlo.add %x, %x : tensor<3xf32>\n return %0 : tensor<3xf32>",
+     r"line 3, column 6: 'stablehlo.add': the type of the result is stated as tensor<3xf32>, but is float32\[2\]"),
+    ("%0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>\n return %0 : tensor<?xf32>",
+     "line 3, column 6: 'stablehlo.dynamic_iota': operand 0, %n, does not follow from constants"),
+    ("%0 = stablehlo.custom_call @lapack(%x) : (tensor<2xf32>) -> tensor<2xf32>\n return %0 : tensor<2xf32>",
+     "'stablehlo.custom_call': @lapack cannot be imported: what it computes is not in the text"),
+    ("%0 = call @main(%x, %n) : (tensor<2xf32>, tensor<1xi64>) -> tensor<2xf32>\n return %0 : tensor<2xf32>",
+     "line 3, column 6: 'call': @main calls itself"),
+    ("%0 = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>\n return %0 : tensor<2xf32>", "there is no function @f"),
+    ("%0 = stablehlo.transpose %x, dims = [1] : (tensor<2xf32>) -> tensor<2xf32>\n return %0 : tensor<2xf32>",
+     "line 3, column 6: 'stablehlo.transpose': transpose: "),
+    ("%c = stablehlo.constant dense_resource<w> : tensor<2xf32>\n return %c : tensor<2xf32>", "dense_resource<w> is not among"),
+    ("%0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf8E4M3FN>\n return %0 : tensor<2xf32>",
+     "line 3, column 6: 'stablehlo.convert': tensor<2xf8E4M3FN> is no type of tensors"),
+    ("return %x", None),
+    ("", "a body ends with its one return"),
+    ("%0 = stablehlo.add %x, %x : tensor<2xf32", "line "),
+])
+def test_errors(lines, message):
+    if message is None:
+        assert (shoal.stablehlo.load(body(lines))(X[0, :2], [1]).numpy() == X[0, :2]).all()
+        return
+    with pytest.raises(shoal.ShoalError, match=message):
+        shoal.stablehlo.load(body(lines))
+
+
+def test_other_sources(tmp_path):
+    with pytest.raises(shoal.ShoalError, match="bytecode; what is read here is its text"):
+        shoal.stablehlo.load(b"ML\xefR" + bytes(16))
+    with pytest.raises(shoal.ShoalError, match="there is no function @other, but for example @main"):
+        shoal.stablehlo.load(body("return %x : tensor<2xf32>"), function="other")
+    path = tmp_path / "model.mlir"
+    shoal.stablehlo.load(body("return %x : tensor<2xf32>")).save(path)
+    assert shoal.stablehlo.load(path).outputs[0].shape == (2,)
+    with pytest.raises(shoal.ShoalError, match="1 arguments; it takes 2"):
+        shoal.stablehlo.load(path)(X)
+    with pytest.raises(shoal.ShoalError, match="there is no result 1, only 1"):
+        shoal.stablehlo.load(path).gradient(output=1)
+    with pytest.raises(shoal.ShoalError, match=r"result 0 is float32\[2\]; it must have one element"):
+        shoal.stablehlo.load(path).gradient()
+    with pytest.raises(shoal.ShoalError, match="random: StableHLO has no words for it"):
+        shoal.stablehlo.export(lambda x: x + shoal.rand(2), [0., 0.]).text()
