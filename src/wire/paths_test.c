@@ -3,7 +3,6 @@
  * Then over real sockets. */
 #include "wire/paths.h"
 #include "wire/wire_testing.h"
-#include "wire/zmq_link.h"
 
 /* ---- a network in memory ---- */
 
@@ -305,7 +304,7 @@ static void say(house *h) {
     Shoal__Events events = SHOAL__EVENTS__INIT;
     events.token = h->next_out;
     events.list.data = large;
-    events.list.len = roll(8) ? roll(2000) : roll(sizeof large);
+    events.list.len = roll(20) ? roll(2000) : roll(sizeof large);
     if (h->link && wire_send(h->link, SHOAL__KIND__EVENTS, &events.base) == SHOAL_OK) h->next_out++;
 }
 
@@ -372,7 +371,7 @@ static void live(uint32_t steps, uint32_t cuts) {
 }
 
 static void test_all_comes_once(void **state) {
-    for (uint64_t seed = 0; seed < 150; seed++) {
+    for (uint64_t seed = 0; seed < 60; seed++) {
         begin_houses(seed, 2 + (int)(seed % 2));
         assert_int_equal(wire_link_paths(near.link).open, 2 + seed % 2);
         assert_int_equal(wire_link_paths(far.link).open, 2 + seed % 2);
@@ -399,7 +398,7 @@ static void test_one_address_is_one_path(void **state) {
 
 /* After each of its frames, in either direction, while messages and a transfer are on their way. */
 static void test_ends_at_every_point(void **state) {
-    for (int at = 0; at < 60; at++)
+    for (int at = 0; at < 40; at++)
         for (int there = 0; there < 2; there++) {
             begin_houses((uint64_t)at, 2);
             for (int i = 0; i < 4; i++) {
@@ -533,69 +532,6 @@ static void test_wrong_words(void **state) {
     }
 }
 
-/* ---- real sockets ---- */
-
-static bool both(void *context) {
-    const side *s = context;
-    return s->link && wire_link_paths(s->link).open == 2;
-}
-
-static bool one(void *context) {
-    const side *s = context;
-    return s->link && wire_link_paths(s->link).lost > 0;
-}
-
-typedef struct come {
-    const side *s;
-    uint64_t bytes;
-} come;
-
-static bool all_came(void *context) {
-    const come *c = context;
-    return c->s->bytes >= c->bytes;
-}
-
-static void cut_first(void *context) {
-    const side *s = context;
-    const wire_paths *p = s->link->paths;
-    shutdown(((const zmq_link *)p->open[0])->fd, SHUT_RDWR);
-}
-
-static void test_sockets(void **state) {
-    side a, b;
-    enum { SIZE = 24 << 20 };
-    start(&a, "a", "tcp://127.0.0.1:*");
-    assert_int_equal(wire_listen(a.peer, "tcp://127.0.0.1:*"), SHOAL_OK);
-    a.echo = true;
-    start(&b, "b", NULL);
-    connect_to(&b, wire_address(a.peer));
-    assert_int_equal(wire_wait(b.peer, both, &b, SOON), SHOAL_OK);
-    for (int round = 0; round < 3; round++) {
-        uint64_t lost = wire_link_paths(b.link).lost;
-        a.bytes = b.bytes = a.next = b.next = 0;
-        send_pattern(b.link, 2, SIZE);
-        send_pattern(a.link, 3, SIZE);
-        for (uint64_t i = 0; i < 2000; i++) {
-            if (round && i == 1000) wire_call(b.peer, cut_first, &b);
-            send_number(&b, SHOAL__KIND__STATUS_ASK, i);
-        }
-        come there = {&a, SIZE}, here = {&b, SIZE};
-        assert_int_equal(wire_wait(a.peer, all_came, &there, SOON), SHOAL_OK);
-        assert_int_equal(wire_wait(b.peer, all_came, &here, SOON), SHOAL_OK);
-        wait_number(&b, &b.next, 2000);
-        if (round) assert_int_equal(wire_wait(b.peer, one, &b, SOON), SHOAL_OK);
-        assert_int_equal(wire_link_paths(b.link).lost, lost + (round > 0));
-        assert_int_equal(a.bytes, SIZE);
-        assert_int_equal(b.bytes, SIZE);
-        assert_int_equal(wire_wait(b.peer, both, &b, SOON), SHOAL_OK); /* it comes back */
-    }
-    assert_int_equal(a.wrong + b.wrong, 0);
-    assert_int_equal(a.opened, 1);
-    assert_int_equal(a.closed + b.closed, 0);
-    wire_peer_destroy(&b.peer);
-    wire_peer_destroy(&a.peer);
-}
-
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_comes_once),
@@ -606,7 +542,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_closing_is_last),
         cmocka_unit_test(test_strangers_do_not_join),
         cmocka_unit_test(test_wrong_words),
-        cmocka_unit_test(test_sockets),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -1,4 +1,6 @@
-/* Encrypted links from the outside: what somebody with a good key says by hand. */
+/* Encrypted links from the outside: what somebody with a good key says by hand; and links of
+ * several paths, of which some are cut. */
+#include "wire/paths.h"
 #include "wire/wire_testing.h"
 #include "wire/zmq_link.h"
 
@@ -402,6 +404,69 @@ static void test_list(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+/* ---- several paths ---- */
+
+static bool both(void *context) {
+    const side *s = context;
+    return s->link && wire_link_paths(s->link).open == 2;
+}
+
+static bool one(void *context) {
+    const side *s = context;
+    return s->link && wire_link_paths(s->link).lost > 0;
+}
+
+typedef struct come {
+    const side *s;
+    uint64_t bytes;
+} come;
+
+static bool all_came(void *context) {
+    const come *c = context;
+    return c->s->bytes >= c->bytes;
+}
+
+static void cut_first(void *context) {
+    const side *s = context;
+    const wire_paths *p = s->link->paths;
+    shutdown(((const zmq_link *)p->open[0])->fd, SHUT_RDWR);
+}
+
+static void test_paths(void **state) {
+    side a, b;
+    enum { SIZE = 24 << 20 };
+    start(&a, "a", "tcp://127.0.0.1:*");
+    assert_int_equal(wire_listen(a.peer, "tcp://127.0.0.1:*"), SHOAL_OK);
+    a.echo = true;
+    start(&b, "b", NULL);
+    connect_to(&b, wire_address(a.peer));
+    assert_int_equal(wire_wait(b.peer, both, &b, SOON), SHOAL_OK);
+    for (int round = 0; round < 3; round++) {
+        uint64_t lost = wire_link_paths(b.link).lost;
+        a.bytes = b.bytes = a.next = b.next = 0;
+        send_pattern(b.link, 2, SIZE);
+        send_pattern(a.link, 3, SIZE);
+        for (uint64_t i = 0; i < 2000; i++) {
+            if (round && i == 1000) wire_call(b.peer, cut_first, &b);
+            send_number(&b, SHOAL__KIND__STATUS_ASK, i);
+        }
+        come there = {&a, SIZE}, here = {&b, SIZE};
+        assert_int_equal(wire_wait(a.peer, all_came, &there, SOON), SHOAL_OK);
+        assert_int_equal(wire_wait(b.peer, all_came, &here, SOON), SHOAL_OK);
+        wait_number(&b, &b.next, 2000);
+        if (round) assert_int_equal(wire_wait(b.peer, one, &b, SOON), SHOAL_OK);
+        assert_int_equal(wire_link_paths(b.link).lost, lost + (round > 0));
+        assert_int_equal(a.bytes, SIZE);
+        assert_int_equal(b.bytes, SIZE);
+        assert_int_equal(wire_wait(b.peer, both, &b, SOON), SHOAL_OK); /* it comes back */
+    }
+    assert_int_equal(a.wrong + b.wrong, 0);
+    assert_int_equal(a.opened, 1);
+    assert_int_equal(a.closed + b.closed, 0);
+    wire_peer_destroy(&b.peer);
+    wire_peer_destroy(&a.peer);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_version),
@@ -415,6 +480,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_flood_while_busy),
         cmocka_unit_test(test_silent_crowd),
         cmocka_unit_test(test_links_of_a_member),
+        cmocka_unit_test(test_paths),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
