@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { MOST_FILES = 4096, MOST_SHOWN = 32, TYPE_ROOM = 320 };
-enum { KEY_FUNCTION = 0x400, KEY_WORKERS, KEY_RESULT, KEY_WRT };
+enum { KEY_FUNCTION = 0x400, KEY_FILL, KEY_WORKERS, KEY_RESULT, KEY_WRT };
 
 typedef struct input {
     const char *model, *function, *hub, *fill, *wrt;
@@ -296,7 +296,7 @@ static const struct argp_option run_options[] = {
      "elements are printed)",
      0},
     OUTPUT_OPTION_FORCE,
-    {"fill", 'f', "INPUT", 0, "What the inputs are that are not given", 0},
+    {"fill", KEY_FILL, "INPUT", 0, "What the inputs are that are not given", 0},
     {"function", KEY_FUNCTION, "NAME", 0, "The function to run (default: @main, or the only one)",
      0},
     {"hub", 'H', "ADDRESS", 0,
@@ -314,7 +314,7 @@ static void take(void *to, int key, char *arg) {
     input *in = to;
     switch (key) {
     case 'o': add_file(in->out, &in->n_out, "outputs", arg); break;
-    case 'f': in->fill = arg; break;
+    case KEY_FILL: in->fill = arg; break;
     case 'H': in->hub = arg; break;
     case OUTPUT_KEY_FORCE: in->force = true; break;
     case KEY_FUNCTION: in->function = *arg == '@' ? arg + 1 : arg; break;
@@ -476,7 +476,7 @@ const cmd_command cmd_grad = {
     .name = "grad",
     .group = CMD_COMPUTE,
     .args = "MODEL.mlir",
-    .summary = "Write a program that gives the gradients of a StableHLO program, too",
+    .summary = "Write a StableHLO program with its gradients",
     .doc = "The results of the program that is written are those of the model and, behind them, "
            "the gradients of one of them, which must have one element of a floating type.",
     .options = grad_options,

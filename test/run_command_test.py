@@ -51,7 +51,7 @@ def test_results_are_printed(shoal):
     told = json.loads(shoal("run", "small.mlir", "--function", "@half", "random:4", "--json"))["results"][0]
     assert told["type"] == "float64[40]" and len(told["values"]) == 32 and told["all"] is False
     assert shoal("run", "small.mlir", "--function", "half", "nan").splitlines()[0].endswith("nan nan ...")
-    narrow = shoal("run", "small.mlir", "--function", "narrow", "-f", "2")
+    narrow = shoal("run", "small.mlir", "--function", "narrow", "--fill", "2")
     assert narrow.splitlines()[:3] == ["result 0: bfloat16[3] 2 2 2", "result 1: uint8[2] 2 2", "result 2: float16[] 2"]
 
 
@@ -72,7 +72,7 @@ def test_files(shoal, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "twice.npy"), 2 * i)
     assert "sum.npy: exists already; --force overwrites it" in shoal("run", "small.mlir", "a.npy", "i.npy", "b.npy", "-o",
                                                                     "sum.npy", code=1)
-    assert "must be" in shoal("run", "small.mlir", "i.npy", "-f", "1", code=1)
+    assert "must be" in shoal("run", "small.mlir", "i.npy", "--fill", "1", code=1)
     shoal("run", "small.mlir", "--function", "narrow", "1.5", "2", "3", "-o", "wide.npy")
     assert np.load(tmp_path / "wide.npy").dtype == np.float32
 
@@ -104,12 +104,12 @@ def test_a_model_of_jax_and_its_gradients(shoal, tmp_path):
     (["run", "small.mlir", "1", "1", "1", "1"], 1, "small.mlir: takes 3 inputs; 4 are given"),
     (["run", "small.mlir", "1", "0.5", "1"], 1, "input 1 is int32; '0.5' is no such number"),
     (["run", "small.mlir", "1", "1", "2"], 1, "input 2 is bool; '2' is no such number"),
-    (["run", "small.mlir", "-f", "1", "-o", "a.txt"], 1, "a.txt: a result is written as .npy, .safetensors or .bin; name it so"),
-    (["run", "small.mlir", "-f", "1", *["-o", "a.npy"] * 4], 1, "small.mlir: has 3 results; 4 files are named"),
-    (["run", "small.mlir", "-f", "random:x"], 2, "random 'x': must be a whole number"),
-    (["run", "small.mlir", "--function", "no", "-f", "1"], 1, "small.mlir: "),
+    (["run", "small.mlir", "--fill", "1", "-o", "a.txt"], 1, "a.txt: a result is written as .npy, .safetensors or .bin; name it so"),
+    (["run", "small.mlir", "--fill", "1", *["-o", "a.npy"] * 4], 1, "small.mlir: has 3 results; 4 files are named"),
+    (["run", "small.mlir", "--fill", "random:x"], 2, "random 'x': must be a whole number"),
+    (["run", "small.mlir", "--function", "no", "--fill", "1"], 1, "small.mlir: "),
     (["run", "small.mlir", "none.npy", "1", "1"], 1, "opening none.npy: No such file or directory"),
-    (["run", "small.mlir", "-f", "1", "--force"], 2, "--force: there is no --output to overwrite"),
+    (["run", "small.mlir", "--fill", "1", "--force"], 2, "--force: there is no --output to overwrite"),
     (["grad"], 2, "grad needs one model: grad MODEL.mlir"),
     (["grad", "small.mlir", "--result", "1"], 1, "gradient: result 1 is"),
     (["grad", "small.mlir", "--result", "9"], 1, "gradient: there is no result 9, only 3"),
