@@ -262,6 +262,7 @@ def test_the_log_names_the_key(pool):
 
 def test_what_it_calls_itself(pool):
     """Its name is of bytes that would drive a screen: nobody's screen sees them."""
+    await_true(lambda: "mallory??" not in pool.hub_machine.run("status")[0], 10, pool.hub_log)
     process = start_nicely([MALICE, pool.address, "worker", "flood", "60"], pool.mallory.environment)
     await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
     done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1]); "
@@ -274,6 +275,8 @@ def test_what_it_calls_itself(pool):
 
 def test_made_up_events(pool):
     """Who tells nonsense of events is left out, with a line of the log; those of others are told."""
+    # The one of an earlier test may not have left yet.
+    await_true(lambda: "mallory??" not in pool.hub_machine.run("status")[0], 10, pool.hub_log)
     process = start_nicely([MALICE, pool.address, "worker", "numbers", "60"], pool.mallory.environment)
     await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
     done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1])\n"
