@@ -1,5 +1,7 @@
 """StableHLO read and written: what JAX prints, run by Shoal, gives JAX's own results; what Shoal prints, JAX's parser
 reads; texts in the manner of torch-mlir."""
+import time
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,7 @@ CASES = {
                  POSITIVE),
     "integers": (lambda i: (i // 3, i % 3, i << 2, i >> 1, i & 3, ~i, lax.population_count(i), lax.clz(i), i.astype(np.int8),
                             i.astype(np.uint16), i.astype(np.float32), i > 1, -i), INDEX - 2),
+    "unsigned": (lambda i: (-i, i // 3, i % 3, i >> 1, i > 7, i.max(), jnp.sort(i)), np.array([0, 1, 128, 255], np.uint8)),
     "random": (lambda k: (jax.random.normal(k, (3, 5)), jax.random.randint(k, (7,), 0, 9), jax.random.permutation(k, 6)),
                np.array([3, 5], np.uint32)),
     "remat": (jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ W)).sum())), X),
@@ -295,6 +298,10 @@ def body(lines, result="tensor<2xf32>"):
     ("%c = stablehlo.constant dense_resource<w> : tensor<2xf32>\n return %c : tensor<2xf32>", "dense_resource<w> is not among"),
     ("%0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf8E4M3FN>\n return %0 : tensor<2xf32>",
      "line 3, column 6: 'stablehlo.convert': tensor<2xf8E4M3FN> is no type of tensors"),
+    ("return %x, %x : tensor<2xf32>, tensor<2xf32>", "'func.func': it states 1 results, and returns 2"),
+    ("return %n : tensor<1xi64>", r"the type of a result is stated as tensor<2xf32>, but is int64\[1\]"),
+    ("return %x : tensor<3xf32>", r"line 3, column 1: 'return': the type of an operand is stated as tensor<3xf32>, but is float32\[2\]"),
+    ("return %x : tensor<2xf32>, tensor<2xf32>", "'return': it returns 1 values, and states 2 types"),
     ("return %x", None),
     ("", "a body ends with its one return"),
     ("%0 = stablehlo.add %x, %x : tensor<2xf32", "line "),
@@ -307,7 +314,26 @@ def test_errors(lines, message):
         shoal.stablehlo.load(body(lines))
 
 
+def test_many_calls_behind_a_large_constant(tmp_path):
+    """Lines are counted once, not for each operation of a function that is called: this took half a minute."""
+    large = 'stablehlo.constant dense<"0x' + "3F800000" * (2 << 20) + f'"> : tensor<{2 << 20}xf32>'
+    calls = "\n".join(f"%{i} = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>" for i in range(5000))
+    path = tmp_path / "model.mlir"
+    path.write_text(body(f"%c = {large}\n{calls}\nreturn %0 : tensor<2xf32>") + """
+func.func private @f(%x: tensor<2xf32>) -> (tensor<2xf32> {jax.result_info = ""}) {
+  %0 = stablehlo.add %x, %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}""")
+    start = time.monotonic()
+    assert (shoal.stablehlo.load(path)(X[0, :2], [1]).numpy() == 2 * X[0, :2]).all()
+    assert time.monotonic() - start < 20
+
+
 def test_other_sources(tmp_path):
+    with pytest.raises(shoal.ShoalError, match="this is XLA's HLO; what is read here is StableHLO"):
+        shoal.stablehlo.load(jax.jit(jnp.sin).lower(X).as_text(dialect="hlo"))
+    with pytest.raises(shoal.ShoalError, match="there is no function: this is no module of StableHLO"):
+        shoal.stablehlo.load("import jax\n")
     with pytest.raises(shoal.ShoalError, match="bytecode; what is read here is its text"):
         shoal.stablehlo.load(b"ML\xefR" + bytes(16))
     with pytest.raises(shoal.ShoalError, match="there is no function @other, but for example @main"):
