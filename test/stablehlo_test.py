@@ -218,6 +218,42 @@ def test_export_of_a_function():
         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
 
 
+def choice_of(n, several):
+    """`if` of n operands, with one result or as many: their sines, or the sum."""
+    xs = ", ".join(f"%x{i}: tensor<2xf32>" for i in range(n))
+    last = [f"%y{i}" for i in range(n)] if several else [f"%t{n - 1}"]
+    lines = [f"%y{i} = stablehlo.sine %x{i} : tensor<2xf32>" for i in range(n)]
+    lines += [f"%t{i} = stablehlo.add {f'%t{i - 1}' if i else '%y0'}, %y{i} : tensor<2xf32>" for i in range(n) if not several]
+    types = ", ".join(["tensor<2xf32>"] * len(last))
+    others = ", ".join(f"%x{i}" for i in range(len(last)))
+    sums = [f"%s{i} = stablehlo.add {f'%s{i - 1}' if i else '%zero'}, %r#{i} : tensor<2xf32>" for i in range(len(last))]
+    return f"""func.func @main(%c: tensor<i1>, {xs}) -> tensor<f32> {{
+      %zero = stablehlo.constant dense<0.0> : tensor<2xf32>
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %r:{len(last)} = "stablehlo.if"(%c) ({{
+        {chr(10).join(lines)}
+        stablehlo.return {", ".join(last)} : {types}
+      }}, {{
+        stablehlo.return {others} : {types}
+      }}) : (tensor<i1>) -> ({types})
+      {chr(10).join(sums)}
+      %s = stablehlo.reduce(%s{len(last) - 1} init: %z) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
+      return %s : tensor<f32>
+    }}"""
+
+
+def test_choices_of_many_operands():
+    """Operands and results of the gradient are three times as many: more than the room that there was for them."""
+    xs = [np.full(2, i / 2000, np.float32) for i in range(2000)]
+    for several in (False, True):
+        _, *got = shoal.stablehlo.load(choice_of(2000, several)).gradient()(True, *xs)
+        expected = np.cos(np.array(xs)) * np.array([2 if i == 0 and not several else 1 for i in range(2000)])[:, None]
+        np.testing.assert_allclose([g.numpy() for g in got], expected, rtol=1e-5)
+    assert shoal.stablehlo.load(choice_of(4000, False))(True, *xs, *xs).numpy() > 0
+    with pytest.raises(shoal.ShoalError, match="if: its gradients are those of 2049 operands; there may be 2048 of them"):
+        shoal.stablehlo.load(choice_of(2049, False)).gradient()
+
+
 # ---- as torch-mlir writes, by hand ----
 
 TORCH = """

@@ -465,7 +465,8 @@ static shoal_status choose(const hlo_import *in, hlo_function **out) {
     if (!f && !wanted && in->functions && !in->functions->next) f = in->functions;
     *out = f;
     if (f) return SHOAL_OK;
-    if (!in->functions) return base_fail(SHOAL_FORMAT, "line 1, column 1: there is no function: this is no "
+    if (!in->functions)
+        return base_fail(SHOAL_FORMAT, "line 1, column 1: there is no function: this is no "
                                        "module of StableHLO");
     char name[64];
     return base_fail(SHOAL_FORMAT, "there is no function @%.64s, but for example @%s",
@@ -503,8 +504,7 @@ static shoal_status import(hlo_import *in, graph *g) {
 
 shoal_status hlo_import_text(const char *text, size_t bytes, const hlo_import_options *options,
                              graph **out) {
-    hlo_import in = {.r.p = {.text = text, .at = text, .end = text + bytes},
-                     .options = options};
+    hlo_import in = {.r.p = {.text = text, .at = text, .end = text + bytes}, .options = options};
     graph *g = NULL;
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return base_fail(SHOAL_NO_MEMORY, "no memory for a locale");
