@@ -1,5 +1,6 @@
 """StableHLO read and written: what JAX prints, run by Shoal, gives JAX's own results; what Shoal prints, JAX's parser
 reads; texts in the manner of torch-mlir."""
+import threading
 import time
 
 import numpy as np
@@ -365,6 +366,25 @@ func.func private @f(%x: tensor<2xf32>) -> (tensor<2xf32> {jax.result_info = ""}
     assert time.monotonic() - start < 20
 
 
+def test_a_model_runs_in_two_sessions_at_once():
+    """Each thread freed the function that the other one was running."""
+    n = 600
+    xs = ", ".join(f"%x{i}: tensor<2xf32>" for i in range(n))
+    lines = [f"%s{i} = stablehlo.add {f'%s{i - 1}' if i else '%x0'}, %x{i} : tensor<2xf32>" for i in range(n)]
+    model = shoal.stablehlo.load(f"func.func @main({xs}) -> tensor<2xf32> {{\n" + "\n".join(lines) + f"\nreturn %s{n - 1} : tensor<2xf32>\n}}")
+    results = []
+
+    def work(session, value):
+        given = [session.tensor(np.full(2, value, np.float32))] * n
+        results.extend((model(*given).numpy() == (n + 1) * value).all() for _ in range(50))
+    threads = [threading.Thread(target=work, args=(shoal.Session("embedded", 1, 1, "cpu"), i)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 100 and all(results)
+
+
 def test_other_sources(tmp_path):
     with pytest.raises(shoal.ShoalError, match="this is XLA's HLO; what is read here is StableHLO"):
         shoal.stablehlo.load(jax.jit(jnp.sin).lower(X).as_text(dialect="hlo"))
@@ -381,6 +401,13 @@ def test_other_sources(tmp_path):
         shoal.stablehlo.load(path)(X)
     with pytest.raises(shoal.ShoalError, match="there is no result 1, only 1"):
         shoal.stablehlo.load(path).gradient(output=1)
+    with pytest.raises(shoal.ShoalError, match="there is no result -1, only 1"):
+        shoal.stablehlo.load(path).gradient(output=-1)
+    with pytest.raises(TypeError, match=r"a Lowered is neither a path nor a text; of JAX, jax.jit\(f\).lower\(...\).as_text\(\)"):
+        shoal.stablehlo.load(jax.jit(jnp.sin).lower(X))
+    for wrong, kind in ((lambda x: 5, "int"), (lambda x: {"a": x}, "dict"), (lambda x: (x, None), "NoneType")):
+        with pytest.raises(TypeError, match=f"export: the function returned a {kind}; a tensor, or a tuple or list"):
+            shoal.stablehlo.export(wrong, X)
     with pytest.raises(shoal.ShoalError, match=r"result 0 is float32\[2\]; it must have one element"):
         shoal.stablehlo.load(path).gradient()
     with pytest.raises(shoal.ShoalError, match="random: StableHLO has no words for it"):
