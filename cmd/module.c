@@ -103,8 +103,10 @@ static int number_input(shoal_session *session, const shoal_type *type, double v
     shoal_dtype dtype = (shoal_dtype)type->dtype;
     char kind = shoal_dtype_kind(dtype);
     shoal_tensor *wide = NULL;
-    if (kind != 'f' && (value != trunc(value) || fabs(value) > 0x1p53 ||
-                        (kind != 'i' && value < 0) || (kind == 'b' && value > 1)))
+    int bits = kind == 'b' ? 1 : 8 * (int)shoal_dtype_size(dtype) - (kind == 'i');
+    double end = ldexp(1, bits), least = kind == 'i' ? -end : 0;
+    if (kind != 'f' &&
+        (value != trunc(value) || fabs(value) > 0x1p53 || value < least || value >= end))
         return cmd_fail("input %u is %s; '%s' is no such number", number, shoal_dtype_name(dtype),
                         text);
     int code = cmd_try(shoal_full(session, SHOAL_F64, type->rank, type->dims, &value, &wide));

@@ -128,7 +128,9 @@ void product_parse(const cmd_command *command, int argc, char **argv, product_in
                   "--rows-b are for files",
                   out->a);
     if (!out->shape && out->b == NULL)
-        cmd_usage("%s needs two files, A and B; see 'shoal %s --help'", command->name,
+        cmd_usage("%s needs two files, A and B%s; see 'shoal %s --help'", command->name,
+                  command->options == product_split_options ? ", or a shape such as 4096x4096x4096"
+                                                            : "",
                   command->name);
     if (out->hub != NULL && out->workers != 0)
         cmd_usage(

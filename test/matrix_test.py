@@ -133,7 +133,7 @@ def test_measured_shares_of_weights(pool):
 
 
 def test_split_tells_what_is_wrong(tmp_path):
-    for args, words in ((("3x4",), "split needs two files"), (("3x4x0",), "split needs two files"),
+    for args, words in ((("3x4",), "A and B, or a shape such as 4096x4096x4096"), (("3x4x0",), "split needs two files"),
                         (("3x4x5", "--transpose-a"), "a shape is that of what is multiplied"),
                         (("3x4x5", "--share", "50,-"), "the others must be percentages"),
                         (("3x4x5", "--share", "100%,-"), "leaves nothing for those left out"),

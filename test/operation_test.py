@@ -161,9 +161,21 @@ for name, kernel in (("twice", abs), ("", abs), ("x", 3)):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "True", "True", "552.0 552.0", "InvalidError operation 'twice' exists already",
-        "InvalidError operation '' lacks a name or a function: fill its whole table",
+        "InvalidError operation '': its name must have 1 to 63 letters of a-z, A-Z, 0-9, '_', '.' and '-'",
         "ValueError operation x: what computes it is no function"]
 
 
 if __name__ == "__main__":
     sys.exit(pytest.main([str(pathlib.Path(__file__)), "-q", *sys.argv[1:]]))
+
+
+def test_all_of_an_operation_is_added_or_nothing():
+    """Long names were cut off, so that two gradients had one name; what came before a mistake stayed."""
+    for name in ("", "a b", "n" * 64, 5):
+        with pytest.raises(shoal.InvalidError, match="its name must have 1 to 63 letters of a-z"):
+            hosted.register_op(name, swish)
+    with pytest.raises(shoal.InvalidError, match="gradient0': its name must have 1 to 63 letters"):
+        hosted.register_op("n" * 60, swish, gradients=[swish, swish])
+    with pytest.raises(ValueError, match="operation halves.gradient0: what computes it is no function"):
+        hosted.register_op("halves", lambda x: x / 2, gradients=[None])
+    assert hosted.register_op("halves", lambda x: x / 2)(shoal.Session("embedded", 1).tensor([4.])).tolist() == [2]

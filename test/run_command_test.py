@@ -103,6 +103,7 @@ def test_a_model_of_jax_and_its_gradients(shoal, tmp_path):
      "others are"),
     (["run", "small.mlir", "1", "1", "1", "1"], 1, "small.mlir: takes 3 inputs; 4 are given"),
     (["run", "small.mlir", "1", "0.5", "1"], 1, "input 1 is int32; '0.5' is no such number"),
+    (["run", "small.mlir", "1", "1e10", "1"], 1, "input 1 is int32; '1e10' is no such number"),
     (["run", "small.mlir", "1", "1", "2"], 1, "input 2 is bool; '2' is no such number"),
     (["run", "small.mlir", "--fill", "1", "-o", "a.txt"], 1, "a.txt: a result is written as .npy, .safetensors or .bin; name it so"),
     (["run", "small.mlir", "--fill", "1", *["-o", "a.npy"] * 4], 1, "small.mlir: has 3 results; 4 files are named"),

@@ -1,5 +1,8 @@
 """StableHLO read and written: what JAX prints, run by Shoal, gives JAX's own results; what Shoal prints, JAX's parser
 reads; texts in the manner of torch-mlir."""
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -111,6 +114,7 @@ CASES = {
                  POSITIVE),
     "integers": (lambda i: (i // 3, i % 3, i << 2, i >> 1, i & 3, ~i, lax.population_count(i), lax.clz(i), i.astype(np.int8),
                             i.astype(np.uint16), i.astype(np.float32), i > 1, -i), INDEX - 2),
+    "unsigned": (lambda i: (-i, i // 3, i % 3, i >> 1, i > 7, i.max(), jnp.sort(i)), np.array([0, 1, 128, 255], np.uint8)),
     "random": (lambda k: (jax.random.normal(k, (3, 5)), jax.random.randint(k, (7,), 0, 9), jax.random.permutation(k, 6)),
                np.array([3, 5], np.uint32)),
     "remat": (jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ W)).sum())), X),
@@ -215,6 +219,42 @@ def test_export_of_a_function():
         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
 
 
+def choice_of(n, several):
+    """`if` of n operands, with one result or as many: their sines, or the sum."""
+    xs = ", ".join(f"%x{i}: tensor<2xf32>" for i in range(n))
+    last = [f"%y{i}" for i in range(n)] if several else [f"%t{n - 1}"]
+    lines = [f"%y{i} = stablehlo.sine %x{i} : tensor<2xf32>" for i in range(n)]
+    lines += [f"%t{i} = stablehlo.add {f'%t{i - 1}' if i else '%y0'}, %y{i} : tensor<2xf32>" for i in range(n) if not several]
+    types = ", ".join(["tensor<2xf32>"] * len(last))
+    others = ", ".join(f"%x{i}" for i in range(len(last)))
+    sums = [f"%s{i} = stablehlo.add {f'%s{i - 1}' if i else '%zero'}, %r#{i} : tensor<2xf32>" for i in range(len(last))]
+    return f"""func.func @main(%c: tensor<i1>, {xs}) -> tensor<f32> {{
+      %zero = stablehlo.constant dense<0.0> : tensor<2xf32>
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %r:{len(last)} = "stablehlo.if"(%c) ({{
+        {chr(10).join(lines)}
+        stablehlo.return {", ".join(last)} : {types}
+      }}, {{
+        stablehlo.return {others} : {types}
+      }}) : (tensor<i1>) -> ({types})
+      {chr(10).join(sums)}
+      %s = stablehlo.reduce(%s{len(last) - 1} init: %z) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
+      return %s : tensor<f32>
+    }}"""
+
+
+def test_choices_of_many_operands():
+    """Operands and results of the gradient are three times as many: more than the room that there was for them."""
+    xs = [np.full(2, i / 2000, np.float32) for i in range(2000)]
+    for several in (False, True):
+        _, *got = shoal.stablehlo.load(choice_of(2000, several)).gradient()(True, *xs)
+        expected = np.cos(np.array(xs)) * np.array([2 if i == 0 and not several else 1 for i in range(2000)])[:, None]
+        np.testing.assert_allclose([g.numpy() for g in got], expected, rtol=1e-5)
+    assert shoal.stablehlo.load(choice_of(4000, False))(True, *xs, *xs).numpy() > 0
+    with pytest.raises(shoal.ShoalError, match="if: its gradients are those of 2049 operands; there may be 2048 of them"):
+        shoal.stablehlo.load(choice_of(2049, False)).gradient()
+
+
 # ---- as torch-mlir writes, by hand ----
 
 TORCH = """
@@ -295,6 +335,10 @@ def body(lines, result="tensor<2xf32>"):
     ("%c = stablehlo.constant dense_resource<w> : tensor<2xf32>\n return %c : tensor<2xf32>", "dense_resource<w> is not among"),
     ("%0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf8E4M3FN>\n return %0 : tensor<2xf32>",
      "line 3, column 6: 'stablehlo.convert': tensor<2xf8E4M3FN> is no type of tensors"),
+    ("return %x, %x : tensor<2xf32>, tensor<2xf32>", "'func.func': it states 1 results, and returns 2"),
+    ("return %n : tensor<1xi64>", r"the type of a result is stated as tensor<2xf32>, but is int64\[1\]"),
+    ("return %x : tensor<3xf32>", r"line 3, column 1: 'return': the type of an operand is stated as tensor<3xf32>, but is float32\[2\]"),
+    ("return %x : tensor<2xf32>, tensor<2xf32>", "'return': it returns 1 values, and states 2 types"),
     ("return %x", None),
     ("", "a body ends with its one return"),
     ("%0 = stablehlo.add %x, %x : tensor<2xf32", "line "),
@@ -307,7 +351,45 @@ def test_errors(lines, message):
         shoal.stablehlo.load(body(lines))
 
 
+def test_many_calls_behind_a_large_constant(tmp_path):
+    """Lines are counted once, not for each operation of a function that is called: this took half a minute."""
+    large = 'stablehlo.constant dense<"0x' + "3F800000" * (2 << 20) + f'"> : tensor<{2 << 20}xf32>'
+    calls = "\n".join(f"%{i} = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>" for i in range(5000))
+    path = tmp_path / "model.mlir"
+    path.write_text(body(f"%c = {large}\n{calls}\nreturn %0 : tensor<2xf32>") + """
+func.func private @f(%x: tensor<2xf32>) -> (tensor<2xf32> {jax.result_info = ""}) {
+  %0 = stablehlo.add %x, %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}""")
+    start = time.monotonic()
+    assert (shoal.stablehlo.load(path)(X[0, :2], [1]).numpy() == 2 * X[0, :2]).all()
+    assert time.monotonic() - start < 20
+
+
+def test_a_model_runs_in_two_sessions_at_once():
+    """Each thread freed the function that the other one was running."""
+    n = 600
+    xs = ", ".join(f"%x{i}: tensor<2xf32>" for i in range(n))
+    lines = [f"%s{i} = stablehlo.add {f'%s{i - 1}' if i else '%x0'}, %x{i} : tensor<2xf32>" for i in range(n)]
+    model = shoal.stablehlo.load(f"func.func @main({xs}) -> tensor<2xf32> {{\n" + "\n".join(lines) + f"\nreturn %s{n - 1} : tensor<2xf32>\n}}")
+    results = []
+
+    def work(session, value):
+        given = [session.tensor(np.full(2, value, np.float32))] * n
+        results.extend((model(*given).numpy() == (n + 1) * value).all() for _ in range(50))
+    threads = [threading.Thread(target=work, args=(shoal.Session("embedded", 1, 1, "cpu"), i)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 100 and all(results)
+
+
 def test_other_sources(tmp_path):
+    with pytest.raises(shoal.ShoalError, match="this is XLA's HLO; what is read here is StableHLO"):
+        shoal.stablehlo.load(jax.jit(jnp.sin).lower(X).as_text(dialect="hlo"))
+    with pytest.raises(shoal.ShoalError, match="there is no function: this is no module of StableHLO"):
+        shoal.stablehlo.load("import jax\n")
     with pytest.raises(shoal.ShoalError, match="bytecode; what is read here is its text"):
         shoal.stablehlo.load(b"ML\xefR" + bytes(16))
     with pytest.raises(shoal.ShoalError, match="there is no function @other, but for example @main"):
@@ -319,6 +401,13 @@ def test_other_sources(tmp_path):
         shoal.stablehlo.load(path)(X)
     with pytest.raises(shoal.ShoalError, match="there is no result 1, only 1"):
         shoal.stablehlo.load(path).gradient(output=1)
+    with pytest.raises(shoal.ShoalError, match="there is no result -1, only 1"):
+        shoal.stablehlo.load(path).gradient(output=-1)
+    with pytest.raises(TypeError, match=r"a Lowered is neither a path nor a text; of JAX, jax.jit\(f\).lower\(...\).as_text\(\)"):
+        shoal.stablehlo.load(jax.jit(jnp.sin).lower(X))
+    for wrong, kind in ((lambda x: 5, "int"), (lambda x: {"a": x}, "dict"), (lambda x: (x, None), "NoneType")):
+        with pytest.raises(TypeError, match=f"export: the function returned a {kind}; a tensor, or a tuple or list"):
+            shoal.stablehlo.export(wrong, X)
     with pytest.raises(shoal.ShoalError, match=r"result 0 is float32\[2\]; it must have one element"):
         shoal.stablehlo.load(path).gradient()
     with pytest.raises(shoal.ShoalError, match="random: StableHLO has no words for it"):

@@ -5,21 +5,32 @@
 
 #include <stdlib.h>
 
+/* The function that a module is in a session. Threads that run it use it, too: another one may
+ * meanwhile need that of another session. Counted with the interpreter's lock. */
+typedef struct prepared {
+    size_t uses;
+    shoal_function *function;
+    PyObject *session;
+} prepared;
+
 typedef struct module_object {
     PyObject_HEAD shoal_module *module;
-    shoal_function *function; /* that it is in `session`, once it has run there */
-    PyObject *session;
+    prepared *prepared; /* of the session in which it ran last, or NULL */
 } module_object;
 
-static void forget(module_object *self) {
-    shoal_function_free(&self->function);
-    Py_CLEAR(self->session);
+static void release(prepared **p) {
+    prepared *was = *p;
+    *p = NULL;
+    if (!was || --was->uses) return;
+    shoal_function_free(&was->function);
+    Py_XDECREF(was->session);
+    free(was);
 }
 
 static void module_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     module_object *self = (module_object *)object;
-    forget(self);
+    release(&self->prepared);
     shoal_module_free(&self->module);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
@@ -34,12 +45,16 @@ static int module_init(PyObject *object, PyObject *args, PyObject *keywords) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "Module(text, file, function)");
         return -1;
     }
-    forget(self);
-    shoal_module_free(&self->module);
+    if (self->module) {
+        PyErr_SetString(PyExc_TypeError, "the module has been read already");
+        return -1;
+    }
     shoal_status status;
+    shoal_module *module = NULL;
     Py_BEGIN_ALLOW_THREADS status =
-        shoal_module_parse(text, (size_t)bytes, file, function, &self->module);
-    Py_END_ALLOW_THREADS if (status != SHOAL_OK) raise(status);
+        shoal_module_parse(text, (size_t)bytes, file, function, &module);
+    Py_END_ALLOW_THREADS self->module = module;
+    if (status != SHOAL_OK) raise(status);
     return status == SHOAL_OK ? 0 : -1;
 }
 
@@ -156,13 +171,26 @@ static PyObject *module_text(PyObject *self, PyObject *unused) {
     return result;
 }
 
-/* The function of a session is kept while the pool is as it was. */
-static shoal_status prepare(module_object *self, PyObject *owner, shoal_session *session) {
-    if (self->function && self->session == owner && shoal_function_is_current(self->function))
-        return SHOAL_OK;
-    forget(self);
-    self->session = Py_NewRef(owner);
-    return shoal_module_function(self->module, session, &self->function);
+/* The function of a session is kept while the pool is as it was. Released by who uses it. */
+static shoal_status prepare(module_object *self, PyObject *owner, shoal_session *session,
+                            prepared **out) {
+    prepared *p = self->prepared;
+    if (!p || p->session != owner || !shoal_function_is_current(p->function)) {
+        p = calloc(1, sizeof *p);
+        if (!p) return SHOAL_NO_MEMORY;
+        p->uses = 1;
+        p->session = Py_NewRef(owner);
+        release(&self->prepared);
+        self->prepared = p;
+        shoal_status status = shoal_module_function(self->module, session, &p->function);
+        if (status != SHOAL_OK) {
+            release(&self->prepared);
+            return status;
+        }
+    }
+    p->uses++;
+    *out = p;
+    return SHOAL_OK;
 }
 
 /* run(session, inputs, recorded) -> outputs; recorded: operation by operation, for gradients */
@@ -184,14 +212,15 @@ static PyObject *module_run(PyObject *object, PyObject *args) {
     } else if (!outputs) {
         PyErr_NoMemory();
     } else {
-        shoal_status status = recorded ? SHOAL_OK : prepare(self, owner, session);
-        shoal_function *function = self->function;
+        prepared *p = NULL;
+        shoal_status status = recorded ? SHOAL_OK : prepare(self, owner, session, &p);
         if (status == SHOAL_OK) {
             Py_BEGIN_ALLOW_THREADS status =
                 recorded ? shoal_module_apply(self->module, session, inputs, outputs)
-                         : shoal_function_run(function, inputs, outputs);
+                         : shoal_function_run(p->function, inputs, outputs);
             Py_END_ALLOW_THREADS
         }
+        release(&p);
         result = status == SHOAL_OK ? tensors_of(outputs, g->n_outputs, owner) : raise(status);
     }
     free(inputs);

@@ -49,6 +49,8 @@ class Model:
         output: the number of a result of one element, the loss. inputs: numbers of operands; None: all that are
         floating.
         """
+        if not 0 <= output < len(self.outputs):
+            raise InvalidError(f"gradient: there is no result {output}, only {len(self.outputs)}")
         wrt = [i for i, kind in enumerate(self.inputs) if "float" in str(kind.dtype)] if inputs is None else list(inputs)
         return Model(self._module.gradient(output, wrt))
 
@@ -68,6 +70,9 @@ def load(source: Any, function: str | None = None) -> Model:
     function: the one to read; None: @main, or the only one. Raises FormatError with line, column and operation.
     """
     name = None
+    if not isinstance(source, (str, bytes, os.PathLike)):
+        raise TypeError(f"load: a {type(source).__name__} is neither a path nor a text; of JAX, "
+                        "jax.jit(f).lower(...).as_text() is one")
     if isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source):
         name = os.path.basename(os.fspath(source))
         with open(source, "rb") as file:
@@ -87,7 +92,11 @@ def export(function: Callable[..., Any], *arguments: Any) -> Model:
         inside.sync()
         with Recording() as recording:
             result = function(*given)
-        outputs = [result] if isinstance(result, Tensor) else list(result)
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        for output in outputs:
+            if not isinstance(output, Tensor):
+                raise TypeError(f"export: the function returned a {type(output).__name__}; a tensor, or a tuple or list of "
+                                "tensors, is needed")
         own = {id(tensor) for tensor in given}
         others = [was for tensor, was, _ in recording.seen.values() if id(tensor) not in own]
         module = _shoal.Function(inside, given + others, outputs).module()

@@ -52,7 +52,11 @@ GRADIENT(if) {
         c.seeds[c.n_seeds++] = b->seeds[i];
     }
     for (uint32_t i = 1; i < call->n_inputs; i++)
-        if (b->wanted[i] && c.n_wanted < GRAPH_MAX_OUTPUTS) c.wanted[c.n_wanted++] = i;
+        if (b->wanted[i] && c.n_wanted++ < GRAPH_MAX_OUTPUTS) c.wanted[c.n_wanted - 1] = i;
+    if (c.n_wanted > GRAPH_MAX_OUTPUTS)
+        return base_fail(SHOAL_INVALID,
+                         "%s: its gradients are those of %u operands; there may be %d of them",
+                         shoal_op_name(call->op), c.n_wanted, GRAPH_MAX_OUTPUTS);
     graph *g = b->g;
     uint32_t n = call->n_inputs + c.n_seeds, out;
     uint32_t *inputs = base_arena_array(graph_arena(g), uint32_t, n);

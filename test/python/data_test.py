@@ -205,7 +205,8 @@ def test_tensors_from_workers_train():
 
 @pytest.mark.parametrize("samples", [
     [np.float32(1.5), np.float32(2)], [np.zeros((2, 0), "int8")] * 3, [np.arange(6).reshape(2, 3).T] * 2,
-    [np.array(7, "uint8"), np.array(9, "uint8")], [1, True, 2], [True, False], [-5, 2 ** 40], [0.5, 2.0]])
+    [np.array(7, "uint8"), np.array(9, "uint8")], [1, True, 2], [True, False], [-5, 2 ** 40], [0.5, 2.0],
+    [1, 2.5], [True, 2], [0, True, 1.5]])
 def test_samples_are_joined_as_by_torch(samples):
     want = plain(T.default_collate([torch_of(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in samples]))
     batch = D.default_collate(samples)
@@ -213,6 +214,13 @@ def test_samples_are_joined_as_by_torch(samples):
         if isinstance(x, np.ndarray):
             x[...] = 0
     assert plain(batch) == want
+
+
+def test_dicts_keep_their_kind():
+    samples = [collections.defaultdict(int, a=1), collections.defaultdict(int, a=2)]
+    batch, want = D.default_collate(samples), T.default_collate(samples)
+    assert type(batch) is collections.defaultdict  # and with torch from 2.1 on
+    assert batch["a"].tolist() == want["a"].tolist() and samples[0]["a"] == 1
 
 
 def test_samples_that_differ_in_shape_are_named():

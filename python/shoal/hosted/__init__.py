@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import math
 import pathlib
+import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -336,9 +337,13 @@ def register_op(name: str, kernel: Callable[..., Any], gradients: Sequence[Calla
     operand's shape. Other processes have to load it, too: `SHOAL_BACKENDS` lists the file that calls this. Raises
     InvalidError where the name is taken.
     """
-    for key, function in ((name, kernel), *((f"{name}.gradient{i}", g) for i, g in enumerate(gradients))):
+    all_ = [(name, kernel), *((f"{name}.gradient{i}", g) for i, g in enumerate(gradients))]
+    for key, function in all_:  # all or none of them is added
+        if not isinstance(key, str) or not re.fullmatch("[A-Za-z0-9_.-]{1,63}", key):
+            raise CLASSES["INVALID"](f"operation {key!r}: its name must have 1 to 63 letters of a-z, A-Z, 0-9, '_', '.' and '-'")
         if not callable(function):
             raise ValueError(f"operation {key}: what computes it is no function")
+    for key, function in all_:
         _shoal.add_operation(key, function)
         _operations.append((key, function))
     return Op(name, axis)

@@ -9,6 +9,7 @@ however many workers there are. Where a run was broken off, `state_dict` and `lo
 with the next batch.
 """
 import bisect
+import copy
 import itertools
 import math
 import queue
@@ -286,16 +287,18 @@ def default_collate(batch):
                           + ", ".join(sorted({str(list(x.shape)) for x in arrays})[:4]))
         # As one array in a third of the time that `stack` takes; nobody else has it.
         return from_numpy(numpy.array(arrays), copy=False)
-    if isinstance(first, bool):
+    if isinstance(first, bool) and all(isinstance(x, bool) for x in batch):
         return tensor(batch, "bool")
     if isinstance(first, int):
-        return tensor(batch, "int64")
+        return tensor(batch, "int64") if all(isinstance(x, int) for x in batch) else tensor(batch)
     if isinstance(first, float):
         return tensor(batch, "float64")
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, dict):
-        return type(first)((key, default_collate([x[key] for x in batch])) for key in first)
+        joined = copy.copy(first)  # of its own kind, which may take other arguments than dict does
+        joined.update((key, default_collate([x[key] for x in batch])) for key in first)
+        return joined
     if isinstance(first, (tuple, list)):
         if len({len(x) for x in batch}) != 1:
             raise invalid("default_collate: the samples differ in length")

@@ -1,6 +1,8 @@
 /* Control flow: bodies are programs of their own, which run in a part of the step's workspace. */
 #include "backend/cpu/cpu.h"
 
+#include <stdlib.h>
+
 bool cpu_control_fits(const shoal_node *node) {
     return node->op == GRAPH_WHILE || node->op == GRAPH_IF || node->op == GRAPH_CASE;
 }
@@ -39,15 +41,22 @@ void cpu_control_fini(cpu_control *c) {
     for (uint16_t i = 0; i < c->n_bodies; i++) cpu_program_destroy(&c->bodies[i]);
 }
 
+/* Operands and results together may be three times what a loop carries. */
 static shoal_status run_branch(const cpu_run *run, const cpu_step *step) {
     const shoal_node *node = step->node;
     const cpu_control *c = &step->u.control;
-    void *buffers[2 * GRAPH_MAX_OUTPUTS + 1];
+    void *few[256], **buffers = few;
+    size_t room = (size_t)node->n_inputs + node->n_outputs;
     uint32_t n = 0;
+    if (room > sizeof few / sizeof *few && !(buffers = malloc(room * sizeof *buffers)))
+        return base_fail(SHOAL_NO_MEMORY, "%s: no memory for %zu operands and results",
+                         shoal_op_name(node->op), room);
     for (uint32_t i = 1; i < node->n_inputs; i++) buffers[n++] = run->at[node->inputs[i]];
     for (uint32_t i = 0; i < node->n_outputs; i++) buffers[n++] = run->at[node->first_output + i];
     const cpu_program *body = c->bodies[ref_branch_of(node, run->at[node->inputs[0]])];
-    return cpu_program_run_in(run->device, body, buffers, run->workspace + c->at);
+    shoal_status status = cpu_program_run_in(run->device, body, buffers, run->workspace + c->at);
+    if (buffers != few) free(buffers);
+    return status;
 }
 
 /* Values go to and fro between the results and a second set, but for those that stay. */

@@ -104,14 +104,9 @@ static bool is_return(const char *name) {
 /* The places of nodes are the lines of the text. */
 static shoal_status note_line(const hlo_call *c) {
     char place[256];
-    hlo_import *in = c->s->in;
-    if (!in->options->file) return SHOAL_OK;
-    if (in->line_at > c->op->at) {
-        in->line_at = in->r.p.text;
-        in->line = 1;
-    }
-    for (; in->line_at < c->op->at; in->line_at++) in->line += *in->line_at == '\n';
-    snprintf(place, sizeof place, "%.200s:%zu", in->options->file, in->line);
+    const char *file = c->s->in->options->file;
+    if (!file) return SHOAL_OK;
+    snprintf(place, sizeof place, "%.200s:%zu", file, c->op->line);
     return graph_at(c->s->g, place, NULL);
 }
 
@@ -189,11 +184,34 @@ static shoal_status block(hlo_scope *s, const hlo_region *region, const hlo_op *
                           base_fail(SHOAL_FORMAT, "a body ends with its one return"));
 }
 
+/* What number i of a return is; its type is as stated, if that is. */
+static shoal_status use_returned(hlo_scope *s, const hlo_op *last, size_t i, uint32_t *value) {
+    const hlo_call c = {.s = s, .op = last};
+    if (last->types.count && last->before != last->operands.count)
+        return hlo_fail(&c, "it returns %zu values, and states %zu types", last->operands.count,
+                        last->before);
+    SHOAL_TRY(use(s, &last->operands.data[i], value));
+    if (!last->types.count) return SHOAL_OK;
+    return check_type(&c, "an operand", &last->types.data[i], *value);
+}
+
 static shoal_status returned(hlo_scope *s, const hlo_op *last, uint32_t n, uint32_t *values) {
     const hlo_call c = {.s = s, .op = last};
     if (last->operands.count != n)
         return hlo_fail(&c, "it returns %zu values; %u are needed", last->operands.count, n);
-    for (uint32_t i = 0; i < n; i++) SHOAL_TRY(use(s, &last->operands.data[i], &values[i]));
+    for (uint32_t i = 0; i < n; i++) SHOAL_TRY(use_returned(s, last, i, &values[i]));
+    return SHOAL_OK;
+}
+
+/* The pretty form of a function states its results; the generic one leaves that to the return. */
+static shoal_status check_results(hlo_scope *s, const hlo_function *f, const uint32_t *values,
+                                  uint32_t n) {
+    const hlo_call c = {.s = s, .op = f->op};
+    if (!f->op->is_pretty) return SHOAL_OK;
+    if (f->op->types.count != n)
+        return hlo_fail(&c, "it states %zu results, and returns %u", f->op->types.count, n);
+    for (uint32_t i = 0; i < n; i++)
+        SHOAL_TRY(check_type(&c, "a result", &f->op->types.data[i], values[i]));
     return SHOAL_OK;
 }
 
@@ -237,6 +255,7 @@ shoal_status hlo_inline(hlo_call *c, hlo_text name) {
     f->active = true;
     in->calls++;
     shoal_status status = hlo_splice(c, region, c->in, c->out, c->n_out);
+    if (status == SHOAL_OK) status = check_results(c->s, f, c->out, c->n_out);
     in->calls--;
     f->active = false;
     return status;
@@ -375,7 +394,7 @@ static shoal_status body(hlo_scope *s, const hlo_call *c, const hlo_region *regi
     SHOAL_TRY(block(s, region, &last));
     for (size_t i = 0; i < last->operands.count; i++) {
         uint32_t value;
-        SHOAL_TRY(use(s, &last->operands.data[i], &value));
+        SHOAL_TRY(use_returned(s, last, i, &value));
         SHOAL_TRY(graph_add_output(s->g, value));
     }
     for (uint32_t i = 0; i < captures->handed && carries; i++)
@@ -446,7 +465,9 @@ static shoal_status choose(const hlo_import *in, hlo_function **out) {
     if (!f && !wanted && in->functions && !in->functions->next) f = in->functions;
     *out = f;
     if (f) return SHOAL_OK;
-    if (!in->functions) return base_fail(SHOAL_FORMAT, "line 1, column 1: there is no function");
+    if (!in->functions)
+        return base_fail(SHOAL_FORMAT, "line 1, column 1: there is no function: this is no "
+                                       "module of StableHLO");
     char name[64];
     return base_fail(SHOAL_FORMAT, "there is no function @%.64s, but for example @%s",
                      wanted ? wanted : "main", hlo_copy(in->functions->name, name, sizeof name));
@@ -463,7 +484,9 @@ static shoal_status lower(hlo_scope *s, hlo_function *f) {
                 return hlo_fail(&c, "dimension %u of argument %zu is not known; shapes are static",
                                 k, i);
     f->active = true;
-    return body(s, &c, region, NULL, &none, false);
+    SHOAL_TRY(body(s, &c, region, NULL, &none, false));
+    const shoal_graph *g = graph_data(s->g);
+    return check_results(s, f, g->outputs, g->n_outputs);
 }
 
 static shoal_status import(hlo_import *in, graph *g) {
@@ -481,10 +504,7 @@ static shoal_status import(hlo_import *in, graph *g) {
 
 shoal_status hlo_import_text(const char *text, size_t bytes, const hlo_import_options *options,
                              graph **out) {
-    hlo_import in = {.r.p = {.text = text, .at = text, .end = text + bytes},
-                     .options = options,
-                     .line_at = text,
-                     .line = 1};
+    hlo_import in = {.r.p = {.text = text, .at = text, .end = text + bytes}, .options = options};
     graph *g = NULL;
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return base_fail(SHOAL_NO_MEMORY, "no memory for a locale");

@@ -19,8 +19,6 @@ typedef struct hlo_import {
     const hlo_import_options *options;
     hlo_function *functions;
     uint32_t steps, calls; /* operations read so far; functions inside each other */
-    const char *line_at;   /* a place whose line is known */
-    size_t line;
 } hlo_import;
 
 /* A function or region while it is read. */

@@ -279,6 +279,16 @@ static shoal_status broadcast(hlo_call *c) {
     return m.status;
 }
 
+/* Of unsigned numbers, what added to them gives 0. */
+static shoal_status negate(hlo_call *c) {
+    SHOAL_TRY(hlo_need(c, 1, 1));
+    if (shoal_dtype_kind((shoal_dtype)hlo_type_of(c, 0)->dtype) != 'u')
+        return hlo_row(c, GRAPH_NEGATE, NULL, 0, NULL, 0);
+    maker m = {c->s->g, SHOAL_OK};
+    c->out[0] = two(&m, GRAPH_SUBTRACT, like(&m, c->in[0], 0), c->in[0]);
+    return m.status;
+}
+
 /* Which of several programs runs: there is one. */
 static shoal_status first_program(hlo_call *c) {
     SHOAL_TRY(hlo_need(c, 0, 1));
@@ -335,6 +345,7 @@ static const hlo_named_rule rules[] = {{"stablehlo.constant", constant},
                                        {"stablehlo.dot", dot},
                                        {"stablehlo.reduce_precision", reduce_precision},
                                        {"stablehlo.broadcast", broadcast},
+                                       {"stablehlo.negate", negate},
                                        {"stablehlo.optimization_barrier", identity},
                                        {"stablehlo.copy", identity},
                                        {"sdy.sharding_constraint", identity},

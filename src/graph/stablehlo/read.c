@@ -159,10 +159,27 @@ static shoal_status module(hlo_reader *r, hlo_op *op) {
     return braced_region(r, op);
 }
 
+/* Behind the arrow: "t", "(t {...}, t)". */
+static shoal_status function_results(hlo_reader *r, hlo_op *op) {
+    parse_state *p = &r->p;
+    bool several = parse_take(p, "(");
+    if (several && parse_take(p, ")")) return SHOAL_OK;
+    do {
+        hlo_type type;
+        SHOAL_TRY(hlo_read_type(r, &type));
+        SHOAL_TRY(HLO_ROOM(r, &op->types));
+        op->types.data[op->types.count++] = type;
+        if (several && parse_take(p, "{")) SHOAL_TRY(hlo_skip(r, NULL));
+        if (several) SHOAL_TRY(hlo_skip_place(r));
+    } while (several && parse_take(p, ","));
+    return several ? parse_need(p, ")") : SHOAL_OK;
+}
+
 static shoal_status function(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
     hlo_region *region = NULL;
     hlo_attr *name;
+    op->is_pretty = true;
     if (!hlo_take_word(r, "public") && !hlo_take_word(r, "private")) hlo_take_word(r, "nested");
     if (!parse_ahead(p, '@')) return parse_fail(p, "expected '@' and the function's name");
     SHOAL_TRY(hlo_read_attr(r, (hlo_text){0}, &name));
@@ -177,13 +194,7 @@ static shoal_status function(hlo_reader *r, hlo_op *op) {
         SHOAL_TRY(add_region(r, op, &region));
         SHOAL_TRY(arguments(r, region));
     }
-    if (parse_take(p, "->")) {
-        hlo_type ignored;
-        if (parse_take(p, "("))
-            SHOAL_TRY(hlo_skip(r, NULL));
-        else
-            SHOAL_TRY(hlo_read_type(r, &ignored));
-    }
+    if (parse_take(p, "->")) SHOAL_TRY(function_results(r, op));
     if (hlo_take_word(r, "attributes")) {
         SHOAL_TRY(parse_need(p, "{"));
         SHOAL_TRY(hlo_read_attrs(r, "}", &op->attrs));
@@ -420,6 +431,17 @@ static shoal_status results(hlo_reader *r, hlo_op *op) {
     return parse_need(p, "=");
 }
 
+/* Operations come one behind the other, so that lines are counted once. */
+static size_t line_of(hlo_reader *r, const char *at) {
+    const char *from = r->line_at ? r->line_at : r->p.text;
+    while (from < at && (from = memchr(from, '\n', (size_t)(at - from)))) {
+        r->lines++;
+        from++;
+    }
+    r->line_at = at;
+    return r->lines + 1;
+}
+
 static shoal_status operation(hlo_reader *r, hlo_op **out) {
     parse_state *p = &r->p;
     hlo_op *op = base_arena_alloc(&p->arena, sizeof *op);
@@ -427,6 +449,7 @@ static shoal_status operation(hlo_reader *r, hlo_op **out) {
     SHOAL_TRY(results(r, op));
     parse_space(p);
     op->at = p->at;
+    op->line = line_of(r, op->at);
     if (parse_ahead(p, '"')) {
         SHOAL_TRY(parse_string(p, &op->name));
         SHOAL_TRY(generic(r, op));
@@ -482,6 +505,10 @@ static shoal_status alias(hlo_reader *r) {
 shoal_status hlo_read(hlo_reader *r, hlo_op **first) {
     parse_state *p = &r->p;
     hlo_op **next = first;
+    parse_space(p);
+    if (hlo_take_word(r, "HloModule"))
+        return base_fail(SHOAL_FORMAT, "this is XLA's HLO; what is read here is StableHLO: that of "
+                                       "JAX is jax.jit(f).lower(...).as_text()");
     if (p->end - p->at >= 4 && !memcmp(p->at, "ML\xefR", 4))
         return base_fail(SHOAL_FORMAT, "this is MLIR's bytecode; what is read here is its text: "
                                        "write it again with mlir-opt, or as_text() in JAX");

@@ -67,12 +67,14 @@ typedef struct hlo_region {
 typedef struct hlo_op {
     struct hlo_op *next;
     const char *at; /* its place */
+    size_t line;    /* its line, from 1 */
     const char *name;
     HLO_LIST_OF(hlo_name) results;
     HLO_LIST_OF(hlo_name) operands;
     HLO_LIST_OF(hlo_type) types; /* before and after the arrow */
     size_t before;               /* how many of them are before it; all, when there is none */
     bool arrow;
+    bool is_pretty; /* of functions: types are those of the results */
     hlo_attr *attrs;
     hlo_region *regions;
     uint32_t n_regions;
@@ -83,6 +85,8 @@ typedef struct hlo_reader {
     hlo_attr *aliases;   /* by their names */
     hlo_attr *resources; /* of dialect_resources: names and strings */
     uint32_t depth;      /* of lists and regions */
+    const char *line_at; /* up to where lines are counted; NULL: the text's begin */
+    size_t lines;        /* line breaks up to there */
 } hlo_reader;
 
 /* Reads all of the text: the operations outside of any other, one after the other. What it makes is
