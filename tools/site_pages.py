@@ -38,7 +38,8 @@ MODULES = {
     "shoal.signal": "Named scopes, which place the tensors of a model.",
     "shoal.debug": "Events and statistics of a pool.",
 }
-HEADERS = {"shoal.h": "The API: sessions, tensors, operations, files", "types.h": "Status codes and element types",
+HEADERS = {"shoal.h": "The API: sessions, tensors, operations",
+           "stablehlo.h": "Programs in StableHLO's text", "types.h": "Status codes and element types",
            "file.h": "Files of tensors", "function.h": "Functions that are recorded once, and loops", "kernels.h": "Operations on plain arrays",
            "pool.h": "Running a hub or a worker", "event.h": "What happens in a pool",
            "ir.h": "The graph as data, for plug-ins", "backend.h": "The contract of a device, for plug-ins"}

@@ -9,9 +9,6 @@
 extern "C" {
 #endif
 
-typedef struct shoal_session shoal_session;
-typedef struct shoal_tensor shoal_tensor;
-
 /* An open file of tensors, mapped into memory: .npy, .safetensors, .gguf, .pt of torch 1.6 and
  * newer (read as data: nothing in it is executed), or .bin of a matrix. */
 typedef struct shoal_file shoal_file;

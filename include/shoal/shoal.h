@@ -37,9 +37,6 @@ SHOAL_API const char *shoal_version(void);
 
 /* ---- sessions ---- */
 
-typedef struct shoal_session shoal_session;
-typedef struct shoal_tensor shoal_tensor;
-
 typedef struct shoal_options {
     size_t size;         /* sizeof(shoal_options) */
     const char *hub;     /* address of the pool; NULL: the variable SHOAL_HUB; "embedded" or unset:

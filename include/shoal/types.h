@@ -126,6 +126,10 @@ typedef struct shoal_type {
     int64_t dims[SHOAL_MAX_RANK];
 } shoal_type;
 
+/* A user's connection to a pool, and a value in it; see shoal.h. */
+typedef struct shoal_session shoal_session;
+typedef struct shoal_tensor shoal_tensor;
+
 #ifdef __cplusplus
 }
 #endif
