@@ -442,8 +442,9 @@ class DataLoader:
             try:
                 if self.worker_init_fn is not None:
                     self.worker_init_fn(worker)
-                while True:
-                    room.get()
+                for turn in itertools.count():
+                    if turn % self.prefetch_factor == 0:
+                        room.get()
                     with lock:
                         at, taken = (None, None) if stop.is_set() else next(numbers, (None, None))
                     if at is None:
@@ -456,9 +457,9 @@ class DataLoader:
             room.put(None)
         threads = [threading.Thread(target=work, args=(i,), daemon=True, name=f"shoal-loader-{i}")
                    for i in range(self.num_workers)]
-        for _ in range(self.num_workers * self.prefetch_factor):
-            room.put(None)
+        # Room is for prefetch_factor batches, which one worker makes: waking it costs as much as a small one.
         for thread in threads:
+            room.put(None)
             thread.start()
         ready, ended = {}, 0
         try:
@@ -480,7 +481,8 @@ class DataLoader:
                 batch, error = ready.pop(at)
                 if error is not None:
                     raise error
-                room.put(None)
+                if (at + 1) % self.prefetch_factor == 0:
+                    room.put(None)
                 yield batch
         finally:
             stop.set()
