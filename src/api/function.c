@@ -136,18 +136,22 @@ static shoal_status allocate(shoal_session *session, uint32_t n_inputs, uint32_t
                : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
 }
 
+/* The pool that it is made for, the session's lock being held. */
+static shoal_status note_pool(shoal_function *f) {
+    SHOAL_TRY(api_check(f->session));
+    f->era = f->session->era;
+    f->epoch = worker_epoch(f->session->worker);
+    return SHOAL_OK;
+}
+
 shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inputs,
                                 uint32_t n_inputs, shoal_tensor *const *outputs, uint32_t n_outputs,
                                 shoal_function **out) {
     shoal_status status = allocate(session, n_inputs, n_outputs, out);
     shoal_function *f = *out;
     pthread_mutex_lock(&session->lock);
-    if (status == SHOAL_OK) status = api_check(session);
-    if (status == SHOAL_OK) {
-        f->era = session->era;
-        f->epoch = worker_epoch(session->worker);
-        status = record(f, inputs, outputs);
-    }
+    if (status == SHOAL_OK) status = note_pool(f);
+    if (status == SHOAL_OK) status = record(f, inputs, outputs);
     pthread_mutex_unlock(&session->lock);
     if (status != SHOAL_OK) shoal_function_free(out);
     return status;
@@ -188,12 +192,8 @@ shoal_status api_function_of(shoal_session *session, const shoal_graph *g, shoal
     shoal_status status = allocate(session, g->n_inputs, g->n_outputs, out);
     shoal_function *f = *out;
     pthread_mutex_lock(&session->lock);
-    if (status == SHOAL_OK) status = api_check(session);
-    if (status == SHOAL_OK) {
-        f->era = session->era;
-        f->epoch = worker_epoch(session->worker);
-        status = take_graph(f, g);
-    }
+    if (status == SHOAL_OK) status = note_pool(f);
+    if (status == SHOAL_OK) status = take_graph(f, g);
     pthread_mutex_unlock(&session->lock);
     if (status == SHOAL_OK) status = graph_encode(graph_data(f->graph), false, &f->key);
     if (status == SHOAL_OK) status = api_recorded_new(NULL, 0, &f->graph, &f->recorded);
