@@ -19,28 +19,46 @@ struct base_arena_block {
 
 /* Zeroed at a time: most pieces are far smaller than a call of memset for each is worth. */
 enum { STRIDE = 4096 };
-enum { SPARES = 8, LEAST_SPARE = 1 << 15, MOST_SPARE = 4 << 20 };
+/* Kept are blocks of 2^LEAST to 2^(LEAST + SIZES) bytes: DEEP of each size, at most 32 MiB in all. A
+ * program that was never seen takes a dozen, in several arenas at once. */
+enum { SIZES = 7, LEAST = 15, DEEP = 4 };
 #ifdef __SANITIZE_ADDRESS__ /* which looks for what is kept in the heap alone */
 static const size_t LEAST_PAGES = SIZE_MAX;
 #else
 static const size_t LEAST_PAGES = 1 << 17;
 #endif
 
-static _Atomic(struct base_arena_block *) spares[SPARES];
+static _Atomic(struct base_arena_block *) spares[SIZES][DEEP];
 
-/* Keeps a block, or frees it. Not where freed memory is watched for those who still use it. */
-static void give_back(struct base_arena_block *block) {
-#ifndef __SANITIZE_ADDRESS__
-    if (block->size >= LEAST_SPARE && block->size <= MOST_SPARE)
-        for (int i = 0; i < SPARES; i++) {
-            struct base_arena_block *none = NULL;
-            if (atomic_compare_exchange_strong(&spares[i], &none, block)) return;
-        }
-#endif
+static void release(struct base_arena_block *block) {
     if (block->pages)
         base_pages_free(block, block->pages);
     else
         free(block);
+}
+
+/* Which of the kept sizes a block of so many bytes is; SIZES or more: none. */
+static unsigned size_class(size_t size) {
+    return size >> LEAST ? 63 - (unsigned)__builtin_clzll(size) - LEAST : SIZES;
+}
+
+/* Keeps a block, or frees it. Not where freed memory is watched for those who still use it. */
+static void give_back(struct base_arena_block *block) {
+#ifndef __SANITIZE_ADDRESS__
+    unsigned class = size_class(block->size);
+    for (int i = 0; class < SIZES && i < DEEP; i++) {
+        struct base_arena_block *none = NULL;
+        if (atomic_compare_exchange_strong(&spares[class][i], &none, block)) return;
+    }
+#endif
+    release(block);
+}
+
+void base_arena_trim(void) {
+    for (unsigned i = 0; i < SIZES * DEEP; i++) {
+        struct base_arena_block *block = atomic_exchange(&spares[i / DEEP][i % DEEP], NULL);
+        if (block) release(block);
+    }
 }
 
 /* A fresh block of `size` bytes, or NULL with a message. */
@@ -61,13 +79,15 @@ static struct base_arena_block *block_new(size_t size) {
     return block;
 }
 
-/* A block that was kept, of at least `size` bytes and at most twice as many, or NULL. */
+/* A block that was kept, of at least `size` bytes and less than four times as many, or NULL. */
 static struct base_arena_block *take_spare(size_t size) {
-    if (size < LEAST_SPARE / 2) return NULL;
-    for (int i = 0; i < SPARES; i++) {
-        struct base_arena_block *block = atomic_exchange(&spares[i], NULL);
+    unsigned class = size_class(size);
+    for (unsigned i = 0; class < SIZES && i < 2 * DEEP && class + i / DEEP < SIZES; i++) {
+        _Atomic(struct base_arena_block *) *spare = &spares[class + i / DEEP][i % DEEP];
+        struct base_arena_block *block =
+            atomic_load_explicit(spare, memory_order_relaxed) ? atomic_exchange(spare, NULL) : NULL;
         if (!block) continue;
-        if (block->size >= size && block->size / 2 <= size) return block;
+        if (block->size >= size) return block;
         give_back(block);
     }
     return NULL;

@@ -15,6 +15,8 @@ void base_arena_init(base_arena *arena, size_t limit);
 void base_arena_fini(base_arena *arena);
 /* Frees all pieces, and keeps the newest block for those to come. */
 void base_arena_clear(base_arena *arena);
+/* Frees the blocks of arenas that have ended, which are kept for those to come, of all threads. */
+void base_arena_trim(void);
 /* Zeroed memory, aligned to 64 when bytes >= 64, else to 16. NULL with a message when there is no
  * memory or the limit is passed. bytes may be 0. */
 void *base_arena_alloc(base_arena *arena, size_t bytes);

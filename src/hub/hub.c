@@ -464,6 +464,7 @@ enum { TICK_MS = 250, OFTEN_MS = 5 };
 static void trim(hub *h) {
     if (h->planned < HUB_MUCH_PLANNED || h->ticked - h->plan_made < BASE_SECOND) return;
     h->planned = 0;
+    base_arena_trim();
     base_os_memory_trim();
 }
 
