@@ -79,7 +79,7 @@ static struct base_arena_block *block_new(size_t size) {
     return block;
 }
 
-/* A block that was kept, of at least `size` bytes and less than four times as many, or NULL. */
+/* A block that was kept, of at least `size` bytes and at most twice as many, or NULL. */
 static struct base_arena_block *take_spare(size_t size) {
     unsigned class = size_class(size);
     for (unsigned i = 0; class < SIZES && i < 2 * DEEP && class + i / DEEP < SIZES; i++) {
@@ -87,7 +87,7 @@ static struct base_arena_block *take_spare(size_t size) {
         struct base_arena_block *block =
             atomic_load_explicit(spare, memory_order_relaxed) ? atomic_exchange(spare, NULL) : NULL;
         if (!block) continue;
-        if (block->size >= size) return block;
+        if (block->size >= size && block->size / 2 <= size) return block;
         give_back(block);
     }
     return NULL;
