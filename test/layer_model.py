@@ -60,7 +60,7 @@ def write_m(path, model, kind, **changed):
             file.write(stored(weights[name], "float32" if plain else kind).tobytes())
 
 
-def write_gguf(path, model, kind, tied=False, architecture="llama", more=()):
+def write_gguf(path, model, kind, tied=False, architecture="llama", more=(), words=None):
     n, weights = model
     writer = gguf.GGUFWriter(str(path), architecture)
     writer.add_block_count(n["layers"])
@@ -71,6 +71,8 @@ def write_gguf(path, model, kind, tied=False, architecture="llama", more=()):
     writer.add_head_count_kv(n["kv_heads"])
     writer.add_layer_norm_rms_eps(n["epsilon"])
     writer.add_rope_freq_base(n["theta"])
+    if words:
+        writer.add_token_list(words)
     names = {"embedding": "token_embd", "norm": "output_norm"} | ({} if tied else {"head": "output"})
     names |= {f"{i}.{ours}": f"blk.{i}.{theirs}" for i in range(n["layers"]) for ours, theirs in NAMES.items()}
     for ours, theirs in names.items():

@@ -132,7 +132,7 @@ RETURNS = {
         element_size storage_offset get_num_threads ndimension get_device data_ptr output_nr LRScheduler.last_epoch
         randbits_ Generator.seed num_samples DataLoader.num_workers""",
     "float": "__float__ get_scale calculate_gain",
-    "str": "__repr__ __format__ explain extra_repr describe name",
+    "str": "__repr__ __format__ explain extra_repr describe name File.digest File.meta",
     "list[str]": "get_signal_stack __dir__ Keys.missing_keys Keys.unexpected_keys",
     "Any": """numpy __array__ __dlpack__ tolist item __getattr__ load tree type unique unique_consecutive
         histogram svd __call__ max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d
@@ -143,7 +143,7 @@ RETURNS = {
     "dtype": "dtype promote_types result_type get_default_dtype",
     "device": "device",
     "Tensor | None": "Gradients.grad",
-    "Tensor": "array_api.sort data get_buffer tensor from_numpy full parameters_to_vector clip_grad_norm_ like",
+    "Tensor": "array_api.sort data File.load File.__getitem__ get_buffer tensor from_numpy full parameters_to_vector clip_grad_norm_ like",
     "GradFn | None": "grad_fn",
     "Handle": """register_hook register_forward_hook register_forward_pre_hook register_full_backward_hook
         register_backward_hook register_post_accumulate_grad_hook""",
@@ -189,7 +189,8 @@ RETURNS = {
     "Pool": "status",
     "Counts": "counts",
     "Generator": "manual_seed",
-    "dict[str, Any]": "state_dict defaults",
+    "dict[str, Any]": "state_dict defaults File.metadata",
+    "list[tuple[str, tuple[int, ...], str, str]]": "File.tensors",
     "Optimizer": "LRScheduler.optimizer",
     "list[Subset]": "random_split",
     "WorkerInfo | None": "get_worker_info",

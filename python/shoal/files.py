@@ -41,6 +41,14 @@ class File(_shoal.File):
         super().__init__(path)
         self._path = path
 
+    def tensors(self):
+        """(name, shape, dtype, how it is stored) of each tensor, in the order of the file."""
+        return super().tensors()
+
+    def meta(self, key, index=0):
+        """A value of the metadata of a .gguf or .safetensors as text; of a list the one at `index`."""
+        return super().meta(key, index)
+
     def load(self, name=None, in_session=None, packed=False):
         """A tensor of the file; name None: the only one. `file[name]` is the same. In a .pt names are made of the keys
         and positions that lead to a tensor: "model.layers.0.weight".

@@ -192,8 +192,11 @@ void hub_learn(hub *h, const hub_traffic *list, size_t n) {
             continue;
         hub_link *link = link_between(h, from->peer, to->peer);
         uint64_t key = plan_link_key(from->peer->number, to->peer->number);
-        if (link && has_moved(link, alone(from->peer, to->peer, &list[i], flows, n_flows)))
-            all |= base_map_set(&moved, key, link) != SHOAL_OK;
+        if (!link || !has_moved(link, alone(from->peer, to->peer, &list[i], flows, n_flows)))
+            continue;
+        base_log(BASE_INFO, "hub", "%s to %s: %.3g MB/s", from->peer->name, to->peer->name,
+                 link->bytes * 1e-6);
+        all |= base_map_set(&moved, key, link) != SHOAL_OK;
     }
     if (moved.count || all) hub_variants_outdate(h, all ? NULL : &moved);
     base_map_fini(&moved);
