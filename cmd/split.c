@@ -164,7 +164,8 @@ const cmd_command cmd_split = {
     .summary = "Propose shares of a product, and tell what each slot would take",
     .doc = "For two files, as matmul takes them, or for a product of M x K times K x N elements. "
            "Slots "
-           "are measured if they have not been, and so are the links to them. Shares that are given stay: 50%,-,- proposes the "
+           "are measured if they have not been, and so are the links to them. Shares that are "
+           "given stay: 50%,-,- proposes the "
            "other two.",
     .options = product_split_options,
     .take = product_take,

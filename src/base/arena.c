@@ -19,8 +19,8 @@ struct base_arena_block {
 
 /* Zeroed at a time: most pieces are far smaller than a call of memset for each is worth. */
 enum { STRIDE = 4096 };
-/* Kept are blocks of 2^LEAST to 2^(LEAST + SIZES) bytes: DEEP of each size, at most 32 MiB in all. A
- * program that was never seen takes a dozen, in several arenas at once. */
+/* Kept are blocks of 2^LEAST to 2^(LEAST + SIZES) bytes: DEEP of each size, at most 32 MiB in all.
+ * A program that was never seen takes a dozen, in several arenas at once. */
 enum { SIZES = 7, LEAST = 15, DEEP = 4 };
 #ifdef __SANITIZE_ADDRESS__ /* which looks for what is kept in the heap alone */
 static const size_t LEAST_PAGES = SIZE_MAX;

@@ -352,6 +352,36 @@ static void test_replans_what_changes(void **state) {
     assert_int_equal(variants, 2);
 }
 
+static double planned(const hub *h, const hub_peer *from, const hub_peer *to) {
+    const hub_link *link = base_map_get(&h->links, plan_link_key(from->number, to->number));
+    return link ? link->planned : 0;
+}
+
+/* What is known of the cable between two machines holds for all members on them, those to come
+ * as well, until they have been measured themselves. */
+static void test_links_of_one_cable(void **state) {
+    pool *p = *state;
+    hub *h = p->h;
+    const hub_peer *near = wire_link_get(p->ends[0], WIRE_HUB);
+    hub_peer *far = wire_link_get(p->ends[1], WIRE_HUB);
+    free(far->host);
+    far->host = strdup("attic");
+    const hub_peer *second = wire_link_get(add_worker(p), WIRE_HUB);
+    hub_traffic traffic = {near->slots[0]->number, far->slots[0]->number, 10 << 20, 1000000000};
+    hub_learn(h, &traffic, 1);
+    double speed = planned(h, near, far);
+    assert_true(speed > 1e7 && speed < 1.1e7);
+    assert_true(planned(h, second, far) == speed);
+    assert_true(planned(h, second, near) == 0 && planned(h, far, near) == 0);
+    const hub_peer *third = wire_link_get(add_worker(p), WIRE_HUB);
+    assert_true(planned(h, third, far) == speed && planned(h, third, near) == 0);
+    traffic.from = third->slots[0]->number;
+    traffic.timed_ns = 100000000; /* tenfold: its own, and that of those that were not measured */
+    hub_learn(h, &traffic, 1);
+    assert_true(planned(h, third, far) > 1e8 && planned(h, second, far) > 1e8);
+    assert_true(planned(h, near, far) == speed);
+}
+
 /* Workers come and go, and the speed of a link swings, under one session: the hub stays as it is.
  */
 static void test_churn(void **state) {
@@ -501,6 +531,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_memory_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_explain_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replans_what_changes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_links_of_one_cable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),

@@ -142,6 +142,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
         drop_slots(h, peer);
         return status;
     }
+    hub_links_join(h, peer);
     /* New slots change every plan. */
     if (hub_peer_computes(peer)) h->epoch++;
     hub_note(h, SHOAL_EVENT_JOIN, 0, "%s", peer->name);

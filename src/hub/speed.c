@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Assumed until they are measured: a link of an ordinary machine. */
 static const double LINK_BYTES = 3e9, LINK_DELAY = 100e-6;
@@ -171,13 +172,55 @@ static double alone(const hub_peer *from, const hub_peer *to, const hub_traffic 
     return fmin(best, HUB_MOST_SPEED);
 }
 
-/* Notes a speed; whether the link is no longer what plans were made with. */
-static bool has_moved(hub_link *link, double bytes) {
-    link->bytes = link->measured ? (link->bytes + bytes) / 2 : bytes;
-    link->measured = true;
+/* Whether the link is no longer what plans were made with. */
+static bool has_moved(hub_link *link) {
     if (link->bytes < link->planned * OFF && link->bytes * OFF > link->planned) return false;
     link->planned = link->bytes;
     return true;
+}
+
+static bool on_one_machine(const hub_peer *a, const hub_peer *b) {
+    return a->user == b->user && !strcmp(a->host, b->host);
+}
+
+/* Two machines have one cable between them, whoever of them uses it: a link that has carried
+ * nothing yet is taken to be as fast as another between the same two. */
+static bool spread(hub *h, const hub_peer *from, const hub_peer *to, double bytes,
+                   base_map *moved) {
+    bool noted = true;
+    for (size_t i = 0; i < h->peers.count && !on_one_machine(from, to); i++) {
+        const hub_peer *a = h->peers.data[i];
+        for (size_t j = 0; j < h->peers.count && on_one_machine(a, from); j++) {
+            const hub_peer *b = h->peers.data[j];
+            hub_link *link = on_one_machine(b, to) ? link_between(h, a, b) : NULL;
+            if (!link || link->measured) continue;
+            link->bytes = bytes;
+            if (has_moved(link))
+                noted &= base_map_set(moved, plan_link_key(a->number, b->number), link) == SHOAL_OK;
+        }
+    }
+    return noted;
+}
+
+/* What the new one's links are taken to be: as those of another on its machine. */
+static void take_over(hub *h, const hub_peer *from, const hub_peer *to, const hub_peer *a,
+                      const hub_peer *b) {
+    const hub_link *known = base_map_get(&h->links, plan_link_key(from->number, to->number));
+    hub_link *link = known ? link_between(h, a, b) : NULL;
+    if (link && !link->measured) link->bytes = link->planned = known->planned;
+}
+
+void hub_links_join(hub *h, const hub_peer *peer) {
+    const hub_peer *like = NULL;
+    for (size_t i = 0; i < h->peers.count && !like; i++)
+        if (h->peers.data[i] != peer && on_one_machine(h->peers.data[i], peer))
+            like = h->peers.data[i];
+    for (size_t i = 0; i < h->peers.count && like; i++) {
+        const hub_peer *other = h->peers.data[i];
+        if (on_one_machine(other, peer)) continue;
+        take_over(h, like, other, peer, other);
+        take_over(h, other, like, other, peer);
+    }
 }
 
 void hub_learn(hub *h, const hub_traffic *list, size_t n) {
@@ -191,12 +234,16 @@ void hub_learn(hub *h, const hub_traffic *list, size_t n) {
         if (!from || !to || from->peer == to->peer || list[i].timed < TELLING || !list[i].timed_ns)
             continue;
         hub_link *link = link_between(h, from->peer, to->peer);
-        uint64_t key = plan_link_key(from->peer->number, to->peer->number);
-        if (!link || !has_moved(link, alone(from->peer, to->peer, &list[i], flows, n_flows)))
-            continue;
+        if (!link) continue;
+        double bytes = alone(from->peer, to->peer, &list[i], flows, n_flows);
+        link->bytes = link->measured ? (link->bytes + bytes) / 2 : bytes;
+        link->measured = true;
+        if (!has_moved(link)) continue;
         base_log(BASE_INFO, "hub", "%s to %s: %.3g MB/s", from->peer->name, to->peer->name,
                  link->bytes * 1e-6);
-        all |= base_map_set(&moved, key, link) != SHOAL_OK;
+        all |= base_map_set(&moved, plan_link_key(from->peer->number, to->peer->number), link) !=
+               SHOAL_OK;
+        if (!link->relayed) all |= !spread(h, from->peer, to->peer, link->bytes, &moved);
     }
     if (moved.count || all) hub_variants_outdate(h, all ? NULL : &moved);
     base_map_fini(&moved);

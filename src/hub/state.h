@@ -396,6 +396,8 @@ void hub_count(hub *h, const hub_traffic *traffic);
 void hub_learn(hub *h, const hub_traffic *list, size_t n);
 /* Frames between the two go by way of the hub. */
 void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to);
+/* A new member's links are taken to be as fast as those of another on its machine. */
+void hub_links_join(hub *h, const hub_peer *peer);
 void hub_links_forget(hub *h, const hub_peer *peer);
 void hub_links_fini(hub *h);
 /* The share of a slot where none is said: given, or by its speed. */
