@@ -6,7 +6,7 @@ enum { BLOCK = 32, GRAIN_BYTES = 1 << 17 };
 
 bool cpu_is_move(uint16_t op) {
     return op == GRAPH_TRANSPOSE || op == GRAPH_SLICE || op == GRAPH_BROADCAST_IN_DIM ||
-           op == GRAPH_CONCATENATE;
+           op == GRAPH_CONCATENATE || op == GRAPH_PAD;
 }
 
 void cpu_merge_view(ref_view *v) {
@@ -109,14 +109,16 @@ void cpu_copy_view(shoal_device *device, const ref_view *view, void *to, const v
     /* Blocks want the axis along which reading is dense beside the one for writing. */
     for (uint32_t i = 0; i + 2 < v->rank; i++)
         if (v->from[i] == 1) swap_axes(v, i, v->rank - 2);
-    if (v->rank == 1 && v->to[0] == 1 && v->from[0] == 1) {
-        /* A plain copy is cut into rows, so that threads share it. */
-        int64_t rows = v->dims[0] * (int64_t)element_bytes / GRAIN_BYTES;
+    if (v->rank == 1 && v->to[0] == 1 && (v->from[0] == 1 || !v->from[0])) {
+        /* A plain copy, or one element all over, is cut into rows, so that threads share it. */
+        int64_t rows = v->dims[0] * (int64_t)element_bytes / GRAIN_BYTES, each = v->from[0];
         if (rows > 1) {
-            int64_t row = v->dims[0] / rows, rest = v->dims[0] % rows;
-            memcpy(j.to + (size_t)(row * rows) * element_bytes,
-                   j.from + (size_t)(row * rows) * element_bytes, (size_t)rest * element_bytes);
-            *v = (ref_view){.rank = 2, .dims = {rows, row}, .to = {row, 1}, .from = {row, 1}};
+            int64_t row = v->dims[0] / rows, rest = v->dims[0] % rows, done = row * rows;
+            copy_block(j.to + (size_t)done * element_bytes,
+                       j.from + (size_t)(done * each) * element_bytes, 1, rest, 0, 1, 0, each,
+                       element_bytes);
+            *v = (ref_view){
+                .rank = 2, .dims = {rows, row}, .to = {row, 1}, .from = {row * each, each}};
         }
     }
     while (v->rank < 2) { /* axes of size 1 in front */
@@ -150,10 +152,47 @@ ref_view cpu_moved_view(const cpu_program *p, const shoal_node *node, uint32_t i
     return view;
 }
 
+/* Where the elements of a padded operand go that are not cut off by negative padding. */
+static ref_view inside_of(const cpu_program *p, const shoal_node *node) {
+    const shoal_type *in = &p->g->values[node->inputs[0]].type;
+    const int64_t *low = shoal_node_attr(node, SHOAL_ATTR_EDGE_PADDING_LOW)->u.ints;
+    const int64_t *gaps = shoal_node_attr(node, SHOAL_ATTR_INTERIOR_PADDING)->u.ints;
+    ref_view out = cpu_view_of(p, node->first_output), view = cpu_view_of(p, node->inputs[0]);
+    for (uint32_t i = 0; i < in->rank; i++) {
+        int64_t step = gaps[i] + 1, last = out.dims[i] - 1 - low[i];
+        int64_t begin = low[i] < 0 ? (-low[i] + step - 1) / step : 0;
+        int64_t end = last < 0 ? 0 : last / step + 1;
+        if (end > in->dims[i]) end = in->dims[i];
+        view.dims[i] = end > begin ? end - begin : 0;
+        view.to[i] = out.to[i] * step;
+        view.to_start += (low[i] + begin * step) * out.to[i];
+        view.from_start += begin * view.from[i];
+    }
+    return view;
+}
+
+static void run_pad(const cpu_run *run, const shoal_node *node, size_t bytes) {
+    const cpu_program *p = run->program;
+    ref_view inside = inside_of(p, node), all = cpu_view_of(p, node->first_output);
+    int64_t left = 1, in = 1;
+    for (uint32_t i = 0; i < all.rank; i++) {
+        all.from[i] = 0;
+        left *= all.dims[i];
+        in *= inside.dims[i];
+    }
+    char *to = run->at[node->first_output];
+    if (left > in) cpu_copy_view(run->device, &all, to, run->at[node->inputs[1]], bytes);
+    cpu_copy_view(run->device, &inside, to, run->at[node->inputs[0]], bytes);
+}
+
 shoal_status cpu_move_run(const cpu_run *run, const cpu_step *step) {
     const shoal_node *node = step->node;
     size_t bytes =
         shoal_dtype_size((shoal_dtype)run->program->g->values[node->first_output].type.dtype);
+    if (node->op == GRAPH_PAD) {
+        run_pad(run, node, bytes);
+        return SHOAL_OK;
+    }
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         ref_view view = cpu_moved_view(run->program, node, i);
         cpu_copy_view(run->device, &view, run->at[node->first_output], run->at[node->inputs[i]],
