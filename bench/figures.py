@@ -272,6 +272,10 @@ def torch_peer(name, *words):
     return Peer([torch_python(), lib.ROOT / "bench" / f"{name}_torch.py", *words], **lib.best_kernels())
 
 
+def iree_python():
+    return interpreter("iree.compiler", "SHOAL_BENCH_IREE", "run tools/install.sh bench")
+
+
 def jax_python():
     return interpreter("jax", "SHOAL_BENCH_JAX", "run tools/install.sh bench")
 
@@ -314,6 +318,21 @@ def gpt():
     return [lib.versus(f"gpt.vs_{name}", steps, "steps/s", " ".join(peer.said[2:]), times["ours"],
                        times[name], {"ratio": bar})
             for name, peer, bar in (("torch", torch, 1.1), ("xla", xla, 2.1))]
+
+
+def train():
+    """The training step of gpt.vs_xla as JAX exports it, in StableHLO: the same graph through a pool, by XLA, and by IREE."""
+    import tempfile
+    steps, program = lib.scaled(24), lib.ROOT / "bench" / "step.py"
+    with tempfile.TemporaryDirectory() as folder, Pool(1, threads=2) as pool, \
+            Peer([jax_python(), program, "jax", steps, f"{folder}/step.mlir"]) as xla, \
+            Peer([iree_python(), program, "iree", steps, f"{folder}/step.mlir"]) as iree, \
+            Peer([sys.executable, program, pool.address, steps, f"{folder}/step.mlir"]) as ours:
+        same_losses(ours, xla, iree)
+        times = race({"ours": ours, "xla": xla, "iree": iree}, runs=None if lib.QUICK else 9)
+    return [lib.versus(f"train.vs_{name}", steps, "steps/s", " ".join(peer.said[2:]), times["ours"], times[name],
+                       {"ratio": 2.0})
+            for name, peer in (("xla", xla), ("iree", iree))]
 
 
 def gpt2():
@@ -596,6 +615,7 @@ TABLE = [
     *(([f"wire.curve_cost.{what}_{how}"], function) for (how, what), function in CURVE_COST.items()),
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
+    (["train.vs_xla", "train.vs_iree"], train),
     (["gpt.data_parallel"], gpt_data_parallel),
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
     (["cm.two_paths"], two_paths),

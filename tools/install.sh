@@ -28,7 +28,7 @@ debian_vulkan="libvulkan1 mesa-vulkan-drivers"
 alone_vulkan="cyllama-vulkan==0.2.18"
 
 debian_bench="libopenblas0-pthread libclblast1"
-python_bench="dask[distributed] jax"
+python_bench="dask[distributed] jax iree-base-compiler iree-base-runtime"
 
 debian_fuzz="clang libclang-rt-dev"
 
