@@ -79,6 +79,9 @@ typedef struct shoal_host {
     shoal_status (*backend_find)(const char *name, const struct shoal_backend **out);
     /* shoal_operation_add */
     shoal_status (*operation_add)(const struct shoal_operation *operation);
+    /* A graph as the text of a StableHLO module, in terms of the standard alone; the caller frees
+     * *out with free(). Fails with UNSUPPORTED for what the standard has no words for. */
+    shoal_status (*graph_text)(const shoal_graph *graph, char **out);
 } shoal_host;
 
 typedef struct shoal_device shoal_device;         /* an opened device */

@@ -263,18 +263,38 @@ static size_t type_bytes(const shoal_type *type) {
     return bytes;
 }
 
+/* The text of a graph, for a backend that says that it wants it; else None. NULL with an exception,
+ * or with the host's message. */
+static PyObject *text_object(const shoal_device *device, const shoal_graph *g) {
+    PyObject *wants = PyObject_GetAttrString(device->object, "wants_text");
+    int wanted = wants ? PyObject_IsTrue(wants) : -1;
+    char *text = NULL;
+    Py_XDECREF(wants);
+    if (wanted < 0) return NULL;
+    if (!wanted) Py_RETURN_NONE;
+    if (device->host->graph_text(g, &text) != SHOAL_OK) return NULL;
+    PyObject *made = PyUnicode_FromString(text);
+    free(text);
+    return made;
+}
+
 /* (program, bytes of workspace) of compile(graph, frozen). */
 static shoal_status compile_object(shoal_device *device, const shoal_graph *g, const bool *frozen,
                                    PyObject **program, size_t *workspace) {
-    PyObject *graph = hosted_graph_object(device->host, g), *flags = PyTuple_New(g->n_inputs);
+    PyObject *text = text_object(device, g), *graph, *flags;
+    *program = NULL;
+    if (!text && !PyErr_Occurred()) return SHOAL_UNSUPPORTED;
+    graph = text ? hosted_graph_object(device->host, g) : NULL;
+    flags = PyTuple_New(g->n_inputs);
     for (uint32_t i = 0; flags && i < g->n_inputs; i++)
         if (PyTuple_SetItem(flags, i, PyBool_FromLong(frozen && frozen[i]))) Py_CLEAR(flags);
     PyObject *made =
-        graph && flags ? PyObject_CallMethod(device->object, "_compile", "OO", graph, flags) : NULL;
+        graph && flags ? PyObject_CallMethod(device->object, "_compile", "OOO", graph, flags, text)
+                       : NULL;
     unsigned long long bytes = 0;
-    *program = NULL;
     if (made && PyArg_ParseTuple(made, "OK", program, &bytes)) Py_INCREF(*program);
     *workspace = (size_t)bytes;
+    Py_XDECREF(text);
     Py_XDECREF(graph);
     Py_XDECREF(flags);
     Py_XDECREF(made);

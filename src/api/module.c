@@ -209,12 +209,7 @@ shoal_status shoal_module_gradient(const shoal_module *module, uint32_t output, 
 /* ---- what is made of them ---- */
 
 shoal_status shoal_module_text(const shoal_module *module, char **out) {
-    base_str text;
-    base_str_init(&text);
-    shoal_status status = hlo_export_text(graph_data(module->graph), &text);
-    *out = status == SHOAL_OK ? base_str_take(&text, NULL) : NULL;
-    base_str_fini(&text);
-    return status != SHOAL_OK || *out ? status : SHOAL_NO_MEMORY;
+    return hlo_graph_text(graph_data(module->graph), out);
 }
 
 shoal_status shoal_module_function(const shoal_module *module, shoal_session *session,

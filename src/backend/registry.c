@@ -9,6 +9,7 @@
 #include "base/fence.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "graph/stablehlo/stablehlo.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -36,6 +37,7 @@ static const shoal_host host = {
     .error_message = shoal_error_message,
     .backend_find = backend_find,
     .operation_add = shoal_operation_add,
+    .graph_text = hlo_graph_text,
 };
 
 bool backend_is_lent(const shoal_backend *backend) {
@@ -45,7 +47,8 @@ bool backend_is_lent(const shoal_backend *backend) {
 bool backend_may_end_process(const shoal_backend *backend) { return backend == &backend_ggml; }
 
 const char *backend_in_python(size_t index, const char **summary) {
-    static const struct { const char *name, *summary; } list[] = {{"torch", "PyTorch's devices"}};
+    static const struct { const char *name, *summary; } list[] = {{"torch", "PyTorch's devices"},
+                                                             {"iree", "IREE's devices"}};
     if (index >= sizeof list / sizeof list[0]) return NULL;
     *summary = list[index].summary;
     return list[index].name;

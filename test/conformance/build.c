@@ -26,7 +26,14 @@ static const double specials[] = {
     2147483648.0, 1e-310,  65520,    0.1,      87.5,      -103.5, 9.3e18, -9.3e18};
 enum { N_SPECIALS = sizeof specials / sizeof specials[0] };
 
+bool build_flushes;
+
+bool build_is_subnormal(uint8_t dtype, double value) {
+    return value != 0 && fabs(value) < (dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN);
+}
+
 void build_put_float(uint8_t dtype, void *to, int64_t at, double value) {
+    if (build_flushes && build_is_subnormal(dtype, value)) value = 0;
     switch (dtype) {
     case SHOAL_F16: ((uint16_t *)to)[at] = ref_to_half(value); break;
     case SHOAL_BF16: ((uint16_t *)to)[at] = ref_to_bfloat(value); break;

@@ -12,6 +12,9 @@ void build_begin(case_visitor visit, void *context);
 uint64_t build_random(void);
 /* Elements for an input, to be freed. `turn` spreads the special values of operand 1 against those
  * of operand 0. */
+/* For backends that take subnormal numbers for zeros: inputs have none. */
+extern bool build_flushes;
+bool build_is_subnormal(uint8_t dtype, double value);
 void *build_input(const shoal_type *type, fill how, uint64_t turn);
 void build_put_float(uint8_t dtype, void *to, int64_t at, double value);
 void build_visit_and_free(test_case *c);

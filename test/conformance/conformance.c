@@ -1,11 +1,13 @@
-/* conformance BACKEND[:NUMBER] [--partial] [EVERY [FIRST]]: runs every case on a backend's device
+/* conformance BACKEND[:NUMBER] [--partial|--flushes] [EVERY [FIRST]]: runs every case on a backend's device
  * (the first, if no number is given), or each EVERYth from number FIRST on, and compares the
  * results with the reference's. All of them are compiled before the first is run: a backend may
- * build what it needs for many at once. --partial: it need not support every operation.
+ * build what it needs for many at once. --partial: it need not support every operation. --flushes:
+ * nor subnormal numbers, which may count as zeros.
  *
  * conformance --cases: writes the cases with the reference's results to standard output, for
  * golden.py, which compares them with NumPy's: per case one line of JSON, then the bytes of the
  * inputs and of the outputs. */
+#include "build.h"
 #include "cases.h"
 #include "describe.h"
 
@@ -187,6 +189,9 @@ static double unit_at(uint8_t dtype, double x) {
 
 static bool agree(const test_case *c, uint8_t dtype, double is, double must) {
     if (is != is || must != must) return is != is && must != must;
+    if (build_flushes && (!must || build_is_subnormal(dtype, must)) &&
+        (!is || build_is_subnormal(dtype, is)) && is != must)
+        return true;
     if (is == must) return is != 0 || !signbit(is) == !signbit(must) || c->close >= CLOSE_UNITS;
     if (c->close == CLOSE_EXACT || isinf(is) || isinf(must)) return false;
     if (c->close == CLOSE_ULPS) {
@@ -334,11 +339,13 @@ static void write_case(void *context, const test_case *c) {
 }
 
 int main(int argc, char **argv) {
-    bool partial = argc > 2 && !strcmp(argv[2], "--partial");
+    build_flushes = argc > 2 && !strcmp(argv[2], "--flushes");
+    bool partial = build_flushes || (argc > 2 && !strcmp(argv[2], "--partial"));
     int numbers = partial ? 3 : 2;
     if (argc < 2 || argc > numbers + 2) {
         fprintf(stderr,
-                "usage: conformance BACKEND[:NUMBER] [--partial] [EVERY [FIRST]] | --cases\n");
+                "usage: conformance BACKEND[:NUMBER] [--partial|--flushes] [EVERY [FIRST]] | "
+                "--cases\n");
         return 2;
     }
     tally t = {.partial = partial,

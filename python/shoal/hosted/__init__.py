@@ -66,12 +66,13 @@ class Node(NamedTuple):
 
 class Graph(NamedTuple):
     """Operations in an order in which each value is defined before it is used. inputs, outputs: numbers of values; an
-    output may be an input, or named twice."""
+    output may be an input, or named twice. text: the same as a StableHLO module, for a backend that `wants_text`."""
 
     values: tuple[Type, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     nodes: tuple[Node, ...]
+    text: str | None = None
 
 
 class Operation(NamedTuple):
@@ -115,6 +116,8 @@ class Backend:
     operations: Mapping[str, Callable[..., Any] | Operation] = {}
     #: Whether operations may write results where outputs lie: false where arrays are not in the host's memory.
     direct = True
+    #: Whether `compile` is given the graph's text as well, in terms of the StableHLO specification alone.
+    wants_text = False
     index = 0
     threads = 0
 
@@ -230,8 +233,8 @@ class Backend:
             rows.append((name, tuple(self.dtypes if dtypes is None else dtypes)))
         return rows
 
-    def _compile(self, graph: Any, frozen: tuple[bool, ...]) -> tuple[Callable[..., None], int]:
-        graph = _graph(graph)
+    def _compile(self, graph: Any, frozen: tuple[bool, ...], text: str | None) -> tuple[Callable[..., None], int]:
+        graph = _graph(graph)._replace(text=text)
         inside = [v for node in graph.nodes for v in node.results if v not in graph.outputs]
         return self.compile(graph, frozen), sum(_bytes(graph.values[v]) for v in inside)
 

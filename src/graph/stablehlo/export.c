@@ -196,3 +196,12 @@ shoal_status hlo_export_text(const shoal_graph *g, base_str *out) {
     graph_destroy(&standard);
     return status;
 }
+
+shoal_status hlo_graph_text(const shoal_graph *g, char **out) {
+    base_str text;
+    base_str_init(&text);
+    shoal_status status = hlo_export_text(g, &text);
+    *out = status == SHOAL_OK ? base_str_take(&text, NULL) : NULL;
+    base_str_fini(&text);
+    return status != SHOAL_OK || *out ? status : SHOAL_NO_MEMORY;
+}

@@ -20,5 +20,7 @@ shoal_status hlo_import_text(const char *text, size_t bytes, const hlo_import_op
 /* Writes a graph in terms of the standard alone: composites are decomposed. Fails with UNSUPPORTED,
  * naming the operation, for what the standard has no words for. */
 shoal_status hlo_export_text(const shoal_graph *g, base_str *out) SHOAL_CHECK_RESULT;
+/* The same as a string of its own, for free(). */
+shoal_status hlo_graph_text(const shoal_graph *g, char **out) SHOAL_CHECK_RESULT;
 
 #endif
