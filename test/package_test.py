@@ -61,7 +61,7 @@ def test_the_wheels_hold_what_runs(wheels):
     assert re.fullmatch(r"shoal_gt-[\d.]+-py3-none-any\.whl", names[3]), names
     assert {"airllm/tensor_ops.py", "airllm/cpp_ext/tensor_ops_cpp.cpp", "airllm/cpp_ext/setup.py",
             "airllm/cpp_ext/include/shoal/kernels.h"} <= set(zipfile.ZipFile(wheels[1]).namelist())
-    assert {"cluster_matrix/node_server.py", "cluster_matrix/_process.py", "cluster_matrix/ggml/CMakeLists.txt"} <= \
+    assert {"cluster_matrix/node_server.py", "cluster_matrix/gateway.py", "cluster_matrix/ggml/CMakeLists.txt"} <= \
         set(zipfile.ZipFile(wheels[2]).namelist())
     files = zipfile.ZipFile(wheels[0]).namelist()
     assert any(name.endswith("shoal/_shoal.abi3.so") for name in files)
