@@ -39,13 +39,16 @@ def main(argv=None):
         return _train(told)
     except UsageError as error:
         return _fail(error, 2)
-    except (ShoalError, OSError) as error:
-        return _fail(error, 1)
+    except BrokenPipeError:  # nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         sys.stderr.flush()
         os.kill(os.getpid(), signal.SIGINT)  # so that the caller sees why
         return 130
+    except (ShoalError, OSError) as error:
+        return _fail(error, 1)
 
 
 def _fail(error, code):
@@ -171,8 +174,10 @@ def _await(session, wanted, monitor, as_json):
 def _watched(told, monitor, session, gate):
     """While it lasts there is a screen, or lines, and a signal ends the training after the round, a second one at once."""
     def look():
-        return {slot.worker: (slot.backend, f"{slot.paths} paths" if slot.paths > 1 else "relayed" if slot.relayed else "ok")
-                for slot in session.status().slots if slot.compute}
+        told = session.status()
+        return {"" if told.address == "embedded" else slot.worker: (
+            slot.backend, "here" if told.address == "embedded" else f"{slot.paths} paths" if slot.paths > 1 else
+            "relayed" if slot.relayed else "ok") for slot in told.slots if slot.compute}
 
     def stop(number, frame):
         if gate.stopping:

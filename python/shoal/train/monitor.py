@@ -61,7 +61,8 @@ class Summary:
         act = getattr(self, f"_{kind}", None)
         if act:
             act(fields)
-        self.log.append(f"{time.strftime('%H:%M:%S')} {line_of(kind, fields)}")
+        if kind != "island":
+            self.log.append(f"{time.strftime('%H:%M:%S')} {line_of(kind, fields)}")
 
     def left(self):
         """Seconds until the end, by rounds and by epochs, whichever comes first; None while that cannot be told."""

@@ -135,11 +135,11 @@ def _head(s, stopping):
 
 
 def _rows(s, slots):
-    """What the table shows of each island. slots: {worker: (kind, link)} as the pool tells."""
+    """What the table shows of each island. slots: {worker: (kind, link)} as the pool tells; "" stands for any other."""
     slow = set(s.stragglers())
     for island, row in sorted(s.islands.items(), key=lambda item: str(item[0]).zfill(8)):
         worker = str(row.get("worker", ""))
-        kind, link = slots.get(worker, ("", ""))
+        kind, link = slots.get(worker, slots.get("", ("", "")))
         state = str(row.get("state", ""))
         speed, loss = row.get("tokens_per_second"), row.get("loss")
         yield {"WORKER": worker or f"island {island}", "STATE": "slow" if island in slow else state,
