@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from shoal.train import arguments, roles
+from shoal.train import arguments, command, roles
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -109,9 +109,10 @@ def test_keys():
     (["--worker", "--device-id", "1"], "--device-id: of which backend? give --backend, too"),
     (["--shepherd", "--host", "0.0.0.0", "model_path=m", "data_path=setup.cfg"], "data_path setup.cfg: there is no such file or folder"),
 ])
-def test_wrong_words(tmp_path, words, message):
+def test_wrong_words(capsys, words, message):
     code = 1 if "there is no such file or folder" in message else 2
-    assert error(*words, code=code) == message
+    assert command.main(words) == code  # in this process, which takes less time
+    assert capsys.readouterr() == ("", f"shoal: {message}\n")
 
 
 def test_files_that_are_not_there(files):
@@ -207,6 +208,36 @@ def test_a_shepherd_and_workers(home, files):
         assert again.wait(10) == -signal.SIGINT and time.monotonic() - began < 2
     finally:
         os.kill(hub, signal.SIGTERM)
+
+
+IN_A_NETWORK = ["unshare", "-n", "sh", "-c", 'ip link set lo up && ip address add 10.9.9.1/24 dev lo && exec "$@"', "sh"]
+
+
+@pytest.mark.skipif(subprocess.run([*IN_A_NETWORK, "true"], capture_output=True).returncode != 0, reason="no network namespaces here")
+def test_beyond_loopback_workers_are_enrolled(home, files):
+    """In a network of this test's own: a hub that listens there, a user who is not enrolled, and what to type."""
+    (files / "other").mkdir(mode=0o700)
+    script = f"""
+        exec 2>&1
+        theirs="env HOME={files}/other XDG_RUNTIME_DIR={files}/other"
+        {' '.join(FAKE)} --shepherd --host 10.9.9.1 --port 8080 {files}/exp.json >{files}/shepherd.txt 2>&1 &
+        shepherd=$!
+        until grep -q 'are there; waiting' {files}/shepherd.txt; do sleep 0.05; done
+        $theirs {' '.join(FAKE)} --worker --connect 10.9.9.1:8080 --backend cpu || echo "refused with $?"
+        {SHOAL} invite | $theirs {SHOAL} join
+        $theirs {' '.join(FAKE)} --worker --connect 10.9.9.1:8080 --backend cpu --name theirs &
+        worker=$!
+        wait $shepherd && cat {files}/shepherd.txt
+        kill $worker; wait
+    """
+    done = subprocess.run([*IN_A_NETWORK, "timeout", "-k", "5", "50", "bash", "-c", script], capture_output=True, text=True, timeout=60,
+                          env=home.environment | {"SHOAL": SHOAL})
+    told = done.stdout
+    assert re.search(r"^shoal: .*10\.9\.9\.1:8080.*shoal join.*\nrefused with 1$", told, re.M), told + done.stderr
+    assert re.search(r"^joined the hub at tcp://10\.9\.9\.1:8080", told, re.M), told
+    assert re.search(r"^worker: theirs joined ", told, re.M) and "ended after round 12" in told, told
+    assert ("shoal: workers: shoal train --worker --connect 10.9.9.1:8080; on another machine, once: `shoal invite` here prints a token, "
+            "and `shoal join` takes it there\n") in told
 
 
 def test_addresses():
