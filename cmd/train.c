@@ -26,7 +26,7 @@ static const struct argp_option options[] = {
     {"workers", KEY_ANY, "N", 0, "Workers to wait for, as the key workers", 0},
     {"resume", KEY_ANY, NULL, 0, "Go on from the newest checkpoint, as the key should_resume", 0},
     {"streaming", KEY_ANY, NULL, 0,
-     "Exchange in 4 fragments while workers compute: fragments=4 overlap=1 alpha=0.5", 0},
+     "Exchange in 4 fragments, one after the other, as the key fragments=4", 0},
     {"dry-run", KEY_ANY, NULL, 0, "Print the experiment and where each value comes from", 0},
     {"keys", KEY_ANY, NULL, 0, "Print all keys of an experiment", 0},
     {"no-dashboard", KEY_ANY, NULL, 0, "Print lines instead of the screen", 0},

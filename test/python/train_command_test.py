@@ -123,10 +123,10 @@ def test_files_that_are_not_there(files):
 
 
 def test_what_would_be_done(files):
-    told = json.loads(run("--dry-run", "--json", files / "exp.json", "--workers", "3", "--streaming", "alpha=0.25",
+    told = json.loads(run("--dry-run", "--json", files / "exp.json", "--workers", "3", "--streaming", "quorum=0.25",
                           "wandb_api_key=secret")[0])
     assert told["workers"] == {"value": 3, "source": "option"} and told["tokenizer"] == {"value": "char", "source": f"{files}/exp.json:4"}
-    assert told["fragments"] == {"value": 4, "source": "option"} and told["alpha"] == {"value": 0.25, "source": "command line"}
+    assert told["fragments"] == {"value": 4, "source": "option"} and told["quorum"] == {"value": 0.25, "source": "command line"}
     assert told["seed"] == {"value": 0, "source": "default"} and "secret" not in json.dumps(told)
     model = json.loads(run("--dry-run", "--json", "--config", files / "exp.json", "--model", "other.mlir", "--terminate")[0])
     assert model["model_path"] == {"value": "other.mlir", "source": "option"}

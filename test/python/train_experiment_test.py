@@ -3,6 +3,8 @@ import dataclasses
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 import shoal
 from shoal.train import experiment as experiments
@@ -77,7 +79,8 @@ def test_what_counts_more(tmp_path):
     ('{"sampling": "rand"}', ':1: sampling is "rand"; it must be random or fifo'),
     ('{"tokenizer": "chars"}', ':1: tokenizer is "chars"; it must be char, byte, u16, u32, npy, parquet[:COLUMN], or a file '
      "tokenizer.json or .gguf; did you mean char?"),
-    ('{"model_path": ""}', ':1: model_path is ""; it must be text'),
+    ('{"model_path": ""}', ':1: model_path is ""; it must be printable text'),
+    ('{"data_path": "a\\u0000b"}', ':1: data_path is "a\\u0000b"; it must be printable text'),
     ('{"should_resume": 1}', ":1: should_resume is 1; it must be true or false"),
     ('{"workers": 100000}', ":1: workers is 100000; it must be a whole number from 1 to 1,024"),
     ('{"effective_batch_size": 0}', ":1: effective_batch_size is 0; it must be a whole number from 1 to 16,777,216, or null"),
@@ -106,6 +109,23 @@ def test_files_that_are_none(tmp_path):
     assert read_file(str(tmp_path / "exp.json")) == ({}, {}, [])
 
 
+@settings(max_examples=300, deadline=None)
+@given(some.data())
+def test_no_text_does_harm(tmp_path_factory, draw):
+    """Mutated experiments are read, or refused by an error of ours."""
+    text = bytearray(json.dumps(PUBLISHED, indent=1).encode())
+    for _ in range(draw.draw(some.integers(1, 4))):
+        at = draw.draw(some.integers(0, len(text)))
+        text[at:at + draw.draw(some.integers(0, 9))] = draw.draw(some.one_of(some.binary(max_size=6), some.sampled_from(
+            [b'"', b"{", b"[", b"NaN", b"1e999", b"-", b"\\ud800", b"9" * 5000, b",", b":", b"null"])))
+    path = tmp_path_factory.getbasetemp() / "mutated.json"
+    path.write_bytes(text)
+    try:
+        resolve(str(path))
+    except shoal.ShoalError as refused:
+        assert str(refused).count("\n") == 0
+
+
 @pytest.mark.parametrize("word, message", [
     ("tau", "the command line: 'tau' is neither the experiment's file nor KEY=VALUE"),
     ("tua=1", "the command line: there is no key 'tua'; did you mean tau?"),
@@ -119,10 +139,10 @@ def test_wrong_words(word, message):
 
 @pytest.mark.parametrize("values, message", [
     ({"should_resume": True}, "should_resume is true, and there is no checkpoint_dir to resume from: give checkpoint_dir"),
-    ({"tau": 5, "overlap": 5}, "overlap is 5 and tau 5; a fragment has to arrive before it is sent again: make overlap at most 4"),
+    ({"overlap": 1}, "overlap is 1; it must be 0, as fragments are exchanged between windows"),
     ({"tau": 2, "fragments": 4}, "fragments is 4 and tau 2; there are as many steps between two exchanges of any: make tau a "
      "multiple of 4"),
-    ({"alpha": 2}, "alpha is 2; it must be a number from 0 to 1"),
+    ({"min_lr_ratio": 2}, "min_lr_ratio is 2; it must be a number from 0 to 1"),
 ])
 def test_keywords(values, message):
     assert error(lambda: Experiment(**PLACES, **values)) == message

@@ -84,8 +84,8 @@ def test_a_log_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(shoal.IOFailedError, match="log_dir .*/file: File exists; name a folder that can be written"):
         Monitor(tmp_path / "file")
-    said = []
-    made = Monitor(tmp_path / "log", say=said.append)
+    made, said = Monitor(tmp_path / "log"), []
+    made.observers.append(lambda kind, fields: said.append(fields["text"]) if kind == "message" else None)
     made._file.close()
     made._file = open("/dev/full", "w")  # noqa: SIM115
     made.event("start")
@@ -95,8 +95,8 @@ def test_a_log_that_cannot_be_written(tmp_path, monkeypatch):
 
 def test_pictures_need_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    said = []
-    made = Monitor(tmp_path, plot_every=1, say=said.append)
+    made, said = Monitor(tmp_path, plot_every=1), []
+    made.observers.append(lambda kind, fields: said.append(fields["text"]) if kind == "message" else None)
     rounds(made, 3)
     assert said == ["there will be no loss.png: pictures need the package matplotlib: pip install matplotlib"]
 
@@ -292,7 +292,7 @@ def test_signals_in_a_terminal(job):
     terminal.until("stopping after this round; again ends it at once")
     terminal.until("ended after round")
     assert terminal.ended() == 0
-    terminal = Terminal([*WATCHED, *job], FAKE_SECONDS="0.05", TERM="dumb")
+    terminal = Terminal([*WATCHED, *job], FAKE_SECONDS="0.05", TERM="nobody-knows-it")
     terminal.until(r"round \d+/100000, loss")
     os.kill(terminal.pid, signal.SIGTERM)
     terminal.until("ended after round")

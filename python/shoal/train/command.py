@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 from .. import pool
@@ -21,7 +22,7 @@ from .monitor import Monitor, WandbLog
 from .screen import Gate, Lines, Screen, is_terminal, short, span
 from .tokens import open_tokens
 
-_STREAMING = {"fragments": 4, "overlap": 1, "alpha": 0.5}  # what PCP's --streaming means
+_STREAMING = {"fragments": 4}  # of PCP's --streaming
 
 
 def main(argv=None):
@@ -120,7 +121,7 @@ def _run(told, made, stack):
     if made.checkpoint_dir:
         checkpoints = Checkpoints(made.checkpoint_dir, made.checkpoint_keep, made.checkpoint_keep_every, say)
     wandb = WandbLog(made) if made.wandb_project else None
-    monitor = Monitor(made.log_dir, sys.stdout if told.json else None, made.plot_every, wandb, say)
+    monitor = Monitor(made.log_dir, sys.stdout if told.json else None, made.plot_every, wandb)
     stack.callback(monitor.close)
     if told.metrics is not None:
         server = Server(monitor, told.metrics)
@@ -185,8 +186,9 @@ def _watched(told, monitor, session, gate):
         gate.stop()
         if screen is None:
             say("stopping after this round; again ends it at once")
-    screen = None
+    screen, quiet = None, contextlib.ExitStack()
     if is_terminal() and not told.no_dashboard and not told.json:
+        quiet.enter_context(_kept_messages())
         screen = Screen(monitor, gate, look)
     elif not told.json:
         monitor.observers.append(Lines(monitor.summary))
@@ -200,5 +202,23 @@ def _watched(told, monitor, session, gate):
             signal.signal(number, handler)
         if screen is not None:
             screen.close()
+        quiet.close()
+
+
+@contextlib.contextmanager
+def _kept_messages():
+    """Keeps what the library says on standard error, which would spoil the screen, and prints the last of it afterwards."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
+            kept.seek(max(0, kept.seek(0, os.SEEK_END) - 4000))
+            sys.stderr.write(kept.read().decode(errors="replace"))
 
 

@@ -32,6 +32,7 @@ def _tokenizer_rule(value):
 
 
 _TOKENIZER = (_tokenizer_rule, "char, byte, u16, u32, npy, parquet[:COLUMN], or a file tokenizer.json or .gguf")
+_NO_OVERLAP = (lambda steps: "" if steps else None, "0, as fragments are exchanged between windows")
 _PAIR = (lambda pair: None if all(0 <= b < 1 for b in pair) else "", "two numbers from 0 to below 1")
 _MANY = 1 << 40
 
@@ -64,8 +65,7 @@ class Experiment:
     compression: str = _key("none", "of what workers send back; error feedback keeps what it loses",
                             of=("none", "bf16", "int8", "int4"))
     fragments: int = _key(1, "parts of the parameters, which are exchanged one after the other", 1, 1024)
-    overlap: int = _key(0, "inner steps for which a worker goes on while a fragment is on its way", 0, 1 << 24)
-    alpha: float = _key(0.5, "weight of a worker's own parameters where it takes over those of all, with overlap", 0, 1)
+    overlap: int = _key(0, "inner steps for which a worker goes on while a fragment is on its way", rule=_NO_OVERLAP)
     quorum: float = _key(0.5, "part of the workers without which a round does not end", above=0, most=1)
     deadline: float = _key(60.0, "seconds that a round waits for the others once the first worker is done", above=0, most=86400)
     balance: str = _key("steps", "whether workers that are slower take fewer inner steps", of=("equal", "steps"))
@@ -136,7 +136,7 @@ def range_of(key):
         return ", ".join(rules["of"][:-1]) + " or " + rules["of"][-1]
     kind, optional = _kind(key)
     most = rules["most"] is not None and (math.inf if rules["most"] >= _MANY else rules["most"]) or math.inf
-    words = {str: "text", bool: "true or false"}.get(kind) or " ".join(filter(None, [
+    words = {str: "printable text", bool: "true or false"}.get(kind) or " ".join(filter(None, [
         "a whole number" if kind is int else "a number",
         f"from {rules['least']}" if rules["least"] is not None and (most < math.inf or rules["below"] is not None) else "",
         f"of at least {rules['least']}" if rules["least"] is not None and most == math.inf and rules["below"] is None else "",
@@ -170,9 +170,10 @@ def _as_kind(kind, value):
     if kind is tuple and isinstance(value, (list, tuple)) and len(value) == 2:
         pair = tuple(_as_kind(float, one) for one in value)
         return None if None in pair else pair
-    if kind is str and isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value if kind in (str, bool) and isinstance(value, kind) else None
+    if kind is str and isinstance(value, (str, os.PathLike)):
+        text = os.fspath(value)
+        return text if text and text.isprintable() else None  # what else there may be is no path, and no name
+    return value if kind is bool and isinstance(value, bool) else None
 
 
 def _checked(key, value, where):
@@ -181,7 +182,7 @@ def _checked(key, value, where):
     if value is None and optional:
         return None
     made, rules = _as_kind(kind, value), key.metadata
-    if made is None or kind is str and not made:
+    if made is None:
         raise _wrong(where, key, value)
     if rules["rule"]:
         more = rules["rule"][0](made)
@@ -199,9 +200,6 @@ def _check_together(e):
     """What no key can say alone."""
     if e.should_resume and e.checkpoint_dir is None:
         raise InvalidError("should_resume is true, and there is no checkpoint_dir to resume from: give checkpoint_dir")
-    if e.overlap >= e.tau:
-        raise InvalidError(f"overlap is {e.overlap} and tau {e.tau}; a fragment has to arrive before it is sent again: make "
-                           f"overlap at most {e.tau - 1}")
     if e.tau % e.fragments:
         raise InvalidError(f"fragments is {e.fragments} and tau {e.tau}; there are as many steps between two exchanges of any: make tau "
                            f"a multiple of {e.fragments}")

@@ -167,13 +167,13 @@ def _plain(value):
 
 class Monitor:
     """Takes events and passes them on. log_dir: the folder of run.jsonl and loss.png, or None; stream: a file that gets the
-    lines of run.jsonl, too; plot_every: rounds between two pictures; say: called with a line where something goes wrong that does
-    not end the training. `observers` are called with kind and fields of each event, after `summary` has it; `more()` gives what
+    lines of run.jsonl, too; plot_every: rounds between two pictures. What goes wrong with these is an event "message", and they
+    are left out from then on. `observers` are called with kind and fields of each event, after `summary` has it; `more()` gives what
     the events of rounds have besides; `gate()` is called after each round, and returns when the training is to go on."""
 
-    def __init__(self, log_dir=None, stream=None, plot_every=50, wandb=None, say=lambda text: None):
+    def __init__(self, log_dir=None, stream=None, plot_every=50, wandb=None):
         self.summary, self.observers, self.lock = Summary(), [], threading.RLock()
-        self.log_dir, self.stream, self.plot_every, self.wandb, self.say = log_dir, stream, plot_every, wandb, say
+        self.log_dir, self.stream, self.plot_every, self.wandb = log_dir, stream, plot_every, wandb
         self.gate, self.more = None, None
         self._file, self._plots = None, log_dir is not None
         if log_dir is not None:
@@ -217,10 +217,10 @@ class Monitor:
             self._file.write(line + "\n")
             self._file.flush()
         except OSError as error:
-            self.say(f"{self._file.name}: {error.strerror}; training goes on without this log")
+            file, self._file = self._file, None
             with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
+                file.close()
+            self.event("message", text=f"{file.name}: {error.strerror}; training goes on without this log")
 
     def _plot(self):
         if not self._plots or not self.summary.curve.count:
@@ -229,7 +229,7 @@ class Monitor:
             draw(os.path.join(self.log_dir, "loss.png"), self.summary.curve.points(), self.summary.model)
         except (UnsupportedError, OSError) as error:
             self._plots = False
-            self.say(f"there will be no loss.png: {error}")
+            self.event("message", text=f"there will be no loss.png: {error}")
 
 
 def _open_log(path):

@@ -195,7 +195,13 @@ def picture(s, width, height, view="workers", slots=None, stopping=False, braill
 def is_terminal(stream=None):
     """Whether a screen can be shown there."""
     stream = stream or sys.stdout
-    return stream.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    if not stream.isatty() or not sys.stdin.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb"):
+        return False
+    try:
+        curses.setupterm(fd=stream.fileno())
+    except curses.error:  # nobody here knows this terminal
+        return False
+    return True
 
 
 class Gate:
