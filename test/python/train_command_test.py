@@ -1,5 +1,6 @@
 """The command `shoal train`: words in both spellings, errors by their text, pools, resuming, JSON. The shepherd is a stand-in
 (train_fake.py): what is tested is what is around it."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -282,3 +283,46 @@ def test_pcps_names_of_the_command(files):
     for name in "pcp", "main_distributed":
         assert "ended after round 12" in run(name, "--config", files / "exp.json", command=pcp)[0]
         assert run(name, "--dry-run", files / "exp.json", command=pcp)[0] == run("--dry-run", files / "exp.json")[0]
+
+
+# ---- with the real shepherd ----
+
+MODEL = """
+import sys
+import numpy as np
+import shoal
+from shoal import functional as F
+
+
+def loss(table, out, bias, ids, targets):
+    return F.cross_entropy((table[ids] @ out + bias).reshape(-1, 128), targets.reshape(-1))
+
+
+tokens = np.zeros((4, 16), np.int32)
+shoal.stablehlo.export(loss, *(np.zeros(shape, np.float32) for shape in ((128, 16), (16, 128), (128,))), tokens, tokens).save(sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("shoal.train.shepherd") is None, reason="the shepherd is not in this build")
+def test_a_model_learns_and_a_killed_training_goes_on(files):
+    run("-c", MODEL, files / "m.mlir", command=[sys.executable])
+    real = [SHOAL, "train"]
+    words = [files / "exp.json", "tokenizer=byte", "workers=2", "balance=equal", "tau=10", "learning_rate=0.05", "max_epochs=100",
+             "outer_loop_steps=25", "--json"]
+
+    def losses(out):
+        rows = [json.loads(line) for line in out.splitlines() if line.endswith("}")]
+        return {row["round"]: row["loss"] for row in rows if row["kind"] == "round"}
+    want = losses(run(*words, command=real)[0])
+    assert list(want) == list(range(1, 26)) and want[1] > 3 and want[25] < 1.5  # ln 128 at first; the text repeats itself
+    words += [f"checkpoint_dir={files}/c", "--resume"]
+    got = {}
+    for rows in (7, 9):
+        process = subprocess.Popen([*real, *map(str, words)], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        lines = [process.stdout.readline() for _ in range(3 * rows)]
+        process.kill()
+        lines += process.stdout.readlines()
+        process.wait()
+        got |= losses("".join(lines))
+    got |= losses(run(*words, command=real)[0])
+    assert got == want  # bit for bit
