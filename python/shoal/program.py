@@ -1,8 +1,10 @@
 """The command `shoal`, whose hub and workers a program may start, or become."""
 import atexit
+import ctypes
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -26,13 +28,23 @@ def become(*args):
     os.execv(command[0], command)
 
 
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+
+
 class Process:
     """The command `shoal` with some words, which is to work until it is stopped: `first` is the first line that it prints, "" if
-    it has ended. Its output goes through `say`, its messages into the file `errors` if there is one, and it ends with this process."""
+    it has ended. Its output goes through `say`, its messages into the file `errors` if there is one, and it ends with this process;
+    tied: also when this is killed, and with the thread that made it."""
 
-    def __init__(self, words, say=None, errors=None):
+    def __init__(self, words, say=None, errors=None, tied=False):
+        libc, parent = ctypes.CDLL(None), os.getpid()
+
+        def tie():
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
         self.process = subprocess.Popen([find(), *map(str, words)], text=True, stdout=subprocess.PIPE,
-                                        stdin=subprocess.DEVNULL, stderr=errors)
+                                        stdin=subprocess.DEVNULL, stderr=errors, preexec_fn=tie if tied else None)
         atexit.register(self.stop)
         self.first = self.process.stdout.readline().strip()  # it is ready, or has ended
         self.say = say or (lambda line: None)

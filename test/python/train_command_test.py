@@ -16,7 +16,7 @@ from shoal.train import arguments, command, roles
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from home import SHOAL, home, until  # noqa: E402, F401 (a fixture)
+from home import SHOAL, alive, home, until  # noqa: E402, F401 (a fixture)
 
 FAKE = [sys.executable, str(HERE / "train_fake.py")]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "SHOAL_HUB"} | {"SHOAL": SHOAL}
@@ -194,21 +194,24 @@ def test_a_shepherd_and_workers(home, files):
     assert second.stdout.readline() == f"worker: right joined shm:train-{port}\n"
     rest, _ = shepherd.communicate(timeout=60)
     assert shepherd.returncode == 0 and "ended after round 12" in rest
-    # A shepherd that was killed leaves its hub; the next one uses it, with the workers that are there.
+    # The hub ends with its shepherd, also with one that is killed; workers wait for the next one.
     shepherd = start("--shepherd", "--port", port, "--workers", 3, files / "exp.json")
-    shepherd.stdout.readline()
+    while not shepherd.stdout.readline().startswith("shoal: 2 of 3 workers are there; waiting"):
+        pass
     hub = int(pathlib.Path(f"/proc/{shepherd.pid}/task/{shepherd.pid}/children").read_text())
-    try:
-        shepherd.kill()
-        shepherd.wait()
-        again = start("--shepherd", "--port", port, "--workers", 3, files / "exp.json")
-        assert again.stdout.readline() == f"shoal: there is a hub at 127.0.0.1:{port}, which is used\n"
-        assert "workers are there; waiting" in again.stdout.readline()
+    shepherd.kill()
+    shepherd.wait()
+    until(lambda: not alive(hub))
+    again = start("--shepherd", "--port", port, "--workers", 3, files / "exp.json")
+    assert again.stdout.readline().startswith("shoal: workers: ")
+    while not again.stdout.readline().startswith("shoal: 2 of 3 workers are there; waiting"):
+        pass
+    beside = start("--shepherd", "--port", port, "--workers", 3, files / "exp.json")
+    assert beside.stdout.readline() == f"shoal: there is a hub at 127.0.0.1:{port}, which is used\n"
+    for process in (beside, again):  # the wait ends at once
         began = time.monotonic()
-        again.send_signal(signal.SIGINT)
-        assert again.wait(10) == -signal.SIGINT and time.monotonic() - began < 2
-    finally:
-        os.kill(hub, signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT and time.monotonic() - began < 2
 
 
 IN_A_NETWORK = ["unshare", "-n", "sh", "-c", 'ip link set lo up && ip address add 10.9.9.1/24 dev lo && exec "$@"', "sh"]

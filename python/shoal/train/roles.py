@@ -103,21 +103,22 @@ def _is_target(device, target):
 
 def start_hub(host, port, say):
     """(address, the hub's process): a hub as `shoal hub` is one, at a port of this machine, and beyond loopback encrypted, for
-    enrolled users only. One that runs there already, as after the death of an earlier shepherd, is used: the process is None then."""
+    enrolled users only. It ends with this process, however that ends, and workers wait for the next one. A hub that runs there
+    already is used: the process is None then."""
     host, port = host or "127.0.0.1", PORT if port is None else port
     if host.strip("[]") in ("0.0.0.0", "::"):
         raise UsageError(f"--host {host}: workers have to know where to connect: give the address of this machine in their network")
     address = f"shm:train-{port}"
     words = ["hub", "--address", address] + ([] if _is_here(host) else ["--listen", f"{host}:{port}"])
     try:
-        Session(hub=address, timeout_ms=2000).close()
+        Session(hub=address if _is_here(host) else f"tcp://{host}:{port}", timeout_ms=2000).close()
     except NotFoundError:
         pass
     else:
         say(f"there is a hub at {host}:{port}, which is used")
         return address, None
     with tempfile.TemporaryFile("w+") as errors:
-        hub = Process(words, errors=errors)
+        hub = Process(words, errors=errors, tied=True)
         if not hub.first:
             hub.stop()
             errors.seek(0)

@@ -304,13 +304,13 @@ class Screen:
 
 
 class Lines:
-    """An observer of a Monitor that prints a line for each round, at most one a second but for the last, and for all else."""
+    """An observer of a Monitor that prints a line for each round, at most one a second but for the last, and for what happens rarely."""
 
     def __init__(self, summary, stream=None):
         self.summary, self.stream, self._told = summary, stream or sys.stdout, -math.inf
 
     def __call__(self, kind, fields):
-        if kind == "island":
+        if kind in ("island", "checkpoint"):
             return
         s = self.summary
         if kind != "round":

@@ -22,6 +22,7 @@ from ..errors import FormatError, InvalidError, IOFailedError, NotFoundError, Un
 _PIECE = 1 << 20  # bytes of text that are encoded at once
 _BATCH = 8  # pieces that a tokenizer gets, which it divides among threads
 _SCAN = 1 << 22  # tokens that are looked at, at once
+_STALE = 3600  # seconds after which a draft that nobody writes to is a dead process's
 _MOST_ID = (1 << 31) - 1
 
 
@@ -213,6 +214,9 @@ def _cached(folder, name, make):
     drafts = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(f"{name}.*"):
+            if old not in (told, kept) and time.time() - old.stat().st_mtime > _STALE:
+                old.unlink(missing_ok=True)  # of a process that was killed
         handle, draft = tempfile.mkstemp(dir=folder, prefix=f"{name}.")
         drafts.append(draft)
         with open(handle, "wb") as file:
