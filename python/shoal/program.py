@@ -34,7 +34,7 @@ _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 class Process:
     """The command `shoal` with some words, which is to work until it is stopped: `first` is the first line that it prints, "" if
     it has ended. Its output goes through `say`, its messages into the file `errors` if there is one, and it ends with this process;
-    tied: also when this is killed, and with the thread that made it."""
+    tied: also when this is killed, and with the thread that made it; but Ctrl-C in a terminal is this process's matter alone."""
 
     def __init__(self, words, say=None, errors=None, tied=False):
         libc, parent = ctypes.CDLL(None), os.getpid()
@@ -44,7 +44,7 @@ class Process:
             if os.getppid() != parent:
                 os._exit(1)
         self.process = subprocess.Popen([find(), *map(str, words)], text=True, stdout=subprocess.PIPE,
-                                        stdin=subprocess.DEVNULL, stderr=errors, preexec_fn=tie if tied else None)
+                                        stdin=subprocess.DEVNULL, stderr=errors, preexec_fn=tie if tied else None, start_new_session=tied)
         atexit.register(self.stop)
         self.first = self.process.stdout.readline().strip()  # it is ready, or has ended
         self.say = say or (lambda line: None)

@@ -199,6 +199,7 @@ def test_a_shepherd_and_workers(home, files):
     while not shepherd.stdout.readline().startswith("shoal: 2 of 3 workers are there; waiting"):
         pass
     hub = int(pathlib.Path(f"/proc/{shepherd.pid}/task/{shepherd.pid}/children").read_text())
+    assert os.getsid(hub) != os.getsid(shepherd.pid)  # Ctrl-C, after which a round goes on, is not for the hub
     shepherd.kill()
     shepherd.wait()
     until(lambda: not alive(hub))

@@ -208,28 +208,24 @@ class Gate:
     """What the keys ask of the training: it waits here after a round while it is paused."""
 
     def __init__(self, stop=lambda: None):
-        self._stop, self._open = stop, threading.Event()
-        self._open.set()
+        self._stop, self._paused = stop, False  # no locks: a signal may come at any point
         self.stopping = False
 
     def stop(self):
         """The training ends after this round."""
-        self.stopping = True
-        self._open.set()
-        self._stop()
+        if not self.stopping:
+            self.stopping, self._paused = True, False
+            self._stop()
 
     def pause(self):
         """Pauses it, or lets it go on. Returns whether it is paused."""
-        if self._open.is_set() and not self.stopping:
-            self._open.clear()
-        else:
-            self._open.set()
-        return not self._open.is_set()
+        self._paused = not self._paused and not self.stopping
+        return self._paused
 
     def wait(self):
         """Returns when it is not paused; what a user has paused waits for that user."""
-        while not self._open.wait(1):
-            pass
+        while self._paused:
+            time.sleep(0.1)
 
 
 class Screen:
@@ -238,7 +234,6 @@ class Screen:
     def __init__(self, monitor, gate, look=dict):
         self.monitor, self.gate, self._look = monitor, gate, look
         self.view, self.slots = "workers", {}
-        self.failure = None
         self._ended = threading.Event()
         locale.setlocale(locale.LC_ALL, "")
         self._braille = "utf" in locale.getpreferredencoding(False).lower()
@@ -252,10 +247,11 @@ class Screen:
 
     def _run(self):
         try:
-            window = curses.initscr()
-        except curses.error as error:
-            self.failure = str(error)
-            return
+            self._show(curses.initscr())
+        except (curses.error, OSError):  # the terminal is gone, or is none after all
+            self.monitor.observers.append(Lines(self.monitor.summary))
+
+    def _show(self, window):
         try:
             curses.noecho()
             curses.cbreak()
@@ -271,8 +267,6 @@ class Screen:
                         self.slots = self._look()
                 self._draw(window)
                 self._press(window.getch())
-        except curses.error as error:
-            self.failure = str(error)
         finally:
             curses.endwin()
 

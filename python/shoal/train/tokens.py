@@ -5,6 +5,7 @@ a tokenizer.json or of a .gguf. A folder stands for the files in it, in the orde
 encoded once: the cache is addressed by the contents of the files and of the tokenizer, and written whole or not at all.
 """
 import codecs
+import functools
 import hashlib
 import importlib
 import json
@@ -81,7 +82,7 @@ class Tokens:
     def state(self):
         """What a checkpoint keeps of them: by what they were made, and by what they are told from others."""
         return {"tokenizer": os.path.basename(self.tokenizer), "count": len(self), "vocabulary": self.vocabulary,
-                "digest": self._digest(), "characters": self.characters}
+                "digest": self._digest, "characters": self.characters}
 
     def check(self, state):
         """InvalidError unless these are the tokens that a checkpoint was made with."""
@@ -95,6 +96,7 @@ class Tokens:
                                    + (f", here{now}" if now else "")
                                    + "; go on with the same data, or begin anew in another checkpoint_dir")
 
+    @functools.cached_property
     def _digest(self):
         """Of their number and of samples, so that it costs no reading of the whole."""
         told = hashlib.blake2b(digest_size=16)
