@@ -46,7 +46,7 @@ class Shepherd:
             tokens += count
             took = time.monotonic() - began + 1e-6
             self.monitor.event("round", round=done, loss=5 / done, tokens=count, seconds=took, compute_seconds=took * 0.9, bytes_up=12,
-                               bytes_down=12, islands=islands)
+                               bytes_down=12, epoch=self.data.epoch, islands=islands)
             if self.checkpoints and done % e.checkpoint_every == 0:
                 self.checkpoints.save(done, {"theta": theta}, {"data": self.data.state()})
                 self.monitor.event("checkpoint", round=done)

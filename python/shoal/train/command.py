@@ -133,7 +133,7 @@ def _run(told, made, stack):
     from .shepherd import Shepherd
     shepherd = Shepherd(made, model=made.model_path, data=data, checkpoints=checkpoints, monitor=monitor, session=session)
     gate = Gate(shepherd.stop)
-    monitor.gate, monitor.more, monitor.summary.max_epochs = gate.wait, lambda: {"epoch": data.epoch}, made.max_epochs
+    monitor.gate, monitor.summary.max_epochs = gate.wait, made.max_epochs
     with _watched(told, monitor, session, gate):
         result = shepherd.run()
     if not told.json:

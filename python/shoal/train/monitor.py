@@ -168,13 +168,13 @@ def _plain(value):
 class Monitor:
     """Takes events and passes them on. log_dir: the folder of run.jsonl and loss.png, or None; stream: a file that gets the
     lines of run.jsonl, too; plot_every: rounds between two pictures. What goes wrong with these is an event "message", and they
-    are left out from then on. `observers` are called with kind and fields of each event, after `summary` has it; `more()` gives what
-    the events of rounds have besides; `gate()` is called after each round, and returns when the training is to go on."""
+    are left out from then on. `observers` are called with kind and fields of each event, after `summary` has it; `gate()` is
+    called after each round, and returns when the training is to go on."""
 
     def __init__(self, log_dir=None, stream=None, plot_every=50, wandb=None):
         self.summary, self.observers, self.lock = Summary(), [], threading.RLock()
         self.log_dir, self.stream, self.plot_every, self.wandb = log_dir, stream, plot_every, wandb
-        self.gate, self.more = None, None
+        self.gate = None
         self._file, self._plots = None, log_dir is not None
         if log_dir is not None:
             try:
@@ -185,8 +185,6 @@ class Monitor:
 
     def event(self, kind, **fields):
         """Something has happened: "start", "round", "island", "lost", "joined", "checkpoint", "end", or anything else."""
-        if kind == "round" and self.more is not None:
-            fields = self.more() | fields
         line = json.dumps({"time": round(time.time(), 3), "kind": kind} | _plain(fields), ensure_ascii=False)
         with self.lock:
             self.summary.take(kind, fields)
