@@ -16,9 +16,9 @@ class UsageError(InvalidError):
     """Wrong words; the command ends with 2."""
 
 
-# Options that take a value, and such that take none: name, the key of the experiment that it sets, if any.
-VALUES = {"config": None, "model": "model_path", "workers": "workers", "hub": None, "host": None, "port": None, "connect": None,
-          "backend": None, "device-id": None, "amd-target": None, "target": None, "metrics": None, "log": None, "name": None}
+# Options that take a value, and such that take none.
+VALUES = ("config", "model", "workers", "hub", "host", "port", "connect", "backend", "device-id", "amd-target", "target", "metrics",
+          "log", "name")
 FLAGS = ("shepherd", "worker", "resume", "streaming", "dry-run", "keys", "no-dashboard", "json", "terminate", "help")
 # PCP's other options, and what to do instead.
 _ANSWERS = "`shoal train` answers no requests: --metrics=PORT serves its state"

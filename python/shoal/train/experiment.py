@@ -135,15 +135,16 @@ def range_of(key):
     if rules["of"]:
         return ", ".join(rules["of"][:-1]) + " or " + rules["of"][-1]
     kind, optional = _kind(key)
-    most = rules["most"] is not None and (math.inf if rules["most"] >= _MANY else rules["most"]) or math.inf
-    words = {str: "printable text", bool: "true or false"}.get(kind) or " ".join(filter(None, [
-        "a whole number" if kind is int else "a number",
-        f"from {rules['least']}" if rules["least"] is not None and (most < math.inf or rules["below"] is not None) else "",
-        f"of at least {rules['least']}" if rules["least"] is not None and most == math.inf and rules["below"] is None else "",
-        f"above {rules['above']}" if rules["above"] is not None else "",
-        "and" if rules["above"] is not None and most < math.inf else "",
-        ("to" if rules["least"] is not None else "at most") + f" {most:,}" if most < math.inf else "",
-        f"to below {rules['below']}" if rules["below"] is not None else ""]))
+    words = {str: "printable text", bool: "true or false", int: "a whole number", float: "a number"}[kind]
+    least, most, above, below = (rules[name] for name in ("least", "most", "above", "below"))
+    if most is None or most >= _MANY:  # so many that it is no limit to anybody
+        end = "" if below is None else f"to below {below}"
+    else:
+        end = f"to {most:,}" if above is None else f"and at most {most:,}"
+    if least is not None:
+        words += f" from {least} {end}" if end else f" of at least {least}"
+    elif above is not None:
+        words += f" above {above} {end}".rstrip()
     return words + (", or null" if optional else "")
 
 
