@@ -153,14 +153,20 @@ static uint32_t index_of(const wire_paths *p, const wire_link *link) {
     return i;
 }
 
+/* That another was lost may have been said, or answered, on one that has just ended. */
+static void ask_again(const wire_paths *p) {
+    for (uint32_t i = 0; i < p->n_lost; i++)
+        if (!p->lost[i].known) tell(p, &p->lost[i], false);
+}
+
 bool wire_paths_lose(wire_link *link, shoal_status why, const char *message) {
     wire_paths *p = wire_lead(link)->paths;
     if (!p || !p->kept) return false;
     uint32_t index = index_of(p, link);
-    if (index == p->n_open || !leave(p, index, message)) return false;
-    /* That another was lost may have been said on this one. */
-    for (uint32_t i = 0; i < p->n_lost; i++)
-        if (!p->lost[i].known || i + 1 == p->n_lost) tell(p, &p->lost[i], false);
+    const wire_lost *lost = index < p->n_open ? leave(p, index, message) : NULL;
+    if (!lost) return false;
+    if (lost->known) tell(p, lost, false);
+    ask_again(p);
     wire_paths_settle(p);
     wire_routes_look(p);
     return true;
@@ -185,13 +191,19 @@ void wire_paths_told(wire_framed *own, const wire_frame *frame) {
     if (!p || !p->kept) return;
     for (uint32_t i = 0; i < p->n_lost && !lost; i++)
         if (p->lost[i].number == frame->instance) lost = &p->lost[i];
+    bool left = !lost;
     for (uint32_t i = 0; i < p->n_open && !lost; i++)
         if (p->open[i]->path.number == frame->instance && p->open[i] != own)
             lost = leave(p, i, "the other side has lost it");
     if (!lost) return; /* this side never had it, or has forgotten it */
-    uint64_t come = frame->total;
-    if (!frame->kind && lost->answers++ < MOST_ANSWERS) tell(p, lost, true);
-    if (hear(p, lost, come) == SHOAL_OK) return;
+    if (!frame->kind && lost->answers < MOST_ANSWERS) {
+        lost->answers++;
+        tell(p, lost, true);
+    }
+    if (hear(p, lost, frame->total) == SHOAL_OK) {
+        if (left) ask_again(p);
+        return;
+    }
     char reason[WIRE_MAX_REASON];
     snprintf(reason, sizeof reason, "%s: %s", p->lead->name, shoal_error_message());
     wire_link_end(p->lead, SHOAL_LOST, reason);
