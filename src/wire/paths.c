@@ -110,11 +110,18 @@ static bool is_first(const wire_paths *p, const wire_framed *own) {
     return true;
 }
 
-/* Whether no other path would be through with it sooner. One of which nothing is known gets one
- * piece to try it with, if there is enough else; or if it is all there is. */
+/* Of a path of which nothing is known: it gets one piece to try it with, if there is enough else or
+ * it is all there is. What is too small to tell anything does not wait for the one before. */
+static bool may_try(const wire_paths *p, const wire_framed *own, size_t bytes) {
+    bool first = is_first(p, own);
+    if (first && bytes < TELLING) return true;
+    return !own->path.flight.bytes && (first || waits(p, WORTH_A_TRY));
+}
+
+/* Whether no other path would be through with it sooner. */
 static bool is_soonest(const wire_paths *p, const wire_framed *own, size_t bytes) {
     if (!own->path.ready) return false;
-    if (!speed(own)) return !own->path.flight.bytes && (waits(p, WORTH_A_TRY) || is_first(p, own));
+    if (!speed(own)) return may_try(p, own, bytes);
     double soon = through(own, bytes);
     bool doubted = false;
     for (uint32_t i = 0; i < p->n_open; i++) {

@@ -39,9 +39,29 @@ static void test_the_answer_is_lost_too(void **state) {
     end_houses();
 }
 
+static size_t count_packets(const end *own, uint16_t type) {
+    size_t n = 0;
+    for (const packet *p = own ? own->first : NULL; p; p = p->next) n += p->frame.type == type;
+    return n;
+}
+
+/* Boxes that are too small to tell how fast a path is do not wait for one another. */
+static void test_small_boxes_do_not_wait(void **state) {
+    begin_houses(1, 2);
+    for (uint32_t i = 0; i < TRANSFERS; i++) give_bytes(&near, i, 1000);
+    for (int i = 0; i < TRANSFERS; i++) turn(&near);
+    size_t n = 0;
+    for (uint32_t i = 0; i < 2; i++) n += count_packets(path_at(&near, i)->other, WIRE_FRAME_DATA);
+    assert_int_equal(n, TRANSFERS);
+    settle();
+    assert_int_equal(near.done, TRANSFERS);
+    end_houses();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
+        cmocka_unit_test(test_small_boxes_do_not_wait),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
