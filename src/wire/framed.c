@@ -147,8 +147,11 @@ void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t
 
 /* ---- credits ---- */
 
+/* What is kept is limited by what has come, too: the other side may say of more that it may go. */
 bool wire_framed_room(wire_framed *own, size_t bytes) {
-    own->blocked = own->sent + bytes > own->may_send;
+    uint64_t end = own->sent + bytes;
+    own->blocked = end > own->may_send ||
+                   (wire_paths_kept(&own->base) && end > own->path.acked + WIRE_MAX_UNTOLD);
     return !own->blocked;
 }
 

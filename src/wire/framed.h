@@ -29,6 +29,8 @@ enum {
 /* Bytes that may be sent before anything is said of it: also the smallest window, since no frame is
  * larger. */
 enum { WIRE_FIRST_CREDIT = (sizeof(wire_frame) + WIRE_CHUNK + 7) & ~7 };
+/* Bytes that may be kept of what has gone out on one connection: more than any window. */
+enum { WIRE_MAX_UNTOLD = 32 << 20 };
 
 typedef struct wire_framed wire_framed;
 

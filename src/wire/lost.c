@@ -52,7 +52,6 @@ static void put_back(wire_link *lead, wire_list *messages) {
     for (wire_item *item = messages->first; item; item = item->next) {
         item->frame.offset = 0;
         item->pieces = 0;
-        lead->queued += sizeof *item + (size_t)item->frame.total;
     }
     if (!messages->first) return;
     messages->last->next = lead->messages.first;
@@ -245,6 +244,7 @@ void wire_paths_clear(wire_link *link) {
     clear(&p->again, &through);
     p->n_open = p->n_lost = 0;
     p->talker = NULL;
+    link->queued = 0;
     pthread_mutex_unlock(&link->lock);
     wire_watch_remove(link->peer, &p->timer);
     wire_items_free(&through);

@@ -45,8 +45,10 @@ wire_piece *wire_flight_pop(wire_flight *flight) {
 }
 
 void wire_item_release(wire_item *item, wire_list *through) {
-    if (!--item->pieces && (item->dropped || item->frame.offset == item->frame.total))
-        wire_list_push(through, item);
+    if (--item->pieces || (!item->dropped && item->frame.offset < item->frame.total)) return;
+    if (item->frame.type == WIRE_FRAME_MESSAGE)
+        item->link->queued -= sizeof *item + (size_t)item->frame.total;
+    wire_list_push(through, item);
 }
 
 void wire_piece_end(wire_piece *piece, wire_list *through) {
@@ -197,7 +199,6 @@ static bool send_message(wire_paths *p, wire_framed *own, const wire_writer *wri
     wire_outbox_count(lead, &frame);
     if (!piece) return true;
     wire_list_pop(&lead->messages);
-    lead->queued -= sizeof *item + (size_t)item->frame.total;
     piece->item = item;
     item->pieces = 1;
     keep(own, piece, 0);

@@ -58,10 +58,42 @@ static void test_small_boxes_do_not_wait(void **state) {
     end_houses();
 }
 
+/* Who says that more may come, but never what has, gets no more than so much; what is kept for it
+ * counts as waiting. */
+static void test_what_is_kept_is_limited(void **state) {
+    begin_houses(1, 2);
+    wire_frame credit = {.type = WIRE_FRAME_CREDIT, .total = UINT64_MAX};
+    for (uint32_t i = 0; i < 2; i++) {
+        put_packet(path_at(&near, i), &credit, sizeof credit);
+        happen(path_at(&near, i));
+    }
+    for (int i = 0; i < 120; i++) {
+        say_bytes(&near, 1 << 20);
+        for (int k = 0; k < 4; k++) turn(&near);
+        for (uint32_t k = 0; k < 2; k++) drop_packets(path_at(&near, k)->other);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const wire_framed *own = near.link->paths->open[i];
+        assert_in_range(own->sent - own->path.acked, 0, WIRE_MAX_UNTOLD);
+    }
+    assert_true(wire_link_queued(near.link) > 120 << 20);
+    end_houses();
+    begin_houses(1, 2);
+    say_bytes(&near, 5);
+    assert_true(wire_link_queued(near.link) > 5);
+    settle();
+    wire_framed_tell(far.link->paths->open[0], true);
+    wire_framed_tell(far.link->paths->open[1], true);
+    settle();
+    assert_int_equal(wire_link_queued(near.link), 0);
+    end_houses();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
         cmocka_unit_test(test_small_boxes_do_not_wait),
+        cmocka_unit_test(test_what_is_kept_is_limited),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -226,7 +226,7 @@ wire_path_count wire_link_paths(const wire_link *link);
 /* Until then (base_now time) the other side is not told that what it sends was read: so it sends no
  * more than a window. For links over frames; others have short ways. Under the pump. */
 void wire_link_hold(wire_link *link, int64_t until);
-/* Bytes of messages that wait to go out. */
+/* Bytes of messages that wait to go out; of a link that has had several paths, to come. */
 size_t wire_link_queued(wire_link *link);
 
 /* Of members: by way of this link they reach those that they cannot reach otherwise ("relay:N", the
