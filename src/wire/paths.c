@@ -365,7 +365,6 @@ static void drop_in(const wire_paths *p, const wire_flight *flight, uint64_t ins
 void wire_paths_drop(wire_link *link, uint64_t instance) {
     wire_paths *p = link->paths;
     wire_list dropped = {0}, done = {0}, kept = {0};
-    pthread_mutex_lock(&link->lock);
     for (wire_item *item; (item = wire_list_pop(&link->transfers));) {
         if (item->frame.instance != instance)
             wire_list_push(&kept, item);

@@ -74,7 +74,8 @@ bool wire_paths_flush(wire_framed *own, const wire_writer *writer);
 bool wire_paths_pending(wire_framed *own);
 /* So many of the bytes that were sent on this path have come. */
 void wire_paths_acked(wire_framed *own, uint64_t come);
-/* The data of an instance: gives it up; whether some has not come yet, the lock being held. */
+/* The data of an instance: gives it up, called with the lock, which it lets go; and whether some
+ * has not come yet, the lock being held. */
 void wire_paths_drop(wire_link *link, uint64_t instance);
 bool wire_paths_have(const wire_link *link, uint64_t instance);
 /* Where there is no talker, the fastest becomes it, once it is known what came by the last. */

@@ -1,6 +1,9 @@
 /* Links of several paths on which the worst happens, or whose other side says what it likes: what
  * is sent still comes once, nothing waits for ever, and nothing grows without end. */
+#include "wire/flight.h"
 #include "wire/paths_testing.h"
+
+#include <pthread.h>
 
 static end *path_at(const house *h, uint32_t index) {
     assert_true(index < h->link->paths->n_open);
@@ -89,11 +92,43 @@ static void test_what_is_kept_is_limited(void **state) {
     end_houses();
 }
 
+static void *drop_five(void *context) {
+    wire_drop_data(near.link, 5);
+    return NULL;
+}
+
+/* A second path joins while another thread is about to give up a box, some of which goes out just
+ * then. */
+static void test_given_up_while_one_joins(void **state) {
+    begin_houses(1, 2);
+    wire_paths *p = near.link->paths;
+    give_bytes(&near, 0, 3 << 20);
+    pthread_t thread;
+    pthread_mutex_lock(&near.link->lock);
+    atomic_store(&p->kept, false);
+    assert_int_equal(pthread_create(&thread, NULL, drop_five, NULL), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 50 * BASE_MS}, NULL);
+    atomic_store(&p->kept, true);
+    wire_item *item = near.link->transfers.first;
+    wire_piece *piece = calloc(1, sizeof *piece);
+    *piece = (wire_piece){.item = item, .bytes = WIRE_CHUNK, .end = 1 << 30};
+    item->pieces++;
+    item->frame.offset += WIRE_CHUNK;
+    wire_flight_push(&p->open[0]->path.flight, piece);
+    pthread_mutex_unlock(&near.link->lock);
+    pthread_join(thread, NULL);
+    assert_int_equal(near.done, 1);
+    assert_true(item->dropped);
+    assert_null(near.link->transfers.first);
+    end_houses();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
         cmocka_unit_test(test_small_boxes_do_not_wait),
         cmocka_unit_test(test_what_is_kept_is_limited),
+        cmocka_unit_test(test_given_up_while_one_joins),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
