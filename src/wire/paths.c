@@ -339,9 +339,9 @@ static bool have(const wire_flight *flight, uint64_t instance) {
 bool wire_paths_have(const wire_link *link, uint64_t instance) {
     const wire_paths *p = link->paths;
     if (!p) return false;
-    bool found = have(&p->again, instance);
-    for (uint32_t i = 0; i < p->n_open && !found; i++)
-        found = have(&p->open[i]->path.flight, instance);
+    const wire_item *read = p->reading;
+    bool found = read && !read->dropped && read->frame.instance == instance;
+    found = found || have(&p->again, instance);
     for (uint32_t i = 0; i < p->n_lost && !found; i++) found = have(&p->lost[i].flight, instance);
     return found;
 }
@@ -365,6 +365,7 @@ static void drop_in(const wire_paths *p, const wire_flight *flight, uint64_t ins
 void wire_paths_drop(wire_link *link, uint64_t instance) {
     wire_paths *p = link->paths;
     wire_list dropped = {0}, done = {0}, kept = {0};
+    if (p->reading && p->reading->frame.instance == instance) drop(p, p->reading, &dropped);
     for (wire_item *item; (item = wire_list_pop(&link->transfers));) {
         if (item->frame.instance != instance)
             wire_list_push(&kept, item);

@@ -123,12 +123,44 @@ static void test_given_up_while_one_joins(void **state) {
     end_houses();
 }
 
+static bool had;
+
+static void read_and_drop(void *context, uint64_t offset, void *to, size_t n) {
+    memset(to, 0, n);
+    had = wire_has_data(near.link, 5);
+    wire_drop_data(near.link, 5);
+}
+
+/* What is being read waits still, and can be given up. What is under way waits no more. */
+static void test_given_up_while_it_is_read(void **state) {
+    begin_houses(1, 2);
+    counted *c = malloc(sizeof *c);
+    *c = (counted){&near, 0};
+    wire_transfer transfer = {5, 1, 0, 1000};
+    wire_source source = {c, read_and_drop, counted_done};
+    assert_int_equal(wire_send_data(near.link, &transfer, &source), SHOAL_OK);
+    turn(&near);
+    turn(&near);
+    assert_true(had);
+    assert_int_equal(near.done, 1);
+    give_bytes(&near, 1, 1000);
+    assert_true(wire_has_data(near.link, 5));
+    turn(&near);
+    turn(&near);
+    assert_false(wire_has_data(near.link, 5));
+    assert_int_equal(near.done, 1);
+    for (uint32_t i = 0; i < 2; i++) drop_packets(path_at(&near, i)->other);
+    end_houses();
+    assert_int_equal(near.done, 2);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
         cmocka_unit_test(test_small_boxes_do_not_wait),
         cmocka_unit_test(test_what_is_kept_is_limited),
         cmocka_unit_test(test_given_up_while_one_joins),
+        cmocka_unit_test(test_given_up_while_it_is_read),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
