@@ -187,8 +187,7 @@ static bool send_message(wire_paths *p, wire_framed *own, const wire_writer *wri
     wire_piece *piece = frame.bytes == rest ? calloc(1, sizeof *piece) : NULL;
     bool memory = piece || frame.bytes < rest;
     uint8_t *to = memory ? writer->reserve(&own->base, wire_frame_bytes(frame.bytes)) : NULL;
-    if (!to) {
-        own->blocked = true;
+    if (!to) { /* without memory it is tried again; without room, when there is some */
         free(piece);
         return false;
     }
@@ -238,7 +237,6 @@ static bool send_data(wire_paths *p, wire_framed *own, const wire_writer *writer
     wire_piece *piece = malloc(sizeof *piece);
     uint8_t *to = piece ? writer->reserve(&own->base, wire_frame_bytes(next.bytes)) : NULL;
     if (!to) {
-        own->blocked = true;
         free(piece);
         return false;
     }

@@ -154,6 +154,22 @@ static void test_given_up_while_it_is_read(void **state) {
     assert_int_equal(near.done, 2);
 }
 
+/* No memory for a frame is no reason to wait for ever. */
+static void test_no_memory_for_a_frame(void **state) {
+    for (int message = 0; message < 2; message++) {
+        begin_houses(1, 2);
+        no_memory = true;
+        if (message)
+            say_bytes(&near, 10);
+        else
+            give_bytes(&near, 0, 1000);
+        settle();
+        assert_false(no_memory);
+        assert_int_equal(message ? far.next_in : far.bytes, message ? 1 : 1000);
+        end_houses();
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
@@ -161,6 +177,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_what_is_kept_is_limited),
         cmocka_unit_test(test_given_up_while_one_joins),
         cmocka_unit_test(test_given_up_while_it_is_read),
+        cmocka_unit_test(test_no_memory_for_a_frame),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
