@@ -161,7 +161,9 @@ void wire_framed_tell(wire_framed *own, bool at_once) {
     uint64_t news = own->received - own->path.told;
     int64_t held = wire_lead(&own->base)->held;
     bool kept = wire_paths_kept(&own->base) && news >= (at_once ? 1 : MUCH_NEWS);
-    bool more = own->may_come - own->received <= own->window - own->window / 4 &&
+    uint64_t left = own->may_come - own->received;
+    /* Of a small window a quarter can be less than the next frame, which would wait for ever. */
+    bool more = (left <= own->window - own->window / 4 || left < WIRE_FIRST_CREDIT) &&
                 (!held || held <= base_now());
     wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->may_come, .offset = own->received};
     if (more) {

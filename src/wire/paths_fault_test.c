@@ -170,6 +170,24 @@ static void test_no_memory_for_a_frame(void **state) {
     }
 }
 
+/* However little may be under way, there is room for the next frame once all has come. */
+static void test_small_windows(void **state) {
+    for (int addresses = 1; addresses < 3; addresses++) {
+        may_come = WIRE_FIRST_CREDIT;
+        begin_houses(1, addresses);
+        for (int i = 0; i < 3; i++) {
+            say_bytes(&near, 100);
+            settle();
+            give_bytes(&near, (uint32_t)i, 2 << 20);
+            settle();
+        }
+        assert_int_equal(far.bytes, 6 << 20);
+        assert_int_equal(far.next_in, 3);
+        end_houses();
+        may_come = 3 << 20;
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
@@ -178,6 +196,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_given_up_while_one_joins),
         cmocka_unit_test(test_given_up_while_it_is_read),
         cmocka_unit_test(test_no_memory_for_a_frame),
+        cmocka_unit_test(test_small_windows),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
