@@ -160,7 +160,8 @@ void wire_framed_went(wire_framed *own, size_t bytes) { own->sent += bytes; }
 void wire_framed_tell(wire_framed *own, bool at_once) {
     uint64_t news = own->received - own->path.told;
     int64_t held = wire_lead(&own->base)->held;
-    bool kept = wire_paths_kept(&own->base) && news >= (at_once ? 1 : MUCH_NEWS);
+    /* The other side may have heard of a path that this one has not. */
+    bool kept = wire_lead(&own->base)->paths && news >= (at_once ? 1 : MUCH_NEWS);
     uint64_t left = own->may_come - own->received;
     /* Of a small window a quarter can be less than the next frame, which would wait for ever. */
     bool more = (left <= own->window - own->window / 4 || left < WIRE_FIRST_CREDIT) &&

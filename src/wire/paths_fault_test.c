@@ -188,6 +188,28 @@ static void test_small_windows(void **state) {
     }
 }
 
+/* One side has heard of a path that the other never did: what has come is acknowledged all the
+ * same. */
+static void test_half_joined(void **state) {
+    static const char *const at[] = {"tcp://10.0.0.1:1", "tcp://10.0.1.1:1"};
+    begin_at(at, 2);
+    while (n_ends < 4)
+        for (size_t i = 0; i < n_ends; i++) happen(ends[i]);
+    end *joins = ends[2]->framed.accepting ? ends[3] : ends[2], *other = joins->other;
+    happen(other);
+    assert_int_equal(wire_link_paths(far.link).open, 2);
+    drop_packets(joins);
+    lose(other);
+    settle();
+    assert_int_equal(wire_link_paths(near.link).lost, 0);
+    assert_int_equal(wire_link_paths(far.link).lost, 1);
+    give_bytes(&far, 0, 1000);
+    settle();
+    assert_int_equal(near.bytes, 1000);
+    assert_int_equal(far.done, 1);
+    end_houses();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
@@ -197,6 +219,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_given_up_while_it_is_read),
         cmocka_unit_test(test_no_memory_for_a_frame),
         cmocka_unit_test(test_small_windows),
+        cmocka_unit_test(test_half_joined),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
