@@ -9,13 +9,11 @@
 
 enum {
     CHUNKS_PER_TURN = 4,
-    TELLING = 256 << 10,   /* bytes of a piece that tells how fast a path is */
+    TELLING = WIRE_GRAIN,  /* bytes of a piece that tells how fast a path is */
     WORTH_A_TRY = 4 << 20, /* bytes that wait, for a path to be tried of which nothing is known, */
     WORTH_A_RETRY = 16 << 20, /* or that seemed slow: */
-    MOST_DOUBT = 8,           /* it may be so many times as fast */
     LOOKED_AT = 8,            /* transfers that are counted for that */
 };
-#define FORGOTTEN (60 * BASE_SECOND)
 #define KEEP 0.8 /* of what was measured before, at each piece */
 
 bool wire_paths_kept(wire_link *link) {
@@ -79,6 +77,15 @@ void wire_paths_settle(wire_paths *p) {
     pthread_mutex_unlock(&p->lead->lock);
 }
 
+/* Of what is left, the bytes of the next piece: no more than go in about a second, as nothing else
+ * is heard of the path meanwhile; and where nothing is known of it, as few as tell. */
+static uint32_t piece_bytes(const wire_framed *own, uint64_t rest) {
+    double known = speed(own);
+    uint32_t most = known < WIRE_CHUNK ? (uint32_t)known / WIRE_GRAIN * WIRE_GRAIN : WIRE_CHUNK;
+    if (most < WIRE_GRAIN) most = WIRE_GRAIN;
+    return rest < most ? (uint32_t)rest : most;
+}
+
 /* Whether so many bytes of data wait. */
 static bool waits(const wire_paths *p, uint64_t least) {
     uint64_t bytes = p->again.bytes;
@@ -94,11 +101,10 @@ static double through(const wire_framed *own, size_t bytes) {
 }
 
 /* By how much a path may be faster than it was when it was last used: a single chunk that was held
- * up must not be the end of it. */
+ * up must not be the end of it. The slower it seemed, the longer it is left alone. */
 static double doubt(const wire_paths *p, const wire_framed *own) {
     double idle = (double)(base_now() - own->path.measured) * 1e-9;
-    if (own->path.flight.bytes || idle < 1 || !waits(p, WORTH_A_RETRY)) return 1;
-    return idle < MOST_DOUBT ? idle : MOST_DOUBT;
+    return own->path.flight.bytes || idle < 1 || !waits(p, WORTH_A_RETRY) ? 1 : idle;
 }
 
 /* Where nothing is known of any path: the talker, or the oldest. */
@@ -183,7 +189,7 @@ static bool send_message(wire_paths *p, wire_framed *own, const wire_writer *wri
     wire_item *item = lead->messages.first;
     uint64_t rest = item->frame.total - item->frame.offset;
     wire_frame frame = item->frame;
-    frame.bytes = rest < WIRE_CHUNK ? (uint32_t)rest : WIRE_CHUNK;
+    frame.bytes = piece_bytes(own, rest);
     wire_piece *piece = frame.bytes == rest ? calloc(1, sizeof *piece) : NULL;
     bool memory = piece || frame.bytes < rest;
     uint8_t *to = memory ? writer->reserve(&own->base, wire_frame_bytes(frame.bytes)) : NULL;
@@ -204,15 +210,14 @@ static bool send_message(wire_paths *p, wire_framed *own, const wire_writer *wri
     return true;
 }
 
-/* The next piece of data: one that goes out again, or a new one. */
-static wire_piece next_data(const wire_paths *p) {
+/* The next piece of data for a path: one that goes out again, or a new one. */
+static wire_piece next_data(const wire_paths *p, const wire_framed *own) {
     if (p->again.first) return *p->again.first;
     wire_item *item = p->lead->transfers.first;
     if (!item) return (wire_piece){0};
     uint64_t rest = item->frame.total - item->frame.offset;
-    return (wire_piece){.item = item,
-                        .offset = item->frame.offset,
-                        .bytes = rest < WIRE_CHUNK ? (uint32_t)rest : WIRE_CHUNK};
+    return (wire_piece){
+        .item = item, .offset = item->frame.offset, .bytes = piece_bytes(own, rest)};
 }
 
 /* Takes it from where it waits; nothing of its item is freed as long as there is the piece. */
@@ -232,7 +237,7 @@ static void take_data(wire_paths *p, const wire_piece *piece) {
 static bool send_data(wire_paths *p, wire_framed *own, const wire_writer *writer,
                       wire_list *dropped) {
     wire_link *lead = p->lead;
-    wire_piece next = next_data(p);
+    wire_piece next = next_data(p, own);
     if (!next.item || !is_soonest(p, own, next.bytes)) return false;
     wire_piece *piece = malloc(sizeof *piece);
     uint8_t *to = piece ? writer->reserve(&own->base, wire_frame_bytes(next.bytes)) : NULL;
@@ -296,8 +301,6 @@ bool wire_paths_flush(wire_framed *own, const wire_writer *writer) {
     bool did = false;
     if (!lead->waiting) return false;
     pthread_mutex_lock(&lead->lock);
-    if (!own->path.flight.first && base_now() - own->path.measured > FORGOTTEN)
-        own->path.bytes = own->path.seconds = 0;
     while (p->talker == own && lead->messages.first && send_message(p, own, writer)) did = true;
     for (int chunks = 0; chunks < CHUNKS_PER_TURN && !own->blocked; chunks++) {
         if (!send_data(p, own, writer, &dropped)) break;
@@ -317,7 +320,7 @@ bool wire_paths_pending(wire_framed *own) {
     wire_paths *p = lead->paths;
     if (!lead->waiting || own->blocked) return false;
     pthread_mutex_lock(&lead->lock);
-    wire_piece next = next_data(p);
+    wire_piece next = next_data(p, own);
     bool would = (p->talker == own && lead->messages.first) ||
                  (next.item && is_soonest(p, own, next.bytes)) || may_close(p, own);
     pthread_mutex_unlock(&lead->lock);

@@ -210,6 +210,47 @@ static void test_half_joined(void **state) {
     end_houses();
 }
 
+static void give_and_turn(uint32_t ordinal, uint64_t bytes) {
+    give_bytes(&near, ordinal, bytes);
+    for (int i = 0; i < 8; i++) turn(&near);
+}
+
+static uint64_t largest_packet(const end *own) {
+    uint64_t most = 0;
+    for (const packet *p = own->first; p; p = p->next)
+        if (p->frame.bytes > most) most = p->frame.bytes;
+    return most;
+}
+
+/* A path of which nothing is known may be a thousand times slower than another: it is tried with
+ * little. On one that is slow no piece takes more than about a second, as no other frame is heard
+ * meanwhile, and one on which none comes for long is given up. */
+static void test_pieces_are_as_small_as_paths_are_slow(void **state) {
+    begin_houses(1, 2);
+    wire_framed *first = near.link->paths->open[0], *second = near.link->paths->open[1];
+    give_and_turn(0, 6 << 20);
+    assert_in_range(largest_packet(((end *)second)->other), 1, WIRE_GRAIN);
+    settle();
+    first->path.bytes = 1e9;
+    second->path.bytes = 3e5;
+    first->path.seconds = second->path.seconds = 1;
+    give_and_turn(1, 6 << 20);
+    assert_int_equal(largest_packet(((end *)first)->other), WIRE_CHUNK);
+    assert_int_equal(largest_packet(((end *)second)->other), 0);
+    settle();
+    first->path.bytes = second->path.bytes = 3e5;
+    first->path.seconds = second->path.seconds = 1;
+    give_and_turn(2, 2 << 20);
+    assert_int_equal(largest_packet(((end *)first)->other), 2 * WIRE_GRAIN);
+    say_bytes(&near, 2 << 20);
+    turn(&near);
+    assert_int_equal(largest_packet(((end *)first)->other), 2 * WIRE_GRAIN);
+    settle();
+    assert_int_equal(far.bytes, 14 << 20);
+    assert_int_equal(far.next_in, 1);
+    end_houses();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
@@ -220,6 +261,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_no_memory_for_a_frame),
         cmocka_unit_test(test_small_windows),
         cmocka_unit_test(test_half_joined),
+        cmocka_unit_test(test_pieces_are_as_small_as_paths_are_slow),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -31,7 +31,7 @@ typedef struct house {
     int opened, closed;
     uint64_t next_out, next_in, done;
     uint64_t sizes[TRANSFERS];
-    bool came[TRANSFERS][CHUNKS];
+    bool came[TRANSFERS][CHUNKS * WIRE_CHUNK / WIRE_GRAIN];
     uint64_t bytes;
     char text[1024];
     struct house *other;
@@ -218,10 +218,13 @@ static inline shoal_status house_data(void *context, wire_link *link, const wire
     assert_ptr_equal(link, h->link);
     assert_true(transfer->ordinal < TRANSFERS);
     assert_int_equal(transfer->bytes, h->other->sizes[transfer->ordinal]);
-    assert_int_equal(offset % WIRE_CHUNK, 0);
-    bool *came = &h->came[transfer->ordinal][offset / WIRE_CHUNK];
-    assert_false(*came); /* once */
-    *came = true;
+    assert_int_equal(offset % WIRE_GRAIN, 0);
+    assert_true(n % WIRE_GRAIN == 0 || offset + n == transfer->bytes);
+    for (uint64_t at = offset; at == offset || at < offset + n; at += WIRE_GRAIN) {
+        bool *came = &h->came[transfer->ordinal][at / WIRE_GRAIN];
+        assert_false(*came); /* once */
+        *came = true;
+    }
     uint64_t w;
     for (size_t i = 0; i + 8 <= n; i += PAGE) {
         memcpy(&w, (const char *)bytes + i, 8);
