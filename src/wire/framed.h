@@ -44,8 +44,8 @@ typedef struct wire_carrier {
     /* NULL where a link has one path. Makes a connection to an address (without a key) that is to
      * be a path of the same link: it is added to the peer, and NULL with a message. */
     wire_framed *(*join)(wire_framed *lead, const char *address, uint32_t number);
-    /* Whether this connection leads to that address. */
-    bool (*leads_to)(const wire_framed *own, const char *address);
+    /* The address that this connection leads to, in numbers; false when that cannot be told. */
+    bool (*reached)(const wire_framed *own, char *out, size_t room);
 } wire_carrier;
 
 /* What has gone out and may have to go out again: a chunk of a box, or a message. */

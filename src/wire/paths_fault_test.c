@@ -251,6 +251,22 @@ static void test_pieces_are_as_small_as_paths_are_slow(void **state) {
     end_houses();
 }
 
+/* Nobody can have us look up names; and the one that was called is called by its number again. */
+static void test_names_are_not_tried_again(void **state) {
+    static const char *const at[] = {"tcp://home.lan:1",       "tcp://slow.example:1",
+                                     "tcp://10.0.0.1:1",       "tcp://10.0.1.1:1",
+                                     "tcp://[fe80::1%eth0]:1", "tcp://1.2.3:1"};
+    begin_at(at, 6);
+    settle();
+    const wire_paths *p = near.link->paths;
+    assert_int_equal(p->n_routes, 3);
+    assert_string_equal(p->routes[0].address, "tcp://10.0.0.1:1");
+    assert_string_equal(p->routes[1].address, "tcp://10.0.1.1:1");
+    assert_string_equal(p->routes[2].address, "tcp://[fe80::1%eth0]:1");
+    assert_int_equal(p->n_open, 3);
+    end_houses();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
@@ -262,6 +278,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_small_windows),
         cmocka_unit_test(test_half_joined),
         cmocka_unit_test(test_pieces_are_as_small_as_paths_are_slow),
+        cmocka_unit_test(test_names_are_not_tried_again),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

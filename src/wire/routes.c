@@ -87,10 +87,17 @@ shoal_status wire_routes_check(wire_link *link, const Shoal__Hello *hello, bool 
 
 /* ---- the connecting side ---- */
 
+/* Names are looked up by the thread that carries all connections, which have to wait for that:
+ * where a network has just failed, longer than the others are patient. So none is tried again and
+ * again. */
+static bool in_numbers(const char *address) {
+    return !strncmp(address, "tcp://", 6) && base_os_socket_numbers(address + 6);
+}
+
 /* Whether an address that somebody gives of itself may lead there from here. */
 static bool is_of_use(const char *address, const char *reached) {
-    static const char *const any[] = {"tcp://0.0.0.0:", "tcp://[::]:", "tcp://*:"};
-    if (strncmp(address, "tcp://", 6) != 0 || strlen(address) >= WIRE_MAX_ADDRESS) return false;
+    static const char *const any[] = {"tcp://0.0.0.0:", "tcp://[::]:"};
+    if (!in_numbers(address) || strlen(address) >= WIRE_MAX_ADDRESS) return false;
     for (size_t i = 0; i < sizeof any / sizeof *any; i++)
         if (!strncmp(address, any[i], strlen(any[i]))) return false;
     return !wire_on_loopback(address) || wire_on_loopback(reached);
@@ -107,12 +114,17 @@ static void add(wire_route *routes, uint32_t *n, const char *address, wire_link 
 
 void wire_routes_find(wire_framed *own, uint64_t id) {
     wire_route routes[WIRE_MAX_PATHS];
+    char reached[WIRE_MAX_ADDRESS];
     uint32_t n = 0;
-    if (!own->carrier->join || !is_of_use(own->address, own->address)) return;
-    add(routes, &n, own->address, &own->base);
+    if (!own->carrier->join || strncmp(own->address, "tcp://", 6) != 0) return;
+    if (!own->carrier->reached(own, reached, sizeof reached))
+        snprintf(reached, sizeof reached, "%s", own->address);
+    const char *first = in_numbers(own->address) ? own->address : reached;
+    if (!is_of_use(first, first)) return;
+    add(routes, &n, first, &own->base);
     for (size_t i = 0; i < own->hello->n_addresses; i++) {
         const char *address = own->hello->addresses[i];
-        if (is_of_use(address, own->address) && !own->carrier->leads_to(own, address))
+        if (is_of_use(address, first) && strcmp(address, reached) != 0)
             add(routes, &n, address, NULL);
     }
     wire_paths *p = n > 1 ? begin(own, id) : NULL;
