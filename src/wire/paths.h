@@ -38,6 +38,7 @@ typedef struct wire_lost {
 typedef struct wire_route {
     char address[WIRE_MAX_ADDRESS];
     wire_link *link;  /* the connection there, be it that it opens; NULL: none */
+    int64_t since;    /* when that was begun */
     int64_t at, wait; /* when it is tried next, and how long it is waited after that */
 } wire_route;
 

@@ -267,6 +267,25 @@ static void test_names_are_not_tried_again(void **state) {
     end_houses();
 }
 
+/* A path that never lasts is tried less and less. */
+static void test_who_never_lasts_is_tried_less(void **state) {
+    begin_houses(1, 2);
+    for (int i = 0; i < 6; i++) {
+        lose(path_at(&near, 1));
+        settle();
+        const wire_paths *p = near.link->paths;
+        const wire_route *route = &p->routes[p->routes[1].link ? 0 : 1];
+        assert_null(route->link);
+        double wait = (double)(route->at - base_now()) * 1e-9, least = i < 5 ? 1 << i : 30;
+        assert_true(wait > least - 0.5 && wait < least + 0.5);
+        assert_true(near.link->paths->timer.deadline <= route->at);
+        redial();
+        settle();
+        assert_int_equal(p->n_open, 2);
+    }
+    end_houses();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
@@ -279,6 +298,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_half_joined),
         cmocka_unit_test(test_pieces_are_as_small_as_paths_are_slow),
         cmocka_unit_test(test_names_are_not_tried_again),
+        cmocka_unit_test(test_who_never_lasts_is_tried_less),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

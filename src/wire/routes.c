@@ -13,6 +13,9 @@
 
 #define FIRST_WAIT BASE_SECOND
 #define LONGEST_WAIT (30 * BASE_SECOND)
+/* A path that ends sooner is as good as none: it would be lost again and again, each time with what
+ * is on its way. */
+#define LASTING (5 * BASE_SECOND)
 
 static void timer_ready(wire_watch *watch) {}
 static void timer_expired(wire_watch *watch) { wire_routes_look(watch->context); }
@@ -108,7 +111,8 @@ static void add(wire_route *routes, uint32_t *n, const char *address, wire_link 
         if (!strcmp(routes[i].address, address)) return;
     if (*n == WIRE_MAX_PATHS) return;
     wire_route *route = &routes[(*n)++];
-    *route = (wire_route){.link = link, .at = base_now(), .wait = FIRST_WAIT};
+    int64_t now = base_now();
+    *route = (wire_route){.link = link, .since = now, .at = now, .wait = FIRST_WAIT};
     snprintf(route->address, sizeof route->address, "%s", address);
 }
 
@@ -134,13 +138,21 @@ void wire_routes_find(wire_framed *own, uint64_t id) {
     wire_routes_look(p);
 }
 
+static void try_later(wire_paths *p, wire_route *route) {
+    route->link = NULL;
+    route->at = base_now() + route->wait;
+    route->wait = 2 * route->wait < LONGEST_WAIT ? 2 * route->wait : LONGEST_WAIT;
+    if (!p->timer.deadline || route->at < p->timer.deadline) p->timer.deadline = route->at;
+}
+
 static void dial(wire_paths *p, wire_route *route) {
+    route->since = base_now();
     wire_framed *made = p->open[0]->carrier->join(p->open[0], route->address, p->numbers + 1);
     p->numbers++;
     route->link = made ? &made->base : NULL;
     if (made) return;
     base_log(BASE_DEBUG, p->lead->name, "%s: %s", route->address, shoal_error_message());
-    route->at = base_now() + route->wait;
+    try_later(p, route);
 }
 
 void wire_routes_look(wire_paths *p) {
@@ -165,18 +177,12 @@ static wire_route *route_of(wire_paths *p, const wire_link *link) {
 void wire_routes_missed(const wire_link *link) {
     wire_paths *p = link->lead ? link->lead->paths : NULL;
     wire_route *route = p ? route_of(p, link) : NULL;
-    if (!route) return;
-    route->link = NULL;
-    route->at = base_now() + route->wait;
-    route->wait = 2 * route->wait < LONGEST_WAIT ? 2 * route->wait : LONGEST_WAIT;
-    if (!p->timer.deadline || route->at < p->timer.deadline) p->timer.deadline = route->at;
+    if (route) try_later(p, route);
 }
 
 void wire_routes_ended(wire_paths *p, const wire_link *link) {
     wire_route *route = route_of(p, link);
     if (!route) return;
-    route->link = NULL;
-    route->wait = FIRST_WAIT;
-    route->at = base_now() + FIRST_WAIT;
-    if (!p->timer.deadline || route->at < p->timer.deadline) p->timer.deadline = route->at;
+    if (base_now() - route->since >= LASTING) route->wait = FIRST_WAIT;
+    try_later(p, route);
 }
