@@ -37,14 +37,19 @@ void wire_paths_join(wire_framed *own) {
 
 /* ---- what came ---- */
 
-static void tell(const wire_paths *p, const wire_lost *lost, bool answer) {
-    wire_framed *by = NULL;
+static void tell(const wire_paths *p, const wire_lost *lost, wire_framed *by, bool answer) {
     wire_frame frame = {
         .type = WIRE_FRAME_LOST, .kind = answer, .instance = lost->number, .total = lost->received};
+    if (by->carrier->put(by, &frame, NULL) != SHOAL_OK)
+        base_log(BASE_DEBUG, p->lead->name, "%s", shoal_error_message());
+}
+
+/* By any path that is left; should it end as well, it is asked again by another. */
+static void ask(const wire_paths *p, const wire_lost *lost) {
+    wire_framed *by = NULL;
     for (uint32_t i = 0; i < p->n_open; i++)
         if (!by || !by->path.ready) by = p->open[i];
-    if (by && by->carrier->put(by, &frame, NULL) != SHOAL_OK)
-        base_log(BASE_DEBUG, p->lead->name, "%s", shoal_error_message());
+    if (by) tell(p, lost, by, false);
 }
 
 /* Messages go out again in front of those that wait. Lock held. */
@@ -155,7 +160,7 @@ static uint32_t index_of(const wire_paths *p, const wire_link *link) {
 /* That another was lost may have been said, or answered, on one that has just ended. */
 static void ask_again(const wire_paths *p) {
     for (uint32_t i = 0; i < p->n_lost; i++)
-        if (!p->lost[i].known) tell(p, &p->lost[i], false);
+        if (!p->lost[i].known) ask(p, &p->lost[i]);
 }
 
 bool wire_paths_lose(wire_link *link, shoal_status why, const char *message) {
@@ -164,7 +169,7 @@ bool wire_paths_lose(wire_link *link, shoal_status why, const char *message) {
     uint32_t index = index_of(p, link);
     const wire_lost *lost = index < p->n_open ? leave(p, index, message) : NULL;
     if (!lost) return false;
-    if (lost->known) tell(p, lost, false);
+    if (lost->known) ask(p, lost);
     ask_again(p);
     wire_paths_settle(p);
     wire_routes_look(p);
@@ -197,7 +202,7 @@ void wire_paths_told(wire_framed *own, const wire_frame *frame) {
     if (!lost) return; /* this side never had it, or has forgotten it */
     if (!frame->kind && lost->answers < MOST_ANSWERS) {
         lost->answers++;
-        tell(p, lost, true);
+        tell(p, lost, own, true); /* who asks again when this path ends is who has asked by it */
     }
     if (hear(p, lost, frame->total) == SHOAL_OK) {
         if (left) ask_again(p);

@@ -42,6 +42,24 @@ static void test_the_answer_is_lost_too(void **state) {
     end_houses();
 }
 
+/* An answer goes by the path on which it was asked: who asked has lost others meanwhile. */
+static void test_the_answer_takes_the_same_path(void **state) {
+    begin_houses(1, 3);
+    end *a = path_at(&near, 0), *b = path_at(&near, 1), *c = path_at(&near, 2);
+    lose(b->other);
+    lose(a->other);
+    drop_packets(a);
+    drop_packets(b);
+    while (c->first) happen(c);
+    settle();
+    assert_int_equal(wire_link_paths(far.link).open, 1);
+    check_known(&far);
+    say_bytes(&far, 10);
+    settle();
+    assert_int_equal(near.next_in, 1);
+    end_houses();
+}
+
 static size_t count_packets(const end *own, uint16_t type) {
     size_t n = 0;
     for (const packet *p = own ? own->first : NULL; p; p = p->next) n += p->frame.type == type;
@@ -289,6 +307,7 @@ static void test_who_never_lasts_is_tried_less(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
+        cmocka_unit_test(test_the_answer_takes_the_same_path),
         cmocka_unit_test(test_small_boxes_do_not_wait),
         cmocka_unit_test(test_what_is_kept_is_limited),
         cmocka_unit_test(test_given_up_while_one_joins),
