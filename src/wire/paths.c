@@ -13,6 +13,7 @@ enum {
     WORTH_A_TRY = 4 << 20, /* bytes that wait, for a path to be tried of which nothing is known, */
     WORTH_A_RETRY = 16 << 20, /* or that seemed slow: */
     LOOKED_AT = 8,            /* transfers that are counted for that */
+    ENOUGH_TOLD = 3,          /* pieces, for a path to be known */
 };
 #define KEEP 0.8 /* of what was measured before, at each piece */
 
@@ -126,10 +127,16 @@ static bool may_try(const wire_paths *p, const wire_framed *own, size_t bytes) {
     return !own->path.flight.bytes && (first || waits(p, WORTH_A_TRY));
 }
 
+/* A few bytes that were held up by chance must not be the end of a path that was not very slow. */
+static bool is_hardly_known(const wire_framed *own) {
+    return own->path.measures < ENOUGH_TOLD && speed(own) >= TELLING;
+}
+
 /* Whether no other path would be through with it sooner. */
 static bool is_soonest(const wire_paths *p, const wire_framed *own, size_t bytes) {
     if (!own->path.ready) return false;
     if (!speed(own)) return may_try(p, own, bytes);
+    if (is_hardly_known(own) && !own->path.flight.bytes && waits(p, WORTH_A_TRY)) return true;
     double soon = through(own, bytes);
     bool doubted = false;
     for (uint32_t i = 0; i < p->n_open; i++) {
@@ -152,6 +159,7 @@ static void measure(wire_framed *own, const wire_piece *piece, int64_t now) {
     path->bytes = KEEP * path->bytes + piece->bytes;
     path->seconds = KEEP * path->seconds + (double)(now - since + 1) * 1e-9;
     path->measured = now;
+    path->measures += path->measures < ENOUGH_TOLD;
 }
 
 void wire_paths_acked(wire_framed *own, uint64_t come) {

@@ -269,6 +269,30 @@ static void test_pieces_are_as_small_as_paths_are_slow(void **state) {
     end_houses();
 }
 
+/* One piece that was held up is not the end of a path; three are, and one that takes for ever. */
+static void test_a_path_is_known_after_three_pieces(void **state) {
+    static const struct {
+        double bytes; /* in a second */
+        uint32_t measures;
+        bool tried;
+    } cases[] = {{2e5, 1, true}, {2e5, 2, true}, {2e5, 3, false}, {3e4, 1, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin_houses(1, 2);
+        wire_framed *first = near.link->paths->open[0], *second = near.link->paths->open[1];
+        first->path.bytes = 1e9;
+        second->path.bytes = cases[i].bytes;
+        first->path.seconds = second->path.seconds = 1;
+        first->path.measures = 3;
+        second->path.measures = cases[i].measures;
+        second->path.measured = base_now();
+        give_and_turn(0, CHUNKS * WIRE_CHUNK);
+        give_and_turn(1, CHUNKS * WIRE_CHUNK);
+        assert_int_equal(largest_packet(((end *)second)->other) > 0, cases[i].tried);
+        settle();
+        end_houses();
+    }
+}
+
 /* Nobody can have us look up names; and the one that was called is called by its number again. */
 static void test_names_are_not_tried_again(void **state) {
     static const char *const at[] = {"tcp://home.lan:1",       "tcp://slow.example:1",
@@ -316,6 +340,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_small_windows),
         cmocka_unit_test(test_half_joined),
         cmocka_unit_test(test_pieces_are_as_small_as_paths_are_slow),
+        cmocka_unit_test(test_a_path_is_known_after_three_pieces),
         cmocka_unit_test(test_names_are_not_tried_again),
         cmocka_unit_test(test_who_never_lasts_is_tried_less),
     };
