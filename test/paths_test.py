@@ -197,7 +197,7 @@ FAULTS = ("flip", "drop", "cut")
 
 def test_changed_on_the_way(tmp_path):
     """A path on which bytes are changed, or nothing comes, or that is cut, is given up, said to be, and
-    tried again; what was on it goes by others. A worker for each."""
+    tried again; what was on it goes by others. A worker for each, of a user of its own."""
     hub = Machine(tmp_path, "home")
     machines, proxies, workers = {}, {}, {}
     try:
@@ -206,7 +206,7 @@ def test_changed_on_the_way(tmp_path):
         for fault in FAULTS:
             machine, proxy = Machine(tmp_path, fault), Proxy(port)
             machines[fault], proxies[fault] = machine, proxy
-            machine.run("join", hub.run("invite")[0].strip())
+            machine.run("join", hub.run("invite")[0].strip(), "--name", fault)
             key = machine.file("hubs").read_text().split()[1]
             workers[fault] = machine.start("worker", "--once", "--hub",
                                            f"tcp://127.0.0.1:{proxy.port}/{key}", "--name", fault,
@@ -237,6 +237,12 @@ def test_changed_on_the_way(tmp_path):
         proxies["flip"].flip = proxies["drop"].drop = False
         await_true(lambda: paths(hub) == whole, 40, lambda: str(status(hub)))
         product()
+        # A user whose key is revoked loses all of them at once.
+        del whole["cut"]
+        hub.run("revoke", "cut")
+        await_true(lambda: paths(hub) == whole, 1, lambda: str(status(hub)))
+        workers["cut"].wait(2)
+        assert "the key of this user was revoked" in machines["cut"].log(workers["cut"])
     finally:
         for machine in machines.values():
             machine.close()
