@@ -60,6 +60,28 @@ static void test_the_answer_takes_the_same_path(void **state) {
     end_houses();
 }
 
+/* Without an answer, the link ends in its time; so it does with the last path. */
+static void test_no_answer(void **state) {
+    begin_houses(1, 2);
+    end *a = path_at(&near, 0), *b = path_at(&near, 1);
+    give_bytes(&near, 0, 1000);
+    turn(&near);
+    lose(a);
+    drop_packets(b->other);
+    wire_paths *p = near.link->paths;
+    assert_in_range(p->timer.deadline, 1, base_now() + 15 * BASE_SECOND);
+    wire_routes_look(p);
+    assert_int_equal(near.closed, 0);
+    p->lost[0].until = base_now();
+    wire_routes_look(p);
+    assert_int_equal(near.closed, 1);
+    assert_non_null(strstr(near.text, "what came on a path that was cut was not told of"));
+    assert_int_equal(near.done, 1);
+    settle();
+    assert_int_equal(far.closed, 1);
+    end_houses();
+}
+
 static size_t count_packets(const end *own, uint16_t type) {
     size_t n = 0;
     for (const packet *p = own ? own->first : NULL; p; p = p->next) n += p->frame.type == type;
@@ -333,6 +355,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_answer_is_lost_too),
         cmocka_unit_test(test_the_answer_takes_the_same_path),
+        cmocka_unit_test(test_no_answer),
         cmocka_unit_test(test_small_boxes_do_not_wait),
         cmocka_unit_test(test_what_is_kept_is_limited),
         cmocka_unit_test(test_given_up_while_one_joins),
