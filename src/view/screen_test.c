@@ -89,7 +89,8 @@ static void test_rates(void **state) {
         "3.0 MiB   8.0 GiB      3   1(3)\n");
     /* Of who has come since then nothing is known, and its name cannot do anything. */
     has(text, "new?[2J??        ");
-    has(text, "..........   0%       0      0       0 B       0 B       0 B         -      0      2\n");
+    has(text,
+        "..........   0%       0      0       0 B       0 B       0 B         -      0      2\n");
     assert_null(strstr(text, "client"));
     free(text);
     text = text_of(NULL, &now, 200);

@@ -113,7 +113,10 @@ static inline void shut(wire_link *link) {
         if (ends[i] == own) ends[i--] = ends[--n_ends];
 }
 
-static inline void unlisten(wire_peer *peer, void *listener) {}
+static inline void unlisten(wire_peer *peer, void *listener) {
+    (void)peer;
+    (void)listener;
+}
 
 static const wire_transport memory_transport = {.scheme = "memory",
                                                 .send = wire_framed_send,
@@ -124,8 +127,11 @@ static const wire_transport memory_transport = {.scheme = "memory",
                                                 .shut = shut,
                                                 .unlisten = unlisten};
 
-static inline uint64_t window(const wire_framed *own) { return may_come; }
-static inline void begin(wire_framed *own) {}
+static inline uint64_t window(const wire_framed *own) {
+    (void)own;
+    return may_come;
+}
+static inline void begin(wire_framed *own) { (void)own; }
 static inline wire_framed *join(wire_framed *lead, const char *address, uint32_t number);
 /* The only name that there is. */
 static inline bool has_reached(const wire_framed *own, char *out, size_t room) {
@@ -196,6 +202,9 @@ static inline void cut(end *own) {
 
 static inline shoal_status house_opened(void *context, wire_link *link, const Shoal__Hello *hello,
                                         Shoal__Welcome *welcome, bool accepting) {
+    (void)hello;
+    (void)welcome;
+    (void)accepting;
     house *h = context;
     h->link = link;
     h->opened++;
@@ -204,6 +213,7 @@ static inline shoal_status house_opened(void *context, wire_link *link, const Sh
 
 static inline shoal_status house_message(void *context, wire_link *link, Shoal__Kind kind,
                                          const void *body, size_t bytes) {
+    (void)kind;
     house *h = context;
     assert_ptr_equal(link, h->link);
     Shoal__Events *events = shoal__events__unpack(NULL, bytes, body);
@@ -238,6 +248,7 @@ static inline shoal_status house_data(void *context, wire_link *link, const wire
 
 static inline void house_closed(void *context, wire_link *link, shoal_status why,
                                 const char *message) {
+    (void)why;
     house *h = context;
     assert_ptr_equal(link, h->link);
     h->link = NULL;
