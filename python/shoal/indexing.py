@@ -28,7 +28,7 @@ class Key:
         self.items, self.flipped = [], []
         keys = _expanded(x, key if isinstance(key, tuple) else (key,))
         if any(kind == "array" for kind, _ in keys):
-            # NumPy: an integer beside arrays is an array without axes.
+            # A number beside arrays is picked by them, as an array without axes.
             keys = [("array", _index_array(value)) if kind == "int" else (kind, value)
                     for kind, value in keys]
         for kind, value in keys:
@@ -98,9 +98,11 @@ class Key:
             self.x.session, "concatenate", columns, {"dimension": len(shape)}, 1)[0]), shape
 
     def order(self):
-        """How the result's axes stand: (items before the picked axes, items after them)."""
-        at = [i for i, item in enumerate(self.items) if item[0] == "index"]
-        rest = [item for item in self.items if item[0] != "index"]
+        """How the result's axes stand: (items before the picked axes, items after them). As in torch, a number takes
+        its axis away first: in `x[0, :, [1, 2]]` the picked axis stays the last one (NumPy: the first)."""
+        items = [item for item in self.items if item[0] != "index" or item[2].ndim]
+        at = [i for i, item in enumerate(items) if item[0] == "index"] or [0]
+        rest = [item for item in items if item[0] != "index"]
         together = at == list(range(at[0], at[0] + len(at)))
         return (rest[:at[0]], rest[at[0]:]) if together else ([], rest)
 

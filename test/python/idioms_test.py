@@ -419,6 +419,22 @@ from torch.utils.checkpoint import checkpoint
 from torch.nn.modules.module import Module
 from torch.nn.modules.loss import CrossEntropyLoss
 r = [checkpoint(lambda t: t * 2, torch.ones(1, requires_grad=True)).detach(), Module is nn.Module]
+
+x = torch.arange(24).reshape(2, 3, 4)
+r = [x[0, :, [1, 2]], x[torch.tensor(1), :, torch.tensor([1, 0])], x[:, [0, 2], 1], x[[1, 0], :, 2], x[1, [0, 2], 3]]
+x[0, :, [1, 2]] = torch.arange(6).reshape(3, 2)
+x[[0], None, 1, [3]] = -1
+y = torch.zeros(2, 3, 4, 5)
+y[1, :, [0, 2]] += torch.arange(30.0).reshape(3, 2, 5)
+r += [x, y, y[0, :, [1, 2], 0], y[[1, 0], None, 1, [1, 2]], y[:, [1, 0], 1, [1, 2]], y[..., 0, [1, 1]], y[0, ..., [3]]]
+
+opt = optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+schedule = optim.lr_scheduler.StepLR(opt, 2.0, gamma=0.5)
+r = []
+for step in range(4):
+    opt.step()
+    schedule.step()
+    r.append(schedule.get_last_lr())
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 
