@@ -435,6 +435,12 @@ for step in range(4):
     opt.step()
     schedule.step()
     r.append(schedule.get_last_lr())
+
+a, b = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(3, 4)
+r = [torch.einsum(a, [0, 1], b, [1, 2], [0, 2]), torch.einsum(a, [0, 1], b, [1, 2]), torch.einsum(a, [30, 1]),
+     torch.einsum(a, [..., 0], b, [0, 1], [..., 1]), torch.einsum(a, (1, 0), (0, 1)), torch.einsum(a, [0, 1], [])]
+
+torch.einsum(torch.ones(2), [52])
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 
