@@ -261,9 +261,14 @@ def _is_plain(key):
     """Whether a key has integers, slices, None and an ellipsis alone: what it names is a view."""
     for part in key if key.__class__ is tuple else (key,):
         if part.__class__ not in _PLAIN:
-            if not hasattr(part, "__index__") or hasattr(part, "shape"):
+            if part.__class__ is bool or not hasattr(part, "__index__") or hasattr(part, "shape"):
                 return False
     return True
+
+
+def _is_one_bool(key):
+    """Whether a key is a single bool, a mask without axes: it picks all, as the one part of a new first axis, or none."""
+    return key.__class__ is bool or getattr(key, "ndim", None) == 0 and key.dtype == "bool"
 
 
 _PLAIN = {int, slice, type(None), type(Ellipsis)}
@@ -295,6 +300,8 @@ def box_of(shape, key):
 def get(x, key):
     """x[key]"""
     shape = x.shape
+    if _is_one_bool(key):
+        return get(x.reshape(1, *shape), slice(int(bool(key))))
     box = box_of(shape, key)
     if box is not None:
         start, limit, stride, lengths = box
@@ -329,6 +336,8 @@ def put(x, key, value, op="set"):
         covered = _masked(x, key, value)
         if covered is not None:
             return covered
+    if _is_one_bool(key):
+        return put(x, Ellipsis, value, op) if key else x
     key = Key(x, key)
     shape, given = key.shape(), value
     value = x._coerce(given)

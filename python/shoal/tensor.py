@@ -387,12 +387,16 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         return _shoal.binary(_MATMUL, a, b)
 
     def __neg__(self):
+        if self.dtype.startswith("uint"):
+            return 0 - self
         return _shoal.unary(_UNARY["negate"], self)
 
     def __pos__(self):
         return self
 
     def __abs__(self):
+        if self.dtype.startswith("uint"):
+            return self.clone()
         return _shoal.unary(_UNARY["abs"], self)
 
     def _floating(self):

@@ -441,6 +441,38 @@ r = [torch.einsum(a, [0, 1], b, [1, 2], [0, 2]), torch.einsum(a, [0, 1], b, [1, 
      torch.einsum(a, [..., 0], b, [0, 1], [..., 1]), torch.einsum(a, (1, 0), (0, 1)), torch.einsum(a, [0, 1], [])]
 
 torch.einsum(torch.ones(2), [52])
+
+a = torch.tensor([100, 27, 3, 0], dtype=torch.uint8)
+r = [a.abs(), abs(a), -a, torch.gcd(a, a + 5), torch.lcm(a[1:], a[1:]), 0 - a]
+
+x, z = torch.arange(6.0).view(2, 3), torch.tensor(5.0)
+r = [x[True], x[False], x[torch.tensor(True)], z[torch.tensor(False)], z[z > 3], z[z > 9]]
+z[z > 3] = 1
+x[x.sum() > 100] = 7
+x[torch.tensor(True)] += 1
+x[False] = 9
+r += [x, z]
+
+table = torch.arange(15.0).view(5, 3)
+bag = nn.EmbeddingBag.from_pretrained(table, mode="sum")
+r = [bag(torch.tensor([1, 2, 4]), torch.tensor([0, 2])), bag.weight.requires_grad,
+     nn.EmbeddingBag.from_pretrained(table, freeze=False, mode="max")(torch.tensor([[1, 2]])).detach()]
+
+r = [torch.tensor([3.0, 1.0, 3.0], dtype=torch.bfloat16).unique()]
+
+x = torch.tensor([-1.0, 4.0], requires_grad=True)
+torch.sqrt(x).sum().backward()
+with torch.autograd.set_detect_anomaly(True):
+    torch.sqrt(x[1:]).sum().backward()
+with torch.autograd.detect_anomaly(check_nan=False):
+    torch.sqrt(x).sum().backward()
+torch.sqrt(x).sum().backward()
+torch.autograd.set_detect_anomaly(False)
+r = x.grad
+
+x = torch.tensor([-1.0, 4.0], requires_grad=True)
+with torch.autograd.detect_anomaly():
+    torch.sqrt(x).sum().backward()
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 
