@@ -473,6 +473,22 @@ r = x.grad
 x = torch.tensor([-1.0, 4.0], requires_grad=True)
 with torch.autograd.detect_anomaly():
     torch.sqrt(x).sum().backward()
+
+from torch.optim.lr_scheduler import _LRScheduler
+class Warmup(_LRScheduler):
+    def __init__(self, optimizer, steps, last_epoch=-1):
+        self.steps = steps
+        super().__init__(optimizer, last_epoch)
+    def get_lr(self):
+        if self.last_epoch >= self.steps:
+            return [group["lr"] * 0.5 for group in self.optimizer.param_groups]
+        return [base * (self.last_epoch + 1) / self.steps for base in self.base_lrs]
+o = optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+s, r = Warmup(o, 3), []
+for step in range(5):
+    o.step()
+    s.step()
+    r += s.get_last_lr()
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 

@@ -106,6 +106,9 @@ class LRScheduler:
         _take_state(self, state)
 
 
+_LRScheduler = LRScheduler  # its name in torch before 2.0, which schedules of one's own are still derived from
+
+
 def _plain(value):
     return value is None or isinstance(value, (bool, int, float, str)) or \
         isinstance(value, (list, tuple)) and all(map(_plain, value))
