@@ -489,6 +489,18 @@ for step in range(5):
     o.step()
     s.step()
     r += s.get_last_lr()
+
+x = torch.arange(12.0).view(3, 4)
+x.as_strided((2, 2), (4, 1)).fill_(9)
+x.as_strided((2,), (5,), 1)[1] = -1
+part = x.as_strided((3,), (4,))
+x[0, 0] = 7
+bits = x.view(torch.int32)
+bits[0, 3] = 0
+bits[1] &= 0x7F000000
+halves = x[2:].view(torch.float16)
+halves[0, 1] = 1.5
+r = [x, part, x.view(torch.int64).shape, bits.stride(), part.stride(), bits.tolist()]
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 
