@@ -67,13 +67,15 @@ class Elementwise:
     def asinh(self):
         """The inverse of sinh."""
         x = self._floating()
-        size = abs(x)
-        square = x * x
-        grown = (size + square / (1 + (square + 1).sqrt())).log1p()
+        size, limit = abs(x), 100 if x.dtype == "float16" else 1e10
+        usual = size.clamp(max=limit)  # whose square is finite
+        square = usual * usual
+        grown = (usual + square / (1 + (square + 1).sqrt())).log1p()
         far = size.clamp(min=1).log() + math.log(2)
-        made = _shoal.select(size > 1e10 if x.dtype != "float16" else size > 100, far, grown)
+        made = _shoal.select(size > limit, far, grown)
         # Near 0 the first two terms of the series, for the gradient: that of a sign is 0 there.
-        return _shoal.select(size < 1e-4, x - x * square / 6, made.copysign(x))
+        near = _shoal.select(size < 1e-4, x, x._detach() * 0)
+        return _shoal.select(size < 1e-4, near - near * near * near / 6, made.copysign(x))
 
     def acosh(self):
         """The inverse of cosh, not negative."""

@@ -143,6 +143,13 @@ def _undone(x, kind, argument, value):
 
 def _meet(size, stride, offset):
     """Whether strides name an element more than once."""
+    reach = 0
+    for s, n in sorted(zip(stride, size)):
+        if n > 1 and s <= reach:
+            break
+        reach += (n - 1) * s
+    else:
+        return False  # each axis steps beyond those with smaller strides
     places = {offset}
     for n, s in zip(size, stride):
         places = {at + i * s for at in places for i in range(n)}

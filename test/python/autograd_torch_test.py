@@ -252,7 +252,7 @@ EDGES = {
     "adaptive_max_pool2d": (lambda lib, x: lib.nn.functional.adaptive_max_pool2d(
         x.reshape(1, 4, 4), 2), [0, 3, 0, 0, 3, 0, 0, 0, 1, 2, 2, 2, 2, 1, 2, 0.0]),
     "adaptive_max_pool1d": (lambda lib, x: lib.nn.functional.adaptive_max_pool1d(x[None], 2), [1, 1, 0, 0, 0.0]),
-    "asinh": (lambda lib, x: x.asinh(), [0, 1e-5, -1e-5, 1e-4, 0.3, -2, 1e11]),
+    "asinh": (lambda lib, x: x.asinh(), [0, 1e-5, -1e-5, 1e-4, 0.3, -2, 1e11, -1e120]),
     "erfinv": (lambda lib, x: x.erfinv(), [0, 0.3, -0.99, 1e-8]),
     "ndtri": (lambda lib, x: importlib.import_module(lib.__name__ + ".special").ndtri(x), [0.5, 0.01, 0.999]),
     "digamma": (lambda lib, x: x.digamma(), [-2.7, -0.3, 1e-3, 0.5, 1, 2, 3.5, 40]),

@@ -6,8 +6,8 @@
 
 Workers are threads that fetch and join samples ahead of time; batches come in the order of the sampler,
 however many workers there are. Of an `IterableDataset` each worker goes through a copy, as in torch: let
-`get_worker_info` tell it its part, or each sample comes as often as there are workers. Where a run was broken off, `state_dict` and `load_state_dict` go on
-with the next batch.
+`get_worker_info` tell it its part, or each sample comes as often as there are workers. Where a run was broken
+off, `state_dict` and `load_state_dict` go on with the next batch.
 """
 import bisect
 import copy
