@@ -1,0 +1,467 @@
+"""Islands and their shepherd, step by step against PyTorch's AdamW, JAX's gradients and a DiLoCo written out in NumPy.
+
+The pools are a hub and workers as real processes; `Data` stands for what `shoal train` has.
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parent / "python"))
+from peer import numpy_of, torch, torch_of  # noqa: E402
+
+jax = pytest.importorskip("jax")
+jax.config.update("jax_platforms", "cpu")
+import jax.numpy as jnp  # noqa: E402
+
+import shoal  # noqa: E402
+from cluster import Pool  # noqa: E402
+from shoal import nn  # noqa: E402
+from shoal.train import Shepherd, compress, model, rules  # noqa: E402
+
+WORDS, WIDE, BATCH, LENGTH = 17, 8, 2, 6
+SHAPES = {"bias": (WIDE,), "gain": (WIDE,), "place": (LENGTH, WIDE), "shift": (WIDE,), "table": (WORDS, WIDE),
+          "unused": (3, 2), "w": (WIDE, WIDE)}
+
+
+def loss_of(p, ids, targets):
+    """A model with a tied table, gains, biases, and a parameter that it does not use."""
+    x = p["table"][ids] + p["place"]
+    x = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * p["gain"] + p["bias"]
+    x = jnp.tanh(x @ p["w"] + p["shift"])
+    logits = jax.nn.log_softmax(x @ p["table"].T)
+    return -jnp.take_along_axis(logits, targets[..., None], -1).mean()
+
+
+def by_numbers(*given):
+    return loss_of(dict(zip(SHAPES, given)), *given[len(SHAPES):])
+
+
+def text_of(batch=BATCH, kind=jnp.float32):
+    args = [jax.ShapeDtypeStruct(shape, kind) for shape in SHAPES.values()]
+    args += [jax.ShapeDtypeStruct((batch, LENGTH), jnp.int32)] * 2
+    return jax.jit(by_numbers, keep_unused=True).lower(*args).as_text()
+
+
+TEXT = text_of()
+GRADIENT = jax.jit(jax.value_and_grad(by_numbers, argnums=tuple(range(len(SHAPES)))))
+
+
+class Data:
+    """Tokens that follow from round and island; what was given back is counted."""
+    vocabulary, epoch, exhausted = WORDS, 0.0, False
+
+    def __init__(self, words=WORDS, seed=0):
+        self.words, self.seed, self.seen, self.back, self.position = words, seed, 0, 0, 0
+
+    def take(self, round, island, islands, steps, batch, length):
+        tokens = np.random.default_rng([self.seed, round, island]).integers(0, self.words, (steps, batch, length + 1))
+        tokens[..., 1:] = (tokens[..., :1] + np.arange(1, length + 1)) % self.words  # something to learn
+        self.position += steps
+        return SimpleNamespace(inputs=tokens[..., :-1].astype(np.int32), targets=tokens[..., 1:].astype(np.int32))
+
+    def done(self, lease, steps):
+        self.seen += steps
+        self.back += len(lease.inputs) - steps
+
+    def state(self):
+        return {"seen": self.seen, "position": self.position}
+
+    def restore(self, state):
+        self.seen, self.position = state["seen"], state["position"]
+
+
+class Kept:
+    """Checkpoints in memory, or in a folder, in which a name is there when the file is whole."""
+
+    def __init__(self, folder=None):
+        self.folder, self.all = folder, []
+
+    def save(self, step, arrays, state):
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        self.all.append((step, arrays, json.loads(json.dumps(state))))
+        if self.folder:
+            with open(self.folder / "new", "wb") as file:
+                np.savez(file, state=np.array(json.dumps([step, state])), **arrays)
+            os.replace(self.folder / "new", self.folder / f"{step:06d}.npz")
+
+    def latest(self):
+        if self.folder is None:
+            return self.all[-1] if self.all else None
+        names = sorted(self.folder.glob("*.npz"))
+        if not names:
+            return None
+        with np.load(names[-1]) as file:
+            arrays = {name: file[name] for name in file.files if name != "state"}
+            step, state = json.loads(str(file["state"]))
+        return step, arrays, state
+
+    def close(self):
+        pass
+
+
+class Told:
+    """What happened."""
+
+    def __init__(self):
+        self.events, self.condition = [], threading.Condition()
+
+    def event(self, kind, **fields):
+        with self.condition:
+            self.events.append((time.monotonic(), kind, fields))
+            self.condition.notify_all()
+
+    def of(self, kind):
+        return [fields for _, what, fields in self.events if what == kind]
+
+    def wait(self, kind, n=1, seconds=30):
+        """Until there are n of a kind; when the n-th was."""
+        with self.condition:
+            assert self.condition.wait_for(lambda: len(self.of(kind)) >= n, seconds), (kind, self.events[-5:])
+            return [at for at, what, _ in self.events if what == kind][n - 1]
+
+
+def settings(**changes):
+    usual = {"learning_rate": 1e-2, "tau": 5, "outer_loop_steps": 2, "max_epochs": 1e9, "outer_learning_rate": 0.7,
+             "nesterov_momentum": 0.9, "dtype": "f32", "effective_batch_size": None, "betas": (0.9, 0.99), "eps": 1e-8,
+             "weight_decay": 0.01, "clip": 1.0, "schedule": "constant", "warmup_steps": 0, "min_lr_ratio": 0.0,
+             "compression": "none", "fragments": 1, "overlap": 0, "alpha": 0.5, "quorum": 0.5, "deadline": 30.0,
+             "balance": "equal", "seed": 3, "workers": 1, "checkpoint_every": 1, "should_resume": False}
+    assert set(changes) <= set(usual)
+    return SimpleNamespace(**usual | changes)
+
+
+@pytest.fixture(scope="module")
+def three():
+    pool = Pool(3)
+    yield pool
+    pool.close()
+
+
+# ---- written out ----
+
+class Inner:
+    """An island in NumPy: AdamW of PyTorch, with JAX's gradients, clipped by PyTorch."""
+
+    def __init__(self, e):
+        self.e, self.parameters, self.optimizer = e, None, None
+
+    def window(self, theta, lease, first, micro=1):
+        e = self.e
+        if self.parameters is None:
+            self.parameters = [torch_of(array, True) for array in theta]
+            self.optimizer = torch.optim.AdamW(self.parameters, lr=e.learning_rate, betas=e.betas, eps=e.eps,
+                                               weight_decay=e.weight_decay)
+        with torch.no_grad():
+            for parameter, array in zip(self.parameters, theta):
+                parameter.copy_(torch_of(array))
+        losses = []
+        for i, (ids, targets) in enumerate(zip(lease.inputs, lease.targets)):
+            parts = [GRADIENT(*map(numpy_of, self.parameters), x, y)
+                     for x, y in zip(np.split(ids, micro), np.split(targets, micro))]
+            losses.append(np.mean([float(value) for value, _ in parts]))
+            for k, parameter in enumerate(self.parameters):
+                parameter.grad = torch_of(sum(np.asarray(gradients[k]) for _, gradients in parts) / np.float32(micro))
+            if e.clip:
+                torch.nn.utils.clip_grad_norm_(self.parameters, e.clip)
+            self.optimizer.param_groups[0]["lr"] = rules.rate(e, first + i)
+            self.optimizer.step()
+        return np.array(losses), [a - numpy_of(b) for a, b in zip(theta, self.parameters)]
+
+
+def diloco(e, theta, islands, micro=1):
+    """All rounds, written out: the losses of each, and the parameters."""
+    theta, data = [np.array(array, np.float32) for array in theta], Data()
+    velocity, inner, losses = [np.zeros_like(a) for a in theta], [Inner(e) for _ in range(islands)], []
+    for r in range(e.outer_loop_steps):
+        came = [island.window(theta, data.take(r, i, islands, e.tau, BATCH * micro, LENGTH), r * e.tau, micro)
+                for i, island in enumerate(inner)]
+        losses.append(np.array([found for found, _ in came]))
+        for k in range(len(theta)):
+            gradient = sum(moved[k] for _, moved in came) / np.float32(islands)
+            velocity[k] = np.float32(e.nesterov_momentum) * velocity[k] + gradient
+            theta[k] = theta[k] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[k])
+    return np.array(losses), theta
+
+
+def losses_of(told):
+    return np.array([[row["losses"] for row in event["islands"]] for event in told.of("round")])
+
+
+# ---- rules ----
+
+@pytest.mark.parametrize("schedule", rules.SCHEDULES)
+def test_schedules(schedule):
+    """PyTorch's, one after another: a line up, then constant, half a cosine or a line."""
+    e = settings(schedule=schedule, warmup_steps=5, min_lr_ratio=0.1, tau=10, outer_loop_steps=4)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=e.learning_rate)
+    of = torch.optim.lr_scheduler
+    then = {"constant": lambda: of.ConstantLR(optimizer, 1.0, 1),
+            "cosine": lambda: of.CosineAnnealingLR(optimizer, 35, e.learning_rate * 0.1),
+            "linear": lambda: of.LinearLR(optimizer, 1.0, 0.1, 35)}[schedule]()
+    warm = of.LinearLR(optimizer, 1 / 5, 1.0, 4)
+    both = of.SequentialLR(optimizer, [warm, then], [5])
+    for step in range(40):
+        assert rules.rate(e, step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9), step
+        optimizer.step()
+        both.step()
+
+
+def test_the_outer_step():
+    """PyTorch's SGD with Nesterov's momentum, in float32."""
+    rng = np.random.default_rng(0)
+    theta, outer = rng.standard_normal(50, np.float32), rules.Outer(0.7, 0.9, 50)
+    other = torch_of(theta, True)
+    optimizer = torch.optim.SGD([other], lr=0.7, momentum=0.9, nesterov=True)
+    for _ in range(10):
+        gradient = rng.standard_normal(50, np.float32)
+        outer.step(theta, gradient)
+        other.grad = torch_of(gradient)
+        optimizer.step()
+        np.testing.assert_allclose(theta, numpy_of(other), rtol=1e-6, atol=1e-6)
+
+
+def test_shares():
+    assert rules.shares(30, [1.0, 1.0, 1.0]) == [10, 10, 10]
+    assert rules.shares(30, [2.0, 1.0, None]) == [13, 7, 10]
+    assert rules.shares(10, [1e9, 1.0, 1.0]) == [8, 1, 1]
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        speeds = rng.uniform(0.1, 100, rng.integers(1, 9)).tolist()
+        total = int(rng.integers(len(speeds), 1000))
+        counts = rules.shares(total, speeds)
+        assert sum(counts) == total and min(counts) >= 1 and counts == rules.shares(total, speeds)
+        for count, speed in zip(counts, speeds):
+            assert count == 1 or abs(count - total * speed / sum(speeds)) <= len(speeds)
+    with pytest.raises(shoal.InvalidError, match="2 steps for 3 islands"):
+        rules.shares(2, [1, 1, 1])
+
+
+# ---- rounds ----
+
+@pytest.mark.parametrize("clip, schedule", [(1.0, "constant"), (0.05, "cosine"), (0, "linear")])
+def test_one_island(clip, schedule):
+    """Step by step PyTorch's AdamW: decay apart from the means, corrected for their start, clipped by the norm of all."""
+    shoal.init(workers=1)
+    e = settings(clip=clip, schedule=schedule, warmup_steps=3, outer_learning_rate=1.0, nesterov_momentum=0.0)
+    told = Told()
+    shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
+    want, theta = diloco(e, shepherd.parameters(), 1)
+    result = shepherd.run()
+    np.testing.assert_allclose(losses_of(told), want, rtol=1e-6, atol=1e-6)
+    for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
+        np.testing.assert_allclose(got, array, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert result["rounds"] == 2 and result["tokens"] == 10 * BATCH * LENGTH and not result["stopped"]
+
+
+def test_three_islands(three):
+    """DiLoCo as a whole: 3 islands, their own data and state of AdamW, over 3 rounds."""
+    e = settings(workers=3, outer_loop_steps=3, schedule="cosine", warmup_steps=2)
+    told, data, kept = Told(), Data(), Kept()
+    shepherd = Shepherd(e, model=TEXT, data=data, monitor=told, checkpoints=kept)
+    want, theta = diloco(e, shepherd.parameters(), 3)
+    shepherd.run()
+    np.testing.assert_allclose(losses_of(told), want, rtol=1e-6, atol=1e-6)
+    for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
+        np.testing.assert_allclose(got, array, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert data.seen == 45 and data.back == 0
+    rounds = told.of("round")
+    assert [event["loss"] for event in rounds] == pytest.approx(want.mean((1, 2)), rel=1e-6)
+    again = Told()
+    other = Shepherd(e, model=TEXT, data=Data(), monitor=again)
+    other.run()
+    assert np.array_equal(losses_of(told), losses_of(again))  # bit for bit
+    for got, array in zip(other.parameters(), shepherd.parameters()):
+        assert np.array_equal(got, array)
+    for step, arrays, state in kept.all[:2]:  # from each checkpoint on as well
+        data, later, here = Data(), Told(), Kept()
+        here.all = [(step, arrays, state)]
+        e.should_resume = True
+        resumed = Shepherd(e, model=TEXT, data=data, monitor=later, checkpoints=here)
+        resumed.run()
+        assert np.array_equal(losses_of(later), losses_of(told)[step:]) and data.seen == 45
+        for got, array in zip(resumed.parameters(), shepherd.parameters()):
+            assert np.array_equal(got, array)
+
+
+# ---- who dies, stalls, joins ----
+
+@pytest.fixture
+def two():
+    pool = Pool(2)
+    yield pool
+    pool.close()
+
+
+def long_window(seconds):
+    """Steps of a window that takes about so long on a worker of this pool."""
+    told = Told()
+    Shepherd(settings(tau=400, outer_loop_steps=2), model=TEXT, data=Data(), monitor=told).run()
+    return max(10, int(400 * seconds / told.of("round")[-1]["compute_seconds"]))
+
+
+def begun(shepherd):
+    """Runs it on a thread; (thread, list that gets the result or the error)."""
+    result = []
+
+    def run():
+        try:
+            result.append(shepherd.run())
+        except Exception as error:
+            result.append(error)
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, result
+
+
+def ended(thread, result):
+    thread.join(60)
+    assert not thread.is_alive() and isinstance(result[0], dict), result
+    return result[0]
+
+
+def test_a_worker_dies_and_another_comes(two):
+    """The round closes without the one, the next ones as well, and with the other from its round on."""
+    tau = long_window(1.5)
+    told, data = Told(), Data()
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=6, schedule="cosine"), model=TEXT, data=data, monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    time.sleep(0.5)
+    killed = time.monotonic()
+    two.worker(0).kill()
+    lost, closed = told.wait("lost"), told.wait("round", 2)
+    assert lost - killed < 2 and closed - killed < 10
+    assert len(told.of("round")[1]["islands"]) == 1 and data.back == tau
+    two.add("w3")
+    came = time.monotonic()
+    joined = told.wait("joined", 3)
+    assert ended(thread, result)["rounds"] == 6
+    sizes = [len(event["islands"]) for event in told.of("round")]
+    assert joined - came < 3 and sizes[0] == 2 and 1 in sizes and sizes[-1] == 2
+    following = next(at for at, what, fields in told.events if what == "round" and at > joined and len(fields["islands"]) == 2)
+    assert following - joined < 2 + 10
+    print(f"a death is known after {lost - killed:.2f} s, its round closed after {closed - killed:.2f} s; a worker takes part "
+          f"{joined - came:.2f} s after it has come; losses {[round(event['loss'], 3) for event in told.of('round')]}")
+    losses = [event["loss"] for event in told.of("round")]
+    assert losses[-1] < 0.5 * losses[0] and max(losses[1:]) < losses[0]
+    assert data.seen == sum(row["steps"] for event in told.of("round") for row in event["islands"])
+
+
+def paused(process, over):
+    """A process that gets little of the processor, and yet is never still for long."""
+    def run():
+        while not over.is_set():
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.6)
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.02)
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_who_is_late_is_left_out(two):
+    """At the deadline; and takes part again when it is through. One that is stopped is out as a dead one is."""
+    tau, told, over = long_window(0.4), Told(), threading.Event()
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=8, deadline=0.5), model=TEXT, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    slow = paused(two.worker(1), over)
+    told.wait("message")
+    over.set()
+    slow.join()
+    ended(thread, result)
+    sizes = [len(event["islands"]) for event in told.of("round")]
+    assert sizes[0] == 2 and 1 in sizes and sizes[-1] == 2, sizes
+    assert "is late: round" in told.of("message")[0]["text"] and not told.of("lost")
+    told = Told()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(1.0), outer_loop_steps=3), model=TEXT, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    time.sleep(0.2)
+    stopped = time.monotonic()
+    two.worker(1).send_signal(signal.SIGSTOP)
+    assert told.wait("lost") - stopped < 3
+    ended(thread, result)
+    assert [len(event["islands"]) for event in told.of("round")] == [2, 1, 1]
+
+
+def test_nobody_is_there(two):
+    """It says so and waits, until somebody comes or it is stopped."""
+    tau, told = long_window(0.5), Told()
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=3, deadline=1.0), model=TEXT, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    for i in range(2):
+        two.worker(i).kill()
+    told.wait("lost", 2)
+    told.wait("message")
+    assert "waiting for workers" in told.of("message")[-1]["text"]
+    two.add("w3")
+    assert ended(thread, result)["rounds"] == 3
+    two.processes[-1].kill()
+    while shoal.session().compute_slots():
+        time.sleep(0.05)
+    told = Told()
+    thread, result = begun(Shepherd(settings(deadline=1.0), model=TEXT, data=Data(), monitor=told))
+    told.wait("message")
+    began = time.monotonic()
+    thread.join(0.1)
+    assert thread.is_alive()
+    shepherd = None
+    two.add("w4")
+    ended(thread, result)
+    assert time.monotonic() - began < 10
+
+
+def test_stopping(two):
+    """After the round; a second time, at once."""
+    told = Told()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.5), outer_loop_steps=10 ** 6), model=TEXT, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    shepherd.stop()
+    found = ended(thread, result)
+    assert found["stopped"] and found["rounds"] == len(told.of("round")) <= 3
+    told, data = Told(), Data()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(60), outer_loop_steps=10), model=TEXT, data=data, monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("joined", 2)
+    time.sleep(0.5)
+    began = time.monotonic()
+    shepherd.stop()
+    shepherd.stop()
+    assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 6
+    assert data.seen == 0
+
+
+def test_numbers_that_are_none(three):
+    """An island whose gradient is not finite is left out, told of, and begins anew; when all are, that is an error."""
+    told, data = Told(), Data()
+    take = data.take
+
+    def spoilt(round, island, *rest):
+        lease = take(round, island, *rest)
+        if (round, island) == (1, 1):
+            lease.targets[...] = 10 ** 6  # no such word: NaN in JAX
+        return lease
+    data.take = spoilt
+    shepherd = Shepherd(settings(workers=3, outer_loop_steps=4), model=TEXT, data=data, monitor=told)
+    shepherd.run()
+    (event,) = told.of("rejected")
+    assert (event["round"], event["island"]) == (1, 1) and "not finite" in event["reason"]
+    assert [len(event["islands"]) for event in told.of("round")] == [3, 2, 3, 3] and data.back == 5
+    assert all(np.isfinite(array).all() for array in shepherd.parameters())
+    data = Data()
+    shepherd = Shepherd(settings(workers=3, learning_rate=1e30, clip=0), model=TEXT, data=data, monitor=Told())
+    with pytest.raises(shoal.ShoalError, match="has diverged; a learning_rate below 1e.30"):
+        shepherd.run()
