@@ -209,19 +209,24 @@ static bool is_bound_to(const shoal_graph *g, const hub_value *const *inputs, ui
     return false;
 }
 
-/* Of what is bound to slots, others compute nothing: they count as slots without weight. */
+/* Of what is bound to slots, others compute nothing: they count as slots without weight. Small
+ * values, which go to wherever they are used, are on no others either. */
 static shoal_status confine(const shoal_graph *g, const hub_value *const *inputs, base_arena *arena,
-                            plan_pool *pool) {
+                            plan_pool *pool, plan_layout *layouts) {
     plan_slot *slots = base_arena_array(arena, plan_slot, pool->n_slots);
-    if (!slots) return SHOAL_NO_MEMORY;
+    uint32_t *bound = base_arena_array(arena, uint32_t, pool->n_slots), n = 0;
+    if (!slots || !bound) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < pool->n_slots; i++) {
         slots[i] = pool->slots[i];
-        if (!is_bound_to(g, inputs, slots[i].slot))
-            slots[i].weight = 0;
-        else if (slots[i].weight <= 0)
-            slots[i].weight = 1;
+        bool is_bound = is_bound_to(g, inputs, slots[i].slot);
+        if (is_bound) bound[n++] = slots[i].slot;
+        slots[i].weight = is_bound && slots[i].weight <= 0 ? 1 : is_bound ? slots[i].weight : 0;
     }
     pool->slots = slots;
+    for (uint32_t i = 0; n && i < g->n_inputs; i++)
+        if (inputs[i]->data.size)
+            SHOAL_TRY(plan_layout_whole(arena, inputs[i]->type.rank, inputs[i]->type.dims, bound, n,
+                                        &layouts[i]));
     return SHOAL_OK;
 }
 
@@ -374,7 +379,7 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
     bool bound = program->binds;
     for (uint32_t i = 0; i < g->n_inputs; i++) bound |= inputs[i]->bound;
-    if (bound) SHOAL_TRY(confine(g, inputs, arena, &pool));
+    if (bound) SHOAL_TRY(confine(g, inputs, arena, &pool, layouts));
     pool.patience = patience(g, &pool);
     SHOAL_TRY(find_moves(h, g, inputs, program->moves, variant));
     if (program->loops && variant->n_moved)
