@@ -37,7 +37,7 @@ def encode(kind, x):
     inside = x.session
     most = constant(inside, _MOST[kind])
     blocks = x.reshape((-1, BLOCK))
-    top = blocks.abs().max(1)
+    top = blocks.abs().amax(1)
     scale = top / most
     zero = constant(inside, 0.0)
     divisor = _shoal.select(scale > zero, scale, constant(inside, 1.0)).reshape((-1, 1))

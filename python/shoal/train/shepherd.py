@@ -39,6 +39,8 @@ def check(experiment, program):
     if e.effective_batch_size and e.effective_batch_size % program.batch:
         raise InvalidError(f"effective_batch_size is {e.effective_batch_size}; {program.name} takes {program.batch} at a time, "
                            "and a multiple of that is needed")
+    if e.overlap:
+        raise InvalidError(f"overlap is {e.overlap}; fragments are exchanged between windows, with overlap 0")
     if not 0 < e.quorum <= 1 or e.deadline <= 0:
         raise InvalidError(f"quorum is {e.quorum}, deadline {e.deadline}; a share above 0 up to 1, and seconds, are needed")
     if e.balance not in ("equal", "steps"):
