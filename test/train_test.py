@@ -473,20 +473,28 @@ def test_codes(kind):
 
 
 def test_few_bytes(three):
-    """With 4 bits the loss is that of float32 nearly, and fragments of few bytes cross the link at a time."""
-    found = {}
-    for kind, fragments in (("none", 1), ("int8", 1), ("int4", 1), ("int4", 4)):
-        e = settings(workers=3, tau=60, outer_loop_steps=20, compression=kind, fragments=fragments, learning_rate=3e-3)
-        told = Told()
-        result = Shepherd(e, model=TEXT, data=Data(), monitor=told).run()
-        found[kind, fragments] = result["loss"], result["bytes_up"], max(event["bytes_up"] for event in told.of("round"))
-    loss, bytes_up, _ = found["none", 1]
-    print({key: (round(a, 4), b, c) for key, (a, b, c) in found.items()})
-    for key, (other, _, _) in found.items():
-        assert other < 1.1 * loss + 0.02, found
+    """With few bits the loss is that of float32 nearly, whole or in fragments, of which fewer bytes go at a time."""
+    found, seeds = {}, 4  # the loss of a single run of few steps says little
+    for kind, fragments in (("none", 1), ("int8", 1), ("int4", 1), ("none", 4), ("int4", 4)):
+        losses = []
+        for seed in range(seeds):
+            told, e = Told(), settings(workers=3, tau=60, outer_loop_steps=20, compression=kind, fragments=fragments,
+                                       learning_rate=3e-3, seed=seed)
+            result = Shepherd(e, model=TEXT, data=Data(), monitor=told).run()
+            losses.append(result["loss"])
+        found[kind, fragments] = np.mean(losses), result["bytes_up"], max(event["bytes_up"] for event in told.of("round"))
+    bytes_up = found["none", 1][1]
+    for (kind, fragments), (loss, _, _) in found.items():
+        assert loss < 1.25 * found["none", fragments][0] and loss < 0.05 * np.log(WORDS), found
     assert bytes_up == 20 * 3 * 4 * compress.Vector(SHAPES.values()).size
     assert found["int8", 1][1] * 3.8 < bytes_up and found["int4", 1][1] * 7.5 < bytes_up
     assert found["int4", 4][1] == found["int4", 1][1] and found["int4", 4][2] * 2 <= found["int4", 1][2]
+    size, tau = 2 ** 20, 500  # of gradients alone, against one of float32 at each step
+    each = {kind: compress.payload_bytes(kind, size) for kind in compress.KINDS}
+    print("bytes of gradients at tau 500 against one in float32 at each step: "
+          + ", ".join(f"{kind} 1/{tau * 4 * size / count:.0f}" for kind, count in each.items())
+          + f"; at a time, int4 in 4 fragments: 1/{tau * 4 * size / (each['int4'] / 4):.0f}")
+    assert tau * 4 * size >= 500 * each["none"] and tau * 4 * size >= 10_000 * each["int4"] / 4
 
 
 # ---- models ----
@@ -497,7 +505,7 @@ def test_initial_values():
     first = dict(zip(SHAPES, program.initial(1)))
     assert (first["gain"] == 1).all() and (first["bias"] == 0).all() and (first["shift"] == 0).all()
     for name in ("place", "table", "unused", "w"):
-        assert 0.005 < first[name].std() < 0.04 and abs(first[name].mean()) < 0.02
+        assert 0.01 < first[name].std() < 0.03 and np.abs(first[name]).max() < 0.1
     for a, b, c in zip(program.initial(1), program.initial(1), program.initial(2)):
         assert np.array_equal(a, b) and (a.ndim == 1 or not np.array_equal(a, c))
 

@@ -83,7 +83,7 @@ class Shepherd:
 
     def _begin(self):
         e = self.experiment
-        self._saved, self._speeds = {}, {}
+        self._saved = {}
         self.theta = self.recipe.join(self.program.initial(getattr(e, "seed", 0)))
         self._versions, self._wanted = [0] * e.fragments, e.workers
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
@@ -109,7 +109,6 @@ class Shepherd:
             prefix = f"island.{index}."
             self._saved[int(index)] = kept | {key.removeprefix(prefix): array for key, array in arrays.items()
                                               if key.startswith(prefix)}
-            self._speeds[int(index)] = kept.get("speed")
         self._wanted = max(1, len(self._saved))
         self.data.restore(state["data"])
         self.monitor.event("resumed", round=self.round, loss=self.loss)
@@ -198,7 +197,7 @@ class Shepherd:
             index = next(i for i in range(len(self._islands) + 1) if i not in self._islands)
             saved = self._saved.pop(index, {})
             island = Island(self.recipe, index, slot, worker, self._address, threads, self._news, saved)
-            island.slot_key = slot
+            island.slot_key, island.speed = slot, saved.get("speed")
             if "parameters" in saved:
                 island.versions = list(saved["versions"])
             self._islands[index] = island
@@ -355,7 +354,8 @@ class Shepherd:
         self._versions[fragment] = self.round
         self.tokens += sum(steps) * per_step
         for (island, report, _), n in zip(good, steps):
-            island.speed = n * per_step / report.busy
+            speed = n * per_step / report.busy
+            island.speed = speed if island.speed is None else (island.speed + speed) / 2  # one round may be unlike others
         self._plan()
         self._report(good, seconds, sum(steps) * per_step, per_step)
         if keep:
