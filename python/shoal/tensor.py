@@ -519,8 +519,9 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         each (0: as many as there are). cuts: per axis its cut points instead of shares.
         slots: numbers or names of slots, as `find_slots` takes them (None: all that compute). Without anything:
         whole on every slot.
-        bound: on these slots or nowhere. What is computed of it is computed there, and bound as well; once one of
-        them has left the pool, all of it fails with LostError and is not made again elsewhere.
+        bound: on these slots or nowhere. What is computed of it, or recorded together with it until a read or a sync,
+        is computed on bound slots alone, and bound as well. What was on a slot that has left the pool fails with
+        LostError then, and is not made again elsewhere.
         """
         if slots is not None and any(isinstance(name, str) for name in slots):
             slots = self.session.find_slots(slots)
