@@ -182,7 +182,8 @@ static PyObject *tensor_place(PyObject *self, PyObject *args) {
     double *shares = malloc(MOST * sizeof *shares);
     uint32_t *ids = malloc(MOST * sizeof *ids);
     PyObject *result = NULL, *fast = NULL;
-    shoal_layout layout = {.size = sizeof layout, .parts = counts, .copies = copies, .bound = bound};
+    shoal_layout layout = {
+        .size = sizeof layout, .parts = counts, .copies = copies, .bound = bound};
     size_t need = 0;
     if (!points || !shares || !ids) {
         PyErr_NoMemory();
