@@ -206,6 +206,18 @@ def test_three_islands(three):
             assert np.array_equal(got, array)
 
 
+def test_another_models_checkpoint():
+    shoal.init(workers=1)
+    kept, e = Kept(), settings(should_resume=True, outer_loop_steps=1)
+    Shepherd(e, model=HAND, data=Data(), checkpoints=kept).run()
+    with pytest.raises(shoal.InvalidError, match="step 1 has .17, 17. for parameter0, .* .8,.: it is of another model"):
+        Shepherd(e, model=TEXT, data=Data(), checkpoints=kept)
+    e.fragments = 5
+    e.tau = 5
+    with pytest.raises(shoal.InvalidError, match="fragments is 5"):
+        Shepherd(e, model=HAND, data=Data(), checkpoints=kept)
+
+
 # ---- who dies, stalls, joins ----
 
 @pytest.fixture
@@ -315,6 +327,47 @@ def test_who_is_late_is_left_out(two):
     assert told.wait("lost") - stopped < 3
     ended(thread, result)
     assert [len(event["islands"]) for event in told.of("round")] == [2, 1, 1]
+
+
+def test_a_quorum(two):
+    """What is missing is said once the deadline is over, and waited for."""
+    told, over = Told(), threading.Event()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.3), outer_loop_steps=10 ** 6, deadline=0.1, quorum=1.0),
+                        model=HEAVY, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    slow = paused(two.worker(1), over)
+    told.wait("message")
+    over.set()
+    slow.join()
+    shepherd.stop()
+    ended(thread, result)
+    missing = next(i for i in (0, 1) if f"waiting for islands [{i}]" in told.of("message")[0]["text"])
+    assert "1 of 2 islands have reported, and the quorum is 2" in told.of("message")[0]["text"] and missing in (0, 1)
+    assert all(len(event["islands"]) == 2 for event in told.of("round"))
+
+
+def test_the_hub_dies(two):
+    """And another begins at its address, with other workers: the run goes on with what the shepherd has."""
+    told = Told()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.3), outer_loop_steps=10 ** 6, deadline=1.0), model=HEAVY,
+                        data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    two.processes[0].kill()
+    told.wait("lost", 2)
+    n = len(told.of("round"))
+    for process in two.processes:
+        process.kill()
+        process.wait(5)
+    two.processes = [two.start("hub", "--address", two.address)]
+    for name in ("w3", "w4"):
+        two.add(name)
+    told.wait("round", n + 3)
+    shepherd.stop()
+    ended(thread, result)
+    losses = [event["loss"] for event in told.of("round")]
+    assert len(told.of("round")[-1]["islands"]) == 2 and losses[-1] < losses[0]
 
 
 def test_nobody_is_there(two):

@@ -65,8 +65,8 @@ class Window:
     step; fragment: whose gradient it returns; keep: whether its state is to be returned.
     """
 
-    def __init__(self, number, updates, inputs, targets, lrs, fragment, keep):
-        self.number, self.updates, self.inputs, self.targets = number, updates, inputs, targets
+    def __init__(self, updates, inputs, targets, lrs, fragment, keep):
+        self.updates, self.inputs, self.targets = updates, inputs, targets
         self.lrs, self.fragment, self.keep = lrs, fragment, keep
 
 
@@ -163,7 +163,7 @@ class Island:
         if "mean" in saved:
             self._means, self._squares = self._split(saved["mean"]), self._split(saved["square"])
         for f in range(recipe.fragments):
-            if f"error{f}" in saved:
+            if f"error{f}" in saved and self._errors[f] is not None:
                 self._errors[f] = self._put(saved[f"error{f}"])
         if "parameters" in saved:
             self._parameters = self._split(saved["parameters"])

@@ -182,7 +182,7 @@ class Shepherd:
             return {("here", i): f"here {i}" for i in range(self.experiment.workers)}
         try:
             return {slot.slot: slot.worker for slot in self._watch.status().slots if slot.compute}
-        except (LostError, ShoalError) as error:
+        except ShoalError as error:
             self._tell(f"the pool does not answer: {error}")
             return None
 
@@ -260,12 +260,12 @@ class Shepherd:
             return [span] * len(islands)
         return rules.shares(span * len(islands), [island.speed for island in islands])
 
-    def _window(self, island, islands, lease, fragment, keep):
+    def _window(self, island, lease, fragment, keep):
         updates = {f: vector for f, vector in enumerate(self._snapshot) if island.versions[f] != self._versions[f]}
         island.versions = list(self._versions)
         steps = len(lease.inputs)
         lrs = rules.rates(self.experiment, self.round * self.recipe.span, self.recipe.span, steps)
-        return Window(self.round, updates, lease.inputs, lease.targets, lrs, fragment, keep)
+        return Window(updates, lease.inputs, lease.targets, lrs, fragment, keep)
 
     def _one_round(self):
         islands = self._gather()
@@ -281,7 +281,7 @@ class Shepherd:
             lease = self.data.take(self.round, island.index, len(islands), steps, batch, self.program.length)
             if len(lease.inputs):
                 leases[island] = lease
-                island.send(self._window(island, islands, lease, fragment, keep))
+                island.send(self._window(island, lease, fragment, keep))
         if not leases:
             return
         reports = self._collect(leases)
