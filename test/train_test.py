@@ -16,7 +16,8 @@ from cluster import Pool  # noqa: E402
 from islands import WORDS, Data, Kept, Told, settings  # noqa: E402
 from train_model import BATCH, GRADIENT, LENGTH, SHAPES, TEXT, WIDE, text_of  # noqa: E402
 from shoal import nn  # noqa: E402
-from shoal.train import Shepherd, compress, model, rules  # noqa: E402
+from shoal.train import compress, model, rules  # noqa: E402
+from shoal.train.shepherd import Shepherd  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ class Shepherd:
         if self._address == "embedded":
             self._address = None
         self._islands, self._failures, self._news = {}, {}, queue.SimpleQueue()
-        self._stopping, self._barren, self._told = threading.Event(), 0, 0.0
+        self._stopping, self._over, self._barren, self._told = threading.Event(), False, 0, 0.0
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
@@ -147,7 +147,7 @@ class Shepherd:
         """Trains to the end, or until `stop`. Returns {"loss", "rounds", "tokens", "bytes_up", "bytes_down", "stopped"}."""
         e = self.experiment
         self.monitor.event("start", model=self.program.name, parameters=self.program.count, round=self.round,
-                           rounds=e.outer_loop_steps * e.fragments, tau=e.tau, pid=os.getpid())
+                           rounds=e.outer_loop_steps * e.fragments, tau=e.tau, epoch=self.data.epoch, pid=os.getpid())
         try:
             while self._goes_on():
                 self._one_round()
@@ -160,7 +160,7 @@ class Shepherd:
 
     def _goes_on(self):
         e = self.experiment
-        if self._stopping.is_set() or self.round >= e.outer_loop_steps * e.fragments:
+        if self._stopping.is_set() or self._over or self.round >= e.outer_loop_steps * e.fragments:
             return False
         return not self.data.exhausted and self.data.epoch < e.max_epochs
 
@@ -225,7 +225,7 @@ class Shepherd:
         """A message, at most one in so many seconds."""
         if time.monotonic() - self._told > min(5.0, self.experiment.deadline):
             self._told = time.monotonic()
-            self.monitor.event("message", round=self.round, text=text)
+            self.monitor.event("waiting", round=self.round, text=text)
 
     def _gather(self):
         """The islands of the next round, in order: those that are ready. Waits while there are too few, until `stop`."""
@@ -277,12 +277,13 @@ class Shepherd:
         self._snapshot = [vector.copy() for vector in self.theta]
         batch = self.program.batch * self.recipe.micro
         leases = {}
-        for island, steps in zip(islands, self._divide(islands)):
-            lease = self.data.take(self.round, island.index, len(islands), steps, batch, self.program.length)
+        for i, (island, steps) in enumerate(zip(islands, self._divide(islands))):
+            lease = self.data.take(self.round, i, len(islands), steps, batch, self.program.length)
             if len(lease.inputs):
                 leases[island] = lease
                 island.send(self._window(island, lease, fragment, keep))
-        if not leases:
+        if not leases:  # too little is left for a step
+            self._over = True
             return
         reports = self._collect(leases)
         self._close_round(fragment, leases, reports, time.monotonic() - began, keep)
@@ -388,4 +389,5 @@ class Shepherd:
             self.monitor.event("island", **row)
         self.monitor.event("round", round=self.round, loss=self.loss, tokens=tokens, seconds=seconds,
                            compute_seconds=max(report.busy for _, report, _ in good), bytes_up=up, bytes_down=down,
+                           epoch=self.data.epoch, learning_rate=rules.rate(self.experiment, self.round * self.recipe.span - 1),
                            islands=rows)
