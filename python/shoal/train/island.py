@@ -86,8 +86,9 @@ class Island:
     def __init__(self, recipe, index, slot, worker, address, threads, news, saved):
         self.recipe, self.index, self.slot, self.worker = recipe, index, slot, worker
         self.versions = [-1] * recipe.fragments  # in which round it was given each fragment
-        self.ready = self.busy = self.lost = False
-        self.speed = None  # tokens per second, of its last window
+        self.ready = self.busy = False
+        self.speed = self.error = None  # tokens per second, of its last windows; why it was lost
+        self.place = slot  # by which the shepherd knows it
         self._address, self._threads, self._news, self._saved = address, threads, news, saved
         self._jobs, self._loop, self._over = queue.SimpleQueue(), None, False
         self._thread = threading.Thread(target=self._serve, name=f"island {index}", daemon=True)

@@ -23,7 +23,8 @@ class Program:
     """A model: `names`, `shapes` and `dtypes` of its parameters; `batch` and `length` of its data.
 
     model: a `stablehlo.Model` of parameters, ids and targets, whose first result is the mean loss. begin: the
-    values that the parameters begin with; None: by rule. InvalidError if it is not such a model.
+    values that the parameters begin with; None: by rule. A parameter that the loss does not use has a gradient of
+    0, and decays. InvalidError if it is not such a model.
     """
 
     def __init__(self, model, names=None, begin=None, name="the model"):

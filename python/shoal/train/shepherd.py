@@ -189,7 +189,7 @@ class Shepherd:
     def _look(self):
         """Begins islands on slots that have none."""
         slots = self._slots() or {}
-        taken = {island.slot_key for island in self._islands.values()}
+        taken = {island.place for island in self._islands.values()}
         threads = max(1, (os.cpu_count() or 1) // self.experiment.workers)
         for slot, worker in sorted(slots.items()):
             if slot in taken or self._failures.get(slot, 0) >= TRIES:
@@ -197,7 +197,7 @@ class Shepherd:
             index = next(i for i in range(len(self._islands) + 1) if i not in self._islands)
             saved = self._saved.pop(index, {})
             island = Island(self.recipe, index, slot, worker, self._address, threads, self._news, saved)
-            island.slot_key, island.speed = slot, saved.get("speed")
+            island.speed = saved.get("speed")
             if "parameters" in saved:
                 island.versions = list(saved["versions"])
             self._islands[index] = island
@@ -213,11 +213,11 @@ class Shepherd:
             island.ready = True
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
         elif what == "lost":
-            island.lost, island.error = True, value
+            island.error = value
             self._islands.pop(island.index, None)
             island.close(0)
             if not isinstance(value, (LostError, ClosedError)):
-                self._failures[island.slot_key] = self._failures.get(island.slot_key, 0) + 1
+                self._failures[island.place] = self._failures.get(island.place, 0) + 1
             self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=str(value))
         return island, what, value
 
@@ -364,8 +364,8 @@ class Shepherd:
 
     def _blame(self, leases):
         """Raises what no round can go on with: islands that have failed by themselves, each of them."""
-        errors = [getattr(island, "error", None) for island in leases]
-        if errors and all(self._failures.get(island.slot_key, 0) >= TRIES for island in leases):
+        errors = [island.error for island in leases]
+        if errors and all(self._failures.get(island.place, 0) >= TRIES for island in leases):
             raise errors[0]
 
     def _plan(self):
