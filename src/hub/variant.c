@@ -196,17 +196,19 @@ bool hub_graph_binds(const shoal_graph *g) {
     return false;
 }
 
-/* Whether a slot is one of those that a program is bound to. */
-static bool is_bound_to(const shoal_graph *g, const hub_value *const *inputs, uint32_t slot) {
+/* The slots that a program is bound to: numbers + 1. Each list is read once, whoever wrote it. */
+static shoal_status bound_slots(const shoal_graph *g, const hub_value *const *inputs,
+                                base_map *out) {
     for (uint32_t i = 0; i < g->n_inputs; i++)
-        if (inputs[i]->bound && plan_layout_find(&inputs[i]->layout, slot) >= 0) return true;
+        for (uint32_t k = 0; inputs[i]->bound && k < inputs[i]->layout.n_slots; k++)
+            SHOAL_TRY(base_map_set(out, (uint64_t)inputs[i]->layout.slots[k] + 1, out));
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_attr *slots =
             binds(&g->nodes[n]) ? shoal_node_attr(&g->nodes[n], SHOAL_ATTR_SLOTS) : NULL;
         for (size_t i = 0; slots && i < slots->count; i++)
-            if (slots->u.ints[i] == slot) return true;
+            SHOAL_TRY(base_map_set(out, (uint64_t)slots->u.ints[i] + 1, out));
     }
-    return false;
+    return SHOAL_OK;
 }
 
 /* Of what is bound to slots, others compute nothing: they count as slots without weight. Small
@@ -215,13 +217,17 @@ static shoal_status confine(const shoal_graph *g, const hub_value *const *inputs
                             plan_pool *pool, plan_layout *layouts) {
     plan_slot *slots = base_arena_array(arena, plan_slot, pool->n_slots);
     uint32_t *bound = base_arena_array(arena, uint32_t, pool->n_slots), n = 0;
-    if (!slots || !bound) return SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < pool->n_slots; i++) {
+    base_map named;
+    base_map_init(&named);
+    shoal_status status = slots && bound ? bound_slots(g, inputs, &named) : SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; status == SHOAL_OK && i < pool->n_slots; i++) {
         slots[i] = pool->slots[i];
-        bool is_bound = is_bound_to(g, inputs, slots[i].slot);
+        bool is_bound = base_map_get(&named, (uint64_t)slots[i].slot + 1) != NULL;
         if (is_bound) bound[n++] = slots[i].slot;
         slots[i].weight = is_bound && slots[i].weight <= 0 ? 1 : is_bound ? slots[i].weight : 0;
     }
+    base_map_fini(&named);
+    SHOAL_TRY(status);
     pool->slots = slots;
     for (uint32_t i = 0; n && i < g->n_inputs; i++)
         if (inputs[i]->data.size)
