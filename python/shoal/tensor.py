@@ -517,7 +517,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
 
     # ---- where it lies ----
 
-    def place(self, axis=None, shares=None, slots=None, parts=None, cuts=None, copies=0):
+    def place(self, axis=None, shares=None, slots=None, parts=None, cuts=None, copies=0, bound=False):
         """The same value, distributed over slots.
 
         axis, shares: one axis cut between the slots in proportion: numbers, one for each slot; "speed": as fast as
@@ -526,6 +526,9 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         each (0: as many as there are). cuts: per axis its cut points instead of shares.
         slots: numbers or names of slots, as `find_slots` takes them (None: all that compute). Without anything:
         whole on every slot.
+        bound: on these slots or nowhere. What is computed of it, or recorded together with it until a read or a sync,
+        is computed on bound slots alone, and bound as well. What was on a slot that has left the pool fails with
+        LostError then, and is not made again elsewhere.
         """
         if slots is not None and any(isinstance(name, str) for name in slots):
             slots = self.session.find_slots(slots)
@@ -551,7 +554,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
             shares = None if by_speed else shares
         elif by_speed:
             shares = _slices(parts, shares, copies)
-        return self._place(parts, shares, cuts, copies, slots)
+        return self._place(parts, shares, cuts, copies, slots, bound)
 
     def replicate(self, slots=None):
         """The same value, whole on every slot."""
