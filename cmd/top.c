@@ -4,6 +4,7 @@
 #include "text.h"
 #include "view/screen.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,11 +101,12 @@ static int print_pictures(watch *w, const input *in) {
         if (!look(w)) return cmd_fail("%s", w->trouble);
         if (cmd_json) {
             if (text_json_line(status_json(&w->pool)) != CMD_OK) return CMD_FAILED;
-            continue;
+        } else {
+            if (i > 0) putchar('\n');
+            draw(w, stdout, cmd_wide ? WIDE : USUAL);
         }
-        if (i > 0) putchar('\n');
-        draw(w, stdout, cmd_wide ? WIDE : USUAL);
-        fflush(stdout);
+        if (fflush(stdout) != 0 || ferror(stdout) != 0)
+            return cmd_fail("writing the output: %s", strerror(errno));
     }
     return CMD_OK;
 }

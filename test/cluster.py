@@ -25,9 +25,9 @@ class Pool:
         self.session = shoal.connect(self.address, **options)
         self.await_workers(workers)
 
-    def add(self, name, hub=None):
+    def add(self, name, hub=None, command=(SHOAL,)):
         worker = self.start("worker", "--once", "--hub", hub or self.address, "--name", name,
-                            "--threads", "1")
+                            "--threads", "1", command=command)
         self.processes.append(worker)
         return worker
 
@@ -37,9 +37,9 @@ class Pool:
             assert time.monotonic() < deadline, f"there are not {workers} workers\n{self.report()}"
             time.sleep(0.01)
 
-    def start(self, *arguments):
+    def start(self, *arguments, command=(SHOAL,)):
         log = tempfile.TemporaryFile("w+", encoding="utf-8")
-        process = subprocess.Popen([SHOAL, *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
+        process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
         process.log = log
         line = process.stdout.readline()  # "ready"
         assert line, self.log(process)
@@ -78,11 +78,11 @@ class Pool:
             assert "Sanitizer" not in log and "runtime error" not in log, log
 
 
-def near(got, a, b):
+def near(got, a, b, tolerance=TOLERANCE):
     want = a.astype(np.float64) @ b.astype(np.float64)
     scale = (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)).max(initial=1e-30)
     assert got.shape == want.shape
-    assert np.abs(got - want).max(initial=0) <= TOLERANCE * scale
+    assert np.abs(got - want).max(initial=0) <= tolerance * scale
 
 
 def random_array(rng, *shape):

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHOAL = os.environ.get("SHOAL", str(ROOT / "build/cmd/shoal"))
-COMMANDS = ["hub", "worker", "stop", "status", "top", "show", "backends", "doctor", "matmul", "explain", "split", "run", "grad", "nearest", "help",
+COMMANDS = ["hub", "worker", "stop", "status", "top", "show", "backends", "doctor", "matmul", "explain", "split", "run", "grad", "train", "nearest", "help",
             "version"]
 ENVIRONMENT = os.environ | {"SHOAL_HUB": "embedded"}
 RNG = np.random.default_rng(7)

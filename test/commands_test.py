@@ -175,6 +175,9 @@ def test_products_of_safetensors(tmp_path):
     why = run(SHOAL, "matmul", f"{tmp_path}/ab.safetensors:c", tmp_path / "b.safetensors", "-o", tmp_path / "d.npy",
               "--workers", "1", code=1)
     assert "has no tensor among its 3 called 'c'; there are layer.a, b, whole" in why
+    np.save(tmp_path / "a.npy", a)
+    why = run(SHOAL, "matmul", f"{tmp_path}/a.npy:c", tmp_path / "b.safetensors", "-o", tmp_path / "d.npy", code=1)
+    assert "has no tensor among its 1 called 'c'; there are (unnamed)" in why
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="there is no man: apt-get install man-db")

@@ -1,4 +1,5 @@
 """What donated operands save: the memory of workers, as the system tells it."""
+import contextlib
 import pathlib
 
 import numpy as np
@@ -39,6 +40,33 @@ def test_buffers_of_a_chain(how, buffers):
             shoal.sync()
         assert first is None or first[0, 0].item() == 0
         assert x[0, 0].item() == 2
+        assert abs((most_of(own.worker(0).pid) - before) / 32 - buffers) < 0.3
+    finally:
+        own.close()
+
+
+@pytest.mark.parametrize("donate, buffers", [(0, 2), ((), 3)])
+def test_buffers_of_a_loop(donate, buffers):
+    """The same rounds as one loop: it begins in the memory of what it begins with, if that is donated. A call before the
+    program is recorded has one buffer more."""
+    own = Pool(1)
+    try:
+        a, b = shoal.tensor(np.float32(0.5)), shoal.tensor(np.float32(1))
+        update = shoal.compile(lambda x: x * a + b, replay=True, donate=donate)
+
+        def run(x):
+            return update.repeat(50, x, carry={0: 0}, stream=[]).result
+        for _ in range(3):  # what a worker needs in any case
+            assert run(shoal.zeros((64, 64)))[0, 0].item() == 2
+        shape, before = (2048, 4096), most_of(own.worker(0).pid)
+        for _ in range(2):  # calls, until it is recorded
+            update(shoal.zeros(shape) if donate == 0 else shoal.zeros(shape) * 1)
+        shoal.sync()
+        x = shoal.zeros(shape)
+        shoal.sync()
+        assert run(x)[0, 0].item() == 2
+        with contextlib.nullcontext() if donate == () else pytest.raises(shoal.ShoalError, match="was donated"):
+            assert x[0, 0].item() == 0
         assert abs((most_of(own.worker(0).pid) - before) / 32 - buffers) < 0.3
     finally:
         own.close()

@@ -54,18 +54,19 @@ def wheels(tmp_path_factory):
 
 def test_the_wheels_hold_what_runs(wheels):
     names = [wheel.name for wheel in wheels]
-    assert len(names) == 4
+    assert len(names) == 5
     assert re.fullmatch(r"shoal-[\d.]+-cp311-abi3-manylinux_2_\d+_x86_64\.whl", names[0]), names
     assert re.fullmatch(r"shoal_airllm-[\d.]+-py3-none-any\.whl", names[1]), names
     assert re.fullmatch(r"shoal_cluster_matrix-[\d.]+-py3-none-any\.whl", names[2]), names
     assert re.fullmatch(r"shoal_gt-[\d.]+-py3-none-any\.whl", names[3]), names
+    assert re.fullmatch(r"shoal_pcp-[\d.]+-py3-none-any\.whl", names[4]), names
     assert {"airllm/tensor_ops.py", "airllm/cpp_ext/tensor_ops_cpp.cpp", "airllm/cpp_ext/setup.py",
             "airllm/cpp_ext/include/shoal/kernels.h"} <= set(zipfile.ZipFile(wheels[1]).namelist())
-    assert {"cluster_matrix/node_server.py", "cluster_matrix/_process.py", "cluster_matrix/ggml/CMakeLists.txt"} <= \
+    assert {"cluster_matrix/node_server.py", "cluster_matrix/gateway.py", "cluster_matrix/ggml/CMakeLists.txt"} <= \
         set(zipfile.ZipFile(wheels[2]).namelist())
     files = zipfile.ZipFile(wheels[0]).namelist()
     assert any(name.endswith("shoal/_shoal.abi3.so") for name in files)
-    unwanted = [name for name in files if name.startswith(("gt/", "airllm/", "cluster_matrix/")) or name.endswith((".h", ".pc", ".a"))
+    unwanted = [name for name in files if name.startswith(("gt/", "airllm/", "cluster_matrix/", "pcp/")) or name.endswith((".h", ".pc", ".a"))
                 or "example" in name or "libX" in name or "libcairo" in name]
     assert unwanted == []
     shown = run(sys.executable, "-m", "auditwheel", "show", wheels[0])

@@ -19,7 +19,8 @@ from trust_test import Machine, await_true
 # Ethernet and WiFi; rates in Mb/s, so that a transfer takes its time.
 NETWORKS = ("10.77.0", "10.78.0")
 RATES = (300, 100)
-MIB = 24
+MIB = 27
+WORKERS = ("w1", "w2", "w3")
 
 CLIENT = """
 import sys, time, numpy as np, shoal
@@ -42,14 +43,14 @@ def paths(hub):
 
 
 class House:
-    """A hub, two workers and a client, each with a cable to both networks."""
+    """A hub, three workers and a client, each with a cable to both networks."""
 
     def __init__(self, folder):
         python = os.environ.get("PYTHONPATH")
         if not python:
             pytest.skip("the Python package is not built")
         self.network, self.machines = Network(len(NETWORKS)), {}
-        for host, name in (1, "hub"), (11, "w1"), (12, "w2"), (20, "client"):
+        for host, name in (1, "hub"), *enumerate(WORKERS, 11), (20, "client"):
             own = [f"{net}.{host}" for net in NETWORKS]
             self.machines[name] = Machine(folder, name, self.network.plug(name, *own))
             for i, rate in enumerate(RATES):
@@ -59,9 +60,9 @@ class House:
         self.hub, self.client = self.machines["hub"], self.machines["client"]
         words = [word for net in NETWORKS for word in ("--listen", f"{net}.1:7400")]
         self.hub.process = self.hub.start("hub", *words)
-        for name in "w1", "w2", "client":
+        for name in *WORKERS, "client":
             self.machines[name].run("join", self.hub.run("invite")[0].strip())
-        for name in "w1", "w2":
+        for name in WORKERS:
             machine = self.machines[name]
             machine.process = machine.start("worker", "--name", name, "--threads", "1")
         where = ",".join(f"tcp://{net}.1:7400" for net in NETWORKS)
@@ -74,7 +75,7 @@ class House:
         self.whole()
 
     def whole(self):
-        await_true(lambda: paths(self.hub) == {"w1": 2, "w2": 2}, 45, lambda: str(status(self.hub)))
+        await_true(lambda: paths(self.hub) == dict.fromkeys(WORKERS, 2), 45, lambda: str(status(self.hub)))
 
     def begin(self):
         self.session.stdin.write("\n")
@@ -112,56 +113,67 @@ def test_both_are_used_in_proportion(house):
     for _ in range(3):  # the links are made, and measured
         house.begin()
         house.end()
-    before = {name: house.received(name) for name in ("w1", "w2")}
+    before = {name: house.received(name) for name in WORKERS}
     house.begin()
     seconds = house.end()
     for name, then in before.items():
         came = house.received(name) - then
         print(name, came, f"{seconds:.2f} s")
-        assert came.sum() > MIB / 2 * (1 << 20)
+        assert came.sum() > MIB / len(WORKERS) * (1 << 20)
         # 3 to 1 by their rates; chunks are large for these.
         assert 0.07 < came[1] / came.sum() < 0.5, came
 
 
-@pytest.mark.parametrize("how,cable", [("cable", 0), ("cable", 1), ("firewall", 0)])
-def test_one_is_cut_in_the_middle(house, how, cable):
-    """Of one worker: all its links lose a path, and no byte is wrong, nor is anybody lost."""
-    losses = status(house.hub)["losses"]
-    machine = house.machines["w1"]
-    before = len(machine.log(machine.process))
-    wall = [*machine.prefix, "nft"]
-    house.begin()
-    time.sleep(0.3)
-    if how == "cable":
-        house.network.cable("w1", False, cable)
-    else:
+class Wall:
+    """A firewall on a machine that throws away what a network brings, and what goes there."""
+
+    def __init__(self, machine, cable):
+        self.nft = [*machine.prefix, "nft"]
         rules = "add table inet wall; add chain inet wall in { type filter hook input priority 0; }; " \
                 "add chain inet wall out { type filter hook output priority 0; }; " \
                 f"add rule inet wall in iifname eth{cable} drop; add rule inet wall out oifname eth{cable} drop"
-        try:
-            subprocess.run([*wall, rules], check=True, capture_output=True)
-        except (subprocess.CalledProcessError, FileNotFoundError):
-            house.end()
-            pytest.skip("no nft here")
+        subprocess.run([*self.nft, rules], check=True, capture_output=True)
+
+    def end(self):
+        subprocess.run([*self.nft, "delete", "table", "inet", "wall"], check=True)
+
+
+def test_one_is_cut_in_the_middle(house):
+    """Of one worker the first cable, of another the second, of the third a firewall stands before the
+    first: all their links lose a path, and no byte is wrong, nor is anybody lost."""
+    losses = status(house.hub)["losses"]
+    lost = {"w1": 0, "w2": 1, "w3": 0}
+    before = {name: len(house.machines[name].log(house.machines[name].process)) for name in WORKERS}
+    house.begin()
+    time.sleep(0.2)
+    house.network.cable("w1", False, 0)
+    house.network.cable("w2", False, 1)
+    try:
+        wall = Wall(house.machines["w3"], 0)
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        wall = None  # no nft here
+        del lost["w3"]
     try:
         house.end()
-        await_true(lambda: paths(house.hub)["w1"] == 1, 5, lambda: str(status(house.hub)))
-        log = machine.log(machine.process)[before:]
-        assert re.search(rf"has lost its path \S*{NETWORKS[cable]}", log), log
+        await_true(lambda: all(paths(house.hub)[name] == 1 for name in lost), 5,
+                   lambda: str(status(house.hub)))
+        for name, cable in lost.items():
+            log = house.machines[name].log(house.machines[name].process)[before[name]:]
+            assert re.search(rf"has lost its path \S*{NETWORKS[cable]}", log), log
         assert status(house.hub)["losses"] == losses
     finally:
-        if how == "cable":
-            house.network.cable("w1", True, cable)
-        else:
-            subprocess.run([*wall, "delete", "table", "inet", "wall"], check=True)
+        house.network.cable("w1", True, 0)
+        house.network.cable("w2", True, 1)
+        if wall:
+            wall.end()
     house.whole()
-    then = house.received("w1")
+    then = {name: house.received(name) for name in lost}
 
     def used():
         house.begin()
         house.end()
-        return (house.received("w1") - then)[cable] > 2 << 20
-    await_true(used, 30, "it is used again")
+        return all((house.received(name) - then[name])[cable] > 1 << 19 for name, cable in lost.items())
+    await_true(used, 30, "they are used again")
 
 
 def test_both_are_cut(house):
@@ -180,22 +192,27 @@ def test_both_are_cut(house):
     house.whole()
 
 
-@pytest.mark.parametrize("fault", ["flip", "drop", "cut"])
-def test_changed_on_the_way(tmp_path, fault):
-    """A path on which bytes are changed, or nothing comes, is given up, said to be, and tried again;
-    what was on it goes by others."""
+FAULTS = ("flip", "drop", "cut")
+
+
+def test_changed_on_the_way(tmp_path):
+    """A path on which bytes are changed, or nothing comes, or that is cut, is given up, said to be, and
+    tried again; what was on it goes by others. A worker for each, of a user of its own."""
     hub = Machine(tmp_path, "home")
-    worker, proxy = None, None
+    machines, proxies, workers = {}, {}, {}
     try:
         process = hub.start("hub", "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0")
         port = int(re.search(r"tcp://127\.0\.0\.1:(\d+)", process.first)[1])
-        worker = Machine(tmp_path, "ann")
-        worker.run("join", hub.run("invite")[0].strip())
-        key = worker.file("hubs").read_text().split()[1]
-        proxy = Proxy(port)
-        own = worker.start("worker", "--once", "--hub", f"tcp://127.0.0.1:{proxy.port}/{key}", "--name",
-                           "w1", "--threads", "1")
-        await_true(lambda: paths(hub) == {"w1": 3}, 5, lambda: str(status(hub)))
+        for fault in FAULTS:
+            machine, proxy = Machine(tmp_path, fault), Proxy(port)
+            machines[fault], proxies[fault] = machine, proxy
+            machine.run("join", hub.run("invite")[0].strip(), "--name", fault)
+            key = machine.file("hubs").read_text().split()[1]
+            workers[fault] = machine.start("worker", "--once", "--hub",
+                                           f"tcp://127.0.0.1:{proxy.port}/{key}", "--name", fault,
+                                           "--threads", "1")
+        whole = dict.fromkeys(FAULTS, 3)
+        await_true(lambda: paths(hub) == whole, 5, lambda: str(status(hub)))
         dice = np.random.default_rng(1)
         a, b = (dice.integers(-8, 8, shape).astype(np.float32) for shape in ((900, 700), (700, 600)))
         np.save(tmp_path / "a.npy", a)
@@ -206,22 +223,29 @@ def test_changed_on_the_way(tmp_path, fault):
                     "--hub", "shm:hub")
             assert np.array_equal(np.load(tmp_path / "c.npy"), a @ b)
         product()
-        if fault == "cut":
-            proxy.cut()
-        else:
-            setattr(proxy, fault, True)
+        proxies["cut"].cut()
+        proxies["flip"].flip = proxies["drop"].drop = True
         product()
-        await_true(lambda: status(hub)["slots"][0]["paths_lost"] > 0, 8, lambda: str(status(hub)))
+        await_true(lambda: all(slot["paths_lost"] for slot in status(hub)["slots"]), 8,
+                   lambda: str(status(hub)))
         product()
-        assert status(hub)["losses"] == 0 and own.poll() is None
-        assert f"has lost its path tcp://127.0.0.1:{proxy.port}" in worker.log(own)
-        assert re.search(r"w1 has \d paths? to the hub; one was lost \d+ times?", hub.run("status")[0])
-        proxy.flip = proxy.drop = False
-        await_true(lambda: paths(hub) == {"w1": 3}, 40, lambda: str(status(hub)))
+        assert status(hub)["losses"] == 0 and all(own.poll() is None for own in workers.values())
+        text = hub.run("status")[0]
+        for fault, own in workers.items():
+            assert f"has lost its path tcp://127.0.0.1:{proxies[fault].port}" in machines[fault].log(own)
+            assert re.search(rf"{fault} has \d paths? to the hub; one was lost \d+ times?", text), text
+        proxies["flip"].flip = proxies["drop"].drop = False
+        await_true(lambda: paths(hub) == whole, 40, lambda: str(status(hub)))
         product()
+        # A user whose key is revoked loses all of them at once.
+        del whole["cut"]
+        hub.run("revoke", "cut")
+        await_true(lambda: paths(hub) == whole, 1, lambda: str(status(hub)))
+        workers["cut"].wait(2)
+        assert "the key of this user was revoked" in machines["cut"].log(workers["cut"])
     finally:
-        if worker:
-            worker.close()
+        for machine in machines.values():
+            machine.close()
         hub.close()
-        if proxy:
+        for proxy in proxies.values():
             proxy.close()

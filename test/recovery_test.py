@@ -82,6 +82,58 @@ def test_a_loop(three, donate):
     assert status.losses == 2 and status.reruns >= 2
 
 
+def test_bound(three):
+    """What is bound to a slot is computed there alone, and lost with it; what is not goes on elsewhere."""
+    slots, a = shoal.session().compute_slots(), np.arange(90_000, dtype="f4").reshape(300, 300) % 7
+    free = shoal.tensor(a).place(axis=0)
+    shoal.sync()
+    here = shoal.tensor(a).place(slots=slots[:1], bound=True)
+    kept = here @ here
+    shoal.sync()
+    there = shoal.tensor(a).place(slots=slots[1:2], bound=True)
+    made = there @ there + 1
+    assert np.array_equal(made.numpy(), a @ a + 1)
+    assert {slot for slot, _, _ in made.times()} <= {slots[1]}  # though a product pays on several
+    both = shoal.tensor(a) @ free  # unbound, on all three
+    shoal.sync()
+    pid = next(slot.pid for slot in shoal.status().slots if slot.slot == slots[1])
+    os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    for lost in (there, made, made * 2):
+        with pytest.raises(shoal.LostError, match=r"was bound to where it lay: worker w\d"):
+            lost.numpy()
+    with pytest.raises(shoal.LostError, match="it is bound to a slot that has left: worker"):
+        shoal.tensor(a).place(slots=slots[1:2], bound=True).numpy()
+    assert time.monotonic() - began < ERROR
+    assert np.array_equal(kept.numpy(), a @ a) and np.array_equal((free + both).numpy(), a + a @ a)
+    with pytest.raises(shoal.LostError):
+        shoal.sync()
+
+
+def test_a_bound_loop(three):
+    """Of a loop, whose counter of rounds is a small value, others have no part either: it goes on when they die."""
+    slots, rows = shoal.session().compute_slots(), np.ones((4000, 96), "f4")
+    x, w, rows = (shoal.tensor(a).place(slots=slots[:1], bound=True)
+                  for a in (np.zeros((1, 96), "f4"), np.eye(96, dtype="f4"), rows))
+
+    @shoal.compile(replay=True)
+    def step(x, row):
+        x = x @ w + row
+        return x, x[0, 0]
+
+    def run(n):
+        return step.repeat(n, x, rows, carry={0: 0}, feed=[1], stream=1)
+    assert [float(value) for value in run(9)] == list(range(1, 10))
+    loop, got = run(4000), []
+    for value in loop:
+        got.append(float(value))
+        if len(got) == 300:
+            for slot in shoal.status().slots:
+                if slot.compute and slot.slot != slots[0]:
+                    os.kill(slot.pid, signal.SIGKILL)
+    assert got == list(range(1, 4001)) and shoal.status().reruns == 0
+
+
 ENDLESS = """
 import sys
 import shoal

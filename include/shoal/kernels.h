@@ -31,8 +31,9 @@ typedef struct shoal_array {
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_kernels_set_threads(uint32_t threads);
 SHOAL_API uint32_t shoal_kernels_threads(void);
 
-/* The instruction set of kernels on "cpu": "avx512", "avx2" or "base", which is what every
- * processor of its kind has; the best here, or the one that the variable SHOAL_CPU names. Static.
+/* The instruction set of kernels on "cpu": "avx512" or "avx2" on x86-64; on aarch64 "neon",
+ * "neon_dot" or "neon_i8mm", which have instructions for products of bytes, too; or "base", plain C
+ * on every processor. It is the best here, or the one that the variable SHOAL_CPU names. Static.
  * Fails with INVALID where that names none. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_kernels_instructions(const char **out);
 

@@ -591,6 +591,12 @@ typedef struct shoal_layout {
     uint32_t copies; /* 0: as many as the slots allow */
     const uint32_t *slots;
     uint32_t n_slots;
+    /* The value belongs to these slots: it is there or nowhere. A program that binds a value, or
+     * uses one, is computed on slots of bound values alone, and all that it makes is bound as well:
+     * read or sync before what is not to be part of it. Once a slot has left the pool, using what
+     * was on it fails with LOST. Other values are made again elsewhere, which takes copies and
+     * records of how they were made; of those that are bound there are none. */
+    bool bound;
 } shoal_layout;
 
 /* Slots by name: "desk" is a slot of the worker or the host desk, "desk/opencl" its device or

@@ -56,7 +56,7 @@ strided, contiguous_format, preserve_format, channels_last = (
 
 # Where the rest comes from when it is first used: a module, or a name in one.
 _LATER = {name: (f".{name}", None) for name in (
-    "array_api", "debug", "distributions", "functional", "linalg", "nn", "optim", "signal", "special", "utils",
+    "array_api", "debug", "distributions", "functional", "linalg", "nn", "optim", "signal", "special", "train", "utils",
     "amp", "func", "kernels", "stablehlo")} | {
     "backends": (".places", "backends"), "version": (".places", "version"), "cuda": (".places", "cuda"), "compile": (".signal", "compile"),
     "einsum": (".einsum", "einsum"), "File": (".files", "File"), "load": (".files", "load"),

@@ -6,7 +6,7 @@ from . import (
     amp as amp, array_api as array_api, autograd as autograd, debug as debug,
     distributions as distributions, func as func, functional as functional, kernels as kernels,
     linalg as linalg, nn as nn, optim as optim, random as random, signal as signal, special as special,
-    stablehlo as stablehlo, utils as utils)
+    stablehlo as stablehlo, train as train, utils as utils)
 from .amp import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .autograd import (
     backward as backward, checkpoint as checkpoint, enable_grad as enable_grad, grad as grad,

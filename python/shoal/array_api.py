@@ -269,7 +269,7 @@ del _name
 
 def abs(x, /):
     """The absolute value; unsigned numbers are their own."""
-    return x.clone() if x.dtype.startswith("uint") else x.abs()
+    return x.abs()
 
 
 def clip(x, /, min=None, max=None):

@@ -171,6 +171,37 @@ def _seeds(tensors, seeds):
     return tuple(None if s is None else t._coerce(s) for s, t in zip(seeds, tensors))
 
 
+class set_detect_anomaly:
+    """From here on, or in a `with` block: `backward` fails where a gradient is NaN, of which it reads each for this, but
+    not in a function that is replayed. check_nan=False: it does not look."""
+
+    _looks = False
+
+    def __init__(self, mode, check_nan=True):
+        self._was, set_detect_anomaly._looks = set_detect_anomaly._looks, bool(mode and check_nan)
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *error):
+        set_detect_anomaly._looks = self._was
+
+
+class detect_anomaly(set_detect_anomaly):
+    """`set_detect_anomaly(True)`, for a `with` block."""
+
+    def __init__(self, check_nan=True):
+        super().__init__(True, check_nan)
+
+
+def _check_anomalies(leaves, gradients):
+    if not set_detect_anomaly._looks or recording.current() is not None:
+        return
+    for leaf, gradient in zip(leaves, gradients):
+        if gradient is not None and gradient.isnan().any():
+            raise invalid(f"backward: the gradient of {leaf._text()} has NaN (detect_anomaly asks for this error)")
+
+
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
     """`Tensor.backward` of several tensors at once: the gradients of all are added."""
     tensors = _tuple(tensors)
@@ -178,6 +209,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     calculate = custom.gradients if custom.crossed(tensors) else _shoal.gradients
     found = calculate(tensors, _seeds(tensors, grad_tensors), wanted,
                       bool(create_graph if retain_graph is None else retain_graph), create_graph, True)
+    _check_anomalies(wanted, found)
     was = _shoal.set_gradients(_ON if create_graph else _OFF)
     try:
         for leaf, gradient in zip(wanted, found):

@@ -9,14 +9,19 @@ from . import _shoal
 from .amp import cast
 from .words import invalid
 
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase  # in the order of numbers that stand for them
+
 
 def einsum(equation, *operands):
     """Sums of products in Einstein notation, as NumPy's and torch's einsum.
 
     "ij,jk->ik" is a product of matrices; "ii->i" a diagonal; "...ij->...ji" transposes the last two
     axes. Without "->" the result has the labels that stand once, in alphabetical order, after those
-    of the ellipsis. Axes of length 1 broadcast.
+    of the ellipsis. Axes of length 1 broadcast. Instead of letters a list of numbers may follow each operand, and
+    one for the result: `einsum(a, [0, 1], b, [1, 2], [0, 2])`; Ellipsis stands in such lists for "...".
     """
+    if hasattr(equation, "session") and operands and isinstance(operands[0], (list, tuple)):
+        equation, operands = _of_lists((equation, *operands))
     if not isinstance(equation, str):
         raise TypeError(f"einsum: the equation is of type {type(equation).__name__}; it must be a text, as 'ij,jk->ik'")
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
@@ -30,6 +35,19 @@ def einsum(equation, *operands):
                              _summed(b, right, needed | set(left)), needed, equation)]
     x, labels = _summed(*terms[0], set(output))
     return x.permute(*(labels.index(c) for c in output))
+
+
+def _of_lists(given):
+    """(equation, operands) of operands that lists of labels follow, numbers from 0 to 51."""
+    def text(labels):
+        for label in labels:
+            if label is not Ellipsis and not (isinstance(label, int) and 0 <= label < len(_LETTERS)):
+                raise invalid(f"einsum: a label is {label!r}; in lists they are numbers from 0 to "
+                              f"{len(_LETTERS) - 1}, or Ellipsis")
+        return "".join("..." if label is Ellipsis else _LETTERS[label] for label in labels)
+    ends = text(given[-1]) if len(given) % 2 else None
+    inputs = ",".join(text(labels) for labels in given[1:len(given) // 2 * 2:2])
+    return inputs if ends is None else f"{inputs}->{ends}", given[0:len(given) // 2 * 2:2]
 
 
 def _parsed(equation, operands):

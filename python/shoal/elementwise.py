@@ -67,12 +67,15 @@ class Elementwise:
     def asinh(self):
         """The inverse of sinh."""
         x = self._floating()
-        size = abs(x)
-        square = x * x
-        grown = (size + square / (1 + (square + 1).sqrt())).log1p()
-        far = size.log() + math.log(2)
-        made = _shoal.select(size > 1e10 if x.dtype != "float16" else size > 100, far, grown)
-        return made.copysign(x)
+        size, limit = abs(x), 100 if x.dtype == "float16" else 1e10
+        usual = size.clamp(max=limit)  # whose square is finite
+        square = usual * usual
+        grown = (usual + square / (1 + (square + 1).sqrt())).log1p()
+        far = size.clamp(min=1).log() + math.log(2)
+        made = _shoal.select(size > limit, far, grown)
+        # Near 0 the first two terms of the series, for the gradient: that of a sign is 0 there.
+        near = _shoal.select(size < 1e-4, x, x._detach() * 0)
+        return _shoal.select(size < 1e-4, near - near * near * near / 6, made.copysign(x))
 
     def acosh(self):
         """The inverse of cosh, not negative."""
@@ -194,8 +197,8 @@ class Elementwise:
         for _ in range(2 if x.dtype == "float64" else 1):  # Newton
             off = (made.erf() - x) / ((-made * made).exp() * (2 / math.sqrt(math.pi)))
             made = made - _shoal.select(off.isfinite(), off, off.isfinite().astype(x.dtype))
-        edge = abs(x) == 1
-        return _shoal.select(edge, x * math.inf, _shoal.select(abs(x) > 1, x * math.nan, made))
+        fixed = x._detach()  # infinities are no part of the gradient
+        return _shoal.select(abs(x) == 1, fixed * math.inf, _shoal.select(abs(x) > 1, fixed * math.nan, made))
 
     def lgamma(self):
         """The logarithm of the absolute value of the gamma function (Lanczos, 1964)."""
@@ -231,7 +234,7 @@ class Elementwise:
         if n < 0:
             raise invalid(f"polygamma: n is {n}; it must not be negative")
         x = self._floating()
-        low = x <= 0
+        low, fixed = x <= 0, x._detach()
         z = _shoal.select(low, 1 - x, x)
         total = 0.0
         for _ in range(8):  # up to where the series holds
@@ -242,18 +245,24 @@ class Elementwise:
         if n == 0:
             series = polynomial(far, _DIGAMMA[::-1]) * far
             total = total + z.log() - 0.5 / z + series
-            angle = (x - x._detach().round()) * math.pi
-            whole = low & (x == x.floor())
-            mirrored = total - math.pi / angle.tan()
-            made = _shoal.select(low, mirrored, total)
-            made = _shoal.select(whole, x * math.nan, made)
-            return _shoal.select(self._floating() == 0, -(1 / x), made)
-        sign = (-1) ** (n + 1)
-        tail = math.factorial(n - 1) / z ** n + math.factorial(n) / (2 * z ** (n + 1))
-        for k, c in enumerate(_DIGAMMA, 1):
-            bernoulli = -c * 2 * k
-            tail = tail + bernoulli * math.factorial(2 * k + n - 1) / math.factorial(2 * k) / z ** (2 * k + n)
-        return total + sign * tail
+        else:
+            tail = math.factorial(n - 1) / z ** n + math.factorial(n) / (2 * z ** (n + 1))
+            for k, c in enumerate(_DIGAMMA, 1):
+                bernoulli = -c * 2 * k
+                tail = tail + bernoulli * math.factorial(2 * k + n - 1) / math.factorial(2 * k) / z ** (2 * k + n)
+            total = total + (-1) ** (n + 1) * tail
+        # The reflection formula: the n-th derivative of the cotangent is a polynomial of it.
+        whole = low & (x == x.floor())
+        angle = _shoal.select(low & ~whole, x - fixed.round(), x * 0 + 0.25) * math.pi
+        powers = [0.0, 1.0]  # the lowest first
+        for _ in range(n):
+            slopes = [-math.pi * k * c for k, c in enumerate(powers)][1:]
+            powers = [a + b for a, b in zip([*slopes, 0.0, 0.0], [0.0, 0.0, *slopes])]
+        mirrored = (-1) ** n * total - math.pi * polynomial(1 / angle.tan(), powers[::-1])
+        made = _shoal.select(low, mirrored, total)
+        poles = _shoal.select(fixed == 0, -1 / fixed, fixed * math.nan) if n == 0 else \
+            fixed * 0 + math.inf * (-1) ** (n + 1)
+        return _shoal.select(whole, poles, made)
 
     def mvlgamma(self, p):
         """The logarithm of the multivariate gamma function of dimension p."""

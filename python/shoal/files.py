@@ -216,6 +216,11 @@ def _whole(path):
     except BaseException:
         os.unlink(draft)
         raise
+    folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # its new name, too, is to outlast a loss of power
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _is_safetensors(file):

@@ -43,7 +43,7 @@ def relu(input, inplace=False):
 @_inplace
 def relu6(input, inplace=False):
     """min(max(x, 0), 6)"""
-    return input.clamp(0, 6)
+    return hardtanh(input, 0, 6)
 
 
 @_inplace
@@ -123,9 +123,9 @@ def softsign(input):
 
 @_inplace
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """x, not below min_val and not above max_val."""
+    """x, not below min_val and not above max_val. Its gradient at these is 0, as torch's, where that of `clamp` is 1."""
     check_bounds(min_val, max_val, "hardtanh")
-    return input.clamp(min_val, max_val)
+    return where((input > min_val) & (input < max_val), input, input._detach().clamp(min_val, max_val))
 
 
 @_inplace
@@ -137,7 +137,7 @@ def hardsigmoid(input, inplace=False):
 @_inplace
 def hardswish(input, inplace=False):
     """x hardsigmoid(x)"""
-    return input * hardsigmoid(input)
+    return input * ((input + 3).clamp(0, 6) / 6)
 
 
 @torch_words
@@ -485,7 +485,7 @@ def rrelu(input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
     """leaky_relu with a slope that in training is drawn from [lower, upper), else is their mean."""
     check_bounds(lower, upper, "rrelu")
     slope = rand_like(input) * (upper - lower) + lower if training else (lower + upper) / 2
-    return where(input >= 0, input, input * slope)
+    return where(input > 0, input, input * slope)
 
 
 @torch_words

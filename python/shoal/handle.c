@@ -162,12 +162,14 @@ static PyObject *tensor_value(PyObject *self, void *unused) {
     return PyLong_FromUnsignedLongLong(shoal_tensor_value(((tensor_object *)self)->tensor));
 }
 
-/* place(parts, weights or None, cuts or None, copies, slots or None) */
+/* place(parts, weights or None, cuts or None, copies, slots or None, bound) */
 static PyObject *tensor_place(PyObject *self, PyObject *args) {
     enum { MOST = 8192 };
     PyObject *parts, *weights, *cuts, *slots;
     unsigned copies;
-    if (!PyArg_ParseTuple(args, "OOOIO", &parts, &weights, &cuts, &copies, &slots)) return NULL;
+    int bound;
+    if (!PyArg_ParseTuple(args, "OOOIOp", &parts, &weights, &cuts, &copies, &slots, &bound))
+        return NULL;
     const shoal_type *type = shoal_tensor_type(((tensor_object *)self)->tensor);
     int64_t numbers[SHOAL_MAX_RANK];
     uint32_t counts[SHOAL_MAX_RANK];
@@ -180,7 +182,8 @@ static PyObject *tensor_place(PyObject *self, PyObject *args) {
     double *shares = malloc(MOST * sizeof *shares);
     uint32_t *ids = malloc(MOST * sizeof *ids);
     PyObject *result = NULL, *fast = NULL;
-    shoal_layout layout = {.size = sizeof layout, .parts = counts, .copies = copies};
+    shoal_layout layout = {
+        .size = sizeof layout, .parts = counts, .copies = copies, .bound = bound};
     size_t need = 0;
     if (!points || !shares || !ids) {
         PyErr_NoMemory();

@@ -28,7 +28,7 @@ class Key:
         self.items, self.flipped = [], []
         keys = _expanded(x, key if isinstance(key, tuple) else (key,))
         if any(kind == "array" for kind, _ in keys):
-            # NumPy: an integer beside arrays is an array without axes.
+            # A number beside arrays is picked by them, as an array without axes.
             keys = [("array", _index_array(value)) if kind == "int" else (kind, value)
                     for kind, value in keys]
         for kind, value in keys:
@@ -98,9 +98,11 @@ class Key:
             self.x.session, "concatenate", columns, {"dimension": len(shape)}, 1)[0]), shape
 
     def order(self):
-        """How the result's axes stand: (items before the picked axes, items after them)."""
-        at = [i for i, item in enumerate(self.items) if item[0] == "index"]
-        rest = [item for item in self.items if item[0] != "index"]
+        """How the result's axes stand: (items before the picked axes, items after them). As in torch, a number takes
+        its axis away first: in `x[0, :, [1, 2]]` the picked axis stays the last one (NumPy: the first)."""
+        items = [item for item in self.items if item[0] != "index" or item[2].ndim]
+        at = [i for i, item in enumerate(items) if item[0] == "index"] or [0]
+        rest = [item for item in items if item[0] != "index"]
         together = at == list(range(at[0], at[0] + len(at)))
         return (rest[:at[0]], rest[at[0]:]) if together else ([], rest)
 
@@ -259,9 +261,14 @@ def _is_plain(key):
     """Whether a key has integers, slices, None and an ellipsis alone: what it names is a view."""
     for part in key if key.__class__ is tuple else (key,):
         if part.__class__ not in _PLAIN:
-            if not hasattr(part, "__index__") or hasattr(part, "shape"):
+            if part.__class__ is bool or not hasattr(part, "__index__") or hasattr(part, "shape"):
                 return False
     return True
+
+
+def _is_one_bool(key):
+    """Whether a key is a single bool, a mask without axes: it picks all, as the one part of a new first axis, or none."""
+    return key.__class__ is bool or getattr(key, "ndim", None) == 0 and key.dtype == "bool"
 
 
 _PLAIN = {int, slice, type(None), type(Ellipsis)}
@@ -293,6 +300,8 @@ def box_of(shape, key):
 def get(x, key):
     """x[key]"""
     shape = x.shape
+    if _is_one_bool(key):
+        return get(x.reshape(1, *shape), slice(int(bool(key))))
     box = box_of(shape, key)
     if box is not None:
         start, limit, stride, lengths = box
@@ -327,6 +336,8 @@ def put(x, key, value, op="set"):
         covered = _masked(x, key, value)
         if covered is not None:
             return covered
+    if _is_one_bool(key):
+        return put(x, Ellipsis, value, op) if key else x
     key = Key(x, key)
     shape, given = key.shape(), value
     value = x._coerce(given)

@@ -69,7 +69,8 @@ def get_num_threads() -> int:
 
 
 def instructions() -> str:
-    """The instruction set of kernels on "cpu": "avx512", "avx2" or "base", which every processor of its kind has.
+    """The instruction set of kernels on "cpu": "avx512" or "avx2" on x86-64; on aarch64 "neon", "neon_dot" or
+    "neon_i8mm", which have instructions for products of bytes, too; or "base", plain C on every processor.
 
     It is the best here, or the one that the variable SHOAL_CPU names.
     """

@@ -144,7 +144,6 @@ class Loop:
         self._loop, outputs, self._result, places = program.repeat(
             self._n - self._called, given, arguments, carried, fed, self._until, self._stream)
         self._take = [[(outputs[at], _array(outputs[at])) for at in numbers] for numbers in places]
-        self._function._give(self._args, self._feed)
         self._carry_on(_parts(self._result))
 
     def _numbers(self):

@@ -175,14 +175,17 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(target log x + (1 - target) log(1 - x)); logarithms count as -100 at least, as in torch.
 
-    Inputs outside of 0 to 1 are an error, of what derives from them.
+    Inputs outside of 0 to 1 are an error, of what derives from them. The gradient, (x - target) / (x (1 - x)), is
+    torch's also where x is 0 or 1: the divisor counts as 1e-12 at least.
     """
     reduction = _worded(reduction, size_average, reduce)
     _same_shape(input, target, "binary_cross_entropy")
     input = required(input, (input >= 0) & (input <= 1),
                      "binary_cross_entropy: all elements of input should be between 0 and 1")
-    loss = -(target * input.log().clamp(min=-100) +
-             (1 - target) * (-input).log1p().clamp(min=-100))
+    within, end = input * (1 - input) > 1e-12, input._detach()
+    x = where(within, input, 0.5)
+    ends = target * end.log().clamp(min=-100) + (1 - target) * (-end).log1p().clamp(min=-100)
+    loss = -where(within, target * x.log() + (1 - target) * (-x).log1p(), ends + (input - end) * (target - end) * 1e12)
     return _reduced(loss if weight is None else loss * weight, reduction, "binary_cross_entropy")
 
 
@@ -317,7 +320,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if labels.shape[0] != x.shape[0]:
         raise invalid(f"multi_margin_loss: target {target._text()} for {input._text()}: one label per row is needed")
     own = x.take_along(labels.unsqueeze(1), 1)
-    each = (margin - own + x).clamp(min=0)
+    each = (margin - own + x).relu()
     each = each if p == 1 else each * each
     if weight is not None:
         each = each * weight.take(labels, 0).unsqueeze(1)
@@ -337,7 +340,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     safe = where(counted, labels, 0)
     is_label = (arange(n).reshape(1, 1, n) == safe.unsqueeze(-1)) & counted.unsqueeze(-1)
     other = ~is_label.any(1)
-    apart = (1 - x.take_along(safe, 1).unsqueeze(2) + x.unsqueeze(1)).clamp(min=0)
+    apart = (1 - x.take_along(safe, 1).unsqueeze(2) + x.unsqueeze(1)).relu()
     loss = where(counted.unsqueeze(2) & other.unsqueeze(1), apart, 0).sum((1, 2)) / float(n)
     return _reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction, "multilabel_margin_loss")
 

@@ -202,13 +202,13 @@ class Operations:
         return self % other
 
     def neg(self):
-        """-x; signed and floating types."""
+        """-x; of unsigned integers modulo two to the number of their bits."""
         return -self
 
     negative = neg
 
     def abs(self):
-        """The absolute value of each element; signed and floating types."""
+        """The absolute value of each element."""
         return abs(self)
 
     absolute = abs

@@ -286,7 +286,7 @@ class Order:
 
 
 def _asked(x, values, inverse, counts, return_inverse, return_counts):
-    made = [x.session.tensor(values)]
+    made = [x.session.tensor(values, x.dtype)]
     if return_inverse:
         made.append(x.session.tensor(inverse.astype("int64")))
     if return_counts:

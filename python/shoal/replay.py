@@ -343,14 +343,6 @@ class Replayed:
         known = self._known.get(kind)
         return (known, arguments) if known.__class__ is Program and known.fits(arguments) else None
 
-    def _give(self, args, fed):
-        """Donated arguments have no value any more."""
-        kept = {id(tensor) for i in fed for tensor in collected(args[i], Tensor)}
-        tensors = collected(args, Tensor)
-        for at in self._donated(args):
-            if id(tensors[at]) not in kept:
-                tensors[at]._donate()
-
     def _donated(self, args):
         """The numbers of the tensors that donated arguments consist of."""
         numbers, n = [], 0

@@ -47,12 +47,16 @@ class Shapes:
                 raise invalid(f"view: view size is not compatible with input tensor's size and stride: {self._text()} "
                               f"does not lie in memory so that {list(made.shape)} could share it; use .reshape(...)")
             return made
-        mine, its = self.dtype.itemsize, DTYPES[dtype_name(shape[0])].itemsize
+        kind = dtype_name(shape[0])
+        return noted(self, self._bits(kind), "bits", (self.dtype.name, kind))
+
+    def _bits(self, kind):
+        mine, its = self.dtype.itemsize, DTYPES[kind].itemsize
         if its < mine:
-            return self.bitcast(shape[0]).flatten(-2)
+            return self.bitcast(kind).flatten(-2)
         if its > mine:
-            return self.unflatten(-1, (-1, its // mine)).bitcast(shape[0])
-        return self.bitcast(shape[0])
+            return self.unflatten(-1, (-1, its // mine)).bitcast(kind)
+        return self.bitcast(kind)
 
     def stride(self, dim=None):
         """How many elements of its root lie between two neighbours along each axis, or along one."""
@@ -358,13 +362,9 @@ class Shapes:
         return (self.sum(axes, True) if axes else self).reshape(size)
 
     def as_strided(self, size, stride, storage_offset=None):
-        """A copy of the elements that strides name, counted in this tensor's own elements."""
-        at = self.session.tensor(storage_offset or 0, "int64")
-        for n, s in zip(size, stride):
-            steps = _shoal.apply(self.session, "iota", (), {
-                "shape": (n,), "iota_dimension": 0, "dtype": "int64"}, 1)[0]
-            at = at.unsqueeze(-1) + steps * s
-        return self.ravel().take(at.reshape(tuple(size)), 0)
+        """The elements that strides name, counted in this tensor's own elements; a view."""
+        place = tuple(size), tuple(stride), storage_offset or 0
+        return noted(self, views.strided(self, *place), "strided", place)
 
     @torch_words
     def chunk(self, chunks, axis=0):

@@ -4,6 +4,7 @@ An operation checks shapes and element types at once and records itself; work st
 read (`numpy`, `tolist`, `item`, printing), or at `shoal.sync`. A value never changes: `x += y` computes
 a new one, for which the object x stands from then on.
 """
+import functools
 import math
 import struct
 
@@ -20,7 +21,8 @@ from .products import Products
 from .reductions import Reductions
 from .return_types import Extreme, MinMax, Sorted
 from .shapes import Shapes
-from .words import category, check_number, common_type, dtype_name, invalid, is_floating, torch_words
+from .words import (category, check_number, common_type, dtype_name, invalid, is_dtype, is_floating, promoted,
+                    torch_words)
 
 __all__ = ["Extreme", "MinMax", "Sorted", "Tensor"]
 
@@ -55,11 +57,12 @@ def _pack(flat, dtype):
         raise invalid(f"a value does not fit {dtype}: {error}") from None
 
 
-_NUMBERS = {bool, int, float}
+# Python's numbers, and the element types that they become; None: the default one. A bool is an int, too.
+_NUMBERS = {bool: "bool", int: "int64", float: None}
 
 
 def _flatten(data):
-    """Shape and elements of nested lists of numbers."""
+    """Shape and elements of nested lists of numbers, and the element type that these have together, by torch's rules."""
     shape = []
     level = data
     while hasattr(level, "tolist") and getattr(level, "ndim", 0) or \
@@ -69,32 +72,39 @@ def _flatten(data):
         if not level:
             break
         level = level[0]
-    flat = []
+    flat, kinds = [], set()  # kinds: classes of Python's numbers, names of the types of all else
 
-    def walk(item, depth):
-        if getattr(item, "ndim", 0):  # an array in a list
+    def walk(item, depth, typed=False):
+        if is_dtype(getattr(item, "dtype", None)):  # an array, a tensor or a number of NumPy's in a list
+            kinds.add(dtype_name(item.dtype))
+            typed = True
+        if getattr(item, "ndim", 0):
             item = item.tolist()
         if depth == len(shape):
             if isinstance(item, (list, tuple)):
                 raise invalid(f"nested lists are ragged at depth {depth}")
-            # Numbers of NumPy, and tensors of one element, as Python's.
             item = item.item() if hasattr(item, "item") else item
             if not isinstance(item, (bool, int, float)):
                 raise TypeError(f"tensor: {item!r} is a {type(item).__name__}; elements are numbers or bools"
                                 + (" (complex numbers are not supported)" if isinstance(item, complex) else ""))
             flat.append(item)
+            if not typed:
+                kinds.add(next(kind for kind in _NUMBERS if isinstance(item, kind)))
             return
         if not isinstance(item, (list, tuple)) or len(item) != shape[depth]:
             raise invalid(f"nested lists are ragged at depth {depth}: {shape[depth]} items were "
                           "expected")
-        if depth == len(shape) - 1 and _NUMBERS.issuperset(map(type, item)):
+        if depth == len(shape) - 1 and _NUMBERS.keys() >= (classes := set(map(type, item))):
             flat.extend(item)
+            if not typed:
+                kinds.update(classes)
             return
         for inner in item:
-            walk(inner, depth + 1)
+            walk(inner, depth + 1, typed)
 
     walk(data, 0)
-    return tuple(shape), flat
+    names = [_NUMBERS.get(kind, kind) or default[0] for kind in kinds]
+    return tuple(shape), flat, functools.reduce(promoted, names) if names else default[0]
 
 
 def from_data(session, data, dtype=None, borrow=False):
@@ -104,15 +114,8 @@ def from_data(session, data, dtype=None, borrow=False):
     if isinstance(data, range):
         data = list(data)
     if isinstance(data, (bool, int, float, list, tuple)) and not hasattr(data, "dtype"):
-        shape, flat = _flatten(data)
-        if dtype is None:
-            if flat and all(isinstance(x, bool) for x in flat):
-                dtype = "bool"
-            elif flat and all(isinstance(x, int) for x in flat):
-                dtype = "int64"
-            else:
-                dtype = default[0]
-        dtype = dtype_name(dtype)
+        shape, flat, common = _flatten(data)
+        dtype = common if dtype is None else dtype_name(dtype)
         if dtype.startswith(("int", "uint")):
             if not {int}.issuperset(map(type, flat)):
                 flat = [_whole(x, dtype) for x in flat]
@@ -384,12 +387,16 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         return _shoal.binary(_MATMUL, a, b)
 
     def __neg__(self):
+        if self.dtype.startswith("uint"):
+            return 0 - self
         return _shoal.unary(_UNARY["negate"], self)
 
     def __pos__(self):
         return self
 
     def __abs__(self):
+        if self.dtype.startswith("uint"):
+            return self.clone()
         return _shoal.unary(_UNARY["abs"], self)
 
     def _floating(self):
@@ -510,7 +517,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
 
     # ---- where it lies ----
 
-    def place(self, axis=None, shares=None, slots=None, parts=None, cuts=None, copies=0):
+    def place(self, axis=None, shares=None, slots=None, parts=None, cuts=None, copies=0, bound=False):
         """The same value, distributed over slots.
 
         axis, shares: one axis cut between the slots in proportion: numbers, one for each slot; "speed": as fast as
@@ -519,6 +526,9 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         each (0: as many as there are). cuts: per axis its cut points instead of shares.
         slots: numbers or names of slots, as `find_slots` takes them (None: all that compute). Without anything:
         whole on every slot.
+        bound: on these slots or nowhere. What is computed of it, or recorded together with it until a read or a sync,
+        is computed on bound slots alone, and bound as well. What was on a slot that has left the pool fails with
+        LostError then, and is not made again elsewhere.
         """
         if slots is not None and any(isinstance(name, str) for name in slots):
             slots = self.session.find_slots(slots)
@@ -544,7 +554,7 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
             shares = None if by_speed else shares
         elif by_speed:
             shares = _slices(parts, shares, copies)
-        return self._place(parts, shares, cuts, copies, slots)
+        return self._place(parts, shares, cuts, copies, slots, bound)
 
     def replicate(self, slots=None):
         """The same value, whole on every slot."""

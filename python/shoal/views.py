@@ -7,7 +7,8 @@ alone. A root that nobody holds any more is let go while one view of it is left:
 own from then on.
 
 A step is (kind, argument): "shape" and a shape, "axes" and a permutation, "key" and what stood in the
-brackets, "detach", "expand" and a shape, "windows" and (axis, size, step).
+brackets, "detach", "expand" and a shape, "windows" and (axis, size, step), "strided" and (shape, strides, offset), "bits"
+and the element types before and after.
 """
 import functools
 import math
@@ -15,6 +16,7 @@ import operator
 import weakref
 
 from . import _shoal, indexing
+from .dtypes import DTYPES
 from .words import invalid
 
 
@@ -43,7 +45,7 @@ def root_of(x):
 def noted(x, made, kind, argument=None, part=False):
     """`made`, which is x after a step, as a view of x. part: one of several that do not overlap."""
     root = root_of(x)
-    repeats = kind == "expand" or (kind == "windows" and argument[1] > argument[2])
+    repeats = kind in ("expand", "strided") or (kind == "windows" and argument[1] > argument[2])
     if root is None:
         root, steps = x, ((kind, argument),)
     else:
@@ -83,6 +85,21 @@ def window_keys(x, axis, size, step):
     return [(slice(None),) * axis + (slice(i, i + reach, step),) for i in range(size)]
 
 
+def _places(x, size, stride, offset):
+    """The numbers of the elements that strides name, in a vector of all of x's."""
+    at = x.session.tensor(offset, "int64")
+    for n, s in zip(size, stride):
+        steps = _shoal.apply(x.session, "iota", (), {"shape": (n,), "iota_dimension": 0, "dtype": "int64"}, 1)[0]
+        at = at.unsqueeze(-1) + steps * s
+    return at.reshape(size)
+
+
+def strided(x, size, stride, offset):
+    """The elements of x that strides name, counted in its own elements."""
+    return _shoal.apply(x.session, "reshape", (x,), {"shape": (x.size,)}, 1)[0].take(
+        _places(x, size, stride, offset), 0)
+
+
 def _step(x, kind, argument):
     if kind == "shape":
         return _shoal.apply(x.session, "reshape", (x,), {"shape": argument}, 1)[0]
@@ -94,6 +111,10 @@ def _step(x, kind, argument):
         return _shoal.broadcast(x, argument)
     if kind == "windows":
         return x._windows(*argument)
+    if kind == "strided":
+        return strided(x, *argument)
+    if kind == "bits":
+        return x._bits(argument[1])
     return x._detach()
 
 
@@ -112,11 +133,33 @@ def _undone(x, kind, argument, value):
         return x
     if kind == "expand":
         return value.reshape(x.shape)
+    if kind == "strided":
+        flat = indexing.put(x.reshape(-1), _places(x, *argument).reshape(-1), value.reshape(-1))
+        return flat.reshape(x.shape)
+    if kind == "bits":
+        return value._bits(argument[0])
     return value
+
+
+def _meet(size, stride, offset):
+    """Whether strides name an element more than once."""
+    reach = 0
+    for s, n in sorted(zip(stride, size)):
+        if n > 1 and s <= reach:
+            break
+        reach += (n - 1) * s
+    else:
+        return False  # each axis steps beyond those with smaller strides
+    places = {offset}
+    for n, s in zip(size, stride):
+        places = {at + i * s for at in places for i in range(n)}
+    return len(places) < math.prod(size)
 
 
 def _overlaps(x, steps):
     """Whether elements of a view may be one and the same."""
+    if any(kind == "strided" and _meet(*argument) for kind, argument in steps):
+        return True
     if any(kind == "windows" and argument[1] > argument[2] for kind, argument in steps):
         return True
     return any(kind == "expand" for kind, _ in steps) and \
@@ -208,6 +251,14 @@ def _layout(view, shape):
             shape = argument
         elif kind == "key":
             offset, shape, strides = _cut(argument, offset, shape, strides)
+        elif kind == "strided":
+            at, wanted, steps = argument[2], *argument[:2]
+            offset, strides = (offset + at, steps) if strides == dense(shape) else (0, dense(wanted))
+            shape = wanted
+        elif kind == "bits":
+            was, now = (DTYPES[name].itemsize for name in argument)
+            shape = (*shape[:-1], shape[-1] * was // now) if shape else ()
+            offset, strides = offset * was // now, dense(shape)
         elif kind == "windows":
             axis, size, step = argument
             strides = (*strides[:axis], strides[axis] * step, *strides[axis + 1:], strides[axis])

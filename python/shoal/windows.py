@@ -360,15 +360,13 @@ def _adaptive_max(n, input, output_size, return_indices):
         flat = math.prod(input.shape[-n:])
         from .creation import arange
         at = arange(flat).reshape(input.shape[-n:]).broadcast_to(input.shape)
-    for i, windows in enumerate(parts):
-        axis = input.ndim - n + i
+    # The first of those that are the largest: of the last axis, then of the one before it.
+    for axis, windows in reversed(list(enumerate(parts, input.ndim - n))):
         pieces = [input.narrow(axis, a, b - a) for a, b in windows]
+        best = [p.argmax(axis, True) for p in pieces]
         if return_indices:
-            best = [p.argmax(axis, True) for p in pieces]
             at = cat([at.narrow(axis, a, b - a)._along(w, axis) for (a, b), w in zip(windows, best)], axis)
-            input = cat([p._along(w, axis) for p, w in zip(pieces, best)], axis)
-        else:
-            input = cat([p.amax(axis, True) for p in pieces], axis)
+        input = cat([p._along(w, axis) for p, w in zip(pieces, best)], axis)
     return (input, at) if return_indices else input
 
 

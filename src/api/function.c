@@ -282,11 +282,12 @@ static bool is_result(const shoal_function *f, uint32_t operand) {
 }
 
 /* The value is let go of with the message that runs the function. */
-static shoal_status donate_one(const shoal_function *f, shoal_tensor *const *inputs, uint32_t i) {
+static shoal_status donate_one(const shoal_function *f, shoal_tensor *const *inputs, uint32_t i,
+                               bool repeated) {
     shoal_tensor *x = api_base(inputs[i]);
     if (x->source) return SHOAL_OK; /* it holds nothing */
     bool asked = f->donate[i] == SHOAL_DONATE_ALWAYS + 1;
-    bool shared = is_twice(f, inputs, i, x->value) || is_result(f, i);
+    bool shared = is_twice(f, inputs, i, x->value) || (!repeated && is_result(f, i));
     if (asked && shared)
         return base_fail(SHOAL_INVALID,
                          "function: input %u is donated, and is another input or a result as well",
@@ -299,14 +300,15 @@ static shoal_status donate_one(const shoal_function *f, shoal_tensor *const *inp
     return SHOAL_OK;
 }
 
-static shoal_status donate(const shoal_function *f, shoal_tensor *const *inputs) {
+shoal_status api_function_give(const shoal_function *f, shoal_tensor *const *inputs,
+                               const bool *feeds) {
     for (uint32_t i = 0; i < f->n_operands; i++)
-        if (f->donate[i]) SHOAL_TRY(donate_one(f, inputs, i));
+        if (f->donate[i] && !(feeds && feeds[i]))
+            SHOAL_TRY(donate_one(f, inputs, i, feeds != NULL));
     return SHOAL_OK;
 }
 
-/* What was given away has no value, or, when the message was not sent, it has it still. */
-static void donate_end(const shoal_function *f, shoal_tensor *const *inputs, bool sent) {
+void api_function_given(const shoal_function *f, shoal_tensor *const *inputs, bool sent) {
     for (uint32_t i = 0; i < f->n_operands; i++) {
         shoal_tensor *x = api_base(inputs[i]);
         if (!f->donate[i] || !x->donated) continue;
@@ -374,10 +376,10 @@ static shoal_status send(const shoal_function *f, shoal_tensor *const *inputs,
         s.message.n_outputs = f->n_outputs;
         for (uint32_t i = 0; i < f->n_outputs; i++) s.outputs[i] = session->next_value++;
         size_t released = session->released.count;
-        status = donate(f, inputs);
+        status = api_function_give(f, inputs, NULL);
         if (status == SHOAL_OK) status = api_submission_send(session, f->recorded, &f->key, &s);
         if (status != SHOAL_OK) session->released.count = released;
-        donate_end(f, inputs, status == SHOAL_OK);
+        api_function_given(f, inputs, status == SHOAL_OK);
     }
     for (uint32_t i = 0; status == SHOAL_OK && i < f->n_results; i++) {
         if (f->results[i].operand) continue;

@@ -38,4 +38,11 @@ shoal_status api_function_of(shoal_session *session, const shoal_graph *g, shoal
 shoal_status api_function_check(const shoal_function *f, shoal_tensor *const *inputs,
                                 const bool *feeds);
 
+/* Lets go of the inputs that are donated, but for those that are fed, with the next message. feeds:
+ * per operand, of a loop; NULL: a run. */
+shoal_status api_function_give(const shoal_function *f, shoal_tensor *const *inputs,
+                               const bool *feeds);
+/* What was given away has no value, or, when the message was not sent, it has it still. */
+void api_function_given(const shoal_function *f, shoal_tensor *const *inputs, bool sent);
+
 #endif

@@ -306,7 +306,13 @@ static shoal_status send(making *m, shoal_loop *loop, shoal_tensor **outputs) {
         loop->value = s.outputs[0];
         status = open_stream(m, &s, loop);
     }
-    if (status == SHOAL_OK) status = api_submission_send(session, m->recorded, &m->key, &s);
+    if (status == SHOAL_OK) {
+        size_t released = session->released.count;
+        status = api_function_give(m->f, m->inputs, m->feeds);
+        if (status == SHOAL_OK) status = api_submission_send(session, m->recorded, &m->key, &s);
+        if (status != SHOAL_OK) session->released.count = released;
+        api_function_given(m->f, m->inputs, status == SHOAL_OK);
+    }
     for (uint32_t i = 0; status == SHOAL_OK && i < m->next; i++) {
         if (i < m->f->n_results) {
             outputs[i]->value = s.outputs[i];

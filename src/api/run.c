@@ -72,7 +72,7 @@ static shoal_status tell_ready(const wire_peer *wire, const shoal_hub_options *o
 static void announce(const wire_peer *wire, uint16_t port, wire_announcer *out) {
     char *all = wire_addresses(wire);
     if (all && wire_announcer_init(out, all, port) == SHOAL_OK)
-        base_log(BASE_INFO, "hub", "announces itself on its network, UDP port %u", port);
+        base_log(BASE_INFO, "hub", "announces itself on its networks, UDP port %u", port);
     else
         base_log(BASE_WARN, "hub", "does not announce itself: %s",
                  all ? shoal_error_message() : "no memory");
@@ -89,7 +89,7 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     memcpy(&options, given, given->size);
     uint16_t port = 0;
     if (options.listen) SHOAL_TRY(wire_beacon_port(options.beacon, &port));
-    wire_announcer announcer = {.fd = -1};
+    wire_announcer announcer = {0};
     wire_peer *wire = NULL;
     hub *h = NULL;
     Shoal__Hello hello = SHOAL__HELLO__INIT;

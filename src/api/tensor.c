@@ -336,11 +336,12 @@ shoal_status api_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor
     shoal_status status = layout_cuts(&x->type, layout, &arena, &cuts, &n_cuts, &boxes);
     if (status == SHOAL_OK) status = layout_slots(session, layout, boxes, &arena, &slots, &n_slots);
     if (status == SHOAL_OK) {
-        shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_CUTS, cuts, n_cuts),
-                              graph_ints(SHOAL_ATTR_SLOTS, slots, n_slots),
-                              graph_bool(SHOAL_ATTR_SHARES, 1)};
-        bool shares = !layout->cuts && boxes > 1;
-        status = api_apply(session, GRAPH_PLACE, &x, 1, attrs, 2 + shares, NULL, 0, out, 1);
+        shoal_attr attrs[4] = {graph_ints(SHOAL_ATTR_CUTS, cuts, n_cuts),
+                               graph_ints(SHOAL_ATTR_SLOTS, slots, n_slots)};
+        uint16_t n_attrs = 2;
+        if (!layout->cuts && boxes > 1) attrs[n_attrs++] = graph_bool(SHOAL_ATTR_SHARES, 1);
+        if (layout->bound) attrs[n_attrs++] = graph_bool(SHOAL_ATTR_BOUND, 1);
+        status = api_apply(session, GRAPH_PLACE, &x, 1, attrs, n_attrs, NULL, 0, out, 1);
     }
     base_arena_fini(&arena);
     return status;

@@ -94,6 +94,10 @@ static void test_folders(void **state) {
     unsetenv("HOME");
     assert_int_equal(base_os_state_folder(true, path, sizeof path), SHOAL_NOT_FOUND);
     assert_non_null(strstr(shoal_error_message(), "set HOME or XDG_STATE_HOME"));
+    setenv("HOME", "/proc/none", 1);
+    assert_int_not_equal(base_os_state_folder(true, path, sizeof path), SHOAL_OK);
+    assert_non_null(strstr(shoal_error_message(), "(XDG_STATE_HOME names another place)"));
+    unsetenv("HOME");
     char most[8];
     setenv("XDG_STATE_HOME", base, 1);
     assert_int_equal(base_os_state_folder(true, most, sizeof most), SHOAL_INVALID);

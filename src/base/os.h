@@ -100,6 +100,9 @@ int64_t base_os_socket_silence(int fd);
 /* Whom a TCP connection leads to, as "192.168.1.5:7400" or "[fd00::5]:7400"; false when that cannot
  * be told. */
 bool base_os_socket_reached(int fd, char *out, size_t room);
+/* Whether such an address is in numbers: one with a name has to be looked up, which may take long.
+ */
+bool base_os_socket_numbers(const char *address);
 
 /* ---- datagrams to all of one network (os_datagram.c) ---- */
 

@@ -5,6 +5,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -34,6 +37,30 @@ uint64_t base_cpu_memory(void) {
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
 }
 
+unsigned base_cpu_features(void) {
+    unsigned found = 0;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found |= BASE_CPU_AVX2;
+    if (found && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        found |= BASE_CPU_AVX512;
+#elif defined(__aarch64__)
+    unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    if (first & HWCAP_ASIMDDP) found |= BASE_CPU_DOT;
+    if (found && (second & HWCAP2_I8MM) && (second & HWCAP2_BF16)) found |= BASE_CPU_I8MM;
+#endif
+    return found;
+}
+
+/* What boards with a device tree, as of ARM, are called: their /proc/cpuinfo has numbers alone. */
+static bool name_board(char *out, size_t bytes) {
+    FILE *file = fopen("/proc/device-tree/model", "re");
+    size_t n = file ? fread(out, 1, bytes - 1, file) : 0;
+    if (file) fclose(file);
+    out[n] = 0;
+    return *out;
+}
+
 void base_cpu_name(char *out, size_t bytes) {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "re");
@@ -47,7 +74,8 @@ void base_cpu_name(char *out, size_t bytes) {
     }
     if (file) fclose(file);
     struct utsname host;
-    if (!found) snprintf(out, bytes, "%s processor", uname(&host) < 0 ? "unknown" : host.machine);
+    if (!found && !name_board(out, bytes))
+        snprintf(out, bytes, "%s processor", uname(&host) < 0 ? "unknown" : host.machine);
 }
 
 void *base_pages_new(size_t bytes) {

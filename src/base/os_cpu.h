@@ -13,6 +13,13 @@ int base_cpu_now(void);
 void base_cpu_leave(int cpu);
 /* Bytes of memory of the machine; 0 when that is unknown. Any thread. */
 uint64_t base_cpu_memory(void);
+/* Instructions that not every processor of its kind has, as far as kernels use them. Each of x86-64
+ * stands for those of AVX2 (with FMA and F16C) and of AVX-512 (F, DQ, BW and VL, and all of AVX2);
+ * those of aarch64 for sums of four products of bytes (SDOT), and of eight (SMMLA, and conversions
+ * to bfloat16). */
+enum { BASE_CPU_AVX2 = 1, BASE_CPU_AVX512 = 2, BASE_CPU_DOT = 4, BASE_CPU_I8MM = 8 };
+/* Those that this processor has and the system lets be used. Any thread. */
+unsigned base_cpu_features(void);
 /* The processor's model in words ("AMD EPYC 9654"), cut to fit; reads a file, so not for start-up
  * paths. Any thread. */
 void base_cpu_name(char *out, size_t bytes);

@@ -13,7 +13,8 @@
 /* Makes a folder if it is to be, and checks that it is ours alone. */
 static shoal_status own_folder(bool create, const char *path, const char *variable) {
     if (create && mkdir(path, 0700) && errno != EEXIST)
-        return base_fail_errno(errno, "making the folder %s", path);
+        return base_fail_errno(errno, "making the folder %s (%s names another place)", path,
+                               variable);
     struct stat st;
     if (lstat(path, &st)) return base_fail_errno(errno, "looking at the folder %s", path);
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())

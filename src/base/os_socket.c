@@ -259,3 +259,16 @@ bool base_os_socket_reached(int fd, char *out, size_t room) {
     unsigned port = ntohs(six ? address.six.sin6_port : address.four.sin_port);
     return snprintf(out, room, six ? "[%s]:%u" : "%s:%u", text, port) < (int)room;
 }
+
+bool base_os_socket_numbers(const char *address) {
+    char host[128];
+    unsigned char bytes[sizeof(struct in6_addr)];
+    const char *colon = strrchr(address, ':');
+    size_t n = colon ? (size_t)(colon - address) : 0;
+    if (!n || n >= sizeof host) return false;
+    memcpy(host, address, n);
+    bool six = host[0] == '[' && host[n - 1] == ']';
+    host[six ? n - 1 : n] = 0;
+    if (six) host[strcspn(host, "%")] = 0; /* the interface */
+    return inet_pton(six ? AF_INET6 : AF_INET, six ? host + 1 : host, bytes) == 1;
+}

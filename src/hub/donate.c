@@ -23,13 +23,15 @@ static bool may_need(const hub_instance *instance, uint32_t i) {
     return false;
 }
 
-/* Only what can be made again, where the instance itself may have to be run again. */
+/* Only what can be made again, where the instance itself may have to be run again. What is bound is
+ * lost with its slots in any case. */
 static bool may_donate(const hub *h, const hub_instance *instance, uint32_t i) {
     const hub_value *value = instance->record->inputs[i];
     const hub_slot *slot = value->absent ? NULL : hub_slot_of(h, value->layout.slots[0]);
     return value->released && value->last_user == instance->id && !value->twice &&
            !value->data.size && value->stored == instance->input_ids[i] && slot && slot->compute &&
-           (value->origin || value->kept || (!hub_recovers(h) && !may_need(instance, i)));
+           (value->origin || value->kept ||
+            ((value->bound || !hub_recovers(h)) && !may_need(instance, i)));
 }
 
 /* Members that have parts of it and no part in the instance are told as of all that can go. */

@@ -41,11 +41,16 @@ shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inpu
                            .n_outputs = n_outputs,
                            .inputs = values,
                            .outputs = values + n_inputs};
+    record->bound = program->binds;
     for (uint32_t i = 0; i < n_inputs; i++) {
         record->inputs[i] = inputs[i];
+        record->bound |= inputs[i]->bound;
         inputs[i]->holds++;
     }
-    for (uint32_t o = 0; o < n_outputs; o++) record->outputs[o] = outputs[o];
+    for (uint32_t o = 0; o < n_outputs; o++) {
+        record->outputs[o] = outputs[o];
+        outputs[o]->bound |= record->bound && !program->home[o];
+    }
     program->users++;
     hub_peer *client = base_map_get(&h->sessions, record->session);
     if (client) client->records++;
@@ -54,6 +59,7 @@ shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inpu
 }
 
 void hub_record_adopt(hub *h, hub_record *record) {
+    if (record->bound) return;
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         hub_value_disown(h, record->outputs[o]);
         record->outputs[o]->origin = record;

@@ -18,8 +18,10 @@ typedef BASE_VEC(hub_record *) records;
 
 static shoal_status no_copy(const hub *h, const hub_value *value) {
     char text[BASE_TYPE_TEXT];
-    return base_fail(SHOAL_LOST, "%s was lost, and its client had no room for a copy of it: %s",
-                     base_type_text(&value->type, text), h->loss ? h->loss : "a worker left");
+    return base_fail(SHOAL_LOST, "%s was lost, %s: %s", base_type_text(&value->type, text),
+                     value->bound ? "which was bound to where it lay"
+                                  : "and its client had no room for a copy of it",
+                     h->loss ? h->loss : "a worker left");
 }
 
 /* Lists what has to run for a value to be there, or says why there is no way back. */

@@ -165,6 +165,7 @@ typedef struct hub_value {
     uint32_t rereads;    /* and how many such read it and are not through */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
+    bool bound;          /* to the slots where it lies: it is there or nowhere */
     shoal_status status;
     char *error;
 } hub_value;
@@ -196,6 +197,7 @@ typedef struct hub_program {
     bool loops;      /* run in rounds: */
     bool part;       /* of what a client has submitted: see rest.c */
     bool moves;      /* nothing but inputs that move in from their client */
+    bool binds;      /* something to slots */
     bool checks;     /* its data may not pass a check; */
     bool *keeps;     /* then, per input: outputs that this may leave well need it; NULL: none */
     uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
@@ -222,6 +224,7 @@ typedef struct hub_record {
     hub_value **outputs; /* NULL: nobody needs it any more */
     uint64_t ns;         /* that it took */
     bool wanted;         /* to be run again: while a way back is looked for */
+    bool bound;          /* what it makes is bound, and not made again */
     struct hub_record *next_dying;
 } hub_record;
 
@@ -578,6 +581,8 @@ void hub_cut(hub *h, hub_peer *client);
 void hub_cut_done(hub *h, hub_instance *instance);
 
 /* variant.c */
+/* Whether something is bound to slots in it. */
+bool hub_graph_binds(const shoal_graph *g);
 shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
                               hub_variant **out);
 void hub_variant_free(const hub_program *program, hub_variant *variant);

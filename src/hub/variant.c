@@ -184,6 +184,58 @@ static shoal_status find_moves(const hub *h, const shoal_graph *g, const hub_val
     return SHOAL_OK;
 }
 
+static bool binds(const shoal_node *node) {
+    const shoal_attr *bound =
+        node->op == GRAPH_PLACE ? shoal_node_attr(node, SHOAL_ATTR_BOUND) : NULL;
+    return bound && bound->u.i;
+}
+
+bool hub_graph_binds(const shoal_graph *g) {
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        if (binds(&g->nodes[n])) return true;
+    return false;
+}
+
+/* The slots that a program is bound to: numbers + 1. Each list is read once, whoever wrote it. */
+static shoal_status bound_slots(const shoal_graph *g, const hub_value *const *inputs,
+                                base_map *out) {
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        for (uint32_t k = 0; inputs[i]->bound && k < inputs[i]->layout.n_slots; k++)
+            SHOAL_TRY(base_map_set(out, (uint64_t)inputs[i]->layout.slots[k] + 1, out));
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_attr *slots =
+            binds(&g->nodes[n]) ? shoal_node_attr(&g->nodes[n], SHOAL_ATTR_SLOTS) : NULL;
+        for (size_t i = 0; slots && i < slots->count; i++)
+            SHOAL_TRY(base_map_set(out, (uint64_t)slots->u.ints[i] + 1, out));
+    }
+    return SHOAL_OK;
+}
+
+/* Of what is bound to slots, others compute nothing: they count as slots without weight. Small
+ * values, which go to wherever they are used, are on no others either. */
+static shoal_status confine(const shoal_graph *g, const hub_value *const *inputs, base_arena *arena,
+                            plan_pool *pool, plan_layout *layouts) {
+    plan_slot *slots = base_arena_array(arena, plan_slot, pool->n_slots);
+    uint32_t *bound = base_arena_array(arena, uint32_t, pool->n_slots), n = 0;
+    base_map named;
+    base_map_init(&named);
+    shoal_status status = slots && bound ? bound_slots(g, inputs, &named) : SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; status == SHOAL_OK && i < pool->n_slots; i++) {
+        slots[i] = pool->slots[i];
+        bool is_bound = base_map_get(&named, (uint64_t)slots[i].slot + 1) != NULL;
+        if (is_bound) bound[n++] = slots[i].slot;
+        slots[i].weight = is_bound && slots[i].weight <= 0 ? 1 : is_bound ? slots[i].weight : 0;
+    }
+    base_map_fini(&named);
+    SHOAL_TRY(status);
+    pool->slots = slots;
+    for (uint32_t i = 0; n && i < g->n_inputs; i++)
+        if (inputs[i]->data.size)
+            SHOAL_TRY(plan_layout_whole(arena, inputs[i]->type.rank, inputs[i]->type.dims, bound, n,
+                                        &layouts[i]));
+    return SHOAL_OK;
+}
+
 /* Whether a `place` names a slot that was in the pool and has left. */
 static bool names_gone_slot(const hub *h, const shoal_node *node) {
     const shoal_attr *slots =
@@ -274,6 +326,9 @@ static shoal_status adapt(const hub *h, const shoal_graph *g, const plan_pool *p
         const shoal_attr *attrs = node->attrs;
         uint16_t n_attrs = node->n_attrs;
         if (names_gone_slot(h, node)) {
+            if (binds(node))
+                return base_fail(SHOAL_LOST, "it is bound to a slot that has left: %s",
+                                 h->loss ? h->loss : "a worker left");
             SHOAL_TRY(replace_place(pool, node, &g->values[node->inputs[0]].type, arena, replaced,
                                     &n_attrs));
             attrs = replaced;
@@ -328,6 +383,9 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     if (!layouts) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) layouts[i] = inputs[i]->layout;
     SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
+    bool bound = program->binds;
+    for (uint32_t i = 0; i < g->n_inputs; i++) bound |= inputs[i]->bound;
+    if (bound) SHOAL_TRY(confine(g, inputs, arena, &pool, layouts));
     pool.patience = patience(g, &pool);
     SHOAL_TRY(find_moves(h, g, inputs, program->moves, variant));
     if (program->loops && variant->n_moved)
@@ -394,8 +452,10 @@ shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *con
     base_str_bytes(&key, &h->speeds, sizeof h->speeds);
     shoal_status status = SHOAL_OK;
     uint32_t n_inputs = program->n_inputs;
-    for (uint32_t i = 0; status == SHOAL_OK && i < n_inputs; i++)
+    for (uint32_t i = 0; status == SHOAL_OK && i < n_inputs; i++) {
+        base_str_bytes(&key, &inputs[i]->bound, sizeof inputs[i]->bound);
         status = plan_layout_encode(&inputs[i]->layout, &key);
+    }
     if (status == SHOAL_OK) status = base_str_status(&key);
     for (size_t i = 0; status == SHOAL_OK && i < program->variants.count; i++) {
         hub_variant *variant = program->variants.data[i];

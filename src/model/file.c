@@ -107,7 +107,8 @@ shoal_status shoal_file_find(const shoal_file *file, const char *name, uint64_t 
     base_str some;
     base_str_init(&some);
     for (uint64_t i = 0; i < file->n_tensors && i < 5; i++)
-        base_str_format(&some, "%s%s", i ? ", " : "", file->tensors[i].name);
+        base_str_format(&some, "%s%s", i ? ", " : "",
+                        *file->tensors[i].name ? file->tensors[i].name : "(unnamed)");
     base_fail(SHOAL_NOT_FOUND,
               only ? "%s has %llu tensors: name one%s of them (%s%s)"
                    : "%s has no tensor among its %llu called '%s'; there are %s%s",

@@ -122,10 +122,18 @@ static int name_width(const view_look *now, int columns) {
     return room < 0 ? NAME : longest - NAME > room ? NAME + room : longest;
 }
 
+/* "2"; "1(3)" when three were lost. */
+static const char *paths_text(const shoal_slot *slot, char out[ROOM]) {
+    int n = snprintf(out, ROOM, "%u", slot->paths);
+    if (slot->paths_lost > 0)
+        snprintf(out + n, ROOM - (size_t)n, "(%.0f)", (double)slot->paths_lost);
+    return out;
+}
+
 static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int name,
                      int columns) {
     char line[LINE], bar[BAR + 1], nodes[ROOM], runs[ROOM], in[ROOM], to[ROOM], held[ROOM],
-        limit[ROOM];
+        limit[ROOM], paths[ROOM];
     int n = 0;
     bool wide = columns >= VIEW_SCREEN_WIDE;
     for (int i = 0; i < BAR; i++) bar[i] = i < (int)(r->busy * BAR + 0.5) ? '#' : '.';
@@ -139,8 +147,9 @@ static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int
                   shoal_bytes_text((uint64_t)r->received, in),
                   shoal_bytes_text((uint64_t)r->sent, to), shoal_bytes_text(slot->bytes, held));
     if (wide)
-        snprintf(line + n, sizeof line - (size_t)n, " %9s %6u",
-                 slot->memory > 0 ? shoal_bytes_text(slot->memory, limit) : "-", slot->queued);
+        n += snprintf(line + n, sizeof line - (size_t)n, " %9s %6u %6s",
+                      slot->memory > 0 ? shoal_bytes_text(slot->memory, limit) : "-", slot->queued,
+                      paths_text(slot, paths));
     put(out, line, columns);
 }
 
@@ -170,7 +179,7 @@ void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *no
     int name = name_width(now, columns);
     snprintf(line, sizeof line, "%-*s%s %-*s %7s %6s %9s %9s %9s%s", name, "WORKER",
              wide ? " HOST       DEVICE  " : "", BAR + 5, "BUSY", "OPS/S", "RUNS/S", "IN/S",
-             "OUT/S", "HELD", wide ? "     LIMIT  QUEUE" : "");
+             "OUT/S", "HELD", wide ? "     LIMIT  QUEUE  PATHS" : "");
     put(out, line, columns);
     for (uint32_t i = 0; i < now->status.n_slots; i++) {
         const view_rates *r = smooth_rates(smooth, &now->slots[i]);

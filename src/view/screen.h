@@ -35,8 +35,9 @@ typedef struct view_smooth {
 bool view_smooth_take(view_smooth *smooth, const view_look *before, const view_look *now);
 void view_smooth_fini(view_smooth *smooth);
 
-/* From so many columns on everything is shown; fewer leave out host, backend, limit and queue. */
-enum { VIEW_SCREEN_WIDE = 112 };
+/* From so many columns on everything is shown; fewer leave out host, backend, limit, queue and
+ * paths. */
+enum { VIEW_SCREEN_WIDE = 119 };
 /* Writes lines of at most `columns` characters: the pool, what it does in all, a row per worker's
  * device. Rates are those of `smooth`. Names from elsewhere cannot steer the terminal. */
 void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *now, int columns);

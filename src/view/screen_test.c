@@ -47,6 +47,8 @@ static const shoal_slot new_slots[] = {
      .backend = "cpu",
      .name = "cpu",
      .queued = 3,
+     .paths = 1,
+     .paths_lost = 3,
      .nodes = 25100,
      .instances = 30,
      .busy_ns = 1000000000,
@@ -59,6 +61,7 @@ static const shoal_slot new_slots[] = {
      .pid = 99, /* another process has the number now */
      .compute = true,
      .worker = "new\x1b[2J\xc3\xa4",
+     .paths = 2,
      .nodes = 5}};
 static const view_look before = {
     .status = {.n_slots = 3, .instances = 40}, .slots = old_slots, .at = 5};
@@ -83,10 +86,11 @@ static void test_rates(void **state) {
     has(text, "12.5k operations/s, 10 programs/s, 2.5 MiB/s moved, 25 % busy\n");
     has(text,
         "left             vm         cpu      #####.....  50%   12.5k     10   2.0 MiB   512 KiB   "
-        "3.0 MiB   8.0 GiB      3\n");
+        "3.0 MiB   8.0 GiB      3   1(3)\n");
     /* Of who has come since then nothing is known, and its name cannot do anything. */
     has(text, "new?[2J??        ");
-    has(text, "..........   0%       0      0       0 B       0 B       0 B         -      0\n");
+    has(text,
+        "..........   0%       0      0       0 B       0 B       0 B         -      0      2\n");
     assert_null(strstr(text, "client"));
     free(text);
     text = text_of(NULL, &now, 200);

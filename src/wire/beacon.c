@@ -92,18 +92,29 @@ shoal_status wire_beacon_port(const char *given, uint16_t *port) {
 
 /* ---- at a hub ---- */
 
+/* Once in the network of each address: a machine may be in one of them alone. */
+static shoal_status announce_in(wire_announcer *out, const char *addresses, uint16_t port) {
+    char host[64];
+    shoal_status status = SHOAL_OK;
+    for (const char *at = addresses; at && out->n_fds < WIRE_BEACON_NETWORKS;) {
+        snprintf(host, sizeof host, "%.*s", (int)strcspn(at + 6, ":"), at + 6);
+        status = base_os_broadcast_open(host, port, &out->fds[out->n_fds]);
+        out->n_fds += status == SHOAL_OK;
+        at = strstr(at + 6, "tcp://");
+    }
+    return out->n_fds ? SHOAL_OK : status;
+}
+
 shoal_status wire_announcer_init(wire_announcer *out, const char *addresses, uint16_t port) {
     wire_beacon beacon = {0};
     wire_key_pair own;
-    char host[64] = "";
     size_t used = 0;
-    *out = (wire_announcer){.fd = -1};
+    *out = (wire_announcer){0};
     SHOAL_TRY(wire_keys_own(&own));
     beacon.fingerprint = wire_beacon_fingerprint(own.public);
     for (const char *at = strstr(addresses, "tcp://"); at; at = strstr(at + 1, "tcp://")) {
         size_t n = address_length(at);
         if (!n || used + n + 2 > sizeof beacon.addresses) continue;
-        if (!used) snprintf(host, sizeof host, "%.*s", (int)strcspn(at + 6, ":"), at + 6);
         used += (size_t)snprintf(beacon.addresses + used, sizeof beacon.addresses - used, "%s%.*s",
                                  used ? "," : "", (int)n, at);
     }
@@ -111,19 +122,19 @@ shoal_status wire_announcer_init(wire_announcer *out, const char *addresses, uin
     if (!out->n)
         return base_fail(SHOAL_INVALID, "%s: no address in numbers that could be announced",
                          addresses);
-    return base_os_broadcast_open(host, port, &out->fd);
+    return announce_in(out, beacon.addresses, port);
 }
 
 void wire_announcer_tick(wire_announcer *announcer) {
     int64_t now = base_now();
-    if (announcer->fd < 0 || now < announcer->next) return;
+    if (!announcer->n_fds || now < announcer->next) return;
     announcer->next = now + WIRE_BEACON_MS * BASE_MS;
-    base_os_broadcast_send(announcer->fd, announcer->bytes, announcer->n);
+    for (int i = 0; i < announcer->n_fds; i++)
+        base_os_broadcast_send(announcer->fds[i], announcer->bytes, announcer->n);
 }
 
 void wire_announcer_fini(wire_announcer *announcer) {
-    if (announcer->fd >= 0) close(announcer->fd);
-    announcer->fd = -1;
+    while (announcer->n_fds) close(announcer->fds[--announcer->n_fds]);
 }
 
 /* ---- elsewhere ---- */

@@ -39,15 +39,19 @@ shoal_status wire_beacon_port(const char *given, uint16_t *port) SHOAL_CHECK_RES
 
 /* ---- at a hub ---- */
 
+/* Networks in which a hub announces itself. */
+enum { WIRE_BEACON_NETWORKS = 4 };
+
 typedef struct wire_announcer {
-    int fd; /* -1: off */
+    int fds[WIRE_BEACON_NETWORKS];
+    int n_fds; /* 0: off */
     int64_t next;
     uint8_t bytes[WIRE_BEACON_MOST];
     size_t n;
 } wire_announcer;
 
-/* Announces `addresses` (a list; those of TCP) on the network of the first one's interface, and on
- * no other. Fails where that has no way to reach all of a network, as a tunnel. */
+/* Announces `addresses` (a list; those of TCP) on the networks of their interfaces, the first ones,
+ * and on no others. Fails where none has a way to reach all of a network, as a tunnel has not. */
 shoal_status wire_announcer_init(wire_announcer *out, const char *addresses,
                                  uint16_t port) SHOAL_CHECK_RESULT;
 /* Sends a beacon when it is time. Never waits. */

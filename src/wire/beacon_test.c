@@ -173,10 +173,33 @@ static void test_where_nothing_can_be_announced(void **state) {
     wire_announcer_fini(&announcer);
 }
 
+/* In the network of each address, as far as it has broadcasts. */
+static void test_all_networks(void **state) {
+    wire_announcer announcer;
+    uint8_t heard[WIRE_BEACON_MOST + 1];
+    uint16_t port = some_port();
+    int fd;
+    assert_int_equal(wire_announcer_init(&announcer,
+                                         "shm:hub,tcp://192.0.2.77:7400,tcp://127.0.0.1:7411,"
+                                         "tcp://[fd00::5]:7400,tcp://127.0.0.1:7412",
+                                         port),
+                     SHOAL_OK);
+    assert_int_equal(base_os_broadcast_listen(port, &fd), SHOAL_OK);
+    wire_announcer_tick(&announcer);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(base_os_broadcast_receive(fd, heard, sizeof heard, 2000), announcer.n);
+    assert_int_equal(base_os_broadcast_receive(fd, heard, sizeof heard, 100), 0);
+    close(fd);
+    wire_announcer_fini(&announcer);
+    assert_int_equal(announcer.n_fds, 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes), cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_ports), cmocka_unit_test(test_found_on_loopback),
-        cmocka_unit_test(test_where_nothing_can_be_announced)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bytes),
+                                       cmocka_unit_test(test_addresses),
+                                       cmocka_unit_test(test_ports),
+                                       cmocka_unit_test(test_found_on_loopback),
+                                       cmocka_unit_test(test_where_nothing_can_be_announced),
+                                       cmocka_unit_test(test_all_networks)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -147,8 +147,11 @@ void wire_framed_answer(wire_framed *own, const wire_frame *frame, const uint8_t
 
 /* ---- credits ---- */
 
+/* What is kept is limited by what has come, too: the other side may say of more that it may go. */
 bool wire_framed_room(wire_framed *own, size_t bytes) {
-    own->blocked = own->sent + bytes > own->may_send;
+    uint64_t end = own->sent + bytes;
+    own->blocked = end > own->may_send ||
+                   (wire_paths_kept(&own->base) && end > own->path.acked + WIRE_MAX_UNTOLD);
     return !own->blocked;
 }
 
@@ -157,8 +160,11 @@ void wire_framed_went(wire_framed *own, size_t bytes) { own->sent += bytes; }
 void wire_framed_tell(wire_framed *own, bool at_once) {
     uint64_t news = own->received - own->path.told;
     int64_t held = wire_lead(&own->base)->held;
-    bool kept = wire_paths_kept(&own->base) && news >= (at_once ? 1 : MUCH_NEWS);
-    bool more = own->may_come - own->received <= own->window - own->window / 4 &&
+    /* The other side may have heard of a path that this one has not. */
+    bool kept = wire_lead(&own->base)->paths && news >= (at_once ? 1 : MUCH_NEWS);
+    uint64_t left = own->may_come - own->received;
+    /* Of a small window a quarter can be less than the next frame, which would wait for ever. */
+    bool more = (left <= own->window - own->window / 4 || left < WIRE_FIRST_CREDIT) &&
                 (!held || held <= base_now());
     wire_frame frame = {.type = WIRE_FRAME_CREDIT, .total = own->may_come, .offset = own->received};
     if (more) {

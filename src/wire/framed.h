@@ -29,6 +29,8 @@ enum {
 /* Bytes that may be sent before anything is said of it: also the smallest window, since no frame is
  * larger. */
 enum { WIRE_FIRST_CREDIT = (sizeof(wire_frame) + WIRE_CHUNK + 7) & ~7 };
+/* Bytes that may be kept of what has gone out on one connection: more than any window. */
+enum { WIRE_MAX_UNTOLD = 32 << 20 };
 
 typedef struct wire_framed wire_framed;
 
@@ -42,8 +44,8 @@ typedef struct wire_carrier {
     /* NULL where a link has one path. Makes a connection to an address (without a key) that is to
      * be a path of the same link: it is added to the peer, and NULL with a message. */
     wire_framed *(*join)(wire_framed *lead, const char *address, uint32_t number);
-    /* Whether this connection leads to that address. */
-    bool (*leads_to)(const wire_framed *own, const char *address);
+    /* The address that this connection leads to, in numbers; false when that cannot be told. */
+    bool (*reached)(const wire_framed *own, char *out, size_t room);
 } wire_carrier;
 
 /* What has gone out and may have to go out again: a chunk of a box, or a message. */
@@ -68,8 +70,9 @@ typedef struct wire_path {
     uint64_t told;          /* bytes that came, as was last said */
     uint64_t acked, unkept; /* of those sent: that have come there; that are not kept */
     wire_flight flight;     /* under the link's lock */
-    double bytes, seconds;  /* of late, for its speed */
-    int64_t measured;
+    double bytes, seconds;  /* of late, for its speed, */
+    uint32_t measures;      /* of so many pieces, */
+    int64_t measured;       /* the last at this time */
 } wire_path;
 
 /* A link of such a transport starts with this. */

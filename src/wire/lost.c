@@ -37,14 +37,19 @@ void wire_paths_join(wire_framed *own) {
 
 /* ---- what came ---- */
 
-static void tell(const wire_paths *p, const wire_lost *lost, bool answer) {
-    wire_framed *by = NULL;
+static void tell(const wire_paths *p, const wire_lost *lost, wire_framed *by, bool answer) {
     wire_frame frame = {
         .type = WIRE_FRAME_LOST, .kind = answer, .instance = lost->number, .total = lost->received};
+    if (by->carrier->put(by, &frame, NULL) != SHOAL_OK)
+        base_log(BASE_DEBUG, p->lead->name, "%s", shoal_error_message());
+}
+
+/* By any path that is left; should it end as well, it is asked again by another. */
+static void ask(const wire_paths *p, const wire_lost *lost) {
+    wire_framed *by = NULL;
     for (uint32_t i = 0; i < p->n_open; i++)
         if (!by || !by->path.ready) by = p->open[i];
-    if (by && by->carrier->put(by, &frame, NULL) != SHOAL_OK)
-        base_log(BASE_DEBUG, p->lead->name, "%s", shoal_error_message());
+    if (by) tell(p, lost, by, false);
 }
 
 /* Messages go out again in front of those that wait. Lock held. */
@@ -52,7 +57,6 @@ static void put_back(wire_link *lead, wire_list *messages) {
     for (wire_item *item = messages->first; item; item = item->next) {
         item->frame.offset = 0;
         item->pieces = 0;
-        lead->queued += sizeof *item + (size_t)item->frame.total;
     }
     if (!messages->first) return;
     messages->last->next = lead->messages.first;
@@ -153,14 +157,20 @@ static uint32_t index_of(const wire_paths *p, const wire_link *link) {
     return i;
 }
 
+/* That another was lost may have been said, or answered, on one that has just ended. */
+static void ask_again(const wire_paths *p) {
+    for (uint32_t i = 0; i < p->n_lost; i++)
+        if (!p->lost[i].known) ask(p, &p->lost[i]);
+}
+
 bool wire_paths_lose(wire_link *link, shoal_status why, const char *message) {
     wire_paths *p = wire_lead(link)->paths;
     if (!p || !p->kept) return false;
     uint32_t index = index_of(p, link);
-    if (index == p->n_open || !leave(p, index, message)) return false;
-    /* That another was lost may have been said on this one. */
-    for (uint32_t i = 0; i < p->n_lost; i++)
-        if (!p->lost[i].known || i + 1 == p->n_lost) tell(p, &p->lost[i], false);
+    const wire_lost *lost = index < p->n_open ? leave(p, index, message) : NULL;
+    if (!lost) return false;
+    if (lost->known) ask(p, lost);
+    ask_again(p);
     wire_paths_settle(p);
     wire_routes_look(p);
     return true;
@@ -185,13 +195,19 @@ void wire_paths_told(wire_framed *own, const wire_frame *frame) {
     if (!p || !p->kept) return;
     for (uint32_t i = 0; i < p->n_lost && !lost; i++)
         if (p->lost[i].number == frame->instance) lost = &p->lost[i];
+    bool left = !lost;
     for (uint32_t i = 0; i < p->n_open && !lost; i++)
         if (p->open[i]->path.number == frame->instance && p->open[i] != own)
             lost = leave(p, i, "the other side has lost it");
     if (!lost) return; /* this side never had it, or has forgotten it */
-    uint64_t come = frame->total;
-    if (!frame->kind && lost->answers++ < MOST_ANSWERS) tell(p, lost, true);
-    if (hear(p, lost, come) == SHOAL_OK) return;
+    if (!frame->kind && lost->answers < MOST_ANSWERS) {
+        lost->answers++;
+        tell(p, lost, own, true); /* who asks again when this path ends is who has asked by it */
+    }
+    if (hear(p, lost, frame->total) == SHOAL_OK) {
+        if (left) ask_again(p);
+        return;
+    }
     char reason[WIRE_MAX_REASON];
     snprintf(reason, sizeof reason, "%s: %s", p->lead->name, shoal_error_message());
     wire_link_end(p->lead, SHOAL_LOST, reason);
@@ -233,6 +249,7 @@ void wire_paths_clear(wire_link *link) {
     clear(&p->again, &through);
     p->n_open = p->n_lost = 0;
     p->talker = NULL;
+    link->queued = 0;
     pthread_mutex_unlock(&link->lock);
     wire_watch_remove(link->peer, &p->timer);
     wire_items_free(&through);

@@ -10,6 +10,8 @@
 /* Frames lie in memory as they go over the wire; a machine of the other order would need its own
  * way of reading them. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian");
+_Static_assert(sizeof(wire_frame) == 40 && offsetof(wire_frame, ordinal) == 36,
+               "frames have no gaps, so that all processors have them alike");
 static const uint32_t order = 0x01020304;
 
 /* The protocols that a process speaks, both ends included. */

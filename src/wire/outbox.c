@@ -183,11 +183,11 @@ shoal_status wire_outbox_send_data(wire_link *link, const wire_writer *writer,
 void wire_drop_data(wire_link *link, uint64_t instance) {
     wire_list dropped = {0}, kept = {0};
     if (link->transport == &wire_inproc) return; /* nothing waits there for others to read */
-    if (wire_paths_kept(link)) {
+    pthread_mutex_lock(&link->lock);
+    if (wire_paths_kept(link)) { /* from one moment to the next: under the lock */
         wire_paths_drop(link, instance);
         return;
     }
-    pthread_mutex_lock(&link->lock);
     const wire_item *written = link->writing ? link->transfers.first : NULL;
     for (wire_item *item; (item = wire_list_pop(&link->transfers));) {
         bool drop = item->frame.instance == instance;

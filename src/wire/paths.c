@@ -9,13 +9,12 @@
 
 enum {
     CHUNKS_PER_TURN = 4,
-    TELLING = 256 << 10,   /* bytes of a piece that tells how fast a path is */
+    TELLING = WIRE_GRAIN,  /* bytes of a piece that tells how fast a path is */
     WORTH_A_TRY = 4 << 20, /* bytes that wait, for a path to be tried of which nothing is known, */
     WORTH_A_RETRY = 16 << 20, /* or that seemed slow: */
-    MOST_DOUBT = 8,           /* it may be so many times as fast */
     LOOKED_AT = 8,            /* transfers that are counted for that */
+    ENOUGH_TOLD = 3,          /* pieces, for a path to be known */
 };
-#define FORGOTTEN (60 * BASE_SECOND)
 #define KEEP 0.8 /* of what was measured before, at each piece */
 
 bool wire_paths_kept(wire_link *link) {
@@ -45,8 +44,10 @@ wire_piece *wire_flight_pop(wire_flight *flight) {
 }
 
 void wire_item_release(wire_item *item, wire_list *through) {
-    if (!--item->pieces && (item->dropped || item->frame.offset == item->frame.total))
-        wire_list_push(through, item);
+    if (--item->pieces || (!item->dropped && item->frame.offset < item->frame.total)) return;
+    if (item->frame.type == WIRE_FRAME_MESSAGE)
+        item->link->queued -= sizeof *item + (size_t)item->frame.total;
+    wire_list_push(through, item);
 }
 
 void wire_piece_end(wire_piece *piece, wire_list *through) {
@@ -77,6 +78,15 @@ void wire_paths_settle(wire_paths *p) {
     pthread_mutex_unlock(&p->lead->lock);
 }
 
+/* Of what is left, the bytes of the next piece: no more than go in about a second, as nothing else
+ * is heard of the path meanwhile; and where nothing is known of it, as few as tell. */
+static uint32_t piece_bytes(const wire_framed *own, uint64_t rest) {
+    double known = speed(own);
+    uint32_t most = known < WIRE_CHUNK ? (uint32_t)known / WIRE_GRAIN * WIRE_GRAIN : WIRE_CHUNK;
+    if (most < WIRE_GRAIN) most = WIRE_GRAIN;
+    return rest < most ? (uint32_t)rest : most;
+}
+
 /* Whether so many bytes of data wait. */
 static bool waits(const wire_paths *p, uint64_t least) {
     uint64_t bytes = p->again.bytes;
@@ -92,11 +102,10 @@ static double through(const wire_framed *own, size_t bytes) {
 }
 
 /* By how much a path may be faster than it was when it was last used: a single chunk that was held
- * up must not be the end of it. */
+ * up must not be the end of it. The slower it seemed, the longer it is left alone. */
 static double doubt(const wire_paths *p, const wire_framed *own) {
     double idle = (double)(base_now() - own->path.measured) * 1e-9;
-    if (own->path.flight.bytes || idle < 1 || !waits(p, WORTH_A_RETRY)) return 1;
-    return idle < MOST_DOUBT ? idle : MOST_DOUBT;
+    return own->path.flight.bytes || idle < 1 || !waits(p, WORTH_A_RETRY) ? 1 : idle;
 }
 
 /* Where nothing is known of any path: the talker, or the oldest. */
@@ -110,11 +119,24 @@ static bool is_first(const wire_paths *p, const wire_framed *own) {
     return true;
 }
 
-/* Whether no other path would be through with it sooner. One of which nothing is known gets one
- * piece to try it with, if there is enough else; or if it is all there is. */
+/* Of a path of which nothing is known: it gets one piece to try it with, if there is enough else or
+ * it is all there is. What is too small to tell anything does not wait for the one before. */
+static bool may_try(const wire_paths *p, const wire_framed *own, size_t bytes) {
+    bool first = is_first(p, own);
+    if (first && bytes < TELLING) return true;
+    return !own->path.flight.bytes && (first || waits(p, WORTH_A_TRY));
+}
+
+/* A few bytes that were held up by chance must not be the end of a path that was not very slow. */
+static bool is_hardly_known(const wire_framed *own) {
+    return own->path.measures < ENOUGH_TOLD && speed(own) >= TELLING;
+}
+
+/* Whether no other path would be through with it sooner. */
 static bool is_soonest(const wire_paths *p, const wire_framed *own, size_t bytes) {
     if (!own->path.ready) return false;
-    if (!speed(own)) return !own->path.flight.bytes && (waits(p, WORTH_A_TRY) || is_first(p, own));
+    if (!speed(own)) return may_try(p, own, bytes);
+    if (is_hardly_known(own) && !own->path.flight.bytes && waits(p, WORTH_A_TRY)) return true;
     double soon = through(own, bytes);
     bool doubted = false;
     for (uint32_t i = 0; i < p->n_open; i++) {
@@ -137,6 +159,7 @@ static void measure(wire_framed *own, const wire_piece *piece, int64_t now) {
     path->bytes = KEEP * path->bytes + piece->bytes;
     path->seconds = KEEP * path->seconds + (double)(now - since + 1) * 1e-9;
     path->measured = now;
+    path->measures += path->measures < ENOUGH_TOLD;
 }
 
 void wire_paths_acked(wire_framed *own, uint64_t come) {
@@ -174,12 +197,11 @@ static bool send_message(wire_paths *p, wire_framed *own, const wire_writer *wri
     wire_item *item = lead->messages.first;
     uint64_t rest = item->frame.total - item->frame.offset;
     wire_frame frame = item->frame;
-    frame.bytes = rest < WIRE_CHUNK ? (uint32_t)rest : WIRE_CHUNK;
+    frame.bytes = piece_bytes(own, rest);
     wire_piece *piece = frame.bytes == rest ? calloc(1, sizeof *piece) : NULL;
     bool memory = piece || frame.bytes < rest;
     uint8_t *to = memory ? writer->reserve(&own->base, wire_frame_bytes(frame.bytes)) : NULL;
-    if (!to) {
-        own->blocked = true;
+    if (!to) { /* without memory it is tried again; without room, when there is some */
         free(piece);
         return false;
     }
@@ -190,22 +212,20 @@ static bool send_message(wire_paths *p, wire_framed *own, const wire_writer *wri
     wire_outbox_count(lead, &frame);
     if (!piece) return true;
     wire_list_pop(&lead->messages);
-    lead->queued -= sizeof *item + (size_t)item->frame.total;
     piece->item = item;
     item->pieces = 1;
     keep(own, piece, 0);
     return true;
 }
 
-/* The next piece of data: one that goes out again, or a new one. */
-static wire_piece next_data(const wire_paths *p) {
+/* The next piece of data for a path: one that goes out again, or a new one. */
+static wire_piece next_data(const wire_paths *p, const wire_framed *own) {
     if (p->again.first) return *p->again.first;
     wire_item *item = p->lead->transfers.first;
     if (!item) return (wire_piece){0};
     uint64_t rest = item->frame.total - item->frame.offset;
-    return (wire_piece){.item = item,
-                        .offset = item->frame.offset,
-                        .bytes = rest < WIRE_CHUNK ? (uint32_t)rest : WIRE_CHUNK};
+    return (wire_piece){
+        .item = item, .offset = item->frame.offset, .bytes = piece_bytes(own, rest)};
 }
 
 /* Takes it from where it waits; nothing of its item is freed as long as there is the piece. */
@@ -225,12 +245,11 @@ static void take_data(wire_paths *p, const wire_piece *piece) {
 static bool send_data(wire_paths *p, wire_framed *own, const wire_writer *writer,
                       wire_list *dropped) {
     wire_link *lead = p->lead;
-    wire_piece next = next_data(p);
+    wire_piece next = next_data(p, own);
     if (!next.item || !is_soonest(p, own, next.bytes)) return false;
     wire_piece *piece = malloc(sizeof *piece);
     uint8_t *to = piece ? writer->reserve(&own->base, wire_frame_bytes(next.bytes)) : NULL;
     if (!to) {
-        own->blocked = true;
         free(piece);
         return false;
     }
@@ -290,8 +309,6 @@ bool wire_paths_flush(wire_framed *own, const wire_writer *writer) {
     bool did = false;
     if (!lead->waiting) return false;
     pthread_mutex_lock(&lead->lock);
-    if (!own->path.flight.first && base_now() - own->path.measured > FORGOTTEN)
-        own->path.bytes = own->path.seconds = 0;
     while (p->talker == own && lead->messages.first && send_message(p, own, writer)) did = true;
     for (int chunks = 0; chunks < CHUNKS_PER_TURN && !own->blocked; chunks++) {
         if (!send_data(p, own, writer, &dropped)) break;
@@ -311,7 +328,7 @@ bool wire_paths_pending(wire_framed *own) {
     wire_paths *p = lead->paths;
     if (!lead->waiting || own->blocked) return false;
     pthread_mutex_lock(&lead->lock);
-    wire_piece next = next_data(p);
+    wire_piece next = next_data(p, own);
     bool would = (p->talker == own && lead->messages.first) ||
                  (next.item && is_soonest(p, own, next.bytes)) || may_close(p, own);
     pthread_mutex_unlock(&lead->lock);
@@ -331,9 +348,9 @@ static bool have(const wire_flight *flight, uint64_t instance) {
 bool wire_paths_have(const wire_link *link, uint64_t instance) {
     const wire_paths *p = link->paths;
     if (!p) return false;
-    bool found = have(&p->again, instance);
-    for (uint32_t i = 0; i < p->n_open && !found; i++)
-        found = have(&p->open[i]->path.flight, instance);
+    const wire_item *read = p->reading;
+    bool found = read && !read->dropped && read->frame.instance == instance;
+    found = found || have(&p->again, instance);
     for (uint32_t i = 0; i < p->n_lost && !found; i++) found = have(&p->lost[i].flight, instance);
     return found;
 }
@@ -357,7 +374,7 @@ static void drop_in(const wire_paths *p, const wire_flight *flight, uint64_t ins
 void wire_paths_drop(wire_link *link, uint64_t instance) {
     wire_paths *p = link->paths;
     wire_list dropped = {0}, done = {0}, kept = {0};
-    pthread_mutex_lock(&link->lock);
+    if (p->reading && p->reading->frame.instance == instance) drop(p, p->reading, &dropped);
     for (wire_item *item; (item = wire_list_pop(&link->transfers));) {
         if (item->frame.instance != instance)
             wire_list_push(&kept, item);

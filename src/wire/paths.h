@@ -38,6 +38,7 @@ typedef struct wire_lost {
 typedef struct wire_route {
     char address[WIRE_MAX_ADDRESS];
     wire_link *link;  /* the connection there, be it that it opens; NULL: none */
+    int64_t since;    /* when that was begun */
     int64_t at, wait; /* when it is tried next, and how long it is waited after that */
 } wire_route;
 
@@ -60,7 +61,7 @@ struct wire_paths {
     wire_framed *talker;  /* by which messages go; NULL: until it is known what came by the last */
     uint32_t last_talker; /* the number of that */
     wire_flight again;    /* data to be sent again */
-    const wire_item *reading; /* with the lock released */
+    wire_item *reading;   /* with the lock released */
 };
 typedef struct wire_paths wire_paths;
 
@@ -74,7 +75,8 @@ bool wire_paths_flush(wire_framed *own, const wire_writer *writer);
 bool wire_paths_pending(wire_framed *own);
 /* So many of the bytes that were sent on this path have come. */
 void wire_paths_acked(wire_framed *own, uint64_t come);
-/* The data of an instance: gives it up; whether some has not come yet, the lock being held. */
+/* The data of an instance: gives it up, called with the lock, which it lets go; and whether some
+ * still waits to go out, or to go out again, the lock being held. */
 void wire_paths_drop(wire_link *link, uint64_t instance);
 bool wire_paths_have(const wire_link *link, uint64_t instance);
 /* Where there is no talker, the fastest becomes it, once it is known what came by the last. */

@@ -27,6 +27,9 @@ typedef struct wire_ring_shared {
     _Atomic uint32_t reader_sleeps;
 } wire_ring_shared;
 
+_Static_assert(offsetof(wire_ring_shared, head) == 64 && sizeof(wire_ring_shared) == 128,
+               "both processes have it alike, whatever each was compiled for");
+
 enum { WIRE_RING_FILE = 2 * (WIRE_RING_HEADER + WIRE_RING_BYTES) };
 
 /* One side's view of one ring. Used by one thread at a time. */

@@ -13,6 +13,9 @@
 
 #define FIRST_WAIT BASE_SECOND
 #define LONGEST_WAIT (30 * BASE_SECOND)
+/* A path that ends sooner is as good as none: it would be lost again and again, each time with what
+ * is on its way. */
+#define LASTING (5 * BASE_SECOND)
 
 static void timer_ready(wire_watch *watch) {}
 static void timer_expired(wire_watch *watch) { wire_routes_look(watch->context); }
@@ -87,10 +90,17 @@ shoal_status wire_routes_check(wire_link *link, const Shoal__Hello *hello, bool 
 
 /* ---- the connecting side ---- */
 
+/* Names are looked up by the thread that carries all connections, which have to wait for that:
+ * where a network has just failed, longer than the others are patient. So none is tried again and
+ * again. */
+static bool in_numbers(const char *address) {
+    return !strncmp(address, "tcp://", 6) && base_os_socket_numbers(address + 6);
+}
+
 /* Whether an address that somebody gives of itself may lead there from here. */
 static bool is_of_use(const char *address, const char *reached) {
-    static const char *const any[] = {"tcp://0.0.0.0:", "tcp://[::]:", "tcp://*:"};
-    if (strncmp(address, "tcp://", 6) != 0 || strlen(address) >= WIRE_MAX_ADDRESS) return false;
+    static const char *const any[] = {"tcp://0.0.0.0:", "tcp://[::]:"};
+    if (!in_numbers(address) || strlen(address) >= WIRE_MAX_ADDRESS) return false;
     for (size_t i = 0; i < sizeof any / sizeof *any; i++)
         if (!strncmp(address, any[i], strlen(any[i]))) return false;
     return !wire_on_loopback(address) || wire_on_loopback(reached);
@@ -101,18 +111,24 @@ static void add(wire_route *routes, uint32_t *n, const char *address, wire_link 
         if (!strcmp(routes[i].address, address)) return;
     if (*n == WIRE_MAX_PATHS) return;
     wire_route *route = &routes[(*n)++];
-    *route = (wire_route){.link = link, .at = base_now(), .wait = FIRST_WAIT};
+    int64_t now = base_now();
+    *route = (wire_route){.link = link, .since = now, .at = now, .wait = FIRST_WAIT};
     snprintf(route->address, sizeof route->address, "%s", address);
 }
 
 void wire_routes_find(wire_framed *own, uint64_t id) {
     wire_route routes[WIRE_MAX_PATHS];
+    char reached[WIRE_MAX_ADDRESS];
     uint32_t n = 0;
-    if (!own->carrier->join || !is_of_use(own->address, own->address)) return;
-    add(routes, &n, own->address, &own->base);
+    if (!own->carrier->join || strncmp(own->address, "tcp://", 6) != 0) return;
+    if (!own->carrier->reached(own, reached, sizeof reached))
+        snprintf(reached, sizeof reached, "%s", own->address);
+    const char *first = in_numbers(own->address) ? own->address : reached;
+    if (!is_of_use(first, first)) return;
+    add(routes, &n, first, &own->base);
     for (size_t i = 0; i < own->hello->n_addresses; i++) {
         const char *address = own->hello->addresses[i];
-        if (is_of_use(address, own->address) && !own->carrier->leads_to(own, address))
+        if (is_of_use(address, first) && strcmp(address, reached) != 0)
             add(routes, &n, address, NULL);
     }
     wire_paths *p = n > 1 ? begin(own, id) : NULL;
@@ -122,13 +138,21 @@ void wire_routes_find(wire_framed *own, uint64_t id) {
     wire_routes_look(p);
 }
 
+static void try_later(wire_paths *p, wire_route *route) {
+    route->link = NULL;
+    route->at = base_now() + route->wait;
+    route->wait = 2 * route->wait < LONGEST_WAIT ? 2 * route->wait : LONGEST_WAIT;
+    if (!p->timer.deadline || route->at < p->timer.deadline) p->timer.deadline = route->at;
+}
+
 static void dial(wire_paths *p, wire_route *route) {
+    route->since = base_now();
     wire_framed *made = p->open[0]->carrier->join(p->open[0], route->address, p->numbers + 1);
     p->numbers++;
     route->link = made ? &made->base : NULL;
     if (made) return;
     base_log(BASE_DEBUG, p->lead->name, "%s: %s", route->address, shoal_error_message());
-    route->at = base_now() + route->wait;
+    try_later(p, route);
 }
 
 void wire_routes_look(wire_paths *p) {
@@ -153,18 +177,12 @@ static wire_route *route_of(wire_paths *p, const wire_link *link) {
 void wire_routes_missed(const wire_link *link) {
     wire_paths *p = link->lead ? link->lead->paths : NULL;
     wire_route *route = p ? route_of(p, link) : NULL;
-    if (!route) return;
-    route->link = NULL;
-    route->at = base_now() + route->wait;
-    route->wait = 2 * route->wait < LONGEST_WAIT ? 2 * route->wait : LONGEST_WAIT;
-    if (!p->timer.deadline || route->at < p->timer.deadline) p->timer.deadline = route->at;
+    if (route) try_later(p, route);
 }
 
 void wire_routes_ended(wire_paths *p, const wire_link *link) {
     wire_route *route = route_of(p, link);
     if (!route) return;
-    route->link = NULL;
-    route->wait = FIRST_WAIT;
-    route->at = base_now() + FIRST_WAIT;
-    if (!p->timer.deadline || route->at < p->timer.deadline) p->timer.deadline = route->at;
+    if (base_now() - route->since >= LASTING) route->wait = FIRST_WAIT;
+    try_later(p, route);
 }

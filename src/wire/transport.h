@@ -145,7 +145,7 @@ struct wire_link {
     shoal_status why;
     char *reason;
     wire_list messages, transfers;
-    size_t queued;        /* bytes in messages */
+    size_t queued;        /* bytes in messages, and in those that are kept: see paths.h */
     bool writing;         /* the pump is writing a chunk with the lock released */
     _Atomic bool waiting; /* something is queued or to be closed */
 };

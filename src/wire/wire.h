@@ -28,6 +28,8 @@
 /* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
 enum { WIRE_PROTOCOL = 10, WIRE_OLDEST = 9, WIRE_FEATURES = 0 };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
+/* Chunks that come in any order begin at multiples of this, and end there or with the transfer. */
+enum { WIRE_GRAIN = 128 << 10 };
 /* Members say to one another what is of these kinds alone, with a chunk and its heading. */
 enum { WIRE_BETWEEN = SHOAL__KIND__FILE_ASK, WIRE_ROOM_BETWEEN = 4096 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
@@ -57,7 +59,7 @@ typedef struct wire_handlers {
     shoal_status (*message)(void *context, wire_link *link, Shoal__Kind kind, const void *body,
                             size_t bytes);
     /* Bytes [offset, offset + n) of a transfer; valid during the call. Chunks of one transfer come
-     * once each: in order, but on a link that has had several paths. */
+     * once each: in order, but on a link that has had several paths: see WIRE_GRAIN. */
     shoal_status (*data)(void *context, wire_link *link, const wire_transfer *transfer,
                          uint64_t offset, const void *bytes, size_t n);
     /* The link is gone, for the reason given (LOST: the process ended; CLOSED: by either side). Not
@@ -226,7 +228,7 @@ wire_path_count wire_link_paths(const wire_link *link);
 /* Until then (base_now time) the other side is not told that what it sends was read: so it sends no
  * more than a window. For links over frames; others have short ways. Under the pump. */
 void wire_link_hold(wire_link *link, int64_t until);
-/* Bytes of messages that wait to go out. */
+/* Bytes of messages that wait to go out; of a link that has had several paths, to come. */
 size_t wire_link_queued(wire_link *link);
 
 /* Of members: by way of this link they reach those that they cannot reach otherwise ("relay:N", the

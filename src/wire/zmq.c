@@ -134,15 +134,13 @@ static uint64_t window(const wire_framed *framed) {
 
 static wire_framed *join(wire_framed *lead, const char *address, uint32_t number);
 
-/* Addresses with names are as many as people have; what the system has connected to is one. */
-static bool leads_to(const wire_framed *framed, const char *address) {
-    char reached[64];
-    const zmq_link *own = (const zmq_link *)framed;
-    bool asked = base_os_socket_reached(own->fd, reached, sizeof reached);
-    return !strcmp(framed->address, address) || (asked && !strcmp(reached, address + 6));
+static bool reached(const wire_framed *framed, char *out, size_t room) {
+    char text[64];
+    bool asked = base_os_socket_reached(((const zmq_link *)framed)->fd, text, sizeof text);
+    return asked && snprintf(out, room, "tcp://%s", text) < (int)room;
 }
 
-static const wire_carrier carrier = {window, wire_zmq_put, begin, join, leads_to};
+static const wire_carrier carrier = {window, wire_zmq_put, begin, join, reached};
 
 static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
     zmq_link *own = calloc(1, sizeof *own);

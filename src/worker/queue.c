@@ -173,8 +173,8 @@ void worker_queue_ended(worker_queue *queue, shoal_status status) {
 /* It stands still: all that is waited for fails. The fences stay: should the device get on after
  * all, it reaches them. */
 static void lose(worker_queue *queue, const char *message) {
+    set_lost(queue, message); /* first: who finds it stuck asks why */
     if (atomic_exchange(&queue->stuck, true)) return;
-    set_lost(queue, message);
     if (queue->line) base_fence_retain(queue->line);
     base_fence_signal(worker_queue_end(queue), SHOAL_LOST, message);
     pthread_mutex_lock(&queue->lock);

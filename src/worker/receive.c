@@ -149,7 +149,7 @@ static shoal_status find_staged(const worker *w, const worker_peer *peer,
         fits &= staged->bytes == transfer->bytes && (offset >= end || offset + n <= staged->offset);
         if (end == offset) *out = staged;
     }
-    if (fits && (*out || offset % WIRE_CHUNK == 0)) return SHOAL_OK;
+    if (fits && (*out || offset % WIRE_GRAIN == 0)) return SHOAL_OK;
     return base_fail(SHOAL_FORMAT, "data of instance %llu is out of order",
                      (unsigned long long)transfer->instance);
 }
@@ -223,10 +223,10 @@ shoal_status worker_receive_put(worker_receive *receive, uint64_t offset, const 
 
 /* ---- which bytes are there ---- */
 
-/* The chunks of a piece of a box: whole ones, or the last. */
+/* The grains of a piece of a box: whole ones, or the last. */
 static void chunks_of(uint64_t offset, size_t n, uint64_t *from, uint64_t *to) {
-    *from = offset / WIRE_CHUNK;
-    *to = (offset + n + WIRE_CHUNK - 1) / WIRE_CHUNK;
+    *from = offset / WIRE_GRAIN;
+    *to = (offset + n + WIRE_GRAIN - 1) / WIRE_GRAIN;
 }
 
 static void set_chunks(worker_receive *receive, uint64_t offset, size_t n) {
@@ -243,20 +243,20 @@ static bool has_chunk(const worker_receive *receive, uint64_t offset, size_t n) 
 }
 
 /* Whether a piece has its place, and has not come before. By one path pieces come in order; by
- * several, whole chunks come in any, and are marked from then on. */
+ * several, whole grains come in any, and are marked from then on. */
 static shoal_status expect_piece(worker_receive *receive, uint64_t bytes, uint64_t offset,
                                  size_t n) {
     uint64_t have = receive->have;
     bool fits = receive->buffer && bytes == receive->bytes && offset <= bytes &&
                 n <= bytes - offset && (n || (!bytes && !receive->began));
-    bool whole = offset % WIRE_CHUNK == 0 && (n % WIRE_CHUNK == 0 || offset + n == bytes);
+    bool whole = offset % WIRE_GRAIN == 0 && (n % WIRE_GRAIN == 0 || offset + n == bytes);
     if (fits && !receive->chunks && offset == have) return SHOAL_OK;
-    if (!fits || !whole || (!receive->chunks && (offset < have || have % WIRE_CHUNK)) ||
+    if (!fits || !whole || (!receive->chunks && (offset < have || have % WIRE_GRAIN)) ||
         (receive->chunks && has_chunk(receive, offset, n)))
         return base_fail(SHOAL_FORMAT, "a transfer of %llu bytes does not fit where it belongs",
                          (unsigned long long)bytes);
     if (receive->chunks) return SHOAL_OK;
-    receive->chunks = calloc((size_t)(bytes / WIRE_CHUNK / 64 + 1), sizeof *receive->chunks);
+    receive->chunks = calloc((size_t)(bytes / WIRE_GRAIN / 64 + 1), sizeof *receive->chunks);
     if (!receive->chunks) return base_fail(SHOAL_NO_MEMORY, "no memory for which chunks came");
     set_chunks(receive, 0, have);
     return SHOAL_OK;

@@ -57,8 +57,8 @@ static const wire_transport transport = {.scheme = "silent",
 static uint64_t window(const wire_framed *own) { return 3 << 20; }
 static void begin(wire_framed *own) {}
 static wire_framed *join(wire_framed *first, const char *address, uint32_t number) { return NULL; }
-static bool leads_to(const wire_framed *own, const char *address) { return false; }
-static const wire_carrier carrier = {window, put, begin, join, leads_to};
+static bool reached(const wire_framed *own, char *out, size_t room) { return false; }
+static const wire_carrier carrier = {window, put, begin, join, reached};
 
 /* ---- the peer ---- */
 

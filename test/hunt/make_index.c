@@ -97,7 +97,9 @@ static bool choose_result(maker *m, indexing *x) {
             x->result.dims[i] = x->indices.dims[index++];
         }
     }
-    return base_type_count(&x->result) <= m->elements;
+    /* Where slices have no elements there may be any number of indices. */
+    return base_type_count(&x->result) <= m->elements &&
+           base_type_count(&x->indices) <= m->elements;
 }
 
 /* The first argument, the second, their sum, or the larger. */

@@ -2,41 +2,40 @@
  * guards around them: NaN where a float would be read, which nobody may write to. */
 #include "hunt.h"
 
+#include "backend/cpu/cpu.h"
 #include "backend/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETS = 3, THREADS = 3, GUARD = 256 };
+enum { THREADS = 3, GUARD = 256 };
 
 typedef struct cpus {
     const shoal_backend *backend;
-    shoal_device *devices[SETS][THREADS]; /* NULL: the processor has no such set */
+    const cpu_kernels *sets[CPU_MOST_SETS];
+    size_t n_sets;
+    shoal_device *devices[CPU_MOST_SETS][THREADS];
     shoal_device *now;
     char why[256], said[320];
 } cpus;
 
-static const char *const sets[SETS] = {"base", "avx2", "avx512"};
-
 void *hunt_cpu_new(void) {
     cpus *c = hunt_alloc(sizeof *c);
     hunt_must(backend_find("cpu", &c->backend));
-    for (uint32_t s = 0; s < SETS; s++)
+    c->n_sets = cpu_kernel_sets(c->sets);
+    for (size_t s = 0; s < c->n_sets; s++)
         for (uint32_t t = 0; t < THREADS; t++) {
-            setenv("SHOAL_CPU", sets[s], 1);
-            if (c->backend->device_new(backend_host(), 0, t + 1, &c->devices[s][t]))
-                c->devices[s][t] = NULL;
+            setenv("SHOAL_CPU", c->sets[s]->name, 1);
+            hunt_must(c->backend->device_new(backend_host(), 0, t + 1, &c->devices[s][t]));
         }
     unsetenv("SHOAL_CPU");
-    hunt_must(c->devices[0][0] ? SHOAL_OK : base_fail(SHOAL_NOT_FOUND, "no cpu backend"));
     return c;
 }
 
 void hunt_cpu_free(void *context) {
     cpus *c = context;
-    for (uint32_t s = 0; s < SETS; s++)
-        for (uint32_t t = 0; t < THREADS; t++)
-            if (c->devices[s][t]) c->backend->device_free(c->devices[s][t]);
+    for (size_t s = 0; s < c->n_sets; s++)
+        for (uint32_t t = 0; t < THREADS; t++) c->backend->device_free(c->devices[s][t]);
     free(c);
 }
 
@@ -132,12 +131,11 @@ static const char *run_once(cpus *c, shoal_device *device, shoal_executable *exe
     return why;
 }
 
-static const char *run_set(cpus *c, uint32_t set, const hunt_program *program, hunt_truth *truth) {
+static const char *run_set(cpus *c, size_t set, const hunt_program *program, hunt_truth *truth) {
     const shoal_graph *g = graph_data(program->graph);
     uint32_t threads = (uint32_t)(program->seed % THREADS);
     shoal_device *device = c->devices[set][threads];
     graph *own;
-    if (!device) return NULL;
     int32_t *in_place = hunt_alloc((g->n_outputs + 1) * sizeof *in_place);
     shoal_compile_options options = {.size = sizeof options};
     shoal_compile_report report = {.size = sizeof report, .in_place = in_place};
@@ -159,7 +157,7 @@ static const char *run_set(cpus *c, uint32_t set, const hunt_program *program, h
         const char *wrong = run_once(c, device, executable, program, in_place, share, &results);
         if (!wrong) wrong = hunt_compare(truth, &results);
         if (!wrong) continue;
-        snprintf(c->said, sizeof c->said, "%s, %u threads%s: %s", sets[set], threads + 1,
+        snprintf(c->said, sizeof c->said, "%s, %u threads%s: %s", c->sets[set]->name, threads + 1,
                  share ? ", in place" : "", wrong);
         why = c->said;
     }
@@ -175,7 +173,7 @@ const char *hunt_cpu_run(void *context, const hunt_program *program) {
     const char *why = NULL;
     hunt_must(hunt_truth_init(&truth, program));
     truth.signs = true;
-    for (uint32_t s = 0; s < SETS && !why; s++) why = run_set(c, s, program, &truth);
+    for (size_t s = 0; s < c->n_sets && !why; s++) why = run_set(c, s, program, &truth);
     hunt_truth_fini(&truth);
     return why;
 }

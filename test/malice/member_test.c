@@ -293,6 +293,75 @@ static void pace_alone_brings_nothing_on(void **state) {
     assert_true(soon(is_over));
 }
 
+/* ---- chunks in any order ---- */
+
+enum { LONG = 3 * WIRE_GRAIN + 100 };
+
+/* The box that the instance waits for becomes one of LONG bytes. */
+static worker_receive *lengthen(worker_buffer **buffer) {
+    worker_instance *instance = base_map_get(&w->instances, INSTANCE);
+    worker_task *task;
+    worker_receive *receive = worker_receive_find(instance, 0, 0, &task);
+    assert_non_null(receive);
+    ok(worker_buffer_for(task->slot, LONG, buffer));
+    worker_buffer_release(receive->buffer);
+    receive->buffer = worker_buffer_retain(*buffer);
+    receive->bytes = LONG;
+    receive->element = 1;
+    receive->dims[0] = receive->box.size[0] = LONG;
+    receive->box.start[0] = 0;
+    receive->box.rank = 1;
+    return receive;
+}
+
+static shoal_status bring(uint64_t bytes, uint64_t offset, size_t n) {
+    static unsigned char pattern[2 * LONG];
+    for (size_t i = 0; i < sizeof pattern; i++) pattern[i] = (unsigned char)(i % 251);
+    wire_transfer transfer = {.instance = INSTANCE, .bytes = bytes};
+    others_hold();
+    shoal_status status = worker_data(w, others_end_of(BY_OWES), &transfer, offset,
+                                      pattern + offset % sizeof pattern, n);
+    others_release();
+    return status;
+}
+
+/* By several paths: each chunk once, in its place, whole; whatever does not fit changes nothing. */
+static void chunks_come_once(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t bytes, offset;
+        size_t n;
+    } wrong[] = {{LONG, WIRE_GRAIN, WIRE_GRAIN},
+                 {LONG, 0, 2 * WIRE_GRAIN},
+                 {LONG, WIRE_GRAIN / 2, WIRE_GRAIN},
+                 {LONG, 0, WIRE_GRAIN - 4},
+                 {LONG, 3 * WIRE_GRAIN, 101},
+                 {LONG, 3 * WIRE_GRAIN, 99},
+                 {LONG, 4 * WIRE_GRAIN, WIRE_GRAIN},
+                 {LONG, UINT64_MAX - WIRE_GRAIN + 1, WIRE_GRAIN},
+                 {LONG + 1, 2 * WIRE_GRAIN, WIRE_GRAIN},
+                 {LONG, LONG, 0},
+                 {LONG, 0, 0},
+                 {LONG, WIRE_GRAIN, 2 * WIRE_GRAIN + 100}};
+    worker_buffer *buffer;
+    begin_waiting(false);
+    worker_receive *receive = lengthen(&buffer);
+    ok(bring(LONG, WIRE_GRAIN, WIRE_GRAIN));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(bring(wrong[i].bytes, wrong[i].offset, wrong[i].n), SHOAL_FORMAT);
+        assert_int_equal(receive->have, WIRE_GRAIN);
+    }
+    ok(bring(LONG, 3 * WIRE_GRAIN, 100));
+    assert_int_equal(bring(LONG, 3 * WIRE_GRAIN, 100), SHOAL_FORMAT);
+    ok(bring(LONG, 2 * WIRE_GRAIN, WIRE_GRAIN));
+    assert_int_equal(done, 0);
+    ok(bring(LONG, 0, WIRE_GRAIN));
+    assert_true(soon(is_done));
+    for (size_t i = 0; i < LONG; i++)
+        if (buffer->host[i] != i % 251) fail_msg("byte %zu", i);
+    worker_buffer_release(buffer);
+}
+
 /* ---- early data ---- */
 
 static void early_pieces_count_on_the_user(void **state) {
@@ -418,6 +487,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_client_that_takes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(a_client_that_takes_little, begin, end),
         cmocka_unit_test_setup_teardown(pace_alone_brings_nothing_on, begin, end),
+        cmocka_unit_test_setup_teardown(chunks_come_once, begin, end),
         cmocka_unit_test_setup_teardown(early_pieces_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(early_bytes_count_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(graphs_are_limited, begin, end),

@@ -1,5 +1,7 @@
 """Values and gradients against PyTorch, property-based: shapes that broadcast, odd ones and empty ones,
 float32 and float64. The expressions are the same text on both sides. Skipped without PyTorch."""
+import importlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -229,3 +231,62 @@ def test_attention(heads, s, t, dtype, seed):
     hidden = f"torch.ones({s}, {s}).triu(1).bool()"
     check("F.scaled_dot_product_attention(q, k, v, is_causal=True)", arrays, seed,
           theirs=f"{weights}.masked_fill({hidden}, float('-inf')).softmax(-1) @ v")
+
+
+
+# Where a function bends, has ties, or is defined by pieces: (function of a library and a tensor, points).
+EDGES = {
+    "hardtanh": (lambda lib, x: lib.nn.functional.hardtanh(x, -2, 1), [-2, 1, 0, 3.0]),
+    "relu6": (lambda lib, x: lib.nn.functional.relu6(x), [0, 6, 3, 7.0]),
+    "hardsigmoid": (lambda lib, x: lib.nn.functional.hardsigmoid(x), [-3, 3, 0, 4.0]),
+    "hardswish": (lambda lib, x: lib.nn.functional.hardswish(x), [-3, 3, 0, 4.0]),
+    "clamp": (lambda lib, x: x.clamp(-1, 1), [-1, 1, 0, 4.0]),
+    "rrelu": (lambda lib, x: lib.nn.functional.rrelu(x), [0, 1, -1.0]),
+    "binary_cross_entropy": (lambda lib, x: lib.nn.functional.binary_cross_entropy(
+        x, lib.tensor([0, 1, 1, 0, 0.25, 0.5], dtype=x.dtype), reduction="none"), [0, 1, 0, 1, 0.5, 1e-13]),
+    "saturated sigmoid": (lambda lib, x: lib.nn.functional.binary_cross_entropy(
+        x.sigmoid(), lib.tensor([0, 1, 1, 0, 0.25], dtype=x.dtype)), [-900, 900, -900, 900, 0.5]),
+    "multi_margin_loss": (lambda lib, x: lib.nn.functional.multi_margin_loss(x[None], lib.tensor([1])), [0, 1, 2, 0.5]),
+    "multilabel_margin_loss": (lambda lib, x: lib.nn.functional.multilabel_margin_loss(
+        x[None], lib.tensor([[1, -1, 0, 0]])), [0, 1, 2, 0.5]),
+    "adaptive_max_pool2d": (lambda lib, x: lib.nn.functional.adaptive_max_pool2d(
+        x.reshape(1, 4, 4), 2), [0, 3, 0, 0, 3, 0, 0, 0, 1, 2, 2, 2, 2, 1, 2, 0.0]),
+    "adaptive_max_pool1d": (lambda lib, x: lib.nn.functional.adaptive_max_pool1d(x[None], 2), [1, 1, 0, 0, 0.0]),
+    "asinh": (lambda lib, x: x.asinh(), [0, 1e-5, -1e-5, 1e-4, 0.3, -2, 1e11, -1e120]),
+    "erfinv": (lambda lib, x: x.erfinv(), [0, 0.3, -0.99, 1e-8]),
+    "ndtri": (lambda lib, x: importlib.import_module(lib.__name__ + ".special").ndtri(x), [0.5, 0.01, 0.999]),
+    "digamma": (lambda lib, x: x.digamma(), [-2.7, -0.3, 1e-3, 0.5, 1, 2, 3.5, 40]),
+    "polygamma 1": (lambda lib, x: x.polygamma(1), [-2.7, -1.3, -0.3, 1e-3, 0.5, 1, 3.5, 40]),
+    "polygamma 2": (lambda lib, x: x.polygamma(2), [-2.7, -1.3, -0.3, 1e-3, 0.5, 1, 3.5, 40]),
+    "polygamma 3": (lambda lib, x: x.polygamma(3), [-2.7, -1.3, -0.3, 1e-3, 0.5, 1, 3.5, 40]),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(name):
+    function, points = EDGES[name]
+    got = []
+    for lib in (torch, shoal):
+        x = lib.tensor(points, dtype=lib.float64, requires_grad=True)
+        made = function(lib, x)
+        (made * lib.arange(1.0, made.numel() + 1, dtype=lib.float64).reshape(made.shape)).sum().backward()
+        got.append((np.array(made.detach().tolist()), np.array(x.grad.tolist())))
+    for theirs, ours in zip(*got):
+        np.testing.assert_allclose(ours, theirs, 1e-8, 1e-8)
+
+
+def test_the_first_of_equal_ones_is_pooled():
+    points = np.random.default_rng(3).integers(0, 3, (2, 3, 7, 5)).astype("float32").tolist()
+    for n, shape in ((1, (6, 7, 5)), (2, (2, 3, 7, 5)), (3, (1, 2, 3, 7, 5))):
+        name, size = f"adaptive_max_pool{n}d", (2, 3, 2)[-n:]
+        theirs, ours = (getattr(lib.nn.functional, name)(lib.tensor(points).reshape(shape), size, return_indices=True)
+                        for lib in (torch, shoal))
+        assert [t.tolist() for t in ours] == [t.tolist() for t in theirs]
+
+
+def test_poles():
+    """Nothing that is not selected makes a gradient NaN."""
+    x = shoal.tensor([0.0, -1, 2], requires_grad=True)
+    x.digamma()[2].backward()
+    assert x.grad.tolist() == pytest.approx([0, 0, torch.tensor(2.0).polygamma(1).item()])
+    assert shoal.tensor([0.0, -3]).polygamma(1).tolist() == [float("inf")] * 2

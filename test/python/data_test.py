@@ -113,8 +113,38 @@ def test_samplers_and_sets():
         def __iter__(self):
             return iter(range(7))
     assert [b.tolist() for b in D.DataLoader(Stream(), 3)] == [[0, 1, 2], [3, 4, 5], [6]]
-    assert [b.tolist() for b in D.DataLoader(Stream(), 3, num_workers=2, drop_last=True)] == [[0, 1, 2], [3, 4, 5]]
     assert list(D.ChainDataset([Stream(), Stream()])) == [*range(7), *range(7)]
+
+
+def streams(data):
+    """What loaders give of iterable datasets, by torch or by Shoal: (how, batches of two epochs)."""
+    class Stream(data.IterableDataset):
+        def __init__(self):
+            self.start, self.end = 0, 13
+
+        def __iter__(self):  # a generator: what it does first is done when its first sample is asked for
+            yield from range(self.start, self.end)
+
+    class Parted(Stream):
+        def __iter__(self):
+            info = data.get_worker_info()
+            yield from range(0 if info is None else info.id, 13, 1 if info is None else info.num_workers)
+
+    def part(worker):
+        info = data.get_worker_info()
+        assert info.id == worker
+        info.dataset.start, info.dataset.end = worker * 5, min(worker * 5 + 5, 13)
+    for workers, init, size, drop in ((0, None, 2, False), (3, None, 2, False), (2, None, 3, True), (3, part, 2, False),
+                                      (2, None, None, False)):
+        for dataset in (Stream(), Parted()):
+            loader = data.DataLoader(dataset, size, num_workers=workers, worker_init_fn=init, drop_last=drop)
+            yield (workers, size, init is part, type(dataset).__name__), [
+                [b.tolist() if hasattr(b, "tolist") else b for b in loader] for _ in range(2)]
+
+
+def test_iterable_datasets_in_workers():
+    ours, theirs = dict(streams(D)), dict(streams(torch.utils.data))
+    assert ours == theirs
 
 
 def test_workers():

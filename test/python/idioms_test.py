@@ -419,6 +419,88 @@ from torch.utils.checkpoint import checkpoint
 from torch.nn.modules.module import Module
 from torch.nn.modules.loss import CrossEntropyLoss
 r = [checkpoint(lambda t: t * 2, torch.ones(1, requires_grad=True)).detach(), Module is nn.Module]
+
+x = torch.arange(24).reshape(2, 3, 4)
+r = [x[0, :, [1, 2]], x[torch.tensor(1), :, torch.tensor([1, 0])], x[:, [0, 2], 1], x[[1, 0], :, 2], x[1, [0, 2], 3]]
+x[0, :, [1, 2]] = torch.arange(6).reshape(3, 2)
+x[[0], None, 1, [3]] = -1
+y = torch.zeros(2, 3, 4, 5)
+y[1, :, [0, 2]] += torch.arange(30.0).reshape(3, 2, 5)
+r += [x, y, y[0, :, [1, 2], 0], y[[1, 0], None, 1, [1, 2]], y[:, [1, 0], 1, [1, 2]], y[..., 0, [1, 1]], y[0, ..., [3]]]
+
+opt = optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+schedule = optim.lr_scheduler.StepLR(opt, 2.0, gamma=0.5)
+r = []
+for step in range(4):
+    opt.step()
+    schedule.step()
+    r.append(schedule.get_last_lr())
+
+a, b = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(3, 4)
+r = [torch.einsum(a, [0, 1], b, [1, 2], [0, 2]), torch.einsum(a, [0, 1], b, [1, 2]), torch.einsum(a, [30, 1]),
+     torch.einsum(a, [..., 0], b, [0, 1], [..., 1]), torch.einsum(a, (1, 0), (0, 1)), torch.einsum(a, [0, 1], [])]
+
+torch.einsum(torch.ones(2), [52])
+
+a = torch.tensor([100, 27, 3, 0], dtype=torch.uint8)
+r = [a.abs(), abs(a), -a, torch.gcd(a, a + 5), torch.lcm(a[1:], a[1:]), 0 - a]
+
+x, z = torch.arange(6.0).view(2, 3), torch.tensor(5.0)
+r = [x[True], x[False], x[torch.tensor(True)], z[torch.tensor(False)], z[z > 3], z[z > 9]]
+z[z > 3] = 1
+x[x.sum() > 100] = 7
+x[torch.tensor(True)] += 1
+x[False] = 9
+r += [x, z]
+
+table = torch.arange(15.0).view(5, 3)
+bag = nn.EmbeddingBag.from_pretrained(table, mode="sum")
+r = [bag(torch.tensor([1, 2, 4]), torch.tensor([0, 2])), bag.weight.requires_grad,
+     nn.EmbeddingBag.from_pretrained(table, freeze=False, mode="max")(torch.tensor([[1, 2]])).detach()]
+
+r = [torch.tensor([3.0, 1.0, 3.0], dtype=torch.bfloat16).unique()]
+
+x = torch.tensor([-1.0, 4.0], requires_grad=True)
+torch.sqrt(x).sum().backward()
+with torch.autograd.set_detect_anomaly(True):
+    torch.sqrt(x[1:]).sum().backward()
+with torch.autograd.detect_anomaly(check_nan=False):
+    torch.sqrt(x).sum().backward()
+torch.sqrt(x).sum().backward()
+torch.autograd.set_detect_anomaly(False)
+r = x.grad
+
+x = torch.tensor([-1.0, 4.0], requires_grad=True)
+with torch.autograd.detect_anomaly():
+    torch.sqrt(x).sum().backward()
+
+from torch.optim.lr_scheduler import _LRScheduler
+class Warmup(_LRScheduler):
+    def __init__(self, optimizer, steps, last_epoch=-1):
+        self.steps = steps
+        super().__init__(optimizer, last_epoch)
+    def get_lr(self):
+        if self.last_epoch >= self.steps:
+            return [group["lr"] * 0.5 for group in self.optimizer.param_groups]
+        return [base * (self.last_epoch + 1) / self.steps for base in self.base_lrs]
+o = optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+s, r = Warmup(o, 3), []
+for step in range(5):
+    o.step()
+    s.step()
+    r += s.get_last_lr()
+
+x = torch.arange(12.0).view(3, 4)
+x.as_strided((2, 2), (4, 1)).fill_(9)
+x.as_strided((2,), (5,), 1)[1] = -1
+part = x.as_strided((3,), (4,))
+x[0, 0] = 7
+bits = x.view(torch.int32)
+bits[0, 3] = 0
+bits[1] &= 0x7F000000
+halves = x[2:].view(torch.float16)
+halves[0, 1] = 1.5
+r = [x, part, x.view(torch.int64).shape, bits.stride(), part.stride(), bits.tolist()]
 """
 CASES = [case.strip("\n") for case in CASES.split("\n\n") if case.strip()]
 

@@ -217,3 +217,18 @@ def test_import_is_light():
 
 if __name__ == "__main__":
     sys.exit(pytest.main([str(pathlib.Path(__file__)), "-q", *sys.argv[1:]]))
+
+
+def test_lists_have_the_type_of_what_is_in_them():
+    """As in torch: NumPy's numbers, arrays and tensors bring their element types, Python's numbers the default ones."""
+    for data, want in (
+            ([np.float64(1.5)], "float64"), ([np.float32(1.5), 2], "float32"), ([np.int32(1)], "int32"),
+            ([np.zeros(2), np.zeros(2)], "float64"), ([np.zeros(2, np.float32)], "float32"), ([np.int32(1), 2.5], "float32"),
+            ([np.zeros(2, np.int32), np.zeros(2)], "float64"), ([shoal.tensor(1.0, dtype="float64")], "float64"),
+            ([shoal.tensor(1), 2.5], "float32"), ([np.bool_(True)], "bool"), ([np.float16(1)], "float16"),
+            ([True, 1.5], "float32"), ([True, 2], "int64"), ([np.float32(1), np.int64(3)], "float32"),
+            ([[np.float64(1)], [2]], "float64"), ([np.uint8(3), 4], "int64"), ([np.float16(1), 2.5], "float32"),
+            ([np.array([1, 2], np.uint8)], "uint8"), ([], "float32"), ([[], []], "float32"),
+            ([shoal.tensor(1, dtype="int32"), np.float64(2)], "float64"), ([np.array([1, 2], object)], "int64")):
+        made = shoal.tensor(data)
+        assert made.dtype == want and made.tolist() == np.array(data).tolist(), data

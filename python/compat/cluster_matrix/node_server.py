@@ -56,7 +56,7 @@ def gateway_of(told):
 
 def start(told):
     """The processes of the pool's part here, and the address of the hub."""
-    from ._process import Process
+    from shoal.program import Process
 
     def say(line):
         print(line, flush=True)

@@ -125,6 +125,15 @@ class EmbeddingBag(Module):
         if _weight is None:
             init.normal_(self.weight)
 
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+                        mode="mean", sparse=False, include_last_offset=False, padding_idx=None):
+        """A layer over a table that is there."""
+        made = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+                   include_last_offset, padding_idx)
+        made.weight.requires_grad = not freeze
+        return made
+
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, False, self.mode,
                                False, per_sample_weights, self.include_last_offset, self.padding_idx)

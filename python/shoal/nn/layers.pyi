@@ -62,6 +62,12 @@ class EmbeddingBag(Module):
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Any: ...
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = 'mean', sparse: bool = False,
+        include_last_offset: bool = False, padding_idx: int | None = None
+    ) -> Any: ...
 
 
 class Flatten(Module):

@@ -106,6 +106,9 @@ class LRScheduler:
         _take_state(self, state)
 
 
+_LRScheduler = LRScheduler  # its name in torch before 2.0, which schedules of one's own are still derived from
+
+
 def _plain(value):
     return value is None or isinstance(value, (bool, int, float, str)) or \
         isinstance(value, (list, tuple)) and all(map(_plain, value))
@@ -133,6 +136,8 @@ class StepLR(LRScheduler):
     chains = True
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1, verbose=False):
+        if isinstance(step_size, float) and step_size.is_integer():  # 1.0, as torch's tutorial of transformers has it
+            step_size = int(step_size)
         check_integer(step_size, "StepLR", "step_size")
         _check_at_least_1("StepLR", step_size=step_size)
         self.step_size, self.gamma = step_size, gamma

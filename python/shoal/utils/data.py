@@ -5,8 +5,9 @@
         ...
 
 Workers are threads that fetch and join samples ahead of time; batches come in the order of the sampler,
-however many workers there are. Where a run was broken off, `state_dict` and `load_state_dict` go on
-with the next batch.
+however many workers there are. Of an `IterableDataset` each worker goes through a copy, as in torch: let
+`get_worker_info` tell it its part, or each sample comes as often as there are workers. Where a run was broken
+off, `state_dict` and `load_state_dict` go on with the next batch.
 """
 import bisect
 import copy
@@ -406,17 +407,41 @@ class DataLoader:
             yield batch
         self._began, self._given = None, 0
 
-    def _numbers(self, skip):
+    def _numbers(self, skip, workers=()):
         """What each batch is made of: numbers of samples, or samples of an iterable dataset."""
         if not self._iterable:
             made = self.sampler if self.batch_sampler is None else self.batch_sampler
-        elif self.batch_size is None:
-            made = self.dataset
         else:
-            samples = iter(self.dataset)
-            whole = iter(lambda: list(itertools.islice(samples, self.batch_size)), [])
-            made = (b for b in whole if len(b) == self.batch_size or not self.drop_last)
+            made = self._in_turn(workers) if workers else self._cut(self.dataset)
         return itertools.islice(made, skip, None)
+
+    def _cut(self, dataset):
+        """The samples of an iterable dataset, as many together as a batch has."""
+        if self.batch_size is None:
+            return iter(dataset)
+        samples = iter(dataset)
+        whole = iter(lambda: list(itertools.islice(samples, self.batch_size)), [])
+        return (b for b in whole if len(b) == self.batch_size or not self.drop_last)
+
+    def _in_turn(self, workers):
+        """The samples of a batch of each worker in turn, as torch's loader gives them: each has an iterator of its own,
+        which sees the worker's info in whichever thread it goes on."""
+        def samples(info):
+            if self.worker_init_fn is not None:
+                self.worker_init_fn(info.id)
+            yield from self._cut(info.dataset)
+        streams, end = [(info, samples(info)) for info in workers], object()
+        while streams:
+            for info, stream in streams[:]:
+                own, _local.info = _local.info, info
+                try:
+                    taken = next(stream, end)
+                finally:
+                    _local.info = own
+                if taken is end:
+                    streams.remove((info, stream))
+                else:
+                    yield taken
 
     def _fetched(self, numbers):
         """One batch."""
@@ -432,16 +457,18 @@ class DataLoader:
 
     def _ahead(self, skip):
         """Batches in order, made by threads a few ahead."""
-        numbers, lock, stop = enumerate(self._numbers(skip)), threading.Lock(), threading.Event()
-        room, made = queue.SimpleQueue(), queue.SimpleQueue()  # made: (number, batch, error); no number: nothing follows
         seed = (self.generator or _random.default_generator).initial_seed()
+        workers = [WorkerInfo(i, self.num_workers, seed + i, copy.copy(self.dataset) if self._iterable else self.dataset)
+                   for i in range(self.num_workers)]
+        numbers, lock, stop = enumerate(self._numbers(skip, workers)), threading.Lock(), threading.Event()
+        room, made = queue.SimpleQueue(), queue.SimpleQueue()  # made: (number, batch, error); no number: nothing follows
 
-        def work(worker):
-            _local.info = WorkerInfo(worker, self.num_workers, seed + worker, self.dataset)
+        def work(info):
+            _local.info = info
             at = None
             try:
-                if self.worker_init_fn is not None:
-                    self.worker_init_fn(worker)
+                if self.worker_init_fn is not None and not self._iterable:
+                    self.worker_init_fn(info.id)
                 for turn in itertools.count():
                     if turn % self.prefetch_factor == 0:
                         room.get()
@@ -455,8 +482,8 @@ class DataLoader:
                 made.put((at, None, error))
             made.put((None, None, None))
             room.put(None)
-        threads = [threading.Thread(target=work, args=(i,), daemon=True, name=f"shoal-loader-{i}")
-                   for i in range(self.num_workers)]
+        threads = [threading.Thread(target=work, args=(info,), daemon=True, name=f"shoal-loader-{info.id}")
+                   for info in workers]
         # Room is for prefetch_factor batches, which one worker makes: waking it costs as much as a small one.
         for thread in threads:
             room.put(None)

@@ -6,6 +6,8 @@
 
 #ifdef __AVX2__
 #include <immintrin.h>
+#elif defined(CPU_NEON)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__)
@@ -26,16 +28,28 @@ INLINE vec multiply_add(vec x, vec y, vec z) {
     return (vec)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
 #elif defined(__AVX2__)
     return (vec)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
+#elif defined(CPU_NEON)
+    return (vec)vfmaq_f32((float32x4_t)z, (float32x4_t)x, (float32x4_t)y);
 #else
     return x * y + z;
 #endif
 }
+
+#ifdef CPU_NEON
+INLINE uint8x8_t four_bytes(const uint8_t *from) {
+    uint32_t bits;
+    memcpy(&bits, from, sizeof bits);
+    return vreinterpret_u8_u32(vdup_n_u32(bits));
+}
+#endif
 
 INLINE ints bytes_at(const uint8_t *from) {
 #if defined(__AVX512F__)
     return (ints)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from));
 #elif defined(__AVX2__)
     return (ints)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
+#elif defined(CPU_NEON)
+    return (ints)vmovl_u16(vget_low_u16(vmovl_u8(four_bytes(from))));
 #else
     ints x;
     for (int i = 0; i < WIDTH; i++) x[i] = from[i];
@@ -48,6 +62,8 @@ INLINE ints signed_bytes_at(const uint8_t *from) {
     return (ints)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from));
 #elif defined(__AVX2__)
     return (ints)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)from));
+#elif defined(CPU_NEON)
+    return (ints)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(four_bytes(from)))));
 #else
     ints x;
     for (int i = 0; i < WIDTH; i++) x[i] = (int8_t)from[i];
@@ -62,6 +78,10 @@ INLINE float half_at(const uint8_t *from) {
     uint16_t half;
     memcpy(&half, from, sizeof half);
     return _cvtsh_ss(half);
+#elif defined(CPU_NEON)
+    uint16_t half;
+    memcpy(&half, from, sizeof half);
+    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
 #else
     return base_half_at(from);
 #endif

@@ -10,19 +10,8 @@
 
 enum { BLOCKS = 3, ROWS = 11, MOST_X = 9 };
 
-static const cpu_kernels *tables[3];
+static const cpu_kernels *tables[CPU_MOST_SETS];
 static int n_tables;
-
-static void find_tables(void) {
-    tables[n_tables++] = &cpu_kernels_base;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        tables[n_tables++] = &cpu_kernels_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        tables[n_tables++] = &cpu_kernels_avx512;
-#endif
-}
 
 /* Any bytes; halves among them may be infinite or no numbers unless `tame`. */
 static uint8_t *make_blocks(const shoal_block_format *f, size_t n, bool tame) {
@@ -216,7 +205,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
                                        cmocka_unit_test(test_products),
                                        cmocka_unit_test(test_forms)};
-    find_tables();
+    n_tables = (int)cpu_kernel_sets(tables);
     srand(1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

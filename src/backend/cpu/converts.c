@@ -4,6 +4,8 @@
 
 #ifdef __F16C__
 #include <immintrin.h>
+#elif defined(CPU_NEON)
+#include <arm_neon.h>
 #endif
 
 INLINE float float_of(uint32_t bits) {
@@ -41,34 +43,57 @@ INLINE uint16_t narrow_bfloat(float x) {
     return (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded) >> 16);
 }
 
+/* Eight at a time by instructions that do the same. */
+#define BY_EIGHT(name, type, result, eight, one)                                                   \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
+        const type *from = in[0];                                                                  \
+        result *out = to;                                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + 8 <= n; i += 8) eight(from + i, out + i);                                       \
+        for (; i < n; i++) out[i] = one(from[i]);                                                  \
+    }
+
 #ifdef __F16C__
-/* The processor's own, which does the same. */
-static void f16_to_f32(void *to, const void *const *in, int64_t n, unsigned scalars,
-                       const char *ahead) {
-    const uint16_t *from = in[0];
-    float *out = to;
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + i))));
-    for (; i < n; i++) out[i] = widen_half(from[i]);
+INLINE void widen_halves(const uint16_t *from, float *to) {
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const void *)from)));
 }
 
-static void f32_to_f16(void *to, const void *const *in, int64_t n, unsigned scalars,
-                       const char *ahead) {
-    const float *from = in[0];
-    uint16_t *out = to;
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((void *)(out + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < n; i++) out[i] = narrow_half(from[i]);
+INLINE void narrow_halves(const float *from, uint16_t *to) {
+    _mm_storeu_si128((void *)to, _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
 }
+#elif defined(CPU_NEON)
+INLINE void widen_halves(const uint16_t *from, float *to) {
+    float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(from));
+    vst1q_f32(to, vcvt_f32_f16(vget_low_f16(x)));
+    vst1q_f32(to + 4, vcvt_high_f32_f16(x));
+}
+
+INLINE void narrow_halves(const float *from, uint16_t *to) {
+    float16x4_t low = vcvt_f16_f32(vld1q_f32(from));
+    vst1q_u16(to, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(from + 4))));
+}
+#endif
+
+#if defined(__F16C__) || defined(CPU_NEON)
+BY_EIGHT(f16_to_f32, uint16_t, float, widen_halves, widen_half)
+BY_EIGHT(f32_to_f16, float, uint16_t, narrow_halves, narrow_half)
 #else
 UNARY(f16_to_f32, uint16_t, float, widen_half(x))
 UNARY(f32_to_f16, float, uint16_t, narrow_half(x))
 #endif
-UNARY(bf16_to_f32, uint16_t, float, widen_bfloat(x))
+
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+INLINE void narrow_bfloats(const float *from, uint16_t *to) {
+    bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32(from));
+    vst1q_u16(to, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(low, vld1q_f32(from + 4))));
+}
+
+BY_EIGHT(f32_to_bf16, float, uint16_t, narrow_bfloats, narrow_bfloat)
+#else
 UNARY(f32_to_bf16, float, uint16_t, narrow_bfloat(x))
+#endif
+UNARY(bf16_to_f32, uint16_t, float, widen_bfloat(x))
 UNARY(f16_to_f64, uint16_t, double, widen_half(x))
 UNARY(bf16_to_f64, uint16_t, double, widen_bfloat(x))
 UNARY(f16_to_bf16, uint16_t, uint16_t, narrow_bfloat(widen_half(x)))

@@ -179,12 +179,12 @@ typedef struct cpu_kernels {
     void (*fence)(void);
 } cpu_kernels;
 
-extern const cpu_kernels cpu_kernels_base;
-#ifdef __x86_64__
-extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
-#endif
-
 /* ---- device.c ---- */
+
+enum { CPU_MOST_SETS = 4 };
+/* The kernels of the instruction sets that this processor has, the plainest first and the best
+ * last; returns how many there are. */
+size_t cpu_kernel_sets(const cpu_kernels *out[CPU_MOST_SETS]);
 
 struct shoal_device {
     const shoal_host *host;

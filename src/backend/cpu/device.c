@@ -5,6 +5,7 @@
 #include "base/os_cpu.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -103,26 +104,51 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
     return SHOAL_OK;
 }
 
+/* The sets that src/backend/meson.build compiles, and the instructions that each needs. */
+extern const cpu_kernels cpu_kernels_base;
+#ifdef __x86_64__
+extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
+#elif defined(__aarch64__)
+extern const cpu_kernels cpu_kernels_neon, cpu_kernels_neon_dot, cpu_kernels_neon_i8mm;
+#endif
+
+static const struct {
+    const cpu_kernels *kernels;
+    unsigned needs;
+} sets[] = {
+    {&cpu_kernels_base, 0},
+#ifdef __x86_64__
+    {&cpu_kernels_avx2, BASE_CPU_AVX2},
+    {&cpu_kernels_avx512, BASE_CPU_AVX512},
+#elif defined(__aarch64__)
+    {&cpu_kernels_neon, 0},
+    {&cpu_kernels_neon_dot, BASE_CPU_DOT},
+    {&cpu_kernels_neon_i8mm, BASE_CPU_I8MM},
+#endif
+};
+
+size_t cpu_kernel_sets(const cpu_kernels *out[CPU_MOST_SETS]) {
+    static_assert(sizeof sets / sizeof *sets <= CPU_MOST_SETS, "there is room for all");
+    unsigned has = base_cpu_features();
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if ((sets[i].needs & has) == sets[i].needs) out[n++] = sets[i].kernels;
+    return n;
+}
+
 /* The best that the processor has, or the one that SHOAL_CPU names. */
 static shoal_status choose_kernels(const cpu_kernels **out) {
-    const cpu_kernels *sets[] = {&cpu_kernels_base, NULL, NULL};
-    size_t n = 1;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        sets[n++] = &cpu_kernels_avx2;
-    if (n == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        sets[n++] = &cpu_kernels_avx512;
-#endif
-    *out = sets[n - 1];
+    const cpu_kernels *found[CPU_MOST_SETS];
+    size_t n = cpu_kernel_sets(found);
+    *out = found[n - 1];
     const char *name = getenv("SHOAL_CPU");
     if (!name || !*name) return SHOAL_OK;
     base_str known;
     base_str_init(&known);
     for (size_t i = 0; i < n; i++) {
-        *out = sets[i];
-        if (!strcmp(sets[i]->name, name)) break;
-        base_str_format(&known, "%s%s", i ? ", " : "", sets[i]->name);
+        *out = found[i];
+        if (!strcmp(found[i]->name, name)) break;
+        base_str_format(&known, "%s%s", i ? ", " : "", found[i]->name);
         *out = NULL;
     }
     shoal_status status = SHOAL_OK;

@@ -5,10 +5,18 @@
  * order, whatever the blocks are. */
 #include "backend/cpu/vectors.h"
 
-#ifdef __AVX512F__
+/* XX(rows): the tiles there are. Of 32 registers a tile takes up to 28, of 16 12. */
+#define TILES_TO_6(XX) XX(1) XX(2) XX(3) XX(4) XX(5) XX(6)
+#define TILES_TO_12(XX) TILES_TO_6(XX) XX(7) XX(8) XX(9) XX(10) XX(11) XX(12)
+#if defined(__AVX512F__)
 enum { ROWS = 14 };
+#define TILES(XX) TILES_TO_12(XX) XX(13) XX(14)
+#elif defined(CPU_NEON)
+enum { ROWS = 12 };
+#define TILES(XX) TILES_TO_12(XX)
 #else
 enum { ROWS = 6 };
+#define TILES(XX) TILES_TO_6(XX)
 #endif
 enum { LINE = 64 }; /* bytes that come from memory together */
 
@@ -80,6 +88,24 @@ typedef struct tile {
     int64_t often;
 } tile;
 
+/* Rows of a that are side by side and fill vectors, where instructions take one element of a vector
+ * as a factor; returns how many there were. */
+INLINE int multiply_lanes(const real *a, int rows, int vectors, const vec *right, vec (*sums)[2]) {
+#ifdef CPU_NEON
+#pragma GCC unroll 6
+    for (int g = 0; g < rows / WIDTH; g++) {
+        vec left = load(a + g * WIDTH);
+#pragma GCC unroll 4
+        for (int i = 0; i < WIDTH; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) sums[g * WIDTH + i][v] += left[i] * right[v];
+    }
+    return rows / WIDTH * WIDTH;
+#else
+    return 0;
+#endif
+}
+
 /* `rows`, `vectors` and `listed` are constants. near: rows of a are side by side; else its columns
  * are. Then rows are addressed from a few pointers with the factors that the processor has, or
  * there would be more of them than registers. */
@@ -109,8 +135,9 @@ INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near, bool 
                 for (int v = 0; v < vectors; v++) right[v] = load(b + v * WIDTH);
                 b += b_row;
             }
+            int first = near ? multiply_lanes(a, rows, vectors, right, sums) : 0;
 #pragma GCC unroll 14
-            for (int i = 0; i < rows; i++) {
+            for (int i = first; i < rows; i++) {
                 real x = near ? a[i] : *(const real *)(from[i < 12 ? i / 3 : 4] + i % 3 * row);
 #pragma GCC unroll 2
                 for (int v = 0; v < vectors; v++) sums[i][v] += x * right[v];
@@ -140,35 +167,12 @@ INLINE void multiply_tile(const tile *t, int rows, int vectors, bool near, bool 
     static void thin_##rows##_far(const tile *t) { multiply_tile(t, rows, 1, false, false); }      \
     static void tile_##rows##_listed(const tile *t) { multiply_tile(t, rows, 2, true, true); }
 #define NAMES(rows)                                                                                \
-    {                                                                                              \
-        {thin_##rows##_far, thin_##rows##_near, tile_##rows##_listed}, {                           \
-            tile_##rows##_far, tile_##rows##_near, tile_##rows##_listed                            \
-        }                                                                                          \
-    }
-TILE(1)
-TILE(2)
-TILE(3)
-TILE(4)
-TILE(5)
-TILE(6)
-#ifdef __AVX512F__
-TILE(7)
-TILE(8)
-TILE(9)
-TILE(10)
-TILE(11)
-TILE(12)
-TILE(13)
-TILE(14)
-#endif
+    {{thin_##rows##_far, thin_##rows##_near, tile_##rows##_listed},                                \
+     {tile_##rows##_far, tile_##rows##_near, tile_##rows##_listed}},
+TILES(TILE)
 
 typedef void (*tile_kernel)(const tile *t);
-static const tile_kernel kernels[ROWS][2][3] = {
-    NAMES(1), NAMES(2), NAMES(3), NAMES(4),  NAMES(5),  NAMES(6),
-#ifdef __AVX512F__
-    NAMES(7), NAMES(8), NAMES(9), NAMES(10), NAMES(11), NAMES(12), NAMES(13), NAMES(14),
-#endif
-};
+static const tile_kernel kernels[ROWS][2][3] = {TILES(NAMES)};
 
 /* A tile of a result whose columns are side by side: summed beside c, and turned on its way. */
 static void multiply_turned(const tile *whole, int rows, int columns, bool near, int64_t c_column) {

@@ -78,14 +78,8 @@ static void check_listed(const char *name, const cpu_gemm *gemm, size_t bytes, i
 }
 
 static void test_blocks(void **state) {
-    const cpu_kernels *tables[3] = {&cpu_kernels_base};
-    int n_tables = 1;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) tables[n_tables++] = &cpu_kernels_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        tables[n_tables++] = &cpu_kernels_avx512;
-#endif
+    const cpu_kernels *tables[CPU_MOST_SETS];
+    int n_tables = (int)cpu_kernel_sets(tables);
     for (int t = 0; t < n_tables; t++)
         for (int type = 0; type < CPU_FLOATS; type++)
             for (int64_t m = 1; m <= MOST; m += m < 30 ? 1 : 19) {

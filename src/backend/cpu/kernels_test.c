@@ -1,6 +1,6 @@
 /* The kernels of each instruction set against the plain build of the same source, over lengths
  * around the vector sizes: bit for bit, but for functions.c, where both are held against the C
- * library's functions in double; and the loop for matrix products against sums in double. */
+ * library's functions in double; and the loops for matrix products against plain sums. */
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
@@ -11,17 +11,8 @@
 
 enum { MOST = 300 };
 
-static const cpu_kernels *tables[3] = {&cpu_kernels_base};
-static int n_tables = 1;
-
-static void find_tables(void) {
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) tables[n_tables++] = &cpu_kernels_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        tables[n_tables++] = &cpu_kernels_avx512;
-#endif
-}
+static const cpu_kernels *tables[CPU_MOST_SETS]; /* the first is the plain one */
+static int n_tables;
 
 static uint8_t in[3][MOST * 8]; /* three operands of any type */
 
@@ -257,12 +248,67 @@ static void test_matmul(void **state) {
         }
 }
 
+/* ---- products of integers ---- */
+
+static int64_t integer_at(const void *x, size_t bytes, int64_t i) {
+    int64_t value = 0;
+    memcpy(&value, (const char *)x + (size_t)i * bytes, bytes);
+    return value; /* its lowest bytes, which are all that a wrapped sum depends on */
+}
+
+/* Rows of c are further apart than they are long. */
+static void check_integers(const cpu_kernels *table, uint8_t dtype, const int64_t sides[3],
+                           unsigned form) {
+    enum { ROOM = 600 * 40 * 8 };
+    static char a[ROOM], b[ROOM], c[ROOM];
+    size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+    int64_t m = sides[0], n = sides[1], k = sides[2], row = n + 3;
+    const int64_t as[] = {form & 1 ? 1 : k, form & 1 ? m : 1};
+    const int64_t bs[] = {form & 2 ? 1 : n, form & 2 ? k : 1};
+    for (size_t i = 0; i < ROOM; i++) a[i] = (char)(i * 7919 >> 3), b[i] = (char)(i * 104729 >> 5);
+    memset(c, 0x55, sizeof c);
+    table->matmul[dtype](m, n, k, a, as, b, bs, c, row);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < row; j++) {
+            uint64_t sum = 0;
+            for (int64_t p = 0; p < k && j < n; p++)
+                sum += (uint64_t)integer_at(a, bytes, i * as[0] + p * as[1]) *
+                       (uint64_t)integer_at(b, bytes, p * bs[0] + j * bs[1]);
+            if (j >= n) sum = UINT64_C(0x5555555555555555);
+            int64_t is = integer_at(c, bytes, i * row + j);
+            if (memcmp(&is, &sum, bytes))
+                fail_msg("%s, %s, %dx%dx%d, form %u: [%d, %d]", table->name,
+                         shoal_dtype_name((shoal_dtype)dtype), (int)m, (int)k, (int)n, form, (int)i,
+                         (int)j);
+        }
+}
+
+/* Sides around those of tiles and of blocks along what is summed. */
+static void test_matmul_of_integers(void **state) {
+    static const uint8_t types[] = {SHOAL_I8,  SHOAL_U8,  SHOAL_I16, SHOAL_U16,
+                                    SHOAL_I32, SHOAL_U32, SHOAL_I64, SHOAL_U64};
+    static const int64_t rows[] = {1, 3, 4, 5, 8, 13}, columns[] = {1, 7, 15, 16, 17, 31, 33},
+                         depths[] = {1, 3, 4, 7, 8, 9, 16, 31, 255, 256, 257, 530};
+    for (int t = 0; t < n_tables; t++)
+        for (size_t type = 0; type < sizeof types; type++)
+            for (unsigned i = 0; i < 6 * 7 * 12; i++) {
+                const int64_t sides[] = {rows[i % 6], columns[i / 6 % 7], depths[i / 42]};
+                if (i % (type < 2 ? 3 : 13)) continue;
+                for (unsigned form = 0; form < 4; form++)
+                    check_integers(tables[t], types[type], sides, form);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maps),     cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_converts), cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_folds),    cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_converts),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_folds),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_matmul_of_integers),
     };
-    find_tables();
+    n_tables = (int)cpu_kernel_sets(tables);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -90,18 +91,19 @@ class TestCapabilities(Command):
 
     def run(self):
         from shoal import kernels
-        levels = ["base", "avx2", "avx512"]
-        level = levels.index(kernels.instructions())
+        used = kernels.instructions()
         cuda, opencl = reason_against("tensor_ops_cuda"), reason_against("tensor_ops_opencl")
         can_build = compiler() and has_headers()
-        rows = [("AVX2", level >= 1, ""), ("AVX-512", level >= 2, ""), ("FMA", level >= 1, ""),
-                ("Threads", True, f"{kernels.get_num_threads()}, as OMP_NUM_THREADS says"),
-                ("C++ compiler", compiler(), compiler() or "apt-get install g++"),
-                ("Python headers", has_headers(), "" if has_headers() else "apt-get install python3-dev"),
-                ("CUDA backend", not cuda, cuda or ""),
-                ("OpenCL backend", not opencl, opencl or ""),
-                ("C++ backend", can_build, "python setup.py build_ext --inplace"),
-                ("Python backend", True, "the package shoal")]
+        vectors = used.startswith("avx")
+        rows = [("NEON", True, used)] if platform.machine() == "aarch64" else [
+            ("AVX2", vectors, ""), ("AVX-512", used == "avx512", ""), ("FMA", vectors, "")]
+        rows += [("Threads", True, f"{kernels.get_num_threads()}, as OMP_NUM_THREADS says"),
+                 ("C++ compiler", compiler(), compiler() or "apt-get install g++"),
+                 ("Python headers", has_headers(), "" if has_headers() else "apt-get install python3-dev"),
+                 ("CUDA backend", not cuda, cuda or ""),
+                 ("OpenCL backend", not opencl, opencl or ""),
+                 ("C++ backend", can_build, "python setup.py build_ext --inplace"),
+                 ("Python backend", True, "the package shoal")]
         for name, there, note in rows:
             print(f"{name:<15}{'✓ Available' if there else '✗ Not available'}" + f"  ({note})" * bool(note))
         print("\nRecommended flags: -O3 -std=c++11\n"

@@ -260,6 +260,9 @@ struct level {
 const level levels[] = {{"avx512", "AVX-512", true},
                         {"avx2", "AVX2", true},
 #ifdef __aarch64__
+                        {"neon_i8mm", "NEON", true},
+                        {"neon_dot", "NEON", true},
+                        {"neon", "NEON", true},
                         {"base", "NEON", true},
 #endif
                         {"base", "Scalar", false}};

@@ -1,7 +1,8 @@
 """GT2's `Dispatcher`: a hub as a process of its own, for as long as `start` runs."""
 import threading
 
-from .._process import Process
+from shoal.program import Process
+
 from ..pool import address_of
 
 

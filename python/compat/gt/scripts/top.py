@@ -1,7 +1,8 @@
 """python -m gt.scripts.top: watches the pool of a gt.server."""
 import argparse
 
-from .. import _command
+from shoal import program
+
 from ..pool import address_of
 
 
@@ -16,7 +17,7 @@ def main():
     command = ["top", "--hub", address_of(f"{args.host}:{args.port}"), "--smooth", args.ema_alpha]
     if args.count:
         command += ["--count", args.count]
-    _command.become(*command)
+    program.become(*command)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 import argparse
 import os
 
-from .. import _command
+from shoal import program
+
 from ..pool import address_of
 
 
@@ -17,7 +18,7 @@ def main():
     args = parser.parse_args()
     os.makedirs(args.dir, exist_ok=True)
     most = ["--events", args.max_events] if args.max_events else []
-    _command.become("trace", args.seconds, "--hub", address_of(f"{args.host}:{args.port}"),
+    program.become("trace", args.seconds, "--hub", address_of(f"{args.host}:{args.port}"),
                     "-o", os.path.join(args.dir, args.output), "--force", *most)
 
 

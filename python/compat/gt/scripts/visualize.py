@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from .. import _command
+from shoal import program
 
 LINE = re.compile(r"\[TAPE [\d.]+s\] (\w+) +\| (.*?) +\| (\w+) +\| (.*) us=(\d+)$")
 
@@ -65,7 +65,7 @@ def main():
             text = file.read()
     except OSError as error:
         sys.exit(f"gt.scripts.visualize: {args.log}: {error.strerror}")
-    command = [_command.find(), "timeline", args.log, "-o", args.output, "--force"]  # as GT2's does
+    command = [program.find(), "timeline", args.log, "-o", args.output, "--force"]  # as GT2's does
     if not args.output.lower().endswith(".svg"):
         command += ["--scale", str(args.dpi / 96)]
     if text.startswith("{"):  # a trace already

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 
-from .. import _command
+from shoal import program
+
 from ..pool import address_of
 
 
@@ -34,7 +35,7 @@ def main():
         # A worker waits for its hub, and ends with it.
         subprocess.Popen([sys.executable, "-m", "gt.worker", "--once", "-p",
                           str(args.port)])
-    _command.become(*command)
+    program.become(*command)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import subprocess
 import sys
 import time
 
-from .. import _command
+from shoal import program
+
 from ..pool import address_of
 from . import BACKENDS
 
@@ -32,9 +33,9 @@ def main():
         command += ["--device", BACKENDS.get(args.backend, args.backend)]
     end = time.monotonic() + args.wait
     while time.monotonic() < end and subprocess.run(
-            [_command.find(), "status", "--hub", address], capture_output=True).returncode:
+            [program.find(), "status", "--hub", address], capture_output=True).returncode:
         time.sleep(0.1)
-    _command.become(*command)
+    program.become(*command)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """GT2's `Worker`: a worker as a process of its own, for as long as `connect_to_dispatcher` runs."""
 import time
 
-from .._process import Process
+from shoal.program import Process
+
 from ..pool import address_of
 from . import BACKENDS
 

@@ -1,1 +1,0 @@
-../gt/_command.py

@@ -1,1 +1,0 @@
-../gt/_process.py

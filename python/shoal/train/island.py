@@ -1,0 +1,326 @@
+"""An island: one worker's slot with parameters and the state of AdamW of its own, and the thread that serves it.
+
+Each island has a session of its own: what it waits for holds no other up, and what it loses is its own. All that it
+has is bound to its slot, so that the death of the worker is an error here and not work for another island.
+"""
+import queue
+import threading
+import time
+
+import numpy as np
+
+from .. import _shoal
+from ..autograd import no_grad
+from ..errors import ShoalError
+from ..pool import Session
+from . import compress, rules
+
+WAIT_MS = 7 * 24 * 3600 * 1000  # a window may take long; who computes it is watched by the hub
+
+
+class Recipe:
+    """What all islands of a run do alike.
+
+    parts: the numbers of the parameters of each fragment; vectors: where these lie in its vector; span: optimizer
+    steps of a round; micro: batches of the model per step.
+    """
+
+    def __init__(self, experiment, program):
+        self.experiment, self.program = experiment, program
+        self.fragments = experiment.fragments
+        self.span, self.micro = experiment.tau // self.fragments, 1
+        if experiment.effective_batch_size:
+            self.micro = experiment.effective_batch_size // program.batch
+        self.parts = _parted([int(np.prod(shape)) for shape in program.shapes], self.fragments)
+        self.vectors = [compress.Vector([program.shapes[i] for i in part]) for part in self.parts]
+        self.whole = compress.Vector(program.shapes)
+
+    def join(self, parameters):
+        """Parameters as the fragments' vectors."""
+        return [vector.join([parameters[i] for i in part]) for part, vector in zip(self.parts, self.vectors)]
+
+    def split(self, vectors):
+        """The fragments' vectors as parameters, in order."""
+        made = [None] * len(self.program.shapes)
+        for part, vector, array in zip(self.parts, self.vectors, vectors):
+            for i, value in zip(part, vector.split(array)):
+                made[i] = value
+        return made
+
+
+def _parted(counts, n):
+    """Numbers in n lists of about equal sums: the largest first, each to the smallest list."""
+    parts, sums = [[] for _ in range(n)], [0] * n
+    for i in sorted(range(len(counts)), key=lambda i: (-counts[i], i)):
+        at = sums.index(min(sums))
+        parts[at].append(i)
+        sums[at] += counts[i]
+    return [sorted(part) for part in parts]
+
+
+class Window:
+    """What an island is to do in a round.
+
+    updates: {fragment: vector} that it has to have; inputs, targets: int32 [steps, micro * batch, length]; lrs: per
+    step; fragment: whose gradient it returns; keep: whether its state is to be returned.
+    """
+
+    def __init__(self, updates, inputs, targets, lrs, fragment, keep):
+        self.updates, self.inputs, self.targets = updates, inputs, targets
+        self.lrs, self.fragment, self.keep = lrs, fragment, keep
+
+
+class Report:
+    """What came of it: the mean loss of each step, the encoded gradient, bytes, seconds, and the state if asked for."""
+
+    def __init__(self, losses, payload, seconds, busy, bytes_up, bytes_down, state):
+        self.losses, self.payload, self.seconds, self.busy = losses, payload, seconds, busy
+        self.bytes_up, self.bytes_down, self.state = bytes_up, bytes_down, state
+
+
+class Island:
+    """index: which of the islands; slot: its number in the pool at `address` (None: a pool inside this process, of
+    `threads`); news: a queue that gets (island, what, value): "ready", "done" with a Report, or "lost" with an error.
+    """
+
+    def __init__(self, recipe, index, slot, worker, address, threads, news, saved):
+        self.recipe, self.index, self.slot, self.worker = recipe, index, slot, worker
+        self.versions = [-1] * recipe.fragments  # in which round it was given each fragment
+        self.ready = self.busy = False
+        self.speed = self.error = None  # tokens per second, of its last windows; why it was lost
+        self.place = slot  # by which the shepherd knows it
+        self._address, self._threads, self._news, self._saved = address, threads, news, saved
+        self._jobs, self._loop, self._over = queue.SimpleQueue(), None, False
+        self._thread = threading.Thread(target=self._serve, name=f"island {index}", daemon=True)
+        self._thread.start()
+
+    # ---- for the shepherd's thread ----
+
+    def send(self, window):
+        """Has it begin a window; "done" or "lost" will follow."""
+        self.busy = True
+        self._jobs.put(window)
+
+    def reset(self):
+        """Forgets the state of its optimizer, which has become useless, before the next window."""
+        self._jobs.put("reset")
+
+    def cancel(self):
+        """Ends a window that is under way: it is lost then."""
+        self._over = True
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.cancel()
+            except ShoalError:
+                pass  # it has ended by itself, or the pool has
+
+    def close(self, wait):
+        """Ends the thread; waits at most so many seconds for it."""
+        self._over = True
+        self._jobs.put(None)
+        self._thread.join(wait)
+
+    # ---- the thread ----
+
+    def _serve(self):
+        inside = None
+        try:
+            inside = self._open()
+            with no_grad():
+                self._begin(inside)
+                self._news.put((self, "ready", None))
+                while (job := self._jobs.get()) is not None:
+                    if job == "reset":
+                        self._fresh()
+                    else:
+                        self._news.put((self, "done", self._run(job)))
+        except Exception as error:  # whatever it is, the shepherd has to know
+            self._news.put((self, "lost", error))
+        finally:
+            self._forget()
+            if inside is not None:
+                inside.close()
+
+    def _open(self):
+        if self._address is None:
+            inside = Session(hub="embedded", workers=1, threads=self._threads, timeout_ms=WAIT_MS)
+            self.slot = inside.compute_slots()[0]
+            return inside
+        return Session(hub=self._address, timeout_ms=WAIT_MS, name=f"island {self.index}", spare=1)
+
+    def _put(self, array):
+        """An array on the slot. It may not change while the window is under way."""
+        array = np.asarray(array, order="C")
+        return self.session.from_numpy(array, copy=False).place(slots=[self.slot], bound=True)
+
+    def _begin(self, inside):
+        self.session, self._functions = inside, {}
+        recipe, saved = self.recipe, self._saved
+        self.taken = int(saved.get("taken", 0))
+        self._parameters = [None] * len(recipe.program.shapes)
+        self._anchors = [None] * recipe.fragments
+        self._fresh()
+        if "mean" in saved:
+            self._means, self._squares = self._split(saved["mean"]), self._split(saved["square"])
+        for f in range(recipe.fragments):
+            if f"error{f}" in saved and self._errors[f] is not None:
+                self._errors[f] = self._put(saved[f"error{f}"])
+        if "parameters" in saved:
+            self._parameters = self._split(saved["parameters"])
+            self._anchors = [self._put(saved[f"anchor{f}"]) for f in range(recipe.fragments)]
+        self._saved = None
+
+    def _split(self, vector):
+        return self._call("split", self.recipe.whole.record_split, [self._put(vector)])
+
+    def _zeros(self, shape):
+        return self.session.full(shape, 0.0).place(slots=[self.slot], bound=True)
+
+    def _fresh(self):
+        recipe = self.recipe
+        self._means = [self._zeros(shape) for shape in recipe.program.shapes]
+        self._squares = [self._zeros(shape) for shape in recipe.program.shapes]
+        lossy = recipe.experiment.compression != "none"
+        self._errors = [self._zeros((vector.size,)) if lossy else None for vector in recipe.vectors]
+
+    def _forget(self):
+        self._parameters = self._means = self._squares = self._anchors = self._errors = None
+        self._functions = self._loop = None
+
+    # ---- programs, which are recorded once ----
+
+    def _function(self, name, record, inputs, donated=()):
+        """The function that `record` records of such inputs, lists of tensors."""
+        if name not in self._functions:
+            self.session.sync()
+            outputs = record(*inputs)
+            made = _shoal.Function(self.session, inputs, outputs)
+            for i in donated:
+                made.donate(i, True)
+            self._functions[name] = made
+        return self._functions[name]
+
+    def _call(self, name, record, inputs, donated=()):
+        return self._function(name, record, inputs, donated).run(inputs)
+
+    def _step(self, micro):
+        """What a round of the loop does: of parameters, means and squares, the sum of gradients if it takes several,
+        losses, their number so far, ids, targets, numbers of AdamW, and whether it is the last of its step."""
+        recipe, n = self.recipe, len(self.recipe.program.shapes)
+
+        def record(*given):
+            state, (losses, at, ids, targets, numbers, last) = given[:-6], given[-6:]
+            parameters, means, squares, sums = (state[i * n:(i + 1) * n] for i in range(4))
+            inside, program = ids.session, recipe.program
+            loss, gradients = program.record(
+                [p if kind == "float32" else p.astype(kind) for p, kind in zip(parameters, program.dtypes)], ids, targets)
+            gradients = [g if g.dtype == "float32" else g.astype("float32") for g in gradients]
+            loss = loss.reshape(()).astype("float32")
+            losses = losses.dynamic_update_slice(loss.reshape((1,)), (at,))
+            if micro > 1:
+                part = rules.constant(inside, 1 / micro)
+                gradients = [s + g * part for s, g in zip(sums, gradients)]
+            made = rules.adamw(parameters, rules.clipped(gradients, recipe.experiment.clip), means, squares, numbers)
+            if micro > 1:
+                zero = rules.constant(inside, 0.0)
+                made = [[_shoal.select(last, new, old) for new, old in zip(row, was)]
+                        for row, was in zip(made, (parameters, means, squares))]
+                made.append([_shoal.select(last, zero, g) for g in gradients])
+            return [*(tensor for row in made for tensor in row), losses, at + rules.constant(inside, 1, "int64")]
+        return record
+
+    def _pack(self, fragment):
+        recipe = self.recipe
+        vector, kind = recipe.vectors[fragment], recipe.experiment.compression
+
+        def record(anchor, *given):
+            parameters, error = given[:len(vector.shapes)], given[len(vector.shapes):]
+            moved = anchor - vector.record_join(parameters)
+            payload, left = compress.encode(kind, moved + error[0] if error else moved)
+            return payload if left is None else [*payload, left]
+        return record
+
+    # ---- a window ----
+
+    def _update(self, updates):
+        for fragment, vector in sorted(updates.items()):
+            anchor = self._put(vector)
+            made = self._call(f"spread {fragment}", self.recipe.vectors[fragment].record_split, [anchor])
+            self._anchors[fragment] = anchor
+            for i, value in zip(self.recipe.parts[fragment], made):
+                self._parameters[i] = value
+
+    def _feeds(self, window):
+        """(rounds, ids, targets, numbers, flags), stacked, with room for a few sizes of windows only: each is a program."""
+        micro, program = self.recipe.micro, self.recipe.program
+        steps = len(window.lrs)
+        grain = max(1, self.recipe.span // 4)
+        room = -(-steps // grain) * grain * micro
+
+        def stacked(array, shape, kind):
+            array = np.ascontiguousarray(array, kind).reshape((steps * micro, *shape))
+            if room == steps * micro:
+                return array
+            return np.concatenate([array, np.zeros((room - len(array), *shape), kind)])
+        numbers = np.repeat(rules.adam_numbers(self.recipe.experiment, self.taken, window.lrs), micro, 0)
+        last = np.arange(steps * micro) % micro == micro - 1
+        tokens = (program.batch, program.length)
+        return steps * micro, [stacked(window.inputs, tokens, np.int32), stacked(window.targets, tokens, np.int32),
+                               stacked(numbers, (8,), np.float32), stacked(last, (), np.bool_)]
+
+    def _repeat(self, window):
+        """Runs the steps as one loop; the tensor of losses, and how many there are."""
+        n, micro = len(self._parameters), self.recipe.micro
+        rounds, feeds = self._feeds(window)
+        state = [*self._parameters, *self._means, *self._squares]
+        if micro > 1:
+            state += [self._zeros(shape) for shape in self.recipe.program.shapes]
+        state += [self._zeros((len(feeds[0]),)), self.session.full((), 0, "int64").place(slots=[self.slot], bound=True)]
+        carried = len(state)
+        name = f"step {len(feeds[0])}"
+        if name not in self._functions:
+            ones = [self._put(feed[0]) for feed in feeds]
+            self._function(name, self._step(micro), state + ones, range(carried))
+        fed = [self._put(feed) for feed in feeds]
+        self._parameters = self._means = self._squares = None  # they are given away
+        self._loop, made = self._functions[name].repeat(
+            state + fed, rounds, list(range(carried)), list(range(carried)), [], list(range(carried, carried + 4)), -1)
+        if self._over:
+            self._loop.cancel()
+        self._parameters, self._means, self._squares = made[:n], made[n:2 * n], made[2 * n:3 * n]
+        self.taken += len(window.lrs)
+        return made[carried - 2], rounds
+
+    def _run(self, window):
+        began = time.monotonic()
+        self._update(window.updates)
+        losses, rounds = self._repeat(window)
+        f, part = window.fragment, self.recipe.parts[window.fragment]
+        given = [self._anchors[f], *(self._parameters[i] for i in part)]
+        error = [] if self._errors[f] is None else [self._errors[f]]
+        made = self._call(f"pack {f}", self._pack(f), given + error, [len(given)] if error else [])
+        if error:
+            self._errors[f] = made.pop()
+        found = losses.numpy()[:rounds]
+        seconds = time.monotonic() - began
+        busy = max((ns for _, ns, _ in losses.times()), default=0) / 1e9
+        self._loop = None
+        payload = [tensor.numpy() for tensor in made]
+        up = compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[f].size)
+        down = sum(vector.nbytes for vector in window.updates.values())
+        state = self._state() if window.keep else None
+        return Report(found.reshape(-1, self.recipe.micro).mean(1), payload, seconds, busy or seconds, up, down, state)
+
+    def _state(self):
+        """All that it has to begin with again, arrays and `taken`."""
+        def joined(tensors):
+            return self._call("join", lambda *given: [self.recipe.whole.record_join(given)], tensors)[0].numpy()
+        state = {"taken": self.taken, "mean": joined(self._means), "square": joined(self._squares)}
+        for f, error in enumerate(self._errors):
+            if error is not None:
+                state[f"error{f}"] = error.numpy()
+        if self.recipe.fragments > 1:
+            state["parameters"] = joined(self._parameters)
+            state |= {f"anchor{f}": anchor.numpy() for f, anchor in enumerate(self._anchors)}
+        return state

@@ -1,0 +1,115 @@
+"""The rules of training: rates, AdamW as the graph takes its numbers, the outer step, and who takes how many steps."""
+import math
+
+import numpy as np
+
+from .. import _shoal
+from ..errors import InvalidError
+
+SCHEDULES = ("constant", "cosine", "linear")
+NORM_GUARD = 1e-6  # beside a norm that is divided by, as torch.nn.utils.clip_grad_norm_ has it
+
+
+def rate(experiment, step):
+    """The inner learning rate of a step, counted from 0 over the whole run.
+
+    It rises in a line over `warmup_steps`, and then stays, or falls to `min_lr_ratio` of itself at the end: along half
+    a cosine, or a line.
+    """
+    peak, warmup = experiment.learning_rate, getattr(experiment, "warmup_steps", 0)
+    schedule, least = experiment.schedule, getattr(experiment, "min_lr_ratio", 0.0)
+    if schedule not in SCHEDULES:
+        raise InvalidError(f"schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if schedule == "constant":
+        return peak
+    total = experiment.tau * experiment.outer_loop_steps
+    done = min(1.0, (step - warmup) / max(1, total - warmup))
+    left = (1 + math.cos(math.pi * done)) / 2 if schedule == "cosine" else 1 - done
+    return peak * (least + (1 - least) * left)
+
+
+def rates(experiment, first, span, steps):
+    """The rates of `steps` steps of an island that fill `span` steps of the run, from `first` on."""
+    return [rate(experiment, first + i * span / steps) for i in range(steps)]
+
+
+def adam_numbers(experiment, taken, lrs):
+    """What the operation `adam` takes at each step, float32 [steps, 8]: after `taken` steps, with these rates."""
+    beta1, beta2 = experiment.betas
+    rows = [(1 - lr * experiment.weight_decay, beta1, 1 - beta1, beta2, 1 - beta2, 1 / math.sqrt(1 - beta2 ** step),
+             experiment.eps, lr / (1 - beta1 ** step)) for step, lr in enumerate(lrs, taken + 1)]
+    return np.array(rows, np.float32).reshape(len(lrs), 8)
+
+
+def constant(session, value, dtype="float32"):
+    """A number that is part of the program."""
+    data = np.asarray(value, dtype)
+    return _shoal.apply(session, "constant", (), {"value": data.tobytes(), "shape": data.shape, "dtype": dtype}, 1)[0]
+
+
+def clipped(gradients, most):
+    """Records gradients that together have at most this norm; 0: as they are."""
+    if not most:
+        return gradients
+    inside = gradients[0].session
+    total = None
+    for gradient in gradients:
+        square = (gradient * gradient).sum()
+        total = square if total is None else total + square
+    factor = constant(inside, most) / (total.sqrt() + constant(inside, NORM_GUARD))
+    factor = factor.minimum(constant(inside, 1.0))
+    return [gradient * factor for gradient in gradients]
+
+
+def adamw(parameters, gradients, means, squares, numbers):
+    """Records a step: (parameters, means, squares), lists of float32."""
+    made = [_shoal.apply(p.session, "adam", (p, g, m, v, numbers), {}, 3)
+            for p, g, m, v in zip(parameters, gradients, means, squares)]
+    return tuple([row[i] for row in made] for i in range(3))
+
+
+class Outer:
+    """The outer step, of float32 vectors: v = momentum v + g; theta -= rate (g + momentum v)."""
+
+    def __init__(self, rate, momentum, size):
+        self.rate, self.momentum = np.float32(rate), np.float32(momentum)
+        self.velocity = np.zeros(size, np.float32)
+
+    def step(self, theta, gradient, part=slice(None)):
+        """Changes theta[part] and the velocity there, in place; gradient: of that part."""
+        velocity = self.velocity[part]
+        velocity *= self.momentum
+        velocity += gradient
+        theta[part] -= self.rate * (gradient + self.momentum * velocity)
+
+
+def average(gradients, weights):
+    """The mean of vectors, weighted: float32 sums in the order of the list."""
+    total, out = float(sum(weights)), None
+    for gradient, weight in zip(gradients, weights):
+        scaled = gradient * np.float32(weight / total)
+        out = scaled if out is None else np.add(out, scaled, out=out)
+    return out
+
+
+def shares(total, speeds):
+    """`total` steps divided in proportion to speeds, at least 1 each: whole numbers whose sum is the total.
+
+    None among the speeds counts as the mean of the others. The largest remainders are rounded up, the first
+    of equal ones. InvalidError if there are fewer steps than speeds.
+    """
+    n = len(speeds)
+    if total < n:
+        raise InvalidError(f"{total} steps for {n} islands; each takes at least one")
+    known = [speed for speed in speeds if speed]
+    usual = sum(known) / len(known) if known else 1.0
+    speeds = [speed or usual for speed in speeds]
+    exact = [total * speed / sum(speeds) for speed in speeds]
+    counts = [max(1, int(share)) for share in exact]
+    while sum(counts) < total:
+        counts[max(range(n), key=lambda i: (exact[i] - counts[i], -i))] += 1
+    while sum(counts) > total:
+        counts[min((i for i in range(n) if counts[i] > 1), key=lambda i: (exact[i] - counts[i], i))] -= 1
+    return counts

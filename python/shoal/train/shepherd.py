@@ -1,0 +1,393 @@
+"""The shepherd: rounds in which islands train by themselves, and between them the outer step.
+
+A round is closed when all islands have reported, or, once the quorum is there, `deadline` seconds after the first has.
+Who dies is out at once; who is late goes on and takes part again when it is through; who is new takes part from the
+next round on. Data are assigned by round and island, and sums go in the order of islands: with the same islands a run
+gives the same losses, also when it was killed and goes on from a checkpoint.
+"""
+import math
+import os
+import queue
+import threading
+import time
+
+import numpy as np
+
+from ..errors import ClosedError, InvalidError, LostError, ShoalError
+from ..pool import session as default_session
+from . import compress, rules
+from .island import Island, Recipe, Window
+from .model import Program, load
+
+LOOK = 0.25      # seconds between looks at who is there
+SETTLE = 2.0     # seconds that a round waits for newcomers to be ready
+TRIES = 3        # failures of its own after which a slot is left alone, and rounds without any gradient in a row
+
+
+def check(experiment, program):
+    """InvalidError if an experiment does not fit a model, or itself."""
+    e = experiment
+    compress.check(e.compression)
+    rules.rate(e, 0)
+    for name, least in (("tau", 1), ("outer_loop_steps", 0), ("fragments", 1), ("overlap", 0), ("workers", 1)):
+        if getattr(e, name) < least:
+            raise InvalidError(f"{name} is {getattr(e, name)}; at least {least} is needed")
+    if e.tau % e.fragments:
+        raise InvalidError(f"tau is {e.tau} and fragments {e.fragments}; tau has to be a multiple of fragments")
+    if e.fragments > len(program.shapes):
+        raise InvalidError(f"fragments is {e.fragments}; {program.name} has {len(program.shapes)} parameters to divide")
+    if e.effective_batch_size and e.effective_batch_size % program.batch:
+        raise InvalidError(f"effective_batch_size is {e.effective_batch_size}; {program.name} takes {program.batch} at a time, "
+                           "and a multiple of that is needed")
+    if e.overlap:
+        raise InvalidError(f"overlap is {e.overlap}; fragments are exchanged between windows, with overlap 0")
+    if not 0 < e.quorum <= 1 or e.deadline <= 0:
+        raise InvalidError(f"quorum is {e.quorum}, deadline {e.deadline}; a share above 0 up to 1, and seconds, are needed")
+    if e.balance not in ("equal", "steps"):
+        raise InvalidError(f"balance {e.balance!r}; there are equal, steps")
+    floats = set(program.dtypes)
+    if e.dtype not in ("f32", "bf16") or (e.dtype == "bf16" and floats == {"float32"}):
+        raise InvalidError(f"dtype {e.dtype!r}, and the parameters of {program.name} are {', '.join(sorted(floats))}: "
+                           "f32 trains a model as it is; bf16 is for one whose parameters are bfloat16, which then are "
+                           "kept in float32 beside")
+
+
+class _Silent:
+    def event(self, kind, **fields):
+        """Tells nobody."""
+
+
+class Shepherd:
+    """experiment: what `Experiment` has. model: a `Program`, or what `model.load` takes. data, checkpoints, monitor: see
+    the document on training. session: of the pool; None: the default one. In a pool inside this process islands are
+    `experiment.workers` pools of one worker each.
+    """
+
+    def __init__(self, experiment, *, model, data, checkpoints=None, monitor=None, session=None):
+        self.experiment, self.data, self.checkpoints = experiment, data, checkpoints
+        self.program = model if isinstance(model, Program) else load(model)
+        check(experiment, self.program)
+        self.recipe = Recipe(experiment, self.program)
+        self.monitor = monitor or _Silent()
+        self._watch = session or default_session()
+        self._address = self._watch.status().address
+        if self._address == "embedded":
+            self._address = None
+        self._islands, self._failures, self._news = {}, {}, queue.SimpleQueue()
+        self._stopping, self._over, self._barren, self._told = threading.Event(), False, 0, 0.0
+        self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
+        self.bytes_up = self.bytes_down = 0
+        self._begin()
+
+    # ---- what there is at first, and what a checkpoint holds ----
+
+    def _begin(self):
+        e = self.experiment
+        self._saved = {}
+        self.theta = self.recipe.join(self.program.initial(getattr(e, "seed", 0)))
+        self._versions, self._wanted = [0] * e.fragments, e.workers
+        self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
+        found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
+        if found is not None:
+            self._restore(*found)
+
+    def _restore(self, step, arrays, state):
+        shapes = [arrays[f"parameter.{name}"].shape if f"parameter.{name}" in arrays else None for name in self.program.names]
+        for name, have, want in zip(self.program.names, shapes, self.program.shapes):
+            if have != tuple(want):
+                raise InvalidError(f"the checkpoint of step {step} has {have or 'no'} for {name}, and {self.program.name} "
+                                   f"{tuple(want)}: it is of another model")
+        if state["fragments"] != self.experiment.fragments:
+            raise InvalidError(f"the checkpoint of step {step} is of {state['fragments']} fragments, the experiment "
+                               f"says {self.experiment.fragments}")
+        self.theta = self.recipe.join([arrays[f"parameter.{name}"] for name in self.program.names])
+        for outer, velocity in zip(self.outers, self.recipe.join([arrays[f"momentum.{n}"] for n in self.program.names])):
+            outer.velocity = velocity
+        self.round, self.tokens, self.loss, self.counts = step, state["tokens"], state["loss"], state["counts"]
+        self._versions = list(state["versions"])
+        for index, kept in state["islands"].items():
+            prefix = f"island.{index}."
+            self._saved[int(index)] = kept | {key.removeprefix(prefix): array for key, array in arrays.items()
+                                              if key.startswith(prefix)}
+        self._wanted = max(1, len(self._saved))
+        self.data.restore(state["data"])
+        self.monitor.event("resumed", round=self.round, loss=self.loss)
+
+    def _keep(self, reports):
+        names = self.program.names
+        arrays = {f"parameter.{n}": a for n, a in zip(names, self.parameters())}
+        momenta = self.recipe.split([outer.velocity.copy() for outer in self.outers])
+        arrays |= {f"momentum.{n}": a for n, a in zip(names, momenta)}
+        islands = {}
+        for island, report in reports:
+            if report.state is None:
+                continue
+            islands[str(island.index)] = {"taken": report.state["taken"], "speed": island.speed,
+                                          "versions": island.versions}
+            arrays |= {f"island.{island.index}.{key}": array for key, array in report.state.items() if key != "taken"}
+        self.checkpoints.save(self.round, arrays, {
+            "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": self.experiment.fragments,
+            "versions": self._versions, "islands": islands, "data": self.data.state()})
+        self.monitor.event("checkpoint", round=self.round)
+
+    def parameters(self):
+        """The parameters as they are now: float32 arrays, in the model's order."""
+        return self.recipe.split([vector.copy() for vector in self.theta])
+
+    # ---- the run ----
+
+    def stop(self):
+        """Ends the run after the round that is under way; called again, at once. For any thread, and for signals."""
+        if self._stopping.is_set():
+            for island in list(self._islands.values()):
+                island.cancel()
+        self._stopping.set()
+
+    def run(self):
+        """Trains to the end, or until `stop`. Returns {"loss", "rounds", "tokens", "bytes_up", "bytes_down", "stopped"}."""
+        e = self.experiment
+        self.monitor.event("start", model=self.program.name, parameters=self.program.count, round=self.round,
+                           rounds=e.outer_loop_steps * e.fragments, tau=e.tau, epoch=self.data.epoch, pid=os.getpid())
+        try:
+            while self._goes_on():
+                self._one_round()
+        finally:
+            self._end()
+        told = {"loss": self.loss, "rounds": self.round, "tokens": self.tokens, "bytes_up": self.bytes_up,
+                "bytes_down": self.bytes_down, "stopped": self._stopping.is_set()}
+        self.monitor.event("end", **told)
+        return told
+
+    def _goes_on(self):
+        e = self.experiment
+        if self._stopping.is_set() or self._over or self.round >= e.outer_loop_steps * e.fragments:
+            return False
+        return not self.data.exhausted and self.data.epoch < e.max_epochs
+
+    def _end(self):
+        for island in self._islands.values():
+            if island.busy:
+                island.cancel()
+        for island in self._islands.values():
+            island.close(5)
+        self._islands = {}
+        if self.checkpoints is not None:
+            self.checkpoints.close()
+
+    # ---- who takes part ----
+
+    def _slots(self):
+        """{slot: name of its worker} of those that are there; None: that cannot be told now."""
+        if self._address is None:
+            return {("here", i): f"here {i}" for i in range(self.experiment.workers)}
+        try:
+            return {slot.slot: slot.worker for slot in self._watch.status().slots if slot.compute}
+        except ShoalError as error:
+            self._tell(f"the pool does not answer: {error}")
+            return None
+
+    def _look(self):
+        """Begins islands on slots that have none."""
+        slots = self._slots() or {}
+        taken = {island.place for island in self._islands.values()}
+        threads = max(1, (os.cpu_count() or 1) // self.experiment.workers)
+        for slot, worker in sorted(slots.items()):
+            if slot in taken or self._failures.get(slot, 0) >= TRIES:
+                continue
+            index = next(i for i in range(len(self._islands) + 1) if i not in self._islands)
+            saved = self._saved.pop(index, {})
+            island = Island(self.recipe, index, slot, worker, self._address, threads, self._news, saved)
+            island.speed = saved.get("speed")
+            if "parameters" in saved:
+                island.versions = list(saved["versions"])
+            self._islands[index] = island
+
+    def _hear(self, seconds):
+        """The next (island, what, value), or None after so long; who is lost is gone, who is ready may begin."""
+        try:
+            island, what, value = self._news.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        island.busy = False
+        if what == "ready":
+            island.ready = True
+            self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
+        elif what == "lost":
+            island.error = value
+            self._islands.pop(island.index, None)
+            island.close(0)
+            if not isinstance(value, (LostError, ClosedError)):
+                self._failures[island.place] = self._failures.get(island.place, 0) + 1
+            self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=str(value))
+        return island, what, value
+
+    def _tell(self, text):
+        """A message, at most one in so many seconds."""
+        if time.monotonic() - self._told > min(5.0, self.experiment.deadline):
+            self._told = time.monotonic()
+            self.monitor.event("waiting", round=self.round, text=text)
+
+    def _gather(self):
+        """The islands of the next round, in order: those that are ready. Waits while there are too few, until `stop`."""
+        began = time.monotonic()
+        while not self._stopping.is_set():
+            self._look()
+            there = sorted((i for i in self._islands.values() if i.ready and not i.busy), key=lambda i: i.index)
+            coming = [i for i in self._islands.values() if not i.ready]
+            waited = time.monotonic() - began
+            wanted = self._wanted
+            enough = len(there) >= wanted and (not coming or waited > (SETTLE if wanted == 1 else self.experiment.deadline))
+            few = there and waited > self.experiment.deadline and len(there) >= math.ceil(
+                wanted * self.experiment.quorum)
+            if enough or few:
+                self._wanted = 1
+                return there
+            if waited > min(SETTLE, self.experiment.deadline):
+                late = sum(i.busy for i in self._islands.values())
+                self._tell(f"{len(there)} of {wanted} islands are ready, {len(coming)} are starting, {late} are late: "
+                           "waiting for workers; start one with `shoal worker`")
+            self._hear(LOOK)
+        return []
+
+    # ---- a round ----
+
+    def _divide(self, islands):
+        """How many steps each takes."""
+        span = self.recipe.span
+        if self.counts is not None and len(self.counts) == len(islands):
+            return self.counts
+        if self.experiment.balance == "equal":
+            return [span] * len(islands)
+        return rules.shares(span * len(islands), [island.speed for island in islands])
+
+    def _window(self, island, lease, fragment, keep):
+        updates = {f: vector for f, vector in enumerate(self._snapshot) if island.versions[f] != self._versions[f]}
+        island.versions = list(self._versions)
+        steps = len(lease.inputs)
+        lrs = rules.rates(self.experiment, self.round * self.recipe.span, self.recipe.span, steps)
+        return Window(updates, lease.inputs, lease.targets, lrs, fragment, keep)
+
+    def _one_round(self):
+        islands = self._gather()
+        if not islands:
+            return
+        e, began = self.experiment, time.monotonic()
+        fragment = self.round % e.fragments
+        keep = self.checkpoints is not None and (self.round + 1) % max(1, e.checkpoint_every) == 0
+        self._snapshot = [vector.copy() for vector in self.theta]
+        batch = self.program.batch * self.recipe.micro
+        leases = {}
+        for i, (island, steps) in enumerate(zip(islands, self._divide(islands))):
+            lease = self.data.take(self.round, i, len(islands), steps, batch, self.program.length)
+            if len(lease.inputs):
+                leases[island] = lease
+                island.send(self._window(island, lease, fragment, keep))
+        if not leases:  # too little is left for a step
+            self._over = True
+            return
+        reports = self._collect(leases)
+        self._close_round(fragment, leases, reports, time.monotonic() - began, keep)
+
+    def _collect(self, leases):
+        """The reports that come in time: [(island, report)], in the order of islands."""
+        e, reports, waiting = self.experiment, {}, set(leases)
+        first, looked, told = None, time.monotonic(), False
+        while waiting:
+            heard = self._hear(LOOK)
+            if heard is not None and heard[0] in waiting:
+                island, what, value = heard
+                waiting.discard(island)
+                if what == "done":
+                    reports[island] = value
+                    first = first or time.monotonic()
+            if time.monotonic() - looked > 2 * LOOK:
+                self._look()  # so that who is new is ready for the next round
+                looked = time.monotonic()
+            if first is None or time.monotonic() - first < e.deadline:
+                continue
+            if len(reports) >= math.ceil(e.quorum * len(leases)):
+                break
+            if not told:
+                told = True
+                self.monitor.event("message", round=self.round, text=f"round {self.round}: {len(reports)} of {len(leases)} "
+                                   f"islands have reported, and the quorum is {math.ceil(e.quorum * len(leases))}; waiting for "
+                                   f"islands {sorted(i.index for i in waiting)}")
+        for island in sorted(waiting, key=lambda i: i.index):
+            self.monitor.event("message", round=self.round, text=f"island {island.index} on {island.worker} is late: round "
+                               f"{self.round} goes on without it")
+        return sorted(reports.items(), key=lambda item: item[0].index)
+
+    def _accepted(self, reports):
+        """[(island, report, gradient)] of those that are numbers."""
+        kind, good = self.experiment.compression, []
+        for island, report in reports:
+            gradient = compress.decode(kind, report.payload)
+            if np.isfinite(gradient).all() and np.isfinite(report.losses).all():
+                good.append((island, report, gradient))
+                continue
+            self.monitor.event("rejected", round=self.round, island=island.index, worker=island.worker, reason=(
+                f"the outer gradient of island {island.index} on {island.worker} has numbers that are not finite; it is left "
+                "out, and the state of its optimizer begins anew"))
+            report.state = None
+            island.versions = [-1] * self.experiment.fragments
+            island.reset()
+        return good
+
+    def _close_round(self, fragment, leases, reports, seconds, keep):
+        good = self._accepted(reports)
+        used = {island: report for island, report, _ in good}
+        for island, lease in leases.items():
+            self.data.done(lease, len(used[island].losses) if island in used else 0)
+        if not good:
+            self._barren += 1
+            if self._barren >= TRIES and reports:
+                raise ShoalError(f"no island had an outer gradient of finite numbers in {TRIES} rounds: training has diverged; "
+                                 f"a learning_rate below {self.experiment.learning_rate} may help")
+            self._blame(leases)
+            return
+        self._barren = 0
+        steps = [len(report.losses) for _, report, _ in good]
+        gradient = rules.average([g for _, _, g in good], steps)
+        self.outers[fragment].step(self.theta[fragment], gradient)
+        per_step = self.program.batch * self.recipe.micro * self.program.length
+        self.loss = float(sum(float(r.losses.mean()) * n for (_, r, _), n in zip(good, steps)) / sum(steps))
+        self.round += 1
+        self._versions[fragment] = self.round
+        self.tokens += sum(steps) * per_step
+        for (island, report, _), n in zip(good, steps):
+            speed = n * per_step / report.busy
+            island.speed = speed if island.speed is None else (island.speed + speed) / 2  # one round may be unlike others
+        self._plan()
+        self._report(good, seconds, sum(steps) * per_step, per_step)
+        if keep:
+            self._keep([(island, report) for island, report, _ in good])
+
+    def _blame(self, leases):
+        """Raises what no round can go on with: islands that have failed by themselves, each of them."""
+        errors = [island.error for island in leases]
+        if errors and all(self._failures.get(island.place, 0) >= TRIES for island in leases):
+            raise errors[0]
+
+    def _plan(self):
+        """How many steps who is there takes next; in the checkpoint, as it follows from measured speeds."""
+        there = sorted((i for i in self._islands.values() if i.ready and not i.busy), key=lambda i: i.index)
+        self.counts = None
+        if there and self.experiment.balance == "steps":
+            self.counts = rules.shares(self.recipe.span * len(there), [island.speed for island in there])
+        elif there:
+            self.counts = [self.recipe.span] * len(there)
+
+    def _report(self, good, seconds, tokens, per_step):
+        up = sum(report.bytes_up for _, report, _ in good)
+        down = sum(report.bytes_down for _, report, _ in good)
+        self.bytes_up, self.bytes_down = self.bytes_up + up, self.bytes_down + down
+        rows = [{"island": island.index, "worker": island.worker, "steps": len(report.losses),
+                 "loss": float(report.losses.mean()), "losses": [float(x) for x in report.losses],
+                 "tokens_per_second": island.speed, "seconds": report.seconds, "state": "in"}
+                for island, report, _ in good]
+        for row in rows:
+            self.monitor.event("island", **row)
+        self.monitor.event("round", round=self.round, loss=self.loss, tokens=tokens, seconds=seconds,
+                           compute_seconds=max(report.busy for _, report, _ in good), bytes_up=up, bytes_down=down,
+                           epoch=self.data.epoch, learning_rate=rules.rate(self.experiment, self.round * self.recipe.span - 1),
+                           islands=rows)

@@ -1,0 +1,295 @@
+"""Islands that die, are late or come, hubs that die, and shepherds that are killed: real processes, which get real signals."""
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import shoal
+from cluster import Pool
+from islands import Data, Kept, Told, settings
+from shoal.train.shepherd import Shepherd
+from train_model import TEXT, text_of
+
+
+@pytest.fixture
+def two():
+    pool = Pool(2)
+    yield pool
+    pool.close()
+
+
+HEAVY = text_of(96)
+
+
+def long_window(seconds):
+    """Steps of a window of HEAVY that takes about so long on a worker of this pool."""
+    told = Told()
+    Shepherd(settings(tau=300, outer_loop_steps=2), model=HEAVY, data=Data(), monitor=told).run()
+    return max(10, int(300 * seconds / told.of("round")[-1]["compute_seconds"]))
+
+
+def begun(shepherd):
+    """Runs it on a thread; (thread, list that gets the result or the error)."""
+    result = []
+
+    def run():
+        try:
+            result.append(shepherd.run())
+        except Exception as error:
+            result.append(error)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, result
+
+
+def ended(thread, result):
+    thread.join(60)
+    assert not thread.is_alive() and isinstance(result[0], dict), result
+    return result[0]
+
+
+def loss_of(process, how, told):
+    """A worker of two gets a signal in a round: seconds until its loss is known, and until the round is closed; and whether
+    that one was without it. It may have reported before."""
+    told.wait("round")
+    time.sleep(0.2)
+    began = time.monotonic()
+    process.send_signal(how)
+    lost = told.wait("lost")
+    n = sum(what == "round" and at < lost for at, what, _ in told.events)
+    closed = told.wait("round", n + 1)
+    told.wait("round", n + 2)
+    sizes = [len(event["islands"]) for event in told.of("round")]
+    assert lost - began < 3 and closed - began < 10
+    assert sizes[:n] == [2] * n and sizes[n + 1] == 1
+    return lost - began, closed - began, sizes[n] == 1
+
+
+def test_a_worker_dies_and_another_comes(two):
+    """The round closes without the one, the next ones as well, and with the other from its round on."""
+    tau = long_window(0.5)
+    told, data = Told(), Data()
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=10 ** 6, schedule="cosine"), model=HEAVY, data=data,
+                        monitor=told)
+    thread, result = begun(shepherd)
+    lost, closed, without = loss_of(two.worker(0), signal.SIGKILL, told)
+    assert data.back == tau * without
+    two.add("w3")
+    came = time.monotonic()
+    joined, n = told.wait("joined", 3), len(told.of("round"))
+    told.wait("round", n + 2)  # the one that was under way, and the next
+    shepherd.stop()
+    ended(thread, result)
+    assert joined - came < 3 and len(told.of("round")[n + 1]["islands"]) == 2
+    losses = [event["loss"] for event in told.of("round")]
+    print(f"a death is known after {lost:.2f} s, its round closed after {closed:.2f} s; a worker takes part "
+          f"{joined - came:.2f} s after it has come; losses {np.round(losses, 4).tolist()}")
+    assert losses[-1] < 0.5 * losses[0] and max(losses[1:]) < losses[0]
+    assert data.seen == sum(row["steps"] for event in told.of("round") for row in event["islands"])
+
+
+def paused(process, over):
+    """A process that gets little of the processor, and yet is never still for long."""
+    def run():
+        while not over.is_set():
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.1)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def slow_one(two, quorum):
+    """Two islands, of which one becomes slow until something is said of it: shepherd, what is told, thread, result."""
+    told, over = Told(), threading.Event()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.3), outer_loop_steps=10 ** 6, deadline=0.1, quorum=quorum),
+                        model=HEAVY, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    slow = paused(two.worker(1), over)
+    told.wait("message")
+    over.set()
+    slow.join()
+    return shepherd, told, thread, result
+
+
+def test_who_is_late_is_left_out(two):
+    """At the deadline; and takes part again when it is through."""
+    shepherd, told, thread, result = slow_one(two, 0.5)
+    n = len(told.of("round"))
+    told.wait("round", n + 8)
+    shepherd.stop()
+    ended(thread, result)
+    sizes = [len(event["islands"]) for event in told.of("round")]
+    assert 1 in sizes[:n + 2] and 2 in sizes[n:], (n, sizes)
+    assert "is late: round" in told.of("message")[0]["text"] and not told.of("lost")
+
+
+def test_who_is_stopped_is_out(two):
+    """As one that has died."""
+    told = Told()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.5), outer_loop_steps=10 ** 6), model=HEAVY, data=Data(),
+                        monitor=told)
+    thread, result = begun(shepherd)
+    loss_of(two.worker(1), signal.SIGSTOP, told)
+    shepherd.stop()
+    ended(thread, result)
+
+
+def test_a_quorum(two):
+    """What is missing is said once the deadline is over, and waited for."""
+    shepherd, told, thread, result = slow_one(two, 1.0)
+    shepherd.stop()
+    ended(thread, result)
+    text = told.of("message")[0]["text"]
+    assert "1 of 2 islands have reported, and the quorum is 2; waiting for islands [" in text
+    assert all(len(event["islands"]) == 2 for event in told.of("round"))
+
+
+def test_the_hub_dies(two):
+    """And another begins at its address, with other workers: the run goes on with what the shepherd has."""
+    told = Told()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.3), outer_loop_steps=10 ** 6, deadline=1.0), model=HEAVY,
+                        data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    two.processes[0].kill()
+    told.wait("lost", 2)
+    n = len(told.of("round"))
+    for process in two.processes:
+        process.kill()
+        process.wait(5)
+    two.processes = [two.start("hub", "--address", two.address)]
+    for name in ("w3", "w4"):
+        two.add(name)
+    told.wait("round", n + 3)
+    shepherd.stop()
+    ended(thread, result)
+    losses = [event["loss"] for event in told.of("round")]
+    assert len(told.of("round")[-1]["islands"]) == 2 and losses[-1] < losses[0]
+
+
+def test_nobody_is_there(two):
+    """It says so and waits, until somebody comes or it is stopped."""
+    tau, told = long_window(0.5), Told()
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=3, deadline=1.0), model=HEAVY, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    for i in range(2):
+        two.worker(i).kill()
+    told.wait("lost", 2)
+    told.wait("waiting")
+    assert "waiting for workers" in told.of("waiting")[-1]["text"]
+    two.add("w3")
+    assert ended(thread, result)["rounds"] == 3
+    two.processes[-1].kill()
+    while shoal.session().compute_slots():
+        time.sleep(0.05)
+    told = Told()
+    shepherd = Shepherd(settings(deadline=1.0), model=TEXT, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("waiting")
+    began = time.monotonic()
+    shepherd.stop()
+    assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 2
+
+
+def test_stopping(two):
+    """After the round; a second time, at once."""
+    told = Told()
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.5), outer_loop_steps=10 ** 6), model=HEAVY, data=Data(), monitor=told)
+    thread, result = begun(shepherd)
+    told.wait("round")
+    shepherd.stop()
+    found = ended(thread, result)
+    assert found["stopped"] and found["rounds"] == len(told.of("round")) <= 3
+    told, data = Told(), Data()
+    tau = long_window(3)
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=10), model=HEAVY, data=data, monitor=told)
+    thread, result = begun(shepherd)
+    while data.position < 2 * tau:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    began = time.monotonic()
+    shepherd.stop()
+    shepherd.stop()
+    assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 4
+    assert data.seen == 0
+
+
+KILLED = """
+import pathlib
+import sys
+sys.path.insert(0, sys.argv[1])
+import islands
+import shoal
+from shoal.train.shepherd import Shepherd
+class Printed:
+    def event(self, kind, **fields):
+        if kind == "round":
+            print(fields["round"], *(x.hex() for row in fields["islands"] for x in row["losses"]), flush=True)
+shoal.connect(sys.argv[2])
+folder, compression, fragments = pathlib.Path(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+e = islands.settings(workers=2, tau=40, outer_loop_steps=6 // fragments, should_resume=True, schedule="cosine",
+                     compression=compression, fragments=fragments)
+Shepherd(e, model=folder.parent / "model.mlir", data=islands.Data(), checkpoints=islands.Kept(folder), monitor=Printed()).run()
+"""
+
+
+@pytest.mark.parametrize("compression, fragments", [("none", 1), ("int8", 2)])
+def test_killed_and_resumed(two, tmp_path, compression, fragments):
+    """kill -9 of the shepherd at random moments: from the last checkpoint on, the same losses bit for bit."""
+    (tmp_path / "model.mlir").write_text(TEXT)
+    given = [sys.executable, "-c", KILLED, str(pathlib.Path(__file__).parent), two.address]
+
+    def run(folder, kill_after=None):
+        folder.mkdir(exist_ok=True)
+        with subprocess.Popen([*given, str(folder), compression, str(fragments)], stdout=subprocess.PIPE, text=True) as process:
+            lines = []
+            for line in process.stdout:
+                lines.append(line.split())
+                if kill_after and len(lines) == kill_after[0]:
+                    time.sleep(kill_after[1])
+                    process.kill()
+        return {int(row[0]): row[1:] for row in lines if len(row) == 1 + len(lines[0][1:])}, process.returncode
+    want, code_of = run(tmp_path / "whole")
+    assert code_of == 0 and sorted(want) == list(range(1, 7))
+    rng, got, kills = np.random.default_rng(0), {}, 0
+    while True:
+        found, code_of = run(tmp_path / "killed", (int(rng.integers(1, 4)), float(rng.uniform(0, 0.01))))
+        for number, losses in found.items():
+            assert losses == want[number], number
+        got |= found
+        if code_of == 0:
+            break
+        kills += 1
+        assert kills < 40
+    assert got == want and kills
+    print(f"{compression}: {kills} kills, {len(want)} rounds, equal bit for bit")
+
+
+# ---- unequal workers ----
+
+def test_unequal_workers_take_unequal_steps(two):
+    """Steps follow the tokens per second of the round before; their sum is tau for each; and all weigh by tokens."""
+    tau = long_window(0.3)
+    told, kept, over = Told(), Kept(), threading.Event()
+    slow = paused(two.worker(1), over)
+    try:
+        shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=4, balance="steps"), model=HEAVY, data=Data(),
+                            monitor=told, checkpoints=kept)
+        ended(*begun(shepherd))
+    finally:
+        over.set()
+        slow.join()
+    steps = [[row["steps"] for row in event["islands"]] for event in told.of("round")]
+    assert steps[0] == [tau, tau] and all(sum(row) == 2 * tau for row in steps) and min(row[1] for row in steps[1:]) < 0.8 * tau
+    assert [state["counts"] for _, _, state in kept.all[:-1]] == steps[1:]
+    print(f"steps of a worker and of one that is stopped three quarters of the time: {steps}")

@@ -1,0 +1,408 @@
+"""Islands and their shepherd, step by step against PyTorch's AdamW, JAX's gradients and a DiLoCo written out in NumPy.
+
+The pools are a hub and workers as real processes; `Data` stands for what `shoal train` has.
+"""
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parent / "python"))
+from peer import numpy_of, torch, torch_of  # noqa: E402
+
+import shoal  # noqa: E402
+from cluster import Pool  # noqa: E402
+from islands import WORDS, Data, Kept, Told, settings  # noqa: E402
+from train_model import BATCH, GRADIENT, LENGTH, SHAPES, TEXT, WIDE, text_of  # noqa: E402
+from shoal import nn  # noqa: E402
+from shoal.train import compress, model, rules  # noqa: E402
+from shoal.train.shepherd import Shepherd  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def three():
+    pool = Pool(3)
+    yield pool
+    pool.close()
+
+
+# ---- written out ----
+
+class Inner:
+    """An island in NumPy: AdamW of PyTorch, with JAX's gradients, clipped by PyTorch."""
+
+    def __init__(self, e):
+        self.e, self.parameters, self.optimizer = e, None, None
+
+    def window(self, theta, lease, first, micro=1):
+        e = self.e
+        if self.parameters is None:
+            self.parameters = [torch_of(array, True) for array in theta]
+            self.optimizer = torch.optim.AdamW(self.parameters, lr=e.learning_rate, betas=e.betas, eps=e.eps,
+                                               weight_decay=e.weight_decay)
+        with torch.no_grad():
+            for parameter, array in zip(self.parameters, theta):
+                parameter.copy_(torch_of(array))
+        losses = []
+        for i, (ids, targets) in enumerate(zip(lease.inputs, lease.targets)):
+            parts = [GRADIENT(*map(numpy_of, self.parameters), x, y)
+                     for x, y in zip(np.split(ids, micro), np.split(targets, micro))]
+            losses.append(np.mean([float(value) for value, _ in parts]))
+            for k, parameter in enumerate(self.parameters):
+                parameter.grad = torch_of(sum(np.asarray(gradients[k]) for _, gradients in parts) / np.float32(micro))
+            if e.clip:
+                torch.nn.utils.clip_grad_norm_(self.parameters, e.clip)
+            self.optimizer.param_groups[0]["lr"] = rules.rate(e, first + i)
+            self.optimizer.step()
+        return np.array(losses), [a - numpy_of(b) for a, b in zip(theta, self.parameters)]
+
+
+def diloco(e, theta, islands, micro=1):
+    """All rounds, written out: the losses of each, and the parameters."""
+    theta, data = [np.array(array, np.float32) for array in theta], Data()
+    velocity, inner, losses = [np.zeros_like(a) for a in theta], [Inner(e) for _ in range(islands)], []
+    for r in range(e.outer_loop_steps):
+        came = [island.window(theta, data.take(r, i, islands, e.tau, BATCH * micro, LENGTH), r * e.tau, micro)
+                for i, island in enumerate(inner)]
+        losses.append(np.array([found for found, _ in came]))
+        for k in range(len(theta)):
+            gradient = sum(moved[k] for _, moved in came) / np.float32(islands)
+            velocity[k] = np.float32(e.nesterov_momentum) * velocity[k] + gradient
+            theta[k] = theta[k] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[k])
+    return np.array(losses), theta
+
+
+def losses_of(told):
+    return np.array([[row["losses"] for row in event["islands"]] for event in told.of("round")])
+
+
+# ---- rules ----
+
+@pytest.mark.parametrize("schedule", rules.SCHEDULES)
+def test_schedules(schedule):
+    """PyTorch's, one after another: a line up, then constant, half a cosine or a line."""
+    e = settings(schedule=schedule, warmup_steps=5, min_lr_ratio=0.1, tau=10, outer_loop_steps=4)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=e.learning_rate)
+    of = torch.optim.lr_scheduler
+    then = {"constant": lambda: of.ConstantLR(optimizer, 1.0, 1),
+            "cosine": lambda: of.CosineAnnealingLR(optimizer, 35, e.learning_rate * 0.1),
+            "linear": lambda: of.LinearLR(optimizer, 1.0, 0.1, 35)}[schedule]()
+    warm = of.LinearLR(optimizer, 1 / 5, 1.0, 4)
+    both = of.SequentialLR(optimizer, [warm, then], [5])
+    for step in range(40):
+        assert rules.rate(e, step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9), step
+        optimizer.step()
+        both.step()
+
+
+def test_the_outer_step():
+    """PyTorch's SGD with Nesterov's momentum, in float32."""
+    rng = np.random.default_rng(0)
+    theta, outer = rng.standard_normal(50, np.float32), rules.Outer(0.7, 0.9, 50)
+    other = torch_of(theta, True)
+    optimizer = torch.optim.SGD([other], lr=0.7, momentum=0.9, nesterov=True)
+    for _ in range(10):
+        gradient = rng.standard_normal(50, np.float32)
+        outer.step(theta, gradient)
+        other.grad = torch_of(gradient)
+        optimizer.step()
+        np.testing.assert_allclose(theta, numpy_of(other), rtol=1e-6, atol=1e-6)
+
+
+def test_shares():
+    assert rules.shares(30, [1.0, 1.0, 1.0]) == [10, 10, 10]
+    assert rules.shares(30, [2.0, 1.0, None]) == [13, 7, 10]
+    assert rules.shares(10, [1e9, 1.0, 1.0]) == [8, 1, 1]
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        speeds = rng.uniform(0.1, 100, rng.integers(1, 9)).tolist()
+        total = int(rng.integers(len(speeds), 1000))
+        counts = rules.shares(total, speeds)
+        assert sum(counts) == total and min(counts) >= 1 and counts == rules.shares(total, speeds)
+        for count, speed in zip(counts, speeds):
+            assert count == 1 or abs(count - total * speed / sum(speeds)) <= len(speeds)
+    with pytest.raises(shoal.InvalidError, match="2 steps for 3 islands"):
+        rules.shares(2, [1, 1, 1])
+
+
+# ---- rounds ----
+
+@pytest.mark.parametrize("clip, schedule", [(1.0, "constant"), (0.05, "cosine"), (0, "linear")])
+def test_one_island(clip, schedule):
+    """Step by step PyTorch's AdamW: decay apart from the means, corrected for their start, clipped by the norm of all."""
+    shoal.init(workers=1)
+    e = settings(clip=clip, schedule=schedule, warmup_steps=3, outer_learning_rate=1.0, nesterov_momentum=0.0)
+    told = Told()
+    shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
+    want, theta = diloco(e, shepherd.parameters(), 1)
+    result = shepherd.run()
+    np.testing.assert_allclose(losses_of(told), want, rtol=1e-6, atol=1e-6)
+    for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
+        np.testing.assert_allclose(got, array, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert result["rounds"] == 2 and result["tokens"] == 10 * BATCH * LENGTH and not result["stopped"]
+
+
+def test_three_islands(three):
+    """DiLoCo as a whole: 3 islands, their own data and state of AdamW, over 3 rounds."""
+    e = settings(workers=3, outer_loop_steps=3, schedule="cosine", warmup_steps=2)
+    told, data, kept = Told(), Data(), Kept()
+    shepherd = Shepherd(e, model=TEXT, data=data, monitor=told, checkpoints=kept)
+    want, theta = diloco(e, shepherd.parameters(), 3)
+    shepherd.run()
+    np.testing.assert_allclose(losses_of(told), want, rtol=1e-6, atol=1e-6)
+    for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
+        np.testing.assert_allclose(got, array, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert data.seen == 45 and data.back == 0
+    rounds = told.of("round")
+    assert [event["loss"] for event in rounds] == pytest.approx(want.mean((1, 2)), rel=1e-6)
+    again = Told()
+    other = Shepherd(e, model=TEXT, data=Data(), monitor=again)
+    other.run()
+    assert np.array_equal(losses_of(told), losses_of(again))  # bit for bit
+    for got, array in zip(other.parameters(), shepherd.parameters()):
+        assert np.array_equal(got, array)
+    for step, arrays, state in kept.all[:2]:  # from each checkpoint on as well
+        data, later, here = Data(), Told(), Kept()
+        here.all = [(step, arrays, state)]
+        e.should_resume = True
+        resumed = Shepherd(e, model=TEXT, data=data, monitor=later, checkpoints=here)
+        resumed.run()
+        assert np.array_equal(losses_of(later), losses_of(told)[step:]) and data.seen == 45
+        for got, array in zip(resumed.parameters(), shepherd.parameters()):
+            assert np.array_equal(got, array)
+
+
+def test_another_models_checkpoint():
+    shoal.init(workers=1)
+    kept, e = Kept(), settings(should_resume=True, outer_loop_steps=1)
+    Shepherd(e, model=HAND, data=Data(), checkpoints=kept).run()
+    with pytest.raises(shoal.InvalidError, match="step 1 has .17, 17. for parameter0, .* .8,.: it is of another model"):
+        Shepherd(e, model=TEXT, data=Data(), checkpoints=kept)
+    e.fragments = 5
+    e.tau = 5
+    with pytest.raises(shoal.InvalidError, match="fragments is 5"):
+        Shepherd(e, model=HAND, data=Data(), checkpoints=kept)
+
+
+def test_numbers_that_are_none(three):
+    """An island whose gradient is not finite is left out, told of, and begins anew; when all are, that is an error."""
+    told, data = Told(), Data()
+    take = data.take
+
+    def spoilt(round, island, *rest):
+        lease = take(round, island, *rest)
+        if (round, island) == (1, 1):
+            lease.targets[...] = 10 ** 6  # no such word: NaN in JAX
+        return lease
+    data.take = spoilt
+    shepherd = Shepherd(settings(workers=3, outer_loop_steps=4), model=TEXT, data=data, monitor=told)
+    shepherd.run()
+    (event,) = told.of("rejected")
+    assert (event["round"], event["island"]) == (1, 1) and "not finite" in event["reason"]
+    assert [len(event["islands"]) for event in told.of("round")] == [3, 2, 3, 3] and data.back == 5
+    assert all(np.isfinite(array).all() for array in shepherd.parameters())
+    data = Data()
+    shepherd = Shepherd(settings(workers=3, learning_rate=1e30, clip=0), model=TEXT, data=data, monitor=Told())
+    with pytest.raises(shoal.ShoalError, match="has diverged; a learning_rate below 1e.30"):
+        shepherd.run()
+
+
+# ---- fewer bytes ----
+
+@pytest.mark.parametrize("kind", compress.KINDS)
+def test_codes(kind):
+    """As NumPy rounds; each number off by half a step of its block at most; what is left out is kept exactly."""
+    shoal.init(workers=1)
+    rng = np.random.default_rng(0)
+    blocks = rng.standard_normal((50, compress.BLOCK), np.float32) * np.float32(10.0) ** rng.integers(-20, 10, (50, 1))
+    blocks[3] = 0
+    x = blocks.astype(np.float32).reshape(-1)
+    made, left = compress.encode(kind, shoal.tensor(x))
+    arrays = [tensor.numpy() for tensor in made]
+    got = compress.decode(kind, arrays)
+    most = {"none": 0, "bf16": 2.0 ** -8, "int8": 0.5 / 127, "int4": 0.5 / 7}[kind]
+    top = np.abs(x) if kind == "bf16" else np.repeat(np.abs(blocks).max(1), compress.BLOCK)
+    assert (np.abs(got - x) <= top * most * 1.0001).all()
+    if kind.startswith("int"):
+        levels = 127 if kind == "int8" else 7
+        scale = (np.abs(blocks).max(1) / np.float32(levels)).astype(np.float32)
+        codes = np.clip(np.rint(blocks / np.where(scale > 0, scale, 1)[:, None]), -levels, levels).astype(np.float32)
+        want = (codes * scale[:, None]).reshape(-1)  # a last bit of the scale may change a code on an edge
+        assert (np.abs(got - want) <= 1.001 * np.repeat(scale, compress.BLOCK)).all()
+        assert np.isclose(got, want, rtol=1e-6, atol=0).mean() > 0.999
+        assert sum(array.nbytes for array in arrays) == compress.payload_bytes(kind, x.size)
+    if kind != "none":
+        np.testing.assert_allclose(left.numpy(), x - got, atol=1e-6 * np.abs(x).max() * 1e-3, rtol=1e-4)
+        total, error = np.zeros_like(x, np.float64), shoal.zeros(x.shape)
+        for _ in range(20):  # what is left out comes later: the sum is off by one rounding only
+            made, error = compress.encode(kind, shoal.tensor(x) + error)
+            total += compress.decode(kind, [tensor.numpy() for tensor in made])
+        assert (np.abs(total - 20 * x.astype(np.float64)) <= 2.1 * top * most + 20e-6 * np.abs(x)).all()
+
+
+def test_few_bytes(three):
+    """With few bits the loss is that of float32 nearly, whole or in fragments, of which fewer bytes go at a time."""
+    found, seeds = {}, 4  # the loss of a single run of few steps says little
+    for kind, fragments in (("none", 1), ("int8", 1), ("int4", 1), ("none", 4), ("int4", 4)):
+        losses = []
+        for seed in range(seeds):
+            told, e = Told(), settings(workers=3, tau=60, outer_loop_steps=20, compression=kind, fragments=fragments,
+                                       learning_rate=3e-3, seed=seed)
+            result = Shepherd(e, model=TEXT, data=Data(), monitor=told).run()
+            losses.append(result["loss"])
+        found[kind, fragments] = np.mean(losses), result["bytes_up"], max(event["bytes_up"] for event in told.of("round"))
+    bytes_up = found["none", 1][1]
+    for (kind, fragments), (loss, _, _) in found.items():
+        assert loss < 1.25 * found["none", fragments][0] and loss < 0.05 * np.log(WORDS), found
+    assert bytes_up == 20 * 3 * 4 * compress.Vector(SHAPES.values()).size
+    assert found["int8", 1][1] * 3.8 < bytes_up and found["int4", 1][1] * 7.5 < bytes_up
+    assert found["int4", 4][1] == found["int4", 1][1] and found["int4", 4][2] * 2 <= found["int4", 1][2]
+    size, tau = 2 ** 20, 500  # of gradients alone, against one of float32 at each step
+    each = {kind: compress.payload_bytes(kind, size) for kind in compress.KINDS}
+    print("bytes of gradients at tau 500 against one in float32 at each step: "
+          + ", ".join(f"{kind} 1/{tau * 4 * size / count:.0f}" for kind, count in each.items())
+          + f"; at a time, int4 in 4 fragments: 1/{tau * 4 * size / (each['int4'] / 4):.0f}")
+    assert tau * 4 * size >= 500 * each["none"] and tau * 4 * size >= 10_000 * each["int4"] / 4
+
+
+# ---- models ----
+
+def test_initial_values():
+    """By use: what multiplies along an axis is 1, what is added 0, and the rest N(0, 0.02), by the seed."""
+    program = model.load(TEXT)
+    first = dict(zip(SHAPES, program.initial(1)))
+    assert (first["gain"] == 1).all() and (first["bias"] == 0).all() and (first["shift"] == 0).all()
+    for name in ("place", "table", "unused", "w"):
+        assert 0.01 < first[name].std() < 0.03 and np.abs(first[name]).max() < 0.1
+    for a, b, c in zip(program.initial(1), program.initial(1), program.initial(2)):
+        assert np.array_equal(a, b) and (a.ndim == 1 or not np.array_equal(a, c))
+
+
+HAND = """func.func @main(%table: tensor<17x17xf32>, %ids: tensor<2x6xi64>, %targets: tensor<2x6xi64>) -> tensor<f32> {
+  %0 = stablehlo.reshape %ids : (tensor<2x6xi64>) -> tensor<12x1xi64>
+  %1 = "stablehlo.gather"(%table, %0) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+    start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 17>}> : (tensor<17x17xf32>, tensor<12x1xi64>)
+    -> tensor<12x17xf32>
+  %2 = stablehlo.exponential %1 : tensor<12x17xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<12x17xf32>, tensor<f32>) -> tensor<12xf32>
+  %4 = stablehlo.log %3 : tensor<12xf32>
+  %5 = stablehlo.reshape %targets : (tensor<2x6xi64>) -> tensor<12xi64>
+  %6 = stablehlo.iota dim = 1 : tensor<12x17xi64>
+  %7 = stablehlo.broadcast_in_dim %5, dims = [0] : (tensor<12xi64>) -> tensor<12x17xi64>
+  %8 = stablehlo.compare EQ, %6, %7 : (tensor<12x17xi64>, tensor<12x17xi64>) -> tensor<12x17xi1>
+  %9 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<12x17xf32>
+  %10 = stablehlo.select %8, %1, %9 : tensor<12x17xi1>, tensor<12x17xf32>
+  %11 = stablehlo.reduce(%10 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<12x17xf32>, tensor<f32>) -> tensor<12xf32>
+  %12 = stablehlo.subtract %4, %11 : tensor<12xf32>
+  %13 = stablehlo.reduce(%12 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<12xf32>, tensor<f32>) -> tensor<f32>
+  %n = stablehlo.constant dense<12.0> : tensor<f32>
+  %14 = stablehlo.divide %13, %n : tensor<f32>
+  return %14 : tensor<f32>
+}
+"""
+
+
+def test_a_text_by_hand():
+    """Tokens of int64; every token follows the one before, which the table learns."""
+    shoal.init(workers=1)
+    told = Told()
+    found = Shepherd(settings(tau=60, outer_loop_steps=5, learning_rate=0.1), model=HAND, data=Data(), monitor=told).run()
+    assert told.of("round")[0]["islands"][0]["losses"][0] == pytest.approx(np.log(17), abs=0.01) and found["loss"] < 0.1
+
+
+class Tied(nn.Module):
+    """The table is used twice, and one parameter is not used."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(WORDS, WIDE)
+        self.norm = nn.LayerNorm(WIDE)
+        self.head = nn.Linear(WIDE, WORDS, bias=False)
+        self.head.weight = self.table.weight
+        self.unused = nn.Parameter(shoal.ones(3))
+
+    def forward(self, ids, targets=None):
+        return self.head(self.norm(self.table(ids)).tanh())
+
+
+def test_a_module():
+    """A module of shoal.nn with a tied table, step by step as the same module under shoal.optim.AdamW."""
+    shoal.init(workers=1)
+    module = Tied()
+
+    def loss(logits, targets):
+        return nn.functional.cross_entropy(logits.reshape(-1, WORDS), targets.reshape(-1))
+    program = model.of_module(module, BATCH, LENGTH, loss)
+    assert sorted(program.names) == ["norm.bias", "norm.weight", "table.weight", "unused"]
+    e = settings(outer_learning_rate=1.0, nesterov_momentum=0.0, outer_loop_steps=1, weight_decay=0.0)
+    told = Told()
+    shepherd = Shepherd(e, model=program, data=Data(), monitor=told)
+    shepherd.run()
+    optimizer = shoal.optim.AdamW(module.parameters(), lr=e.learning_rate, betas=e.betas, weight_decay=0.0)
+    lease, losses = Data().take(0, 0, 1, e.tau, BATCH, LENGTH), []
+    for ids, targets in zip(lease.inputs, lease.targets):
+        optimizer.zero_grad()
+        value = loss(module(shoal.tensor(ids)), shoal.tensor(targets))
+        value.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), e.clip)
+        optimizer.step()
+        losses.append(value.item())
+    np.testing.assert_allclose(losses_of(told)[0, 0], losses, rtol=1e-6, atol=1e-6)
+    want = dict(module.named_parameters())
+    for name, got in zip(program.names, shepherd.parameters()):
+        np.testing.assert_allclose(got, want[name].detach().numpy(), rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+def test_accumulation():
+    """An effective batch of several batches of the model: the mean of their gradients."""
+    shoal.init(workers=1)
+    e, told = settings(effective_batch_size=3 * BATCH, clip=0.1), Told()
+    shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
+    want, theta = diloco(e, shepherd.parameters(), 1, micro=3)
+    found = shepherd.run()
+    np.testing.assert_allclose(losses_of(told), want, rtol=1e-6, atol=1e-6)
+    for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
+        np.testing.assert_allclose(got, array, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert found["tokens"] == 10 * 3 * BATCH * LENGTH
+
+
+def test_half_the_bits():
+    """A model of bfloat16, with parameters and moments in float32 beside: small steps are not lost."""
+    shoal.init(workers=1)
+    told, e = Told(), settings(dtype="bf16", tau=100, learning_rate=2e-4, clip=0)
+    shepherd = Shepherd(e, model=text_of(kind="bfloat16"), data=Data(), monitor=told)
+    before = shepherd.parameters()
+    shepherd.run()
+    other = Shepherd(settings(tau=100, learning_rate=2e-4, clip=0), model=TEXT, data=Data(), monitor=Told())
+    assert all(np.array_equal(a, b) for a, b in zip(before, other.parameters()))
+    other.run()
+    for name, got, want, first in zip(SHAPES, shepherd.parameters(), other.parameters(), before):
+        moved = np.abs(want - first).max()
+        assert np.abs(got - want).mean() < 0.25 * moved, name
+    losses = losses_of(told).reshape(-1)
+    assert losses[-10:].mean() < losses[:10].mean()
+
+
+@pytest.mark.parametrize("text, message", [
+    (HAND.replace(", %targets: tensor<2x6xi64>", "").replace("%targets", "%ids"), "ends in 1 arguments of integers.*two, ids and targets"),
+    (HAND.replace("%table: tensor<17x17xf32>", "%n_: tensor<4xi32>, %table: tensor<17x17xf32>"), r"argument 0 is int32\[4\]"),
+    (HAND.replace("-> tensor<f32> {", "-> tensor<12xf32> {").replace("return %14 : tensor<f32>", "return %12 : tensor<12xf32>"),
+     r"returns float32\[12\].*mean loss"),
+])
+def test_what_is_no_model(text, message):
+    with pytest.raises(shoal.InvalidError, match=message):
+        model.load(text)
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"schedule": "step"}, "schedule 'step'; there are constant"), ({"compression": "int2"}, "compression 'int2'; there are none"),
+    ({"tau": 0}, "tau is 0; at least 1"), ({"tau": 5, "fragments": 2}, "tau has to be a multiple"),
+    ({"tau": 80, "fragments": 8}, "fragments is 8; the model has 7"), ({"effective_batch_size": 3}, "takes 2 at a time"),
+    ({"quorum": 0}, "quorum is 0"), ({"balance": "speed"}, "balance 'speed'"), ({"dtype": "bf16"}, "kept in float32 beside"),
+    ({"overlap": 1}, "overlap is 1"),
+])
+def test_what_does_not_fit(changes, message):
+    with pytest.raises(shoal.InvalidError, match=message):
+        Shepherd(settings(**changes), model=TEXT, data=Data())
