@@ -162,6 +162,8 @@ class Program:
             gc.collect()  # a cycle may hold it, nobody else
         if kept := self._kept(recording):
             raise Unfit(f"a tensor that was made at {kept[0] or '?'} is kept outside of it; return it instead")
+        if any(tensor.session is not self._inside for tensor in given):
+            raise Unfit("an argument is of another session than the default one, which functions are recorded in")
         if any(tensor._from_file for tensor in given):
             raise Unfit("an argument is a tensor of a file; use it from within the function")
         # What comes from files is part of the program, as long as it is what it was.

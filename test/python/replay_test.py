@@ -155,6 +155,16 @@ def test_arguments_and_results():
     assert f.__name__ == "f"
 
 
+def test_arguments_of_another_session():
+    other = shoal.Session(workers=1)
+    step = shoal.compile(lambda x, y: x + y, replay=True)
+    x, y = other.full((2,), 1.0), other.full((2,), 2.0)
+    assert step(x, y).tolist() == [3, 3]
+    with pytest.warns(UserWarning, match="of another session than the default one"):
+        assert step(x, y).tolist() == [3, 3]
+    other.close()
+
+
 def test_it_is_not_called_any_more_and_numbers_stay():
     half = [0.5]
 
