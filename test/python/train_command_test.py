@@ -183,6 +183,7 @@ def test_resuming_sees_the_same_data(files):
     run(*words, "outer_loop_steps=5")
     assert last(run(*words, "--resume")[0])["theta"] == whole["theta"]
     assert list((files / "c/tokens").glob("*.tokens"))
+    assert error(*words, code=1).startswith(f"checkpoint_dir {files}/c: there is a training of 12 rounds; --resume goes on with it; ")
     process = subprocess.Popen([*FAKE, *map(str, words), f"checkpoint_dir={files}/d"], stdout=subprocess.PIPE, text=True,
                                env=ENVIRONMENT | {"FAKE_SECONDS": "0.1"})
     while json.loads(process.stdout.readline())["kind"] != "checkpoint":

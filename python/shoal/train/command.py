@@ -114,12 +114,14 @@ def _train(told):
 
 
 def _run(told, made, stack):
-    cache = pathlib.Path(made.checkpoint_dir, "tokens") if made.checkpoint_dir else None
-    tokens = open_tokens(made.data_path, made.tokenizer, cache)
-    data = Data(tokens, made.sampling, made.seed, made.max_epochs)
-    checkpoints = None
+    checkpoints = cache = None
     if made.checkpoint_dir:
         checkpoints = Checkpoints(made.checkpoint_dir, made.checkpoint_keep, made.checkpoint_keep_every, say)
+        if not made.should_resume:
+            checkpoints.begin()
+        cache = pathlib.Path(made.checkpoint_dir, "tokens")
+    tokens = open_tokens(made.data_path, made.tokenizer, cache)
+    data = Data(tokens, made.sampling, made.seed, made.max_epochs)
     wandb = WandbLog(made) if made.wandb_project else None
     monitor = Monitor(made.log_dir, sys.stdout if told.json else None, made.plot_every, wandb)
     stack.callback(monitor.close)
