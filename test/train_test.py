@@ -17,7 +17,9 @@ from islands import WORDS, Data, Kept, Told, settings  # noqa: E402
 from train_model import BATCH, GRADIENT, LENGTH, SHAPES, TEXT, WIDE, text_of  # noqa: E402
 from shoal import nn  # noqa: E402
 from shoal.train import compress, model, rules  # noqa: E402
+from shoal.train import data as train_data  # noqa: E402
 from shoal.train.shepherd import Shepherd  # noqa: E402
+from shoal.train.tokens import open_tokens  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -406,3 +408,50 @@ def test_what_is_no_model(text, message):
 def test_what_does_not_fit(changes, message):
     with pytest.raises(shoal.InvalidError, match=message):
         Shepherd(settings(**changes), model=TEXT, data=Data())
+
+
+# ---- beginnings that fail ----
+
+def test_fewer_workers_than_before():
+    """A training goes on with what there is, and does not wait for workers that will not come."""
+    shoal.init(workers=1)
+    kept = Kept()
+    Shepherd(settings(workers=3, outer_loop_steps=2), model=TEXT, data=Data(), checkpoints=kept).run()
+    assert len(kept.all[-1][2]["islands"]) == 3
+    told = Told()
+    found = Shepherd(settings(workers=1, outer_loop_steps=4, should_resume=True), model=TEXT, data=Data(), checkpoints=kept,
+                     monitor=told).run()
+    assert found["rounds"] == 4 and [len(event["islands"]) for event in told.of("round")] == [1, 1]
+
+
+def test_no_island_can_begin(monkeypatch):
+    """What each of them failed with ends the training; nobody is waited for."""
+    def fail(self):
+        raise shoal.UnsupportedError("no room for the parameters")
+    monkeypatch.setattr("shoal.train.island.Island._fresh", fail)
+    shoal.init(workers=1)
+    told = Told()
+    shepherd = Shepherd(settings(workers=2), model=TEXT, data=Data(), monitor=told)
+    with pytest.raises(shoal.UnsupportedError, match="no room for the parameters"):
+        shepherd.run()
+    assert len(told.of("lost")) == 6
+
+
+@pytest.mark.parametrize("kind", ["ids", "ids.reshape(-1).reshape(ids.shape)", "ids.astype('int64')", "-1 - ids"])
+def test_words_that_the_model_does_not_have(tmp_path, kind):
+    """Tokens that are no rows of the model's table are an error before anything is trained, and named; others are none."""
+    shoal.init(workers=1)
+
+    def loss(table, ids, targets):
+        return nn.functional.cross_entropy((table[eval(kind)] @ table.T).reshape(-1, 100), targets.reshape(-1))
+    tokens = np.zeros((2, 6), np.int32)
+    program = model.Program(shoal.stablehlo.export(loss, np.zeros((100, 8), np.float32), tokens, tokens), name="m.mlir")
+    assert program.vocabulary == (None if kind == "-1 - ids" else 100)
+    (tmp_path / "text").write_bytes(bytes(range(100)))
+    told = Told()
+    Shepherd(settings(), model=program, data=train_data.Data(open_tokens(tmp_path / "text")), monitor=told)
+    (tmp_path / "text").write_bytes(bytes(range(101)))
+    if program.vocabulary is not None:
+        with pytest.raises(shoal.InvalidError, match="text: there is a token 100, and m.mlir has 100 rows to look tokens up in; a model of at "
+                                                     "least 101, or another tokenizer than byte, is needed"):
+            Shepherd(settings(), model=program, data=train_data.Data(open_tokens(tmp_path / "text")), monitor=told)

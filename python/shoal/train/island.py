@@ -87,7 +87,7 @@ class Island:
         self.recipe, self.index, self.slot, self.worker = recipe, index, slot, worker
         self.versions = [-1] * recipe.fragments  # in which round it was given each fragment
         self.ready = self.busy = False
-        self.speed = self.error = None  # tokens per second, of its last windows; why it was lost
+        self.speed = None  # tokens per second, of its last windows
         self.place = slot  # by which the shepherd knows it
         self._address, self._threads, self._news, self._saved = address, threads, news, saved
         self._jobs, self._loop, self._over = queue.SimpleQueue(), None, False

@@ -52,6 +52,15 @@ def check(experiment, program):
                            "kept in float32 beside")
 
 
+def _check_tokens(program, data):
+    """InvalidError if the data have tokens that a model has no row for: it would learn from the wrong rows, or from NaN."""
+    rows = program.vocabulary
+    if rows is not None and data.vocabulary > rows and data.tokens.largest >= rows:
+        raise InvalidError(f"data_path {data.tokens.path}: there is a token {data.tokens.largest}, and {program.name} has {rows} rows to "
+                           f"look tokens up in; a model of at least {data.tokens.largest + 1}, or another tokenizer than "
+                           f"{data.tokens.tokenizer}, is needed")
+
+
 class _Silent:
     def event(self, kind, **fields):
         """Tells nobody."""
@@ -67,13 +76,14 @@ class Shepherd:
         self.experiment, self.data, self.checkpoints = experiment, data, checkpoints
         self.program = model if isinstance(model, Program) else load(model)
         check(experiment, self.program)
+        _check_tokens(self.program, data)
         self.recipe = Recipe(experiment, self.program)
         self.monitor = monitor or _Silent()
         self._watch = session or default_session()
         self._address = self._watch.status().address
         if self._address == "embedded":
             self._address = None
-        self._islands, self._failures, self._news = {}, {}, queue.SimpleQueue()
+        self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
         self._stopping, self._over, self._barren, self._told = threading.Event(), False, 0, 0.0
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
@@ -110,6 +120,8 @@ class Shepherd:
             self._saved[int(index)] = kept | {key.removeprefix(prefix): array for key, array in arrays.items()
                                               if key.startswith(prefix)}
         self._wanted = max(1, len(self._saved))
+        if self._address is None:  # there will be no more of them
+            self._wanted = min(self._wanted, self.experiment.workers)
         self.data.restore(state["data"])
         self.monitor.event("resumed", round=self.round, loss=self.loss)
 
@@ -187,8 +199,10 @@ class Shepherd:
             return None
 
     def _look(self):
-        """Begins islands on slots that have none."""
+        """Begins islands on slots that have none. Raises what no island can begin with."""
         slots = self._slots() or {}
+        if slots and not self._islands and all(self._failures.get(slot, 0) >= TRIES for slot in slots):
+            raise self._error
         taken = {island.place for island in self._islands.values()}
         threads = max(1, (os.cpu_count() or 1) // self.experiment.workers)
         for slot, worker in sorted(slots.items()):
@@ -213,11 +227,11 @@ class Shepherd:
             island.ready = True
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
         elif what == "lost":
-            island.error = value
             self._islands.pop(island.index, None)
             island.close(0)
             if not isinstance(value, (LostError, ClosedError)):
                 self._failures[island.place] = self._failures.get(island.place, 0) + 1
+                self._error = value
             self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=str(value))
         return island, what, value
 
@@ -238,7 +252,7 @@ class Shepherd:
             wanted = self._wanted
             enough = len(there) >= wanted and (not coming or waited > (SETTLE if wanted == 1 else self.experiment.deadline))
             few = there and waited > self.experiment.deadline and len(there) >= math.ceil(
-                wanted * self.experiment.quorum)
+                min(wanted, self.experiment.workers) * self.experiment.quorum)
             if enough or few:
                 self._wanted = 1
                 return there
@@ -343,7 +357,6 @@ class Shepherd:
             if self._barren >= TRIES and reports:
                 raise ShoalError(f"no island had an outer gradient of finite numbers in {TRIES} rounds: training has diverged; "
                                  f"a learning_rate below {self.experiment.learning_rate} may help")
-            self._blame(leases)
             return
         self._barren = 0
         steps = [len(report.losses) for _, report, _ in good]
@@ -361,12 +374,6 @@ class Shepherd:
         self._report(good, seconds, sum(steps) * per_step, per_step)
         if keep:
             self._keep([(island, report) for island, report, _ in good])
-
-    def _blame(self, leases):
-        """Raises what no round can go on with: islands that have failed by themselves, each of them."""
-        errors = [island.error for island in leases]
-        if errors and all(self._failures.get(island.place, 0) >= TRIES for island in leases):
-            raise errors[0]
 
     def _plan(self):
         """How many steps who is there takes next; in the checkpoint, as it follows from measured speeds."""

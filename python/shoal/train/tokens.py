@@ -70,6 +70,11 @@ class Tokens:
     def __len__(self):
         return int(self._ends[-1]) if self.parts else 0
 
+    @functools.cached_property
+    def largest(self):
+        """The largest token that occurs, which reads all of them."""
+        return _checked_range(self.parts, self.path) - 1
+
     def read(self, start, out):
         """Fills a row with the tokens from `start` on."""
         at, i = 0, int(np.searchsorted(self._ends, start, "right"))
