@@ -18,6 +18,7 @@ from train_model import BATCH, GRADIENT, LENGTH, SHAPES, TEXT, WIDE, text_of  # 
 from shoal import nn  # noqa: E402
 from shoal.train import compress, model, rules  # noqa: E402
 from shoal.train import data as train_data  # noqa: E402
+from shoal.train.island import Island  # noqa: E402
 from shoal.train.shepherd import Shepherd  # noqa: E402
 from shoal.train.tokens import open_tokens  # noqa: E402
 
@@ -208,6 +209,42 @@ def test_numbers_that_are_none(three):
     shepherd = Shepherd(settings(workers=3, learning_rate=1e30, clip=0), model=TEXT, data=data, monitor=Told())
     with pytest.raises(shoal.ShoalError, match="has diverged; a learning_rate below 1e.30"):
         shepherd.run()
+
+
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.9, 0.95), (0.0, 0.9), (0.5, 0.26)])
+def test_how_far_adamw_can_move(betas):
+    """The worst gradients that there are stay below the bound, and come close to a fourth of it, which is its headroom."""
+    e = settings(betas=betas, weight_decay=0.0, learning_rate=1.0, tau=1, eps=1e-300)
+    worst = 0.0
+    for n in (1, 2, 3, 5, 10, 300, 6000 if betas[0] < betas[1] else 300):
+        mean = square = 0.0
+        for i in range(n):  # equality in Cauchy and Schwarz
+            gradient = (betas[0] / betas[1]) ** (n - 1 - i)
+            mean, square = betas[0] * mean + (1 - betas[0]) * gradient, betas[1] * square + (1 - betas[1]) * gradient ** 2
+        worst = max(worst, mean / (1 - betas[0] ** n) / np.sqrt(square / (1 - betas[1] ** n)))
+    bound = rules.farthest(e, 1, 0.0) / 4
+    assert worst <= bound * (1 + 1e-9) and bound <= 1.01 * worst
+    assert rules.farthest(settings(betas=(0.9, 0.81)), 1, 0.0) == np.inf
+
+
+@pytest.mark.parametrize("kind, fragments", [("none", 1), ("int4", 5)])
+def test_nonsense_that_is_finite(three, monkeypatch, kind, fragments):
+    """A member that reports huge numbers is left out, and the others train on as if it had died."""
+    run, told = Island._run, Told()
+
+    def lie(self, window):
+        report = run(self, window)
+        if self.index == 1 and len(told.of("round")) in (2, 3):
+            report.payload[-1] = report.payload[-1] * 0 + np.float32(1e30)  # the gradient, or the scales
+        return report
+    monkeypatch.setattr(Island, "_run", lie)
+    e = settings(workers=3, tau=10, outer_loop_steps=10 // fragments, compression=kind, fragments=fragments)
+    shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
+    found = shepherd.run()
+    assert [event["round"] for event in told.of("rejected")] == [2, 3]
+    assert "moves a number by 1e+30, and AdamW can by " in told.of("rejected")[0]["reason"] or kind == "int4"
+    assert [len(event["islands"]) for event in told.of("round")] == [3, 3, 2, 2] + 6 * [3]
+    assert np.isfinite(found["loss"]) and max(np.abs(array).max() for array in shepherd.parameters()) < 10
 
 
 # ---- fewer bytes ----

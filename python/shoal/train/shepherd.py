@@ -331,32 +331,38 @@ class Shepherd:
                                f"{self.round} goes on without it")
         return sorted(reports.items(), key=lambda item: item[0].index)
 
-    def _accepted(self, reports):
-        """[(island, report, gradient)] of those that are numbers."""
-        kind, good = self.experiment.compression, []
+    def _accepted(self, reports, fragment, islands):
+        """[(island, report, gradient)] of those that AdamW can have come to."""
+        kind, good, theta = self.experiment.compression, [], self._snapshot[fragment]
+        limit = rules.farthest(self.experiment, islands, float(np.abs(theta).max(initial=0)))
         for island, report in reports:
             gradient = compress.decode(kind, report.payload)
-            if np.isfinite(gradient).all() and np.isfinite(report.losses).all():
+            finite = np.isfinite(gradient).all() and np.isfinite(report.losses).all()
+            most = float(np.abs(gradient).max(initial=0))
+            if finite and most <= limit:
                 good.append((island, report, gradient))
                 continue
+            what = f"moves a number by {most:.3g}, and AdamW can by {limit:.3g}" if finite else "has numbers that are not finite"
             self.monitor.event("rejected", round=self.round, island=island.index, worker=island.worker, reason=(
-                f"the outer gradient of island {island.index} on {island.worker} has numbers that are not finite; it is left "
-                "out, and the state of its optimizer begins anew"))
+                f"the outer gradient of island {island.index} on {island.worker} {what}; it is left out, and the state of its "
+                "optimizer begins anew"))
             report.state = None
             island.versions = [-1] * self.experiment.fragments
             island.reset()
         return good
 
     def _close_round(self, fragment, leases, reports, seconds, keep):
-        good = self._accepted(reports)
+        good = self._accepted(reports, fragment, len(leases))
         used = {island: report for island, report, _ in good}
         for island, lease in leases.items():
             self.data.done(lease, len(used[island].losses) if island in used else 0)
         if not good:
             self._barren += 1
             if self._barren >= TRIES and reports:
-                raise ShoalError(f"no island had an outer gradient of finite numbers in {TRIES} rounds: training has diverged; "
+                raise ShoalError(f"no island had an outer gradient that can be used in {TRIES} rounds: training has diverged; "
                                  f"a learning_rate below {self.experiment.learning_rate} may help")
+            for island in leases:  # who was late has moved on from parameters that are still those of all
+                island.versions = [-1] * self.experiment.fragments
             return
         self._barren = 0
         steps = [len(report.losses) for _, report, _ in good]
