@@ -58,8 +58,9 @@ def _fail(error, code):
 
 
 def say(text):
-    """A message: one line on standard error."""
-    print(f"shoal: {text}", file=sys.stderr, flush=True)
+    """A message: one line on standard error, if that is still there: a terminal may be gone."""
+    with contextlib.suppress(OSError):
+        print(f"shoal: {text}", file=sys.stderr, flush=True)
 
 
 # ---- what is told without training ----
