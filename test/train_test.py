@@ -211,6 +211,26 @@ def test_numbers_that_are_none(three):
         shepherd.run()
 
 
+def _without(name):
+    return lambda arrays, state: state.pop(name, None)
+
+
+@pytest.mark.parametrize("spoil", [
+    *map(_without, ("fragments", "versions", "tokens", "islands", "data")), lambda a, s: a.pop("momentum.parameter0"),
+    lambda a, s: s.update(versions=[0, 0]), lambda a, s: s.update(versions=["x"]), lambda a, s: s.update(counts=[0]),
+    lambda a, s: s.update(counts={"x": 1}), lambda a, s: s.update(islands=[1]), lambda a, s: s.update(islands={"x": {}}),
+    lambda a, s: s.update(islands={"0": 5}), lambda a, s: s.update(data=None),
+    lambda a, s: a.update({"momentum.parameter0": np.zeros(3, np.float32)}), lambda a, s: a["parameter.parameter0"].fill(np.nan)])
+def test_what_is_no_checkpoint_of_a_training(spoil):
+    """A file with good checksums that is none of the shepherd's is an error with its step, and no traceback."""
+    shoal.init(workers=1)
+    kept, e = Kept(), settings(should_resume=True, outer_loop_steps=1)
+    Shepherd(e, model=HAND, data=Data(), checkpoints=kept).run()
+    spoil(*kept.all[0][1:])
+    with pytest.raises(shoal.FormatError, match="the checkpoint of step 1 is none of such a training: "):
+        Shepherd(e, model=HAND, data=Data(), checkpoints=kept)
+
+
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.9, 0.95), (0.0, 0.9), (0.5, 0.26)])
 def test_how_far_adamw_can_move(betas):
     """The worst gradients that there are stay below the bound, and come close to a fourth of it, which is its headroom."""

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from ..errors import ClosedError, InvalidError, LostError, ShoalError
+from ..errors import ClosedError, FormatError, InvalidError, LostError, ShoalError
 from ..pool import session as default_session
 from . import compress, rules
 from .island import Island, Recipe, Window
@@ -61,6 +61,13 @@ def _check_tokens(program, data):
                            f"{data.tokens.tokenizer}, is needed")
 
 
+def _whole(numbers, count, least=0):
+    """A list of so many whole numbers of at least so much; ValueError for anything else."""
+    if not isinstance(numbers, list) or len(numbers) != count or not all(type(n) is int and n >= least for n in numbers):
+        raise ValueError(f"{numbers!r:.80} is no list of {count} whole numbers")
+    return numbers
+
+
 class _Silent:
     def event(self, kind, **fields):
         """Tells nobody."""
@@ -99,7 +106,13 @@ class Shepherd:
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
         found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
         if found is not None:
-            self._restore(*found)
+            try:
+                self._restore(*found)
+            except ShoalError:
+                raise
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise FormatError(f"the checkpoint of step {found[0]} is none of such a training: {error!r:.200}") from None
+            self.monitor.event("resumed", round=self.round, loss=self.loss)
 
     def _restore(self, step, arrays, state):
         shapes = [arrays[f"parameter.{name}"].shape if f"parameter.{name}" in arrays else None for name in self.program.names]
@@ -114,7 +127,10 @@ class Shepherd:
         for outer, velocity in zip(self.outers, self.recipe.join([arrays[f"momentum.{n}"] for n in self.program.names])):
             outer.velocity = velocity
         self.round, self.tokens, self.loss, self.counts = step, state["tokens"], state["loss"], state["counts"]
-        self._versions = list(state["versions"])
+        self._versions = _whole(state["versions"], self.experiment.fragments)
+        self.counts = None if self.counts is None else _whole(self.counts, len(self.counts), 1)
+        if not all(np.isfinite(vector).all() for vector in (*self.theta, *(outer.velocity for outer in self.outers))):
+            raise ValueError("it has numbers that are not finite")
         for index, kept in state["islands"].items():
             prefix = f"island.{index}."
             self._saved[int(index)] = kept | {key.removeprefix(prefix): array for key, array in arrays.items()
@@ -123,7 +139,6 @@ class Shepherd:
         if self._address is None:  # there will be no more of them
             self._wanted = min(self._wanted, self.experiment.workers)
         self.data.restore(state["data"])
-        self.monitor.event("resumed", round=self.round, loss=self.loss)
 
     def _keep(self, reports):
         names = self.program.names
