@@ -1,6 +1,7 @@
 """Tokenizers of `shoal train`: against Python's own text, NumPy's files, and BPE written out; the cache; what is refused."""
 import heapq
 import importlib.util
+import json
 import os
 import pathlib
 import sys
@@ -149,6 +150,20 @@ def test_the_cache(text, tmp_path, monkeypatch):
     assert error(text, "char", tmp_path / "file" / "cache").endswith("the encoded data cannot be written there: Not a directory")
 
 
+@pytest.mark.parametrize("change", [{"dtype": "O"}, {"dtype": "<f8"}, {"dtype": None}, {"dtype": "V8"}, {"dtype": ["<u1"]}, {"dtype": "(9,)u1"},
+                                    {"vocabulary": "x"}, {"vocabulary": None}, {"vocabulary": 1 << 40}, {"vocabulary": -1},
+                                    {"characters": 5}, {"bytes": "x"}, {"bytes": True}, [], 5, None, "[" * 100_000])
+def test_a_cache_that_an_enemy_has_written(tmp_path, change):
+    """What nobody can have written there is made again: as objects, the bytes of the file would be addresses."""
+    (tmp_path / "t.txt").write_text("hello world")
+    want = np.concatenate(open_tokens(tmp_path / "t.txt", "char", tmp_path / "c").parts)
+    (facts,) = (tmp_path / "c").glob("*.json")
+    good = json.loads(facts.read_text())
+    facts.write_text(change if isinstance(change, str) else json.dumps(good | change if isinstance(change, dict) else change))
+    tokens = open_tokens(tmp_path / "t.txt", "char", tmp_path / "c")
+    assert np.array_equal(np.concatenate(tokens.parts), want) and tokens.vocabulary == 8 and json.loads(facts.read_text()) == good
+
+
 def test_progress_is_told_of_what_takes_long(capsys, monkeypatch):
     progress = module.Progress("x: text to tokens", 100)
     progress.add(10)
@@ -256,6 +271,23 @@ def test_a_tokenizer_json(tmp_path):
     assert list(row(made)) == trained.encode(SENTENCES).ids and made.vocabulary == trained.get_vocab_size()
     (tmp_path / "broken.json").write_text("{}")
     assert "broken.json: no tokenizer.json: " in error(tmp_path / "t.txt", str(tmp_path / "broken.json"), tmp_path / "cache")
+
+
+def test_a_tokenizer_that_was_made_for_short_texts(tmp_path):
+    """Truncation and padding, which many files have, are not applied: no token is missing, and none is added. Nor are numbers
+    taken that are no tokens."""
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"a": 0, "b": 1, "[PAD]": 2}, merges=[]))
+    made.enable_truncation(5)
+    made.enable_padding(length=100_000, pad_id=2)
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "t.txt").write_text("abba" * 1000)
+    tokens = open_tokens(tmp_path / "t.txt", str(tmp_path / "tokenizer.json"), tmp_path / "cache")
+    assert np.array_equal(np.concatenate(tokens.parts), [0, 1, 1, 0] * 1000)
+    text = (tmp_path / "tokenizer.json").read_text()
+    (tmp_path / "large.json").write_text(text.replace('"b": 1', '"b": 3000000000'))
+    assert "it has a token 3000000000; tokens are from 0 to 2147483647" in error(
+        tmp_path / "t.txt", str(tmp_path / "large.json"), tmp_path / "cache")
 
 
 @pytest.mark.parametrize("name, args", [("tokenizers", ("x.json",)), ("pyarrow", ("parquet",))])
