@@ -39,7 +39,7 @@ class Inner:
         self.e, self.parameters, self.optimizer = e, None, None
 
     def window(self, theta, lease, first, micro=1):
-        e = self.e
+        e, steps = self.e, len(lease.inputs)
         if self.parameters is None:
             self.parameters = [torch_of(array, True) for array in theta]
             self.optimizer = torch.optim.AdamW(self.parameters, lr=e.learning_rate, betas=e.betas, eps=e.eps,
@@ -56,24 +56,25 @@ class Inner:
                 parameter.grad = torch_of(sum(np.asarray(gradients[k]) for _, gradients in parts) / np.float32(micro))
             if e.clip:
                 torch.nn.utils.clip_grad_norm_(self.parameters, e.clip)
-            self.optimizer.param_groups[0]["lr"] = rules.rate(e, first + i)
+            self.optimizer.param_groups[0]["lr"] = rules.rate(e, first + i * e.tau / steps)
             self.optimizer.step()
         return np.array(losses), [a - numpy_of(b) for a, b in zip(theta, self.parameters)]
 
 
-def diloco(e, theta, islands, micro=1):
-    """All rounds, written out: the losses of each, and the parameters."""
+def diloco(e, theta, islands, micro=1, steps=None):
+    """All rounds, written out: the losses of each, and the parameters. steps: of each island, by which gradients weigh."""
+    steps = steps or [e.tau] * islands
     theta, data = [np.array(array, np.float32) for array in theta], Data()
     velocity, inner, losses = [np.zeros_like(a) for a in theta], [Inner(e) for _ in range(islands)], []
     for r in range(e.outer_loop_steps):
-        came = [island.window(theta, data.take(r, i, islands, e.tau, BATCH * micro, LENGTH), r * e.tau, micro)
+        came = [island.window(theta, data.take(r, i, islands, steps[i], BATCH * micro, LENGTH), r * e.tau, micro)
                 for i, island in enumerate(inner)]
-        losses.append(np.array([found for found, _ in came]))
+        losses.append([found for found, _ in came])
         for k in range(len(theta)):
-            gradient = sum(moved[k] for _, moved in came) / np.float32(islands)
+            gradient = sum(moved[k] * np.float32(n / sum(steps)) for n, (_, moved) in zip(steps, came))
             velocity[k] = np.float32(e.nesterov_momentum) * velocity[k] + gradient
             theta[k] = theta[k] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[k])
-    return np.array(losses), theta
+    return losses if len(set(steps)) > 1 else np.array(losses), theta
 
 
 def losses_of(told):
@@ -174,6 +175,23 @@ def test_three_islands(three):
         assert np.array_equal(losses_of(later), losses_of(told)[step:]) and data.seen == 45
         for got, array in zip(resumed.parameters(), shepherd.parameters()):
             assert np.array_equal(got, array)
+
+
+def test_unequal_islands(three, monkeypatch):
+    """Islands of 2, 5 and 8 steps: rates that fill the round, gradients that weigh by steps, with accumulation and a tight clip."""
+    monkeypatch.setattr(rules, "shares", lambda total, speeds: [2, 5, 8])
+    e = settings(workers=3, outer_loop_steps=3, schedule="cosine", warmup_steps=2, balance="steps", clip=0.05,
+                 effective_batch_size=2 * BATCH)
+    told = Told()
+    shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
+    want, theta = diloco(e, shepherd.parameters(), 3, 2, [2, 5, 8])
+    shepherd.run()
+    for event, row in zip(told.of("round"), want):
+        for island, losses in zip(event["islands"], row):
+            np.testing.assert_allclose(island["losses"], losses, rtol=1e-6, atol=1e-6)
+        assert event["loss"] == pytest.approx(np.concatenate(row).mean(), rel=1e-6)
+    for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
+        np.testing.assert_allclose(got, array, rtol=1e-6, atol=2e-6, err_msg=name)
 
 
 def test_another_models_checkpoint():
@@ -453,6 +471,14 @@ def test_half_the_bits():
 def test_what_is_no_model(text, message):
     with pytest.raises(shoal.InvalidError, match=message):
         model.load(text)
+
+
+def test_files_that_are_no_models(tmp_path):
+    with pytest.raises(shoal.NotFoundError, match="model_path .*none.mlir: the model cannot be read: No such file or directory"):
+        model.load(tmp_path / "none.mlir")
+    (tmp_path / "text.mlir").write_text("Once upon a time")
+    with pytest.raises(shoal.FormatError, match="text.mlir: no StableHLO: line 1, column 1: "):
+        model.load(tmp_path / "text.mlir")
 
 
 @pytest.mark.parametrize("changes, message", [

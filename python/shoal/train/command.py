@@ -131,10 +131,10 @@ def _run(told, made, stack):
         stack.callback(server.close)
         say(f"metrics at http://{server.address}/metrics")
     session = _join(told, made, stack)
-    if session.status().address != "embedded":  # a pool in this process has its workers
-        _await(session, made.workers, monitor, told.json)
     from .shepherd import Shepherd
     shepherd = Shepherd(made, model=made.model_path, data=data, checkpoints=checkpoints, monitor=monitor, session=session)
+    if session.status().address != "embedded":  # a pool in this process has its workers
+        _await(session, made.workers, monitor, told.json)
     gate = Gate(shepherd.stop)
     monitor.gate, monitor.summary.max_epochs = gate.wait, made.max_epochs
     with _watched(told, monitor, session, gate):

@@ -246,7 +246,8 @@ def _members(text, path):
         if text[at:].strip():
             raise json.JSONDecodeError("there is more after the object", text, len(text) - len(text[at:].lstrip()))
     except json.JSONDecodeError as error:
-        raise FormatError(f"{path}:{error.lineno}: no JSON at column {error.colno}: {error.msg}") from None
+        hint = "; a model is given as --model FILE, data as data_path=FILE" if not text.lstrip().startswith("{") else ""
+        raise FormatError(f"{path}:{error.lineno}: no JSON at column {error.colno}: {error.msg}{hint}") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}:{text.count(chr(10), 0, at) + 1}: {error or 'nested too deeply'}") from None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import stablehlo
 from ..autograd import no_grad
-from ..errors import InvalidError
+from ..errors import FormatError, InvalidError, NotFoundError
 from ..pool import session
 from ..words import is_floating
 
@@ -90,10 +90,15 @@ class Program:
 
 def load(source, name=None):
     """The model of a module's text, as `stablehlo.load` takes it."""
+    is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source)
     if name is None:
-        is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source)
         name = os.path.basename(os.fspath(source)) if is_path else "the model"
-    return Program(stablehlo.load(source), name=name)
+    try:
+        return Program(stablehlo.load(source), name=name)
+    except OSError as error:
+        raise NotFoundError(f"model_path {os.fspath(source)}: the model cannot be read: {error.strerror}") from None
+    except FormatError as error:
+        raise FormatError(f"{name}: no StableHLO: {error}") from None
 
 
 def of_function(loss, parameters, batch, length, name="the model"):
