@@ -4,6 +4,7 @@ The pools are a hub and workers as real processes; `Data` stands for what `shoal
 """
 import pathlib
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -283,6 +284,28 @@ def test_nonsense_that_is_finite(three, monkeypatch, kind, fragments):
     assert "moves a number by 1e+30, and AdamW can by " in told.of("rejected")[0]["reason"] or kind == "int4"
     assert [len(event["islands"]) for event in told.of("round")] == [3, 3, 2, 2] + 6 * [3]
     assert np.isfinite(found["loss"]) and max(np.abs(array).max() for array in shepherd.parameters()) < 10
+
+
+def test_a_member_that_only_reports_nonsense(monkeypatch):
+    """It is left alone after three windows, also if all others are slow; a window that nobody waited for is not reported twice."""
+    shoal.init(workers=1)
+    run, told, sent = Island._run, Told(), []
+
+    def late(self, window):
+        if self.index == 1 and not sent:
+            time.sleep(0.5)
+        report = run(self, window)
+        if self.index == 0:
+            report.payload[0] = report.payload[0] * np.float32("nan")
+        else:
+            sent.append(len(window.updates))
+        return report
+    monkeypatch.setattr(Island, "_run", late)
+    shepherd = Shepherd(settings(workers=2, outer_loop_steps=3, deadline=0.05), model=TEXT, data=Data(), monitor=told)
+    assert shepherd.run()["rounds"] == 3
+    assert len(told.of("rejected")) == 3 and [event["reason"] for event in told.of("lost")] == ["its outer gradients cannot be used"]
+    assert [[row["island"] for row in event["islands"]] for event in told.of("round")] == [[1]] * 3
+    assert sent == [1, 1, 1, 1]  # the first was late, and the next began anew from the same parameters
 
 
 # ---- fewer bytes ----

@@ -21,7 +21,7 @@ from .model import Program, load
 
 LOOK = 0.25      # seconds between looks at who is there
 SETTLE = 2.0     # seconds that a round waits for newcomers to be ready
-TRIES = 3        # failures of its own after which a slot is left alone, and rounds without any gradient in a row
+TRIES = 3        # failures of its own in a row, gradients that cannot be used among them, after which a slot is left alone
 
 
 def check(experiment, program):
@@ -91,7 +91,7 @@ class Shepherd:
         if self._address == "embedded":
             self._address = None
         self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
-        self._stopping, self._over, self._barren, self._told = threading.Event(), False, 0, 0.0
+        self._stopping, self._over, self._told = threading.Event(), False, 0.0
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
@@ -242,13 +242,20 @@ class Shepherd:
             island.ready = True
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
         elif what == "lost":
-            self._islands.pop(island.index, None)
-            island.close(0)
             if not isinstance(value, (LostError, ClosedError)):
-                self._failures[island.place] = self._failures.get(island.place, 0) + 1
-                self._error = value
-            self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=str(value))
+                self._failed(island, value)
+            self._lose(island, str(value))
         return island, what, value
+
+    def _failed(self, island, error):
+        """Counts a failure that is the slot's own."""
+        self._failures[island.place], self._error = self._failures.get(island.place, 0) + 1, error
+
+    def _lose(self, island, reason):
+        """An island is one no more."""
+        self._islands.pop(island.index, None)
+        island.close(0)
+        self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=reason)
 
     def _tell(self, text):
         """A message, at most one in so many seconds."""
@@ -356,6 +363,7 @@ class Shepherd:
             most = float(np.abs(gradient).max(initial=0))
             if finite and most <= limit:
                 good.append((island, report, gradient))
+                self._failures.pop(island.place, None)
                 continue
             what = f"moves a number by {most:.3g}, and AdamW can by {limit:.3g}" if finite else "has numbers that are not finite"
             self.monitor.event("rejected", round=self.round, island=island.index, worker=island.worker, reason=(
@@ -364,6 +372,10 @@ class Shepherd:
             report.state = None
             island.versions = [-1] * self.experiment.fragments
             island.reset()
+            self._failed(island, ShoalError(f"no outer gradient of {island.worker} could be used in {TRIES} rounds: training has "
+                                            f"diverged; a learning_rate below {self.experiment.learning_rate} may help"))
+            if self._failures[island.place] >= TRIES:
+                self._lose(island, "its outer gradients cannot be used")
         return good
 
     def _close_round(self, fragment, leases, reports, seconds, keep):
@@ -372,14 +384,9 @@ class Shepherd:
         for island, lease in leases.items():
             self.data.done(lease, len(used[island].losses) if island in used else 0)
         if not good:
-            self._barren += 1
-            if self._barren >= TRIES and reports:
-                raise ShoalError(f"no island had an outer gradient that can be used in {TRIES} rounds: training has diverged; "
-                                 f"a learning_rate below {self.experiment.learning_rate} may help")
             for island in leases:  # who was late has moved on from parameters that are still those of all
                 island.versions = [-1] * self.experiment.fragments
             return
-        self._barren = 0
         steps = [len(report.losses) for _, report, _ in good]
         gradient = rules.average([g for _, _, g in good], steps)
         self.outers[fragment].step(self.theta[fragment], gradient)
