@@ -518,6 +518,33 @@ def test_what_does_not_fit(changes, message):
 
 # ---- beginnings that fail ----
 
+@pytest.mark.parametrize("compression, fragments", [("none", 1), ("int8", 5)])
+def test_the_end_is_kept(compression, fragments):
+    """Also where checkpoints are seldom: rounds over, or stopped; what goes on from there has the same losses."""
+    shoal.init(workers=1)
+    given = {"workers": 2, "checkpoint_every": 1000, "compression": compression, "fragments": fragments}
+    told, kept = Told(), Kept()
+    Shepherd(settings(outer_loop_steps=4, **given), model=TEXT, data=Data(), monitor=told).run()
+    first, later = Told(), Told()
+    Shepherd(settings(outer_loop_steps=2, **given), model=TEXT, data=Data(), monitor=first, checkpoints=kept).run()
+    assert [step for step, _, _ in kept.all] == [2 * fragments] and len(kept.all[0][2]["islands"]) == 2
+    shepherd = Shepherd(settings(outer_loop_steps=4, should_resume=True, **given), model=TEXT, data=Data(), monitor=later,
+                        checkpoints=kept)
+    event = later.event
+
+    def stopping(kind, **fields):
+        event(kind, **fields)
+        if kind == "round":
+            shepherd.stop()
+    later.event = stopping
+    assert shepherd.run()["rounds"] == 2 * fragments + 1
+    Shepherd(settings(outer_loop_steps=4, should_resume=True, **given), model=TEXT, data=Data(), monitor=first, checkpoints=kept).run()
+    assert [step for step, _, _ in kept.all] == [2 * fragments, 2 * fragments + 1, 4 * fragments]
+    rows = losses_of(told)
+    assert np.array_equal(losses_of(later), rows[2 * fragments:2 * fragments + 1])
+    assert np.array_equal(losses_of(first), np.delete(rows, 2 * fragments, 0))
+
+
 def test_fewer_workers_than_before():
     """A training goes on with what there is, and does not wait for workers that will not come."""
     shoal.init(workers=1)

@@ -113,6 +113,7 @@ class Shepherd:
             except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 raise FormatError(f"the checkpoint of step {found[0]} is none of such a training: {error!r:.200}") from None
             self.monitor.event("resumed", round=self.round, loss=self.loss)
+        self._kept = self.round
 
     def _restore(self, step, arrays, state):
         shapes = [arrays[f"parameter.{name}"].shape if f"parameter.{name}" in arrays else None for name in self.program.names]
@@ -140,22 +141,39 @@ class Shepherd:
             self._wanted = min(self._wanted, self.experiment.workers)
         self.data.restore(state["data"])
 
-    def _keep(self, reports):
+    def _keep(self, states):
+        """Saves a checkpoint with what these islands have: [(island, state)]."""
         names = self.program.names
         arrays = {f"parameter.{n}": a for n, a in zip(names, self.parameters())}
         momenta = self.recipe.split([outer.velocity.copy() for outer in self.outers])
         arrays |= {f"momentum.{n}": a for n, a in zip(names, momenta)}
         islands = {}
-        for island, report in reports:
-            if report.state is None:
-                continue
-            islands[str(island.index)] = {"taken": report.state["taken"], "speed": island.speed,
-                                          "versions": island.versions}
-            arrays |= {f"island.{island.index}.{key}": array for key, array in report.state.items() if key != "taken"}
+        for island, state in states:
+            islands[str(island.index)] = {"taken": state["taken"], "speed": island.speed, "versions": island.versions}
+            arrays |= {f"island.{island.index}.{key}": array for key, array in state.items() if key != "taken"}
         self.checkpoints.save(self.round, arrays, {
             "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": self.experiment.fragments,
             "versions": self._versions, "islands": islands, "data": self.data.state()})
+        self._kept = self.round
         self.monitor.event("checkpoint", round=self.round)
+
+    def _keep_last(self):
+        """Saves a checkpoint of the end, if the last round made none: with what islands have that are there and not late."""
+        if self.checkpoints is None or self.round == self._kept:
+            return
+        asked = {island for island in self._islands.values() if not island.busy and -1 not in island.versions}
+        for island in asked:
+            island.ask()
+        states, until = {}, time.monotonic() + self.experiment.deadline
+        while len(states) < len(asked) and time.monotonic() < until:
+            heard = self._hear(LOOK)
+            if heard is not None and heard[0] in asked:
+                island, what, value = heard
+                if what == "kept":
+                    states[island] = value
+                else:
+                    asked.discard(island)
+        self._keep(sorted(states.items(), key=lambda item: item[0].index))
 
     def parameters(self):
         """The parameters as they are now: float32 arrays, in the model's order."""
@@ -178,6 +196,7 @@ class Shepherd:
         try:
             while self._goes_on():
                 self._one_round()
+            self._keep_last()
         finally:
             self._end()
         told = {"loss": self.loss, "rounds": self.round, "tokens": self.tokens, "bytes_up": self.bytes_up,
@@ -401,7 +420,7 @@ class Shepherd:
         self._plan()
         self._report(good, seconds, sum(steps) * per_step, per_step)
         if keep:
-            self._keep([(island, report) for island, report, _ in good])
+            self._keep([(island, report.state) for island, report, _ in good])
 
     def _plan(self):
         """How many steps who is there takes next; in the checkpoint, as it follows from measured speeds."""
