@@ -235,10 +235,14 @@ def test_no_room_on_the_disk(tmp_path):
     assert same(Checkpoints(tmp_path).latest()[1], {"x": np.zeros(1)})
 
 
-def test_errors(tmp_path):
+def test_errors(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(shoal.IOFailedError, match="checkpoint_dir .*file: .*name a folder that can be written"):
         Checkpoints(tmp_path / "file")
+    monkeypatch.setattr(os, "access", lambda path, how: False)
+    with pytest.raises(shoal.IOFailedError, match="checkpoint_dir .*: it cannot be written; name a folder that can be"):
+        Checkpoints(tmp_path)
+    monkeypatch.undo()
     made = Checkpoints(tmp_path / "c")
     with pytest.raises(shoal.InvalidError, match="'x' is complex128, which a .safetensors cannot hold"):
         made.save(1, {"x": np.zeros(1, complex)}, {})

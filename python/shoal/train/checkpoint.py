@@ -45,6 +45,8 @@ class Checkpoints:
                     os.unlink(os.path.join(self.folder, name))
         except OSError as error:
             raise IOFailedError(f"checkpoint_dir {self.folder}: {error.strerror}; name a folder that can be written") from None
+        if not os.access(self.folder, os.W_OK):
+            raise IOFailedError(f"checkpoint_dir {self.folder}: it cannot be written; name a folder that can be")
         self._queue, self._failure, self._thread = queue.Queue(1), None, None
 
     def path(self, step):

@@ -39,6 +39,8 @@ def check(experiment, program):
     if e.effective_batch_size and e.effective_batch_size % program.batch:
         raise InvalidError(f"effective_batch_size is {e.effective_batch_size}; {program.name} takes {program.batch} at a time, "
                            "and a multiple of that is needed")
+    if not np.float32(e.eps) > 0:
+        raise InvalidError(f"eps is {e.eps}, which is 0 in float32: where a gradient is 0, AdamW would divide 0 by 0; 1e-8 is usual")
     if e.overlap:
         raise InvalidError(f"overlap is {e.overlap}; fragments are exchanged between windows, with overlap 0")
     if not 0 < e.quorum <= 1 or e.deadline <= 0:
