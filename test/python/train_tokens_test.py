@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import struct
 import sys
 
 import numpy as np
@@ -117,6 +118,16 @@ def test_shards(tmp_path):
 def test_what_is_no_shard(tmp_path, array, message):
     np.save(tmp_path / "x.npy", array, allow_pickle=True)
     assert message in error(tmp_path / "x.npy", "npy")
+
+
+@pytest.mark.parametrize("shape", ["(1152921504606846976,)", "(-8,)", "(4294967296, 4294967296)", "(8.0,)", "(True,)", "'x'", "(" * 3000])
+def test_headers_that_are_none(tmp_path, shape):
+    header = f"{{'descr': '<u2', 'fortran_order': False, 'shape': {shape}}}".encode()
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(16))
+    assert "x.npy: no .npy of tokens: " in error(tmp_path / "x.npy", "npy")
+    np.savez(tmp_path / "x", a=np.arange(9))
+    os.rename(tmp_path / "x.npz", tmp_path / "x.npy")
+    assert "x.npy: no .npy of tokens: " in error(tmp_path / "x.npy", "npy")
 
 
 def test_what_is_not_there(tmp_path):
@@ -299,6 +310,18 @@ def test_packages_that_are_not_there(tmp_path, monkeypatch, name, args):
     data = "x.parquet" if name == "pyarrow" else "x.txt"
     needed = "data_path x.parquet" if name == "pyarrow" else "tokenizer x.json"
     assert error(data, *args, cache=tmp_path / "c") == f"{needed} needs the package {name}: pip install {name}"
+
+
+def test_a_damaged_parquet(tmp_path):
+    """Its end, which lists the columns, is whole, and what is in them is not."""
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+    path = tmp_path / "x.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"tokens": np.random.default_rng(0).integers(0, 1000, 50_000)}), path)
+    data = bytearray(path.read_bytes())
+    data[4:2000] = bytes(1996)
+    path.write_bytes(data)
+    assert "x.parquet: the Parquet file is damaged: " in error(path, "parquet", tmp_path / "cache")
 
 
 # ---- Parquet ----

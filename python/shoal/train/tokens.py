@@ -183,8 +183,8 @@ def _shards(files, path):
     parts = []
     for file in files:
         try:
-            array = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+            array = np.lib.format.open_memmap(file, mode="r")
+        except Exception as error:  # of the header: whatever NumPy makes of numbers that are none
             raise FormatError(f"{file}: no .npy of tokens: {error}") from None
         if array.dtype.kind not in "iu" or not array.flags.c_contiguous:
             raise FormatError(f"{file}: {array.dtype} in {'C' if array.flags.c_contiguous else 'Fortran'} order; tokens are "
@@ -448,7 +448,14 @@ def _of_parquet(files, tokenizer, cache, path):
 
     def rows():
         for file in files:
-            for batch in pyarrow.parquet.ParquetFile(file).iter_batches(columns=[column]):
+            batches = pyarrow.parquet.ParquetFile(file).iter_batches(columns=[column])
+            while True:
+                try:
+                    batch = next(batches, None)
+                except Exception as error:  # of that package: several, of no common class
+                    raise FormatError(f"{file}: the Parquet file is damaged: {str(error)[:200]}") from None
+                if batch is None:
+                    break
                 yield batch.column(0)
     if pyarrow.types.is_string(held) or pyarrow.types.is_large_string(held):
         def pieces():
