@@ -308,6 +308,31 @@ def test_a_member_that_only_reports_nonsense(monkeypatch):
     assert sent == [1, 1, 1, 1]  # the first was late, and the next began anew from the same parameters
 
 
+def test_who_is_far_too_slow_takes_less(monkeypatch):
+    """A worker whose equal part takes longer than the deadline is late once, and takes part with what it can from then on."""
+    shoal.init(workers=1)
+    run, told = Island._run, Told()
+
+    def paced(self, window):
+        time.sleep(len(window.lrs) * (0.001, 0.03)[self.index])
+        report = run(self, window)
+        report.busy = len(window.lrs) * (0.001, 0.03)[self.index]
+        return report
+    monkeypatch.setattr(Island, "_run", paced)
+    shepherd = Shepherd(settings(workers=2, tau=40, outer_loop_steps=1000, deadline=0.3, balance="steps"), model=TEXT, data=Data(),
+                        monitor=told)
+    event = told.event
+
+    def until(kind, **fields):
+        event(kind, **fields)
+        if kind == "round" and sum(len(row["islands"]) == 2 for row in told.of("round")) == 5:
+            shepherd.stop()
+    told.event = until
+    shepherd.run()
+    both = [[row["steps"] for row in event["islands"]] for event in told.of("round") if len(event["islands"]) == 2]
+    assert len(told.of("message")) == 1 and all(slow <= 5 and fast + slow == 80 for fast, slow in both), both
+
+
 # ---- fewer bytes ----
 
 @pytest.mark.parametrize("kind", compress.KINDS)

@@ -262,6 +262,9 @@ class Shepherd:
         if what == "ready":
             island.ready = True
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
+        elif what == "done":  # also too late: it takes less next time
+            speed = len(value.losses) * self.program.batch * self.recipe.micro * self.program.length / value.busy
+            island.speed = speed if island.speed is None else (island.speed + speed) / 2  # one round may be unlike others
         elif what == "lost":
             if not isinstance(value, (LostError, ClosedError)):
                 self._failed(island, value)
@@ -416,9 +419,6 @@ class Shepherd:
         self.round += 1
         self._versions[fragment] = self.round
         self.tokens += sum(steps) * per_step
-        for (island, report, _), n in zip(good, steps):
-            speed = n * per_step / report.busy
-            island.speed = speed if island.speed is None else (island.speed + speed) / 2  # one round may be unlike others
         self._plan()
         self._report(good, seconds, sum(steps) * per_step, per_step)
         if keep:
