@@ -7,6 +7,7 @@ import difflib
 import json
 import math
 import os
+import sys
 import types
 import typing
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -164,7 +165,7 @@ def _wrong(where, key, value, more=""):
 def _as_kind(kind, value):
     """A value as one of a type, or None where it is of another."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is float and number and math.isfinite(value):
+    if kind is float and number and abs(value) <= sys.float_info.max:  # whole numbers may be larger
         return float(value)
     if kind is int and number and (isinstance(value, int) or math.isfinite(value) and value == int(value)):
         return int(value)
