@@ -4,18 +4,26 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What the interpreter is to run. No module of the current folder is imported. */
+/* What the interpreter is to run. No module of the current folder is imported. Until all are,
+ * Ctrl-C waits: it ends the process as it ends any, and not with a list of the modules that were
+ * under way. */
 static const char program[] =
-    "import sys\n"
+    "import signal, sys\n"
     "try:\n"
     "    from shoal.train.command import main\n"
     "except ImportError as error:\n"
     "    sys.exit(f'shoal: train: {sys.executable} has no package shoal that trains ({error}); '\n"
     "             'install it there, or name another interpreter by SHOAL_PYTHON')\n"
+    "before = signal.getsignal(signal.SIGINT)\n"
+    "if before is not signal.SIG_IGN:\n"
+    "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+    "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\n"
+    "signal.signal(signal.SIGINT, before)\n"
     "sys.exit(main())\n";
 
 /* Keys are of no matter: the words go on as they are. */
@@ -76,6 +84,10 @@ static int run(const cmd_command *self, int argc, char **argv) {
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length > 0) setenv("SHOAL", own, 1); /* the hub and the workers are this command's */
     setenv("PYTHONSAFEPATH", "1", 1);
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, NULL);
     execvp(python, words);
     int error = errno;
     free(words);

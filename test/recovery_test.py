@@ -104,6 +104,9 @@ def test_bound(three):
             lost.numpy()
     with pytest.raises(shoal.LostError, match="it is bound to a slot that has left: worker"):
         shoal.tensor(a).place(slots=slots[1:2], bound=True).numpy()
+    for slot in (-1, 1 << 32, (1 << 32) + slots[0]):  # which are other slots in 32 bits
+        with pytest.raises(shoal.InvalidError, match=f"place: slot {slot} does not exist"):
+            shoal.tensor(a).place(slots=[slot], bound=True)
     assert time.monotonic() - began < ERROR
     assert np.array_equal(kept.numpy(), a @ a) and np.array_equal((free + both).numpy(), a + a @ a)
     with pytest.raises(shoal.LostError):

@@ -4,6 +4,7 @@ The pools are a hub and workers as real processes; `Data` stands for what `shoal
 """
 import pathlib
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -17,7 +18,10 @@ from islands import WORDS, Data, Kept, Told, settings  # noqa: E402
 from train_model import BATCH, GRADIENT, LENGTH, SHAPES, TEXT, WIDE, text_of  # noqa: E402
 from shoal import nn  # noqa: E402
 from shoal.train import compress, model, rules  # noqa: E402
+from shoal.train import data as train_data  # noqa: E402
+from shoal.train.island import Island  # noqa: E402
 from shoal.train.shepherd import Shepherd  # noqa: E402
+from shoal.train.tokens import open_tokens  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,7 @@ class Inner:
         self.e, self.parameters, self.optimizer = e, None, None
 
     def window(self, theta, lease, first, micro=1):
-        e = self.e
+        e, steps = self.e, len(lease.inputs)
         if self.parameters is None:
             self.parameters = [torch_of(array, True) for array in theta]
             self.optimizer = torch.optim.AdamW(self.parameters, lr=e.learning_rate, betas=e.betas, eps=e.eps,
@@ -53,24 +57,25 @@ class Inner:
                 parameter.grad = torch_of(sum(np.asarray(gradients[k]) for _, gradients in parts) / np.float32(micro))
             if e.clip:
                 torch.nn.utils.clip_grad_norm_(self.parameters, e.clip)
-            self.optimizer.param_groups[0]["lr"] = rules.rate(e, first + i)
+            self.optimizer.param_groups[0]["lr"] = rules.rate(e, first + i * e.tau / steps)
             self.optimizer.step()
         return np.array(losses), [a - numpy_of(b) for a, b in zip(theta, self.parameters)]
 
 
-def diloco(e, theta, islands, micro=1):
-    """All rounds, written out: the losses of each, and the parameters."""
+def diloco(e, theta, islands, micro=1, steps=None):
+    """All rounds, written out: the losses of each, and the parameters. steps: of each island, by which gradients weigh."""
+    steps = steps or [e.tau] * islands
     theta, data = [np.array(array, np.float32) for array in theta], Data()
     velocity, inner, losses = [np.zeros_like(a) for a in theta], [Inner(e) for _ in range(islands)], []
     for r in range(e.outer_loop_steps):
-        came = [island.window(theta, data.take(r, i, islands, e.tau, BATCH * micro, LENGTH), r * e.tau, micro)
+        came = [island.window(theta, data.take(r, i, islands, steps[i], BATCH * micro, LENGTH), r * e.tau, micro)
                 for i, island in enumerate(inner)]
-        losses.append(np.array([found for found, _ in came]))
+        losses.append([found for found, _ in came])
         for k in range(len(theta)):
-            gradient = sum(moved[k] for _, moved in came) / np.float32(islands)
+            gradient = sum(moved[k] * np.float32(n / sum(steps)) for n, (_, moved) in zip(steps, came))
             velocity[k] = np.float32(e.nesterov_momentum) * velocity[k] + gradient
             theta[k] = theta[k] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[k])
-    return np.array(losses), theta
+    return losses if len(set(steps)) > 1 else np.array(losses), theta
 
 
 def losses_of(told):
@@ -173,6 +178,23 @@ def test_three_islands(three):
             assert np.array_equal(got, array)
 
 
+def test_unequal_islands(three, monkeypatch):
+    """Islands of 2, 5 and 8 steps: rates that fill the round, gradients that weigh by steps, with accumulation and a tight clip."""
+    monkeypatch.setattr(rules, "shares", lambda total, speeds: [2, 5, 8])
+    e = settings(workers=3, outer_loop_steps=3, schedule="cosine", warmup_steps=2, balance="steps", clip=0.05,
+                 effective_batch_size=2 * BATCH)
+    told = Told()
+    shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
+    want, theta = diloco(e, shepherd.parameters(), 3, 2, [2, 5, 8])
+    shepherd.run()
+    for event, row in zip(told.of("round"), want):
+        for island, losses in zip(event["islands"], row):
+            np.testing.assert_allclose(island["losses"], losses, rtol=1e-6, atol=1e-6)
+        assert event["loss"] == pytest.approx(np.concatenate(row).mean(), rel=1e-6)
+    for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
+        np.testing.assert_allclose(got, array, rtol=1e-6, atol=2e-6, err_msg=name)
+
+
 def test_another_models_checkpoint():
     shoal.init(workers=1)
     kept, e = Kept(), settings(should_resume=True, outer_loop_steps=1)
@@ -206,6 +228,109 @@ def test_numbers_that_are_none(three):
     shepherd = Shepherd(settings(workers=3, learning_rate=1e30, clip=0), model=TEXT, data=data, monitor=Told())
     with pytest.raises(shoal.ShoalError, match="has diverged; a learning_rate below 1e.30"):
         shepherd.run()
+
+
+def _without(name):
+    return lambda arrays, state: state.pop(name, None)
+
+
+@pytest.mark.parametrize("spoil", [
+    *map(_without, ("fragments", "versions", "tokens", "islands", "data")), lambda a, s: a.pop("momentum.parameter0"),
+    lambda a, s: s.update(versions=[0, 0]), lambda a, s: s.update(versions=["x"]), lambda a, s: s.update(counts=[0]),
+    lambda a, s: s.update(counts={"x": 1}), lambda a, s: s.update(islands=[1]), lambda a, s: s.update(islands={"x": {}}),
+    lambda a, s: s.update(islands={"0": 5}), lambda a, s: s.update(data=None),
+    lambda a, s: a.update({"momentum.parameter0": np.zeros(3, np.float32)}), lambda a, s: a["parameter.parameter0"].fill(np.nan)])
+def test_what_is_no_checkpoint_of_a_training(spoil):
+    """A file with good checksums that is none of the shepherd's is an error with its step, and no traceback."""
+    shoal.init(workers=1)
+    kept, e = Kept(), settings(should_resume=True, outer_loop_steps=1)
+    Shepherd(e, model=HAND, data=Data(), checkpoints=kept).run()
+    spoil(*kept.all[0][1:])
+    with pytest.raises(shoal.FormatError, match="the checkpoint of step 1 is none of such a training: "):
+        Shepherd(e, model=HAND, data=Data(), checkpoints=kept)
+
+
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.9, 0.95), (0.0, 0.9), (0.5, 0.26)])
+def test_how_far_adamw_can_move(betas):
+    """The worst gradients that there are stay below the bound, and come close to a fourth of it, which is its headroom."""
+    e = settings(betas=betas, weight_decay=0.0, learning_rate=1.0, tau=1, eps=1e-300)
+    worst = 0.0
+    for n in (1, 2, 3, 5, 10, 300, 6000 if betas[0] < betas[1] else 300):
+        mean = square = 0.0
+        for i in range(n):  # equality in Cauchy and Schwarz
+            gradient = (betas[0] / betas[1]) ** (n - 1 - i)
+            mean, square = betas[0] * mean + (1 - betas[0]) * gradient, betas[1] * square + (1 - betas[1]) * gradient ** 2
+        worst = max(worst, mean / (1 - betas[0] ** n) / np.sqrt(square / (1 - betas[1] ** n)))
+    bound = rules.farthest(e, 1, 0.0) / 4
+    assert worst <= bound * (1 + 1e-9) and bound <= 1.01 * worst
+    assert rules.farthest(settings(betas=(0.9, 0.81)), 1, 0.0) == np.inf
+
+
+@pytest.mark.parametrize("kind, fragments", [("none", 1), ("int4", 5)])
+def test_nonsense_that_is_finite(three, monkeypatch, kind, fragments):
+    """A member that reports huge numbers is left out, and the others train on as if it had died."""
+    run, told = Island._run, Told()
+
+    def lie(self, window):
+        report = run(self, window)
+        if self.index == 1 and len(told.of("round")) in (2, 3):
+            report.payload[-1] = report.payload[-1] * 0 + np.float32(1e30)  # the gradient, or the scales
+        return report
+    monkeypatch.setattr(Island, "_run", lie)
+    e = settings(workers=3, tau=10, outer_loop_steps=10 // fragments, compression=kind, fragments=fragments)
+    shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
+    found = shepherd.run()
+    assert [event["round"] for event in told.of("rejected")] == [2, 3]
+    assert "moves a number by 1e+30, and AdamW can by " in told.of("rejected")[0]["reason"] or kind == "int4"
+    assert [len(event["islands"]) for event in told.of("round")] == [3, 3, 2, 2] + 6 * [3]
+    assert np.isfinite(found["loss"]) and max(np.abs(array).max() for array in shepherd.parameters()) < 10
+
+
+def test_a_member_that_only_reports_nonsense(monkeypatch):
+    """It is left alone after three windows, also if all others are slow; a window that nobody waited for is not reported twice."""
+    shoal.init(workers=1)
+    run, told, sent = Island._run, Told(), []
+
+    def late(self, window):
+        if self.index == 1 and not sent:
+            time.sleep(0.5)
+        report = run(self, window)
+        if self.index == 0:
+            report.payload[0] = report.payload[0] * np.float32("nan")
+        else:
+            sent.append(len(window.updates))
+        return report
+    monkeypatch.setattr(Island, "_run", late)
+    shepherd = Shepherd(settings(workers=2, outer_loop_steps=3, deadline=0.05), model=TEXT, data=Data(), monitor=told)
+    assert shepherd.run()["rounds"] == 3
+    assert len(told.of("rejected")) == 3 and [event["reason"] for event in told.of("lost")] == ["its outer gradients cannot be used"]
+    assert [[row["island"] for row in event["islands"]] for event in told.of("round")] == [[1]] * 3
+    assert sent == [1, 1, 1, 1]  # the first was late, and the next began anew from the same parameters
+
+
+def test_who_is_far_too_slow_takes_less(monkeypatch):
+    """A worker whose equal part takes longer than the deadline is late once, and takes part with what it can from then on."""
+    shoal.init(workers=1)
+    run, told = Island._run, Told()
+
+    def paced(self, window):
+        time.sleep(len(window.lrs) * (0.001, 0.03)[self.index])
+        report = run(self, window)
+        report.busy = len(window.lrs) * (0.001, 0.03)[self.index]
+        return report
+    monkeypatch.setattr(Island, "_run", paced)
+    shepherd = Shepherd(settings(workers=2, tau=40, outer_loop_steps=1000, deadline=0.3, balance="steps"), model=TEXT, data=Data(),
+                        monitor=told)
+    event = told.event
+
+    def until(kind, **fields):
+        event(kind, **fields)
+        if kind == "round" and sum(len(row["islands"]) == 2 for row in told.of("round")) == 5:
+            shepherd.stop()
+    told.event = until
+    shepherd.run()
+    both = [[row["steps"] for row in event["islands"]] for event in told.of("round") if len(event["islands"]) == 2]
+    assert len(told.of("message")) == 1 and all(slow <= 5 and fast + slow == 80 for fast, slow in both), both
 
 
 # ---- fewer bytes ----
@@ -396,13 +521,95 @@ def test_what_is_no_model(text, message):
         model.load(text)
 
 
+def test_files_that_are_no_models(tmp_path):
+    with pytest.raises(shoal.NotFoundError, match="model_path .*none.mlir: the model cannot be read: No such file or directory"):
+        model.load(tmp_path / "none.mlir")
+    (tmp_path / "text.mlir").write_text("Once upon a time")
+    with pytest.raises(shoal.FormatError, match="text.mlir: no StableHLO: line 1, column 1: "):
+        model.load(tmp_path / "text.mlir")
+
+
 @pytest.mark.parametrize("changes, message", [
     ({"schedule": "step"}, "schedule 'step'; there are constant"), ({"compression": "int2"}, "compression 'int2'; there are none"),
     ({"tau": 0}, "tau is 0; at least 1"), ({"tau": 5, "fragments": 2}, "tau has to be a multiple"),
     ({"tau": 80, "fragments": 8}, "fragments is 8; the model has 7"), ({"effective_batch_size": 3}, "takes 2 at a time"),
     ({"quorum": 0}, "quorum is 0"), ({"balance": "speed"}, "balance 'speed'"), ({"dtype": "bf16"}, "kept in float32 beside"),
-    ({"overlap": 1}, "overlap is 1"),
+    ({"overlap": 1}, "overlap is 1"), ({"eps": 1e-50}, "eps is 1e-50, which is 0 in float32"),
 ])
 def test_what_does_not_fit(changes, message):
     with pytest.raises(shoal.InvalidError, match=message):
         Shepherd(settings(**changes), model=TEXT, data=Data())
+
+
+# ---- beginnings that fail ----
+
+@pytest.mark.parametrize("compression, fragments", [("none", 1), ("int8", 5)])
+def test_the_end_is_kept(compression, fragments):
+    """Also where checkpoints are seldom: rounds over, or stopped; what goes on from there has the same losses."""
+    shoal.init(workers=1)
+    given = {"workers": 2, "checkpoint_every": 1000, "compression": compression, "fragments": fragments}
+    told, kept = Told(), Kept()
+    Shepherd(settings(outer_loop_steps=4, **given), model=TEXT, data=Data(), monitor=told).run()
+    first, later = Told(), Told()
+    Shepherd(settings(outer_loop_steps=2, **given), model=TEXT, data=Data(), monitor=first, checkpoints=kept).run()
+    assert [step for step, _, _ in kept.all] == [2 * fragments] and len(kept.all[0][2]["islands"]) == 2
+    shepherd = Shepherd(settings(outer_loop_steps=4, should_resume=True, **given), model=TEXT, data=Data(), monitor=later,
+                        checkpoints=kept)
+    event = later.event
+
+    def stopping(kind, **fields):
+        event(kind, **fields)
+        if kind == "round":
+            shepherd.stop()
+    later.event = stopping
+    assert shepherd.run()["rounds"] == 2 * fragments + 1
+    Shepherd(settings(outer_loop_steps=4, should_resume=True, **given), model=TEXT, data=Data(), monitor=first, checkpoints=kept).run()
+    assert [step for step, _, _ in kept.all] == [2 * fragments, 2 * fragments + 1, 4 * fragments]
+    rows = losses_of(told)
+    assert np.array_equal(losses_of(later), rows[2 * fragments:2 * fragments + 1])
+    assert np.array_equal(losses_of(first), np.delete(rows, 2 * fragments, 0))
+
+
+def test_fewer_workers_than_before():
+    """A training goes on with what there is, and does not wait for workers that will not come."""
+    shoal.init(workers=1)
+    kept = Kept()
+    Shepherd(settings(workers=3, outer_loop_steps=2), model=TEXT, data=Data(), checkpoints=kept).run()
+    assert len(kept.all[-1][2]["islands"]) == 3
+    told = Told()
+    found = Shepherd(settings(workers=1, outer_loop_steps=4, should_resume=True), model=TEXT, data=Data(), checkpoints=kept,
+                     monitor=told).run()
+    assert found["rounds"] == 4 and [len(event["islands"]) for event in told.of("round")] == [1, 1]
+
+
+def test_no_island_can_begin(monkeypatch):
+    """What each of them failed with ends the training; nobody is waited for."""
+    def fail(self):
+        raise shoal.UnsupportedError("no room for the parameters")
+    monkeypatch.setattr("shoal.train.island.Island._fresh", fail)
+    shoal.init(workers=1)
+    told = Told()
+    shepherd = Shepherd(settings(workers=2), model=TEXT, data=Data(), monitor=told)
+    with pytest.raises(shoal.UnsupportedError, match="no room for the parameters"):
+        shepherd.run()
+    assert len(told.of("lost")) == 6
+
+
+@pytest.mark.parametrize("kind", ["ids", "ids.reshape(-1).reshape(ids.shape)", "ids.astype('int64')", "-1 - ids"])
+def test_words_that_the_model_does_not_have(tmp_path, kind):
+    """Tokens that are no rows of the model's table are an error before anything is trained, and named; others are none."""
+    shoal.init(workers=1)
+
+    def loss(table, ids, targets):
+        return nn.functional.cross_entropy((table[eval(kind)] @ table.T).reshape(-1, 100), targets.reshape(-1))
+    tokens = np.zeros((2, 6), np.int32)
+    program = model.Program(shoal.stablehlo.export(loss, np.zeros((100, 8), np.float32), tokens, tokens), name="m.mlir")
+    assert program.vocabulary == (None if kind == "-1 - ids" else 100)
+    (tmp_path / "text").write_bytes(bytes(range(100)))
+    told = Told()
+    Shepherd(settings(), model=program, data=train_data.Data(open_tokens(tmp_path / "text")), monitor=told)
+    (tmp_path / "text").write_bytes(bytes(range(101)))
+    if program.vocabulary is not None:
+        with pytest.raises(shoal.InvalidError, match="text: there is a token 100, and m.mlir has 100 rows to look tokens up in; a model of at "
+                                                     "least 101, or another tokenizer than byte, is needed"):
+            Shepherd(settings(), model=program, data=train_data.Data(open_tokens(tmp_path / "text")), monitor=told)

@@ -532,6 +532,9 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         """
         if slots is not None and any(isinstance(name, str) for name in slots):
             slots = self.session.find_slots(slots)
+        for slot in () if slots is None else slots:
+            if not 0 <= slot < 1 << 32:  # it would be another one in the message
+                raise invalid(f"place: slot {slot} does not exist; compute_slots() has those that compute")
         by_speed = isinstance(shares, str)
         if by_speed:
             if shares != "speed":

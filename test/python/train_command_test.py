@@ -79,6 +79,21 @@ def test_the_command_becomes_python(files):
                         r"another interpreter by SHOAL_PYTHON\n", lost)
 
 
+def test_ctrl_c_at_any_moment(files):
+    """It ends by the signal, or after a round; there is no traceback, whatever is under way."""
+    run("-c", MODEL, files / "m.mlir", command=[sys.executable])
+    ends = set()
+    for i in range(8):
+        with subprocess.Popen([SHOAL, "train", files / "exp.json", "outer_loop_steps=1000000", "max_epochs=1e6", "tokenizer=byte"], text=True,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
+            time.sleep(0.01 + i * 0.05)
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=30)
+        assert told in ("", "shoal: stopping after this round; again ends it at once\n"), told
+        ends.add(process.returncode)
+    assert ends <= {0, -signal.SIGINT} and -signal.SIGINT in ends
+
+
 def test_nothing_of_the_current_folder_is_run(tmp_path):
     (tmp_path / "json.py").write_text("print('run')")
     done = subprocess.run([SHOAL, "train", "--keys"], capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT, timeout=60)
@@ -183,6 +198,7 @@ def test_resuming_sees_the_same_data(files):
     run(*words, "outer_loop_steps=5")
     assert last(run(*words, "--resume")[0])["theta"] == whole["theta"]
     assert list((files / "c/tokens").glob("*.tokens"))
+    assert error(*words, code=1).startswith(f"checkpoint_dir {files}/c: there is a training of 12 rounds; --resume goes on with it; ")
     process = subprocess.Popen([*FAKE, *map(str, words), f"checkpoint_dir={files}/d"], stdout=subprocess.PIPE, text=True,
                                env=ENVIRONMENT | {"FAKE_SECONDS": "0.1"})
     while json.loads(process.stdout.readline())["kind"] != "checkpoint":

@@ -89,8 +89,9 @@ def test_what_counts_more(tmp_path):
     ('{"tau": }', ":1: no JSON at column 9: Expecting value"),
     ('{"tau": 1,}', ":1: no JSON at column 11: expecting a key in double quotes"),
     ("{tau: 1}", ':1: no JSON at column 2: expecting a key in double quotes, or "}"'),
-    ("[1]", ":1: no JSON at column 1: expecting an object: {"),
+    ("[1]", ":1: no JSON at column 1: expecting an object: {; a model is given as --model FILE, data as data_path=FILE"),
     ("", ":1: no JSON at column 1: expecting an object: {"),
+    (f'{{"clip": {"9" * 400}}}', f":1: clip is {'9' * 77}...; it must be a number of at least 0"),
     ("{} x", ":1: no JSON at column 4: there is more after the object"),
     ('{"tau": ' + "[" * 100000, ":1: "),
 ])

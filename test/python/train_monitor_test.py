@@ -1,4 +1,5 @@
 """What a training tells: the log, the curve, metrics, pictures, Weights & Biases' package, the screen as text and in a terminal."""
+import errno
 import fcntl
 import json
 import math
@@ -91,6 +92,26 @@ def test_a_log_that_cannot_be_written(tmp_path, monkeypatch):
     made.event("start")
     made.event("start")
     assert said == ["/dev/full: No space left on device; training goes on without this log"]
+
+
+def test_an_output_that_fails():
+    """A terminal that is gone, or a full disk behind standard output, ends no training; a pipe without a reader does."""
+    def gone(kind, fields):
+        raise OSError(errno.EIO, "Input/output error")
+
+    def full(text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    said = []
+    made = Monitor(stream=types.SimpleNamespace(write=full), wandb=types.SimpleNamespace(log=lambda fields: 1 / 0))
+    made.observers += [gone, lambda *given: gone(*given), lambda kind, fields: said.append(fields["text"]) if kind == "message" else None]
+    for number in (1, 2):
+        made.event("round", round=number, loss=1.0)
+    made.close()
+    assert sorted(said) == [f"{what}; training goes on without this log" for what in (
+        "Weights & Biases: division by zero", *["standard output: Input/output error"] * 2, "standard output: No space left on device")]
+    made.observers.append(lambda kind, fields: (_ for _ in ()).throw(BrokenPipeError))
+    with pytest.raises(BrokenPipeError):
+        made.event("round", round=3, loss=1.0)
 
 
 def test_pictures_need_matplotlib(tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 """Tokenizers of `shoal train`: against Python's own text, NumPy's files, and BPE written out; the cache; what is refused."""
 import heapq
 import importlib.util
+import json
 import os
 import pathlib
+import struct
 import sys
 
 import numpy as np
@@ -118,6 +120,16 @@ def test_what_is_no_shard(tmp_path, array, message):
     assert message in error(tmp_path / "x.npy", "npy")
 
 
+@pytest.mark.parametrize("shape", ["(1152921504606846976,)", "(-8,)", "(4294967296, 4294967296)", "(8.0,)", "(True,)", "'x'", "(" * 3000])
+def test_headers_that_are_none(tmp_path, shape):
+    header = f"{{'descr': '<u2', 'fortran_order': False, 'shape': {shape}}}".encode()
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(16))
+    assert "x.npy: no .npy of tokens: " in error(tmp_path / "x.npy", "npy")
+    np.savez(tmp_path / "x", a=np.arange(9))
+    os.rename(tmp_path / "x.npz", tmp_path / "x.npy")
+    assert "x.npy: no .npy of tokens: " in error(tmp_path / "x.npy", "npy")
+
+
 def test_what_is_not_there(tmp_path):
     assert error(tmp_path / "none") == f"data_path {tmp_path}/none: there is no such file or folder"
     assert error(tmp_path, "npy") == f"data_path {tmp_path}: the folder has no files .npy"
@@ -147,6 +159,20 @@ def test_the_cache(text, tmp_path, monkeypatch):
     assert open_tokens(text, "char", cache).characters != "".join(sorted(set(TEXT))) and len(calls) == 4
     (tmp_path / "file").write_text("")
     assert error(text, "char", tmp_path / "file" / "cache").endswith("the encoded data cannot be written there: Not a directory")
+
+
+@pytest.mark.parametrize("change", [{"dtype": "O"}, {"dtype": "<f8"}, {"dtype": None}, {"dtype": "V8"}, {"dtype": ["<u1"]}, {"dtype": "(9,)u1"},
+                                    {"vocabulary": "x"}, {"vocabulary": None}, {"vocabulary": 1 << 40}, {"vocabulary": -1},
+                                    {"characters": 5}, {"bytes": "x"}, {"bytes": True}, [], 5, None, "[" * 100_000])
+def test_a_cache_that_an_enemy_has_written(tmp_path, change):
+    """What nobody can have written there is made again: as objects, the bytes of the file would be addresses."""
+    (tmp_path / "t.txt").write_text("hello world")
+    want = np.concatenate(open_tokens(tmp_path / "t.txt", "char", tmp_path / "c").parts)
+    (facts,) = (tmp_path / "c").glob("*.json")
+    good = json.loads(facts.read_text())
+    facts.write_text(change if isinstance(change, str) else json.dumps(good | change if isinstance(change, dict) else change))
+    tokens = open_tokens(tmp_path / "t.txt", "char", tmp_path / "c")
+    assert np.array_equal(np.concatenate(tokens.parts), want) and tokens.vocabulary == 8 and json.loads(facts.read_text()) == good
 
 
 def test_progress_is_told_of_what_takes_long(capsys, monkeypatch):
@@ -258,6 +284,23 @@ def test_a_tokenizer_json(tmp_path):
     assert "broken.json: no tokenizer.json: " in error(tmp_path / "t.txt", str(tmp_path / "broken.json"), tmp_path / "cache")
 
 
+def test_a_tokenizer_that_was_made_for_short_texts(tmp_path):
+    """Truncation and padding, which many files have, are not applied: no token is missing, and none is added. Nor are numbers
+    taken that are no tokens."""
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"a": 0, "b": 1, "[PAD]": 2}, merges=[]))
+    made.enable_truncation(5)
+    made.enable_padding(length=100_000, pad_id=2)
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "t.txt").write_text("abba" * 1000)
+    tokens = open_tokens(tmp_path / "t.txt", str(tmp_path / "tokenizer.json"), tmp_path / "cache")
+    assert np.array_equal(np.concatenate(tokens.parts), [0, 1, 1, 0] * 1000)
+    text = (tmp_path / "tokenizer.json").read_text()
+    (tmp_path / "large.json").write_text(text.replace('"b": 1', '"b": 3000000000'))
+    assert "it has a token 3000000000; tokens are from 0 to 2147483647" in error(
+        tmp_path / "t.txt", str(tmp_path / "large.json"), tmp_path / "cache")
+
+
 @pytest.mark.parametrize("name, args", [("tokenizers", ("x.json",)), ("pyarrow", ("parquet",))])
 def test_packages_that_are_not_there(tmp_path, monkeypatch, name, args):
     monkeypatch.setitem(sys.modules, name, None)
@@ -267,6 +310,18 @@ def test_packages_that_are_not_there(tmp_path, monkeypatch, name, args):
     data = "x.parquet" if name == "pyarrow" else "x.txt"
     needed = "data_path x.parquet" if name == "pyarrow" else "tokenizer x.json"
     assert error(data, *args, cache=tmp_path / "c") == f"{needed} needs the package {name}: pip install {name}"
+
+
+def test_a_damaged_parquet(tmp_path):
+    """Its end, which lists the columns, is whole, and what is in them is not."""
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+    path = tmp_path / "x.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"tokens": np.random.default_rng(0).integers(0, 1000, 50_000)}), path)
+    data = bytearray(path.read_bytes())
+    data[4:2000] = bytes(1996)
+    path.write_bytes(data)
+    assert "x.parquet: the Parquet file is damaged: " in error(path, "parquet", tmp_path / "cache")
 
 
 # ---- Parquet ----

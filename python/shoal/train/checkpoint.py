@@ -3,7 +3,9 @@
 A checkpoint is one .safetensors that anything can read. Its metadata hold the state as JSON, a checksum of each tensor, and one of
 the header itself, so that no byte of the file is unchecked. It appears under its name when it is on the disk.
 """
+import fcntl
 import json
+import math
 import os
 import queue
 import re
@@ -29,18 +31,22 @@ def _say(text):
 
 
 class Checkpoints:
-    """The checkpoints in a folder. keep: so many of the newest stay; keep_every: also those of steps that are its multiples;
-    say: called with a line of text where something is wrong that does not end the training."""
+    """The checkpoints in a folder, which is this training's alone until `close`. keep: so many of the newest stay; keep_every:
+    also those of steps that are its multiples; say: called with a line of text where something is wrong that does not end the
+    training."""
 
     def __init__(self, folder, keep=3, keep_every=0, say=_say):
         self.folder, self.keep, self.keep_every, self.say = os.fspath(folder), keep, keep_every, say
         try:
             os.makedirs(self.folder, exist_ok=True)
+            self._owned = _own(self.folder)
             for name in os.listdir(self.folder):
                 if _DRAFT.fullmatch(name):  # of a process that was killed
                     os.unlink(os.path.join(self.folder, name))
         except OSError as error:
             raise IOFailedError(f"checkpoint_dir {self.folder}: {error.strerror}; name a folder that can be written") from None
+        if not os.access(self.folder, os.W_OK):
+            raise IOFailedError(f"checkpoint_dir {self.folder}: it cannot be written; name a folder that can be")
         self._queue, self._failure, self._thread = queue.Queue(1), None, None
 
     def path(self, step):
@@ -69,17 +75,31 @@ class Checkpoints:
             if self._thread.is_alive():
                 raise DeadlineError(f"{self.folder}: a checkpoint is not written after {_PATIENCE} s")
             self._thread = None
+        if self._owned is not None:
+            os.close(self._owned)
+            self._owned = None
         self._raise()
 
+    def begin(self):
+        """A training begins anew here: InvalidError if there are checkpoints. Those of a higher step would push the new ones out,
+        and be what a resumed training goes on with."""
+        if found := self.steps():
+            raise InvalidError(f"checkpoint_dir {self.folder}: there is a training of {max(found)} rounds; --resume goes on with it; to "
+                               "begin anew, name another folder, or remove its checkpoints")
+
     def latest(self):
-        """(step, arrays, state) of the newest that is whole; None if there is none. Damaged ones are told."""
-        for step in sorted(self.steps(), reverse=True):
+        """(step, arrays, state) of the newest that is whole; None if there are no checkpoints. Damaged ones are told; FormatError
+        if all are, as what is left of them may be worth more than a training that begins anew in their place."""
+        found = sorted(self.steps(), reverse=True)
+        for step in found:
             try:
                 arrays, state = read(self.path(step))
             except (FormatError, OSError) as error:
                 self.say(f"{error}; trying the one before")
                 continue
             return step, arrays, state
+        if found:
+            raise FormatError(f"checkpoint_dir {self.folder}: none of its checkpoints can be used; remove them to begin anew")
         return None
 
     def steps(self):
@@ -120,6 +140,20 @@ class Checkpoints:
         for step in sorted(self.steps())[:-self.keep]:
             if not self.keep_every or step % self.keep_every:
                 os.unlink(self.path(step))
+
+
+def _own(folder):
+    """A lock on a folder, which ends with this process: a file's number, or None where file systems have none."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(held)
+        if isinstance(error, BlockingIOError):
+            raise InvalidError(f"checkpoint_dir {folder}: another training that runs has its checkpoints there; name another "
+                               "folder") from None
+        return None
+    return held
 
 
 # ---- the file ----
@@ -167,15 +201,22 @@ def read(path):
             good = False
         if not good:
             raise bad("its header is not as it was written")
-        # Every row is as it was written, so that the sizes are true.
         arrays, at = {}, 0
         for name, row in rows.items():
-            begin, end = row["data_offsets"]
+            try:  # whoever can write the file can write its checksums
+                begin, end = row["data_offsets"]
+                told, dtype, shape = sums[name], _dtype(row["dtype"]), tuple(row["shape"])
+                fits = all(type(n) is int and n >= 0 for n in (begin, end, *shape)) and begin == at
+                fits = fits and math.prod(shape) * dtype.itemsize == end - begin
+            except (KeyError, TypeError, ValueError):
+                fits = False
+            if not fits:
+                raise bad(f"'{name[:80]}' is no tensor")
             data = file.read(end - begin) if end <= size - 8 - length else b""
-            if len(data) != end - begin or zlib.crc32(data) != sums[name]:
-                raise bad(f"'{name}' is {'cut off' if len(data) != end - begin else 'not as it was written'}")
-            arrays[name] = np.frombuffer(bytearray(data), _dtype(row["dtype"])).reshape(row["shape"])
-            at = max(at, end)
+            if len(data) != end - begin or zlib.crc32(data) != told:
+                raise bad(f"'{name[:80]}' is {'cut off' if len(data) != end - begin else 'not as it was written'}")
+            arrays[name] = np.frombuffer(bytearray(data), dtype).reshape(shape)
+            at = end
         if 8 + length + at != size:
             raise bad("there is more behind its end")
     return arrays, state

@@ -58,8 +58,9 @@ def _fail(error, code):
 
 
 def say(text):
-    """A message: one line on standard error."""
-    print(f"shoal: {text}", file=sys.stderr, flush=True)
+    """A message: one line on standard error, if that is still there: a terminal may be gone."""
+    with contextlib.suppress(OSError):
+        print(f"shoal: {text}", file=sys.stderr, flush=True)
 
 
 # ---- what is told without training ----
@@ -114,12 +115,14 @@ def _train(told):
 
 
 def _run(told, made, stack):
-    cache = pathlib.Path(made.checkpoint_dir, "tokens") if made.checkpoint_dir else None
-    tokens = open_tokens(made.data_path, made.tokenizer, cache)
-    data = Data(tokens, made.sampling, made.seed, made.max_epochs)
-    checkpoints = None
+    checkpoints = cache = None
     if made.checkpoint_dir:
         checkpoints = Checkpoints(made.checkpoint_dir, made.checkpoint_keep, made.checkpoint_keep_every, say)
+        if not made.should_resume:
+            checkpoints.begin()
+        cache = pathlib.Path(made.checkpoint_dir, "tokens")
+    tokens = open_tokens(made.data_path, made.tokenizer, cache)
+    data = Data(tokens, made.sampling, made.seed, made.max_epochs)
     wandb = WandbLog(made) if made.wandb_project else None
     monitor = Monitor(made.log_dir, sys.stdout if told.json else None, made.plot_every, wandb)
     stack.callback(monitor.close)
@@ -128,10 +131,10 @@ def _run(told, made, stack):
         stack.callback(server.close)
         say(f"metrics at http://{server.address}/metrics")
     session = _join(told, made, stack)
-    if session.status().address != "embedded":  # a pool in this process has its workers
-        _await(session, made.workers, monitor, told.json)
     from .shepherd import Shepherd
     shepherd = Shepherd(made, model=made.model_path, data=data, checkpoints=checkpoints, monitor=monitor, session=session)
+    if session.status().address != "embedded":  # a pool in this process has its workers
+        _await(session, made.workers, monitor, told.json)
     gate = Gate(shepherd.stop)
     monitor.gate, monitor.summary.max_epochs = gate.wait, made.max_epochs
     with _watched(told, monitor, session, gate):

@@ -7,6 +7,7 @@ import difflib
 import json
 import math
 import os
+import sys
 import types
 import typing
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -164,7 +165,7 @@ def _wrong(where, key, value, more=""):
 def _as_kind(kind, value):
     """A value as one of a type, or None where it is of another."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is float and number and math.isfinite(value):
+    if kind is float and number and abs(value) <= sys.float_info.max:  # whole numbers may be larger
         return float(value)
     if kind is int and number and (isinstance(value, int) or math.isfinite(value) and value == int(value)):
         return int(value)
@@ -246,7 +247,8 @@ def _members(text, path):
         if text[at:].strip():
             raise json.JSONDecodeError("there is more after the object", text, len(text) - len(text[at:].lstrip()))
     except json.JSONDecodeError as error:
-        raise FormatError(f"{path}:{error.lineno}: no JSON at column {error.colno}: {error.msg}") from None
+        hint = "; a model is given as --model FILE, data as data_path=FILE" if not text.lstrip().startswith("{") else ""
+        raise FormatError(f"{path}:{error.lineno}: no JSON at column {error.colno}: {error.msg}{hint}") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}:{text.count(chr(10), 0, at) + 1}: {error or 'nested too deeply'}") from None
 

@@ -80,14 +80,14 @@ class Report:
 
 class Island:
     """index: which of the islands; slot: its number in the pool at `address` (None: a pool inside this process, of
-    `threads`); news: a queue that gets (island, what, value): "ready", "done" with a Report, or "lost" with an error.
+    `threads`); news: a queue that gets (island, what, value): "ready", "done" with a Report, "kept" with its state, or "lost" with an error.
     """
 
     def __init__(self, recipe, index, slot, worker, address, threads, news, saved):
         self.recipe, self.index, self.slot, self.worker = recipe, index, slot, worker
         self.versions = [-1] * recipe.fragments  # in which round it was given each fragment
         self.ready = self.busy = False
-        self.speed = self.error = None  # tokens per second, of its last windows; why it was lost
+        self.speed = None  # tokens per second, of its last windows
         self.place = slot  # by which the shepherd knows it
         self._address, self._threads, self._news, self._saved = address, threads, news, saved
         self._jobs, self._loop, self._over = queue.SimpleQueue(), None, False
@@ -104,6 +104,11 @@ class Island:
     def reset(self):
         """Forgets the state of its optimizer, which has become useless, before the next window."""
         self._jobs.put("reset")
+
+    def ask(self):
+        """Asks it for its state; "kept" with that, or "lost", will follow."""
+        self.busy = True
+        self._jobs.put("keep")
 
     def cancel(self):
         """Ends a window that is under way: it is lost then."""
@@ -133,6 +138,8 @@ class Island:
                 while (job := self._jobs.get()) is not None:
                     if job == "reset":
                         self._fresh()
+                    elif job == "keep":
+                        self._news.put((self, "kept", self._state()))
                     else:
                         self._news.put((self, "done", self._run(job)))
         except Exception as error:  # whatever it is, the shepherd has to know

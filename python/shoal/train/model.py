@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import stablehlo
 from ..autograd import no_grad
-from ..errors import InvalidError
+from ..errors import FormatError, InvalidError, NotFoundError
 from ..pool import session
 from ..words import is_floating
 
@@ -20,7 +20,8 @@ SPREAD = 0.02  # of the numbers that a matrix begins with
 
 
 class Program:
-    """A model: `names`, `shapes` and `dtypes` of its parameters; `batch` and `length` of its data.
+    """A model: `names`, `shapes` and `dtypes` of its parameters; `batch` and `length` of its data; `vocabulary`: the rows of
+    the smallest table that ids are looked up in, None if there is none to be seen.
 
     model: a `stablehlo.Model` of parameters, ids and targets, whose first result is the mean loss. begin: the
     values that the parameters begin with; None: by rule. A parameter that the loss does not use has a gradient of
@@ -49,7 +50,9 @@ class Program:
         self.shapes = [kind.shape for kind in parameters]
         self.dtypes = [str(kind.dtype).removeprefix("shoal.") for kind in parameters]
         self._kinds = [str(kind.dtype).removeprefix("shoal.") for kind in (ids, targets)]
-        self._model, self._begin = model, begin
+        self._begin = begin
+        self._text = model.text()
+        self.vocabulary = _rows(self._text, len(parameters))
         self._gradient = model.gradient(range(len(parameters)))
         self._outputs = len(model.outputs)
 
@@ -66,7 +69,7 @@ class Program:
         """
         if self._begin is not None:
             return [np.array(array, np.float32) for array in self._begin]
-        uses = _uses(self._model.text(), len(self.shapes))
+        uses = _uses(self._text, len(self.shapes))
         made = []
         for i, (shape, use) in enumerate(zip(self.shapes, uses)):
             if sum(extent > 1 for extent in shape) > 1 or use is None:
@@ -87,10 +90,15 @@ class Program:
 
 def load(source, name=None):
     """The model of a module's text, as `stablehlo.load` takes it."""
+    is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source)
     if name is None:
-        is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source)
         name = os.path.basename(os.fspath(source)) if is_path else "the model"
-    return Program(stablehlo.load(source), name=name)
+    try:
+        return Program(stablehlo.load(source), name=name)
+    except OSError as error:
+        raise NotFoundError(f"model_path {os.fspath(source)}: the model cannot be read: {error.strerror}") from None
+    except FormatError as error:
+        raise FormatError(f"{name}: no StableHLO: {error}") from None
 
 
 def of_function(loss, parameters, batch, length, name="the model"):
@@ -139,17 +147,36 @@ def _texts(kinds):
     return ", ".join(f"{str(kind.dtype).removeprefix('shoal.')}{list(kind.shape)}" for kind in kinds) or "nothing"
 
 
-# ---- how parameters are used ----
+# ---- how arguments are used ----
 
 _LINE = re.compile(r"^\s*(%[\w.]+)(?::\d+)? = \"?(?:stablehlo|chlo|shoal)\.(\w+)\"?(.*)$", re.MULTILINE)
 _ON_THE_WAY = {"broadcast_in_dim", "reshape", "convert", "transpose", "broadcast"}
 _GAIN, _BIAS = {"multiply", "divide"}, {"add", "subtract"}
 
 
+def _arguments(text):
+    """The names of the arguments of @main."""
+    head = text.index("@main(")
+    return re.findall(r"(%[\w.]+): tensor", text[head:text.index(")", head)])
+
+
+def _rows(text, ids):
+    """How many rows the smallest table has that argument number `ids` of @main is looked up in; None if there is none."""
+    stands, found = {_arguments(text)[ids]}, []
+    for result, operation, rest in _LINE.findall(text):
+        operands = re.findall(r"%[\w.]+", rest.split(" : ")[0])
+        if operation in _ON_THE_WAY | {"select"} and stands & set(operands):  # `select`: negative ones count from the end
+            stands.add(result)
+        elif operation == "gather" and operands[1] in stands:
+            table, axis = re.search(r" : \(tensor<((?:\d+x)+)", rest), re.search(r"start_index_map = \[(\d+)\]", rest)
+            if table and axis:
+                found.append(int(table[1].split("x")[int(axis[1])]))
+    return min(found, default=None)
+
+
 def _uses(text, count):
     """Per argument of @main what its use says that a vector begins with: 1, 0, or None."""
-    head = text.index("@main(")
-    names = re.findall(r"(%[\w.]+): tensor", text[head:text.index(")", head)])[:count]
+    names = _arguments(text)[:count]
     found = {}  # name -> the argument that it is, in another shape
     stands = {name: i for i, name in enumerate(names)}
     for result, operation, rest in _LINE.findall(text):

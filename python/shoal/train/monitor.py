@@ -189,10 +189,12 @@ class Monitor:
         with self.lock:
             self.summary.take(kind, fields)
             self._log(line)
-            for observer in self.observers:
-                observer(kind, fields)
+            for observer in list(self.observers):
+                if observer in self.observers:  # it may have failed with the message that another one has
+                    self._write("standard output", lambda gone=observer: self.observers.remove(gone), observer, kind, fields)
         if self.wandb is not None and kind == "round":
-            self.wandb.log(_plain({k: v for k, v in fields.items() if not isinstance(v, (dict, list, tuple))}))
+            shown = _plain({k: v for k, v in fields.items() if not isinstance(v, (dict, list, tuple))})
+            self._write("Weights & Biases", lambda: setattr(self, "wandb", None), self.wandb.log, shown)
         if kind == "end" or kind == "round" and self.summary.round % self.plot_every == 0:
             self._plot()
         if kind == "round" and self.gate is not None:
@@ -201,24 +203,36 @@ class Monitor:
     def close(self):
         """The end of the logs."""
         if self.wandb is not None:
-            self.wandb.finish()
+            self._write("Weights & Biases", lambda: setattr(self, "wandb", None), self.wandb.finish)
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            self._close()
+
+    def _write(self, what, drop, write, *given):
+        """Writes to one of those that watch; if that fails, it is dropped and told. But a pipe that nobody reads any more ends the
+        training, as of any command."""
+        try:
+            write(*given)
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of packages, too
+            drop()
+            self.event("message", text=f"{what}: {getattr(error, 'strerror', None) or error}; training goes on without this log")
 
     def _log(self, line):
         if self.stream is not None:
-            print(line, file=self.stream, flush=True)
-        if self._file is None:
-            return
-        try:
-            self._file.write(line + "\n")
-            self._file.flush()
-        except OSError as error:
-            file, self._file = self._file, None
-            with contextlib.suppress(OSError):
-                file.close()
-            self.event("message", text=f"{file.name}: {error.strerror}; training goes on without this log")
+            self._write("standard output", lambda: setattr(self, "stream", None), self._line, self.stream, line)
+        if self._file is not None:
+            self._write(self._file.name, self._close, self._line, self._file, line)
+
+    @staticmethod
+    def _line(file, line):
+        file.write(line + "\n")
+        file.flush()
+
+    def _close(self):
+        file, self._file = self._file, None
+        with contextlib.suppress(OSError):
+            file.close()
 
     def _plot(self):
         if not self._plots or not self.summary.curve.count:

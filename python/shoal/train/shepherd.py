@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from ..errors import ClosedError, InvalidError, LostError, ShoalError
+from ..errors import ClosedError, FormatError, InvalidError, LostError, ShoalError
 from ..pool import session as default_session
 from . import compress, rules
 from .island import Island, Recipe, Window
@@ -21,7 +21,7 @@ from .model import Program, load
 
 LOOK = 0.25      # seconds between looks at who is there
 SETTLE = 2.0     # seconds that a round waits for newcomers to be ready
-TRIES = 3        # failures of its own after which a slot is left alone, and rounds without any gradient in a row
+TRIES = 3        # failures of its own in a row, gradients that cannot be used among them, after which a slot is left alone
 
 
 def check(experiment, program):
@@ -39,6 +39,8 @@ def check(experiment, program):
     if e.effective_batch_size and e.effective_batch_size % program.batch:
         raise InvalidError(f"effective_batch_size is {e.effective_batch_size}; {program.name} takes {program.batch} at a time, "
                            "and a multiple of that is needed")
+    if not np.float32(e.eps) > 0:
+        raise InvalidError(f"eps is {e.eps}, which is 0 in float32: where a gradient is 0, AdamW would divide 0 by 0; 1e-8 is usual")
     if e.overlap:
         raise InvalidError(f"overlap is {e.overlap}; fragments are exchanged between windows, with overlap 0")
     if not 0 < e.quorum <= 1 or e.deadline <= 0:
@@ -50,6 +52,22 @@ def check(experiment, program):
         raise InvalidError(f"dtype {e.dtype!r}, and the parameters of {program.name} are {', '.join(sorted(floats))}: "
                            "f32 trains a model as it is; bf16 is for one whose parameters are bfloat16, which then are "
                            "kept in float32 beside")
+
+
+def _check_tokens(program, data):
+    """InvalidError if the data have tokens that a model has no row for: it would learn from the wrong rows, or from NaN."""
+    rows = program.vocabulary
+    if rows is not None and data.vocabulary > rows and data.tokens.largest >= rows:
+        raise InvalidError(f"data_path {data.tokens.path}: there is a token {data.tokens.largest}, and {program.name} has {rows} rows to "
+                           f"look tokens up in; a model of at least {data.tokens.largest + 1}, or another tokenizer than "
+                           f"{data.tokens.tokenizer}, is needed")
+
+
+def _whole(numbers, count, least=0):
+    """A list of so many whole numbers of at least so much; ValueError for anything else."""
+    if not isinstance(numbers, list) or len(numbers) != count or not all(type(n) is int and n >= least for n in numbers):
+        raise ValueError(f"{numbers!r:.80} is no list of {count} whole numbers")
+    return numbers
 
 
 class _Silent:
@@ -67,14 +85,15 @@ class Shepherd:
         self.experiment, self.data, self.checkpoints = experiment, data, checkpoints
         self.program = model if isinstance(model, Program) else load(model)
         check(experiment, self.program)
+        _check_tokens(self.program, data)
         self.recipe = Recipe(experiment, self.program)
         self.monitor = monitor or _Silent()
         self._watch = session or default_session()
         self._address = self._watch.status().address
         if self._address == "embedded":
             self._address = None
-        self._islands, self._failures, self._news = {}, {}, queue.SimpleQueue()
-        self._stopping, self._over, self._barren, self._told = threading.Event(), False, 0, 0.0
+        self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
+        self._stopping, self._over, self._told = threading.Event(), False, 0.0
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
@@ -89,7 +108,14 @@ class Shepherd:
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
         found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
         if found is not None:
-            self._restore(*found)
+            try:
+                self._restore(*found)
+            except ShoalError:
+                raise
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise FormatError(f"the checkpoint of step {found[0]} is none of such a training: {error!r:.200}") from None
+            self.monitor.event("resumed", round=self.round, loss=self.loss)
+        self._kept = self.round
 
     def _restore(self, step, arrays, state):
         shapes = [arrays[f"parameter.{name}"].shape if f"parameter.{name}" in arrays else None for name in self.program.names]
@@ -104,31 +130,52 @@ class Shepherd:
         for outer, velocity in zip(self.outers, self.recipe.join([arrays[f"momentum.{n}"] for n in self.program.names])):
             outer.velocity = velocity
         self.round, self.tokens, self.loss, self.counts = step, state["tokens"], state["loss"], state["counts"]
-        self._versions = list(state["versions"])
+        self._versions = _whole(state["versions"], self.experiment.fragments)
+        self.counts = None if self.counts is None else _whole(self.counts, len(self.counts), 1)
+        if not all(np.isfinite(vector).all() for vector in (*self.theta, *(outer.velocity for outer in self.outers))):
+            raise ValueError("it has numbers that are not finite")
         for index, kept in state["islands"].items():
             prefix = f"island.{index}."
             self._saved[int(index)] = kept | {key.removeprefix(prefix): array for key, array in arrays.items()
                                               if key.startswith(prefix)}
         self._wanted = max(1, len(self._saved))
+        if self._address is None:  # there will be no more of them
+            self._wanted = min(self._wanted, self.experiment.workers)
         self.data.restore(state["data"])
-        self.monitor.event("resumed", round=self.round, loss=self.loss)
 
-    def _keep(self, reports):
+    def _keep(self, states):
+        """Saves a checkpoint with what these islands have: [(island, state)]."""
         names = self.program.names
         arrays = {f"parameter.{n}": a for n, a in zip(names, self.parameters())}
         momenta = self.recipe.split([outer.velocity.copy() for outer in self.outers])
         arrays |= {f"momentum.{n}": a for n, a in zip(names, momenta)}
         islands = {}
-        for island, report in reports:
-            if report.state is None:
-                continue
-            islands[str(island.index)] = {"taken": report.state["taken"], "speed": island.speed,
-                                          "versions": island.versions}
-            arrays |= {f"island.{island.index}.{key}": array for key, array in report.state.items() if key != "taken"}
+        for island, state in states:
+            islands[str(island.index)] = {"taken": state["taken"], "speed": island.speed, "versions": island.versions}
+            arrays |= {f"island.{island.index}.{key}": array for key, array in state.items() if key != "taken"}
         self.checkpoints.save(self.round, arrays, {
             "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": self.experiment.fragments,
             "versions": self._versions, "islands": islands, "data": self.data.state()})
+        self._kept = self.round
         self.monitor.event("checkpoint", round=self.round)
+
+    def _keep_last(self):
+        """Saves a checkpoint of the end, if the last round made none: with what islands have that are there and not late."""
+        if self.checkpoints is None or self.round == self._kept:
+            return
+        asked = {island for island in self._islands.values() if not island.busy and -1 not in island.versions}
+        for island in asked:
+            island.ask()
+        states, until = {}, time.monotonic() + self.experiment.deadline
+        while len(states) < len(asked) and time.monotonic() < until:
+            heard = self._hear(LOOK)
+            if heard is not None and heard[0] in asked:
+                island, what, value = heard
+                if what == "kept":
+                    states[island] = value
+                else:
+                    asked.discard(island)
+        self._keep(sorted(states.items(), key=lambda item: item[0].index))
 
     def parameters(self):
         """The parameters as they are now: float32 arrays, in the model's order."""
@@ -151,6 +198,7 @@ class Shepherd:
         try:
             while self._goes_on():
                 self._one_round()
+            self._keep_last()
         finally:
             self._end()
         told = {"loss": self.loss, "rounds": self.round, "tokens": self.tokens, "bytes_up": self.bytes_up,
@@ -187,8 +235,10 @@ class Shepherd:
             return None
 
     def _look(self):
-        """Begins islands on slots that have none."""
+        """Begins islands on slots that have none. Raises what no island can begin with."""
         slots = self._slots() or {}
+        if slots and not self._islands and all(self._failures.get(slot, 0) >= TRIES for slot in slots):
+            raise self._error
         taken = {island.place for island in self._islands.values()}
         threads = max(1, (os.cpu_count() or 1) // self.experiment.workers)
         for slot, worker in sorted(slots.items()):
@@ -212,14 +262,24 @@ class Shepherd:
         if what == "ready":
             island.ready = True
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
+        elif what == "done":  # also too late: it takes less next time
+            speed = len(value.losses) * self.program.batch * self.recipe.micro * self.program.length / value.busy
+            island.speed = speed if island.speed is None else (island.speed + speed) / 2  # one round may be unlike others
         elif what == "lost":
-            island.error = value
-            self._islands.pop(island.index, None)
-            island.close(0)
             if not isinstance(value, (LostError, ClosedError)):
-                self._failures[island.place] = self._failures.get(island.place, 0) + 1
-            self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=str(value))
+                self._failed(island, value)
+            self._lose(island, str(value))
         return island, what, value
+
+    def _failed(self, island, error):
+        """Counts a failure that is the slot's own."""
+        self._failures[island.place], self._error = self._failures.get(island.place, 0) + 1, error
+
+    def _lose(self, island, reason):
+        """An island is one no more."""
+        self._islands.pop(island.index, None)
+        island.close(0)
+        self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=reason)
 
     def _tell(self, text):
         """A message, at most one in so many seconds."""
@@ -238,7 +298,7 @@ class Shepherd:
             wanted = self._wanted
             enough = len(there) >= wanted and (not coming or waited > (SETTLE if wanted == 1 else self.experiment.deadline))
             few = there and waited > self.experiment.deadline and len(there) >= math.ceil(
-                wanted * self.experiment.quorum)
+                min(wanted, self.experiment.workers) * self.experiment.quorum)
             if enough or few:
                 self._wanted = 1
                 return there
@@ -317,35 +377,40 @@ class Shepherd:
                                f"{self.round} goes on without it")
         return sorted(reports.items(), key=lambda item: item[0].index)
 
-    def _accepted(self, reports):
-        """[(island, report, gradient)] of those that are numbers."""
-        kind, good = self.experiment.compression, []
+    def _accepted(self, reports, fragment, islands):
+        """[(island, report, gradient)] of those that AdamW can have come to."""
+        kind, good, theta = self.experiment.compression, [], self._snapshot[fragment]
+        limit = rules.farthest(self.experiment, islands, float(np.abs(theta).max(initial=0)))
         for island, report in reports:
             gradient = compress.decode(kind, report.payload)
-            if np.isfinite(gradient).all() and np.isfinite(report.losses).all():
+            finite = np.isfinite(gradient).all() and np.isfinite(report.losses).all()
+            most = float(np.abs(gradient).max(initial=0))
+            if finite and most <= limit:
                 good.append((island, report, gradient))
+                self._failures.pop(island.place, None)
                 continue
+            what = f"moves a number by {most:.3g}, and AdamW can by {limit:.3g}" if finite else "has numbers that are not finite"
             self.monitor.event("rejected", round=self.round, island=island.index, worker=island.worker, reason=(
-                f"the outer gradient of island {island.index} on {island.worker} has numbers that are not finite; it is left "
-                "out, and the state of its optimizer begins anew"))
+                f"the outer gradient of island {island.index} on {island.worker} {what}; it is left out, and the state of its "
+                "optimizer begins anew"))
             report.state = None
             island.versions = [-1] * self.experiment.fragments
             island.reset()
+            self._failed(island, ShoalError(f"no outer gradient of {island.worker} could be used in {TRIES} rounds: training has "
+                                            f"diverged; a learning_rate below {self.experiment.learning_rate} may help"))
+            if self._failures[island.place] >= TRIES:
+                self._lose(island, "its outer gradients cannot be used")
         return good
 
     def _close_round(self, fragment, leases, reports, seconds, keep):
-        good = self._accepted(reports)
+        good = self._accepted(reports, fragment, len(leases))
         used = {island: report for island, report, _ in good}
         for island, lease in leases.items():
             self.data.done(lease, len(used[island].losses) if island in used else 0)
         if not good:
-            self._barren += 1
-            if self._barren >= TRIES and reports:
-                raise ShoalError(f"no island had an outer gradient of finite numbers in {TRIES} rounds: training has diverged; "
-                                 f"a learning_rate below {self.experiment.learning_rate} may help")
-            self._blame(leases)
+            for island in leases:  # who was late has moved on from parameters that are still those of all
+                island.versions = [-1] * self.experiment.fragments
             return
-        self._barren = 0
         steps = [len(report.losses) for _, report, _ in good]
         gradient = rules.average([g for _, _, g in good], steps)
         self.outers[fragment].step(self.theta[fragment], gradient)
@@ -354,19 +419,10 @@ class Shepherd:
         self.round += 1
         self._versions[fragment] = self.round
         self.tokens += sum(steps) * per_step
-        for (island, report, _), n in zip(good, steps):
-            speed = n * per_step / report.busy
-            island.speed = speed if island.speed is None else (island.speed + speed) / 2  # one round may be unlike others
         self._plan()
         self._report(good, seconds, sum(steps) * per_step, per_step)
         if keep:
-            self._keep([(island, report) for island, report, _ in good])
-
-    def _blame(self, leases):
-        """Raises what no round can go on with: islands that have failed by themselves, each of them."""
-        errors = [island.error for island in leases]
-        if errors and all(self._failures.get(island.place, 0) >= TRIES for island in leases):
-            raise errors[0]
+            self._keep([(island, report.state) for island, report, _ in good])
 
     def _plan(self):
         """How many steps who is there takes next; in the checkpoint, as it follows from measured speeds."""

@@ -70,6 +70,11 @@ class Tokens:
     def __len__(self):
         return int(self._ends[-1]) if self.parts else 0
 
+    @functools.cached_property
+    def largest(self):
+        """The largest token that occurs, which reads all of them."""
+        return _checked_range(self.parts, self.path) - 1
+
     def read(self, start, out):
         """Fills a row with the tokens from `start` on."""
         at, i = 0, int(np.searchsorted(self._ends, start, "right"))
@@ -178,8 +183,8 @@ def _shards(files, path):
     parts = []
     for file in files:
         try:
-            array = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+            array = np.lib.format.open_memmap(file, mode="r")
+        except Exception as error:  # of the header: whatever NumPy makes of numbers that are none
             raise FormatError(f"{file}: no .npy of tokens: {error}") from None
         if array.dtype.kind not in "iu" or not array.flags.c_contiguous:
             raise FormatError(f"{file}: {array.dtype} in {'C' if array.flags.c_contiguous else 'Fortran'} order; tokens are "
@@ -209,9 +214,9 @@ def _cached(folder, name, make):
     told, kept = folder / f"{name}.json", folder / f"{name}.tokens"
     try:
         facts = json.loads(told.read_text())
-        if os.path.getsize(kept) == facts["bytes"]:
+        if _are_facts(facts) and os.path.getsize(kept) == facts["bytes"]:
             return _mapped(kept, facts["dtype"]), facts
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError):
         pass  # there is none, or it is not complete
     drafts = []
     try:
@@ -238,6 +243,15 @@ def _cached(folder, name, make):
         for draft in drafts:
             os.unlink(draft)
     return _mapped(kept, facts["dtype"]), facts
+
+
+def _are_facts(facts):
+    """Whether they can be what was written beside tokens: the folder may be anybody's, and with another dtype the file would be
+    taken for anything, also for addresses in memory."""
+    if not isinstance(facts, dict) or facts.get("dtype") not in ("<u1", "<u2", "<u4") or type(facts.get("bytes")) is not int:
+        return False
+    vocabulary, characters = facts.get("vocabulary"), facts.get("characters", "")
+    return type(vocabulary) is int and 0 <= vocabulary <= _MOST_ID + 1 and isinstance(characters, str)
 
 
 def _smallest(vocabulary):
@@ -295,7 +309,7 @@ def _encoded(text, tokenizer, cache):
     of_file = tokenizer not in makers
     if of_file and not os.path.isfile(tokenizer):
         raise NotFoundError(f"tokenizer {tokenizer}: there is no such file")
-    name = _digest_of([*text.files, *([tokenizer] if of_file else [])], "pieces" if of_file else tokenizer, text.column)
+    name = _digest_of([*text.files, *([tokenizer] if of_file else [])], "all pieces" if of_file else tokenizer, text.column)
     tokens, facts = _cached(cache, name, lambda write: makers.get(tokenizer, _by_tokenizer)(text, tokenizer, write))
     return Tokens([tokens], facts["vocabulary"], tokenizer, text.path, facts.get("characters"))
 
@@ -328,7 +342,11 @@ def _by_characters(text, tokenizer, write):
 
 def _by_tokenizer(text, tokenizer, write):
     encoder = read_tokenizer(tokenizer)
+    encoder.no_truncation()  # which files have that were made for short texts: the rest of each piece would be missing
+    encoder.no_padding()
     vocabulary = max(encoder.get_vocab(with_added_tokens=True).values(), default=0) + 1
+    if vocabulary > _MOST_ID + 1:
+        raise FormatError(f"tokenizer {tokenizer}: it has a token {vocabulary - 1}; tokens are from 0 to {_MOST_ID}")
     dtype, pieces = _smallest(vocabulary), []
     progress = Progress(f"{text.path}: text to tokens", text.size)
 
@@ -430,7 +448,14 @@ def _of_parquet(files, tokenizer, cache, path):
 
     def rows():
         for file in files:
-            for batch in pyarrow.parquet.ParquetFile(file).iter_batches(columns=[column]):
+            batches = pyarrow.parquet.ParquetFile(file).iter_batches(columns=[column])
+            while True:
+                try:
+                    batch = next(batches, None)
+                except Exception as error:  # of that package: several, of no common class
+                    raise FormatError(f"{file}: the Parquet file is damaged: {str(error)[:200]}") from None
+                if batch is None:
+                    break
                 yield batch.column(0)
     if pyarrow.types.is_string(held) or pyarrow.types.is_large_string(held):
         def pieces():
@@ -443,16 +468,16 @@ def _of_parquet(files, tokenizer, cache, path):
                            "be used, numbers with tokenizer=parquet:COLUMN")
 
     def numbers(write):
-        progress = Progress(f"{path}: reading tokens", sum(map(os.path.getsize, files)))
+        progress, vocabulary = Progress(f"{path}: reading tokens", sum(map(os.path.getsize, files))), 0
         for row in rows():
             ids = (row.flatten() if listed else row).drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
-            _checked_range([ids], path)
+            vocabulary = max(vocabulary, _checked_range([ids], path) if len(ids) else 0)
             write(ids.astype("<u4").tobytes())
             progress.add(row.nbytes)
         progress.end()
-        return {"dtype": "<u4"}
-    tokens, _ = _cached(cache, _digest_of(files, "parquet", column), numbers)
-    return Tokens([tokens], _checked_range([tokens], path), tokenizer, path)
+        return {"dtype": "<u4", "vocabulary": vocabulary}
+    tokens, facts = _cached(cache, _digest_of(files, "parquet", column), numbers)
+    return Tokens([tokens], facts["vocabulary"], tokenizer, path)
 
 
 def _column(files, wanted):
