@@ -47,8 +47,9 @@ bool backend_is_lent(const shoal_backend *backend) {
 bool backend_may_end_process(const shoal_backend *backend) { return backend == &backend_ggml; }
 
 const char *backend_in_python(size_t index, const char **summary) {
-    static const struct { const char *name, *summary; } list[] = {{"torch", "PyTorch's devices"},
-                                                             {"iree", "IREE's devices"}};
+    static const struct {
+        const char *name, *summary;
+    } list[] = {{"torch", "PyTorch's devices"}, {"iree", "IREE's devices"}};
     if (index >= sizeof list / sizeof list[0]) return NULL;
     *summary = list[index].summary;
     return list[index].name;

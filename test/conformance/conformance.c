@@ -1,8 +1,8 @@
-/* conformance BACKEND[:NUMBER] [--partial|--flushes] [EVERY [FIRST]]: runs every case on a backend's device
- * (the first, if no number is given), or each EVERYth from number FIRST on, and compares the
- * results with the reference's. All of them are compiled before the first is run: a backend may
- * build what it needs for many at once. --partial: it need not support every operation. --flushes:
- * nor subnormal numbers, which may count as zeros.
+/* conformance BACKEND[:NUMBER] [--partial|--flushes] [EVERY [FIRST]]: runs every case on a
+ * backend's device (the first, if no number is given), or each EVERYth from number FIRST on, and
+ * compares the results with the reference's. All of them are compiled before the first is run: a
+ * backend may build what it needs for many at once. --partial: it need not support every operation.
+ * --flushes: nor subnormal numbers, which may count as zeros.
  *
  * conformance --cases: writes the cases with the reference's results to standard output, for
  * golden.py, which compares them with NumPy's: per case one line of JSON, then the bytes of the
