@@ -45,11 +45,12 @@ plug() {
     mkdir -p "$folder/$1/run"
 }
 
-# at MACHINE COMMAND...: a command as that machine's user runs it.
+# at MACHINE COMMAND...: a command as that machine's user runs it; with $exec before it, in the place of this shell.
+exec=
 at() {
     where=$1
     shift
-    ip netns exec "$tag-$where" env SHOAL_HUB="$hub" HOME="$folder/$where" XDG_RUNTIME_DIR="$folder/$where/run" "$@"
+    $exec ip netns exec "$tag-$where" env SHOAL_HUB="$hub" HOME="$folder/$where" XDG_RUNTIME_DIR="$folder/$where/run" "$@"
 }
 
 # say MACHINE COMMAND...: shows the command, and runs it.
@@ -64,7 +65,9 @@ begin() {
     log=$folder/$1.log who=$1 word=$2
     shift 2
     say "$who" "$@"
+    exec=exec
     at "$who" "$@" >"$log" 2>&1 &
+    exec=
     process=$! tries=0
     running="$process $running"
     until grep -q "$word" "$log" 2>/dev/null; do

@@ -178,3 +178,4 @@ def test_a_house_of_three_machines(tmp_path):
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "both products are what NumPy says" in done.stdout and "1 worker lost" in done.stdout
+    assert not subprocess.run(["pgrep", "-f", "listen 10.78.0.1:7400"], capture_output=True, check=False).stdout
