@@ -263,12 +263,12 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         flat = self._flat()
 
         def nest(shape, offset, stride):
-            if not shape:
-                return flat[offset]
+            if len(shape) == 1:
+                return list(flat[offset:offset + shape[0]])
             stride //= shape[0] or 1
             return [nest(shape[1:], offset + i * stride, stride) for i in range(shape[0])]
 
-        return nest(self.shape, 0, self.size)
+        return nest(self.shape, 0, self.size) if self.shape else flat[0]
 
     def item(self):
         """The only element as a Python number. ValueError when there is not just one."""
