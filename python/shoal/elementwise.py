@@ -283,6 +283,10 @@ class Elementwise:
 
     # ---- signs, parts and limits ----
 
+    def _in_steps(self, made):
+        """`made`, which changes with x in steps alone: a gradient that passes through it is 0, as in torch, and not missing."""
+        return _shoal.select(self.session.full((), False, "bool"), self, made) if self.requires_grad else made
+
     def trunc(self):
         """The integer part, rounded towards 0; integers stay."""
         if not is_floating(self.dtype):
@@ -300,18 +304,18 @@ class Elementwise:
         if not is_floating(self.dtype):
             return self.clone()
         if decimals == 0:
-            return self._unary("round_nearest_even")
+            return self._in_steps(self._unary("round_nearest_even"))
         scale = 10.0 ** abs(decimals)
         scaled = self * scale if decimals > 0 else self / scale
         return scaled.round() / scale if decimals > 0 else scaled.round() * scale
 
     def ceil(self):
         """The least integer that is not less, in the element type; integers stay."""
-        return self._unary("ceil") if is_floating(self.dtype) else self.clone()
+        return self._in_steps(self._unary("ceil")) if is_floating(self.dtype) else self.clone()
 
     def floor(self):
         """The greatest integer that is not greater, in the element type; integers stay."""
-        return self._unary("floor") if is_floating(self.dtype) else self.clone()
+        return self._in_steps(self._unary("floor")) if is_floating(self.dtype) else self.clone()
 
     def sign(self):
         """-1, 0 or 1; 0 for NaN, as in torch."""
@@ -320,7 +324,7 @@ class Elementwise:
         if self.dtype.startswith("u"):
             return (self != 0).astype(self.dtype)
         made = self._unary("sign")
-        return _shoal.select(self == self, made, made._coerce(0).astype(self.dtype)) \
+        return self._in_steps(_shoal.select(self == self, made, made._coerce(0).astype(self.dtype))) \
             if is_floating(self.dtype) else made
 
     def sgn(self):

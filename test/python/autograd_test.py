@@ -113,7 +113,7 @@ def test_requires_grad_spreads():
     assert x.grad_fn is None and (x + y).grad_fn.name() == "add"
     assert not (x > 0).requires_grad and not x.argmax().requires_grad
     assert not x.detach().requires_grad and not x.data.requires_grad
-    assert not x.floor().requires_grad
+    assert x.floor().requires_grad  # its gradient is 0, as in torch
     y.requires_grad = True
     assert y.requires_grad
     y.requires_grad = False

@@ -290,3 +290,14 @@ def test_poles():
     x.digamma()[2].backward()
     assert x.grad.tolist() == pytest.approx([0, 0, torch.tensor(2.0).polygamma(1).item()])
     assert shoal.tensor([0.0, -3]).polygamma(1).tolist() == [float("inf")] * 2
+
+
+@pytest.mark.parametrize("name", ["round", "floor", "ceil", "trunc", "sign", "fix", "frac"])
+def test_steps_have_gradients_of_zeros(name):
+    got = []
+    for lib in (torch, shoal):
+        x = lib.tensor([1.5, -2.5, 0.0, -0.3, float("inf")], requires_grad=True)
+        y = getattr(x, name)()
+        y.sum().backward()
+        got.append((y.detach().tolist(), x.grad.tolist()))
+    np.testing.assert_array_equal(*got)
