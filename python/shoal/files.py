@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import pathlib
 import struct
 import tempfile
 
@@ -197,6 +198,11 @@ def _write(path, tensors, tree):
             data = bytearray(t.nbytes)
             t._read(data)
             file.write(data)
+
+
+def _cache_folder(name):
+    """Where the user keeps what can be made again, of this kind."""
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "shoal", name)
 
 
 @contextlib.contextmanager

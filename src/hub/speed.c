@@ -188,7 +188,8 @@ static bool on_one_machine(const hub_peer *a, const hub_peer *b) {
 static bool spread(hub *h, const hub_peer *from, const hub_peer *to, double bytes,
                    base_map *moved) {
     bool noted = true;
-    for (size_t i = 0; i < h->peers.count && !on_one_machine(from, to); i++) {
+    if (on_one_machine(from, to)) return true;
+    for (size_t i = 0; i < h->peers.count; i++) {
         const hub_peer *a = h->peers.data[i];
         for (size_t j = 0; j < h->peers.count && on_one_machine(a, from); j++) {
             const hub_peer *b = h->peers.data[j];

@@ -10,14 +10,14 @@ import contextlib
 import hashlib
 import os
 import pathlib
-import tempfile
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import Backend, Device, Graph, Operation
-from ..errors import NotFoundError, UnsupportedError
+from ..errors import NotFoundError
+from ..files import _cache_folder, _whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -156,7 +156,7 @@ class Iree(Backend):
         import iree.compiler
         target, flags = _DRIVERS[self.driver]
         wanted = "\n".join((version("iree-base-compiler"), target, *flags, *_FLAGS, _processor(), text))
-        path = _folder() / f"{hashlib.blake2b(wanted.encode(), digest_size=32).hexdigest()}.vmfb"
+        path = _cache_folder("iree") / f"{hashlib.blake2b(wanted.encode(), digest_size=32).hexdigest()}.vmfb"
         kept = _read(path)
         if kept is not None:
             return kept
@@ -171,6 +171,7 @@ def _plain(dtype: str) -> np.dtype[Any]:
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
+@cache
 def _processor() -> str:
     """What the code for this processor depends on."""
     with contextlib.suppress(OSError):
@@ -178,11 +179,6 @@ def _processor() -> str:
             if line.startswith(("flags", "Features")):
                 return line
     return os.uname().machine
-
-
-def _folder() -> pathlib.Path:
-    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(home) / "shoal" / "iree"
 
 
 def _read(path: pathlib.Path) -> bytes | None:
@@ -201,6 +197,5 @@ def _write(path: pathlib.Path, data: bytes) -> None:
     """Keeps an artifact. A full disk is no failure: it is made again the next time."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        with _whole(path) as file:
             file.write(hashlib.blake2b(data, digest_size=32).digest() + data)
-        os.replace(file.name, path)

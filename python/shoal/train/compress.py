@@ -83,7 +83,7 @@ class Vector:
         return out
 
     def split(self, vector):
-        """The arrays of a vector, as views."""
+        """The arrays of a vector, as views; of a tensor, records the tensors."""
         return [vector[at:at + count].reshape(shape) for (at, count), shape in zip(self.spans, self.shapes)]
 
     def record_join(self, tensors):
@@ -94,7 +94,3 @@ class Vector:
             if count % BLOCK:
                 parts.append(constant(tensor.session, np.zeros(BLOCK - count % BLOCK, np.float32)))
         return concatenate(parts) if len(parts) > 1 else parts[0]
-
-    def record_split(self, vector):
-        """Records the tensors of a vector."""
-        return [vector[at:at + count].reshape(shape) for (at, count), shape in zip(self.spans, self.shapes)]

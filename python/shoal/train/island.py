@@ -22,7 +22,7 @@ class Recipe:
     """What all islands of a run do alike.
 
     parts: the numbers of the parameters of each fragment; vectors: where these lie in its vector; span: optimizer
-    steps of a round; micro: batches of the model per step.
+    steps of a round; micro: batches of the model per step; per_step: tokens of a step.
     """
 
     def __init__(self, experiment, program):
@@ -31,6 +31,7 @@ class Recipe:
         self.span, self.micro = experiment.tau // self.fragments, 1
         if experiment.effective_batch_size:
             self.micro = experiment.effective_batch_size // program.batch
+        self.per_step = program.batch * self.micro * program.length
         self.parts = _parted([int(np.prod(shape)) for shape in program.shapes], self.fragments)
         self.vectors = [compress.Vector([program.shapes[i] for i in part]) for part in self.parts]
         self.whole = compress.Vector(program.shapes)
@@ -179,7 +180,7 @@ class Island:
         self._saved = None
 
     def _split(self, vector):
-        return self._call("split", self.recipe.whole.record_split, [self._put(vector)])
+        return self._call("split", self.recipe.whole.split, [self._put(vector)])
 
     def _zeros(self, shape):
         return self.session.full(shape, 0.0).place(slots=[self.slot], bound=True)
@@ -253,7 +254,7 @@ class Island:
     def _update(self, updates):
         for fragment, vector in sorted(updates.items()):
             anchor = self._put(vector)
-            made = self._call(f"spread {fragment}", self.recipe.vectors[fragment].record_split, [anchor])
+            made = self._call(f"spread {fragment}", self.recipe.vectors[fragment].split, [anchor])
             self._anchors[fragment] = anchor
             for i, value in zip(self.recipe.parts[fragment], made):
                 self._parameters[i] = value

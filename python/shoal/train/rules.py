@@ -16,8 +16,8 @@ def rate(experiment, step):
     It rises in a line over `warmup_steps`, and then stays, or falls to `min_lr_ratio` of itself at the end: along half
     a cosine, or a line.
     """
-    peak, warmup = experiment.learning_rate, getattr(experiment, "warmup_steps", 0)
-    schedule, least = experiment.schedule, getattr(experiment, "min_lr_ratio", 0.0)
+    peak, warmup = experiment.learning_rate, experiment.warmup_steps
+    schedule, least = experiment.schedule, experiment.min_lr_ratio
     if schedule not in SCHEDULES:
         raise InvalidError(f"schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
     if step < warmup:

@@ -103,7 +103,7 @@ class Shepherd:
     def _begin(self):
         e = self.experiment
         self._saved = {}
-        self.theta = self.recipe.join(self.program.initial(getattr(e, "seed", 0)))
+        self.theta = self.recipe.join(self.program.initial(e.seed))
         self._versions, self._wanted = [0] * e.fragments, e.workers
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
         found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
@@ -129,9 +129,9 @@ class Shepherd:
         self.theta = self.recipe.join([arrays[f"parameter.{name}"] for name in self.program.names])
         for outer, velocity in zip(self.outers, self.recipe.join([arrays[f"momentum.{n}"] for n in self.program.names])):
             outer.velocity = velocity
-        self.round, self.tokens, self.loss, self.counts = step, state["tokens"], state["loss"], state["counts"]
+        self.round, self.tokens, self.loss, counts = step, state["tokens"], state["loss"], state["counts"]
         self._versions = _whole(state["versions"], self.experiment.fragments)
-        self.counts = None if self.counts is None else _whole(self.counts, len(self.counts), 1)
+        self.counts = None if counts is None else _whole(counts, len(counts), 1)
         if not all(np.isfinite(vector).all() for vector in (*self.theta, *(outer.velocity for outer in self.outers))):
             raise ValueError("it has numbers that are not finite")
         for index, kept in state["islands"].items():
@@ -263,7 +263,7 @@ class Shepherd:
             island.ready = True
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
         elif what == "done":  # also too late: it takes less next time
-            speed = len(value.losses) * self.program.batch * self.recipe.micro * self.program.length / value.busy
+            speed = len(value.losses) * self.recipe.per_step / value.busy
             island.speed = speed if island.speed is None else (island.speed + speed) / 2  # one round may be unlike others
         elif what == "lost":
             if not isinstance(value, (LostError, ClosedError)):
@@ -287,12 +287,16 @@ class Shepherd:
             self._told = time.monotonic()
             self.monitor.event("waiting", round=self.round, text=text)
 
+    def _free(self):
+        """The islands that could begin a window, in order."""
+        return sorted((i for i in self._islands.values() if i.ready and not i.busy), key=lambda i: i.index)
+
     def _gather(self):
         """The islands of the next round, in order: those that are ready. Waits while there are too few, until `stop`."""
         began = time.monotonic()
         while not self._stopping.is_set():
             self._look()
-            there = sorted((i for i in self._islands.values() if i.ready and not i.busy), key=lambda i: i.index)
+            there = self._free()
             coming = [i for i in self._islands.values() if not i.ready]
             waited = time.monotonic() - began
             wanted = self._wanted
@@ -314,8 +318,6 @@ class Shepherd:
     def _divide(self, islands):
         """How many steps each takes."""
         span = self.recipe.span
-        if self.counts is not None and len(self.counts) == len(islands):
-            return self.counts
         if self.experiment.balance == "equal":
             return [span] * len(islands)
         return rules.shares(span * len(islands), [island.speed for island in islands])
@@ -337,7 +339,9 @@ class Shepherd:
         self._snapshot = [vector.copy() for vector in self.theta]
         batch = self.program.batch * self.recipe.micro
         leases = {}
-        for i, (island, steps) in enumerate(zip(islands, self._divide(islands))):
+        # As the last checkpoint has it, if they are as many as then.
+        known = self.counts is not None and len(self.counts) == len(islands)
+        for i, (island, steps) in enumerate(zip(islands, self.counts if known else self._divide(islands))):
             lease = self.data.take(self.round, i, len(islands), steps, batch, self.program.length)
             if len(lease.inputs):
                 leases[island] = lease
@@ -414,26 +418,18 @@ class Shepherd:
         steps = [len(report.losses) for _, report, _ in good]
         gradient = rules.average([g for _, _, g in good], steps)
         self.outers[fragment].step(self.theta[fragment], gradient)
-        per_step = self.program.batch * self.recipe.micro * self.program.length
         self.loss = float(sum(float(r.losses.mean()) * n for (_, r, _), n in zip(good, steps)) / sum(steps))
         self.round += 1
         self._versions[fragment] = self.round
-        self.tokens += sum(steps) * per_step
-        self._plan()
-        self._report(good, seconds, sum(steps) * per_step, per_step)
+        tokens = sum(steps) * self.recipe.per_step
+        self.tokens += tokens
+        # What who is there takes next is in the checkpoint, as it follows from measured speeds.
+        self.counts = self._divide(there) if (there := self._free()) else None
+        self._report(good, seconds, tokens)
         if keep:
             self._keep([(island, report.state) for island, report, _ in good])
 
-    def _plan(self):
-        """How many steps who is there takes next; in the checkpoint, as it follows from measured speeds."""
-        there = sorted((i for i in self._islands.values() if i.ready and not i.busy), key=lambda i: i.index)
-        self.counts = None
-        if there and self.experiment.balance == "steps":
-            self.counts = rules.shares(self.recipe.span * len(there), [island.speed for island in there])
-        elif there:
-            self.counts = [self.recipe.span] * len(there)
-
-    def _report(self, good, seconds, tokens, per_step):
+    def _report(self, good, seconds, tokens):
         up = sum(report.bytes_up for _, report, _ in good)
         down = sum(report.bytes_down for _, report, _ in good)
         self.bytes_up, self.bytes_down = self.bytes_up + up, self.bytes_down + down

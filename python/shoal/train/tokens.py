@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import _shoal
 from ..errors import FormatError, InvalidError, IOFailedError, NotFoundError, UnsupportedError
+from ..files import _cache_folder
 
 _PIECE = 1 << 20  # bytes of text that are encoded at once
 _BATCH = 8  # pieces that a tokenizer gets, which it divides among threads
@@ -116,7 +117,7 @@ def open_tokens(path, tokenizer="byte", cache=None):
     """The `Tokens` of a file or folder. cache: the folder where encoded data are kept; None: the user's cache folder."""
     path = os.fspath(path)
     files = _files(path, tokenizer)
-    cache = pathlib.Path(cache) if cache else _user_cache()
+    cache = pathlib.Path(cache) if cache else _cache_folder("tokens")
     parquet = files[0].endswith(".parquet")
     if tokenizer in ("u16", "u32") and not parquet:
         return _stream(files, tokenizer, path)
@@ -127,11 +128,6 @@ def open_tokens(path, tokenizer="byte", cache=None):
     if parquet or tokenizer.startswith("parquet"):
         return _of_parquet(files, tokenizer, cache, path)
     return _encoded(_Text(path, files, lambda: _text_of(files)), tokenizer, cache)
-
-
-def _user_cache():
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(home) / "shoal" / "tokens"
 
 
 def _files(path, tokenizer):
