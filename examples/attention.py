@@ -127,11 +127,9 @@ def main() -> None:
     parser.add_argument("--layer", type=int, help="the layer whose attention is shown (the middle one)")
     parser.add_argument("--head", type=int, help="one of its heads (the mean of all)")
     parser.add_argument("--on", help="slots, and their shares if wanted: desk,laptop=25%% (all slots alike)")
-    parser.add_argument("--hub", help="address of a pool (SHOAL_HUB, else inside this process)")
-    parser.add_argument("--workers", type=int, default=0, help="number of workers inside this process")
-    parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
+    run.pool_options(parser)
     args = parser.parse_args()
-    run.begin(args)
+    run.connect(args)
     model = Model(args.model, args.on)
     layer = model.layers // 2 if args.layer is None else args.layer
     for name, number, count in ("layer", layer, model.layers), ("head", args.head or 0, model.heads):

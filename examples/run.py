@@ -18,6 +18,12 @@ import shoal
 from shoal import nn, optim
 
 
+def pool_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say where a program runs."""
+    parser.add_argument("--hub", help="address of a pool (SHOAL_HUB, else inside this process)")
+    parser.add_argument("--workers", type=int, default=0, help="number of workers inside this process")
+
+
 def options(description: str | None, steps: int | None, out: str) -> argparse.ArgumentParser:
     """The options that every run has."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
@@ -26,8 +32,7 @@ def options(description: str | None, steps: int | None, out: str) -> argparse.Ar
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(out),
                         help=f"folder for the results ({out})")
     parser.add_argument("--resume", action="store_true", help="continue from the folder's checkpoint")
-    parser.add_argument("--hub", help="address of a pool (SHOAL_HUB, else inside this process)")
-    parser.add_argument("--workers", type=int, default=0, help="number of workers inside this process")
+    pool_options(parser)
     parser.add_argument("--spread", action="store_true",
                         help="split each batch over the workers")
     parser.add_argument("--every", type=int, help="steps between reports (default: a twentieth of all)")
@@ -38,12 +43,17 @@ def options(description: str | None, steps: int | None, out: str) -> argparse.Ar
 
 
 def begin(args: argparse.Namespace) -> None:
-    """Connects to a pool, or makes one."""
+    """Connects to a pool, or makes one; the same numbers are drawn in each run."""
+    connect(args)
+    shoal.manual_seed(args.seed)
+
+
+def connect(args: argparse.Namespace) -> None:
+    """Connects to a pool, or makes one, and tells its workers."""
     if args.hub:
         shoal.connect(args.hub)
     elif args.workers:
         shoal.init(workers=args.workers)
-    shoal.manual_seed(args.seed)
     slots = [s for s in shoal.status().slots if s.compute]
     print(f"{len(slots)} worker{'s' if len(slots) > 1 else ''}: "
           + ", ".join(f"{s.worker} ({s.backend}, {s.threads} thread{'s' * (s.threads != 1)})" for s in slots))
