@@ -7,9 +7,14 @@ import numpy as np
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+def logistic(x):
+    """1 / (1 + exp(-x)), exact also where that is nearly 0; NaN stay."""
+    small = np.exp(-np.abs(x))
+    return np.where(x > 0, 1 / (1 + small), np.where(x <= 0, small / (1 + small), x))
+
+
 def silu(attrs, x):
-    return x * np.where(x > 0, 1 / (1 + np.exp(-np.abs(x))),
-                        np.where(x <= 0, np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))), x))
+    return x * logistic(x)
 
 
 def rising(x):
@@ -80,9 +85,7 @@ def cross_entropy_gradient(attrs, gradient, x, labels):
 
 
 def silu_gradient(attrs, gradient, x):
-    s = silu(attrs, np.where(x, x, 1)) / np.where(x, x, 1)
-    s = np.where(x, s, 0.5)
-    return gradient * s * (1 + x * (1 - s))
+    return gradient * logistic(x) * (1 + x * logistic(-x))
 
 
 def gelu_gradient(attrs, gradient, x):

@@ -22,6 +22,9 @@ import numpy as np  # noqa: E402
 import golden  # noqa: E402
 from spell import Spelled  # noqa: E402
 
+# Of slope 0. A graph's gradient passes nothing on; PyTorch and the package pass zeros, which times NaN are NaN.
+FLAT = ("floor", "ceil", "sign", "round_nearest_even", "round_nearest_afz")
+
 
 class Program:
     """What was told: the graph, its values, and weights of its results."""
@@ -47,6 +50,10 @@ class Program:
     def inputs(self):
         """The values of the inputs."""
         return [self.values[v] for v in self.graph["inputs"]]
+
+    def flat(self):
+        """The values that no gradient of the reference passes through."""
+        return {v for node in self.graph["nodes"] if node["op"] in FLAT for v in node["outputs"]}
 
 
 class Answer:
@@ -112,10 +119,6 @@ def silence():
         os.close(nothing)
 
 
-# Of slope 0. Shoal passes nothing on; PyTorch passes zeros, which times a NaN are NaN.
-FLAT = ("floor", "ceil", "sign", "round_nearest_even", "round_nearest_afz")
-
-
 class Torch:
     """Programs under PyTorch, line by line: what it has not, or not for these types, is given."""
 
@@ -147,7 +150,7 @@ class Torch:
         names = {"t": self.torch, "F": self.torch.nn.functional, "tensor": self.tensor}
         names |= {f"c{v}": program.values[v] for v in spelled.constants}
         given = list(spelled.given)
-        flat = {v for node in program.graph["nodes"] if node["op"] in FLAT for v in node["outputs"]}
+        flat = program.flat()
         for v in spelled.arguments:
             self.offer(names, v, program)
             if v in leaves:
@@ -227,10 +230,11 @@ class Package:
         """An array as a tensor."""
         return self.shoal.tensor(raw(array, dtype)).astype(dtype)
 
-    def compiled(self, program, spelled, often=False, spoils=False):
+    def compiled(self, program, spelled, often=False, spoils=False, flat=()):
         """The function `program`, with values placed at random and, often, some read on the way.
 
-        spoils: some that nothing reads any more are changed in place, which nothing else may notice."""
+        spoils: some that nothing reads any more are changed in place, which nothing else may notice;
+        flat: values that no gradient passes through."""
         lines = spelled.function()
         body = lines[1:-1]
         at = [(len(block), results, unread) for (block, results), unread in zip(spelled.blocks, spelled.unread)]
@@ -241,6 +245,7 @@ class Package:
             lines, body = lines + body[:count], body[count:]
             if spoils:
                 lines += [f"    v{v}.fill_(1)" for v in dict.fromkeys(unread) if self.chosen.random() < 0.3]
+            lines += [f"    v{v} = v{v}.detach()" for v in results if v in flat]
             for v in results:
                 lines += self.placing(program, v)
                 if often and self.chosen.random() < 0.3:
@@ -368,7 +373,7 @@ class Package:
                 ops = {node["op"] for node in graph["nodes"] if set(node["outputs"]) & set(spelled.given)}
                 answer.none(f"there is no Python for {', '.join(sorted(ops))} like that")
                 return
-            function = self.compiled(program, spelled)
+            function = self.compiled(program, spelled, flat=program.flat())
             weights = [self.tensor(w, graph["values"][v][0]) for v, w in zip(outputs, program.weights, strict=True)]
             operands = dict(zip(spelled.arguments, self.operands(program, spelled)))
             how = self.chosen.choice(("backward", "backward of a sum", "grad", "grad, replayed"))
