@@ -132,8 +132,9 @@ def test_a_hub_may_be_silent(lan, port, how):
                          f"network (UDP port {port})\n")
     # And a worker need not listen for any.
     text, seconds = there.run("worker", "--beacon", "off", code=1)
-    assert text == ("shoal: no hub answers at shm:hub: start one with `shoal hub`, or check the "
-                    "address\n") and seconds < 1
+    joined = r"set SHOAL_HUB=tcp://[0-9.:]+, or start one here with `shoal hub`\n"
+    assert re.fullmatch("shoal: no hub answers at shm:hub; for the one that this user has joined " + joined, text)
+    assert seconds < 1
 
 
 def test_strangers_do_not_listen(lan, port):

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "wire/keys.h"
 
 #include <signal.h>
 #include <sodium.h>
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { JOINED_ROOM = 512 };
 
 #define END_PATIENCE BASE_SECOND
 /* For an address when there are others to try. */
@@ -368,11 +371,23 @@ void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why
     }
 }
 
+/* The last of the hubs that this user has joined. */
+static void take_hub(void *context, const char *addresses, const uint8_t *key) {
+    (void)key;
+    snprintf(context, JOINED_ROOM, "%s", addresses);
+}
+
 shoal_status wire_nobody(const wire_peer *peer, const char *address) {
+    char joined[JOINED_ROOM] = "";
     if (peer->hello->peer) /* a member, that looks for another */
         return base_fail(SHOAL_NOT_FOUND,
                          "nobody answers at %s: the process has ended, or a firewall is before it",
                          address);
+    if (!strncmp(address, "shm:", 4) && wire_keys_each_hub(take_hub, joined) == SHOAL_OK && *joined)
+        return base_fail(SHOAL_NOT_FOUND,
+                         "no hub answers at %s; for the one that this user has joined set "
+                         "SHOAL_HUB=%s, or start one here with `shoal hub`",
+                         address, joined);
     return base_fail(SHOAL_NOT_FOUND,
                      "no hub answers at %s: start one with `shoal hub`, or check the address",
                      address);

@@ -1,4 +1,5 @@
 /* What goes wrong: peers that refuse, end, lie, or are not what they say. */
+#include "wire/keys.h"
 #include "wire/wire_testing.h"
 
 static bool encrypted(void) {
@@ -12,6 +13,10 @@ static void test_refusals(void **state) {
     start(&b, "b", NULL);
     connect_fails(&b, "shm:nobody", SHOAL_NOT_FOUND,
                   "no hub answers at shm:nobody: start one with `shoal hub`");
+    const uint8_t key[WIRE_KEY] = {1};
+    assert_int_equal(wire_keys_add_hub("tcp://192.0.2.1:7400,tcp://192.0.2.2:7400", key), SHOAL_OK);
+    connect_fails(&b, "shm:nobody", SHOAL_NOT_FOUND,
+                  "joined set SHOAL_HUB=tcp://192.0.2.1:7400,tcp://192.0.2.2:7400, or start one");
     connect_fails(&b, "shm:../x", SHOAL_INVALID, "use shm:NAME or shm:/PATH");
     assert_int_equal(wire_connect(b.peer, "udp:1", 42, 1), SHOAL_INVALID);
     assert_non_null(strstr(shoal_error_message(), "'udp:1'"));
