@@ -256,11 +256,12 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
 }
 
 /* What may be any number, what it is among them: mostly the same throughout a run. Thirds have bits
- * in all of their bytes, which somebody may look at; a number of some size is none that functions
- * are special for. */
-static double anything(hunt_noise *noise, double is) {
-    const double any[] = {NAN,     INFINITY, -INFINITY, 0,
-                          1.0 / 3, -2.0 / 3, is,        1000 * hunt_uniform(&noise->random)};
+ * in all of their bytes, which somebody may look at, and subnormal numbers have few; a number of
+ * some size is none that functions are special for. */
+static double anything(hunt_noise *noise, uint8_t dtype, double is) {
+    double few = ldexp(least_of(dtype), (int)hunt_below(&noise->random, 24));
+    const double any[] = {NAN, INFINITY, -INFINITY, 0,   1.0 / 3, -2.0 / 3,
+                          is,  few,      1000 * hunt_uniform(&noise->random)};
     enum { ANY = sizeof any / sizeof *any };
     uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, ANY);
     return any[which % ANY];
@@ -325,7 +326,7 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
             double x = hunt_number(type->dtype, call->outputs[k], i);
             double amount = j.terms > 0 ? amount_of(&j, type->dtype, k, i, x) : 0;
             if (amount == INFINITY) { /* depends on the order */
-                hunt_put(type->dtype, call->outputs[k], i, anything(&here, x));
+                hunt_put(type->dtype, call->outputs[k], i, anything(&here, type->dtype, x));
                 continue;
             }
             amount += units * fabs(x) * 2 * unit;
@@ -404,7 +405,7 @@ static void scatter_results(const ref_call *call, hunt_noise *noise) {
             if (alike && hunt_chance(&noise->random, 25))
                 is = hunt_number(of->dtype, call->inputs[0], i);
             else
-                is = anything(noise, is);
+                is = anything(noise, type->dtype, is);
             hunt_put(type->dtype, call->outputs[k], i, is);
         }
     }
