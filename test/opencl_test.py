@@ -5,6 +5,7 @@ OPENCL_FAULTS is the loader that counts launches (test/backend/opencl_faults.c).
 """
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -134,3 +135,58 @@ def test_without_a_loader_doctor_says_what_to_install():
     state, detail = doctor(SHOAL_OPENCL_LIBRARY="/nowhere/libOpenCL.so.1")
     assert state == "none" and "/nowhere/libOpenCL.so.1" in detail
     assert "install an OpenCL loader and a driver" in detail
+
+
+OWN = '''
+import os
+import numpy as np
+from shoal import hosted
+
+SWISH = """
+float half_of(float x) { return x / 2; }
+void operation(long item, const __global x0_t *x0, __global y0_t *y0) {
+    y0[item] = half_of(x0[item]) + 1000;  // which tells it from the function of NumPy
+}
+"""
+TABLE = """
+void operation(long item, const __global x0_t *x0, const __global x1_t *x1, __global y0_t *y0) {
+    y0[item] = (y0_t)x0[item / y0_dims[1]] * 1000 + x1[item % x1_dims[0]] + 100000 * (x0_rank + y0_rank);
+}
+"""
+hosted.register_op("half", lambda x: x / 2, opencl=SWISH)
+hosted.register_op("other", lambda x: x / 2, opencl=SWISH.replace("+ 1000", "+ 2000"))
+hosted.register_op("table", lambda a, b: np.add.outer(a * 1000, b), opencl=TABLE)
+hosted.register_op("broken", lambda x: x + 1, opencl="void operation(long item) { nothing_like_that(); }")
+'''
+USE = """
+import sys
+import numpy as np
+import shoal
+import own
+from shoal.hosted import Op
+x = np.linspace(-3, 3, 35, dtype="f4").reshape(5, 7)
+half, other, table = Op("half"), Op("other"), Op("table")
+y = (half(shoal.tensor(x).T * 2) - other(shoal.tensor(x).T)).numpy()  # one program, one helper's name twice
+assert np.allclose(y, x.T / 2 - 1000, atol=1e-3), y
+for dtype in ("float64", "int32"):
+    a, b = np.arange(5).astype(dtype), np.arange(3)
+    made = table(shoal.tensor(a), shoal.tensor(b), shape=(5, 3)).numpy()
+    assert np.array_equal(made, np.add.outer(a * 1000, b) + 300000), made
+assert half(shoal.tensor(np.zeros((0, 4), "f4"))).shape == (0, 4)
+assert half(shoal.tensor(np.float32(3))).item() == 1001.5
+assert half(shoal.tensor(x).half()).numpy()[0, 0] == -1.5  # of half precision: NumPy's function
+above = Op("above_mean", axis=1)(shoal.tensor(x), shoal.tensor(x[::-1].copy())).numpy()
+assert np.allclose(above, np.maximum(x, x[::-1].mean(1, keepdims=True)), atol=1e-6)
+assert np.array_equal(Op("broken")(shoal.tensor(x)).numpy(), x + 1)
+print("right")
+"""
+
+
+def test_operations_of_ones_own_have_source(tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    done = run(USE, SHOAL_BACKEND="opencl", SHOAL_BACKENDS=os.environ["OWN"],
+               PYTHONPATH=f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "right\n"
+    print(done.stderr)
+    assert re.search("broken: .*nothing_like_that", done.stderr, re.S)  # whose work NumPy did

@@ -199,7 +199,17 @@ typedef struct shoal_backend {
  * its axes behave); only processes that it was added to can run it, so that no client brings code
  * to a worker. run: operands and result are dense, row-major, aligned to 64 and do not overlap; the
  * result depends on them alone. It is called for parts of tensors, by any thread, by several at
- * once. It fails by host->fail. */
+ * once. It fails by host->fail.
+ *
+ * opencl: OpenCL C for devices that have it, with a function that computes one element of the
+ * result,
+ *
+ *     void operation(long item, const __global x0_t *x0, ..., __global y0_t *y0)
+ *
+ * item: the element's number, row-major. x0_t, y0_t are the element types, `x0_dims`, `y0_dims`
+ * arrays of the extents and `x0_rank`, `y0_rank` their number, of the part that is computed. Where
+ * operands or result are f16 or bf16, and where it is NULL, `run` computes beside the device.
+ * Source that cannot be compiled fails with the compiler's words. */
 typedef struct shoal_operation {
     uint32_t size; /* sizeof(shoal_operation) */
     const char *name;
@@ -207,6 +217,7 @@ typedef struct shoal_operation {
                         const void *const *inputs, uint32_t n_inputs, const shoal_type *type,
                         void *output);
     void *context;
+    const char *opencl;
 } shoal_operation;
 
 /* Adds one to those of this process; the table stays valid for ever. Fails with INVALID when the

@@ -8,7 +8,7 @@
 /* Never freed, as the table of an operation is not. */
 typedef struct own_operation {
     shoal_operation table;
-    PyObject *function;
+    PyObject *function, *source; /* the function; OpenCL C as text, or None */
     char name[64];
 } own_operation;
 
@@ -58,21 +58,23 @@ static shoal_status run_operation(const shoal_host *host, void *context, const s
 }
 
 /* NULL with an exception. */
-static const shoal_operation *make_operation(PyObject *pair) {
-    const char *name;
-    PyObject *function;
-    if (!PyArg_ParseTuple(pair, "sO", &name, &function)) return NULL;
+static const shoal_operation *make_operation(PyObject *told) {
+    const char *name, *text = NULL;
+    PyObject *function, *source;
+    if (!PyArg_ParseTuple(told, "sOO", &name, &function, &source)) return NULL;
+    if (source != Py_None && !(text = PyUnicode_AsUTF8AndSize(source, NULL))) return NULL;
     own_operation *mine = calloc(1, sizeof *mine);
     if (!mine) return (const shoal_operation *)PyErr_NoMemory();
     snprintf(mine->name, sizeof mine->name, "%s", name);
     mine->function = Py_NewRef(function);
-    mine->table = (shoal_operation){sizeof mine->table, mine->name, run_operation, mine};
+    mine->source = Py_NewRef(source);
+    mine->table = (shoal_operation){sizeof mine->table, mine->name, run_operation, mine, text};
     return &mine->table;
 }
 
-PyObject *hosted_add_operation(PyObject *module, PyObject *pair) {
+PyObject *hosted_add_operation(PyObject *module, PyObject *told) {
     (void)module;
-    const shoal_operation *made = make_operation(pair);
+    const shoal_operation *made = make_operation(told);
     if (!made) return NULL;
     shoal_status status = shoal_operation_add(made);
     if (status) return raise(status);
@@ -82,12 +84,12 @@ PyObject *hosted_add_operation(PyObject *module, PyObject *pair) {
 shoal_status hosted_load_operations(const shoal_host *host, PyObject *package) {
     shoal_status status = SHOAL_OK;
     if (host->operation_add == shoal_operation_add) return SHOAL_OK;
-    PyObject *pairs = PyObject_CallMethod(package, "_take_operations", NULL);
-    for (Py_ssize_t i = 0; pairs && !status && i < PyList_Size(pairs); i++) {
-        const shoal_operation *made = make_operation(PyList_GetItem(pairs, i));
+    PyObject *all = PyObject_CallMethod(package, "_take_operations", NULL);
+    for (Py_ssize_t i = 0; all && !status && i < PyList_Size(all); i++) {
+        const shoal_operation *made = make_operation(PyList_GetItem(all, i));
         status = made ? host->operation_add(made) : SHOAL_NO_MEMORY;
     }
-    if (!pairs) status = SHOAL_INTERNAL;
-    Py_XDECREF(pairs);
+    if (!all) status = SHOAL_INTERNAL;
+    Py_XDECREF(all);
     return status;
 }

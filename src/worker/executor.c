@@ -326,11 +326,23 @@ static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *
     return status;
 }
 
+enum { MOST_TOLD = 16 /* failures of a device that are told */ };
+
+/* What a device lacks is told once, a failure when it is another than the last. */
 static void tell_aside(worker_slot *slot, shoal_status status) {
-    if (slot->told) return;
-    slot->told = true;
+    const char *why = "it cannot do it";
+    if (status == SHOAL_OK) {
+        if (slot->told) return;
+        slot->told = true;
+    } else {
+        why = shoal_error_message();
+        uint64_t hash = base_hash(why, strlen(why));
+        if (hash == slot->last_told || slot->n_told == MOST_TOLD) return;
+        slot->last_told = hash;
+        slot->n_told++;
+    }
     base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: %s", slot->own.name,
-             slot->aside->name, status == SHOAL_OK ? "it cannot do it" : shoal_error_message());
+             slot->aside->name, why);
 }
 
 /* On the slot's device; where that cannot do it, has no memory left or fails, beside it. One that

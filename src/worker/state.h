@@ -278,7 +278,9 @@ typedef struct worker_slot {
     worker_device device;
     worker_queue own;    /* its device, */
     worker_queue *aside; /* and the processor, which does what that cannot; NULL: nothing does */
-    bool told;           /* that something is done aside */
+    bool told;           /* that something is done aside which its device lacks */
+    uint32_t n_told;     /* failures of it whose work went aside */
+    uint64_t last_told;  /* hash of what was said of the last one */
     bool parted;         /* its device is lost, and the hub has been told */
     base_map pieces;     /* value -> worker_piece */
     base_map programs;   /* id -> worker_program */

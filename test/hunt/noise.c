@@ -260,7 +260,8 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
  * some size is none that functions are special for. */
 static double anything(hunt_noise *noise, uint8_t dtype, double is) {
     double few = ldexp(least_of(dtype), (int)hunt_below(&noise->random, 24));
-    const double any[] = {NAN, INFINITY, -INFINITY, 0,   1.0 / 3, -2.0 / 3,
+    const double any[] = {NAN, INFINITY, -INFINITY,
+                          0,   1.0 / 3,  -2.0 / 3,
                           is,  few,      1000 * hunt_uniform(&noise->random)};
     enum { ANY = sizeof any / sizeof *any };
     uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, ANY);

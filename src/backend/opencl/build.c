@@ -22,7 +22,8 @@ static void add_pending(shoal_device *device, opencl_kernel *k) {
     device->pending = k;
 }
 
-shoal_status opencl_kernel_new(shoal_device *device, base_str *text, opencl_kernel **out) {
+shoal_status opencl_kernel_new(shoal_device *device, base_str *text, bool alone,
+                               opencl_kernel **out) {
     size_t size;
     shoal_status status = base_str_status(text);
     char *taken = status ? NULL : base_str_take(text, &size);
@@ -40,12 +41,12 @@ shoal_status opencl_kernel_new(shoal_device *device, base_str *text, opencl_kern
         free(taken);
         status = base_fail(SHOAL_NO_MEMORY, "opencl: no memory for a kernel");
     } else {
-        *k = (opencl_kernel){.hash = hash, .refs = 1, .text = taken};
+        *k = (opencl_kernel){.hash = hash, .refs = 1, .text = taken, .is_alone = alone};
         status = base_map_set(&device->kernels, hash, k);
         if (status) {
             free(taken);
             free(k);
-        } else {
+        } else if (!alone) {
             add_pending(device, k);
         }
     }
@@ -278,11 +279,26 @@ static shoal_status build_pending(shoal_device *device) {
     return status;
 }
 
+/* The source of users' operations. */
+static shoal_status build_alone(opencl_program *p) {
+    for (uint32_t i = 0; i < p->n_launches; i++) {
+        const opencl_launch *launch = &p->launches[i];
+        if (!launch->custom || launch->kernel->kernel) continue;
+        opencl_kernel *others = p->device->pending;
+        p->device->pending = NULL;
+        add_pending(p->device, launch->kernel);
+        shoal_status status = build_pending(p->device);
+        p->device->pending = others;
+        if (status) return base_fail_prefix(status, "%s: ", launch->custom);
+    }
+    return SHOAL_OK;
+}
+
 shoal_status opencl_build(opencl_program *p) {
     shoal_device *device = p->device;
-    shoal_status status = SHOAL_OK;
     pthread_mutex_lock(&device->building);
-    for (int turn = 0; turn < 2; turn++) {
+    shoal_status status = build_alone(p);
+    for (int turn = 0; turn < 2 && !status; turn++) {
         bool lacks = false;
         for (uint32_t i = 0; i < p->n_launches; i++) {
             opencl_kernel *k = p->launches[i].kernel;
@@ -290,9 +306,11 @@ shoal_status opencl_build(opencl_program *p) {
             lacks = true;
             add_pending(device, k);
         }
+        if (!lacks) break;
         /* Another program's kernel may have been what could not be built. */
-        if (lacks) status = build_pending(device);
-        if (!lacks || !status) break;
+        shoal_status built = build_pending(device);
+        if (!built) break;
+        if (turn) status = built;
     }
     p->built = !status;
     pthread_mutex_unlock(&device->building);

@@ -193,12 +193,13 @@ struct opencl_kernel {
     cl_kernel kernel; /* NULL: it is not built */
     opencl_built *program;
     char *text;
+    bool is_alone; /* built by itself: it has a user's text, which may define anything */
     bool is_pending;
     opencl_kernel *next; /* of those that are to be built */
 };
 
 /* text: of one kernel; taken. It is built later, by opencl_build. */
-shoal_status opencl_kernel_new(shoal_device *device, base_str *text,
+shoal_status opencl_kernel_new(shoal_device *device, base_str *text, bool alone,
                                opencl_kernel **out) SHOAL_CHECK_RESULT;
 void opencl_kernel_release(shoal_device *device, opencl_kernel *kernel);
 /* Builds the kernels of the program and all others that wait for it, as one program of the
@@ -222,6 +223,7 @@ typedef struct opencl_launch {
     uint32_t kept;             /* for so many launches more */
     uint32_t shared;           /* number of the launch whose scratch it is, + 1; 0: its own */
     const fuse_kernel *formed; /* says what may be overwritten; NULL: nothing */
+    const char *custom;        /* the operation of a user's whose source it is; NULL: our own */
 } opencl_launch;
 
 struct opencl_program {
@@ -257,6 +259,10 @@ shoal_status opencl_enqueue(opencl_program *program, const shoal_binding *buffer
 shoal_status opencl_launch_new(opencl_program *p, base_str *text, const uint32_t *args,
                                uint32_t n_reads, uint32_t n_writes, uint32_t n_scratch,
                                opencl_launch **out) SHOAL_CHECK_RESULT;
+/* The same of an operation of a user's. */
+shoal_status opencl_launch_custom(opencl_program *p, base_str *text, const char *name,
+                                  const uint32_t *args, uint32_t n_reads,
+                                  opencl_launch **out) SHOAL_CHECK_RESULT;
 /* A copy of the bytes of one value to another. */
 shoal_status opencl_launch_copy(opencl_program *p, uint32_t to, uint32_t from) SHOAL_CHECK_RESULT;
 /* One work-item for each of so many. */
@@ -267,6 +273,8 @@ bool opencl_product_fits(const shoal_device *device, const shoal_graph *g, const
 shoal_status opencl_product_add(opencl_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
 bool opencl_index_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);
 shoal_status opencl_index_add(opencl_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
+bool opencl_custom_fits(const shoal_graph *g, const shoal_node *node);
+shoal_status opencl_custom_add(opencl_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
 shoal_status opencl_kernel_add(opencl_program *p, const fuse_kernel *k) SHOAL_CHECK_RESULT;
 
 #endif

@@ -25,7 +25,8 @@ static bool has_types(const shoal_device *device, const shoal_graph *g, const sh
 
 static bool is_own(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
     return has_types(device, g, node) &&
-           (opencl_product_fits(device, g, node) || opencl_index_fits(device, g, node));
+           (opencl_product_fits(device, g, node) || opencl_index_fits(device, g, node) ||
+            opencl_custom_fits(g, node));
 }
 
 bool opencl_supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
@@ -55,9 +56,9 @@ static shoal_status launch_at_end(opencl_program *p, opencl_launch **out) {
     return SHOAL_OK;
 }
 
-shoal_status opencl_launch_new(opencl_program *p, base_str *text, const uint32_t *args,
+static shoal_status launch_new(opencl_program *p, base_str *text, const uint32_t *args,
                                uint32_t n_reads, uint32_t n_writes, uint32_t n_scratch,
-                               opencl_launch **out) {
+                               const char *custom, opencl_launch **out) {
     uint32_t n = n_reads + n_writes;
     uint32_t *own = base_arena_array(&p->arena, uint32_t, n + (size_t)1);
     opencl_launch *launch;
@@ -67,14 +68,26 @@ shoal_status opencl_launch_new(opencl_program *p, base_str *text, const uint32_t
         return status;
     }
     if (n) memcpy(own, args, n * sizeof *own);
-    SHOAL_TRY(opencl_kernel_new(p->device, text, &launch->kernel));
+    SHOAL_TRY(opencl_kernel_new(p->device, text, custom != NULL, &launch->kernel));
     launch->args = own;
     launch->n_reads = n_reads;
     launch->n_writes = n_writes;
     launch->n_args = n + n_scratch;
+    launch->custom = custom;
     p->n_launches++;
     *out = launch;
     return SHOAL_OK;
+}
+
+shoal_status opencl_launch_new(opencl_program *p, base_str *text, const uint32_t *args,
+                               uint32_t n_reads, uint32_t n_writes, uint32_t n_scratch,
+                               opencl_launch **out) {
+    return launch_new(p, text, args, n_reads, n_writes, n_scratch, NULL, out);
+}
+
+shoal_status opencl_launch_custom(opencl_program *p, base_str *text, const char *name,
+                                  const uint32_t *args, uint32_t n_reads, opencl_launch **out) {
+    return launch_new(p, text, args, n_reads, 1, 0, name, out);
 }
 
 shoal_status opencl_launch_copy(opencl_program *p, uint32_t to, uint32_t from) {
@@ -103,6 +116,7 @@ void opencl_spread(const opencl_program *p, opencl_launch *launch, int64_t items
 
 static shoal_status add_node(opencl_program *p, const shoal_node *node) {
     if (opencl_product_fits(p->device, p->g, node)) return opencl_product_add(p, node);
+    if (node->op == GRAPH_CUSTOM) return opencl_custom_add(p, node);
     return opencl_index_add(p, node);
 }
 
