@@ -7,7 +7,7 @@
 /* Keys are of no matter: the words go on as they are. */
 enum { KEY_ANY = 0x300 };
 static const struct argp_option options[] = {
-    {"target", 't', "KIND[:DEVICE]", 0,
+    {"target", KEY_ANY, "KIND[:DEVICE]", 0,
      "The kind of hardware: llvm-cpu, cuda, rocm, vulkan or metal, and which device, such as "
      "cuda:sm_89; again for another one (default: llvm-cpu, this processor)",
      0},

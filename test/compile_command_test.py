@@ -68,7 +68,7 @@ def test_an_artifact_is_made_once(model, home, capsys):
 
 
 def test_kinds_of_hardware(model, capsys):
-    rows = run(capsys, model, "-t", "cuda:sm_89", "-t", "hip", "-t", "vulkan", "-t", "metal", "--target-cpu", "znver4", "--json")
+    rows = run(capsys, model, "--target", "cuda:sm_89", "--target", "hip", "--target", "vulkan", "--target", "metal", "--target-cpu", "znver4", "--json")
     assert [(row["target"], row["device"]) for row in rows] == [("cuda", "sm_89"), ("rocm", "gfx942"), ("vulkan", ""), ("metal", ""),
                                                                 ("llvm-cpu", "znver4")]
     assert len({row["digest"] for row in rows}) == 5
@@ -107,7 +107,7 @@ def test_nothing_else_is_used(model, tmp_path, capsys, damage, message):
 
 def test_what_was_changed_is_made_again(model, capsys):
     first, = run(capsys, model, "--json")
-    other, = run(capsys, model, "-t", "cuda", "--json")
+    other, = run(capsys, model, "--target", "cuda", "--json")
     # The artifact of another program, rightly signed, in its place.
     for ending in ("", ".sig"):
         pathlib.Path(first["file"] + ending).write_bytes(pathlib.Path(other["file"] + ending).read_bytes())
@@ -128,12 +128,12 @@ def test_a_key_that_others_can_read(model, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("words, code, message", [
-    (["-t", "tpu"], 2, "'tpu' is no target; there are llvm-cpu, cuda, rocm, vulkan, metal"),
-    (["-t", "metal:m3"], 2, "metal: 'm3': there are no models of such devices to choose from; leave it out"),
-    (["-t", "cuda:sm_1"], 1, " for cuda (sm_1, if it knows that): "),
+    (["--target", "tpu"], 2, "'tpu' is no target; there are llvm-cpu, cuda, rocm, vulkan, metal"),
+    (["--target", "metal:m3"], 2, "metal: 'm3': there are no models of such devices to choose from; leave it out"),
+    (["--target", "cuda:sm_1"], 1, " for cuda (sm_1, if it knows that): "),
     (["--target-cpu", "i99"], 1, " for llvm-cpu (i99, if it knows that): Unknown CPU for target architecture"),
-    (["-t", "cuda", "-t", "rocm", "-o", "x"], 2, "compile: --output: one file for 2 targets"),
-    (["-t", "llvm-cpu:znver4", "--target-cpu", "znver3"], 2, "both name a device; give one"),
+    (["--target", "cuda", "--target", "rocm", "-o", "x"], 2, "compile: --output: one file for 2 targets"),
+    (["--target", "llvm-cpu:znver4", "--target-cpu", "znver3"], 2, "both name a device; give one"),
     (["--signer", "00"], 2, "--signer says who has to have signed"),
     (["--unheard"], 2, "compile: unrecognized arguments: --unheard"),
     (["--list"], 2, "compile: --list stands alone"),

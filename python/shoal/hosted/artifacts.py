@@ -249,7 +249,7 @@ class _Arguments(argparse.ArgumentParser):
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _Arguments(prog="shoal compile", add_help=False, allow_abbrev=False)
     parser.add_argument("model", nargs="?")
-    for names, more in ((("--target", "-t"), {"action": "append"}), (("--target-cpu",), {}), (("--amd-target",), {}),
+    for names, more in ((("--target",), {"action": "append"}), (("--target-cpu",), {}), (("--amd-target",), {}),
                         (("--output", "-o"), {}), (("--force", "-f"), {"action": "store_true"}), (("--function",), {}),
                         (("--list",), {"action": "store_true"}), (("--check",), {"action": "store_true"}), (("--signer",), {}),
                         (("--json",), {"action": "store_true"})):

@@ -521,7 +521,8 @@ shoal_status hlo_read(hlo_reader *r, hlo_op **first) {
                                        "JAX is jax.jit(f).lower(...).as_text()");
     if (p->end - p->at >= 4 && !memcmp(p->at, "ML\xefR", 4))
         return base_fail(SHOAL_FORMAT, "this is MLIR's bytecode; what is read here is its text: "
-                                       "write it again with mlir-opt, or as_text() in JAX");
+                                       "write it again with mlir-opt, or as_text() in JAX, or "
+                                       "have Python do so: shoal.stablehlo.load(...).save(...)");
     for (parse_space(p); p->at < p->end; parse_space(p)) {
         if (parse_take(p, "{-#")) {
             SHOAL_TRY(resources(r));
