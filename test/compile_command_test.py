@@ -95,6 +95,9 @@ def test_output_and_checks(model, tmp_path, capsys, monkeypatch):
     (lambda path, note: path.with_name("a.vmfb.sig").unlink(), "is not signed: there is no a.vmfb.sig beside it"),
     (lambda path, note: path.with_name("a.vmfb.sig").write_text("[" * 60000), "is no note of an artifact"),
     (lambda path, note: path.with_name("a.vmfb.sig").write_text("7"), "is no note of an artifact"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({**note, "signer": 5})), "is no note of an artifact"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({key: note[key] for key in ("signer", "signature", "digest")})),
+     "is no note of an artifact"),
     (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({**note, "target": "cuda"})), "the signature is not that of"),
     (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({**note, "signature": "00"})), "the signature is not that of"),
 ])

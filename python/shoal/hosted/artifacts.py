@@ -51,6 +51,7 @@ _SYNONYMS = {"cpu": "llvm-cpu", "hip": "rocm", "vulkan-spirv": "vulkan", "metal-
 # Numbers stay of the type that they are.
 _FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false", "--iree-opt-level=O3")
 _MOST_NOTE = 1 << 16
+_NOTE = ("made_of", "target", "device", "model", "compiler", "digest", "bytes", "signer")
 _SIGNED = b"shoal artifact 1\n"
 
 
@@ -162,6 +163,8 @@ def check(path: str | os.PathLike[str], signer: str | None = None) -> tuple[byte
             note = json.loads(file.read(_MOST_NOTE))
         signature, by = bytes.fromhex(note.pop("signature")), note["signer"]
         digest, public = note["digest"], bytes.fromhex(by)
+        if missing := set(_NOTE) - set(note):
+            raise KeyError(missing)
     except FileNotFoundError:
         raise DeniedError(f"{path}: is not signed: there is no {_beside(path).name} beside it") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -283,7 +286,7 @@ def _wanted(told: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 
 def _row(path: pathlib.Path, note: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"file": str(path), **{name: note[name] for name in ("target", "device", "model", "compiler", "bytes", "digest", "signer")}, **more}
+    return {"file": str(path), **{name: note[name] for name in _NOTE if name != "made_of"}, **more}
 
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -307,7 +310,7 @@ def _compile(told: argparse.Namespace) -> list[dict[str, Any]]:
         made = build(text, kind, device, name)
         path = pathlib.Path(told.output) if told.output else made.path or folder() / f"{made.note['made_of']}.vmfb"
         if told.output or not made.path:  # also: now the reason why it could not be kept
-            write(path, made.data, {key: made.note[key] for key in ("made_of", "target", "device", "compiler", "model")})
+            write(path, made.data, made.note)
         rows.append(_row(path, check(path)[1], new=made.new))
     return rows
 
