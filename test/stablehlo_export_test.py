@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+import stablehlo_loops_test as loops
 import stablehlo_ops_test as ops
 
 import shoal
@@ -61,3 +62,13 @@ def test_operations_of_shoal(name):
     model = shoal.stablehlo.export(lambda *x: function(*x).sum(), *arguments)
     if name not in ("argmax", "argmin"):
         check(name, model.gradient(), arguments)
+
+
+@pytest.mark.parametrize("name", ["nested", "until"])
+def test_gradients_of_loops(name):
+    ops.jax.config.update("jax_enable_x64", False)
+    try:
+        function, *arguments = loops.CASES[name]
+        check(name, loops.exported(function, arguments).gradient(), arguments)
+    finally:
+        ops.jax.config.update("jax_enable_x64", True)
