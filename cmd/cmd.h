@@ -55,8 +55,8 @@ extern const cmd_command cmd_completion, cmd_help, cmd_logs, cmd_ps, cmd_version
 /* The command of that name; a usage error that suggests the nearest one when there is none. */
 const cmd_command *cmd_find(const char *name);
 extern const cmd_command cmd_hub, cmd_worker, cmd_backends, cmd_status, cmd_doctor, cmd_matmul,
-    cmd_explain, cmd_split, cmd_run, cmd_grad, cmd_train, cmd_nearest, cmd_join, cmd_invite,
-    cmd_peers, cmd_revoke, cmd_show, cmd_stop_daemons, cmd_top, cmd_trace, cmd_timeline;
+    cmd_explain, cmd_split, cmd_run, cmd_grad, cmd_compile, cmd_train, cmd_nearest, cmd_join,
+    cmd_invite, cmd_peers, cmd_revoke, cmd_show, cmd_stop_daemons, cmd_top, cmd_trace, cmd_timeline;
 
 void cmd_print_help(FILE *stream);
 /* Parses argv[1..] for a command. Ends the process after --help (0) or a usage error (2). */

@@ -11,12 +11,11 @@
 #include <time.h>
 
 const cmd_command *const cmd_commands[] = {
-    &cmd_hub,     &cmd_worker, &cmd_join,     &cmd_invite,       &cmd_peers,
-    &cmd_revoke,  &cmd_ps,     &cmd_logs,     &cmd_stop_daemons, &cmd_status,
-    &cmd_top,     &cmd_trace,  &cmd_timeline, &cmd_show,         &cmd_backends,
-    &cmd_doctor,  &cmd_matmul, &cmd_explain,  &cmd_split,        &cmd_run,
-    &cmd_grad,    &cmd_train,  &cmd_nearest,  &cmd_help,         &cmd_completion,
-    &cmd_version, NULL};
+    &cmd_hub,      &cmd_worker,     &cmd_join,         &cmd_invite,  &cmd_peers,  &cmd_revoke,
+    &cmd_ps,       &cmd_logs,       &cmd_stop_daemons, &cmd_status,  &cmd_top,    &cmd_trace,
+    &cmd_timeline, &cmd_show,       &cmd_backends,     &cmd_doctor,  &cmd_matmul, &cmd_explain,
+    &cmd_split,    &cmd_run,        &cmd_grad,         &cmd_compile, &cmd_train,  &cmd_nearest,
+    &cmd_help,     &cmd_completion, &cmd_version,      NULL};
 
 bool cmd_json, cmd_wide;
 volatile int cmd_stop;

@@ -1,30 +1,6 @@
 /* `shoal train`: becomes the Python that has the package, which trains (python/shoal/train). Here
  * are the options as help, manual and completions show them. */
-#include "cmd.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* What the interpreter is to run. No module of the current folder is imported. Until all are,
- * Ctrl-C waits: it ends the process as it ends any, and not with a list of the modules that were
- * under way. */
-static const char program[] =
-    "import signal, sys\n"
-    "try:\n"
-    "    from shoal.train.command import main\n"
-    "except ImportError as error:\n"
-    "    sys.exit(f'shoal: train: {sys.executable} has no package shoal that trains ({error}); '\n"
-    "             'install it there, or name another interpreter by SHOAL_PYTHON')\n"
-    "before = signal.getsignal(signal.SIGINT)\n"
-    "if before is not signal.SIG_IGN:\n"
-    "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-    "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\n"
-    "signal.signal(signal.SIGINT, before)\n"
-    "sys.exit(main())\n";
+#include "python.h"
 
 /* Keys are of no matter: the words go on as they are. */
 enum { KEY_ANY = 0x300 };
@@ -65,35 +41,7 @@ static const struct argp_option options[] = {
 static void take(void *input, int key, char *arg) { (void)input, (void)key, (void)arg; }
 
 static int run(const cmd_command *self, int argc, char **argv) {
-    static char name[] = "python3", command[] = "-c", help[] = "--help";
-    static char text[sizeof program], own[PATH_MAX];
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            char *words[] = {argv[0], help, NULL};
-            cmd_parse(self, 2, words, NULL);
-        }
-    char *python = getenv("SHOAL_PYTHON");
-    if (python == NULL || python[0] == 0) python = name;
-    char **words = calloc((size_t)argc + 3, sizeof *words);
-    if (words == NULL) return cmd_fail("train: no memory");
-    memcpy(text, program, sizeof program);
-    words[0] = python;
-    words[1] = command;
-    words[2] = text;
-    memcpy(words + 3, argv + 1, (size_t)(argc - 1) * sizeof *words);
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length > 0) setenv("SHOAL", own, 1); /* the hub and the workers are this command's */
-    setenv("PYTHONSAFEPATH", "1", 1);
-    sigset_t interrupt;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    sigprocmask(SIG_BLOCK, &interrupt, NULL);
-    execvp(python, words);
-    int error = errno;
-    free(words);
-    return cmd_fail("train: cannot run %s: %s; install Python 3.11 or later and the package shoal, "
-                    "or name another interpreter by SHOAL_PYTHON",
-                    python, strerror(error));
+    return cmd_python(self, "shoal.train.command", argc, argv);
 }
 
 const cmd_command cmd_train = {

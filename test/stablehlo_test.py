@@ -1,5 +1,8 @@
 """StableHLO read and written: what JAX prints, run by Shoal, gives JAX's own results; what Shoal prints, JAX's parser
 reads; texts in the manner of torch-mlir."""
+import importlib.util
+import io
+import sys
 import threading
 import time
 
@@ -385,12 +388,34 @@ def test_a_model_runs_in_two_sessions_at_once():
     assert len(results) == 100 and all(results)
 
 
+def test_bytecode(tmp_path, monkeypatch):
+    """Plain, as MLIR writes it, and portable, as jax.export does."""
+    function = jax.jit(lambda x: jnp.sin(x) @ W)
+    portable = jax.export.export(function)(jax.ShapeDtypeStruct(X.shape, X.dtype)).mlir_module_serialized
+    with jax_mlir.make_ir_context():
+        plain = io.BytesIO()
+        ir.Module.parse(function.lower(X).as_text()).operation.write_bytecode(plain)
+    path = tmp_path / "model.mlirbc"
+    for data in (portable, plain.getvalue()):
+        path.write_bytes(data)
+        for source in (path, data):
+            np.testing.assert_allclose(shoal.stablehlo.load(source)(X).numpy(), np.asarray(function(X)), rtol=1e-5, atol=1e-6)
+    monkeypatch.setitem(sys.modules, "jaxlib.mlir.dialects", None)
+    if importlib.util.find_spec("iree"):
+        np.testing.assert_allclose(shoal.stablehlo.load(plain.getvalue())(X).numpy(), np.asarray(function(X)), rtol=1e-5, atol=1e-6)
+        with pytest.raises(shoal.ShoalError, match="JAX is not here .*; IREE's package reads only bytecode that is not the portable form"):
+            shoal.stablehlo.load(portable)
+    monkeypatch.setitem(sys.modules, "iree.compiler", None)
+    with pytest.raises(shoal.ShoalError, match="JAX is not here .*; IREE is not here"):
+        shoal.stablehlo.load(portable)
+
+
 def test_other_sources(tmp_path):
     with pytest.raises(shoal.ShoalError, match="this is XLA's HLO; what is read here is StableHLO"):
         shoal.stablehlo.load(jax.jit(jnp.sin).lower(X).as_text(dialect="hlo"))
     with pytest.raises(shoal.ShoalError, match="there is no function: this is no module of StableHLO"):
         shoal.stablehlo.load("import jax\n")
-    with pytest.raises(shoal.ShoalError, match="bytecode; what is read here is its text"):
+    with pytest.raises(shoal.ShoalError, match="load: this is MLIR's bytecode, which others have to read: JAX says: .*; IREE (says|is not here)"):
         shoal.stablehlo.load(b"ML\xefR" + bytes(16))
     with pytest.raises(shoal.ShoalError, match="there is no function @other, but for example @main"):
         shoal.stablehlo.load(body("return %x : tensor<2xf32>"), function="other")

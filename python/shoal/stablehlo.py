@@ -11,11 +11,14 @@ from typing import Any
 from . import _shoal
 from .autograd import no_grad
 from .creation import as_tensor
-from .errors import InvalidError
+from .errors import FormatError, InvalidError
 from .nested import TensorType
 from .pool import session
 from .recording import Recording
 from .tensor import Tensor
+
+
+_BYTECODE = b"ML\xefR"
 
 
 class Model:
@@ -64,8 +67,41 @@ class Model:
             file.write(self.text())
 
 
+def _as_text(data: bytes) -> str:
+    """MLIR's bytecode as text, by who can read it: JAX also the portable form, which export.export writes; IREE the plain one."""
+    said = []
+    try:
+        from jax._src.interpreters import mlir
+        from jaxlib.mlir import ir
+        from jaxlib.mlir.dialects import stablehlo
+        with mlir.make_ir_context() as context:
+            portable = data[5:15] == b"StableHLO_"
+            return str(stablehlo.deserialize_portable_artifact(context, data) if portable else ir.Module.parse(data))
+    except ImportError:
+        said.append("JAX is not here (pip install jax)")
+    except Exception as error:  # jaxlib's own, and ValueError
+        said.append(f"JAX says: {_first(error)}")
+    try:
+        from iree.compiler import ir
+        with ir.Context():
+            text = str(ir.Module.parse(data))
+        if "vhlo." not in text:
+            return text
+        said.append("IREE's package reads only bytecode that is not the portable form")
+    except ImportError:
+        said.append("IREE is not here (pip install iree-base-compiler)")
+    except Exception as error:
+        said.append(f"IREE says: {_first(error)}")
+    raise FormatError(f"load: this is MLIR's bytecode, which others have to read: {'; '.join(said)}")
+
+
+def _first(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def load(source: Any, function: str | None = None) -> Model:
-    """Reads a module's text: the path of a file, or the text itself (with a line break, or bytes).
+    """Reads a module's text: the path of a file, or the text itself (with a line break, or bytes). MLIR's bytecode, where JAX
+    or IREE is installed, which turn it into text.
 
     function: the one to read; None: @main, or the only one. Raises FormatError with line, column and operation.
     """
@@ -77,6 +113,8 @@ def load(source: Any, function: str | None = None) -> Model:
         name = os.path.basename(os.fspath(source))
         with open(source, "rb") as file:
             source = file.read()
+    if isinstance(source, bytes) and source.startswith(_BYTECODE):
+        source = _as_text(source)
     return Model(_shoal.Module(source, name, function))
 
 

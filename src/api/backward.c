@@ -72,6 +72,19 @@ static shoal_status bind(backward *b, uint32_t value, shoal_tensor *tensor) {
     return SHOAL_OK;
 }
 
+/* A number is stated again, so that loops tell how often they go round; anything else is an input.
+ */
+static shoal_status add_value(backward *b, shoal_tensor *tensor, uint32_t *value) {
+    const shoal_type *type = &tensor->type;
+    const shoal_tensor *number = api_base(tensor);
+    if (!number->is_number || type->rank) return graph_add_input(b->g, type, value);
+    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, &number->whole_number,
+                                            shoal_dtype_size((shoal_dtype)type->dtype)),
+                                graph_ints(SHOAL_ATTR_SHAPE, type->dims, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
+    return graph_add(b->g, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, value);
+}
+
 static shoal_status input_value(backward *b, shoal_tensor *tensor, uint32_t *value) {
     uint64_t key = (uint64_t)(uintptr_t)api_base(tensor);
     api_origin *leaf = tensor->origin;
@@ -86,7 +99,7 @@ static shoal_status input_value(backward *b, shoal_tensor *tensor, uint32_t *val
         *value = (uint32_t)(known - 1);
         if (known) return SHOAL_OK;
     }
-    SHOAL_TRY(graph_add_input(b->g, &tensor->type, value));
+    SHOAL_TRY(add_value(b, tensor, value));
     SHOAL_TRY(bind(b, *value, tensor));
     if (!leaf) return base_map_set(&b->inputs, key, (void *)((uintptr_t)*value + 1));
     if (!base_vec_push(&b->uses, ((use){tensor, *value, leaf->first}))) return SHOAL_NO_MEMORY;

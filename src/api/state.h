@@ -64,13 +64,15 @@ typedef struct api_stored {
 /* A handle. The session's lock guards everything but refs and next_free. */
 struct shoal_tensor {
     atomic_int refs;
-    uint16_t result;    /* which one of its origin's */
-    bool saved;         /* the gradient of its origin reads it */
-    bool gone;          /* was not kept when the trace went to the hub */
-    bool donated;       /* the value was given away */
-    uint32_t era;       /* its session's when it was made */
-    uint32_t links;     /* of refs, those of origins that can do without the value */
-    bool shared;        /* a copy of a parameter, made for a signal */
+    uint16_t result; /* which one of its origin's */
+    bool saved;      /* the gradient of its origin reads it */
+    bool gone;       /* was not kept when the trace went to the hub */
+    bool donated;    /* the value was given away */
+    uint32_t era;    /* its session's when it was made */
+    uint32_t links;  /* of refs, those of origins that can do without the value */
+    bool shared;     /* a copy of a parameter, made for a signal */
+    bool is_number;  /* it is a whole number that the program states, as loops begin with */
+    int64_t whole_number;
     const char *signal; /* under which it was placed or computed; NULL: none. Names stay for ever */
     struct shoal_tensor
         *base;          /* another handle, which has the value; held. NULL: this one has it */

@@ -120,6 +120,17 @@ shoal_status api_trace_value(shoal_tensor *tensor, uint32_t *value) {
     return base_map_set(&session->inputs, tensor->value, (void *)((uintptr_t)*value + 1));
 }
 
+/* Gradients of loops ask for such numbers when the trace that stated them has gone. */
+static void note_number(uint16_t op, const shoal_attr *attrs, uint16_t n_attrs, shoal_tensor *out) {
+    shoal_dtype dtype = (shoal_dtype)out->type.dtype;
+    char kind = shoal_dtype_kind(dtype);
+    if (op != GRAPH_CONSTANT || out->type.rank || (kind != 'i' && kind != 'u')) return;
+    for (uint16_t i = 0; i < n_attrs; i++)
+        if (attrs[i].key == SHOAL_ATTR_VALUE)
+            memcpy(&out->whole_number, attrs[i].u.bytes, shoal_dtype_size(dtype));
+    out->is_number = true;
+}
+
 static shoal_status record(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
                            uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
                            const shoal_graph *const *regions, uint16_t n_regions, const char *at,
@@ -143,6 +154,7 @@ static shoal_status record(shoal_session *session, uint16_t op, shoal_tensor *co
     if (values != few) free(values);
     for (uint16_t o = 0; o < n_outputs && status == SHOAL_OK; o++)
         status = api_tensor_traced(session, first + o, &outputs[o]);
+    if (n_outputs && status == SHOAL_OK) note_number(op, attrs, n_attrs, outputs[0]);
     bool noted = false;
     for (uint32_t i = 0; i < n_inputs && status == SHOAL_OK; i++)
         noted |= inputs[i]->origin != NULL;

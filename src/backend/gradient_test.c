@@ -404,6 +404,29 @@ IS(if_false, choice(g, in, GRAPH_IF, test_constant(g, SCALAR(BOOL), "\0", 1)))
 IS(case_first, CASE(0))
 IS(case_last, CASE(7))
 
+/* Three rounds of x, i -> sin(x) y, i + 1. */
+static uint32_t loop(graph *g, const uint32_t *in) {
+    const int64_t zero = 0, once = 1, most = 3;
+    const shoal_graph *bodies[2];
+    uint32_t carried[] = {test_constant(g, SCALAR(I64), &zero, sizeof zero), in[0], in[1]}, out;
+    for (int r = 0; r < 2; r++) {
+        graph *body;
+        uint32_t x[3], more;
+        ok(graph_add_region(g, &body));
+        for (int i = 0; i < 3; i++) x[i] = test_input(body, graph_data(g)->values[carried[i]].type);
+        uint32_t number = test_constant(body, SCALAR(I64), r ? &once : &most, sizeof once);
+        const shoal_attr less = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT");
+        more = test_add(body, r ? GRAPH_ADD : GRAPH_COMPARE, VALUES(x[0], number), &less, !r);
+        if (r) x[1] = test_add(body, GRAPH_SINE, VALUES(x[1]), NULL, 0);
+        if (r) x[1] = test_add(body, GRAPH_MULTIPLY, VALUES(x[1], x[2]), NULL, 0);
+        ok(graph_add_output(body, more));
+        for (int i = 1; i < 3 && r; i++) ok(graph_add_output(body, x[i]));
+        bodies[r] = graph_data(body);
+    }
+    ok(graph_add(g, GRAPH_WHILE, carried, 3, NULL, 0, bodies, 2, &out));
+    return out + 1;
+}
+
 /* ---- operations of users ---- */
 
 /* x^2 z: its gradients, and the gradients of those, are operations as well. */
@@ -571,6 +594,7 @@ static void test_examples(void **state) {
         {"if, false", GRAPH_IF, if_false, -1, 1, 2, {F(3), F(3)}},
         {"case, the first", GRAPH_CASE, case_first, -1, 1, 2, {F(3), F(3)}},
         {"case, the last", GRAPH_CASE, case_last, -1, 1, 2, {F(3), F(3)}},
+        {"while", GRAPH_WHILE, loop, -1, 1, 2, {F(3), F(3)}},
         {"custom", GRAPH_CUSTOM, own, -1, 1, 2, {F(3, 4), F(3, 4)}},
         {"custom, along an axis", GRAPH_CUSTOM, own_along, -1, 1, 2, {F(3, 4), F(3, 4)}},
         {"custom, of all", GRAPH_CUSTOM, own_whole, -1, 1, 2, {F(3, 4), F(3, 4)}},
@@ -603,7 +627,6 @@ static void test_reasons(void **state) {
     } none[] = {
         {GRAPH_EXCHANGE, "made by the planner, after gradients"},
         {GRAPH_BITCAST_CONVERT, "bits are no numbers"},
-        {GRAPH_WHILE, "the number of turns is known to no graph"},
     };
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) {
         bool listed = false;

@@ -61,11 +61,9 @@ static uint32_t mark(const shoal_graph *from, uint32_t *map) {
     return nodes;
 }
 
-static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
-                            const uint32_t *outputs, uint32_t n_outputs, lines how, uint32_t *map,
-                            graph *to) {
-    for (uint32_t i = 0; i < n_inputs; i++)
-        SHOAL_TRY(graph_add_input(to, &from->values[inputs[i]].type, &map[inputs[i]]));
+/* Copies what the outputs depend on, up to the values that are in the map already. */
+static shoal_status copy_needed(const shoal_graph *from, const uint32_t *outputs,
+                                uint32_t n_outputs, lines how, uint32_t *map, graph *to) {
     for (uint32_t i = 0; i < n_outputs; i++)
         if (map[outputs[i]] == NOT_NEEDED) map[outputs[i]] = NEEDED;
     uint32_t nodes = mark(from, map);
@@ -81,16 +79,42 @@ static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uin
             needed = needed || map[node->first_output + i] == NEEDED;
         if (needed) SHOAL_TRY(copy_node(from, n, how, map, to));
     }
+    return SHOAL_OK;
+}
+
+static shoal_status extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
+                            const uint32_t *outputs, uint32_t n_outputs, lines how, uint32_t *map,
+                            graph *to) {
+    for (uint32_t i = 0; i < n_inputs; i++)
+        SHOAL_TRY(graph_add_input(to, &from->values[inputs[i]].type, &map[inputs[i]]));
+    SHOAL_TRY(copy_needed(from, outputs, n_outputs, how, map, to));
     for (uint32_t i = 0; i < n_outputs; i++) SHOAL_TRY(graph_add_output(to, map[outputs[i]]));
     return SHOAL_OK;
+}
+
+static shoal_status new_map(const shoal_graph *from, uint32_t **map) {
+    *map = malloc((from->n_values + (size_t)1) * sizeof **map);
+    if (!*map) return base_fail(SHOAL_NO_MEMORY, "no memory for %u values", from->n_values);
+    memset(*map, 0xff, from->n_values * sizeof **map); /* NOT_NEEDED */
+    return SHOAL_OK;
+}
+
+shoal_status graph_append(const shoal_graph *from, const uint32_t *inputs, const uint32_t *outputs,
+                          uint32_t n_outputs, graph *to, uint32_t *results) {
+    uint32_t *map;
+    SHOAL_TRY(new_map(from, &map));
+    for (uint32_t i = 0; i < from->n_inputs; i++) map[from->inputs[i]] = inputs[i];
+    shoal_status status = copy_needed(from, outputs, n_outputs, LINES_KEPT, map, to);
+    for (uint32_t i = 0; i < n_outputs && status == SHOAL_OK; i++) results[i] = map[outputs[i]];
+    free(map);
+    return status;
 }
 
 static shoal_status extract_with(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
                                  const uint32_t *outputs, uint32_t n_outputs, lines how,
                                  graph *to) {
-    uint32_t *map = malloc((from->n_values + (size_t)1) * sizeof *map);
-    if (!map) return base_fail(SHOAL_NO_MEMORY, "no memory for %u values", from->n_values);
-    memset(map, 0xff, from->n_values * sizeof *map); /* NOT_NEEDED */
+    uint32_t *map;
+    SHOAL_TRY(new_map(from, &map));
     shoal_status status = extract(from, inputs, n_inputs, outputs, n_outputs, how, map, to);
     free(map);
     return status;

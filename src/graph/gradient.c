@@ -280,7 +280,10 @@ static shoal_status apply_rule(walk *w, uint32_t n, graph_backward *b, shoal_typ
     b->seeds = w->sums + node.first_output;
     b->wanted = wanted;
     shoal_status status = (def->gradient ? def->gradient : graph_gradient_composite)(b);
-    if (status) return base_fail_prefix(status, "the gradient of %s: ", def->name);
+    if (status)
+        return base_fail_prefix(status, "the gradient of %s%s%s%s: ", def->name,
+                                node.location ? " (" : "", node.location ? node.location : "",
+                                node.location ? ")" : "");
     for (uint32_t i = 0; i < node.n_inputs; i++) {
         if (!wanted[i] || b->gradients[i] == GRAPH_NO_VALUE) continue;
         if (!base_type_equal(type_of(&w->m, b->gradients[i]), &types[i]))

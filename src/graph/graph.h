@@ -226,6 +226,11 @@ graph_call graph_node_call(const shoal_graph *g, const shoal_node *node, shoal_t
 shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
                            const uint32_t *outputs, uint32_t n_outputs,
                            graph *to) SHOAL_CHECK_RESULT;
+/* Appends to `to` the nodes of `from` that these of its values depend on. inputs: for each input of
+ * `from` the value of `to` in its place; GRAPH_NO_VALUE for those that nothing depends on.
+ * results[i] becomes the value of outputs[i]. */
+shoal_status graph_append(const shoal_graph *from, const uint32_t *inputs, const uint32_t *outputs,
+                          uint32_t n_outputs, graph *to, uint32_t *results) SHOAL_CHECK_RESULT;
 
 /* Whether a node may stay as it is: asked for each composite outside of bodies. */
 typedef bool (*graph_supports)(void *context, const shoal_graph *g, const shoal_node *node);

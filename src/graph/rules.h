@@ -308,6 +308,7 @@ GRADIENT(scatter);
 GRADIENT(sort);
 GRADIENT(top_k);
 GRADIENT(cumulate);
+GRADIENT(while);
 GRADIENT(if);
 GRADIENT(convolution);
 GRADIENT(reduce_window);

@@ -75,7 +75,7 @@ def test_the_command_becomes_python(files):
     assert nowhere == ("shoal: train: cannot run /nowhere/python: No such file or directory; install Python 3.11 or later and the "
                        "package shoal, or name another interpreter by SHOAL_PYTHON\n")
     lost = run(code=1, command=c, PYTHONPATH="")[1]
-    assert re.fullmatch(r"shoal: train: \S+ has no package shoal that trains \(No module named 'shoal'\); install it there, or name "
+    assert re.fullmatch(r"shoal: train: \S+ has no package shoal with this command \(No module named 'shoal'\); install it there, or name "
                         r"another interpreter by SHOAL_PYTHON\n", lost)
 
 

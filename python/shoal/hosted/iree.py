@@ -1,39 +1,30 @@
 """The backend `iree`: the devices that IREE drives (https://iree.dev). A program's body is one artifact, which iree-compile
-makes of its StableHLO text for one kind of device; it is kept on disk under the digest of what it was made of.
+makes of its StableHLO text for one kind of device; it is kept on disk under the digest of what it was made of
+(artifacts.py).
 
-It takes the PyPI packages iree-base-compiler and iree-base-runtime, of one version. Artifacts are machine code: the
-folder of the cache belongs to the user alone, and an artifact that is not whole, or is somebody else's, is made again.
+It takes the PyPI packages iree-base-compiler and iree-base-runtime, of one version. Artifacts are machine code: one that this
+user has not signed, or that is not as it was then, is made again.
 """
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import pathlib
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import Backend, Device, Graph, Operation
 from ..errors import NotFoundError
-from ..files import _cache_folder, _whole
+from .artifacts import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
     from typing import Any
 
-# Drivers of the runtime, in the order of the devices: what iree-compile calls the target, and flags.
-_DRIVERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "local-task": ("llvm-cpu", ("--iree-llvmcpu-target-cpu=host",)),
-    "cuda": ("cuda", ()),
-    "hip": ("rocm", ()),
-    "vulkan": ("vulkan-spirv", ()),
-    "metal": ("metal-spirv", ()),
-}
-# Numbers stay of the type that they are.
-_FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false", "--iree-opt-level=O3")
+# Drivers of the runtime, in the order of the devices, and the targets of artifacts.
+_DRIVERS = {"local-task": "llvm-cpu", "cuda": "cuda", "hip": "rocm", "vulkan": "vulkan", "metal": "metal"}
 _ELEMENTS = {"bool": "BOOL_8", "float16": "FLOAT_16", "bfloat16": "BFLOAT_16", "float32": "FLOAT_32", "float64": "FLOAT_64"} | {
     f"{sign}int{bits}": f"{kind}_{bits}" for sign, kind in (("", "SINT"), ("u", "UINT")) for bits in (8, 16, 32, 64)}
 _FLOATS = ("float32", "float64")
@@ -123,7 +114,7 @@ class Iree(Backend):
         """One artifact for the graph."""
         assert graph.text is not None
         runtime = self.runtime
-        module = runtime.VmModule.copy_buffer(self.config.vm_instance, self._artifact(graph.text))
+        module = runtime.VmModule.copy_buffer(self.config.vm_instance, build(graph.text, _DRIVERS[self.driver]).data)
         context = runtime.SystemContext(vm_modules=[module], config=self.config).vm_context
         call = module.lookup_function("main")
         inputs = [graph.values[v] for v in graph.inputs]
@@ -147,55 +138,7 @@ class Iree(Backend):
             allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING, device=self.config.device,
             buffer=self.array(buffer, _plain(dtype).name, shape), element_type=runtime.HalElementType[_ELEMENTS[dtype]])
 
-    # ---- artifacts ----
-
-    def _artifact(self, text: str) -> bytes:
-        """The compiled module, from the cache or new."""
-        from importlib.metadata import version
-
-        import iree.compiler
-        target, flags = _DRIVERS[self.driver]
-        wanted = "\n".join((version("iree-base-compiler"), target, *flags, *_FLAGS, _processor(), text))
-        path = _cache_folder("iree") / f"{hashlib.blake2b(wanted.encode(), digest_size=32).hexdigest()}.vmfb"
-        kept = _read(path)
-        if kept is not None:
-            return kept
-        made: bytes = iree.compiler.compile_str(text, target_backends=[target], input_type="stablehlo",
-                                                extra_args=[*flags, *_FLAGS])
-        _write(path, made)
-        return made
-
 
 def _plain(dtype: str) -> np.dtype[Any]:
     """NumPy's type of as many bytes."""
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
-
-
-@cache
-def _processor() -> str:
-    """What the code for this processor depends on."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("flags", "Features")):
-                return line
-    return os.uname().machine
-
-
-def _read(path: pathlib.Path) -> bytes | None:
-    """An artifact of this user's own that is whole: its digest stands in front of it."""
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.getuid():
-                return None
-            digest, data = file.read(32), file.read()
-    except OSError:
-        return None
-    return data if hashlib.blake2b(data, digest_size=32).digest() == digest else None
-
-
-def _write(path: pathlib.Path, data: bytes) -> None:
-    """Keeps an artifact. A full disk is no failure: it is made again the next time."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _whole(path) as file:
-            file.write(hashlib.blake2b(data, digest_size=32).digest() + data)

@@ -111,22 +111,60 @@ static shoal_status reduce(hlo_call *c) {
     return hlo_row(c, GRAPH_REDUCE, NULL, 0, &body, 1);
 }
 
+/* Whether an operation makes a number of nothing, that is, a constant. */
+static bool is_constant(const hlo_op *op) {
+    const char *dot_at = strchr(op->name, '.');
+    return !op->operands.count && dot_at && !strcmp(dot_at, ".constant");
+}
+
+/* Arguments of a body as those of whole tensors, and behind them what it takes from around it. */
+static shoal_status whole_arguments(const hlo_call *c, const hlo_region *region,
+                                    const hlo_captures *captures, hlo_region *whole,
+                                    uint32_t *values) {
+    const shoal_type *shape = hlo_type_of(c, 0);
+    const shoal_graph *g = graph_data(c->s->g);
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        whole->arguments.data[i].name = region->arguments.data[i].name;
+        values[i] = c->in[i];
+    }
+    maker m = {c->s->g, SHOAL_OK};
+    for (uint32_t i = 0; i < captures->count; i++) {
+        if (captures->count != captures->names.count || g->values[captures->values[i]].type.rank)
+            return hlo_fail(c, "its body uses what is around it; that must be single numbers");
+        whole->arguments.data[c->n_in + i].name = captures->names.data[i];
+        values[c->n_in + i] = spread(&m, captures->values[i], shape, NULL);
+        g = graph_data(c->s->g);
+    }
+    SHOAL_TRY(m.status);
+    whole->arguments.count = (size_t)c->n_in + captures->count;
+    for (size_t i = 0; i < whole->arguments.count; i++)
+        whole->arguments.data[i].type =
+            (hlo_type){.tensor = true, .type = graph_data(c->s->g)->values[values[i]].type};
+    return SHOAL_OK;
+}
+
 /* A body of elementwise operations does for whole tensors what it does for one element. */
 static shoal_status map_elements(hlo_call *c) {
     const hlo_region *region = c->op->regions;
-    if (!region || region->arguments.count != c->n_in || c->n_out != 1)
+    hlo_captures captures;
+    if (!region || !c->n_in || region->arguments.count != c->n_in || c->n_out != 1)
         return hlo_fail(c, "its body takes one argument for each operand");
+    for (uint32_t i = 1; i < c->n_in; i++) {
+        shoal_type same = *hlo_type_of(c, i);
+        same.dtype = hlo_type_of(c, 0)->dtype;
+        if (!base_type_equal(&same, hlo_type_of(c, 0)))
+            return hlo_fail(c, "operand %u has another shape than the first", i);
+    }
+    SHOAL_TRY(hlo_capture(c, region, &captures));
     hlo_region whole = {.first = region->first};
     base_arena *arena = &c->s->in->r.p.arena;
-    whole.arguments.data = base_arena_array(arena, hlo_argument, (size_t)c->n_in);
-    if (!whole.arguments.data) return SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < c->n_in; i++) {
-        hlo_argument *argument = &whole.arguments.data[whole.arguments.count++];
-        argument->name = region->arguments.data[i].name;
-        argument->type = (hlo_type){.tensor = true, .type = *hlo_type_of(c, i)};
-    }
+    size_t n = (size_t)c->n_in + captures.count;
+    uint32_t *values = base_arena_array(arena, uint32_t, n);
+    whole.arguments.data = base_arena_array(arena, hlo_argument, n);
+    if (!values || !whole.arguments.data) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(whole_arguments(c, region, &captures, &whole, values));
     for (hlo_op *op = whole.first; op; op = op->next)
-        if (op->operands.count == 0 || op->n_regions)
+        if ((!op->operands.count && !is_constant(op)) || op->n_regions)
             return hlo_fail(c, "'%.64s' in its body does not work on whole tensors", op->name);
     /* The types that the body states are those of one element. */
     for (hlo_op *op = whole.first; op; op = op->next)
@@ -136,7 +174,7 @@ static shoal_status map_elements(hlo_call *c) {
             type->type.rank = hlo_type_of(c, 0)->rank;
             memcpy(type->type.dims, hlo_type_of(c, 0)->dims, sizeof type->type.dims);
         }
-    return hlo_splice(c, &whole, c->in, c->out, 1);
+    return hlo_splice(c, &whole, values, c->out, 1);
 }
 
 static shoal_status sort(hlo_call *c) {

@@ -15,6 +15,7 @@ typedef struct entry {
     hlo_text name;
     const uint32_t *values;
     uint32_t count;
+    const struct entry *items; /* of a tuple: its elements, `count` of them; else NULL */
 } entry;
 
 /* ---- failures ---- */
@@ -54,15 +55,19 @@ static shoal_status fail_name(const hlo_scope *s, hlo_text name, const char *wha
     return parse_at_place(&s->in->r.p, name.at, SHOAL_FORMAT);
 }
 
-static shoal_status define(hlo_scope *s, hlo_text name, const uint32_t *values, uint32_t count) {
+static shoal_status define_entry(hlo_scope *s, hlo_text name, const entry *from) {
     uint64_t key;
-    base_arena *arena = &s->in->r.p.arena;
     if (find(&s->names, name, &key)) return fail_name(s, name, "is defined twice");
-    entry *e = base_arena_alloc(arena, sizeof *e);
-    uint32_t *kept = base_arena_copy(arena, values, count * sizeof *values);
-    if (!e || !kept) return SHOAL_NO_MEMORY;
-    *e = (entry){name, kept, count};
+    entry *e = base_arena_copy(&s->in->r.p.arena, from, sizeof *e);
+    if (!e) return SHOAL_NO_MEMORY;
+    e->name = name;
     return base_map_set(&s->names, key, e);
+}
+
+static shoal_status define(hlo_scope *s, hlo_text name, const uint32_t *values, uint32_t count) {
+    const uint32_t *kept = base_arena_copy(&s->in->r.p.arena, values, count * sizeof *values);
+    if (!kept) return SHOAL_NO_MEMORY;
+    return define_entry(s, name, &(entry){.values = kept, .count = count});
 }
 
 static shoal_status use(const hlo_scope *s, const hlo_name *name, uint32_t *value) {
@@ -70,6 +75,7 @@ static shoal_status use(const hlo_scope *s, const hlo_name *name, uint32_t *valu
     const entry *e = find(&s->names, name->text, &key);
     int64_t index = name->number < 0 ? 0 : name->number;
     if (!e) return fail_name(s, name->text, "is not defined");
+    if (e->items) return fail_name(s, name->text, "is a tuple; get_tuple_element takes from it");
     if (name->number < 0 && e->count != 1)
         return fail_name(s, name->text, "stands for several results; choose one with '#'");
     if (index >= e->count) return fail_name(s, name->text, "has no such result");
@@ -156,12 +162,67 @@ static shoal_status define_results(const hlo_call *c) {
     return SHOAL_OK;
 }
 
+/* ---- tuples: names for several things, no values ---- */
+
+static bool is_called(const hlo_op *op, const char *name) {
+    const char *dot = strchr(op->name, '.');
+    return dot && !strcmp(dot + 1, name);
+}
+
+static shoal_status tuple(const hlo_call *c) {
+    hlo_scope *s = c->s;
+    const hlo_op *op = c->op;
+    base_arena *arena = &s->in->r.p.arena;
+    entry *items = base_arena_array(arena, entry, op->operands.count + 1);
+    if (!items) return SHOAL_NO_MEMORY;
+    if (op->results.count != 1) return hlo_fail(c, "it has one result");
+    for (size_t i = 0; i < op->operands.count; i++) {
+        uint64_t key;
+        uint32_t value;
+        const entry *e = find(&s->names, op->operands.data[i].text, &key);
+        if (e && e->items) {
+            items[i] = *e;
+            continue;
+        }
+        SHOAL_TRY(use(s, &op->operands.data[i], &value));
+        items[i].values = base_arena_copy(arena, &value, sizeof value);
+        items[i].count = 1;
+        if (!items[i].values) return SHOAL_NO_MEMORY;
+    }
+    const entry all = {.items = items, .count = (uint32_t)op->operands.count};
+    return define_entry(s, op->results.data[0].text, &all);
+}
+
+static shoal_status tuple_element(hlo_call *c) {
+    uint64_t key;
+    int64_t index;
+    const hlo_op *op = c->op;
+    if (op->operands.count != 1 || op->results.count != 1)
+        return hlo_fail(c, "it has one operand and one result");
+    hlo_text name = op->operands.data[0].text;
+    const entry *e = find(&c->s->names, name, &key);
+    if (!e) return fail_name(c->s, name, "is not defined");
+    if (!e->items) return fail_name(c->s, name, "is no tuple");
+    SHOAL_TRY(hlo_int(c, hlo_attr_of(c, "index", NULL), -1, &index));
+    if (index < 0 || index >= e->count)
+        return hlo_fail(c, "there is no element %lld, only %u", (long long)index, e->count);
+    const entry *item = &e->items[index];
+    if (!item->items && c->types)
+        SHOAL_TRY(check_type(c, "the result", &c->types[0], item->values[0]));
+    return define_entry(c->s, op->results.data[0].text, item);
+}
+
 static shoal_status operation(hlo_scope *s, const hlo_op *op) {
     hlo_call c = {.s = s, .op = op};
     uint32_t *in;
     if (++s->in->steps > GRAPH_MAX_NODES)
         return hlo_fail(&c, "with all calls written out there are over %d operations",
                         GRAPH_MAX_NODES);
+    if (is_called(op, "tuple")) return tuple(&c);
+    if (is_called(op, "get_tuple_element")) {
+        SHOAL_TRY(count_results(&c));
+        return tuple_element(&c);
+    }
     SHOAL_TRY(operands(&c, &in));
     SHOAL_TRY(count_results(&c));
     hlo_rule *rule = hlo_rule_of(op->name);
@@ -319,6 +380,9 @@ static shoal_status resolve(const hlo_call *c, hlo_captures *out) {
         uint64_t key;
         const entry *e = find(&c->s->names, out->names.data[i], &key);
         if (!e) return fail_name(c->s, out->names.data[i], "is not defined");
+        if (e->items)
+            return fail_name(c->s, out->names.data[i],
+                             "is a tuple; bodies use elements that get_tuple_element took before");
         out->count += e->count;
     }
     out->values = base_arena_array(arena, uint32_t, (size_t)out->count);

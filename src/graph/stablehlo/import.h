@@ -113,6 +113,8 @@ shoal_status hlo_product(hlo_call *c, uint16_t op, const shoal_attr *attrs,
 hlo_rule *hlo_control_rule(const char *name); /* control.c */
 hlo_rule *hlo_window_rule(const char *name);  /* windows.c */
 hlo_rule *hlo_dynamic_rule(const char *name); /* dynamic.c */
+hlo_rule *hlo_random_rule(const char *name);  /* random.c */
+hlo_rule *hlo_matrix_rule(const char *name);  /* matrix.c */
 hlo_rule *hlo_chlo_rule(const char *name);    /* chlo.c */
 
 typedef struct hlo_named_rule {

@@ -1,5 +1,5 @@
 /* Operations: most are rows of ops.def with the same name and attributes; the others have a rule
- * here, or in control.c, windows.c, dynamic.c and chlo.c. */
+ * here, or in control.c, windows.c, dynamic.c, random.c, matrix.c and chlo.c. */
 #include "graph/stablehlo/import.h"
 
 #include "graph/maker.h"
@@ -297,41 +297,53 @@ static shoal_status first_program(hlo_call *c) {
     return m.status;
 }
 
-/* ---- random numbers ---- */
+/* ---- what cannot be imported ---- */
 
-/* DEFAULT leaves the numbers to who makes them: bits of Shoal's generator, whose seed is the state;
- * the next state is the state and one more. */
-static shoal_status rng_bit_generator(hlo_call *c) {
-    shoal_type type;
-    const hlo_attr *algorithm = hlo_attr_of(c, "rng_algorithm", "algorithm");
-    char name[32];
-    SHOAL_TRY(hlo_need(c, 1, 2));
-    if (algorithm && !hlo_is(algorithm->text, "DEFAULT"))
-        return hlo_fail(c, "algorithm %s is not there; it is with DEFAULT",
-                        hlo_copy(algorithm->text, name, sizeof name));
-    shoal_type state = *hlo_type_of(c, 0);
-    if (state.rank != 1 || state.dtype != SHOAL_U64 || state.dims[0] < 1)
-        return hlo_fail(c, "the state must be uint64[n]");
-    hlo_call bits = *c;
-    bits.types = c->types ? &c->types[1] : NULL;
-    SHOAL_TRY(hlo_shape(&bits, UINT32_MAX, &type));
-    const int64_t zero = 0, once = 1;
-    const shoal_attr first[] = {graph_ints(SHOAL_ATTR_START_INDICES, &zero, 1),
-                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, &once, 1),
-                                graph_ints(SHOAL_ATTR_STRIDES, &once, 1)};
-    const int64_t last_start = state.dims[0] - 1, last_limit = state.dims[0];
-    const shoal_attr last[] = {graph_ints(SHOAL_ATTR_START_INDICES, &last_start, 1),
-                               graph_ints(SHOAL_ATTR_LIMIT_INDICES, &last_limit, 1),
-                               graph_ints(SHOAL_ATTR_STRIDES, &once, 1)};
-    const shoal_attr how[] = {graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
-                              graph_int(SHOAL_ATTR_DTYPE, type.dtype),
-                              graph_string(SHOAL_ATTR_RNG_DISTRIBUTION, "BITS")};
+static const struct {
+    const char *name, *why;
+} refused[] = {
+    {"after_all", "tokens order what programs do to the world outside, which Shoal's do not"},
+    {"create_token", "tokens order what programs do to the world outside, which Shoal's do not"},
+    {"infeed", "programs take what they need as arguments"},
+    {"outfeed", "programs hand over what they make as results"},
+    {"send", "programs do not talk to others; Shoal itself divides a program"},
+    {"recv", "programs do not talk to others; Shoal itself divides a program"},
+    {"async_start", "programs do not wait for others; Shoal itself runs in parallel what it can"},
+    {"async_done", "programs do not wait for others; Shoal itself runs in parallel what it can"},
+    {"all_gather", "Shoal divides programs itself; hand it the one that is not divided"},
+    {"all_reduce", "Shoal divides programs itself; hand it the one that is not divided"},
+    {"all_to_all", "Shoal divides programs itself; hand it the one that is not divided"},
+    {"reduce_scatter", "Shoal divides programs itself; hand it the one that is not divided"},
+    {"cross-replica-sum", "Shoal divides programs itself; hand it the one that is not divided"},
+    {"collective_broadcast", "Shoal divides programs itself; hand it the one that is not divided"},
+    {"collective_permute", "Shoal divides programs itself; hand it the one that is not divided"},
+    {"complex", "there are no complex numbers; carry the two parts as two tensors"},
+    {"fft", "there are no complex numbers; write the transform as products with sines and cosines"},
+    {"uniform_quantize",
+     "there are no quantized types of MLIR; write scale and offset as operations"},
+    {"uniform_dequantize",
+     "there are no quantized types of MLIR; write scale and offset as operations"},
+};
+
+static size_t find_refused(const char *name) {
+    size_t i = 0, n = sizeof refused / sizeof *refused;
+    while (i < n && strcmp(refused[i].name, name)) i++;
+    return i;
+}
+
+static shoal_status refuse(hlo_call *c) {
+    size_t i = find_refused(strchr(c->op->name, '.') + 1);
+    return hlo_fail(c, "this operation cannot be imported: %s", refused[i].why);
+}
+
+/* The parts of numbers that are not complex. */
+static shoal_status part_of(hlo_call *c) {
+    SHOAL_TRY(hlo_need(c, 1, 1));
     maker m = {c->s->g, SHOAL_OK};
-    const shoal_type scalar = {.dtype = SHOAL_U64};
-    uint32_t seeds[] = {reshape(&m, node(&m, GRAPH_SLICE, c->in, 1, first, 3, NULL), &scalar),
-                        reshape(&m, node(&m, GRAPH_SLICE, c->in, 1, last, 3, NULL), &scalar)};
-    c->out[0] = m.status ? 0 : plus(&m, c->in[0], 1);
-    c->out[1] = node(&m, GRAPH_RANDOM, seeds, 2, how, 3, NULL);
+    bool real = !strcmp(strchr(c->op->name, '.'), ".real");
+    if (shoal_dtype_kind((shoal_dtype)hlo_type_of(c, 0)->dtype) != 'f')
+        return hlo_fail(c, "it works on floating types");
+    c->out[0] = real ? c->in[0] : like(&m, c->in[0], 0);
     return m.status;
 }
 
@@ -353,12 +365,14 @@ static const hlo_named_rule rules[] = {{"stablehlo.constant", constant},
                                        {"builtin.unrealized_conversion_cast", identity},
                                        {"stablehlo.partition_id", first_program},
                                        {"stablehlo.replica_id", first_program},
-                                       {"stablehlo.rng_bit_generator", rng_bit_generator},
+                                       {"stablehlo.real", part_of},
+                                       {"stablehlo.imag", part_of},
                                        {NULL, NULL}};
 
 hlo_rule *hlo_rule_of(const char *name) {
     static hlo_rule *(*const tables[])(const char *name) = {hlo_control_rule, hlo_window_rule,
-                                                            hlo_dynamic_rule, hlo_chlo_rule};
+                                                            hlo_dynamic_rule, hlo_random_rule,
+                                                            hlo_matrix_rule,  hlo_chlo_rule};
     char standard[64];
     if (!strncmp(name, "mhlo.", 5)) { /* StableHLO's older name */
         snprintf(standard, sizeof standard, "stablehlo.%s", name + 5);
@@ -368,6 +382,9 @@ hlo_rule *hlo_rule_of(const char *name) {
     for (size_t i = 0; i < sizeof tables / sizeof *tables && !rule; i++) rule = tables[i](name);
     if (rule) return rule;
     const char *dot_at = strchr(name, '.');
+    if (!strncmp(name, "stablehlo.", 10) &&
+        find_refused(dot_at + 1) < sizeof refused / sizeof *refused)
+        return refuse;
     uint16_t op;
     if (!dot_at || shoal_op_find(dot_at + 1, &op) != SHOAL_OK) return NULL;
     size_t n = (size_t)(dot_at - name);

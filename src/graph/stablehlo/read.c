@@ -335,6 +335,14 @@ static shoal_status ranges(hlo_reader *r, hlo_op *op) {
     return SHOAL_OK;
 }
 
+/* "[1]" of get_tuple_element, behind the bracket. */
+static shoal_status index_of(hlo_reader *r, hlo_op *op) {
+    hlo_text number;
+    SHOAL_TRY(hlo_read_word(r, &number));
+    SHOAL_TRY(add_attr(r, op, "index", HLO_WORD, number, NULL));
+    return parse_need(&r->p, "]");
+}
+
 /* A word, "name = value", or a constant, which has its type with it. */
 static shoal_status word_or_attr(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
@@ -360,6 +368,8 @@ static shoal_status word_or_attr(hlo_reader *r, hlo_op *op) {
 /* Operands, words and attributes, up to what begins none of them. */
 static shoal_status items(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
+    const char *dot_at = strchr(op->name, '.');
+    bool takes_one = dot_at && !strcmp(dot_at, ".get_tuple_element");
     for (uint32_t others = 0; others <= MAX_ITEMS;) {
         parse_space(p);
         char c = p->at < p->end ? *p->at : 0;
@@ -367,7 +377,7 @@ static shoal_status items(hlo_reader *r, hlo_op *op) {
         others += c != '%' && c != ',';
         if (c == '%') {
             SHOAL_TRY(use(r, op));
-            if (parse_take(p, "[")) SHOAL_TRY(ranges(r, op));
+            if (parse_take(p, "[")) SHOAL_TRY(takes_one ? index_of(r, op) : ranges(r, op));
         } else if (c == '(' || c == ')' || c == ',') {
             p->at++;
         } else if (c == '{') {
@@ -511,7 +521,8 @@ shoal_status hlo_read(hlo_reader *r, hlo_op **first) {
                                        "JAX is jax.jit(f).lower(...).as_text()");
     if (p->end - p->at >= 4 && !memcmp(p->at, "ML\xefR", 4))
         return base_fail(SHOAL_FORMAT, "this is MLIR's bytecode; what is read here is its text: "
-                                       "write it again with mlir-opt, or as_text() in JAX");
+                                       "write it again with mlir-opt, or as_text() in JAX, or "
+                                       "have Python do so: shoal.stablehlo.load(...).save(...)");
     for (parse_space(p); p->at < p->end; parse_space(p)) {
         if (parse_take(p, "{-#")) {
             SHOAL_TRY(resources(r));

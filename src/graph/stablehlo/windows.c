@@ -135,6 +135,7 @@ static shoal_status dimension_numbers(const hlo_call *c, uint32_t rank, int64_t 
     return SHOAL_OK;
 }
 
+/* dynamic_conv has its padding as an operand, which has to follow from constants. */
 static shoal_status convolution(hlo_call *c) {
     static const struct {
         const char *name, *pretty;
@@ -148,7 +149,9 @@ static shoal_status convolution(hlo_call *c) {
     enum { N = sizeof lists / sizeof *lists };
     shoal_attr attrs[N + 3];
     int64_t axes[3 * SHOAL_MAX_RANK], groups[2];
-    SHOAL_TRY(hlo_need(c, 2, 1));
+    bool is_dynamic = !strcmp(strchr(c->op->name, '.'), ".dynamic_conv");
+    parse_numbers padding;
+    SHOAL_TRY(hlo_need(c, is_dynamic ? 3 : 2, 1));
     uint32_t rank = hlo_type_of(c, 0)->rank;
     if (rank < 2) return hlo_fail(c, "the operand has no batch and feature axes");
     const hlo_attr *window = hlo_attr_of(c, "window", NULL);
@@ -157,6 +160,10 @@ static shoal_status convolution(hlo_call *c) {
         const hlo_attr *attr = window ? hlo_find(window->items, lists[i].pretty) : NULL;
         SHOAL_TRY(list_of(c, attr ? attr : hlo_attr_of(c, lists[i].name, NULL), count,
                           lists[i].otherwise, lists[i].key, &attrs[i]));
+    }
+    if (is_dynamic) {
+        SHOAL_TRY(hlo_known(c, 2, &padding));
+        attrs[1] = graph_ints(SHOAL_ATTR_PADDING, padding.data, padding.count);
     }
     SHOAL_TRY(dimension_numbers(c, rank, axes));
     SHOAL_TRY(hlo_int(c, hlo_attr_of(c, "feature_group_count", NULL), 1, &groups[0]));
@@ -171,6 +178,7 @@ hlo_rule *hlo_window_rule(const char *name) {
     static const hlo_named_rule rules[] = {{"stablehlo.reduce_window", reduce_window},
                                            {"stablehlo.select_and_scatter", select_and_scatter},
                                            {"stablehlo.convolution", convolution},
+                                           {"stablehlo.dynamic_conv", convolution},
                                            {NULL, NULL}};
     return hlo_look_up(rules, name);
 }

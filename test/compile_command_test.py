@@ -1,0 +1,164 @@
+"""`shoal compile`: artifacts of IREE, where they are kept, and that none is used that is not as it was signed."""
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal.hosted import artifacts
+
+pytest.importorskip("iree.compiler")
+runtime = pytest.importorskip("iree.runtime")
+SHOAL = os.environ.get("SHOAL", "shoal")
+X = np.array([[1, -2, 3], [0.5, 0, -1]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Compiling takes half a second: what is kept is for all tests."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def home(folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    return folder
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.mlir"
+    shoal.stablehlo.export(lambda x: shoal.functional.softmax(x * 2, 1), X).save(path)
+    return path
+
+
+def run(capsys, *words, code=0):
+    assert artifacts.main([str(word) for word in words]) == code
+    out, err = capsys.readouterr()
+    return json.loads(out) if "--json" in words and not code else out if not code else err
+
+
+def runs(path):
+    config = runtime.Config("local-sync")
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, pathlib.Path(path).read_bytes()))
+    got = np.asarray(context.modules.module.main(X))
+    e = np.exp(2 * X)
+    np.testing.assert_allclose(got, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_an_artifact_is_made_once(model, home, capsys):
+    first, = run(capsys, model, "--json")
+    again, = run(capsys, model, "--json")
+    assert first["new"] and not again["new"] and {**first, "new": False} == again
+    assert (first["target"], first["device"], first["model"]) == ("llvm-cpu", "host", "model.mlir")
+    runs(first["file"])
+    assert pathlib.Path(first["file"]).parent == home / "cache" / "shoal" / "iree"
+    assert stat.S_IMODE((home / "cache" / "shoal" / "iree").stat().st_mode) == 0o700
+    secret = home / "config" / "shoal" / "artifacts"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert first["file"] in run(capsys, "--list") and "model.mlir for llvm-cpu (host)" in run(capsys, "--list")
+    assert [row["digest"] for row in run(capsys, "--list", "--json")].count(first["digest"]) == 1
+
+
+def test_kinds_of_hardware(model, capsys):
+    rows = run(capsys, model, "--target", "cuda:sm_89", "--target", "hip", "--target", "vulkan", "--target", "metal", "--target-cpu", "znver4", "--json")
+    assert [(row["target"], row["device"]) for row in rows] == [("cuda", "sm_89"), ("rocm", "gfx942"), ("vulkan", ""), ("metal", ""),
+                                                                ("llvm-cpu", "znver4")]
+    assert len({row["digest"] for row in rows}) == 5
+    row, = run(capsys, model, "--amd-target", "gfx1100", "--json")
+    assert (row["target"], row["device"]) == ("rocm", "gfx1100")
+
+
+def test_output_and_checks(model, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "model.vmfb"
+    run(capsys, model, "-o", path)
+    runs(path)
+    assert "is there already; --force overwrites it" in run(capsys, model, "-o", path, code=2)
+    run(capsys, model, "-o", path, "--force")
+    row, = run(capsys, "--check", path, "--json")
+    assert run(capsys, "--check", path, "--signer", row["signer"].upper()).startswith(str(path))
+    assert f"is signed by {row['signer']}, not by {'0' * 64}" in run(capsys, "--check", path, "--signer", "0" * 64, code=1)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # somebody else, who knows the key, or does not
+    assert f"is signed by {row['signer']}, not by " in run(capsys, "--check", path, code=1)
+    assert run(capsys, "--check", path, "--signer", row["signer"], "--json") == [row]
+
+
+@pytest.mark.parametrize("damage, message", [
+    (lambda path, note: path.write_bytes(path.read_bytes()[:-1] + b"?"), "is not the artifact that was signed"),
+    (lambda path, note: path.with_name("a.vmfb.sig").unlink(), "is not signed: there is no a.vmfb.sig beside it"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text("[" * 60000), "is no note of an artifact"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text("7"), "is no note of an artifact"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({**note, "signer": 5})), "is no note of an artifact"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({key: note[key] for key in ("signer", "signature", "digest")})),
+     "is no note of an artifact"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({**note, "target": "cuda"})), "the signature is not that of"),
+    (lambda path, note: path.with_name("a.vmfb.sig").write_text(json.dumps({**note, "signature": "00"})), "the signature is not that of"),
+])
+def test_nothing_else_is_used(model, tmp_path, capsys, damage, message):
+    path = tmp_path / "a.vmfb"
+    run(capsys, model, "-o", path)
+    damage(path, json.loads(path.with_name("a.vmfb.sig").read_text()))
+    assert message in run(capsys, "--check", path, code=1)
+
+
+def test_what_was_changed_is_made_again(model, capsys):
+    first, = run(capsys, model, "--json")
+    other, = run(capsys, model, "--target", "cuda", "--json")
+    # The artifact of another program, rightly signed, in its place.
+    for ending in ("", ".sig"):
+        pathlib.Path(first["file"] + ending).write_bytes(pathlib.Path(other["file"] + ending).read_bytes())
+    again, = run(capsys, model, "--json")
+    assert again["new"] and again["target"] == "llvm-cpu"
+    runs(again["file"])
+
+
+def test_a_key_that_others_can_read(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    run(capsys, model, "-o", tmp_path / "a.vmfb")
+    secret = tmp_path / "shoal" / "artifacts"
+    secret.chmod(0o644)
+    assert f"{secret} is open to others (mode 644): chmod 600 it" in run(capsys, "--check", tmp_path / "a.vmfb", code=1)
+    secret.chmod(0o600)
+    secret.write_text("secret 00\n")
+    assert f"{secret} holds no key: remove it, then a new one is made" in run(capsys, "--check", tmp_path / "a.vmfb", code=1)
+
+
+@pytest.mark.parametrize("words, code, message", [
+    (["--target", "tpu"], 2, "'tpu' is no target; there are llvm-cpu, cuda, rocm, vulkan, metal"),
+    (["--target", "metal:m3"], 2, "metal: 'm3': there are no models of such devices to choose from; leave it out"),
+    (["--target", "cuda:sm_1"], 1, " for cuda (sm_1, if it knows that): "),
+    (["--target-cpu", "i99"], 1, " for llvm-cpu (i99, if it knows that): Unknown CPU for target architecture"),
+    (["--target", "cuda", "--target", "rocm", "-o", "x"], 2, "compile: --output: one file for 2 targets"),
+    (["--target", "llvm-cpu:znver4", "--target-cpu", "znver3"], 2, "both name a device; give one"),
+    (["--signer", "00"], 2, "--signer says who has to have signed"),
+    (["--unheard"], 2, "compile: unrecognized arguments: --unheard"),
+    (["--list"], 2, "compile: --list stands alone"),
+    (["--function", "f"], 1, "there is no function @f"),
+])
+def test_errors(model, capsys, words, code, message):
+    assert message in run(capsys, model, *words, code=code)
+
+
+def test_other_errors(tmp_path, capsys, monkeypatch):
+    assert "compile needs a model: compile MODEL.mlir --target llvm-cpu" in run(capsys, code=2)
+    assert "No such file" in run(capsys, tmp_path / "none.mlir", code=1)
+    (tmp_path / "wrong.mlir").write_text("func.func @main() {\n  return %x\n}\n")
+    assert "line 2, column" in run(capsys, tmp_path / "wrong.mlir", code=1)
+
+
+def test_the_command(model, folder):
+    environment = os.environ | {"SHOAL_PYTHON": sys.executable}
+    done = subprocess.run([SHOAL, "compile", model, "--json"], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["target"] == "llvm-cpu"
+    bare = subprocess.run([sys.executable, "-c", "import sys; sys.modules['iree'] = None; from shoal.hosted.artifacts import main; sys.exit(main())",
+                           model], capture_output=True, text=True, timeout=60, env=environment)
+    assert bare.returncode == 1 and "pip install iree-base-compiler, for the Python that SHOAL_PYTHON names" in bare.stderr
+    assert "--amd-target" in subprocess.run([SHOAL, "compile", "--help"], capture_output=True, text=True, timeout=60).stdout
