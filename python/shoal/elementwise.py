@@ -18,10 +18,6 @@ _NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.0002
          -0.00417768164, 0.246640727, 1.50140941)
 _FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
         0.00943887047, 1.00167406, 2.83297682)
-# Of Bessel's I0 and I1 below 3.75 and above (Abramowitz and Stegun, 9.8.1 to 9.8.4).
-_I0 = (0.0045813, 0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0)
-_I0_FAR = (0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565, 0.00225319,
-           0.01328592, 0.39894228)
 
 
 def polynomial(x, coefficients):
@@ -42,12 +38,12 @@ class Elementwise:
     def asin(self):
         """The angle whose sine is x."""
         x = self._floating()
-        return x.arctan2(((1 - x) * (1 + x)).sqrt())
+        return x.arctan2((1 - x).sqrt() * (1 + x).sqrt())
 
     def acos(self):
         """The angle whose cosine is x."""
         x = self._floating()
-        return ((1 - x) * (1 + x)).sqrt().arctan2(x)
+        return ((1 - x).sqrt() * (1 + x).sqrt()).arctan2(x)
 
     def atan(self):
         """The angle whose tangent is x."""
@@ -55,14 +51,24 @@ class Elementwise:
 
     def sinh(self):
         """The hyperbolic sine."""
-        grown = self._floating().expm1()
-        small = (grown + grown / (grown + 1)) * 0.5
-        return _shoal.select(grown.isinf(), grown, small)
+        from .derived import derived
+
+        def value(x):
+            size = abs(x)
+            half, grown = (size * 0.5).exp(), size.clamp(max=1).expm1()
+            near = (grown + grown / (grown + 1)) * 0.5
+            far = half * 0.5 * half - 0.5 / (half * half)  # half the power: the whole one may overflow
+            return _shoal.select(size < 1, near, far).copysign(x)
+        return derived(self._floating(), value, lambda x: x.cosh())
 
     def cosh(self):
         """The hyperbolic cosine."""
-        grown = abs(self._floating()).exp()
-        return (grown + 1 / grown) * 0.5
+        from .derived import derived
+
+        def value(x):
+            half = (abs(x) * 0.5).exp()
+            return half * 0.5 * half + 0.5 / (half * half)
+        return derived(self._floating(), value, lambda x: x.sinh())
 
     def asinh(self):
         """The inverse of sinh."""
@@ -79,13 +85,18 @@ class Elementwise:
 
     def acosh(self):
         """The inverse of cosh, not negative."""
-        x = self._floating()
-        return (x + ((x - 1) * (x + 1)).sqrt()).log()
+        from .derived import derived
+
+        def value(x):
+            limit = 100 if x.dtype == "float16" else 1e10
+            usual = x.clamp(max=limit)  # whose square is finite
+            return _shoal.select(x > limit, x.log() + math.log(2), (usual + ((usual - 1) * (usual + 1)).sqrt()).log())
+        return derived(self._floating(), value, lambda x: (x * x - 1).rsqrt())
 
     def atanh(self):
         """The inverse of tanh."""
         x = self._floating()
-        return (2 * x / (1 - x)).log1p() * 0.5
+        return (x.log1p() - (-x).log1p()) * 0.5
 
     arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
 
@@ -106,7 +117,7 @@ class Elementwise:
 
     def hypot(self, other):
         """sqrt(x^2 + y^2)"""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         a, b = abs(x), abs(y)
         most = a.maximum(b)
         scale = _shoal.select((most > 0) & most.isfinite(), most, most._coerce(1))._detach()
@@ -117,19 +128,23 @@ class Elementwise:
 
     def log2(self):
         """The logarithm to base 2."""
-        return self._floating().log() * (1 / math.log(2))
+        from .derived import logarithm
+        return logarithm(self._floating(), 2)
 
     def log10(self):
         """The logarithm to base 10."""
-        return self._floating().log() * (1 / math.log(10))
+        from .derived import logarithm
+        return logarithm(self._floating(), 10)
 
     def exp2(self):
-        """2 to the power x."""
-        return (self._floating() * math.log(2)).exp()
+        """2 to the power x; that of integers is exact."""
+        from .derived import exp2
+        return exp2(self._floating())
 
     def square(self):
-        """x x."""
-        return self * self
+        """x x; that of bool is int64."""
+        x = self.astype("int64") if self.dtype == "bool" else self
+        return x * x
 
     def reciprocal(self):
         """1 / x."""
@@ -142,7 +157,7 @@ class Elementwise:
 
     def logaddexp(self, other):
         """log(e^x + e^y), where e^x itself may overflow."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         top = x.maximum(y)
         apart = _shoal.select(x == y, x * 0, -abs(x - y))
         apart = _shoal.select((x == y) & x.isinf(), x.isinf().astype(x.dtype) * 0, apart)
@@ -150,19 +165,21 @@ class Elementwise:
 
     def logaddexp2(self, other):
         """log2(2^x + 2^y), where 2^x itself may overflow."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         return (x * math.log(2)).logaddexp(y * math.log(2)) * (1 / math.log(2))
 
     def xlogy(self, other):
         """x log y; 0 where x is 0, and NaN where y is."""
-        x, y = self._floating()._pair(other)
-        nothing = (x == 0) & (y == y)
-        return _shoal.select(nothing, x * 0, x * _shoal.select(nothing, y * 0 + 1, y).log())
+        x, y = self._floating_pair(other)
+        # Above 0 the product is 0 by itself, and has the gradient log y.
+        nothing = (x == 0) & ((y <= 0) | (y == math.inf))
+        return _shoal.select(nothing, x * 0, x * _shoal.select(nothing, y._coerce(1.0), y).log())
 
     def logit(self, eps=None):
         """log(x / (1 - x)); eps: x is moved into [eps, 1 - eps] first."""
         x = self._floating() if eps is None else self._floating().clamp(eps, 1 - eps)
-        return (x / (1 - x)).log()
+        x = x * _shoal.select((x < 0) | (x > 1), x._coerce(math.nan), x._coerce(1.0))
+        return x.log() - (-x).log1p()
 
     def ldexp(self, other):
         """x 2^y"""
@@ -186,23 +203,30 @@ class Elementwise:
 
     def erfc(self):
         """1 - erf(x)"""
-        return 1 - self.erf()
+        from .derived import erfc
+        return erfc(self._floating())
 
     def erfinv(self):
         """The inverse of the error function."""
-        x = self._floating()
-        w = -((1 - x) * (1 + x)).clamp(min=1e-300 if x.dtype == "float64" else 1e-37).log()
-        made = _shoal.select(w < 5, polynomial(w - 2.5, _NEAR),
-                             polynomial(w.clamp(min=5).sqrt() - 3, _FAR)) * x
-        for _ in range(2 if x.dtype == "float64" else 1):  # Newton
-            off = (made.erf() - x) / ((-made * made).exp() * (2 / math.sqrt(math.pi)))
-            made = made - _shoal.select(off.isfinite(), off, off.isfinite().astype(x.dtype))
-        fixed = x._detach()  # infinities are no part of the gradient
-        return _shoal.select(abs(x) == 1, fixed * math.inf, _shoal.select(abs(x) > 1, fixed * math.nan, made))
+        from .derived import derived
+
+        def value(x):
+            w = -((1 - x) * (1 + x)).clamp(min=1e-300 if x.dtype == "float64" else 1e-37).log()
+            made = _shoal.select(w < 5, polynomial(w - 2.5, _NEAR),
+                                 polynomial(w.clamp(min=5).sqrt() - 3, _FAR)) * x
+            for _ in range(2 if x.dtype == "float64" else 1):  # Newton
+                off = (made.erf() - x) / ((-made * made).exp() * (2 / math.sqrt(math.pi)))
+                made = made - _shoal.select(off.isfinite(), off, off.isfinite().astype(x.dtype))
+            return _shoal.select(abs(x) == 1, x * math.inf, _shoal.select(abs(x) > 1, x * math.nan, made))
+        return derived(self._floating(), value, lambda x: x.erfinv().square().exp() * (math.sqrt(math.pi) / 2))
 
     def lgamma(self):
         """The logarithm of the absolute value of the gamma function (Lanczos, 1964)."""
-        x = self._floating()
+        from .derived import derived
+        return derived(self._floating(), lambda x: x._log_gamma(), lambda x: x.digamma())
+
+    def _log_gamma(self):
+        x = self
         low = x < 0.5
         z = _shoal.select(low, 1 - x, x) - 1
         total = z * 0 + 0.99999999999980993
@@ -210,8 +234,9 @@ class Elementwise:
             total = total + c / (z + (i + 1))
         t = z + 7.5
         above = (z + 0.5) * t.log() - t + total.log() + 0.5 * math.log(2 * math.pi)
-        sine = abs((_shoal.select(low, x - x._detach().floor(), x * 0 + 0.5) * math.pi).sin())
+        sine = abs((_shoal.select(low, x - x.round(), x * 0 + 0.5) * math.pi).sin())
         made = _shoal.select(low, math.log(math.pi) - sine.log() - above, above)
+        made = _shoal.select((x == 1) | (x == 2), x._coerce(0), made)
         return _shoal.select(x.isinf(), abs(x), made)
 
     def igamma(self, other):
@@ -233,7 +258,11 @@ class Elementwise:
         """The n-th derivative of digamma."""
         if n < 0:
             raise invalid(f"polygamma: n is {n}; it must not be negative")
-        x = self._floating()
+        from .derived import derived
+        return derived(self._floating(), lambda x: x._polygamma(n), lambda x: x.polygamma(n + 1))
+
+    def _polygamma(self, n):
+        x = self
         low, fixed = x <= 0, x._detach()
         z = _shoal.select(low, 1 - x, x)
         total = 0.0
@@ -261,7 +290,7 @@ class Elementwise:
         mirrored = (-1) ** n * total - math.pi * polynomial(1 / angle.tan(), powers[::-1])
         made = _shoal.select(low, mirrored, total)
         poles = _shoal.select(fixed == 0, -1 / fixed, fixed * math.nan) if n == 0 else \
-            fixed * 0 + math.inf * (-1) ** (n + 1)
+            _shoal.select(fixed.isinf(), fixed._coerce(0 if n > 1 else math.nan), fixed * 0) + math.inf * (-1) ** (n + 1)
         return _shoal.select(whole, poles, made)
 
     def mvlgamma(self, p):
@@ -274,12 +303,9 @@ class Elementwise:
         return total + p * (p - 1) / 4 * math.log(math.pi)
 
     def i0(self):
-        """The modified Bessel function of the first kind, of order 0 (to about 2e-7)."""
-        x = abs(self._floating())
-        near = polynomial((x / 3.75) ** 2, _I0)
-        inner = x.maximum(3.75)
-        far = polynomial(3.75 / inner, _I0_FAR) * inner.exp() / inner.sqrt()
-        return _shoal.select(x < 3.75, near, far)
+        """The modified Bessel function of the first kind, of order 0."""
+        from .derived import i0
+        return i0(self._floating())
 
     # ---- signs, parts and limits ----
 
@@ -341,7 +367,9 @@ class Elementwise:
 
     def copysign(self, other):
         """The size of x with the sign of y."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
+        if x.requires_grad:  # 0 has no gradient
+            x = _shoal.select(x == 0, x._detach(), x)
         return _shoal.select(y.signbit() == x.signbit(), x, -x)
 
     def positive(self):
@@ -367,22 +395,22 @@ class Elementwise:
         return _shoal.select(made == -math.inf, self._coerce(limits.min if neginf is None else neginf), made)
 
     def fmax(self, other):
-        """The larger; the other one where one is NaN."""
+        """The larger; the other one where one is NaN. Of equal ones the gradient is x's."""
         x, y = self._pair(other)
         shape = _together(x, y)
         x, y = x.broadcast_to(shape), y.broadcast_to(shape)
-        return _shoal.select(x != x, y, _shoal.select(y != y, x, x.maximum(y)))
+        return _shoal.select((x >= y) | (y != y), x, y)
 
     def fmin(self, other):
-        """The smaller; the other one where one is NaN."""
+        """The smaller; the other one where one is NaN. Of equal ones the gradient is x's."""
         x, y = self._pair(other)
         shape = _together(x, y)
         x, y = x.broadcast_to(shape), y.broadcast_to(shape)
-        return _shoal.select(x != x, y, _shoal.select(y != y, x, x.minimum(y)))
+        return _shoal.select((x <= y) | (y != y), x, y)
 
     def nextafter(self, other):
         """The next number of the type from x towards y."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         shape = _together(x, y)
         x, y = x.broadcast_to(shape), y.broadcast_to(shape)
         kind = f"int{8 * x.dtype.itemsize}"
@@ -474,6 +502,11 @@ class Elementwise:
     def _pair(self, other):
         """This and another operand, both of the element type they become together."""
         return self._alike(self._coerce(other, "an operand"))
+
+    def _floating_pair(self, other):
+        """`_pair`, of floating types."""
+        x, y = self._pair(other)
+        return x._floating(), y._floating()
 
     def _integers(self, other, what):
         """`_pair`, of integers."""
