@@ -138,8 +138,8 @@ def hardsigmoid(input, inplace=False):
 @_inplace
 def hardswish(input, inplace=False):
     """x hardsigmoid(x)"""
-    bent = where(input >= 3, 0, input)
-    return where(input >= 3, input, bent * ((bent + 3).clamp(min=0) / 6))
+    bent = where(input > 3, 0, input)
+    return where(input > 3, input, bent * ((bent + 3).clamp(min=0) / 6))
 
 
 @torch_words
