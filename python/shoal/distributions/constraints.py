@@ -6,15 +6,18 @@ from typing import Any
 
 from ..tensor import Tensor
 
-_Bound = Any  # a number or a tensor
-
 
 class Constraint:
     """A set of values. `check` tells which are in it; `words` is how messages call it."""
 
     is_discrete = False
     event_dim = 0
-    words = "a value of the set"
+    _words = "a value of the set"
+
+    @property
+    def words(self) -> str:
+        """How messages call it."""
+        return self._words
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each event, the last `event_dim` axes."""
@@ -25,7 +28,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    words = "what other parameters say"
+    _words = "what other parameters say"
 
     def check(self, value: Tensor) -> Tensor:
         """An error: what is fine depends on other parameters."""
@@ -40,17 +43,17 @@ def is_dependent(constraint: Constraint) -> bool:
 class _Between(Constraint):
     """Numbers within bounds, each of which may be missing, be itself inside, or not."""
 
-    def __init__(self, lower_bound: _Bound = None, upper_bound: _Bound = None) -> None:
+    def __init__(self, lower_bound: Any = None, upper_bound: Any = None) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     _open = _open_above = False
 
     @staticmethod
-    def _text(bound: _Bound, name: str) -> str:
+    def _text(bound: Any, name: str) -> str:
         return f"{bound:g}" if isinstance(bound, (int, float)) else name
 
     @property
-    def words(self) -> str:  # type: ignore[override]
+    def words(self) -> str:
         """How messages call it."""
         low, high = self._text(self.lower_bound, "low"), self._text(self.upper_bound, "high")
         kind = "an integer, " if self.is_discrete else ""
@@ -96,7 +99,7 @@ class _GreaterThan(_Between):
 class _LessThan(_Between):
     _open_above = True
 
-    def __init__(self, upper_bound: _Bound) -> None:
+    def __init__(self, upper_bound: Any) -> None:
         super().__init__(None, upper_bound)
 
 
@@ -109,7 +112,7 @@ class _IntegerGreaterThan(_Between):
 
 
 class _Real(Constraint):
-    words = "a number"
+    _words = "a number"
 
     def check(self, value: Tensor) -> Tensor:
         """False for NaN."""
@@ -118,7 +121,7 @@ class _Real(Constraint):
 
 class _Boolean(Constraint):
     is_discrete = True
-    words = "0 or 1"
+    _words = "0 or 1"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each number."""
@@ -131,7 +134,7 @@ class _Vector(Constraint):
 
 class _OneHot(_Vector):
     is_discrete = True
-    words = "a single 1 among zeros"
+    _words = "a single 1 among zeros"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each vector."""
@@ -139,7 +142,7 @@ class _OneHot(_Vector):
 
 
 class _Simplex(_Vector):
-    words = "0 or more, and their sum 1"
+    _words = "0 or more, and their sum 1"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each vector."""
@@ -149,7 +152,7 @@ class _Simplex(_Vector):
 class _Weights(_Vector):
     """What becomes a simplex when it is divided by its sum."""
 
-    words = "0 or more, and some of them above 0"
+    _words = "0 or more, and some of them above 0"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each vector."""
@@ -161,7 +164,7 @@ class _Multinomial(_Vector):
 
     def __init__(self, upper_bound: int) -> None:
         self.upper_bound = upper_bound
-        self.words = f"0 or more, and their sum at most {upper_bound}"
+        self._words = f"0 or more, and their sum at most {upper_bound}"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each vector."""
@@ -170,7 +173,7 @@ class _Multinomial(_Vector):
 
 class _Square(Constraint):
     event_dim = 2
-    words = "square"
+    _words = "square"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each matrix."""
@@ -180,7 +183,7 @@ class _Square(Constraint):
 
 
 class _Symmetric(_Square):
-    words = "symmetric"
+    _words = "symmetric"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each matrix."""
@@ -190,7 +193,7 @@ class _Symmetric(_Square):
 
 
 class _PositiveDefinite(_Symmetric):
-    words = "symmetric and positive definite"
+    _words = "symmetric and positive definite"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each matrix."""
@@ -205,14 +208,14 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _PositiveSemidefinite(_PositiveDefinite):
-    words = "symmetric and positive semidefinite"
+    _words = "symmetric and positive semidefinite"
 
     def _fits(self, values: Tensor) -> Tensor:
         return values >= 0
 
 
 class _LowerTriangular(_Square):
-    words = "lower triangular"
+    _words = "lower triangular"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each matrix."""
@@ -220,7 +223,7 @@ class _LowerTriangular(_Square):
 
 
 class _LowerCholesky(_LowerTriangular):
-    words = "lower triangular, with a diagonal above 0"
+    _words = "lower triangular, with a diagonal above 0"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each matrix."""
@@ -228,7 +231,7 @@ class _LowerCholesky(_LowerTriangular):
 
 
 class _CorrCholesky(_LowerCholesky):
-    words = "lower triangular, with a diagonal above 0 and rows of length 1"
+    _words = "lower triangular, with a diagonal above 0 and rows of length 1"
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each matrix."""
@@ -241,7 +244,7 @@ class _IndependentConstraint(Constraint):
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
         self.is_discrete = base_constraint.is_discrete
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
-        self.words = base_constraint.words
+        self._words = base_constraint.words
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each event."""
@@ -256,20 +259,31 @@ class _IndependentConstraint(Constraint):
         return f"{type(self).__name__[1:]}({self.base_constraint}, {self.reinterpreted_batch_ndims})"
 
 
-dependent = _Dependent()
-boolean, one_hot, simplex, weights, real = _Boolean(), _OneHot(), _Simplex(), _Weights(), _Real()
-nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
-positive, nonnegative, unit_interval = _GreaterThan(0), _GreaterThanEq(0), _Interval(0, 1)
+dependent: Constraint = _Dependent()
+boolean: Constraint = _Boolean()
+one_hot: Constraint = _OneHot()
+simplex: Constraint = _Simplex()
+weights: Constraint = _Weights()
+real: Constraint = _Real()
+nonnegative_integer: Constraint = _IntegerGreaterThan(0)
+positive_integer: Constraint = _IntegerGreaterThan(1)
+positive: Constraint = _GreaterThan(0)
+nonnegative: Constraint = _GreaterThanEq(0)
+unit_interval: Constraint = _Interval(0, 1)
+square: Constraint = _Square()
+symmetric: Constraint = _Symmetric()
+positive_definite: Constraint = _PositiveDefinite()
+positive_semidefinite: Constraint = _PositiveSemidefinite()
+lower_triangular: Constraint = _LowerTriangular()
+lower_cholesky: Constraint = _LowerCholesky()
+corr_cholesky: Constraint = _CorrCholesky()
 independent = _IndependentConstraint
-real_vector = independent(real, 1)
+real_vector: Constraint = independent(real, 1)
 integer_interval, interval, half_open_interval = _IntegerInterval, _Interval, _HalfOpenInterval
 greater_than, greater_than_eq, less_than, multinomial = _GreaterThan, _GreaterThanEq, _LessThan, _Multinomial
-square, symmetric, positive_definite, positive_semidefinite = (
-    _Square(), _Symmetric(), _PositiveDefinite(), _PositiveSemidefinite())
-lower_triangular, lower_cholesky, corr_cholesky = _LowerTriangular(), _LowerCholesky(), _CorrCholesky()
 
 __all__ = ["Constraint", "boolean", "corr_cholesky", "dependent", "greater_than", "greater_than_eq",
            "half_open_interval", "independent", "integer_interval", "interval", "is_dependent", "less_than",
            "lower_cholesky", "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
            "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector",
-           "simplex", "square", "symmetric", "unit_interval"]
+           "simplex", "square", "symmetric", "unit_interval", "weights"]

@@ -10,6 +10,7 @@ from ..draws import uniform, von_mises
 from ..random import rand, randn
 from ..tensor import Tensor
 from . import constraints
+from .constraints import Constraint
 from .distribution import Distribution, _Shape, parameters, valid
 
 EULER = 0.5772156649015329
@@ -28,7 +29,7 @@ class _LocScale(Distribution):
         self._take(validate_args, loc=loc, scale=scale)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """All numbers."""
         return constraints.real
 
@@ -205,7 +206,7 @@ class Uniform(Distribution):
         self.high = valid("Uniform: high", both, self.high, above, self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """From low to high."""
         return constraints.interval(self.low, self.high)
 
@@ -259,7 +260,7 @@ class Exponential(Distribution):
         self._take(validate_args, rate=rate)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """0 or more."""
         return constraints.nonnegative
 
@@ -325,7 +326,7 @@ class _Half(Distribution):
         return self.base_dist.scale
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """0 or more."""
         return constraints.nonnegative
 
@@ -403,7 +404,7 @@ class VonMises(Distribution):
         self._take(validate_args, loc=loc, concentration=concentration)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """All numbers: angles come again."""
         return constraints.real
 

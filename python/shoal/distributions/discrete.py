@@ -10,6 +10,7 @@ from ..random import multinomial, rand
 from ..tensor import Tensor
 from ..words import check_integer, invalid
 from . import constraints
+from .constraints import Constraint
 from .distribution import Distribution, _Shape, parameters, together, valid
 
 
@@ -24,7 +25,7 @@ class Poisson(Distribution):
         self._take(validate_args, rate=rate)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """Integers, 0 or more."""
         return constraints.nonnegative_integer
 
@@ -58,7 +59,7 @@ class _Odds(Distribution):
     """A distribution given by probabilities or by logits, one of both."""
 
     _parts = {"probs": 0, "logits": 0}
-    _probs: constraints.Constraint = constraints.unit_interval
+    _probs: Constraint = constraints.unit_interval
 
     def _given(self, probs: Any, logits: Any, validate_args: bool | None, *others: Any) -> tuple[Tensor, ...]:
         """What was given of the two, and other parameters, broadcast."""
@@ -101,7 +102,7 @@ class Bernoulli(_Odds):
         super().__init__(given.shape, (), validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """0 and 1."""
         return constraints.boolean
 
@@ -152,7 +153,7 @@ class Geometric(_Odds):
             self.probs = valid("Geometric: probs", probs, given, constraints.positive, self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """Integers, 0 or more."""
         return constraints.nonnegative_integer
 
@@ -205,7 +206,7 @@ class Binomial(_Odds):
                                  constraints.nonnegative_integer, self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """Integers from 0 to total_count."""
         return constraints.integer_interval(0, self.total_count)
 
@@ -270,7 +271,7 @@ class NegativeBinomial(_Odds):
                                  constraints.nonnegative, self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """Integers, 0 or more."""
         return constraints.nonnegative_integer
 
@@ -328,7 +329,7 @@ class Categorical(_Odds):
         Distribution.__init__(self, given.shape[:-1], (), validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """0 to K - 1."""
         return constraints.integer_interval(0, self.probs.shape[-1] - 1)
 
@@ -386,7 +387,7 @@ class OneHotCategorical(Categorical):
         self._event = self.probs.shape[-1:]
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """A single 1 among zeros."""
         return constraints.one_hot
 
@@ -447,7 +448,7 @@ class Multinomial(Categorical):
         self._event = self.probs.shape[-1:]
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """Integers, 0 or more, with a sum of total_count."""
         return constraints.multinomial(self.total_count)
 

@@ -10,6 +10,7 @@ from ..random import randn
 from ..tensor import Tensor
 from ..words import check_tensor, invalid
 from . import constraints
+from .constraints import Constraint
 from .distribution import Distribution, _Shape, parameters, valid
 
 
@@ -26,7 +27,7 @@ class Gamma(Distribution):
         self._take(validate_args, concentration=concentration, rate=rate)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """0 or more."""
         return constraints.nonnegative
 
@@ -103,7 +104,7 @@ class StudentT(Distribution):
         self._take(validate_args, df=df, loc=loc, scale=scale)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """All numbers."""
         return constraints.real
 
@@ -162,7 +163,7 @@ class Dirichlet(Distribution):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], check)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """Vectors above 0 of sum 1."""
         return constraints.simplex
 
@@ -223,7 +224,7 @@ class Beta(Distribution):
         self._take(validate_args, concentration1=concentration1, concentration0=concentration0)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """From 0 to 1."""
         return constraints.unit_interval
 

@@ -19,7 +19,7 @@ _Rule = Callable[[Any, Any], Tensor]
 _rules: dict[tuple[type, type], _Rule] = {}
 
 
-def register_kl(type_p: type, type_q: type) -> Callable[[_Rule], _Rule]:
+def register_kl(type_p: type, type_q: type) -> Callable[[Callable[[Any, Any], Tensor]], Callable[[Any, Any], Tensor]]:
     """Decorates a function of two distributions of two kinds, or of kinds derived from those, as their divergence."""
     for kind in (type_p, type_q):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):

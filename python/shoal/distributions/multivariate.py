@@ -8,6 +8,7 @@ from ..random import randn
 from ..tensor import Tensor
 from ..words import check_integer, check_tensor, invalid
 from . import constraints
+from .constraints import Constraint
 from .discrete import Categorical
 from .distribution import Distribution, _Shape, rightmost_sum, together, valid
 
@@ -55,7 +56,7 @@ class MultivariateNormal(Distribution):
         super().__init__(batch, loc.shape[-1:], check)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """All vectors."""
         return constraints.real_vector
 
@@ -129,7 +130,7 @@ class Independent(Distribution):
                            self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """That of the distribution within, for all of an event."""
         inner, n = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(inner, n) if n else inner
@@ -200,7 +201,7 @@ class MixtureSameFamily(Distribution):
                                  self.component_distribution.expand((*batch_shape, n)), self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """That of the parts."""
         return self.component_distribution.support
 

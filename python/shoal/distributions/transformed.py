@@ -7,6 +7,7 @@ from typing import Any
 from ..autograd import no_grad
 from ..tensor import Tensor
 from . import constraints
+from .constraints import Constraint
 from .continuous import EULER, Exponential, Normal
 from .distribution import Distribution, _Shape, parameters, rightmost_sum, valid
 from .multivariate import Independent
@@ -50,7 +51,7 @@ class TransformedDistribution(Distribution):
         return made
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """What the last transform gives."""
         if not self.transforms:
             return self.base_dist.support
@@ -160,7 +161,7 @@ class Pareto(TransformedDistribution):
         return Pareto(self.scale.expand(*batch_shape), self.alpha.expand(*batch_shape), self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """scale or more."""
         return constraints.greater_than_eq(self.scale)
 
@@ -205,7 +206,7 @@ class Weibull(TransformedDistribution):
         return Weibull(self.scale.expand(*batch_shape), self.concentration.expand(*batch_shape), self._validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Constraint:
         """Above 0."""
         return constraints.positive
 

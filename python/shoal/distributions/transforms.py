@@ -10,6 +10,7 @@ from ..dtypes import Size
 from ..functional import softplus
 from ..tensor import Tensor
 from . import constraints
+from .constraints import Constraint
 from .distribution import rightmost_sum
 
 _Shape = Sequence[int]
@@ -22,15 +23,20 @@ class Transform:
     """
 
     bijective = False
-    sign: Any = 1  # 1 where it ascends, -1 where it descends
-    domain: constraints.Constraint = constraints.real
-    codomain: constraints.Constraint = constraints.real
+    _sign: Any = 1
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.real
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError(f"{type(self).__name__}: cache_size is {cache_size}; it must be 0 or 1")
         self._cache_size = cache_size
         self._cached: tuple[Any, Any] = None, None
+
+    @property
+    def sign(self) -> Any:
+        """1 where it ascends, -1 where it descends: a number or a tensor."""
+        return self._sign
 
     @property
     def event_dim(self) -> int:
@@ -112,7 +118,7 @@ class _Inverse(Transform):
         super().__init__()
         self._of = transform
         self.domain, self.codomain = transform.codomain, transform.domain
-        self.bijective, self.sign = transform.bijective, transform.sign
+        self.bijective, self._sign = transform.bijective, transform.sign
 
     @property
     def inv(self) -> Transform:
@@ -155,7 +161,7 @@ class ComposeTransform(Transform):
         super().__init__(cache_size)
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
         self.bijective = all(part.bijective for part in self.parts)
-        self.sign = math.prod(part.sign for part in self.parts) if all(
+        self._sign = math.prod(part.sign for part in self.parts) if all(
             isinstance(part.sign, int) for part in self.parts) else self._signs()
         if self.parts:
             self.domain = self._widest(self.parts[0].domain, False)
@@ -167,7 +173,7 @@ class ComposeTransform(Transform):
             made = made * part.sign
         return made
 
-    def _widest(self, end: constraints.Constraint, forward: bool) -> constraints.Constraint:
+    def _widest(self, end: Constraint, forward: bool) -> Constraint:
         """The constraint at an end, with as many axes as any of the parts takes as one."""
         parts = self.parts if forward else self.parts[::-1]
         sides = [(p.domain.event_dim, p.codomain.event_dim) if forward else (p.codomain.event_dim, p.domain.event_dim)
@@ -236,7 +242,7 @@ class IndependentTransform(Transform):
         super().__init__(cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
-        self.bijective, self.sign = base_transform.bijective, base_transform.sign
+        self.bijective, self._sign = base_transform.bijective, base_transform.sign
         self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
         self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
 
@@ -247,7 +253,7 @@ class IndependentTransform(Transform):
         return self._fits(self.base_transform._undone, y, self.codomain)
 
     @staticmethod
-    def _fits(function: Any, x: Tensor, side: constraints.Constraint) -> Tensor:
+    def _fits(function: Any, x: Tensor, side: Constraint) -> Tensor:
         if x.ndim < side.event_dim:
             raise ValueError(f"IndependentTransform: {x.ndim} axes; {side.event_dim} are needed")
         made: Tensor = function(x)
@@ -331,7 +337,7 @@ class ExpTransform(Transform):
         return x
 
 
-class _Parameters(Transform):
+class _Parametric(Transform):
     """One with parameters, tensors or numbers, with which shapes broadcast."""
 
     bijective = True
@@ -346,7 +352,7 @@ class _Parameters(Transform):
     inverse_shape = forward_shape
 
 
-class PowerTransform(_Parameters):
+class PowerTransform(_Parametric):
     """x^exponent, of positive numbers."""
 
     domain = codomain = constraints.positive
@@ -369,7 +375,7 @@ class PowerTransform(_Parameters):
         return (self.exponent * y / x).abs().log()
 
 
-class AffineTransform(_Parameters):
+class AffineTransform(_Parametric):
     """loc + scale x; event_dim: how many of the last axes count as one event."""
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
@@ -378,7 +384,7 @@ class AffineTransform(_Parameters):
         self.domain = self.codomain = constraints.independent(constraints.real, event_dim) if event_dim else constraints.real
 
     @property
-    def sign(self) -> Any:  # type: ignore[override]
+    def sign(self) -> Any:
         """The sign of the scale."""
         return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
 
@@ -575,7 +581,7 @@ class StackTransform(Transform):
         return *self.transforms, self.dim
 
 
-identity_transform = ComposeTransform([])
+identity_transform: Transform = ComposeTransform([])
 
 __all__ = ["AbsTransform", "AffineTransform", "ComposeTransform", "ExpTransform", "IndependentTransform",
            "LowerCholeskyTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
