@@ -5,7 +5,7 @@ from collections import namedtuple
 
 from .creation import arange, cat, default_dtype, full, linspace, placed, where
 from .random import rand, randn
-from .words import axis_of, invalid
+from .words import axis_of, invalid, is_floating
 
 Histogram = namedtuple("Histogram", "hist bin_edges")
 LowRank = namedtuple("LowRank", "U S V")
@@ -140,6 +140,9 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False):
 def binomial(count, prob, generator=None):
     """How many of `count` trials succeed with probability `prob`, element by element; both of a floating type. A
     negative count is an error, of what derives from the result."""
+    for given in (count, prob):
+        if not is_floating(given.dtype):
+            raise invalid(f"binomial: {given._text()}: counts and probabilities are of a floating type")
     from . import draws
     return draws.binomial(count, prob, generator).astype(count.dtype)
 

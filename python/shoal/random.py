@@ -216,6 +216,8 @@ def bernoulli(input, p=None, generator=None):
 def poisson(input, generator=None):
     """Numbers of the Poisson distribution with the means that the elements give. A negative mean is an error, of what
     derives from the result."""
+    if not is_floating(input.dtype):
+        raise invalid(f"poisson: {input._text()}: means are of a floating type")
     from . import draws
     input = required(input, input >= 0, "poisson: a mean is negative or NaN")
     return draws.poisson(input, generator).astype(input.dtype)

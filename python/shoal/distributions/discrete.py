@@ -72,9 +72,19 @@ class _Odds(Distribution):
         name, constraint = ("probs", self._probs) if self._by_probs else ("logits", constraints.real)
         return *made[:-1], valid(f"{type(self).__name__}: {name}", given, made[-1], constraint, check)
 
-    def _both(self, given: Tensor) -> None:
+    def _single(self, probs: Any, logits: Any, validate_args: bool | None, *others: Any) -> tuple[Tensor, ...]:
+        """Has probabilities of 1, or of success, and their logits; what else was given, broadcast."""
+        *rest, given = self._given(probs, logits, validate_args, *others)
         self.probs = given if self._by_probs else given.sigmoid()
         self.logits = _clamped(given).logit() if self._by_probs else given
+        Distribution.__init__(self, given.shape, (), validate_args)
+        return tuple(rest)
+
+    def _counted(self, total_count: Any, probs: Any, logits: Any, validate_args: bool | None) -> None:
+        """`_single` of trials, and how many they are."""
+        count, = self._single(probs, logits, validate_args, total_count)
+        self.total_count = valid(f"{type(self).__name__}: total_count", total_count, count.to(self.probs.dtype),
+                                 self.arg_constraints["total_count"], self._validate_args)
 
     def _shown(self) -> tuple[str, ...]:
         return (*(n for n in self._parts if n not in ("probs", "logits")), "probs" if self._by_probs else "logits")
@@ -97,9 +107,7 @@ class Bernoulli(_Odds):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        given, = self._given(probs, logits, validate_args)
-        self._both(given)
-        super().__init__(given.shape, (), validate_args)
+        self._single(probs, logits, validate_args)
 
     @property
     def support(self) -> Constraint:
@@ -146,11 +154,9 @@ class Geometric(_Odds):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        given, = self._given(probs, logits, validate_args)
-        self._both(given)
-        super().__init__(given.shape, (), validate_args)
+        self._single(probs, logits, validate_args)
         if self._by_probs:
-            self.probs = valid("Geometric: probs", probs, given, constraints.positive, self._validate_args)
+            self.probs = valid("Geometric: probs", probs, self.probs, constraints.positive, self._validate_args)
 
     @property
     def support(self) -> Constraint:
@@ -199,11 +205,7 @@ class Binomial(_Odds):
 
     def __init__(self, total_count: Any = 1, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:
-        count, given = self._given(probs, logits, validate_args, total_count)
-        self._both(given)
-        super().__init__(given.shape, (), validate_args)
-        self.total_count = valid("Binomial: total_count", total_count, count.to(given.dtype),
-                                 constraints.nonnegative_integer, self._validate_args)
+        self._counted(total_count, probs, logits, validate_args)
 
     @property
     def support(self) -> Constraint:
@@ -264,11 +266,7 @@ class NegativeBinomial(_Odds):
 
     def __init__(self, total_count: Any, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:
-        count, given = self._given(probs, logits, validate_args, total_count)
-        self._both(given)
-        super().__init__(given.shape, (), validate_args)
-        self.total_count = valid("NegativeBinomial: total_count", total_count, count.to(given.dtype),
-                                 constraints.nonnegative, self._validate_args)
+        self._counted(total_count, probs, logits, validate_args)
 
     @property
     def support(self) -> Constraint:

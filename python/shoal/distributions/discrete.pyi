@@ -23,6 +23,7 @@ class Poisson(Distribution):
 class _Odds(Distribution):
     probs: Any
     logits: Any
+    total_count: Any
 
 
 class Bernoulli(_Odds):
@@ -44,7 +45,6 @@ class Bernoulli(_Odds):
 
 
 class Binomial(_Odds):
-    total_count: Any
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None,
         validate_args: bool | None = None
@@ -105,7 +105,6 @@ class Geometric(_Odds):
 
 
 class NegativeBinomial(_Odds):
-    total_count: Any
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None: ...
