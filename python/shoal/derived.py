@@ -43,30 +43,33 @@ def derived(x, value, slope):
 _BITS = {"float32": ("int32", 23, 127), "float64": ("int64", 52, 1023)}
 
 
-def _exp2(x):
+def exp2(x):
+    """2 to the power x; that of integers is exact."""
     kind, shift, bias = _BITS[x.dtype.name]
-    whole = x.clamp(-2 * bias + 2, 2 * bias).round()
+    fixed = x._detach()
+    whole = fixed.clamp(-2 * bias + 2, 2 * bias).round()
     half = (whole * 0.5).floor()
 
     def power(n):
         return _shoal.select(n == n, n + bias, n._coerce(bias)).astype(kind).__lshift__(shift).bitcast(x.dtype)
-    rest = _shoal.select(x.isinf(), x._coerce(0), x - whole)
-    return (rest * math.log(2)).exp() * power(half) * power(whole - half)
+    rest = _shoal.select(fixed.isinf(), fixed._coerce(0), fixed - whole)
+    exact = (rest * math.log(2)).exp() * power(half) * power(whole - half)
+    return _corrected((x * math.log(2)).exp(), exact)
 
 
-def exp2(x):
-    """2 to the power x; that of integers is exact."""
-    return derived(x, _exp2, lambda x: exp2(x) * math.log(2))
+def _corrected(made, exact):
+    """A value as it is exactly, with the gradient of what is nearly the same."""
+    off = exact - made._detach()
+    return made + _shoal.select(off.isfinite(), off, off._coerce(0))
 
 
 def logarithm(x, base):
     """The logarithm to a base, an integer; that of its powers is exact."""
-    def value(x):
-        made = x.log() * (1 / math.log(base))
-        near = made.round()
-        least = 2.0 ** -23 if x.dtype == "float32" else 2.0 ** -52
-        return _shoal.select(abs(made - near) <= abs(near) * least, near, made)
-    return derived(x, value, lambda x: 1 / (x * math.log(base)))
+    made = x.log() * (1 / math.log(base))
+    fixed = made._detach()
+    near = fixed.round()
+    least = 2.0 ** -23 if x.dtype == "float32" else 2.0 ** -52
+    return _corrected(made, _shoal.select(abs(fixed - near) <= abs(near) * least, near, fixed))
 
 
 # ---- the error function far out ----
@@ -81,14 +84,10 @@ def _scaled(x):
     return t * (u * last - before + _ERFCX[0])
 
 
-def _erfc(x):
-    far = x.clamp(min=0.5)
-    return _shoal.select(x < 0.5, 1 - x.erf(), (-far * far).exp() * _scaled(far))
-
-
 def erfc(x):
     """1 - erf(x), without its loss of digits where that is small."""
-    return derived(x, _erfc, lambda x: (-x * x).exp() * (-2 / math.sqrt(math.pi)))
+    far = x.clamp(0.5, 30)  # beyond that it is 0
+    return _shoal.select(x < 0.5, 1 - x.erf(), (-far * far).exp() * _scaled(far))
 
 
 def _erfcx(x):
@@ -106,7 +105,7 @@ def _log_ndtr(x):
     tail = -_shoal.select(low, x, x * 0 - 1)  # where erfc is small
     lower = (_scaled(tail * math.sqrt(0.5)) * 0.5).log() - tail * tail * 0.5
     inner = _shoal.select(low, x * 0, x)
-    return _shoal.select(low, lower, (_erfc(inner * math.sqrt(0.5)) * -0.5).log1p())
+    return _shoal.select(low, lower, (erfc(inner * math.sqrt(0.5)) * -0.5).log1p())
 
 
 def log_ndtr(x):

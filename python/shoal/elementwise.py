@@ -3,6 +3,7 @@ functions, what torch and NumPy know of single numbers.
 
 Integers and bool count as float32 where the result is no integer, as in torch.
 """
+import functools
 import math
 
 from . import _shoal
@@ -28,6 +29,20 @@ def polynomial(x, coefficients):
     return total
 
 
+def _rounded_once(method):
+    """Has a method work on floating types, small ones as float32, so that they are rounded once, at the end."""
+    @functools.wraps(method)
+    def either(self, *args):
+        x = self._floating()
+        return method(x._wide(), *args).astype(x.dtype)
+    return either
+
+
+def _off_whole(x):
+    """How far it is from the nearest integer; a zero keeps its sign."""
+    return _shoal.select(x == 0, x, x - x._detach().round())
+
+
 class Elementwise:
     """What `Tensor` has from here."""
 
@@ -49,26 +64,18 @@ class Elementwise:
         """The angle whose tangent is x."""
         return self._floating().arctan2(1)
 
+    @_rounded_once
     def sinh(self):
         """The hyperbolic sine."""
-        from .derived import derived
+        up, down = (self * 0.5).exp(), (self * -0.5).exp()  # whose squares may overflow
+        grown = _shoal.select(abs(self) < 1, self, self._coerce(0)).expm1()
+        return _shoal.select(abs(self) < 1, (grown + grown / (grown + 1)) * 0.5, up * 0.5 * up - down * 0.5 * down)
 
-        def value(x):
-            size = abs(x)
-            half, grown = (size * 0.5).exp(), size.clamp(max=1).expm1()
-            near = (grown + grown / (grown + 1)) * 0.5
-            far = half * 0.5 * half - 0.5 / (half * half)  # half the power: the whole one may overflow
-            return _shoal.select(size < 1, near, far).copysign(x)
-        return derived(self._floating(), value, lambda x: x.cosh())
-
+    @_rounded_once
     def cosh(self):
         """The hyperbolic cosine."""
-        from .derived import derived
-
-        def value(x):
-            half = (abs(x) * 0.5).exp()
-            return half * 0.5 * half + 0.5 / (half * half)
-        return derived(self._floating(), value, lambda x: x.sinh())
+        up, down = (self * 0.5).exp(), (self * -0.5).exp()
+        return up * 0.5 * up + down * 0.5 * down
 
     def asinh(self):
         """The inverse of sinh."""
@@ -83,15 +90,12 @@ class Elementwise:
         near = _shoal.select(size < 1e-4, x, x._detach() * 0)
         return _shoal.select(size < 1e-4, near - near * near * near / 6, made.copysign(x))
 
+    @_rounded_once
     def acosh(self):
         """The inverse of cosh, not negative."""
-        from .derived import derived
-
-        def value(x):
-            limit = 100 if x.dtype == "float16" else 1e10
-            usual = x.clamp(max=limit)  # whose square is finite
-            return _shoal.select(x > limit, x.log() + math.log(2), (usual + ((usual - 1) * (usual + 1)).sqrt()).log())
-        return derived(self._floating(), value, lambda x: (x * x - 1).rsqrt())
+        far = self > 1e10
+        usual = _shoal.select(far, self._coerce(1.5), self)  # whose square is finite
+        return _shoal.select(far, self.log() + math.log(2), (usual + (usual - 1).sqrt() * (usual + 1).sqrt()).log())
 
     def atanh(self):
         """The inverse of tanh."""
@@ -126,20 +130,23 @@ class Elementwise:
 
     # ---- logarithms and powers ----
 
+    @_rounded_once
     def log2(self):
         """The logarithm to base 2."""
         from .derived import logarithm
-        return logarithm(self._floating(), 2)
+        return logarithm(self, 2)
 
+    @_rounded_once
     def log10(self):
         """The logarithm to base 10."""
         from .derived import logarithm
-        return logarithm(self._floating(), 10)
+        return logarithm(self, 10)
 
+    @_rounded_once
     def exp2(self):
         """2 to the power x; that of integers is exact."""
         from .derived import exp2
-        return exp2(self._floating())
+        return exp2(self)
 
     def square(self):
         """x x; that of bool is int64."""
@@ -201,32 +208,30 @@ class Elementwise:
 
     # ---- special functions ----
 
+    @_rounded_once
     def erfc(self):
         """1 - erf(x)"""
         from .derived import erfc
-        return erfc(self._floating())
+        return erfc(self)
 
+    @_rounded_once
     def erfinv(self):
         """The inverse of the error function."""
-        from .derived import derived
+        inside = abs(self) < 1
+        x = _shoal.select(inside, self, self._coerce(0))
+        w = -((1 - x) * (1 + x)).log()
+        made = _shoal.select(w < 5, polynomial(w - 2.5, _NEAR), polynomial(w.clamp(min=5).sqrt() - 3, _FAR)) * x
+        for _ in range(2 if x.dtype == "float64" else 1):  # Newton
+            off = (made.erf() - x) / ((-made * made).exp() * (2 / math.sqrt(math.pi)))
+            made = made - _shoal.select(off.isfinite(), off, off._coerce(0))
+        # At the ends value and gradient are infinite, beyond them NaN.
+        beyond = _shoal.select(abs(self) == 1, self._coerce(math.inf), self._coerce(math.nan))
+        return _shoal.select(inside, made, self * _shoal.select(inside, self._coerce(1), beyond))
 
-        def value(x):
-            w = -((1 - x) * (1 + x)).clamp(min=1e-300 if x.dtype == "float64" else 1e-37).log()
-            made = _shoal.select(w < 5, polynomial(w - 2.5, _NEAR),
-                                 polynomial(w.clamp(min=5).sqrt() - 3, _FAR)) * x
-            for _ in range(2 if x.dtype == "float64" else 1):  # Newton
-                off = (made.erf() - x) / ((-made * made).exp() * (2 / math.sqrt(math.pi)))
-                made = made - _shoal.select(off.isfinite(), off, off.isfinite().astype(x.dtype))
-            return _shoal.select(abs(x) == 1, x * math.inf, _shoal.select(abs(x) > 1, x * math.nan, made))
-        return derived(self._floating(), value, lambda x: x.erfinv().square().exp() * (math.sqrt(math.pi) / 2))
-
+    @_rounded_once
     def lgamma(self):
         """The logarithm of the absolute value of the gamma function (Lanczos, 1964)."""
-        from .derived import derived
-        return derived(self._floating(), lambda x: x._log_gamma(), lambda x: x.digamma())
-
-    def _log_gamma(self):
-        x = self
+        x = _shoal.select(self.isinf(), self._coerce(1), self)
         low = x < 0.5
         z = _shoal.select(low, 1 - x, x) - 1
         total = z * 0 + 0.99999999999980993
@@ -234,10 +239,11 @@ class Elementwise:
             total = total + c / (z + (i + 1))
         t = z + 7.5
         above = (z + 0.5) * t.log() - t + total.log() + 0.5 * math.log(2 * math.pi)
-        sine = abs((_shoal.select(low, x - x.round(), x * 0 + 0.5) * math.pi).sin())
+        sine = (_shoal.select(low, _off_whole(x), x * 0 + 0.5) * math.pi).sin()
+        sine = sine * _shoal.select(sine.signbit(), sine._coerce(-1), sine._coerce(1))  # |sine| has no gradient at 0
         made = _shoal.select(low, math.log(math.pi) - sine.log() - above, above)
-        made = _shoal.select((x == 1) | (x == 2), x._coerce(0), made)
-        return _shoal.select(x.isinf(), abs(x), made)
+        made = made - _shoal.select((x == 1) | (x == 2), made, made._coerce(0))._detach()
+        return _shoal.select(self.isinf(), self * self, made)
 
     def igamma(self, other):
         """The lower regularised incomplete gamma function of a, this tensor, and x = other; gradients with respect to
@@ -258,39 +264,39 @@ class Elementwise:
         """The n-th derivative of digamma."""
         if n < 0:
             raise invalid(f"polygamma: n is {n}; it must not be negative")
-        from .derived import derived
-        return derived(self._floating(), lambda x: x._polygamma(n), lambda x: x.polygamma(n + 1))
+        return self._polygamma(n)
 
+    @_rounded_once
     def _polygamma(self, n):
-        x = self
-        low, fixed = x <= 0, x._detach()
-        z = _shoal.select(low, 1 - x, x)
+        low = self <= 0
+        whole = low & (self == self.floor())
+        z = _shoal.select(low, 1 - _shoal.select(whole, self._coerce(-0.5), self), self)
         total = 0.0
         for _ in range(8):  # up to where the series holds
-            total = total + (-1 / z if n == 0 else
-                             (-1) ** (n + 1) * math.factorial(n) / z ** (n + 1))
+            total = total + (-1 / z if n == 0 else (-1) ** (n + 1) * math.factorial(n) * (1 / z) ** (n + 1))
             z = z + 1
-        far = 1 / (z * z)
+        far = 1 / z  # of which infinity is made 0 before it is raised to a power
         if n == 0:
-            series = polynomial(far, _DIGAMMA[::-1]) * far
-            total = total + z.log() - 0.5 / z + series
+            total = total + z.log() - 0.5 * far + polynomial(far * far, _DIGAMMA[::-1]) * far * far
         else:
-            tail = math.factorial(n - 1) / z ** n + math.factorial(n) / (2 * z ** (n + 1))
+            tail = math.factorial(n - 1) * far ** n + math.factorial(n) * 0.5 * far ** (n + 1)
             for k, c in enumerate(_DIGAMMA, 1):
                 bernoulli = -c * 2 * k
-                tail = tail + bernoulli * math.factorial(2 * k + n - 1) / math.factorial(2 * k) / z ** (2 * k + n)
+                tail = tail + bernoulli * math.factorial(2 * k + n - 1) / math.factorial(2 * k) * far ** (2 * k + n)
             total = total + (-1) ** (n + 1) * tail
         # The reflection formula: the n-th derivative of the cotangent is a polynomial of it.
-        whole = low & (x == x.floor())
-        angle = _shoal.select(low & ~whole, x - fixed.round(), x * 0 + 0.25) * math.pi
+        near = _off_whole(self)
+        angle = _shoal.select(low & ~whole, near, self._coerce(0.25)) * math.pi
         powers = [0.0, 1.0]  # the lowest first
         for _ in range(n):
             slopes = [-math.pi * k * c for k, c in enumerate(powers)][1:]
             powers = [a + b for a, b in zip([*slopes, 0.0, 0.0], [0.0, 0.0, *slopes])]
         mirrored = (-1) ** n * total - math.pi * polynomial(1 / angle.tan(), powers[::-1])
         made = _shoal.select(low, mirrored, total)
-        poles = _shoal.select(fixed == 0, -1 / fixed, fixed * math.nan) if n == 0 else \
-            _shoal.select(fixed.isinf(), fixed._coerce(0 if n > 1 else math.nan), fixed * 0) + math.inf * (-1) ** (n + 1)
+        pole = _shoal.select(whole, near, self._coerce(1))  # what is added at poles, where all else is finite
+        poles = (-1) ** (n + 1) * math.factorial(n) * (1 / (pole if n == 0 else pole + 0.0)) ** (n + 1)
+        if n == 0:
+            poles = poles * _shoal.select(self < 0, self._coerce(math.nan), self._coerce(1))
         return _shoal.select(whole, poles, made)
 
     def mvlgamma(self, p):

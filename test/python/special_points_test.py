@@ -16,10 +16,11 @@ POINTS = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 6, 0.01, -0.01, IN
                    1e-20, -1e-20, 1e30, 0.25, 12, 4, -4])
 PAIRS = np.array(list(itertools.product([0.0, -0.0, 1, -1, 2, -2, 0.5, 3, INF, -INF, NAN], repeat=2))).T
 # In the calls `t` is torch or shoal, `F` its functional. What follows "but at" are points where torch's is another number:
-# of sgn it gives the gradient 1, of abs 0 at NaN; others are those of its approximations near poles, or of inf - inf.
-ONE = """x.abs() but at nan; x.acos(); x.acosh(); x.asin(); x.asinh(); x.atan(); x.atanh(); x.ceil(); x.cos(); x.cosh();
+# of sgn it gives the gradient 1, of abs 0 at NaN; others are those of its approximations near poles, of inf - inf, or where
+# there is no value.
+ONE = """x.abs() but at nan; x.acos(); x.acosh() but at -inf -1 -2 -3 -4 -20 -100; x.asin(); x.asinh(); x.atan(); x.atanh(); x.ceil(); x.cos(); x.cosh();
     x.deg2rad(); x.digamma() but at -1 -2 -3 -4 -20 -100; x.erf(); x.erfc(); x.erfinv(); x.exp(); x.exp2(); x.expm1();
-    x.floor(); x.frac(); x.i0(); x.lgamma(); x.log(); x.log10(); x.log1p(); x.log2(); x.logit(); x.logit(0.1);
+    x.floor(); x.frac(); x.i0(); x.lgamma() but at -inf -1 -2 -3 -4 -20 -100; x.log(); x.log10(); x.log1p(); x.log2(); x.logit(); x.logit(0.1);
     x.reciprocal(); x.relu(); x.round(); x.rsqrt(); x.sigmoid(); x.sign(); x.sin(); x.sinc(); x.sinh(); x.sqrt();
     x.square(); x.tan(); x.tanh(); x.trunc(); x.nan_to_num(); t.special.entr(x); t.special.ndtr(x); t.special.ndtri(x);
     t.special.erfcx(x); t.special.log_ndtr(x) but at -inf; t.special.i0e(x); t.special.i1(x) but at nan;
