@@ -77,8 +77,9 @@ def test_one(kind):
 @pytest.mark.parametrize("kind", TYPES)
 def test_two(kind):
     done = 0
-    for other in TYPES:
-        for x, y in ((X, Y), (X, 2), (2, Y)) if other in ("int32", "float16") else ((X, Y),) if other != "int8" else ():
+    # With the five types that come next in the circle every pair is met once; two of them without axes, too.
+    for i, other in enumerate((TYPES * 2)[TYPES.index(kind):][:6]):
+        for x, y in ((X, Y), (X, 2), (2, Y)) if i in (2, 5) else ((X, Y),):
             done += sum(compared(" ".join(call.split()), x=(x, kind), y=(y, other)) for call in PAIRS.split(";"))
     print(f"{kind}: {done} calls compared")
-    assert done > 300
+    assert done > 200
