@@ -161,13 +161,13 @@ class Operations:
 
     def add(self, other, alpha=1):
         """x + alpha y."""
-        return self + (other if alpha == 1 else self._times(other, alpha))
+        return self + (other if alpha == 1 else self._scaled_operand(other, alpha))
 
     def sub(self, other, alpha=1):
         """x - alpha y."""
-        return self - (other if alpha == 1 else self._times(other, alpha))
+        return self - (other if alpha == 1 else self._scaled_operand(other, alpha))
 
-    def _times(self, other, alpha):
+    def _scaled_operand(self, other, alpha):
         """Another operand times a number, of the element type of both operands."""
         other = self._coerce(other)
         kind = common_type(self, other)
