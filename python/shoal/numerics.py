@@ -4,7 +4,7 @@ import math
 from collections import namedtuple
 
 from .creation import arange, cat, default_dtype, full, linspace, placed, where
-from .random import rand, randn
+from .random import randn
 from .words import axis_of, invalid, is_floating
 
 Histogram = namedtuple("Histogram", "hist bin_edges")
