@@ -3,7 +3,10 @@
 # The modules that have stubs, and where else their functions come from; or names that are not in `__all__`.
 STUBS = {
     "tensor": (), "": (), "pool": (), "random": (), "autograd": (), "custom": ("joints",), "amp": (),
-    "distributions": (), "files": (), "func": (), "kernels": (), "functional": ("shoal.fractional", "shoal.losses", "shoal.windows"), "linalg": (),
+    "distributions.constraints": (), "distributions.distribution": (), "distributions.continuous": (),
+    "distributions.discrete": (), "distributions.gammas": (), "distributions.multivariate": (), "distributions.transforms": (),
+    "distributions.transformed": (), "distributions.kl": (), "distributions": (),
+    "files": (), "func": (), "kernels": (), "functional": ("shoal.fractional", "shoal.losses", "shoal.windows"), "linalg": (),
     "special": ("shoal.methods",), "signal": (), "stablehlo": (), "debug": (), "array_api": ("__array_api_version__", "__array_namespace_info__"), "nn.module": (), "nn.init": (),
     "nn.rnn": (), "nn.utils": (), "nn.layers": (), "nn.lazy": (), "nn.functions": (), "nn.adaptive": (), "nn.containers": (),
     "nn.convolutions": (), "nn.norms": (), "nn.recurrent": (), "nn.transformer": (), "nn": (),

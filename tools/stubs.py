@@ -347,6 +347,9 @@ class Stub:
         kind = RETURN.get(f"{name}.{member}") or ("None" if value is None else type(value).__name__)
         if isinstance(value, (tuple, list, dict)) or value is None:
             kind = RETURN.get(f"{name}.{member}") or "Any"
+        if kind.startswith("_"):  # of a class that has no name outside: what the class says
+            kind = next((written(c.__dict__["__annotations__"][member]) for c in made.__mro__
+                         if member in c.__dict__.get("__annotations__", {})), kind)
         return f"    {member}: {self.typed(kind, taken)}\n"
 
     # ---- the whole ----
@@ -385,6 +388,7 @@ class Stub:
             else:
                 kind = {type(None): "None", tuple: "tuple[Any, ...]", dict: "dict[str, Any]"}.get(
                     type(value), type(value).__name__)
+                kind = getattr(self.module, "__annotations__", {}).get(name, kind)
                 text += f"{name}: {self.typed(kind)}\n"
         if self.name == "tensor":
             text = self.aliases() + text

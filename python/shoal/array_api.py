@@ -481,12 +481,12 @@ def _wide(x, dtype):
 
 def all(x, /, *, axis=None, keepdims=False):
     """Whether all elements are true."""
-    return _over(x, axis, keepdims, lambda y, axes: y.all(axes, keepdims))
+    return _over(x, axis, keepdims, lambda y, axes: (y != 0).all(axes, keepdims))
 
 
 def any(x, /, *, axis=None, keepdims=False):
     """Whether an element is true."""
-    return _over(x, axis, keepdims, lambda y, axes: y.any(axes, keepdims))
+    return _over(x, axis, keepdims, lambda y, axes: (y != 0).any(axes, keepdims))
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):

@@ -394,7 +394,8 @@ def combinations(input, r=2, with_replacement=False):
 def vander(x, N=None, increasing=False):
     """Rows of the powers of each element: N of them, descending unless increasing."""
     n = x.shape[-1] if N is None else N
-    powers = [x ** 0 if k == 0 else x ** k for k in builtins.range(n)]
+    x = x._countable()
+    powers = [x ** k for k in builtins.range(n)]
     return stack(powers if increasing else powers[::-1], -1)
 
 

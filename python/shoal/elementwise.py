@@ -3,6 +3,7 @@ functions, what torch and NumPy know of single numbers.
 
 Integers and bool count as float32 where the result is no integer, as in torch.
 """
+import functools
 import math
 
 from . import _shoal
@@ -18,10 +19,6 @@ _NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.0002
          -0.00417768164, 0.246640727, 1.50140941)
 _FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
         0.00943887047, 1.00167406, 2.83297682)
-# Of Bessel's I0 and I1 below 3.75 and above (Abramowitz and Stegun, 9.8.1 to 9.8.4).
-_I0 = (0.0045813, 0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0)
-_I0_FAR = (0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565, 0.00225319,
-           0.01328592, 0.39894228)
 
 
 def polynomial(x, coefficients):
@@ -30,6 +27,20 @@ def polynomial(x, coefficients):
     for c in coefficients[1:]:
         total = total * x + c
     return total
+
+
+def _rounded_once(method):
+    """Has a method work on floating types, small ones as float32, so that they are rounded once, at the end."""
+    @functools.wraps(method)
+    def either(self, *args):
+        x = self._floating()
+        return method(x._wide(), *args).astype(x.dtype)
+    return either
+
+
+def _off_whole(x):
+    """How far it is from the nearest integer; a zero keeps its sign."""
+    return _shoal.select(x == 0, x, x - x._detach().round())
 
 
 class Elementwise:
@@ -42,27 +53,29 @@ class Elementwise:
     def asin(self):
         """The angle whose sine is x."""
         x = self._floating()
-        return x.arctan2(((1 - x) * (1 + x)).sqrt())
+        return x.arctan2((1 - x).sqrt() * (1 + x).sqrt())
 
     def acos(self):
         """The angle whose cosine is x."""
         x = self._floating()
-        return ((1 - x) * (1 + x)).sqrt().arctan2(x)
+        return ((1 - x).sqrt() * (1 + x).sqrt()).arctan2(x)
 
     def atan(self):
         """The angle whose tangent is x."""
         return self._floating().arctan2(1)
 
+    @_rounded_once
     def sinh(self):
         """The hyperbolic sine."""
-        grown = self._floating().expm1()
-        small = (grown + grown / (grown + 1)) * 0.5
-        return _shoal.select(grown.isinf(), grown, small)
+        up, down = (self * 0.5).exp(), (self * -0.5).exp()  # whose squares may overflow
+        grown = _shoal.select(abs(self) < 1, self, self._coerce(0)).expm1()
+        return _shoal.select(abs(self) < 1, (grown + grown / (grown + 1)) * 0.5, up * 0.5 * up - down * 0.5 * down)
 
+    @_rounded_once
     def cosh(self):
         """The hyperbolic cosine."""
-        grown = abs(self._floating()).exp()
-        return (grown + 1 / grown) * 0.5
+        up, down = (self * 0.5).exp(), (self * -0.5).exp()
+        return up * 0.5 * up + down * 0.5 * down
 
     def asinh(self):
         """The inverse of sinh."""
@@ -77,15 +90,17 @@ class Elementwise:
         near = _shoal.select(size < 1e-4, x, x._detach() * 0)
         return _shoal.select(size < 1e-4, near - near * near * near / 6, made.copysign(x))
 
+    @_rounded_once
     def acosh(self):
         """The inverse of cosh, not negative."""
-        x = self._floating()
-        return (x + ((x - 1) * (x + 1)).sqrt()).log()
+        far = self > 1e10
+        usual = _shoal.select(far, self._coerce(1.5), self)  # whose square is finite
+        return _shoal.select(far, self.log() + math.log(2), (usual + (usual - 1).sqrt() * (usual + 1).sqrt()).log())
 
     def atanh(self):
         """The inverse of tanh."""
         x = self._floating()
-        return (2 * x / (1 - x)).log1p() * 0.5
+        return (x.log1p() - (-x).log1p()) * 0.5
 
     arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
 
@@ -106,7 +121,7 @@ class Elementwise:
 
     def hypot(self, other):
         """sqrt(x^2 + y^2)"""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         a, b = abs(x), abs(y)
         most = a.maximum(b)
         scale = _shoal.select((most > 0) & most.isfinite(), most, most._coerce(1))._detach()
@@ -115,21 +130,28 @@ class Elementwise:
 
     # ---- logarithms and powers ----
 
+    @_rounded_once
     def log2(self):
         """The logarithm to base 2."""
-        return self._floating().log() * (1 / math.log(2))
+        from .derived import logarithm
+        return logarithm(self, 2)
 
+    @_rounded_once
     def log10(self):
         """The logarithm to base 10."""
-        return self._floating().log() * (1 / math.log(10))
+        from .derived import logarithm
+        return logarithm(self, 10)
 
+    @_rounded_once
     def exp2(self):
-        """2 to the power x."""
-        return (self._floating() * math.log(2)).exp()
+        """2 to the power x; that of integers is exact."""
+        from .derived import exp2
+        return exp2(self)
 
     def square(self):
-        """x x."""
-        return self * self
+        """x x; that of bool is int64."""
+        x = self.astype("int64") if self.dtype == "bool" else self
+        return x * x
 
     def reciprocal(self):
         """1 / x."""
@@ -142,7 +164,7 @@ class Elementwise:
 
     def logaddexp(self, other):
         """log(e^x + e^y), where e^x itself may overflow."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         top = x.maximum(y)
         apart = _shoal.select(x == y, x * 0, -abs(x - y))
         apart = _shoal.select((x == y) & x.isinf(), x.isinf().astype(x.dtype) * 0, apart)
@@ -150,19 +172,21 @@ class Elementwise:
 
     def logaddexp2(self, other):
         """log2(2^x + 2^y), where 2^x itself may overflow."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         return (x * math.log(2)).logaddexp(y * math.log(2)) * (1 / math.log(2))
 
     def xlogy(self, other):
         """x log y; 0 where x is 0, and NaN where y is."""
-        x, y = self._floating()._pair(other)
-        nothing = (x == 0) & (y == y)
-        return _shoal.select(nothing, x * 0, x * _shoal.select(nothing, y * 0 + 1, y).log())
+        x, y = self._floating_pair(other)
+        # Above 0 the product is 0 by itself, and has the gradient log y.
+        nothing = (x == 0) & ((y <= 0) | (y == math.inf))
+        return _shoal.select(nothing, x * 0, x * _shoal.select(nothing, y._coerce(1.0), y).log())
 
     def logit(self, eps=None):
         """log(x / (1 - x)); eps: x is moved into [eps, 1 - eps] first."""
         x = self._floating() if eps is None else self._floating().clamp(eps, 1 - eps)
-        return (x / (1 - x)).log()
+        x = x * _shoal.select((x < 0) | (x > 1), x._coerce(math.nan), x._coerce(1.0))
+        return x.log() - (-x).log1p()
 
     def ldexp(self, other):
         """x 2^y"""
@@ -184,25 +208,30 @@ class Elementwise:
 
     # ---- special functions ----
 
+    @_rounded_once
     def erfc(self):
         """1 - erf(x)"""
-        return 1 - self.erf()
+        from .derived import erfc
+        return erfc(self)
 
+    @_rounded_once
     def erfinv(self):
         """The inverse of the error function."""
-        x = self._floating()
-        w = -((1 - x) * (1 + x)).clamp(min=1e-300 if x.dtype == "float64" else 1e-37).log()
-        made = _shoal.select(w < 5, polynomial(w - 2.5, _NEAR),
-                             polynomial(w.clamp(min=5).sqrt() - 3, _FAR)) * x
+        inside = abs(self) < 1
+        x = _shoal.select(inside, self, self._coerce(0))
+        w = -((1 - x) * (1 + x)).log()
+        made = _shoal.select(w < 5, polynomial(w - 2.5, _NEAR), polynomial(w.clamp(min=5).sqrt() - 3, _FAR)) * x
         for _ in range(2 if x.dtype == "float64" else 1):  # Newton
             off = (made.erf() - x) / ((-made * made).exp() * (2 / math.sqrt(math.pi)))
-            made = made - _shoal.select(off.isfinite(), off, off.isfinite().astype(x.dtype))
-        fixed = x._detach()  # infinities are no part of the gradient
-        return _shoal.select(abs(x) == 1, fixed * math.inf, _shoal.select(abs(x) > 1, fixed * math.nan, made))
+            made = made - _shoal.select(off.isfinite(), off, off._coerce(0))
+        # At the ends value and gradient are infinite, beyond them NaN.
+        beyond = _shoal.select(abs(self) == 1, self._coerce(math.inf), self._coerce(math.nan))
+        return _shoal.select(inside, made, self * _shoal.select(inside, self._coerce(1), beyond))
 
+    @_rounded_once
     def lgamma(self):
         """The logarithm of the absolute value of the gamma function (Lanczos, 1964)."""
-        x = self._floating()
+        x = _shoal.select(self.isinf(), self._coerce(1), self)
         low = x < 0.5
         z = _shoal.select(low, 1 - x, x) - 1
         total = z * 0 + 0.99999999999980993
@@ -210,9 +239,11 @@ class Elementwise:
             total = total + c / (z + (i + 1))
         t = z + 7.5
         above = (z + 0.5) * t.log() - t + total.log() + 0.5 * math.log(2 * math.pi)
-        sine = abs((_shoal.select(low, x - x._detach().floor(), x * 0 + 0.5) * math.pi).sin())
+        sine = (_shoal.select(low, _off_whole(x), x * 0 + 0.5) * math.pi).sin()
+        sine = sine * _shoal.select(sine.signbit(), sine._coerce(-1), sine._coerce(1))  # |sine| has no gradient at 0
         made = _shoal.select(low, math.log(math.pi) - sine.log() - above, above)
-        return _shoal.select(x.isinf(), abs(x), made)
+        made = made - _shoal.select((x == 1) | (x == 2), made, made._coerce(0))._detach()
+        return _shoal.select(self.isinf(), self * self, made)
 
     def igamma(self, other):
         """The lower regularised incomplete gamma function of a, this tensor, and x = other; gradients with respect to
@@ -233,35 +264,39 @@ class Elementwise:
         """The n-th derivative of digamma."""
         if n < 0:
             raise invalid(f"polygamma: n is {n}; it must not be negative")
-        x = self._floating()
-        low, fixed = x <= 0, x._detach()
-        z = _shoal.select(low, 1 - x, x)
+        return self._polygamma(n)
+
+    @_rounded_once
+    def _polygamma(self, n):
+        low = self <= 0
+        whole = low & (self == self.floor())
+        z = _shoal.select(low, 1 - _shoal.select(whole, self._coerce(-0.5), self), self)
         total = 0.0
         for _ in range(8):  # up to where the series holds
-            total = total + (-1 / z if n == 0 else
-                             (-1) ** (n + 1) * math.factorial(n) / z ** (n + 1))
+            total = total + (-1 / z if n == 0 else (-1) ** (n + 1) * math.factorial(n) * (1 / z) ** (n + 1))
             z = z + 1
-        far = 1 / (z * z)
+        far = 1 / z  # of which infinity is made 0 before it is raised to a power
         if n == 0:
-            series = polynomial(far, _DIGAMMA[::-1]) * far
-            total = total + z.log() - 0.5 / z + series
+            total = total + z.log() - 0.5 * far + polynomial(far * far, _DIGAMMA[::-1]) * far * far
         else:
-            tail = math.factorial(n - 1) / z ** n + math.factorial(n) / (2 * z ** (n + 1))
+            tail = math.factorial(n - 1) * far ** n + math.factorial(n) * 0.5 * far ** (n + 1)
             for k, c in enumerate(_DIGAMMA, 1):
                 bernoulli = -c * 2 * k
-                tail = tail + bernoulli * math.factorial(2 * k + n - 1) / math.factorial(2 * k) / z ** (2 * k + n)
+                tail = tail + bernoulli * math.factorial(2 * k + n - 1) / math.factorial(2 * k) * far ** (2 * k + n)
             total = total + (-1) ** (n + 1) * tail
         # The reflection formula: the n-th derivative of the cotangent is a polynomial of it.
-        whole = low & (x == x.floor())
-        angle = _shoal.select(low & ~whole, x - fixed.round(), x * 0 + 0.25) * math.pi
+        near = _off_whole(self)
+        angle = _shoal.select(low & ~whole, near, self._coerce(0.25)) * math.pi
         powers = [0.0, 1.0]  # the lowest first
         for _ in range(n):
             slopes = [-math.pi * k * c for k, c in enumerate(powers)][1:]
             powers = [a + b for a, b in zip([*slopes, 0.0, 0.0], [0.0, 0.0, *slopes])]
         mirrored = (-1) ** n * total - math.pi * polynomial(1 / angle.tan(), powers[::-1])
         made = _shoal.select(low, mirrored, total)
-        poles = _shoal.select(fixed == 0, -1 / fixed, fixed * math.nan) if n == 0 else \
-            fixed * 0 + math.inf * (-1) ** (n + 1)
+        pole = _shoal.select(whole, near, self._coerce(1))  # what is added at poles, where all else is finite
+        poles = (-1) ** (n + 1) * math.factorial(n) * (1 / (pole if n == 0 else pole + 0.0)) ** (n + 1)
+        if n == 0:
+            poles = poles * _shoal.select(self < 0, self._coerce(math.nan), self._coerce(1))
         return _shoal.select(whole, poles, made)
 
     def mvlgamma(self, p):
@@ -274,12 +309,9 @@ class Elementwise:
         return total + p * (p - 1) / 4 * math.log(math.pi)
 
     def i0(self):
-        """The modified Bessel function of the first kind, of order 0 (to about 2e-7)."""
-        x = abs(self._floating())
-        near = polynomial((x / 3.75) ** 2, _I0)
-        inner = x.maximum(3.75)
-        far = polynomial(3.75 / inner, _I0_FAR) * inner.exp() / inner.sqrt()
-        return _shoal.select(x < 3.75, near, far)
+        """The modified Bessel function of the first kind, of order 0."""
+        from .derived import i0
+        return i0(self._floating())
 
     # ---- signs, parts and limits ----
 
@@ -341,7 +373,9 @@ class Elementwise:
 
     def copysign(self, other):
         """The size of x with the sign of y."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
+        if x.requires_grad:  # 0 has no gradient
+            x = _shoal.select(x == 0, x._detach(), x)
         return _shoal.select(y.signbit() == x.signbit(), x, -x)
 
     def positive(self):
@@ -367,22 +401,22 @@ class Elementwise:
         return _shoal.select(made == -math.inf, self._coerce(limits.min if neginf is None else neginf), made)
 
     def fmax(self, other):
-        """The larger; the other one where one is NaN."""
+        """The larger; the other one where one is NaN. Of equal ones the gradient is x's."""
         x, y = self._pair(other)
         shape = _together(x, y)
         x, y = x.broadcast_to(shape), y.broadcast_to(shape)
-        return _shoal.select(x != x, y, _shoal.select(y != y, x, x.maximum(y)))
+        return _shoal.select((x >= y) | (y != y), x, y)
 
     def fmin(self, other):
-        """The smaller; the other one where one is NaN."""
+        """The smaller; the other one where one is NaN. Of equal ones the gradient is x's."""
         x, y = self._pair(other)
         shape = _together(x, y)
         x, y = x.broadcast_to(shape), y.broadcast_to(shape)
-        return _shoal.select(x != x, y, _shoal.select(y != y, x, x.minimum(y)))
+        return _shoal.select((x <= y) | (y != y), x, y)
 
     def nextafter(self, other):
         """The next number of the type from x towards y."""
-        x, y = self._floating()._pair(other)
+        x, y = self._floating_pair(other)
         shape = _together(x, y)
         x, y = x.broadcast_to(shape), y.broadcast_to(shape)
         kind = f"int{8 * x.dtype.itemsize}"
@@ -474,6 +508,11 @@ class Elementwise:
     def _pair(self, other):
         """This and another operand, both of the element type they become together."""
         return self._alike(self._coerce(other, "an operand"))
+
+    def _floating_pair(self, other):
+        """`_pair`, of floating types."""
+        x, y = self._pair(other)
+        return x._floating(), y._floating()
 
     def _integers(self, other, what):
         """`_pair`, of integers."""

@@ -62,7 +62,7 @@ def prelu(input, weight):
 @_inplace
 def elu(input, alpha=1.0, inplace=False):
     """x where it is positive, else alpha (e^x - 1)."""
-    return where(input > 0, input, input.clamp(max=0).expm1() * alpha)
+    return where(input > 0, input, where(input > 0, 0, input).expm1() * alpha)
 
 
 @_inplace
@@ -74,7 +74,7 @@ def selu(input, inplace=False):
 @_inplace
 def celu(input, alpha=1.0, inplace=False):
     """max(x, 0) + min(0, alpha (e^(x/alpha) - 1))"""
-    return where(input > 0, input, (input.clamp(max=0) / alpha).expm1() * alpha)
+    return where(input > 0, input, (where(input > 0, 0, input) / alpha).expm1() * alpha)
 
 
 def gelu(input, approximate="none"):
@@ -125,7 +125,8 @@ def softsign(input):
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """x, not below min_val and not above max_val. Its gradient at these is 0, as torch's, where that of `clamp` is 1."""
     check_bounds(min_val, max_val, "hardtanh")
-    return where((input > min_val) & (input < max_val), input, input._detach().clamp(min_val, max_val))
+    bounded = input._detach().clamp(min_val, max_val).astype(input.dtype)
+    return where((input > min_val) & (input < max_val), input, bounded)
 
 
 @_inplace
@@ -137,7 +138,8 @@ def hardsigmoid(input, inplace=False):
 @_inplace
 def hardswish(input, inplace=False):
     """x hardsigmoid(x)"""
-    return input * ((input + 3).clamp(0, 6) / 6)
+    bent = where(input > 3, 0, input)
+    return where(input > 3, input, bent * ((bent + 3).clamp(min=0) / 6))
 
 
 @torch_words
@@ -462,7 +464,7 @@ def threshold(input, threshold, value, inplace=False):
     """x where it is above the threshold, else the value."""
     check_number(threshold, "threshold", "threshold")
     check_number(value, "threshold", "value")
-    return where(input > threshold, input, value)
+    return where(input <= threshold, value, input)
 
 
 def hardshrink(input, lambd=0.5):

@@ -14,7 +14,7 @@ TERMS = 100
 POINTS = 48
 
 
-def _series(a, x):
+def series(a, x):
     """P divided by x^a e^-x / gamma(a + 1)."""
     total = x * 0 + 1
     for n in range(TERMS, 0, -1):
@@ -22,7 +22,7 @@ def _series(a, x):
     return total
 
 
-def _fraction(a, x):
+def fraction(a, x):
     """Q divided by x^a e^-x / gamma(a)."""
     below = x + (2 * TERMS + 1) - a
     for n in range(TERMS, 0, -1):
@@ -57,8 +57,8 @@ def _both(a, x):
     b, y = a.where(near & inside, 1.0), x.where(near & inside, 1.0)
     below = y < b + 1
     front = (b * y.log() - y - b.lgamma()).exp()
-    p = front / b * _series(b, y.where(below, 1.0))
-    q = front * _fraction(b, y.where(~below, 200.0))
+    p = front / b * series(b, y.where(below, 1.0))
+    q = front * fraction(b, y.where(~below, 200.0))
     p, q = _shoal.select(below, p, 1 - q), _shoal.select(below, 1 - p, q)
     upper, found = _quadrature(a.where(far & inside, 200.0), x.where(far & inside, 200.0))
     p = _shoal.select(far, _shoal.select(upper, 1 - found, found), p)

@@ -156,7 +156,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     d = abs(input - target)
-    return _reduced(where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction,
+    near = where(d < beta, d, 0)  # infinite ones have no square
+    return _reduced(where(d < beta, near * near * (0.5 / beta), d - 0.5 * beta), reduction,
                     "smooth_l1_loss")
 
 
@@ -167,7 +168,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
         raise invalid(f"huber_loss: delta is {delta}; it must be above 0")
     input, target = _both(input, target, "huber_loss")
     d = abs(input - target)
-    return _reduced(where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), reduction,
+    near = where(d < delta, d, 0)  # infinite ones have no square
+    return _reduced(where(d < delta, near * near * 0.5, (d - 0.5 * delta) * delta), reduction,
                     "huber_loss")
 
 
@@ -209,8 +211,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        positive = target > 0
-        loss = where(positive, target * where(positive, target, 1).log(), 0) - target * input
+        loss = target.xlogy(target) - target * input
     if reduction == "batchmean":
         return loss.sum() / float(input.shape[0])
     return _reduced(loss, reduction, "kl_div")
@@ -220,7 +221,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """x where the target is 1, max(0, margin - x) where it is -1."""
     reduction = _worded(reduction, size_average, reduce)
-    return _reduced(where(target > 0, input, (margin - input).clamp(min=0)), reduction,
+    loss = where(target != 1, (margin - input).clamp(min=0), 0) + where(target != -1, input, 0)
+    return _reduced(loss, reduction,
                     "hinge_embedding_loss")
 
 

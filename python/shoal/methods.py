@@ -7,7 +7,7 @@ operation, the shapes and what would be right, and it is raised at the call.
 from . import _shoal, elementwise, products
 from .indexing import in_range
 from .words import axis_of as _axis
-from .words import check_tensor, dtype_name, into, invalid, is_floating, torch_words
+from .words import check_tensor, common_type, dtype_name, into, invalid, is_floating, torch_words
 
 _, _, (_UNARY, _BINARY) = _shoal.names()
 _NUMBERS = {name: number for number, name in enumerate(_UNARY)}
@@ -50,7 +50,8 @@ def _binary_method(op, name, summary):
             return self ** exponent
     elif op == "atan2":
         def method(self, other):
-            return self._floating()._binary(op, self._coerce(other, name))
+            x, y = self._floating_pair(other)
+            return x._binary(op, y)
     elif op == "remainder":
         def method(self, other):
             x, y = self._dividing(other, name)
@@ -160,11 +161,17 @@ class Operations:
 
     def add(self, other, alpha=1):
         """x + alpha y."""
-        return self + (other if alpha == 1 else self._coerce(other) * alpha)
+        return self + (other if alpha == 1 else self._scaled_operand(other, alpha))
 
     def sub(self, other, alpha=1):
         """x - alpha y."""
-        return self - (other if alpha == 1 else self._coerce(other) * alpha)
+        return self - (other if alpha == 1 else self._scaled_operand(other, alpha))
+
+    def _scaled_operand(self, other, alpha):
+        """Another operand times a number, of the element type of both operands."""
+        other = self._coerce(other)
+        kind = common_type(self, other)
+        return (other.astype(kind) * alpha).astype(kind)
 
     def rsub(self, other, alpha=1):
         """y - alpha x."""
@@ -230,7 +237,13 @@ class Operations:
 
     def lerp(self, end, weight):
         """x + weight (end - x)."""
-        return self + (self._coerce(end, "lerp") - self) * weight
+        end = self._coerce(end, "lerp")
+        apart = end - self
+        if not hasattr(weight, "session"):
+            return self + apart * weight if abs(weight) < 0.5 else end - apart * (1 - weight)
+        # From the nearer side, so that a weight of 1 gives the end itself.
+        near = abs(weight) < 0.5
+        return _shoal.select(near, self, end) + apart * _shoal.select(near, weight, weight - 1)
 
     @torch_words(tensor1="a", tensor2="b")
     def addcmul(self, a, b, value=1):
@@ -322,14 +335,16 @@ class Operations:
         """x, not below min and not above max: numbers, tensors, or None."""
         if min is None and max is None:
             raise invalid("clamp: give min, max, or both")
-        x = self
+        x = _shoal.select(self == self, self, self._detach()) if self.requires_grad else self  # NaN has no gradient
         for bound, below in ((min, True), (max, False)):
             if bound is not None:
                 number = isinstance(bound, (int, float)) and bound == bound
                 x, bound = x._alike(x._coerce(bound, "clamp"))
                 beyond = x < bound if below else x > bound
                 if not number and is_floating(x.dtype):
-                    beyond = beyond | (bound != bound)  # a bound that is NaN is what comes out
+                    absent = bound != bound
+                    beyond = beyond | absent  # a bound that is NaN is what comes out
+                    bound = _shoal.select(absent, bound._detach(), bound) if bound.requires_grad else bound
                 x = _shoal.select(beyond, bound, x)
         return x if out is None else out._take(x)
 

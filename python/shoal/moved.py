@@ -16,7 +16,11 @@ MOVED = {
     f"nn.modules.{name}": ("nn", None) for name in """activation batchnorm container conv dropout linear loss module
     normalization pooling rnn sparse transformer""".split()} | {
     f"utils.data.{name}": ("utils.data", None) for name in "dataloader dataset sampler".split()} | {
-    f"optim.{name}": ("optim", None) for name in "adam adamw sgd".split()}
+    f"optim.{name}": ("optim", None) for name in "adam adamw sgd".split()} | {
+    f"distributions.{name}": ("distributions", None) for name in """bernoulli beta binomial categorical cauchy chi2
+    dirichlet exponential gamma geometric gumbel half_cauchy half_normal independent laplace log_normal
+    mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical pareto poisson studentT
+    transformed_distribution uniform von_mises weibull""".split()}
 
 
 class _Finder:

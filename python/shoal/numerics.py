@@ -4,14 +4,11 @@ import math
 from collections import namedtuple
 
 from .creation import arange, cat, default_dtype, full, linspace, placed, where
-from .random import rand, randn
-from .words import axis_of, invalid
+from .random import randn
+from .words import axis_of, invalid, is_floating
 
 Histogram = namedtuple("Histogram", "hist bin_edges")
 LowRank = namedtuple("LowRank", "U S V")
-
-_MOST = 1 << 24  # draws at once
-_SERIES = 60  # terms of Bessel's function; 25 digits at 20
 
 
 # ---- differences ----
@@ -141,20 +138,13 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False):
 # ---- random numbers and windows ----
 
 def binomial(count, prob, generator=None):
-    """How many of `count` trials succeed with probability `prob`, element by element; both of a floating type. The
-    largest count is read."""
-    most = int(count.max().item()) if count.numel() else 0
-    if count.numel() and count.min().item() < 0:
-        raise invalid("binomial: a count is negative")
-    shape = (count + prob).shape
-    rows = max(1, min(most, _MOST // max(1, math.prod(shape))))
-    made = full(shape, 0, count.dtype)
-    for first in range(0, most, rows):
-        n = min(rows, most - first)
-        trials = (arange(n) + first).reshape((n,) + (1,) * len(shape))
-        hits = (rand(n, *shape, generator=generator) < prob) & (trials < count)
-        made = made + hits.astype(count.dtype).sum(0)
-    return made
+    """How many of `count` trials succeed with probability `prob`, element by element; both of a floating type. A
+    negative count is an error, of what derives from the result."""
+    for given in (count, prob):
+        if not is_floating(given.dtype):
+            raise invalid(f"binomial: {given._text()}: counts and probabilities are of a floating type")
+    from . import draws
+    return draws.binomial(count, prob, generator).astype(count.dtype)
 
 
 def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, requires_grad=False):
@@ -164,13 +154,9 @@ def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, requir
         made = full((window_length,), 1.0, "float64")
     else:
         t = arange(window_length, dtype="float64") * (2 / n) - 1
-        # I0(z) = sum of (z^2 / 4)^k / k!^2, of z = beta sqrt(1 - t^2)
-        quarter, term = (1 - t * t) * (beta * beta / 4), full((window_length,), 1.0, "float64")
-        made, scale, last = term, 1.0, 1.0
-        for k in range(1, _SERIES + int(beta)):
-            term, last = term * quarter / float(k * k), last * (beta * beta / 4) / (k * k)
-            made, scale = made + term, scale + last
-        made = made / scale
+        from .derived import i0e
+        size = beta * (1 - t * t).clamp(min=0).sqrt()
+        made = i0e(size) * (size - beta).exp() / i0e(t[:1] * 0 + beta)
     return placed(made.astype(dtype or default_dtype()), None, requires_grad)
 
 

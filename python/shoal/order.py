@@ -70,14 +70,23 @@ class Order:
         if axis is not UNSET:
             return self._numpy_median(axis, keepdims)
         if dim is None:
-            return self.ravel()._median(0, False, False).values
+            return self._median_of_all(False)
         return self._median(dim, keepdim or keepdims, False)
 
     def nanmedian(self, dim=None, keepdim=False):
         """`median` of what is not NaN."""
         if dim is None:
-            return self.ravel()._median(0, False, True).values
+            return self._median_of_all(True)
         return self._median(dim, keepdim, True)
+
+    def _median_of_all(self, skip):
+        x = self.ravel()
+        found = x._detach()._median(0, False, skip).values
+        if not x.requires_grad:
+            return found
+        # Equal ones have equal parts in the gradient, as that of `amax` gives them.
+        equal = (x == found) | (x != x) & (found != found)
+        return _shoal.select(equal, x, x._coerce(-math.inf)).amax()
 
     def _median(self, dim, keepdim, skip):
         made = return_types.nanmedian if skip else return_types.median
@@ -167,7 +176,7 @@ class Order:
                  "nearest": 0.0}[interpolation]
         made = a + (b - a) * share
         if not skip:
-            made = _shoal.select(absent.any(at, True).broadcast_to(made.shape), made * math.nan, made)
+            made = _shoal.select(absent.any(at, True).broadcast_to(made.shape), made._coerce(math.nan), made)
         if keepdims and axis is None:
             made = made.reshape((shares.shape[0],) + (1,) * self.ndim)
         elif not keepdims:

@@ -259,7 +259,7 @@ class Products:
         """The logarithm of the determinant; NaN where that is negative."""
         from .linalg import slogdet
         sign, size = slogdet(self)
-        return _shoal.select(sign < 0, size * math.nan, size)
+        return _shoal.select(sign < 0, size._coerce(math.nan), size)
 
 
 def _linalg(name, of=None):

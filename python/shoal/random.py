@@ -8,7 +8,7 @@ import os
 
 from . import _shoal
 from .batches import batches, drawn
-from .creation import default_dtype, placed, where
+from .creation import default_dtype, placed
 from .dtypes import POOL, iinfo
 from .indexing import required
 from .pool import session
@@ -214,20 +214,13 @@ def bernoulli(input, p=None, generator=None):
 
 
 def poisson(input, generator=None):
-    """Numbers of the Poisson distribution with the means that the elements give: counted below 30 by the
-    inverse of the distribution, above as the rounded normal that it is close to. A negative mean is an error, of what
+    """Numbers of the Poisson distribution with the means that the elements give. A negative mean is an error, of what
     derives from the result."""
+    if not is_floating(input.dtype):
+        raise invalid(f"poisson: {input._text()}: means are of a floating type")
+    from . import draws
     input = required(input, input >= 0, "poisson: a mean is negative or NaN")
-    small = input.clamp(max=30.0)
-    u = rand_like(input, generator=generator)
-    term = (-small).exp()
-    total, count = term, input * 0
-    for k in range(1, 96):
-        count = count + (u > total).astype(input.dtype)
-        term = term * small / float(k)
-        total = total + term
-    large = (randn_like(input, generator=generator) * input.sqrt() + input).round().clamp(min=0)
-    return where(input < 30, count, large)
+    return draws.poisson(input, generator).astype(input.dtype)
 
 
 @torch_words(input="weights")

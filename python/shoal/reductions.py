@@ -55,7 +55,7 @@ class Reductions:
     @torch_words
     def nansum(self, axis=None, keepdims=False, dtype=None):
         """`sum`, where NaN counts as 0."""
-        return self.nan_to_num(0.0, float("inf"), -float("inf")).sum(axis, keepdims, dtype)
+        return (self.masked_fill(self != self, 0) if is_floating(self.dtype) else self).sum(axis, keepdims, dtype)
 
     @torch_words
     def prod(self, axis=None, keepdims=False, dtype=None, out=None, *, initial=None, where=None):
@@ -154,13 +154,15 @@ class Reductions:
 
     @torch_words
     def all(self, axis=None, keepdims=False, out=None, *, where=None):
-        """Whether all elements are true (not 0), over axes."""
-        return _into(out, _among(self.astype("bool"), where, True)._reduce("multiply", axis, keepdims))
+        """Whether all elements are true (not 0), over axes: bool, or uint8 where the elements are that, as in torch."""
+        made = _among(self.astype("bool"), where, True)._reduce("multiply", axis, keepdims)
+        return _into(out, made.astype("uint8") if self.dtype is DTYPES["uint8"] else made)
 
     @torch_words
     def any(self, axis=None, keepdims=False, out=None, *, where=None):
-        """Whether an element is true (not 0), over axes."""
-        return _into(out, _among(self.astype("bool"), where, False)._reduce("add", axis, keepdims))
+        """Whether an element is true (not 0), over axes: bool, or uint8 where the elements are that, as in torch."""
+        made = _among(self.astype("bool"), where, False)._reduce("add", axis, keepdims)
+        return _into(out, made.astype("uint8") if self.dtype is DTYPES["uint8"] else made)
 
     @torch_words
     def count_nonzero(self, axis=None, keepdims=False):
@@ -237,7 +239,9 @@ class Reductions:
             return abs(self).sum(axis, keepdims)
         if p == 2:
             return _root((self * self).sum(axis, keepdims))
-        return abs(self).pow(float(p)).sum(axis, keepdims).pow(1.0 / p)
+        some = self != 0 if p < 1 else None  # the slope of a small power is infinite at 0
+        size = abs(self if some is None else self.where(some, 1.0)).pow(float(p))
+        return _root((size if some is None else size.where(some, 0.0)).sum(axis, keepdims), p)
 
     def dist(self, other, p=2):
         """The p-norm of x - y."""
@@ -333,11 +337,11 @@ def _condition(x, where):
     return where if hasattr(where, "session") else x.session.tensor(where)
 
 
-def _root(total):
-    """The square root, whose gradient at 0 is 0."""
-    some = total > 0
-    root = _shoal.select(some, total, total._coerce(1)).sqrt()
-    return _shoal.select(some, root, total)
+def _root(total, p=2):
+    """The p-th root, whose gradient at 0 is no more than its operand's."""
+    some = total != 0
+    inner = _shoal.select(some, total, total._coerce(1))
+    return _shoal.select(some, inner.sqrt() if p == 2 else inner.pow(1.0 / p), total)
 
 
 def _some(axis):

@@ -1,8 +1,8 @@
 """Special functions under torch.special's names."""
 import math
 
-from . import methods
-from .words import torch_words
+from . import _shoal, derived, methods
+from .words import check_tensor, torch_words
 
 for _name, _of in {"erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "exp2": "exp2",
                    "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "digamma": "digamma", "psi": "digamma",
@@ -18,24 +18,25 @@ def polygamma(n, input):
     return input.polygamma(n)
 
 
-def entr(input):
-    """-x log x; 0 at 0, -inf below."""
-    made = -input.xlogy(input)
-    return made.masked_fill(input < 0, -math.inf)
+def _floated(function):
+    """A function of `derived` as it is called: integers count as floating."""
+    def either(input):
+        check_tensor(input, function.__name__)
+        return function(input._floating())
+    either.__name__ = either.__qualname__ = function.__name__
+    either.__doc__ = function.__doc__
+    return either
 
 
-def ndtr(input):
-    """The distribution function of the normal distribution."""
-    return ((input * math.sqrt(0.5)).erf() + 1) * 0.5
-
-
-def ndtri(input):
-    """Its inverse."""
-    return (input * 2 - 1).erfinv() * math.sqrt(2)
+for _of in (derived.entr, derived.erfcx, derived.i0e, derived.i1, derived.i1e, derived.log_ndtr, derived.ndtr, derived.ndtri):
+    globals()[_of.__name__] = _floated(_of)
+del _of
 
 
 @torch_words(x="input", y="other")
 def xlog1py(input, other):
     """x log(1 + y); 0 where x is 0."""
-    made = input * other.log1p()
-    return made.masked_fill((input == 0) & (other == other), 0)
+    x, y = input._floating_pair(other)
+    # Above -1 the product is 0 by itself, and has the gradient log (1 + y).
+    nothing = (x == 0) & ((y <= -1) | (y == math.inf))
+    return _shoal.select(nothing, x * 0, x * _shoal.select(nothing, y._coerce(0.0), y).log1p())

@@ -356,9 +356,13 @@ class Tensor(Gradients, Operations, Elementwise, Products, Reductions, Order, In
         return (self._floating() if name == "divide" and whole else self)._binary(name, other, reflected)
 
     def __pow__(self, other):
-        if other.__class__ is not Tensor and isinstance(other, (int, float)) and \
-                not isinstance(other, bool) and other in (1, 2, 3):
+        if other.__class__ is int and self.dtype == "bool":
+            return self.astype("int64") ** other
+        if other.__class__ is int and other in (1, 2, 3) or \
+                other.__class__ is float and other in (1.0, 2.0, 3.0) and is_floating(self.dtype):
             return self.clone() if other == 1 else self * self if other == 2 else self * self * self
+        if other.__class__ is float and other in (0.5, -0.5) and is_floating(self.dtype):
+            return self.sqrt() if other > 0 else self.rsqrt()
         if isinstance(other, int) and other < 0 and not is_floating(self.dtype):
             raise invalid(f"power: {self._text()} to the power {other}: integers have no negative powers; "
                           "convert to a floating type first")

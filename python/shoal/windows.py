@@ -9,6 +9,7 @@ import math
 from . import _shoal
 from .amp import cast, cast_type
 from .creation import cat, full, stack, tensor
+from .reductions import _root
 from .views import owned
 from .words import check_tensor, invalid, is_floating
 
@@ -298,7 +299,7 @@ def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = _each(kernel_size, n)
     powers = abs(input) ** float(norm_type) if norm_type % 2 else input ** norm_type
     total = _avg_pool(n, powers, kernel, stride, 0, ceil_mode, True, 1)
-    return total.sign() * abs(total) ** (1.0 / norm_type)
+    return total.sign() * _root(abs(total), norm_type)
 
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
