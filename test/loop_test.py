@@ -237,6 +237,25 @@ def test_leaving_early_cancels():
         loop.result[0].numpy()
 
 
+def test_a_loop_that_brings_nothing_is_cancelled():
+    """It goes on after `result` has returned, with tensors that have no value yet, and can still be ended."""
+    step, zeros = counting(100), shoal.zeros((100, 100))
+    loop = step.repeat(10 ** 9, zeros, carry={0: 0}, stream=[])
+    last = loop.result
+    time.sleep(0.1)
+    loop.cancel()
+    began = time.monotonic()
+    assert (zeros + 1).sum().item() == 10000
+    assert time.monotonic() - began < 20
+    with pytest.raises(shoal.ShoalError, match="was cancelled"):
+        last[0].numpy()
+    assert not list(loop)
+    loop = step.repeat(7, zeros, carry={0: 0}, stream=[])
+    assert not list(loop) and loop.result[1].item() == 7
+    loop.cancel()  # it is over
+    assert loop.result[0][0, 0].item() == 7
+
+
 def test_interrupt():
     step, zeros = counting(100), shoal.zeros((100, 100))
     rounds = 0

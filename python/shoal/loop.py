@@ -198,13 +198,12 @@ class Loop:
             while (brought := self._next()) is not None:
                 yield brought[0] if self._single else tuple(brought)
         finally:
-            self.cancel()
+            if not self._over:
+                self.cancel()
 
     def cancel(self):
         """Ends the loop, if it is not over: its results then have no value, nor what it changes in place."""
-        if self._over:
-            return
-        if self._loop is not None:
+        if self._loop is not None:  # which may go on after all that it brings has come: that may be nothing
             self._loop.cancel()
         self._over = True
 
