@@ -694,5 +694,8 @@ class Indexing:
         return self._apply("dynamic_update_slice", (update, *self._starts(starts)))
 
     def _starts(self, starts):
-        return tuple(s if hasattr(s, "shape") else self.session.tensor(int(s), "int64")
-                     for s in starts)
+        made = [s if hasattr(s, "session") else self.session.tensor(s) if hasattr(s, "shape")
+                else self.session.tensor(int(s), "int64") for s in starts]
+        if len({str(s.dtype) for s in made}) > 1:  # the operation takes indices of one type
+            made = [s.astype("int64") if "int" in str(s.dtype) else s for s in made]
+        return tuple(made)
