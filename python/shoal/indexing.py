@@ -696,6 +696,5 @@ class Indexing:
     def _starts(self, starts):
         made = [s if hasattr(s, "session") else self.session.tensor(s) if hasattr(s, "shape")
                 else self.session.tensor(int(s), "int64") for s in starts]
-        if len({str(s.dtype) for s in made}) > 1:  # the operation takes indices of one type
-            made = [s.astype("int64") if "int" in str(s.dtype) else s for s in made]
-        return tuple(made)
+        alike = len({str(s.dtype) for s in made}) < 2  # as the operation takes them
+        return tuple(s if alike or "int" not in str(s.dtype) else s.astype("int64") for s in made)
