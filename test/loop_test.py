@@ -145,6 +145,30 @@ def test_files(tmp_path):
             np.testing.assert_allclose(got, x, rtol=2e-5, atol=2e-6, err_msg=f"time {times}")
 
 
+def test_tensors_of_a_file_that_are_arguments(tmp_path):
+    """They may be carried and fed, before and after the function has been recorded, and be arguments of calls."""
+    rows = np.random.default_rng(9).integers(-9, 9, (9, 4)).astype("f4")
+    safetensors.numpy.save_file({"first": rows[3], "rows": rows}, tmp_path / "all.safetensors")
+    file = shoal.File(tmp_path / "all.safetensors")
+    step = shoal.compile(lambda x, row: (x + row, (x - row).sum()), replay=True, donate=0)
+    for first in (file["first"], shoal.tensor(rows[3]) * 1, file["first"]):
+        x = rows[3]
+        loop = step.repeat(9, first, file["rows"], carry={0: 0}, feed=1, stream=1)
+        for row, got in zip(rows, loop, strict=True):
+            assert got == (x - row).sum()
+            x = x + row
+        assert np.array_equal(loop.result[0].numpy(), x) and loop.rounds == 9
+    assert np.array_equal(file["first"].numpy(), rows[3])
+    plain = shoal.compile(lambda x: x * 2, replay=True)
+    for _ in range(3):
+        assert np.array_equal(plain(shoal.tensor(rows)).numpy(), rows * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that the function is called
+        for _ in range(3):
+            assert np.array_equal(plain(file["rows"]).numpy(), rows * 2)
+    assert np.array_equal(plain(shoal.tensor(rows)).numpy(), rows * 2) and plain.programs == 1
+
+
 def test_what_does_not_fit():
     @shoal.compile(replay=True)
     def step(x, y):
@@ -157,11 +181,18 @@ def test_what_does_not_fit():
             ("result 7 is carried", {"carry": {7: 0}}),
             ("result 2 cannot say whether", {"until": 2}),
             ("fed from .* 9 rounds need", {"feed": [1]}),
+            ("'a' is carried, fed, streamed", {"feed": "a"}),
+            ("'a' is carried, fed, streamed", {"until": "a"}),
+            ("'0' is carried, fed, streamed", {"carry": {"0": 0}}),
             ("carried again or fed", {"carry": {0: 0}, "feed": [0]})):
         with pytest.raises(shoal.InvalidError, match=message):
             step.repeat(9, x, y, **options)
-    with pytest.raises(shoal.InvalidError, match="rounds; a number"):
-        step.repeat(-1, x, y)
+    for n in (-1, 2.0, 2 ** 40, 2 ** 70):
+        with pytest.raises(shoal.InvalidError, match="rounds; a number"):
+            step.repeat(n, x, y)
+    for rows in ([1.0, 2.0, 3.0], 1.0):  # each round would have had all of them
+        with pytest.raises(shoal.InvalidError, match="argument 1 is fed, and holds no tensor"):
+            step.repeat(3, x, rows, feed=1)
 
 
 def test_what_cannot_be_recorded_is_called():
@@ -204,6 +235,25 @@ def test_leaving_early_cancels():
     assert time.monotonic() - began < 20
     with pytest.raises(shoal.ShoalError, match="was cancelled"):
         loop.result[0].numpy()
+
+
+def test_a_loop_that_brings_nothing_is_cancelled():
+    """It goes on after `result` has returned, with tensors that have no value yet, and can still be ended."""
+    step, zeros = counting(100), shoal.zeros((100, 100))
+    loop = step.repeat(10 ** 9, zeros, carry={0: 0}, stream=[])
+    last = loop.result
+    time.sleep(0.1)
+    loop.cancel()
+    began = time.monotonic()
+    assert (zeros + 1).sum().item() == 10000
+    assert time.monotonic() - began < 20
+    with pytest.raises(shoal.ShoalError, match="was cancelled"):
+        last[0].numpy()
+    assert not list(loop)
+    loop = step.repeat(7, zeros, carry={0: 0}, stream=[])
+    assert not list(loop) and loop.result[1].item() == 7
+    loop.cancel()  # it is over
+    assert loop.result[0][0, 0].item() == 7
 
 
 def test_interrupt():

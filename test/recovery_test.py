@@ -316,6 +316,21 @@ def test_no_copies(three):
     near((shoal.tensor(a) @ shoal.tensor(a.T)).numpy(), a, a.T)
 
 
+def test_made_while_there_was_one_worker(three):
+    """Of that time there are no records, nor copies: the error says so."""
+    for i in range(2):
+        three.worker(i).kill()
+    three.await_workers(1)
+    x = shoal.tensor(np.ones((300, 400), np.float32)) + 1
+    assert x.sum().item() == 2 * x.numel()
+    three.add("w4")
+    three.await_workers(2)
+    three.worker(2).kill()
+    with pytest.raises(shoal.LostError, match=r"float32\[300, 400\] was lost, .* only one worker when it was made"):
+        x.sum().item()
+    assert (shoal.ones((5,)) + 1).sum().item() == 10
+
+
 def test_cut(three):
     """A long computation is not made again from its beginning, and what is not needed is freed."""
     rng = np.random.default_rng(7)

@@ -258,6 +258,25 @@ def test_changed_file(machines, tmp_path, workers, change):
     assert (shoal.load(path) + 1).numpy().min() == 4
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_file_that_is_open_is_cut_off(machines, tmp_path, workers):
+    """What is then asked of it is an error; nothing reads where there are no bytes any more."""
+    if workers:
+        machines(workers)
+    path = tmp_path / "a.gguf"
+    write_gguf(path, [("w", np.ones((400, 500), np.float32), None)],
+               [("add_array", "words", [f"word {i}" for i in range(9000)])])
+    file = shoal.File(path)
+    assert file.metadata()["words"][8999] == file.meta("words", 8999) == "word 8999"
+    with open(path, "r+b") as opened:
+        opened.truncate(50)
+    time.sleep(0.02)
+    for use in (file.metadata, lambda: file.meta("words", 8999), lambda: file.load("w").numpy(),
+                lambda: (file.load("w") + 1).numpy()):
+        with pytest.raises(shoal.ShoalError, match=r"a\.gguf was written to after it was opened"):
+            use()
+
+
 def test_replaced_and_removed(machines, tmp_path):
     """What is mapped stays as it was when another file takes its name, or nobody does."""
     machines(1)

@@ -694,5 +694,7 @@ class Indexing:
         return self._apply("dynamic_update_slice", (update, *self._starts(starts)))
 
     def _starts(self, starts):
-        return tuple(s if hasattr(s, "shape") else self.session.tensor(int(s), "int64")
-                     for s in starts)
+        made = [s if hasattr(s, "session") else self.session.tensor(s) if hasattr(s, "shape")
+                else self.session.tensor(int(s), "int64") for s in starts]
+        alike = len({str(s.dtype) for s in made}) < 2  # as the operation takes them
+        return tuple(s if alike or "int" not in str(s.dtype) else s.astype("int64") for s in made)

@@ -7,6 +7,9 @@ from .tensor import Tensor
 from .words import invalid
 
 
+_MOST = 10 ** 9  # rounds
+
+
 class Unrepeatable(Exception):
     """Why the rounds of a function have to be called one by one."""
 
@@ -41,7 +44,11 @@ def _read(parts):
 
 
 def _listed(numbers):
-    return [numbers] if isinstance(numbers, int) else list(numbers)
+    return [numbers] if isinstance(numbers, (int, str)) else list(numbers)
+
+
+def _own(item):
+    return item.clone() if isinstance(item, Tensor) and item._from_file else item
 
 
 class Loop:
@@ -60,12 +67,19 @@ class Loop:
         self._called, self._over, self._by_hand = 0, n == 0, False
         self._ready = collections.deque()  # what rounds that were called have brought
         self._check()
+        for i in self._carry.values():  # what is carried is written over, which a file is not
+            self._args[i] = mapped(self._args[i], _own)
         while not self._over and self._loop is None and self._called < 2:
             self._advance()
 
     def _check(self):
-        if not isinstance(self._n, int) or self._n < 0:
-            raise invalid(f"repeat: {self._n!r} rounds; a number is needed, 0 or more")
+        if not isinstance(self._n, int) or not 0 <= self._n <= _MOST:
+            raise invalid(f"repeat: {self._n!r} rounds; a number is needed, from 0 to {_MOST}")
+        results = [*self._carry, *(self._stream or ()), *([] if self._until is None else [self._until])]
+        for i in (*results, *self._carry.values(), *self._feed):
+            if not isinstance(i, int):
+                raise invalid(f"repeat: {i!r} is carried, fed, streamed, or ends it; arguments and results are named "
+                              "by their numbers, from 0")
         for i in (*self._carry.values(), *self._feed):
             if not 0 <= i < len(self._args):
                 raise invalid(f"repeat: argument {i} is carried or fed; there are {len(self._args)}")
@@ -73,7 +87,10 @@ class Loop:
         if both or len({*self._carry.values()}) < len(self._carry):
             raise invalid("repeat: an argument is carried, and carried again or fed")
         for i in self._feed:
-            for tensor in collected(self._args[i], Tensor):
+            if not (tensors := collected(self._args[i], Tensor)):
+                raise invalid(f"repeat: argument {i} is fed, and holds no tensor or array that has an element for "
+                              f"each round, but {type(self._args[i]).__name__}")
+            for tensor in tensors:
                 if not tensor.shape or tensor.shape[0] < self._n:
                     raise invalid(f"repeat: argument {i} is fed from {tensor._text()}; {self._n} rounds need as "
                                   "many elements, along the first axis")
@@ -181,13 +198,12 @@ class Loop:
             while (brought := self._next()) is not None:
                 yield brought[0] if self._single else tuple(brought)
         finally:
-            self.cancel()
+            if not self._over:
+                self.cancel()
 
     def cancel(self):
         """Ends the loop, if it is not over: its results then have no value, nor what it changes in place."""
-        if self._over:
-            return
-        if self._loop is not None:
+        if self._loop is not None:  # which may go on after all that it brings has come: that may be nothing
             self._loop.cancel()
         self._over = True
 

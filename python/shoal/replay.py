@@ -47,7 +47,7 @@ def _kind(value, leaves):
     """What two arguments have in common for which one program serves; their tensors go to `leaves`."""
     if isinstance(value, Tensor):
         leaves.append(value)
-        return Tensor, value.shape, value.dtype, value.requires_grad
+        return Tensor, value.shape, value.dtype, value.requires_grad, value._from_file
     if isinstance(value, (tuple, list)):
         return (type(value), *(_kind(item, leaves) for item in value))
     if isinstance(value, dict):

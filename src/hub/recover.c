@@ -20,7 +20,8 @@ static shoal_status no_copy(const hub *h, const hub_value *value) {
     char text[BASE_TYPE_TEXT];
     return base_fail(SHOAL_LOST, "%s was lost, %s: %s", base_type_text(&value->type, text),
                      value->bound ? "which was bound to where it lay"
-                                  : "and its client had no room for a copy of it",
+                                  : "and there is no copy of it: its client had no room for a "
+                                    "copy, or there was only one worker when it was made",
                      h->loss ? h->loss : "a worker left");
 }
 

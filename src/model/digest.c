@@ -156,6 +156,7 @@ shoal_status model_map_digest(const model_map *map, told progress, void *context
     crypto_generichash_init(&state, NULL, 0, SHOAL_DIGEST);
     for (uint64_t done = 0, n; done < map->bytes; done += n) {
         n = map->bytes - done < CHUNK ? map->bytes - done : CHUNK;
+        SHOAL_TRY(model_map_check(map)); /* what was cut off cannot be read */
         crypto_generichash_update(&state, map->data + done, n);
         if (progress && !progress(context, done + n, map->bytes))
             return base_fail(SHOAL_INTERRUPTED, "reading %s was stopped", map->path);

@@ -109,14 +109,16 @@ static const struct model_meta *find_meta(const shoal_file *file, const char *ke
     return NULL;
 }
 
-static void meta_text(const shoal_file *file, const struct model_meta *meta, uint64_t index,
-                      base_str *out) {
+static shoal_status meta_text(const shoal_file *file, const struct model_meta *meta, uint64_t index,
+                              base_str *out) {
     unsigned bytes = meta_types[meta->type].bytes;
     uint64_t at = meta->type == META_STRING ? meta->starts[index] : meta->offset + index * bytes;
     uint64_t bits = number_at(file, at, bytes ? bytes : 8);
     float single;
     double full;
     uint32_t low = (uint32_t)bits;
+    /* It was looked at when the file was opened, and may have been written to since. */
+    if (meta->type == META_STRING && bits > file->bytes - at - 8) return cut_off(file, "metadata");
     switch (meta->type) {
     case META_STRING: base_str_bytes(out, file->data + at + 8, bits); break;
     case META_BOOL: base_str_text(out, bits ? "true" : "false"); break;
@@ -134,6 +136,7 @@ static void meta_text(const shoal_file *file, const struct model_meta *meta, uin
     case 11: base_str_format(out, "%lld", (long long)bits); break;
     default: base_str_format(out, "%llu", (unsigned long long)bits);
     }
+    return SHOAL_OK;
 }
 
 shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t index, char **out) {
@@ -144,10 +147,12 @@ shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t i
                          file->path, key, (unsigned long long)meta->count,
                          (unsigned long long)index);
     base_str text;
+    SHOAL_TRY(model_map_glance(file->map));
     base_str_init(&text);
-    meta_text(file, meta, index, &text);
-    *out = base_str_take(&text, NULL);
-    return *out ? SHOAL_OK : SHOAL_NO_MEMORY;
+    shoal_status status = meta_text(file, meta, index, &text);
+    if (status == SHOAL_OK && !(*out = base_str_take(&text, NULL))) status = SHOAL_NO_MEMORY;
+    base_str_fini(&text);
+    return status;
 }
 
 uint64_t shoal_file_fact_count(const shoal_file *file) { return file->n_meta; }

@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include "model/map.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -128,4 +131,13 @@ shoal_status model_map_check(const model_map *map) {
                      "again",
                      map->path, (unsigned long long)map->stamp.bytes,
                      (unsigned long long)now.bytes);
+}
+
+shoal_status model_map_glance(model_map *map) {
+    enum { EVERY_MS = 5 };
+    int64_t now = base_now();
+    if (now - atomic_load(&map->checked) < EVERY_MS * BASE_MS) return SHOAL_OK;
+    SHOAL_TRY(model_map_check(map));
+    atomic_store(&map->checked, now);
+    return SHOAL_OK;
 }

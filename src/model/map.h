@@ -23,6 +23,7 @@ typedef struct model_map {
     const uint8_t *data;
     uint64_t bytes;
     model_stamp stamp;
+    _Atomic int64_t checked; /* base_now of the last model_map_glance */
 } model_map;
 
 model_stamp model_stamp_of(const struct stat *st);
@@ -38,6 +39,8 @@ model_map *model_map_retain(model_map *map);
 void model_map_release(void *map);
 /* Fails with IO, naming the file, when it was written to since it was opened. */
 shoal_status model_map_check(const model_map *map) SHOAL_CHECK_RESULT;
+/* The same for reads of a few bytes, of which there are many: it looks every few milliseconds. */
+shoal_status model_map_glance(model_map *map) SHOAL_CHECK_RESULT;
 /* As shoal_file_digest, of what is mapped. */
 shoal_status model_map_digest(const model_map *map,
                               bool (*progress)(void *context, uint64_t done, uint64_t all),

@@ -114,6 +114,12 @@ def test_places():
     update = a.copy()
     update[1:3, 0:2] = 0
     same(t.dynamic_update_slice(shoal.zeros(2, 2), (1, 0)), update)
+    one = [kind(1) for kind in (np.int32, np.int64, lambda i: shoal.tensor(np.int32(i)), lambda i: shoal.tensor(np.uint8(i)))]
+    for start in one:  # of whatever type, beside a number
+        same(t.dynamic_update_slice(shoal.zeros(2, 2), (start, 0)), update)
+        same(t.dynamic_slice((9, start), (2, 3)), a[2:4, 1:4])
+    with pytest.raises(shoal.InvalidError, match="indices are integer scalars"):
+        t.dynamic_slice((shoal.tensor(1.0), 0), (2, 3))
     index = np.array([[3, 0], [1, 1]])
     same(t.take(index, 0), np.take(a, index, 0))
     same(t.take(index, -1), np.take(a, index, -1))
