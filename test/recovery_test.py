@@ -80,6 +80,7 @@ def test_a_loop(three, donate):
         assert np.array_equal(loop.result[0].numpy(), want)
     status = shoal.status()
     assert status.losses == 2 and status.reruns >= 2
+    assert "not its own" not in three.log(three.processes[0])  # who was in time is not blamed for it
 
 
 def test_bound(three):

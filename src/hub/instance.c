@@ -406,7 +406,11 @@ static void take_times(hub *h, hub_peer *peer, hub_instance *instance, const Sho
 /* What came to its own slots, from others that take part. */
 static void take_traffic(hub *h, hub_peer *peer, hub_instance *instance, const Shoal__Done *done) {
     size_t most = (size_t)peer->n_slots * instance->variant->plan.n_programs;
-    uint64_t rounds = instance->record && instance->record->rounds ? instance->record->rounds : 1;
+    /* One that was given up has no record: how many rounds it was to make is not known any more. */
+    uint64_t rounds = instance->record           ? instance->record->rounds
+                      : instance->program->loops ? HUB_MAX_ROUNDS
+                                                 : 1;
+    if (!rounds) rounds = 1;
     for (size_t k = 0; k < done->n_traffic && k < most; k++) {
         const Shoal__Traffic *t = done->traffic[k];
         hub_traffic traffic = {t->from,  t->to,  t->timed, t->timed_ns,
