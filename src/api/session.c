@@ -366,6 +366,7 @@ void shoal_session_close(shoal_session **out) {
         api_origin_spend(origin);
     pthread_mutex_unlock(&session->lock);
     api_session_release(session);
+    api_spares_clear();
 }
 
 void api_session_release(shoal_session *session) {

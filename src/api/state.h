@@ -300,6 +300,8 @@ bool api_trace_is_full(const shoal_session *session);
 
 /* tensor.c: with the session's lock held. */
 shoal_status api_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor **out);
+/* Gives memory of copies back that is kept for the next ones; any thread, without a lock. */
+void api_spares_clear(void);
 
 /* tape.c: with the session's lock held. */
 

@@ -1,6 +1,7 @@
 /* Tensors: made from memory, placed, read. */
 #include "api/state.h"
 
+#include "backend/cache.h"
 #include "base/clock.h"
 #include "base/os_cpu.h"
 #include "plan/layout.h"
@@ -57,23 +58,42 @@ shoal_status shoal_tensor_borrow(shoal_session *session, shoal_dtype dtype, uint
     return status;
 }
 
+/* Of a large copy most of the time is that of first touching its pages: huge ones are fewer, and
+ * those of the last copies are there already. */
+#define KEPT_BYTES ((size_t)1 << 28)
+static backend_cache spares;
+static pthread_once_t spares_begun = PTHREAD_ONCE_INIT;
+
 typedef struct pages {
     void *data;
     size_t bytes;
 } pages;
 
+static void free_spare(void *context, void *block, size_t room) {
+    (void)context;
+    base_pages_free(block, room);
+}
+
+static void begin_spares(void) { backend_cache_init(&spares, KEPT_BYTES, free_spare, NULL); }
+
+void api_spares_clear(void) {
+    pthread_once(&spares_begun, begin_spares);
+    backend_cache_clear(&spares);
+}
+
 static void free_pages(void *context) {
     pages *p = context;
-    base_pages_free(p->data, p->bytes);
+    backend_cache_keep(&spares, p->data, p->bytes);
     free(p);
 }
 
-/* Of a large copy most of the time is that of first touching its pages: huge ones are fewer. */
 static shoal_status copy_pages(shoal_session *session, const shoal_type *type, size_t bytes,
                                const void *data, shoal_tensor **out) {
     pages *copy = malloc(sizeof *copy);
     size_t room = bytes + (size_t)(-bytes & (BASE_PAGES_GRAIN - 1));
-    void *to = copy ? base_pages_new(room) : NULL;
+    pthread_once(&spares_begun, begin_spares);
+    void *to = copy ? backend_cache_take(&spares, &room, false) : NULL;
+    if (copy && !to) to = base_pages_new(room);
     if (!to) {
         free(copy);
         return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
