@@ -26,6 +26,8 @@ static const char program[] =
     "signal.signal(signal.SIGINT, before)\n"
     "sys.exit(main())\n";
 
+void cmd_python_take(void *input, int key, char *arg) { (void)input, (void)key, (void)arg; }
+
 int cmd_python(const cmd_command *self, const char *module, int argc, char **argv) {
     static char name[] = "python3", command[] = "-c", help[] = "--help";
     static char text[sizeof program + 128], own[PATH_MAX];

@@ -4,6 +4,11 @@
 
 #include "cmd.h"
 
+/* The options of such a command are for help, manual and completions alone: the words go on as they
+ * are, so that keys are of no matter. */
+enum { CMD_PYTHON_KEY = 0x300 };
+void cmd_python_take(void *input, int key, char *arg);
+
 /* Runs `main` of a module with the words of the command, but for --help, which is answered here.
  * Returns only when there is no interpreter, having said so. */
 int cmd_python(const cmd_command *self, const char *module, int argc, char **argv);

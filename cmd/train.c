@@ -2,43 +2,40 @@
  * are the options as help, manual and completions show them. */
 #include "python.h"
 
-/* Keys are of no matter: the words go on as they are. */
-enum { KEY_ANY = 0x300 };
 static const struct argp_option options[] = {
-    {"config", KEY_ANY, "FILE", 0, "The experiment's file, as the argument CONFIG.json", 0},
-    {"model", KEY_ANY, "FILE", 0, "The model, as the key model_path", 0},
-    {"workers", KEY_ANY, "N", 0, "Workers to wait for, as the key workers", 0},
-    {"resume", KEY_ANY, NULL, 0, "Go on from the newest checkpoint, as the key should_resume", 0},
-    {"streaming", KEY_ANY, NULL, 0,
+    {"config", CMD_PYTHON_KEY, "FILE", 0, "The experiment's file, as the argument CONFIG.json", 0},
+    {"model", CMD_PYTHON_KEY, "FILE", 0, "The model, as the key model_path", 0},
+    {"workers", CMD_PYTHON_KEY, "N", 0, "Workers to wait for, as the key workers", 0},
+    {"resume", CMD_PYTHON_KEY, NULL, 0,
+     "Go on from the newest checkpoint, as the key should_resume", 0},
+    {"streaming", CMD_PYTHON_KEY, NULL, 0,
      "Exchange in 4 fragments, one after the other, as the key fragments=4", 0},
-    {"dry-run", KEY_ANY, NULL, 0, "Print the experiment and where each value comes from", 0},
-    {"keys", KEY_ANY, NULL, 0, "Print all keys of an experiment", 0},
-    {"no-dashboard", KEY_ANY, NULL, 0, "Print lines instead of the screen", 0},
-    {"metrics", KEY_ANY, "PORT", OPTION_ARG_OPTIONAL,
+    {"dry-run", CMD_PYTHON_KEY, NULL, 0, "Print the experiment and where each value comes from", 0},
+    {"keys", CMD_PYTHON_KEY, NULL, 0, "Print all keys of an experiment", 0},
+    {"no-dashboard", CMD_PYTHON_KEY, NULL, 0, "Print lines instead of the screen", 0},
+    {"metrics", CMD_PYTHON_KEY, "PORT", OPTION_ARG_OPTIONAL,
      "Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics (default: 7481)", 0},
     {"hub", 'H', "ADDRESS", 0,
      "Train on the pool of this hub (default: SHOAL_HUB, else a pool in this process)", 0},
-    {"shepherd", KEY_ANY, NULL, 0, "Start a hub for workers that connect", 0},
-    {"host", KEY_ANY, "HOST", 0,
+    {"shepherd", CMD_PYTHON_KEY, NULL, 0, "Start a hub for workers that connect", 0},
+    {"host", CMD_PYTHON_KEY, "HOST", 0,
      "With --shepherd: this machine's address in the workers' network. Beyond loopback links are "
      "encrypted, for enrolled users only (default: 127.0.0.1)",
      0},
-    {"port", KEY_ANY, "PORT", 0, "With --shepherd: its port (default: 8080)", 0},
-    {"terminate", KEY_ANY, NULL, 0, "End when training is done, as it does anyway", 0},
-    {"worker", KEY_ANY, NULL, 0, "Be a worker, as 'shoal worker' is one", 0},
-    {"connect", KEY_ANY, "HOST:PORT", 0, "With --worker: where the shepherd is", 0},
+    {"port", CMD_PYTHON_KEY, "PORT", 0, "With --shepherd: its port (default: 8080)", 0},
+    {"terminate", CMD_PYTHON_KEY, NULL, 0, "End when training is done, as it does anyway", 0},
+    {"worker", CMD_PYTHON_KEY, NULL, 0, "Be a worker, as 'shoal worker' is one", 0},
+    {"connect", CMD_PYTHON_KEY, "HOST:PORT", 0, "With --worker: where the shepherd is", 0},
     {"name", 'n', "NAME", 0, "With --worker: its name in tables and messages", 0},
-    {"backend", KEY_ANY, "NAME", 0,
+    {"backend", CMD_PYTHON_KEY, "NAME", 0,
      "With --worker: the devices to lend, cpu, opencl or another of 'shoal backends'; cuda, rocm, "
      "metal and vulkan stand for those that serve such devices",
      0},
-    {"device-id", KEY_ANY, "N", 0, "With --backend: the number of the device", 0},
-    {"target", KEY_ANY, "NAME", 0,
+    {"device-id", CMD_PYTHON_KEY, "N", 0, "With --backend: the number of the device", 0},
+    {"target", CMD_PYTHON_KEY, "NAME", 0,
      "With --backend cuda or rocm: the device that is expected, such as sm_80 or gfx942", 0},
-    {"amd-target", KEY_ANY, "NAME", 0, "The same as --target", 0},
+    {"amd-target", CMD_PYTHON_KEY, "NAME", 0, "The same as --target", 0},
     CMD_OPTIONS_END};
-
-static void take(void *input, int key, char *arg) { (void)input, (void)key, (void)arg; }
 
 static int run(const cmd_command *self, int argc, char **argv) {
     return cmd_python(self, "shoal.train.command", argc, argv);
@@ -55,5 +52,5 @@ const cmd_command cmd_train = {
         "q or Ctrl-C ends the training after the round. Training is done by the Python package, in "
         "the interpreter that SHOAL_PYTHON names (default: python3).",
     .options = options,
-    .take = take,
+    .take = cmd_python_take,
     .run = run};

@@ -78,11 +78,8 @@ static shoal_status add_value(backward *b, shoal_tensor *tensor, uint32_t *value
     const shoal_type *type = &tensor->type;
     const shoal_tensor *number = api_base(tensor);
     if (!number->is_number || type->rank) return graph_add_input(b->g, type, value);
-    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, &number->whole_number,
-                                            shoal_dtype_size((shoal_dtype)type->dtype)),
-                                graph_ints(SHOAL_ATTR_SHAPE, type->dims, 0),
-                                graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
-    return graph_add(b->g, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, value);
+    return graph_add_constant(b->g, type, &number->whole_number,
+                              shoal_dtype_size((shoal_dtype)type->dtype), value);
 }
 
 static shoal_status input_value(backward *b, shoal_tensor *tensor, uint32_t *value) {
@@ -162,11 +159,8 @@ static shoal_status ones(graph *g, const shoal_type *type, uint32_t *value) {
         [SHOAL_BF16] = {0x80, 0x3f},
         [SHOAL_F32] = {0, 0, 0x80, 0x3f},
         [SHOAL_F64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f}};
-    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, bits[type->dtype],
-                                            shoal_dtype_size((shoal_dtype)type->dtype)),
-                                graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
-                                graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
-    return graph_add(g, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, value);
+    return graph_add_constant(g, type, bits[type->dtype],
+                              shoal_dtype_size((shoal_dtype)type->dtype), value);
 }
 
 static shoal_status seed_of(backward *b, const shoal_tensor *output, shoal_tensor *seed,

@@ -147,10 +147,8 @@ static shoal_status add_operands(making *m) {
     for (uint32_t i = 0; i < m->repeat->n_carry; i++)
         SHOAL_TRY(add_operand(m, m->repeat->carry[i].input));
     if (!m->counter) return SHOAL_OK;
-    shoal_attr zero[] = {graph_bytes(SHOAL_ATTR_VALUE, &(int64_t){0}, sizeof(int64_t)),
-                         graph_ints(SHOAL_ATTR_SHAPE, NULL, 0),
-                         graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
-    SHOAL_TRY(graph_add(m->graph, GRAPH_CONSTANT, NULL, 0, zero, 3, NULL, 0, &m->zero));
+    SHOAL_TRY(graph_add_constant(m->graph, &(shoal_type){.dtype = SHOAL_I64}, &(int64_t){0},
+                                 sizeof(int64_t), &m->zero));
     return graph_add_input(m->graph, &m->counter->type, &m->counter_value);
 }
 
@@ -213,11 +211,9 @@ static shoal_status add_outputs(making *m) {
         m->carry[m->input_of[r->carry[i].input] - 1] = number + 1;
     }
     if (m->counter) {
-        shoal_attr one[] = {graph_bytes(SHOAL_ATTR_VALUE, &(int64_t){1}, sizeof(int64_t)),
-                            graph_ints(SHOAL_ATTR_SHAPE, NULL, 0),
-                            graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
         uint32_t operands[] = {m->counter_value, 0}, sum;
-        SHOAL_TRY(graph_add(m->graph, GRAPH_CONSTANT, NULL, 0, one, 3, NULL, 0, &operands[1]));
+        SHOAL_TRY(graph_add_constant(m->graph, &(shoal_type){.dtype = SHOAL_I64}, &(int64_t){1},
+                                     sizeof(int64_t), &operands[1]));
         SHOAL_TRY(graph_add(m->graph, GRAPH_ADD, operands, 2, NULL, 0, NULL, 0, &sum));
         SHOAL_TRY(add_output(m, sum, &number));
         m->carry[m->n_operands] = number + 1;

@@ -118,14 +118,10 @@ static shoal_status bind_inputs(const shoal_graph *g, uint32_t first, const void
     if (!map) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         const shoal_type *type = &g->values[g->inputs[i]].type;
-        const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE,
-                                                i < first ? NULL : data[i - first],
-                                                (size_t)base_type_bytes(type)),
-                                    graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
-                                    graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
-        SHOAL_TRY(i < first ? graph_add_input(to, type, &map[g->inputs[i]])
-                            : graph_add(to, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0,
-                                        &map[g->inputs[i]]));
+        SHOAL_TRY(i < first
+                      ? graph_add_input(to, type, &map[g->inputs[i]])
+                      : graph_add_constant(to, type, data[i - first], (size_t)base_type_bytes(type),
+                                           &map[g->inputs[i]]));
     }
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];

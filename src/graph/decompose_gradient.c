@@ -13,9 +13,6 @@ static int64_t axis_of(const graph_call *call) {
     return graph_call_attr(call, SHOAL_ATTR_DIMENSION)->u.i;
 }
 
-static uint32_t mul(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_MULTIPLY, x, y); }
-static uint32_t sub(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_SUBTRACT, x, y); }
-
 /* ---- element by element ---- */
 
 /* 1 - x */

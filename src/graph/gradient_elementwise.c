@@ -4,8 +4,6 @@
 #include "graph/maker.h"
 #include "graph/rules.h"
 
-static uint32_t mul(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_MULTIPLY, x, y); }
-static uint32_t over(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_DIVIDE, x, y); }
 static uint32_t minus(maker *m, uint32_t x) { return one(m, GRAPH_NEGATE, x); }
 static uint32_t square(maker *m, uint32_t x) { return mul(m, x, x); }
 /* 1 - x */

@@ -2,8 +2,6 @@
 #include "graph/maker.h"
 #include "graph/rules.h"
 
-static uint32_t mul(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_MULTIPLY, x, y); }
-
 static uint32_t sum_of_all(maker *m, uint32_t x) {
     static const int64_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
     return join_axes(m, GRAPH_ADD, x, all, type_of(m, x)->rank);

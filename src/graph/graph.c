@@ -207,6 +207,14 @@ shoal_status graph_add(graph *g, uint16_t op, const uint32_t *inputs, uint32_t n
     return status;
 }
 
+shoal_status graph_add_constant(graph *g, const shoal_type *type, const void *data, size_t bytes,
+                                uint32_t *value) {
+    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, data, bytes),
+                                graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
+                                graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
+    return graph_add(g, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, value);
+}
+
 shoal_status graph_add_output(graph *g, uint32_t value) {
     if (value >= g->data.n_values)
         return base_fail(SHOAL_INVALID, "output %u: there is no value %u", g->data.n_outputs,

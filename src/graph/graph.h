@@ -201,6 +201,9 @@ shoal_status graph_add_input(graph *g, const shoal_type *type, uint32_t *value) 
 shoal_status graph_add(graph *g, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
                        const shoal_attr *attrs, uint16_t n_attrs, const shoal_graph *const *regions,
                        uint16_t n_regions, uint32_t *first_output) SHOAL_CHECK_RESULT;
+/* Adds a constant. data: its elements, or one that all are, in so many bytes. */
+shoal_status graph_add_constant(graph *g, const shoal_type *type, const void *data, size_t bytes,
+                                uint32_t *value) SHOAL_CHECK_RESULT;
 shoal_status graph_add_output(graph *g, uint32_t value) SHOAL_CHECK_RESULT;
 /* Forgets the outputs, so that others can be named. */
 void graph_clear_outputs(graph *g);

@@ -37,6 +37,15 @@ static inline uint32_t two(maker *m, uint16_t op, uint32_t x, uint32_t y) {
     return node(m, op, (uint32_t[]){x, y}, 2, NULL, 0, NULL);
 }
 
+static inline uint32_t add(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_ADD, x, y); }
+static inline uint32_t sub(maker *m, uint32_t x, uint32_t y) {
+    return two(m, GRAPH_SUBTRACT, x, y);
+}
+static inline uint32_t mul(maker *m, uint32_t x, uint32_t y) {
+    return two(m, GRAPH_MULTIPLY, x, y);
+}
+static inline uint32_t over(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_DIVIDE, x, y); }
+
 static inline uint32_t choose(maker *m, uint32_t when, uint32_t x, uint32_t y) {
     return node(m, GRAPH_SELECT, (uint32_t[]){when, x, y}, 3, NULL, 0, NULL);
 }

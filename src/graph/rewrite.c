@@ -293,14 +293,6 @@ static bool simplify(rewriter *r, uint32_t *value) {
 
 /* ---- constants ---- */
 
-static shoal_status make_constant(rewriter *r, const shoal_type *type, const void *data,
-                                  size_t bytes, uint32_t *value) {
-    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, data, bytes),
-                                graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
-                                graph_int(SHOAL_ATTR_DTYPE, type->dtype)};
-    return graph_add(r->to, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, value);
-}
-
 /* Element by element: what is one number everywhere stays so. in_range may fail, which is for the
  * run to say. */
 static bool is_elementwise(uint16_t op) {
@@ -365,8 +357,8 @@ static shoal_status fold(rewriter *r, bool *done, uint32_t *value) {
     *done = false;
     if (only_moves(r->op) && splat_of(r, 0)) {
         *done = true;
-        return make_constant(r, &r->result, splat_of(r, 0),
-                             shoal_dtype_size((shoal_dtype)r->result.dtype), value);
+        return graph_add_constant(r->to, &r->result, splat_of(r, 0),
+                                  shoal_dtype_size((shoal_dtype)r->result.dtype), value);
     }
     if (!r->evaluate || !may_fold(r, &splat)) return SHOAL_OK;
     shoal_type types[MOST_OPERANDS], result = r->result;
@@ -382,7 +374,7 @@ static shoal_status fold(rewriter *r, bool *done, uint32_t *value) {
     if (splat) result.rank = 0;
     SHOAL_TRY(evaluate(r, types, data, out));
     *done = true;
-    return make_constant(r, &r->result, out, (size_t)base_type_bytes(&result), value);
+    return graph_add_constant(r->to, &r->result, out, (size_t)base_type_bytes(&result), value);
 }
 
 /* ---- nodes that are there already ---- */

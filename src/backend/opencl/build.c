@@ -41,7 +41,7 @@ shoal_status opencl_kernel_new(shoal_device *device, base_str *text, bool alone,
         free(taken);
         status = base_fail(SHOAL_NO_MEMORY, "opencl: no memory for a kernel");
     } else {
-        *k = (opencl_kernel){.hash = hash, .refs = 1, .text = taken, .is_alone = alone};
+        *k = (opencl_kernel){.hash = hash, .refs = 1, .text = taken};
         status = base_map_set(&device->kernels, hash, k);
         if (status) {
             free(taken);

@@ -193,7 +193,6 @@ struct opencl_kernel {
     cl_kernel kernel; /* NULL: it is not built */
     opencl_built *program;
     char *text;
-    bool is_alone; /* built by itself: it has a user's text, which may define anything */
     bool is_pending;
     opencl_kernel *next; /* of those that are to be built */
 };

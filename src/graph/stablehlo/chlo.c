@@ -26,10 +26,6 @@ static uint32_t number(maker *m, uint32_t x, double value) {
     return m->status ? 0 : like(m, x, value);
 }
 
-static uint32_t add(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_ADD, x, y); }
-static uint32_t sub(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_SUBTRACT, x, y); }
-static uint32_t mul(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_MULTIPLY, x, y); }
-static uint32_t over(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_DIVIDE, x, y); }
 static uint32_t scaled(maker *m, uint32_t x, double f) { return mul(m, x, number(m, x, f)); }
 static uint32_t shifted(maker *m, uint32_t x, double t) { return add(m, x, number(m, x, t)); }
 static uint32_t less(maker *m, uint32_t x, double than) {

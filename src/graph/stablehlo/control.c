@@ -113,8 +113,7 @@ static shoal_status reduce(hlo_call *c) {
 
 /* Whether an operation makes a number of nothing, that is, a constant. */
 static bool is_constant(const hlo_op *op) {
-    const char *dot_at = strchr(op->name, '.');
-    return !op->operands.count && dot_at && !strcmp(dot_at, ".constant");
+    return !op->operands.count && hlo_is_called(op, "constant");
 }
 
 /* Arguments of a body as those of whole tensors, and behind them what it takes from around it. */

@@ -164,11 +164,6 @@ static shoal_status define_results(const hlo_call *c) {
 
 /* ---- tuples: names for several things, no values ---- */
 
-static bool is_called(const hlo_op *op, const char *name) {
-    const char *dot = strchr(op->name, '.');
-    return dot && !strcmp(dot + 1, name);
-}
-
 static shoal_status tuple(const hlo_call *c) {
     hlo_scope *s = c->s;
     const hlo_op *op = c->op;
@@ -218,8 +213,8 @@ static shoal_status operation(hlo_scope *s, const hlo_op *op) {
     if (++s->in->steps > GRAPH_MAX_NODES)
         return hlo_fail(&c, "with all calls written out there are over %d operations",
                         GRAPH_MAX_NODES);
-    if (is_called(op, "tuple")) return tuple(&c);
-    if (is_called(op, "get_tuple_element")) {
+    if (hlo_is_called(op, "tuple")) return tuple(&c);
+    if (hlo_is_called(op, "get_tuple_element")) {
         SHOAL_TRY(count_results(&c));
         return tuple_element(&c);
     }

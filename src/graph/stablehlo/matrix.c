@@ -4,11 +4,6 @@
 
 #include "graph/maker.h"
 
-static uint32_t add(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_ADD, x, y); }
-static uint32_t sub(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_SUBTRACT, x, y); }
-static uint32_t mul(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_MULTIPLY, x, y); }
-static uint32_t over(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_DIVIDE, x, y); }
-
 /* ---- matrices: one batch axis, rows, columns ---- */
 
 static uint32_t as_batch(maker *m, uint32_t x) {

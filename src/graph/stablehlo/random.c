@@ -11,7 +11,6 @@ typedef struct halves {
     uint32_t low, high;
 } halves;
 
-static uint32_t add(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_ADD, x, y); }
 static uint32_t xor (maker * m, uint32_t x, uint32_t y) {
     return two(m, GRAPH_XOR, x, y);
 } static uint32_t number(maker *m, uint32_t x, double value) {

@@ -368,8 +368,7 @@ static shoal_status word_or_attr(hlo_reader *r, hlo_op *op) {
 /* Operands, words and attributes, up to what begins none of them. */
 static shoal_status items(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
-    const char *dot_at = strchr(op->name, '.');
-    bool takes_one = dot_at && !strcmp(dot_at, ".get_tuple_element");
+    bool takes_one = hlo_is_called(op, "get_tuple_element");
     for (uint32_t others = 0; others <= MAX_ITEMS;) {
         parse_space(p);
         char c = p->at < p->end ? *p->at : 0;

@@ -17,6 +17,11 @@ shoal_status hlo_grow(hlo_reader *r, void **data, size_t count, size_t *room, si
     return SHOAL_OK;
 }
 
+bool hlo_is_called(const hlo_op *op, const char *name) {
+    const char *dot = strchr(op->name, '.');
+    return dot && !strcmp(dot + 1, name);
+}
+
 bool hlo_is(hlo_text text, const char *word) {
     return strlen(word) == text.n && !memcmp(text.at, word, text.n);
 }

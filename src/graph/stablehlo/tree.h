@@ -102,6 +102,8 @@ shoal_status hlo_grow(hlo_reader *r, void **data, size_t count, size_t *room,
     hlo_grow(r, (void **)&(list)->data, (list)->count, &(list)->room, sizeof *(list)->data)
 
 bool hlo_is(hlo_text text, const char *word);
+/* Whether it is the operation `name` of a dialect, whichever that is. */
+bool hlo_is_called(const hlo_op *op, const char *name);
 /* Copies a piece of text into `out`, cut off where it is longer. Returns out. */
 char *hlo_copy(hlo_text text, char *out, size_t room);
 /* The attribute of a name, of a list of them; NULL when there is none. */
