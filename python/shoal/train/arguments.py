@@ -62,8 +62,10 @@ def parse(argv):
         parser.add_argument(*(["-H"] if name == "hub" else ["-n"] if name == "name" else []), f"--{name}")
     for name in FLAGS:
         parser.add_argument(*(["-h"] if name == "help" else []), f"--{name}", action="store_true")
-    parser.add_argument("words", nargs="*")
-    told, unknown = parser.parse_known_intermixed_args(argv)
+    end = argv.index("--") if "--" in argv else len(argv)
+    told, rest = parser.parse_known_args(argv[:end])
+    told.words = [word for word in rest if not word.startswith("-")] + argv[end + 1:]
+    unknown = [word for word in rest if word.startswith("-")]
     if unknown:
         name = unknown[0].partition("=")[0]
         near = difflib.get_close_matches(name, [f"--{n}" for n in (*VALUES, *FLAGS)], 1)
