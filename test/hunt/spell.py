@@ -373,19 +373,12 @@ def letters(n):
     return f"{''.join(sides[0])},{''.join(sides[1])}->{''.join(result)}"
 
 
-def size_of_free(n, side):
-    """How many rows or columns of a product come from an operand."""
-    name = ("lhs", "rhs")[side]
-    used = n.attrs[f"{name}_batching_dimensions"] + n.attrs[f"{name}_contracting_dimensions"]
-    return int(np.prod([length for i, length in enumerate(n.kinds[side][1]) if i not in used]))
-
-
 def product(n):
     a, b = n.x
     if n.dtype == "bool":
         return applied(n)
-    if n.torch and n.dtype in SMALL and 1 in (size_of_free(n, 0), size_of_free(n, 1)):
-        return []  # which torch sums in the small type itself
+    if n.torch and n.dtype in SMALL:  # which torch sums in the small type itself
+        return [f"t.einsum({letters(n)!r}, {a}.float(), {b}.float()).to(t.{n.dtype})"]
     made = [f"t.einsum({letters(n)!r}, {a}, {b})"] if n.kinds[0][1] and n.kinds[1][1] else []
     batch = n.attrs["lhs_batching_dimensions"]
     left, right = n.attrs["lhs_contracting_dimensions"], n.attrs["rhs_contracting_dimensions"]
