@@ -101,9 +101,22 @@ void make_permutation(maker *m, uint32_t n, int64_t *out) {
 
 /* ---- new values ---- */
 
+/* A number in the middle of two of a smaller type, or just above; some are below the normal ones.
+ */
+static double middle(maker *m) {
+    static const uint8_t digits[] = {9, 12, 25}; /* one more than bfloat16, float16, float32 have */
+    uint32_t n = digits[MAKE_BELOW(3)], odd = MAKE_BELOW(UINT32_C(1) << (n - 1)) | 1;
+    double x = 1 + ldexp(odd, 1 - (int)n);
+    if (MAKE_CHANCE(20)) x *= 1 + ldexp(1, -40);
+    if (MAKE_CHANCE(30))
+        x = ldexp(x, -(int)(MAKE_CHANCE(80) ? 12 + MAKE_BELOW(14) : 125 + MAKE_BELOW(10)));
+    return MAKE_CHANCE(50) ? x : -x;
+}
+
 static double number(maker *m, char kind, bool whole) {
     static const double specials[] = {0.0, -0.0, NAN, INFINITY, -INFINITY, 1e-40, -1e300, 3e38};
     if (m->wild && MAKE_CHANCE(20)) return specials[MAKE_BELOW(8)];
+    if (kind == 'f' && m->shape->style < HUNT_SMOOTH && MAKE_CHANCE(3)) return middle(m);
     if (kind == 'u') return MAKE_BELOW(MAKE_CHANCE(90) ? 9 : 256);
     if (kind == 'i' || whole) return (double)MAKE_BELOW(11) - 4;
     return hunt_uniform(&m->random) * (MAKE_CHANCE(90) ? 2 : 20);
@@ -114,11 +127,14 @@ static void fill(maker *m, const shoal_type *type, void *data) {
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
     bool whole =
         m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
+    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
     unsigned extreme = MAKE_CHANCE(15) ? 50 : 10; /* so that the ends meet each other, too */
+    bool ends_meet = m->wild || (size <= 2 && !make_smooth(m) && MAKE_CHANCE(20));
+    /* Of many flags all or none are seldom set; here they are, but for one. */
+    uint32_t rarer = MAKE_BELOW(2), one_in = MAKE_CHANCE(50) ? 2 : 12;
     for (int64_t i = 0; i < count; i++) {
-        double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
-        if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(extreme)) {
-            size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
+        double value = kind == 'b' ? MAKE_BELOW(one_in) ? !rarer : rarer : number(m, kind, whole);
+        if (ends_meet && kind != 'f' && kind != 'b' && MAKE_CHANCE(extreme)) {
             uint64_t top = UINT64_C(1) << (8 * size - 1);
             uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
             uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random)
@@ -178,6 +194,12 @@ uint32_t make_any(maker *m, const char *kinds, uint32_t least_rank) {
     for (size_t i = m->usable.count; i-- > 0;)
         if (suits(m, m->usable.data[i], kinds, least_rank)) return m->usable.data[i];
     return make_input(m, make_shape(m, make_dtype(m, kinds), least_rank, SHOAL_MAX_RANK));
+}
+
+uint32_t make_joined(maker *m, uint32_t least_rank) {
+    static const uint8_t few[] = {SHOAL_BOOL, SHOAL_BOOL, SHOAL_U8, SHOAL_I8};
+    if (make_smooth(m) || !MAKE_CHANCE(12)) return make_any(m, NULL, least_rank);
+    return make_like(m, make_shape(m, few[MAKE_BELOW(4)], least_rank, 4));
 }
 
 static bool same_dims(const shoal_type *a, const shoal_type *b) {

@@ -20,7 +20,7 @@ static const shoal_graph *selector(maker *m, uint8_t dtype) {
 }
 
 static bool window(maker *m, uint16_t op) {
-    uint32_t in[3] = {make_any(m, NULL, 1)}, out;
+    uint32_t in[3] = {make_joined(m, 1)}, out;
     shoal_type type = *make_type(m, in[0]), source = type;
     int64_t lists[4][SHOAL_MAX_RANK], padding[2 * SHOAL_MAX_RANK];
     bool scatters = op == GRAPH_SELECT_AND_SCATTER;

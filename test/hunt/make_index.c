@@ -179,8 +179,8 @@ static const shoal_graph *comparator(maker *m, const uint32_t *in, uint32_t n) {
 }
 
 bool make_order(maker *m, uint16_t op) {
-    const char *kinds = op == GRAPH_TOP_K ? "iuf" : NULL;
-    uint32_t in[3] = {make_any(m, kinds, 1)}, out, n = 1;
+    uint32_t in[3], out, n = 1;
+    in[0] = op == GRAPH_TOP_K ? make_any(m, "iuf", 1) : make_joined(m, 1);
     shoal_type type = *make_type(m, in[0]);
     shoal_attr attrs[2] = {graph_int(SHOAL_ATTR_DIMENSION, MAKE_BELOW(type.rank))};
     uint16_t n_attrs = 1;

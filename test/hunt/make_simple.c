@@ -323,15 +323,18 @@ static const shoal_graph *magnitude_body(maker *m, uint8_t dtype) {
     return graph_data(body);
 }
 
-/* The element by which a body changes nothing, as far as the type has one; 0 for any other body. */
+/* The element by which a body changes nothing; 0 for any other body. */
 static void identity(uint16_t op, uint8_t dtype, void *out) {
-    bool is_float = shoal_dtype_kind((shoal_dtype)dtype) == 'f', is_bool = dtype == SHOAL_BOOL;
-    if (op == GRAPH_MULTIPLY || (is_bool && (op == GRAPH_AND || op == GRAPH_MINIMUM)))
+    char kind = shoal_dtype_kind((shoal_dtype)dtype);
+    bool least = op == GRAPH_MINIMUM, most = op == GRAPH_MAXIMUM, all = op == GRAPH_AND;
+    unsigned char *last = (unsigned char *)out + shoal_dtype_size((shoal_dtype)dtype) - 1;
+    if (op == GRAPH_MULTIPLY || (kind == 'b' && (all || least)))
         hunt_put(dtype, out, 0, 1);
-    else if (is_float && (op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM))
-        hunt_put(dtype, out, 0, op == GRAPH_MAXIMUM ? -INFINITY : INFINITY);
-    else if (op == GRAPH_AND || op == GRAPH_MINIMUM)
-        memset(out, 0x7f, 8);
+    else if (kind == 'f' && (least || most))
+        hunt_put(dtype, out, 0, most ? -INFINITY : INFINITY);
+    else if (all || least)
+        memset(out, 0xff, 8);
+    if (kind == 'i' && (least || most)) *last ^= 0x80; /* the sign */
 }
 
 /* What a body changes nothing by, or any number. */
@@ -379,7 +382,7 @@ static void repeat_beside(maker *m, uint32_t x, uint32_t joined, const int64_t *
 
 bool make_reduce(maker *m, uint16_t op) {
     int64_t axes[SHOAL_MAX_RANK];
-    uint32_t in[4] = {make_any(m, NULL, 0)}, out, n = 1;
+    uint32_t in[4] = {make_joined(m, 0)}, out, n = 1;
     shoal_type type = *make_type(m, in[0]);
     make_permutation(m, type.rank, axes);
     shoal_attr along = MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(type.rank + 1u));
@@ -396,7 +399,7 @@ bool make_reduce(maker *m, uint16_t op) {
                MAKE_CHANCE(10)) {
         body = magnitude_body(m, type.dtype);
     } else {
-        body = make_join(m, type.dtype, MAKE_CHANCE(60));
+        body = make_join(m, type.dtype, MAKE_CHANCE(type.dtype == SHOAL_BOOL ? 20 : 60));
     }
     in[n] = initial(m, type.dtype, body);
     if (!make_node(m, op, in, 2 * n, &along, 1, &body, 1, &out)) return false;
