@@ -26,12 +26,20 @@ typedef struct indexing {
         index_batching[SHOAL_MAX_RANK], map[SHOAL_MAX_RANK], sizes[SHOAL_MAX_RANK];
     uint32_t n_window, n_dropped, n_batching, n_map;
     int64_t vector;
+    bool rows; /* whole ones along an axis, whose place their numbers' axes take */
 } indexing;
 
 /* Roles of the operand's axes: batching, dropped (one element each), or a box; and which of them an
  * index chooses. */
 static void choose_axes(maker *m, indexing *x) {
-    int64_t order[SHOAL_MAX_RANK];
+    int64_t order[SHOAL_MAX_RANK], axis = x->operand.rank ? MAKE_BELOW(x->operand.rank) : 0;
+    x->rows = x->operand.rank && x->operand.dims[axis] && MAKE_CHANCE(20);
+    if (x->rows) {
+        memcpy(x->sizes, x->operand.dims, x->operand.rank * sizeof *x->sizes);
+        x->sizes[axis] = 1;
+        x->dropped[x->n_dropped++] = x->map[x->n_map++] = axis;
+        return;
+    }
     make_permutation(m, x->operand.rank, order);
     for (uint32_t i = 0; i < x->operand.rank; i++) {
         bool batching = x->operand.rank > 1 && !x->n_batching && MAKE_CHANCE(15);
@@ -82,7 +90,8 @@ static bool choose_result(maker *m, indexing *x) {
     x->result.rank = (uint8_t)rank;
     for (uint32_t i = 0; i < rank; i++) {
         uint32_t left = boxes - x->n_window;
-        if (left && MAKE_BELOW(rank - i) < left) {
+        bool beside = i < x->dropped[0] || i >= x->dropped[0] + places;
+        if (x->rows ? beside : left && MAKE_BELOW(rank - i) < left) {
             bool kept = false;
             while (!kept) {
                 kept = true;

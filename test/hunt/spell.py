@@ -81,6 +81,16 @@ class Node:
                 return f"v{maker['inputs'][0]}", shape
         return self.x[k], self.kinds[k][1]
 
+    def narrower(self, k):
+        """What promotion would convert to the other operand's type by itself, and is converted; else None."""
+        maker = self.makers.get(self.numbers[k])
+        if not maker or maker["op"] != "convert":
+            return None
+        source = maker["inputs"][0]
+        dtype = self.graph["values"][source][0]
+        fits = widens(dtype, self.kinds[k][0]) and (not self.torch or dtype in TORCH)
+        return f"v{source}" if fits else None
+
     def only(self, n=0):
         """What the body of two arguments does, if it is one operation of both; else None."""
         body = self.regions[n]
@@ -88,6 +98,18 @@ class Node:
                 len(body["inputs"]) != 2 or body["outputs"] != body["nodes"][0]["outputs"]:
             return None
         return body["nodes"][0]["op"]
+
+
+def widens(a, b):
+    """Whether b is what the two types become together, by PyTorch's rules."""
+    kinds = [d.rstrip("0123456789") for d in (a, b)]
+    bits = [int(d.lstrip("abcdefghijklmnopqrstuvwxyz") or 1) for d in (a, b)]
+    if a == "bool" or "float" in b and "float" not in a:
+        return b != "bool"
+    if kinds == ["uint", "int"]:
+        return bits[0] < bits[1]
+    same = kinds[0] == kinds[1] or "float" in a and "float" in b
+    return same and bits[0] < bits[1]
 
 
 def applied(n):
@@ -119,7 +141,7 @@ def arithmetic(n):
     if n.dtype == "bool":
         return [f"{n.x[0]} {'|' if n.op == 'add' else '&'} {n.x[1]}"]
     if n.op == "divide" and not n.is_float:
-        return [] if n.torch else [f"{n.x[0]}.div({n.x[1]}, rounding_mode='trunc')"]
+        return whole_quotient(n)
     if n.op == "power" and not n.is_float and n.torch:
         return []
     a, b = n.x
@@ -130,8 +152,38 @@ def arithmetic(n):
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
         negative = n.op == "power" and not n.is_float and (n.number(1) or "").startswith("(")
+        if n.narrower(k):
+            made += [f"{n.narrower(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.narrower(k)}"] * 3
+            made += [f"{{y}} = {a}.clone()\n{{y}} {sign}= {n.narrower(k)}"] * k
         if n.number(k) is not None and not negative and not (n.torch and n.op == "divide"):  # which inverts first
             made += [f"{n.number(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.number(k)}"] * 3
+    return made
+
+
+def whole_quotient(n):
+    """Of integers: rounded towards zero, or made of the quotient that is rounded down."""
+    if n.torch:
+        return []
+    a, b = n.x
+    made = [f"{a}.div({b}, rounding_mode='trunc')"]
+    if is_ordinary(n):
+        made += [f"t.where(({a} % {b} != 0) & (({a} < 0) != ({b} < 0)), {a} // {b} + 1, {a} // {b})"] * 2
+    return made
+
+
+def is_ordinary(n):
+    """Whether no divisor is 0 or -1, where Python and the standard may differ."""
+    divisors = n.values[n.numbers[1]].astype(object)
+    return not ((divisors == 0) | (divisors == -1)).any()
+
+
+def remainder(n):
+    if n.torch and not n.is_float:
+        return []
+    a, b = n.x
+    made = [f"t.fmod({a}, {b})"]
+    if not n.is_float and is_ordinary(n):
+        made += [f"t.where(({a} % {b} != 0) & (({a} < 0) != ({b} < 0)), {a} % {b} - {b}, {a} % {b})"] * 2
     return made
 
 
@@ -160,13 +212,16 @@ def shift(n):
 def extreme(n):
     made = [f"{n.x[0]}.{n.op}({n.x[1]})", f"t.{n.op}({n.x[0]}, {n.x[1]})"]
     less, shape = n.smaller(1)
+    made += [f"{n.x[0]}.{n.op}({n.narrower(1)})"] * bool(n.narrower(1))
     return made + [f"{n.x[0]}.{n.op}({less})"] * 2 * (shape != n.shape)
 
 
 def compare(n):
     sign, word = COMPARED[n.attrs["comparison_direction"]]
     less, shape = n.smaller(1)
-    return [f"{n.x[0]} {sign} {n.x[1]}", f"t.{word}({n.x[0]}, {n.x[1]})"] + \
+    mixed = [f"{n.narrower(0)} {sign} {n.x[1]}"] * 2 if n.narrower(0) else []
+    mixed += [f"{n.x[0]} {sign} {n.narrower(1)}"] * 2 if n.narrower(1) else []
+    return [f"{n.x[0]} {sign} {n.x[1]}", f"t.{word}({n.x[0]}, {n.x[1]})"] + mixed + \
         [f"{n.x[0]} {sign} {less}"] * 2 * (shape != n.shape)
 
 
@@ -329,6 +384,8 @@ def reduce(n):
                 f"{x}.sum({tuple(axes)}, keepdim=True, {typed}).reshape({n.shape})"]
         if n.is_float:
             sums.append(f"t.sum({x}, dim={[a - len(n.kinds[0][1]) for a in axes]})")
+        elif n.dtype != "uint64":
+            sums.append(f"{x}.sum({tuple(axes)}).to({n.named(n.dtype)})")  # of int64, which wraps to the same
         return [f"{s} + {first}" for s in sums] + sums * none + \
             begun(n, f"{x}.sum(axis={tuple(axes)}, {typed}, initial={{}})")
     if op == "multiply":
@@ -545,6 +602,31 @@ def reverse(n):
     return made
 
 
+def gather(n):
+    """Rows along an axis by the words that there are for them; an index is moved inside first."""
+    if n.torch:
+        return copied(n)
+    attrs, (shape, places), axes = n.attrs, (n.kinds[k][1] for k in (0, 1)), n.attrs["collapsed_slice_dims"]
+    x, at = n.x
+    if attrs["index_vector_dim"] == len(places) - 1 and places[-1] == 1:
+        places, at = places[:-1], f"{at}[..., 0]"
+    elif attrs["index_vector_dim"] < len(places):
+        return applied(n)
+    if len(axes) != 1 or axes != attrs["start_index_map"] or attrs["operand_batching_dims"]:
+        return applied(n)
+    axis, = axes
+    behind = axis + len(places)
+    whole = attrs["slice_sizes"] == shape[:axis] + [1] + shape[axis + 1:]
+    if not whole or not 0 < shape[axis] < 128 or \
+            attrs["offset_dims"] != list(range(axis)) + list(range(behind, behind + len(shape) - axis - 1)):
+        return applied(n)
+    at = f"{at}.clamp(0, {shape[axis] - 1})"
+    made = [f"{x}.take({at}, {axis})", f"{x}[{':, ' * axis}{at}]", f"{x}.take({at}.to(t.int64) - {shape[axis]}, {axis})"]
+    if len(places) == 1:
+        made.append(f"{x}.index_select({axis}, {at})")
+    return applied(n) + made * 2
+
+
 def dynamic(n):
     if n.torch:
         return copied(n)
@@ -628,13 +710,13 @@ RULES |= {
     "shift_left": shift, "shift_right_logical": shift, "shift_right_arithmetic": shift,
     "maximum": extreme, "minimum": extreme, "compare": compare, "select": select, "clamp": clamp,
     "atan2": angle,
-    "remainder": lambda n: [f"t.fmod({n.x[0]}, {n.x[1]})"] if n.is_float or not n.torch else [],
+    "remainder": remainder,
     "convert": convert, "constant": constant, "iota": iota, "broadcast_in_dim": broadcast,
     "reshape": reshape, "transpose": transpose, "slice": slices, "concatenate": concatenate,
     "reduce": reduce, "dot_general": product, "softmax": along, "log_softmax": along, "silu": activation,
     "gelu": activation, "rms_norm": norm, "layer_norm": norm, "cross_entropy": cross_entropy,
     "attention": attention, "rope": rope, "dequantize": dequantize,
-    "gather": lambda n: copied(n) if n.torch else applied(n), "pad": pad,
+    "gather": gather, "pad": pad,
     "scatter": lambda n: summed(n) if n.torch else applied(n),
     "reduce_window": lambda n: summed(n) if n.torch else applied(n), "reverse": reverse, "dynamic_slice": dynamic,
     "dynamic_update_slice": dynamic, "sort": sort, "top_k": top_k, "argmax": argument, "argmin": argument,
