@@ -57,8 +57,10 @@ uint32_t make_joined(maker *m, uint32_t least_rank);
 uint32_t make_like(maker *m, shoal_type want);
 /* The same as a part of another, turned, or repeated: what lies with strides. */
 uint32_t make_view(maker *m, shoal_type type);
-/* A value of the type of an integer one, made from it. */
+/* A value of the type of one of integers or flags, made from it. */
 uint32_t make_changed(maker *m, uint32_t x);
+/* As make_like, now and then changed: indices, labels and the like, which are few. */
+uint32_t make_numbers(maker *m, shoal_type type);
 uint32_t make_scalar(maker *m, uint8_t dtype);
 uint32_t make_input(maker *m, shoal_type type);
 uint32_t make_constant(maker *m, shoal_type type);

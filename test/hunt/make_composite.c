@@ -132,7 +132,7 @@ static bool along(maker *m, uint16_t op, const char *roles, bool norm) {
         if (*role == 'r') in[n++] = make_like(m, row);
         if (*role == 'o') in[n++] = make_like(m, without(&type, axis, type.dtype));
         if (*role == 'l') {
-            in[n++] = make_like(m, without(&type, axis, make_dtype(m, "iu")));
+            in[n++] = make_numbers(m, without(&type, axis, make_dtype(m, "iu")));
             if (MAKE_CHANCE(30)) attrs[n_attrs++] = graph_int(SHOAL_ATTR_IGNORE_INDEX, 2);
         }
     }
@@ -184,8 +184,11 @@ static bool attend(maker *m, uint16_t op) {
     in[n++] = x != UINT32_MAX ? x : make_like(m, q);
     in[n++] = make_like(m, k);
     in[n++] = make_like(m, v);
-    if (MAKE_CHANCE(40)) in[n++] = make_like(m, mask_type(m, &q, keys));
-    if (MAKE_CHANCE(20)) in[n++] = make_scalar(m, make_dtype(m, "iu"));
+    if (MAKE_CHANCE(40)) {
+        shoal_type mask = mask_type(m, &q, keys);
+        in[n++] = mask.dtype == SHOAL_BOOL ? make_numbers(m, mask) : make_like(m, mask);
+    }
+    if (MAKE_CHANCE(20)) in[n++] = make_numbers(m, (shoal_type){.dtype = make_dtype(m, "iu")});
     shoal_attr attrs[2];
     uint16_t n_attrs = 0;
     if (MAKE_CHANCE(40))
@@ -205,7 +208,7 @@ static bool turn_pairs(maker *m, uint16_t op) {
         type.dims[last] = 2 * (int64_t)MAKE_BELOW(5);
         in[0] = make_like(m, type);
     }
-    in[1] = make_like(
+    in[1] = make_numbers(
         m, (shoal_type){.dtype = make_dtype(m, "iu"), .rank = 1, .dims = {type.dims[axis]}});
     if (MAKE_CHANCE(30) && !make_smooth(m))
         in[n++] = make_like(

@@ -12,7 +12,8 @@ static bool dynamic(maker *m, uint16_t op) {
         part.dims[i] = MAKE_CHANCE(40) ? type.dims[i] : MAKE_BELOW(type.dims[i] + 1);
     if (op == GRAPH_DYNAMIC_UPDATE_SLICE) in[n++] = make_like(m, part);
     uint8_t dtype = make_dtype(m, "iu");
-    for (uint32_t i = 0; i < type.rank; i++) in[n++] = make_scalar(m, dtype);
+    for (uint32_t i = 0; i < type.rank; i++)
+        in[n++] = make_numbers(m, (shoal_type){.dtype = dtype});
     shoal_attr sizes = MAKE_INTS(SLICE_SIZES, part.dims, type.rank);
     return make_node(m, op, in, n, &sizes, op == GRAPH_DYNAMIC_SLICE, NULL, 0, &out);
 }
@@ -131,7 +132,7 @@ static bool indexed(maker *m, uint16_t op) {
     x.indices.dtype = make_dtype(m, "iu");
     x.result.dtype = x.operand.dtype;
     if (!choose_result(m, &x)) return false;
-    in[1] = make_like(m, x.indices);
+    in[1] = make_numbers(m, x.indices);
     bool scatters = op == GRAPH_SCATTER;
     const shoal_graph *body = NULL;
     if (scatters) {

@@ -108,6 +108,44 @@ bool make_elementwise(maker *m, uint16_t op) {
     return make_node(m, op, in, n, attrs, n_attrs, NULL, 0, &out);
 }
 
+/* Operands beside x, in[0], and attributes that leave x's type to the result; false: there are
+ * none.
+ */
+static bool add_beside(maker *m, uint16_t op, const shoal_type *type, uint32_t *in,
+                       shoal_attr *attrs, uint16_t *n_attrs) {
+    static const int64_t none[SHOAL_MAX_RANK], less[SHOAL_MAX_RANK] = {-1},
+                                               more[] = {1, 0, 0, 0, 0};
+    int64_t last = type->rank - 1;
+    shoal_type flags = *type;
+    switch (op) {
+    case GRAPH_SELECT:
+    case GRAPH_CLAMP:
+        flags.dtype = SHOAL_BOOL;
+        in[1] = in[0];
+        in[0] = op == GRAPH_CLAMP ? make_scalar(m, type->dtype) : make_like(m, flags);
+        in[2] = op == GRAPH_CLAMP ? make_scalar(m, type->dtype) : make_like(m, *type);
+        return true;
+    case GRAPH_PAD: /* by one place */
+        if (!type->rank || type->rank > 5) return false;
+        in[1] = make_scalar(m, type->dtype);
+        attrs[0] = graph_ints(SHOAL_ATTR_EDGE_PADDING_LOW, more, type->rank);
+        attrs[1] = graph_ints(SHOAL_ATTR_EDGE_PADDING_HIGH, less, type->rank);
+        attrs[2] = graph_ints(SHOAL_ATTR_INTERIOR_PADDING, none, type->rank);
+        *n_attrs = 3;
+        return true;
+    case GRAPH_CUMULATE: in[1] = make_scalar(m, type->dtype); /* fall through */
+    case GRAPH_CONCATENATE:
+        attrs[(*n_attrs)++] = graph_int(SHOAL_ATTR_DIMENSION, last);
+        return type->rank > 0;
+    case GRAPH_REVERSE:
+        attrs[(*n_attrs)++] = graph_ints(SHOAL_ATTR_DIMENSIONS, &last, type->rank > 0);
+        return true;
+    default:
+        if (graph_op(op)->min_inputs == 2) in[1] = make_like(m, *type);
+        return true;
+    }
+}
+
 uint32_t make_changed(maker *m, uint32_t x) {
     static const uint16_t ops[] = {GRAPH_NOT,
                                    GRAPH_POPCNT,
@@ -115,21 +153,37 @@ uint32_t make_changed(maker *m, uint32_t x) {
                                    GRAPH_AND,
                                    GRAPH_OR,
                                    GRAPH_XOR,
-                                   GRAPH_SHIFT_LEFT,
                                    GRAPH_SHIFT_RIGHT_ARITHMETIC,
                                    GRAPH_SHIFT_RIGHT_LOGICAL,
+                                   GRAPH_SHIFT_LEFT,
                                    GRAPH_SUBTRACT,
                                    GRAPH_MINIMUM,
-                                   GRAPH_REVERSE};
+                                   GRAPH_REVERSE,
+                                   GRAPH_ADD,
+                                   GRAPH_MULTIPLY,
+                                   GRAPH_DIVIDE,
+                                   GRAPH_REMAINDER,
+                                   GRAPH_MAXIMUM,
+                                   GRAPH_POWER,
+                                   GRAPH_SELECT,
+                                   GRAPH_CLAMP,
+                                   GRAPH_PAD,
+                                   GRAPH_CUMULATE,
+                                   GRAPH_CONCATENATE};
     const shoal_type type = *make_type(m, x);
-    uint16_t op = ops[MAKE_BELOW(sizeof ops / sizeof *ops)];
-    uint32_t in[2] = {x, x}, out;
-    int64_t last = type.rank - 1;
-    shoal_attr along = MAKE_INTS(DIMENSIONS, &last, type.rank > 0);
-    if (graph_op(op)->min_inputs == 2) in[1] = make_like(m, type);
+    uint16_t op = ops[MAKE_BELOW(sizeof ops / sizeof *ops)], n_attrs = 0;
+    uint32_t in[3] = {x, x}, out;
+    shoal_attr attrs[3];
+    if (!add_beside(m, op, &type, in, attrs, &n_attrs)) return x;
+    const shoal_graph *body = op == GRAPH_CUMULATE ? make_join(m, type.dtype, false) : NULL;
     bool made =
-        make_node(m, op, in, graph_op(op)->min_inputs, &along, op == GRAPH_REVERSE, NULL, 0, &out);
+        make_node(m, op, in, graph_op(op)->min_inputs, attrs, n_attrs, &body, body != NULL, &out);
     return made ? out : x;
+}
+
+uint32_t make_numbers(maker *m, shoal_type type) {
+    uint32_t x = make_like(m, type);
+    return make_smooth(m) || !MAKE_CHANCE(15) ? x : make_changed(m, x);
 }
 
 /* ---- creating ---- */
@@ -160,7 +214,8 @@ bool make_create(maker *m, uint16_t op) {
         if (part) attrs[n++] = graph_ints(SHOAL_ATTR_WHOLE_SHAPE, whole, type.rank);
         attrs[n++] = graph_string(SHOAL_ATTR_RNG_DISTRIBUTION, how);
         n_inputs = (uint16_t)(1 + MAKE_BELOW(2));
-        for (int i = 0; i < n_inputs; i++) in[i] = make_scalar(m, make_dtype(m, "iu"));
+        for (int i = 0; i < n_inputs; i++)
+            in[i] = make_numbers(m, (shoal_type){.dtype = make_dtype(m, "iu")});
     }
     return make_node(m, op, in, n_inputs, attrs, n, NULL, 0, &out);
 }
