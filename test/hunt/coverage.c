@@ -53,8 +53,8 @@ void hunt_cover(hunt_coverage *coverage, const hunt_program *program) {
 }
 
 /* How many operations were seen; how many pairs, and of how many that could be: what one gives, by
- * element type and number of axes, the
- * other takes; how many ways to lie, one view or two, and of how many. */
+ * element type and number of axes, the other takes; how many ways to lie, one view or two, and of
+ * how many. */
 typedef struct counts {
     uint32_t ops, pairs, possible, views, possible_views;
 } counts;

@@ -107,7 +107,7 @@ static double middle(maker *m) {
     static const uint8_t digits[] = {9, 12, 25}; /* one more than bfloat16, float16, float32 have */
     uint32_t n = digits[MAKE_BELOW(3)], odd = MAKE_BELOW(UINT32_C(1) << (n - 1)) | 1;
     double x = 1 + ldexp(odd, 1 - (int)n);
-    if (MAKE_CHANCE(20)) x *= 1 + ldexp(1, -40);
+    if (MAKE_CHANCE(50)) x *= 1 + ldexp(1, -40);
     if (MAKE_CHANCE(30))
         x = ldexp(x, -(int)(MAKE_CHANCE(80) ? 12 + MAKE_BELOW(14) : 125 + MAKE_BELOW(10)));
     return MAKE_CHANCE(50) ? x : -x;
@@ -116,32 +116,40 @@ static double middle(maker *m) {
 static double number(maker *m, char kind, bool whole) {
     static const double specials[] = {0.0, -0.0, NAN, INFINITY, -INFINITY, 1e-40, -1e300, 3e38};
     if (m->wild && MAKE_CHANCE(20)) return specials[MAKE_BELOW(8)];
-    if (kind == 'f' && m->shape->style < HUNT_SMOOTH && MAKE_CHANCE(3)) return middle(m);
     if (kind == 'u') return MAKE_BELOW(MAKE_CHANCE(90) ? 9 : 256);
     if (kind == 'i' || whole) return (double)MAKE_BELOW(11) - 4;
     return hunt_uniform(&m->random) * (MAKE_CHANCE(90) ? 2 : 20);
 }
 
+/* Any bits, or those of the ends of an integer type, or where float64 has no room for all. */
+static uint64_t end_of(maker *m, size_t size) {
+    uint64_t top = UINT64_C(1) << (8 * size - 1);
+    uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
+    if (MAKE_CHANCE(50)) return hunt_next(&m->random);
+    return ends[MAKE_BELOW(4)] + MAKE_BELOW(3) - MAKE_BELOW(2);
+}
+
 static void fill(maker *m, const shoal_type *type, void *data) {
     int64_t count = base_type_count(type);
+    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
+    bool is_integer = kind == 'i' || kind == 'u';
     bool whole =
         m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
-    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
-    unsigned extreme = MAKE_CHANCE(15) ? 50 : 10; /* so that the ends meet each other, too */
-    bool ends_meet = m->wild || (size <= 2 && !make_smooth(m) && MAKE_CHANCE(20));
+    unsigned often = MAKE_CHANCE(15) ? 50 : 10;            /* so that the ends meet each other */
+    unsigned ends = is_integer && (m->wild || MAKE_CHANCE(size <= 2 ? 20 : 8)) ? often : 0;
+    unsigned middles = kind == 'f' && !make_smooth(m) && MAKE_CHANCE(8) ? 40 : 0;
     /* Of many flags all or none are seldom set; here they are, but for one. */
     uint32_t rarer = MAKE_BELOW(2), one_in = MAKE_CHANCE(50) ? 2 : 12;
     for (int64_t i = 0; i < count; i++) {
-        double value = kind == 'b' ? MAKE_BELOW(one_in) ? !rarer : rarer : number(m, kind, whole);
-        if (ends_meet && kind != 'f' && kind != 'b' && MAKE_CHANCE(extreme)) {
-            uint64_t top = UINT64_C(1) << (8 * size - 1);
-            uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
-            uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random)
-                                            : ends[MAKE_BELOW(4)] + MAKE_BELOW(3) - MAKE_BELOW(2);
+        if (ends && MAKE_CHANCE(ends)) {
+            uint64_t bits = end_of(m, size);
             memcpy((char *)data + (size_t)i * size, &bits, size);
+        } else if (kind == 'b') {
+            hunt_put(type->dtype, data, i, MAKE_BELOW(one_in) ? !rarer : rarer);
         } else {
-            hunt_put(type->dtype, data, i, value);
+            bool is_middle = middles && MAKE_CHANCE(middles);
+            hunt_put(type->dtype, data, i, is_middle ? middle(m) : number(m, kind, whole));
         }
     }
 }
@@ -464,9 +472,10 @@ static const struct maker_row {
 };
 
 static uint16_t any_op(maker *m) {
-    static const uint16_t along[] = {
-        GRAPH_REDUCE,   GRAPH_REDUCE, GRAPH_DOT_GENERAL, GRAPH_ARGMAX,     GRAPH_ARGMIN,
-        GRAPH_CUMULATE, GRAPH_SORT,   GRAPH_SOFTMAX,     GRAPH_LAYER_NORM, GRAPH_LOG_SOFTMAX};
+    static const uint16_t along[] = {GRAPH_REDUCE,      GRAPH_REDUCE,  GRAPH_DOT_GENERAL,
+                                     GRAPH_ARGMAX,      GRAPH_ARGMIN,  GRAPH_CUMULATE,
+                                     GRAPH_SORT,        GRAPH_SOFTMAX, GRAPH_LAYER_NORM,
+                                     GRAPH_LOG_SOFTMAX, GRAPH_TOP_K};
     static const uint16_t chains[] = {
         GRAPH_DOT_GENERAL, GRAPH_DOT_GENERAL, GRAPH_DOT_GENERAL, GRAPH_ADD,
         GRAPH_MULTIPLY,    GRAPH_MAXIMUM,     GRAPH_TANH,        GRAPH_SLICE,
@@ -480,7 +489,7 @@ static uint16_t any_op(maker *m) {
     uint32_t total = 0;
     if (m->shape->style == HUNT_CHAINS && MAKE_CHANCE(85))
         return chains[MAKE_BELOW(sizeof chains / sizeof *chains)];
-    if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
+    if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(11)];
     if (m->has_matrices && MAKE_CHANCE(30)) return GRAPH_DOT_GENERAL;
     if (m->has_views && MAKE_CHANCE(70)) return views[MAKE_BELOW(sizeof views / sizeof *views)];
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) total += makers[op].weight;

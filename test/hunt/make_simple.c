@@ -59,6 +59,28 @@ static uint32_t transposed(maker *m, uint32_t x) {
     return make_node(m, GRAPH_TRANSPOSE, &x, 1, &attr, 1, NULL, 0, &out) ? out : make_like(m, type);
 }
 
+/* Two values that are of types of their own, made what those become together: which Python does by
+ * itself. False: the operation takes no such type. */
+static bool meet(maker *m, uint16_t op, shoal_type type, uint32_t *in) {
+    static const uint8_t pairs[][3] = {
+        {SHOAL_I8, SHOAL_U8, SHOAL_I16},   {SHOAL_U16, SHOAL_I8, SHOAL_I32},
+        {SHOAL_I32, SHOAL_U32, SHOAL_I64}, {SHOAL_U8, SHOAL_I32, SHOAL_I32},
+        {SHOAL_BOOL, SHOAL_U8, SHOAL_U8},  {SHOAL_F16, SHOAL_BF16, SHOAL_F32},
+        {SHOAL_I64, SHOAL_F16, SHOAL_F16}, {SHOAL_F32, SHOAL_I64, SHOAL_F32}};
+    const uint8_t *types = pairs[MAKE_BELOW(sizeof pairs / sizeof *pairs)];
+    const char *kinds = kinds_of(op);
+    if (kinds && !strchr(kinds, shoal_dtype_kind((shoal_dtype)types[2]))) return false;
+    shoal_attr to = graph_int(SHOAL_ATTR_DTYPE, types[2]);
+    for (int i = 0; i < 2; i++) {
+        type.dtype = types[i];
+        in[i] = make_like(m, type);
+        if (types[i] != types[2] &&
+            !make_node(m, GRAPH_CONVERT, &in[i], 1, &to, 1, NULL, 0, &in[i]))
+            return false;
+    }
+    return true;
+}
+
 bool make_elementwise(maker *m, uint16_t op) {
     static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     static const int8_t formats[][2] = {{5, 10}, {8, 7}, {8, 23}, {5, 2}, {4, 3}, {11, 52}};
@@ -87,6 +109,9 @@ bool make_elementwise(maker *m, uint16_t op) {
     } else {
         for (uint32_t i = 1; i < n; i++)
             in[i] = MAKE_CHANCE(10) ? transposed(m, in[0]) : make_like(m, type);
+        uint32_t both[2];
+        if (n == 2 && !make_smooth(m) && MAKE_CHANCE(4) && meet(m, op, type, both))
+            memcpy(in, both, sizeof both);
         if (n == 2 && MAKE_CHANCE(30)) {
             uint32_t swap = in[0];
             in[0] = in[1], in[1] = swap;
@@ -94,7 +119,11 @@ bool make_elementwise(maker *m, uint16_t op) {
     }
     if (op == GRAPH_COMPARE)
         attrs[n_attrs++] = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[MAKE_BELOW(6)]);
-    if (op == GRAPH_CONVERT) attrs[n_attrs++] = graph_int(SHOAL_ATTR_DTYPE, make_dtype(m, NULL));
+    if (op == GRAPH_CONVERT) {
+        bool any = !make_smooth(m) && MAKE_CHANCE(30);
+        uint8_t to = any ? (uint8_t)MAKE_BELOW(SHOAL_DTYPE_COUNT) : make_dtype(m, NULL);
+        attrs[n_attrs++] = graph_int(SHOAL_ATTR_DTYPE, to);
+    }
     if (op == GRAPH_REDUCE_PRECISION) {
         const int8_t *format = formats[MAKE_BELOW(6)];
         attrs[n_attrs++] = graph_int(SHOAL_ATTR_EXPONENT_BITS, format[0]);
@@ -183,7 +212,7 @@ uint32_t make_changed(maker *m, uint32_t x) {
 
 uint32_t make_numbers(maker *m, shoal_type type) {
     uint32_t x = make_like(m, type);
-    return make_smooth(m) || !MAKE_CHANCE(15) ? x : make_changed(m, x);
+    return make_smooth(m) || !MAKE_CHANCE(8) ? x : make_changed(m, x);
 }
 
 /* ---- creating ---- */

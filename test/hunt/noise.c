@@ -400,6 +400,7 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
         sums[i / inner % n] += fabs(hunt_number(of->dtype, call->inputs[0], i));
     for (int64_t i = 0; i < n; i++) {
         double amount = unit_of(type->dtype) * sums[i] * sqrt((double)n);
+        if (sums[i] != 0 && amount < least_of(type->dtype)) amount = 2 * least_of(type->dtype);
         hunt_put(type->dtype, call->outputs[0], i,
                  moved(noise, hunt_number(type->dtype, call->outputs[0], i), amount));
     }

@@ -91,6 +91,16 @@ class Node:
         fits = widens(dtype, self.kinds[k][0]) and (not self.torch or dtype in TORCH)
         return f"v{source}" if fits else None
 
+    def met(self):
+        """The operands before conversions of both to what they become together; else None."""
+        makers = [self.makers.get(v) for v in self.numbers[:2]]
+        if not all(maker and maker["op"] == "convert" for maker in makers):
+            return None
+        sources = [maker["inputs"][0] for maker in makers]
+        dtypes = [self.graph["values"][v][0] for v in sources]
+        fits = together(*dtypes) == self.kinds[0][0] and not (self.torch and set(dtypes) - set(TORCH))
+        return [f"v{v}" for v in sources] if fits else None
+
     def only(self, n=0):
         """What the body of two arguments does, if it is one operation of both; else None."""
         body = self.regions[n]
@@ -110,6 +120,17 @@ def widens(a, b):
         return bits[0] < bits[1]
     same = kinds[0] == kinds[1] or "float" in a and "float" in b
     return same and bits[0] < bits[1]
+
+
+def together(a, b):
+    """What two types become together, by PyTorch's rules."""
+    if a == b or widens(a, b):
+        return b
+    if widens(b, a):
+        return a
+    if "float" in a:
+        return "float32"
+    return f"int{min(64, 2 * max(int(d[4:]) for d in (a, b) if d.startswith('u')))}"
 
 
 def applied(n):
@@ -147,6 +168,8 @@ def arithmetic(n):
     a, b = n.x
     made = [f"{a} {sign} {b}", f"t.{word}({a}, {b})", f"{a}.{word}({b})",
             f"{{y}} = {a}.clone()\n{{y}} {sign}= {b}", f"{{y}} = {a}.clone()\n{{y}}.{word}_({b})"]
+    if n.met():
+        made += [f"{n.met()[0]} {sign} {n.met()[1]}"] * 6
     for k in (0, 1):
         less, shape = n.smaller(k)
         if shape != n.shape:
@@ -213,6 +236,7 @@ def extreme(n):
     made = [f"{n.x[0]}.{n.op}({n.x[1]})", f"t.{n.op}({n.x[0]}, {n.x[1]})"]
     less, shape = n.smaller(1)
     made += [f"{n.x[0]}.{n.op}({n.narrower(1)})"] * bool(n.narrower(1))
+    made += [f"t.{n.op}({', '.join(n.met())})"] * 2 if n.met() else []
     return made + [f"{n.x[0]}.{n.op}({less})"] * 2 * (shape != n.shape)
 
 
@@ -221,6 +245,7 @@ def compare(n):
     less, shape = n.smaller(1)
     mixed = [f"{n.narrower(0)} {sign} {n.x[1]}"] * 2 if n.narrower(0) else []
     mixed += [f"{n.x[0]} {sign} {n.narrower(1)}"] * 2 if n.narrower(1) else []
+    mixed += [f"{n.met()[0]} {sign} {n.met()[1]}"] * 2 if n.met() else []
     return [f"{n.x[0]} {sign} {n.x[1]}", f"t.{word}({n.x[0]}, {n.x[1]})"] + mixed + \
         [f"{n.x[0]} {sign} {less}"] * 2 * (shape != n.shape)
 
