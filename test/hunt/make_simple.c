@@ -314,6 +314,7 @@ static bool concatenate(maker *m) {
     uint32_t axis = MAKE_BELOW(type.rank);
     for (uint32_t i = 1; i < n; i++) {
         if (MAKE_CHANCE(50)) type.dims[axis] = make_extent(m);
+        if (base_type_count(&type) > m->elements) type.dims[axis] = 1;
         in[i] = make_like(m, type);
     }
     shoal_attr along = graph_int(SHOAL_ATTR_DIMENSION, axis);
