@@ -137,7 +137,7 @@ static void fill(maker *m, const shoal_type *type, void *data) {
     bool whole =
         m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
     unsigned often = MAKE_CHANCE(15) ? 50 : 10;            /* so that the ends meet each other */
-    unsigned ends = is_integer && (m->wild || MAKE_CHANCE(size <= 2 ? 20 : 8)) ? often : 0;
+    unsigned ends = is_integer && (m->wild || MAKE_CHANCE(size <= 2 ? 20 : 12)) ? often : 0;
     unsigned middles = kind == 'f' && !make_smooth(m) && MAKE_CHANCE(8) ? 40 : 0;
     /* Of many flags all or none are seldom set; here they are, but for one. */
     uint32_t rarer = MAKE_BELOW(2), one_in = MAKE_CHANCE(50) ? 2 : 12;
@@ -529,7 +529,7 @@ static void set_extents(maker *m) {
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
     m->has_rows = !wide && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
-    m->has_views = !wide && !m->has_rows && MAKE_CHANCE(10) && !make_smooth(m);
+    m->has_views = !wide && !m->has_rows && MAKE_CHANCE(14) && !make_smooth(m);
     if (!m->has_rows) return;
     m->elements = 1 << 14;
     for (int i = 0; i < MAKE_EXTENTS; i++) m->extents[i] = 1 + MAKE_BELOW(3);
@@ -588,7 +588,7 @@ static void finish(maker *m, hunt_program *out) {
 void hunt_make(uint64_t seed, const hunt_shape *shape, hunt_program *out) {
     static const uint8_t dtypes[] = {SHOAL_F32, SHOAL_F32, SHOAL_F32, SHOAL_F32,  SHOAL_F32,
                                      SHOAL_F32, SHOAL_F64, SHOAL_F64, SHOAL_BF16, SHOAL_F16,
-                                     SHOAL_I32, SHOAL_I64, SHOAL_U8,  SHOAL_I8};
+                                     SHOAL_I32, SHOAL_I64, SHOAL_U8,  SHOAL_I8,   SHOAL_U64};
     base_arena arena;
     base_arena_init(&arena, 0);
     maker m = {.random = {seed}, .shape = shape, .arena = &arena};

@@ -147,7 +147,7 @@ static shoal_type mask_type(maker *m, const shoal_type *q, int64_t keys) {
     uint32_t rank = 1 + MAKE_BELOW(q->rank);
     for (uint32_t i = q->rank - rank; i < q->rank; i++) {
         int64_t extent = i == q->rank - 1u ? keys : q->dims[i];
-        mask.dims[mask.rank++] = MAKE_CHANCE(30) ? 1 : extent;
+        mask.dims[mask.rank++] = MAKE_CHANCE(40) ? 1 : extent;
     }
     return mask;
 }
@@ -159,7 +159,7 @@ static bool attend(maker *m, uint16_t op) {
     shoal_type q = {.dtype = dtype}, k = {.dtype = dtype}, v, result;
     for (uint32_t i = 0; i < leading; i++) q.dims[q.rank++] = k.dims[k.rank++] = 1 + MAKE_BELOW(3);
     if (MAKE_CHANCE(25)) q.dims[q.rank++] = 1 + MAKE_BELOW(3);
-    int64_t depth = 1 + MAKE_BELOW(9), keys = make_extent(m);
+    int64_t depth = 1 + MAKE_BELOW(9), keys = MAKE_CHANCE(20) ? 16 : make_extent(m);
     q.dims[q.rank++] = make_extent(m);
     q.dims[q.rank++] = depth;
     if (x != UINT32_MAX) {

@@ -88,7 +88,8 @@ bool make_elementwise(maker *m, uint16_t op) {
     static const int64_t least = INT64_MIN, most = INT64_MAX;
     uint16_t n_attrs = 0;
     shoal_attr attrs[3];
-    in[0] = make_any(m, kinds_of(op), 0);
+    bool divides = op == GRAPH_DIVIDE || op == GRAPH_REMAINDER;
+    in[0] = make_any(m, divides && !make_smooth(m) && MAKE_CHANCE(30) ? "i" : kinds_of(op), 0);
     shoal_type type = *make_type(m, in[0]);
     if (op == GRAPH_BITCAST_CONVERT) return bitcast(m, in[0]);
     if (op == GRAPH_SELECT) {
@@ -112,6 +113,7 @@ bool make_elementwise(maker *m, uint16_t op) {
         uint32_t both[2];
         if (n == 2 && !make_smooth(m) && MAKE_CHANCE(4) && meet(m, op, type, both))
             memcpy(in, both, sizeof both);
+        if (n == 2 && MAKE_CHANCE(5)) in[1] = make_constant(m, *make_type(m, in[0]));
         if (n == 2 && MAKE_CHANCE(30)) {
             uint32_t swap = in[0];
             in[0] = in[1], in[1] = swap;
@@ -494,6 +496,20 @@ bool make_reduce(maker *m, uint16_t op) {
 
 /* ---- products ---- */
 
+/* A product with its free axes in the other order, or those of the batch in any. */
+static void turn_product(maker *m, uint32_t x, uint32_t batch, uint32_t first) {
+    uint32_t rank = make_type(m, x)->rank, second = rank - batch - first, out;
+    int64_t order[SHOAL_MAX_RANK];
+    if (MAKE_CHANCE(50))
+        make_permutation(m, batch, order);
+    else
+        for (uint32_t i = 0; i < batch; i++) order[i] = i;
+    for (uint32_t i = 0; i < second; i++) order[batch + i] = batch + first + i;
+    for (uint32_t i = 0; i < first; i++) order[batch + second + i] = batch + i;
+    shoal_attr attr = MAKE_INTS(PERMUTATION, order, rank);
+    make_node(m, GRAPH_TRANSPOSE, &x, 1, &attr, 1, NULL, 0, &out);
+}
+
 bool make_dot(maker *m, uint16_t op) {
     uint32_t in[2] = {make_any(m, NULL, 0)}, out, n = 0;
     shoal_type lhs = *make_type(m, in[0]), rhs = {.dtype = lhs.dtype};
@@ -530,5 +546,7 @@ bool make_dot(maker *m, uint16_t op) {
                           MAKE_INTS(RHS_BATCHING_DIMENSIONS, lists[1], counts[0]),
                           MAKE_INTS(LHS_CONTRACTING_DIMENSIONS, lists[2], counts[1]),
                           MAKE_INTS(RHS_CONTRACTING_DIMENSIONS, lists[3], counts[1])};
-    return make_node(m, op, in, 2, attrs, 4, NULL, 0, &out);
+    if (!make_node(m, op, in, 2, attrs, 4, NULL, 0, &out)) return false;
+    if (MAKE_CHANCE(10)) turn_product(m, out, counts[0], lhs.rank - counts[0] - counts[1]);
+    return true;
 }

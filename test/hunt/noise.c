@@ -220,10 +220,12 @@ static bool underflows(const ref_call *call, int64_t i) {
 }
 
 /* An element moved by up to `amount`; what has no size of its own, in a way of its own. NaN mostly
- * have one sign throughout a run, as a kernel makes them. */
+ * have one sign throughout a run, as a kernel makes them, and bits of their own or those of an
+ * operand. */
 static double moved(hunt_noise *noise, double x, double amount) {
     if (x != x)
-        return copysign(x, hunt_chance(&noise->random, 90) == (noise->any / 2 % 2) ? -1.0 : 1.0);
+        return copysign(noise->any % 2 ? NAN : x,
+                        hunt_chance(&noise->random, 90) == (noise->any / 2 % 2) ? -1.0 : 1.0);
     if (isinf(x)) return x;
     double by = amount > 0 ? amount * hunt_uniform(&noise->random) : 0;
     if (x == 0 && amount == 0 && noise->signs) return x;

@@ -244,7 +244,7 @@ class Package:
         for count, results, unread in at:
             lines, body = lines + body[:count], body[count:]
             if spoils:
-                lines += [f"    v{v}.fill_(1)" for v in dict.fromkeys(unread) if self.chosen.random() < 0.3]
+                lines += [f"    v{v}.fill_(1)" for v in dict.fromkeys(unread) if self.chosen.random() < 0.5]
             lines += [f"    v{v} = v{v}.detach()" for v in results if v in flat]
             for v in results:
                 lines += self.placing(program, v)
