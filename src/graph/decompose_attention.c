@@ -12,21 +12,13 @@ typedef struct attention {
     double scale;
 } attention;
 
-/* The length as a number with a sign; one beyond them, which hides no key, as a large one. */
-static uint32_t signed_length(maker *m, uint32_t length) {
-    shoal_type type = *type_of(m, length);
-    if (!m->status && type.dtype == SHOAL_U64)
-        length = two(m, GRAPH_MINIMUM, length, splat(m, type, 0x1p62));
-    return convert(m, length, SHOAL_I64);
-}
-
 /* Which keys each query sees by the length and by CAUSAL, for all leading axes at once. */
 static uint32_t seen_by_place(maker *m, const shoal_type *scores, const uint32_t *length,
                               const shoal_attr *causal) {
     shoal_type index = {.dtype = SHOAL_I64, .rank = 2};
     memcpy(index.dims, scores->dims + scores->rank - 2, 2 * sizeof *index.dims);
     uint32_t keys = numbers(m, &index, 1);
-    uint32_t end = length ? spread_last(m, signed_length(m, *length), &index)
+    uint32_t end = length ? spread_last(m, with_sign(m, *length), &index)
                           : splat(m, index, (double)index.dims[1]);
     uint32_t seen = compare(m, "LT", keys, end);
     if (!causal) return seen;

@@ -117,7 +117,7 @@ GRADIENT(gather) {
     uint32_t n;
     const int64_t *sizes = graph_call_ints(b->call, SHOAL_ATTR_SLICE_SIZES, &n);
     memcpy(d.sizes, sizes, n * sizeof *sizes);
-    uint32_t indices = convert(&m, b->inputs[1], SHOAL_I64);
+    uint32_t indices = with_sign(&m, b->inputs[1]);
     uint32_t most = greatest(&m, operand, &b->call->inputs[1], &d);
     indices = two(&m, GRAPH_MINIMUM, indices, most);
     indices = two(&m, GRAPH_MAXIMUM, indices, like(&m, indices, 0));
@@ -140,7 +140,7 @@ static scatter scatter_of(const graph_backward *b) {
     scatter s = {{b->g, SHOAL_OK}, b, numbering_of(b->call, scatter_keys)};
     s.input = &b->call->inputs[0];
     s.updates = &b->call->inputs[2];
-    s.indices = convert(&s.m, b->inputs[1], SHOAL_I64);
+    s.indices = with_sign(&s.m, b->inputs[1]);
     for (uint32_t i = 0, at = 0; i < s.input->rank; i++) {
         bool dropped = graph_has(s.d.lists[1], s.d.counts[1], i);
         bool batching = graph_has(s.d.lists[2], s.d.counts[2], i);

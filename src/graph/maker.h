@@ -92,6 +92,14 @@ static inline uint32_t plus(maker *m, uint32_t x, double term) {
     return two(m, GRAPH_ADD, x, like(m, x, term));
 }
 
+/* Integers as int64; those beyond it, as indices or lengths larger than anything, as a large one.
+ */
+static inline uint32_t with_sign(maker *m, uint32_t x) {
+    if (!m->status && type_of(m, x)->dtype == SHOAL_U64)
+        x = two(m, GRAPH_MINIMUM, x, like(m, x, 0x1p62));
+    return convert(m, x, SHOAL_I64);
+}
+
 /* 0, 1, 2, ... along an axis, as int64. */
 static inline uint32_t numbers(maker *m, const shoal_type *shape, int64_t axis) {
     const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_IOTA_DIMENSION, axis),

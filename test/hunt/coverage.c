@@ -37,27 +37,39 @@ void hunt_cover(hunt_coverage *coverage, const hunt_program *program) {
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         coverage->op[node->op]++;
-        for (uint32_t k = 0; k < node->n_outputs; k++)
-            coverage->gives[node->op] |=
-                (uint16_t)(1u << g->values[node->first_output + k].type.dtype);
+        for (uint32_t k = 0; k < node->n_outputs; k++) {
+            const shoal_type *type = &g->values[node->first_output + k].type;
+            coverage->gives[node->op][type->dtype] |= (uint16_t)(1u << type->rank);
+        }
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             uint32_t maker = g->values[node->inputs[k]].node;
-            coverage->rank[g->values[node->inputs[k]].type.rank]++;
-            coverage->takes[node->op] |= (uint16_t)(1u << g->values[node->inputs[k]].type.dtype);
+            const shoal_type *type = &g->values[node->inputs[k]].type;
+            coverage->rank[type->rank]++;
+            coverage->takes[node->op][type->dtype] |= (uint16_t)(1u << type->rank);
             coverage->view[view_of(g, node->inputs[k])][node->op]++;
             if (maker != SHOAL_NO_NODE) coverage->pair[g->nodes[maker].op][node->op]++;
         }
     }
 }
 
-/* How many operations were seen; how many pairs, and of how many that could be: what one gives the
- * other takes; how many ways to lie, one view or two, and of how many. */
+/* How many operations were seen; how many pairs, and of how many that could be: what one gives, by
+ * element type and number of axes, the other takes; how many ways to lie, one view or two, and of
+ * how many. */
 typedef struct counts {
     uint32_t ops, pairs, possible, views, possible_views;
 } counts;
 
 static bool can_feed(const hunt_coverage *coverage, uint16_t a, uint16_t b) {
-    return (coverage->gives[a] & coverage->takes[b]) != 0;
+    for (uint32_t t = 0; t < SHOAL_DTYPE_COUNT; t++)
+        if (coverage->gives[a][t] & coverage->takes[b][t]) return true;
+    return false;
+}
+
+/* Whether there are operands, or results, at all. */
+static bool has_any(const uint16_t *types) {
+    for (uint32_t t = 0; t < SHOAL_DTYPE_COUNT; t++)
+        if (types[t]) return true;
+    return false;
 }
 
 static counts count(const hunt_coverage *coverage) {
@@ -69,7 +81,7 @@ static counts count(const hunt_coverage *coverage) {
             c.pairs += coverage->pair[a][b] > 0;
             c.possible += can_feed(coverage, a, b);
         }
-        for (uint32_t v = 1; coverage->takes[a] && v < HUNT_VIEWS; v++) {
+        for (uint32_t v = 1; has_any(coverage->takes[a]) && v < HUNT_VIEWS; v++) {
             if (__builtin_popcount(v) > 2) continue;
             c.views += coverage->view[v][a] > 0;
             c.possible_views++;
@@ -127,10 +139,11 @@ static void print_layout_json(void *context, const char *name, uint64_t count) {
 /* How often there was an operation, and the element types of its operands, or else of its results.
  */
 static void print_op(const hunt_coverage *coverage, uint16_t op, FILE *to) {
-    uint32_t types = coverage->takes[op] ? coverage->takes[op] : coverage->gives[op];
+    const uint16_t *types =
+        has_any(coverage->takes[op]) ? coverage->takes[op] : coverage->gives[op];
     fprintf(to, "%s %llu, of", shoal_op_name(op), (unsigned long long)coverage->op[op]);
     for (uint32_t t = 0; t < SHOAL_DTYPE_COUNT; t++)
-        if (types >> t & 1) fprintf(to, " %s", shoal_dtype_name((shoal_dtype)t));
+        if (types[t]) fprintf(to, " %s", shoal_dtype_name((shoal_dtype)t));
     fprintf(to, "\n");
 }
 

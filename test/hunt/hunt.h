@@ -212,10 +212,12 @@ typedef enum hunt_view {
 typedef struct hunt_coverage {
     uint64_t programs, nodes;
     uint64_t op[GRAPH_OP_BUILT_IN];
-    uint64_t pair[GRAPH_OP_BUILT_IN][GRAPH_OP_BUILT_IN];         /* [maker][reader] */
-    uint16_t gives[GRAPH_OP_BUILT_IN], takes[GRAPH_OP_BUILT_IN]; /* element types, a bit each */
-    uint64_t rank[SHOAL_MAX_RANK + 1];                           /* operands of so many axes */
-    uint64_t view[HUNT_VIEWS][GRAPH_OP_BUILT_IN];                /* [how an operand lies][reader] */
+    uint64_t pair[GRAPH_OP_BUILT_IN][GRAPH_OP_BUILT_IN]; /* [maker][reader] */
+    /* Numbers of axes, a bit each, that results and operands had, by element types. */
+    uint16_t gives[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
+    uint16_t takes[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
+    uint64_t rank[SHOAL_MAX_RANK + 1];            /* operands of so many axes */
+    uint64_t view[HUNT_VIEWS][GRAPH_OP_BUILT_IN]; /* [how an operand lies][reader] */
 } hunt_coverage;
 
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program);

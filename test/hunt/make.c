@@ -101,6 +101,18 @@ void make_permutation(maker *m, uint32_t n, int64_t *out) {
 
 /* ---- new values ---- */
 
+/* A number in the middle of two of a smaller type, or just above; some are below the normal ones.
+ */
+static double middle(maker *m) {
+    static const uint8_t digits[] = {9, 12, 25}; /* one more than bfloat16, float16, float32 have */
+    uint32_t n = digits[MAKE_BELOW(3)], odd = MAKE_BELOW(UINT32_C(1) << (n - 1)) | 1;
+    double x = 1 + ldexp(odd, 1 - (int)n);
+    if (MAKE_CHANCE(50)) x *= 1 + ldexp(1, -40);
+    if (MAKE_CHANCE(30))
+        x = ldexp(x, -(int)(MAKE_CHANCE(80) ? 12 + MAKE_BELOW(14) : 125 + MAKE_BELOW(10)));
+    return MAKE_CHANCE(50) ? x : -x;
+}
+
 static double number(maker *m, char kind, bool whole) {
     static const double specials[] = {0.0, -0.0, NAN, INFINITY, -INFINITY, 1e-40, -1e300, 3e38};
     if (m->wild && MAKE_CHANCE(20)) return specials[MAKE_BELOW(8)];
@@ -109,23 +121,36 @@ static double number(maker *m, char kind, bool whole) {
     return hunt_uniform(&m->random) * (MAKE_CHANCE(90) ? 2 : 20);
 }
 
+/* Any bits, or those of the ends of an integer type, or where float64 has no room for all. */
+static uint64_t end_of(maker *m, size_t size) {
+    uint64_t top = UINT64_C(1) << (8 * size - 1);
+    uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
+    if (MAKE_CHANCE(50)) return hunt_next(&m->random);
+    return ends[MAKE_BELOW(4)] + MAKE_BELOW(3) - MAKE_BELOW(2);
+}
+
 static void fill(maker *m, const shoal_type *type, void *data) {
     int64_t count = base_type_count(type);
+    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
     char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
+    bool is_integer = kind == 'i' || kind == 'u';
     bool whole =
         m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
-    unsigned extreme = MAKE_CHANCE(15) ? 50 : 10; /* so that the ends meet each other, too */
+    unsigned often = MAKE_CHANCE(15) ? 50 : 10;            /* so that the ends meet each other */
+    unsigned ends = is_integer && (m->wild || MAKE_CHANCE(size <= 2 ? 20 : 12)) ? often : 0;
+    unsigned wide = type->dtype == SHOAL_F64 ? 25 : 8; /* which may be rounded twice */
+    unsigned middles = kind == 'f' && !make_smooth(m) && MAKE_CHANCE(wide) ? 40 : 0;
+    /* Of many flags all or none are seldom set; here they are, but for one. */
+    uint32_t rarer = MAKE_BELOW(2), one_in = MAKE_CHANCE(50) ? 2 : 12;
     for (int64_t i = 0; i < count; i++) {
-        double value = kind == 'b' ? MAKE_BELOW(2) : number(m, kind, whole);
-        if (m->wild && kind != 'f' && kind != 'b' && MAKE_CHANCE(extreme)) {
-            size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
-            uint64_t top = UINT64_C(1) << (8 * size - 1);
-            uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
-            uint64_t bits = MAKE_CHANCE(50) ? hunt_next(&m->random)
-                                            : ends[MAKE_BELOW(4)] + MAKE_BELOW(3) - MAKE_BELOW(2);
+        if (ends && MAKE_CHANCE(ends)) {
+            uint64_t bits = end_of(m, size);
             memcpy((char *)data + (size_t)i * size, &bits, size);
+        } else if (kind == 'b') {
+            hunt_put(type->dtype, data, i, MAKE_BELOW(one_in) ? !rarer : rarer);
         } else {
-            hunt_put(type->dtype, data, i, value);
+            bool is_middle = middles && MAKE_CHANCE(middles);
+            hunt_put(type->dtype, data, i, is_middle ? middle(m) : number(m, kind, whole));
         }
     }
 }
@@ -178,6 +203,12 @@ uint32_t make_any(maker *m, const char *kinds, uint32_t least_rank) {
     for (size_t i = m->usable.count; i-- > 0;)
         if (suits(m, m->usable.data[i], kinds, least_rank)) return m->usable.data[i];
     return make_input(m, make_shape(m, make_dtype(m, kinds), least_rank, SHOAL_MAX_RANK));
+}
+
+uint32_t make_joined(maker *m, uint32_t least_rank) {
+    static const uint8_t few[] = {SHOAL_BOOL, SHOAL_BOOL, SHOAL_U8, SHOAL_I8};
+    if (make_smooth(m) || !MAKE_CHANCE(12)) return make_any(m, NULL, least_rank);
+    return make_like(m, make_shape(m, few[MAKE_BELOW(4)], least_rank, 4));
 }
 
 static bool same_dims(const shoal_type *a, const shoal_type *b) {
@@ -442,9 +473,10 @@ static const struct maker_row {
 };
 
 static uint16_t any_op(maker *m) {
-    static const uint16_t along[] = {
-        GRAPH_REDUCE,   GRAPH_REDUCE, GRAPH_DOT_GENERAL, GRAPH_ARGMAX,     GRAPH_ARGMIN,
-        GRAPH_CUMULATE, GRAPH_SORT,   GRAPH_SOFTMAX,     GRAPH_LAYER_NORM, GRAPH_LOG_SOFTMAX};
+    static const uint16_t along[] = {GRAPH_REDUCE,      GRAPH_REDUCE,  GRAPH_DOT_GENERAL,
+                                     GRAPH_ARGMAX,      GRAPH_ARGMIN,  GRAPH_CUMULATE,
+                                     GRAPH_SORT,        GRAPH_SOFTMAX, GRAPH_LAYER_NORM,
+                                     GRAPH_LOG_SOFTMAX, GRAPH_TOP_K};
     static const uint16_t chains[] = {
         GRAPH_DOT_GENERAL, GRAPH_DOT_GENERAL, GRAPH_DOT_GENERAL, GRAPH_ADD,
         GRAPH_MULTIPLY,    GRAPH_MAXIMUM,     GRAPH_TANH,        GRAPH_SLICE,
@@ -458,7 +490,7 @@ static uint16_t any_op(maker *m) {
     uint32_t total = 0;
     if (m->shape->style == HUNT_CHAINS && MAKE_CHANCE(85))
         return chains[MAKE_BELOW(sizeof chains / sizeof *chains)];
-    if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(10)];
+    if (m->has_rows && MAKE_CHANCE(40)) return along[MAKE_BELOW(11)];
     if (m->has_matrices && MAKE_CHANCE(30)) return GRAPH_DOT_GENERAL;
     if (m->has_views && MAKE_CHANCE(70)) return views[MAKE_BELOW(sizeof views / sizeof *views)];
     for (uint16_t op = 0; op < GRAPH_OP_BUILT_IN; op++) total += makers[op].weight;
@@ -498,7 +530,7 @@ static void set_extents(maker *m) {
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
     m->has_rows = !wide && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
-    m->has_views = !wide && !m->has_rows && MAKE_CHANCE(10) && !make_smooth(m);
+    m->has_views = !wide && !m->has_rows && MAKE_CHANCE(14) && !make_smooth(m);
     if (!m->has_rows) return;
     m->elements = 1 << 14;
     for (int i = 0; i < MAKE_EXTENTS; i++) m->extents[i] = 1 + MAKE_BELOW(3);
@@ -557,7 +589,7 @@ static void finish(maker *m, hunt_program *out) {
 void hunt_make(uint64_t seed, const hunt_shape *shape, hunt_program *out) {
     static const uint8_t dtypes[] = {SHOAL_F32, SHOAL_F32, SHOAL_F32, SHOAL_F32,  SHOAL_F32,
                                      SHOAL_F32, SHOAL_F64, SHOAL_F64, SHOAL_BF16, SHOAL_F16,
-                                     SHOAL_I32, SHOAL_I64, SHOAL_U8,  SHOAL_I8};
+                                     SHOAL_I32, SHOAL_I64, SHOAL_U8,  SHOAL_I8,   SHOAL_U64};
     base_arena arena;
     base_arena_init(&arena, 0);
     maker m = {.random = {seed}, .shape = shape, .arena = &arena};

@@ -51,12 +51,16 @@ shoal_type make_shape(maker *m, uint8_t dtype, uint32_t least_rank, uint32_t mos
 uint8_t make_dtype(maker *m, const char *kinds);
 /* Some value of one of these kinds, with at least so many axes; made if there is none. */
 uint32_t make_any(maker *m, const char *kinds, uint32_t least_rank);
+/* Some value whose elements are to be joined: now and then of a type that has few numbers. */
+uint32_t make_joined(maker *m, uint32_t least_rank);
 /* A value of just this type: one that is there, or made from one, or new. */
 uint32_t make_like(maker *m, shoal_type want);
 /* The same as a part of another, turned, or repeated: what lies with strides. */
 uint32_t make_view(maker *m, shoal_type type);
-/* A value of the type of an integer one, made from it. */
+/* A value of the type of one of integers or flags, made from it. */
 uint32_t make_changed(maker *m, uint32_t x);
+/* As make_like, now and then changed: indices, labels and the like, which are few. */
+uint32_t make_numbers(maker *m, shoal_type type);
 uint32_t make_scalar(maker *m, uint8_t dtype);
 uint32_t make_input(maker *m, shoal_type type);
 uint32_t make_constant(maker *m, shoal_type type);

@@ -20,7 +20,7 @@ static const shoal_graph *selector(maker *m, uint8_t dtype) {
 }
 
 static bool window(maker *m, uint16_t op) {
-    uint32_t in[3] = {make_any(m, NULL, 1)}, out;
+    uint32_t in[3] = {make_joined(m, 1)}, out;
     shoal_type type = *make_type(m, in[0]), source = type;
     int64_t lists[4][SHOAL_MAX_RANK], padding[2 * SHOAL_MAX_RANK];
     bool scatters = op == GRAPH_SELECT_AND_SCATTER;
@@ -132,7 +132,7 @@ static bool along(maker *m, uint16_t op, const char *roles, bool norm) {
         if (*role == 'r') in[n++] = make_like(m, row);
         if (*role == 'o') in[n++] = make_like(m, without(&type, axis, type.dtype));
         if (*role == 'l') {
-            in[n++] = make_like(m, without(&type, axis, make_dtype(m, "iu")));
+            in[n++] = make_numbers(m, without(&type, axis, make_dtype(m, "iu")));
             if (MAKE_CHANCE(30)) attrs[n_attrs++] = graph_int(SHOAL_ATTR_IGNORE_INDEX, 2);
         }
     }
@@ -147,7 +147,7 @@ static shoal_type mask_type(maker *m, const shoal_type *q, int64_t keys) {
     uint32_t rank = 1 + MAKE_BELOW(q->rank);
     for (uint32_t i = q->rank - rank; i < q->rank; i++) {
         int64_t extent = i == q->rank - 1u ? keys : q->dims[i];
-        mask.dims[mask.rank++] = MAKE_CHANCE(30) ? 1 : extent;
+        mask.dims[mask.rank++] = MAKE_CHANCE(40) ? 1 : extent;
     }
     return mask;
 }
@@ -159,7 +159,7 @@ static bool attend(maker *m, uint16_t op) {
     shoal_type q = {.dtype = dtype}, k = {.dtype = dtype}, v, result;
     for (uint32_t i = 0; i < leading; i++) q.dims[q.rank++] = k.dims[k.rank++] = 1 + MAKE_BELOW(3);
     if (MAKE_CHANCE(25)) q.dims[q.rank++] = 1 + MAKE_BELOW(3);
-    int64_t depth = 1 + MAKE_BELOW(9), keys = make_extent(m);
+    int64_t depth = 1 + MAKE_BELOW(9), keys = MAKE_CHANCE(20) ? 16 : make_extent(m);
     q.dims[q.rank++] = make_extent(m);
     q.dims[q.rank++] = depth;
     if (x != UINT32_MAX) {
@@ -184,8 +184,11 @@ static bool attend(maker *m, uint16_t op) {
     in[n++] = x != UINT32_MAX ? x : make_like(m, q);
     in[n++] = make_like(m, k);
     in[n++] = make_like(m, v);
-    if (MAKE_CHANCE(40)) in[n++] = make_like(m, mask_type(m, &q, keys));
-    if (MAKE_CHANCE(20)) in[n++] = make_scalar(m, make_dtype(m, "iu"));
+    if (MAKE_CHANCE(40)) {
+        shoal_type mask = mask_type(m, &q, keys);
+        in[n++] = mask.dtype == SHOAL_BOOL ? make_numbers(m, mask) : make_like(m, mask);
+    }
+    if (MAKE_CHANCE(20)) in[n++] = make_numbers(m, (shoal_type){.dtype = make_dtype(m, "iu")});
     shoal_attr attrs[2];
     uint16_t n_attrs = 0;
     if (MAKE_CHANCE(40))
@@ -205,7 +208,7 @@ static bool turn_pairs(maker *m, uint16_t op) {
         type.dims[last] = 2 * (int64_t)MAKE_BELOW(5);
         in[0] = make_like(m, type);
     }
-    in[1] = make_like(
+    in[1] = make_numbers(
         m, (shoal_type){.dtype = make_dtype(m, "iu"), .rank = 1, .dims = {type.dims[axis]}});
     if (MAKE_CHANCE(30) && !make_smooth(m))
         in[n++] = make_like(

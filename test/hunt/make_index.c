@@ -12,7 +12,8 @@ static bool dynamic(maker *m, uint16_t op) {
         part.dims[i] = MAKE_CHANCE(40) ? type.dims[i] : MAKE_BELOW(type.dims[i] + 1);
     if (op == GRAPH_DYNAMIC_UPDATE_SLICE) in[n++] = make_like(m, part);
     uint8_t dtype = make_dtype(m, "iu");
-    for (uint32_t i = 0; i < type.rank; i++) in[n++] = make_scalar(m, dtype);
+    for (uint32_t i = 0; i < type.rank; i++)
+        in[n++] = make_numbers(m, (shoal_type){.dtype = dtype});
     shoal_attr sizes = MAKE_INTS(SLICE_SIZES, part.dims, type.rank);
     return make_node(m, op, in, n, &sizes, op == GRAPH_DYNAMIC_SLICE, NULL, 0, &out);
 }
@@ -26,12 +27,20 @@ typedef struct indexing {
         index_batching[SHOAL_MAX_RANK], map[SHOAL_MAX_RANK], sizes[SHOAL_MAX_RANK];
     uint32_t n_window, n_dropped, n_batching, n_map;
     int64_t vector;
+    bool rows; /* whole ones along an axis, whose place their numbers' axes take */
 } indexing;
 
 /* Roles of the operand's axes: batching, dropped (one element each), or a box; and which of them an
  * index chooses. */
 static void choose_axes(maker *m, indexing *x) {
-    int64_t order[SHOAL_MAX_RANK];
+    int64_t order[SHOAL_MAX_RANK], axis = x->operand.rank ? MAKE_BELOW(x->operand.rank) : 0;
+    x->rows = x->operand.rank && x->operand.dims[axis] && MAKE_CHANCE(20);
+    if (x->rows) {
+        memcpy(x->sizes, x->operand.dims, x->operand.rank * sizeof *x->sizes);
+        x->sizes[axis] = 1;
+        x->dropped[x->n_dropped++] = x->map[x->n_map++] = axis;
+        return;
+    }
     make_permutation(m, x->operand.rank, order);
     for (uint32_t i = 0; i < x->operand.rank; i++) {
         bool batching = x->operand.rank > 1 && !x->n_batching && MAKE_CHANCE(15);
@@ -82,7 +91,8 @@ static bool choose_result(maker *m, indexing *x) {
     x->result.rank = (uint8_t)rank;
     for (uint32_t i = 0; i < rank; i++) {
         uint32_t left = boxes - x->n_window;
-        if (left && MAKE_BELOW(rank - i) < left) {
+        bool beside = i < x->dropped[0] || i >= x->dropped[0] + places;
+        if (x->rows ? beside : left && MAKE_BELOW(rank - i) < left) {
             bool kept = false;
             while (!kept) {
                 kept = true;
@@ -122,7 +132,7 @@ static bool indexed(maker *m, uint16_t op) {
     x.indices.dtype = make_dtype(m, "iu");
     x.result.dtype = x.operand.dtype;
     if (!choose_result(m, &x)) return false;
-    in[1] = make_like(m, x.indices);
+    in[1] = make_numbers(m, x.indices);
     bool scatters = op == GRAPH_SCATTER;
     const shoal_graph *body = NULL;
     if (scatters) {
@@ -179,14 +189,15 @@ static const shoal_graph *comparator(maker *m, const uint32_t *in, uint32_t n) {
 }
 
 bool make_order(maker *m, uint16_t op) {
-    const char *kinds = op == GRAPH_TOP_K ? "iuf" : NULL;
-    uint32_t in[3] = {make_any(m, kinds, 1)}, out, n = 1;
+    uint32_t in[3], out, n = 1;
+    in[0] = op == GRAPH_TOP_K ? make_any(m, "iuf", 1) : make_joined(m, 1);
     shoal_type type = *make_type(m, in[0]);
     shoal_attr attrs[2] = {graph_int(SHOAL_ATTR_DIMENSION, MAKE_BELOW(type.rank))};
     uint16_t n_attrs = 1;
     const shoal_graph *body = NULL;
     if (op == GRAPH_TOP_K) {
-        attrs[0] = graph_int(SHOAL_ATTR_K, MAKE_BELOW(type.dims[type.rank - 1] + 1));
+        int64_t last = type.dims[type.rank - 1], most = last > 40 && MAKE_CHANCE(50) ? 40 : last;
+        attrs[0] = graph_int(SHOAL_ATTR_K, MAKE_BELOW(most + 1));
     } else if (op == GRAPH_SORT) {
         if (has_nan(m, in[0])) return false; /* LT and GT are no order of these */
         n = 1 + MAKE_BELOW(3);

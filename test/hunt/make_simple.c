@@ -59,6 +59,28 @@ static uint32_t transposed(maker *m, uint32_t x) {
     return make_node(m, GRAPH_TRANSPOSE, &x, 1, &attr, 1, NULL, 0, &out) ? out : make_like(m, type);
 }
 
+/* Two values that are of types of their own, made what those become together: which Python does by
+ * itself. False: the operation takes no such type. */
+static bool meet(maker *m, uint16_t op, shoal_type type, uint32_t *in) {
+    static const uint8_t pairs[][3] = {
+        {SHOAL_I8, SHOAL_U8, SHOAL_I16},   {SHOAL_U16, SHOAL_I8, SHOAL_I32},
+        {SHOAL_I32, SHOAL_U32, SHOAL_I64}, {SHOAL_U8, SHOAL_I32, SHOAL_I32},
+        {SHOAL_BOOL, SHOAL_U8, SHOAL_U8},  {SHOAL_F16, SHOAL_BF16, SHOAL_F32},
+        {SHOAL_I64, SHOAL_F16, SHOAL_F16}, {SHOAL_F32, SHOAL_I64, SHOAL_F32}};
+    const uint8_t *types = pairs[MAKE_BELOW(sizeof pairs / sizeof *pairs)];
+    const char *kinds = kinds_of(op);
+    if (kinds && !strchr(kinds, shoal_dtype_kind((shoal_dtype)types[2]))) return false;
+    shoal_attr to = graph_int(SHOAL_ATTR_DTYPE, types[2]);
+    for (int i = 0; i < 2; i++) {
+        type.dtype = types[i];
+        in[i] = make_like(m, type);
+        if (types[i] != types[2] &&
+            !make_node(m, GRAPH_CONVERT, &in[i], 1, &to, 1, NULL, 0, &in[i]))
+            return false;
+    }
+    return true;
+}
+
 bool make_elementwise(maker *m, uint16_t op) {
     static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     static const int8_t formats[][2] = {{5, 10}, {8, 7}, {8, 23}, {5, 2}, {4, 3}, {11, 52}};
@@ -66,7 +88,8 @@ bool make_elementwise(maker *m, uint16_t op) {
     static const int64_t least = INT64_MIN, most = INT64_MAX;
     uint16_t n_attrs = 0;
     shoal_attr attrs[3];
-    in[0] = make_any(m, kinds_of(op), 0);
+    bool divides = op == GRAPH_DIVIDE || op == GRAPH_REMAINDER;
+    in[0] = make_any(m, divides && !make_smooth(m) && MAKE_CHANCE(30) ? "i" : kinds_of(op), 0);
     shoal_type type = *make_type(m, in[0]);
     if (op == GRAPH_BITCAST_CONVERT) return bitcast(m, in[0]);
     if (op == GRAPH_SELECT) {
@@ -87,6 +110,10 @@ bool make_elementwise(maker *m, uint16_t op) {
     } else {
         for (uint32_t i = 1; i < n; i++)
             in[i] = MAKE_CHANCE(10) ? transposed(m, in[0]) : make_like(m, type);
+        uint32_t both[2];
+        if (n == 2 && !make_smooth(m) && MAKE_CHANCE(4) && meet(m, op, type, both))
+            memcpy(in, both, sizeof both);
+        if (n == 2 && MAKE_CHANCE(5)) in[1] = make_constant(m, *make_type(m, in[0]));
         if (n == 2 && MAKE_CHANCE(30)) {
             uint32_t swap = in[0];
             in[0] = in[1], in[1] = swap;
@@ -94,7 +121,11 @@ bool make_elementwise(maker *m, uint16_t op) {
     }
     if (op == GRAPH_COMPARE)
         attrs[n_attrs++] = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[MAKE_BELOW(6)]);
-    if (op == GRAPH_CONVERT) attrs[n_attrs++] = graph_int(SHOAL_ATTR_DTYPE, make_dtype(m, NULL));
+    if (op == GRAPH_CONVERT) {
+        bool any = !make_smooth(m) && MAKE_CHANCE(30);
+        uint8_t to = any ? (uint8_t)MAKE_BELOW(SHOAL_DTYPE_COUNT) : make_dtype(m, NULL);
+        attrs[n_attrs++] = graph_int(SHOAL_ATTR_DTYPE, to);
+    }
     if (op == GRAPH_REDUCE_PRECISION) {
         const int8_t *format = formats[MAKE_BELOW(6)];
         attrs[n_attrs++] = graph_int(SHOAL_ATTR_EXPONENT_BITS, format[0]);
@@ -108,6 +139,44 @@ bool make_elementwise(maker *m, uint16_t op) {
     return make_node(m, op, in, n, attrs, n_attrs, NULL, 0, &out);
 }
 
+/* Operands beside x, in[0], and attributes that leave x's type to the result; false: there are
+ * none.
+ */
+static bool add_beside(maker *m, uint16_t op, const shoal_type *type, uint32_t *in,
+                       shoal_attr *attrs, uint16_t *n_attrs) {
+    static const int64_t none[SHOAL_MAX_RANK], less[SHOAL_MAX_RANK] = {-1},
+                                               more[] = {1, 0, 0, 0, 0};
+    int64_t last = type->rank - 1;
+    shoal_type flags = *type;
+    switch (op) {
+    case GRAPH_SELECT:
+    case GRAPH_CLAMP:
+        flags.dtype = SHOAL_BOOL;
+        in[1] = in[0];
+        in[0] = op == GRAPH_CLAMP ? make_scalar(m, type->dtype) : make_like(m, flags);
+        in[2] = op == GRAPH_CLAMP ? make_scalar(m, type->dtype) : make_like(m, *type);
+        return true;
+    case GRAPH_PAD: /* by one place */
+        if (!type->rank || type->rank > 5) return false;
+        in[1] = make_scalar(m, type->dtype);
+        attrs[0] = graph_ints(SHOAL_ATTR_EDGE_PADDING_LOW, more, type->rank);
+        attrs[1] = graph_ints(SHOAL_ATTR_EDGE_PADDING_HIGH, less, type->rank);
+        attrs[2] = graph_ints(SHOAL_ATTR_INTERIOR_PADDING, none, type->rank);
+        *n_attrs = 3;
+        return true;
+    case GRAPH_CUMULATE: in[1] = make_scalar(m, type->dtype); /* fall through */
+    case GRAPH_CONCATENATE:
+        attrs[(*n_attrs)++] = graph_int(SHOAL_ATTR_DIMENSION, last);
+        return type->rank > 0;
+    case GRAPH_REVERSE:
+        attrs[(*n_attrs)++] = graph_ints(SHOAL_ATTR_DIMENSIONS, &last, type->rank > 0);
+        return true;
+    default:
+        if (graph_op(op)->min_inputs == 2) in[1] = make_like(m, *type);
+        return true;
+    }
+}
+
 uint32_t make_changed(maker *m, uint32_t x) {
     static const uint16_t ops[] = {GRAPH_NOT,
                                    GRAPH_POPCNT,
@@ -115,21 +184,37 @@ uint32_t make_changed(maker *m, uint32_t x) {
                                    GRAPH_AND,
                                    GRAPH_OR,
                                    GRAPH_XOR,
-                                   GRAPH_SHIFT_LEFT,
                                    GRAPH_SHIFT_RIGHT_ARITHMETIC,
                                    GRAPH_SHIFT_RIGHT_LOGICAL,
+                                   GRAPH_SHIFT_LEFT,
                                    GRAPH_SUBTRACT,
                                    GRAPH_MINIMUM,
-                                   GRAPH_REVERSE};
+                                   GRAPH_REVERSE,
+                                   GRAPH_ADD,
+                                   GRAPH_MULTIPLY,
+                                   GRAPH_DIVIDE,
+                                   GRAPH_REMAINDER,
+                                   GRAPH_MAXIMUM,
+                                   GRAPH_POWER,
+                                   GRAPH_SELECT,
+                                   GRAPH_CLAMP,
+                                   GRAPH_PAD,
+                                   GRAPH_CUMULATE,
+                                   GRAPH_CONCATENATE};
     const shoal_type type = *make_type(m, x);
-    uint16_t op = ops[MAKE_BELOW(sizeof ops / sizeof *ops)];
-    uint32_t in[2] = {x, x}, out;
-    int64_t last = type.rank - 1;
-    shoal_attr along = MAKE_INTS(DIMENSIONS, &last, type.rank > 0);
-    if (graph_op(op)->min_inputs == 2) in[1] = make_like(m, type);
+    uint16_t op = ops[MAKE_BELOW(sizeof ops / sizeof *ops)], n_attrs = 0;
+    uint32_t in[3] = {x, x}, out;
+    shoal_attr attrs[3];
+    if (!add_beside(m, op, &type, in, attrs, &n_attrs)) return x;
+    const shoal_graph *body = op == GRAPH_CUMULATE ? make_join(m, type.dtype, false) : NULL;
     bool made =
-        make_node(m, op, in, graph_op(op)->min_inputs, &along, op == GRAPH_REVERSE, NULL, 0, &out);
+        make_node(m, op, in, graph_op(op)->min_inputs, attrs, n_attrs, &body, body != NULL, &out);
     return made ? out : x;
+}
+
+uint32_t make_numbers(maker *m, shoal_type type) {
+    uint32_t x = make_like(m, type);
+    return make_smooth(m) || !MAKE_CHANCE(8) ? x : make_changed(m, x);
 }
 
 /* ---- creating ---- */
@@ -160,7 +245,8 @@ bool make_create(maker *m, uint16_t op) {
         if (part) attrs[n++] = graph_ints(SHOAL_ATTR_WHOLE_SHAPE, whole, type.rank);
         attrs[n++] = graph_string(SHOAL_ATTR_RNG_DISTRIBUTION, how);
         n_inputs = (uint16_t)(1 + MAKE_BELOW(2));
-        for (int i = 0; i < n_inputs; i++) in[i] = make_scalar(m, make_dtype(m, "iu"));
+        for (int i = 0; i < n_inputs; i++)
+            in[i] = make_numbers(m, (shoal_type){.dtype = make_dtype(m, "iu")});
     }
     return make_node(m, op, in, n_inputs, attrs, n, NULL, 0, &out);
 }
@@ -230,6 +316,7 @@ static bool concatenate(maker *m) {
     uint32_t axis = MAKE_BELOW(type.rank);
     for (uint32_t i = 1; i < n; i++) {
         if (MAKE_CHANCE(50)) type.dims[axis] = make_extent(m);
+        if (base_type_count(&type) > m->elements) type.dims[axis] = 1;
         in[i] = make_like(m, type);
     }
     shoal_attr along = graph_int(SHOAL_ATTR_DIMENSION, axis);
@@ -323,15 +410,18 @@ static const shoal_graph *magnitude_body(maker *m, uint8_t dtype) {
     return graph_data(body);
 }
 
-/* The element by which a body changes nothing, as far as the type has one; 0 for any other body. */
+/* The element by which a body changes nothing; 0 for any other body. */
 static void identity(uint16_t op, uint8_t dtype, void *out) {
-    bool is_float = shoal_dtype_kind((shoal_dtype)dtype) == 'f', is_bool = dtype == SHOAL_BOOL;
-    if (op == GRAPH_MULTIPLY || (is_bool && (op == GRAPH_AND || op == GRAPH_MINIMUM)))
+    char kind = shoal_dtype_kind((shoal_dtype)dtype);
+    bool least = op == GRAPH_MINIMUM, most = op == GRAPH_MAXIMUM, all = op == GRAPH_AND;
+    unsigned char *last = (unsigned char *)out + shoal_dtype_size((shoal_dtype)dtype) - 1;
+    if (op == GRAPH_MULTIPLY || (kind == 'b' && (all || least)))
         hunt_put(dtype, out, 0, 1);
-    else if (is_float && (op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM))
-        hunt_put(dtype, out, 0, op == GRAPH_MAXIMUM ? -INFINITY : INFINITY);
-    else if (op == GRAPH_AND || op == GRAPH_MINIMUM)
-        memset(out, 0x7f, 8);
+    else if (kind == 'f' && (least || most))
+        hunt_put(dtype, out, 0, most ? -INFINITY : INFINITY);
+    else if (all || least)
+        memset(out, 0xff, 8);
+    if (kind == 'i' && (least || most)) *last ^= 0x80; /* the sign */
 }
 
 /* What a body changes nothing by, or any number. */
@@ -379,7 +469,7 @@ static void repeat_beside(maker *m, uint32_t x, uint32_t joined, const int64_t *
 
 bool make_reduce(maker *m, uint16_t op) {
     int64_t axes[SHOAL_MAX_RANK];
-    uint32_t in[4] = {make_any(m, NULL, 0)}, out, n = 1;
+    uint32_t in[4] = {make_joined(m, 0)}, out, n = 1;
     shoal_type type = *make_type(m, in[0]);
     make_permutation(m, type.rank, axes);
     shoal_attr along = MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(type.rank + 1u));
@@ -396,7 +486,7 @@ bool make_reduce(maker *m, uint16_t op) {
                MAKE_CHANCE(10)) {
         body = magnitude_body(m, type.dtype);
     } else {
-        body = make_join(m, type.dtype, MAKE_CHANCE(60));
+        body = make_join(m, type.dtype, MAKE_CHANCE(type.dtype == SHOAL_BOOL ? 20 : 60));
     }
     in[n] = initial(m, type.dtype, body);
     if (!make_node(m, op, in, 2 * n, &along, 1, &body, 1, &out)) return false;
@@ -405,6 +495,20 @@ bool make_reduce(maker *m, uint16_t op) {
 }
 
 /* ---- products ---- */
+
+/* A product with its free axes in the other order, or those of the batch in any. */
+static void turn_product(maker *m, uint32_t x, uint32_t batch, uint32_t first) {
+    uint32_t rank = make_type(m, x)->rank, second = rank - batch - first, out;
+    int64_t order[SHOAL_MAX_RANK];
+    if (MAKE_CHANCE(50))
+        make_permutation(m, batch, order);
+    else
+        for (uint32_t i = 0; i < batch; i++) order[i] = i;
+    for (uint32_t i = 0; i < second; i++) order[batch + i] = batch + first + i;
+    for (uint32_t i = 0; i < first; i++) order[batch + second + i] = batch + i;
+    shoal_attr attr = MAKE_INTS(PERMUTATION, order, rank);
+    make_node(m, GRAPH_TRANSPOSE, &x, 1, &attr, 1, NULL, 0, &out);
+}
 
 bool make_dot(maker *m, uint16_t op) {
     uint32_t in[2] = {make_any(m, NULL, 0)}, out, n = 0;
@@ -442,5 +546,7 @@ bool make_dot(maker *m, uint16_t op) {
                           MAKE_INTS(RHS_BATCHING_DIMENSIONS, lists[1], counts[0]),
                           MAKE_INTS(LHS_CONTRACTING_DIMENSIONS, lists[2], counts[1]),
                           MAKE_INTS(RHS_CONTRACTING_DIMENSIONS, lists[3], counts[1])};
-    return make_node(m, op, in, 2, attrs, 4, NULL, 0, &out);
+    if (!make_node(m, op, in, 2, attrs, 4, NULL, 0, &out)) return false;
+    if (MAKE_CHANCE(10)) turn_product(m, out, counts[0], lhs.rank - counts[0] - counts[1]);
+    return true;
 }

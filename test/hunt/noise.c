@@ -210,11 +210,22 @@ static bool signs_zero(uint16_t op) {
     }
 }
 
+/* Whether a zero stands for what is too small to be a number, of which another kernel may make the
+ * least one. */
+static bool underflows(const ref_call *call, int64_t i) {
+    uint16_t op = call->node->op;
+    if (op != GRAPH_POWER && op != GRAPH_EXPONENTIAL && op != GRAPH_LOGISTIC) return false;
+    double x = hunt_number(ref_input(call, 0)->dtype, call->inputs[0], i);
+    return x != 0 && isfinite(x);
+}
+
 /* An element moved by up to `amount`; what has no size of its own, in a way of its own. NaN mostly
- * have one sign throughout a run, as a kernel makes them. */
+ * have one sign throughout a run, as a kernel makes them, and bits of their own or those of an
+ * operand. */
 static double moved(hunt_noise *noise, double x, double amount) {
     if (x != x)
-        return copysign(x, hunt_chance(&noise->random, 90) == (noise->any / 2 % 2) ? -1.0 : 1.0);
+        return copysign(noise->any % 2 ? NAN : x,
+                        hunt_chance(&noise->random, 90) == (noise->any / 2 % 2) ? -1.0 : 1.0);
     if (isinf(x)) return x;
     double by = amount > 0 ? amount * hunt_uniform(&noise->random) : 0;
     if (x == 0 && amount == 0 && noise->signs) return x;
@@ -337,7 +348,9 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
                 amount +=
                     (small ? 1 : 4) * unit * of + (type->dtype == SHOAL_F64 ? DBL_MIN : FLT_MIN);
             }
-            if (amount > 0 && amount < least_of(type->dtype)) amount = 2 * least_of(type->dtype);
+            bool small_zero = x == 0 && units > 0 && underflows(call, i);
+            if ((amount > 0 || small_zero) && amount < least_of(type->dtype))
+                amount = 2 * least_of(type->dtype);
             hunt_put(type->dtype, call->outputs[k], i, moved(&here, x, amount));
         }
     }
@@ -389,6 +402,7 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
         sums[i / inner % n] += fabs(hunt_number(of->dtype, call->inputs[0], i));
     for (int64_t i = 0; i < n; i++) {
         double amount = unit_of(type->dtype) * sums[i] * sqrt((double)n);
+        if (sums[i] != 0 && amount < least_of(type->dtype)) amount = 2 * least_of(type->dtype);
         hunt_put(type->dtype, call->outputs[0], i,
                  moved(noise, hunt_number(type->dtype, call->outputs[0], i), amount));
     }

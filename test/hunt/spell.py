@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 
+from spell_joined import cumulate, reduce, remainder, together, whole_quotient, widens
 from spell_moved import SMALL, copied, summed
 
 # What torch calls the operations that take one tensor; True: torch computes the same for every element.
@@ -81,6 +82,26 @@ class Node:
                 return f"v{maker['inputs'][0]}", shape
         return self.x[k], self.kinds[k][1]
 
+    def narrower(self, k):
+        """What promotion would convert to the other operand's type by itself, and is converted; else None."""
+        maker = self.makers.get(self.numbers[k])
+        if not maker or maker["op"] != "convert":
+            return None
+        source = maker["inputs"][0]
+        dtype = self.graph["values"][source][0]
+        fits = widens(dtype, self.kinds[k][0]) and (not self.torch or dtype in TORCH)
+        return f"v{source}" if fits else None
+
+    def met(self):
+        """The operands before conversions of both to what they become together; else None."""
+        makers = [self.makers.get(v) for v in self.numbers[:2]]
+        if not all(maker and maker["op"] == "convert" for maker in makers):
+            return None
+        sources = [maker["inputs"][0] for maker in makers]
+        dtypes = [self.graph["values"][v][0] for v in sources]
+        fits = together(*dtypes) == self.kinds[0][0] and not (self.torch and set(dtypes) - set(TORCH))
+        return [f"v{v}" for v in sources] if fits else None
+
     def only(self, n=0):
         """What the body of two arguments does, if it is one operation of both; else None."""
         body = self.regions[n]
@@ -119,19 +140,24 @@ def arithmetic(n):
     if n.dtype == "bool":
         return [f"{n.x[0]} {'|' if n.op == 'add' else '&'} {n.x[1]}"]
     if n.op == "divide" and not n.is_float:
-        return [] if n.torch else [f"{n.x[0]}.div({n.x[1]}, rounding_mode='trunc')"]
+        return whole_quotient(n)
     if n.op == "power" and not n.is_float and n.torch:
         return []
     a, b = n.x
     made = [f"{a} {sign} {b}", f"t.{word}({a}, {b})", f"{a}.{word}({b})",
             f"{{y}} = {a}.clone()\n{{y}} {sign}= {b}", f"{{y}} = {a}.clone()\n{{y}}.{word}_({b})"]
+    if n.met():
+        made += [f"{n.met()[0]} {sign} {n.met()[1]}"] * 6
     for k in (0, 1):
         less, shape = n.smaller(k)
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
         negative = n.op == "power" and not n.is_float and (n.number(1) or "").startswith("(")
+        if n.narrower(k):
+            made += [f"{n.narrower(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.narrower(k)}"] * 3
+            made += [f"{{y}} = {a}.clone()\n{{y}} {sign}= {n.narrower(k)}"] * k
         if n.number(k) is not None and not negative and not (n.torch and n.op == "divide"):  # which inverts first
-            made += [f"{n.number(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.number(k)}"] * 3
+            made += [f"{n.number(k)} {sign} {b}"] * 6 if k == 0 else [f"{a} {sign} {n.number(k)}"] * 3
     return made
 
 
@@ -160,13 +186,18 @@ def shift(n):
 def extreme(n):
     made = [f"{n.x[0]}.{n.op}({n.x[1]})", f"t.{n.op}({n.x[0]}, {n.x[1]})"]
     less, shape = n.smaller(1)
+    made += [f"{n.x[0]}.{n.op}({n.narrower(1)})"] * bool(n.narrower(1))
+    made += [f"t.{n.op}({', '.join(n.met())})"] * 2 if n.met() else []
     return made + [f"{n.x[0]}.{n.op}({less})"] * 2 * (shape != n.shape)
 
 
 def compare(n):
     sign, word = COMPARED[n.attrs["comparison_direction"]]
     less, shape = n.smaller(1)
-    return [f"{n.x[0]} {sign} {n.x[1]}", f"t.{word}({n.x[0]}, {n.x[1]})"] + \
+    mixed = [f"{n.narrower(0)} {sign} {n.x[1]}"] * 2 if n.narrower(0) else []
+    mixed += [f"{n.x[0]} {sign} {n.narrower(1)}"] * 2 if n.narrower(1) else []
+    mixed += [f"{n.met()[0]} {sign} {n.met()[1]}"] * 2 if n.met() else []
+    return [f"{n.x[0]} {sign} {n.x[1]}", f"t.{word}({n.x[0]}, {n.x[1]})"] + mixed + \
         [f"{n.x[0]} {sign} {less}"] * 2 * (shape != n.shape)
 
 
@@ -300,60 +331,6 @@ def concatenate(n):
         lines.append(f"{{y}}[{':, ' * axis}{at}:{at + shape[axis]}] = {x}")
         at += shape[axis]
     return made + ["\n".join(lines)]
-
-
-def reduced(n):
-    """Along which axes, and how many elements become one."""
-    axes, count = n.attrs["dimensions"], 1
-    for axis in axes:
-        count *= n.kinds[0][1][axis]
-    return list(axes), count
-
-
-def reduce(n):
-    (axes, count), op, x = reduced(n), n.only(), n.x[0]
-    if len(n.kinds) != 2:
-        return []
-    first = n.x[1]
-    if n.dtype == "bool" and not n.torch:
-        word, sign = {"add": ("any", "|"), "maximum": ("any", "|"), "or": ("any", "|"), "multiply": ("all", "&"),
-                      "minimum": ("all", "&"), "and": ("all", "&")}.get(op, (None, None))
-        return [f"{x}.{word}({tuple(axes)}) {sign} {first}"] if word else []
-    if n.dtype == "bool" or op not in ("add", "multiply", "maximum", "minimum"):
-        return []
-    none = op == "add" and n.number(1) in ("0", "0.0", "-0.0") or \
-        op == "multiply" and n.number(1) in ("1", "1.0")
-    typed = f"dtype={n.named(n.dtype)}"
-    if op == "add":
-        if not axes:
-            return [f"{x} + {first}"]
-        sums = [f"{x}.sum(dim={tuple(axes)}, {typed})",
-                f"{x}.sum({tuple(axes)}, keepdim=True, {typed}).reshape({n.shape})"]
-        if n.is_float:
-            sums.append(f"t.sum({x}, dim={[a - len(n.kinds[0][1]) for a in axes]})")
-        return [f"{s} + {first}" for s in sums] + sums * none
-    if op == "multiply":
-        if n.torch:
-            for axis in sorted(axes, reverse=True):
-                x = f"{x}.prod({axis}, {typed})"
-            return [f"{x} * {first}"]
-        made = f"{x}.prod({tuple(axes)}, {typed})"
-        return [f"{made} * {first}"] + [made] * none
-    if not count:
-        return [f"{first}.broadcast_to({n.shape}).clone()"]  # the number itself shares its elements
-    word = "amax" if op == "maximum" else "amin"
-    made = [f"{x}.{word}(dim={tuple(axes)})"] if axes else [x]
-    if axes and not n.torch:
-        made.append(f"{x}.{word[1:]}({tuple(axes)})")
-        values = n.values[n.numbers[0]]
-        most = getattr(values, word[1:])(tuple(axes), keepdims=True)
-        if len(axes) == 1 and not ((values == most).sum(axes[0]) > 1).any():  # the first of equals takes the gradient
-            made.append(f"{x}.{word[1:]}(dim={axes[0]})[0]")
-    if (n.values[n.outputs[0]] == n.values[n.numbers[1]]).any():
-        # Elements that are equal to the first value take the gradient of a reduction whole.
-        further = "<" if op == "maximum" else ">"
-        return [f"most = {m}\n{{y}} = t.where(most {further} {first}, {first}, most)" for m in made]
-    return [f"{m}.{op}({first})" for m in made]
 
 
 def letters(n):
@@ -502,6 +479,31 @@ def reverse(n):
     return made
 
 
+def gather(n):
+    """Rows along an axis by the words that there are for them; an index is moved inside first."""
+    if n.torch:
+        return copied(n)
+    attrs, (shape, places), axes = n.attrs, (n.kinds[k][1] for k in (0, 1)), n.attrs["collapsed_slice_dims"]
+    x, at = n.x
+    if attrs["index_vector_dim"] == len(places) - 1 and places[-1] == 1:
+        places, at = places[:-1], f"{at}[..., 0]"
+    elif attrs["index_vector_dim"] < len(places):
+        return applied(n)
+    if len(axes) != 1 or axes != attrs["start_index_map"] or attrs["operand_batching_dims"]:
+        return applied(n)
+    axis, = axes
+    behind = axis + len(places)
+    whole = attrs["slice_sizes"] == shape[:axis] + [1] + shape[axis + 1:]
+    if not whole or not 0 < shape[axis] < 128 or \
+            attrs["offset_dims"] != list(range(axis)) + list(range(behind, behind + len(shape) - axis - 1)):
+        return applied(n)
+    at = f"{at}.clamp(0, {shape[axis] - 1})"
+    made = [f"{x}.take({at}, {axis})", f"{x}[{':, ' * axis}{at}]", f"{x}.take({at}.to(t.int64) - {shape[axis]}, {axis})"]
+    if len(places) == 1:
+        made.append(f"{x}.index_select({axis}, {at})")
+    return applied(n) + made * 2
+
+
 def dynamic(n):
     if n.torch:
         return copied(n)
@@ -533,14 +535,6 @@ def top_k(n):
 def argument(n):
     axis = n.attrs["dimension"]
     return [f"{n.x[0]}.{n.op}({axis}).to({n.named(n.dtype)})"] + applied(n)
-
-
-def cumulate(n):
-    op, axis = n.only(), n.attrs["dimension"]
-    words = {"add": ("cumsum", "+"), "multiply": ("cumprod", "*")}
-    if op not in words or n.dtype == "bool" or n.torch and not n.is_float:
-        return []
-    return [f"{n.x[0]}.{words[op][0]}(dim={axis}, dtype={n.named(n.dtype)}) {words[op][1]} {n.x[1]}"]
 
 
 def convolution(n):
@@ -575,13 +569,13 @@ RULES |= {
     "shift_left": shift, "shift_right_logical": shift, "shift_right_arithmetic": shift,
     "maximum": extreme, "minimum": extreme, "compare": compare, "select": select, "clamp": clamp,
     "atan2": angle,
-    "remainder": lambda n: [f"t.fmod({n.x[0]}, {n.x[1]})"] if n.is_float or not n.torch else [],
+    "remainder": remainder,
     "convert": convert, "constant": constant, "iota": iota, "broadcast_in_dim": broadcast,
     "reshape": reshape, "transpose": transpose, "slice": slices, "concatenate": concatenate,
     "reduce": reduce, "dot_general": product, "softmax": along, "log_softmax": along, "silu": activation,
     "gelu": activation, "rms_norm": norm, "layer_norm": norm, "cross_entropy": cross_entropy,
     "attention": attention, "rope": rope, "dequantize": dequantize,
-    "gather": lambda n: copied(n) if n.torch else applied(n), "pad": pad,
+    "gather": gather, "pad": pad,
     "scatter": lambda n: summed(n) if n.torch else applied(n),
     "reduce_window": lambda n: summed(n) if n.torch else applied(n), "reverse": reverse, "dynamic_slice": dynamic,
     "dynamic_update_slice": dynamic, "sort": sort, "top_k": top_k, "argmax": argument, "argmin": argument,

@@ -244,7 +244,7 @@ class Package:
         for count, results, unread in at:
             lines, body = lines + body[:count], body[count:]
             if spoils:
-                lines += [f"    v{v}.fill_(1)" for v in dict.fromkeys(unread) if self.chosen.random() < 0.3]
+                lines += [f"    v{v}.fill_(1)" for v in dict.fromkeys(unread) if self.chosen.random() < 0.5]
             lines += [f"    v{v} = v{v}.detach()" for v in results if v in flat]
             for v in results:
                 lines += self.placing(program, v)
@@ -324,9 +324,12 @@ class Package:
 
     def replayed(self, program, spelled, function):
         """The second replay with the number 1 of a function that is recorded for 2 before, of operands that, now
-        and then, are donated."""
+        and then, are donated. The number may be a tensor's sum, which has another shape for each number."""
+        grows = self.chosen.random() < 0.5
+
         def numbered(operands, number):
-            return [x if x.dtype == "bool" else x * number for x in function(*operands)]
+            return [x if x.dtype == "bool" else x * (number.sum().astype(x.dtype) if grows else number)
+                    for x in function(*operands)]
         flags = any(dtype == "bool" for dtype, _ in program.kinds(program.graph["outputs"]))
         gives = not flags and self.chosen.random() < 0.5  # a flag may be an operand itself, which stays
         replays = self.shoal.compile(numbered, replay=True, donate=(0,) if gives else ())
@@ -337,7 +340,7 @@ class Package:
             warnings.simplefilter("error")
             made = []
             for operands, number in calls:
-                made.append(replays(operands, number))
+                made.append(replays(operands, self.shoal.tensor([1] * number) if grows else number))
                 if not late and len(made) < len(calls):
                     self.read(made[-1])
         return made[-1]
