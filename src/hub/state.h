@@ -77,6 +77,7 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
+    bool bare;        /* some of its values may neither have a copy nor be made again */
     uint64_t relayed; /* bytes that came to it by way of the hub */
     uint64_t read;    /* bytes that it had been sent when it was last looked at, */
     int64_t unread;   /* and since when it has read no more; 0: nothing waits */
@@ -575,10 +576,15 @@ bool hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
 void hub_doubts_judge(hub *h);
 
 /* cut.c */
-/* Copies what the session holds to its client's memory, when the way back has become long. */
+/* Copies what the session holds to its client's memory, when the way back has become long, or
+ * there is none. */
 void hub_cut(hub *h, hub_peer *client);
-/* A cut is through. */
+/* A cut is through; or it was given up, and is to be made anew. */
 void hub_cut_done(hub *h, hub_instance *instance);
+void hub_cut_failed(hub_peer *client);
+/* From now on values can be made again, or come of copies (hub_recovers): those that sessions hold
+ * of the time before are copied to their clients' memory, as far as there is room. */
+void hub_cut_all_bare(hub *h);
 
 /* variant.c */
 /* Whether something is bound to slots in it. */
