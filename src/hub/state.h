@@ -166,6 +166,8 @@ typedef struct hub_value {
     uint32_t rereads;    /* and how many such read it and are not through */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
+    uint32_t reads;      /* while loops are looked through: instances that read it, */
+    bool needed;         /* and whether one of them is needed */
     bool bound;          /* to the slots where it lies: it is there or nowhere */
     shoal_status status;
     char *error;
@@ -273,6 +275,8 @@ typedef struct hub_instance {
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
     bool concerned;  /* by what was lost in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
+    bool unneeded;   /* while loops are looked through: nobody can ever see what comes of it */
+    bool quiet;      /* its failure is nobody's concern: the client is told that it is over */
     uint32_t n_parts, n_waiting;
     hub_part *parts;
     shoal_slot_time *times; /* per program of the plan */
@@ -624,6 +628,8 @@ uint32_t hub_loop_ahead(const plan_result *plan);
 /* What a slot is told of it. */
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
                            Shoal__SlotRun *part);
+/* Ends the loops of a session of which nobody can ever see anything. */
+void hub_loops_drop(hub *h, uint32_t session);
 /* Ends the loop whose first output a value is. */
 void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value);
 

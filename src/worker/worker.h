@@ -64,11 +64,12 @@ base_events *worker_events(worker *w);
 void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_event *out);
 
 /* Messages of the hub that are not the worker's own business (FINISHED, STATUS and such) go here,
- * under the pump; `lost` when the hub is gone. */
+ * under the pump; `lost` when the hub is gone. Callbacks may be NULL. */
 typedef struct worker_client {
     void *context;
     shoal_status (*message)(void *context, Shoal__Kind kind, const void *body, size_t bytes);
     void (*lost)(void *context, shoal_status why, const char *message);
+    void (*tick)(void *context); /* several times a second */
 } worker_client;
 void worker_set_client(worker *w, const worker_client *client);
 
