@@ -298,7 +298,12 @@ shoal_status api_scope_adopt(const api_scope *scope, shoal_tensor *x, shoal_tens
 /* Whether what is recorded has to go to the hub. */
 bool api_trace_is_full(const shoal_session *session);
 
-/* tensor.c: with the session's lock held. */
+/* tensor.c */
+/* As shoal_tensor_borrow. map: of the file that the data lie in; NULL: of none. */
+shoal_status api_borrow(shoal_session *session, const shoal_type *type, const void *data,
+                        const model_map *map, void (*release)(void *context), void *context,
+                        shoal_tensor **out);
+/* With the session's lock held. */
 shoal_status api_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor **out);
 /* Gives memory of copies back that is kept for the next ones; any thread, without a lock. */
 void api_spares_clear(void);

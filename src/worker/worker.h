@@ -74,9 +74,11 @@ typedef struct worker_client {
 void worker_set_client(worker *w, const worker_client *client);
 
 /* Makes a value of this process's memory known, before a program that uses it is submitted. The
- * memory stays in place until release(context) is called (once, on any thread, also on failure). */
+ * memory stays in place until release(context) is called (once, on any thread, also on failure).
+ * map: of the file that it lies in, held until then; programs fail when that was written to. */
 shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
-                          void (*release)(void *context), void *context) SHOAL_CHECK_RESULT;
+                          const model_map *map, void (*release)(void *context),
+                          void *context) SHOAL_CHECK_RESULT;
 /* Makes a file known by its digest, for programs that read from it here or at other members. Its
  * map need not stay open: it is opened again when it is needed. */
 shoal_status worker_offer_file(worker *w, const uint8_t *digest,
