@@ -4,6 +4,8 @@ SHOAL_LOOP_POOL: workers of a pool of processes to use instead of one inside (wi
 """
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -254,6 +256,120 @@ def test_a_loop_that_brings_nothing_is_cancelled():
     assert not list(loop) and loop.result[1].item() == 7
     loop.cancel()  # it is over
     assert loop.result[0][0, 0].item() == 7
+
+
+def calm():
+    """What tests before have failed is not told again."""
+    try:
+        shoal.sync()
+    except shoal.ShoalError:
+        pass
+
+
+def soon(zeros, seconds=20):
+    """What is behind a loop on its slots is not held up by it, and nobody is told of its end."""
+    began = time.monotonic()
+    assert (zeros + 1).sum().item() == zeros.numel()
+    shoal.sync()
+    assert time.monotonic() - began < seconds
+
+
+@pytest.mark.parametrize("stream", [1, [], [0, 1]])
+def test_a_loop_that_nobody_holds_ends(stream):
+    calm()
+    step, zeros = counting(100), shoal.zeros((100, 100))
+    loop = step.repeat(10 ** 9, zeros, carry={0: 0}, stream=stream)
+    time.sleep(0.2)
+    del loop
+    soon(zeros)
+    # Neither does what nobody reads, of a stream that is full, nor what was made of a result.
+    loop = step.repeat(10 ** 9, zeros, carry={0: 0}, stream=[])
+    made = loop.result[0] * 2 + 1
+    behind = shoal.sqrt(made)
+    behind.start()
+    del loop, made, behind
+    soon(zeros)
+
+
+def test_a_chain_of_loops_that_nobody_holds_ends():
+    calm()
+    step, zeros = counting(64), shoal.zeros((64, 64))
+    x = zeros
+    for _ in range(5):
+        x = step.repeat(10 ** 9, x, carry={0: 0}, stream=[]).result[0]
+    time.sleep(0.1)
+    del x
+    soon(zeros)
+
+
+def test_what_is_held_of_a_loop_keeps_it():
+    step, zeros = counting(32), shoal.zeros((32, 32))
+    for keep in ("result", "made", "both", "next"):
+        loop = step.repeat(1000, zeros, carry={0: 0}, stream=1)
+        result = loop._result[0]  # while nothing of the stream is read
+        del loop
+        if keep == "made":
+            result = result * 2
+            shoal.sync()
+        if keep == "both":
+            other = result + 1
+            other.start()
+            del other
+        if keep == "next":
+            result = step.repeat(1000, result, carry={0: 0}, stream=[]).result[0]
+        assert result[0, 0].item() == (1000 if keep in ("result", "both") else 2000)
+
+
+def test_state_keeps_a_loop():
+    """What a loop changes in place is held by who has the state."""
+    state = shoal.zeros((16, 16))
+
+    @shoal.compile(replay=True)
+    def step():
+        with shoal.no_grad():
+            state.add_(1)
+        return state.sum()
+
+    for value in step.repeat(2, stream=0):
+        assert value
+    began = time.monotonic()
+    step.repeat(2000, stream=[])
+    (state * 1).start()
+    assert state[0, 0].item() == 2002
+    assert time.monotonic() - began < 15  # a device with a queue is not looked at twice a second
+
+
+def test_others_do_not_wait_for_a_loop_that_nobody_holds():
+    """Though its client calls nothing any more."""
+    code = """if True:
+        import sys, time, numpy as np, shoal
+        shoal.connect(sys.argv[1])
+        @shoal.compile(replay=True)
+        def step(x):
+            x = x @ x * 0 + x + 1
+            return x, x[0, 0]
+        loop = step.repeat(10 ** 9, np.zeros((64, 64), "f4"), carry={0: 0}, stream=1)
+        print("begun", flush=True)
+        sys.stdin.readline()
+        del loop
+        print("dropped", flush=True)
+        sys.stdin.readline()
+        """
+    made = Pool(1)
+    other = subprocess.Popen([sys.executable, "-c", code, made.address], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True)
+    try:
+        assert other.stdout.readline() == "begun\n"
+        other.stdin.write("\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == "dropped\n"
+        began = time.monotonic()
+        assert (shoal.ones((4,)) + 1).sum().item() == 8
+        assert time.monotonic() - began < 10
+    finally:
+        other.kill()
+        other.wait()
+        made.close()
 
 
 def test_interrupt():

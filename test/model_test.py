@@ -245,6 +245,30 @@ def test_safetensors(tmp_path):
         file.load("x")
 
 
+def test_metadata_of_safetensors(tmp_path):
+    path = tmp_path / "a.safetensors"
+    given = {"made by": "somebody else", "": "no name", "long": "é" * 5000, "format": "pt"}
+    safetensors.numpy.save_file({"x": NUMBERS}, path, given)
+    file = shoal.File(path)
+    with safetensors.safe_open(path, "np") as reader:
+        assert file.metadata() == reader.metadata() == given
+    assert file.meta("made by") == "somebody else" and file.load("x").numpy().tolist() == NUMBERS.tolist()
+    with pytest.raises(shoal.NotFoundError, match="has no metadata 'x'"):
+        file.meta("x")
+    with pytest.raises(shoal.NotFoundError, match="'long' has 1 elements; there is no number 1"):
+        file.meta("long", 1)
+    for header in ({}, {"__metadata__": None}, {"__metadata__": {}}):
+        text = json.dumps(header | {"x": {"dtype": "U8", "shape": [8], "data_offsets": [0, 8]}}).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(8))
+        assert shoal.File(path).metadata() == {}
+    for text, words in (('{"__metadata__": {"a": 1}}', "'a' in the header of .*metadata that is no text"),
+                        ('{"__metadata__": ["a"]}', "'__metadata__' in the header of .*is no object"),
+                        ('{"__metadata__": {"a": "b"}, "__metadata__": {}}', "'__metadata__' in .* stands twice")):
+        path.write_bytes(struct.pack("<Q", len(text)) + text.encode())
+        with pytest.raises(shoal.FormatError, match=words):
+            shoal.File(path)
+
+
 def test_bfloat16_in_safetensors(tmp_path):
     path = tmp_path / "b.safetensors"
     header = json.dumps({"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()

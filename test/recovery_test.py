@@ -6,6 +6,7 @@ between a worker and the hub. The times that recovery took are printed: pytest -
 import os
 import pathlib
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -317,18 +318,97 @@ def test_no_copies(three):
     near((shoal.tensor(a) @ shoal.tensor(a.T)).numpy(), a, a.T)
 
 
-def test_made_while_there_was_one_worker(three):
-    """Of that time there are no records, nor copies: the error says so."""
+def alone_then_two(pool, make):
+    """What is made while there is one worker, which is lost once another has joined and copies are made."""
     for i in range(2):
-        three.worker(i).kill()
-    three.await_workers(1)
-    x = shoal.tensor(np.ones((300, 400), np.float32)) + 1
-    assert x.sum().item() == 2 * x.numel()
-    three.add("w4")
-    three.await_workers(2)
+        pool.worker(i).kill()
+    pool.await_workers(1)
+    made = make()
+    pool.add("w4")
+    pool.await_workers(2)
+    return made
+
+
+def await_copies(least):
+    deadline = time.monotonic() + ERROR
+    while sum(slot.bytes for slot in shoal.status().slots if not slot.compute) < least:
+        assert time.monotonic() < deadline, shoal.status()
+        time.sleep(0.01)
+
+
+def test_made_while_there_was_one_worker(three):
+    """Who joins makes those values safe as well: what is held has a copy from then on, and what is let go of is
+    there for what derives from it."""
+    rng = np.random.default_rng(11)
+    a = random_array(rng, 300, 400)
+
+    def make():
+        x, y, failed = shoal.tensor(a) + 1, shoal.tensor(a) * 2, shoal.tensor(a) - 1
+        assert x.sum().shape == () and y.sum().item() is not None
+        shoal.sync()
+        return x, y, failed
+
+    x, y, third = alone_then_two(three, make)
+    derived = y * 3
+    shoal.sync()
+    del y
+    await_copies(2 * a.nbytes)
+    shoal.sync()
     three.worker(2).kill()
-    with pytest.raises(shoal.LostError, match=r"float32\[300, 400\] was lost, .* only one worker when it was made"):
-        x.sum().item()
+    assert np.array_equal(x.numpy(), a + 1) and np.array_equal(third.numpy(), a - 1)
+    assert np.array_equal(derived.numpy(), a * 2 * 3)
+    # The one that is left is alone again, and what it makes is copied when the next joins.
+    later = x * 5
+    assert later.sum().shape == ()
+    shoal.sync()
+    three.add("w5")
+    three.await_workers(2)
+    await_copies(3 * a.nbytes)
+    three.worker(3).kill()
+    assert np.array_equal(later.numpy(), (a + 1) * 5)
+
+
+def test_training_of_one_worker_goes_on_by_two(three):
+    """Weights and moments that replayed steps give on, from one worker to the next that joins."""
+    def at_step(i):
+        if i == 0:
+            for k in range(2):
+                three.worker(k).kill()
+            three.await_workers(1)
+        if i in (4, 10):
+            three.add(f"n{i}")
+            three.await_workers(2)
+        if i in (7, 13):
+            three.worker(2 if i == 7 else 3).kill()
+    got = training_losses(16, at_step, replay=True)
+    assert shoal.status().losses == 4
+    shoal.disconnect()
+    three.session = shoal.connect(three.address)
+    assert np.allclose(got, training_losses(16, replay=True), rtol=1e-3, atol=1e-5)
+
+
+def test_one_worker_and_no_room(three):
+    """As many as there is room for: of the others the error says so."""
+    shoal.disconnect()
+    three.session = shoal.connect(three.address, spare=1 << 20)
+
+    def make():
+        values = [shoal.tensor(np.full((300, 400), i, np.float32)) + 1 for i in range(4)]
+        shoal.sync()
+        return values
+
+    values = alone_then_two(three, make)
+    await_copies(2 * 480_000)
+    time.sleep(0.1)
+    three.worker(2).kill()
+    saved = 0
+    for i, value in enumerate(values):
+        try:
+            assert value.sum().item() == (i + 1) * value.numel()
+            saved += 1
+        except shoal.LostError as error:
+            assert re.search(r"float32\[300, 400\] was lost, .* only one worker when it was made", str(error))
+    assert saved == 2
     assert (shoal.ones((5,)) + 1).sum().item() == 10
 
 

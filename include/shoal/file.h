@@ -35,11 +35,13 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_tensor_at(const shoal_file 
 /* The number of a tensor of a name; NULL or "": of the only one. Fails with NOT_FOUND. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_find(const shoal_file *file, const char *name,
                                                           uint64_t *index);
-/* Elements [first, first + count) of a tensor, decoded to its type, in row-major order. */
+/* Elements [first, first + count) of a tensor, decoded to its type, in row-major order. Fails with
+ * IO when the file was written to after it was opened. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_read(const shoal_file *file, uint64_t index,
                                                           uint64_t first, uint64_t count,
                                                           void *data);
-/* A metadata entry of a .gguf, by number: its key, the type of its value or of an array's elements
+/* A metadata entry of a .gguf or .safetensors, by number: its key, the type of its value or of an
+ * array's elements
  * ("uint32", "string", …), and how many there are. Strings live as long as the file is open. */
 typedef struct shoal_file_fact {
     const char *key, *type;
@@ -49,8 +51,8 @@ typedef struct shoal_file_fact {
 SHOAL_API uint64_t shoal_file_fact_count(const shoal_file *file);
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_fact_at(const shoal_file *file, uint64_t index,
                                                              shoal_file_fact *out);
-/* A metadata value of a .gguf as text: for an array the element `index`. The caller frees it with
- * free(). Fails with NOT_FOUND. */
+/* A metadata value of a .gguf or .safetensors as text: for an array the element `index`. The caller
+ * frees it with free(). Fails with NOT_FOUND. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file, const char *key,
                                                           uint64_t index, char **out);
 /* The whole tensor in a session. Nothing is read now: each program that uses the tensor reads it
@@ -63,7 +65,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint
                                                           shoal_session *session,
                                                           shoal_tensor **out);
 /* The whole tensor as data of this process, where the file is mapped: workers are sent the parts
- * that they need, as of any tensor from memory. For files that are used once. */
+ * that they need, as of any tensor from memory. For files that are used once. It fails with IO, and
+ * so do programs, once the file has been written to. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_borrow(shoal_file *file, uint64_t index,
                                                             shoal_session *session,
                                                             shoal_tensor **out);

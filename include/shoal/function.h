@@ -79,8 +79,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_loop_next(shoal_loop *loop, void
 SHOAL_API uint64_t shoal_loop_rounds(shoal_loop *loop);
 /* Ends a loop early: its outputs fail with INTERRUPTED. Does nothing once it has ended. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_loop_cancel(shoal_loop *loop);
-/* Releases the handle; the loop continues, and what it streams is dropped. NULL inside is allowed.
- */
+/* Releases the handle, and what the loop streams is dropped. The loop goes on while somebody holds
+ * one of its outputs, or what was computed of one; else it ends early. NULL inside is allowed. */
 SHOAL_API void shoal_loop_free(shoal_loop **loop);
 
 #ifdef __cplusplus

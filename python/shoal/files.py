@@ -65,7 +65,7 @@ class File(_shoal.File):
         return self.load(name)
 
     def metadata(self):
-        """What a .gguf says about itself: a dict of numbers, strings, and lists of them."""
+        """What a .gguf or .safetensors says about itself: a dict of numbers, strings, and lists of them."""
         made = {}
         for key, kind, count in self._facts():
             read = _META[kind]

@@ -332,6 +332,7 @@ class Replayed:
         the iteration early ends the loop. `.result`: what the last round returned (None if there was none);
         `.arguments`: those that a next round would have; `.rounds`: how many there were so far; `.cancel()`.
         Results of a loop that was cancelled, and what it changed in place, have no value: reading fails.
+        A loop goes on while somebody holds it, a result, or what it changes in place; else it ends early.
 
         Raises InvalidError if numbers, shapes or dtypes do not fit, here; and what the workers found, when iterating.
         """

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static shoal_tensor *numbers(shoal_session *s, int64_t rows, int64_t columns, float step) {
     float *data = malloc((size_t)(rows * columns + 1) * sizeof *data);
@@ -451,8 +452,55 @@ static void test_counts(void **state) {
     shoal_session_close(&s);
 }
 
+/* A file that is cut off while it is open: what is asked of it then is an error, in all pools. */
+static void test_file_that_is_cut_off(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 20 };
+    char path[] = "/tmp/shoal-api-test-XXXXXX";
+    float *data = calloc(COUNT, sizeof *data), few[16] = {0};
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && data);
+    close(fd);
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        ok(shoal_npy_write(path, SHOAL_F32, 1, (int64_t[]){COUNT}, data));
+        shoal_session *s = open_pool(workers);
+        shoal_tensor *borrowed, *other, *sum, *small;
+        shoal_file *file;
+        ok(shoal_file_open(path, &file));
+        ok(shoal_file_borrow(file, 0, s, &borrowed));
+        ok(shoal_file_read(file, 0, 0, COUNT, data));
+        assert_int_equal(truncate(path, 512), 0);
+        const char *why = "was written to after it was opened (4194432 bytes then, 512 now)";
+        says(shoal_file_read(file, 0, 0, COUNT, data), SHOAL_IO, why);
+        says(shoal_file_read(file, 0, COUNT - 16, 16, few), SHOAL_IO, why);
+        says(shoal_file_borrow(file, 0, s, &other), SHOAL_IO, why);
+        assert_null(other);
+        ok(shoal_add(borrowed, borrowed, &sum));
+        says(shoal_read(sum, data, COUNT * sizeof *data), SHOAL_IO, why);
+        says(shoal_read(borrowed, data, COUNT * sizeof *data), SHOAL_IO, why);
+        shoal_tensor_free(&sum);
+        shoal_tensor_free(&borrowed);
+        shoal_file_close(&file);
+        /* What goes with messages does not look at the file again. */
+        ok(shoal_npy_write(path, SHOAL_F32, 1, (int64_t[]){16}, few));
+        ok(shoal_file_open(path, &file));
+        ok(shoal_file_borrow(file, 0, s, &small));
+        assert_int_equal(truncate(path, 10), 0);
+        ok(shoal_add(small, small, &sum));
+        ok(shoal_read(sum, few, sizeof few));
+        assert_true(few[0] == 0);
+        shoal_tensor_free(&sum);
+        shoal_tensor_free(&small);
+        shoal_file_close(&file);
+        shoal_session_close(&s);
+    }
+    unlink(path);
+    free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_file_that_is_cut_off),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_scatter),
         cmocka_unit_test(test_counts),

@@ -179,17 +179,17 @@ static shoal_status borrow_stored(shoal_file *file, uint64_t index, shoal_sessio
                                   shoal_tensor **out) {
     const shoal_type type = model_stored_type(&file->tensors[index]);
     const void *direct = model_file_direct(file, index);
-    if (direct)
-        return shoal_tensor_borrow(session, (shoal_dtype)type.dtype, type.rank, type.dims, direct,
-                                   model_file_release, model_file_retain(file), out);
     size_t bytes = (size_t)base_type_bytes(&type);
+    SHOAL_TRY(model_map_check(file->map));
+    /* Small ones travel with messages, for which nobody looks at the file any more. */
+    if (direct && bytes > WIRE_SMALL)
+        return api_borrow(session, &type, direct, file->map, model_file_release,
+                          model_file_retain(file), out);
     void *data = malloc(bytes ? bytes : 1);
     if (!data) return base_fail(SHOAL_NO_MEMORY, "no memory for %zu bytes", bytes);
     base_box whole = base_box_whole(type.rank, type.dims);
     shoal_status status = model_file_copy(file, index, &whole, data);
-    if (status == SHOAL_OK)
-        return shoal_tensor_borrow(session, (shoal_dtype)type.dtype, type.rank, type.dims, data,
-                                   free, data, out);
+    if (status == SHOAL_OK) return api_borrow(session, &type, data, NULL, free, data, out);
     free(data);
     return status;
 }

@@ -2,6 +2,8 @@
  * function's, behind slices of what is fed, with an output for each thing that a round hands on. */
 #include "api/function.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@ struct shoal_loop {
     uint64_t value;        /* its first output */
     uint64_t rounds;       /* asked for */
     worker_stream *stream; /* NULL: nothing comes home */
+    uint64_t watched;      /* an output that is held for as long as somebody may read the stream */
     uint32_t n_stream, n_home;
     size_t *bytes; /* per stream */
 };
@@ -313,6 +316,8 @@ static shoal_status send(making *m, shoal_loop *loop, shoal_tensor **outputs) {
         if (i < m->f->n_results) {
             outputs[i]->value = s.outputs[i];
             outputs[i]->program = s.message.program;
+        } else if (m->n_home && i == m->home[0]) {
+            loop->watched = s.outputs[i];
         } else if (!base_vec_push(&session->released, s.outputs[i])) {
             status = SHOAL_NO_MEMORY;
         }
@@ -491,6 +496,9 @@ void shoal_loop_free(shoal_loop **out) {
     if (!loop) return;
     pthread_mutex_lock(&loop->session->lock);
     worker_stream_close(worker_of(loop), &loop->stream);
+    if (loop->watched && worker_of(loop) &&
+        !base_vec_push(&loop->session->released, loop->watched))
+        base_log(BASE_WARN, "client", "%s", shoal_error_message());
     pthread_mutex_unlock(&loop->session->lock);
     api_session_release(loop->session);
     free(loop->bytes);

@@ -130,6 +130,50 @@ static void test_nobody_reads(void **state) {
     shoal_session_close(&s);
 }
 
+/* Who may still read the stream has the loop go on, also when its results have been let go of; and
+ * when the stream has been, too, what is behind it goes on. */
+static void test_dropped(void **state) {
+    (void)state;
+    shoal_session *s = open_pool(2);
+    shoal_function *f = adding(s);
+    const float zeros[N] = {0}, most = 1e9F, one[N] = {1, 1, 1, 1};
+    float got[N];
+    shoal_tensor *x = row(s, zeros), *b = row(s, one), *limit, *out[2], *sum;
+    shoal_loop *loop;
+    ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &most, &limit));
+    const shoal_carry carry = {0, 0};
+    const uint32_t stream = 0;
+    shoal_repeat repeat = {.size = sizeof repeat,
+                           .rounds = 2000,
+                           .n_carry = 1,
+                           .carry = &carry,
+                           .n_stream = 1,
+                           .stream = &stream};
+    for (int endless = 0; endless < 2; endless++) {
+        repeat.rounds = endless ? 1000000000 : 2000;
+        ok(shoal_function_repeat(f, (shoal_tensor *[]){x, b, limit}, &repeat, out, &loop));
+        for (int i = 0; i < 2; i++) shoal_tensor_free(&out[i]);
+        if (!endless) {
+            ok(shoal_add(b, b, &sum)); /* the hub hears of what was let go of */
+            holds(sum, (float[]){2, 2, 2, 2});
+            shoal_tensor_free(&sum);
+        }
+        bool more = true;
+        for (uint64_t i = 0; i < 2000; i++) {
+            ok(shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more));
+            assert_true(more && got[0] == (float)(i + 1));
+        }
+        shoal_loop_free(&loop);
+    }
+    ok(shoal_add(b, b, &sum));
+    holds(sum, (float[]){2, 2, 2, 2});
+    ok(shoal_sync(s));
+    shoal_function_free(&f);
+    shoal_tensor *all[] = {x, b, limit, sum};
+    for (int i = 0; i < 4; i++) shoal_tensor_free(&all[i]);
+    shoal_session_close(&s);
+}
+
 /* Tensors of files are fed, and read by each round; what changes from round to round is none. */
 static void test_files(void **state) {
     (void)state;
@@ -183,6 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_nobody_reads),
+        cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,7 +270,7 @@ shoal_status api_worker_new(shoal_session *session, bool embedded, worker **out)
         SHOAL_TRY(embedded_devices(options, devices, &w.n_devices));
     }
     SHOAL_TRY(worker_new(&w, out));
-    worker_client client = {.context = session, .message = on_message};
+    worker_client client = {.context = session, .message = on_message, .tick = api_idle};
     worker_set_client(*out, &client);
     return SHOAL_OK;
 }

@@ -298,7 +298,12 @@ shoal_status api_scope_adopt(const api_scope *scope, shoal_tensor *x, shoal_tens
 /* Whether what is recorded has to go to the hub. */
 bool api_trace_is_full(const shoal_session *session);
 
-/* tensor.c: with the session's lock held. */
+/* tensor.c */
+/* As shoal_tensor_borrow. map: of the file that the data lie in; NULL: of none. */
+shoal_status api_borrow(shoal_session *session, const shoal_type *type, const void *data,
+                        const model_map *map, void (*release)(void *context), void *context,
+                        shoal_tensor **out);
+/* With the session's lock held. */
 shoal_status api_place(shoal_tensor *x, const shoal_layout *layout, shoal_tensor **out);
 /* Gives memory of copies back that is kept for the next ones; any thread, without a lock. */
 void api_spares_clear(void);
@@ -388,7 +393,10 @@ shoal_status api_submission_send(shoal_session *session, api_recorded *recorded,
 shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
                        uint64_t *home_value);
 
-/* The same, only planned. */
+/* Tells what was given back while no call does: others may wait for its memory, or for the end of a
+ * loop. Under the pump; of a session. */
+void api_idle(void *session);
+/* The same as api_flush, only planned. */
 shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool json, char **out);
 /* Calls between lock and unlock; *out NULL on failure. */
 shoal_status api_apply(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,

@@ -297,9 +297,10 @@ static bool nothing_to_do(const shoal_session *session, const shoal_tensor *home
     return true;
 }
 
-/* What was given back usually goes with the next program; without one it goes alone. */
+/* What was given back usually goes with the next program; without one it goes alone. The hub has
+ * not heard yet of what is to be uploaded, and could not let go of it. */
 static shoal_status send_released(shoal_session *session) {
-    if (!session->released.count) return SHOAL_OK;
+    if (!session->released.count || session->n_uploads) return SHOAL_OK;
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.values = session->released.data;
     release.n_values = session->released.count;
@@ -349,6 +350,23 @@ shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, s
     cut_fini(&c);
     api_submission_fini(&s);
     return status;
+}
+
+void api_idle(void *context) {
+    shoal_session *session = context;
+    if (pthread_mutex_trylock(&session->lock) != 0) return; /* a call is at it */
+    if (!atomic_load(&session->closed) && session->worker &&
+        worker_state(session->worker) == SHOAL_OK) {
+        api_drain(session);
+        /* What is recorded may read what was given back. */
+        shoal_status status = SHOAL_OK;
+        if (nothing_to_do(session, NULL)) {
+            clear_trace(session);
+            status = send_released(session);
+        }
+        if (status != SHOAL_OK) base_log(BASE_DEBUG, "client", "%s", shoal_error_message());
+    }
+    pthread_mutex_unlock(&session->lock);
 }
 
 shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool json, char **out) {

@@ -33,28 +33,37 @@ static shoal_status note_upload(shoal_session *session, uint64_t value, const sh
     return SHOAL_OK;
 }
 
-shoal_status shoal_tensor_borrow(shoal_session *session, shoal_dtype dtype, uint32_t rank,
-                                 const int64_t *dims, const void *data,
-                                 void (*release)(void *context), void *context,
-                                 shoal_tensor **out) {
+shoal_status api_borrow(shoal_session *session, const shoal_type *type, const void *data,
+                        const model_map *map, void (*release)(void *context), void *context,
+                        shoal_tensor **out) {
     *out = NULL;
-    shoal_type type;
     shoal_tensor *tensor = NULL;
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
-    if (status == SHOAL_OK) status = make_type(dtype, rank, dims, &type);
-    if (status == SHOAL_OK) status = api_tensor_alloc(session, &type, &tensor);
+    if (status == SHOAL_OK) status = api_tensor_alloc(session, type, &tensor);
     if (status == SHOAL_OK) {
         tensor->value = session->next_value++;
-        status = note_upload(session, tensor->value, &type, data);
+        status = note_upload(session, tensor->value, type, data);
     }
     if (status == SHOAL_OK)
-        status = worker_offer(session->worker, tensor->value, &type, data, release, context);
+        status = worker_offer(session->worker, tensor->value, type, data, map, release, context);
     else if (release)
         release(context);
     if (status == SHOAL_OK) status = api_scope_adopt(api_scope_now(), tensor, out);
     pthread_mutex_unlock(&session->lock);
     shoal_tensor_free(&tensor);
+    return status;
+}
+
+shoal_status shoal_tensor_borrow(shoal_session *session, shoal_dtype dtype, uint32_t rank,
+                                 const int64_t *dims, const void *data,
+                                 void (*release)(void *context), void *context,
+                                 shoal_tensor **out) {
+    shoal_type type;
+    shoal_status status = make_type(dtype, rank, dims, &type);
+    if (status == SHOAL_OK) return api_borrow(session, &type, data, NULL, release, context, out);
+    *out = NULL;
+    if (release) release(context);
     return status;
 }
 

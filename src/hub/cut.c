@@ -1,5 +1,6 @@
 /* Cuts: when making values again would take long, those that a session holds are copied to its
- * client's memory, and how they were made is forgotten.
+ * client's memory, and how they were made is forgotten. So are those of which that is not known,
+ * once there is more than one worker: where there was one, nothing could be made again.
  *
  * The client's memory is the second place for what lies on workers: a session's values are of use
  * to nobody once its client is gone. */
@@ -15,11 +16,31 @@ enum { MAX_RECORDS = 16384, COST_SHARE = 20 };
 static const double LONG_REPLAY = 2e9;    /* nanoseconds */
 static const double COPY_NS_PER_BYTE = 1; /* until a link to the client is known */
 
-/* What was read lies in the reader's memory, and nowhere else. */
-static bool needs_copy(const hub_value *value, const hub_peer *client) {
-    return value->session == client->session && value->origin && !value->absent &&
-           !value->released && !value->kept && !value->data.size && value->status == SHOAL_OK &&
-           !hub_value_at_client(client, value);
+typedef BASE_VEC(hub_value *) list;
+
+/* What was read lies in the reader's memory, and nowhere else. bare: of those that cannot be made
+ * again. */
+static bool needs_copy(const hub_value *value, const hub_peer *client, bool bare) {
+    return value->session == client->session && !value->origin == bare && !value->bound &&
+           !value->absent && !value->released && !value->kept && !value->data.size &&
+           value->status == SHOAL_OK && !hub_value_at_client(client, value);
+}
+
+/* Lists what needs a copy; of bare ones no more than there is room for. */
+static shoal_status find(const hub *h, const hub_peer *client, bool bare, list *values,
+                         uint64_t *bytes) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&h->values, &at, &key, &item)) {
+        hub_value *value = item;
+        uint64_t size = (uint64_t)base_type_bytes(&value->type);
+        if (!needs_copy(value, client, bare)) continue;
+        if (bare && client->kept + *bytes + size > client->spare) continue;
+        *bytes += size;
+        if (!base_vec_push(values, value)) return SHOAL_NO_MEMORY;
+    }
+    return SHOAL_OK;
 }
 
 static shoal_status cut(hub *h, hub_peer *client, hub_value *const *values, uint32_t n) {
@@ -76,23 +97,34 @@ static void forget(hub *h, const hub_peer *client) {
     }
 }
 
+/* Those that cannot be made again, now that a worker may be lost and another go on. */
+static void cut_bare(hub *h, hub_peer *client) {
+    list values = {0};
+    uint64_t bytes = 0;
+    client->bare = false;
+    shoal_status status = find(h, client, true, &values, &bytes);
+    if (status == SHOAL_OK && values.count) {
+        base_log(BASE_DEBUG, "hub", "%s: %zu values of a time with one worker are copied to it",
+                 client->name, values.count);
+        status = cut(h, client, values.data, (uint32_t)values.count);
+    }
+    if (status != SHOAL_OK) base_log(BASE_WARN, "hub", "%s", shoal_error_message());
+    free(values.data);
+}
+
 void hub_cut(hub *h, hub_peer *client) {
     double due = client->cut_after > LONG_REPLAY ? client->cut_after : LONG_REPLAY;
     bool many = client->records > MAX_RECORDS;
     bool full = client->kept > client->kept_before + client->spare / 4;
-    if (client->cutting || ((double)client->replay_ns < due && !many && !full)) return;
-    uint64_t bytes = 0;
-    BASE_VEC(hub_value *) values = {0};
-    size_t at = 0;
-    uint64_t key;
-    void *item;
-    shoal_status status = SHOAL_OK;
-    while (status == SHOAL_OK && base_map_next(&h->values, &at, &key, &item)) {
-        hub_value *value = item;
-        if (!needs_copy(value, client)) continue;
-        bytes += base_type_bytes(&value->type);
-        if (!base_vec_push(&values, value)) status = SHOAL_NO_MEMORY;
+    if (client->cutting) return;
+    if (client->bare && hub_recovers(h)) {
+        cut_bare(h, client);
+        return;
     }
+    if ((double)client->replay_ns < due && !many && !full) return;
+    uint64_t bytes = 0;
+    list values = {0};
+    shoal_status status = find(h, client, false, &values, &bytes);
     client->cut_after = cost(h, client, bytes) * COST_SHARE;
     client->kept_before = client->kept;
     bool room = client->kept + bytes <= client->spare;
@@ -102,6 +134,21 @@ void hub_cut(hub *h, hub_peer *client) {
         status = cut(h, client, values.data, (uint32_t)values.count);
     if (status != SHOAL_OK) base_log(BASE_WARN, "hub", "%s", shoal_error_message());
     free(values.data);
+}
+
+void hub_cut_all_bare(hub *h) {
+    size_t at = 0;
+    uint64_t key;
+    void *client;
+    while (base_map_next(&h->sessions, &at, &key, &client)) {
+        ((hub_peer *)client)->bare = true;
+        hub_cut(h, client);
+    }
+}
+
+void hub_cut_failed(hub_peer *client) {
+    client->cutting = false;
+    client->bare = true;
 }
 
 void hub_cut_done(hub *h, hub_instance *instance) {
@@ -120,6 +167,8 @@ void hub_cut_done(hub *h, hub_instance *instance) {
     }
     if (!client) return;
     client->cutting = false;
+    /* What it was to copy may have failed, which concerns no other. */
+    client->bare |= instance->status != SHOAL_OK && instance->status != SHOAL_NO_MEMORY;
     client->kept_before = client->kept;
     base_log(BASE_DEBUG, "hub", "%s: %u values are kept in its memory; %llu records are left",
              client->name, n, (unsigned long long)client->records);

@@ -1,5 +1,6 @@
 /* Loops: a program that runs for many rounds as one instance. Its rounds have numbers of their own,
- * which the hub leaves free, and are otherwise the workers' business.
+ * which the hub leaves free, and are otherwise the workers' business. A loop of which nobody can
+ * ever see anything is ended: what comes behind it would wait for nothing.
  *
  * From round to round nothing may move but what the program itself exchanges: so what is carried
  * has the layout of the input that it becomes, and inputs from a client's memory move in before. */
@@ -175,4 +176,63 @@ void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
         hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
         return;
     }
+}
+
+/* ---- what nobody needs ---- */
+
+typedef BASE_VEC(hub_instance *) instances;
+
+static bool has_loop(const hub *h, uint32_t session) {
+    for (const hub_instance *i = h->first; i; i = i->next)
+        if (i->session == session && i->program->loops && i->record && i->status == SHOAL_OK)
+            return true;
+    return false;
+}
+
+/* Whether a client, a record beside those of instances, or a needed instance has an output. */
+static bool gives_something(const hub_instance *instance) {
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
+        const hub_value *value = instance->outputs[o];
+        if (!value->released || value->needed || value->holds > value->reads) return true;
+    }
+    return false;
+}
+
+/* From the last on: who reads what another makes is behind it. */
+static void find_unneeded(const instances *list) {
+    for (size_t k = list->count; k-- > 0;) {
+        hub_instance *i = list->data[k];
+        i->unneeded =
+            i->status != SHOAL_OK || (i->purpose != HUB_REMADE && !gives_something(i));
+        for (uint32_t n = 0; n < i->record->n_inputs; n++) {
+            i->record->inputs[n]->reads++;
+            i->record->inputs[n]->needed |= !i->unneeded;
+        }
+    }
+    for (size_t k = 0; k < list->count; k++) {
+        const hub_record *record = list->data[k]->record;
+        for (uint32_t n = 0; n < record->n_inputs; n++) {
+            record->inputs[n]->reads = 0;
+            record->inputs[n]->needed = false;
+        }
+    }
+}
+
+void hub_loops_drop(hub *h, uint32_t session) {
+    if (!has_loop(h, session)) return;
+    instances list = {0};
+    bool listed = true;
+    for (hub_instance *i = h->first; i; i = i->next)
+        if (i->session == session && i->record) listed &= base_vec_push(&list, i);
+    if (listed) find_unneeded(&list);
+    /* With a loop fails what reads it, which nobody needs either. */
+    for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
+    for (size_t k = 0; listed && k < list.count; k++) {
+        hub_instance *i = list.data[k];
+        if (i->unneeded && i->program->loops && i->record && i->status == SHOAL_OK)
+            hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what the loop makes");
+    }
+    for (size_t k = 0; listed && k < list.count; k++)
+        list.data[k]->quiet &= list.data[k]->status != SHOAL_OK;
+    free(list.data);
 }

@@ -133,6 +133,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
         return base_fail(SHOAL_BUSY, "the pool has %d members, the most that it takes",
                          HUB_MAX_MEMBERS);
     for (uint32_t i = 0; i < peer->n_slots; i++) peer->slots[i]->number = UINT32_MAX; /* none yet */
+    bool recovers = hub_recovers(h);
     peer->number = h->next_peer++;
     if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
     SHOAL_TRY(name_peer(h, peer));
@@ -148,6 +149,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     hub_note(h, SHOAL_EVENT_JOIN, 0, "%s", peer->name);
     base_log(BASE_INFO, "hub", "%s joined (%s; pid %u on %s)", peer->name, peer->owner, peer->pid,
              peer->host);
+    if (!recovers && hub_recovers(h)) hub_cut_all_bare(h);
     return SHOAL_OK;
 }
 

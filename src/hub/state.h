@@ -77,6 +77,7 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
+    bool bare;        /* some of its values may neither have a copy nor be made again */
     uint64_t relayed; /* bytes that came to it by way of the hub */
     uint64_t read;    /* bytes that it had been sent when it was last looked at, */
     int64_t unread;   /* and since when it has read no more; 0: nothing waits */
@@ -165,6 +166,8 @@ typedef struct hub_value {
     uint32_t rereads;    /* and how many such read it and are not through */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
+    uint32_t reads;      /* while loops are looked through: instances that read it, */
+    bool needed;         /* and whether one of them is needed */
     bool bound;          /* to the slots where it lies: it is there or nowhere */
     shoal_status status;
     char *error;
@@ -272,6 +275,8 @@ typedef struct hub_instance {
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
     bool concerned;  /* by what was lost in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
+    bool unneeded;   /* while loops are looked through: nobody can ever see what comes of it */
+    bool quiet;      /* its failure is nobody's concern: the client is told that it is over */
     uint32_t n_parts, n_waiting;
     hub_part *parts;
     shoal_slot_time *times; /* per program of the plan */
@@ -575,10 +580,15 @@ bool hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
 void hub_doubts_judge(hub *h);
 
 /* cut.c */
-/* Copies what the session holds to its client's memory, when the way back has become long. */
+/* Copies what the session holds to its client's memory, when the way back has become long, or
+ * there is none. */
 void hub_cut(hub *h, hub_peer *client);
-/* A cut is through. */
+/* A cut is through; or it was given up, and is to be made anew. */
 void hub_cut_done(hub *h, hub_instance *instance);
+void hub_cut_failed(hub_peer *client);
+/* From now on values can be made again, or come of copies (hub_recovers): those that sessions hold
+ * of the time before are copied to their clients' memory, as far as there is room. */
+void hub_cut_all_bare(hub *h);
 
 /* variant.c */
 /* Whether something is bound to slots in it. */
@@ -618,6 +628,8 @@ uint32_t hub_loop_ahead(const plan_result *plan);
 /* What a slot is told of it. */
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
                            Shoal__SlotRun *part);
+/* Ends the loops of a session of which nobody can ever see anything. */
+void hub_loops_drop(hub *h, uint32_t session);
 /* Ends the loop whose first output a value is. */
 void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value);
 

@@ -231,6 +231,7 @@ void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release) {
         value->released = true;
         hub_value_settle(h, value);
     }
+    if (release->n_values) hub_loops_drop(h, peer->session);
     /* A session has no more of them. */
     for (size_t i = 0; i < release->n_loops && i < HUB_MAX_WAITING; i++)
         hub_loop_cancel(h, peer, release->loops[i]);

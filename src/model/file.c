@@ -166,6 +166,9 @@ static shoal_status unread(const shoal_file *file, const model_tensor *t) {
                      file->path, t->name, t->encoding->name);
 }
 
+/* What was cut off cannot be read: between stretches of so many bytes the file is looked at. */
+enum { AT_ONCE = 16 << 20 };
+
 shoal_status shoal_file_read(const shoal_file *file, uint64_t index, uint64_t first, uint64_t count,
                              void *data) {
     shoal_file_tensor info;
@@ -177,15 +180,54 @@ shoal_status shoal_file_read(const shoal_file *file, uint64_t index, uint64_t fi
                          file->path, (unsigned long long)first, (unsigned long long)(first + count),
                          t->name, (unsigned long long)all);
     if (t->encoding->format == MODEL_UNREAD) return unread(file, t);
-    if (!count) return SHOAL_OK;
-    if (t->encoding->format != MODEL_PLAIN)
-        read_blocks(file, t, first, count, data);
-    else
-        model_read_plain(file, t, first, count, data);
+    uint64_t size = shoal_dtype_size((shoal_dtype)t->type.dtype);
+    for (uint64_t done = 0, n; done < count; done += n) {
+        n = count - done < AT_ONCE / size ? count - done : AT_ONCE / size;
+        SHOAL_TRY(model_map_check(file->map));
+        uint8_t *to = (uint8_t *)data + done * size;
+        if (t->encoding->format != MODEL_PLAIN)
+            read_blocks(file, t, first + done, n, to);
+        else
+            model_read_plain(file, t, first + done, n, to);
+    }
     return SHOAL_OK;
+}
+
+/* ---- metadata ---- */
+
+const struct model_meta *model_meta_find(const shoal_file *file, const char *key) {
+    for (uint64_t i = 0; i < file->n_meta; i++)
+        if (!strcmp(file->meta[i].key, key)) return &file->meta[i];
+    return NULL;
 }
 
 shoal_status shoal_file_meta(const shoal_file *file, const char *key, uint64_t index, char **out) {
     *out = NULL;
-    return model_gguf_meta(file, key, index, out);
+    const struct model_meta *meta = model_meta_find(file, key);
+    if (!meta) return base_fail(SHOAL_NOT_FOUND, "%s has no metadata '%s'", file->path, key);
+    if (index >= meta->count)
+        return base_fail(SHOAL_NOT_FOUND, "%s: '%s' has %llu elements; there is no number %llu",
+                         file->path, key, (unsigned long long)meta->count,
+                         (unsigned long long)index);
+    base_str text;
+    base_str_init(&text);
+    shoal_status status = SHOAL_OK;
+    if (meta->text)
+        base_str_text(&text, meta->text);
+    else if ((status = model_map_glance(file->map)) == SHOAL_OK)
+        status = model_gguf_meta(file, meta, index, &text);
+    if (status == SHOAL_OK && !(*out = base_str_take(&text, NULL))) status = SHOAL_NO_MEMORY;
+    base_str_fini(&text);
+    return status;
+}
+
+uint64_t shoal_file_fact_count(const shoal_file *file) { return file->n_meta; }
+
+shoal_status shoal_file_fact_at(const shoal_file *file, uint64_t index, shoal_file_fact *out) {
+    if (index >= file->n_meta)
+        return base_fail(SHOAL_INVALID, "%s has %llu metadata values; there is no number %llu",
+                         file->path, (unsigned long long)file->n_meta, (unsigned long long)index);
+    const struct model_meta *meta = &file->meta[index];
+    *out = (shoal_file_fact){meta->key, meta->kind, meta->array, meta->count};
+    return SHOAL_OK;
 }

@@ -1,7 +1,8 @@
 /* Files of tensors, behind the shoal_file functions of shoal.h: mapped read-only, told by their
  * first bytes. Everything in a file is from outside: sizes are checked before anything is trusted.
- * A file that somebody shortens while it is open raises SIGBUS, as with any mapped file; writers
- * that rename (as shoal_npy_write does) never do that.
+ * Whoever reads from the map looks first whether the file was written to since it was opened, which
+ * is an error. Who shortens it at the very moment in which it is read still raises SIGBUS, as with
+ * any mapped file; writers that rename (as shoal_npy_write does) never do that.
  *
  * Any thread may read an open file. */
 #ifndef MODEL_FILE_H
@@ -52,11 +53,13 @@ struct shoal_file {
     base_arena arena;
     uint64_t n_tensors;
     model_tensor *tensors;
-    /* Metadata of a .gguf: in the order of the file. */
+    /* Metadata of a .gguf or .safetensors: in the order of the file. */
     uint64_t n_meta;
     struct model_meta {
         const char *key;
-        uint32_t type; /* of the value, or of an array's elements */
+        const char *kind; /* of the value, or of an array's elements: "uint32", "string", … */
+        const char *text; /* of a .safetensors; NULL: it is read where it lies, as of `type` */
+        uint32_t type;
         bool array;
         uint64_t count;   /* elements; 1 for a scalar */
         uint64_t offset;  /* of the first */
@@ -71,7 +74,11 @@ shoal_status model_matrix_open(shoal_file *file);
 shoal_status model_pt_open(shoal_file *file);
 shoal_status model_gguf_open(shoal_file *file);
 shoal_status model_safetensors_open(shoal_file *file);
-shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t index, char **out);
+/* NULL: there is none of that name. */
+const struct model_meta *model_meta_find(const shoal_file *file, const char *key);
+/* An element of a value, as text. */
+shoal_status model_gguf_meta(const shoal_file *file, const struct model_meta *meta, uint64_t index,
+                             base_str *out);
 bool model_is_npy(const shoal_file *file);
 bool model_is_matrix(const shoal_file *file);
 bool model_is_pt(const shoal_file *file);

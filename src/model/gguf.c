@@ -87,6 +87,7 @@ static shoal_status one_meta(shoal_file *file, cursor *c, struct model_meta *met
     if (meta->type >= META_TYPES)
         return base_fail(SHOAL_FORMAT, "%s: '%s' is of type %u, which does not exist", file->path,
                          meta->key, meta->type);
+    meta->kind = meta_types[meta->type].name;
     meta->offset = c->at;
     uint64_t each = meta->type == META_STRING ? 8 : meta_types[meta->type].bytes;
     if (meta->count > (file->bytes - c->at) / each) return cut_off(file, "metadata");
@@ -103,14 +104,8 @@ static shoal_status one_meta(shoal_file *file, cursor *c, struct model_meta *met
     return c->failed ? cut_off(file, "metadata") : SHOAL_OK;
 }
 
-static const struct model_meta *find_meta(const shoal_file *file, const char *key) {
-    for (uint64_t i = 0; i < file->n_meta; i++)
-        if (!strcmp(file->meta[i].key, key)) return &file->meta[i];
-    return NULL;
-}
-
-static shoal_status meta_text(const shoal_file *file, const struct model_meta *meta, uint64_t index,
-                              base_str *out) {
+shoal_status model_gguf_meta(const shoal_file *file, const struct model_meta *meta, uint64_t index,
+                             base_str *out) {
     unsigned bytes = meta_types[meta->type].bytes;
     uint64_t at = meta->type == META_STRING ? meta->starts[index] : meta->offset + index * bytes;
     uint64_t bits = number_at(file, at, bytes ? bytes : 8);
@@ -136,33 +131,6 @@ static shoal_status meta_text(const shoal_file *file, const struct model_meta *m
     case 11: base_str_format(out, "%lld", (long long)bits); break;
     default: base_str_format(out, "%llu", (unsigned long long)bits);
     }
-    return SHOAL_OK;
-}
-
-shoal_status model_gguf_meta(const shoal_file *file, const char *key, uint64_t index, char **out) {
-    const struct model_meta *meta = find_meta(file, key);
-    if (!meta) return base_fail(SHOAL_NOT_FOUND, "%s has no metadata '%s'", file->path, key);
-    if (index >= meta->count)
-        return base_fail(SHOAL_NOT_FOUND, "%s: '%s' has %llu elements; there is no number %llu",
-                         file->path, key, (unsigned long long)meta->count,
-                         (unsigned long long)index);
-    base_str text;
-    SHOAL_TRY(model_map_glance(file->map));
-    base_str_init(&text);
-    shoal_status status = meta_text(file, meta, index, &text);
-    if (status == SHOAL_OK && !(*out = base_str_take(&text, NULL))) status = SHOAL_NO_MEMORY;
-    base_str_fini(&text);
-    return status;
-}
-
-uint64_t shoal_file_fact_count(const shoal_file *file) { return file->n_meta; }
-
-shoal_status shoal_file_fact_at(const shoal_file *file, uint64_t index, shoal_file_fact *out) {
-    if (index >= file->n_meta)
-        return base_fail(SHOAL_INVALID, "%s has %llu metadata values; there is no number %llu",
-                         file->path, (unsigned long long)file->n_meta, (unsigned long long)index);
-    const struct model_meta *meta = &file->meta[index];
-    *out = (shoal_file_fact){meta->key, meta_types[meta->type].name, meta->array, meta->count};
     return SHOAL_OK;
 }
 
@@ -241,7 +209,7 @@ shoal_status model_gguf_open(shoal_file *file) {
         SHOAL_TRY(one_meta(file, &c, &file->meta[file->n_meta]));
     for (; file->n_tensors < n_tensors; file->n_tensors++)
         SHOAL_TRY(one_tensor(file, &c, &file->tensors[file->n_tensors]));
-    const struct model_meta *given = find_meta(file, "general.alignment");
+    const struct model_meta *given = model_meta_find(file, "general.alignment");
     uint64_t alignment = 32;
     if (given && given->type == 4) alignment = number_at(file, given->offset, 4);
     if (!alignment || alignment & (alignment - 1))

@@ -1,6 +1,6 @@
 /* .safetensors: the length of a header, the header as JSON, and the elements
- * (https://github.com/huggingface/safetensors, "Format"). What is not a tensor there is left alone.
- */
+ * (https://github.com/huggingface/safetensors, "Format"). What is not a tensor there is metadata:
+ * texts by name. */
 #include "model/file.h"
 
 #include <cjson/cJSON.h>
@@ -87,6 +87,27 @@ static shoal_status read_row(shoal_file *file, const cJSON *row, uint64_t from, 
     return t->name ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
+static shoal_status read_meta(shoal_file *file, const cJSON *metadata) {
+    const cJSON *item;
+    uint64_t n = 0;
+    if (cJSON_IsNull(metadata)) return SHOAL_OK;
+    if (!cJSON_IsObject(metadata)) return bad(file, metadata->string, "is no object");
+    cJSON_ArrayForEach(item, metadata) n++;
+    file->meta = base_arena_array(&file->arena, struct model_meta, n);
+    if (!file->meta) return SHOAL_NO_MEMORY;
+    cJSON_ArrayForEach(item, metadata) {
+        struct model_meta *meta = &file->meta[file->n_meta];
+        if (!cJSON_IsString(item)) return bad(file, item->string, "is metadata that is no text");
+        *meta = (struct model_meta){.key = base_arena_string(&file->arena, item->string),
+                                    .kind = "string",
+                                    .text = base_arena_string(&file->arena, item->valuestring),
+                                    .count = 1};
+        if (!meta->key || !meta->text) return SHOAL_NO_MEMORY;
+        file->n_meta++;
+    }
+    return SHOAL_OK;
+}
+
 static shoal_status read_rows(shoal_file *file, const cJSON *header, uint64_t from) {
     const cJSON *row;
     uint64_t n = 0;
@@ -94,7 +115,11 @@ static shoal_status read_rows(shoal_file *file, const cJSON *header, uint64_t fr
     file->tensors = base_arena_array(&file->arena, model_tensor, n);
     if (!file->tensors) return SHOAL_NO_MEMORY;
     cJSON_ArrayForEach(row, header) {
-        if (!strcmp(row->string, "__metadata__")) continue;
+        if (!strcmp(row->string, "__metadata__")) {
+            if (file->meta) return bad(file, row->string, "stands twice");
+            SHOAL_TRY(read_meta(file, row));
+            continue;
+        }
         SHOAL_TRY(read_row(file, row, from, &file->tensors[file->n_tensors]));
         file->n_tensors++;
     }

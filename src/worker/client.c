@@ -4,10 +4,11 @@
 #include <stdlib.h>
 
 shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
-                          void (*release)(void *context), void *context) {
+                          const model_map *map, void (*release)(void *context), void *context) {
     worker_buffer *buffer;
     SHOAL_TRY(
         worker_buffer_wrap((void *)data, (size_t)base_type_bytes(type), release, context, &buffer));
+    buffer->map = map;
     pthread_mutex_lock(&w->lock);
     worker_piece *piece = worker_piece_add(&w->slots[w->n_slots - 1], value);
     if (piece) piece->buffer = buffer;

@@ -462,6 +462,7 @@ shoal_status worker_task_bind(worker_task *task) {
             return base_fail(SHOAL_INTERNAL, "value %llx has %zu bytes on slot %u, not as planned",
                              (unsigned long long)piece->value, piece->buffer->bytes,
                              task->slot->number);
+        if (piece->buffer->map) SHOAL_TRY(model_map_check(piece->buffer->map));
         worker_buffer_release(task->values[value]);
         task->values[value] = worker_buffer_retain(piece->buffer);
         if (piece->refs > 1) continue;

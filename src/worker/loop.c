@@ -129,7 +129,8 @@ static void advance_home(void *slot) { worker_home_advance(slot); }
 /* All slots have got on. */
 static void note_through(worker *w, worker_loop *loop) {
     loop->through++;
-    if (loop->n_laps > 1) worker_changed(w);
+    /* Who submits to a device with a line may be `ahead` rounds before it, and wait for this. */
+    if (loop->n_laps > 1 || loop->laps[0].slot->own.line) worker_changed(w);
     for (uint32_t i = 0; i < loop->n_laps && loop->stalled; i++)
         if (loop->laps[i].slot->home &&
             wire_post(w->wire, advance_home, loop->laps[i].slot) != SHOAL_OK)

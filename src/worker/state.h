@@ -51,6 +51,7 @@ typedef struct worker_buffer {
     shoal_point ready;    /* where its bytes are there; no fence: they are */
     atomic_uint arriving; /* boxes on their way into it, before it is ready */
     bool read_only;       /* nothing is written there, ever */
+    const model_map *map; /* the file that it lies in, which may have been cut off; NULL: none */
     void (*release)(void *context);
     void *context;
 } worker_buffer;

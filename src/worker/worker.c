@@ -399,9 +399,11 @@ static void on_connect_failed(void *context, uint64_t cookie, shoal_status why,
 
 /* ---- life ---- */
 
-static void watch(void *w) {
+static void watch(void *context) {
+    worker *w = context;
     worker_streams_watch(w);
     worker_leaving_watch(w);
+    if (w->client.tick) w->client.tick(w->client.context);
 }
 
 /* Fills the hello; its strings belong to the caller's stack or the worker. */

@@ -64,18 +64,21 @@ base_events *worker_events(worker *w);
 void worker_label(const shoal_graph *g, uint32_t first, uint32_t last, shoal_event *out);
 
 /* Messages of the hub that are not the worker's own business (FINISHED, STATUS and such) go here,
- * under the pump; `lost` when the hub is gone. */
+ * under the pump; `lost` when the hub is gone. Callbacks may be NULL. */
 typedef struct worker_client {
     void *context;
     shoal_status (*message)(void *context, Shoal__Kind kind, const void *body, size_t bytes);
     void (*lost)(void *context, shoal_status why, const char *message);
+    void (*tick)(void *context); /* several times a second */
 } worker_client;
 void worker_set_client(worker *w, const worker_client *client);
 
 /* Makes a value of this process's memory known, before a program that uses it is submitted. The
- * memory stays in place until release(context) is called (once, on any thread, also on failure). */
+ * memory stays in place until release(context) is called (once, on any thread, also on failure).
+ * map: of the file that it lies in, held until then; programs fail when that was written to. */
 shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
-                          void (*release)(void *context), void *context) SHOAL_CHECK_RESULT;
+                          const model_map *map, void (*release)(void *context),
+                          void *context) SHOAL_CHECK_RESULT;
 /* Makes a file known by its digest, for programs that read from it here or at other members. Its
  * map need not stay open: it is opened again when it is needed. */
 shoal_status worker_offer_file(worker *w, const uint8_t *digest,
