@@ -49,3 +49,26 @@ def test_numbers(shape, axis):
             made = [tensor.place(axis=axis % len(shape)) for tensor in made]
         np.testing.assert_array_equal(made[0].numpy(), want.reshape(shape))
         np.testing.assert_allclose(made[1].numpy(), normal.astype(dtype), rtol=2.0 ** -digits * 8, atol=2.0 ** -digits)
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32"))
+def test_what_is_drawn_has_more_digits_than_its_type(dtype):
+    """Frequencies and ranges of what few bits cannot decide or be transformed to."""
+    shoal.manual_seed(1)
+    kind, n = getattr(shoal, dtype), 200_000
+    drawn = shoal.multinomial(shoal.ones(5000).to(kind), 100_000, True).numpy()
+    assert len(np.unique(drawn)) == 5000 and abs(drawn.mean() - 2499.5) < 5 * 1443 / 100_000 ** 0.5
+    first = shoal.multinomial(shoal.ones(4000, 10).to(kind), 3).numpy()
+    assert np.abs(np.bincount(first[:, 0], minlength=10) - 400).max() < 5 * 19
+    assert all(len(set(row)) == 3 for row in first.tolist())
+    p = shoal.full((n,), 0.001).to(kind)
+    for made in (shoal.bernoulli(p), shoal.distributions.Bernoulli(p).sample(), shoal.zeros(n).to(kind).bernoulli_(0.001),
+                 (shoal.nn.functional.dropout(p + 1, 0.001) == 0).float(),
+                 (shoal.nn.functional.alpha_dropout(p * 0 + 1, 0.001, True) < 0).float()):
+        assert abs(made.float().mean().item() - 0.001) < 5 * (0.001 / n) ** 0.5
+    x = shoal.empty(n, dtype=kind)
+    assert 10.5 < x.exponential_().max().item() and x.min().item() >= 0
+    assert 150 < x.geometric_(0.05).max().item() and x.min().item() == 1
+    assert bool(shoal.nn.functional.gumbel_softmax(shoal.zeros(n, 4).to(kind)).isfinite().all())
+    shoal.nn.init.trunc_normal_(x)
+    assert len(np.unique(x.float().numpy())) > (1000 if dtype == "bfloat16" else 5000)
