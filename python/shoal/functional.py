@@ -13,7 +13,7 @@ from .errors import UnsupportedError
 from .fractional import *
 from .indexing import in_range
 from .losses import *
-from .random import rand_like
+from .random import fractions, rand_like
 from .windows import *
 from .words import (axis_of, check_bounds, check_integer, check_number, check_padding_idx, check_probability,
                     check_tensor, invalid, is_floating, torch_words)
@@ -190,7 +190,7 @@ def dropout(input, p=0.5, training=True, inplace=False, generator=None):
     if p == 1:
         return input * 0.0
     dtype = input.dtype if is_floating(input.dtype) else "float32"
-    return where(rand_like(input, dtype, generator) >= p, input * (1 / (1 - p)), 0)
+    return where(fractions(input.shape, dtype, generator) >= p, input * (1 / (1 - p)), 0)
 
 
 # ---- layers ----
@@ -493,8 +493,8 @@ def rrelu(input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
 @torch_words
 def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, axis=-1):
     """softmax((logits + noise) / tau), the noise Gumbel's; hard: one 1, with the gradients of the soft one."""
-    noise = -((1 - rand_like(logits)).clamp(min=1e-38)).log()
-    soft = ((logits - noise.clamp(min=1e-38).log()) / tau).softmax(axis)
+    noise = -(-fractions(logits.shape, logits.dtype)).log1p()
+    soft = ((logits - noise.clamp(min=1e-38).log().astype(logits.dtype)) / tau).softmax(axis)
     if not hard:
         return soft
     at = soft.argmax(axis, True)
@@ -537,7 +537,7 @@ def _alpha(input, p, training, shape):
         return input
     low = -1.7580993408473766
     scale = ((1 - p) * (1 + p * low * low)) ** -0.5
-    kept = rand_like(full(shape, 1, input.dtype)) >= p
+    kept = fractions(shape, input.dtype) >= p
     return where(kept, input, low) * scale - low * p * scale
 
 

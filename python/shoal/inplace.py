@@ -72,9 +72,8 @@ def _drawn(name, doc, make):
 
 
 def _uniform(x, generator):
-    from .random import draw
-    kind = x.dtype if is_floating(x.dtype) else "float64"
-    return draw((x.shape,), "UNIFORM", kind, generator=generator)
+    from .random import fractions
+    return fractions(x.shape, x.dtype, generator)
 
 
 def _need_floating(x, what):
@@ -85,8 +84,9 @@ def _need_floating(x, what):
 def _within(x, generator, low=0.0, to=1.0, **keywords):
     low = keywords.get("from", low)
     _need_floating(x, "uniform_")
+    from .random import draw
     check_bounds(low, to, "uniform_")
-    return _uniform(x, generator) * (to - low) + low
+    return draw((x.shape,), "UNIFORM", x.dtype, generator=generator) * (to - low) + low
 
 
 def _normal(x, generator, mean=0.0, std=1.0, what="normal_"):
@@ -98,13 +98,13 @@ def _waits(x, generator, lambd=1.0):
     _need_floating(x, "exponential_")
     if not lambd >= 0:
         raise invalid(f"exponential_: lambd is {lambd}; it must not be negative")
-    return -(1 - _uniform(x, generator)).log() / lambd
+    return -(-_uniform(x, generator)).log1p() / lambd
 
 
 def _trials(x, generator, p):
     if not 0 < p < 1:
         raise invalid(f"geometric_: p is {p}; it must lie between 0 and 1, and be neither")
-    return ((1 - _uniform(x, generator)).log() / math.log(1 - p)).ceil().clamp(min=1)
+    return ((-_uniform(x, generator)).log1p() / math.log1p(-p)).ceil().clamp(min=1)
 
 
 def _cauchy(x, generator, median=0.0, sigma=1.0):
@@ -134,7 +134,7 @@ def _either(x, generator, p=0.5):
         p = required(p, (p >= 0) & (p <= 1), "bernoulli_: a probability is not between 0 and 1")
     else:
         check_probability(p, "bernoulli_")
-    return _uniform(x, generator).astype("float32") < p
+    return _uniform(x, generator) < p
 
 
 for _name, _doc, _make in (

@@ -105,6 +105,13 @@ def draw(shape, distribution, dtype, seed=None, stream=0, generator=None):
     return make(shape) if given else drawn(make, shape)
 
 
+def fractions(shape, dtype, generator=None):
+    """Numbers uniformly distributed over [0, 1) that are compared with probabilities or transformed to others of a
+    type: of float64, or of float32 for types that have not more digits. Those of 16 bits would be too few."""
+    kind = "float32" if is_floating(dtype) and dtype != "float64" else "float64"
+    return draw((tuple(shape),), "UNIFORM", kind, generator=generator)
+
+
 def rand(*shape, size=None, dtype=None, seed=None, stream=0, generator=None, device=None,
          requires_grad=False, layout=None, pin_memory=False):
     """Numbers uniformly distributed over [0, 1): rand(2, 3) or rand((2, 3), seed=7).
@@ -205,12 +212,11 @@ def bernoulli(input, p=None, generator=None):
     error, as are elements outside of it, of what derives from the result."""
     if p is not None:
         check_probability(p, "bernoulli")
-        drawn = draw((input.shape,), "UNIFORM", "float32", generator=generator)
-        return (drawn < p).astype(input.dtype)
+        return (fractions(input.shape, "float32", generator) < p).astype(input.dtype)
     if not is_floating(input.dtype):
         raise invalid(f"bernoulli: {input._text()}: probabilities are of a floating type")
     input = required(input, (input >= 0) & (input <= 1), "bernoulli: a probability is not between 0 and 1")
-    return (rand_like(input, generator=generator) < input).astype(input.dtype)
+    return (fractions(input.shape, input.dtype, generator) < input).astype(input.dtype)
 
 
 def poisson(input, generator=None):
@@ -234,16 +240,19 @@ def multinomial(weights, num_samples, replacement=False, generator=None):
                       + (" with" if replacement else " without") + " replacement")
     weights = required(weights, (weights >= 0) & weights.isfinite() & (weights > 0).any(-1, keepdims=True),
                        "multinomial: weights must be finite and not negative, and one of each row above 0")
+    weights = weights.astype("float64")
     if replacement:
         edges = weights.cumsum(-1)
         edges = edges / edges[..., -1:]
-        drawn = draw((weights.shape[:-1] + (num_samples,),), "UNIFORM", weights.dtype,
-                     generator=generator)
-        below = (edges.unsqueeze(-2) <= drawn.unsqueeze(-1)).sum(-1)
+        drawn = fractions((*weights.shape[:-1], num_samples), "float64", generator)
+        if num_samples * weights.shape[-1] > 2 ** 20:
+            below = edges.searchsorted(drawn, right=True)
+        else:
+            below = (edges.unsqueeze(-2) <= drawn.unsqueeze(-1)).sum(-1)
         return below.clamp(max=weights.shape[-1] - 1)
     # The largest of log w + Gumbel noise (Gumbel 1954; Kool et al. 2019).
-    noise = -(-(rand_like(weights, generator=generator).log())).log()
-    return (weights.log() + noise).topk(num_samples).indices
+    noise = -(-fractions(weights.shape, "float64", generator)).log1p()
+    return (weights.log() - noise.log()).topk(num_samples).indices
 
 
 for _name in ("rand", "randn", "randint", "randperm", "normal"):

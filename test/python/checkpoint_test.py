@@ -235,3 +235,15 @@ def test_mutated_files():
             refused += 1
     print(f"{COUNT} mutated files: {read} read, {refused} refused")
     assert refused > COUNT // 4
+
+
+def test_batch_norms_of_old_states():
+    """They were saved without `num_batches_tracked`; torch takes them."""
+    m = shoal.nn.Sequential(shoal.nn.Linear(2, 3), shoal.nn.BatchNorm1d(3))
+    state = {name: value for name, value in m.state_dict().items() if not name.endswith("tracked")}
+    state["1.running_mean"] = shoal.ones(3)
+    keys = m.load_state_dict(dict(state))
+    assert not keys.missing_keys and m[1].running_mean.tolist() == [1, 1, 1]
+    del state["1.running_mean"]
+    with pytest.raises(RuntimeError, match="missing: 1.running_mean"):
+        m.load_state_dict(dict(state))

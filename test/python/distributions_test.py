@@ -380,6 +380,7 @@ def test_shown_and_wrong():
     D.Distribution.set_default_validate_args(False)
     try:
         assert math.isnan(D.Normal(0.0, -1.0).log_prob(shoal.tensor(0.0)).item())
+        assert D.Pareto(-1.0, 1.0).mode.item() == D.Weibull(-1.0, 1.0).scale.item() == -1
     finally:
         D.Distribution.set_default_validate_args(True)
 
@@ -408,3 +409,58 @@ def test_a_matrix_that_is_no_covariance():
                         ({"scale_tril": shoal.tensor([[-1.0, 0.0], [0.0, -1.0]])}, "scale_tril must be lower triangular, with a diagonal above 0")):
         with pytest.raises(ValueError, match=f"MultivariateNormal: {what}"):
             D.MultivariateNormal(loc, **words).sample().tolist()
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+def test_draws_of_small_types(dtype):
+    """Draws are finite and lie where logarithms of their densities are: of numbers with more digits than the type has."""
+    shoal.manual_seed(2)
+    for kind, numbers in {"Normal": (0.0, 1.0), "Laplace": (0.0, 1.0), "Gumbel": (0.0, 1.0), "LogNormal": (0.0, 1.0),
+                          "HalfNormal": (1.0,), "Exponential": (1.0,), "Gamma": (0.5, 1.0), "Beta": (0.5, 0.5), "Chi2": (1.0,),
+                          "StudentT": (3.0,), "Pareto": (1.0, 2.0), "Weibull": (1.0, 2.0), "Geometric": (0.3,)}.items():
+        p = getattr(D, kind)(*(shoal.tensor(number, dtype=dtype) for number in numbers))
+        drawn = p.sample((50_000,))
+        assert drawn.dtype == dtype
+        assert bool(drawn.isfinite().all()) and bool(p.log_prob(drawn).isfinite().all()), kind
+    for chance, values in ((0.0, (0.0, 1.0)), (1.0, (1.0, 0.0))):
+        p = D.Bernoulli(shoal.tensor(chance, dtype=dtype))
+        likely, other = (p.log_prob(shoal.tensor(v, dtype=dtype)).item() for v in values)
+        assert -0.01 < likely <= 0 and -10 < other < -4 and 0 <= p.entropy().item() < 0.01
+
+
+def test_categories_that_are_ruled_out():
+    """As a policy masks actions: logits of -infinity."""
+    logits = np.array([[-np.inf, 0.5, 3], [2, -np.inf, 2], [-np.inf, -np.inf, 1]])
+    got = []
+    for d, tensor in ((torch.distributions, torch_of), (D, shoal.tensor)):
+        leaf = tensor(logits).requires_grad_()
+        p = d.Categorical(logits=leaf)
+        made = p.entropy() + p.log_prob(tensor(np.array([2, 0, 2])))
+        made.sum().backward()
+        got.append((made.detach(), leaf.grad, d.kl_divergence(p, d.Categorical(logits=tensor(np.zeros((3, 3))))).detach()))
+    for want, mine in zip(*got):
+        np.testing.assert_allclose(mine.numpy(), numpy_of(want), 1e-9, 1e-12)
+    assert D.Categorical(shoal.zeros(0, 3)).sample((2,)).shape == (2, 0)
+
+
+def test_counts_diverge_as_often_as_they_are_drawn():
+    p, q = shoal.tensor([0.2, 0.3, 0.5]), shoal.tensor([0.5, 0.3, 0.2])
+    one = D.kl_divergence(D.Categorical(p), D.Categorical(q)).item()
+    assert D.kl_divergence(D.Multinomial(3, p), D.Multinomial(3, q)).item() == pytest.approx(3 * one)
+    for other in (D.Multinomial(4, q), D.Categorical(q), D.OneHotCategorical(q)):
+        with pytest.raises(NotImplementedError, match="kl_divergence"):
+            D.kl_divergence(D.Multinomial(3, p), other)
+
+
+def test_infinite_values():
+    assert D.Pareto(1.0, 2.0).log_prob(shoal.tensor(math.inf)).item() == -math.inf
+    assert D.transforms.AffineTransform(1.0, 2.0).log_abs_det_jacobian(
+        shoal.tensor([math.inf]), shoal.tensor([math.inf])).item() == pytest.approx(math.log(2))
+
+
+def test_shapes_of_samples():
+    for p in (D.Normal(0.0, 1.0), D.Categorical(shoal.ones(3)), D.Multinomial(2, shoal.ones(3)), D.Dirichlet(shoal.ones(3)),
+              D.LogNormal(0.0, 1.0)):
+        with pytest.raises(TypeError, match=r"sample_shape is 5; it must be a tuple of integers, such as \(3,\)"):
+            p.sample(5)
+        assert p.sample([5]).shape[0] == 5

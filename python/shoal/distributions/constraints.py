@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..dtypes import finfo
 from ..tensor import Tensor
 
 
@@ -235,7 +236,7 @@ class _CorrCholesky(_LowerCholesky):
 
     def check(self, value: Tensor) -> Tensor:
         """A bool for each matrix."""
-        eps = 2.0 ** (-23 if value.dtype.itemsize < 8 else -52)
+        eps = finfo(value.dtype).eps
         return super().check(value) & (((value * value).sum(-1).sqrt() - 1).abs() <= 10 * eps * value.shape[-1]).all(-1)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from .. import special
 from ..creation import where
-from ..draws import uniform, von_mises
+from ..draws import von_mises
 from ..random import rand, randn
 from ..tensor import Tensor
 from . import constraints
 from .constraints import Constraint
-from .distribution import Distribution, _Shape, parameters, valid
+from .distribution import Distribution, _Shape, parameters, uniform, valid
 
 EULER = 0.5772156649015329
 
@@ -48,9 +48,7 @@ class _LocScale(Distribution):
 
     def _uniform(self, sample_shape: _Shape) -> Tensor:
         """Numbers between 0 and 1, both exclusively."""
-        u: Tensor = uniform(self._extended(sample_shape)).to(self.loc.dtype)
-        eps = 2.0 ** (-24 if u.dtype.itemsize < 8 else -53)
-        return u.clamp(max=1 - eps)
+        return uniform(self._extended_shape(sample_shape), self.loc.dtype)
 
 
 class Normal(_LocScale):
@@ -68,7 +66,7 @@ class Normal(_LocScale):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the parameters."""
-        return self.loc + randn(self._extended(sample_shape), dtype=self.loc.dtype) * self.scale
+        return self.loc + randn(self._extended_shape(sample_shape), dtype=self.loc.dtype) * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value."""
@@ -99,8 +97,9 @@ class Laplace(_LocScale):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the parameters."""
-        u = rand(self._extended(sample_shape), dtype=self.loc.dtype) - 0.5
-        return self.loc - self.scale * u.sign() * (-2 * u.abs()).clamp(min=-1 + 2 ** -24).log1p()
+        u = self._uniform(sample_shape)
+        lower = (2 * u.minimum(1 - u)).log()
+        return self.loc + self.scale * where(u < 0.5, lower, -lower).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value."""
@@ -136,7 +135,7 @@ class Cauchy(_LocScale):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the parameters."""
-        return self.loc + self.scale * ((self._uniform(sample_shape) - 0.5) * math.pi).tan()
+        return self.loc + self.scale * ((self._uniform(sample_shape) - 0.5) * math.pi).tan().to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value."""
@@ -170,7 +169,7 @@ class Gumbel(_LocScale):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the parameters."""
-        return self.loc - self.scale * (-self._uniform(sample_shape).log()).log()
+        return self.loc - self.scale * (-self._uniform(sample_shape).log()).log().to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value."""
@@ -227,7 +226,7 @@ class Uniform(Distribution):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the bounds."""
-        return self.low + rand(self._extended(sample_shape), dtype=self.low.dtype) * (self.high - self.low)
+        return self.low + rand(self._extended_shape(sample_shape), dtype=self.low.dtype) * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """-log(high - low) within [low, high); -infinity at high, and elsewhere with validate_args=False."""
@@ -281,7 +280,7 @@ class Exponential(Distribution):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the rate."""
-        return -(-rand(self._extended(sample_shape), dtype=self.rate.dtype)).log1p() / self.rate
+        return -uniform(self._extended_shape(sample_shape), self.rate.dtype).log().to(self.rate.dtype) / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value, 0 or more."""
@@ -310,7 +309,7 @@ class _Half(Distribution):
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         given, = parameters(scale)
         what = f"{type(self).__name__}: scale"
-        check = self._default_validate if validate_args is None else validate_args
+        check = self._checks(validate_args)
         self.base_dist = self._base(given.detach() * 0, valid(what, scale, given, constraints.positive, check), False)
         super().__init__(given.shape, (), validate_args)
 
@@ -425,7 +424,7 @@ class VonMises(Distribution):
 
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """Angles of shape sample_shape + batch_shape."""
-        around = von_mises(self.concentration.detach().expand(self._extended(sample_shape)))
+        around = von_mises(self.concentration.detach().expand(self._extended_shape(sample_shape)))
         made = (around + math.pi + self.loc.detach().double()) % (2 * math.pi) - math.pi
         return made.to(self.loc.dtype)
 

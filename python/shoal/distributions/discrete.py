@@ -6,7 +6,8 @@ from typing import Any
 
 from .. import draws
 from ..creation import arange, broadcast_tensors, eye, zeros
-from ..random import multinomial, rand
+from ..dtypes import finfo
+from ..random import fractions, multinomial
 from ..tensor import Tensor
 from ..words import check_integer, invalid
 from . import constraints
@@ -46,7 +47,7 @@ class Poisson(Distribution):
 
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape: whole numbers, in the type of the rate."""
-        made: Tensor = draws.poisson(self.rate.detach().expand(self._extended(sample_shape)))
+        made: Tensor = draws.poisson(self.rate.detach().expand(self._extended_shape(sample_shape)))
         return made.to(self.rate.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -67,7 +68,7 @@ class _Odds(Distribution):
             raise invalid(f"{type(self).__name__}: give probs or logits, one of both")
         self._by_probs = logits is None
         given = probs if self._by_probs else logits
-        check = self._default_validate if validate_args is None else validate_args
+        check = self._checks(validate_args)
         made = parameters(*others, given) if others else parameters(given)
         name, constraint = ("probs", self._probs) if self._by_probs else ("logits", constraints.real)
         return *made[:-1], valid(f"{type(self).__name__}: {name}", given, made[-1], constraint, check)
@@ -91,7 +92,7 @@ class _Odds(Distribution):
 
 
 def _clamped(probs: Tensor) -> Tensor:
-    eps = 2.0 ** (-23 if probs.dtype.itemsize < 8 else -52)
+    eps = finfo(probs.dtype).eps
     return probs.clamp(eps, 1 - eps)
 
 
@@ -132,7 +133,7 @@ class Bernoulli(_Odds):
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """Zeros and ones of shape sample_shape + batch_shape, in the type of the parameter."""
         p = self.probs.detach()
-        return (rand(self._extended(sample_shape), dtype=p.dtype) < p).to(p.dtype)
+        return (fractions(self._extended_shape(sample_shape), p.dtype) < p).to(p.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the probability of 0 or 1."""
@@ -181,7 +182,7 @@ class Geometric(_Odds):
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape: whole numbers, in the type of the parameter."""
         p = self.probs.detach()
-        made: Tensor = (draws.uniform(self._extended(sample_shape)).log() / (-p.double()).log1p()).floor()
+        made: Tensor = (draws.uniform(self._extended_shape(sample_shape)).log() / (-p.double()).log1p()).floor()
         return made.to(p.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -229,7 +230,7 @@ class Binomial(_Odds):
 
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape: whole numbers, in the type of the parameter."""
-        shape, p = self._extended(sample_shape), self.probs.detach()
+        shape, p = self._extended_shape(sample_shape), self.probs.detach()
         made: Tensor = draws.binomial(self.total_count.detach().expand(shape), p.expand(shape))
         return made.to(p.dtype)
 
@@ -290,7 +291,7 @@ class NegativeBinomial(_Odds):
 
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape: whole numbers, in the type of the parameter."""
-        shape = self._extended(sample_shape)
+        shape = self._extended_shape(sample_shape)
         rate = draws.standard_gamma(self.total_count.detach().expand(shape)) * self.logits.detach().double().exp()
         made: Tensor = draws.poisson(rate)
         return made.to(self.logits.dtype)
@@ -313,7 +314,7 @@ class Categorical(_Odds):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         for parameter in (probs, logits):
-            fits = isinstance(parameter, Tensor) and parameter.ndim and parameter.numel()
+            fits = isinstance(parameter, Tensor) and parameter.ndim and parameter.shape[-1]
             if parameter is not None and not fits:
                 raise invalid(f"{type(self).__name__}: probs, or logits, must be a tensor whose last axis are the "
                               f"categories, one at least; not {parameter}")
@@ -352,11 +353,11 @@ class Categorical(_Odds):
         return Categorical.mean.__get__(self)
 
     def _drawn(self, sample_shape: _Shape) -> Tensor:
-        n, k = math.prod(sample_shape), self.probs.shape[-1]
-        shape = (*sample_shape, *self._batch)
+        extended, k = self._extended_shape(sample_shape), self.probs.shape[-1]
+        shape = extended[:len(extended) - len(self._event)]
         if not math.prod(shape):
             return zeros(shape, dtype="int64")
-        return multinomial(self.probs.detach().reshape(-1, k), n, True).T.reshape(shape)
+        return multinomial(self.probs.detach().reshape(-1, k), math.prod(sample_shape), True).T.reshape(shape)
 
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """Categories, int64, of shape sample_shape + batch_shape."""
@@ -370,7 +371,7 @@ class Categorical(_Odds):
 
     def entropy(self) -> Tensor:
         """The entropies, in nats."""
-        return -(self.probs * self.logits).sum(-1)
+        return -(self.probs * self.logits.clamp(min=finfo(self.logits.dtype).min)).sum(-1)  # not 0 times infinity
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 to K - 1 along a new first axis."""
@@ -467,8 +468,8 @@ class Multinomial(Categorical):
 
     def sample(self, sample_shape: _Shape = ()) -> Tensor:
         """Counts of shape sample_shape + batch_shape + (K,), in the type of the parameter."""
+        ones = zeros(self._extended_shape(sample_shape), dtype=self.probs.dtype)
         drawn = self._drawn((self.total_count, *sample_shape))
-        ones = zeros((*drawn.shape[1:], self.probs.shape[-1]), dtype=self.probs.dtype)
         at = drawn.movedim(0, -1)
         return ones.scatter_add(-1, at, at.to(ones.dtype) * 0 + 1)
 

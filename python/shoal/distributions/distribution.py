@@ -4,9 +4,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from .. import draws
 from ..autograd import no_grad
 from ..creation import as_tensor, broadcast_tensors
-from ..dtypes import Size
+from ..dtypes import Size, finfo
 from ..indexing import required
 from ..tensor import Tensor
 from ..words import invalid
@@ -43,6 +44,18 @@ def valid(what: str, given: Any, value: Tensor, constraint: Constraint, validate
     return made
 
 
+def inner(value: Tensor) -> Tensor:
+    """Numbers from 0 to 1 as such between both, exclusively, of which logarithms are finite."""
+    limits = finfo(value.dtype)
+    return value.clamp(limits.tiny, 1 - limits.eps)
+
+
+def uniform(shape: _Shape, dtype: Any) -> Tensor:
+    """Numbers between 0 and 1, both exclusively, that draws of a type are made of: of float32 at least."""
+    drawn = draws.uniform(shape)
+    return inner(drawn if dtype == "float64" else drawn.float())
+
+
 def rightmost_sum(value: Tensor, count: int) -> Tensor:
     """The sum over the last axes, as many as said."""
     return value.sum(tuple(range(-count, 0))) if count else value
@@ -66,7 +79,12 @@ class Distribution:
 
     def __init__(self, batch_shape: _Shape = (), event_shape: _Shape = (), validate_args: bool | None = None) -> None:
         self._batch, self._event = Size(batch_shape), Size(event_shape)
-        self._validate_args = self._default_validate if validate_args is None else validate_args
+        self._validate_args = self._checks(validate_args)
+
+    @classmethod
+    def _checks(cls, validate_args: bool | None) -> bool:
+        """Whether parameters and values are checked."""
+        return cls._default_validate if validate_args is None else validate_args
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -77,7 +95,7 @@ class Distribution:
 
     def _take(self, validate_args: bool | None, **given: Any) -> None:
         """Has parameters of the batch's shape, broadcast and checked."""
-        check = self._default_validate if validate_args is None else validate_args
+        check = self._checks(validate_args)
         made = parameters(*given.values())
         for (name, value), tensor in zip(given.items(), made):
             setattr(self, name, valid(f"{type(self).__name__}: {name}", value, tensor, self.arg_constraints[name], check))
@@ -142,8 +160,11 @@ class Distribution:
         """The standard deviations."""
         return self.variance.sqrt()
 
-    def _extended(self, sample_shape: _Shape) -> tuple[int, ...]:
-        return (*sample_shape, *self._batch, *self._event)
+    def _extended_shape(self, sample_shape: _Shape = ()) -> Size:
+        if not isinstance(sample_shape, (tuple, list)):
+            raise TypeError(f"{type(self).__name__}: sample_shape is {sample_shape!r}; it must be a tuple of integers, "
+                            "such as (3,)")
+        return Size((*sample_shape, *self._batch, *self._event))
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape + event_shape, through which gradients reach the parameters."""
@@ -192,5 +213,5 @@ class Distribution:
 
     def __repr__(self) -> str:
         def text(value: Tensor) -> str:
-            return str(value.item()) if value.numel() == 1 else str(value.shape)
+            return str(value.item() if not value.ndim else value if value.numel() == 1 else value.shape)
         return f"{type(self).__name__}(" + ", ".join(f"{n}: {text(getattr(self, n))}" for n in self._shown()) + ")"

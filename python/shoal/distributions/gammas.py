@@ -6,12 +6,13 @@ from typing import Any
 
 from .. import special
 from ..draws import standard_gamma
+from ..dtypes import finfo
 from ..random import randn
 from ..tensor import Tensor
 from ..words import check_tensor, invalid
 from . import constraints
 from .constraints import Constraint
-from .distribution import Distribution, _Shape, parameters, valid
+from .distribution import Distribution, _Shape, inner, parameters, valid
 
 
 class Gamma(Distribution):
@@ -48,9 +49,9 @@ class Gamma(Distribution):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the parameters."""
-        a = self.concentration.expand(self._extended(sample_shape))
+        a = self.concentration.expand(self._extended_shape(sample_shape))
         made = (standard_gamma(a) / self.rate.double()).to(a.dtype)
-        return made.clamp(min=1e-300 if a.dtype == "float64" else 1.2e-38)
+        return made.clamp(min=finfo(a.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a value."""
@@ -76,7 +77,7 @@ class Chi2(Gamma):
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         given, = parameters(df)
-        check = self._default_validate if validate_args is None else validate_args
+        check = self._checks(validate_args)
         self.concentration = valid("Chi2: df", df, given, constraints.positive, check) * 0.5
         self.rate = given.detach() * 0 + 0.5
         Distribution.__init__(self, given.shape, (), check)
@@ -127,7 +128,7 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape, through which gradients reach the parameters."""
-        shape = self._extended(sample_shape)
+        shape = self._extended_shape(sample_shape)
         half = (self.df * 0.5).expand(shape)
         share = (standard_gamma(half) / half.double()).rsqrt().to(half.dtype)
         return self.loc + self.scale * randn(shape, dtype=half.dtype) * share
@@ -157,7 +158,7 @@ class Dirichlet(Distribution):
         check_tensor(concentration, "Dirichlet", "the concentration")
         if not concentration.ndim:
             raise invalid("Dirichlet: the concentration must have one axis at least")
-        check = self._default_validate if validate_args is None else validate_args
+        check = self._checks(validate_args)
         self.concentration = valid("Dirichlet: concentration", concentration, concentration,
                                    self.arg_constraints["concentration"], check)
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], check)
@@ -194,10 +195,9 @@ class Dirichlet(Distribution):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape + event_shape, through which gradients reach the parameters."""
-        parts = standard_gamma(self.concentration.expand(self._extended(sample_shape)))
+        parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
         made = (parts / parts.sum(-1, True)).to(self.concentration.dtype)
-        eps = 2.0 ** (-24 if made.dtype.itemsize < 8 else -53)
-        return made.clamp(min=1e-300 if made.dtype == "float64" else 1.2e-38, max=1 - eps)
+        return inner(made)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density at a vector."""

@@ -1,6 +1,7 @@
 """Kullback-Leibler divergences of pairs of distributions: the mean, under the first, of log(p / q)."""
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from ..functional import softplus
 from ..special import xlogy
 from ..tensor import Tensor
 from .continuous import (EULER, Cauchy, Exponential, Gumbel, HalfCauchy, HalfNormal, Laplace, Normal, Uniform)
-from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
+from .discrete import Bernoulli, Binomial, Categorical, Geometric, Multinomial, OneHotCategorical, Poisson
 from .distribution import Distribution, rightmost_sum
 from .gammas import Beta, Dirichlet, Gamma
 from .multivariate import Independent, MultivariateNormal, solved
@@ -93,13 +94,22 @@ def _categoricals(p: Any, q: Any) -> Tensor:
     return parts.masked_fill(q.probs == 0, math.inf).masked_fill(p.probs == 0, 0).sum(-1)
 
 
-@register_kl(OneHotCategorical, Categorical)
-@register_kl(Categorical, OneHotCategorical)
 def _mixed(p: Any, q: Any) -> Tensor:
     raise NotImplementedError(f"kl_divergence: there is no rule for {type(p).__name__} and {type(q).__name__}")
 
 
+# All three derive from Categorical here.
+for _pair in itertools.permutations((Categorical, OneHotCategorical, Multinomial), 2):
+    _rules[_pair] = _mixed
 _rules[OneHotCategorical, OneHotCategorical] = _categoricals
+del _pair
+
+
+@register_kl(Multinomial, Multinomial)
+def _counts(p: Any, q: Any) -> Tensor:
+    if p.total_count != q.total_count:
+        raise NotImplementedError("kl_divergence: the multinomial distributions have different total counts")
+    return p.total_count * _categoricals(p, q)
 
 
 @register_kl(Uniform, Uniform)

@@ -43,7 +43,7 @@ class MultivariateNormal(Distribution):
                           "need one axis, and two, at least")
         if given[0].shape[-2:] != (loc.shape[-1],) * 2:
             raise invalid(f"MultivariateNormal: loc has shape {list(loc.shape)}, the matrix {list(given[0].shape)}")
-        check = self._default_validate if validate_args is None else validate_args
+        check = self._checks(validate_args)
         if scale_tril is None:
             # That it is positive definite, too, is seen by what takes it apart.
             symmetric = valid("MultivariateNormal: the matrix", given[0], given[0], constraints.symmetric, check)
@@ -89,7 +89,7 @@ class MultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: _Shape = ()) -> Tensor:
         """A draw of shape sample_shape + batch_shape + (n,), through which gradients reach the parameters."""
-        z = randn(self._extended(sample_shape), dtype=self.loc.dtype)
+        z = randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.loc + (self.scale_tril @ z.unsqueeze(-1)).squeeze(-1)
 
     def half_log_det(self) -> Tensor:
@@ -241,4 +241,4 @@ class MixtureSameFamily(Distribution):
         return drawn.gather(len(sample_shape) + len(self._batch), at).squeeze(len(sample_shape) + len(self._batch))
 
     def __repr__(self) -> str:
-        return f"MixtureSameFamily({self.mixture_distribution}, {self.component_distribution})"
+        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"

@@ -151,8 +151,8 @@ class Pareto(TransformedDistribution):
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
-        given = parameters(scale, alpha)
-        self.scale, self.alpha = (valid(f"Pareto: {name}", value, tensor, constraints.positive, validate_args)
+        given, check = parameters(scale, alpha), self._checks(validate_args)
+        self.scale, self.alpha = (valid(f"Pareto: {name}", value, tensor, constraints.positive, check)
                                   for name, value, tensor in zip(("scale", "alpha"), (scale, alpha), given))
         super().__init__(Exponential(self.alpha, False), [ExpTransform(), AffineTransform(0, self.scale)], validate_args)
 
@@ -193,9 +193,9 @@ class Weibull(TransformedDistribution):
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        given = parameters(scale, concentration)
+        given, check = parameters(scale, concentration), self._checks(validate_args)
         self.scale, self.concentration = (
-            valid(f"Weibull: {name}", value, tensor, constraints.positive, validate_args)
+            valid(f"Weibull: {name}", value, tensor, constraints.positive, check)
             for name, value, tensor in zip(("scale", "concentration"), (scale, concentration), given))
         base = Exponential(self.scale.detach() * 0 + 1, False)
         super().__init__(base, [PowerTransform(self.concentration.reciprocal()), AffineTransform(0, self.scale)],

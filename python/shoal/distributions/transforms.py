@@ -5,13 +5,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..creation import as_tensor, broadcast_shapes, cat, stack, zeros
-from ..dtypes import Size
+from ..creation import as_tensor, broadcast_shapes, cat, stack, zeros, zeros_like
+from ..dtypes import Size, finfo
 from ..functional import softplus
 from ..tensor import Tensor
 from . import constraints
 from .constraints import Constraint
-from .distribution import rightmost_sum
+from .distribution import inner, rightmost_sum
 
 _Shape = Sequence[int]
 
@@ -205,7 +205,7 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The logarithm of the absolute determinant of dy / dx."""
         if not self.parts:
-            return x * 0
+            return zeros_like(x)
         events, total = self.domain.event_dim, None
         for i, part in enumerate(self.parts):
             after = y if i == len(self.parts) - 1 else part(x)
@@ -400,7 +400,7 @@ class AffineTransform(_Parametric):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log |scale|"""
         size = self.scale.abs().log() if isinstance(self.scale, Tensor) else math.log(abs(self.scale))
-        return rightmost_sum(x * 0 + size, self._events)
+        return rightmost_sum(zeros_like(x) + size, self._events)
 
 
 class SigmoidTransform(Transform):
@@ -410,22 +410,16 @@ class SigmoidTransform(Transform):
     codomain = constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
-        return _inner(x.sigmoid())
+        return inner(x.sigmoid())
 
     def _inverse(self, y: Tensor) -> Tensor:
-        y = _inner(y)
+        y = inner(y)
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log(y (1 - y))"""
         made: Tensor = -softplus(-x) - softplus(x)
         return made
-
-
-def _inner(y: Tensor) -> Tensor:
-    """Without 0 and 1 themselves."""
-    eps = 2.0 ** (-23 if y.dtype.itemsize < 8 else -52)
-    return y.clamp(2.2e-308 if y.dtype == "float64" else 1.17549435e-38, 1 - eps)
 
 
 class SoftplusTransform(Transform):
@@ -510,14 +504,14 @@ class StickBreakingTransform(Transform):
         return made
 
     def _call(self, x: Tensor) -> Tensor:
-        z = _inner(self._moved(x, -1).sigmoid())
+        z = inner(self._moved(x, -1).sigmoid())
         left = (1 - z).cumprod(-1)
         one = zeros((*x.shape[:-1], 1), dtype=x.dtype) + 1
         return cat([z, one], -1) * cat([one, left], -1)
 
     def _inverse(self, y: Tensor) -> Tensor:
         shown = y[..., :-1]
-        left = (1 - shown.cumsum(-1)).clamp(min=1.17549435e-38)
+        left = (1 - shown.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
         return self._moved(shown.log() - left.log(), 1)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:

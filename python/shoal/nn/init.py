@@ -2,7 +2,7 @@
 import math
 
 from ..creation import eye, where
-from ..random import checked_std, draw, rand_like, randn_like
+from ..random import checked_std, draw, fractions, rand_like, randn_like
 from ..words import check_bounds, invalid
 from .module import replace
 
@@ -58,7 +58,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     [a, b]; drawn by the inverse of the distribution function."""
     check_bounds(a, b, "trunc_normal_")
     low, high = (0.5 * (1 + math.erf((x - mean) / std / math.sqrt(2))) for x in (a, b))
-    u = rand_like(tensor, generator=generator) * (high - low) + low
+    u = fractions(tensor.shape, tensor.dtype, generator) * (high - low) + low
     return _set(tensor, (_inverse_normal(u) * std + mean).clamp(a, b))
 
 

@@ -410,14 +410,15 @@ class Module:
         return state
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
-        """Takes the values of a state; strict: every key must be there, and no other."""
+        """Takes the values of a state; strict: every key must be there, and no other. Batch norms of old states have no
+        `num_batches_tracked`, which then stays."""
         state, own = state_dict, OrderedDict()
         for path, module in self.named_modules():
             below = f"{path}." if path else ""
             own.update((below + n, p) for n, p in module._parameters.items() if p is not None)
             own.update((below + n, b) for n, b in module._buffers.items()
                        if b is not None and n not in module._passing)
-        missing = [name for name in own if name not in state]
+        missing = [name for name in own if name not in state and name.rpartition(".")[2] != "num_batches_tracked"]
         unexpected = [name for name in state if name not in own]
         wrong = [f"'{name}' is {tensor_like(state[name])} there and {own[name]._text()} here"
                  for name in own if name in state and

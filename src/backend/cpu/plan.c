@@ -25,6 +25,20 @@ static shoal_status run_reference(const cpu_run *run, const cpu_step *step) {
     return status;
 }
 
+static void random_part(void *context, uint32_t part, int64_t begin, int64_t end) {
+    (void)part;
+    ref_random_part(context, begin, end);
+}
+
+static shoal_status run_random(const cpu_run *run, const cpu_step *step) {
+    const void *inputs[2];
+    for (uint32_t k = 0; k < step->n_reads; k++) inputs[k] = run->at[step->reads[k]];
+    ref_call call = {run->program->g, step->node, inputs, &run->at[step->node->first_output]};
+    int64_t count = base_type_count(ref_output(&call));
+    if (count) cpu_parallel(run->device, count, CPU_TILE, random_part, &call);
+    return SHOAL_OK;
+}
+
 static shoal_status run_fill(const cpu_run *run, const cpu_step *step) {
     uint32_t v = step->node->first_output;
     const shoal_type *type = &run->program->g->values[v].type;
@@ -52,7 +66,9 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     else if (node->op == GRAPH_CONSTANT) {
         p->values[node->first_output].kind = BACKEND_NOWHERE;
         step->run = run_fill;
-    } else if (cpu_dot_fits(kernels, p->g, node))
+    } else if (node->op == GRAPH_RANDOM)
+        step->run = run_random;
+    else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
     else if (cpu_control_fits(node))
         return cpu_control_prepare(device, p, step);

@@ -9,20 +9,30 @@
 
 #include <math.h>
 
-static void philox(uint64_t key, uint64_t block, uint64_t stream, uint32_t *words) {
+/* Blocks that are made at a time: words of one place lie side by side, for vectors. */
+enum { BLOCKS = REF_CHUNK / 2 + 1 };
+typedef struct words {
+    uint32_t at[4][BLOCKS];
+} words;
+
+/* The next `n` blocks. */
+static void philox(uint64_t key, uint64_t block, uint64_t stream, words *w, int64_t n) {
     uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
-    words[0] = (uint32_t)block;
-    words[1] = (uint32_t)(block >> 32);
-    words[2] = (uint32_t)stream;
-    words[3] = (uint32_t)(stream >> 32);
-    for (int round = 0; round < 10; round++) {
-        uint64_t a = UINT64_C(0xD2511F53) * words[0], b = UINT64_C(0xCD9E8D57) * words[2];
-        uint32_t next[4] = {(uint32_t)(b >> 32) ^ words[1] ^ low, (uint32_t)b,
-                            (uint32_t)(a >> 32) ^ words[3] ^ high, (uint32_t)a};
-        memcpy(words, next, sizeof next);
-        low += 0x9E3779B9;
-        high += 0xBB67AE85;
+    for (int64_t k = 0; k < n; k++) {
+        w->at[0][k] = (uint32_t)(block + (uint64_t)k);
+        w->at[1][k] = (uint32_t)((block + (uint64_t)k) >> 32);
+        w->at[2][k] = (uint32_t)stream;
+        w->at[3][k] = (uint32_t)(stream >> 32);
     }
+    for (int round = 0; round < 10; round++, low += 0x9E3779B9, high += 0xBB67AE85)
+        for (int64_t k = 0; k < n; k++) {
+            uint64_t a = UINT64_C(0xD2511F53) * w->at[0][k];
+            uint64_t b = UINT64_C(0xCD9E8D57) * w->at[2][k];
+            w->at[0][k] = (uint32_t)(b >> 32) ^ w->at[1][k] ^ low;
+            w->at[2][k] = (uint32_t)(a >> 32) ^ w->at[3][k] ^ high;
+            w->at[1][k] = (uint32_t)b;
+            w->at[3][k] = (uint32_t)a;
+        }
 }
 
 static uint64_t scalar(const ref_call *call, uint32_t input) {
@@ -45,49 +55,64 @@ static uint64_t number_of(const ref_call *call, int64_t index) {
     return (uint64_t)number;
 }
 
-static double normal(uint64_t seed, uint64_t stream, uint64_t i) {
-    uint32_t w[4];
-    philox(seed, i / 2, stream, w);
-    double u = (double)(((uint64_t)w[0] << 32 | w[1]) >> 11) + 1;
-    double v = (double)(((uint64_t)w[2] << 32 | w[3]) >> 11);
-    double radius = sqrt(-2 * log(u * 0x1p-53)), angle = 6.283185307179586477 * (v * 0x1p-53);
-    return radius * (i % 2 ? sin(angle) : cos(angle));
+static uint64_t joined(const words *w, int high, int64_t k) {
+    return (uint64_t)w->at[high][k] << 32 | w->at[high + 1][k];
 }
 
-static uint64_t bits(uint64_t seed, uint64_t stream, uint64_t i, size_t bytes) {
-    uint32_t w[4];
-    philox(seed, bytes == 8 ? i / 2 : i / 4, stream, w);
-    return bytes == 8 ? (uint64_t)w[i % 2 * 2] << 32 | w[i % 2 * 2 + 1] : w[i % 4];
-}
-
-/* As many of the upper bits as the mantissa holds, so that 1 is never reached. */
-static double uniform(uint64_t word, uint8_t dtype) {
-    switch (dtype) {
-    case SHOAL_F16: return (double)(word >> 21) * 0x1p-11;
-    case SHOAL_BF16: return (double)(word >> 24) * 0x1p-8;
-    case SHOAL_F32: return (double)(word >> 8) * 0x1p-24;
-    default: return (double)(word >> 11) * 0x1p-53;
+/* n numbers of a normal distribution, from number i on. */
+static void fill_normal(ref_chunk *to, const words *w, uint64_t i, int64_t n) {
+    int odd = (int)(i % 2);
+    for (int64_t k = 0; 2 * k < n + odd; k++) {
+        double u = (double)(joined(w, 0, k) >> 11) + 1, v = (double)(joined(w, 2, k) >> 11);
+        double radius = sqrt(-2 * log(u * 0x1p-53)), angle = 6.283185307179586477 * (v * 0x1p-53);
+        int64_t at = 2 * k - odd;
+        if (at >= 0) to->d[at] = radius * cos(angle);
+        if (at + 1 < n) to->d[at + 1] = radius * sin(angle);
     }
 }
 
-shoal_status ref_random(const ref_call *call) {
+static void fill_bits(ref_chunk *to, const words *w, uint64_t i, int64_t n, size_t bytes) {
+    int64_t per = bytes == 8 ? 2 : 4, at = (int64_t)(i % (uint64_t)per);
+    for (int64_t k = 0; k < n; k++, at++)
+        to->u[k] = bytes == 8 ? joined(w, (int)(at % 2 * 2), at / 2) : w->at[at % 4][at / 4];
+}
+
+/* As many of the upper bits as the mantissa holds, so that 1 is never reached. */
+static void make_uniform(ref_chunk *to, int64_t n, uint8_t dtype) {
+    int kept = dtype == SHOAL_F16 ? 11 : dtype == SHOAL_BF16 ? 8 : dtype == SHOAL_F32 ? 24 : 53;
+    int unused = (dtype == SHOAL_F64 ? 64 : 32) - kept;
+    double unit = ldexp(1, -kept);
+    for (int64_t k = 0; k < n; k++) to->d[k] = (double)(to->u[k] >> unused) * unit;
+}
+
+void ref_random_part(const ref_call *call, int64_t begin, int64_t end) {
     const shoal_type *type = ref_output(call);
     char how = ref_attr(call, SHOAL_ATTR_RNG_DISTRIBUTION)->u.string[0];
     uint64_t seed = scalar(call, 0), stream = scalar(call, 1);
     size_t bytes = shoal_dtype_size((shoal_dtype)type->dtype);
-    int64_t count = base_type_count(type);
-    for (int64_t k = 0; k < count; k++) {
+    uint64_t per = how == 'N' || bytes == 8 ? 2 : 4; /* elements of a block */
+    int64_t row = INT64_MAX, n;                      /* how many in a row have numbers in a row */
+    if (ref_attr(call, SHOAL_ATTR_START_INDICES) && type->rank) row = type->dims[type->rank - 1];
+    for (int64_t k = begin; k < end; k += n) {
+        n = end - k < REF_CHUNK ? end - k : REF_CHUNK;
+        if (n > row - k % row) n = row - k % row;
         uint64_t i = number_of(call, k);
-        ref_chunk one;
-        if (how == 'B') {
-            one.u[0] = bits(seed, stream, i, bytes);
-            if (type->dtype == SHOAL_BOOL) one.u[0] &= 1;
-        } else {
-            one.d[0] = how == 'N' ? normal(seed, stream, i)
-                                  : uniform(bits(seed, stream, i, bytes), type->dtype);
-            ref_convert_chunk(&one, REF_D, type->dtype, 1);
-        }
-        ref_store(&one, type->dtype, call->outputs[0], k, 1);
+        ref_chunk some;
+        words w;
+        philox(seed, i / per, stream, &w, (int64_t)((i % per + (uint64_t)n + per - 1) / per));
+        if (how == 'N')
+            fill_normal(&some, &w, i, n);
+        else
+            fill_bits(&some, &w, i, n, bytes);
+        if (how == 'U') make_uniform(&some, n, type->dtype);
+        if (how != 'B') ref_convert_chunk(&some, REF_D, type->dtype, n);
+        if (type->dtype == SHOAL_BOOL)
+            for (int64_t j = 0; j < n; j++) some.u[j] &= 1;
+        ref_store(&some, type->dtype, call->outputs[0], k, n);
     }
+}
+
+shoal_status ref_random(const ref_call *call) {
+    ref_random_part(call, 0, base_type_count(ref_output(call)));
     return SHOAL_OK;
 }

@@ -62,6 +62,9 @@ typedef void (*ref_binary)(ref_class class, const ref_chunk *a, const ref_chunk 
 /* The function of a binary operation; NULL for any other operation. */
 ref_binary ref_binary_of(uint16_t op);
 
+/* Elements [begin, end) of the result of a node `random`. */
+void ref_random_part(const ref_call *call, int64_t begin, int64_t end);
+
 /* Elements per step along each axis of a dense row-major tensor. */
 void ref_strides(const shoal_type *type, int64_t *strides);
 
