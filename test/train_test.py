@@ -19,7 +19,7 @@ from train_model import BATCH, GRADIENT, LENGTH, SHAPES, TEXT, WIDE, text_of  # 
 from shoal import nn  # noqa: E402
 from shoal.train import compress, model, rules  # noqa: E402
 from shoal.train import data as train_data  # noqa: E402
-from shoal.train.island import Island  # noqa: E402
+from shoal.train.island import Island, Recipe  # noqa: E402
 from shoal.train.shepherd import Shepherd  # noqa: E402
 from shoal.train.tokens import open_tokens  # noqa: E402
 
@@ -366,6 +366,60 @@ def test_codes(kind):
         assert (np.abs(total - 20 * x.astype(np.float64)) <= 2.1 * top * most + 20e-6 * np.abs(x)).all()
 
 
+@pytest.mark.parametrize("kind", [kind for kind in compress.KINDS if kind != "none"])
+def test_codes_of_a_change(kind):
+    """An island comes to the bits that the shepherd has, whatever it had; each number off by half a step at most."""
+    shoal.init(workers=1)
+    rng = np.random.default_rng(1)
+    blocks = rng.standard_normal((400, compress.BLOCK), np.float32) * np.float32(10.0) ** rng.integers(-44, 30, (400, 1))
+    blocks[3], blocks[5, 1:], blocks[7] = 0, 0, np.float32(3e38) * np.sign(blocks[7])
+    had = (rng.standard_normal((400, compress.BLOCK), np.float32) * np.float32(10.0) ** rng.integers(-8, 20, (400, 1))).astype(np.float32)
+    had[7] = 0
+    x, had = blocks.astype(np.float32).reshape(-1), had.reshape(-1)
+    payload, moved = compress.encode_change(kind, x)
+    assert sum(array.nbytes for array in payload) == compress.payload_bytes(kind, x.size)
+    made = shoal.tensor(had) + compress.decode_change(kind, [shoal.tensor(array) for array in payload])
+    assert np.array_equal(made.numpy().view(np.uint32), (had + moved).view(np.uint32))
+    top = np.abs(x) if kind == "bf16" else np.repeat(np.abs(x).reshape(-1, compress.BLOCK).max(1), compress.BLOCK)
+    most = {"bf16": 2.0 ** -8, "int8": 0.5 / 127, "int4": 0.5 / 7}[kind]
+    small = top < 1e-28  # a change that waits
+    assert (np.abs(moved - x)[~small] <= top[~small] * most * (1 + 2.0 ** -7) + 1e-38).all()
+    sent = np.zeros_like(x)
+    for _ in range(12):  # what is left out comes later
+        sent += compress.encode_change(kind, x - sent)[1]
+    assert (np.abs(sent - x) <= 1e-6 * top + 1e-28).all()
+
+
+def test_all_start_from_the_same(three, monkeypatch):
+    """The anchors of islands are what the shepherd has as sent, bit for bit, also of one that comes later."""
+    anchors, run = {}, Island._run
+
+    def told(self, window):
+        report = run(self, window)
+        anchors[self.index, window.fragment] = self._anchors[window.fragment].numpy()
+        return report
+    monkeypatch.setattr(Island, "_run", told)
+    for kind in ("bf16", "int8", "int4"):
+        shepherd = Shepherd(settings(workers=3, tau=20, outer_loop_steps=4, compression=kind, fragments=2), model=TEXT,
+                            data=Data())
+        event, rounds = shepherd.monitor.event, []
+
+        def on_event(name, **fields):
+            if name == "round":
+                fragment = (shepherd.round - 1) % 2
+                for row in fields["islands"]:
+                    assert np.array_equal(anchors[row["island"], fragment], shepherd._sent[fragment]), (kind, fields)
+                rounds.append((len(fields["islands"]), fields["bytes_down"]))
+                if len(rounds) == 3:
+                    late = next(iter(shepherd._islands.values()))
+                    late.versions = [-1, -1]
+            event(name, **fields)
+        shepherd.monitor.event = on_event
+        shepherd.run()
+        downs = [down for _, down in rounds]
+        assert len(rounds) == 8 and 3 * downs[3] == 2 * downs[1] + downs[0], (kind, downs)  # one of three was given all
+
+
 def test_few_bytes(three):
     """With few bits the loss is that of float32 nearly, whole or in fragments, of which fewer bytes go at a time."""
     found, seeds = {}, 4  # the loss of a single run of few steps says little
@@ -376,6 +430,9 @@ def test_few_bytes(three):
                                        learning_rate=3e-3, seed=seed)
             result = Shepherd(e, model=TEXT, data=Data(), monitor=told).run()
             losses.append(result["loss"])
+        downs = [event["bytes_down"] for event in told.of("round")]
+        assert downs[0] == 3 * 4 * sum(vector.size for vector in Recipe(e, model.load(TEXT)).vectors)  # all of it, once
+        assert kind == "none" or downs[-1] * {"int8": 3.8, "int4": 7.5}[kind] < downs[0] / fragments * 1.5, (kind, downs)
         found[kind, fragments] = np.mean(losses), result["bytes_up"], max(event["bytes_up"] for event in told.of("round"))
     bytes_up = found["none", 1][1]
     for (kind, fragments), (loss, _, _) in found.items():
@@ -385,7 +442,7 @@ def test_few_bytes(three):
     assert found["int4", 4][1] == found["int4", 1][1] and found["int4", 4][2] * 2 <= found["int4", 1][2]
     size, tau = 2 ** 20, 500  # of gradients alone, against one of float32 at each step
     each = {kind: compress.payload_bytes(kind, size) for kind in compress.KINDS}
-    print("bytes of gradients at tau 500 against one in float32 at each step: "
+    print("bytes both ways at tau 500 against one vector each way in float32 at each step: "
           + ", ".join(f"{kind} 1/{tau * 4 * size / count:.0f}" for kind, count in each.items())
           + f"; at a time, int4 in 4 fragments: 1/{tau * 4 * size / (each['int4'] / 4):.0f}")
     assert tau * 4 * size >= 500 * each["none"] and tau * 4 * size >= 10_000 * each["int4"] / 4

@@ -63,7 +63,7 @@ class Experiment:
     schedule: str = _key("constant", "of the inner learning rate, over all rounds", of=("constant", "cosine", "linear"))
     warmup_steps: int = _key(0, "inner steps in which the learning rate rises to its peak", 0, _MANY)
     min_lr_ratio: float = _key(0.1, "where cosine and linear end, as a part of the peak", 0, 1)
-    compression: str = _key("none", "of what workers send back; error feedback keeps what it loses",
+    compression: str = _key("none", "of what workers send and get; error feedback keeps what it loses",
                             of=("none", "bf16", "int8", "int4"))
     fragments: int = _key(1, "parts of the parameters, which are exchanged one after the other", 1, 1024)
     overlap: int = _key(0, "inner steps for which a worker goes on while a fragment is on its way", rule=_NO_OVERLAP)

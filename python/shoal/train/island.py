@@ -62,7 +62,7 @@ def _parted(counts, n):
 class Window:
     """What an island is to do in a round.
 
-    updates: {fragment: vector} that it has to have; inputs, targets: int32 [steps, micro * batch, length]; lrs: per
+    updates: {fragment: the vector that it has to have, or a list of arrays: the encoded change of what it has}; inputs, targets: int32 [steps, micro * batch, length]; lrs: per
     step; fragment: whose gradient it returns; keep: whether its state is to be returned.
     """
 
@@ -249,12 +249,24 @@ class Island:
             return payload if left is None else [*payload, left]
         return record
 
+    def _change(self, fragment):
+        vector, kind = self.recipe.vectors[fragment], self.recipe.experiment.compression
+
+        def record(anchor, *given):
+            anchor = anchor + compress.decode_change(kind, given)
+            return [anchor, *vector.split(anchor)]
+        return record
+
     # ---- a window ----
 
     def _update(self, updates):
-        for fragment, vector in sorted(updates.items()):
-            anchor = self._put(vector)
-            made = self._call(f"spread {fragment}", self.recipe.vectors[fragment].split, [anchor])
+        for fragment, given in sorted(updates.items()):
+            if isinstance(given, list):
+                inputs = [self._anchors[fragment], *map(self._put, given)]
+                anchor, *made = self._call(f"change {fragment}", self._change(fragment), inputs, [0])
+            else:
+                anchor = self._put(given)
+                made = self._call(f"spread {fragment}", self.recipe.vectors[fragment].split, [anchor])
             self._anchors[fragment] = anchor
             for i, value in zip(self.recipe.parts[fragment], made):
                 self._parameters[i] = value
@@ -316,7 +328,7 @@ class Island:
         self._loop = None
         payload = [tensor.numpy() for tensor in made]
         up = compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[f].size)
-        down = sum(vector.nbytes for vector in window.updates.values())
+        down = sum(array.nbytes for given in window.updates.values() for array in (given if isinstance(given, list) else [given]))
         state = self._state() if window.keep else None
         return Report(found.reshape(-1, self.recipe.micro).mean(1), payload, seconds, busy or seconds, up, down, state)
 

@@ -105,6 +105,8 @@ class Shepherd:
         self._saved = {}
         self.theta = self.recipe.join(self.program.initial(e.seed))
         self._versions, self._wanted = [0] * e.fragments, e.workers
+        self._sent, self._sent_versions = [vector.copy() for vector in self.theta], [0] * e.fragments  # what islands start from
+        self._changes = [(None, None)] * e.fragments  # (the version before, what makes it the one that is sent now)
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
         found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
         if found is not None:
@@ -131,8 +133,10 @@ class Shepherd:
             outer.velocity = velocity
         self.round, self.tokens, self.loss, counts = step, state["tokens"], state["loss"], state["counts"]
         self._versions = _whole(state["versions"], self.experiment.fragments)
+        sent = [arrays.get(f"sent.{name}", arrays[f"parameter.{name}"]) for name in self.program.names]
+        self._sent, self._sent_versions = self.recipe.join(sent), _whole(state["sent_versions"], self.experiment.fragments)
         self.counts = None if counts is None else _whole(counts, len(counts), 1)
-        if not all(np.isfinite(vector).all() for vector in (*self.theta, *(outer.velocity for outer in self.outers))):
+        if not all(np.isfinite(vector).all() for vector in (*self.theta, *self._sent, *(outer.velocity for outer in self.outers))):
             raise ValueError("it has numbers that are not finite")
         for index, kept in state["islands"].items():
             prefix = f"island.{index}."
@@ -145,17 +149,19 @@ class Shepherd:
 
     def _keep(self, states):
         """Saves a checkpoint with what these islands have: [(island, state)]."""
-        names = self.program.names
+        e, names = self.experiment, self.program.names
         arrays = {f"parameter.{n}": a for n, a in zip(names, self.parameters())}
         momenta = self.recipe.split([outer.velocity.copy() for outer in self.outers])
         arrays |= {f"momentum.{n}": a for n, a in zip(names, momenta)}
+        if e.compression != "none":
+            arrays |= {f"sent.{n}": a for n, a in zip(names, self.recipe.split(self._sent))}
         islands = {}
         for island, state in states:
             islands[str(island.index)] = {"taken": state["taken"], "speed": island.speed, "versions": island.versions}
             arrays |= {f"island.{island.index}.{key}": array for key, array in state.items() if key != "taken"}
         self.checkpoints.save(self.round, arrays, {
-            "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": self.experiment.fragments,
-            "versions": self._versions, "islands": islands, "data": self.data.state()})
+            "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": e.fragments,
+            "versions": self._versions, "sent_versions": self._sent_versions, "islands": islands, "data": self.data.state()})
         self._kept = self.round
         self.monitor.event("checkpoint", round=self.round)
 
@@ -322,9 +328,27 @@ class Shepherd:
             return [span] * len(islands)
         return rules.shares(span * len(islands), [island.speed for island in islands])
 
+    def _publish(self):
+        """What islands start from becomes theta, as far as it goes in so few bytes; the rest goes with the next change."""
+        kind = self.experiment.compression
+        for f, version in enumerate(self._versions):
+            before, sent = self._sent_versions[f], self._sent[f]
+            if version == before:
+                continue
+            if kind == "none":
+                self._sent[f] = self.theta[f].copy()
+            else:
+                payload, moved = compress.encode_change(kind, self.theta[f] - sent)
+                self._sent[f], self._changes[f] = sent + moved, (before, payload)
+            self._sent_versions[f] = version
+
     def _window(self, island, lease, fragment, keep):
-        updates = {f: vector for f, vector in enumerate(self._snapshot) if island.versions[f] != self._versions[f]}
-        island.versions = list(self._versions)
+        updates = {}
+        for f, (before, payload) in enumerate(self._changes):
+            if island.versions[f] != self._sent_versions[f]:
+                has = before is not None and island.versions[f] == before
+                updates[f] = payload if has else self._sent[f]
+        island.versions = list(self._sent_versions)
         steps = len(lease.inputs)
         lrs = rules.rates(self.experiment, self.round * self.recipe.span, self.recipe.span, steps)
         return Window(updates, lease.inputs, lease.targets, lrs, fragment, keep)
@@ -336,7 +360,7 @@ class Shepherd:
         e, began = self.experiment, time.monotonic()
         fragment = self.round % e.fragments
         keep = self.checkpoints is not None and (self.round + 1) % max(1, e.checkpoint_every) == 0
-        self._snapshot = [vector.copy() for vector in self.theta]
+        self._publish()
         batch = self.program.batch * self.recipe.micro
         leases = {}
         # As the last checkpoint has it, if they are as many as then.
@@ -383,8 +407,8 @@ class Shepherd:
 
     def _accepted(self, reports, fragment, islands):
         """[(island, report, gradient)] of those that AdamW can have come to."""
-        kind, good, theta = self.experiment.compression, [], self._snapshot[fragment]
-        limit = rules.farthest(self.experiment, islands, float(np.abs(theta).max(initial=0)))
+        kind, good, sent = self.experiment.compression, [], self._sent[fragment]
+        limit = rules.farthest(self.experiment, islands, float(np.abs(sent).max(initial=0)))
         for island, report in reports:
             gradient = compress.decode(kind, report.payload)
             finite = np.isfinite(gradient).all() and np.isfinite(report.losses).all()
