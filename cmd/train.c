@@ -9,7 +9,7 @@ static const struct argp_option options[] = {
     {"resume", CMD_PYTHON_KEY, NULL, 0,
      "Go on from the newest checkpoint, as the key should_resume", 0},
     {"streaming", CMD_PYTHON_KEY, NULL, 0,
-     "Exchange in 4 fragments, one after the other, as the key fragments=4", 0},
+     "Exchange in 4 fragments, going on meanwhile, as the keys fragments=4 overlap=1", 0},
     {"dry-run", CMD_PYTHON_KEY, NULL, 0, "Print the experiment and where each value comes from", 0},
     {"keys", CMD_PYTHON_KEY, NULL, 0, "Print all keys of an experiment", 0},
     {"no-dashboard", CMD_PYTHON_KEY, NULL, 0, "Print lines instead of the screen", 0},

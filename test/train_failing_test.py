@@ -70,15 +70,17 @@ def loss_of(process, how, told):
     return lost - began, closed - began, sizes[n] == 1
 
 
-def test_a_worker_dies_and_another_comes(two):
+@pytest.mark.parametrize("overlapped", [False, True])
+def test_a_worker_dies_and_another_comes(two, overlapped):
     """The round closes without the one, the next ones as well, and with the other from its round on."""
     tau = long_window(0.5)
     told, data = Told(), Data()
-    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=10 ** 6, schedule="cosine"), model=HEAVY, data=data,
+    overlap = tau // 2 if overlapped else 0
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=10 ** 6, schedule="cosine", overlap=overlap), model=HEAVY, data=data,
                         monitor=told)
     thread, result = begun(shepherd)
     lost, closed, without = loss_of(two.worker(0), signal.SIGKILL, told)
-    assert data.back == tau * without
+    assert data.back in ([tau, 2 * tau] if overlapped else [tau * without])
     two.add("w3")
     came = time.monotonic()
     joined, n = told.wait("joined", 3), len(told.of("round"))
@@ -106,11 +108,11 @@ def paused(process, over):
     return thread
 
 
-def slow_one(two, quorum):
+def slow_one(two, quorum, overlap=0):
     """Two islands, of which one becomes slow until something is said of it: shepherd, what is told, thread, result."""
     told, over = Told(), threading.Event()
-    shepherd = Shepherd(settings(workers=2, tau=long_window(0.3), outer_loop_steps=10 ** 6, deadline=0.1, quorum=quorum),
-                        model=HEAVY, data=Data(), monitor=told)
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.3), outer_loop_steps=10 ** 6, deadline=0.1, quorum=quorum,
+                                 overlap=overlap), model=HEAVY, data=Data(), monitor=told)
     thread, result = begun(shepherd)
     told.wait("round")
     slow = paused(two.worker(1), over)
@@ -120,9 +122,10 @@ def slow_one(two, quorum):
     return shepherd, told, thread, result
 
 
-def test_who_is_late_is_left_out(two):
+@pytest.mark.parametrize("overlap", [0, 8])
+def test_who_is_late_is_left_out(two, overlap):
     """At the deadline; and takes part again when it is through."""
-    shepherd, told, thread, result = slow_one(two, 0.5)
+    shepherd, told, thread, result = slow_one(two, 0.5, overlap)
     n = len(told.of("round"))
     told.wait("round", n + 8)
     shepherd.stop()
@@ -201,18 +204,19 @@ def test_nobody_is_there(two):
     assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 2
 
 
-def test_stopping(two):
+@pytest.mark.parametrize("overlap", [0, 5])
+def test_stopping(two, overlap):
     """After the round; a second time, at once."""
     told = Told()
-    shepherd = Shepherd(settings(workers=2, tau=long_window(0.5), outer_loop_steps=10 ** 6), model=HEAVY, data=Data(), monitor=told)
+    shepherd = Shepherd(settings(workers=2, tau=long_window(0.5), outer_loop_steps=10 ** 6, overlap=overlap), model=HEAVY, data=Data(), monitor=told)
     thread, result = begun(shepherd)
     told.wait("round")
     shepherd.stop()
     found = ended(thread, result)
-    assert found["stopped"] and found["rounds"] == len(told.of("round")) <= 3
+    assert found["stopped"] and found["rounds"] == len(told.of("round")) <= (4 if overlap else 3)
     told, data = Told(), Data()
     tau = long_window(3)
-    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=10), model=HEAVY, data=data, monitor=told)
+    shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=10, overlap=overlap), model=HEAVY, data=data, monitor=told)
     thread, result = begun(shepherd)
     while data.position < 2 * tau:
         time.sleep(0.05)
@@ -238,20 +242,20 @@ class Printed:
 shoal.connect(sys.argv[2])
 folder, compression, fragments = pathlib.Path(sys.argv[3]), sys.argv[4], int(sys.argv[5])
 e = islands.settings(workers=2, tau=40, outer_loop_steps=6 // fragments, should_resume=True, schedule="cosine",
-                     compression=compression, fragments=fragments)
+                     compression=compression, fragments=fragments, overlap=int(sys.argv[6]))
 Shepherd(e, model=folder.parent / "model.mlir", data=islands.Data(), checkpoints=islands.Kept(folder), monitor=Printed()).run()
 """
 
 
-@pytest.mark.parametrize("compression, fragments", [("none", 1), ("int8", 2)])
-def test_killed_and_resumed(two, tmp_path, compression, fragments):
+@pytest.mark.parametrize("compression, fragments, overlap", [("none", 1, 0), ("int8", 2, 0), ("int4", 2, 7)])
+def test_killed_and_resumed(two, tmp_path, compression, fragments, overlap):
     """kill -9 of the shepherd at random moments: from the last checkpoint on, the same losses bit for bit."""
     (tmp_path / "model.mlir").write_text(TEXT)
     given = [sys.executable, "-c", KILLED, str(pathlib.Path(__file__).parent), two.address]
 
     def run(folder, kill_after=None):
         folder.mkdir(exist_ok=True)
-        with subprocess.Popen([*given, str(folder), compression, str(fragments)], stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen([*given, str(folder), compression, str(fragments), str(overlap)], stdout=subprocess.PIPE, text=True) as process:
             lines = []
             for line in process.stdout:
                 lines.append(line.split())

@@ -5,6 +5,7 @@ The pools are a hub and workers as real processes; `Data` stands for what `shoal
 import pathlib
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,9 +18,9 @@ from cluster import Pool  # noqa: E402
 from islands import WORDS, Data, Kept, Told, settings  # noqa: E402
 from train_model import BATCH, GRADIENT, LENGTH, SHAPES, TEXT, WIDE, text_of  # noqa: E402
 from shoal import nn  # noqa: E402
-from shoal.train import compress, model, rules  # noqa: E402
+from shoal.train import model, rules  # noqa: E402
 from shoal.train import data as train_data  # noqa: E402
-from shoal.train.island import Island  # noqa: E402
+from shoal.train.island import Island, Recipe  # noqa: E402
 from shoal.train.shepherd import Shepherd  # noqa: E402
 from shoal.train.tokens import open_tokens  # noqa: E402
 
@@ -76,6 +77,51 @@ def diloco(e, theta, islands, micro=1, steps=None):
             velocity[k] = np.float32(e.nesterov_momentum) * velocity[k] + gradient
             theta[k] = theta[k] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[k])
     return losses if len(set(steps)) > 1 else np.array(losses), theta
+
+
+class Streaming(Inner):
+    """An island in NumPy whose fragments are exchanged in turn, while it goes on for some steps."""
+
+    def __init__(self, e, theta, parts):
+        super().__init__(e)
+        self.parts, self.anchors, self.pending = parts, [array.copy() for array in theta], None
+        self.mine = [array.copy() for array in theta]
+
+    def round(self, lease, first, fragment, arrived):
+        """arrived: (fragment, its parameters) that come after `overlap` steps, or None. Losses, and the gradient of a fragment."""
+        o, losses = self.e.overlap if arrived else 0, np.empty(0)
+        for begin, end in ((0, o), (o, len(lease.inputs))):
+            if begin == o and arrived:
+                for i, array in zip(self.parts[arrived[0]], arrived[1]):
+                    alpha = np.float32(self.e.alpha if o else 0)
+                    self.mine[i] = alpha * self.mine[i] + (1 - alpha) * array
+                    self.anchors[i] = array
+            part = SimpleNamespace(inputs=lease.inputs[begin:end], targets=lease.targets[begin:end])
+            if begin < end:
+                found, moved = self.window(self.mine, part, first + begin)
+                self.mine = [a - b for a, b in zip(self.mine, moved)]
+                losses = np.append(losses, found)
+        return losses, [self.anchors[i] - self.mine[i] for i in self.parts[fragment]]
+
+
+def streaming(e, theta, islands, parts):
+    """All rounds of streaming DiLoCo (Douillard et al., 2025), written out: the losses of each, and the parameters."""
+    theta, data, arrived = [np.array(array, np.float32) for array in theta], Data(), None
+    velocity, losses = [np.zeros_like(a) for a in theta], []
+    each = [Streaming(e, theta, parts) for _ in range(islands)]
+    span = e.tau // e.fragments
+    leases = {r: [data.take(r, i, islands, span, BATCH, LENGTH) for i in range(islands)]
+              for r in range(e.outer_loop_steps * e.fragments)}
+    for r, row in leases.items():
+        f = r % e.fragments
+        came = [island.round(lease, r * span, f, arrived) for island, lease in zip(each, row)]
+        losses.append([found for found, _ in came])
+        for k, i in enumerate(parts[f]):
+            gradient = sum(moved[k] / np.float32(islands) for _, moved in came)
+            velocity[i] = np.float32(e.nesterov_momentum) * velocity[i] + gradient
+            theta[i] = theta[i] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[i])
+        arrived = f, [theta[i].copy() for i in parts[f]]
+    return np.array(losses), theta
 
 
 def losses_of(told):
@@ -178,6 +224,19 @@ def test_three_islands(three):
             assert np.array_equal(got, array)
 
 
+@pytest.mark.parametrize("fragments, overlap, alpha", [(1, 3, 0.5), (1, 6, 0.0), (3, 2, 0.5), (3, 1, 0.25), (2, 3, 0.5), (3, 0, 0.5)])
+def test_overlap(three, fragments, overlap, alpha):
+    """Islands go on while a fragment is on its way, and take a part of it: as written out."""
+    e = settings(workers=3, tau=6, outer_loop_steps=6 // fragments, fragments=fragments, overlap=overlap, alpha=alpha)
+    told, program = Told(), model.load(TEXT)
+    shepherd = Shepherd(e, model=program, data=Data(), monitor=told, session=three.session)
+    want, theta = streaming(e, program.initial(e.seed), 3, Recipe(e, program).parts)
+    shepherd.run()
+    np.testing.assert_allclose(losses_of(told), want, rtol=1e-6, atol=1e-6)
+    for found, array in zip(shepherd.parameters(), theta):
+        np.testing.assert_allclose(found, array, rtol=1e-5, atol=2e-6)
+
+
 def test_unequal_islands(three, monkeypatch):
     """Islands of 2, 5 and 8 steps: rates that fill the round, gradients that weigh by steps, with accumulation and a tight clip."""
     monkeypatch.setattr(rules, "shares", lambda total, speeds: [2, 5, 8])
@@ -207,7 +266,8 @@ def test_another_models_checkpoint():
         Shepherd(e, model=HAND, data=Data(), checkpoints=kept)
 
 
-def test_numbers_that_are_none(three):
+@pytest.mark.parametrize("overlap", [0, 2])
+def test_numbers_that_are_none(three, overlap):
     """An island whose gradient is not finite is left out, told of, and begins anew; when all are, that is an error."""
     told, data = Told(), Data()
     take = data.take
@@ -218,14 +278,14 @@ def test_numbers_that_are_none(three):
             lease.targets[...] = 10 ** 6  # no such word: NaN in JAX
         return lease
     data.take = spoilt
-    shepherd = Shepherd(settings(workers=3, outer_loop_steps=4), model=TEXT, data=data, monitor=told)
+    shepherd = Shepherd(settings(workers=3, outer_loop_steps=4, overlap=overlap), model=TEXT, data=data, monitor=told)
     shepherd.run()
     (event,) = told.of("rejected")
     assert (event["round"], event["island"]) == (1, 1) and "not finite" in event["reason"]
     assert [len(event["islands"]) for event in told.of("round")] == [3, 2, 3, 3] and data.back == 5
     assert all(np.isfinite(array).all() for array in shepherd.parameters())
     data = Data()
-    shepherd = Shepherd(settings(workers=3, learning_rate=1e30, clip=0), model=TEXT, data=data, monitor=Told())
+    shepherd = Shepherd(settings(workers=3, learning_rate=1e30, clip=0, overlap=overlap), model=TEXT, data=data, monitor=Told())
     with pytest.raises(shoal.ShoalError, match="has diverged; a learning_rate below 1e.30"):
         shepherd.run()
 
@@ -266,8 +326,8 @@ def test_how_far_adamw_can_move(betas):
     assert rules.farthest(settings(betas=(0.9, 0.81)), 1, 0.0) == np.inf
 
 
-@pytest.mark.parametrize("kind, fragments", [("none", 1), ("int4", 5)])
-def test_nonsense_that_is_finite(three, monkeypatch, kind, fragments):
+@pytest.mark.parametrize("kind, fragments, overlap", [("none", 1, 0), ("int4", 5, 0), ("none", 1, 4), ("int4", 5, 1)])
+def test_nonsense_that_is_finite(three, monkeypatch, kind, fragments, overlap):
     """A member that reports huge numbers is left out, and the others train on as if it had died."""
     run, told = Island._run, Told()
 
@@ -277,7 +337,7 @@ def test_nonsense_that_is_finite(three, monkeypatch, kind, fragments):
             report.payload[-1] = report.payload[-1] * 0 + np.float32(1e30)  # the gradient, or the scales
         return report
     monkeypatch.setattr(Island, "_run", lie)
-    e = settings(workers=3, tau=10, outer_loop_steps=10 // fragments, compression=kind, fragments=fragments)
+    e = settings(workers=3, tau=10, outer_loop_steps=10 // fragments, compression=kind, fragments=fragments, overlap=overlap)
     shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
     found = shepherd.run()
     assert [event["round"] for event in told.of("rejected")] == [2, 3]
@@ -331,64 +391,6 @@ def test_who_is_far_too_slow_takes_less(monkeypatch):
     shepherd.run()
     both = [[row["steps"] for row in event["islands"]] for event in told.of("round") if len(event["islands"]) == 2]
     assert len(told.of("message")) == 1 and all(slow <= 5 and fast + slow == 80 for fast, slow in both), both
-
-
-# ---- fewer bytes ----
-
-@pytest.mark.parametrize("kind", compress.KINDS)
-def test_codes(kind):
-    """As NumPy rounds; each number off by half a step of its block at most; what is left out is kept exactly."""
-    shoal.init(workers=1)
-    rng = np.random.default_rng(0)
-    blocks = rng.standard_normal((50, compress.BLOCK), np.float32) * np.float32(10.0) ** rng.integers(-20, 10, (50, 1))
-    blocks[3] = 0
-    x = blocks.astype(np.float32).reshape(-1)
-    made, left = compress.encode(kind, shoal.tensor(x))
-    arrays = [tensor.numpy() for tensor in made]
-    got = compress.decode(kind, arrays)
-    most = {"none": 0, "bf16": 2.0 ** -8, "int8": 0.5 / 127, "int4": 0.5 / 7}[kind]
-    top = np.abs(x) if kind == "bf16" else np.repeat(np.abs(blocks).max(1), compress.BLOCK)
-    assert (np.abs(got - x) <= top * most * 1.0001).all()
-    if kind.startswith("int"):
-        levels = 127 if kind == "int8" else 7
-        scale = (np.abs(blocks).max(1) / np.float32(levels)).astype(np.float32)
-        codes = np.clip(np.rint(blocks / np.where(scale > 0, scale, 1)[:, None]), -levels, levels).astype(np.float32)
-        want = (codes * scale[:, None]).reshape(-1)  # a last bit of the scale may change a code on an edge
-        assert (np.abs(got - want) <= 1.001 * np.repeat(scale, compress.BLOCK)).all()
-        assert np.isclose(got, want, rtol=1e-6, atol=0).mean() > 0.999
-        assert sum(array.nbytes for array in arrays) == compress.payload_bytes(kind, x.size)
-    if kind != "none":
-        np.testing.assert_allclose(left.numpy(), x - got, atol=1e-6 * np.abs(x).max() * 1e-3, rtol=1e-4)
-        total, error = np.zeros_like(x, np.float64), shoal.zeros(x.shape)
-        for _ in range(20):  # what is left out comes later: the sum is off by one rounding only
-            made, error = compress.encode(kind, shoal.tensor(x) + error)
-            total += compress.decode(kind, [tensor.numpy() for tensor in made])
-        assert (np.abs(total - 20 * x.astype(np.float64)) <= 2.1 * top * most + 20e-6 * np.abs(x)).all()
-
-
-def test_few_bytes(three):
-    """With few bits the loss is that of float32 nearly, whole or in fragments, of which fewer bytes go at a time."""
-    found, seeds = {}, 4  # the loss of a single run of few steps says little
-    for kind, fragments in (("none", 1), ("int8", 1), ("int4", 1), ("none", 4), ("int4", 4)):
-        losses = []
-        for seed in range(seeds):
-            told, e = Told(), settings(workers=3, tau=60, outer_loop_steps=20, compression=kind, fragments=fragments,
-                                       learning_rate=3e-3, seed=seed)
-            result = Shepherd(e, model=TEXT, data=Data(), monitor=told).run()
-            losses.append(result["loss"])
-        found[kind, fragments] = np.mean(losses), result["bytes_up"], max(event["bytes_up"] for event in told.of("round"))
-    bytes_up = found["none", 1][1]
-    for (kind, fragments), (loss, _, _) in found.items():
-        assert loss < 1.25 * found["none", fragments][0] and loss < 0.05 * np.log(WORDS), found
-    assert bytes_up == 20 * 3 * 4 * compress.Vector(SHAPES.values()).size
-    assert found["int8", 1][1] * 3.8 < bytes_up and found["int4", 1][1] * 7.5 < bytes_up
-    assert found["int4", 4][1] == found["int4", 1][1] and found["int4", 4][2] * 2 <= found["int4", 1][2]
-    size, tau = 2 ** 20, 500  # of gradients alone, against one of float32 at each step
-    each = {kind: compress.payload_bytes(kind, size) for kind in compress.KINDS}
-    print("bytes of gradients at tau 500 against one in float32 at each step: "
-          + ", ".join(f"{kind} 1/{tau * 4 * size / count:.0f}" for kind, count in each.items())
-          + f"; at a time, int4 in 4 fragments: 1/{tau * 4 * size / (each['int4'] / 4):.0f}")
-    assert tau * 4 * size >= 500 * each["none"] and tau * 4 * size >= 10_000 * each["int4"] / 4
 
 
 # ---- models ----
@@ -534,7 +536,7 @@ def test_files_that_are_no_models(tmp_path):
     ({"tau": 0}, "tau is 0; at least 1"), ({"tau": 5, "fragments": 2}, "tau has to be a multiple"),
     ({"tau": 80, "fragments": 8}, "fragments is 8; the model has 7"), ({"effective_batch_size": 3}, "takes 2 at a time"),
     ({"quorum": 0}, "quorum is 0"), ({"balance": "speed"}, "balance 'speed'"), ({"dtype": "bf16"}, "kept in float32 beside"),
-    ({"overlap": 1}, "overlap is 1"), ({"eps": 1e-50}, "eps is 1e-50, which is 0 in float32"),
+    ({"overlap": 6}, "overlap is 6; between two exchanges there are tau / fragments = 5 steps"), ({"alpha": 1.0}, "alpha is 1.0"), ({"eps": 1e-50}, "eps is 1e-50, which is 0 in float32"),
 ])
 def test_what_does_not_fit(changes, message):
     with pytest.raises(shoal.InvalidError, match=message):
@@ -543,11 +545,11 @@ def test_what_does_not_fit(changes, message):
 
 # ---- beginnings that fail ----
 
-@pytest.mark.parametrize("compression, fragments", [("none", 1), ("int8", 5)])
-def test_the_end_is_kept(compression, fragments):
+@pytest.mark.parametrize("compression, fragments, overlap", [("none", 1, 0), ("int8", 5, 0), ("none", 1, 3), ("int8", 5, 1)])
+def test_the_end_is_kept(compression, fragments, overlap):
     """Also where checkpoints are seldom: rounds over, or stopped; what goes on from there has the same losses."""
     shoal.init(workers=1)
-    given = {"workers": 2, "checkpoint_every": 1000, "compression": compression, "fragments": fragments}
+    given = {"workers": 2, "checkpoint_every": 1000, "compression": compression, "fragments": fragments, "overlap": overlap}
     told, kept = Told(), Kept()
     Shepherd(settings(outer_loop_steps=4, **given), model=TEXT, data=Data(), monitor=told).run()
     first, later = Told(), Told()
@@ -562,12 +564,13 @@ def test_the_end_is_kept(compression, fragments):
         if kind == "round":
             shepherd.stop()
     later.event = stopping
-    assert shepherd.run()["rounds"] == 2 * fragments + 1
+    stopped = 2 * fragments + (2 if overlap else 1)  # a window that is under way is not lost
+    assert shepherd.run()["rounds"] == stopped
     Shepherd(settings(outer_loop_steps=4, should_resume=True, **given), model=TEXT, data=Data(), monitor=first, checkpoints=kept).run()
-    assert [step for step, _, _ in kept.all] == [2 * fragments, 2 * fragments + 1, 4 * fragments]
+    assert [step for step, _, _ in kept.all] == sorted({2 * fragments, stopped, 4 * fragments})
     rows = losses_of(told)
-    assert np.array_equal(losses_of(later), rows[2 * fragments:2 * fragments + 1])
-    assert np.array_equal(losses_of(first), np.delete(rows, 2 * fragments, 0))
+    assert np.array_equal(losses_of(later), rows[2 * fragments:stopped])
+    assert np.array_equal(losses_of(first), np.delete(rows, range(2 * fragments, stopped), 0))
 
 
 def test_fewer_workers_than_before():

@@ -28,12 +28,12 @@ def _text(types):
     return ", ".join(f"{str(kind.dtype).removeprefix('shoal.')}{list(kind.shape)}" for kind in types) or "no tensor"
 
 
-def _array(tensor):
+def array_like(tensor):
     import numpy
     return numpy.empty(tensor.shape, "uint16" if tensor.dtype == "bfloat16" else tensor.dtype)
 
 
-def _numbers(array, dtype):
+def numbers_of(array, dtype):
     """As `Tensor.numpy` gives them: bfloat16 as float32."""
     import numpy
     return (array.astype("uint32") << 16).view(numpy.float32) if dtype == "bfloat16" else array
@@ -160,7 +160,7 @@ class Loop:
         carried, fed = self._numbers()
         self._loop, outputs, self._result, places = program.repeat(
             self._n - self._called, given, arguments, carried, fed, self._until, self._stream)
-        self._take = [[(outputs[at], _array(outputs[at])) for at in numbers] for numbers in places]
+        self._take = [[(outputs[at], array_like(outputs[at])) for at in numbers] for numbers in places]
         self._carry_on(_parts(self._result))
 
     def _numbers(self):
@@ -189,7 +189,7 @@ class Loop:
         parts = _parts(self._result)
         brought = []
         for i, part in zip(self._stream, self._take):
-            arrays = iter([_numbers(array.copy(), tensor.dtype) for tensor, array in part])
+            arrays = iter([numbers_of(array.copy(), tensor.dtype) for tensor, array in part])
             brought.append(mapped(parts[i], lambda item: next(arrays) if isinstance(item, Tensor) else item))
         return brought
 

@@ -140,7 +140,7 @@ def test_wrong_words(word, message):
 
 @pytest.mark.parametrize("values, message", [
     ({"should_resume": True}, "should_resume is true, and there is no checkpoint_dir to resume from: give checkpoint_dir"),
-    ({"overlap": 1}, "overlap is 1; it must be 0, as fragments are exchanged between windows"),
+    ({"overlap": 101}, "overlap is 101; between two exchanges there are tau / fragments = 100 steps: make overlap at most that"),
     ({"tau": 2, "fragments": 4}, "fragments is 4 and tau 2; there are as many steps between two exchanges of any: make tau a "
      "multiple of 4"),
     ({"min_lr_ratio": 2}, "min_lr_ratio is 2; it must be a number from 0 to 1"),

@@ -22,7 +22,7 @@ from .monitor import Monitor, WandbLog
 from .screen import Gate, Lines, Screen, is_terminal, short, span
 from .tokens import open_tokens
 
-_STREAMING = {"fragments": 4}  # of PCP's --streaming
+_STREAMING = {"fragments": 4, "overlap": 1}  # of PCP's --streaming
 
 
 def main(argv=None):

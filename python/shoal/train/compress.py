@@ -1,7 +1,7 @@
-"""Outer gradients in few bytes: float32, bfloat16, or blocks of 8 or 4 bits with a scale each.
+"""Vectors in few bytes, both ways: float32, bfloat16, or blocks of 8 or 4 bits with a scale each.
 
-An island encodes, by operations of its own program; the shepherd decodes, by NumPy. What rounding has left out an
-island keeps and adds to its next gradient (error feedback), so that nothing is lost, only late.
+Islands work by operations of their programs, the shepherd by NumPy. What rounding has left out, who has encoded keeps
+and adds to what it encodes next (error feedback), so that nothing is lost, only late.
 """
 import numpy as np
 
@@ -13,6 +13,7 @@ from .rules import constant
 BLOCK = 128  # numbers with one scale, a float32
 KINDS = ("none", "bf16", "int8", "int4")
 _MOST = {"int8": 127, "int4": 7}
+_TINY = np.float32(2.0 ** -100)  # a block of smaller numbers waits until it is larger: some devices take subnormals for 0
 
 
 def check(kind):
@@ -59,6 +60,48 @@ def decode(kind, arrays):
     if kind == "int4":
         codes = np.stack([codes & 15, codes >> 4], -1).astype(np.int16) - 8
     return (codes.reshape(-1, BLOCK).astype(np.float32) * scale[:, None]).reshape(-1)
+
+
+def encode_change(kind, x):
+    """What a float32 vector of whole blocks becomes on its way to islands: (arrays, the vector that they will have).
+
+    A scale has 8 significant bits, rounded up, so that its product with a code is exact: whether a device rounds before
+    it adds, or multiplies and adds at once, all islands come to the same bits.
+    """
+    if kind == "bf16":
+        bits = _bf16(x, 0x7FFF)
+        return [bits.astype(np.uint16)], (bits << 16).view(np.float32)
+    most = np.float32(_MOST[kind])
+    blocks = x.reshape(-1, BLOCK)
+    scale = (_bf16(np.abs(blocks).max(1) / most, 0xFFFF) << 16).view(np.float32)
+    scale[scale < _TINY] = 0
+    codes = np.rint(blocks / np.where(scale > 0, scale, np.float32(1))[:, None])
+    codes = np.clip(codes, -most, most) * (scale > 0)[:, None]
+    moved = (codes * scale[:, None]).reshape(-1)
+    if kind == "int8":
+        return [codes.astype(np.int8), scale], moved
+    pairs = (codes + 8).astype(np.uint8).reshape(-1, 2)
+    return [pairs[:, 0] | pairs[:, 1] << 4, scale], moved
+
+
+def _bf16(x, half):
+    """The upper 16 bits of float32 numbers, as uint32: to nearest even with half=0x7FFF; 0xFFFF: away from 0."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    odd = bits >> 16 & 1 if half == 0x7FFF else np.uint32(0)
+    return (bits + np.uint32(half) + odd) >> np.uint32(16)
+
+
+def decode_change(kind, tensors):
+    """Records the float32 vector of what `encode_change` gave."""
+    if kind == "bf16":
+        return tensors[0].view("bfloat16").astype("float32")
+    codes, scale = tensors[0].astype("float32"), tensors[1]
+    if kind == "int4":
+        inside = codes.session
+        high = (codes * constant(inside, 1 / 16)).floor()
+        low = codes - high * constant(inside, 16.0)
+        codes = concatenate([low.reshape((-1, 1)), high.reshape((-1, 1))], 1) - constant(inside, 8.0)
+    return (codes.reshape((-1, BLOCK)) * scale.reshape((-1, 1))).reshape((-1,))
 
 
 class Vector:

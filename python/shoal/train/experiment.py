@@ -33,7 +33,6 @@ def _tokenizer_rule(value):
 
 
 _TOKENIZER = (_tokenizer_rule, "char, byte, u16, u32, npy, parquet[:COLUMN], or a file tokenizer.json or .gguf")
-_NO_OVERLAP = (lambda steps: "" if steps else None, "0, as fragments are exchanged between windows")
 _PAIR = (lambda pair: None if all(0 <= b < 1 for b in pair) else "", "two numbers from 0 to below 1")
 _MANY = 1 << 40
 
@@ -63,10 +62,11 @@ class Experiment:
     schedule: str = _key("constant", "of the inner learning rate, over all rounds", of=("constant", "cosine", "linear"))
     warmup_steps: int = _key(0, "inner steps in which the learning rate rises to its peak", 0, _MANY)
     min_lr_ratio: float = _key(0.1, "where cosine and linear end, as a part of the peak", 0, 1)
-    compression: str = _key("none", "of what workers send back; error feedback keeps what it loses",
+    compression: str = _key("none", "of what workers send and get; error feedback keeps what it loses",
                             of=("none", "bf16", "int8", "int4"))
     fragments: int = _key(1, "parts of the parameters, which are exchanged one after the other", 1, 1024)
-    overlap: int = _key(0, "inner steps for which a worker goes on while a fragment is on its way", rule=_NO_OVERLAP)
+    overlap: int = _key(0, "inner steps for which a worker goes on while a fragment is on its way", 0, 1 << 24)
+    alpha: float = _key(0.5, "with overlap: the part that it keeps of its own where a fragment arrives", 0, below=1)
     quorum: float = _key(0.5, "part of the workers without which a round does not end", above=0, most=1)
     deadline: float = _key(60.0, "seconds that a round waits for the others once the first worker is done", above=0, most=86400)
     balance: str = _key("steps", "whether workers that are slower take fewer inner steps", of=("equal", "steps"))
@@ -205,6 +205,9 @@ def _check_together(e):
     if e.tau % e.fragments:
         raise InvalidError(f"fragments is {e.fragments} and tau {e.tau}; there are as many steps between two exchanges of any: make tau "
                            f"a multiple of {e.fragments}")
+    if e.overlap > e.tau // e.fragments:
+        raise InvalidError(f"overlap is {e.overlap}; between two exchanges there are tau / fragments = {e.tau // e.fragments} steps: make "
+                           "overlap at most that")
 
 
 def _unknown(name, where):

@@ -3,6 +3,8 @@
 Each island has a session of its own: what it waits for holds no other up, and what it loses is its own. All that it
 has is bound to its slot, so that the death of the worker is an error here and not work for another island.
 """
+import collections
+import contextlib
 import queue
 import threading
 import time
@@ -11,7 +13,9 @@ import numpy as np
 
 from .. import _shoal
 from ..autograd import no_grad
-from ..errors import ShoalError
+from ..creation import concatenate
+from ..errors import ClosedError, ShoalError
+from ..loop import array_like, numbers_of
 from ..pool import Session
 from . import compress, rules
 
@@ -59,16 +63,49 @@ def _parted(counts, n):
     return [sorted(part) for part in parts]
 
 
+class Update:
+    """What an island has to have before it ends a window.
+
+    vectors: {fragment: the vector, or a list of arrays: the encoded change of what it has}; fresh: nothing of its own is
+    kept; reset: the state of its optimizer begins anew.
+    """
+
+    def __init__(self, vectors, fresh, reset=False):
+        self.vectors, self.fresh, self.reset = vectors, fresh, reset
+
+
 class Window:
     """What an island is to do in a round.
 
-    updates: {fragment: vector} that it has to have; inputs, targets: int32 [steps, micro * batch, length]; lrs: per
-    step; fragment: whose gradient it returns; keep: whether its state is to be returned.
+    inputs, targets: int32 [steps, micro * batch, length]; lrs: per step; fragment: whose gradient it returns; keep:
+    whether its state is to be returned; ahead: whether `overlap` steps are made before it takes its `Update`, which may
+    be given later.
     """
 
-    def __init__(self, updates, inputs, targets, lrs, fragment, keep):
-        self.updates, self.inputs, self.targets = updates, inputs, targets
-        self.lrs, self.fragment, self.keep = lrs, fragment, keep
+    def __init__(self, inputs, targets, lrs, fragment, keep, ahead):
+        self.inputs, self.targets, self.lrs = inputs, targets, lrs
+        self.fragment, self.keep, self.ahead = fragment, keep, ahead
+        self._given, self.updates, self.dropped = queue.SimpleQueue(), [], False
+
+    def give(self, update):
+        """The `Update`; None: the window is not to be done any more."""
+        self.dropped = self.dropped or update is None
+        self._given.put(update)
+
+    def update(self, wait):
+        """The `Update`, or None if there is none yet, where it is not waited for. Raises Dropped."""
+        try:
+            update = self._given.get(wait)
+        except queue.Empty:
+            return None
+        if self.dropped:
+            raise Dropped
+        self.updates.append(update)
+        return update
+
+
+class Dropped(Exception):
+    """A window is not to be done any more."""
 
 
 class Report:
@@ -81,49 +118,60 @@ class Report:
 
 class Island:
     """index: which of the islands; slot: its number in the pool at `address` (None: a pool inside this process, of
-    `threads`); news: a queue that gets (island, what, value): "ready", "done" with a Report, "kept" with its state, or "lost" with an error.
+    `threads`); news: a queue that gets (island, what, value): "ready", "done" with a Report,
+    "dropped", "kept" with its state, or "lost" with an error.
     """
 
     def __init__(self, recipe, index, slot, worker, address, threads, news, saved):
         self.recipe, self.index, self.slot, self.worker = recipe, index, slot, worker
         self.versions = [-1] * recipe.fragments  # in which round it was given each fragment
-        self.ready = self.busy = False
+        self.ready, self.reset = False, False  # it may begin; its optimizer is to begin anew
+        self.windows = collections.deque()  # that it was sent, and has not answered
+        self.asked = False  # for its state
         self.speed = None  # tokens per second, of its last windows
         self.place = slot  # by which the shepherd knows it
         self._address, self._threads, self._news, self._saved = address, threads, news, saved
-        self._jobs, self._loop, self._over = queue.SimpleQueue(), None, False
+        self._jobs, self._over = queue.SimpleQueue(), False
+        self._loops, self._begun, self._next = [], [], None  # the last two; those of the next window; the next job
         self._thread = threading.Thread(target=self._serve, name=f"island {index}", daemon=True)
         self._thread.start()
 
     # ---- for the shepherd's thread ----
 
-    def send(self, window):
-        """Has it begin a window; "done" or "lost" will follow."""
-        self.busy = True
-        self._jobs.put(window)
+    @property
+    def busy(self):
+        return self.asked or len(self.windows) > 0
 
-    def reset(self):
-        """Forgets the state of its optimizer, which has become useless, before the next window."""
-        self._jobs.put("reset")
+    def send(self, window):
+        """Has it do a window; "done", "dropped" or "lost" will follow."""
+        self.windows.append(window)
+        self._jobs.put(window)
 
     def ask(self):
         """Asks it for its state; "kept" with that, or "lost", will follow."""
-        self.busy = True
+        self.asked = True
         self._jobs.put("keep")
+
+    def answered(self, what):
+        """For the shepherd, which has heard that."""
+        if what in ("done", "dropped"):
+            self.windows.popleft()
+        self.asked = self.asked and what != "kept"
 
     def cancel(self):
         """Ends a window that is under way: it is lost then."""
         self._over = True
-        loop = self._loop
-        if loop is not None:
-            try:
+        for window in list(self.windows):
+            window.give(None)
+        for loop in self._loops or ():
+            with contextlib.suppress(ShoalError):  # it has ended by itself, or the pool has
                 loop.cancel()
-            except ShoalError:
-                pass  # it has ended by itself, or the pool has
 
     def close(self, wait):
         """Ends the thread; waits at most so many seconds for it."""
         self._over = True
+        for window in list(self.windows):
+            window.give(None)
         self._jobs.put(None)
         self._thread.join(wait)
 
@@ -136,19 +184,25 @@ class Island:
             with no_grad():
                 self._begin(inside)
                 self._news.put((self, "ready", None))
-                while (job := self._jobs.get()) is not None:
-                    if job == "reset":
-                        self._fresh()
-                    elif job == "keep":
+                while (job := self._taken()) is not None:
+                    if job == "keep":
                         self._news.put((self, "kept", self._state()))
-                    else:
+                        continue
+                    try:
                         self._news.put((self, "done", self._run(job)))
+                    except Dropped:
+                        self._news.put((self, "dropped", None))
         except Exception as error:  # whatever it is, the shepherd has to know
             self._news.put((self, "lost", error))
         finally:
             self._forget()
             if inside is not None:
                 inside.close()
+
+    def _taken(self):
+        """The next job."""
+        job, self._next = self._next, None
+        return self._jobs.get() if job is None else job
 
     def _open(self):
         if self._address is None:
@@ -194,7 +248,8 @@ class Island:
 
     def _forget(self):
         self._parameters = self._means = self._squares = self._anchors = self._errors = None
-        self._functions = self._loop = None
+        self._functions = self._begun = self._next = None
+        self._loops = []
 
     # ---- programs, which are recorded once ----
 
@@ -238,31 +293,63 @@ class Island:
             return [*(tensor for row in made for tensor in row), losses, at + rules.constant(inside, 1, "int64")]
         return record
 
-    def _pack(self, fragment):
+    def _pack(self, fragment, loops):
         recipe = self.recipe
         vector, kind = recipe.vectors[fragment], recipe.experiment.compression
 
         def record(anchor, *given):
-            parameters, error = given[:len(vector.shapes)], given[len(vector.shapes):]
-            moved = anchor - vector.record_join(parameters)
+            n = len(vector.shapes)
+            moved = anchor - vector.record_join(given[:n])
+            losses, error = given[n:n + loops], given[n + loops:]
             payload, left = compress.encode(kind, moved + error[0] if error else moved)
-            return payload if left is None else [*payload, left]
+            return [*payload, concatenate(losses) if loops > 1 else losses[0] * rules.constant(anchor.session, 1.0),
+                    *([] if left is None else [left])]
+        return record
+
+    def _change(self, fragment):
+        vector, kind = self.recipe.vectors[fragment], self.recipe.experiment.compression
+
+        def record(anchor, *given):
+            anchor = anchor + compress.decode_change(kind, given)
+            return [anchor, *vector.split(anchor)]
+        return record
+
+    def _blend(self):
+        """Of parameters and what comes for them: what the worker goes on with."""
+        alpha = self.recipe.experiment.alpha
+
+        def record(*given):
+            n = len(given) // 2
+            own, other = rules.constant(given[0].session, alpha), rules.constant(given[0].session, 1 - alpha)
+            return [mine * own + theirs * other for mine, theirs in zip(given[:n], given[n:])]
         return record
 
     # ---- a window ----
 
-    def _update(self, updates):
-        for fragment, vector in sorted(updates.items()):
-            anchor = self._put(vector)
-            made = self._call(f"spread {fragment}", self.recipe.vectors[fragment].split, [anchor])
+    def _update(self, update, goes_on):
+        """goes_on: it has made steps since it sent what the update follows from."""
+        if update.reset:
+            self._fresh()
+        for fragment, given in sorted(update.vectors.items()):
+            if isinstance(given, list):
+                inputs = [self._anchors[fragment], *map(self._put, given)]
+                anchor, *made = self._call(f"change {fragment}", self._change(fragment), inputs, [0])
+            else:
+                anchor = self._put(given)
+                made = self._call(f"spread {fragment}", self.recipe.vectors[fragment].split, [anchor])
             self._anchors[fragment] = anchor
-            for i, value in zip(self.recipe.parts[fragment], made):
+            part = self.recipe.parts[fragment]
+            if goes_on and not update.fresh and self.recipe.experiment.alpha:
+                mine = [self._parameters[i] for i in part]
+                made = self._call(f"blend {fragment}", self._blend(), mine + made, range(len(part)))
+            for i, value in zip(part, made):
                 self._parameters[i] = value
 
-    def _feeds(self, window):
-        """(rounds, ids, targets, numbers, flags), stacked, with room for a few sizes of windows only: each is a program."""
+    def _feeds(self, window, first, end):
+        """(rounds, ids, targets, numbers, flags) of some steps, stacked, with room for a few sizes of windows only: each is a
+        program."""
         micro, program = self.recipe.micro, self.recipe.program
-        steps = len(window.lrs)
+        steps = end - first
         grain = max(1, self.recipe.span // 4)
         room = -(-steps // grain) * grain * micro
 
@@ -271,16 +358,16 @@ class Island:
             if room == steps * micro:
                 return array
             return np.concatenate([array, np.zeros((room - len(array), *shape), kind)])
-        numbers = np.repeat(rules.adam_numbers(self.recipe.experiment, self.taken, window.lrs), micro, 0)
+        numbers = np.repeat(rules.adam_numbers(self.recipe.experiment, self.taken, window.lrs[first:end]), micro, 0)
         last = np.arange(steps * micro) % micro == micro - 1
         tokens = (program.batch, program.length)
-        return steps * micro, [stacked(window.inputs, tokens, np.int32), stacked(window.targets, tokens, np.int32),
+        return steps * micro, [stacked(window.inputs[first:end], tokens, np.int32), stacked(window.targets[first:end], tokens, np.int32),
                                stacked(numbers, (8,), np.float32), stacked(last, (), np.bool_)]
 
-    def _repeat(self, window):
-        """Runs the steps as one loop; the tensor of losses, and how many there are."""
+    def _repeat(self, window, first, end):
+        """Runs these steps as one loop; the tensor of losses, and how many there are."""
         n, micro = len(self._parameters), self.recipe.micro
-        rounds, feeds = self._feeds(window)
+        rounds, feeds = self._feeds(window, first, end)
         state = [*self._parameters, *self._means, *self._squares]
         if micro > 1:
             state += [self._zeros(shape) for shape in self.recipe.program.shapes]
@@ -292,32 +379,68 @@ class Island:
             self._function(name, self._step(micro), state + ones, range(carried))
         fed = [self._put(feed) for feed in feeds]
         self._parameters = self._means = self._squares = None  # they are given away
-        self._loop, made = self._functions[name].repeat(
+        loop, made = self._functions[name].repeat(
             state + fed, rounds, list(range(carried)), list(range(carried)), [], list(range(carried, carried + 4)), -1)
+        self._loops = [*self._loops[-1:], loop]
         if self._over:
-            self._loop.cancel()
+            loop.cancel()
         self._parameters, self._means, self._squares = made[:n], made[n:2 * n], made[2 * n:3 * n]
-        self.taken += len(window.lrs)
+        self.taken += end - first
         return made[carried - 2], rounds
+
+    def _first(self, window):
+        """How many steps it makes before its update."""
+        return min(self.recipe.experiment.overlap, len(window.lrs)) if window.ahead else 0
+
+    def _steps(self, window):
+        """Makes the window's steps, and takes its update where it belongs: [(tensor of losses, how many)] of the loops."""
+        first, steps = self._first(window), len(window.lrs)
+        loops, self._begun = self._begun, []
+        update = window.update(wait=False)
+        if first and not loops:
+            loops = [self._repeat(window, 0, first)]
+        self._update(update or window.update(wait=True), window.ahead)
+        return loops if first == steps else [*loops, self._repeat(window, first, steps)]
+
+    def _send(self, window, loops):
+        """Starts packing and sending the losses and the gradient: the loop that brings them, and (array, type) for each."""
+        f, part = window.fragment, self.recipe.parts[window.fragment]
+        given = [self._anchors[f], *(self._parameters[i] for i in part), *(losses for losses, _ in loops)]
+        error = [] if self._errors[f] is None else [self._errors[f]]
+        name = f"pack {f} of {[losses.shape for losses, _ in loops]}"
+        brought = 2 if self.recipe.experiment.compression in ("none", "bf16") else 3
+        sending, made = self._function(name, self._pack(f, len(loops)), given + error).repeat(
+            given + error, 1, [brought] if error else [], [len(given)] if error else [], list(range(brought)), [], -1)
+        if error:
+            self._errors[f] = made[brought]
+        return sending, [(array_like(tensor), tensor.dtype) for tensor in made[:brought]]
+
+    def _begin_next(self):
+        """The first steps of the next window, if it is there and its update comes later: while what this one brings is on
+        its way."""
+        try:
+            self._next = self._jobs.get_nowait()
+        except queue.Empty:
+            return
+        if isinstance(self._next, Window) and not self._next.dropped and (first := self._first(self._next)):
+            self._begun = [self._repeat(self._next, 0, first)]
 
     def _run(self, window):
         began = time.monotonic()
-        self._update(window.updates)
-        losses, rounds = self._repeat(window)
-        f, part = window.fragment, self.recipe.parts[window.fragment]
-        given = [self._anchors[f], *(self._parameters[i] for i in part)]
-        error = [] if self._errors[f] is None else [self._errors[f]]
-        made = self._call(f"pack {f}", self._pack(f), given + error, [len(given)] if error else [])
-        if error:
-            self._errors[f] = made.pop()
-        found = losses.numpy()[:rounds]
-        seconds = time.monotonic() - began
-        busy = max((ns for _, ns, _ in losses.times()), default=0) / 1e9
-        self._loop = None
-        payload = [tensor.numpy() for tensor in made]
-        up = compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[f].size)
-        down = sum(vector.nbytes for vector in window.updates.values())
+        loops = self._steps(window)
+        sending, brought = self._send(window, loops)
         state = self._state() if window.keep else None
+        self._begin_next()
+        if not sending.next([array for array, _ in brought]):
+            raise ClosedError("the window was cancelled")
+        seconds = time.monotonic() - began
+        busy = sum(max((ns for _, ns, _ in losses.times()), default=0) for losses, _ in loops) / 1e9
+        *payload, losses = (numbers_of(array, dtype) for array, dtype in brought)
+        ends = np.cumsum([len(losses) for losses, _ in loops])
+        found = np.concatenate([part[:rounds] for part, (_, rounds) in zip(np.split(losses, ends), loops)])
+        up = compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[window.fragment].size)
+        down = sum(array.nbytes for update in window.updates for given in update.vectors.values()
+                   for array in (given if isinstance(given, list) else [given]))
         return Report(found.reshape(-1, self.recipe.micro).mean(1), payload, seconds, busy or seconds, up, down, state)
 
     def _state(self):
@@ -328,7 +451,7 @@ class Island:
         for f, error in enumerate(self._errors):
             if error is not None:
                 state[f"error{f}"] = error.numpy()
-        if self.recipe.fragments > 1:
+        if self.recipe.fragments > 1 or self.recipe.experiment.overlap:
             state["parameters"] = joined(self._parameters)
             state |= {f"anchor{f}": anchor.numpy() for f, anchor in enumerate(self._anchors)}
         return state

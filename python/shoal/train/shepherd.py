@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ClosedError, FormatError, InvalidError, LostError, ShoalError
 from ..pool import session as default_session
 from . import compress, rules
-from .island import Island, Recipe, Window
+from .island import Island, Recipe, Update, Window
 from .model import Program, load
 
 LOOK = 0.25      # seconds between looks at who is there
@@ -41,8 +41,10 @@ def check(experiment, program):
                            "and a multiple of that is needed")
     if not np.float32(e.eps) > 0:
         raise InvalidError(f"eps is {e.eps}, which is 0 in float32: where a gradient is 0, AdamW would divide 0 by 0; 1e-8 is usual")
-    if e.overlap:
-        raise InvalidError(f"overlap is {e.overlap}; fragments are exchanged between windows, with overlap 0")
+    if not 0 <= e.alpha < 1:
+        raise InvalidError(f"alpha is {e.alpha}; a number from 0 to below 1 is needed")
+    if e.overlap > e.tau // e.fragments:
+        raise InvalidError(f"overlap is {e.overlap}; between two exchanges there are tau / fragments = {e.tau // e.fragments} steps")
     if not 0 < e.quorum <= 1 or e.deadline <= 0:
         raise InvalidError(f"quorum is {e.quorum}, deadline {e.deadline}; a share above 0 up to 1, and seconds, are needed")
     if e.balance not in ("equal", "steps"):
@@ -93,6 +95,7 @@ class Shepherd:
         if self._address == "embedded":
             self._address = None
         self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
+        self._ahead = {}  # leases of the next round, whose windows have been sent
         self._stopping, self._over, self._told = threading.Event(), False, 0.0
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
@@ -105,6 +108,8 @@ class Shepherd:
         self._saved = {}
         self.theta = self.recipe.join(self.program.initial(e.seed))
         self._versions, self._wanted = [0] * e.fragments, e.workers
+        self._sent, self._sent_versions = [vector.copy() for vector in self.theta], [0] * e.fragments  # what islands start from
+        self._changes = [(None, None)] * e.fragments  # (the version before, what makes it the one that is sent now)
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
         found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
         if found is not None:
@@ -131,8 +136,10 @@ class Shepherd:
             outer.velocity = velocity
         self.round, self.tokens, self.loss, counts = step, state["tokens"], state["loss"], state["counts"]
         self._versions = _whole(state["versions"], self.experiment.fragments)
+        sent = [arrays.get(f"sent.{name}", arrays[f"parameter.{name}"]) for name in self.program.names]
+        self._sent, self._sent_versions = self.recipe.join(sent), _whole(state["sent_versions"], self.experiment.fragments)
         self.counts = None if counts is None else _whole(counts, len(counts), 1)
-        if not all(np.isfinite(vector).all() for vector in (*self.theta, *(outer.velocity for outer in self.outers))):
+        if not all(np.isfinite(vector).all() for vector in (*self.theta, *self._sent, *(outer.velocity for outer in self.outers))):
             raise ValueError("it has numbers that are not finite")
         for index, kept in state["islands"].items():
             prefix = f"island.{index}."
@@ -145,17 +152,19 @@ class Shepherd:
 
     def _keep(self, states):
         """Saves a checkpoint with what these islands have: [(island, state)]."""
-        names = self.program.names
+        e, names = self.experiment, self.program.names
         arrays = {f"parameter.{n}": a for n, a in zip(names, self.parameters())}
         momenta = self.recipe.split([outer.velocity.copy() for outer in self.outers])
         arrays |= {f"momentum.{n}": a for n, a in zip(names, momenta)}
+        if e.compression != "none":
+            arrays |= {f"sent.{n}": a for n, a in zip(names, self.recipe.split(self._sent))}
         islands = {}
         for island, state in states:
             islands[str(island.index)] = {"taken": state["taken"], "speed": island.speed, "versions": island.versions}
             arrays |= {f"island.{island.index}.{key}": array for key, array in state.items() if key != "taken"}
         self.checkpoints.save(self.round, arrays, {
-            "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": self.experiment.fragments,
-            "versions": self._versions, "islands": islands, "data": self.data.state()})
+            "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": e.fragments,
+            "versions": self._versions, "sent_versions": self._sent_versions, "islands": islands, "data": self.data.state()})
         self._kept = self.round
         self.monitor.event("checkpoint", round=self.round)
 
@@ -196,7 +205,7 @@ class Shepherd:
         self.monitor.event("start", model=self.program.name, parameters=self.program.count, round=self.round,
                            rounds=e.outer_loop_steps * e.fragments, tau=e.tau, epoch=self.data.epoch, pid=os.getpid())
         try:
-            while self._goes_on():
+            while self._ahead or self._goes_on():
                 self._one_round()
             self._keep_last()
         finally:
@@ -206,9 +215,10 @@ class Shepherd:
         self.monitor.event("end", **told)
         return told
 
-    def _goes_on(self):
+    def _goes_on(self, rounds=0):
+        """Whether there is a round after so many more."""
         e = self.experiment
-        if self._stopping.is_set() or self._over or self.round >= e.outer_loop_steps * e.fragments:
+        if self._stopping.is_set() or self._over or self.round + rounds >= e.outer_loop_steps * e.fragments:
             return False
         return not self.data.exhausted and self.data.epoch < e.max_epochs
 
@@ -258,7 +268,7 @@ class Shepherd:
             island, what, value = self._news.get(timeout=seconds)
         except queue.Empty:
             return None
-        island.busy = False
+        island.answered(what)
         if what == "ready":
             island.ready = True
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
@@ -322,35 +332,85 @@ class Shepherd:
             return [span] * len(islands)
         return rules.shares(span * len(islands), [island.speed for island in islands])
 
-    def _window(self, island, lease, fragment, keep):
-        updates = {f: vector for f, vector in enumerate(self._snapshot) if island.versions[f] != self._versions[f]}
-        island.versions = list(self._versions)
-        steps = len(lease.inputs)
-        lrs = rules.rates(self.experiment, self.round * self.recipe.span, self.recipe.span, steps)
-        return Window(updates, lease.inputs, lease.targets, lrs, fragment, keep)
+    def _publish(self):
+        """What islands start from becomes theta, as far as it goes in so few bytes; the rest goes with the next change."""
+        kind = self.experiment.compression
+        for f, version in enumerate(self._versions):
+            before, sent = self._sent_versions[f], self._sent[f]
+            if version == before:
+                continue
+            if kind == "none":
+                self._sent[f] = self.theta[f].copy()
+            else:
+                payload, moved = compress.encode_change(kind, self.theta[f] - sent)
+                self._sent[f], self._changes[f] = sent + moved, (before, payload)
+            self._sent_versions[f] = version
 
-    def _one_round(self):
-        islands = self._gather()
-        if not islands:
-            return
-        e, began = self.experiment, time.monotonic()
-        fragment = self.round % e.fragments
-        keep = self.checkpoints is not None and (self.round + 1) % max(1, e.checkpoint_every) == 0
-        self._snapshot = [vector.copy() for vector in self.theta]
+    def _send(self, islands, counts, number):
+        """Windows of round `number`, to which updates are to be given: {island: lease}, of those for which there are data."""
+        e, leases = self.experiment, {}
+        keep = self.checkpoints is not None and (number + 1) % max(1, e.checkpoint_every) == 0
         batch = self.program.batch * self.recipe.micro
-        leases = {}
-        # As the last checkpoint has it, if they are as many as then.
-        known = self.counts is not None and len(self.counts) == len(islands)
-        for i, (island, steps) in enumerate(zip(islands, self.counts if known else self._divide(islands))):
-            lease = self.data.take(self.round, i, len(islands), steps, batch, self.program.length)
+        for i, (island, steps) in enumerate(zip(islands, counts)):
+            lease = self.data.take(number, i, len(islands), steps, batch, self.program.length)
             if len(lease.inputs):
                 leases[island] = lease
-                island.send(self._window(island, lease, fragment, keep))
-        if not leases:  # too little is left for a step
-            self._over = True
+                lrs = rules.rates(e, number * self.recipe.span, self.recipe.span, len(lease.inputs))
+                ahead = e.overlap > 0 and -1 not in island.versions
+                island.send(Window(lease.inputs, lease.targets, lrs, number % e.fragments, keep, ahead))
+        return leases
+
+    def _give(self, islands):
+        """To the windows that were sent last: what each island has to have."""
+        for island in islands:
+            vectors = {}
+            for f, (before, payload) in enumerate(self._changes):
+                if island.versions[f] != self._sent_versions[f]:
+                    has = before is not None and island.versions[f] == before
+                    vectors[f] = payload if has else self._sent[f]
+            island.windows[-1].give(Update(vectors, -1 in island.versions, island.reset))
+            island.versions, island.reset = list(self._sent_versions), False
+
+    def _drop(self, leases, islands):
+        """These islands do no windows of these leases any more."""
+        for island in islands:
+            if island in leases:
+                self.data.done(leases.pop(island), 0)
+                if island.windows:
+                    island.windows[-1].give(None)
+
+    def _begin_round(self):
+        """The leases of the round: those whose windows were sent ahead, and of who has come since."""
+        leases, self._ahead = self._ahead, {}
+        if leases:
+            islands = self._free()
+            counts = self._divide([*leases, *islands])[len(leases):]
+        else:
+            islands = self._gather()
+            # As the last checkpoint has it, if they are as many as then.
+            known = self.counts is not None and len(self.counts) == len(islands)
+            counts = self.counts if known else self._divide(islands)
+        self._publish()
+        if islands:
+            came = self._send(islands, counts, self.round)
+            self._over = not leases and not came  # too little is left for a step
+            leases |= came
+        self._give(leases)
+        return leases
+
+    def _one_round(self):
+        began = time.monotonic()
+        leases = self._begin_round()
+        if not leases:
             return
+        fragment, before = self.round % self.experiment.fragments, self.round
+        if self.experiment.overlap and self._goes_on(rounds=1):
+            islands = sorted(leases, key=lambda island: island.index)
+            self._ahead = self._send(islands, self._divide(islands), self.round + 1)
         reports = self._collect(leases)
-        self._close_round(fragment, leases, reports, time.monotonic() - began, keep)
+        self._close_round(fragment, leases, reports, time.monotonic() - began)
+        stay = {island for island, _ in reports} if self.round > before else set()
+        self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands])
 
     def _collect(self, leases):
         """The reports that come in time: [(island, report)], in the order of islands."""
@@ -383,8 +443,8 @@ class Shepherd:
 
     def _accepted(self, reports, fragment, islands):
         """[(island, report, gradient)] of those that AdamW can have come to."""
-        kind, good, theta = self.experiment.compression, [], self._snapshot[fragment]
-        limit = rules.farthest(self.experiment, islands, float(np.abs(theta).max(initial=0)))
+        kind, good, sent = self.experiment.compression, [], self._sent[fragment]
+        limit = rules.farthest(self.experiment, islands, float(np.abs(sent).max(initial=0)))
         for island, report in reports:
             gradient = compress.decode(kind, report.payload)
             finite = np.isfinite(gradient).all() and np.isfinite(report.losses).all()
@@ -398,15 +458,14 @@ class Shepherd:
                 f"the outer gradient of island {island.index} on {island.worker} {what}; it is left out, and the state of its "
                 "optimizer begins anew"))
             report.state = None
-            island.versions = [-1] * self.experiment.fragments
-            island.reset()
+            island.versions, island.reset = [-1] * self.experiment.fragments, True
             self._failed(island, ShoalError(f"no outer gradient of {island.worker} could be used in {TRIES} rounds: training has "
                                             f"diverged; a learning_rate below {self.experiment.learning_rate} may help"))
             if self._failures[island.place] >= TRIES:
                 self._lose(island, "its outer gradients cannot be used")
         return good
 
-    def _close_round(self, fragment, leases, reports, seconds, keep):
+    def _close_round(self, fragment, leases, reports, seconds):
         good = self._accepted(reports, fragment, len(leases))
         used = {island: report for island, report, _ in good}
         for island, lease in leases.items():
@@ -424,9 +483,12 @@ class Shepherd:
         tokens = sum(steps) * self.recipe.per_step
         self.tokens += tokens
         # What who is there takes next is in the checkpoint, as it follows from measured speeds.
-        self.counts = self._divide(there) if (there := self._free()) else None
+        if self._ahead:
+            self.counts = [len(lease.inputs) for lease in self._ahead.values()]
+        else:
+            self.counts = self._divide(there) if (there := self._free()) else None
         self._report(good, seconds, tokens)
-        if keep:
+        if self.checkpoints is not None and self.round % max(1, self.experiment.checkpoint_every) == 0:
             self._keep([(island, report.state) for island, report, _ in good])
 
     def _report(self, good, seconds, tokens):
