@@ -496,8 +496,7 @@ void shoal_loop_free(shoal_loop **out) {
     if (!loop) return;
     pthread_mutex_lock(&loop->session->lock);
     worker_stream_close(worker_of(loop), &loop->stream);
-    if (loop->watched && worker_of(loop) &&
-        !base_vec_push(&loop->session->released, loop->watched))
+    if (loop->watched && worker_of(loop) && !base_vec_push(&loop->session->released, loop->watched))
         base_log(BASE_WARN, "client", "%s", shoal_error_message());
     pthread_mutex_unlock(&loop->session->lock);
     api_session_release(loop->session);

@@ -202,8 +202,7 @@ static bool gives_something(const hub_instance *instance) {
 static void find_unneeded(const instances *list) {
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
-        i->unneeded =
-            i->status != SHOAL_OK || (i->purpose != HUB_REMADE && !gives_something(i));
+        i->unneeded = i->status != SHOAL_OK || (i->purpose != HUB_REMADE && !gives_something(i));
         for (uint32_t n = 0; n < i->record->n_inputs; n++) {
             i->record->inputs[n]->reads++;
             i->record->inputs[n]->needed |= !i->unneeded;
