@@ -96,7 +96,7 @@ class Shepherd:
             self._address = None
         self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
         self._ahead = {}  # leases of the next round, whose windows have been sent
-        self._stopping, self._over, self._told = threading.Event(), False, 0.0
+        self._stopping, self._over, self._told, self._looked = threading.Event(), False, 0.0, 0.0
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
@@ -246,6 +246,7 @@ class Shepherd:
 
     def _look(self):
         """Begins islands on slots that have none. Raises what no island can begin with."""
+        self._looked = time.monotonic()
         slots = self._slots() or {}
         if slots and not self._islands and all(self._failures.get(slot, 0) >= TRIES for slot in slots):
             raise self._error
@@ -261,6 +262,11 @@ class Shepherd:
             if "parameters" in saved:
                 island.versions = list(saved["versions"])
             self._islands[index] = island
+
+    def _look_again(self):
+        """Looks, if it has not done so for a while: rounds may be shorter than that."""
+        if time.monotonic() - self._looked > 2 * LOOK:
+            self._look()
 
     def _hear(self, seconds):
         """The next (island, what, value), or None after so long; who is lost is gone, who is ready may begin."""
@@ -383,6 +389,7 @@ class Shepherd:
         """The leases of the round: those whose windows were sent ahead, and of who has come since."""
         leases, self._ahead = self._ahead, {}
         if leases:
+            self._look_again()
             islands = self._free()
             counts = self._divide([*leases, *islands])[len(leases):]
         else:
@@ -415,7 +422,7 @@ class Shepherd:
     def _collect(self, leases):
         """The reports that come in time: [(island, report)], in the order of islands."""
         e, reports, waiting = self.experiment, {}, set(leases)
-        first, looked, told = None, time.monotonic(), False
+        first, told = None, False
         while waiting:
             heard = self._hear(LOOK)
             if heard is not None and heard[0] in waiting:
@@ -424,9 +431,7 @@ class Shepherd:
                 if what == "done":
                     reports[island] = value
                     first = first or time.monotonic()
-            if time.monotonic() - looked > 2 * LOOK:
-                self._look()  # so that who is new is ready for the next round
-                looked = time.monotonic()
+            self._look_again()  # so that who is new is ready for the next round
             if first is None or time.monotonic() - first < e.deadline:
                 continue
             if len(reports) >= math.ceil(e.quorum * len(leases)):
