@@ -145,7 +145,8 @@ bool make_elementwise(maker *m, uint16_t op) {
 static bool add_beside(maker *m, uint16_t op, const shoal_type *type, uint32_t *in,
                        shoal_attr *attrs, uint16_t *n_attrs) {
     static const int64_t none[SHOAL_MAX_RANK], less[SHOAL_MAX_RANK] = {-1},
-                                               more[] = {1, 0, 0, 0, 0};
+                                               more[] = {1, 0, 0, 0, 0},
+                                               axes[SHOAL_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
     int64_t last = type->rank - 1;
     shoal_type flags = *type;
     switch (op) {
@@ -169,7 +170,8 @@ static bool add_beside(maker *m, uint16_t op, const shoal_type *type, uint32_t *
         attrs[(*n_attrs)++] = graph_int(SHOAL_ATTR_DIMENSION, last);
         return type->rank > 0;
     case GRAPH_REVERSE:
-        attrs[(*n_attrs)++] = graph_ints(SHOAL_ATTR_DIMENSIONS, &last, type->rank > 0);
+        attrs[(*n_attrs)++] =
+            graph_ints(SHOAL_ATTR_DIMENSIONS, axes + (type->rank ? last : 0), type->rank > 0);
         return true;
     default:
         if (graph_op(op)->min_inputs == 2) in[1] = make_like(m, *type);
