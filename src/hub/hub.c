@@ -72,12 +72,16 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
 
 /* ---- questions: they change nothing ---- */
 
-/* Those that are somewhere. */
+/* Those that are somewhere, and that a session has numbered: copies that the hub has made come and go
+ * when it sees fit. */
 static uint64_t count_values(const hub *h) {
     uint64_t n = 0, key;
     size_t at = 0;
-    void *value;
-    while (base_map_next(&h->values, &at, &key, &value)) n += !((hub_value *)value)->absent;
+    void *item;
+    while (base_map_next(&h->values, &at, &key, &item)) {
+        const hub_value *value = item;
+        n += !value->absent && key >> 40 == value->session;
+    }
     return n;
 }
 

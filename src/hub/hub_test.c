@@ -498,6 +498,22 @@ static void test_names(void **state) {
     assert_string_equal(member->name, "a\xc3\xa9?[2J????");
 }
 
+/* Copies that the hub makes while nobody waits for them are not values of anybody. */
+static void test_counts_what_is_held(void **state) {
+    pool *p = *state;
+    hub_peer *client = base_map_get(&p->h->sessions, p->sessions[0]);
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    submit(p, 0, 4, 1);
+    finish_oldest(p);
+    submit(p, 0, 4, 2);
+    client->spare = 1 << 20;
+    client->replay_ns = (uint64_t)(100 * BASE_SECOND);
+    finish_oldest(p);
+    assert_true(client->cutting);
+    deliver(p, 0, SHOAL__KIND__STATUS_ASK, &ask.base);
+    assert_int_equal(p->values, 2);
+}
+
 /* Who reads nothing is closed, once it has been patient with. */
 static void test_unread(void **state) {
     pool *p = *state;
@@ -534,6 +550,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_links_of_one_cable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_counts_what_is_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clients_device_leaves, setup, teardown),

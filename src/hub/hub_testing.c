@@ -36,6 +36,12 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         if (events->gone) p->gone = events->peer;
         shoal__events__free_unpacked(events, NULL);
     }
+    if (kind == SHOAL__KIND__STATUS) {
+        Shoal__Status *status = shoal__status__unpack(NULL, bytes, body);
+        assert_non_null(status);
+        p->values = status->values;
+        shoal__status__free_unpacked(status, NULL);
+    }
     if (kind == SHOAL__KIND__RELAYED) {
         if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
         p->relayed = shoal__relay__unpack(NULL, bytes, body);

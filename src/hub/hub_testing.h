@@ -37,6 +37,7 @@ typedef struct pool {
     char reason[256];
     char explained[512]; /* why not, last */
     uint32_t gone;       /* who left before it told of events, last */
+    uint64_t values;     /* as the last status counted them */
 } pool;
 
 void pump(pool *p);
