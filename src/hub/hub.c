@@ -72,8 +72,8 @@ shoal_status hub_apply(hub *h, const hub_event *event) {
 
 /* ---- questions: they change nothing ---- */
 
-/* Those that are somewhere, and that a session has numbered: copies that the hub has made come and go
- * when it sees fit. */
+/* Those that are somewhere, and that a session has numbered: copies that the hub has made come and
+ * go when it sees fit. */
 static uint64_t count_values(const hub *h) {
     uint64_t n = 0, key;
     size_t at = 0;
