@@ -69,13 +69,20 @@ int64_t make_extent(maker *m) {
     return MAKE_CHANCE(60) ? 1 : 1 + MAKE_BELOW(6);
 }
 
+/* Five large extents have more elements than an integer counts. */
+static bool is_large(const maker *m, const shoal_type *type) {
+    double count = 1;
+    for (uint32_t i = 0; i < type->rank; i++) count *= (double)type->dims[i];
+    return count > (double)m->elements;
+}
+
 shoal_type make_shape(maker *m, uint8_t dtype, uint32_t least_rank, uint32_t most_rank) {
     static const uint8_t ranks[] = {0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5};
     shoal_type type = {.dtype = dtype};
     do type.rank = ranks[MAKE_BELOW(sizeof ranks)];
     while (type.rank < least_rank || type.rank > most_rank);
     for (uint32_t i = 0; i < type.rank; i++) type.dims[i] = make_extent(m);
-    while (base_type_count(&type) > m->elements) type.dims[MAKE_BELOW(type.rank)] = 1;
+    while (is_large(m, &type)) type.dims[MAKE_BELOW(type.rank)] = 1;
     return type;
 }
 
