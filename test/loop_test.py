@@ -339,6 +339,64 @@ def test_state_keeps_a_loop():
     assert time.monotonic() - began < 15  # a device with a queue is not looked at twice a second
 
 
+LOOPING = """if True:
+    import sys, time, numpy as np, shoal
+    shoal.connect(sys.argv[1])
+    @shoal.compile(replay=True)
+    def step(x):
+        x = x @ x * 0 + x + 1
+        return x, x[0, 0]
+    slots = sys.argv[2].split(",")
+    x = shoal.tensor(np.zeros((64, 64), "f4")).place(axis=0, slots=[int(n) for n in slots])
+    for i, value in enumerate(step.repeat(10 ** 9, x, carry={0: 0}, stream=1)):
+        assert value == i + 1
+        print(i, flush=True)
+    """
+
+
+def rounds(process):
+    """How many it has done by now: what it has printed is read."""
+    os.set_blocking(process.stdout.fileno(), False)
+    try:
+        lines = (process.stdout.read() or "").split()
+    finally:
+        os.set_blocking(process.stdout.fileno(), True)
+    return int(lines[-1]) if lines else None
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_others_have_a_turn_between_rounds(slots):
+    """Reads, programs on one slot and on both, and loops of another session go on beside a loop, which goes on as well."""
+    made = Pool(slots)
+    mine = made.session.compute_slots()
+    kept = shoal.tensor(np.arange(12, dtype="f4").reshape(4, 3)).place(axis=0, slots=mine)
+    shoal.sync()
+    other = subprocess.Popen([sys.executable, "-c", LOOPING, made.address, ",".join(map(str, mine))],
+                             stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "0\n"
+        began = time.monotonic()
+        assert kept.tolist() == np.arange(12).reshape(4, 3).tolist()
+        for n in range(20):
+            on = [mine[n % slots]]
+            x = shoal.tensor(np.full((5, 7), n, "f4")).place(slots=on)
+            assert (x * 2 + 1).place(slots=on).sum().item() == 35 * (2 * n + 1)
+        step = counting(6)
+        ones = shoal.tensor(np.ones((6, 6), "f4")).place(slots=mine[:1])
+        before = rounds(other)
+        got = list(step.repeat(300, ones, carry={0: 0}, stream=1))
+        assert [float(value) for value in got] == [i + 2 for i in range(300)]
+        assert time.monotonic() - began < 30
+        deadline = time.monotonic() + 10
+        while (now := rounds(other)) is None or now <= (before or 0):
+            assert time.monotonic() < deadline and other.poll() is None
+            time.sleep(0.02)
+    finally:
+        other.kill()
+        other.wait()
+        made.close()
+
+
 def test_others_do_not_wait_for_a_loop_that_nobody_holds():
     """Though its client calls nothing any more."""
     code = """if True:

@@ -520,10 +520,7 @@ shoal_status worker_task_stop(worker_task *task) {
 static shoal_status run_task(worker_task *task) {
     worker *w = task->slot->worker;
     bool through = false;
-    pause p = {task, worker_lap_may_begin};
-    worker_owed owed = {0};
     pthread_mutex_lock(&w->lock);
-    while (!worker_lap_may_begin(task) && !w->stopping) rest_for(task, &p, &owed);
     task->state = TASK_RUNNING;
     task->before = task->slot->own.submitted;
     task->began = base_now();
@@ -606,14 +603,18 @@ static void task_reached(void *context, shoal_status status) {
     pthread_mutex_unlock(&slot->worker->lock);
 }
 
-/* The thread that runs programs is through with a task. Lock held. */
-static void task_submitted(worker_task *task) {
+/* The thread that runs programs is through with a task, whose next round comes to its place. Lock
+ * held. */
+static void task_submitted(worker_task *task, worker_task **at) {
     worker_slot *slot = task->slot;
     worker *w = slot->worker;
     task->end = worker_queue_end(&slot->own);
     if (task->status == SHOAL_OK) worker_task_give(task);
     worker_task *next = task->instance->loop ? worker_lap_end(task) : NULL;
-    if (next) worker_task_first(next);
+    if (next) {
+        worker_task_put(next, at);
+        slot->turn = &next->next;
+    }
     if (task->status != SHOAL_OK) {
         worker_task_done(task);
         return;
@@ -633,13 +634,7 @@ static void task_submitted(worker_task *task) {
     pthread_mutex_lock(&w->lock);
 }
 
-void worker_task_first(worker_task *task) {
-    worker_slot *slot = task->slot;
-    task->next = slot->head;
-    if (!slot->head) slot->tail = &task->next;
-    slot->head = task;
-    atomic_store(&slot->queued, true);
-}
+static bool has_next(const worker_task *task) { return worker_next(task->slot) != NULL; }
 
 static bool has_work(void *context) {
     worker_slot *slot = context;
@@ -649,13 +644,13 @@ static bool has_work(void *context) {
 void *worker_executor(void *argument) {
     worker_slot *slot = argument;
     worker *w = slot->worker;
+    worker_owed owed = {0}; /* for the first to begin */
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
         worker_collect_garbage(slot);
         worker_part(w);
         if (slot->measure && !slot->parted) worker_measure(slot);
-        worker_task *task = slot->head;
-        if (!task) {
+        if (!slot->head) {
             pthread_mutex_unlock(&w->lock);
             bool more = base_spin(has_work, slot);
             pthread_mutex_lock(&w->lock);
@@ -664,16 +659,19 @@ void *worker_executor(void *argument) {
                 rest(slot, NULL);
             continue;
         }
+        worker_task **at = worker_next(slot), *task = at ? *at : slot->head;
+        if (!at) {
+            pause p = {task, has_next};
+            rest_for(task, &p, &owed);
+            continue;
+        }
+        if (at == &slot->head) owed = (worker_owed){0};
         pthread_mutex_unlock(&w->lock);
         shoal_status status = run_task(task);
         pthread_mutex_lock(&w->lock);
         if (status != SHOAL_OK) fail_run(task, status);
-        slot->head = task->next;
-        if (!slot->head) {
-            slot->tail = &slot->head;
-            atomic_store(&slot->queued, false);
-        }
-        task_submitted(task);
+        worker_turn_end(task, at);
+        task_submitted(task, at);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;

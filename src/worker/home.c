@@ -56,11 +56,10 @@ void worker_home_advance(worker_slot *slot) {
         slot->again = false;
         while (slot->head && home_step(slot->head)) {
             worker_task *task = slot->head;
-            slot->head = task->next;
-            if (!slot->head) slot->tail = &slot->head;
+            worker_task_take(&slot->head);
             if (task->status == SHOAL_OK) worker_task_give(task);
             worker_task *next = task->instance->loop ? worker_lap_end(task) : NULL;
-            if (next) worker_task_first(next);
+            if (next) worker_task_put(next, &slot->head);
             worker_task_done(task);
             ended = true;
         }

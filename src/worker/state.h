@@ -287,6 +287,8 @@ typedef struct worker_slot {
     base_map programs;   /* id -> worker_program */
     worker_program *garbage; /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
+    worker_task **turn; /* between rounds of a loop: from there on others have not had theirs, */
+    int64_t left;       /* and may take so many nanoseconds; NULL: all */
     worker_task *submitted, **submitted_end; /* that its device is at */
     bool awaited;                            /* somebody waits until those have ended */
     atomic_bool queued;                      /* there is a head: to be seen without the lock */
@@ -649,8 +651,13 @@ shoal_status worker_task_stop(worker_task *task);
 void worker_task_give(worker_task *task);
 /* A task is through, well or not. Lock held. */
 void worker_task_done(worker_task *task);
-/* Puts a task before all others of its slot. Lock held. */
-void worker_task_first(worker_task *task);
+/* Puts a task into its slot's queue, and takes one out. Lock held. */
+void worker_task_put(worker_task *task, worker_task **at);
+void worker_task_take(worker_task **at);
+/* Where the task stands that is next on a slot that has some; NULL: the first, which cannot begin
+ * yet. Its turn ends with taking it out. Lock held. */
+worker_task **worker_next(worker_slot *slot);
+void worker_turn_end(worker_task *task, worker_task **at);
 /* Fails the tasks of an instance that are not done. Lock held. */
 void worker_instance_end_tasks(worker_instance *instance, shoal_status status, const char *message,
                                uint32_t unreachable);
