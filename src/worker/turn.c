@@ -1,6 +1,6 @@
-/* Whose turn it is on a slot. Tasks run in the hub's order; but a loop may take hours, so that between
- * two of its rounds those of other sessions that wait for nobody have a turn each, and further ones
- * until they have had as much time as the round before.
+/* Whose turn it is on a slot. Tasks run in the hub's order; but a loop may take hours, so that
+ * between two of its rounds those of other sessions that wait for nobody have a turn each, and
+ * further ones until they have had as much time as the round before.
  *
  * What waits for nobody cannot close a cycle of waiting, whichever rounds of a loop other slots are
  * at. A session's tasks keep their order: only its first one is looked at. */
