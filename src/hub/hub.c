@@ -35,7 +35,7 @@ static void send_large_frees(hub *h) {
 /* Everyone hears of newcomers: soon, and before anything that a newcomer asks for is handed out. */
 static void tell_of_newcomers(void *context) {
     hub *h = context;
-    if (h->newcomers) hub_peers_tell(h, 0);
+    if (h->newcomers) hub_peers_tell(h, NULL);
 }
 
 shoal_status hub_apply(hub *h, const hub_event *event) {

@@ -498,6 +498,34 @@ static void test_names(void **state) {
     assert_string_equal(member->name, "a\xc3\xa9?[2J????");
 }
 
+static void clear_rolls(pool *p) { p->rolls = p->called = p->left = 0; }
+
+/* Clients have nothing to do with one another: who comes and goes among hundreds of them is told to
+ * those that lend alone. */
+static void test_clients_of_clients(void **state) {
+    enum { CLIENTS = 20 };
+    pool *p = *state; /* two that lend */
+    p->peer->hello->n_devices = 0;
+    for (size_t n = 0; n < CLIENTS; n++) {
+        clear_rolls(p);
+        assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+        pump(p);
+        assert_int_equal(p->rolls, 3);
+        assert_int_equal(p->called, 2 + 1 + 2); /* who lends, and itself; of it */
+    }
+    clear_rolls(p);
+    wire_close(p->ends[MEMBERS], SHOAL_OK, "it leaves");
+    pump(p);
+    assert_int_equal(p->rolls, 2);
+    assert_int_equal(p->left, 2);
+    clear_rolls(p);
+    wire_close(p->ends[0], SHOAL_OK, "it leaves");
+    pump(p);
+    assert_int_equal(p->rolls, CLIENTS);
+    assert_int_equal(p->left, CLIENTS);
+    assert_int_equal(p->called, 0);
+}
+
 /* Copies that the hub makes while nobody waits for them are not values of anybody. */
 static void test_counts_what_is_held(void **state) {
     pool *p = *state;
@@ -551,6 +579,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_counts_what_is_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_clients_of_clients, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clients_device_leaves, setup, teardown),

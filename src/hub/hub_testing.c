@@ -36,6 +36,14 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         if (events->gone) p->gone = events->peer;
         shoal__events__free_unpacked(events, NULL);
     }
+    if (kind == SHOAL__KIND__PEERS) {
+        Shoal__Peers *peers = shoal__peers__unpack(NULL, bytes, body);
+        assert_non_null(peers);
+        p->rolls++;
+        p->called += peers->n_peers;
+        p->left += peers->n_left;
+        shoal__peers__free_unpacked(peers, NULL);
+    }
     if (kind == SHOAL__KIND__STATUS) {
         Shoal__Status *status = shoal__status__unpack(NULL, bytes, body);
         assert_non_null(status);

@@ -35,9 +35,10 @@ typedef struct pool {
     bool turns; /* users wait for theirs: else nobody does, however slow this machine is */
     shoal_status why;
     char reason[256];
-    char explained[512]; /* why not, last */
-    uint32_t gone;       /* who left before it told of events, last */
-    uint64_t values;     /* as the last status counted them */
+    char explained[512];        /* why not, last */
+    uint32_t gone;              /* who left before it told of events, last */
+    uint64_t values;            /* as the last status counted them */
+    size_t rolls, called, left; /* messages of who is there, members they told of, and who left */
 } pool;
 
 void pump(pool *p);

@@ -145,7 +145,9 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     }
     hub_links_join(h, peer);
     /* New slots change every plan. */
-    if (hub_peer_computes(peer)) h->epoch++;
+    bool computes = hub_peer_computes(peer);
+    peer->lends = computes || peer->role != SHOAL__ROLE__CLIENT;
+    if (computes) h->epoch++;
     hub_note(h, SHOAL_EVENT_JOIN, 0, "%s", peer->name);
     base_log(BASE_INFO, "hub", "%s joined (%s; pid %u on %s)", peer->name, peer->owner, peer->pid,
              peer->host);
@@ -182,7 +184,7 @@ void hub_leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) {
              "%s left (pid %u on %s): %s", peer->name, peer->pid, peer->host, reason);
     if (computes) h->epoch++;
     /* Everyone drops it before hearing what is to be done without it. */
-    hub_peers_tell(h, peer->number);
+    hub_peers_tell(h, peer);
     hub_events_gone(h, peer);
     hub_lose(h, peer, reason);
     uint64_t held = peer->user->held;
@@ -213,7 +215,7 @@ void hub_device_lost(hub *h, hub_peer *peer, const Shoal__DeviceLost *lost) {
     memmove(peer->slots + at, peer->slots + at + 1, (--peer->n_slots - at) * sizeof *peer->slots);
     h->epoch++;
     /* Everyone drops it before hearing what is to be done without it. */
-    hub_peers_tell(h, 0);
+    hub_peers_tell(h, NULL);
     hub_lose_slots(h, text, slot->label);
     hub_slot_free(slot);
     hub_dispatch(h);
@@ -275,61 +277,87 @@ shoal_status hub_relay(hub *h, hub_peer *from, const Shoal__Relay *relay) {
     return SHOAL_OK;
 }
 
-/* Room for what is told of all members. */
+/* Lists of members, with room for one more. */
+typedef struct list {
+    Shoal__PeerInfo **infos;
+    size_t n;
+} list;
+
+/* What is told of members: to those that lend, and to those that do not; all, or newcomers. */
 typedef struct roll {
-    Shoal__PeerInfo *infos, **all, **fresh;
-    size_t n, n_fresh;
+    Shoal__PeerInfo *infos;
     uint32_t *slots;
+    list of[2][2];
 } roll;
+
+static void roll_fini(roll *r) {
+    for (int k = 0; k < 4; k++) free(r->of[k / 2][k % 2].infos);
+    free(r->infos);
+    free(r->slots);
+}
+
+static void describe(const hub_peer *peer, uint32_t *slots, Shoal__PeerInfo *info) {
+    shoal__peer_info__init(info);
+    info->peer = peer->number;
+    info->name = peer->name;
+    info->n_addresses = 1;
+    info->addresses = (char **)&peer->address;
+    info->key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->key};
+    info->user = peer->user->number;
+    info->client = peer->role == SHOAL__ROLE__CLIENT;
+    info->slots = slots;
+    info->n_slots = peer->n_slots;
+    for (uint32_t s = 0; s < peer->n_slots; s++) slots[s] = peer->slots[s]->number;
+}
 
 static bool call_roll(const hub *h, roll *r) {
     size_t n = h->peers.count;
     uint32_t used = 0;
     *r = (roll){.infos = calloc(n + 1, sizeof *r->infos),
-                .all = calloc(n + 1, sizeof *r->all),
-                .fresh = calloc(n + 1, sizeof *r->fresh),
                 .slots = calloc(h->slots.count + 1, sizeof *r->slots)};
-    if (!r->infos || !r->all || !r->fresh || !r->slots) return false;
+    bool room = r->infos && r->slots;
+    for (int k = 0; k < 4; k++)
+        room &= !!(r->of[k / 2][k % 2].infos = calloc(n + 1, sizeof(Shoal__PeerInfo *)));
+    if (!room) return false;
     for (size_t i = 0; i < n; i++) {
         const hub_peer *peer = h->peers.data[i];
-        Shoal__PeerInfo *info = r->all[r->n++] = &r->infos[i];
-        if (!peer->known) r->fresh[r->n_fresh++] = info;
-        shoal__peer_info__init(info);
-        info->peer = peer->number;
-        info->name = peer->name;
-        info->n_addresses = 1;
-        info->addresses = (char **)&peer->address;
-        info->key = (ProtobufCBinaryData){WIRE_KEY, (uint8_t *)peer->key};
-        info->user = peer->user->number;
-        info->client = peer->role == SHOAL__ROLE__CLIENT;
-        info->slots = r->slots + used;
-        info->n_slots = peer->n_slots;
-        for (uint32_t s = 0; s < peer->n_slots; s++) r->slots[used++] = peer->slots[s]->number;
+        describe(peer, r->slots + used, &r->infos[i]);
+        used += peer->n_slots;
+        for (int fresh = 0; fresh <= !peer->known; fresh++)
+            for (int lends = !peer->lends; lends < 2; lends++) {
+                list *to = &r->of[lends][fresh];
+                to->infos[to->n++] = &r->infos[i];
+            }
     }
     return true;
 }
 
-void hub_peers_tell(hub *h, uint32_t left) {
+static void tell(const hub *h, hub_peer *peer, const roll *r, Shoal__PeerInfo *self,
+                 const hub_peer *left) {
+    list known = r->of[peer->lends][peer->known];
+    Shoal__Peers message = SHOAL__PEERS__INIT;
+    bool leaves = peer->known && left && (peer->lends || left->lends);
+    /* A newcomer hears its own address, too. */
+    if (!peer->known && !peer->lends) known.infos[known.n++] = self;
+    if (peer->known && !known.n && !leaves && peer->epoch == h->epoch) return;
+    message.epoch = peer->epoch = h->epoch;
+    message.low = hub_low(h);
+    message.change = peer->known;
+    message.left = leaves ? (uint32_t *)(uintptr_t)&left->number : NULL;
+    message.n_left = leaves;
+    message.n_peers = known.n;
+    message.peers = known.infos;
+    if (peer->link) hub_send(peer, SHOAL__KIND__PEERS, &message.base);
+}
+
+void hub_peers_tell(hub *h, const hub_peer *left) {
     roll r;
     bool called = call_roll(h, &r);
     if (!called) base_log(BASE_ERROR, "hub", "no memory to tell who is in the pool");
-    for (size_t i = 0; i < h->peers.count; i++) {
-        hub_peer *peer = h->peers.data[i];
-        Shoal__Peers message = SHOAL__PEERS__INIT;
-        message.epoch = h->epoch;
-        message.low = hub_low(h);
-        message.change = peer->known;
-        message.left = &left;
-        message.n_left = peer->known && left;
-        message.n_peers = peer->known ? r.n_fresh : r.n;
-        message.peers = peer->known ? r.fresh : r.all;
-        if (called && peer->link) hub_send(peer, SHOAL__KIND__PEERS, &message.base);
-    }
+    for (size_t i = 0; i < h->peers.count && called; i++)
+        tell(h, h->peers.data[i], &r, &r.infos[i], left);
     /* Without memory everybody is told everything, at the next tick. */
     for (size_t i = 0; i < h->peers.count; i++) h->peers.data[i]->known = called;
     h->newcomers = !called;
-    free(r.infos);
-    free(r.all);
-    free(r.fresh);
-    free(r.slots);
+    roll_fini(&r);
 }

@@ -67,7 +67,9 @@ typedef struct hub_peer {
     uint8_t key[WIRE_KEY]; /* of its process: what members know it by */
     uint32_t pid;
     uint32_t session; /* of a client; 0: none */
-    bool known;       /* it has been told of the others, and they of it */
+    bool lends;       /* a worker, or a client that computes: all are told of it, and it of all */
+    bool known;       /* it has been told of the others, and they of it, */
+    uint64_t epoch;   /* in this one, last */
     uint32_t n_slots;
     hub_slot **slots;
     BASE_VEC(uint64_t) free_values, free_programs; /* to be told at the end of this event */
@@ -426,8 +428,9 @@ void hub_slot_free(hub_slot *slot);
 void hub_peer_free(hub_peer *peer);
 /* Whether a device of it runs programs: a client may have some, too. */
 bool hub_peer_computes(const hub_peer *peer);
-/* Tells newcomers of everybody, and everybody of newcomers and of one that has left (0: none). */
-void hub_peers_tell(hub *h, uint32_t left);
+/* Tells newcomers of everybody, and everybody of newcomers and of one that has left (NULL: none);
+ * but clients, who have nothing to do with one another, of those that lend. */
+void hub_peers_tell(hub *h, const hub_peer *left);
 /* Sends; who does not read what it is sent is no member for long. */
 void hub_send(hub_peer *peer, Shoal__Kind kind, const ProtobufCMessage *message);
 /* A message that is not the peer's to send, or out of place, was dropped: counts it, and says so in
