@@ -97,6 +97,11 @@ shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n,
                                     size_t *fd_count) SHOAL_CHECK_RESULT;
 /* Milliseconds since bytes last came on a TCP connection; -1 when that cannot be told. */
 int64_t base_os_socket_silence(int fd);
+/* Bytes a second at which the other end of a TCP connection has taken what was sent of late, while
+ * there was something to send; 0 when that cannot be told. */
+double base_os_socket_speed(int fd);
+/* Whether a TCP connection leads to another machine; false when that cannot be told. */
+bool base_os_socket_leaves(int fd);
 /* Whom a TCP connection leads to, as "192.168.1.5:7400" or "[fd00::5]:7400"; false when that cannot
  * be told. */
 bool base_os_socket_reached(int fd, char *out, size_t room);

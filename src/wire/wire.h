@@ -25,8 +25,10 @@
 
 #include <stddef.h>
 
-/* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
-enum { WIRE_PROTOCOL = 10, WIRE_OLDEST = 9, WIRE_FEATURES = 0 };
+/* Protocols that are spoken, the newest and the oldest. */
+enum { WIRE_PROTOCOL = 10, WIRE_OLDEST = 9 };
+/* Features within them, as bits: chunks may come compressed. */
+enum { WIRE_COMPRESSED = 1, WIRE_FEATURES = WIRE_COMPRESSED };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Chunks that come in any order begin at multiples of this, and end there or with the transfer. */
 enum { WIRE_GRAIN = 128 << 10 };
@@ -216,6 +218,7 @@ const char *wire_link_name(const wire_link *link);
 /* Counters, for status. */
 typedef struct wire_count {
     uint64_t messages_out, messages_in, bytes_out, bytes_in;
+    uint64_t saved_out; /* bytes that did not have to go out, of chunks that went compressed */
 } wire_count;
 wire_count wire_link_count(const wire_link *link);
 /* Connections that a link has, and how many of them were lost while others went on. Under the pump.
