@@ -31,9 +31,12 @@ all = {"noise": noise, "ids": dice.integers(0, 50000, (rows, 1 << 15)),
        "sparse": np.where(dice.random(noise.shape) < 0.01, noise, np.float32(0))}
 print("ready", flush=True)
 for line in sys.stdin:
-    data = all[line.strip()]
+    what, *where = line.split()
     start = time.monotonic()
-    x = shoal.tensor(data).place(axis=0, slots=session.compute_slots()) * 2
+    if what == "file":
+        data, x = np.load(where[0]), shoal.load(where[0]).place(slots=where[1:]) * 2
+    else:
+        data, x = all[what], shoal.tensor(all[what]).place(axis=0, slots=session.compute_slots()) * 2
     print(np.array_equal(x.numpy(), data * 2), time.monotonic() - start, flush=True)
 """
 
@@ -145,6 +148,38 @@ def test_what_gets_smaller_is_compressed(house):
         assert bytes_of["noise"] > MIB
         assert bytes_of["ids"] < 0.75 * MIB
         assert bytes_of["sparse"] < 0.3 * MIB
+
+
+def drafts(machine):
+    return list((machine.root / "cache/shoal/models").glob("*.part"))
+
+
+def test_files_go_by_both_and_go_on(house, tmp_path):
+    """A worker fetches a file by both networks, is killed in the middle, and goes on where it was."""
+    path, name, mib = tmp_path / "a.npy", "w1", 64
+    np.save(path, np.random.default_rng(3).random((mib, 1 << 18), np.float32))
+    machine, before = house.machines[name], house.received(name)
+    house.begin(f"file {path} {name}")
+    await_true(lambda: (house.received(name) - before).sum() > mib << 19, 20, lambda: "half of it comes")
+    machine.process.kill()
+    machine.process.wait()
+    came = house.received(name) - before
+    print("killed after", came)
+    assert came[1] > 2 << 20, came
+    house.end()  # another one fetches it
+    assert len(drafts(machine)) == 1
+    machine.process = machine.start("worker", "--name", name, "--threads", "1")
+    house.whole()
+    before = house.received(name)
+    house.begin(f"file {path} {name}")
+    house.end()
+    log, came = machine.log(machine.process), house.received(name) - before
+    there, all_of_it = map(float, re.search(r"a\.npy: (\S+) of (\S+) MB are there from before", log).groups())
+    print("were there", there, "of", all_of_it, "came", came)
+    assert there > all_of_it / 4 and came.sum() < (all_of_it - there + 6) * 1.1e6
+    assert came[1] > 1 << 20, came
+    fetched, = (machine.root / "cache/shoal/models").iterdir()
+    assert fetched.read_bytes() == path.read_bytes()
 
 
 class Wall:

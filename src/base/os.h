@@ -45,6 +45,9 @@ shoal_status base_os_draft_open(const char *path, const char *draft, int *fd,
                                 bool *named) SHOAL_CHECK_RESULT;
 /* Gives one without a name its draft's. */
 shoal_status base_os_draft_name(int fd, const char *draft) SHOAL_CHECK_RESULT;
+/* These bytes of an open file are zeros from here on, and take no room, where the file system can
+ * do so. */
+void base_os_file_release(int fd, uint64_t offset, uint64_t bytes);
 /* Renames a file within a folder, and syncs that: it has its new name after a power cut, too. */
 shoal_status base_os_rename(const char *from, const char *to) SHOAL_CHECK_RESULT;
 

@@ -42,6 +42,16 @@ void wire_account_release(wire_account *account) {
 
 size_t wire_account_bytes(const wire_account *account) { return atomic_load(&account->bytes); }
 
+void wire_account_add(wire_account *account, size_t bytes) {
+    atomic_fetch_add(&account->refs, 1);
+    atomic_fetch_add(&account->bytes, bytes);
+}
+
+void wire_account_take(wire_account *account, size_t bytes) {
+    atomic_fetch_sub(&account->bytes, bytes);
+    wire_account_release(account);
+}
+
 wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
                              size_t bytes, wire_account *account) {
     wire_item *item = malloc(sizeof *item + bytes);
@@ -53,10 +63,7 @@ wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCM
                         .frame = {.type = WIRE_FRAME_MESSAGE, .kind = kind, .total = bytes},
                         .account = account,
                         .charged = sizeof *item + bytes};
-    if (account) {
-        atomic_fetch_add(&account->refs, 1);
-        atomic_fetch_add(&account->bytes, item->charged);
-    }
+    if (account) wire_account_add(account, item->charged);
     protobuf_c_message_pack(message, item->body);
     return item;
 }
@@ -81,8 +88,7 @@ wire_item *wire_item_data(wire_link *link, const wire_transfer *transfer,
 
 void wire_item_free(wire_item *item) {
     if (item->source.done) item->source.done(item->source.context);
-    if (item->account) atomic_fetch_sub(&item->account->bytes, item->charged);
-    wire_account_release(item->account);
+    if (item->account) wire_account_take(item->account, item->charged);
     free(item);
 }
 

@@ -38,6 +38,9 @@ enum { WIRE_BETWEEN = SHOAL__KIND__FILE_ASK, WIRE_ROOM_BETWEEN = 4096 };
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };
 
+/* Numbers from here on are those of parts of files, in place of an instance's. */
+#define WIRE_FILE (UINT64_C(1) << 63)
+
 typedef struct wire_peer wire_peer;
 typedef struct wire_link wire_link;
 
@@ -160,6 +163,9 @@ wire_account *wire_account_new(void);
 /* NULL is fine. */
 void wire_account_release(wire_account *account);
 size_t wire_account_bytes(const wire_account *account);
+/* Holds it, and counts data that is on its way; the same number to end it. */
+void wire_account_add(wire_account *account, size_t bytes);
+void wire_account_take(wire_account *account, size_t bytes);
 /* The same as wire_send; while the message waits, it counts on the account. */
 shoal_status wire_send_on(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
                           wire_account *account) SHOAL_CHECK_RESULT;
