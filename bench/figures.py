@@ -581,11 +581,21 @@ def lan_matmul():
 def two_paths():
     """A large value goes from a worker to a client by networks of 1 Gb/s and 300 Mb/s at once."""
     mib, rates = 256 if not lib.QUICK else 64, (1000, 300)
-    said = lan.measure(mib, lib.RUNS, "fetch", rates=rates)
+    said = lan.measure(mib, lib.RUNS, "noise", rates=rates)
     limit = lan.PAYLOAD * sum(rates) / 1000
     rate = mib * (1 << 20) / lib.median(said["times"])
     return [lib.row("cm.two_paths", rate / 1e6, "MB/s", f"both cables: {limit / 1e6:.0f}", rate / limit,
                     said["times"], {"ratio": 0.9})]
+
+
+def compressed():
+    """Token numbers go from a worker to a client by a network of 100 Mb/s, beside what it carries."""
+    mib, rates = 64 if not lib.QUICK else 16, (100,)
+    said = lan.measure(mib, lib.RUNS, "ids", rates=rates)
+    limit = lan.PAYLOAD * sum(rates) / 1000
+    rate = mib * (1 << 20) / lib.median(said["times"])
+    return [lib.row("cm.compressed", rate / 1e6, "MB/s", f"the cable: {limit / 1e6:.0f}", rate / limit,
+                    said["times"], {"ratio": 1.5})]
 
 
 # Names of the rows, and the function that measures them.
@@ -619,6 +629,7 @@ TABLE = [
     (["gpt.data_parallel"], gpt_data_parallel),
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
     (["cm.two_paths"], two_paths),
+    (["cm.compressed"], compressed),
     (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),
     (["conv.vs_torch", "conv.depthwise.vs_torch"], conv),
     *(([f"op.{name}.vs_torch"], operation(name)) for name in op.CASES),

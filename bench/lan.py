@@ -1,9 +1,10 @@
 """A product of operands in a client's memory, whose result goes back there: the client's part.
 
     lan.py HUB SIZE RUNS
-    lan.py HUB SIZE RUNS fetch
+    lan.py HUB SIZE RUNS noise|ids
 
-With `fetch`: only the seconds in which a value of SIZE MiB of one worker comes to the client.
+With a word: only the seconds in which a value of SIZE MiB of one worker comes to the client, of numbers
+that do not get smaller by compression, or of token numbers, which do.
 
 Prints, as JSON, the seconds of each run, those that the plan expects at the end, and those of computing
 alone, when the operands lie with the workers.
@@ -79,11 +80,13 @@ def measure(size, runs, *what, rates=(GIGABIT,)):
     return json.loads(done.stdout)
 
 
-def fetch(shoal, session, mib, runs):
+def fetch(shoal, session, mib, runs, what):
     """The worker has it already when the clock starts."""
     times = []
     for i in range(runs + 2):  # the first two measure the paths
-        made = shoal.rand(mib, 1 << 18, seed=i).place(slots=session.compute_slots()[:1]) + 1
+        made = shoal.rand(mib, 1 << 18, seed=i) if what == "noise" else \
+            shoal.randint(0, 50000, (mib, 1 << 17), seed=i)
+        made = made.place(slots=session.compute_slots()[:1]) + 1
         shoal.sync()
         times.append(lib.timed(made.numpy)())
     print(json.dumps({"times": times[2:]}))
@@ -93,8 +96,8 @@ def main():
     shoal = lib.product()
     size, runs = int(sys.argv[2]), int(sys.argv[3])
     session = shoal.connect(sys.argv[1])
-    if sys.argv[4:] == ["fetch"]:
-        fetch(shoal, session, size, runs)
+    if sys.argv[4:]:
+        fetch(shoal, session, size, runs, sys.argv[4])
         return
     a, b = lib.operands(size, size, size)
 

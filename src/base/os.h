@@ -45,6 +45,9 @@ shoal_status base_os_draft_open(const char *path, const char *draft, int *fd,
                                 bool *named) SHOAL_CHECK_RESULT;
 /* Gives one without a name its draft's. */
 shoal_status base_os_draft_name(int fd, const char *draft) SHOAL_CHECK_RESULT;
+/* These bytes of an open file are zeros from here on, and take no room, where the file system can
+ * do so. */
+void base_os_file_release(int fd, uint64_t offset, uint64_t bytes);
 /* Renames a file within a folder, and syncs that: it has its new name after a power cut, too. */
 shoal_status base_os_rename(const char *from, const char *to) SHOAL_CHECK_RESULT;
 
@@ -97,6 +100,11 @@ shoal_status base_os_socket_receive(int fd, void *bytes, size_t room, size_t *n,
                                     size_t *fd_count) SHOAL_CHECK_RESULT;
 /* Milliseconds since bytes last came on a TCP connection; -1 when that cannot be told. */
 int64_t base_os_socket_silence(int fd);
+/* Bytes a second at which the other end of a TCP connection has taken what was sent of late, while
+ * there was something to send; 0 when that cannot be told. */
+double base_os_socket_speed(int fd);
+/* Whether a TCP connection leads to another machine; false when that cannot be told. */
+bool base_os_socket_leaves(int fd);
 /* Whom a TCP connection leads to, as "192.168.1.5:7400" or "[fd00::5]:7400"; false when that cannot
  * be told. */
 bool base_os_socket_reached(int fd, char *out, size_t room);

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "base/os.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -100,6 +102,11 @@ shoal_status base_os_draft_name(int fd, const char *draft) {
     path_of(fd, by_number);
     if (!linkat(AT_FDCWD, by_number, AT_FDCWD, draft, AT_SYMLINK_FOLLOW)) return SHOAL_OK;
     return base_fail_errno(errno, "writing %s", draft);
+}
+
+void base_os_file_release(int fd, uint64_t offset, uint64_t bytes) {
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes))
+        base_log(BASE_DEBUG, "files", "room that is not needed stays taken: %s", strerror(errno));
 }
 
 shoal_status base_os_rename(const char *from, const char *to) {

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -243,12 +243,21 @@ int64_t base_os_socket_silence(int fd) {
     return info.tcpi_last_data_recv;
 }
 
+double base_os_socket_speed(int fd) {
+    struct tcp_info info = {0}; /* an older kernel fills in less of it */
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size)) return 0;
+    return info.tcpi_delivery_rate_app_limited ? 0 : (double)info.tcpi_delivery_rate;
+}
+
+typedef union socket_address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+} socket_address;
+
 bool base_os_socket_reached(int fd, char *out, size_t room) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } address;
+    socket_address address;
     socklen_t size = sizeof address;
     char text[INET6_ADDRSTRLEN];
     if (fd < 0 || getpeername(fd, &address.any, &size)) return false;
@@ -258,6 +267,18 @@ bool base_os_socket_reached(int fd, char *out, size_t room) {
     if (!inet_ntop(address.any.sa_family, bytes, text, sizeof text)) return false;
     unsigned port = ntohs(six ? address.six.sin6_port : address.four.sin_port);
     return snprintf(out, room, six ? "[%s]:%u" : "%s:%u", text, port) < (int)room;
+}
+
+bool base_os_socket_leaves(int fd) {
+    socket_address own, other;
+    socklen_t size = sizeof own, other_size = sizeof other;
+    if (fd < 0 || getsockname(fd, &own.any, &size) || getpeername(fd, &other.any, &other_size) ||
+        own.any.sa_family != other.any.sa_family)
+        return false;
+    if (own.any.sa_family == AF_INET6)
+        return memcmp(&own.six.sin6_addr, &other.six.sin6_addr, sizeof own.six.sin6_addr) != 0;
+    return own.any.sa_family == AF_INET && own.four.sin_addr.s_addr != other.four.sin_addr.s_addr &&
+           ntohl(other.four.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET;
 }
 
 bool base_os_socket_numbers(const char *address) {

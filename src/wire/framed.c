@@ -80,6 +80,7 @@ static void refuse(wire_framed *own, shoal_status why) {
 
 /* Both sides: from here on frames count. */
 static void begin(wire_framed *own) {
+    own->expands = own->hello->features & WIRE_FEATURES & WIRE_COMPRESSED;
     own->carrier->begin(own);
     own->window = own->carrier->window(own);
     wire_framed_tell(own, true);
@@ -208,7 +209,7 @@ void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *pay
     }
     wire_link_deliver(&own->base, frame, payload);
     if (own->base.state == WIRE_OPEN && !own->base.down)
-        wire_framed_tell(own, frame->type == WIRE_FRAME_DATA);
+        wire_framed_tell(own, frame->type != WIRE_FRAME_MESSAGE);
 }
 
 /* ---- sending ---- */

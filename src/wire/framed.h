@@ -44,6 +44,8 @@ typedef struct wire_carrier {
     /* NULL where a link has one path. Makes a connection to an address (without a key) that is to
      * be a path of the same link: it is added to the peer, and NULL with a message. */
     wire_framed *(*join)(wire_framed *lead, const char *address, uint32_t number);
+    /* Bytes a second that go out on it of late, if it leaves this machine; 0: that is not known. */
+    double (*speed)(wire_framed *own);
     /* The address that this connection leads to, in numbers; false when that cannot be told. */
     bool (*reached)(const wire_framed *own, char *out, size_t room);
 } wire_carrier;
@@ -53,14 +55,14 @@ typedef struct wire_piece {
     struct wire_piece *next;
     wire_item *item;
     uint64_t offset;
-    uint32_t bytes;
-    uint64_t end; /* bytes that have been sent on the path, with it */
-    int64_t at;   /* when */
+    uint32_t bytes, went; /* of the item, and that went out: fewer when it went compressed */
+    uint64_t end;         /* bytes that have been sent on the path, with it */
+    int64_t at;           /* when */
 } wire_piece;
 
 typedef struct wire_flight {
     wire_piece *first, *last;
-    uint64_t bytes; /* of data */
+    uint64_t bytes; /* of data, that went out */
 } wire_flight;
 
 /* A connection as one of several of a link: see paths.h. */
@@ -87,6 +89,7 @@ struct wire_framed {
     uint64_t sent, may_send, received, may_come;
     uint64_t window; /* when it was last told how far it may go */
     bool blocked;    /* may_send is not enough for what is next */
+    bool expands;    /* the other side takes compressed chunks */
     wire_path path;
 };
 
@@ -115,6 +118,12 @@ void wire_framed_take(wire_framed *own, const wire_frame *frame, const void *pay
 /* Whether `bytes` may go out; counts them when they have. */
 bool wire_framed_room(wire_framed *own, size_t bytes);
 void wire_framed_went(wire_framed *own, size_t bytes);
+
+/* ---- compress.c ---- */
+
+/* A chunk of data lies where a whole frame was reserved: compresses it where that is sooner there;
+ * gives the place of the frame. Under the pump. */
+uint8_t *wire_compress(wire_framed *own, const wire_writer *writer, wire_frame *frame, uint8_t *to);
 
 /* A transport's send, send_data and pending: only the pump writes, senders queue. */
 shoal_status wire_framed_send(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,

@@ -190,6 +190,11 @@ static shoal_status take_data(wire_link *link, const wire_frame *frame, const vo
     return SHOAL_OK;
 }
 
+static shoal_status take_compressed(wire_link *link, wire_frame frame, const void *bytes) {
+    SHOAL_TRY(wire_expand(link, &frame, bytes));
+    return take_data(link, &frame, link->peer->scratch);
+}
+
 static void take_close(wire_link *link, const wire_frame *frame, const void *bytes) {
     char reason[WIRE_MAX_REASON + 1];
     size_t n = frame->bytes < WIRE_MAX_REASON ? frame->bytes : WIRE_MAX_REASON;
@@ -204,6 +209,7 @@ void wire_link_deliver(wire_link *link, const wire_frame *frame, const void *byt
     switch (frame->type) {
     case WIRE_FRAME_MESSAGE: status = take_message(link, frame, bytes); break;
     case WIRE_FRAME_DATA: status = take_data(link, frame, bytes); break;
+    case WIRE_FRAME_COMPRESSED: status = take_compressed(link, *frame, bytes); break;
     case WIRE_FRAME_CLOSE: take_close(link, frame, bytes); break;
     default:
         status = base_fail(SHOAL_FORMAT, "%s: a frame of unknown type %u", link->name, frame->type);
@@ -313,5 +319,6 @@ size_t wire_link_queued(wire_link *link) {
 }
 
 wire_count wire_link_count(const wire_link *link) {
-    return (wire_count){link->messages_out, link->messages_in, link->bytes_out, link->bytes_in};
+    return (wire_count){link->messages_out, link->messages_in, link->bytes_out, link->bytes_in,
+                        link->saved_out};
 }

@@ -77,6 +77,7 @@ static void resolve(wire_paths *p, wire_lost *lost, uint64_t come) {
             free(piece);
             wire_list_push(&messages, item);
         } else {
+            piece->went = piece->bytes;
             wire_flight_push(&p->again, piece);
         }
     }

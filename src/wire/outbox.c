@@ -42,6 +42,16 @@ void wire_account_release(wire_account *account) {
 
 size_t wire_account_bytes(const wire_account *account) { return atomic_load(&account->bytes); }
 
+void wire_account_add(wire_account *account, size_t bytes) {
+    atomic_fetch_add(&account->refs, 1);
+    atomic_fetch_add(&account->bytes, bytes);
+}
+
+void wire_account_take(wire_account *account, size_t bytes) {
+    atomic_fetch_sub(&account->bytes, bytes);
+    wire_account_release(account);
+}
+
 wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
                              size_t bytes, wire_account *account) {
     wire_item *item = malloc(sizeof *item + bytes);
@@ -53,10 +63,7 @@ wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCM
                         .frame = {.type = WIRE_FRAME_MESSAGE, .kind = kind, .total = bytes},
                         .account = account,
                         .charged = sizeof *item + bytes};
-    if (account) {
-        atomic_fetch_add(&account->refs, 1);
-        atomic_fetch_add(&account->bytes, item->charged);
-    }
+    if (account) wire_account_add(account, item->charged);
     protobuf_c_message_pack(message, item->body);
     return item;
 }
@@ -81,8 +88,7 @@ wire_item *wire_item_data(wire_link *link, const wire_transfer *transfer,
 
 void wire_item_free(wire_item *item) {
     if (item->source.done) item->source.done(item->source.context);
-    if (item->account) atomic_fetch_sub(&item->account->bytes, item->charged);
-    wire_account_release(item->account);
+    if (item->account) wire_account_take(item->account, item->charged);
     free(item);
 }
 
@@ -208,26 +214,33 @@ bool wire_has_data(wire_link *link, uint64_t instance) {
     return has;
 }
 
+uint8_t *wire_outbox_read(wire_link *link, const wire_writer *writer, const wire_source *source,
+                          wire_frame *frame, uint8_t *to) {
+    source->read(source->context, frame->offset, to + sizeof *frame, frame->bytes);
+    return writer->shorten ? wire_compress((wire_framed *)link, writer, frame, to) : to;
+}
+
 /* Writes the next piece of an item; under the lock, which is let go while a source is read: a chunk
  * takes a while, and senders must not wait for it. False: no room. */
 static bool write_piece(wire_link *link, const wire_writer *writer, wire_item *item) {
     uint64_t rest = item->frame.total - item->frame.offset;
     wire_frame frame = item->frame;
     frame.bytes = rest < WIRE_CHUNK ? (uint32_t)rest : WIRE_CHUNK;
-    uint8_t *to = writer->reserve(link, wire_frame_bytes(frame.bytes));
+    uint32_t bytes = frame.bytes;
+    uint8_t *to = writer->reserve(link, wire_frame_bytes(bytes));
     if (!to) return false;
-    memcpy(to, &frame, sizeof frame);
     if (frame.type != WIRE_FRAME_DATA) {
-        memcpy(to + sizeof frame, item->body + frame.offset, frame.bytes);
-    } else if (frame.bytes) {
+        memcpy(to + sizeof frame, item->body + frame.offset, bytes);
+    } else if (bytes) {
         link->writing = true;
         pthread_mutex_unlock(&link->lock);
-        item->source.read(item->source.context, frame.offset, to + sizeof frame, frame.bytes);
+        to = wire_outbox_read(link, writer, &item->source, &frame, to);
         pthread_mutex_lock(&link->lock);
         link->writing = false;
     }
+    memcpy(to, &frame, sizeof frame);
     writer->commit(link, wire_frame_bytes(frame.bytes));
-    item->frame.offset += frame.bytes;
+    item->frame.offset += bytes;
     wire_outbox_count(link, &frame);
     return true;
 }

@@ -31,7 +31,7 @@ void wire_flight_push(wire_flight *flight, wire_piece *piece) {
     else
         flight->first = piece;
     flight->last = piece;
-    flight->bytes += piece->bytes;
+    flight->bytes += piece->went;
 }
 
 wire_piece *wire_flight_pop(wire_flight *flight) {
@@ -39,7 +39,7 @@ wire_piece *wire_flight_pop(wire_flight *flight) {
     if (!piece) return NULL;
     flight->first = piece->next;
     if (!flight->first) flight->last = NULL;
-    flight->bytes -= piece->bytes;
+    flight->bytes -= piece->went;
     return piece;
 }
 
@@ -153,10 +153,10 @@ static bool is_soonest(const wire_paths *p, const wire_framed *own, size_t bytes
 /* ---- what has come ---- */
 
 static void measure(wire_framed *own, const wire_piece *piece, int64_t now) {
-    if (piece->bytes < TELLING) return;
+    if (piece->went < TELLING) return;
     wire_path *path = &own->path;
     int64_t since = path->measured > piece->at ? path->measured : piece->at;
-    path->bytes = KEEP * path->bytes + piece->bytes;
+    path->bytes = KEEP * path->bytes + piece->went;
     path->seconds = KEEP * path->seconds + (double)(now - since + 1) * 1e-9;
     path->measured = now;
     path->measures += path->measures < ENOUGH_TOLD;
@@ -259,14 +259,15 @@ static bool send_data(wire_paths *p, wire_framed *own, const wire_writer *writer
     wire_frame frame = item->frame;
     frame.offset = next.offset;
     frame.bytes = next.bytes;
-    memcpy(to, &frame, sizeof frame);
     if (frame.bytes) {
         p->reading = item;
         pthread_mutex_unlock(&lead->lock);
-        item->source.read(item->source.context, frame.offset, to + sizeof frame, frame.bytes);
+        to = wire_outbox_read(&own->base, writer, &item->source, &frame, to);
         pthread_mutex_lock(&lead->lock);
         p->reading = NULL;
     }
+    piece->went = frame.bytes;
+    memcpy(to, &frame, sizeof frame);
     writer->commit(&own->base, wire_frame_bytes(frame.bytes));
     wire_outbox_count(lead, &frame);
     keep(own, piece, base_now());

@@ -43,6 +43,8 @@ static size_t n_ends;
 static uint64_t dice;
 static uint64_t may_come = 3 << 20; /* the window of each connection */
 static bool no_memory;              /* for the next frame */
+static double paths_speed;          /* bytes a second of each connection; 0: not known */
+static size_t dense = PAGE;         /* one word of data in so many bytes is not zero */
 
 static inline uint32_t roll(uint32_t n) {
     dice = dice * UINT64_C(6364136223846793005) + 1442695040888963407;
@@ -84,7 +86,14 @@ static inline void commit(wire_link *link, size_t bytes) {
     free(own->draft);
 }
 
-static const wire_writer memory_writer = {reserve, commit};
+static inline void *shorten(wire_link *link, size_t bytes) {
+    end *own = (end *)link;
+    if (no_memory) return NULL;
+    free(own->draft);
+    return own->draft = calloc(1, bytes);
+}
+
+static const wire_writer memory_writer = {reserve, commit, shorten};
 
 static inline bool progress(wire_link *link) {
     if (wire_paths_kept(link)) return wire_paths_flush((wire_framed *)link, &memory_writer);
@@ -133,12 +142,16 @@ static inline uint64_t window(const wire_framed *own) {
 }
 static inline void begin(wire_framed *own) { (void)own; }
 static inline wire_framed *join(wire_framed *lead, const char *address, uint32_t number);
+static inline double speed_of(wire_framed *own) {
+    (void)own;
+    return paths_speed;
+}
 /* The only name that there is. */
 static inline bool has_reached(const wire_framed *own, char *out, size_t room) {
     bool name = !strcmp(own->address, "tcp://home.lan:1");
     return snprintf(out, room, "%s", name ? "tcp://10.0.0.1:1" : own->address) < (int)room;
 }
-static const wire_carrier memory_carrier = {window, put, begin, join, has_reached};
+static const wire_carrier memory_carrier = {window, put, begin, join, speed_of, has_reached};
 
 static inline end *new_end(wire_peer *peer, const char *address) {
     end *own = calloc(1, sizeof *own);
@@ -238,7 +251,7 @@ static inline shoal_status house_data(void *context, wire_link *link, const wire
         *came = true;
     }
     uint64_t w;
-    for (size_t i = 0; i + 8 <= n; i += PAGE) {
+    for (size_t i = 0; i + 8 <= n; i += dense) {
         memcpy(&w, (const char *)bytes + i, 8);
         assert_int_equal(w, word(transfer->ordinal, (offset + i) / 8));
     }
@@ -325,7 +338,7 @@ typedef struct counted {
 
 /* A word of each page is enough. */
 static inline void counted_read(void *context, uint64_t offset, void *to, size_t n) {
-    for (size_t i = 0; i + 8 <= n; i += PAGE) {
+    for (size_t i = 0; i + 8 <= n; i += dense) {
         uint64_t w = word(((const counted *)context)->ordinal, (offset + i) / 8);
         memcpy((char *)to + i, &w, 8);
     }

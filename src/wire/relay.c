@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "wire/seal.h"
+#include "wire/zmq_link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +103,10 @@ static void commit(wire_link *link, size_t bytes) {
     own->draft = NULL;
 }
 
-static const wire_writer writer = {reserve, commit};
+/* The end of it is left over. */
+static void *shorten(wire_link *link, size_t bytes) { return ((relay_link *)link)->draft; }
+
+static const wire_writer writer = {reserve, commit, shorten};
 
 static bool progress(wire_link *link) { return link->waiting && wire_outbox_flush(link, &writer); }
 
@@ -112,7 +116,13 @@ static void begin(wire_framed *framed) { ((relay_link *)framed)->timer.deadline 
 
 static uint64_t window(const wire_framed *framed) { return WINDOW; }
 
-static const wire_carrier carrier = {.window = window, .put = put, .begin = begin};
+/* That of the way to the hub, which is one of two. */
+static double speed(wire_framed *framed) {
+    wire_link *hub = framed->base.peer->hub;
+    return hub && hub->transport == &wire_zmq_transport ? wire_zmq_speed((wire_framed *)hub) : 0;
+}
+
+static const wire_carrier carrier = {.window = window, .put = put, .begin = begin, .speed = speed};
 
 static void timer_ready(wire_watch *watch) {}
 

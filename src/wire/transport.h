@@ -29,7 +29,8 @@ enum {
 typedef enum wire_frame_type {
     WIRE_FRAME_MESSAGE = 1,
     WIRE_FRAME_DATA,
-    WIRE_FRAME_CLOSE
+    WIRE_FRAME_CLOSE,
+    WIRE_FRAME_COMPRESSED, /* data: its number of bytes (32 bits), then a block of LZ4 */
 } wire_frame_type;
 
 typedef struct wire_frame {
@@ -128,7 +129,7 @@ struct wire_link {
     wire_proof proof;                 /* filled in by the transport, but for the number */
     _Atomic uint64_t strange;         /* messages and data that were dropped */
     void *data[WIRE_PARTS];
-    _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in;
+    _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in, saved_out;
     /* under the pump */
     wire_state state;
     unsigned opened;     /* bit per part that knows of it */
@@ -185,6 +186,13 @@ bool wire_link_same_holder(const wire_link *a, const wire_link *b);
 /* The last: frees a link that is gone. */
 void wire_link_free(wire_link *link);
 
+/* ---- compress.c ---- */
+
+/* Expands a chunk that came compressed, into the peer's scratch memory: *frame becomes that of the
+ * chunk. Fails with FORMAT. Under the pump. */
+shoal_status wire_expand(const wire_link *link, wire_frame *frame,
+                         const void *bytes) SHOAL_CHECK_RESULT;
+
 /* ---- member.c: who the other side is ---- */
 
 /* What every Hello says of this process: versions, order of bytes, key. */
@@ -201,10 +209,12 @@ bool wire_member_key(wire_peer *peer, const uint8_t *key);
 /* ---- outbox.c: the queues of a link that writes frames ---- */
 
 /* How frames get out. reserve: room for a whole frame (header and padding) or NULL for now;
- * commit: what was reserved has been filled. */
+ * commit: what was reserved has been filled. shorten: what was reserved is for a smaller frame;
+ * gives its new place, or NULL, and it stays what it was. Of links over whole frames alone. */
 typedef struct wire_writer {
     void *(*reserve)(wire_link *link, size_t bytes);
     void (*commit)(wire_link *link, size_t bytes);
+    void *(*shorten)(wire_link *link, size_t bytes);
 } wire_writer;
 
 shoal_status wire_outbox_send(wire_link *link, const wire_writer *writer, Shoal__Kind kind,
@@ -219,6 +229,10 @@ bool wire_outbox_flush(wire_link *link, const wire_writer *writer);
  * the next. */
 bool wire_outbox_close(wire_link *link, wire_link *by, const wire_writer *writer);
 void wire_outbox_count(wire_link *link, const wire_frame *frame);
+/* Reads a chunk of a transfer into what was reserved for it, compressed where that pays; gives the
+ * place of the whole frame. Under the pump, without the link's lock. */
+uint8_t *wire_outbox_read(wire_link *link, const wire_writer *writer, const wire_source *source,
+                          wire_frame *frame, uint8_t *to);
 /* New items; NULL with a message. */
 wire_item *wire_item_message(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
                              size_t bytes, wire_account *account);
@@ -284,7 +298,7 @@ struct wire_peer {
     uint64_t version;                         /* of watches */
     BASE_VEC(wire_listener) listeners;
     wire_poll_set sets[2]; /* of the I/O thread, of the waiter that pumps */
-    void *scratch;         /* WIRE_CHUNK bytes, for transports that need them */
+    void *scratch;         /* WIRE_CHUNK bytes, for a chunk on its way out or in */
     bool started;
     pthread_t thread;
     /* from any thread */

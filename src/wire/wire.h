@@ -25,8 +25,10 @@
 
 #include <stddef.h>
 
-/* Protocols that are spoken, the newest and the oldest, and features within them, as bits. */
-enum { WIRE_PROTOCOL = 10, WIRE_OLDEST = 9, WIRE_FEATURES = 0 };
+/* Protocols that are spoken, the newest and the oldest. */
+enum { WIRE_PROTOCOL = 10, WIRE_OLDEST = 9 };
+/* Features within them, as bits: chunks may come compressed. */
+enum { WIRE_COMPRESSED = 1, WIRE_FEATURES = WIRE_COMPRESSED };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Chunks that come in any order begin at multiples of this, and end there or with the transfer. */
 enum { WIRE_GRAIN = 128 << 10 };
@@ -35,6 +37,9 @@ enum { WIRE_BETWEEN = SHOAL__KIND__FILE_ASK, WIRE_ROOM_BETWEEN = 4096 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };
+
+/* Numbers from here on are those of parts of files, in place of an instance's. */
+#define WIRE_FILE (UINT64_C(1) << 63)
 
 typedef struct wire_peer wire_peer;
 typedef struct wire_link wire_link;
@@ -158,6 +163,9 @@ wire_account *wire_account_new(void);
 /* NULL is fine. */
 void wire_account_release(wire_account *account);
 size_t wire_account_bytes(const wire_account *account);
+/* Holds it, and counts data that is on its way; the same number to end it. */
+void wire_account_add(wire_account *account, size_t bytes);
+void wire_account_take(wire_account *account, size_t bytes);
 /* The same as wire_send; while the message waits, it counts on the account. */
 shoal_status wire_send_on(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
                           wire_account *account) SHOAL_CHECK_RESULT;
@@ -216,6 +224,7 @@ const char *wire_link_name(const wire_link *link);
 /* Counters, for status. */
 typedef struct wire_count {
     uint64_t messages_out, messages_in, bytes_out, bytes_in;
+    uint64_t saved_out; /* bytes that did not have to go out, of chunks that went compressed */
 } wire_count;
 wire_count wire_link_count(const wire_link *link);
 /* Connections that a link has, and how many of them were lost while others went on. Under the pump.

@@ -108,6 +108,7 @@ static void begin(wire_framed *framed) {
     zmq_link *own = (zmq_link *)framed;
     if (wire_zmq_beats_add(own) != SHOAL_OK)
         base_log(BASE_WARN, own->framed.address, "no memory for heartbeats");
+    own->leaves = base_os_socket_leaves(own->fd);
     own->heard = own->ticked = own->awake = base_now();
     own->timer.deadline = own->heard + WIRE_ZMQ_BEAT_MS * BASE_MS;
 }
@@ -140,7 +141,7 @@ static bool reached(const wire_framed *framed, char *out, size_t room) {
     return asked && snprintf(out, room, "tcp://%s", text) < (int)room;
 }
 
-static const wire_carrier carrier = {window, wire_zmq_put, begin, join, reached};
+static const wire_carrier carrier = {window, wire_zmq_put, begin, join, wire_zmq_speed, reached};
 
 static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
     zmq_link *own = calloc(1, sizeof *own);

@@ -46,6 +46,20 @@ shoal_status wire_zmq_put(wire_framed *framed, const wire_frame *frame, const vo
     return ended ? SHOAL_OK : status;
 }
 
+/* What was last measured while there was enough to send: little that goes out at once, as from a
+ * full bucket of a shaper, tells nothing. */
+static void measure(zmq_link *own) {
+    double speed = base_os_socket_speed(own->fd);
+    if (speed > 0) own->speed = speed;
+}
+
+double wire_zmq_speed(wire_framed *framed) {
+    zmq_link *own = (zmq_link *)framed;
+    if (!own->leaves) return 0;
+    measure(own);
+    return own->speed;
+}
+
 static void *reserve(wire_link *link, size_t bytes) {
     zmq_link *own = (zmq_link *)link;
     if (!wire_framed_room(&own->framed, bytes) || zmq_msg_init_size(&own->draft, bytes))
@@ -60,7 +74,16 @@ static void commit(wire_link *link, size_t bytes) {
     if (send_message(own, &own->draft) != SHOAL_OK) zmq_msg_close(&own->draft);
 }
 
-static const wire_writer writer = {reserve, commit};
+static void *shorten(wire_link *link, size_t bytes) {
+    zmq_link *own = (zmq_link *)link;
+    zmq_msg_t shorter;
+    if (zmq_msg_init_size(&shorter, bytes)) return NULL;
+    zmq_msg_close(&own->draft);
+    own->draft = shorter;
+    return zmq_msg_data(&own->draft);
+}
+
+static const wire_writer writer = {reserve, commit, shorten};
 
 bool wire_zmq_progress(wire_link *link) {
     if (wire_paths_kept(link)) return wire_paths_flush((wire_framed *)link, &writer);
@@ -81,6 +104,7 @@ void wire_zmq_look(zmq_link *own) {
     own->ticked = now;
     own->timer.deadline = now + WIRE_ZMQ_BEAT_MS * BASE_MS;
     wire_framed_tell(&own->framed, true);
+    measure(own);
     /* We have been stopped or busy ourselves, and maybe the whole machine: silence is what others
      * did not say since. */
     if (since > 2 * WIRE_ZMQ_BEAT_MS * BASE_MS) own->awake = now;

@@ -90,6 +90,8 @@ typedef struct zmq_link {
     uint8_t id[5];
     int fd; /* of the connection: ØMQ's, only to be asked */
     bool connected;
+    bool leaves;                  /* the other side is on another machine */
+    double speed;                 /* bytes a second that go out; 0: not measured yet */
     bool guessed;                 /* the other side's key: our own, for want of a better */
     wire_role role;               /* of the other side's key; accepted links */
     int64_t spoke;                /* under use */
@@ -156,6 +158,7 @@ void wire_zmq_shut(wire_link *link);
 /* See wire_carrier. */
 shoal_status wire_zmq_put(wire_framed *framed, const wire_frame *frame,
                           const void *payload) SHOAL_CHECK_RESULT;
+double wire_zmq_speed(wire_framed *framed);
 /* A frame has come on an open link. */
 void wire_zmq_take(zmq_link *own, const wire_frame *frame, const void *payload);
 /* The timer of an open link. */

@@ -1,48 +1,26 @@
-/* A file from another member: asked for in parts of at most WIRE_CHUNK bytes, a few at a time, and
- * written under another name, until all of it is there and is what its digest says. Who has it
- * answers from its map, on a thread that may wait for the disk; who does not says so. One file
- * comes at a time. */
-#define _GNU_SOURCE
+/* A file from another member: asked for in parts of at most WIRE_CHUNK bytes, several at a time,
+ * each of which comes as data with its checksum, and written to a draft, until all of it is there
+ * and is what its digest says. One file comes at a time. */
 #include "worker/state.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/os.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 enum {
-    AHEAD = 4 * WIRE_CHUNK,         /* bytes that are asked for and have not come */
-    MOST_ANSWERS = 16 * WIRE_CHUNK, /* bytes of answers that may wait on a link, */
-    MOST_ASKED = 192 * WIRE_CHUNK,  /* and in all: one user's at most half of what is left; */
-    MOST_ASKS = 64,                 /* and questions of a member that are not answered */
+    MOST_WRONG = 8, /* parts that were changed on their way, until their sender is left */
     /* Parts and multiples of the worker's silence, a minute: */
     ANSWER_PART = 4,              /* a member that answers nothing for so long is left; */
     TURN_PART = 30,               /* one that looks for the file is asked again after all others, */
     LOOK_TIMES = 10,              /* for so long, and as long as it takes to read the file */
     LOOK_BYTES = 16 << 20,        /* at this rate a second; */
     SLOW_BYTES = 60 * (64 << 10), /* and one that brings less than this in each is left */
-    TELL_S = 5,                   /* between two lines of the log */
-    SPARE_SHARE = 20,             /* a part of the disk stays free */
-    PATH_ROOM = 4096
+    TELL_S = 5                    /* between two lines of the log */
 };
-
-typedef struct file_part {
-    struct file_part *next;
-    uint64_t bytes;
-    uint8_t data[];
-} file_part;
-
-/* ---- who has it ---- */
 
 /* By its number: what is known of a member may go whenever the lock is not held. */
 static worker_peer *member_of(const worker *w, uint32_t number) {
@@ -50,154 +28,79 @@ static worker_peer *member_of(const worker *w, uint32_t number) {
     return peer && !peer->gone ? peer : NULL;
 }
 
-/* A question of a member, about a file that is here. */
-typedef struct file_ask {
-    struct file_ask *next;
-    uint32_t peer;
-    shoal_status status; /* BUSY: no room for an answer */
-    uint8_t digest[SHOAL_DIGEST];
-    uint64_t bytes, offset;
-} file_ask;
+/* ---- what comes ---- */
 
-static void answer(const worker *w, wire_link *link, const uint8_t *digest, uint64_t offset,
-                   shoal_status status, const uint8_t *data, size_t n, wire_account *account) {
-    Shoal__FilePart part = SHOAL__FILE_PART__INIT;
-    part.digest = (ProtobufCBinaryData){SHOAL_DIGEST, (uint8_t *)digest};
-    part.offset = offset;
-    part.status = (uint32_t)status;
-    part.data = (ProtobufCBinaryData){n, (uint8_t *)data};
-    if (wire_send_on(link, SHOAL__KIND__FILE_PART, &part.base, account) != SHOAL_OK)
-        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+static bool is_whole(const worker_file_part *part) {
+    return part->transfer && part->data && part->have == part->bytes;
 }
 
-/* Whether so many bytes more may be on their way to the members of a peer's user. Lock held. */
-static bool may_answer(const worker *w, worker_peer *peer, size_t n) {
-    size_t at = 0, own = n, all = n;
-    uint64_t key;
-    void *item;
-    if (!peer->asked && !(peer->asked = wire_account_new())) return false;
-    while (base_map_next(&w->peers, &at, &key, &item)) {
-        const worker_peer *other = item;
-        size_t bytes = other->asked ? wire_account_bytes(other->asked) : 0;
-        bytes += (size_t)other->asking * WIRE_CHUNK;
-        all += bytes;
-        if (other == peer || (peer->user && other->user == peer->user)) own += bytes;
+void worker_fetch_drop(worker_fetch *f) {
+    for (int i = 0; i < WORKER_FILE_PARTS; i++) {
+        free(f->parts[i].data);
+        f->parts[i] = (worker_file_part){0};
     }
-    return all < MOST_ASKED && own <= (MOST_ASKED - all) / 2;
 }
 
-/* Behind those that there are, so that parts come in order. Lock held. */
-static void ask_later(worker *w, worker_peer *peer, const Shoal__FileAsk *ask) {
-    file_ask *later = calloc(1, sizeof *later);
-    if (!later) {
-        base_log(BASE_WARN, w->name, "no memory for a question about a file");
-        return; /* it is asked again, or somebody else is */
-    }
-    later->peer = peer->number;
-    later->status = may_answer(w, peer, WIRE_CHUNK) ? SHOAL_OK : SHOAL_BUSY;
-    memcpy(later->digest, ask->digest.data, SHOAL_DIGEST);
-    later->bytes = ask->bytes;
-    later->offset = ask->offset;
-    peer->asking++;
-    if (w->asks)
-        w->last_ask->next = later;
-    else
-        w->asks = later;
-    w->last_ask = later;
-    pthread_cond_broadcast(&w->changed);
+/* Bytes of a part that lie within it, each of which comes once. */
+static shoal_status put(worker_fetch *f, worker_file_part *part, uint64_t offset, const void *bytes,
+                        size_t n) {
+    if (!part->data && !(part->data = malloc(part->bytes)))
+        return base_fail(SHOAL_NO_MEMORY, "no memory for a part of %s", f->file->name);
+    uint32_t first = (uint32_t)(offset / WIRE_GRAIN);
+    uint32_t end = (uint32_t)((offset + n + WIRE_GRAIN - 1) / WIRE_GRAIN);
+    uint32_t grains = (UINT32_C(1) << end) - (UINT32_C(1) << first);
+    if (offset % WIRE_GRAIN || !n || part->grains & grains)
+        return base_fail(SHOAL_FORMAT, "pieces of a part that do not fit");
+    memcpy(part->data + offset, bytes, n);
+    part->grains |= grains;
+    part->have += (uint32_t)n;
+    return SHOAL_OK;
 }
 
-/* Lock held. */
-static void on_ask(worker *w, worker_peer *peer, wire_link *link, const Shoal__FileAsk *ask) {
-    if (ask->digest.len != SHOAL_DIGEST || ask->offset >= ask->bytes ||
-        wire_link_queued(link) > MOST_ANSWERS || peer->asking >= MOST_ASKS) {
-        wire_link_strange(link, "a question for a file that makes no sense");
+void worker_file_data(worker *w, wire_link *link, const wire_transfer *transfer, uint64_t offset,
+                      const void *bytes, size_t n) {
+    worker_fetch *f = &w->fetch;
+    worker_file_part *part = NULL;
+    for (int i = 0; f->file && i < WORKER_FILE_PARTS; i++)
+        if (f->parts[i].transfer == transfer->instance) part = &f->parts[i];
+    if (!part && transfer->instance <= w->file_transfers) return; /* late: it was given up */
+    if (!part || wire_link_proof(link)->number != f->peer) {
+        wire_link_strange(link, "a part of a file that was not asked for");
         return;
     }
-    worker_file *file = worker_file_asked(w, peer, ask->digest.data, ask->bytes);
-    if (file && file->state == FILE_HERE && worker_asked_start(w))
-        ask_later(w, peer, ask);
-    else
-        answer(w, link, ask->digest.data, ask->offset,
-               !file || file->state == FILE_WANTED || file->state == FILE_LOOKED ? SHOAL_BUSY
-                                                                                 : SHOAL_NOT_FOUND,
-               NULL, 0, NULL);
+    pthread_cond_broadcast(&w->changed);
+    part->sum = (uint64_t)transfer->channel << 32 | transfer->ordinal;
+    if (transfer->bytes != part->bytes || offset > part->bytes || n > part->bytes - offset)
+        f->answer = SHOAL_FORMAT;
+    else if (f->answer == SHOAL_OK)
+        f->answer = put(f, part, offset, bytes, n);
 }
-
-/* Bytes that lie on a disk are brought here, as nobody is to wait for that with the lock. */
-static void bring(const uint8_t *data, size_t n) {
-    enum { PAGE = 4096 };
-    volatile uint8_t any;
-    for (size_t at = 0; at < n; at += PAGE) any = data[at];
-    if (n) any = data[n - 1];
-    (void)any;
-}
-
-bool worker_asked_serve(worker *w) {
-    file_ask *ask = w->asks;
-    if (!ask) return false;
-    w->asks = ask->next;
-    worker_file *file = worker_file_find(w, ask->digest, ask->bytes);
-    model_map *map = NULL;
-    bool here = ask->status == SHOAL_OK && file && file->state == FILE_HERE &&
-                worker_file_map(w, file, &map) == SHOAL_OK && map->bytes == ask->bytes;
-    size_t n = 0;
-    if (here) {
-        pthread_mutex_unlock(&w->lock);
-        n = map->bytes - ask->offset < WIRE_CHUNK ? (size_t)(map->bytes - ask->offset) : WIRE_CHUNK;
-        here = model_map_check(map) == SHOAL_OK;
-        if (here) bring(map->data + ask->offset, n);
-        pthread_mutex_lock(&w->lock);
-    }
-    worker_peer *peer = member_of(w, ask->peer);
-    if (peer) peer->asking--;
-    if (peer && peer->link)
-        answer(w, peer->link, ask->digest, ask->offset,
-               here                      ? SHOAL_OK
-               : ask->status != SHOAL_OK ? ask->status
-                                         : SHOAL_NOT_FOUND,
-               here ? map->data + ask->offset : NULL, here ? n : 0, peer->asked);
-    model_map_release(map);
-    free(ask);
-    return true;
-}
-
-void worker_asked_drop(worker *w) {
-    while (w->asks) {
-        file_ask *ask = w->asks;
-        w->asks = ask->next;
-        free(ask);
-    }
-}
-
-/* ---- who needs it ---- */
 
 /* Lock held. */
-static void on_part(worker *w, wire_link *link, const Shoal__FilePart *part) {
+static void on_part(worker *w, wire_link *link, const Shoal__FilePart *said) {
     worker_fetch *f = &w->fetch;
-    if (!f->file || wire_link_proof(link)->number != f->peer || part->digest.len != SHOAL_DIGEST ||
-        memcmp(part->digest.data, f->file->digest, SHOAL_DIGEST) != 0 || f->come >= f->asked) {
+    worker_file_part *part = NULL;
+    bool asked = f->file && wire_link_proof(link)->number == f->peer &&
+                 said->digest.len == SHOAL_DIGEST &&
+                 !memcmp(said->digest.data, f->file->digest, SHOAL_DIGEST);
+    for (int i = 0; asked && i < WORKER_FILE_PARTS; i++)
+        if (f->parts[i].transfer && !f->parts[i].data && f->parts[i].offset == said->offset)
+            part = &f->parts[i];
+    if (!part) {
         /* Or late: the answer to a question that was given up. */
         wire_link_strange(link, "a part of a file that was not asked for");
         return;
     }
-    uint64_t left = f->file->bytes - f->come, due = left < WIRE_CHUNK ? left : WIRE_CHUNK;
     pthread_cond_broadcast(&w->changed);
-    if (part->status)
-        f->answer = part->status == SHOAL_BUSY ? SHOAL_BUSY : SHOAL_NOT_FOUND;
-    else if (part->offset != f->come || part->data.len != due)
+    if (said->status) {
+        f->answer = said->status == SHOAL_BUSY ? SHOAL_BUSY : SHOAL_NOT_FOUND;
+        *part = (worker_file_part){0}; /* it may be asked for again */
+    } else if (said->data.len != part->bytes) {
         f->answer = SHOAL_FORMAT;
-    if (f->answer != SHOAL_OK) return;
-    file_part *come = malloc(sizeof *come + due);
-    if (!come) {
-        f->answer = SHOAL_NO_MEMORY;
-        return;
+    } else if (f->answer == SHOAL_OK) {
+        part->sum = worker_file_sum(said->data.data, said->data.len);
+        f->answer = put(f, part, 0, said->data.data, said->data.len);
     }
-    *come = (file_part){.bytes = due};
-    memcpy(come->data, part->data.data, due);
-    *f->last = come;
-    f->last = &come->next;
-    f->come += due;
 }
 
 shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, const void *body,
@@ -212,7 +115,7 @@ shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, c
     if (!peer)
         wire_link_strange(link, "a question for a file, without being a member");
     else if (asks)
-        on_ask(w, peer, link, (const Shoal__FileAsk *)message);
+        worker_file_ask(w, peer, link, (const Shoal__FileAsk *)message);
     else
         on_part(w, link, (const Shoal__FilePart *)message);
     pthread_mutex_unlock(&w->lock);
@@ -220,160 +123,34 @@ shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, c
     return SHOAL_OK;
 }
 
-/* ---- the draft ---- */
-
-/* A file under way, at its place but under another name; whoever fetches the same waits. */
-typedef struct draft {
-    char path[PATH_ROOM], name[PATH_ROOM];
-    int fd;
-    uint64_t written;
-    crypto_generichash_state hash;
-} draft;
-
-static shoal_status check_room(const char *folder, const worker_file *file) {
-    struct statvfs disk;
-    if (statvfs(folder, &disk)) return base_fail_errno(errno, "looking at %s", folder);
-    double room = (double)disk.f_bavail * (double)disk.f_frsize;
-    double spare = (double)disk.f_blocks * (double)disk.f_frsize / SPARE_SHARE;
-    if ((double)file->bytes + spare <= room) return SHOAL_OK;
-    return base_fail(SHOAL_NO_MEMORY,
-                     "%s has %.1f GB free, too little for %s (%.1f GB) as %d %% stay free: make "
-                     "room, or name another folder with --models",
-                     folder, room / 1e9, file->name, (double)file->bytes / 1e9, 100 / SPARE_SHARE);
-}
-
-/* The folder that files are fetched to: the first, made when it is not there. */
-static shoal_status draft_name(const worker *w, const worker_file *file, draft *d) {
-    char folder[PATH_ROOM], hex[2 * SHOAL_DIGEST + 1];
-    size_t n = strcspn(w->models, ":");
-    if (!n || n >= PATH_ROOM - 128)
-        return base_fail(SHOAL_NOT_FOUND,
-                         "there is no folder for %s: name one with --models or SHOAL_MODELS",
-                         file->name);
-    memcpy(folder, w->models, n);
-    folder[n] = 0;
-    for (char *slash = folder; (slash = strchr(slash + 1, '/'));) {
-        *slash = 0;
-        mkdir(folder, 0700); /* that it failed shows below */
-        *slash = '/';
-    }
-    mkdir(folder, 0700);
-    worker_digest_text(file->digest, hex);
-    memcpy(d->name, folder, n);
-    snprintf(d->name + n, sizeof d->name - n, "/%s", hex);
-    memcpy(d->path, folder, n);
-    snprintf(d->path + n, sizeof d->path - n, "/%s.part", hex);
-    return check_room(folder, file);
-}
-
-/* Opens the draft, and waits for another process that fetches the same. *is_one: it still has its
- * name, as it has not when the other has ended. */
-static shoal_status draft_lock(const worker *w, draft *d, bool *is_one) {
-    struct stat mine, named;
-    d->fd = open(d->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (d->fd < 0) return base_fail_errno(errno, "writing %s", d->path);
-    while (flock(d->fd, LOCK_EX | LOCK_NB)) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return base_fail_errno(errno, "locking %s", d->path);
-        if (atomic_load(&w->stopping)) return base_fail(SHOAL_CLOSED, "the worker is ending");
-        nanosleep(&(struct timespec){.tv_nsec = 50 * BASE_MS}, NULL);
-    }
-    *is_one = !fstat(d->fd, &mine) && !stat(d->path, &named) && mine.st_ino == named.st_ino;
-    return SHOAL_OK;
-}
-
-/* *out: what another process has fetched meanwhile. */
-static shoal_status draft_open(const worker *w, const worker_file *file, draft *d,
-                               model_map **out) {
-    uint8_t digest[SHOAL_DIGEST];
-    d->fd = -1;
-    SHOAL_TRY(draft_name(w, file, d));
-    for (bool is_one = false; !is_one;) {
-        if (d->fd >= 0) close(d->fd);
-        SHOAL_TRY(draft_lock(w, d, &is_one));
-    }
-    if (model_map_open(d->name, out) != SHOAL_OK) return SHOAL_OK;
-    if (model_map_digest(*out, NULL, NULL, digest) == SHOAL_OK &&
-        !memcmp(digest, file->digest, sizeof digest))
-        return SHOAL_OK;
-    model_map_release(*out);
-    *out = NULL;
-    return SHOAL_OK;
-}
-
-static shoal_status draft_begin(draft *d) {
-    d->written = 0;
-    crypto_generichash_init(&d->hash, NULL, 0, SHOAL_DIGEST);
-    return ftruncate(d->fd, 0) ? base_fail_errno(errno, "writing %s", d->path) : SHOAL_OK;
-}
-
-/* Once a member has shown that it has the file. */
-static shoal_status draft_room(const draft *d, const worker_file *file) {
-    int error = posix_fallocate(d->fd, 0, (off_t)file->bytes);
-    return error ? base_fail_errno(error, "making room for %" PRIu64 " bytes at %s", file->bytes,
-                                   d->path)
-                 : SHOAL_OK;
-}
-
-static shoal_status draft_write(draft *d, const file_part *part) {
-    for (uint64_t done = 0; done < part->bytes;) {
-        ssize_t n =
-            pwrite(d->fd, part->data + done, part->bytes - done, (off_t)(d->written + done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return base_fail_errno(n ? errno : ENOSPC, "writing %s", d->path);
-        done += (uint64_t)n;
-    }
-    crypto_generichash_update(&d->hash, part->data, part->bytes);
-    d->written += part->bytes;
-    return SHOAL_OK;
-}
-
-/* All of it has come: is it the file? */
-static shoal_status draft_end(draft *d, const worker_file *file, const char *from,
-                              model_map **out) {
-    uint8_t digest[SHOAL_DIGEST];
-    char hex[2 * SHOAL_DIGEST + 1];
-    crypto_generichash_final(&d->hash, digest, sizeof digest);
-    worker_digest_text(file->digest, hex);
-    if (memcmp(digest, file->digest, sizeof digest) != 0)
-        return base_fail(SHOAL_DENIED,
-                         "%s: what %s has sent is not the file with digest %s: it is not used",
-                         file->name, from, hex);
-    if (fdatasync(d->fd)) return base_fail_errno(errno, "writing %s", d->name);
-    SHOAL_TRY(base_os_rename(d->path, d->name));
-    return model_map_open(d->name, out);
-}
-
-static void draft_fini(draft *d, bool done) {
-    if (d->fd < 0) return;
-    if (!done) unlink(d->path);
-    close(d->fd);
-}
-
 /* ---- asking ---- */
 
-void worker_fetch_drop(worker_fetch *f) {
-    while (f->parts) {
-        file_part *part = f->parts;
-        f->parts = part->next;
-        free(part);
-    }
-    f->last = &f->parts;
+static bool is_asked(const worker_fetch *f, uint64_t number) {
+    for (int i = 0; i < WORKER_FILE_PARTS; i++)
+        if (f->parts[i].transfer && f->parts[i].offset == number * WIRE_CHUNK) return true;
+    return false;
 }
 
-/* Lock held. */
-static shoal_status ask_more(worker *w, const worker_file *file, const worker_peer *peer) {
+/* Parts that are missing, as many as there is room for. Lock held. */
+static shoal_status ask_more(worker *w, const worker_peer *peer, const worker_draft *d) {
     worker_fetch *f = &w->fetch;
+    uint64_t parts = worker_draft_parts(d), next = d->front / WIRE_CHUNK;
     /* The first answer says whether there is more to ask for. */
-    uint64_t ahead = f->come ? AHEAD : WIRE_CHUNK;
-    while (f->asked < file->bytes && f->asked - f->come < ahead) {
+    for (int i = 0; i < (f->come ? WORKER_FILE_PARTS : 1); i++) {
+        worker_file_part *part = &f->parts[i];
+        if (part->transfer) continue;
+        while (next < parts && (d->sums[next] || is_asked(f, next))) next++;
+        if (next == parts) break;
+        *part = (worker_file_part){.transfer = ++w->file_transfers,
+                                   .offset = next * WIRE_CHUNK,
+                                   .bytes = worker_draft_size(d, next)};
         Shoal__FileAsk ask = SHOAL__FILE_ASK__INIT;
-        ask.digest = (ProtobufCBinaryData){SHOAL_DIGEST, (uint8_t *)file->digest};
-        ask.bytes = file->bytes;
-        ask.offset = f->asked;
-        SHOAL_TRY(wire_send(peer->link, SHOAL__KIND__FILE_ASK, &ask.base));
-        uint64_t left = file->bytes - f->asked;
-        f->asked += left < WIRE_CHUNK ? left : WIRE_CHUNK;
+        ask.digest = (ProtobufCBinaryData){SHOAL_DIGEST, (uint8_t *)f->file->digest};
+        ask.bytes = f->file->bytes;
+        ask.offset = part->offset;
+        ask.transfer = part->transfer;
+        if (wire_send(peer->link, SHOAL__KIND__FILE_ASK, &ask.base) != SHOAL_OK)
+            return base_fail(SHOAL_LOST, "it was lost");
     }
     return SHOAL_OK;
 }
@@ -412,76 +189,113 @@ static void tell(worker *w, const worker_file *file, const char *from, uint64_t 
 }
 
 /* What a member has answered but bytes, and whether it is worth to wait for more. Lock held. */
-static shoal_status heed(worker *w, int64_t began, const draft *d) {
+static shoal_status heed(worker *w, int64_t began) {
     worker_fetch *f = &w->fetch;
     int64_t took = base_now() - began;
     if (f->answer == SHOAL_BUSY) { /* it is looking, or has others to answer */
         if (!f->come && took > w->silence / TURN_PART)
             return base_fail(SHOAL_BUSY, "it is still looking for it");
         f->answer = SHOAL_OK;
-        f->asked = f->come;
         rest(w, base_now() + (w->silence / TURN_PART) / 10);
     }
-    if (f->answer != SHOAL_OK)
+    if (f->answer != SHOAL_OK && f->answer != SHOAL_BUSY)
         return base_fail(f->answer, f->answer == SHOAL_NOT_FOUND ? "it does not have it"
                                                                  : "it does not answer well");
-    if (d->written < (uint64_t)(took / w->silence) * SLOW_BYTES)
+    if (f->come < (uint64_t)(took / w->silence) * SLOW_BYTES)
         return base_fail(SHOAL_TIMEOUT, "it brings less than %d KiB a second",
                          SLOW_BYTES / 60 >> 10);
     return SHOAL_OK;
 }
 
-/* Lock held, but not while it writes. */
+/* Takes a part that is whole out of those that were asked for; false: there is none. Lock held. */
+static bool take_whole(worker_fetch *f, worker_file_part *out) {
+    for (int i = 0; i < WORKER_FILE_PARTS; i++) {
+        if (!is_whole(&f->parts[i])) continue;
+        *out = f->parts[i];
+        f->parts[i] = (worker_file_part){0};
+        return true;
+    }
+    return false;
+}
+
+/* Writes a part that has come. INVALID: it was changed on its way, and is to be asked for again. */
+static shoal_status settle(const worker *w, const worker_file *file, const char *from,
+                           const worker_file_part *part, worker_draft *d) {
+    if (worker_file_sum(part->data, part->bytes) == part->sum)
+        return worker_draft_put(d, part->offset / WIRE_CHUNK, part->data);
+    base_log(BASE_WARN, w->name,
+             "%s: bytes %" PRIu64 " to %" PRIu64 " were changed on their way from %s: they are "
+             "asked for again",
+             file->name, part->offset, part->offset + part->bytes, from);
+    return base_fail(SHOAL_INVALID, "what it sends is changed on its way");
+}
+
+/* Lock held, but not while it reads and writes. */
 static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t number,
-                               const char *from, draft *d) {
+                               const char *from, worker_draft *d) {
     worker_fetch *f = &w->fetch;
+    worker_file_part part = {0};
     SHOAL_TRY(reach(w, file, number));
     int64_t told = base_now(), heard = told, began = told;
-    while (d->written < file->bytes) {
+    while (d->front < file->bytes) {
         if (f->answer == SHOAL_BUSY) heard = base_now();
-        SHOAL_TRY(heed(w, began, d));
+        SHOAL_TRY(heed(w, began));
         const worker_peer *peer = member_of(w, number);
         if (is_over(w, file)) return base_fail(SHOAL_CLOSED, "nobody needs it any more");
         if (!peer || !peer->link) return base_fail(SHOAL_LOST, "it was lost");
-        SHOAL_TRY(ask_more(w, file, peer));
-        file_part *part = f->parts;
-        if (!part) {
-            if (base_now() - heard > w->silence / ANSWER_PART)
-                return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s",
-                                 (int)(w->silence / ANSWER_PART / BASE_SECOND));
-            rest(w, base_now() + w->silence / ANSWER_PART / 30);
-            continue;
-        }
-        f->parts = part->next;
-        if (!f->parts) f->last = &f->parts;
+        SHOAL_TRY(ask_more(w, peer, d));
+        bool come = take_whole(f, &part), went = false;
+        if (come) f->come += part.bytes;
         pthread_mutex_unlock(&w->lock);
-        shoal_status status = d->written ? SHOAL_OK : draft_room(d, file);
-        if (status == SHOAL_OK) status = draft_write(d, part);
-        free(part);
-        heard = base_now();
-        if (heard - told > TELL_S * BASE_SECOND) {
-            tell(w, file, from, d->written);
+        shoal_status status =
+            come ? settle(w, file, from, &part, d) : worker_draft_step(d, w->name, &went);
+        if (come) free(part.data);
+        if (come || went) heard = base_now();
+        if (come && heard - told > TELL_S * BASE_SECOND) {
+            tell(w, file, from, d->there);
             told = heard;
         }
         pthread_mutex_lock(&w->lock);
+        if (status == SHOAL_INVALID && ++f->wrong < MOST_WRONG) status = SHOAL_OK;
         SHOAL_TRY(status);
+        if (come || went) continue;
+        if (base_now() - heard > w->silence / ANSWER_PART)
+            return base_fail(SHOAL_TIMEOUT, "it has not answered for %d s",
+                             (int)(w->silence / ANSWER_PART / BASE_SECOND));
+        rest(w, base_now() + w->silence / ANSWER_PART / 30);
     }
     return SHOAL_OK;
 }
 
-/* From one member, whole and checked. */
-static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, const char *from,
-                          draft *d, model_map **out) {
+static shoal_status fetch_rest(worker *w, const worker_file *file, uint32_t number,
+                               const char *from, worker_draft *d, model_map **out) {
     worker_fetch *f = &w->fetch;
-    SHOAL_TRY(draft_begin(d));
     pthread_mutex_lock(&w->lock);
     *f = (worker_fetch){.file = file, .peer = number};
-    f->last = &f->parts;
     shoal_status status = fetch_from(w, file, number, from, d);
-    f->file = NULL;
     worker_fetch_drop(f);
+    f->file = NULL;
     pthread_mutex_unlock(&w->lock);
-    return status == SHOAL_OK ? draft_end(d, file, from, out) : status;
+    return status == SHOAL_OK ? worker_draft_end(d, file, from, out) : status;
+}
+
+/* From one member, what is missing, checked as a whole. Is it not the file, others may have given
+ * what is wrong: then it gives all of it. */
+static shoal_status fetch(worker *w, const worker_file *file, uint32_t number, const char *from,
+                          worker_draft *d, model_map **out) {
+    bool alone = !d->there;
+    shoal_status status = fetch_rest(w, file, number, from, d, out);
+    if (status == SHOAL_DENIED && !alone) {
+        base_log(BASE_WARN, w->name,
+                 "%s: what was there, with what has come, is not the file: all of it is fetched "
+                 "from %s",
+                 file->name, from);
+        SHOAL_TRY(worker_draft_clear(d));
+        status = fetch_rest(w, file, number, from, d, out);
+    }
+    if (status == SHOAL_DENIED && worker_draft_clear(d) != SHOAL_OK)
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+    return status;
 }
 
 typedef struct member {
@@ -532,7 +346,7 @@ static bool is_next(const member *members, size_t n, size_t i, bool first) {
            (m->answer == SHOAL_OK && !(first && has_answered(members, n, m->user, SHOAL_TIMEOUT)));
 }
 
-static shoal_status ask_one(worker *w, const worker_file *file, member *from, draft *d,
+static shoal_status ask_one(worker *w, const worker_file *file, member *from, worker_draft *d,
                             model_map **out) {
     shoal_status before = from->answer, status = fetch(w, file, from->number, from->name, d, out);
     from->answer = status;
@@ -546,7 +360,7 @@ static shoal_status ask_one(worker *w, const worker_file *file, member *from, dr
 
 /* All in turn, until one has given it, or none is left that may. */
 static shoal_status ask_each(worker *w, const worker_file *file, member *members, size_t n,
-                             draft *d, model_map **out) {
+                             worker_draft *d, model_map **out) {
     shoal_status status = base_fail(SHOAL_NOT_FOUND, "there is no other member");
     int64_t until = base_now() + looking(w, file);
     bool more = true;
@@ -562,7 +376,7 @@ static shoal_status ask_each(worker *w, const worker_file *file, member *members
     return status;
 }
 
-static shoal_status ask_all(worker *w, const worker_file *file, draft *d, model_map **out) {
+static shoal_status ask_all(worker *w, const worker_file *file, worker_draft *d, model_map **out) {
     member *members;
     size_t n;
     base_str why = {0};
@@ -587,11 +401,38 @@ static shoal_status ask_all(worker *w, const worker_file *file, draft *d, model_
     return status;
 }
 
+/* Looks at what was there before, until a part is missing. */
+static shoal_status check_rest(worker *w, const worker_file *file, worker_draft *d) {
+    bool over = false, went = true;
+    if (!d->there) return SHOAL_OK;
+    base_log(BASE_INFO, w->name, "%s: %.1f of %.1f MB are there from before", file->name,
+             (double)d->there / 1e6, (double)file->bytes / 1e6);
+    while (went && !over) {
+        SHOAL_TRY(worker_draft_step(d, w->name, &went));
+        pthread_mutex_lock(&w->lock);
+        over = is_over(w, file);
+        pthread_mutex_unlock(&w->lock);
+    }
+    return over ? base_fail(SHOAL_CLOSED, "nobody needs it any more") : SHOAL_OK;
+}
+
+/* What was there before may be all of it. */
+static shoal_status fetch_into(worker *w, const worker_file *file, worker_draft *d,
+                               model_map **out) {
+    SHOAL_TRY(check_rest(w, file, d));
+    if (d->there && d->front == file->bytes) {
+        if (worker_draft_end(d, file, w->name, out) == SHOAL_OK) return SHOAL_OK;
+        base_log(BASE_WARN, w->name, "%s", shoal_error_message());
+        SHOAL_TRY(worker_draft_clear(d));
+    }
+    return ask_all(w, file, d, out);
+}
+
 shoal_status worker_file_fetch(worker *w, worker_file *file, model_map **out) {
-    draft d;
-    shoal_status status = draft_open(w, file, &d, out);
+    worker_draft d;
+    shoal_status status = worker_draft_open(w, file, &d, out);
     bool there = *out;
-    if (status == SHOAL_OK && !there) status = ask_all(w, file, &d, out);
-    draft_fini(&d, *out && !there);
+    if (status == SHOAL_OK && !there) status = fetch_into(w, file, &d, out);
+    worker_draft_fini(&d, *out && !there);
     return status;
 }

@@ -223,6 +223,7 @@ static void seek_all(worker *w, bool foreign) {
 }
 
 static void *seek_own(void *w) {
+    worker_drafts_tidy(((const worker *)w)->models);
     seek_all(w, false);
     return NULL;
 }

@@ -7,6 +7,8 @@
 #include "shoal/shoal.h"
 #include "worker/worker.h"
 
+#include <sodium.h>
+
 typedef struct worker_peer worker_peer;
 typedef struct worker_source worker_source;
 typedef struct worker_task worker_task;
@@ -38,15 +40,37 @@ typedef struct worker_file {
     char *error;
 } worker_file;
 
+enum { WORKER_PATH_ROOM = 4096, WORKER_FILE_PARTS = 16 };
+
+/* A part of a file that was asked for. */
+typedef struct worker_file_part {
+    uint64_t transfer; /* by which it comes; 0: none was asked for */
+    uint64_t offset;
+    uint32_t bytes, have;
+    uint32_t grains; /* a bit for each that has come */
+    uint64_t sum;    /* as the other side says */
+    uint8_t *data;
+} worker_file_part;
+
 /* A file on its way from another member: one at a time. */
 typedef struct worker_fetch {
     const worker_file *file; /* NULL: none */
     uint32_t peer;
-    uint64_t asked, come;    /* bytes */
-    struct file_part *parts; /* that have come and are to be written, */
-    struct file_part **last;
+    worker_file_part parts[WORKER_FILE_PARTS];
+    uint64_t come;       /* bytes */
+    uint32_t wrong;      /* parts that were changed on their way */
     shoal_status answer; /* OK, or why the member does not give it */
 } worker_fetch;
+
+/* A file under way, at its place but under another name. */
+typedef struct worker_draft {
+    char path[WORKER_PATH_ROOM], name[WORKER_PATH_ROOM];
+    int fd;
+    uint64_t bytes, there, front;  /* of the file; that there are; checked, without a gap */
+    uint64_t *sums;                /* of each part; 0: it is missing */
+    bool room;                     /* all of it has its place on the disk */
+    crypto_generichash_state hash; /* of what is in front */
+} worker_draft;
 
 /* files.c */
 /* The file, mapped: waits until it is found or fetched, or the task is ended. Without the lock. */
@@ -76,11 +100,15 @@ shoal_status worker_file_look(const char *models, const worker_file *file,
 /* Writes a digest as text. */
 void worker_digest_text(const uint8_t *digest, char out[2 * SHOAL_DIGEST + 1]);
 
-/* fetch.c */
+/* give.c */
 /* Answers a member's question, if there is one: on a thread that may wait for the disk. Lock held,
  * but not while it does. */
 bool worker_asked_serve(worker *w);
 void worker_asked_drop(worker *w);
+/* A member asks for a part of a file. Lock held. */
+void worker_file_ask(worker *w, worker_peer *peer, wire_link *link, const Shoal__FileAsk *ask);
+
+/* fetch.c */
 /* Fetches a file from whoever has it, to the first of the folders. The thread that looks for files,
  * without the lock. */
 shoal_status worker_file_fetch(worker *w, worker_file *file, model_map **out);
@@ -89,5 +117,29 @@ void worker_fetch_drop(worker_fetch *f);
 /* A member asks for a part of a file, or answers. Under the pump. */
 shoal_status worker_file_message(worker *w, wire_link *link, Shoal__Kind kind, const void *body,
                                  size_t bytes);
+/* Bytes of a part have come: transfer->instance is WIRE_FILE or more. Under the pump; lock held. */
+void worker_file_data(worker *w, wire_link *link, const wire_transfer *transfer, uint64_t offset,
+                      const void *bytes, size_t n);
+
+/* draft.c: the thread that fetches, without the lock */
+uint64_t worker_file_sum(const void *bytes, size_t n);
+uint64_t worker_draft_parts(const worker_draft *d);
+uint32_t worker_draft_size(const worker_draft *d, uint64_t part);
+/* Waits for who fetches the same into the same folder; *out: what that has brought. To be ended by
+ * worker_draft_fini, also when it fails. */
+shoal_status worker_draft_open(const worker *w, const worker_file *file, worker_draft *d,
+                               model_map **out);
+/* Begins anew, with nothing. */
+shoal_status worker_draft_clear(worker_draft *d);
+shoal_status worker_draft_put(worker_draft *d, uint64_t part, const void *bytes);
+/* Checks one more part of what is there; *went: false: the one after those in front is missing. */
+shoal_status worker_draft_step(worker_draft *d, const char *who, bool *went);
+/* All of it is in front: is it the file? DENIED: it is not. */
+shoal_status worker_draft_end(worker_draft *d, const worker_file *file, const char *from,
+                              model_map **out);
+/* Keeps what is there for another time, unless it is done. */
+void worker_draft_fini(worker_draft *d, bool done);
+/* Drops drafts that were left, but for a few new ones. */
+void worker_drafts_tidy(const char *models);
 
 #endif

@@ -389,6 +389,11 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     worker_receive *receive = NULL;
     pthread_mutex_lock(&w->lock);
     worker_peer *peer = number ? base_map_get(&w->peers, (uint64_t)number + 1) : NULL;
+    if (peer && transfer->instance >= WIRE_FILE) {
+        worker_file_data(w, link, transfer, offset, bytes, n);
+        pthread_mutex_unlock(&w->lock);
+        return SHOAL_OK;
+    }
     worker_instance *instance = base_map_get(&w->instances, transfer->instance);
     worker_loop *loop = peer && !instance ? worker_loop_of(w, transfer->instance) : NULL;
     if (loop && !worker_loop_expects(loop, number, transfer->instance))

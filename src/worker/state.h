@@ -363,6 +363,7 @@ struct worker {
     uint32_t n_files, n_foreign, n_mapped;
     uint64_t files_used, files_wanted; /* counts */
     worker_fetch fetch;
+    uint64_t file_transfers;          /* the last number that a part was asked for by */
     struct file_ask *asks, *last_ask; /* of others, about files that are here: in order */
     pthread_t seekers[2]; /* look for files: what is needed here, and fetch it; what others need */
     bool seeks[2];

@@ -486,6 +486,7 @@ shoal_status worker_new(const worker_options *options, worker **out) {
     worker *w = calloc(1, sizeof *w);
     if (!w) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     bool client = options->role == SHOAL__ROLE__CLIENT;
+    w->file_transfers = WIRE_FILE;
     w->silence = worker_patience("SHOAL_MEMBER_PATIENCE", 60);
     shoal_status status = base_events_init(&w->events, client ? "client" : "worker");
     if (status != SHOAL_OK) {

@@ -42,7 +42,8 @@ static worker *setup(bool client) {
 static void check(worker *w) {
     pthread_mutex_lock(&w->lock);
     FUZZ_CHECK(w->staged_bytes <= WORKER_MAX_STAGED);
-    FUZZ_CHECK(w->fetch.come <= w->fetch.asked);
+    const worker_file_part *part = &w->fetch.parts[0];
+    FUZZ_CHECK(part->have <= part->bytes && part->bytes <= FILE_BYTES);
     for (size_t i = 0; i < w->loops.count; i++) {
         const worker_loop *loop = w->loops.data[i];
         uint32_t live = 0;

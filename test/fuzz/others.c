@@ -239,8 +239,10 @@ static worker_file fetched = {.name = (char *)"fuzzed"};
 void others_fetch(uint64_t bytes) {
     pthread_mutex_lock(&w->lock);
     fetched.bytes = bytes;
-    w->fetch = (worker_fetch){.file = &fetched, .peer = OWES, .asked = bytes};
-    w->fetch.last = &w->fetch.parts;
+    worker_fetch_drop(&w->fetch);
+    w->fetch = (worker_fetch){.file = &fetched, .peer = OWES};
+    w->fetch.parts[0] =
+        (worker_file_part){.transfer = ++w->file_transfers, .bytes = (uint32_t)bytes};
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -275,6 +277,7 @@ static void take_box(wire_link *link, const uint8_t *data, size_t n) {
                         .instance = data[0] % 8,
                         .channel = data[1] % 4,
                         .ordinal = data[2] % 4};
+    if (data[0] >= 128) frame.instance += WIRE_FILE; /* 1: the first part that is asked for */
     if (data[6] == 255) frame.kind++;
     if (data[7] == 255) frame.total = UINT64_MAX;
     wire_link_deliver(link, &frame, data + 8);

@@ -34,8 +34,13 @@ static void *reserve(wire_link *link, size_t bytes) {
 
 static void commit(wire_link *link, size_t bytes) { wire_framed_went((wire_framed *)link, bytes); }
 
+static void *shorten(wire_link *link, size_t bytes) {
+    FUZZ_CHECK(bytes <= sizeof draft);
+    return draft;
+}
+
 static bool progress(wire_link *link) {
-    static const wire_writer writer = {reserve, commit};
+    static const wire_writer writer = {reserve, commit, shorten};
     if (wire_paths_kept(link)) return wire_paths_flush((wire_framed *)link, &writer);
     return link->waiting && wire_outbox_flush(link, &writer);
 }
@@ -58,7 +63,8 @@ static uint64_t window(const wire_framed *own) { return 3 << 20; }
 static void begin(wire_framed *own) {}
 static wire_framed *join(wire_framed *first, const char *address, uint32_t number) { return NULL; }
 static bool reached(const wire_framed *own, char *out, size_t room) { return false; }
-static const wire_carrier carrier = {window, put, begin, join, reached};
+static double speed(wire_framed *own) { return 1e6; }
+static const wire_carrier carrier = {window, put, begin, join, speed, reached};
 
 /* ---- the peer ---- */
 
@@ -101,6 +107,7 @@ static void shake_hands(int index) {
     static uint32_t order = 0x01020304;
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.protocol = WIRE_PROTOCOL;
+    hello.features = WIRE_FEATURES;
     hello.order = (ProtobufCBinaryData){sizeof order, (uint8_t *)&order};
     hello.key = (ProtobufCBinaryData){sizeof key, key};
     hello.incarnation = 7;
@@ -172,6 +179,7 @@ static void take_frame(wire_framed *own, const uint8_t **data, size_t *size) {
 }
 
 static void check(void) {
+    if (lead) FUZZ_CHECK(wire_link_count(lead).saved_out <= sent * (3 << 19) * CONNECTIONS);
     if (!lead || !lead->paths) return;
     const wire_paths *p = lead->paths;
     FUZZ_CHECK(p->n_open <= WIRE_MAX_PATHS && p->n_lost <= WIRE_MAX_LOST);

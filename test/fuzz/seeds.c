@@ -520,6 +520,16 @@ static void box(base_str *out, bool owed, uint8_t instance) {
     }
 }
 
+/* The part of a file that is asked for, as data: by a member that was not asked, and by who was. */
+static void part_as_data(base_str *out) {
+    const uint8_t part[8 + 100] = {129, 0, 0, 0, 100, 0, 0, 0};
+    for (int owes = 0; owes < 2; owes++) {
+        const uint8_t head[] = {owes ? BOXES : BOXES | 1, sizeof part, 0};
+        base_str_bytes(out, head, sizeof head);
+        base_str_bytes(out, part, sizeof part);
+    }
+}
+
 /* A question for a file and the part that was asked for, by both; how far each is in a loop. */
 static void member_says(base_str *out) {
     static uint8_t digest[32], data[100];
@@ -539,6 +549,9 @@ static void member_says(base_str *out) {
     }
     box(out, true, 3); /* of a round that is over */
     pack(out, BY_OTHER | (SHOAL__KIND__FILE_ASK - FIRST), true, &ask.base);
+    ask.transfer = WIRE_FILE + 3;
+    pack(out, BY_OTHER | (SHOAL__KIND__FILE_ASK - FIRST), true, &ask.base);
+    part_as_data(out);
     pack(out, BY_OTHER | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
     pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
     pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);

@@ -1,6 +1,14 @@
 /* What arrives on the connections of a link: frames, and the scripts of the target `paths`. */
 #include "seeds.h"
 
+/* 64 zeros, compressed: how many they are, one of them, 58 copies of it, and the last five. */
+static const uint8_t zeros[] = {64, 0, 0, 0, 0x1f, 0, 1, 0, 39, 0x50, 0, 0, 0, 0, 0};
+
+static wire_frame compressed(uint64_t instance) {
+    return (wire_frame){
+        .type = WIRE_FRAME_COMPRESSED, .bytes = sizeof zeros, .total = 64, .instance = instance};
+}
+
 void seeds_frames(void) {
     base_str out = {0};
     static const char body[64] = "the body of a message, or a part of a transfer";
@@ -14,6 +22,9 @@ void seeds_frames(void) {
         base_str_bytes(&out, &frame, sizeof frame);
         base_str_bytes(&out, body, 64);
     }
+    frame = compressed(5);
+    base_str_bytes(&out, &frame, sizeof frame);
+    base_str_bytes(&out, zeros, sizeof zeros);
     frame = (wire_frame){.type = WIRE_FRAME_CLOSE, .kind = SHOAL_LOST, .bytes = 8};
     base_str_bytes(&out, &frame, sizeof frame);
     base_str_bytes(&out, body, 8);
@@ -40,6 +51,8 @@ void seeds_paths(void) {
     path_step(&out, 0, FRAME, &credit, NULL);
     wire_frame data = {.type = WIRE_FRAME_DATA, .bytes = 64, .total = 64, .instance = 5};
     path_step(&out, 1, FRAME, &data, packed);
+    wire_frame small = compressed(5);
+    path_step(&out, 1, FRAME, &small, zeros);
     path_step(&out, 0, END, NULL, NULL);
     wire_frame lost = {.type = WIRE_FRAME_LOST, .kind = 1, .total = 96};
     path_step(&out, 1, FRAME, &lost, NULL);

@@ -1,11 +1,8 @@
 /* What members may not say to a worker about files, whom they ask for them and how they give them.
  */
-#include "base/clock.h"
 #include "member_testing.h"
 #include "model/file.h"
 
-#include <sodium.h>
-#include <time.h>
 #include <unistd.h>
 
 static void tell(uint32_t who, Shoal__Kind kind, const ProtobufCMessage *message) {
@@ -29,38 +26,95 @@ static void tell_part(uint32_t who, uint64_t offset, size_t n, shoal_status stat
     tell(who, SHOAL__KIND__FILE_PART, &part.base);
 }
 
+/* A part that was asked for as a transfer comes, or not, from whoever says so. */
+static shoal_status tell_data(uint32_t who, uint64_t transfer, uint64_t total, uint64_t offset,
+                              size_t n) {
+    static uint8_t data[2 * FILE_BYTES];
+    wire_transfer said = {transfer, 0, 0, total};
+    return worker_data(w, others_end_of(who), &said, offset, data, n);
+}
+
+static const struct {
+    uint64_t offset;
+    size_t n;
+    bool answers; /* the question, badly; else it is an answer to nothing */
+} wrong_parts[] = {{0, FILE_BYTES + 1, true}, {0, FILE_BYTES - 1, true}, {1, FILE_BYTES, false},
+                   {UINT64_MAX, 1, false},    {FILE_BYTES, 0, false},    {0, 0, true}};
+
 static void parts_are_what_was_asked_for(void **state) {
     (void)state;
+    const worker_file_part *part = &w->fetch.parts[0];
     memset(digest, 0, sizeof digest);
     tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK); /* nothing was */
-    assert_int_equal(strange(BY_OWES), 1);
-    static const struct {
-        uint64_t offset;
-        size_t n;
-    } wrong[] = {{0, FILE_BYTES + 1}, {0, FILE_BYTES - 1}, {1, FILE_BYTES},
-                 {UINT64_MAX, 1},     {FILE_BYTES, 0},     {0, 0}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    uint64_t by_owes = 1;
+    assert_int_equal(strange(BY_OWES), by_owes);
+    for (size_t i = 0; i < sizeof wrong_parts / sizeof *wrong_parts; i++) {
         others_fetch(FILE_BYTES);
         tell_part(BY_OTHER, 0, FILE_BYTES, SHOAL_OK);
         digest[3] = 1; /* another file */
         tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK);
         digest[3] = 0;
         assert_int_equal(strange(BY_OTHER), i + 1);
-        assert_int_equal(strange(BY_OWES), i + 2);
+        assert_int_equal(strange(BY_OWES), ++by_owes);
         assert_int_equal(w->fetch.answer, SHOAL_OK);
-        tell_part(BY_OWES, wrong[i].offset, wrong[i].n, SHOAL_OK);
-        assert_int_equal(w->fetch.answer, SHOAL_FORMAT);
-        assert_int_equal(w->fetch.come, 0);
-        assert_null(w->fetch.parts);
+        tell_part(BY_OWES, wrong_parts[i].offset, wrong_parts[i].n, SHOAL_OK);
+        by_owes += !wrong_parts[i].answers;
+        assert_int_equal(w->fetch.answer, wrong_parts[i].answers ? SHOAL_FORMAT : SHOAL_OK);
+        assert_int_equal(strange(BY_OWES), by_owes);
+        assert_null(part->data);
     }
     others_fetch(FILE_BYTES);
     tell_part(BY_OWES, 0, 0, (shoal_status)4711);
     assert_int_equal(w->fetch.answer, SHOAL_NOT_FOUND);
     others_fetch(FILE_BYTES);
     tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK);
-    assert_int_equal(w->fetch.come, FILE_BYTES);
+    assert_int_equal(part->have, FILE_BYTES);
     tell_part(BY_OWES, 0, FILE_BYTES, SHOAL_OK); /* once more */
-    assert_int_equal(w->fetch.come, FILE_BYTES);
+    assert_int_equal(part->have, FILE_BYTES);
+    assert_int_equal(strange(BY_OWES), by_owes + 1);
+}
+
+/* The same for parts that come as data. */
+static void data_of_parts_are_what_was_asked_for(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t total, offset;
+        size_t n;
+    } wrong[] = {{FILE_BYTES + 1, 0, 1},
+                 {FILE_BYTES - 1, 0, 1},
+                 {FILE_BYTES, 0, FILE_BYTES + 1},
+                 {FILE_BYTES, 1, 1},
+                 {FILE_BYTES, 0, 0},
+                 {FILE_BYTES, FILE_BYTES + 1, 0},
+                 {0, 0, 0},
+                 {UINT64_MAX, 0, 1},
+                 {FILE_BYTES, UINT64_MAX, 2}};
+    const worker_file_part *part = &w->fetch.parts[0];
+    ok(tell_data(BY_OWES, WIRE_FILE, FILE_BYTES, 0, FILE_BYTES)); /* late for all that is known */
+    ok(tell_data(BY_OWES, UINT64_MAX, FILE_BYTES, 0, FILE_BYTES));
+    assert_int_equal(strange(BY_OWES), 1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        others_fetch(FILE_BYTES);
+        ok(tell_data(BY_OTHER, part->transfer, FILE_BYTES, 0, FILE_BYTES));
+        assert_int_equal(strange(BY_OTHER), i + 1);
+        ok(tell_data(BY_OWES, part->transfer + 1, FILE_BYTES, 0, FILE_BYTES));
+        assert_int_equal(strange(BY_OWES), i + 2);
+        assert_int_equal(part->have, 0);
+        ok(tell_data(BY_OWES, part->transfer, wrong[i].total, wrong[i].offset, wrong[i].n));
+        assert_int_equal(w->fetch.answer, SHOAL_FORMAT);
+        ok(tell_data(BY_OWES, part->transfer, FILE_BYTES, 0, FILE_BYTES)); /* too late */
+        assert_int_equal(part->have, 0);
+    }
+    others_fetch(FILE_BYTES);
+    uint64_t transfer = part->transfer;
+    ok(tell_data(BY_OWES, transfer, FILE_BYTES, 0, FILE_BYTES));
+    assert_int_equal(part->have, FILE_BYTES);
+    ok(tell_data(BY_OWES, transfer, FILE_BYTES, 0, FILE_BYTES)); /* once more */
+    assert_int_equal(w->fetch.answer, SHOAL_FORMAT);
+    others_fetch(FILE_BYTES);
+    ok(tell_data(BY_OWES, transfer, FILE_BYTES, 0, FILE_BYTES)); /* of the question before */
+    assert_int_equal(part->have, 0);
+    assert_int_equal(strange(BY_OWES), sizeof wrong / sizeof *wrong + 1);
 }
 
 static worker_file *asked(uint64_t bytes) {
@@ -85,11 +139,14 @@ static model_map *some_file(const void *bytes, size_t n, char path[32]) {
     return map;
 }
 
+static uint64_t as_transfer;
+
 static void ask_for(uint32_t who, uint64_t bytes, uint64_t offset) {
     Shoal__FileAsk ask = SHOAL__FILE_ASK__INIT;
     ask.digest = (ProtobufCBinaryData){sizeof digest, digest};
     ask.bytes = bytes;
     ask.offset = offset;
+    ask.transfer = as_transfer;
     tell(who, SHOAL__KIND__FILE_ASK, &ask.base);
 }
 
@@ -121,8 +178,12 @@ static void sizes_bind_nobody(void **state) {
     ask_for(BY_OTHER, FILE_BYTES, 0);
     assert_int_equal(strange(BY_OTHER), 3);
     others_end_of(BY_OTHER)->queued = 0;
+    as_transfer = INSTANCE; /* of the hub's */
     ask_for(BY_OTHER, FILE_BYTES, 0);
-    assert_int_equal(strange(BY_OTHER), 3);
+    assert_int_equal(strange(BY_OTHER), 4);
+    as_transfer = 0;
+    ask_for(BY_OTHER, FILE_BYTES, 0);
+    assert_int_equal(strange(BY_OTHER), 4);
     model_map_release(map);
     unlink(path);
 }
@@ -289,223 +350,75 @@ static void answers_count_on_the_user(void **state) {
     unlink(path);
 }
 
-/* ---- a file on its way ---- */
-
-enum { MUCH = 2 * WIRE_CHUNK + 5 };
-
-static char models[32];
-static worker_file *wanted;
-static atomic_uint asks[2];
-static char fetch_error[1024];
-
-static void hear_asks(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message) {
-    (void)message;
-    if (kind == SHOAL__KIND__FILE_ASK) asks[link == others_end_of(BY_OTHER)]++;
+static size_t data_waits(uint32_t who) {
+    wire_link *link = others_end_of(who);
+    size_t n = 0;
+    pthread_mutex_lock(&link->lock);
+    for (const wire_item *item = link->transfers.first; item; item = item->next) {
+        assert_int_equal(item->frame.instance, WIRE_FILE + 7);
+        assert_int_equal(item->frame.total, WIRE_CHUNK);
+        n++;
+    }
+    pthread_mutex_unlock(&link->lock);
+    return n;
 }
 
-static void *fetch_it(void *argument) {
-    (void)argument;
-    model_map *map = NULL;
-    fetch_status = worker_file_fetch(w, wanted, &map);
-    snprintf(fetch_error, sizeof fetch_error, "%s",
-             fetch_status == SHOAL_OK ? "" : shoal_error_message());
-    model_map_release(map);
-    fetched = true;
-    return NULL;
+static size_t waited_before;
+static bool has_got(void) {
+    return heard() + data_waits(BY_OWES) + data_waits(BY_OTHER) > waited_before;
 }
 
-static uint8_t much[MUCH];
-
-/* A silence is as short as this; both members have links. */
-static pthread_t begin_fetch(int silence_ms) {
-    pthread_t thread;
-    static worker_file file;
-    for (size_t i = 0; i < MUCH; i++) much[i] = (uint8_t)(i * 7 + i / 1000);
-    snprintf(models, sizeof models, "/tmp/shoal-XXXXXX");
-    assert_non_null(mkdtemp(models));
-    free(w->models);
-    w->models = strdup(models);
-    file = (worker_file){.bytes = MUCH, .waiting = 1, .name = (char *)"much"};
-    crypto_generichash(file.digest, SHOAL_DIGEST, much, MUCH, NULL, 0);
-    memcpy(digest, file.digest, SHOAL_DIGEST);
-    wanted = &file;
-    asks[0] = asks[1] = 0;
-    fetched = false;
-    w->silence = silence_ms * BASE_MS;
-    others_hear(hear_asks);
-    assert_int_equal(pthread_create(&thread, NULL, fetch_it, NULL), 0);
-    return thread;
+static void ask_and_get(uint32_t who) {
+    waited_before = heard() + data_waits(BY_OWES) + data_waits(BY_OTHER);
+    ask_for(who, WIRE_CHUNK, 0);
+    assert_true(soon(has_got));
 }
 
-static void end_fetch(pthread_t thread) {
-    char command[64];
-    pthread_join(thread, NULL);
+/* The same of parts that go as data, with their checksum. */
+static void data_count_on_the_user(void **state) {
+    (void)state;
+    static uint8_t bytes[WIRE_CHUNK], got[WIRE_CHUNK];
+    char path[32];
+    bytes[5] = 3;
+    model_map *map = some_file(bytes, sizeof bytes, path);
+    ok(worker_offer_file(w, digest, map));
+    memset(given, 0, sizeof given);
+    memset(put_off, 0, sizeof put_off);
+    others_hear(hear_parts);
+    others_keep(true);
+    as_transfer = WIRE_FILE + 7;
+    for (int i = 0; i < 70; i++) ask_and_get(BY_OTHER);
+    assert_in_range(data_waits(BY_OTHER), 62, 64);
+    assert_int_equal(data_waits(BY_OTHER) + put_off[1], 70);
+    for (int i = 0; i < 5; i++) ask_and_get(BY_OWES);
+    assert_int_equal(data_waits(BY_OWES), 5);
+    assert_int_equal(put_off[0] + given[0] + given[1], 0);
+    const wire_item *item = others_end_of(BY_OWES)->transfers.first;
+    uint64_t sum = (uint64_t)item->frame.channel << 32 | item->frame.ordinal;
+    item->source.read(item->source.context, 0, got, WIRE_CHUNK);
+    assert_memory_equal(got, bytes, WIRE_CHUNK);
+    assert_int_equal(sum, worker_file_sum(bytes, WIRE_CHUNK));
+    others_keep(false);
+    others_keep(true);
+    ask_and_get(BY_OTHER);
+    assert_int_equal(data_waits(BY_OTHER), 1);
+    others_keep(false);
+    as_transfer = 0;
     others_hear(NULL);
-    snprintf(command, sizeof command, "rm -rf %s", models);
-    assert_int_equal(system(command), 0);
-}
-
-/* Answers as member `who` whenever it is asked, until the file is there or given up. */
-static void play(uint32_t who, shoal_status status, int ms, bool all) {
-    uint64_t offset = 0;
-    int64_t until = base_now() + ms * BASE_MS;
-    while (!fetched && base_now() < until) {
-        uint64_t left = MUCH - offset, n = left < WIRE_CHUNK ? left : WIRE_CHUNK;
-        nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
-        pthread_mutex_lock(&w->lock);
-        const worker_fetch *f = &w->fetch;
-        bool mine = f->file && f->peer == (who == BY_OWES ? OWES : OTHER) && f->come < f->asked &&
-                    f->answer == SHOAL_OK;
-        if (mine) offset = f->come;
-        pthread_mutex_unlock(&w->lock);
-        if (!mine) continue;
-        Shoal__FilePart part = SHOAL__FILE_PART__INIT;
-        part.digest = (ProtobufCBinaryData){sizeof digest, digest};
-        part.offset = offset;
-        part.status = (uint32_t)status;
-        left = MUCH - offset;
-        n = left < WIRE_CHUNK ? left : WIRE_CHUNK;
-        if (status == SHOAL_OK) part.data = (ProtobufCBinaryData){n, much + offset};
-        tell(who, SHOAL__KIND__FILE_PART, &part.base);
-        if (!all) return;
-    }
-}
-
-static void silence_is_left(void **state) {
-    (void)state;
-    pthread_t thread = begin_fetch(2000);
-    play(BY_OTHER, SHOAL_OK, 10000, true); /* OWES says nothing */
-    end_fetch(thread);
-    assert_int_equal(fetch_status, SHOAL_OK);
-    assert_in_range(asks[0], 0, 2);
-}
-
-/* As if there were no other member. */
-static void only_owes(bool only) {
-    pthread_mutex_lock(&w->lock);
-    peer(OTHER)->gone = only;
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* One part comes, and then it is as if others had to be answered first. */
-static void slowness_is_left(void **state) {
-    (void)state;
-    only_owes(true);
-    pthread_t thread = begin_fetch(1000);
-    play(BY_OWES, SHOAL_OK, 5000, false);
-    play(BY_OWES, SHOAL_BUSY, 20000, true);
-    end_fetch(thread);
-    only_owes(false);
-    assert_int_equal(fetch_status, SHOAL_NOT_FOUND);
-    assert_non_null(strstr(fetch_error, "member: it brings less than 64 KiB a second"));
-}
-
-/* Nobody is waited for without end. */
-static void looking_ends(void **state) {
-    (void)state;
-    only_owes(true);
-    int64_t began = base_now();
-    pthread_t thread = begin_fetch(300);
-    /* When it ends is known by now: a slow machine is not to be taken for a silent member. */
-    while (!asks[0] && base_now() - began < 20 * BASE_SECOND)
-        nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
-    pthread_mutex_lock(&w->lock);
-    w->silence = 8 * BASE_SECOND;
-    pthread_mutex_unlock(&w->lock);
-    play(BY_OWES, SHOAL_BUSY, 30000, true);
-    end_fetch(thread);
-    only_owes(false);
-    assert_int_equal(fetch_status, SHOAL_NOT_FOUND);
-    if (!strstr(fetch_error, "member: it is still looking for it"))
-        fail_msg("'%s' does not tell that it looks", fetch_error);
-    assert_in_range((base_now() - began) / BASE_MS, 3000, 25000);
-}
-
-/* Who says for long that it looks for the file is waited for, and asked after who has it. */
-static void looking_is_waited_for(void **state) {
-    (void)state;
-    pthread_t thread = begin_fetch(4000);
-    /* For longer than silence is borne, and longer than what is slow is. */
-    play(BY_OWES, SHOAL_BUSY, 5000, true);
-    assert_false(fetched);
-    play(BY_OWES, SHOAL_OK, 10000, true);
-    end_fetch(thread);
-    assert_int_equal(fetch_status, SHOAL_OK);
-}
-
-static void who_looks_stands_in_nobodys_way(void **state) {
-    (void)state;
-    pthread_t thread = begin_fetch(3000);
-    int64_t began = base_now();
-    while (!fetched && base_now() - began < 20 * BASE_SECOND) {
-        play(BY_OWES, SHOAL_BUSY, 3, true);
-        play(BY_OTHER, SHOAL_OK, 3, true);
-    }
-    end_fetch(thread);
-    assert_int_equal(fetch_status, SHOAL_OK);
-    assert_true(base_now() - began < 5 * BASE_SECOND);
-}
-
-/* The member that is called leaves meanwhile. */
-static void a_member_leaves_while_it_is_called(void **state) {
-    (void)state;
-    uint32_t left = 12;
-    uint8_t key[WIRE_KEY] = {9};
-    Shoal__PeerInfo info = SHOAL__PEER_INFO__INIT, *infos[] = {&info};
-    Shoal__Peers peers = SHOAL__PEERS__INIT;
-    char nowhere[] = "tcp://127.0.0.1:1", *addresses[] = {nowhere};
-    info.peer = left;
-    info.name = (char *)"fleeting";
-    info.addresses = addresses;
-    info.n_addresses = 1;
-    info.key = (ProtobufCBinaryData){sizeof key, key};
-    peers.change = true;
-    peers.peers = infos;
-    peers.n_peers = 1;
-    others_hold();
-    others_tell(SHOAL__KIND__PEERS, &peers.base);
-    others_release();
-    pthread_mutex_lock(&w->lock);
-    assert_non_null(peer(left));
-    peer(left)->connecting = true; /* it does not answer */
-    peer(OWES)->gone = peer(OTHER)->gone = true;
-    pthread_mutex_unlock(&w->lock);
-    pthread_t thread = begin_fetch(3000);
-    nanosleep(&(struct timespec){.tv_nsec = 100 * BASE_MS}, NULL);
-    assert_false(fetched);
-    pthread_mutex_lock(&w->lock);
-    peer(left)->connecting = false;
-    pthread_mutex_unlock(&w->lock);
-    peers.n_peers = 0;
-    peers.left = &left;
-    peers.n_left = 1;
-    others_hold();
-    others_tell(SHOAL__KIND__PEERS, &peers.base);
-    others_release();
-    assert_null(peer(left));
-    worker_changed(w);
-    end_fetch(thread);
-    pthread_mutex_lock(&w->lock);
-    peer(OWES)->gone = peer(OTHER)->gone = false;
-    pthread_mutex_unlock(&w->lock);
-    assert_int_equal(fetch_status, SHOAL_NOT_FOUND);
-    assert_non_null(strstr(fetch_error, "fleeting: it cannot be reached"));
+    model_map_release(map);
+    unlink(path);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_are_what_was_asked_for, begin, end),
+        cmocka_unit_test_setup_teardown(data_of_parts_are_what_was_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(sizes_bind_nobody, begin, end),
         cmocka_unit_test_setup_teardown(known_files_are_limited, begin, end),
         cmocka_unit_test_setup_teardown(what_is_asked_for_is_needed, begin, end),
         cmocka_unit_test_setup_teardown(what_is_looked_for_counts_on_the_user, begin, end),
         cmocka_unit_test_setup_teardown(answers_count_on_the_user, begin, end),
-        cmocka_unit_test_setup_teardown(silence_is_left, begin, end),
-        cmocka_unit_test_setup_teardown(looking_ends, begin, end),
-        cmocka_unit_test_setup_teardown(slowness_is_left, begin, end),
-        cmocka_unit_test_setup_teardown(looking_is_waited_for, begin, end),
-        cmocka_unit_test_setup_teardown(who_looks_stands_in_nobodys_way, begin, end),
-        cmocka_unit_test_setup_teardown(a_member_leaves_while_it_is_called, begin, end),
+        cmocka_unit_test_setup_teardown(data_count_on_the_user, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
