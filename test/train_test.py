@@ -536,7 +536,7 @@ def test_files_that_are_no_models(tmp_path):
     ({"tau": 0}, "tau is 0; at least 1"), ({"tau": 5, "fragments": 2}, "tau has to be a multiple"),
     ({"tau": 80, "fragments": 8}, "fragments is 8; the model has 7"), ({"effective_batch_size": 3}, "takes 2 at a time"),
     ({"quorum": 0}, "quorum is 0"), ({"balance": "speed"}, "balance 'speed'"), ({"dtype": "bf16"}, "kept in float32 beside"),
-    ({"overlap": 6}, "overlap is 6; between two exchanges there are tau / fragments = 5 steps"), ({"alpha": 1.0}, "alpha is 1.0"), ({"eps": 1e-50}, "eps is 1e-50, which is 0 in float32"),
+    ({"overlap": 6}, "overlap is 6; between two exchanges there are tau / fragments = 5 steps"), ({"alpha": 1.0}, "alpha is 1.0"), ({"overlap": 5, "alpha": 0.0}, "as long as tau, and alpha 0; workers would keep nothing"), ({"eps": 1e-50}, "eps is 1e-50, which is 0 in float32"),
 ])
 def test_what_does_not_fit(changes, message):
     with pytest.raises(shoal.InvalidError, match=message):

@@ -45,6 +45,8 @@ def check(experiment, program):
         raise InvalidError(f"alpha is {e.alpha}; a number from 0 to below 1 is needed")
     if e.overlap > e.tau // e.fragments:
         raise InvalidError(f"overlap is {e.overlap}; between two exchanges there are tau / fragments = {e.tau // e.fragments} steps")
+    if e.overlap == e.tau and not e.alpha:
+        raise InvalidError(f"overlap is {e.overlap}, as long as tau, and alpha 0; workers would keep nothing of their steps")
     if not 0 < e.quorum <= 1 or e.deadline <= 0:
         raise InvalidError(f"quorum is {e.quorum}, deadline {e.deadline}; a share above 0 up to 1, and seconds, are needed")
     if e.balance not in ("equal", "steps"):
@@ -136,8 +138,12 @@ class Shepherd:
             outer.velocity = velocity
         self.round, self.tokens, self.loss, counts = step, state["tokens"], state["loss"], state["counts"]
         self._versions = _whole(state["versions"], self.experiment.fragments)
-        sent = [arrays.get(f"sent.{name}", arrays[f"parameter.{name}"]) for name in self.program.names]
-        self._sent, self._sent_versions = self.recipe.join(sent), _whole(state["sent_versions"], self.experiment.fragments)
+        # Without compression islands were sent the parameters themselves, and those of before are not there any more.
+        kind = "sent" if f"sent.{self.program.names[0]}" in arrays else "parameter"
+        self._sent = self.recipe.join([arrays[f"{kind}.{name}"] for name in self.program.names])
+        self._sent_versions = _whole(state["sent_versions"], self.experiment.fragments)
+        if kind == "parameter":
+            self._sent_versions = list(self._versions)
         self.counts = None if counts is None else _whole(counts, len(counts), 1)
         if not all(np.isfinite(vector).all() for vector in (*self.theta, *self._sent, *(outer.velocity for outer in self.outers))):
             raise ValueError("it has numbers that are not finite")
@@ -274,6 +280,8 @@ class Shepherd:
             island, what, value = self._news.get(timeout=seconds)
         except queue.Empty:
             return None
+        if self._islands.get(island.index) is not island:  # it was left alone, and its number may be another's
+            return None
         island.answered(what)
         if what == "ready":
             island.ready = True
@@ -382,6 +390,7 @@ class Shepherd:
         for island in islands:
             if island in leases:
                 self.data.done(leases.pop(island), 0)
+                island.versions = [-1] * self.experiment.fragments  # its first steps are of data that are handed out again
                 if island.windows:
                     island.windows[-1].give(None)
 
@@ -485,6 +494,8 @@ class Shepherd:
         self.loss = float(sum(float(r.losses.mean()) * n for (_, r, _), n in zip(good, steps)) / sum(steps))
         self.round += 1
         self._versions[fragment] = self.round
+        for saved in self._saved.values():  # who comes back later begins from the parameters of then
+            saved.pop("parameters", None)
         tokens = sum(steps) * self.recipe.per_step
         self.tokens += tokens
         # What who is there takes next is in the checkpoint, as it follows from measured speeds.
