@@ -193,3 +193,33 @@ def test_who_is_closed_between_windows(monkeypatch):
     go.set()
     island._thread.join(20)
     assert not island._thread.is_alive()
+
+
+def test_stopped_twice_while_one_waits(monkeypatch):
+    """An island whose next window was dropped by that begins no other in its place; all data are accounted for."""
+    shoal.init(workers=1)
+    run, data, windows, done, over = Island._run, Data(), [], [], threading.Event()
+
+    def cut_off(self, window):
+        windows.append(self.index)
+        if windows.count(1) == 2 and self.index == 1:
+            over.wait(20)
+            raise ClosedError("it was cancelled")
+        return run(self, window)
+    monkeypatch.setattr(Island, "_run", cut_off)
+    shepherd = Shepherd(settings(workers=2, outer_loop_steps=1000, overlap=2), model=TEXT, data=data, monitor=Told())
+    hear = shepherd._hear
+
+    def heard(seconds):
+        found = hear(seconds)
+        if found and found[1] == "done":
+            done.append(found[0].index)
+            if found[0].index == 0 and done.count(0) == 2:
+                shepherd.stop()
+                shepherd.stop()
+        if found and found[1] == "dropped":
+            over.set()
+        return found
+    shepherd._hear = heard
+    assert shepherd.run()["rounds"] == 2 and over.is_set()
+    assert data.seen == 3 * 5 and data.seen + data.back == data.position == 6 * 5

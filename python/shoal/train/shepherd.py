@@ -426,7 +426,8 @@ class Shepherd:
         reports = self._collect(leases)
         self._close_round(fragment, leases, reports, time.monotonic() - began)
         stay = {island for island, _ in reports} if self.round > before else set()
-        self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands])
+        self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands
+                                 or not island.windows])  # it has answered already: a second `stop` has dropped it
 
     def _collect(self, leases):
         """The reports that come in time: [(island, report)], in the order of islands."""
