@@ -99,6 +99,7 @@ class Shepherd:
         self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
         self._ahead = {}  # leases of the next round, whose windows have been sent
         self._stopping, self._over, self._told, self._looked = threading.Event(), False, 0.0, 0.0
+        self._cut_off = False  # an island was lost with the hub
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
@@ -113,15 +114,32 @@ class Shepherd:
         self._sent, self._sent_versions = [vector.copy() for vector in self.theta], [0] * e.fragments  # what islands start from
         self._changes = [(None, None)] * e.fragments  # (the version before, what makes it the one that is sent now)
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
-        found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
-        if found is not None:
-            try:
-                self._restore(*found)
-            except ShoalError:
-                raise
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                raise FormatError(f"the checkpoint of step {found[0]} is none of such a training: {error!r:.200}") from None
-            self.monitor.event("resumed", round=self.round, loss=self.loss)
+        if e.should_resume:
+            self._resume()
+        self._kept = self.round
+
+    def _resume(self):
+        """Goes on from the last checkpoint, if there is one."""
+        found = self.checkpoints.latest() if self.checkpoints is not None else None
+        if found is None:
+            return
+        try:
+            self._restore(*found)
+        except ShoalError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise FormatError(f"the checkpoint of step {found[0]} is none of such a training: {error!r:.200}") from None
+        self.monitor.event("resumed", round=self.round, loss=self.loss)
+
+    def _go_back(self, leases):
+        """The hub has gone, and all islands with it: what they had is in the last checkpoint."""
+        for given in (leases, self._ahead):
+            for lease in given.values():
+                self.data.done(lease, 0)
+        self._ahead, self._cut_off = {}, False
+        for island in list(self._islands.values()):
+            self._lose(island, "the hub is gone")
+        self._resume()
         self._kept = self.round
 
     def _restore(self, step, arrays, state):
@@ -142,6 +160,7 @@ class Shepherd:
         kind = "sent" if f"sent.{self.program.names[0]}" in arrays else "parameter"
         self._sent = self.recipe.join([arrays[f"{kind}.{name}"] for name in self.program.names])
         self._sent_versions = _whole(state["sent_versions"], self.experiment.fragments)
+        self._changes = [(None, None)] * self.experiment.fragments
         if kind == "parameter":
             self._sent_versions = list(self._versions)
         self.counts = None if counts is None else _whole(counts, len(counts), 1)
@@ -292,6 +311,8 @@ class Shepherd:
         elif what == "lost":
             if not isinstance(value, (LostError, ClosedError)):
                 self._failed(island, value)
+            elif self.checkpoints is not None and self._slots() is None:
+                self._cut_off = True
             self._lose(island, str(value))
         return island, what, value
 
@@ -417,13 +438,16 @@ class Shepherd:
     def _one_round(self):
         began = time.monotonic()
         leases = self._begin_round()
-        if not leases:
+        if not leases and not self._cut_off:
             return
         fragment, before = self.round % self.experiment.fragments, self.round
-        if self.experiment.overlap and self._goes_on(rounds=1):
+        if self.experiment.overlap and not self._cut_off and self._goes_on(rounds=1):
             islands = sorted(leases, key=lambda island: island.index)
             self._ahead = self._send(islands, self._divide(islands), self.round + 1)
         reports = self._collect(leases)
+        if self._cut_off:
+            self._go_back(leases)
+            return
         self._close_round(fragment, leases, reports, time.monotonic() - began)
         stay = {island for island, _ in reports} if self.round > before else set()
         self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands
@@ -433,7 +457,7 @@ class Shepherd:
         """The reports that come in time: [(island, report)], in the order of islands."""
         e, reports, waiting = self.experiment, {}, set(leases)
         first, told = None, False
-        while waiting:
+        while waiting and not self._cut_off:
             heard = self._hear(LOOK)
             if heard is not None and heard[0] in waiting:
                 island, what, value = heard
@@ -451,7 +475,7 @@ class Shepherd:
                 self.monitor.event("message", round=self.round, text=f"round {self.round}: {len(reports)} of {len(leases)} "
                                    f"islands have reported, and the quorum is {math.ceil(e.quorum * len(leases))}; waiting for "
                                    f"islands {sorted(i.index for i in waiting)}")
-        for island in sorted(waiting, key=lambda i: i.index):
+        for island in sorted(() if self._cut_off else waiting, key=lambda i: i.index):
             self.monitor.event("message", round=self.round, text=f"island {island.index} on {island.worker} is late: round "
                                f"{self.round} goes on without it")
         return sorted(reports.items(), key=lambda item: item[0].index)
