@@ -26,16 +26,18 @@ class Recipe:
     """What all islands of a run do alike.
 
     parts: the numbers of the parameters of each fragment; vectors: where these lie in its vector; span: optimizer
-    steps of a round; micro: batches of the model per step; per_step: tokens of a step.
+    steps of a round; micro: batches of the model per step; per_step: tokens of a step; tokens: as which type they travel, all of
+    them being less than `vocabulary`.
     """
 
-    def __init__(self, experiment, program):
+    def __init__(self, experiment, program, vocabulary=1 << 31):
         self.experiment, self.program = experiment, program
         self.fragments = experiment.fragments
         self.span, self.micro = experiment.tau // self.fragments, 1
         if experiment.effective_batch_size:
             self.micro = experiment.effective_batch_size // program.batch
         self.per_step = program.batch * self.micro * program.length
+        self.tokens = np.uint8 if vocabulary <= 1 << 8 else np.uint16 if vocabulary <= 1 << 16 else np.int32
         self.parts = _parted([int(np.prod(shape)) for shape in program.shapes], self.fragments)
         self.vectors = [compress.Vector([program.shapes[i] for i in part]) for part in self.parts]
         self.whole = compress.Vector(program.shapes)
@@ -360,8 +362,8 @@ class Island:
             return np.concatenate([array, np.zeros((room - len(array), *shape), kind)])
         numbers = np.repeat(rules.adam_numbers(self.recipe.experiment, self.taken, window.lrs[first:end]), micro, 0)
         last = np.arange(steps * micro) % micro == micro - 1
-        tokens = (program.batch, program.length)
-        return steps * micro, [stacked(window.inputs[first:end], tokens, np.int32), stacked(window.targets[first:end], tokens, np.int32),
+        tokens, kind = (program.batch, program.length), self.recipe.tokens
+        return steps * micro, [stacked(window.inputs[first:end], tokens, kind), stacked(window.targets[first:end], tokens, kind),
                                stacked(numbers, (8,), np.float32), stacked(last, (), np.bool_)]
 
     def _repeat(self, window, first, end):

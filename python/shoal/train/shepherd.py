@@ -90,7 +90,7 @@ class Shepherd:
         self.program = model if isinstance(model, Program) else load(model)
         check(experiment, self.program)
         _check_tokens(self.program, data)
-        self.recipe = Recipe(experiment, self.program)
+        self.recipe = Recipe(experiment, self.program, data.vocabulary)
         self.monitor = monitor or _Silent()
         self._watch = session or default_session()
         self._address = self._watch.status().address
