@@ -31,6 +31,7 @@ USUAL = {"tokenizer": "char", "learning_rate": 2e-3, "betas": [0.9, 0.99], "weig
          "max_epochs": 1000, "deadline": 60}
 NICE = (0, 0, 4, 8)  # of the workers: the last get about a half and a fifth of what the first ones get
 DELAY = 0.025  # seconds, of a cable, each way
+TAU = 100      # over slow links
 
 
 # ---- what runs in a process of its own ----
@@ -222,7 +223,8 @@ def exchanges():
             with lib.Pool(workers, threads=2 if workers == 1 else 1) as pool:
                 if workers > 1:
                     slow_down(pool)
-                training = Training(folder, name, batch, "--hub", pool.address, "--resume", workers=workers, **settings).end(600)
+                training = Training(folder, name, batch, "--hub", pool.address, "--resume", workers=workers, checkpoint_every=1_000_000,
+                                    **settings).end(600)
             return training.loss(), training
         # Training begins on one worker: what islands meet then is a model that knows something already.
         begun, _ = trained("first", 1, 4 * BATCH, outer_loop_steps=first // 100, schedule="constant", **ALONE)
@@ -271,8 +273,8 @@ def slow_link():
                 hub = machines["hub"]
                 for name, settings in {"plain": {}, "int4": {"compression": "int4"},
                                        "overlap": {"compression": "int4", "overlap": 20}}.items():
-                    training = Training(folder, name, 4 * BATCH, "--hub", "shm:hub", prefix=hub.prefix, workers=2, tau=100,
-                                        outer_loop_steps=1_000_000, environment=lib.environment(SHOAL=str(lib.BUILD / "cmd" / "shoal"))
+                    training = Training(folder, name, 4 * BATCH, "--hub", "shm:hub", prefix=hub.prefix, workers=2, tau=TAU,
+                                        outer_loop_steps=1_000_000, checkpoint_every=1_000_000, environment=lib.environment(SHOAL=str(lib.BUILD / "cmd" / "shoal"))
                                         | {key: hub.environment[key] for key in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")},
                                         **settings)
                     told = training.reach(4 if lib.QUICK else 25).stop().events

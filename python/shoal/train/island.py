@@ -445,6 +445,7 @@ class Island:
         ends = np.cumsum([len(losses) for losses, _ in loops])
         found = np.concatenate([part[:rounds] for part, (_, rounds) in zip(np.split(losses, ends), loops)])
         up = compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[window.fragment].size)
+        up += sum(array.nbytes for key, array in (state or {}).items() if key != "taken")
         down = sum(array.nbytes for update in window.updates for given in update.vectors.values()
                    for array in (given if isinstance(given, list) else [given]))
         return Report(found.reshape(-1, self.recipe.micro).mean(1), payload, seconds, busy or seconds, up, down, state)
